@@ -105,7 +105,7 @@ def test_an_index_that_is_not_what_a_rebuild_gives_is_found(
     assert main(["verify", "--deep"]) == ExitCode.ARCHIVE_DAMAGED
 
     shown = capsys.readouterr()
-    assert "the index: spend is not what a rebuild gives" in shown.out
+    assert "the index: usage is not what a rebuild gives" in shown.out
     assert "bygones rebuild" in shown.err
 
 
@@ -328,7 +328,7 @@ def test_damaged_pages_of_an_index_are_not_told_as_a_damaged_archive(
     archive: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (index,) = (archive / "index").glob("*/index.db")
-    spoil_table(index, "record", "spend", "spell")
+    spoil_table(index, "record", "usage", "usage_15min")
 
     assert main(["usage", "--no-ingest"]) == ExitCode.FAILURE
     told = capsys.readouterr().err

@@ -15,9 +15,9 @@ import pytest
 
 from bygones.archive import Archive
 from bygones.errors import ArchiveError, ExitCode, NotInArchive
+from bygones.ingest.watch import watch
 from bygones.model.progress import IngestReport
 from bygones.store.connect import writer_lock
-from bygones.watch import watch
 from tests.build import Home, jsonl, prompt, reply, session_id, thread
 from tests.cli.terminals import words_of
 

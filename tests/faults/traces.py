@@ -157,5 +157,5 @@ def _words(folder: Path) -> Iterator[bytes]:
                 (Path(beside) / path.name).symlink_to(path.absolute())
         (Path(beside) / "meta.json").write_text(json.dumps(meta), "utf-8")
         searcher = tantivy.Index.open(beside).searcher()
-        terms = searcher.terms_with_prefix("words", "")
+        terms = searcher.terms_with_prefix("text", "")
     yield "\n".join(term for term, _ in terms).encode()

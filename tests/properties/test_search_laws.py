@@ -33,7 +33,7 @@ from bygones.search.plan import relax_query
 from bygones.search.service import Searcher
 from bygones.search.texts import TextLoader
 from bygones.sources.lines import split_lines
-from bygones.store.local_reader import IndexSearchFacts, LocalReader
+from bygones.store.local_reader import IndexLookup, LocalReader
 from bygones.store.text_index import TextMatch, stem_word
 from bygones.store.tokenizer import tokenize
 from tests.build import moment
@@ -128,7 +128,7 @@ def said(keeping: Keeping) -> Iterator[tuple[int, TextMatch, SearchableText]]:
     with keeping.vault() as vault:
         index = vault.index
         assert index is not None
-        places = IndexSearchFacts(index)
+        places = IndexLookup(index)
         opened = TextLoader(vault.byte_store, places, {})
         listed = dict(places.numbered_summaries())
         rows: list[Any] = index.db.execute(

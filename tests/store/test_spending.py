@@ -66,7 +66,7 @@ def test_spells_say_what_answers_say(
 
     coarse = reports(asking, query, zone)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(usage_tables, "_fits_15_minutes", never)
+        patch.setattr(usage_tables, "_is_answered_by_15_minutes", never)
         fine = reports(asking, query, zone)
 
     assert coarse == fine
@@ -79,13 +79,13 @@ def never(*_: object) -> bool:
 def asked_of(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
     """Return a list that is told whenever it is asked whether spells are enough."""
     told: list[bool] = []
-    real: Callable[..., bool] = usage_tables._fits_15_minutes
+    real: Callable[..., bool] = usage_tables._is_answered_by_15_minutes
 
     def tell(*words: object) -> bool:
         told.append(real(*words))
         return told[-1]
 
-    monkeypatch.setattr(usage_tables, "_fits_15_minutes", tell)
+    monkeypatch.setattr(usage_tables, "_is_answered_by_15_minutes", tell)
     return told
 
 

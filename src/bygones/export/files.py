@@ -16,6 +16,7 @@ from bygones.redact.engine import Redactor
 from bygones.redact.json import is_private_line, redact_line
 from bygones.redact.personal import login_names_in
 from bygones.redact.session import RedactionLog
+from bygones.sources.lines import iter_raw_lines
 
 _PRIVATE_MODE = 0o600
 _SHARED_MODE = 0o666
@@ -140,7 +141,7 @@ def _redact_lines(
     source: SourceId, chunks: Iterable[bytes], redactor: Redactor, log: RedactionLog
 ) -> Iterator[bytes]:
     offset = 0
-    for line in _split_lines(chunks):
+    for line in iter_raw_lines(chunks):
         record = line.removesuffix(b"\n")
         redacted, redactions = redact_line(record, redactor)
         log.add(Position(source, 0, offset, len(record)), redactions)
@@ -152,19 +153,8 @@ def _redact_lines(
 
 
 def _drop_private_lines(chunks: Iterable[bytes], log: RedactionLog) -> Iterator[bytes]:
-    for line in _split_lines(chunks):
+    for line in iter_raw_lines(chunks):
         if is_private_line(line):
             log.private_records += 1
         else:
             yield line
-
-
-def _split_lines(chunks: Iterable[bytes]) -> Iterator[bytes]:
-    """Yield lines with their line ends."""
-    rest = b""
-    for chunk in chunks:
-        lines = (rest + chunk).split(b"\n")
-        rest = lines.pop()
-        yield from (line + b"\n" for line in lines)
-    if rest:
-        yield rest

@@ -1,4 +1,4 @@
-"""The look at homes before anything is read: all of them, or what was written since."""
+"""Find out which sources changed, by a full scan or among modified files."""
 
 from __future__ import annotations
 
@@ -41,101 +41,108 @@ from bygones.store.compression import sha256_digest
 
 
 class ScanPlan(Struct, frozen=True):
-    """What was felt, and the only files that were written since the last time."""
+    """The current tree checksum, and which files to check."""
 
     checksum: str
     snapshot: bytes
     modified_sources: list[tuple[SourceFile, StoredSource]] | None = None
-    """``None`` where a walk must find out."""
+    """The only files that were modified since the last scan. `None`: scan everything.
+    """
 
     @property
     def stored_sources(self) -> list[StoredSource] | None:
-        """What is kept of the files that were written."""
+        """The stored state of the modified files."""
         return (
             None
             if self.modified_sources is None
-            else [kept for _, kept in self.modified_sources]
+            else [stored for _, stored in self.modified_sources]
         )
 
 
 def plan_scan(
     archive_dir: ArchiveDir, paths: Sequence[Path], *, is_thorough: bool
 ) -> ScanPlan:
-    """Return what is to be looked at; feels the homes before anything is read.
+    """Decide what to check, before any file is read.
 
-    What is written after that makes the next ingestion look again. Who looks
-    thoroughly lists all folders once more; if all is then as it was left by one who
-    did the same, and had nothing to tell of it, there is nothing to look at.
+    Changes after that are found by the next ingestion. A thorough scan lists all
+    folders; if their checksum is that of the last thorough scan without problems, there
+    is nothing to check.
     """
-    stirred = None if is_thorough else _find_modified_files(archive_dir, paths)
-    if stirred is not None:
+    modified = None if is_thorough else _find_modified_files(archive_dir, paths)
+    if modified is not None:
         homes = [encode_path(path.absolute()) for path in paths]
-        written = [
-            _match_stored(archive_dir.byte_store, homes, one) for one in stirred.files
+        matches = [
+            _match_stored(archive_dir.byte_store, homes, file)
+            for file in modified.files
         ]
-        known = [pair for pair in written if pair is not None]
-        if len(known) == len(written):
-            return ScanPlan(stirred.checksum, stirred.snapshot, known)
-    sign, felt = scan_tree(paths)
+        sources = [pair for pair in matches if pair is not None]
+        if len(sources) == len(matches):
+            return ScanPlan(modified.checksum, modified.snapshot, sources)
+    checksum, snapshot = scan_tree(paths)
     is_known = (
-        archive_dir.is_fully_scanned(sign)
+        archive_dir.is_fully_scanned(checksum)
         if is_thorough
-        else sign == archive_dir.saved_checksum
+        else checksum == archive_dir.saved_checksum
     )
     if not is_known or not _do_other_homes_exist(archive_dir, paths):
-        return ScanPlan(sign, felt)
+        return ScanPlan(checksum, snapshot)
     if not is_thorough:
-        archive_dir.save_snapshot(felt)  # the next one need not list all folders again
-    return ScanPlan(sign, felt, [])
+        archive_dir.save_snapshot(
+            snapshot
+        )  # so that the next scan need not list all folders
+    return ScanPlan(checksum, snapshot, [])
 
 
 def _do_other_homes_exist(archive_dir: ArchiveDir, paths: Sequence[Path]) -> bool:
-    """Whether no home has vanished that is not looked at: a walk would tell."""
-    looked_at = {encode_path(path.absolute()) for path in paths}
-    others = {*archive_dir.byte_store.homes()} - looked_at
+    """Whether no other home has disappeared, which only a full scan handles."""
+    scanned = {encode_path(path.absolute()) for path in paths}
+    others = {*archive_dir.byte_store.homes()} - scanned
     return all(Path(decode_path(home)).exists() for home in others)
 
 
 def _find_modified_files(
     archive_dir: ArchiveDir, paths: Sequence[Path]
 ) -> ModifiedFiles | None:
-    sign, felt = archive_dir.saved_checksum, archive_dir.load_snapshot()
-    return modified_since(felt, sign, paths) if sign and felt else None
+    checksum, snapshot = archive_dir.saved_checksum, archive_dir.load_snapshot()
+    return modified_since(snapshot, checksum, paths) if checksum and snapshot else None
 
 
 def _match_stored(
     archive_db: ArchiveDB, homes: Sequence[str], modified: ModifiedFile
 ) -> tuple[SourceFile, StoredSource] | None:
-    """Return a file as it is now and as it is kept, if it is one of ours."""
+    """Return a file as it is now and as it is stored, if it is a known source."""
     name = encode_path(modified.path)
     for home in homes:
         path = name.removeprefix(f"{home}/")
-        kept = archive_db.find_source(home, path) if path != name else None
-        if kept is None or kept.gone_ns is not None:
+        stored = archive_db.find_source(home, path) if path != name else None
+        if stored is None or stored.gone_ns is not None:
             continue
-        now = structs.replace(
-            kept.source,
+        current = structs.replace(
+            stored.source,
             size=modified.size,
             mtime_ns=modified.mtime_ns,
             ctime_ns=modified.ctime_ns,
             inode=modified.inode,
         )
-        return now, kept
+        return current, stored
     return None
 
 
 FULL_COMPARE_BYTES = 32 * 1024 * 1024
-"""Bytes of a file that are read and compared as soon as it grows: a tenth of a second
-at most. Of longer files the ends are, until somebody looks thoroughly."""
+"""Files up to this size are compared completely when they grow, which takes at most a
+tenth of a second. Of longer files only the ends are compared, except by a thorough
+scan.
+"""
 
 _UNVERIFIED_CTIME = 0
-"""Stands for the time of a long file of which only the ends were compared when it grew:
-whoever looks thoroughly compares all of it, though it look the same."""
+"""Stored as the ctime of a long file that was not compared completely when it grew, so
+that the next thorough scan does it.
+"""
 _HEAD_BYTES = 1 << 16
 
 
 class ChangedSource(Struct, frozen=True, kw_only=True):
-    """A source that has something new for the archive."""
+    """A source with something new for the archive."""
 
     source: SourceFile
     stored_source: StoredSource | None = None
@@ -144,7 +151,7 @@ class ChangedSource(Struct, frozen=True, kw_only=True):
 
     @property
     def stored_bytes(self) -> int:
-        """How much of the file the archive has already."""
+        """How many bytes of the file are stored already."""
         return (
             self.stored_source.stored_bytes
             if self.stored_source and not self.is_rewritten
@@ -152,7 +159,7 @@ class ChangedSource(Struct, frozen=True, kw_only=True):
         )
 
     def save_source(self, archive_db: ArchiveDB) -> StoredSource:
-        """Give the source its row and its generation; return what is kept of it."""
+        """Insert or update the row of the source; return its stored state."""
         if self.stored_source is None:
             return archive_db.add_source(self.source)
         if self.is_moved:
@@ -165,7 +172,7 @@ class ChangedSource(Struct, frozen=True, kw_only=True):
 
 
 class ChangeDetector:
-    """Compares a walk with what the archive knows."""
+    """Compares files with what the archive has."""
 
     def __init__(
         self,
@@ -178,75 +185,77 @@ class ChangeDetector:
         self._archive_db = archive_db
         self._report = report
         self._is_thorough = is_thorough
-        self._stored_sources = {kept.id: kept for kept in stored_sources}
+        self._stored_sources = {source.id: source for source in stored_sources}
         self._purged_hashes = load_purged_hashes(archive_db.db)
         self._gone: list[int] = []
         self._returned: list[int] = []
         self.touched_sources: list[StoredSource] = []
-        """Sources whose files have other times, and nothing else that is new."""
+        """Sources whose files have new timestamps, but no other change."""
         self.sources_of_moved_homes: list[StoredSource] = []
-        """Sources that were gone when their home moved, with the home they have now."""
+        """Sources whose files were gone when their home moved, with their new home."""
 
     def find_changes(
         self, sources: Iterable[SourceFile], walked_paths: Iterable[Path]
     ) -> list[ChangedSource]:
-        """Return the changed sources, in the order of the walk."""
+        """Return the changed sources, in the order of the scan."""
         changes: list[ChangedSource] = []
-        fresh: list[SourceFile] = []
+        new_sources: list[SourceFile] = []
         refused: set[SourceId] = set()
-        met: set[SourceId] = set()
+        found_ids: set[SourceId] = set()
         for source in sources:
-            if source.id in met:
+            if source.id in found_ids:
                 continue
-            met.add(source.id)
-            kept = self._stored_sources.get(source.id)
-            if kept is not None:
-                changes.extend(self._check_known(source, kept))
+            found_ids.add(source.id)
+            stored = self._stored_sources.get(source.id)
+            if stored is not None:
+                changes.extend(self._check_known(source, stored))
             elif self._purged_hashes and self._is_purged(source):
                 refused.add(source.id)
             else:
-                fresh.append(source)
-        taken = [
-            source for source in fresh if _agent_transcript_path(source) not in refused
+                new_sources.append(source)
+        accepted = [
+            source
+            for source in new_sources
+            if _agent_transcript_path(source) not in refused
         ]
-        self._report.refused += len(refused) + len(fresh) - len(taken)
-        missing = _MissingSources(self._find_missing(met, walked_paths))
-        changes.extend([self._check_new(source, missing) for source in taken])
+        self._report.refused += len(refused) + len(new_sources) - len(accepted)
+        missing = _MissingSources(self._find_missing(found_ids, walked_paths))
+        changes.extend([self._check_new(source, missing) for source in accepted])
         self.sources_of_moved_homes = list(
-            self._find_in_moved_homes(changes, missing, met)
+            self._find_in_moved_homes(changes, missing, found_ids)
         )
-        self._gone = [k.number for k in missing if k.gone_ns is None]
+        self._gone = [source.number for source in missing if source.gone_ns is None]
         self._report.gone = len(self._gone)
-        self._stored_sources = {}  # whoever goes on needs it no more, and it may be large
+        self._stored_sources = {}  # not needed any more, and may be large
         return changes
 
     @property
     def has_other_changes(self) -> bool:
-        """Whether files are gone or back, or were merely touched."""
+        """Whether files disappeared, came back or were only touched."""
         return bool(self._gone or self._returned or self.touched_sources)
 
     def _is_purged(self, source: SourceFile) -> bool:
-        """Whether a file was erased, or is of a session that was.
+        """Whether a file was purged, or belongs to a purged session.
 
-        The place of an agent that lies beside its session does not say whose it is,
-        nor does a name that is no id; the first record does.
+        The path doesn't always contain the session: an agent next to its session, or a
+        file that isn't named by an id. Then the first record is read.
         """
         if hashes_of_source(source) & self._purged_hashes:
             return True
-        is_told = source.session_id is not None
+        is_named = source.session_id is not None
         if source.kind is SourceKind.SESSION:
-            is_told = has_session_id(source)
-        if is_told or not source.kind.is_transcript:
+            is_named = has_session_id(source)
+        if is_named or not source.kind.is_transcript:
             return False
-        starter = _first_session(source)
-        return starter is not None and hash_of_session(starter) in self._purged_hashes
+        session = _first_session(source)
+        return session is not None and hash_of_session(session) in self._purged_hashes
 
     def save_file_states(self) -> None:
-        """Mark files that are gone, that are back, or that were merely touched."""
-        for kept in self.touched_sources:
-            self._archive_db.save_read_state(kept)
-        for kept in self.sources_of_moved_homes:
-            self._archive_db.set_home(kept)
+        """Record files that disappeared, came back or were only touched."""
+        for source in self.touched_sources:
+            self._archive_db.save_read_state(source)
+        for source in self.sources_of_moved_homes:
+            self._archive_db.set_home(source)
         self._archive_db.set_gone(self._gone, time.time_ns())
         self._archive_db.set_gone(self._returned, None)
 
@@ -258,7 +267,7 @@ class ChangeDetector:
             and not stored_source.stored_bytes
             and self._is_purged(source)
         ):
-            # It was there before anything in it said whose it is.
+            # It was added while it was empty, without a session id.
             self._report.refused += 1
             return []
         if stored_source.gone_ns is not None:
@@ -267,55 +276,58 @@ class ChangeDetector:
         elif _looks_same(source, stored_source, is_thorough=self._is_thorough):
             self._report.unchanged += 1
             return []
-        growth = self._classify_growth(source, stored_source)
-        if isinstance(growth, Problem):
-            self._report.problems.append(growth)
+        change = self._classify_growth(source, stored_source)
+        if isinstance(change, Problem):
+            self._report.problems.append(change)
             return []
-        if growth is SourceChange.UNCHANGED:
+        if change is SourceChange.UNCHANGED:
             self._report.unchanged += 1
             self.touched_sources.append(_with_file_times(stored_source, source))
             return []
-        is_anew = growth is SourceChange.REWRITTEN
-        self._report.rewritten += is_anew
-        self._report.grown += not is_anew
-        if not is_anew and not self._is_fully_compared(growth, source, stored_source):
+        is_rewritten = change is SourceChange.REWRITTEN
+        self._report.rewritten += is_rewritten
+        self._report.grown += not is_rewritten
+        if not is_rewritten and not self._is_fully_compared(
+            change, source, stored_source
+        ):
             source = structs.replace(source, ctime_ns=_UNVERIFIED_CTIME)
         return [
             ChangedSource(
-                source=source, stored_source=stored_source, is_rewritten=is_anew
+                source=source, stored_source=stored_source, is_rewritten=is_rewritten
             )
         ]
 
     def _classify_growth(
         self, source: SourceFile, stored_source: StoredSource
     ) -> SourceChange | Problem:
-        """Return what became of a file, by its ends, and by all of it if in doubt.
+        """Return how a file changed, by its ends, and by all of it if in doubt.
 
-        A file that was touched and has its old length may have been rewritten in its
-        middle, and so may one that took the place of another, or that grew besides.
-        An unfinished line that did not go on, but became another, must not be lost
-        either.
+        A touched file of the same length may have been changed in the middle, and so
+        may a file that replaced another, or one that also grew. An unfinished line that
+        was replaced must not be lost either.
         """
-        growth = detect_change(source, _read_mark(stored_source))
-        if isinstance(growth, Problem) or growth is SourceChange.REWRITTEN:
-            return growth
+        change = detect_change(source, _read_mark(stored_source))
+        if isinstance(change, Problem) or change is SourceChange.REWRITTEN:
+            return change
         if self._is_fully_compared(
-            growth, source, stored_source
+            change, source, stored_source
         ) and not self._has_stored_content(source, stored_source):
             return SourceChange.REWRITTEN
         return (
-            growth
+            change
             if self._has_stored_fragment(source, stored_source)
             else SourceChange.REWRITTEN
         )
 
     def _is_fully_compared(
-        self, growth: SourceChange, source: SourceFile, stored_source: StoredSource
+        self, change: SourceChange, source: SourceFile, stored_source: StoredSource
     ) -> bool:
-        """Whether all of a file is compared, and not its ends alone."""
-        is_odd = growth is SourceChange.UNCHANGED or source.inode != stored_source.inode
+        """Whether all of a file is compared, not only its ends."""
+        is_suspicious = (
+            change is SourceChange.UNCHANGED or source.inode != stored_source.inode
+        )
         return (
-            is_odd
+            is_suspicious
             or self._is_thorough
             or stored_source.stored_bytes <= FULL_COMPARE_BYTES
         )
@@ -323,11 +335,11 @@ class ChangeDetector:
     def _has_stored_content(
         self, source: SourceFile, stored_source: StoredSource
     ) -> bool:
-        """Whether a file still begins with all whole lines that are kept of it."""
+        """Whether a file still starts with all stored lines."""
         return all(
             isinstance(raw := _read_range(source, start, stop), bytes)
-            and sha256_digest(raw) == sign
-            for start, stop, sign in self._archive_db.chunk_hashes(
+            and sha256_digest(raw) == digest
+            for start, stop, digest in self._archive_db.chunk_hashes(
                 stored_source.number, stored_source.generation
             )
         )
@@ -335,7 +347,7 @@ class ChangeDetector:
     def _has_stored_fragment(
         self, source: SourceFile, stored_source: StoredSource
     ) -> bool:
-        """Whether the unfinished line that is kept of a file is still there."""
+        """Whether the stored unfinished line is still in the file."""
         if stored_source.size == stored_source.stored_bytes:
             return True
         try:
@@ -356,26 +368,26 @@ class ChangeDetector:
     def _find_missing(
         self, found_ids: set[SourceId], walked_paths: Iterable[Path]
     ) -> Iterator[StoredSource]:
-        """Yield the sources that a walk should have met and did not.
+        """Yield the sources that a scan should have found but didn't.
 
-        What could not be looked at may still be there, and so may what lies in it.
+        Files in folders that couldn't be read may still exist.
         """
         roots = {encode_path(path.absolute()) for path in walked_paths}
-        homes: dict[str, bool] = {}
-        unseen = {
+        is_searched: dict[str, bool] = {}
+        unreadable = {
             problem.position.source_id
             for problem in self._report.problems
             if problem.kind == "unreadable"
         }
-        above = tuple(f"{one}/" for one in unseen)
-        for id_, kept in self._stored_sources.items():
-            if kept.home not in homes:
-                is_there = Path(decode_path(kept.home)).exists()
-                homes[kept.home] = kept.home in roots or not is_there
-            is_looked_for = homes[kept.home] or id_ in roots
-            is_unseen = id_ in unseen or id_.startswith(above)
-            if id_ not in found_ids and is_looked_for and not is_unseen:
-                yield kept
+        unreadable_folders = tuple(f"{path}/" for path in unreadable)
+        for id_, source in self._stored_sources.items():
+            if source.home not in is_searched:
+                exists = Path(decode_path(source.home)).exists()
+                is_searched[source.home] = source.home in roots or not exists
+            is_expected = is_searched[source.home] or id_ in roots
+            may_exist = id_ in unreadable or id_.startswith(unreadable_folders)
+            if id_ not in found_ids and is_expected and not may_exist:
+                yield source
 
     def _find_in_moved_homes(
         self,
@@ -383,10 +395,10 @@ class ChangeDetector:
         missing: Iterable[StoredSource],
         found_ids: set[SourceId],
     ) -> Iterator[StoredSource]:
-        """Yield what lies in a home that is gone as such, while its files moved.
+        """Yield missing sources of homes that were moved, with their new home.
 
-        Most of those that were there must have: one that is found elsewhere may be a
-        copy, and the disk with the others may be away.
+        Most files of the home must have moved: a single file found elsewhere may be a
+        copy, while the disk with the others is not mounted.
         """
         moved = Counter(
             (change.stored_source.home, change.source.home)
@@ -395,32 +407,41 @@ class ChangeDetector:
             and change.is_moved
             and change.stored_source.path == change.source.relative_path
         )
-        there = Counter(
-            k.home for k in self._stored_sources.values() if k.gone_ns is None
+        present = Counter(
+            source.home
+            for source in self._stored_sources.values()
+            if source.gone_ns is None
         )
         homes = {
             old: new
             for (old, new), count in moved.items()
-            if 2 * count > there[old] and not Path(decode_path(old)).exists()
+            if 2 * count > present[old] and not Path(decode_path(old)).exists()
         }
-        for kept in missing:
-            carried = structs.replace(kept, home=homes.get(kept.home, kept.home))
-            if carried.id not in self._stored_sources and carried.id not in found_ids:
-                yield carried
+        for missing_source in missing:
+            moved_source = structs.replace(
+                missing_source, home=homes.get(missing_source.home, missing_source.home)
+            )
+            if (
+                moved_source.id not in self._stored_sources
+                and moved_source.id not in found_ids
+            ):
+                yield moved_source
 
     def _check_new(self, source: SourceFile, missing: _MissingSources) -> ChangedSource:
-        """Return a source under a new path: moved there, or new."""
-        for kept in missing.find_candidates(source):
-            if self._is_moved(source, kept):
-                missing.remove(kept)
+        """Return a file with a new path: moved, or new."""
+        for candidate in missing.find_candidates(source):
+            if self._is_moved(source, candidate):
+                missing.remove(candidate)
                 self._report.moved += 1
-                return ChangedSource(source=source, stored_source=kept, is_moved=True)
+                return ChangedSource(
+                    source=source, stored_source=candidate, is_moved=True
+                )
         self._report.new += 1
         return ChangedSource(source=source)
 
     def _is_moved(self, source: SourceFile, stored_source: StoredSource) -> bool:
-        growth = detect_change(source, _read_mark(stored_source))
-        is_same = growth in {SourceChange.UNCHANGED, SourceChange.APPENDED}
+        change = detect_change(source, _read_mark(stored_source))
+        is_same = change in {SourceChange.UNCHANGED, SourceChange.APPENDED}
         return (
             is_same
             and stored_source.stored_bytes > 0
@@ -430,36 +451,36 @@ class ChangeDetector:
 
 
 class _MissingSources:
-    """Sources that were not met, by what a file that was moved has in common."""
+    """Sources that were not found, by the name and inode of their files."""
 
     def __init__(self, sources: Iterable[StoredSource]) -> None:
-        self._by_number = {kept.number: kept for kept in sources}
+        self._by_number = {source.number: source for source in sources}
         self._by_key: dict[str | int, dict[int, StoredSource]] = {}
-        for number, kept in self._by_number.items():
-            for sign in _match_keys(kept.path, kept.inode):
-                self._by_key.setdefault(sign, {})[number] = kept
+        for number, source in self._by_number.items():
+            for key in _match_keys(source.path, source.inode):
+                self._by_key.setdefault(key, {})[number] = source
 
     def __iter__(self) -> Iterator[StoredSource]:
         return iter(self._by_number.values())
 
     def find_candidates(self, source: SourceFile) -> list[StoredSource]:
-        """Return those that a file may be: by its name, or its place on the disk."""
+        """Return the sources that a file may be, by its name or inode."""
         found: dict[int, StoredSource] = {}
-        for sign in _match_keys(source.relative_path, source.inode):
-            found.update(self._by_key.get(sign, {}))
+        for key in _match_keys(source.relative_path, source.inode):
+            found.update(self._by_key.get(key, {}))
         return [
-            kept
-            for kept in found.values()
-            if source.kind is kept.kind
-            and source.size >= kept.size
-            and _can_be_moved(source, kept)
+            candidate
+            for candidate in found.values()
+            if source.kind is candidate.kind
+            and source.size >= candidate.size
+            and _can_be_moved(source, candidate)
         ]
 
     def remove(self, stored_source: StoredSource) -> None:
-        """Take out one that was found again."""
+        """Remove a source that was found again."""
         del self._by_number[stored_source.number]
-        for sign in _match_keys(stored_source.path, stored_source.inode):
-            self._by_key[sign].pop(stored_source.number, None)
+        for key in _match_keys(stored_source.path, stored_source.inode):
+            self._by_key[key].pop(stored_source.number, None)
 
 
 def _match_keys(path: str, inode: int) -> tuple[str | int, ...]:
@@ -468,27 +489,30 @@ def _match_keys(path: str, inode: int) -> tuple[str | int, ...]:
 
 
 def _can_be_moved(source: SourceFile, stored_source: StoredSource) -> bool:
-    """Whether a file can be one that stood elsewhere, if it says the same.
+    """Whether a file with the same content may be a moved source.
 
-    What is said of two sessions or agents is often the same to the byte: a backup of a
-    file that neither changed, a list without tasks. Those of one may have been gone for
-    long when the other's come, or have left their places on the disk to them.
+    Files of different sessions or agents often have the same content, such as a backup
+    of an unchanged file or an empty task list, and may reuse an inode.
     """
     old = stored_source.source
     is_transcript = source.kind.is_transcript
     if (source.session_id, source.agent_id) == (old.session_id, old.agent_id):
-        may_be = is_transcript or _path_within_owner(source) == _path_within_owner(old)
+        is_possible = is_transcript or _path_within_owner(source) == _path_within_owner(
+            old
+        )
     else:
-        may_be = is_transcript and not (has_session_id(source) and has_session_id(old))
-    is_there = (
+        is_possible = is_transcript and not (
+            has_session_id(source) and has_session_id(old)
+        )
+    is_same_file = (
         source.inode == stored_source.inode != 0 and stored_source.gone_ns is None
     )
     is_touched = source.mtime_ns != stored_source.mtime_ns
-    return may_be or (is_there and (is_transcript or not is_touched))
+    return is_possible or (is_same_file and (is_transcript or not is_touched))
 
 
 def _path_within_owner(source: SourceFile) -> str:
-    """Return where a file stands beside what it belongs to, whatever holds that."""
+    """Return the path of a file below its session or agent."""
     owner = source.session_id or source.agent_id
     return source.relative_path.rpartition(owner)[2] if owner else source.relative_path
 
@@ -498,12 +522,12 @@ def _read_range(source: SourceFile, start: int, stop: int) -> bytes | Problem:
 
 
 def _agent_transcript_path(source: SourceFile) -> str:
-    """Return where the agent is that a sidecar would tell of."""
+    """Return the path of the agent transcript that a sidecar describes."""
     return f"{source.id.removesuffix('.meta.json')}.jsonl"
 
 
 def _first_session(source: SourceFile) -> SessionId | None:
-    """Return the session that an agent's records name first."""
+    """Return the first session id in the records of a file."""
     for line in read_lines(source, buffer_size=_HEAD_BYTES):
         if isinstance(line, Problem):
             break

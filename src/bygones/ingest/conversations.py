@@ -1,8 +1,7 @@
-"""Conversations read by the number of a message: from the index, or of a whole session.
+"""Conversations read by the number of a message.
 
-The index has the messages of long sessions as they were assembled, and tells how short
-ones begin. Where it does neither, as in a team's store, the session is assembled and a
-window is cut out of it.
+The index stores the messages of long sessions and previews of short ones. If it has
+neither, as in a team store, the session is assembled and windows are cut out of it.
 """
 
 from __future__ import annotations
@@ -48,7 +47,7 @@ __all__ = [
 _OpenSession = Callable[[SessionId], "Session"]
 _CanSum = Callable[[ModelUsage], bool]
 _WINDOW_SIZE = 256
-"""Messages that are read at once where a turn is longer than a window."""
+"""Messages to read at once if a turn is longer than a window."""
 
 
 def open_conversation(
@@ -58,88 +57,103 @@ def open_conversation(
     open_session: _OpenSession,
 ) -> Conversation:
     """Return a session, or one of its agent runs, to be read by windows."""
-    derived = reader.sessions
+    tables = reader.sessions
     session, agent = session_and_agent
-    if isinstance(derived, DerivedTables):
-        number = derived.session_number(session)
-        if number is not None and derived.messages.has_session(number):
+    if isinstance(tables, DerivedTables):
+        number = tables.session_number(session)
+        if number is not None and tables.messages.has_session(number):
             return StoredConversation(
-                derived.messages,
+                tables.messages,
                 (number, agent),
                 loader,
                 lambda: open_session(session),
             )
         if number is not None and not agent:
             with reader.read_transaction():
-                begun = _load_preview(reader, derived, number, loader)
-            if begun is not None:
-                return PreviewConversation(*begun, lambda: open_session(session))
+                preview = _load_preview(reader, tables, number, loader)
+            if preview is not None:
+                return PreviewConversation(*preview, lambda: open_session(session))
     return AssembledConversation(open_session(session), agent)
 
 
 def _load_preview(
     reader: StoreReader, tables: DerivedTables, number: int, loader: Loader
 ) -> tuple[SessionPreview, ConversationHeader, list[Message]] | None:
-    """Return how a session begins, if the index tells and its file still says so."""
-    told = tables.previews.load_preview(number)
-    if told is None:
+    """Return the preview of a session, if the index has one and its file still matches."""
+    found = tables.previews.load_preview(number)
+    if found is None:
         return None
-    opening, line = told
-    listed = decode_summary(line)
-    kept = _find_own_source(reader, tables, number)
-    if kept is None:
+    preview, encoded = found
+    summary = decode_summary(encoded)
+    stored = _find_own_source(reader, tables, number)
+    if stored is None:
         return None
     if isinstance(loader, StoreLoader):
-        loader.remember_source(kept)  # whoever reads the messages asks for it
-    nodes = tables.index.iter_nodes(kept.number)
-    begun = takewhile(lambda one: one.position.offset < opening.end_offset, nodes)
-    beginning = Transcript(source=kept.source, nodes=tuple(begun))
-    session, found = assemble_preview(beginning, loader)
-    messages = opening.with_agents(
-        list(map(strip_message, found[: opening.message_count]))
+        loader.remember_source(stored)  # loading messages needs it
+    nodes = tables.index.iter_nodes(stored.number)
+    first_nodes = takewhile(
+        lambda node: node.position.offset < preview.end_offset, nodes
     )
-    if session != listed.id or messages_checksum(messages) != opening.checksum:
+    transcript = Transcript(source=stored.source, nodes=tuple(first_nodes))
+    session, assembled = assemble_preview(transcript, loader)
+    messages = preview.with_agents(
+        list(map(strip_message, assembled[: preview.message_count]))
+    )
+    if session != summary.id or messages_checksum(messages) != preview.checksum:
         return None
-    return opening, opening.build_facts(listed, messages), messages
+    return preview, preview.build_facts(summary, messages), messages
 
 
 def _find_own_source(
     reader: StoreReader, tables: DerivedTables, number: int
 ) -> StoredSource | None:
-    """Return the file that a session begins in."""
+    """Return the file that a session starts in."""
     for source in tables.session_sources(number):
-        kept = reader.byte_store.source(source)
-        if kept is not None and kept.kind is SourceKind.SESSION:
-            return kept
+        stored = reader.byte_store.source(source)
+        if stored is not None and stored.kind is SourceKind.SESSION:
+            return stored
     return None
 
 
 def _read_rest_of_turn(
     conversation: Conversation, window: MessageWindow
 ) -> TurnRemainder:
-    """Return what is behind a window, read by windows."""
-    found: list[Message] = []
+    """Return what follows a window, read by windows."""
+    messages: list[Message] = []
     branch = conversation.facts.find_branch(window.branch_number)
     if branch and (
         len(window.turns) > 1 or (window.turns and not window.is_first_turn_partial)
     ):
-        at = window.stop
-        while at < branch.message_count:
-            behind = conversation.window(branch.number, at, at + _WINDOW_SIZE)
-            if not behind.is_first_turn_partial:
+        start = window.stop
+        while start < branch.message_count:
+            next_window = conversation.window(
+                branch.number, start, start + _WINDOW_SIZE
+            )
+            if not next_window.is_first_turn_partial:
                 break
-            found += behind.turns[0].messages
-            at = behind.stop if len(behind.turns) == 1 else branch.message_count
-    return collect_remainder(found)
+            messages += next_window.turns[0].messages
+            start = (
+                next_window.stop
+                if len(next_window.turns) == 1
+                else branch.message_count
+            )
+    return collect_remainder(messages)
 
 
 class AssembledConversation:
-    """A conversation of a session that was assembled."""
+    """A conversation of an assembled session."""
 
     def __init__(self, session: Session, agent: str = "") -> None:
         self.agent_ids = [run.id for run in session.all_agents]
         if agent:
-            run = next((one for one in session.all_agents if one.id == agent), None)
+            run = next(
+                (
+                    agent_run
+                    for agent_run in session.all_agents
+                    if agent_run.id == agent
+                ),
+                None,
+            )
             if run is None:
                 raise NotInArchive("agent", agent)
             session = agent_run_as_session(session, run)
@@ -162,27 +176,29 @@ class AssembledConversation:
         return AssembledConversation(self.session, agent)
 
     def window(self, branch: int, start: int, stop: int) -> MessageWindow:
-        """Return the messages of a branch from one number up to another."""
         _check_branch(self.facts, branch)
         return build_window(self.session, self.facts, (branch, start, stop))
 
     def messages(
         self,
         branch: int,
-        names: Sequence[str] = (),  # noqa: ARG002 (all messages are at hand)
+        names: Sequence[str] = (),  # noqa: ARG002 (all messages are loaded)
     ) -> Iterator[tuple[int, Message]]:
-        """Yield messages of a branch with their numbers, whatever names they hold."""
+        """Yield all messages of a branch with their numbers."""
         _check_branch(self.facts, branch)
-        found = next(one for one in self.session.branches if one.number == branch)
-        yield from enumerate(map(strip_message, found.messages))
+        chosen = next(
+            candidate
+            for candidate in self.session.branches
+            if candidate.number == branch
+        )
+        yield from enumerate(map(strip_message, chosen.messages))
 
     def rest_of_turn(self, window: MessageWindow, can_sum: _CanSum) -> TurnRemainder:  # noqa: ARG002 (no sums)
-        """Return what is behind a window of the last turn that begins in it."""
         return _read_rest_of_turn(self, window)
 
 
 class PreviewConversation:
-    """A conversation of which it is known how it begins; it is assembled for more."""
+    """A conversation with a stored preview; it is assembled if more is needed."""
 
     def __init__(
         self,
@@ -202,7 +218,6 @@ class PreviewConversation:
 
     @property
     def is_assembled(self) -> bool:
-        """Whether more than the preview was needed."""
         return "_cut" in self.__dict__
 
     def load_session(self) -> Session:
@@ -210,22 +225,19 @@ class PreviewConversation:
         return self._cut.session
 
     def agent(self, agent: str) -> Conversation:
-        """Return an agent run of the session."""
         return self._cut.agent(agent)
 
     @property
     def agent_ids(self) -> Sequence[str]:
-        """The ids of all agent runs of the session."""
         return self._cut.agent_ids
 
     def window(self, branch: int, start: int, stop: int) -> MessageWindow:
-        """Return the messages of a branch from one number up to another."""
-        told, count = self.facts.find_branch(branch), len(self._messages)
+        summary, count = self.facts.find_branch(branch), len(self._messages)
         if (
             self.is_assembled
-            or told is None
-            or not told.is_live
-            or not (stop <= count or count == told.message_count)
+            or summary is None
+            or not summary.is_live
+            or not (stop <= count or count == summary.message_count)
         ):
             return self._cut.window(branch, start, stop)
         turns = self._preview.build_turns(self._messages[start:stop], start)
@@ -240,20 +252,24 @@ class PreviewConversation:
     def messages(
         self, branch: int, names: Sequence[str] = ()
     ) -> Iterator[tuple[int, Message]]:
-        """Yield messages of a branch with their numbers, whatever names they hold."""
+        """Yield all messages of a branch with their numbers."""
         return self._cut.messages(branch, names)
 
     def rest_of_turn(self, window: MessageWindow, can_sum: _CanSum) -> TurnRemainder:
-        """Return what is behind a window of the last turn that begins in it."""
-        told, rest = self.facts.find_branch(window.branch_number), self._preview.rest
-        is_all = window.start == 0 and window.stop == len(self._messages)
-        if told and told.is_live and is_all and all(map(can_sum, rest.usages)):
+        summary, rest = self.facts.find_branch(window.branch_number), self._preview.rest
+        is_whole_preview = window.start == 0 and window.stop == len(self._messages)
+        if (
+            summary
+            and summary.is_live
+            and is_whole_preview
+            and all(map(can_sum, rest.usages))
+        ):
             return rest
         return _read_rest_of_turn(self, window)
 
 
 class StoredConversation:
-    """A conversation that the index has."""
+    """A conversation whose messages are stored in the index."""
 
     def __init__(
         self,
@@ -280,7 +296,6 @@ class StoredConversation:
 
     @property
     def agent_ids(self) -> Sequence[str]:
-        """The ids of all agent runs of the session."""
         return self._message_store.agent_ids(self._key[0])
 
     def load_session(self) -> Session:
@@ -299,24 +314,22 @@ class StoredConversation:
         )
 
     def window(self, branch: int, start: int, stop: int) -> MessageWindow:
-        """Return the messages of a branch from one number up to another."""
-        asked = MessageRange(branch, start, stop)
-        found = self._message_store.load_window(self._key, asked, self._loader)
-        if found is None:
+        message_range = MessageRange(branch, start, stop)
+        window = self._message_store.load_window(self._key, message_range, self._loader)
+        if window is None:
             raise NotInArchive("branch", str(branch))
-        return found
+        return window
 
     def messages(
         self, branch: int, names: Sequence[str] = ()
     ) -> Iterator[tuple[int, Message]]:
-        """Yield messages of a branch with their numbers, those near names if given."""
+        """Yield messages of a branch with their numbers, near names if given."""
         _check_branch(self.facts, branch)
         return self._message_store.messages_naming(
             self._key, branch, names, self._loader
         )
 
     def rest_of_turn(self, window: MessageWindow, can_sum: _CanSum) -> TurnRemainder:  # noqa: ARG002 (no sums)
-        """Return what is behind a window of the last turn that begins in it."""
         return _read_rest_of_turn(self, window)
 
 

@@ -1,6 +1,6 @@
-"""The gist of a stretch of lines: all that the index writes down of it.
+"""Everything that the index stores about a block of lines.
 
-Pure: bytes in, rows and words out. So it can be made in this process or in another.
+A pure function of bytes, so it can run in another process.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from bygones.store.tokenizer import PreparedText, prepare_with_checksum
 __all__ = ["IndexBatch", "IndexDocument", "LineBlock", "decode_lines", "index_block"]
 
 RecordEntry = tuple[int, int | None, int, int]
-"""Of a record: its number, its message's, where it begins, and how long it is."""
+"""The key of a record, the key of its message, its offset and its length."""
 
 
 class LineBlock(Struct, frozen=True, array_like=True):
@@ -39,63 +39,63 @@ class LineBlock(Struct, frozen=True, array_like=True):
     start: int
     raw: bytes
     is_agent: bool = False
-    """Whether the source is the file of an agent."""
+    """Whether the source is the transcript of an agent."""
 
     @property
     def stop(self) -> int:
-        """Where the lines end."""
+        """The offset of the end."""
         return self.start + len(self.raw)
 
 
 class IndexDocument(Struct, frozen=True, array_like=True, gc=False):
-    """What a record says in one of its parts."""
+    """One text of a record."""
 
     row_index: int
-    """Which of the rows."""
+    """Its record, as an index into `IndexBatch.rows`."""
     kind: int
-    """Of text, as buckets have it."""
+    """The kind of text, as in text keys."""
     text: PreparedText
 
 
 class IndexBatch(Struct, frozen=True, array_like=True):
-    """What the index writes down of a stretch."""
+    """The rows and texts of a block of lines."""
 
     page: NodePage
     rows: list[RecordEntry]
     documents: list[IndexDocument]
     lengths: bytes
     leaf_titles: list[tuple[int, int, str, str]]
-    """The number of a leaf, where it is named, the leaf, and what it is called."""
+    """Key of a leaf, offset of its title, leaf, title."""
     problems: list[Problem]
     drift: list[tuple[str, str, str]]
 
 
 def index_block(block: LineBlock) -> IndexBatch:
-    """Return the gist of a stretch."""
+    """Return the rows and texts of a block of lines."""
     lines = split_lines(block.source, block.generation, block.start, block.raw)
-    sketched, nodes, problems = decode_lines(lines)
+    records, nodes, problems = decode_lines(lines)
     lengths = TextLengths()
     lengths.include_times(
         node.timestamp for node in nodes if node.timestamp is not None
     )
     documents: list[IndexDocument] = []
-    named = [pair for pair in zip(nodes, sketched, strict=True) if pair[0].uuid]
-    for row, (node, found) in enumerate(named):
-        passages = extract_text_spans(found)
-        if not passages:
+    with_id = [pair for pair in zip(nodes, records, strict=True) if pair[0].uuid]
+    for row, (node, record) in enumerate(with_id):
+        spans = extract_text_spans(record)
+        if not spans:
             continue
-        if is_over_text_limit(passages):
+        if is_over_text_limit(spans):
             problems.append(Problem("long-text", node.position))
-        is_aside = block.is_agent or node.is_sidechain or node.agent_id is not None
-        for said in build_record_texts(node, passages):
-            lengths.add(said)
+        is_agent = block.is_agent or node.is_sidechain or node.agent_id is not None
+        for text in build_record_texts(node, spans):
+            lengths.add(text)
             kind = pack_text_key(
-                0, said.part, is_error=said.is_error, is_agent=is_aside
+                0, text.part, is_error=text.is_error, is_agent=is_agent
             )
-            documents.append(IndexDocument(row, kind, prepare_with_checksum(said.text)))
+            documents.append(IndexDocument(row, kind, prepare_with_checksum(text.text)))
     return IndexBatch(
         page=encode_nodes(nodes),
-        rows=_record_entries([node for node, _ in named]),
+        rows=_record_entries([node for node, _ in with_id]),
         documents=documents,
         lengths=lengths.pack(),
         leaf_titles=list(_find_leaf_titles(nodes)),
@@ -107,35 +107,36 @@ def index_block(block: LineBlock) -> IndexBatch:
 def decode_lines(
     lines: Sequence[Line],
 ) -> tuple[list[LocatedRecord], list[RecordNode], list[Problem]]:
-    """Return what lines hold: sketches, their nodes, and what is odd."""
-    sketched: list[LocatedRecord] = []
+    """Return the records of lines, their nodes, and problems."""
+    records: list[LocatedRecord] = []
     problems: list[Problem] = []
     for line in lines:
         for found in parse_line_light(line):
             if isinstance(found, LocatedRecord):
-                sketched.append(found)
+                records.append(found)
             else:
                 problems.append(found)
-    return sketched, [build_node(found) for found in sketched], problems
+    return records, [build_node(found) for found in records], problems
 
 
 def _record_entries(nodes: Sequence[RecordNode]) -> list[RecordEntry]:
     rows: list[RecordEntry] = []
-    last: MessageId | None = None
-    message: int | None = None
+    last_message: MessageId | None = None
+    message_key: int | None = None
     for node in nodes:
-        if node.message_id != last:
-            last = node.message_id
-            message = id_key(last) if last else None
-        place = node.position
-        rows.append((id_key(node.uuid or ""), message, place.offset, place.length))
+        if node.message_id != last_message:
+            last_message = node.message_id
+            message_key = id_key(last_message) if last_message else None
+        position = node.position
+        rows.append(
+            (id_key(node.uuid or ""), message_key, position.offset, position.length)
+        )
     return rows
 
 
 def _find_leaf_titles(
     nodes: Sequence[RecordNode],
 ) -> Iterator[tuple[int, int, str, str]]:
-    """Yield what leaves are called."""
     for node in nodes:
         facts = node.extra
         if node.kind == "summary" and isinstance(facts, TitleFacts) and facts.leaf_id:
@@ -143,7 +144,7 @@ def _find_leaf_titles(
 
 
 def _find_drift(nodes: Sequence[RecordNode]) -> Iterator[tuple[str, str, str]]:
-    """Yield the types that are not known, with the version that wrote them."""
+    """Yield unknown types, with the version of Claude Code that wrote them."""
     for node in nodes:
         version = node.version or ""
         if node.kind not in RECORDS_BY_TYPE:

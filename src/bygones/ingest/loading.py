@@ -1,4 +1,4 @@
-"""Loading sessions back: nodes from the index, what was said from the chunks."""
+"""Load sessions, records and prompts from a store."""
 
 from __future__ import annotations
 
@@ -37,11 +37,18 @@ from bygones.sources.lines import split_lines
 from bygones.store.archive_db import StoredSource
 from bygones.store.archive_dir import ArchiveDir
 from bygones.store.index_db import decode_frames
-from bygones.store.local_reader import PromptRow, RecordRow
-from bygones.store.protocols import Lookup, SessionReader, SourceReader, StoreReader
+from bygones.store.local_reader import MAX_SUGGESTIONS
+from bygones.store.protocols import (
+    Lookup,
+    PromptRow,
+    RecordLocation,
+    SessionReader,
+    SourceReader,
+    StoreReader,
+)
 
 _DatedTitle = tuple[tuple[int, str], RecordId, str]
-"""The age of a file, a record, and what the file calls it."""
+"""The age of a file, a record, and the title that the file gives it."""
 
 
 def _no_nodes(_: int) -> tuple[RecordNode, ...]:
@@ -53,29 +60,28 @@ def _no_pages(_: int) -> list[bytes]:
 
 
 class SessionFamily(Struct, frozen=True, array_like=True):
-    """All that sessions which share records are assembled from.
+    """Everything needed to assemble sessions that share records.
 
-    Gathered in one process, it can be assembled in another.
+    It can be gathered in one process and assembled in another.
     """
 
     transcripts: list[Transcript]
     page_frames: list[list[bytes]]
-    """Nodes that stand before those of each transcript, as the index keeps them."""
+    """Compressed node pages that precede the nodes of each transcript."""
     leaf_titles: list[_DatedTitle]
-    """What other files call its records."""
+    """Titles that other files give to its records."""
 
     @property
     def encoded_size(self) -> int:
-        """How many bytes there are to be opened."""
+        """The size of the compressed node pages."""
         return sum(len(page) for pages in self.page_frames for page in pages)
 
     def assemble_sessions(self, loader: Loader) -> tuple[Session, ...]:
-        """Return the sessions."""
         transcripts = list(map(_with_decoded_nodes, self.transcripts, self.page_frames))
-        told = [*self.leaf_titles, *_own_leaf_titles(transcripts)]
-        # The newest file has the last word.
-        told.sort(key=lambda one: one[0])
-        summaries = {leaf: text for _, leaf, text in told}
+        titles = [*self.leaf_titles, *_own_leaf_titles(transcripts)]
+        # The title of the newest file wins.
+        titles.sort(key=lambda title: title[0])
+        summaries = {leaf: text for _, leaf, text in titles}
         return assemble_sessions(transcripts, loader, summaries)
 
 
@@ -85,7 +91,7 @@ def load_family(
     family: Sequence[int],
     loader: Loader,
 ) -> tuple[Session, ...]:
-    """Return the sessions of a family, assembled from what the index has."""
+    """Return the sessions of a family, assembled from the index."""
     index = store.index
     if index is None:
         return ()
@@ -95,13 +101,13 @@ def load_family(
 
 
 def load_session(reader: StoreReader, id_: SessionId, loader: Loader) -> Session:
-    """Return a session, as it is in one moment."""
+    """Return a session, assembled from a consistent state."""
     with reader.read_transaction():
-        derived = reader.sessions
-        number = derived.session_number(id_)
+        session_reader = reader.sessions
+        number = session_reader.session_number(id_)
         if number is not None:
-            family = derived.family_members(number) or [number]
-            for session in load_family(reader, derived, family, loader):
+            family = session_reader.family_members(number) or [number]
+            for session in load_family(reader, session_reader, family, loader):
                 if session.id == id_:
                     return session
     raise NotInArchive("session", id_)
@@ -115,26 +121,26 @@ def gather_family(
     nodes: Callable[[int], tuple[RecordNode, ...]] = _no_nodes,
     page_frames: Callable[[int], list[bytes]] = _no_pages,
 ) -> SessionFamily:
-    """Return what a family is assembled from: its nodes, or the pages with them."""
+    """Return what a family is assembled from: nodes, or compressed pages."""
     transcripts: list[Transcript] = []
-    packed: list[list[bytes]] = []
+    frames: list[list[bytes]] = []
     for number in family:
         for source in session_reader.session_sources(number):
-            found = _load_transcript(store, source, nodes(source))
-            if found is not None:
-                transcripts.append(found)
-                packed.append(page_frames(source))
-    told = _load_leaf_titles(store, session_reader, family)
-    return SessionFamily(list(_with_steps(store, transcripts)), packed, told)
+            transcript = _load_transcript(store, source, nodes(source))
+            if transcript is not None:
+                transcripts.append(transcript)
+                frames.append(page_frames(source))
+    titles = _load_leaf_titles(store, session_reader, family)
+    return SessionFamily(list(_with_steps(store, transcripts)), frames, titles)
 
 
 def _with_decoded_nodes(
     transcript: Transcript, page_frames: Sequence[bytes]
 ) -> Transcript:
-    before = list(decode_frames(page_frames))
+    nodes = list(decode_frames(page_frames))
     return (
-        structs.replace(transcript, nodes=(*before, *transcript.nodes))
-        if before
+        structs.replace(transcript, nodes=(*nodes, *transcript.nodes))
+        if nodes
         else transcript
     )
 
@@ -142,18 +148,18 @@ def _with_decoded_nodes(
 def _load_transcript(
     store: SourceReader, number: int, before: Sequence[RecordNode]
 ) -> Transcript | None:
-    """Return a source as a transcript: nodes that are known, and the last line."""
-    kept, raw = _load_fragment(store, number)
-    if kept is None or store.index is None:
+    """Return a source as a transcript: known nodes, and those of the last line."""
+    stored, raw = _load_fragment(store, number)
+    if stored is None or store.index is None:
         return None
     _, nodes, problems = decode_lines(
-        split_lines(kept.id, kept.generation, kept.stored_bytes, raw)
+        split_lines(stored.id, stored.generation, stored.stored_bytes, raw)
     )
     return Transcript(
-        source=kept.source,
+        source=stored.source,
         nodes=(*before, *nodes),
-        problems=(*store.index.problems(kept), *problems),
-        sidecar=_load_agent_note(store, kept),
+        problems=(*store.index.problems(stored), *problems),
+        sidecar=_load_agent_note(store, stored),
     )
 
 
@@ -162,70 +168,74 @@ def _load_fragment(
 ) -> tuple[StoredSource | None, bytes]:
     """Return a source and its unfinished last line, as far as they can be read.
 
-    That line is not indexed, but may be a whole record all the same.
+    That line is not indexed, but may be a complete record.
     """
-    kept = None
+    stored = None
     with suppress(ArchiveDamaged), store.byte_store.read_transaction():
-        kept = store.byte_store.source(number)
-        if kept is not None:
-            return kept, store.byte_store.fragment(number, kept.generation)
-    return kept, b""
+        stored = store.byte_store.source(number)
+        if stored is not None:
+            return stored, store.byte_store.fragment(number, stored.generation)
+    return stored, b""
 
 
 def _load_leaf_titles(
     store: SourceReader, session_reader: SessionReader, family: Sequence[int]
 ) -> list[_DatedTitle]:
-    """Return what all files call the records of a family."""
-    found = session_reader.leaf_titles(family)
-    ages = {source: _file_age(store, source) for _, _, source in found}
-    return [(ages[source], leaf, text) for leaf, text, source in found]
+    """Return the titles that any file gives to records of a family."""
+    titles = session_reader.leaf_titles(family)
+    ages = {source: _file_age(store, source) for _, _, source in titles}
+    return [(ages[source], leaf, text) for leaf, text, source in titles]
 
 
 def _own_leaf_titles(transcripts: Sequence[Transcript]) -> Iterator[_DatedTitle]:
-    """Yield what the family's files say, also in a last line that is not finished."""
-    for told in transcripts:
-        for node in told.nodes:
+    """Yield the titles in the family's files, also in an unfinished last line."""
+    for transcript in transcripts:
+        for node in transcript.nodes:
             facts = node.extra
             if (
                 node.kind == "summary"
                 and isinstance(facts, TitleFacts)
                 and facts.leaf_id
             ):
-                yield (told.source.mtime_ns, told.source.id), facts.leaf_id, facts.text
+                yield (
+                    (transcript.source.mtime_ns, transcript.source.id),
+                    facts.leaf_id,
+                    facts.text,
+                )
 
 
 def _file_age(store: SourceReader, source: int) -> tuple[int, str]:
-    kept = store.byte_store.source(source)
-    return (kept.mtime_ns, kept.id) if kept else (0, "")
+    stored = store.byte_store.source(source)
+    return (stored.mtime_ns, stored.id) if stored else (0, "")
 
 
 def _with_steps(
     store: SourceReader, transcripts: Sequence[Transcript]
 ) -> Iterator[Transcript]:
-    """Yield transcripts with what the journals beside them say of their agents."""
+    """Yield transcripts with what journals say about their agents."""
     journals: dict[tuple[str, str], JournalNodes] = {}
-    for told in transcripts:
-        source = told.source
+    for transcript in transcripts:
+        source = transcript.source
         if source.agent_id is None:
-            yield told
+            yield transcript
             continue
         folder = (source.home, source.relative_path.rpartition("/")[0])
         if folder not in journals:
             journals[folder] = _load_journal(store, *folder)
         yield structs.replace(
-            told, journal_nodes=journals[folder].get(source.agent_id, ())
+            transcript, journal_nodes=journals[folder].get(source.agent_id, ())
         )
 
 
 def _load_journal(store: SourceReader, home: str, folder: str) -> JournalNodes:
-    kept = store.byte_store.find_source(home, f"{folder}/journal.jsonl")
-    if kept is None or kept.kind is not SourceKind.JOURNAL:
+    stored = store.byte_store.find_source(home, f"{folder}/journal.jsonl")
+    if stored is None or stored.kind is not SourceKind.JOURNAL:
         return {}
-    # What was in a damaged chunk is lost; the lines around it are not.
-    chunks = store.byte_store.try_read_chunks(kept.number, kept.generation)
+    # A damaged chunk is lost; the lines around it are not.
+    chunks = store.byte_store.try_read_chunks(stored.number, stored.generation)
     raw = b"".join(b"\n" if part is None else part for _, part in chunks)
     return journal_nodes_by_agent(
-        decode_lines(split_lines(kept.id, kept.generation, 0, raw))[1]
+        decode_lines(split_lines(stored.id, stored.generation, 0, raw))[1]
     )
 
 
@@ -250,104 +260,102 @@ def _load_agent_note(
 
 _MAX_OUTPUT_BYTES = 16 * 1024 * 1024
 _READ_AHEAD_BYTES = 64 * 1024
-"""Bytes that are read at once where records are small; what is kept never changes."""
+"""Bytes to read at once: records are usually read in order."""
 
 
 class StoreLoader(RecordLoader):
-    """Opens records from the archive's chunks."""
+    """Loads records from the bytes of a store."""
 
     def __init__(self, store: SourceReader) -> None:
         super().__init__()
         self._byte_store = store.byte_store
         self._sources: dict[str, StoredSource] = {}
         self._read_ahead = ("", 0, 0, b"")
-        """Some bytes of a source's generation: records are read in order."""
+        """Source, generation, offset and bytes of the last read."""
 
     def clear_cache(self) -> None:
-        """Let go of what was read and decoded: nobody asks any more."""
+        """Drop what was read and decoded."""
         super().clear_cache()
         self._sources.clear()
         self._read_ahead = ("", 0, 0, b"")
 
     def remember_source(self, stored_source: StoredSource) -> None:
-        """Remember a source that somebody has looked up."""
+        """Cache a source that the caller has loaded."""
         self._sources[stored_source.id] = stored_source
 
     def read_raw(self, position: Position) -> bytes:
-        """Return the bytes at a position; none where they are damaged or missing."""
+        """Return the bytes at a position; b"" if they are damaged or missing."""
         source, generation, start, ahead = self._read_ahead
-        at = position.offset - start
+        relative = position.offset - start
         if (
-            0 <= at <= len(ahead) - position.length
+            0 <= relative <= len(ahead) - position.length
             and source == position.source_id
             and generation == position.generation
         ):
-            return ahead[at : at + position.length]
+            return ahead[relative : relative + position.length]
         try:
-            # Of one moment: a line that is finished meanwhile moves into a chunk.
+            # In one transaction: a line that is finished meanwhile moves into a chunk.
             with self._byte_store.read_transaction():
                 return self._read(position)
         except ArchiveDamaged:
             return b""
 
     def _read(self, position: Position) -> bytes:
-        kept = self._find_source(position.source_id, position.offset)
-        if kept is None:
+        stored = self._find_source(position.source_id, position.offset)
+        if stored is None:
             return b""
-        place = (kept.number, position.generation)
+        key = (stored.number, position.generation)
         if (
-            position.offset >= kept.stored_bytes
-            and position.generation == kept.generation
+            position.offset >= stored.stored_bytes
+            and position.generation == stored.generation
         ):
-            # An unfinished last line may be a whole record all the same.
-            start = position.offset - kept.stored_bytes
-            return self._byte_store.fragment(*place)[start : start + position.length]
+            # An unfinished last line may be a complete record.
+            start = position.offset - stored.stored_bytes
+            return self._byte_store.fragment(*key)[start : start + position.length]
         if position.length >= _READ_AHEAD_BYTES:
-            return self._byte_store.read_bytes(*place, position.offset, position.length)
-        found = self._byte_store.read_bytes(*place, position.offset, _READ_AHEAD_BYTES)
+            return self._byte_store.read_bytes(*key, position.offset, position.length)
+        block = self._byte_store.read_bytes(*key, position.offset, _READ_AHEAD_BYTES)
         self._read_ahead = (
             position.source_id,
             position.generation,
             position.offset,
-            found,
+            block,
         )
-        return found[: position.length]
+        return block[: position.length]
 
     def load_stored_output(self, position: Position, path: str) -> str | None:
-        """Return a long output that was archived with its session.
+        """Return a long output that was stored next to its session.
 
-        Only the name of the file is taken from the transcript.
+        Only the file name is taken from the transcript.
         """
         session = position.source_id.partition("/subagents/")[0].removesuffix(".jsonl")
         name = path.replace("\\", "/").rpartition("/")[2]
         if not name or name.startswith("."):
             return None
-        kept = self._find_source(f"{session}/tool-results/{name}")
-        if kept is None:
+        stored = self._find_source(f"{session}/tool-results/{name}")
+        if stored is None:
             return None
-        size = min(kept.stored_bytes, _MAX_OUTPUT_BYTES)
+        size = min(stored.stored_bytes, _MAX_OUTPUT_BYTES)
         try:
-            raw = self._byte_store.read_bytes(kept.number, kept.generation, 0, size)
+            raw = self._byte_store.read_bytes(stored.number, stored.generation, 0, size)
         except ArchiveDamaged:
             return None
         return raw.decode("utf-8", "replace").removesuffix("\n")
 
     def _find_source(self, source: str, offset: int = 0) -> StoredSource | None:
-        """Return a source, looked up anew where it may have grown since."""
+        """Return a source; load it again if it may have grown."""
         known = self._sources.get(source)
         if known is not None and offset < known.stored_bytes:
             return known
         try:
             found = self._byte_store.source_by_id(source)
         except UnicodeEncodeError:
-            return None  # a name that is no text was never kept
+            return None  # such a path is never stored
         if found is not None:
             self._sources[source] = found
         return found
 
 
-_MAX_SUGGESTIONS = 5
-"""Ids that an error mentions."""
 _Open = Callable[[SessionId], Session]
 
 
@@ -359,36 +367,36 @@ def find_record(
     id_or_prefix: str,
     open_session: _Open,
 ) -> IndexedRecord:
-    """Return a record by its uuid, or by a beginning that only it has."""
+    """Return a record by its id, or by a unique prefix of it."""
     found: dict[RecordId, list[tuple[int, RecordNode]]] = {}
-    for row in (
-        lookup.find_records(require_valid_text(id_or_prefix), _MAX_SUGGESTIONS)
+    for location in (
+        lookup.find_records(require_valid_text(id_or_prefix), MAX_SUGGESTIONS)
         if id_or_prefix
         else ()
     ):
-        for node in _nodes_at(store, loader, row):
+        for node in _nodes_at(store, loader, location):
             if node.uuid is not None and node.uuid.startswith(id_or_prefix):
-                found.setdefault(node.uuid, []).append((row.session, node))
+                found.setdefault(node.uuid, []).append((location.session, node))
     exact = found.get(RecordId(id_or_prefix))
     if exact is None and len(found) > 1:
         raise AmbiguousSelector("record", id_or_prefix, list(found))
     if not found:
         raise NotInArchive("record", id_or_prefix)
-    places = exact or next(iter(found.values()))
-    listed = lookup.load_summary(places[0][0])
+    copies = exact or next(iter(found.values()))
+    summary = lookup.load_summary(copies[0][0])
     return _build_found_record(
-        places, open_session(listed.id) if listed else None, loader
+        copies, open_session(summary.id) if summary else None, loader
     )
 
 
 def _nodes_at(
-    store: SourceReader, loader: Loader, row: RecordRow
+    store: SourceReader, loader: Loader, location: RecordLocation
 ) -> Iterable[RecordNode]:
-    kept = store.byte_store.source(row.source)
-    if kept is None:
+    stored = store.byte_store.source(location.source)
+    if stored is None:
         return ()
-    place = Position(kept.id, kept.generation, row.offset, row.length)
-    return decode_lines([Line(place, loader.read_raw(place))])[1]
+    position = Position(stored.id, stored.generation, location.offset, location.length)
+    return decode_lines([Line(position, loader.read_raw(position))])[1]
 
 
 def _build_found_record(
@@ -415,49 +423,51 @@ def _build_found_record(
 
 
 def load_prompts(reader: StoreReader, loader: RecordLoader) -> Iterator[IndexedPrompt]:
-    """Yield what a person typed, newest first."""
-    for row in reader.prompts.newest_first():
+    """Yield what users typed, newest first."""
+    for prompt in reader.prompts.newest_first():
         yield IndexedPrompt(
-            id=row.record,
-            session_id=row.session,
-            sent_at=row.time,
-            branch_number=row.branch,
-            text=_load_prompt_text(reader, reader.lookup, loader, row),
+            id=prompt.record,
+            session_id=prompt.session,
+            sent_at=prompt.time,
+            branch_number=prompt.branch,
+            text=_load_prompt_text(reader, reader.lookup, loader, prompt),
         )
 
 
 def _load_prompt_text(
     store: SourceReader, lookup: Lookup, loader: RecordLoader, prompt: PromptRow
 ) -> str:
-    """Return a prompt whole; as it begins where its record cannot be opened."""
+    """Return the full text of a prompt; only its start if it can't be loaded."""
     if len(prompt.head) < PREVIEW_LIMIT:
         return prompt.head
-    for place in lookup.find_records(prompt.record, 1):
-        kept = store.byte_store.source(place.source)
-        if kept is None:
+    for location in lookup.find_records(prompt.record, 1):
+        stored = store.byte_store.source(location.source)
+        if stored is None:
             continue
-        where = Position(kept.id, kept.generation, place.offset, place.length)
+        position = Position(
+            stored.id, stored.generation, location.offset, location.length
+        )
         texts = (
             b.text
-            for b in loader.load_blocks(where)
+            for b in loader.load_blocks(position)
             if isinstance(b, TextBlock) and b.text
         )
-        tolds = (parse_user_text(text).typed_text for text in texts)
-        words = "\n".join(told for told in tolds if told)
-        if words.startswith(prompt.head):
-            return words
+        typed = (parse_user_text(text).typed_text for text in texts)
+        text = "\n".join(part for part in typed if part)
+        if text.startswith(prompt.head):
+            return text
     return prompt.head
 
 
 class ArchivedVersion(Struct, frozen=True, kw_only=True):
-    """A version of a file, and its backup if that was there to be archived."""
+    """A version of a file, and its backup if that was stored."""
 
     version: FileVersion
     backup: StoredSource | None = None
 
     @property
     def is_lost(self) -> bool:
-        """Whether there was a backup of it that nobody has any more."""
+        """Whether its backup doesn't exist any more."""
         return self.backup is None and not self.version.is_new
 
 
@@ -466,12 +476,16 @@ def archived_versions(
 ) -> list[ArchivedVersion]:
     """Return the versions of all files that a session tracked, by path and number.
 
-    A backup lies in the folder of the session that made it: this one, or one that
-    this one goes on from.
+    A backup is in the folder of the session that made it: this one, or one that this
+    one continues.
     """
     homes = dict.fromkeys(source.home for source in session.sources)
-    makers = (session.id, *(lineage.session_id for lineage in session.lineage))
-    folders = [(home, f"file-history/{one}") for home in homes for one in makers]
+    session_ids = (session.id, *(lineage.session_id for lineage in session.lineage))
+    folders = [
+        (home, f"file-history/{session_id}")
+        for home in homes
+        for session_id in session_ids
+    ]
     return [
         ArchivedVersion(
             version=version, backup=_find_backup(archive_dir, folders, version)

@@ -1,4 +1,4 @@
-"""One ingestion: walk, take what is new, index it, derive what it touches."""
+"""Import new data: scan, store, index, derive."""
 
 from __future__ import annotations
 
@@ -29,12 +29,14 @@ from bygones.store.connect import make_private_folder, writer_lock
 __all__ = ["ingest"]
 
 COMMIT_BYTES = 256 * 1024 * 1024
-"""Bytes after which everything is committed; what memory and a crash can cost."""
+"""Bytes after which everything is committed; limits memory and loss by a crash."""
 COMMIT_INTERVAL = 10.0
-"""Seconds after which it is in any case: whoever is interrupted goes on from there."""
+"""Seconds after which everything is committed, so that an interrupted ingestion can
+continue.
+"""
 _FINGERPRINT_BYTES = 4096
 _PERSISTENT_PROBLEMS = frozenset({"link-out", "not-a-file"})
-"""Problems that stay until somebody changes the file."""
+"""Problems that stay until the file is changed."""
 
 
 def ingest(
@@ -45,29 +47,29 @@ def ingest(
     lock_timeout: float = 5.0,
     is_thorough: bool = False,
 ) -> IngestReport:
-    """Bring the archive in ``folder`` up to date with homes or other paths.
+    """Bring the archive in `folder` up to date with homes or other paths.
 
-    Can be stopped at any moment: what was committed stays, and the next ingestion
-    goes on from there. One that is thorough compares all that is kept of files that
-    grew, however long they are.
+    It can be stopped at any time: committed data stays, and the next ingestion
+    continues from there. A thorough one compares files that grew completely, even long
+    ones.
     """
     make_private_folder(folder)
     report = IngestReport(problems=[])
-    bring_up = partial(
+    run = partial(
         _run_once, folder, paths, progress or NullProgress(), is_thorough=is_thorough
     )
     with writer_lock(folder, timeout=lock_timeout), gc_paused():
         try:
-            bring_up(report=report)
+            run(report=report)
         except IndexDamaged:
-            # It has nothing that the archive has not: another is made, once.
-            again = IngestReport(problems=[])
-            bring_up(report=again, rebuild=True)
-            return again.merge_interrupted(report)
+            # The index can be rebuilt from the archive. Try that once.
+            second_report = IngestReport(problems=[])
+            run(report=second_report, rebuild=True)
+            return second_report.merge_interrupted(report)
         return report
 
 
-def _run_once(  # noqa: PLR0913 (of one function, done twice if need be)
+def _run_once(  # noqa: PLR0913 (private, all by keyword)
     folder: Path,
     paths: Sequence[Path],
     progress: ProgressReporter,
@@ -76,23 +78,29 @@ def _run_once(  # noqa: PLR0913 (of one function, done twice if need be)
     report: IngestReport,
     rebuild: bool = False,
 ) -> None:
-    with ArchiveDir(folder, write=True) as vault:
-        if rebuild or (vault.index is None and not vault.byte_store.is_empty):
-            rebuild_index(vault, progress)
-        look = plan_scan(vault, paths, is_thorough=is_thorough)
-        with CompressionQueue() as press, WorkerPool() as readers:
-            _IngestRun(vault, press, readers, report, progress=progress).run(
-                paths, look, is_thorough=is_thorough
+    with ArchiveDir(folder, write=True) as archive_dir:
+        if rebuild or (
+            archive_dir.index is None and not archive_dir.byte_store.is_empty
+        ):
+            rebuild_index(archive_dir, progress)
+        scan_plan = plan_scan(archive_dir, paths, is_thorough=is_thorough)
+        with CompressionQueue() as compression, WorkerPool() as workers:
+            _IngestRun(
+                archive_dir, compression, workers, report, progress=progress
+            ).run(paths, scan_plan, is_thorough=is_thorough)
+        if archive_dir.index is not None:
+            report.session_count, report.empty_count = (
+                archive_dir.index.count_sessions()
             )
-        if vault.index is not None:
-            report.session_count, report.empty_count = vault.index.count_sessions()
-        # What could not be read may be readable next time, and look the same.
-        is_whole = all(
+        # What couldn't be read may be readable next time without looking different.
+        is_complete = all(
             problem.kind in _PERSISTENT_PROBLEMS for problem in report.problems
         )
-        vault.save_checksum(look.checksum if is_whole else "", look.snapshot)
+        archive_dir.save_checksum(
+            scan_plan.checksum if is_complete else "", scan_plan.snapshot
+        )
         if is_thorough and not (report.problems or report.refused):
-            vault.mark_fully_scanned(look.checksum)
+            archive_dir.mark_fully_scanned(scan_plan.checksum)
 
 
 class _IngestRun:
@@ -117,40 +125,41 @@ class _IngestRun:
     def run(
         self, paths: Sequence[Path], scan_plan: ScanPlan, *, is_thorough: bool
     ) -> None:
-        known = (
+        stored_sources = (
             list(self._archive_db.sources())
             if scan_plan.stored_sources is None
             else scan_plan.stored_sources
         )
         changes = ChangeDetector(
-            self._archive_db, self._report, known, is_thorough=is_thorough
+            self._archive_db, self._report, stored_sources, is_thorough=is_thorough
         )
-        found = self._find_changes(paths, scan_plan, changes)
+        changed = self._find_changes(paths, scan_plan, changes)
         if scan_plan.stored_sources == []:
             self._archive_dir.check_text_index()
             return
-        if found or changes.has_other_changes:
-            # Until all of it is derived, nobody may think that all is known.
+        if changed or changes.has_other_changes:
+            # The saved checksum is invalid until everything is derived.
             self._archive_dir.save_checksum("")
         self._indexer = Indexer(self._archive_dir, self._report, self._workers)
-        is_walked = scan_plan.stored_sources is None
-        self._indexer.prepare(self._progress, known, is_complete=is_walked)
-        del known  # there may be a hundred thousand
+        is_full_scan = scan_plan.stored_sources is None
+        self._indexer.prepare(self._progress, stored_sources, is_complete=is_full_scan)
+        del stored_sources  # there may be a hundred thousand
         total = sum(
-            max(change.source.size - change.stored_bytes, 0) for change in found
+            max(changed_source.source.size - changed_source.stored_bytes, 0)
+            for changed_source in changed
         )
         self._progress.begin("reading", total)
         self._workers.start_if_worthwhile(total)
         self._archive_db.db.execute("BEGIN IMMEDIATE")
         try:
             changes.save_file_states()
-            for kept in changes.touched_sources:
-                self._indexer.mark_touched(kept)
-            for kept in changes.sources_of_moved_homes:
-                self._indexer.reindex(kept)
-            found.reverse()
-            while found:  # let go one by one: there may be a hundred thousand
-                self._ingest_source(found.pop())
+            for source in changes.touched_sources:
+                self._indexer.mark_touched(source)
+            for source in changes.sources_of_moved_homes:
+                self._indexer.reindex(source)
+            changed.reverse()
+            while changed:  # free one by one: there may be a hundred thousand
+                self._ingest_source(changed.pop())
             self._commit(is_last=True)
         except BaseException:
             if self._archive_db.db.in_transaction:
@@ -162,7 +171,7 @@ class _IngestRun:
     def _find_changes(
         self, paths: Sequence[Path], scan_plan: ScanPlan, changes: ChangeDetector
     ) -> list[ChangedSource]:
-        """Return what changed: by a walk, or among the files that were written."""
+        """Return changed sources: by a full scan, or among modified files."""
         report = self._report
         if scan_plan.modified_sources is None:
             return changes.find_changes(self._walk_homes(paths), paths)
@@ -176,15 +185,15 @@ class _IngestRun:
         return found
 
     def _walk_homes(self, paths: Sequence[Path]) -> Iterable[SourceFile]:
-        walked = {os.path.realpath(path) for path in paths}
+        roots = {os.path.realpath(path) for path in paths}
         for path in paths:
             for source in discover_sources(path):
                 if isinstance(source, Problem):
-                    # A link to what is walked as well leads out of nothing.
-                    place = decode_path(source.position.source_id)
+                    # A link to another scanned home doesn't lead outside.
+                    target = decode_path(source.position.source_id)
                     if (
                         source.kind != "link-out"
-                        or os.path.realpath(place) not in walked
+                        or os.path.realpath(target) not in roots
                     ):
                         self._report.problems.append(source)
                 else:
@@ -192,42 +201,45 @@ class _IngestRun:
                     yield source
 
     def _ingest_source(self, change: ChangedSource) -> None:
-        """Bring one source into the archive and the index."""
-        begun = _FirstBlock(change.source) if change.stored_source is None else None
-        if begun and isinstance(begun.first, Problem):
-            # It is no file that is kept until a byte of it was read, if it has any.
-            self._report.problems.append(begun.first)
+        """Import one source into the archive and the index."""
+        first_block = (
+            _FirstBlock(change.source) if change.stored_source is None else None
+        )
+        if first_block and isinstance(first_block.first, Problem):
+            # A file is only added once it can be read.
+            self._report.problems.append(first_block.first)
             self._report.new -= 1
             return
-        kept = change.save_source(self._archive_db)
-        if change.is_moved:
-            self._indexer.reindex(kept)
+        stored = change.save_source(self._archive_db)
+        if change.is_moved and change.stored_source is not None:
+            self._indexer.mark_related_dirty(change.stored_source)
+            self._indexer.reindex(stored)
         source = change.source
         try:
-            taking = _SourceWriter(self._archive_db, kept)
+            writer = _SourceWriter(self._archive_db, stored)
         except ArchiveDamaged:
-            # The file is still there: what was kept of it is taken in once more.
-            kept = self._archive_db.start_generation(kept)
-            taking = _SourceWriter(self._archive_db, kept)
-        problems = len(self._report.problems)
-        for found in begun or read_line_blocks(
-            source, target_size=CHUNK_SIZE, start=kept.stored_bytes
+            # The stored bytes are damaged, but the file exists: import it again.
+            stored = self._archive_db.start_generation(stored)
+            writer = _SourceWriter(self._archive_db, stored)
+        problem_count = len(self._report.problems)
+        for block in first_block or read_line_blocks(
+            source, target_size=CHUNK_SIZE, start=stored.stored_bytes
         ):
-            if isinstance(found, Problem):
-                self._report.problems.append(found)
-            elif source.kind.is_transcript and not found[1].endswith(b"\n"):
-                taking.fragment = found[1]
+            if isinstance(block, Problem):
+                self._report.problems.append(block)
+            elif source.kind.is_transcript and not block[1].endswith(b"\n"):
+                writer.fragment = block[1]
             else:
-                self._store_bytes(kept, *taking.append(*found))
-                self._index_bytes(kept, *found)
-        if taking.pending:
-            self._store_bytes(kept, taking.start, taking.pending)
-        if len(self._report.problems) > problems:
-            taking.keep_fragment(self._archive_db)
-        kept = taking.build_stored_source(source)
-        self._archive_db.set_fragment(kept, kept.stored_bytes, taking.fragment)
-        self._archive_db.save_read_state(kept)
-        self._indexer.finish_source(kept)
+                self._store_bytes(stored, *writer.append(*block))
+                self._index_bytes(stored, *block)
+        if writer.pending:
+            self._store_bytes(stored, writer.start, writer.pending)
+        if len(self._report.problems) > problem_count:
+            writer.keep_fragment(self._archive_db)
+        stored = writer.build_stored_source(source)
+        self._archive_db.set_fragment(stored, stored.stored_bytes, writer.fragment)
+        self._archive_db.save_read_state(stored)
+        self._indexer.finish_source(stored)
         if (
             self._uncommitted_bytes >= COMMIT_BYTES
             or time.monotonic() > self._commit_due
@@ -237,13 +249,15 @@ class _IngestRun:
     def _store_bytes(
         self, stored_source: StoredSource, start: int, data: bytes
     ) -> None:
-        """Give bytes to the archive, a giant line in parts."""
-        step = 8 * CHUNK_SIZE
-        for at in range(0, len(data), step):
-            part = data[at : at + step] if len(data) > step else data
-            begin = start + at
-            then = partial(self._add_chunk, stored_source, begin, begin + len(part))
-            self._compression.submit(part, then)
+        """Add bytes to the archive, a giant line in parts."""
+        part_size = 8 * CHUNK_SIZE
+        for offset in range(0, len(data), part_size):
+            part = data[offset : offset + part_size] if len(data) > part_size else data
+            part_start = start + offset
+            on_done = partial(
+                self._add_chunk, stored_source, part_start, part_start + len(part)
+            )
+            self._compression.submit(part, on_done)
         self._uncommitted_bytes += len(data)
 
     def _add_chunk(
@@ -254,7 +268,7 @@ class _IngestRun:
     def _index_bytes(
         self, stored_source: StoredSource, start: int, data: bytes
     ) -> None:
-        """Let the index see bytes; tell how far we are."""
+        """Index bytes, and show the progress."""
         self._indexer.add_block(stored_source, line_block(stored_source, start, data))
         self._report.bytes += len(data)
         self._progress.advance(len(data))
@@ -264,7 +278,7 @@ class _IngestRun:
         self._compression.drain()
         self._archive_db.db.execute("COMMIT")
         self._indexer.commit(is_last=is_last)
-        # What reading needed is free before deriving needs some.
+        # Free the memory of reading before deriving.
         if (
             max(self._uncommitted_bytes, self._report.bytes if is_last else 0)
             >= COMMIT_BYTES
@@ -277,7 +291,7 @@ class _IngestRun:
 
 
 class _FirstBlock:
-    """A source of which the first stretch has been read, to see whether it can be."""
+    """A source whose first block has been read, to find out whether it is readable."""
 
     def __init__(self, source: SourceFile) -> None:
         self._blocks = read_line_blocks(source, target_size=CHUNK_SIZE)
@@ -287,12 +301,12 @@ class _FirstBlock:
         first, self.first = self.first, None
         if first is not None:
             yield first
-        del first  # which may be a giant line
+        del first  # it may be a giant line
         yield from self._blocks
 
 
 class _SourceWriter:
-    """Follows one source: joins what is small, remembers what marks it."""
+    """Tracks the bytes of one source, and joins small chunks."""
 
     def __init__(self, archive_db: ArchiveDB, stored_source: StoredSource) -> None:
         self._stored_source = stored_source
@@ -301,17 +315,17 @@ class _SourceWriter:
         self._end = stored_source.stored_bytes
         self._tail = self._head = b""
         if stored_source.stored_bytes:
-            place = (stored_source.number, stored_source.generation)
+            key = (stored_source.number, stored_source.generation)
             self._tail = archive_db.read_bytes(
-                *place,
+                *key,
                 max(stored_source.stored_bytes - _FINGERPRINT_BYTES, 0),
                 _FINGERPRINT_BYTES,
             )
-            self._head = archive_db.read_bytes(*place, 0, _FINGERPRINT_BYTES)
+            self._head = archive_db.read_bytes(*key, 0, _FINGERPRINT_BYTES)
             self.start, self.pending = archive_db.pop_small_last_chunk(stored_source)
 
     def append(self, start: int, data: bytes) -> tuple[int, bytes]:
-        """Return where the bytes to store begin, and the bytes."""
+        """Return the bytes to store, and their offset."""
         if len(self._head) < _FINGERPRINT_BYTES:
             self._head = (self._head + data)[:_FINGERPRINT_BYTES]
         self._tail = (self._tail + data[-_FINGERPRINT_BYTES:])[-_FINGERPRINT_BYTES:]
@@ -321,26 +335,26 @@ class _SourceWriter:
         return stored
 
     def keep_fragment(self, archive_db: ArchiveDB) -> None:
-        """Keep the unfinished line there was, if it could not be read once more."""
+        """Keep the known unfinished line if it couldn't be read again."""
         if self._end == self._stored_source.stored_bytes:
-            known = archive_db.fragment(
+            stored_fragment = archive_db.fragment(
                 self._stored_source.number, self._stored_source.generation
             )
-            self.fragment = max(known, self.fragment, key=len)
+            self.fragment = max(stored_fragment, self.fragment, key=len)
 
     def build_stored_source(self, source: SourceFile) -> StoredSource:
-        """Return the source as it is kept now."""
-        mark = fingerprint_bytes(
+        """Return the new state of the source."""
+        fingerprint = fingerprint_bytes(
             head=self._head, tail=self._tail, unfinished=self.fragment, offset=self._end
         )
         return structs.replace(
             self._stored_source,
             stored_bytes=self._end,
-            size=mark.size,
+            size=fingerprint.size,
             mtime_ns=source.mtime_ns,
             ctime_ns=source.ctime_ns,
             inode=source.inode,
-            head=mark.head_hash,
-            tail=mark.tail_hash,
-            rest=mark.unfinished_hash,
+            head=fingerprint.head_hash,
+            tail=fingerprint.tail_hash,
+            rest=fingerprint.unfinished_hash,
         )

@@ -1,4 +1,4 @@
-"""What another process can do for an ingestion: pure functions of plain values."""
+"""Worker processes for the parts of an ingestion that are pure functions."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ from bygones.store.derived_rows import DerivedRows, derive_rows
 TaskArgument = TypeVar("TaskArgument")
 TaskResult = TypeVar("TaskResult")
 MIN_STORED_MESSAGES = 192
-"""Messages of a family from which on they are written down as they were assembled."""
+"""Messages of a family from which on they are stored as assembled."""
 _encode = msgspec.msgpack.Encoder().encode
 
 
 class WorkerTask(Generic[TaskArgument, TaskResult]):
-    """A function, with its argument and its result as bytes."""
+    """A function whose argument and result can be encoded."""
 
     def __init__(
         self,
@@ -49,25 +49,22 @@ class WorkerTask(Generic[TaskArgument, TaskResult]):
         )
 
     def encode_argument(self, argument: TaskArgument) -> bytes:
-        """Return what is asked for as bytes."""
         return _encode(argument)
 
     def run_encoded(self, encoded: bytes) -> bytes:
-        """Return the answer to a question."""
         return _encode(self.func(self._argument_decoder.decode(encoded)))
 
     def decode_result(self, encoded: bytes) -> TaskResult:
-        """Return what an answer says."""
         return self._result_decoder.decode(encoded)
 
 
 def _derive_family(family: SessionFamily) -> list[DerivedRows]:
     sessions = family.assemble_sessions(Loader())
-    # What is small is assembled in a moment, if all that it is related to is small.
+    # A short family is assembled fast enough when it is shown.
     is_long = sum(map(count_messages, sessions)) >= MIN_STORED_MESSAGES
     return [
-        derive_rows(one, summarize_session(one), store_messages=is_long)
-        for one in sessions
+        derive_rows(session, summarize_session(session), store_messages=is_long)
+        for session in sessions
     ]
 
 
@@ -80,41 +77,39 @@ DERIVE_TASK: WorkerTask[SessionFamily, list[DerivedRows]] = WorkerTask(
 TASKS: tuple[WorkerTask[Any, Any], ...] = (INDEX_TASK, DERIVE_TASK)
 
 
-PoolArgument = TypeVar("PoolArgument")
-PoolResult = TypeVar("PoolResult")
-
 MIN_PARALLEL_BYTES = 32 * 1024 * 1024
-"""Bytes to be read for which it pays to start other processes."""
+"""Bytes to read from which on starting other processes pays off."""
 _MAX_WORKERS = 3
 _MAX_PENDING_BYTES = 4 * 1024 * 1024
-"""Bytes that may wait to be read; more would only take memory."""
+"""Bytes that may wait for a worker; more would only take memory."""
 _SWITCH_INTERVAL = 0.0005
-"""Seconds after which a thread with an answer may go on: a process that waits for the
-next question stands still until then, which is ten times as long if nobody says so."""
+"""The interpreter's switch interval while workers run.
+
+A worker is idle until the thread with its result runs; the default is ten times as
+long.
+"""
 _MAX_REMOTE_BYTES = 8 * 1024 * 1024
-"""What is larger is a giant line or session, and is not copied to and fro."""
+"""Larger arguments are giant lines or sessions, and are not copied to a worker."""
 
 
 class _OrderedCall:
-    """Something to be done in its turn."""
+    """A call that runs after all results before it."""
 
     size = 0
 
     def __init__(self, func: Callable[[], None]) -> None:
         self.run = func
-        """Do it: its turn has come."""
 
     def is_ready(self) -> bool:
-        """Whether it waits for nothing but its turn."""
         return True
 
     def run_locally(self) -> bool:
-        """Do here what another process has not begun; say whether there was that."""
+        """Run a task that no worker has started; return whether there was one."""
         return False
 
 
 class _PendingResult:
-    """A turn that waits for what another process tells."""
+    """A result that a worker computes."""
 
     def __init__(
         self,
@@ -144,9 +139,9 @@ class _PendingResult:
 
 
 class WorkerPool:
-    """Does tasks, in other processes if there is much to do and room for them.
+    """Runs tasks, in other processes if there is much to do and there are idle CPUs.
 
-    Whatever comes of them is handed on in the order in which they were asked for.
+    Results are delivered in the order in which the tasks were submitted.
     """
 
     def __init__(self) -> None:
@@ -158,67 +153,69 @@ class WorkerPool:
         self._old_switch_interval = sys.getswitchinterval()
 
     def start_if_worthwhile(self, total_bytes: int) -> None:
-        """Take on other processes if so many bytes are worth it."""
+        """Start other processes if there are so many bytes that it pays off."""
         count = min(spare_cpu_count(), _MAX_WORKERS)
         if self._executor is not None or total_bytes < MIN_PARALLEL_BYTES or count < 1:
             return
         self._workers = [Worker() for _ in range(count)]
-        for reader in self._workers:
-            self._idle.put(reader)
-        self._executor = ThreadPoolExecutor(count, "reader")
+        for worker in self._workers:
+            self._idle.put(worker)
+        self._executor = ThreadPoolExecutor(count, "worker")
         sys.setswitchinterval(_SWITCH_INTERVAL)
 
     def submit(
         self,
-        task: WorkerTask[PoolArgument, PoolResult],
-        argument: PoolArgument,
-        on_result: Callable[[PoolResult], None],
+        task: WorkerTask[TaskArgument, TaskResult],
+        argument: TaskArgument,
+        on_result: Callable[[TaskResult], None],
         *,
         size: int,
     ) -> None:
-        """Have a task done, and something with what comes of it, soon."""
+        """Run a task, then call `on_result` with its result."""
         if self._executor is None or size > _MAX_REMOTE_BYTES:
             self.drain()
             on_result(task.func(argument))
             return
-        told = self._executor.submit(self._call_worker, task, argument)
-        instead = partial(task.func, argument)
+        future = self._executor.submit(self._call_worker, task, argument)
+        fallback = partial(task.func, argument)
         self._pending.append(
-            _PendingResult(told, fallback=instead, on_result=on_result, size=size)
+            _PendingResult(future, fallback=fallback, on_result=on_result, size=size)
         )
         self._pending_bytes += size
         while self._pending_bytes > _MAX_PENDING_BYTES:
             self._deliver_next()
 
     def call_in_order(self, func: Callable[[], None]) -> None:
-        """Have something done once all before it is."""
+        """Call a function after all results before it are delivered."""
         if self._pending:
             self._pending.append(_OrderedCall(func))
         else:
             func()
 
     def drain(self) -> None:
-        """Hand on all that waits."""
+        """Deliver all pending results."""
         while self._pending:
             self._deliver_next()
 
     def _deliver_next(self) -> None:
-        """Hand on the first; while it is not ready, do here what nobody has begun."""
+        """Deliver the first result; run tasks that no worker has started meanwhile."""
         first = self._pending[0]
-        while not first.is_ready() and any(one.run_locally() for one in self._pending):
+        while not first.is_ready() and any(
+            call.run_locally() for call in self._pending
+        ):
             pass
         self._pending.popleft()
         self._pending_bytes -= first.size
         first.run()
 
     def _call_worker(
-        self, task: WorkerTask[PoolArgument, PoolResult], argument: PoolArgument
-    ) -> PoolResult:
-        reader = self._idle.get()
+        self, task: WorkerTask[TaskArgument, TaskResult], argument: TaskArgument
+    ) -> TaskResult:
+        worker = self._idle.get()
         try:
-            return reader.call(task, argument)
+            return worker.call(task, argument)
         finally:
-            self._idle.put(reader)
+            self._idle.put(worker)
 
     def __enter__(self) -> Self:
         return self
@@ -226,48 +223,46 @@ class WorkerPool:
     def __exit__(self, failure: object, *_: object) -> None:
         self._pending.clear()
         if failure is not None:
-            # Nobody wants what they are at, and one may have been stopped.
-            for reader in self._workers:
-                reader.kill()
+            # Their results are not needed, and one may have been stopped.
+            for worker in self._workers:
+                worker.kill()
         if self._executor is not None:
             self._executor.shutdown(cancel_futures=True)
             sys.setswitchinterval(self._old_switch_interval)
-        for reader in self._workers:
-            reader.close()
+        for worker in self._workers:
+            worker.close()
 
 
-WorkerArgument = TypeVar("WorkerArgument")
-WorkerResult = TypeVar("WorkerResult")
 _HEADER = Struct("<BQ")
-"""Which task it is, and how many bytes follow."""
+"""The number of the task, and how many bytes follow."""
 _PIPE_BYTES = 1 << 20
-"""Bytes in a pipe, where the system lets us choose: a stretch fits in."""
+"""The size of pipes, where the system supports it: enough for a block of lines."""
 _EXIT_TIMEOUT = 5.0
-"""Seconds that a process which nobody asks any more gets to end by itself."""
+"""Seconds that a worker gets to end by itself."""
 _WORKER_ERRORS = (OSError, EOFError, ValueError, msgspec.MsgspecError)
-"""What is raised if the other process is not there, or could not do a task."""
+"""Raised if the worker doesn't run or couldn't execute a task."""
 
 
 def spare_cpu_count() -> int:
-    """Return how many processes can work beside this one."""
+    """Return how many processes can run beside this one."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0)) - 1
     return (os.cpu_count() or 1) - 1
 
 
 class Worker:
-    """Another process that works for this one; where it cannot, this one does."""
+    """Another process that runs tasks; if it can't, this process does."""
 
     def __init__(self) -> None:
         self._child: Popen[bytes] | None = None
         self._is_unavailable = not sys.executable
         self._is_killed = False
-        """Whether nobody wants an answer any more."""
+        """Whether results are not needed any more."""
 
     def call(
-        self, task: WorkerTask[WorkerArgument, WorkerResult], argument: WorkerArgument
-    ) -> WorkerResult:
-        """Return what a task makes of a value."""
+        self, task: WorkerTask[TaskArgument, TaskResult], argument: TaskArgument
+    ) -> TaskResult:
+        """Return the result of a task."""
         if not self._is_unavailable:
             try:
                 return task.decode_result(
@@ -282,20 +277,20 @@ class Worker:
     def _request(self, task: int, payload: bytes) -> bytes:
         if self._child is None:
             self._child = _spawn_worker()
-        asked, told = self._child.stdin, self._child.stdout
-        if asked is None or told is None:
+        requests, responses = self._child.stdin, self._child.stdout
+        if requests is None or responses is None:
             raise EOFError
-        _send(asked, task, payload)
-        return _receive(told)[1]
+        _send(requests, task, payload)
+        return _receive(responses)[1]
 
     def kill(self) -> None:
-        """Have whoever waits for the other process wait no longer; it is ended."""
+        """End the process, and with it all waiting calls."""
         self._is_killed = True
         if self._child is not None:
             self._child.kill()
 
     def close(self) -> None:
-        """Let the other process end; one that does not, as it was stopped, is ended."""
+        """Let the process end; kill it if it doesn't."""
         if self._child is None:
             return
         for pipe in (self._child.stdin, self._child.stdout):
@@ -311,9 +306,9 @@ class Worker:
 
 
 def _spawn_worker() -> Popen[bytes]:
-    # Not in the terminal's group: who interrupts us, interrupts us alone. And nothing
-    # is imported from the folder that we are called in: it is anybody's.
-    return Popen(  # noqa: S603 (ourselves)
+    # In its own session, so that Ctrl-C only interrupts us. With -P nothing is
+    # imported from the current folder, which may belong to another user.
+    return Popen(  # noqa: S603 (our own interpreter)
         [sys.executable, "-P", "-m", __name__],
         stdin=PIPE,
         stdout=PIPE,
@@ -330,10 +325,10 @@ def _send(pipe: IO[bytes], task: int, payload: bytes) -> None:
 
 
 def _receive(pipe: IO[bytes]) -> tuple[int, bytes]:
-    head = pipe.read(_HEADER.size)
-    if len(head) < _HEADER.size:
+    header = pipe.read(_HEADER.size)
+    if len(header) < _HEADER.size:
         raise EOFError
-    task, length = _HEADER.unpack(head)
+    task, length = _HEADER.unpack(header)
     raw = pipe.read(length)
     if len(raw) < length:
         raise EOFError
@@ -343,13 +338,13 @@ def _receive(pipe: IO[bytes]) -> tuple[int, bytes]:
 def _serve(requests: IO[bytes], responses: IO[bytes]) -> None:
     with gc_paused():
         while True:
-            task, question = _receive(requests)
-            _send(responses, task, TASKS[task].run_encoded(question))
+            task, argument = _receive(requests)
+            _send(responses, task, TASKS[task].run_encoded(argument))
 
 
 if __name__ == "__main__":
     try:
         _serve(sys.stdin.buffer, sys.stdout.buffer)
     except (*_WORKER_ERRORS, KeyboardInterrupt):
-        # Nobody asks any more; or who asks will do this without us.
+        # The parent has ended, or will run the task itself.
         os._exit(0)

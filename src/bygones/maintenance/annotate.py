@@ -1,4 +1,4 @@
-"""Adding annotations: one writer at a time, a whole change or none."""
+"""Change annotations of sessions."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ def annotate(
     *,
     lock_timeout: float = 5.0,
 ) -> dict[SessionId, Annotations]:
-    """Change the annotations of sessions; return what they are now."""
+    """Change the annotations of sessions in one transaction; return the new ones."""
     changed = {}
     with writer_lock(folder, timeout=lock_timeout):
-        chunks = ArchiveDB(folder, write=True)
+        archive_db = ArchiveDB(folder, write=True)
         try:
-            with chunks.db:
-                known = load_annotations(chunks.db)
+            with archive_db.db:
+                known = load_annotations(archive_db.db)
                 for session in sessions:
-                    told = change(known.get(session, _NO_ANNOTATIONS))
-                    write_annotations(chunks.db, session, told)
-                    changed[session] = told
+                    annotations = change(known.get(session, _NO_ANNOTATIONS))
+                    write_annotations(archive_db.db, session, annotations)
+                    changed[session] = annotations
         finally:
-            chunks.close()
+            archive_db.close()
     return changed

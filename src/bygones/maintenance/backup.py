@@ -1,4 +1,4 @@
-"""What one copy of an archive has that another has not."""
+"""Copy an archive, without losing anything that the target has."""
 
 from __future__ import annotations
 
@@ -37,48 +37,48 @@ from bygones.store.local_reader import load_readable_sources
 
 
 class ArchiveDiff(Struct, frozen=True):
-    """How much a copy would lose if another were put into its place."""
+    """How much would be lost if one archive were replaced by another."""
 
     files: int = 0
     annotations: int = 0
     purges: int = 0
-    """Signs of what was erased there and would come back."""
+    """Hashes of purged data that would come back."""
 
     def __bool__(self) -> bool:
-        """Whether it is anything."""
         return bool(self.files or self.annotations or self.purges)
 
 
 def diff_archives(ours: ArchiveDB, theirs: ArchiveDB) -> ArchiveDiff:
-    """Return what ``theirs`` has that ``ours`` has not; both are of one archive.
+    """Return what `theirs` has and `ours` lacks; both are copies of one archive.
 
-    What was purged from ours is not missed there, nor is an annotation that was
-    removed. Their chunks are known by their hashes, so that none of them is opened.
+    Data purged from ours and annotations removed there are not missing. Chunks are
+    compared by hash, without decompressing them.
     """
     with translate_read_errors(theirs.path):
-        signs = load_lasting_hashes(ours.db)
+        purged = load_lasting_hashes(ours.db)
         files = sum(
             not (
-                hashes_of_source(kept.source) & signs or _has_source(ours, theirs, kept)
+                hashes_of_source(source.source) & purged
+                or _has_source(ours, theirs, source)
             )
-            for kept in theirs.sources()
+            for source in theirs.sources()
         )
-        known = annotation_times(ours.db)
+        known_times = annotation_times(ours.db)
         annotations = sum(
-            hash_of_session(SessionId(session)) not in signs
-            and known.get((session, sign), -1) < added
-            for (session, sign), added in annotation_times(theirs.db).items()
+            hash_of_session(SessionId(session)) not in purged
+            and known_times.get((session, digest), -1) < added
+            for (session, digest), added in annotation_times(theirs.db).items()
         )
         return ArchiveDiff(
-            files, annotations, len(load_lasting_hashes(theirs.db) - signs)
+            files, annotations, len(load_lasting_hashes(theirs.db) - purged)
         )
 
 
 def _has_source(
     ours: ArchiveDB, theirs: ArchiveDB, stored_source: StoredSource
 ) -> bool:
-    """Whether we have all bytes of a source, at its place or where it was moved to."""
-    found = (
+    """Whether we have all bytes of a source, at its path or where it was moved to."""
+    candidates = (
         ours.find_source(stored_source.home, stored_source.path),
         ours.source(stored_source.number),
     )
@@ -87,39 +87,43 @@ def _has_source(
             _has_bytes(ours, number, theirs, (stored_source.number, generation))
             for generation in range(stored_source.generation + 1)
         )
-        for number in {one.number for one in found if one is not None}
+        for number in {
+            candidate.number for candidate in candidates if candidate is not None
+        }
     )
 
 
 def _has_bytes(
     ours: ArchiveDB, number: int, theirs: ArchiveDB, place: tuple[int, int]
 ) -> bool:
-    own = (number, place[1])
-    known = set(ours.chunk_hashes(*own))
-    for start, stop, sign in theirs.chunk_hashes(*place):
-        # The last one may have given way to a longer one, which begins as it did.
-        is_known = (start, stop, sign) in known
+    our_place = (number, place[1])
+    known = set(ours.chunk_hashes(*our_place))
+    for start, stop, digest in theirs.chunk_hashes(*place):
+        # The last chunk may have been replaced by a longer one that starts with it.
+        is_same = (start, stop, digest) in known
         if (
-            not is_known
-            and sha256_digest(ours.read_bytes(*own, start, stop - start)) != sign
+            not is_same
+            and sha256_digest(ours.read_bytes(*our_place, start, stop - start))
+            != digest
         ):
             return False
-    rest = b""
-    with suppress(ArchiveDamaged):  # nobody can lose what nobody can read
-        rest = theirs.fragment(*place)
+    fragment = b""
+    with suppress(ArchiveDamaged):  # what can't be read can't be lost
+        fragment = theirs.fragment(*place)
     start = theirs.generation_stored_bytes(*place)
-    beginning = ours.read_bytes(*own, start, len(rest)) + ours.fragment(*own)
-    return beginning.startswith(rest)
+    our_bytes = ours.read_bytes(*our_place, start, len(fragment)) + ours.fragment(
+        *our_place
+    )
+    return our_bytes.startswith(fragment)
 
 
 def backup(archive_dir: ArchiveDir, folder: Path) -> int:
-    """Write a copy of the archive into a folder and return its size.
+    """Write a copy of the archive into a folder; return its size.
 
-    The folder is an archive of its own then, of which ``rebuild`` makes the index. An
-    older backup of the same archive is replaced once the new one is whole; anything
-    else that stands there is left alone, also what has something that the archive has
-    not. A damaged archive never replaces a backup; where there is none yet, what is
-    left of it is copied, and the damage is said.
+    The folder becomes an archive of its own, without an index. An older backup of the
+    same archive is replaced when the new one is complete. Anything else is left alone,
+    and so is a backup that has something the archive lacks. A damaged archive never
+    replaces a backup; if there is none yet, it is copied and the damage is reported.
     """
     path = folder / ARCHIVE_FILE
     if folder.resolve() == archive_dir.folder.resolve() or not _may_hold_backup(
@@ -127,83 +131,83 @@ def backup(archive_dir: ArchiveDir, folder: Path) -> int:
     ):
         raise NotABackup(folder)
     make_private_folder(folder)
-    # All of it is of one moment: what is checked is what is copied.
+    # One transaction: what is checked is what is copied.
     with writer_lock(folder), archive_dir.read_transaction():
         damages = _count_damages(archive_dir)
         if path.exists():
             _check_replaceable(archive_dir, folder, damages)
         _replace_backup(archive_dir, folder)
     if damages:
-        told = (
+        detail = (
             f"{pluralize(damages, 'chunk')}; the copy in {folder} has the same damage"
         )
-        raise ArchiveDamaged(archive_dir.byte_store.path, told)
+        raise ArchiveDamaged(archive_dir.byte_store.path, detail)
     return path.stat().st_size
 
 
 def _check_replaceable(
     archive_dir: ArchiveDir, folder: Path, damage_count: int
 ) -> None:
-    """Refuse to replace what would be missed."""
+    """Raise an error if the backup has something that the archive lacks."""
     if damage_count:
-        told = f"{pluralize(damage_count, 'chunk')}; the older backup in {folder} was left alone"
-        raise ArchiveDamaged(archive_dir.byte_store.path, told)
+        detail = f"{pluralize(damage_count, 'chunk')}; the older backup in {folder} was left alone"
+        raise ArchiveDamaged(archive_dir.byte_store.path, detail)
     theirs = ArchiveDB(folder)
     try:
         with theirs.read_transaction():
             more = diff_archives(archive_dir.byte_store, theirs)
-            is_parted = bool(more) and bool(
+            has_diverged = bool(more) and bool(
                 diff_archives(theirs, archive_dir.byte_store)
             )
     except ArchiveDamaged as error:
-        told = f"{error.detail}; it was left alone: remove it, or name another folder"
-        raise ArchiveDamaged(error.path, told) from error
+        detail = f"{error.detail}; it was left alone: remove it, or name another folder"
+        raise ArchiveDamaged(error.path, detail) from error
     finally:
         theirs.close()
     if more:
         raise BackupNewer(
-            folder, archive_dir.folder, _describe_diff(more), has_diverged=is_parted
+            folder, archive_dir.folder, _describe_diff(more), has_diverged=has_diverged
         )
 
 
 def _describe_diff(diff: ArchiveDiff) -> str:
-    words = (
+    parts = (
         (diff.files, pluralize(diff.files, "file")),
         (diff.annotations, pluralize(diff.annotations, "annotation")),
         (diff.purges, "purges"),
     )
-    return ", ".join(told for count, told in words if count)
+    return ", ".join(text for count, text in parts if count)
 
 
 def _replace_backup(archive_dir: ArchiveDir, folder: Path) -> None:
-    """Copy the archive beside the older copy, and put it into its place."""
+    """Copy the archive next to the older copy, and rename it."""
     path = folder / ARCHIVE_FILE
-    beside = folder / f"{ARCHIVE_FILE}{UNFINISHED_SUFFIX}"
+    temp_path = folder / f"{ARCHIVE_FILE}{UNFINISHED_SUFFIX}"
     try:
-        remove_database(beside)
-        archive_dir.byte_store.backup(beside)
-        # What was made of the older copy would tell lies about the new one.
+        remove_database(temp_path)
+        archive_dir.byte_store.backup(temp_path)
+        # Both describe the older copy.
         remove_indexes(folder)
         remove_verification(folder)
         remove_database(path, only_journals=True)
-        beside.replace(path)
+        temp_path.replace(path)
         fsync_folder(folder)
     finally:
-        remove_database(beside)
+        remove_database(temp_path)
 
 
 def _count_damages(archive_dir: ArchiveDir) -> int:
-    """Return how many chunks are not what was stored, or cannot be found at all."""
+    """Return how many chunks are damaged or missing."""
     sources, lost = load_readable_sources(archive_dir.byte_store)
-    found = len(lost)
-    for kept in sources:
-        for generation in range(kept.generation + 1):
+    count = len(lost)
+    for source in sources:
+        for generation in range(source.generation + 1):
             try:
-                checked = archive_dir.byte_store.verify_chunks(kept.number, generation)
-                found += sum(1 for _, damage in checked if damage)
+                chunks = archive_dir.byte_store.verify_chunks(source.number, generation)
+                count += sum(1 for _, damage in chunks if damage)
             except ArchiveDamaged:
-                found += 1
-    return found
+                count += 1
+    return count
 
 
 def _may_hold_backup(archive_dir: ArchiveDir, folder: Path) -> bool:

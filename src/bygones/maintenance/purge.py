@@ -1,4 +1,4 @@
-"""Knowing a session again that was purged before."""
+"""Erase sources from the archive, and recognize what was purged."""
 
 from __future__ import annotations
 
@@ -27,17 +27,18 @@ from bygones.store.connect import writer_lock
 from bygones.store.derived_tables import DerivedTables
 
 _MAX_ID_LENGTH = 100
-"""Signs of an id; longer than any that Claude Code gives."""
+"""Characters of a session id; more than any that Claude Code uses."""
 
 
 def find_purged(archive_db: ArchiveDB, id_or_prefix: str) -> SessionId | None:
-    """Return the session that was purged under this id, or under one that begins so.
+    """Return the purged session with an id, or with an id that has a prefix.
 
-    Of what was purged only hashes are kept, so that a beginning is enough only while
-    the purge is not done, or where a file of no session still names it.
+    Only hashes of purged ids are kept, so a prefix only works while the purge is
+    unfinished, or if a file without a session (such as the history) still contains the
+    id.
     """
-    signs = load_purged_hashes(archive_db.db)
-    if not id_or_prefix or hash_of_session(SessionId(id_or_prefix)) in signs:
+    hashes = load_purged_hashes(archive_db.db)
+    if not id_or_prefix or hash_of_session(SessionId(id_or_prefix)) in hashes:
         return SessionId(id_or_prefix) or None
     found = {
         id_ for id_ in load_pending_purge(archive_db.db) if id_.startswith(id_or_prefix)
@@ -45,7 +46,7 @@ def find_purged(archive_db: ArchiveDB, id_or_prefix: str) -> SessionId | None:
     found |= {
         id_
         for id_ in _mentioned_ids(archive_db, id_or_prefix)
-        if hash_of_session(id_) in signs
+        if hash_of_session(id_) in hashes
     }
     if len(found) > 1:
         raise AmbiguousSelector("session", id_or_prefix, sorted(found))
@@ -53,9 +54,9 @@ def find_purged(archive_db: ArchiveDB, id_or_prefix: str) -> SessionId | None:
 
 
 def _mentioned_ids(archive_db: ArchiveDB, prefix: str) -> Iterator[SessionId]:
-    """Yield all strings that begin so in files of no session, such as the history."""
-    start = re.escape(prefix.encode())
-    pattern = re.compile(rb'"(' + start + rb'[^"\\]{0,%d})"' % _MAX_ID_LENGTH)
+    """Yield all strings with a prefix in files without a session."""
+    escaped = re.escape(prefix.encode())
+    pattern = re.compile(rb'"(' + escaped + rb'[^"\\]{0,%d})"' % _MAX_ID_LENGTH)
     for _, raw in iter_sessionless_chunks(archive_db):
         for match in pattern.finditer(raw):
             yield SessionId(match[1].decode("utf-8", "replace"))
@@ -67,7 +68,7 @@ class PurgeResult(Struct, kw_only=True):
     sources: int = 0
     bytes: int = 0
     is_vacuumed: bool = True
-    """Whether no trace is left; a reader may keep old pages for as long as it reads."""
+    """Whether no trace is left; a reader keeps old pages while it reads."""
 
 
 def purge(
@@ -78,41 +79,41 @@ def purge(
     progress: ProgressReporter | None = None,
     lock_timeout: float = 5.0,
 ) -> PurgeResult:
-    """Erase sources from the archive and make the index anew without them.
+    """Erase sources from the archive, and rebuild the index without them.
 
-    Freed pages are overwritten, the database is packed and its log emptied. A file
-    that was purged is refused when it is met again, and so is what belongs to one of
-    the ``sessions``: what came to them since somebody looked goes as well. If this is
-    stopped, the next purge finishes it, whatever it is of.
+    Freed pages are overwritten, the database is vacuumed and its log truncated. Purged
+    files are refused when they are found again, and so is everything that belongs to
+    one of the `sessions`, including what was added since the sources were selected. An
+    interrupted purge is finished by the next one.
     """
-    done = PurgeResult()
+    result = PurgeResult()
     with (
         writer_lock(folder, timeout=lock_timeout),
-        ArchiveDir(folder, write=True) as vault,
+        ArchiveDir(folder, write=True) as archive_dir,
     ):
-        chunks = vault.byte_store
-        gone = _select_sources(vault, sources, sessions)
-        if gone:
-            # First, so that neither tells of what is gone if this is stopped. A copy
-            # from before a migration has the same bytes.
-            for copy in folder.glob(f"{chunks.path.name}.version-*"):
+        archive_db = archive_dir.byte_store
+        purged = _select_sources(archive_dir, sources, sessions)
+        if purged:
+            # First, so that neither outlives an interrupted purge. A copy from before
+            # a migration has the same bytes.
+            for copy in folder.glob(f"{archive_db.path.name}.version-*"):
                 copy.unlink()
             remove_verification(folder)
-            with chunks.db:  # so that who finds no index knows why
-                begin_purge(chunks.db, ())
-            vault.remove_all_indexes()
-            with chunks.db:
-                begin_purge(chunks.db, sessions)
-                for kept in gone:
-                    done.sources += 1
-                    done.bytes += kept.stored_bytes
-                    chunks.erase_source(kept)
-        done.is_vacuumed = chunks.vacuum()
-        if vault.index is None:
-            rebuild_index(vault, progress or NullProgress())
-        if done.is_vacuumed:
-            done.is_vacuumed = _finish_purge(chunks)
-    return done
+            with archive_db.db:  # so that readers know why there is no index
+                begin_purge(archive_db.db, ())
+            archive_dir.remove_all_indexes()
+            with archive_db.db:
+                begin_purge(archive_db.db, sessions)
+                for source in purged:
+                    result.sources += 1
+                    result.bytes += source.stored_bytes
+                    archive_db.erase_source(source)
+        result.is_vacuumed = archive_db.vacuum()
+        if archive_dir.index is None:
+            rebuild_index(archive_dir, progress or NullProgress())
+        if result.is_vacuumed:
+            result.is_vacuumed = _finish_purge(archive_db)
+    return result
 
 
 def _select_sources(
@@ -120,17 +121,17 @@ def _select_sources(
     sources: Iterable[StoredSource],
     sessions: Sequence[SessionId],
 ) -> list[StoredSource]:
-    """Return what is to be erased as it is now, by names.
+    """Return the current state of the sources to erase, by path.
 
-    Others may have written since somebody looked: what is moved has another name, and
-    what is erased has left its number to another file.
+    Others may have written since they were selected: a moved source has another path,
+    and the number of a purged one may be used again.
     """
     everything = list(archive_dir.byte_store.sources())
-    names = {(kept.home, kept.path) for kept in sources}
+    paths = {(source.home, source.path) for source in sources}
     if sessions and archive_dir.index is not None:
         own = files_of_sessions(everything, DerivedTables(archive_dir.index), sessions)
-        names.update((kept.home, kept.path) for kept in own)
-    return [kept for kept in everything if (kept.home, kept.path) in names]
+        paths.update((source.home, source.path) for source in own)
+    return [source for source in everything if (source.home, source.path) in paths]
 
 
 def _finish_purge(archive_db: ArchiveDB) -> bool:

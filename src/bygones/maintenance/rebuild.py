@@ -1,4 +1,4 @@
-"""Making the index anew from the archive alone."""
+"""Rebuild the index from the archive."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ __all__ = ["rebuild"]
 def rebuild(
     folder: Path, *, progress: ProgressReporter | None = None, lock_timeout: float = 5.0
 ) -> IngestReport:
-    """Build a new index beside the old one and swap; readers go on meanwhile."""
+    """Build a new index and replace the old one; readers are not interrupted."""
     if not ArchiveDir.exists(folder):
         raise ArchiveNotFound(folder)
-    ArchiveDB(folder).close()  # which a file is not in which nothing was ever kept
+    ArchiveDB(folder).close()  # raises an error if the file isn't an archive
     with (
         writer_lock(folder, timeout=lock_timeout),
-        ArchiveDir(folder, write=True) as vault,
+        ArchiveDir(folder, write=True) as archive_dir,
     ):
-        return rebuild_index(vault, progress or NullProgress())
+        return rebuild_index(archive_dir, progress or NullProgress())

@@ -1,10 +1,10 @@
-"""Where restored files go, and how records follow their project to a new place."""
+"""Paths of restored files, and records whose project has moved."""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from hashlib import sha256
 from pathlib import Path
 
@@ -18,7 +18,6 @@ from bygones.store.archive_db import StoredSource
 __all__ = [
     "cwd_rewriter",
     "escapes_home",
-    "iter_lines",
     "name_home_folders",
     "target_path",
 ]
@@ -36,18 +35,18 @@ _HOME_LEVEL_KINDS = frozenset(
         SourceKind.TODO,
     }
 )
-"""What lies in the home itself and in no project's folder."""
+"""Files in the home itself, not in the folder of a project."""
 
 
 def name_home_folders(homes: Iterable[str]) -> dict[str, str]:
-    """Return a folder's name for each home, which no other of them has.
+    """Return a unique folder name for each home.
 
-    Names that differ in capitals only are one where disks do not tell these apart.
+    Names are compared without case, because some file systems ignore it.
     """
     keys = {home: project_key(home) for home in homes}
-    counted = Counter(key.casefold() for key in keys.values())
+    counts = Counter(key.casefold() for key in keys.values())
     return {
-        home: key if counted[key.casefold()] == 1 else f"{key}.{_short_hash(home)}"
+        home: key if counts[key.casefold()] == 1 else f"{key}.{_short_hash(home)}"
         for home, key in keys.items()
     }
 
@@ -57,9 +56,9 @@ def _short_hash(home: str) -> str:
 
 
 def escapes_home(path: str) -> bool:
-    """Whether a path below a home leads elsewhere.
+    """Whether a path leads out of its home.
 
-    No walk gives such a one, but an archive may have come from somebody else.
+    A scan never finds such a path, but the archive may come from another user.
     """
     parts = path.split("/")
     return "\0" in path or any(part in {"", ".", ".."} for part in parts)
@@ -70,21 +69,21 @@ def target_path(
 ) -> Path:
     """Return where a file belongs: below its own home, or below another.
 
-    ``project`` is the directory that its project lies in now: it goes to the folder
-    in which Claude Code looks for that. What lay in no project's folder gets one in
-    another home only.
+    `project` is the current directory of its project; the file goes to the folder where
+    Claude Code looks for it. Files outside project folders are only moved into one in
+    another home.
     """
-    above = (stored_source.home if home is None else home).rstrip("/").split("/")
+    home_parts = (stored_source.home if home is None else home).rstrip("/").split("/")
     parts = stored_source.path.split("/")
     if project is not None:
         key = project_key(project)
         if stored_source.project in parts:
             parts[parts.index(stored_source.project)] = key
-        elif home is None and stored_source.project in above:
-            above[_last_index(above, stored_source.project)] = key
+        elif home is None and stored_source.project in home_parts:
+            home_parts[_last_index(home_parts, stored_source.project)] = key
         elif home is not None and stored_source.kind not in _HOME_LEVEL_KINDS:
             parts = ["projects", key, *_path_below_project(stored_source, parts)]
-    return Path(decode_path("/".join((*above, *parts))))
+    return Path(decode_path("/".join((*home_parts, *parts))))
 
 
 def _last_index(parts: list[str], name: str) -> int:
@@ -92,16 +91,16 @@ def _last_index(parts: list[str], name: str) -> int:
 
 
 def _path_below_project(stored_source: StoredSource, parts: list[str]) -> list[str]:
-    """Return what of a path is a session's own: its file, or all in its folder."""
+    """Return the part of a path that belongs to the session: its file or folder."""
     return parts[
         parts.index(stored_source.session) if stored_source.session in parts else -1 :
     ]
 
 
 def cwd_rewriter(old: str, new: str) -> Callable[[bytes], bytes]:
-    """Return a function that moves the working directory of a record's line.
+    """Return a function that changes the working directory in a line.
 
-    A directory outside of ``old`` stays as it is, and so does every other byte.
+    A directory outside `old` stays unchanged, and so does every other byte.
     """
 
     def rewrite(line: bytes) -> bytes:
@@ -119,32 +118,21 @@ def cwd_rewriter(old: str, new: str) -> Callable[[bytes], bytes]:
 
 
 def _moved_cwd(cwd: str, old: str, new: str) -> str | None:
-    beginning = old.rstrip("/\\")
-    rest = cwd[len(beginning) :]
-    if not cwd.startswith(beginning) or (rest and rest[0] not in "/\\"):
+    prefix = old.rstrip("/\\")
+    rest = cwd[len(prefix) :]
+    if not cwd.startswith(prefix) or (rest and rest[0] not in "/\\"):
         return None
     return new.rstrip("/\\") + rest
 
 
 def _with_cwd(line: bytes, fields: Mapping[str, msgspec.Raw], cwd: str) -> bytes:
-    """Return the line with another value for its own ``cwd``, no deeper one."""
-    before, value = bytes(fields["cwd"]), _encode(cwd)
-    at = 0
-    for found in re.finditer(rb'"cwd"\s*:\s*', line):
-        if line.startswith(before, found.end()):
-            at = found.end()
-            changed = line[:at] + value + line[at + len(before) :]
+    """Return a line with another value of its top-level `cwd`."""
+    old_value, value = bytes(fields["cwd"]), _encode(cwd)
+    start = 0
+    for match in re.finditer(rb'"cwd"\s*:\s*', line):
+        if line.startswith(old_value, match.end()):
+            start = match.end()
+            changed = line[:start] + value + line[start + len(old_value) :]
             if bytes(_decode(changed)["cwd"]) == value:
                 return changed
     return line
-
-
-def iter_lines(parts: Iterable[bytes]) -> Iterator[bytes]:
-    """Yield the lines of bytes that come in pieces, with their newlines."""
-    rest = b""
-    for raw in parts:
-        lines = (rest + raw).split(b"\n")
-        rest = lines.pop()
-        yield from (line + b"\n" for line in lines)
-    if rest:
-        yield rest

@@ -1,4 +1,4 @@
-"""Putting files where they belong: each whole, and over nothing unasked."""
+"""Restore files: each completely, and without overwriting anything by default."""
 
 from __future__ import annotations
 
@@ -19,53 +19,57 @@ from msgspec import Struct, structs
 from bygones.errors import ArchiveDamaged
 from bygones.maintenance.relocate import (
     escapes_home,
-    iter_lines,
     name_home_folders,
     target_path,
 )
 from bygones.model.base import SourceId
 from bygones.model.progress import NullProgress, ProgressReporter
 from bygones.sources.layout import REPLACED_FILE_SUFFIX, TEMP_FILE_PREFIX
+from bygones.sources.lines import iter_raw_lines
 from bygones.store.archive_db import ArchiveDB, StoredSource
 from bygones.store.archive_dir import ArchiveDir
-from bygones.store.connect import fetch_one, fsync_folder, lock_file, try_lock
+from bygones.store.connect import (
+    create_folders,
+    fetch_one,
+    fsync_folder,
+    lock_file,
+    try_lock,
+)
 from bygones.store.local_reader import LocalReader
 from bygones.store.protocols import StoreReader
 
-_PRIVATE_FOLDER = 0o700
 _TEMP_NAME = re.compile(rf"{re.escape(TEMP_FILE_PREFIX)}[0-9a-f]{{16}}")
 _NEW_FILE_FLAGS = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
 
 
 class TargetState(StrEnum):
-    """What stands at the place of a file that is to be restored."""
+    """What is at the target path of a file."""
 
     NEW = "new"
     """Nothing."""
     SAME = "same"
-    """The very same bytes."""
+    """The same bytes."""
     DIFFERS = "differs"
     """Something else."""
     DAMAGED = "damaged"
-    """Something with which the archive's own bytes, being damaged, do not compare."""
+    """Something that can't be compared, because the archive's bytes are damaged."""
     TAKEN = "taken"
-    """Another file that is restored with it, and goes there first."""
+    """Another file of the same plan, which is written first."""
     OUTSIDE = "outside"
-    """Whatever it is: the name leads out of the home, and nothing goes there."""
+    """The path leads out of the home; nothing is written there."""
 
 
 class WriteResult(Struct, frozen=True, kw_only=True):
-    """What became of a file that was to be put into its place."""
+    """What happened to a file."""
 
     target_state: TargetState
-    """What stood there in the end, however it was when that was planned."""
+    """What was there when it was written, which may differ from the plan."""
     size: int
     backup_copy: Path | None = None
-    """Where that was put, if it had to give way."""
+    """Where the previous file was copied to, if it was replaced."""
 
     @property
     def is_written(self) -> bool:
-        """Whether the file is there by our doing."""
         return self.target_state is TargetState.NEW or self.backup_copy is not None
 
 
@@ -77,41 +81,44 @@ def write_file(
     *,
     overwrite: bool,
 ) -> WriteResult:
-    """Write a file beside its place, and move it there when it is whole.
+    """Write a file next to its path, and rename it when it is complete.
 
-    Whoever else does the same at this moment has a file of their own, and what they
-    put there is looked at again: never is anything replaced that is not known, nor,
-    even with ``overwrite``, what is among ``mine``, the files put before it.
+    If another process writes the same file, its result is checked again: nothing
+    unknown is ever replaced, and even with `overwrite` no file in `written`.
     """
-    _make_folder(path.parent)
-    beside, handle = _create_temp_file(path.parent)
+    create_folders(path.parent)
+    temp_path, handle = _create_temp_file(path.parent)
     try:
         with os.fdopen(handle, "wb") as file:
             size = sum(file.write(raw) for raw in parts)
             file.flush()
             os.fsync(file.fileno())
-            os.utime(beside, ns=(mtime_ns, mtime_ns))
+            os.utime(temp_path, ns=(mtime_ns, mtime_ns))
             identity = _identity(os.fstat(file.fileno()))
             if os.name == "nt":  # pragma: no cover (an open file cannot be moved there)
                 file.close()
-            found, copy = _move_into_place(beside, path, written, overwrite=overwrite)
+            state, copy = _move_into_place(
+                temp_path, path, written, overwrite=overwrite
+            )
     finally:
-        with suppress(OSError):  # what is left is swept up next time
-            beside.unlink(missing_ok=True)
-    put = WriteResult(target_state=found, size=size, backup_copy=copy)
-    if put.is_written:
+        with suppress(OSError):  # leftovers are removed next time
+            temp_path.unlink(missing_ok=True)
+    result = WriteResult(target_state=state, size=size, backup_copy=copy)
+    if result.is_written:
         written.add(identity)
-    return put
+    return result
 
 
 def remove_leftovers(folder: Path) -> None:
-    """Remove what those who were killed have left beside files in a folder."""
-    if os.name == "nt":  # pragma: no cover (there, nothing tells it from one in use)
+    """Delete temporary files that killed processes left in a folder."""
+    if os.name == "nt":  # pragma: no cover (files in use can't be recognized there)
         return
-    with suppress(OSError), os.scandir(folder) as found:
-        for one in found:
-            if _TEMP_NAME.fullmatch(one.name) and one.is_file(follow_symlinks=False):
-                _remove_leftover(Path(one.path))
+    with suppress(OSError), os.scandir(folder) as entries:
+        for entry in entries:
+            if _TEMP_NAME.fullmatch(entry.name) and entry.is_file(
+                follow_symlinks=False
+            ):
+                _remove_leftover(Path(entry.path))
 
 
 def _remove_leftover(path: Path) -> None:
@@ -124,16 +131,10 @@ def _remove_leftover(path: Path) -> None:
             os.close(handle)
 
 
-def _make_folder(folder: Path) -> None:
-    for above in (*reversed(folder.parents), folder):
-        if not above.exists():
-            above.mkdir(mode=_PRIVATE_FOLDER, exist_ok=True)
-
-
 def _create_temp_file(folder: Path) -> tuple[Path, int]:
-    """Make a file that nobody else writes to, and that is held as long as it is open.
+    """Create a temporary file that is locked while it is open.
 
-    Its name is of a length that any folder takes, whatever the file's own is.
+    Its name has a fixed length, so it is valid wherever the file's own name is.
     """
     while True:
         path = folder / f"{TEMP_FILE_PREFIX}{token_hex(8)}"
@@ -141,7 +142,7 @@ def _create_temp_file(folder: Path) -> tuple[Path, int]:
         lock_file(handle)
         if path.exists():
             return path, handle
-        os.close(handle)  # somebody swept it up before it was held
+        os.close(handle)  # another process removed it before it was locked
 
 
 def _move_into_place(
@@ -166,12 +167,12 @@ def _move_into_place(
 
 
 def _link_if_free(temp_path: Path, path: Path) -> bool:
-    """Give a file its name unless something has it, be it since a moment ago."""
+    """Give a file its name unless that exists, even since a moment ago."""
     try:
         os.link(temp_path, path)
     except FileExistsError:
         return False
-    except OSError:  # not every file system knows links
+    except OSError:  # not every file system has hard links
         if os.path.lexists(path):
             return False
         temp_path.replace(path)
@@ -187,7 +188,7 @@ def _is_equal(path: Path, other: Path) -> bool:
 
 
 def _backup_copy(path: Path) -> Path:
-    """Give a file that stands in the way a second name, which nothing else has."""
+    """Give an existing file a second, unused name."""
     for number in count():
         copy = path.with_name(
             f"{path.name}{REPLACED_FILE_SUFFIX}{f'-{number}' if number else ''}"
@@ -198,7 +199,7 @@ def _backup_copy(path: Path) -> Path:
             os.link(path, copy, follow_symlinks=False)
         except FileExistsError:
             continue
-        except OSError:  # not every file system knows links
+        except OSError:  # not every file system has hard links
             shutil.copy2(path, copy, follow_symlinks=False)
         return copy
     raise AssertionError
@@ -219,7 +220,7 @@ _GENERATION_COLUMNS = (
 def older_generation(
     archive_db: ArchiveDB, stored_source: StoredSource, generations_back: int
 ) -> StoredSource | None:
-    """Return a source as it was before it was begun anew so many times."""
+    """Return a source as it was a number of generations before."""
     if generations_back == 0:
         return stored_source
     generation = stored_source.generation - generations_back
@@ -230,22 +231,22 @@ def older_generation(
     row = fetch_one(archive_db.db, f"{sql} WHERE source = ? AND generation = ?", place)
     if row is None:
         return None
-    known = dict(zip(_GENERATION_COLUMNS, row, strict=True))
-    stored_bytes = known.pop("kept")
+    columns = dict(zip(_GENERATION_COLUMNS, row, strict=True))
+    stored_bytes = columns.pop("kept")
     return structs.replace(
-        stored_source, generation=generation, stored_bytes=stored_bytes, **known
+        stored_source, generation=generation, stored_bytes=stored_bytes, **columns
     )
 
 
 LineRewriter = Callable[[bytes], bytes]
-"""Returns a line of a transcript as it shall be written."""
+"""Returns a line of a transcript as it should be written."""
 
 _FATAL_ERRNOS = frozenset({ENOSPC, EDQUOT, EROFS})
-"""What the next file will meet with too."""
+"""Errors that every other file would get too."""
 
 
 class PlannedFile(Struct, frozen=True, kw_only=True):
-    """A file that would be written, and what stands in the way."""
+    """A file to be written, and what is at its path."""
 
     number: int
     generation: int
@@ -257,19 +258,19 @@ class PlannedFile(Struct, frozen=True, kw_only=True):
 
 
 class RestoreResult(Struct, kw_only=True):
-    """What a restore wrote."""
+    """What was restored."""
 
     written: int = 0
     same: int = 0
     skipped: list[str] = []
     """Files that differ and were left alone."""
     damaged: list[str] = []
-    """Files that could not be written: their bytes in the archive are damaged."""
+    """Files that were not written because their stored bytes are damaged."""
     refused: list[tuple[str, str]] = []
-    """Files that were not written, and why: the system said so, or another was."""
+    """Files that were not written, and why."""
     bytes: int = 0
     copies: list[str] = []
-    """Where files that stood in the way were put."""
+    """Copies of the files that were replaced."""
 
 
 def plan_restore(  # noqa: PLR0913 (all but two by name and optional)
@@ -281,44 +282,50 @@ def plan_restore(  # noqa: PLR0913 (all but two by name and optional)
     rewrite: LineRewriter | None = None,
     generations_back: int = 0,
 ) -> list[PlannedFile]:
-    """Return what a restore would do: to the old places, or below ``to``.
+    """Return what a restore would do: to the original paths, or below `target`.
 
-    ``project`` is the directory that the project lies in now: its transcripts go to
-    the folder in which Claude Code looks for it. Files of several homes get a folder
-    each below ``to``. With ``steps``, files are written as they were before they were
-    rewritten so many times, and those that were not are left out. Of files that would
-    go to one place, the newest does.
+    `project` is the current directory of the project; its transcripts go to the folder
+    where Claude Code looks for them. Files of several homes get a folder each below
+    `target`. With `generations_back`, files are written as they were before they were
+    rewritten so many times; files without such a generation are left out. If files
+    would have the same path, the newest wins.
     """
-    found = (
-        older_generation(archive_dir.byte_store, kept, generations_back)
-        for kept in sources
+    generations = (
+        older_generation(archive_dir.byte_store, source, generations_back)
+        for source in sources
     )
-    chosen = [kept for kept in found if kept is not None]
-    several = len({kept.home for kept in chosen}) > 1
+    chosen = [source for source in generations if source is not None]
+    has_several_homes = len({source.home for source in chosen}) > 1
     folders = (
-        name_home_folders(archive_dir.byte_store.homes()) if target and several else {}
+        name_home_folders(archive_dir.byte_store.homes())
+        if target and has_several_homes
+        else {}
     )
     plans = []
     taken: set[Path] = set()
-    # Where two copies would meet in one folder, the newest has the better claim.
-    for kept in sorted(chosen, key=lambda kept: -kept.mtime_ns):
-        home = str(target / folders.get(kept.home, "")) if target else None
-        if escapes_home(kept.path):
+    # If two copies would have the same path, the newest wins.
+    for source in sorted(chosen, key=lambda source: -source.mtime_ns):
+        home = str(target / folders.get(source.home, "")) if target else None
+        if escapes_home(source.path):
             plans.append(
-                _plan_file(kept, kept.path, TargetState.OUTSIDE, generations_back)
+                _plan_file(source, source.path, TargetState.OUTSIDE, generations_back)
             )
             continue
-        path = target_path(kept, home, project)
+        path = target_path(source, home, project)
         if path in taken:
-            path = target_path(kept, home)
+            path = target_path(source, home)
         state = _target_state(
-            archive_dir, kept, path, rewrite=rewrite, generations_back=generations_back
+            archive_dir,
+            source,
+            path,
+            rewrite=rewrite,
+            generations_back=generations_back,
         )
         if path in taken:
             state = TargetState.TAKEN
         taken.add(path)
-        plans.append(_plan_file(kept, str(path), state, generations_back))
-    # Whichever goes to a place first stays before those that would follow it.
+        plans.append(_plan_file(source, str(path), state, generations_back))
+    # The sort is stable: the first file of a path stays first.
     return sorted(plans, key=lambda plan: plan.path)
 
 
@@ -348,16 +355,18 @@ def _target_state(
     if not path.is_file():
         return TargetState.DIFFERS
     try:
-        # Of one moment: a small chunk gives way to a longer one while others write.
+        # In one transaction: a small chunk is replaced while others write.
         with archive_dir.byte_store.read_transaction():
-            now = archive_dir.byte_store.source(stored_source.number) or stored_source
-            now = (
-                older_generation(archive_dir.byte_store, now, generations_back)
+            source = (
+                archive_dir.byte_store.source(stored_source.number) or stored_source
+            )
+            source = (
+                older_generation(archive_dir.byte_store, source, generations_back)
                 or stored_source
             )
-            if rewrite is None and path.stat().st_size != now.size:
+            if rewrite is None and path.stat().st_size != source.size:
                 return TargetState.DIFFERS
-            return _compare_file(path, _bytes_to_write(archive_dir, now, rewrite))
+            return _compare_file(path, _bytes_to_write(archive_dir, source, rewrite))
     except ArchiveDamaged:
         return TargetState.DAMAGED
 
@@ -378,72 +387,86 @@ def restore(
     rewrite: LineRewriter | None = None,
     progress: ProgressReporter | None = None,
 ) -> RestoreResult:
-    """Carry out a plan; what differs is left alone unless told, and then copied.
+    """Write the files of a plan.
 
-    A file is written whole beside its place and then moved there, so that nobody
-    ever sees half of it; one whose bytes are damaged is not written at all. What the
-    system refuses is told, and the rest is written. A file that was written is not
-    replaced by another of the same plan.
+    Files that differ are left alone unless `overwrite` is set; then they are copied
+    first. A file is written next to its path and renamed, so that a part of it is never
+    seen; one with damaged bytes is not written. Errors of single files are reported in
+    the result. A written file is not replaced by another of the same plan.
     """
-    done = RestoreResult()
-    folders: set[Path] = set()
-    mine: set[tuple[int, int]] = set()
+    result = RestoreResult()
+    written_folders: set[Path] = set()
+    written_files: set[tuple[int, int]] = set()
     progress = progress or NullProgress()
-    plans = _without_escaping(plans, done)
+    plans = _without_escaping(plans, result)
     progress.begin("restoring", sum(plan.size for plan in plans))
     for folder in {Path(plan.path).parent for plan in plans}:
         remove_leftovers(folder)
     for plan in plans:
-        kept = archive_dir.byte_store.source(plan.number)
-        if kept is None:
+        if archive_dir.byte_store.source(plan.number) is None:
             continue
         if plan.state is TargetState.SAME:
-            done.same += 1
+            result.same += 1
         elif plan.state is TargetState.DIFFERS and not overwrite:
-            done.skipped.append(plan.path)
+            result.skipped.append(plan.path)
         else:
             try:
-                with archive_dir.byte_store.read_transaction():
-                    now = archive_dir.byte_store.source(plan.number) or kept
-                    now = (
-                        older_generation(
-                            archive_dir.byte_store, now, plan.generations_back
-                        )
-                        or now
-                    )
-                    put = write_file(
-                        Path(plan.path),
-                        _bytes_to_write(archive_dir, now, rewrite),
-                        now.mtime_ns,
-                        mine,
-                        overwrite=overwrite and plan.state is not TargetState.TAKEN,
-                    )
-                folders.add(Path(plan.path).parent)
-                _record_outcome(done, plan, put)
+                outcome = _restore_file(
+                    archive_dir,
+                    plan,
+                    written_files,
+                    overwrite=overwrite,
+                    rewrite=rewrite,
+                )
+                written_folders.add(Path(plan.path).parent)
+                _record_outcome(result, plan, outcome)
             except ArchiveDamaged:
-                done.damaged.append(plan.path)
+                result.damaged.append(plan.path)
             except OSError as error:
                 if error.errno in _FATAL_ERRNOS:
                     raise
-                done.refused.append((plan.path, error.strerror or str(error)))
+                result.refused.append((plan.path, error.strerror or str(error)))
         progress.advance(plan.size)
-    for folder in folders:
+    for folder in written_folders:
         fsync_folder(folder)
     progress.end()
-    return done
+    return result
+
+
+def _restore_file(
+    archive_dir: ArchiveDir,
+    plan: PlannedFile,
+    written: set[tuple[int, int]],
+    *,
+    overwrite: bool,
+    rewrite: LineRewriter | None,
+) -> WriteResult:
+    archive_db = archive_dir.byte_store
+    with archive_db.read_transaction():
+        source = archive_db.source(plan.number)
+        if source is None:
+            raise ArchiveDamaged(archive_db.path, f"source {plan.number} is missing")
+        source = older_generation(archive_db, source, plan.generations_back) or source
+        return write_file(
+            Path(plan.path),
+            _bytes_to_write(archive_dir, source, rewrite),
+            source.mtime_ns,
+            written,
+            overwrite=overwrite and plan.state is not TargetState.TAKEN,
+        )
 
 
 def _without_escaping(
     plans: Iterable[PlannedFile], result: RestoreResult
 ) -> list[PlannedFile]:
-    """Return what has a place in its home; the rest is refused."""
-    found = []
+    """Return the files with a path inside their home; refuse the others."""
+    valid = []
     for plan in plans:
         if plan.state is TargetState.OUTSIDE:
             result.refused.append((plan.path, "the name leads out of the home"))
         else:
-            found.append(plan)
-    return found
+            valid.append(plan)
+    return valid
 
 
 def _record_outcome(
@@ -464,17 +487,17 @@ def _record_outcome(
 def _bytes_to_write(
     archive_dir: ArchiveDir, stored_source: StoredSource, rewrite: LineRewriter | None
 ) -> Iterator[bytes]:
-    """Yield the bytes to write: those archived, unless somebody wants them changed."""
-    raws = read_stored_bytes(archive_dir, stored_source)
+    """Yield the bytes to write: as stored, or rewritten line by line."""
+    chunks = read_stored_bytes(archive_dir, stored_source)
     if rewrite is None or not stored_source.kind.is_transcript:
-        return raws
-    return map(rewrite, iter_lines(raws))
+        return chunks
+    return map(rewrite, iter_raw_lines(chunks))
 
 
 def read_stored_bytes(
     archive_dir: ArchiveDir, stored_source: StoredSource
 ) -> Iterator[bytes]:
-    """Yield all that is kept of a source, its unfinished last line too."""
+    """Yield all stored bytes of a source, including its unfinished last line."""
     for _, raw in archive_dir.byte_store.read_chunks(
         stored_source.number, stored_source.generation
     ):
@@ -487,12 +510,16 @@ def read_stored_bytes(
 
 
 def read_source(reader: StoreReader, source: SourceId) -> Iterator[bytes]:
-    """Yield all that is kept of a source; of a team's, what is whole of it."""
-    kept = reader.byte_store.source_by_id(source)
-    if kept is None:
+    """Yield all stored bytes of a source; of a team store without damaged chunks."""
+    stored_source = reader.byte_store.source_by_id(source)
+    if stored_source is None:
         return iter(())
     if isinstance(reader, LocalReader):
-        return read_stored_bytes(reader.archive_dir, kept)
-    found = reader.byte_store.try_read_chunks(kept.number, kept.generation)
-    behind = reader.byte_store.fragment(kept.number, kept.generation)
-    return chain((raw for _, raw in found if raw is not None), [behind])
+        return read_stored_bytes(reader.archive_dir, stored_source)
+    chunks = reader.byte_store.try_read_chunks(
+        stored_source.number, stored_source.generation
+    )
+    fragment = reader.byte_store.fragment(
+        stored_source.number, stored_source.generation
+    )
+    return chain((raw for _, raw in chunks if raw is not None), [fragment])

@@ -1,4 +1,4 @@
-"""What belongs to a session or a project, of all that the archive keeps."""
+"""Select the stored files of sessions and projects."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ __all__ = [
 def select_files(
     reader: StoreReader, sessions: Sequence[SessionId] | None, project: Project | None
 ) -> list[StoredSource]:
-    """Return the files of a shelf: all, or those of sessions or a project."""
-    everything = load_sources(reader)
+    """Return the files of a store: all, or those of sessions or a project."""
+    sources = load_sources(reader)
     if sessions is None and project is None:
-        return everything
+        return sources
     keys = project.project_keys if project else ()
-    chosen = (*(sessions or ()), *(project.session_ids if project else ()))
-    return files_of_sessions(everything, reader.sessions, chosen, keys)
+    session_ids = (*(sessions or ()), *(project.session_ids if project else ()))
+    return files_of_sessions(sources, reader.sessions, session_ids, keys)
 
 
 def files_of_sessions(
@@ -37,30 +37,35 @@ def files_of_sessions(
     sessions: Sequence[SessionId],
     project_keys: Sequence[ProjectKey] = (),
 ) -> list[StoredSource]:
-    """Return the files of sessions: transcripts, agents, and all that lies by them.
+    """Return the files of sessions: transcripts, agents and files next to them.
 
-    That is sidecars, long outputs, workflows, backups of edited files, todos and
-    tasks. Whose a transcript is, the index says; whose another file is, its place.
-    ``keys`` adds what a project's folders hold for all their sessions.
+    That includes sidecars, long outputs, workflows, backups of edited files, todos and
+    tasks. The index knows the session of a transcript; other files are assigned by
+    their path. `project_keys` adds files that belong to a project as a whole.
     """
-    everything = list(sources)
+    all_sources = list(sources)
     numbers = [session_reader.session_number(session) for session in sessions]
-    own = {
+    session_sources = {
         source
         for number in numbers
         if number is not None
         for source in session_reader.session_sources(number)
     }
     stems = {
-        kept.id.removesuffix(".jsonl") for kept in everything if kept.number in own
+        stored_source.id.removesuffix(".jsonl")
+        for stored_source in all_sources
+        if stored_source.number in session_sources
     }
-    names, folders = set(sessions), set(project_keys)
+    session_ids, folders = set(sessions), set(project_keys)
     return [
-        kept
-        for kept in everything
-        if kept.number in own
-        or (not kept.kind.is_transcript and _belongs_to(kept, stems, names))
-        or _is_project_sidecar(kept, folders)
+        stored_source
+        for stored_source in all_sources
+        if stored_source.number in session_sources
+        or (
+            not stored_source.kind.is_transcript
+            and _belongs_to(stored_source, stems, session_ids)
+        )
+        or _is_project_sidecar(stored_source, folders)
     ]
 
 
@@ -81,7 +86,7 @@ def _belongs_to(
 
 
 def _is_project_sidecar(stored_source: StoredSource, folders: set[ProjectKey]) -> bool:
-    """Whether a file tells of a project's folder as a whole."""
+    """Whether a file describes a project as a whole."""
     is_sidecar = (
         stored_source.kind is SourceKind.SIDECAR and stored_source.session is None
     )
@@ -93,28 +98,32 @@ def _is_project_sidecar(stored_source: StoredSource, folders: set[ProjectKey]) -
 def related_sessions(
     session_reader: SessionReader, lookup: Lookup, sessions: Sequence[SessionId]
 ) -> set[SessionId]:
-    """Return other sessions that hold records of these, or that these hold of."""
+    """Return other sessions that share records with these."""
     chosen = set(sessions)
     related = set()
     for number in map(session_reader.session_number, chosen):
         for member in (
             session_reader.family_members(number) if number is not None else ()
         ):
-            one = lookup.load_summary(member)
-            others = {lineage.session_id for lineage in one.lineage} if one else set()
-            if one and (one.id in chosen or others & chosen):
-                related |= {one.id, *others}
+            summary = lookup.load_summary(member)
+            others = (
+                {lineage.session_id for lineage in summary.lineage}
+                if summary
+                else set()
+            )
+            if summary and (summary.id in chosen or others & chosen):
+                related |= {summary.id, *others}
     return related - chosen
 
 
 def sources_mentioning(
     archive_db: ArchiveDB, sessions: Sequence[SessionId]
 ) -> list[StoredSource]:
-    """Return files of no session that name one of these, such as the history."""
+    """Return files without a session that contain one of these ids."""
     names = [session.encode() for session in sessions]
     found = {
-        kept.number: kept
-        for kept, raw in iter_sessionless_chunks(archive_db)
+        source.number: source
+        for source, raw in iter_sessionless_chunks(archive_db)
         if any(name in raw for name in names)
     }
     return list(found.values())
@@ -123,10 +132,10 @@ def sources_mentioning(
 def iter_sessionless_chunks(
     archive_db: ArchiveDB,
 ) -> Iterator[tuple[StoredSource, bytes]]:
-    """Yield files of no session, piece by piece, also their older generations."""
-    for kept in list(archive_db.sources()):
-        if kept.kind.is_transcript or kept.session is not None:
+    """Yield the chunks of files without a session, in all generations."""
+    for source in list(archive_db.sources()):
+        if source.kind.is_transcript or source.session is not None:
             continue
-        for generation in range(kept.generation + 1):
-            for _, raw in archive_db.read_chunks(kept.number, generation):
-                yield kept, raw
+        for generation in range(source.generation + 1):
+            for _, raw in archive_db.read_chunks(source.number, generation):
+                yield source, raw

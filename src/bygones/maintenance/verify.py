@@ -1,4 +1,4 @@
-"""What a verification finds: damage, gaps, and where an index lies."""
+"""Verify an archive: hashes of all chunks, gaps, and the index."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from bygones.store.local_reader import load_readable_sources
 
 
 class Damage(Struct, frozen=True):
-    """Bytes of a source that are not what was stored."""
+    """Bytes of a source that are damaged."""
 
     source: str
     generation: int
@@ -42,31 +42,31 @@ class VerificationResult(Struct, kw_only=True):
     bytes: int = 0
     damages: list[Damage] = []
     gaps: list[Damage] = []
-    """Stretches of a source that no chunk holds."""
+    """Ranges of a source that no chunk contains."""
     database: str = "ok"
-    """What SQLite says about the file."""
+    """The result of SQLite's own check."""
     has_index: bool = True
-    """Whether there is an index without damaged pages; another can be made."""
+    """Whether there is an index without damaged pages."""
     is_index_current: bool = True
-    """Whether the index has seen all of the archive; the next ingestion sees to it."""
+    """Whether the index covers the whole archive; the next import updates it."""
     is_index_compared: bool = False
-    """Whether the index was compared with a rebuild of it, which is to be asked for."""
+    """Whether the index was compared with a rebuilt one."""
     is_busy: bool = False
-    """Whether it was not, or there is none, because somebody writes."""
+    """Whether a writer prevented the comparison."""
     differences: list[str] = []
-    """Tables in which the index is not what a rebuild gives."""
+    """Tables that differ from those of a rebuilt index."""
     is_saved: bool = True
-    """Whether that could be written down, if it was to be."""
+    """Whether the result could be saved, if requested."""
 
     @property
     def is_sound(self) -> bool:
-        """Whether nothing was found."""
+        """Whether no problem was found."""
         found = (*self.damages, *self.gaps, *self.differences)
         return not found and self.database == "ok"
 
     @property
     def intact_sources(self) -> int:
-        """How many sources have nothing wrong with them."""
+        """The number of sources without problems."""
         return self.sources - len({bad.source for bad in (*self.damages, *self.gaps)})
 
 
@@ -76,20 +76,20 @@ _MAX_FILE_BYTES = 64 * 1024
 
 class _SavedVerification(Struct, frozen=True):
     inode: int
-    """Of the archive's file that was verified."""
+    """The inode of the archive file."""
     archive: str
-    """The archive's own name: a file that is copied over another keeps its inode."""
+    """The id of the archive: a file that is overwritten keeps its inode."""
     kept: int
-    """Bytes that it kept then; it never keeps fewer, but for a purge."""
+    """The bytes it stored then; only a purge makes them fewer."""
     found: LastVerification
 
 
 def save_verification(
     archive_db: ArchiveDB, result: VerificationResult, *, now: datetime
 ) -> bool:
-    """Note what a verification found; return whether that could be written."""
+    """Save the result of a verification; return whether that was possible."""
     folder = archive_db.path.parent
-    found = LastVerification(
+    summary = LastVerification(
         verified_at=now,
         is_sound=result.is_sound,
         is_deep=result.is_index_compared,
@@ -97,18 +97,18 @@ def save_verification(
         verified_bytes=result.bytes,
         damage_count=len(result.damages) + len(result.gaps) + len(result.differences),
     )
-    beside = folder / f"{_VERIFICATION_FILE}.{os.getpid()}"
+    temp_path = folder / f"{_VERIFICATION_FILE}.{os.getpid()}"
     try:
         note = _SavedVerification(
             _inode(folder),
             archive_db.archive_id,
             _total_stored_bytes(archive_db),
-            found,
+            summary,
         )
-        handle = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        handle = os.open(temp_path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
         with os.fdopen(handle, "wb") as file:
             file.write(msgspec.json.encode(note))
-        beside.replace(folder / _VERIFICATION_FILE)
+        temp_path.replace(folder / _VERIFICATION_FILE)
     except OSError:
         return False
     return True
@@ -117,32 +117,35 @@ def save_verification(
 def load_last_verification(
     folder: Path, archive_db: ArchiveDB
 ) -> LastVerification | None:
-    """Return what is known of the last verification of this very archive."""
+    """Return the last verification of this archive, if known."""
     path = folder / _VERIFICATION_FILE
     try:
         if path.stat().st_size > _MAX_FILE_BYTES:
             return None
-        note = msgspec.json.decode(path.read_bytes(), type=_SavedVerification)
-        is_same = (note.inode, note.archive) == (_inode(folder), archive_db.archive_id)
+        saved = msgspec.json.decode(path.read_bytes(), type=_SavedVerification)
+        is_same = (saved.inode, saved.archive) == (
+            _inode(folder),
+            archive_db.archive_id,
+        )
     except (OSError, ValueError):
         return None
-    kept = archive_db.total_stored_bytes()
-    if not is_same or kept < note.kept:
+    stored_bytes = archive_db.count_generations()[1]
+    if not is_same or stored_bytes < saved.kept:
         return None
-    since = max(kept - note.found.verified_bytes, 0)
-    return structs.replace(note.found, unverified_bytes=since)
+    unverified = max(stored_bytes - saved.found.verified_bytes, 0)
+    return structs.replace(saved.found, unverified_bytes=unverified)
 
 
 def remove_verification(folder: Path) -> None:
-    """Remove the note: the archive is about to be another."""
+    """Delete the saved verification, because the archive is going to change."""
     (folder / _VERIFICATION_FILE).unlink(missing_ok=True)
 
 
 def _total_stored_bytes(archive_db: ArchiveDB) -> int:
     try:
-        return archive_db.total_stored_bytes()
+        return archive_db.count_generations()[1]
     except ArchiveDamaged:
-        return 0  # which is what is noted
+        return 0
 
 
 def _inode(folder: Path) -> int:
@@ -150,7 +153,7 @@ def _inode(folder: Path) -> int:
 
 
 _COMPARE_ATTEMPTS, _RETRY_SECONDS = 50, 0.1
-"""How often it is looked whether all is level, and seconds from one to the next."""
+"""How often to check whether the index is current, and the pause between checks."""
 
 
 def verify(
@@ -160,27 +163,27 @@ def verify(
     progress: ProgressReporter | None = None,
     now: datetime | None = None,
 ) -> VerificationResult:
-    """Check the hash of every chunk; with ``deep`` also the index against a rebuild.
+    """Check the hash of every chunk; with `deep`, compare the index with a rebuilt one.
 
-    Damage does not end it: all that is whole is told from all that is not. Whoever
-    says what time it is ``now`` has it noted beside the archive.
+    Continues after damage, so that the result lists everything that is damaged. If
+    `now` is given, the result is saved in the archive's folder.
     """
     progress = progress or NullProgress()
-    verdict = VerificationResult(damages=[], gaps=[], differences=[])
-    with ArchiveDir(folder) as vault:
-        verdict.has_index = vault.index is not None and not find_corruption(
-            vault.index.db
+    result = VerificationResult(damages=[], gaps=[], differences=[])
+    with ArchiveDir(folder) as archive_dir:
+        result.has_index = archive_dir.index is not None and not find_corruption(
+            archive_dir.index.db
         )
-        verdict.database = vault.byte_store.check_integrity()
-        _check_sources(vault, verdict, progress)
-        with vault.read_transaction():
-            verdict.is_index_current = _is_index_current(vault)
-        verdict.is_busy = vault.index is None and is_locked(folder)
-        if deep and verdict.is_sound and vault.index is not None:
-            _compare_when_current(folder, verdict, progress)
+        result.database = archive_dir.byte_store.check_integrity()
+        _check_sources(archive_dir, result, progress)
+        with archive_dir.read_transaction():
+            result.is_index_current = _is_index_current(archive_dir)
+        result.is_busy = archive_dir.index is None and is_locked(folder)
+        if deep and result.is_sound and archive_dir.index is not None:
+            _compare_when_current(folder, result, progress)
         if now is not None:
-            verdict.is_saved = save_verification(vault.byte_store, verdict, now=now)
-    return verdict
+            result.is_saved = save_verification(archive_dir.byte_store, result, now=now)
+    return result
 
 
 def _check_sources(
@@ -189,32 +192,32 @@ def _check_sources(
     sources, lost = load_readable_sources(archive_dir.byte_store)
     for number in lost:
         result.sources += 1
-        place = f"source {number}"
-        result.damages.append(Damage(place, 0, 0, 0, "what it was cannot be read"))
-    progress.begin("verifying", sum(kept.stored_bytes for kept in sources))
-    for kept in sources:
+        name = f"source {number}"
+        result.damages.append(Damage(name, 0, 0, 0, "what it was cannot be read"))
+    progress.begin("verifying", sum(source.stored_bytes for source in sources))
+    for source in sources:
         result.sources += 1
-        for generation in range(kept.generation + 1):
+        for generation in range(source.generation + 1):
             end = 0
             try:
                 with archive_dir.byte_store.read_transaction():
                     for chunk, reason in archive_dir.byte_store.verify_chunks(
-                        kept.number, generation
+                        source.number, generation
                     ):
-                        _check_chunk(result, kept, chunk, end=end, reason=reason)
+                        _check_chunk(result, source, chunk, end=end, reason=reason)
                         end = chunk.stop
                         progress.advance(chunk.stop - chunk.start)
                     expected = archive_dir.byte_store.generation_stored_bytes(
-                        kept.number, generation
+                        source.number, generation
                     )
                     if end != expected:
                         gap = Damage(
-                            kept.id, generation, end, expected, "the end is missing"
+                            source.id, generation, end, expected, "the end is missing"
                         )
                         result.gaps.append(gap)
-                    archive_dir.byte_store.fragment(kept.number, generation)
+                    archive_dir.byte_store.fragment(source.number, generation)
             except ArchiveDamaged as error:
-                bad = Damage(kept.id, generation, end, kept.size, error.detail)
+                bad = Damage(source.id, generation, end, source.size, error.detail)
                 result.damages.append(bad)
     progress.end()
 
@@ -229,52 +232,52 @@ def _check_chunk(
 ) -> None:
     result.chunks += 1
     result.bytes += chunk.stop - chunk.start
-    place = (stored_source.id, chunk.generation)
+    location = (stored_source.id, chunk.generation)
     if chunk.start != end:
-        gap = Damage(*place, end, chunk.start, "no chunk holds these bytes")
+        gap = Damage(*location, end, chunk.start, "no chunk holds these bytes")
         result.gaps.append(gap)
     if reason:
-        result.damages.append(Damage(*place, chunk.start, chunk.stop, reason))
+        result.damages.append(Damage(*location, chunk.start, chunk.stop, reason))
 
 
 def _is_index_current(archive_dir: ArchiveDir) -> bool:
-    """Whether no ingestion was stopped before it came to the index."""
+    """Whether the index covers the whole archive, and no session is dirty."""
     index = archive_dir.index
     if index is None:
         return True
     try:
         with translate_read_errors(archive_dir.folder):
-            seen = index.load_indexed_sources()
-            behind = (
-                kept.number not in seen or seen[kept.number].is_behind(kept)
-                for kept in archive_dir.byte_store.sources()
+            indexed = index.load_indexed_sources()
+            is_behind = (
+                source.number not in indexed or indexed[source.number].is_behind(source)
+                for source in archive_dir.byte_store.sources()
             )
-            return not any(behind) and not DerivedTables(index).dirty_sessions()
+            return not any(is_behind) and not DerivedTables(index).dirty_sessions()
     except ArchiveDamaged:
-        return True  # which a comparison tells better
+        return True  # the comparison reports it
 
 
 def _compare_when_current(
     folder: Path, result: VerificationResult, progress: ProgressReporter
 ) -> None:
-    """Compare the index as it is when it has seen all; that may take some looks.
+    """Compare the index once it is current, which may take several attempts.
 
-    Who writes does so to the archive first, to the index then and to the words last.
+    A writer commits to the archive first, then to the index, then to the text index.
     """
     idle = 0
     for _ in range(_COMPARE_ATTEMPTS):
         is_free = not is_locked(folder)
         try:
-            with ArchiveDir(folder) as vault:
-                found = _compare_with_rebuild(vault, progress)
+            with ArchiveDir(folder) as archive_dir:
+                differences = _compare_with_rebuild(archive_dir, progress)
         except IndexBusy:
             break
-        result.is_index_current = result.is_index_compared = found is not None
-        if found is not None:
-            result.differences = found
+        result.is_index_current = result.is_index_compared = differences is not None
+        if differences is not None:
+            result.differences = differences
             return
         idle += is_free and not is_locked(folder)
-        if idle > 1:  # nobody is about to see to it
+        if idle > 1:  # no writer is going to update it
             return
         time.sleep(_RETRY_SECONDS)
     result.is_busy = True
@@ -283,11 +286,11 @@ def _compare_when_current(
 def _compare_with_rebuild(
     archive_dir: ArchiveDir, progress: ProgressReporter
 ) -> list[str] | None:
-    """Return the tables in which the index is not what a rebuild of it gives.
+    """Return the tables that differ from those of a rebuilt index.
 
-    Nothing is returned where it has not seen all of the archive.
+    Returns `None` if the index is not current.
     """
-    # A reader of the copy may look for news once more while it is removed.
+    # A reader of the copy may create a file while it is removed.
     with tempfile.TemporaryDirectory(
         prefix="bygones-", ignore_cleanup_errors=True
     ) as scratch:
@@ -296,17 +299,17 @@ def _compare_with_rebuild(
         try:
             with (
                 translate_read_errors(archive_dir.folder),
-                archive_dir.consistent_read() as is_level,
+                archive_dir.consistent_read() as is_consistent,
             ):
-                if not is_level or not _is_index_current(archive_dir):
+                if not is_consistent or not _is_index_current(archive_dir):
                     return None
-                mine = hash_tables(archive_dir)
+                current = hash_tables(archive_dir)
                 archive_dir.byte_store.backup(copy / archive_dir.byte_store.path.name)
         except ArchiveDamaged:
             return ["everything"]
-        with ArchiveDir(copy, write=True) as other:
-            other.begin_index_build()
-            fill_index(other, IngestReport(problems=[]), progress)
-            theirs = hash_tables(other)
+        with ArchiveDir(copy, write=True) as rebuilt:
+            rebuilt.begin_index_build()
+            fill_index(rebuilt, IngestReport(problems=[]), progress)
+            expected = hash_tables(rebuilt)
         shutil.rmtree(copy)
-    return [table for table in sorted(mine) if mine[table] != theirs[table]]
+    return [table for table in sorted(current) if current[table] != expected[table]]

@@ -24,8 +24,7 @@ from bygones.parse.texts import build_record_texts, extract_text_spans
 from bygones.query.matcher import SearchableText, make_session_text
 from bygones.store.archive_tables import with_annotations
 from bygones.store.encoding import id_key
-from bygones.store.local_reader import RecordLocation
-from bygones.store.protocols import ByteReader, SearchFacts
+from bygones.store.protocols import ByteReader, RecordLocation, SearchFacts
 from bygones.store.text_index import TextMatch
 
 ROLE_BY_PART = {

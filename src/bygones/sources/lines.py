@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
 from bygones.model.base import Line, Position, Problem, SourceFile, SourceId
@@ -228,3 +228,14 @@ def split_lines(
         position = Position(source, generation, start, len(rest))
         lines.append(Line(position, rest, has_newline=False))
     return lines
+
+
+def iter_raw_lines(chunks: Iterable[bytes]) -> Iterator[bytes]:
+    """Yield the lines of bytes that come in chunks, each with its newline."""
+    rest = b""
+    for raw in chunks:
+        lines = (rest + raw).split(b"\n")
+        rest = lines.pop()
+        yield from (line + b"\n" for line in lines)
+    if rest:
+        yield rest

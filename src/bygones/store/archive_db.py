@@ -1,4 +1,4 @@
-"""What the archive knows of a source, and where its bytes are."""
+"""`archive.db`: the sources and all their bytes."""
 
 from __future__ import annotations
 
@@ -48,11 +48,11 @@ from bygones.store.connect import (
 )
 
 Row = tuple[Any, ...]
-"""Whatever a database gives."""
+"""A row of a query."""
 
 
 class StoredSource(Struct, frozen=True):
-    """A source as the archive has it: how far, and by which signs it is known."""
+    """A source in the archive: how much of it is stored, and its state when last read."""
 
     number: int
     home: str
@@ -64,7 +64,7 @@ class StoredSource(Struct, frozen=True):
     generation: int = 0
     gone_ns: int | None = None
     stored_bytes: int = 0
-    """Bytes in chunks: all whole lines."""
+    """Bytes in chunks, which contain whole lines."""
     size: int = 0
     mtime_ns: int = 0
     ctime_ns: int = 0
@@ -75,18 +75,18 @@ class StoredSource(Struct, frozen=True):
 
     @property
     def id(self) -> SourceId:
-        """The path as it was found."""
+        """The path of the file when it was found."""
         return SourceId(f"{self.home}/{self.path}" if self.home else self.path)
 
     @property
     def state_checksum(self) -> int:
-        """A number that is another one once the file is moved, touched or cut off."""
-        told = f"{self.home}/{self.path} {self.size} {self.mtime_ns} "
-        return crc32(told.encode("utf-8", "replace") + self.rest)
+        """A checksum that changes when the file is moved, touched or truncated."""
+        state = f"{self.home}/{self.path} {self.size} {self.mtime_ns} "
+        return crc32(state.encode("utf-8", "replace") + self.rest)
 
     @property
     def source(self) -> SourceFile:
-        """The source as the last walk saw it."""
+        """The source as of the last scan."""
         return SourceFile(
             id=self.id,
             home=self.home,
@@ -103,7 +103,7 @@ class StoredSource(Struct, frozen=True):
 
 
 class Chunk(Struct, frozen=True):
-    """Where some bytes of a source are in the archive."""
+    """The location of some bytes of a source in the archive."""
 
     id: int
     source: int
@@ -114,9 +114,9 @@ class Chunk(Struct, frozen=True):
 
 
 def stored_source_from_row(row: Row) -> StoredSource:
-    """Return a source by its row, whose columns stand in the order of the fields.
+    """Return a source from its row, whose columns have the order of the fields.
 
-    Homes and projects are few, and a hundred thousand sources may name them.
+    Homes and projects are interned: a hundred thousand sources share a few of them.
     """
     number, home, path, kind, project, *others = row
     key = ProjectKey(intern(project)) if project is not None else None
@@ -125,9 +125,9 @@ def stored_source_from_row(row: Row) -> StoredSource:
 
 ARCHIVE_FILE = "archive.db"
 UNFINISHED_SUFFIX = ".unfinished"
-"""Ends the name of an archive that is being made or copied."""
+"""Suffix of an archive file that is being created or copied."""
 CHUNK_SIZE = 512 * 1024
-"""Bytes of whole lines that make a chunk; a longer line makes a chunk alone."""
+"""Bytes of whole lines in a chunk; a longer line is a chunk of its own."""
 _CHUNK_CACHE_SIZE = 16
 _UUID_GLOB = "-".join("[0-9a-fA-F]" * count for count in (8, 4, 4, 4, 12))
 
@@ -148,11 +148,11 @@ _SELECT_HOMES = """
     )
     SELECT home FROM found WHERE home IS NOT NULL
 """
-"""Each home once: there are few of them, and thousands of sources."""
+"""Selects each home once, by skipping through the index: there are few of them."""
 
 
 class ArchiveDB:
-    """``archive.db``, opened for reading or by the one writer."""
+    """`archive.db`, opened for reading or by the only writer."""
 
     def __init__(self, folder: Path, *, write: bool = False) -> None:
         self.path = folder / ARCHIVE_FILE
@@ -173,77 +173,75 @@ class ArchiveDB:
         except apsw.Error as error:
             raise error_on_open(error, self.path) from error
         if found == 0:
-            # Whoever was about to make it was stopped before anything was in it.
+            # The process that created it was stopped before the first migration.
             raise ArchiveNotFound(self.path.parent)
 
     def close(self) -> None:
-        """Let go of the database, and of what was unpacked."""
         self.db.close()
         self.clear_cache()
 
     def clear_cache(self) -> None:
-        """Let go of what was unpacked: it can be unpacked again."""
+        """Drop decompressed chunks."""
         self._cached_chunk.cache_clear()
 
     @contextmanager
     def read_transaction(self) -> Iterator[None]:
-        """Have all reads see the archive as it is now, whoever writes meanwhile.
+        """Let all reads see the same state, even while others write.
 
-        A small chunk gives way to a longer one when its source grows, and an
-        unfinished line to a chunk: who finds first and reads then would miss them.
+        A small chunk is replaced by a longer one when its source grows, and an
+        unfinished line becomes part of a chunk: separate reads could miss both.
         """
         with translate_read_errors(self.path), self.db:
             yield
 
     @property
     def archive_id(self) -> str:
-        """The archive's own name, by which an index knows whose it is."""
+        """The id of the archive, which its index refers to."""
         with translate_read_errors(self.path):
             row = fetch_one(self.db, "SELECT archive FROM identity")
             return str(row[0]) if row else ""
 
     @property
     def is_empty(self) -> bool:
-        """Whether no source was ever taken in."""
+        """Whether no source was ever imported."""
         return fetch_one(self.db, "SELECT 1 FROM source") is None
 
     def sources(self) -> Iterator[StoredSource]:
-        """Yield all sources, also those that are gone."""
+        """Yield all sources, including those whose files are gone."""
         with translate_read_errors(self.path):
             for row in self.db.execute(f"{_SELECT_SOURCES} ORDER BY s.id"):
                 yield stored_source_from_row(row)
 
     def count_generations(self) -> tuple[int, int]:
-        """Return how many generations are kept, and how many bytes in all of them."""
+        """Return the number of generations and of the bytes stored in them."""
         with translate_read_errors(self.path):
             sql = "SELECT count(*), coalesce(sum(kept), 0) FROM generation"
             return fetch_one(self.db, sql) or (0, 0)
 
     def content_fingerprint(self) -> str:
-        """Return what is another text once more or less is kept."""
+        """Return a text that changes when bytes are added or removed."""
         return "{}-{}".format(*self.count_generations())
 
     def count_present(self, homes: Iterable[str]) -> int:
-        """Return how many sources of homes were there when last looked for."""
+        """Return how many sources of homes still had a file at the last scan."""
         sql = "SELECT count(*) FROM source WHERE home = ? AND gone_ns IS NULL"
         with translate_read_errors(self.path):
             return sum(int(fetch_one(self.db, sql, (home,))[0]) for home in homes)
 
     def source(self, number: int) -> StoredSource | None:
-        """Return a source by its number."""
         with translate_read_errors(self.path):
             row = fetch_one(self.db, f"{_SELECT_SOURCES} WHERE s.id = ?", (number,))
             return stored_source_from_row(row) if row else None
 
     def sources_without_session_id(self, numbers: Iterable[int]) -> list[StoredSource]:
-        """Return those of some sources whose place does not say whose they are."""
+        """Return the sources whose path doesn't contain a session id."""
         sql = "SELECT id FROM source WHERE session IS NULL OR session NOT GLOB ?"
-        some = {row[0] for row in fetch_all(self.db, sql, (_UUID_GLOB,))}
-        found = (self.source(number) for number in numbers if number in some)
-        return [kept for kept in found if kept is not None]
+        unnamed = {row[0] for row in fetch_all(self.db, sql, (_UUID_GLOB,))}
+        sources = (self.source(number) for number in numbers if number in unnamed)
+        return [source for source in sources if source is not None]
 
     def find_source(self, home: str, path: str) -> StoredSource | None:
-        """Return a source by its place; none where that cannot be read."""
+        """Return a source by home and path; `None` if it can't be read."""
         sql = f"{_SELECT_SOURCES} WHERE s.home = ? AND s.path = ?"
         with suppress(ArchiveDamaged), translate_read_errors(self.path):
             row = fetch_one(self.db, sql, (home, path))
@@ -251,7 +249,7 @@ class ArchiveDB:
         return None
 
     def source_by_id(self, id_: str) -> StoredSource | None:
-        """Return a source by the path as it was found."""
+        """Return a source by the path of its file."""
         sql = f"{_SELECT_SOURCES} WHERE s.home = ? AND s.path = ?"
         with translate_read_errors(self.path):
             for home in self.homes():
@@ -263,12 +261,12 @@ class ArchiveDB:
         return None
 
     def homes(self) -> list[str]:
-        """Return every home of which something is kept."""
+        """Return every home with stored sources."""
         with translate_read_errors(self.path):
             return [str(home) for (home,) in fetch_all(self.db, _SELECT_HOMES)]
 
     def sources_below(self, home: str, folder: str) -> list[StoredSource]:
-        """Return the sources whose path begins with a folder and its slash."""
+        """Return the sources in a folder, which ends with a slash."""
         sql = f"{_SELECT_SOURCES} WHERE s.home = ? AND s.path >= ? AND s.path < ?"
         end = folder[:-1] + chr(ord("/") + 1)
         with suppress(ArchiveDamaged), translate_read_errors(self.path):
@@ -279,7 +277,7 @@ class ArchiveDB:
         return []
 
     def add_source(self, source: SourceFile) -> StoredSource:
-        """Take up a source that was never seen before, with nothing of it yet."""
+        """Add a source without any bytes."""
         self.db.execute(
             "INSERT INTO source (home, path, kind, project, session, agent, generation)"
             " VALUES (?, ?, ?, ?, ?, ?, 0)",
@@ -305,7 +303,7 @@ class ArchiveDB:
         )
 
     def start_generation(self, stored_source: StoredSource) -> StoredSource:
-        """Begin a new generation of a source; the old one stays as it is."""
+        """Start a new generation of a source; the old one stays unchanged."""
         generation = stored_source.generation + 1
         self.db.execute(
             "UPDATE source SET generation = ?, gone_ns = NULL WHERE id = ?",
@@ -321,7 +319,7 @@ class ArchiveDB:
         )
 
     def move_source(self, stored_source: StoredSource, source: SourceFile) -> None:
-        """Give a source the place where its file was found again."""
+        """Store the new path of a source whose file was moved."""
         self.db.execute(
             "UPDATE source SET home = ?, path = ?, kind = ?, project = ?, session = ?,"
             " agent = ?, gone_ns = NULL WHERE id = ?",
@@ -337,19 +335,18 @@ class ArchiveDB:
         )
 
     def set_home(self, stored_source: StoredSource) -> None:
-        """Note where the home of a source is now."""
         sql = "UPDATE source SET home = ? WHERE id = ?"
         self.db.execute(sql, (stored_source.home, stored_source.number))
 
     def set_gone(self, numbers: Iterable[int], gone_ns: int | None) -> None:
-        """Note that files are not there any more, or that they are back."""
+        """Record when files disappeared, or with `None` that they are back."""
         self.db.executemany(
             "UPDATE source SET gone_ns = ? WHERE id = ?",
             ((gone_ns, number) for number in numbers),
         )
 
     def save_read_state(self, stored_source: StoredSource) -> None:
-        """Note how far a source was read and what its file looked like."""
+        """Record how much of a source was read, and the state of its file."""
         self.db.execute(
             "UPDATE generation SET kept = ?, size = ?, mtime_ns = ?, ctime_ns = ?,"
             " inode = ?, head = ?, tail = ?, rest = ?"
@@ -371,7 +368,6 @@ class ArchiveDB:
     def add_chunk(
         self, stored_source: StoredSource, start: int, stop: int, frame: HashedFrame
     ) -> None:
-        """Store compressed bytes of a source."""
         self.db.execute(
             "INSERT INTO chunk (source, generation, start, stop, hash, frame)"
             " VALUES (?, ?, ?, ?, ?, ?)",
@@ -379,9 +375,9 @@ class ArchiveDB:
         )
 
     def pop_small_last_chunk(self, stored_source: StoredSource) -> tuple[int, bytes]:
-        """Remove the last chunk if it is small; return where it began and its bytes.
+        """Delete the last chunk if it is small; return its offset and bytes.
 
-        Otherwise return where the next chunk begins, and nothing.
+        Otherwise return the offset of the next chunk, and no bytes.
         """
         row = fetch_one(
             self.db,
@@ -398,7 +394,7 @@ class ArchiveDB:
     def set_fragment(
         self, stored_source: StoredSource, start: int, data: bytes
     ) -> None:
-        """Store the unfinished last line of a source, or forget the one there was."""
+        """Store the unfinished last line of a source, or delete it if empty."""
         key = (stored_source.number, stored_source.generation)
         if not data:
             sql = "DELETE FROM fragment WHERE source = ? AND generation = ?"
@@ -423,23 +419,24 @@ class ArchiveDB:
     def read_chunks(
         self, number: int, generation: int, *, start: int = 0
     ) -> Iterator[tuple[Chunk, bytes]]:
-        """Yield the chunks of a source that reach beyond ``start``, with bytes."""
+        """Yield the chunks of a source that end after `start`, with their bytes."""
         for chunk in self._load_chunk_rows(number, generation, start):
             yield chunk, self._cached_chunk(chunk.id, chunk.hash)
 
     def try_read_chunks(
         self, number: int, generation: int, *, start: int = 0
     ) -> Iterator[tuple[Chunk, bytes | None]]:
-        """Yield chunks with their bytes; one that is damaged has none.
+        """Yield chunks with their bytes, or `None` instead of damaged bytes.
 
-        Where it cannot even be read which there are, that is one without an end.
+        If not even the list of chunks can be read, yield one damaged chunk without an
+        end.
         """
         try:
-            places = self._load_chunk_rows(number, generation, start)
+            chunks = self._load_chunk_rows(number, generation, start)
         except ArchiveDamaged:
             yield Chunk(0, number, generation, start, sys.maxsize, b""), None
             return
-        for chunk in places:
+        for chunk in chunks:
             try:
                 raw = self._cached_chunk(chunk.id, chunk.hash)
             except ArchiveDamaged:
@@ -461,7 +458,7 @@ class ArchiveDB:
     def chunk_hashes(
         self, number: int, generation: int
     ) -> list[tuple[int, int, bytes]]:
-        """Return where a source's chunks begin and stop, and their hashes, in order."""
+        """Return start, stop and hash of a source's chunks, in order."""
         return fetch_all(
             self.db,
             "SELECT start, stop, hash FROM chunk WHERE source = ? AND generation = ?"
@@ -472,7 +469,7 @@ class ArchiveDB:
     def read_bytes(
         self, number: int, generation: int, offset: int, length: int
     ) -> bytes:
-        """Return bytes of a source; fewer where the archive has fewer."""
+        """Return bytes of a source; fewer if the archive has fewer."""
         parts = []
         with self.read_transaction():
             rows = fetch_all(
@@ -481,16 +478,16 @@ class ArchiveDB:
                 " AND start < ? AND stop > ? ORDER BY start",
                 (number, generation, offset + length, offset),
             )
-            for id_, sign, start in rows:
-                raw = self._cached_chunk(id_, sign)
+            for id_, digest, start in rows:
+                raw = self._cached_chunk(id_, digest)
                 parts.append(raw[max(offset - start, 0) : offset + length - start])
         return b"".join(parts)
 
     def _load_chunk(self, id_: int, expected_hash: bytes) -> bytes:
         """Return the bytes of a chunk.
 
-        It is asked for by its hash too: once a chunk has given way to a longer one,
-        its id is given to another.
+        The hash is part of the cache key, because SQLite reuses the ids of deleted
+        chunks.
         """
         try:
             sql = "SELECT frame, stop - start FROM chunk WHERE id = ?"
@@ -509,11 +506,11 @@ class ArchiveDB:
         except Exception as error:
             raise ArchiveDamaged(self.path, f"{what}: {error}") from error
         if sha256_digest(raw) != expected:
-            raise ArchiveDamaged(self.path, f"{what} has another hash")
+            raise ArchiveDamaged(self.path, f"{what} has a different hash")
         return raw
 
     def erase_source(self, stored_source: StoredSource) -> None:
-        """Remove a source with all its generations, and refuse it from now on."""
+        """Delete a source with all its generations, and refuse it from now on."""
         for table in ("chunk", "fragment", "generation"):
             sql = f"DELETE FROM {table} WHERE source = ?"  # noqa: S608 (our names)
             self.db.execute(sql, (stored_source.number,))
@@ -524,17 +521,16 @@ class ArchiveDB:
         add_purged_hashes(self.db, hashes_of_source(stored_source.source))
 
     def vacuum(self) -> bool:
-        """Write the database anew without free pages, and empty its log.
+        """Rewrite the database without free pages, and truncate its log.
 
-        Return whether that was done: while somebody reads, old pages stay in the file
-        until the last reader has gone.
+        Returns whether that succeeded: while others read, old pages stay in the file.
         """
         self._cached_chunk.cache_clear()
         self.db.execute("VACUUM")
         return self.checkpoint_wal()
 
     def checkpoint_wal(self) -> bool:
-        """Write all of the log to the database, and return whether that was done."""
+        """Write the log into the database; return whether all of it was written."""
         row = fetch_one(self.db, "PRAGMA wal_checkpoint(TRUNCATE)")
         return not row[0]
 
@@ -542,19 +538,8 @@ class ArchiveDB:
         """Return what SQLite finds wrong with the file, or "ok"."""
         return find_corruption(self.db) or "ok"
 
-    def uncompressed_size(self) -> int:
-        """Return how many bytes all chunks hold when they are not compressed."""
-        sql = "SELECT coalesce(sum(stop - start), 0) FROM chunk"
-        return int(fetch_one(self.db, sql)[0])
-
-    def total_stored_bytes(self) -> int:
-        """Return how many bytes are in chunks, by the word of all generations."""
-        sql = "SELECT coalesce(sum(kept), 0) FROM generation"
-        with translate_read_errors(self.path):
-            return int(fetch_one(self.db, sql)[0])
-
     def generation_stored_bytes(self, number: int, generation: int) -> int:
-        """Return how many bytes of a generation are in chunks, by its own word."""
+        """Return how many bytes of a generation should be in chunks."""
         sql = "SELECT kept FROM generation WHERE source = ? AND generation = ?"
         with translate_read_errors(self.path):
             row = fetch_one(self.db, sql, (number, generation))
@@ -563,7 +548,7 @@ class ArchiveDB:
     def verify_chunks(
         self, number: int, generation: int
     ) -> Iterator[tuple[Chunk, str]]:
-        """Yield the chunks of a source, each with what is wrong with it."""
+        """Yield the chunks of a source, each with what is wrong with it or ""."""
         for chunk in self._load_chunk_rows(number, generation):
             try:
                 raw = self._load_chunk(chunk.id, chunk.hash)
@@ -574,26 +559,26 @@ class ArchiveDB:
             yield chunk, "" if is_whole else "its length is wrong"
 
     def backup(self, path: Path) -> None:
-        """Write a copy of the archive that is consistent, whoever writes meanwhile."""
+        """Write a consistent copy of the archive, even while others write."""
         copy_database(self.db, path)
 
 
 def _create_archive(path: Path) -> None:
-    """Make an archive beside its place, where it is put once it can be told from none.
+    """Create an archive next to its final path, and rename it once it is valid.
 
-    So a file without a byte is never one that somebody was about to make.
+    So an empty file is never an archive that is being created.
     """
-    beside = path.with_name(f"{path.name}{UNFINISHED_SUFFIX}")
-    remove_database(beside)
-    db = open_archive_db(beside, write=True, latest_version=LATEST_VERSION)
+    temp_path = path.with_name(f"{path.name}{UNFINISHED_SUFFIX}")
+    remove_database(temp_path)
+    db = open_archive_db(temp_path, write=True, latest_version=LATEST_VERSION)
     try:
-        migrate(db, beside)
+        migrate(db, temp_path)
         _ensure_identity(db)
         db.pragma("journal_mode", "DELETE")
     finally:
         db.close()
-    remove_database(path)  # logs of one that somebody took away would be read into it
-    beside.replace(path)
+    remove_database(path)  # SQLite would apply logs of an archive that was removed
+    temp_path.replace(path)
     fsync_folder(path.parent)
 
 

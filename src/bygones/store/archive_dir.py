@@ -1,7 +1,8 @@
-"""An archive's folder: the archive, the lock, and the index that belongs to it.
+"""The folder of an archive: the archive, the lock, and its index.
 
-The index lies in ``index/<stamp>-<n>``. A reader takes the highest number with the
-stamp it understands; a rebuild fills a folder beside it and then gives it a name.
+The index is in `index/<fingerprint>-<n>`. A reader opens the highest number with the
+fingerprint of its version. A rebuild fills another folder and renames it when it is
+complete.
 """
 
 from __future__ import annotations
@@ -39,76 +40,74 @@ from bygones.store.connect import (
 )
 from bygones.store.index_db import INDEX_FILE, IndexDB, compute_index_fingerprint
 
-if TYPE_CHECKING:  # the engine takes longer to load than a list takes to print
+if TYPE_CHECKING:  # importing tantivy takes longer than listing sessions
     from bygones.store.text_index import TextIndex
 
 __all__ = ["ArchiveDir", "remove_indexes"]
 
 _BUILD_FOLDER = "building"
-_CHECKSUM_KEY = "pulse"
-_FULL_SCAN_KEY = "settled"
+_CHECKSUM_KEY = "tree_checksum"
+_FULL_SCAN_KEY = "fully_scanned"
 _SNAPSHOT_FILE = "homes"
 _INDEX_WAIT_SECONDS = 5.0
-"""Seconds that a reader waits for the index while a purge makes it anew."""
+"""Seconds that a reader waits for the index while a purge rebuilds it."""
 _POLL_SECONDS = 0.05
 _REMOVE_ATTEMPTS = 3
-"""How often an index is removed: who is just opening it may leave a file there."""
+"""How often to delete an index: a process that opens it may add a file."""
 
 
 class ArchiveDir:
-    """What is open of an archive: chunks always, index and text where there are any."""
+    """An open archive: always its bytes, and index and text index if they exist."""
 
     def __init__(self, folder: Path, *, write: bool = False) -> None:
         self.folder = folder
         self.write = write
         self._is_in_transaction = False
-        """Whether one moment is being looked at."""
         self.byte_store = ArchiveDB(folder, write=write)
         self.index_fingerprint = compute_index_fingerprint(self.byte_store.archive_id)
         if not write:
             self._open_newest_index()
             return
         newest = self._find_newest_index()
-        # Whoever was building it was stopped: nobody else writes now.
+        # The process that was building it was stopped: only we write now.
         _remove_tree(folder / "index" / _BUILD_FOLDER)
-        if newest is not None:  # or whoever was about to remove the others
+        if newest is not None:
             self._remove_other_indexes(newest)
         self._open_index(newest)
 
     @staticmethod
     def exists(folder: Path) -> bool:
-        """Whether there is an archive in a folder."""
+        """Whether a folder contains an archive."""
         check_is_folder(folder)
         return (folder / ARCHIVE_FILE).exists()
 
     def _open_newest_index(self) -> None:
-        """Open the newest index; if that gives way meanwhile, the next.
+        """Open the newest index; try again if it is replaced meanwhile.
 
-        While a purge makes it anew there is none, and that is waited for.
+        While a purge runs there is no index, and the next one is waited for.
         """
-        until = time.monotonic() + _INDEX_WAIT_SECONDS
+        deadline = time.monotonic() + _INDEX_WAIT_SECONDS
         while True:
-            place = self._find_newest_index()
+            path = self._find_newest_index()
             try:
-                self._open_index(place)
+                self._open_index(path)
             except SystemFailure:
-                if self._find_newest_index() == place:
+                if self._find_newest_index() == path:
                     raise
             else:
-                is_awaited = place is None and self._is_purge_running()
-                if self._find_newest_index() == place and not is_awaited:
+                is_awaited = path is None and self._is_purge_running()
+                if self._find_newest_index() == path and not is_awaited:
                     return
-            if time.monotonic() > until:
+            if time.monotonic() > deadline:
                 return
             self._close_index()
             time.sleep(_POLL_SECONDS)
 
     def _is_purge_running(self) -> bool:
-        """Whether somebody is erasing at this moment."""
         return is_purge_pending(self.byte_store.db) and is_locked(self.folder)
 
     def index_missing_error(self) -> ArchiveError:
-        """Return why there is no index: none was made, or one is being made."""
+        """Return the error to raise if there is no index, or none yet."""
         if is_locked(self.folder) or self._find_newest_index() != self._requested_path:
             return IndexBusy(
                 self.folder, is_purging=is_purge_pending(self.byte_store.db)
@@ -126,20 +125,20 @@ class ArchiveDir:
                         index_path, write=self.write, fingerprint=self.index_fingerprint
                     )
         except ArchiveError:
-            # An index that cannot be opened is no index: a new one can be made.
+            # An index that can't be opened is ignored: a new one can be built.
             index_path = None
         self.index_path = index_path
         self.index_inode = _index_inode(index_path)
-        """Which index is open: a name may be given twice, and this is not."""
+        """Identifies the open index; its name may be used again."""
         if self._is_in_transaction and self.index is not None:
             begin_read(self.index.db)
 
     @contextmanager
     def read_transaction(self) -> Iterator[None]:
-        """Have all reads see one moment, whoever writes meanwhile.
+        """Let all reads see the same state, even while others write.
 
-        Who finds in one statement and looks up in the next would miss what was derived
-        anew between them. The index comes first: what it names is in the archive then.
+        Without it, a second query could miss what was derived again since the first.
+        The index starts first, so that all it refers to is in the archive.
         """
         if self._is_in_transaction or self.write:
             yield
@@ -155,9 +154,10 @@ class ArchiveDir:
 
     @contextmanager
     def consistent_read(self) -> Iterator[bool]:
-        """Have all reads and the words see one moment; say whether they are level.
+        """Let all reads, including the text index, see the same state.
 
-        They are not while somebody is about to write to one after the other.
+        Yields whether they are in sync, which they aren't between the commits of a
+        writer.
         """
         before = self._read_text_meta()
         self.text_index.pin_snapshot()
@@ -166,7 +166,7 @@ class ArchiveDir:
             yield is_level and self._read_text_meta() == before
 
     def _read_text_meta(self) -> bytes:
-        """Return what the words say of themselves: something else once they change."""
+        """Return the metadata of the text index, which changes with every commit."""
         try:
             return (
                 (self.index_path / "text" / "meta.json").read_bytes()
@@ -186,15 +186,15 @@ class ArchiveDir:
 
     @property
     def text_index(self) -> TextIndex:
-        """The text index, opened when it is first asked for."""
+        """The text index, opened at the first access."""
         if self._text_index is None:
             self._text_index = self._open_text_index()
         return self._text_index
 
     def check_text_index(self) -> None:
-        """Open the text index, though nobody needs it: one that cannot be is told.
+        """Open the text index to find out whether that is possible.
 
-        :raises IndexDamaged: if its words are gone, or are none.
+        Raises `IndexDamaged` if it is missing or invalid.
         """
         if self.index is not None:
             self._text_index = self.text_index
@@ -208,47 +208,47 @@ class ArchiveDir:
                 and self.index.last_text_record()
                 and not TextIndex.exists(self.index_path)
             ):
-                # The engine would begin an empty one, and nothing would be found.
-                raise IndexDamaged(self.folder, "its words are gone")
+                # tantivy would create an empty one, and nothing would be found.
+                raise IndexDamaged(self.folder, "the text index is missing")
             try:
                 return TextIndex(self.index_path / "text", write=self.write)
             except ValueError as error:
                 if self.write or self._find_newest_index() == self.index_path:
                     raise IndexDamaged(self.folder, str(error)) from error
-            # The index that was open has given way to another, with words of its own.
+            # The open index was replaced by another, with its own text index.
             self._close_index()
             self._open_newest_index()
         raise self.index_missing_error()
 
     @property
     def data_version(self) -> int:
-        """Another number once somebody has written to the index that is open."""
+        """A number that changes when another process writes to the open index."""
         return get_data_version(self.index.db) if self.index is not None else 0
 
     def is_newest_index(self) -> bool:
-        """Whether the index that is open has not given way to another."""
+        """Whether the open index was not replaced."""
         return _index_inode(self._find_newest_index()) == self.index_inode
 
     def _find_newest_index(self) -> Path | None:
-        """Return the newest whole index that this version understands."""
+        """Return the newest complete index with the fingerprint of this version."""
         found = [path for path, _ in self._list_indexes()]
         return found[-1] if found else None
 
     def _list_indexes(self) -> list[tuple[Path, int]]:
         root = self.folder / "index"
         names = [p.name for p in root.iterdir()] if root.is_dir() else []
-        parted = [
+        parts = [
             (name, *name.partition(f"{self.index_fingerprint}-")[::2]) for name in names
         ]
         found = [
             (root / name, int(number))
-            for name, before, number in parted
+            for name, before, number in parts
             if not before and number.isdecimal()
         ]
         return sorted(found, key=lambda pair: pair[1])
 
     def begin_index_build(self) -> None:
-        """Go on with an empty index, in a folder that has no name yet."""
+        """Create and open an empty index, which readers don't see yet."""
         self._close_index()
         root = self.folder / "index"
         make_private_folder(root)
@@ -258,7 +258,7 @@ class ArchiveDir:
         self._open_index(building)
 
     def publish_index(self) -> None:
-        """Give the new index its name; readers find it, and the old ones go."""
+        """Rename the new index so that readers find it, and delete the old ones."""
         self._close_index()
         root = self.folder / "index"
         numbers = [number for _, number in self._list_indexes()]
@@ -269,50 +269,54 @@ class ArchiveDir:
         self._open_index(root / name)
 
     def _remove_other_indexes(self, newest: Path) -> None:
-        """Remove indexes that have given way; who reads one has it open."""
+        """Delete replaced indexes; their readers have the files open."""
         for path in newest.parent.iterdir():
             if path.name != newest.name:
                 _remove_tree(path)
 
     @property
     def saved_checksum(self) -> str | None:
-        """What the homes looked like when they were last taken in.
+        """The tree checksum of the homes when they were last imported.
 
-        Unknown where the archive is another one than it was then: a backup may have
-        been put into its place.
+        Unknown if the content of the archive changed since: a backup may have been
+        restored.
         """
-        noted = self.index.get_meta(_CHECKSUM_KEY) if self.index is not None else None
-        sign, _, reach = (noted or "").partition(" ")
-        return sign if sign and reach == self.byte_store.content_fingerprint() else None
+        saved = self.index.get_meta(_CHECKSUM_KEY) if self.index is not None else None
+        checksum, _, content = (saved or "").partition(" ")
+        return (
+            checksum
+            if checksum and content == self.byte_store.content_fingerprint()
+            else None
+        )
 
     def save_checksum(self, checksum: str, snapshot: bytes = b"") -> None:
-        """Remember what the homes look like, now that they are taken in."""
+        """Save the tree checksum and the snapshot of the homes after an import."""
         if self.index is not None and (self.saved_checksum or "") != checksum:
             with self.index.db:
-                noted = (
+                value = (
                     f"{checksum} {self.byte_store.content_fingerprint()}"
                     if checksum
                     else ""
                 )
-                self.index.set_meta(_CHECKSUM_KEY, noted)
+                self.index.set_meta(_CHECKSUM_KEY, value)
             if snapshot:
                 self.save_snapshot(snapshot)
 
     def is_fully_scanned(self, checksum: str) -> bool:
-        """Whether homes that look so were looked at thoroughly, with nothing odd."""
+        """Whether homes with this checksum were scanned thoroughly, without problems."""
         index = self.index
         return bool(checksum) and checksum == self.saved_checksum == (
             index and index.get_meta(_FULL_SCAN_KEY)
         )
 
     def mark_fully_scanned(self, checksum: str) -> None:
-        """Remember that homes that look so were looked at thoroughly."""
+        """Remember that homes with this checksum were scanned thoroughly."""
         if self.index is not None and not self.is_fully_scanned(checksum):
             with self.index.db:
                 self.index.set_meta(_FULL_SCAN_KEY, checksum)
 
     def load_snapshot(self) -> bytes | None:
-        """Return what the homes looked like in full, if somebody noted that."""
+        """Return the saved snapshot of the homes, if there is one."""
         try:
             return (
                 (self.index_path / _SNAPSHOT_FILE).read_bytes()
@@ -323,10 +327,10 @@ class ArchiveDir:
             return None
 
     def save_snapshot(self, snapshot: bytes) -> None:
-        """Note what the homes look like in full; where nobody can write, do not.
+        """Save a snapshot of the homes, if the folder is writable.
 
-        Nor where something was purged: its file may still be there, and its name shall
-        not stand here.
+        Not if anything was purged: the snapshot would contain the names of purged
+        files.
         """
         if self.index_path is None or has_purged(self.byte_store.db):
             return
@@ -340,9 +344,9 @@ class ArchiveDir:
             path.unlink(missing_ok=True)
 
     def remove_all_indexes(self) -> None:
-        """Remove every index: what was purged must not live on in one.
+        """Delete every index, because it may contain purged data.
 
-        :raises SystemRefused: if something of it stays.
+        Raises `SystemFailure` if something is left.
         """
         self._close_index()
         root = self.folder / "index"
@@ -359,42 +363,40 @@ class ArchiveDir:
         self._text_index = self.index = None
 
     def close(self) -> None:
-        """Let go of everything."""
         self._end_transaction()
         self._close_index()
         self.byte_store.close()
 
     def __enter__(self) -> Self:
-        """Use it as a context."""
         return self
 
     def __exit__(self, _: object, error: BaseException | None, *_trace: object) -> None:
-        """Close it; damage that was met is told by what it is in."""
+        """Close it; errors of SQLite are raised as ours."""
         try:
             self.raise_translated(error)
         finally:
             self.close()
 
     def raise_translated(self, error: BaseException | None) -> None:
-        """Raise our error for what the engine met with: damage, or a full disk.
+        """Raise our error for an error of SQLite: damage, or a full disk.
 
-        It does not say in which of the two databases damage is: the index is looked
-        through, as it is the smaller one.
+        SQLite doesn't report which of the two databases is damaged. The index is
+        checked, because it is smaller.
         """
         if is_system_error(error):
             raise system_failure(error, self.folder) from error
         if not is_corruption(error):
             return
-        if self.index is not None and (told := find_corruption(self.index.db)):
-            raise IndexDamaged(self.folder, told) from error
+        if self.index is not None and (reason := find_corruption(self.index.db)):
+            raise IndexDamaged(self.folder, reason) from error
         raise ArchiveDamaged(self.byte_store.path, str(error)) from error
 
 
 def remove_indexes(folder: Path) -> None:
-    """Remove every index of an archive, so that nobody ever finds half of one.
+    """Delete every index of an archive; a reader never finds a part of one.
 
-    Each is first given the name of one that is being built, which whoever writes next
-    removes in any case.
+    Each is first renamed to the folder of unfinished builds, which the next writer
+    deletes anyway.
     """
     root = folder / "index"
     for path in list(root.iterdir()) if root.is_dir() else []:
@@ -408,10 +410,10 @@ def remove_indexes(folder: Path) -> None:
 
 def _index_inode(index_path: Path | None) -> tuple[int, int] | None:
     try:
-        told = (index_path / INDEX_FILE).stat() if index_path is not None else None
+        status = (index_path / INDEX_FILE).stat() if index_path is not None else None
     except OSError:
         return None
-    return (told.st_dev, told.st_ino) if told is not None else None
+    return (status.st_dev, status.st_ino) if status is not None else None
 
 
 def _remove_tree(folder: Path) -> None:

@@ -1,4 +1,4 @@
-"""Annotations, kept in the archive beside the bytes."""
+"""Annotations and purged hashes, which are stored in `archive.db`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from bygones.store.compression import sha256_digest
 from bygones.store.connect import fetch_all, fetch_one
 
 _REMOVED = "removed"
-"""The kind of a row that says that there was an annotation, by its hash."""
+"""The kind of a row with the hash of an annotation that was removed."""
 
 
 def load_annotations(db: apsw.Connection) -> dict[SessionId, Annotations]:
@@ -30,7 +30,7 @@ def load_annotations(db: apsw.Connection) -> dict[SessionId, Annotations]:
 def with_annotations(
     summary: SessionSummary, annotations: Mapping[SessionId, Annotations]
 ) -> SessionSummary:
-    """Return a session's line with what readers added to it."""
+    """Return a summary with the annotations of its session."""
     added = annotations.get(summary.id)
     if added is None:
         return summary
@@ -39,16 +39,16 @@ def with_annotations(
 
 
 def _build_annotations(rows: Iterable[tuple[str, str]]) -> Annotations:
-    kept = list(rows)
+    values = list(rows)
     return Annotations(
-        tags=tuple(value for kind, value in kept if kind == "tag"),
-        note="".join(value for kind, value in kept if kind == "note"),
-        is_starred=any(kind == "star" for kind, _ in kept),
+        tags=tuple(value for kind, value in values if kind == "tag"),
+        note="".join(value for kind, value in values if kind == "note"),
+        is_starred=any(kind == "star" for kind, _ in values),
     )
 
 
 def annotation_times(db: apsw.Connection) -> dict[tuple[str, str], int]:
-    """Return when each annotation was added or removed last, by session and hash."""
+    """Return when each annotation was last added or removed, by session and hash."""
     rows = fetch_all(db, "SELECT session, kind, value, added_ns FROM annotation")
     return {
         (session, value if kind == _REMOVED else _annotation_hash(kind, value)): added
@@ -63,9 +63,9 @@ def _annotation_hash(kind: str, value: str) -> str:
 def write_annotations(
     db: apsw.Connection, session: SessionId, annotations: Annotations
 ) -> None:
-    """Let a session have these annotations; those that stay keep their time.
+    """Replace the annotations of a session; those that stay keep their time.
 
-    Of what is removed a hash stays, by which a copy is known to be older.
+    A hash of each removed annotation is kept, so that a copy is known to be older.
     """
     wanted = [("tag", tag) for tag in annotations.tags]
     wanted += [("note", annotations.note)] if annotations.note else []
@@ -91,26 +91,28 @@ def _remove(db: apsw.Connection, session: SessionId, kind: str, value: str) -> N
 
 
 _PENDING_PREFIX = b"unfinished "
-"""Begins the marks of a purge that is not done; no hash is as it is, nor as short."""
+"""Marks rows of a purge that is not finished; hashes have a fixed length and never
+start with it.
+"""
 _UUID_LENGTH = 36
 
 
 def hashes_of_source(source: SourceFile) -> set[bytes]:
-    """Return the hashes by which a purged file is known again, wherever it comes.
+    """Return the hashes that identify a purged file wherever it is found again.
 
-    Its path within the home is one; its session or its agent is another, where that
-    is an id that no other file has by chance.
+    One is of its path within the home; another of its session or agent, if its id is
+    unique.
     """
-    signs = {_hash_text(source.relative_path)}
+    hashes = {_hash_text(source.relative_path)}
     if source.session_id is not None and len(source.session_id) == _UUID_LENGTH:
-        signs.add(hash_of_session(source.session_id))
+        hashes.add(hash_of_session(source.session_id))
     elif source.session_id is None and source.agent_id is not None:
-        signs.add(_hash_text(f"agent {source.agent_id}"))
-    return signs
+        hashes.add(_hash_text(f"agent {source.agent_id}"))
+    return hashes
 
 
 def hash_of_session(session: SessionId) -> bytes:
-    """Return the hash by which a purged session is known again."""
+    """Return the hash that identifies a purged session."""
     return _hash_text(f"session {session}")
 
 
@@ -119,50 +121,51 @@ def _hash_text(text: str) -> bytes:
 
 
 def load_purged_hashes(db: apsw.Connection) -> set[bytes]:
-    """Return the hashes of what was erased and must not come back."""
+    """Return the hashes of everything that was purged and must not be imported."""
     return {row[0] for row in db.execute("SELECT hash FROM purged")}
 
 
 def load_lasting_hashes(db: apsw.Connection) -> set[bytes]:
-    """Return the same without the marks of a purge that is not done."""
+    """Return the purged hashes without the marks of an unfinished purge."""
     return {
-        sign for sign in load_purged_hashes(db) if not sign.startswith(_PENDING_PREFIX)
+        digest
+        for digest in load_purged_hashes(db)
+        if not digest.startswith(_PENDING_PREFIX)
     }
 
 
 def has_purged(db: apsw.Connection) -> bool:
-    """Whether anything was ever erased."""
+    """Whether anything was ever purged."""
     return fetch_one(db, "SELECT 1 FROM purged") is not None
 
 
 def begin_purge(db: apsw.Connection, sessions: Iterable[SessionId]) -> None:
-    """Refuse sessions from now on, and note that bytes of them may still lie about."""
+    """Refuse sessions from now on, and mark the purge as unfinished."""
     chosen = list(sessions)
     marks = [_PENDING_PREFIX, *(_PENDING_PREFIX + id_.encode() for id_ in chosen)]
     add_purged_hashes(db, [*marks, *map(hash_of_session, chosen)])
 
 
 def add_purged_hashes(db: apsw.Connection, hashes: Iterable[bytes]) -> None:
-    """Remember hashes of what is erased."""
     now = time.time_ns()
     sql = "INSERT OR IGNORE INTO purged VALUES (?, ?)"
-    db.executemany(sql, [(sign, now) for sign in hashes])
+    db.executemany(sql, [(digest, now) for digest in hashes])
 
 
 def end_purge(db: apsw.Connection) -> None:
-    """Note that no byte is left, and forget the ids."""
+    """Remove the marks of the purge, and with them the session ids."""
     sql = "DELETE FROM purged WHERE substr(hash, 1, ?) = ?"
     db.execute(sql, (len(_PENDING_PREFIX), _PENDING_PREFIX))
 
 
 def load_pending_purge(db: apsw.Connection) -> list[SessionId]:
-    """Return the sessions of purges that are not done."""
+    """Return the sessions of unfinished purges."""
     marks = _load_pending_marks(db)
     return [SessionId(mark[len(_PENDING_PREFIX) :].decode()) for mark in marks[1:]]
 
 
 def is_purge_pending(db: apsw.Connection) -> bool:
-    """Whether a purge is not done: it was stopped, or somebody read meanwhile."""
+    """Whether a purge is unfinished: it was stopped, or others were reading."""
     return bool(_load_pending_marks(db))
 
 

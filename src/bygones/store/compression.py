@@ -1,12 +1,12 @@
-"""Compressing and hashing bytes, and doing so beside other work."""
+"""Compression and hashing of bytes, also in the background."""
 
 from __future__ import annotations
 
-from _thread import _local as local  # as threading has it, which loads much more
+from _thread import _local as local  # threading.local, without importing threading
 from collections import deque
 from typing import TYPE_CHECKING, Self
 
-# Whoever lists sessions neither hashes nor unpacks, and need not load what does.
+# `list` neither hashes nor decompresses, and must start fast.
 if TYPE_CHECKING:
     from collections.abc import Callable
     from concurrent.futures import Future, ThreadPoolExecutor
@@ -24,35 +24,32 @@ __all__ = [
 ]
 
 HashedFrame = tuple[bytes, bytes]
-"""The hash of some bytes, and the bytes compressed."""
+"""The SHA-256 of some bytes, and the bytes compressed."""
 
 _MAX_PENDING_BYTES = 4 * 1024 * 1024
-"""Bytes that may wait to be pressed; more would only take memory."""
+"""Bytes that may wait to be compressed; more would only take memory."""
 
 _MAX_RATIO = 32 * 1024
-"""Bytes that a byte of a frame stands for at most: a block of 128 KiB takes four."""
+"""Bytes per compressed byte at most: a block of 128 KiB takes four."""
 
 
 def sha256_digest(data: bytes) -> bytes:
-    """Return the hash by which bytes are known to be what was stored."""
     return _CODECS.sha256(data).digest()
 
 
 def compress_and_hash(data: bytes) -> HashedFrame:
-    """Return the hash of some bytes, and the bytes compressed."""
     return sha256_digest(data), compress(data)
 
 
 def compress(data: bytes) -> bytes:
-    """Return bytes compressed."""
     return _CODECS.compressor.compress(data)
 
 
 def decompress(frame: bytes, *, expected_size: int = 0) -> bytes:
-    """Return bytes as they were before they were compressed.
+    """Return the bytes of a compressed frame.
 
-    A frame that claims to hold more than ``size``, or than any frame of its length
-    can hold, is refused before room is made for it: what it claims may have rotted.
+    A frame that claims to contain more than `expected_size`, or than any frame of its
+    length can, is refused before memory is allocated: the claim may be damaged.
     """
     claimed = _CODECS.content_size(frame)
     if claimed > (expected_size or len(frame) * _MAX_RATIO):
@@ -63,10 +60,9 @@ def decompress(frame: bytes, *, expected_size: int = 0) -> bytes:
 
 
 class CompressionQueue:
-    """Presses bytes in a thread, and hands them on in the order in which they came.
+    """Compresses and hashes bytes in a thread, and delivers results in order.
 
-    Neither hashing nor compressing holds the interpreter, so both go on while the
-    caller reads what the bytes say.
+    Both release the GIL, so the caller can parse the bytes meanwhile.
     """
 
     def __init__(self) -> None:
@@ -78,11 +74,11 @@ class CompressionQueue:
         self._pending_bytes = 0
 
     def submit(self, data: bytes, on_done: Callable[[HashedFrame], None]) -> None:
-        """Have bytes pressed, and something done with them, soon."""
+        """Compress bytes in the background, then call `on_done` with the result."""
         if self._executor is None:
             from concurrent.futures import ThreadPoolExecutor
 
-            self._executor = ThreadPoolExecutor(1, "press")
+            self._executor = ThreadPoolExecutor(1, "compress")
         self._pending.append(
             (len(data), self._executor.submit(compress_and_hash, data), on_done)
         )
@@ -91,14 +87,14 @@ class CompressionQueue:
             self._deliver_next()
 
     def drain(self) -> None:
-        """Hand on all that waits."""
+        """Deliver all pending results."""
         while self._pending:
             self._deliver_next()
 
     def _deliver_next(self) -> None:
-        weight, pressed, then = self._pending.popleft()
-        self._pending_bytes -= weight
-        then(pressed.result())
+        size, result, on_done = self._pending.popleft()
+        self._pending_bytes -= size
+        on_done(result.result())
 
     def __enter__(self) -> Self:
         return self
@@ -110,7 +106,7 @@ class CompressionQueue:
 
 
 class _Codecs(local):
-    """Contexts that are costly to make and may be used by one thread only."""
+    """Contexts that are expensive to create and usable by one thread only."""
 
     sha256: Callable[[bytes], _Hash]
     compressor: zstandard.ZstdCompressor
@@ -119,13 +115,13 @@ class _Codecs(local):
     error_type: type[Exception]
 
     def __getattr__(self, name: str) -> object:
-        """Make all of them when the first is asked for."""
+        """Create all of them when the first is needed."""
         import hashlib
 
         import zstandard
 
-        # Between levels 1 and 3: of all that were tried on transcripts, no faster
-        # setting takes less room, and none that takes less room is faster.
+        # Between levels 1 and 3. Of all settings tried on transcripts, none is both
+        # faster and smaller.
         settings = zstandard.ZstdCompressionParameters(
             window_log=19,
             hash_log=15,

@@ -1,4 +1,4 @@
-"""One writer: a lock that the operating system lets go when the process ends."""
+"""Locks, connections to SQLite, translation of its errors, and migrations."""
 
 from __future__ import annotations
 
@@ -38,9 +38,12 @@ _LOCK_RETRY_SECONDS = 0.05
 
 @contextmanager
 def writer_lock(folder: Path, *, timeout: float = 5.0) -> Iterator[None]:
-    """Hold the writer's lock of an archive; wait briefly if another has it.
+    """Hold the lock of an archive's only writer.
 
-    :raises PermissionError: if the folder is another user's.
+    Waits up to `timeout` seconds if another process holds it, then raises
+    `ArchiveInUse`. The operating system releases the lock when the process ends.
+
+    Raises `PermissionError` if the folder belongs to another user.
     """
     _check_folder_owner(folder)
     path = folder / LOCK_FILE
@@ -53,7 +56,7 @@ def writer_lock(folder: Path, *, timeout: float = 5.0) -> Iterator[None]:
 
 
 def is_locked(folder: Path) -> bool:
-    """Whether somebody writes to an archive at this moment, as far as can be seen."""
+    """Whether another process writes to an archive, as far as can be seen."""
     try:
         handle = os.open(folder / LOCK_FILE, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
@@ -65,36 +68,36 @@ def is_locked(folder: Path) -> bool:
 
 
 def _check_folder_owner(folder: Path) -> None:
-    """Refuse a folder whose owner could read what is written there, or replace it.
+    """Refuse a folder whose owner could read or replace what is written there.
 
-    Root can do so in any case, and is therefore no other. In a folder that is open to
-    all, whatever stands there already may be somebody's, and is looked at as well.
+    Root can do that anyway. A folder that everybody may write to can contain files of
+    other users, so its entries are checked too.
     """
     if sys.platform == "win32":  # pragma: no cover
         return
-    for path in (folder, *folder.iterdir()):
-        with suppress(FileNotFoundError):  # gone meanwhile
-            if path.lstat().st_uid not in {0, os.geteuid()}:
-                raise PermissionError(EPERM, "it belongs to another user", str(path))
+    for entry in (folder, *folder.iterdir()):
+        with suppress(FileNotFoundError):  # deleted meanwhile
+            if entry.lstat().st_uid not in {0, os.geteuid()}:
+                raise PermissionError(EPERM, "it belongs to another user", str(entry))
 
 
 def _acquire(handle: int, folder: Path, timeout: float) -> None:
-    until = time.monotonic() + timeout
+    deadline = time.monotonic() + timeout
     while not try_lock(handle):
-        if time.monotonic() >= until:
+        if time.monotonic() >= deadline:
             raise ArchiveInUse(folder)
         time.sleep(_LOCK_RETRY_SECONDS)
 
 
 def lock_file(handle: int) -> None:
-    """Hold an open file until it is closed, where the system knows how to."""
+    """Lock an open file until it is closed, where the system supports it."""
     if sys.platform != "win32":
         with suppress(OSError):  # not every file system does
             fcntl.flock(handle, fcntl.LOCK_EX)
 
 
 def try_lock(handle: int) -> bool:
-    """Whether nobody else holds an open file; then it is held from now on."""
+    """Lock an open file; return whether no other process has locked it."""
     try:
         if sys.platform == "win32":  # pragma: no cover
             msvcrt.locking(handle, msvcrt.LK_NBLCK, 1)
@@ -116,10 +119,10 @@ _SYSTEM_ERRORS = (
 _CORRUPTION_ERRORS = (apsw.CorruptError, apsw.NotADBError, apsw.SQLError)
 _BUSY_TIMEOUT_MS = 10_000
 _WRITER_CACHE_KB, _READER_CACHE_KB = 16_000, 4_000
-"""Kilobytes of a database that are remembered: readers are many in a server, and the
-system remembers for them."""
+"""SQLite's page cache. A server has many readers, and the system caches pages for them.
+"""
 APPLICATION_ID = int.from_bytes(b"Rcll", "big")
-"""What the header of an archive says, by which other files are told from it."""
+"""The SQLite application id of an archive, which distinguishes it from other files."""
 _FSYNC_UNSUPPORTED = frozenset({EINVAL, ENOTSUP})
 _MIN_FREE_BYTES = 1 << 20
 DISK_FULL = "no space left on the disk"
@@ -129,17 +132,26 @@ _PRIVATE_FOLDER_MODE = 0o700
 
 
 def make_private_folder(path: Path) -> None:
-    """Make a folder that only its owner can look into, with those above it."""
+    """Create a folder that only its owner can read, and those above it.
+
+    Raises `ArchiveNotAFolder` if something else is in the way.
+    """
     for folder in (*reversed(path.parents), path):
         check_is_folder(folder)
+    create_folders(path)
+
+
+def create_folders(path: Path) -> None:
+    """Create a folder that only its owner can read, and those above it."""
+    for folder in (*reversed(path.parents), path):
         if not folder.exists():
             folder.mkdir(mode=_PRIVATE_FOLDER_MODE, exist_ok=True)
 
 
 def fsync_folder(path: Path) -> None:
-    """Have the disk keep the names in a folder: a file's own sync is of its bytes.
+    """Make the names in a folder durable; fsync of a file only covers its content.
 
-    Where folders cannot be synced, or not by us, there is nothing more to be done.
+    Does nothing where folders can't be synced.
     """
     if os.name == "nt":
         return
@@ -157,7 +169,7 @@ def fsync_folder(path: Path) -> None:
 
 
 def check_is_folder(path: Path) -> None:
-    """Refuse a path at which something other than a folder is."""
+    """Raise `ArchiveNotAFolder` if a path exists and isn't a folder."""
     if path.exists() and not path.is_dir():
         raise ArchiveNotAFolder(path)
 
@@ -165,9 +177,10 @@ def check_is_folder(path: Path) -> None:
 def open_archive_db(
     path: Path, *, write: bool, latest_version: int | None = None
 ) -> apsw.Connection:
-    """Open ``archive.db``; what is acknowledged there survives a power cut.
+    """Open `archive.db`, with committed data that survives a power failure.
 
-    One of a version above the ``known`` is refused before anything of it is touched.
+    An archive with a newer version than `latest_version` is refused before it is
+    changed.
     """
     if path.exists() and not path.stat().st_size:
         raise ArchiveEmpty(path)
@@ -179,10 +192,10 @@ def open_archive_db(
 
 
 def open_index_db(path: Path, *, write: bool) -> apsw.Connection:
-    """Open ``index.db``, which must not fall behind the words beside it.
+    """Open `index.db`, which must not fall behind the text index.
 
-    Rows are committed before their words. If a power cut took rows back and left the
-    words, the next rows would get the same numbers, and be found by words of others.
+    Rows are committed before their text. If a power failure lost rows but not their
+    text, the next rows would get the same numbers and match the wrong text.
     """
     db = _open(path, write=write)
     if write:
@@ -215,25 +228,29 @@ def _open(
 
 
 def _check_application(db: apsw.Connection, path: Path, latest_version: int) -> None:
-    """Refuse what is another program's, or a later version's, before it is touched."""
-    mark, found = (
+    """Refuse a database of another program or of a newer version."""
+    application, version = (
         int(str(db.pragma(name))) for name in ("application_id", "user_version")
     )
-    if mark != APPLICATION_ID:
+    if application != APPLICATION_ID:
         names = {row[0] for row in fetch_all(db, "SELECT name FROM sqlite_schema")}
-        # The first version had no mark; and a file in which nothing is can become one.
-        is_ours = {"identity", "chunk"} <= names if found == 1 else not (found or names)
-        if mark or not is_ours:
+        # Version 1 had no application id; an empty file can become an archive.
+        is_ours = (
+            {"identity", "chunk"} <= names if version == 1 else not (version or names)
+        )
+        if application or not is_ours:
             db.close()
             raise ArchiveNotOwned(path)
-    if found > latest_version:
+    if version > latest_version:
         db.close()
-        raise ArchiveTooNew(path, found_version=found, supported_version=latest_version)
+        raise ArchiveTooNew(
+            path, found_version=version, supported_version=latest_version
+        )
 
 
 def error_on_open(error: apsw.Error, path: Path) -> BygonesError:
-    """Return our error for one of the engine's, met when a database was opened."""
-    # A sound archive on a medium that is full, or lets nobody write, is not damaged.
+    """Return the error to raise for an SQLite error while opening a database."""
+    # An intact archive on a full or read-only disk is not damaged.
     if isinstance(error, _SYSTEM_ERRORS):
         return system_failure(error, path)
     if isinstance(error, apsw.NotADBError):
@@ -242,114 +259,113 @@ def error_on_open(error: apsw.Error, path: Path) -> BygonesError:
 
 
 def system_failure(error: Exception, path: Path) -> SystemFailure:
-    """Return our error for a system that refused something to do with a path."""
+    """Return the error to raise if the system refused an operation on a path."""
     is_full = isinstance(error, apsw.FullError) or not has_free_space(path)
     return SystemFailure(f"{path}: {DISK_FULL if is_full else error}")
 
 
 def has_free_space(path: Path, min_bytes: int = _MIN_FREE_BYTES) -> bool:
-    """Whether the disk that a path is on, or would be on, has some room left.
+    """Whether the disk of a path has space left.
 
-    The engines do not always say why they could not write.
+    SQLite and tantivy don't always report why they could not write.
     """
     from shutil import disk_usage
 
-    for place in (path, *path.absolute().parents):
+    for folder in (path, *path.absolute().parents):
         try:
-            return disk_usage(place).free >= min_bytes
+            return disk_usage(folder).free >= min_bytes
         except OSError:
             continue
     return True
 
 
 def _connect(path: Path, *, write: bool) -> apsw.Connection:
-    """Open a file; where a reader cannot leave a note, as one that does not change.
+    """Open a file; as immutable where a reader can't create the shared memory file.
 
-    On a full disk, or one that lets nobody write, there is no place for what readers
-    and writers share; nobody writes there either.
+    That happens on full and on read-only disks, where nothing is written either.
     """
     if write:
         return apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)
     try:
         db = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
-        # While the last writer closes, the log is being taken away for a moment.
+        # While the last writer closes, the log is removed for a moment.
         db.set_busy_timeout(_BUSY_TIMEOUT_MS)
         fetch_one(db, "SELECT 1 FROM sqlite_schema")
     except _SYSTEM_ERRORS:
-        log = path.with_name(f"{path.name}-wal")
-        is_logged = log.exists() and log.stat().st_size
-        # The lock is in the archive's folder, and an index is two folders below it.
-        if is_logged or any(is_locked(folder) for folder in list(path.parents)[:3]):
+        wal = path.with_name(f"{path.name}-wal")
+        has_wal = wal.exists() and wal.stat().st_size
+        # The lock is in the archive's folder; an index is two levels below.
+        if has_wal or any(is_locked(folder) for folder in list(path.parents)[:3]):
             raise
         from urllib.parse import quote
 
-        fixed = f"file:{quote(str(path))}?immutable=1"
+        uri = f"file:{quote(str(path))}?immutable=1"
         flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
-        return apsw.Connection(fixed, flags=flags)
+        return apsw.Connection(uri, flags=flags)
     return db
 
 
 def begin_read(db: apsw.Connection) -> None:
-    """Have all that is read from now on be of this moment."""
+    """Start a read transaction."""
     db.execute("BEGIN")
-    # The moment is that of the first read.
+    # SQLite takes its snapshot at the first read.
     fetch_one(db, "SELECT 1 FROM sqlite_schema")
 
 
 def end_read(db: apsw.Connection) -> None:
-    """Have what is read from now on be of its own moment."""
+    """End a read transaction, also after damage was found."""
     try:
-        if db.in_transaction:  # no more, where what was read is damaged
+        if db.in_transaction:  # not after an error
             db.execute("COMMIT")
     except _CORRUPTION_ERRORS:
-        if db.in_transaction:  # it is told once more, of what was read already
+        if db.in_transaction:  # the damage was reported before
             db.execute("ROLLBACK")
-    # Many are open in a server, and each remembers much: the system does so as well.
+    # A server has many connections, and the system caches pages for all of them.
     db.release_memory()
 
 
 def get_data_version(db: apsw.Connection) -> int:
-    """Return a number that is another once somebody else has written to a database.
+    """Return a number that changes when another connection writes to a database.
 
-    It means nothing to any other connection.
+    It has no meaning for other connections.
     """
     return int(str(db.pragma("data_version")))
 
 
 def is_corruption(error: BaseException | None) -> bool:
-    """Whether SQLite says with an error that what it read cannot be."""
+    """Whether an error of SQLite means that the database is damaged."""
     return isinstance(error, _CORRUPTION_ERRORS)
 
 
 def is_system_error(error: BaseException | None) -> TypeGuard[apsw.Error]:
-    """Whether SQLite says with an error that the system refused something."""
+    """Whether an error of SQLite means that the system refused something."""
     return isinstance(error, _SYSTEM_ERRORS)
 
 
 def find_corruption(db: apsw.Connection) -> str:
-    """Return what SQLite finds wrong with a database first; nothing if it is sound."""
+    """Return the first problem SQLite finds in a database; "" if it is intact."""
     try:
         row = fetch_one(db, "PRAGMA quick_check(1)")
     except apsw.Error as error:
         return str(error)
-    # Its first line may only say which database was looked at.
-    told = str(row[0]).strip().splitlines()[-1] if row else ""
-    return "" if told == "ok" else told
+    # The first line may only name the database.
+    message = str(row[0]).strip().splitlines()[-1] if row else ""
+    return "" if message == "ok" else message
 
 
 @contextmanager
 def translate_read_errors(path: Path) -> Iterator[None]:
-    """Turn what SQLite finds wrong while a database is read into our error."""
+    """Raise `ArchiveDamaged` for what SQLite reports while reading."""
     try:
         yield
     except (*_CORRUPTION_ERRORS, ValueError) as error:
-        # A value that cannot be is damage too: text that is none, a kind unheard of,
-        # a table or a column of another name than the one it was made with.
+        # Impossible values are damage too: text that isn't UTF-8, an unknown kind,
+        # a table or column that doesn't exist.
         raise ArchiveDamaged(path, str(error)) from error
 
 
 def translate_error(error: Exception) -> BygonesError | None:
-    """Return our error for one of the engine's; ``None`` if it is not one."""
+    """Return the error to raise for an error of SQLite; `None` for others."""
     if is_corruption(error):
         return ArchiveDamaged(Path("the archive"), str(error))
     if isinstance(error, apsw.BusyError | apsw.LockedError):
@@ -360,25 +376,25 @@ def translate_error(error: Exception) -> BygonesError | None:
 
 
 def _create_private_file(path: Path) -> None:
-    """Make the file before SQLite does, so that it is never readable by others."""
+    """Create a file before SQLite does, so that others can never read it."""
     handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, _PRIVATE_FILE_MODE)
     os.close(handle)
 
 
 def remove_database(path: Path, *, only_journals: bool = False) -> None:
-    """Remove a database that may be there, with its logs."""
+    """Delete a database, if it exists, with its journals."""
     for suffix in (*_JOURNAL_SUFFIXES, *(() if only_journals else ("",))):
         Path(f"{path}{suffix}").unlink(missing_ok=True)
 
 
 def copy_database(db: apsw.Connection, path: Path) -> None:
-    """Write a consistent copy of a database, also while it is being written to."""
+    """Write a consistent copy of a database, even while it is written to."""
     _create_private_file(path)
     target = apsw.Connection(str(path))
     try:
         with target.backup("main", db, "main") as backup:
             backup.step()
-        # A copy is one file: without a log it can be read from anywhere.
+        # Without a WAL the copy is a single file.
         target.pragma("journal_mode", "DELETE")
     except _SYSTEM_ERRORS as error:
         raise system_failure(error, path) from error
@@ -387,7 +403,7 @@ def copy_database(db: apsw.Connection, path: Path) -> None:
 
 
 def fetch_all(db: apsw.Connection, sql: str, values: Sequence[Any] = ()) -> list[Any]:
-    """Return all rows of a query, as what the caller knows them to be."""
+    """Return all rows of a query, typed as the caller declares them."""
     return db.execute(sql, values).fetchall()
 
 
@@ -400,7 +416,7 @@ _MIGRATIONS_FOLDER = Path(__file__).with_name("migrations")
 
 
 def migration_steps() -> Iterator[tuple[int, str]]:
-    """Yield the numbers and texts of all steps, in order."""
+    """Yield number and SQL of all migrations, in order."""
     for path in sorted(_MIGRATIONS_FOLDER.glob("*.sql")):
         yield int(path.name[:4]), path.read_text("utf-8")
 
@@ -411,18 +427,20 @@ LATEST_VERSION = max(
 
 
 def migrate(db: apsw.Connection, path: Path) -> int:
-    """Bring ``db`` to :data:`LATEST` and return the version it had before.
+    """Migrate a database to `LATEST_VERSION`; return the version it had.
 
-    A copy is made before an archive that holds something is changed.
+    An archive with content is copied first.
     """
-    found = int(str(db.pragma("user_version")))
-    if found > LATEST_VERSION:
-        raise ArchiveTooNew(path, found_version=found, supported_version=LATEST_VERSION)
-    if 0 < found < LATEST_VERSION:
-        copy_database(db, path.with_name(f"{path.name}.version-{found}"))
+    version = int(str(db.pragma("user_version")))
+    if version > LATEST_VERSION:
+        raise ArchiveTooNew(
+            path, found_version=version, supported_version=LATEST_VERSION
+        )
+    if 0 < version < LATEST_VERSION:
+        copy_database(db, path.with_name(f"{path.name}.version-{version}"))
     for number, sql in migration_steps():
-        if number > found:
+        if number > version:
             with db:
                 db.execute(sql)
                 db.pragma("user_version", number)
-    return found
+    return version

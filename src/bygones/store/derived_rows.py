@@ -1,6 +1,6 @@
-"""The sheet of a session: all rows that lists, usage and edits need of it.
+"""All rows that are derived from one session.
 
-Pure: a session in, rows out. So it can be made in this process or in another.
+A pure function of a session, so it can run in another process.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from bygones.store.messages import (
     encode_preview,
 )
 
-if TYPE_CHECKING:  # whoever reads rows needs no whole sessions
+if TYPE_CHECKING:
     from bygones.model.sessions import AgentRun, Session
 
 __all__ = ["DerivedRows", "PayerRows", "derive_rows"]
@@ -31,21 +31,21 @@ _encode = msgspec.msgpack.Encoder().encode
 
 OptionalInt = int | None
 PayerRows = list[tuple[str | None, str | None, str | None, str, str | None]]
-"""Of each its agent, the agent's type, the model, its terms, and the entrypoint."""
+"""Agent, agent type, model, terms and entrypoint of each payer."""
 
 
 class DerivedRows(Struct, frozen=True, array_like=True):
-    """The rows of a session; they name it by nothing."""
+    """The rows of a session, without its number."""
 
     session: SessionId
     session_row: tuple[str | None, OptionalInt, OptionalInt, bool, str, bytes]
-    """Its project, start and end, whether it is empty, its title, its line."""
+    """Project, start, end, whether it is empty, title, encoded summary."""
     abandoned_keys: list[int]
-    """Records that stand on branches which were left."""
+    """Keys of records on abandoned branches."""
     agent_runs: list[tuple[str, str | None]]
     payers: PayerRows
     usage: list[tuple[int, int, OptionalInt, int, int, int, int, int, int, int, int]]
-    """The first number of each says which of the purses."""
+    """The first number of each row is an index into `payers`."""
     tool_contexts: list[tuple[str, OptionalInt, int, int]]
     reported_cost: tuple[OptionalInt, bytes] | None
     edits: list[tuple[str, int, int, str | None, OptionalInt, int, int, bool]]
@@ -53,21 +53,22 @@ class DerivedRows(Struct, frozen=True, array_like=True):
     conversations: list[ConversationRow]
     message_blocks: list[MessageBlockRow]
     preview: list[bytes]
-    """How it begins, if it is short and that is known: one, or none."""
+    """How a short session starts, if known: one value or none."""
 
 
 def derive_rows(
     session: Session, summary: SessionSummary, *, store_messages: bool
 ) -> DerivedRows:
-    """Return the sheet of a session, whose line in lists is known.
+    """Return the rows of a session.
 
-    What is long is written down as it was assembled, to be shown without that; of what
-    is short, only how it begins.
+    The messages of long sessions are stored as assembled; of short ones only a preview.
     """
-    talks, reels = conversation_rows(session) if store_messages else ([], [])
-    opening = None if store_messages else encode_preview(session, summary)
-    claim = session.reported_cost
-    purses, spends = _usage_rows(session)
+    conversations, message_blocks = (
+        conversation_rows(session) if store_messages else ([], [])
+    )
+    preview = None if store_messages else encode_preview(session, summary)
+    cost = session.reported_cost
+    payers, usage = _usage_rows(session)
     return DerivedRows(
         session=session.id,
         session_row=(
@@ -80,13 +81,13 @@ def derive_rows(
         ),
         abandoned_keys=sorted(_abandoned_keys(session)),
         agent_runs=[(run.id, run.agent_type) for run in session.all_agents],
-        payers=purses,
-        usage=spends,
+        payers=payers,
+        usage=usage,
         tool_contexts=[
             (*key, *counts) for key, counts in _measure_tool_context(session).items()
         ],
-        reported_cost=(to_milliseconds(session.cost_reported_at), _encode(claim))
-        if claim
+        reported_cost=(to_milliseconds(session.cost_reported_at), _encode(cost))
+        if cost
         else None,
         edits=[
             (
@@ -102,32 +103,37 @@ def derive_rows(
             for edit in session.edits
         ],
         prompts=list(_prompt_rows(session)),
-        conversations=talks,
-        message_blocks=reels,
-        preview=[opening] if opening is not None else [],
+        conversations=conversations,
+        message_blocks=message_blocks,
+        preview=[preview] if preview is not None else [],
     )
 
 
 def _abandoned_keys(session: Session) -> set[int]:
-    """Return what cannot be told from a record alone: that its branch was left."""
+    """Return the keys of records that are only on abandoned branches."""
     branches = [branch for branch in session.branches if not branch.is_live]
     if not branches:
         return set()
     live = {r for message in session.live_branch.messages for r in message.record_ids}
-    left = {
+    abandoned = {
         record
         for branch in branches
         for turn in branch.own_turns
         for message in turn.messages
         for record in message.record_ids
     }
-    return {id_key(record) for record in left - live}
+    return {id_key(record) for record in abandoned - live}
 
 
 def _prompt_rows(session: Session) -> Iterator[tuple[str, OptionalInt, int, str]]:
     for branch in session.branches:
-        for said in branch.prompts:
-            yield said.id, to_milliseconds(said.sent_at), branch.number, said.preview
+        for prompt in branch.prompts:
+            yield (
+                prompt.id,
+                to_milliseconds(prompt.sent_at),
+                branch.number,
+                prompt.preview,
+            )
 
 
 def _usage_rows(
@@ -136,37 +142,50 @@ def _usage_rows(
     PayerRows,
     list[tuple[int, int, OptionalInt, int, int, int, int, int, int, int, int]],
 ]:
-    """Return who spends in a session, and what each answer cost whom."""
+    """Return the payers of a session, and the usage of each answer."""
     types = {run.id: run.agent_type for run in session.all_agents}
     known: dict[tuple[object, ...], int] = {}
-    purses: PayerRows = []
+    payers: PayerRows = []
     rows = []
-    for spend in session.message_usages:
-        agent = spend.agent_id
-        who = (agent, spend.model, spend.terms, spend.entrypoint)
-        purse = known.get(who)
-        if purse is None:
-            purse = known[who] = len(purses)
-            kind = types.get(agent) if agent else None
-            terms = " ".join(spend.terms or ())
-            purses.append((agent, kind, spend.model, terms, spend.entrypoint))
-        usage = spend.usage
+    for message_usage in session.message_usages:
+        agent = message_usage.agent_id
+        key = (
+            agent,
+            message_usage.model,
+            message_usage.terms,
+            message_usage.entrypoint,
+        )
+        payer = known.get(key)
+        if payer is None:
+            payer = known[key] = len(payers)
+            agent_type = types.get(agent) if agent else None
+            terms = " ".join(message_usage.terms or ())
+            payers.append(
+                (
+                    agent,
+                    agent_type,
+                    message_usage.model,
+                    terms,
+                    message_usage.entrypoint,
+                )
+            )
+        usage = message_usage.usage
         rows.append(
             (
-                purse,
-                id_key(spend.record_id),
-                to_milliseconds(spend.sent_at),
-                spend.branch_number,
+                payer,
+                id_key(message_usage.record_id),
+                to_milliseconds(message_usage.sent_at),
+                message_usage.branch_number,
                 usage.input,
                 usage.output,
                 usage.cache_write_5m,
                 usage.cache_write_1h,
                 usage.cache_read,
                 usage.web_searches,
-                spend.estimated_output,
+                message_usage.estimated_output,
             )
         )
-    return purses, rows
+    return payers, rows
 
 
 _ToolContextSizes = Mapping[tuple[str, int | None], tuple[int, int]]

@@ -1,4 +1,4 @@
-"""What is derived of sessions: rows for lists, usage and edits; families."""
+"""The derived rows of sessions, and families of sessions."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from bygones.store.schema import (
     deferred_indexes,
 )
 
-if TYPE_CHECKING:  # whoever reads lines needs no more than that
+if TYPE_CHECKING:  # start-up time of `list`
     from bygones.store.derived_rows import DerivedRows
     from bygones.store.messages import MessageStore, PreviewStore
     from bygones.store.usage_tables import UsageTables
@@ -39,30 +39,31 @@ __all__ = ["DerivedTables", "decode_by_end_time", "decode_summary"]
 decode_summary = msgspec.msgpack.Decoder(SessionSummary).decode
 _end_time = itemgetter(0)
 _FULL_SCAN_MIN = 200
-"""Dirty sessions above which one look at all records is cheaper than many."""
+"""Dirty sessions above which one query over all records is cheaper than many."""
 
 
 def decode_by_end_time(
     rows: Iterable[tuple[int | None, bytes]],
 ) -> Iterator[SessionSummary]:
-    """Yield the lines of sessions, given by the time of their end.
+    """Yield summaries from rows sorted by end time.
 
-    What ended at one moment comes by its id: numbers are others after a rebuild.
+    Sessions that ended at the same time are sorted by id: numbers differ after a
+    rebuild.
     """
-    for _, ended in groupby(rows, _end_time):
+    for _, group in groupby(rows, _end_time):
         yield from sorted(
-            (decode_summary(line) for _, line in ended), key=attrgetter("id")
+            (decode_summary(encoded) for _, encoded in group), key=attrgetter("id")
         )
 
 
 class DerivedTables:
-    """The rows of sessions, read and written."""
+    """Reads and writes the derived rows of sessions."""
 
     def __init__(self, index: IndexDB) -> None:
         self._db = index.db
         self.index = index
         self._leaf_titles: dict[int, list[tuple[RecordId, str, int]]] | None = None
-        """What all files call the records of each session, once many are asked for."""
+        """The leaf titles of all sessions, loaded if many sessions are derived."""
 
     @cached_property
     def _usage(self) -> UsageTables:
@@ -72,46 +73,38 @@ class DerivedTables:
 
     @cached_property
     def messages(self) -> MessageStore:
-        """The messages of sessions, to be read by number."""
         from bygones.store.messages import MessageStore
 
         return MessageStore(self.index)
 
     @cached_property
     def previews(self) -> PreviewStore:
-        """How short sessions begin."""
         from bygones.store.messages import PreviewStore
 
         return PreviewStore(self.index)
 
     def create_deferred_indexes(self) -> None:
-        """Make the indexes that wait for the first filling."""
+        """Create the indexes that are left out for the first import."""
         sql = "SELECT 1 FROM sqlite_schema WHERE name = 'record_key'"
         if fetch_one(self._db, sql) is None:
             self._db.execute(deferred_indexes())
 
     def dirty_sessions(self) -> list[int]:
-        """Return the sessions that must be derived anew."""
+        """Return the sessions that must be derived again."""
         return [
             row[0] for row in fetch_all(self._db, "SELECT session FROM dirty_session")
         ]
 
     def dirty_sources(self) -> list[int]:
-        """Return the sources of dirty sessions that no id names for certain."""
+        """Return the sources of dirty sessions."""
         sql = (
             "SELECT source FROM source_state"
             " WHERE session IN (SELECT session FROM dirty_session)"
         )
         return [row[0] for row in fetch_all(self._db, sql)]
 
-    def session_numbers_with_prefix(self, prefix: str) -> list[int]:
-        """Return the sessions whose id begins so, two at most."""
-        sql = "SELECT number FROM session_id WHERE id >= ? AND id < ? LIMIT 2"
-        rows = fetch_all(self._db, sql, (prefix, prefix + "\U0010ffff"))
-        return [row[0] for row in rows]
-
     def mark_titled_sessions_dirty(self) -> None:
-        """Make sessions dirty whose leaves a file of a dirty session names."""
+        """Mark sessions for which a source of a dirty session has titles."""
         self._db.execute(
             "INSERT OR IGNORE INTO dirty_session"
             " SELECT r.session FROM dirty_session AS d"
@@ -121,7 +114,7 @@ class DerivedTables:
         )
 
     def families_titled_by_others(self) -> list[tuple[int, int]]:
-        """Return families of which a file gives a title to a session of another."""
+        """Return pairs of families: one has a title for a session of the other."""
         return fetch_all(
             self._db,
             "SELECT DISTINCT one.family, other.family FROM leaf_title AS t"
@@ -135,9 +128,9 @@ class DerivedTables:
     def group_families(self, dirty: Sequence[int]) -> list[list[int]]:
         """Return dirty sessions with all that share records or answers with them."""
         dirty = self._with_previous_families(dirty)
-        is_many = len(dirty) > _FULL_SCAN_MIN
-        self._leaf_titles = self.all_leaf_titles() if is_many else None
-        pairs = self._all_related_pairs() if is_many else self._related_pairs(dirty)
+        has_many = len(dirty) > _FULL_SCAN_MIN
+        self._leaf_titles = self.all_leaf_titles() if has_many else None
+        pairs = self._all_related_pairs() if has_many else self._related_pairs(dirty)
         root: dict[int, int] = {}
 
         def find(session: int) -> int:
@@ -146,8 +139,8 @@ class DerivedTables:
                 session = root[session]
             return session
 
-        for one, other in pairs:
-            root[find(one)] = find(other)
+        for first, second in pairs:
+            root[find(first)] = find(second)
         groups: dict[int, set[int]] = {}
         for session in (*root, *dirty):
             groups.setdefault(find(session), set()).add(session)
@@ -166,10 +159,10 @@ class DerivedTables:
             )
 
     def _related_pairs(self, dirty: Sequence[int]) -> Iterator[tuple[int, int]]:
-        """Yield the relations of some sessions, and of those related to them."""
-        waiting, met = list(dirty), set(dirty)
-        while waiting:
-            session = waiting.pop()
+        """Yield pairs of related sessions, starting with some."""
+        pending, visited = list(dirty), set(dirty)
+        while pending:
+            session = pending.pop()
             for column in ("key", "message_key"):
                 rows = fetch_all(
                     self._db,
@@ -180,14 +173,14 @@ class DerivedTables:
                 )
                 for (other,) in rows:
                     yield session, other
-                    if other not in met:
-                        met.add(other)
-                        waiting.append(other)
+                    if other not in visited:
+                        visited.add(other)
+                        pending.append(other)
 
     def _with_previous_families(self, dirty: Sequence[int]) -> list[int]:
-        """Return sessions with those they were related to when last derived.
+        """Return sessions with the families they had when last derived.
 
-        What has parted them since must be seen at both.
+        If they are separated now, both parts must be derived again.
         """
         sql = (
             "SELECT number FROM session WHERE family IN (SELECT family FROM session"
@@ -196,12 +189,11 @@ class DerivedTables:
         return list({*dirty, *(row[0] for row in fetch_all(self._db, sql))})
 
     def session_sources(self, session: int) -> list[int]:
-        """Return the numbers of a session's sources."""
         sql = "SELECT source FROM source_state WHERE session = ? ORDER BY source"
         return [row[0] for row in fetch_all(self._db, sql, (session,))]
 
     def leaf_titles(self, sessions: Iterable[int]) -> list[tuple[RecordId, str, int]]:
-        """Return what files call the records of sessions, and which file does."""
+        """Return titles of the records of sessions, with the source that has them."""
         found: list[tuple[RecordId, str, int]] = []
         for session in sessions:
             if self._leaf_titles is not None:
@@ -217,20 +209,20 @@ class DerivedTables:
         return found
 
     def all_leaf_titles(self) -> dict[int, list[tuple[RecordId, str, int]]]:
-        """Return what files call the records of all sessions, by the session."""
+        """Return titles of the records of all sessions, by session."""
         found: dict[int, list[tuple[RecordId, str, int]]] = {}
         rows = self._db.execute(
             "SELECT r.session, t.leaf, t.title, t.source FROM leaf_title AS t"
             " CROSS JOIN record AS r ON r.key = t.leaf_key ORDER BY t.source, t.start"
         )
-        for session, *told in rows:
-            found.setdefault(session, []).append((told[0], told[1], told[2]))
+        for session, *values in rows:
+            found.setdefault(session, []).append((values[0], values[1], values[2]))
         return found
 
     def insert_session(
         self, number: int, family: int, derived_rows: DerivedRows
     ) -> None:
-        """Write the rows of a session that has none, or none any more."""
+        """Insert the rows of a session, which must have none."""
         *facts, summary = derived_rows.session_row
         lengths = self._session_lengths(number)
         self._db.execute(
@@ -251,7 +243,7 @@ class DerivedTables:
             self._db.executemany(sql, [(number, *row) for row in rows])
 
     def _session_lengths(self, number: int) -> bytes:
-        """Return how much a session's sources say."""
+        """Return the text lengths of all sources of a session."""
         lengths = TextLengths()
         sql = (
             "SELECT lengths FROM text_length JOIN source_state USING (source)"
@@ -262,7 +254,7 @@ class DerivedTables:
         return lengths.pack()
 
     def delete_session(self, number: int) -> None:
-        """Remove the rows of a session; it is clean then."""
+        """Delete the rows of a session, and its dirty mark."""
         self._db.execute(DIRTY_SESSION.delete_sql("session"), (number,))
         if (
             fetch_one(self._db, "SELECT 1 FROM session WHERE number = ?", (number,))
@@ -277,20 +269,19 @@ class DerivedTables:
     def iter_summaries(
         self, *, include_empty: bool = False
     ) -> Iterator[SessionSummary]:
-        """Yield sessions for a list, newest first."""
+        """Yield the summaries of sessions, newest first."""
         sql = "SELECT ended_ms, summary FROM session"
         if not include_empty:
             sql += " WHERE NOT is_empty"
         return decode_by_end_time(self._db.execute(f"{sql} ORDER BY ended_ms DESC"))
 
     def session_number(self, session: SessionId) -> int | None:
-        """Return the number of a session that is known."""
         sql = "SELECT number FROM session_id WHERE id = ?"
         row = fetch_one(self._db, sql, (session,))
         return int(row[0]) if row else None
 
     def family_members(self, number: int) -> list[int]:
-        """Return a session and those it shares records with."""
+        """Return a session and those that share records with it."""
         rows = fetch_all(
             self._db,
             "SELECT number FROM session WHERE family ="

@@ -1,4 +1,4 @@
-"""Ids and times as numbers that an index can hold in eight bytes."""
+"""Compact forms of ids, times and text lengths in the index."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from zlib import crc32
 from bygones.model.nodes import RecordText
 from bygones.model.query import Part
 
+MAX_CHAR = "\U0010ffff"
+"""Sorts after every other character, to select texts by their prefix."""
 _UUID_LENGTH = 36
 _HYPHEN_COUNT = 4
 _PREFIX_DIGITS = 8
@@ -19,9 +21,10 @@ _CHECKSUM_MASK = (1 << _CHECKSUM_BITS) - 1
 
 
 def id_key(id_: str) -> int:
-    """Return the first 32 bits of a uuid and 31 of its checksum, or two checksums.
+    """Return a 63-bit key of an id: 32 bits of a UUID and 31 of its checksum.
 
-    Uuids that were counted up differ at their end only, and must not all be one.
+    Other ids get two checksums. The checksum is needed because generated UUIDs may
+    differ only at their end.
     """
     raw = id_.lower().encode()
     if len(raw) == _UUID_LENGTH and raw.count(b"-") == _HYPHEN_COUNT:
@@ -36,9 +39,9 @@ def id_key(id_: str) -> int:
 
 
 def id_key_range(prefix: str) -> tuple[int, int] | None:
-    """Return the numbers between which uuids with this beginning lie.
+    """Return the lowest and highest key of UUIDs with a prefix.
 
-    Only its first eight digits count; others may lie there too.
+    Only its first eight digits count, so other UUIDs may be in the range.
     """
     digits = prefix.replace("-", "").lower()[:_PREFIX_DIGITS]
     if not digits or any(digit not in "0123456789abcdef" for digit in digits):
@@ -48,9 +51,8 @@ def id_key_range(prefix: str) -> tuple[int, int] | None:
     return low, high
 
 
-def to_milliseconds(moment: datetime | None) -> int | None:
-    """Return a moment in milliseconds since 1970."""
-    return round(moment.timestamp() * 1000) if moment is not None else None
+def to_milliseconds(time: datetime | None) -> int | None:
+    return round(time.timestamp() * 1000) if time is not None else None
 
 
 _PART_INDEX = {part: code for code, part in enumerate(Part)}
@@ -60,7 +62,7 @@ _COUNTS_LAYOUT = Struct(f"<{_COUNT_FIELDS}Q16x")
 
 
 class TextLengths:
-    """Documents and their characters for each part; the first and the last time."""
+    """Number of texts and of characters for each part; first and last time."""
 
     def __init__(self, packed: bytes | None = None) -> None:
         *numbers, first, last = (
@@ -68,57 +70,54 @@ class TextLengths:
         )
         self.counts: list[int] = numbers
         self.first_ms: int = first
-        """In milliseconds; 0 where no record has a time."""
+        """In milliseconds; 0 if no record has a time."""
         self.last_ms: int = last
 
     @staticmethod
     def unpack_counts(packed: bytes) -> tuple[int, ...]:
-        """Return documents, then characters, for each part."""
+        """Return the number of texts and of characters, for each part."""
         return _COUNTS_LAYOUT.unpack(packed)
 
-    def add(self, said: RecordText) -> None:
-        """Count what a record says in one of its parts."""
-        at = 2 * _PART_INDEX[said.part]
-        self.counts[at] += 1
-        self.counts[at + 1] += len(said.text)
+    def add(self, text: RecordText) -> None:
+        """Count one text of a record."""
+        index = 2 * _PART_INDEX[text.part]
+        self.counts[index] += 1
+        self.counts[index + 1] += len(text.text)
 
     def include_times(self, times: Iterable[datetime]) -> None:
-        """Take in when something was said."""
-        found = list(times)
-        if found:
-            self._include_range(_to_ms(min(found)), _to_ms(max(found)))
+        """Extend the time range."""
+        known = list(times)
+        if known:
+            self._include_range(_to_ms(min(known)), _to_ms(max(known)))
 
     def _include_range(self, first: int, last: int) -> None:
         self.first_ms = min(self.first_ms or first, first)
         self.last_ms = max(self.last_ms or last, last)
 
     def merge(self, other: TextLengths) -> None:
-        """Count what another has counted."""
+        """Add the counts of another."""
         self.counts = list(map(add, self.counts, other.counts))
         if other.first_ms:
             self._include_range(other.first_ms, other.last_ms)
 
     def pack(self) -> bytes:
-        """Return them as bytes."""
         return _LENGTHS_LAYOUT.pack(*self.counts, self.first_ms, self.last_ms)
 
 
 class SessionTextLengths(Mapping[int, tuple[int, ...]]):
-    """How much each session says, by its number; packed, as there are very many."""
+    """The text lengths of each session, by number; packed, because there are many."""
 
     def __init__(self, packed: dict[int, bytes]) -> None:
         self._packed = packed
 
     def __getitem__(self, session: int) -> tuple[int, ...]:
-        """Return documents, then characters, for each part."""
+        """Return the number of texts and of characters, for each part."""
         return TextLengths.unpack_counts(self._packed[session])
 
     def __iter__(self) -> Iterator[int]:
-        """Go through the numbers of sessions."""
         return iter(self._packed)
 
     def __len__(self) -> int:
-        """Return how many sessions there are."""
         return len(self._packed)
 
 

@@ -1,104 +1,101 @@
-"""Finding sessions, records and drift in an index by what a person knows of them."""
+"""The store reader of a local archive."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import msgspec
-from msgspec import Struct
 
 from bygones.errors import AmbiguousSelector, ArchiveDamaged, NotInArchive
-from bygones.model.base import AgentId, RecordId, SessionId, require_valid_text
+from bygones.model.base import AgentId, SessionId, require_valid_text
 from bygones.model.summary import IndexedEdit, SessionSummary
 from bygones.store.archive_db import ArchiveDB, StoredSource
 from bygones.store.archive_tables import load_annotations
 from bygones.store.connect import fetch_all, fetch_one, translate_read_errors
 from bygones.store.derived_tables import DerivedTables
 from bygones.store.derived_tables import decode_summary as _decode
-from bygones.store.encoding import SessionTextLengths, TextLengths, id_key, id_key_range
+from bygones.store.encoding import (
+    MAX_CHAR,
+    SessionTextLengths,
+    TextLengths,
+    id_key,
+    id_key_range,
+)
 from bygones.store.index_db import IndexDB
-from bygones.store.protocols import StoreReader
+from bygones.store.protocols import PromptRow, RecordLocation, StoreReader
 
 if TYPE_CHECKING:
     from bygones.store.protocols import Lookup
 
 
-_MAX_CHAR = "\U0010ffff"
-_MAX_SUGGESTIONS = 5
-"""Names that an error mentions."""
+MAX_SUGGESTIONS = 5
+"""Candidates that an error message lists."""
 _TITLE_CHARS = 50
-"""Of a title that it mentions."""
+"""Characters of a title in an error message."""
 
 
 def find_session(lookup: Lookup, id_or_prefix: str) -> SessionSummary:
-    """Return a session's line by its id, or by a beginning that only it has."""
+    """Return a session's summary by its id, or by a unique prefix of it."""
     found = (
-        lookup.find_sessions(require_valid_text(id_or_prefix), _MAX_SUGGESTIONS)
+        lookup.find_sessions(require_valid_text(id_or_prefix), MAX_SUGGESTIONS)
         if id_or_prefix
         else []
     )
     if len(found) > 1:
-        told = [f"{one.id} ({one.title.text[:_TITLE_CHARS]})" for one in found]
-        raise AmbiguousSelector("session", id_or_prefix, told)
+        candidates = [
+            f"{summary.id} ({summary.title.text[:_TITLE_CHARS]})" for summary in found
+        ]
+        raise AmbiguousSelector("session", id_or_prefix, candidates)
     if not found:
         from difflib import get_close_matches
 
-        beginnings = {id_[: len(id_or_prefix)]: id_ for id_ in lookup.session_ids()}
-        close = get_close_matches(id_or_prefix, beginnings, n=_MAX_SUGGESTIONS)
-        raise NotInArchive("session", id_or_prefix, [beginnings[one] for one in close])
+        prefixes = {id_[: len(id_or_prefix)]: id_ for id_ in lookup.session_ids()}
+        close = get_close_matches(id_or_prefix, prefixes, n=MAX_SUGGESTIONS)
+        raise NotInArchive(
+            "session", id_or_prefix, [prefixes[prefix] for prefix in close]
+        )
     return found[0]
 
 
-class RecordRow(Struct, frozen=True):
-    """A place where a record stands, by the numbers of an index."""
-
-    session: int
-    source: int
-    offset: int
-    length: int
-
-
 class IndexLookup:
-    """Looks things up; changes nothing."""
+    """Finds sessions and records in an index, with what a search needs to know."""
 
     def __init__(self, index: IndexDB) -> None:
         self._db = index.db
 
     def load_summary(self, number: int) -> SessionSummary | None:
-        """Return a session's line by its number."""
         sql = "SELECT summary FROM session WHERE number = ?"
         row = fetch_one(self._db, sql, (number,))
         return _decode(row[0]) if row else None
 
     def find_sessions(self, prefix: str, limit: int) -> list[SessionSummary]:
-        """Return sessions whose id begins so; the one with exactly this id alone."""
+        """Return sessions by the prefix of their id; an exact match alone."""
         sql = "SELECT summary FROM session JOIN session_id AS s USING (number) WHERE "
         exact = fetch_all(self._db, f"{sql} s.id = ?", (prefix,))
         rows = exact or fetch_all(
             self._db,
             f"{sql} s.id >= ? AND s.id < ? LIMIT ?",
-            (prefix, prefix + _MAX_CHAR, limit),
+            (prefix, prefix + MAX_CHAR, limit),
         )
         return [_decode(row[0]) for row in rows]
 
     def numbered_summaries(self) -> Iterator[tuple[int, SessionSummary]]:
-        """Yield the line of every session, with its number."""
+        """Yield the summary of every session, with its number."""
         for number, blob in self._db.execute("SELECT number, summary FROM session"):
             yield number, _decode(blob)
 
     def session_ids(self) -> list[str]:
-        """Return the ids of all sessions."""
         sql = "SELECT s.id FROM session JOIN session_id AS s USING (number)"
         return [row[0] for row in fetch_all(self._db, sql)]
 
-    def find_records(self, prefix: str, limit: int) -> list[RecordRow]:
-        """Return where records stand whose id may begin so, the oldest session first.
+    def find_records(self, prefix: str, limit: int) -> list[RecordLocation]:
+        """Return the locations of records whose id may start with a prefix.
 
-        An index knows ids as numbers: whoever asks must look at the records. Rows of
-        at most ``most`` ids are returned.
+        Those of the oldest session come first. The index only stores keys of ids, so
+        the caller must check the records. At most `limit` different keys are returned.
         """
         low = high = id_key(prefix)
         rows = self._records_between(low, high, limit)
@@ -107,10 +104,10 @@ class IndexLookup:
             rows = self._records_between(*bounds, limit)
         return rows
 
-    def _records_between(self, low: int, high: int, limit: int) -> list[RecordRow]:
+    def _records_between(self, low: int, high: int, limit: int) -> list[RecordLocation]:
         rows = fetch_all(
             self._db,
-            "SELECT r.session, r.source, r.start, r.length FROM record AS r"
+            "SELECT r.session, r.key, r.source, r.start, r.length FROM record AS r"
             " LEFT JOIN session AS s ON s.number = r.session"
             " WHERE r.key IN (SELECT DISTINCT key FROM record"
             "   WHERE key BETWEEN ? AND ? ORDER BY key LIMIT ?)"
@@ -118,72 +115,44 @@ class IndexLookup:
             " r.start",
             (low, high, limit),
         )
-        return [RecordRow(*row) for row in rows]
+        return [RecordLocation(*row) for row in rows]
 
     def drift(self) -> Iterator[tuple[str, str, str, int]]:
-        """Yield what this version knows nothing of: kind, name, version, how often."""
+        """Yield what this version doesn't know: kind, name, version, count."""
         yield from self._db.execute(
             "SELECT kind, name, version, sum(count) FROM drift"
             " GROUP BY kind, name, version ORDER BY kind, name, version"
         )
 
-
-class RecordLocation(Struct, frozen=True, gc=False):
-    """Where a record stands, by the numbers of an index."""
-
-    key: int
-    source: int
-    offset: int
-    length: int
-
-
-class IndexSearchFacts:
-    """Looks things up; changes nothing."""
-
-    def __init__(self, index: IndexDB) -> None:
-        self._db = index.db
-
     def text_lengths(self) -> SessionTextLengths:
-        """Return how much each session says, by its number."""
+        """Return the text lengths of each session, by number."""
         return SessionTextLengths(
             dict(self._db.execute("SELECT number, text_lengths FROM session"))
         )
 
     def time_ranges(self) -> dict[int, tuple[int, int]]:
-        """Return the first and last time of each session's records; 0: no time."""
+        """Return the first and last time of each session's records; 0 if unknown."""
         rows = self._db.execute("SELECT number, text_lengths FROM session")
-        read = ((number, TextLengths(packed)) for number, packed in rows)
-        return {number: (one.first_ms, one.last_ms) for number, one in read}
+        lengths = ((number, TextLengths(packed)) for number, packed in rows)
+        return {number: (found.first_ms, found.last_ms) for number, found in lengths}
 
     def end_times(self) -> dict[int, int]:
-        """Return when each session ended, in milliseconds; 0 where that is unknown."""
+        """Return when each session ended, in milliseconds; 0 if unknown."""
         sql = "SELECT number, ifnull(ended_ms, 0) FROM session"
         return dict(self._db.execute(sql))
 
     def given_titles(self) -> list[tuple[int, str]]:
-        """Return the titles of sessions that were given one."""
+        """Return the titles that were set explicitly."""
         sql = "SELECT number, title FROM session WHERE title <> ''"
         return fetch_all(self._db, sql)
 
-    def load_summary(self, number: int) -> SessionSummary | None:
-        """Return a session's line by its number."""
-        sql = "SELECT summary FROM session WHERE number = ?"
-        row = fetch_one(self._db, sql, (number,))
-        return _decode(row[0]) if row else None
-
-    def numbered_summaries(self) -> Iterator[tuple[int, SessionSummary]]:
-        """Yield the number and the line of every session."""
-        for number, blob in self._db.execute("SELECT number, summary FROM session"):
-            yield number, _decode(blob)
-
     def record_location(self, record: int) -> RecordLocation | None:
-        """Return where a record stands."""
-        sql = "SELECT key, source, start, length FROM record WHERE id = ?"
+        sql = "SELECT session, key, source, start, length FROM record WHERE id = ?"
         row = fetch_one(self._db, sql, (record,))
         return RecordLocation(*row) if row else None
 
     def abandoned_records(self) -> list[int]:
-        """Return all records on branches that were left."""
+        """Return all records on abandoned branches."""
         sql = (
             "SELECT r.id FROM abandoned_record AS a CROSS JOIN record AS r"
             " ON r.key = a.record_key AND r.session = a.session"
@@ -191,18 +160,17 @@ class IndexSearchFacts:
         return [row[0] for row in fetch_all(self._db, sql)]
 
     def find_record(self, session: int, key: int) -> int | None:
-        """Return a record of a session by the number of its id."""
+        """Return the number of a session's record by its key."""
         sql = "SELECT id FROM record WHERE key = ? AND session = ?"
         row = fetch_one(self._db, sql, (key, session))
         return int(row[0]) if row else None
 
     def abandoned_keys(self, session: int) -> set[int]:
-        """Return what was left of a session: the numbers of its records' ids."""
+        """Return the keys of a session's records on abandoned branches."""
         sql = "SELECT record_key FROM abandoned_record WHERE session = ?"
         return {row[0] for row in fetch_all(self._db, sql, (session,))}
 
     def agent_type(self, session: int, agent: str) -> str | None:
-        """Return of which type an agent run is."""
         sql = "SELECT agent_type FROM agent_run WHERE session = ? AND agent = ?"
         row = fetch_one(self._db, sql, (session, agent))
         return row[0] if row else None
@@ -218,30 +186,17 @@ class IndexSearchFacts:
         )
 
     def prefetch(self, sessions: Sequence[int], records: Sequence[int]) -> None:
-        """Nothing: each is looked up in no time."""
+        """Do nothing: local lookups are fast."""
 
     def record_keys(self, records: Iterable[int]) -> frozenset[int]:
-        """Return the numbers of records' ids: copies have the same."""
-        marks = msgspec.json.encode(list(records)).decode()
+        """Return the keys of records, which copies have in common."""
+        numbers = msgspec.json.encode(list(records)).decode()
         sql = "SELECT key FROM record WHERE id IN (SELECT value FROM json_each(?))"
-        return frozenset(row[0] for row in fetch_all(self._db, sql, (marks,)))
-
-
-_HIGHEST_CHAR = "\U0010ffff"
-
-
-class PromptRow(NamedTuple):
-    """A prompt by how it begins, and where it was typed."""
-
-    session: SessionId
-    record: RecordId
-    time: datetime | None
-    branch: int
-    head: str
+        return frozenset(row[0] for row in fetch_all(self._db, sql, (numbers,)))
 
 
 class IndexEdits:
-    """Which files calls changed."""
+    """Which files tool calls changed."""
 
     _SQL = (
         "SELECT e.path, s.id, e.branch, e.agent, e.time_ms, e.added, e.removed,"
@@ -253,21 +208,21 @@ class IndexEdits:
         self._db = index.db
 
     def edits_in_session(self, session: SessionId) -> list[IndexedEdit]:
-        """Return the changes of a session, oldest first."""
+        """Return the edits of a session, oldest first."""
         sql = f"{self._SQL} WHERE s.id = ?{self._ORDER}"
         return [edit_from_row(row) for row in fetch_all(self._db, sql, (session,))]
 
     def edits_under(self, path: str) -> list[IndexedEdit]:
-        """Return the changes of a file, or of all below a folder, oldest first."""
+        """Return the edits of a file, or of all files below a folder, oldest first."""
         folder = path.rstrip("/\\") + ("\\" if "\\" in path else "/")
         sql = f"{self._SQL} WHERE e.path = ? OR (e.path >= ? AND e.path < ?)"
-        values = (path, folder, folder + _HIGHEST_CHAR)
+        values = (path, folder, folder + MAX_CHAR)
         return [
             edit_from_row(row) for row in fetch_all(self._db, sql + self._ORDER, values)
         ]
 
     def edits_with_suffix(self, suffix: str) -> list[IndexedEdit]:
-        """Return the changes of files whose path ends so, oldest first."""
+        """Return the edits of files whose path ends with a suffix, oldest first."""
         sql = (
             f"{self._SQL} WHERE e.path = ?1"
             " OR substr(replace(e.path, '\\', '/'), -length(?1) - 1) = '/' || ?1"
@@ -277,19 +232,15 @@ class IndexEdits:
             for row in fetch_all(self._db, sql + self._ORDER, (suffix,))
         ]
 
-    def edited_paths(self) -> list[str]:
-        """Return the paths of all files that were changed."""
-        return [row[0] for row in fetch_all(self._db, "SELECT DISTINCT path FROM edit")]
-
 
 class IndexPrompts:
-    """What a person typed, in all sessions."""
+    """What users typed, in all sessions."""
 
     def __init__(self, index: IndexDB) -> None:
         self._db = index.db
 
     def newest_first(self) -> Iterator[PromptRow]:
-        """Yield prompts; one that several sessions hold comes once, in the oldest."""
+        """Yield prompts; one that several sessions contain comes once, in the oldest."""
         rows = self._db.execute(
             "SELECT n.id, p.record, p.time_ms, p.branch, p.text_head FROM prompt AS p"
             " JOIN session_id AS n ON n.number = p.session"
@@ -308,7 +259,7 @@ class IndexPrompts:
 def edit_from_row(
     row: tuple[str, str, int, str | None, int | None, int, int, int],
 ) -> IndexedEdit:
-    """Return a change from its row, in whichever engine it lies."""
+    """Return an edit from its row in any store."""
     path, session, branch, agent, time_ms, added, removed, is_new = row
     return IndexedEdit(
         path=path,
@@ -323,14 +274,14 @@ def edit_from_row(
 
 
 def from_milliseconds(milliseconds: int | None) -> datetime | None:
-    """Return the moment of a row's milliseconds since 1970."""
+    """Return the time of a timestamp in milliseconds."""
     if milliseconds is None:
         return None
     return datetime.fromtimestamp(milliseconds / 1000, UTC)
 
 
 def load_sources(reader: StoreReader) -> list[StoredSource]:
-    """Return the sources of a shelf, in a folder as far as they can be read."""
+    """Return the sources of a store; of a local archive those that can be read."""
     if isinstance(reader.byte_store, ArchiveDB):
         return load_readable_sources(reader.byte_store)[0]
     return list(reader.byte_store.sources())
@@ -339,7 +290,7 @@ def load_sources(reader: StoreReader) -> list[StoredSource]:
 def load_readable_sources(
     archive_db: ArchiveDB,
 ) -> tuple[list[StoredSource], list[int]]:
-    """Return the sources whose rows can be read, and the numbers of the others."""
+    """Return the sources that can be read, and the numbers of the others."""
     try:
         return list(archive_db.sources()), []
     except ArchiveDamaged:
@@ -347,18 +298,18 @@ def load_readable_sources(
     found, lost = [], []
     for number in numbers:
         try:
-            kept = archive_db.source(number)
+            source = archive_db.source(number)
         except ArchiveDamaged:
-            kept = None
-        if kept is None:
+            source = None
+        if source is None:
             lost.append(number)
         else:
-            found.append(kept)
+            found.append(source)
     return found, lost
 
 
 def _find_source_numbers(archive_db: ArchiveDB) -> list[int]:
-    """Return the numbers of all sources that any sound page tells of."""
+    """Return the numbers of all sources that any intact page mentions."""
     found: set[int] = set()
     for table in ("generation", "chunk", "fragment"):
         sql = f"SELECT DISTINCT source FROM {table}"  # noqa: S608 (our names)
@@ -367,7 +318,7 @@ def _find_source_numbers(archive_db: ArchiveDB) -> list[int]:
     return sorted(found)
 
 
-if TYPE_CHECKING:  # most questions are small, and answered before these are loaded
+if TYPE_CHECKING:  # start-up time: most commands need few of these
     from contextlib import AbstractContextManager
 
     from bygones.model.summary import Annotations
@@ -383,7 +334,7 @@ if TYPE_CHECKING:  # most questions are small, and answered before these are loa
 
 
 class LocalReader:
-    """What can be read of the archive in a folder."""
+    """A read-only view of a local archive."""
 
     def __init__(self, archive_dir: ArchiveDir) -> None:
         self.archive_dir = archive_dir
@@ -391,61 +342,53 @@ class LocalReader:
 
     @property
     def index(self) -> NodeReader | None:
-        """What is known of the lines of sources."""
         return self.archive_dir.index
 
     @property
     def sessions(self) -> DerivedTables:
-        """The rows of sessions; an error where there is no index."""
+        """The derived tables; raises an error if there is no index."""
         if self.archive_dir.index is None:
             raise self.archive_dir.index_missing_error()
         return DerivedTables(self.archive_dir.index)
 
     @property
     def lookup(self) -> IndexLookup:
-        """Sessions and records by what a person knows of them."""
         return IndexLookup(self.sessions.index)
 
     @property
     def search_facts(self) -> SearchFacts:
-        """What a search must know besides words."""
-        return IndexSearchFacts(self.sessions.index)
+        return IndexLookup(self.sessions.index)
 
     @property
     def edits(self) -> EditReader:
-        """Which files calls changed."""
         return IndexEdits(self.sessions.index)
 
     @property
     def prompts(self) -> PromptReader:
-        """What a person typed."""
         return IndexPrompts(self.sessions.index)
 
     @property
     def usage(self) -> UsageReader:
-        """What was spent."""
         from bygones.store.usage_tables import UsageTables
 
         return UsageTables(self.sessions.index)
 
     def engine(self) -> SearchEngine:
-        """Return the words as they are now."""
+        """Return the text index in its current state."""
         from bygones.store.text_index import TantivyEngine
 
         return TantivyEngine(self.archive_dir.text_index)
 
     def annotations(self) -> dict[SessionId, Annotations]:
-        """Return what readers added to sessions."""
         return load_annotations(self.archive_dir.byte_store.db)
 
     def read_transaction(self) -> AbstractContextManager[None]:
-        """Have all that is read see one moment, whoever writes meanwhile."""
+        """Let all reads see the same state, even while others write."""
         return self.archive_dir.read_transaction()
 
     def check_for_changes(self) -> bool:
-        """Say yes: a folder is opened anew by whoever wants to know."""
+        """Return `True`: callers open the archive again to see changes."""
         return True
 
     def close(self) -> None:
-        """Let go of the folder."""
         self.archive_dir.close()

@@ -1,8 +1,8 @@
-"""Reels: the messages of sessions as they were assembled, to be read by number.
+"""Assembled messages in the index, read by number.
 
-Each conversation, a session's own or an agent run's, has a row with its facts, and each
-of its branches a row for every few dozen messages of its own. What a branch shares with
-the one that it left stands there. So a window costs the window.
+Each conversation, of a session or an agent run, has a row of facts, and each of its
+branches has a row for every 64 messages that it adds. Messages that a branch shares
+with its parent are stored there. So reading a window only costs the window.
 """
 
 from __future__ import annotations
@@ -44,16 +44,15 @@ if TYPE_CHECKING:
 
 
 MESSAGES_PER_BLOCK = 64
-"""Messages of a row."""
 _NO_LIMIT = 1 << 62
 
 
 ConversationKey = tuple[int, str]
-"""A session by its number, and an agent run in it or none."""
+"""The number of a session, and the id of an agent run in it or ""."""
 
 
 class MessageRange(NamedTuple):
-    """Messages of a branch: the first, and the one behind the last."""
+    """Messages of a branch, from `start` up to `stop`."""
 
     branch: int
     start: int
@@ -61,9 +60,10 @@ class MessageRange(NamedTuple):
 
 
 ConversationRow = tuple[str, bytes]
-"""An agent run or none, and the facts."""
+"""The id of an agent run or "", and the encoded facts."""
 MessageBlockRow = tuple[str, int, int, bytes]
-"""An agent run or none, a branch, the number of the first message, and messages."""
+"""The id of an agent run or "", branch, number of the first message, compressed block.
+"""
 
 
 class StoredTurn(Struct, frozen=True, array_like=True, gc=False):
@@ -78,22 +78,22 @@ class StoredTurn(Struct, frozen=True, array_like=True, gc=False):
 
 
 class _MessageBlock(Struct, frozen=True, array_like=True):
-    """Messages, and the turns that they are of; the first may have begun before."""
+    """Messages and their turns; the first turn may start in an earlier block."""
 
     turns: list[StoredTurn]
     messages: list[Message]
 
 
 class _ConversationFacts(Struct, frozen=True, array_like=True):
-    """The facts of a conversation, and the turns that forks cut short."""
+    """The facts of a conversation, and turns that are cut by a fork."""
 
     facts: ConversationHeader
     forked_turns: dict[int, StoredTurn]
-    """By the branch that left there: the turn as far as both share it, and on."""
+    """By branch: the turn in which it leaves its parent."""
 
 
 class MessageStore:
-    """The messages of sessions, read by number."""
+    """The assembled messages of sessions."""
 
     def __init__(self, index: IndexDB) -> None:
         self._db = index.db
@@ -106,17 +106,17 @@ class MessageStore:
         )
 
     def has_session(self, number: int) -> bool:
-        """Whether a session has rows."""
+        """Whether the messages of a session are stored."""
         sql = "SELECT 1 FROM conversation WHERE session = ? AND agent = ''"
         return fetch_one(self._db, sql, (number,)) is not None
 
     def load_facts(self, number: int, agent: str = "") -> ConversationHeader | None:
-        """Return what is told of a conversation, if it has rows."""
-        talk = self._load_conversation(number, agent)
-        return talk.facts if talk else None
+        """Return the facts of a conversation, if it is stored."""
+        conversation = self._load_conversation(number, agent)
+        return conversation.facts if conversation else None
 
     def agent_ids(self, number: int) -> list[str]:
-        """Return the agent runs of a session that have rows."""
+        """Return the agent runs of a session that are stored."""
         sql = "SELECT agent FROM conversation WHERE session = ? AND agent > ''"
         return [row[0] for row in fetch_all(self._db, sql, (number,))]
 
@@ -130,51 +130,53 @@ class MessageStore:
     def load_window(
         self, key: ConversationKey, message_range: MessageRange, loader: Loader
     ) -> MessageWindow | None:
-        """Return messages of a conversation, if it has rows and such a branch."""
+        """Return messages of a conversation, if it is stored and has such a branch."""
         self._loader = loader
-        talk, rows, messages = self._read_in_transaction(key, message_range)
-        if talk is None:
+        conversation, turns_by_start, messages = self._read_in_transaction(
+            key, message_range
+        )
+        if conversation is None:
             return None
-        ordered = [rows[at] for at in sorted(rows)]
-        turns = list(build_turns(ordered, messages, message_range.start))
+        ordered = [turns_by_start[start] for start in sorted(turns_by_start)]
+        found = list(build_turns(ordered, messages, message_range.start))
         return MessageWindow(
-            header=talk.facts,
+            header=conversation.facts,
             branch_number=message_range.branch,
             start=message_range.start,
-            turns=tuple(turn for _, turn in turns),
-            is_first_turn_partial=bool(turns) and turns[0][0] < message_range.start,
+            turns=tuple(turn for _, turn in found),
+            is_first_turn_partial=bool(found) and found[0][0] < message_range.start,
         )
 
     def messages_naming(
         self, key: ConversationKey, branch: int, names: Sequence[str], loader: Loader
     ) -> Iterator[tuple[int, Message]]:
-        """Yield the messages near which one of some names stands, by their numbers.
+        """Yield messages in blocks that contain one of some names, with numbers.
 
-        Without names all messages of a branch come, from its root on.
+        Without names, yield all messages of a branch.
         """
         self._loader = loader
-        signs = [name.encode("utf-8", "surrogatepass") for name in names]
-        talk = self._load_conversation(*key)
-        if talk is None:
+        patterns = [name.encode("utf-8", "surrogatepass") for name in names]
+        conversation = self._load_conversation(*key)
+        if conversation is None:
             return
-        for one, until in _branch_parts(talk.facts, branch, _NO_LIMIT):
-            asked = MessageRange(one.number, one.shared_count, until)
-            for at, raw in self._raw_blocks(key, asked, one.shared_count):
-                if not signs or any(sign in raw for sign in signs):
+        for part, stop in _branch_parts(conversation.facts, branch, _NO_LIMIT):
+            message_range = MessageRange(part.number, part.shared_count, stop)
+            for start, raw in self._raw_blocks(key, message_range, part.shared_count):
+                if not patterns or any(pattern in raw for pattern in patterns):
                     messages = self._block_decoder.decode(raw).messages
-                    yield from enumerate(messages[: until - at], at)
+                    yield from enumerate(messages[: stop - start], start)
 
     def _read_in_transaction(
         self, key: ConversationKey, message_range: MessageRange
     ) -> tuple[_ConversationFacts | None, dict[int, StoredTurn], list[Message]]:
-        """Return what is asked for as it was at one moment, whoever writes."""
+        """Return a consistent state of the requested messages, even while others write."""
         with self._db:
-            talk = self._load_conversation(*key)
+            conversation = self._load_conversation(*key)
             if (
-                talk is not None
-                and talk.facts.find_branch(message_range.branch) is not None
+                conversation is not None
+                and conversation.facts.find_branch(message_range.branch) is not None
             ):
-                return talk, *self._read(key, talk, message_range)
+                return conversation, *self._read(key, conversation, message_range)
         return None, {}, []
 
     def _read(
@@ -183,42 +185,42 @@ class MessageStore:
         conversation: _ConversationFacts,
         message_range: MessageRange,
     ) -> tuple[dict[int, StoredTurn], list[Message]]:
-        """Return the messages that are asked for, and the turns around them."""
-        rows: dict[int, StoredTurn] = {}
+        """Return the requested messages, and the turns around them."""
+        turns: dict[int, StoredTurn] = {}
         messages: list[Message] = []
-        for one, until in _branch_parts(
+        for part, stop in _branch_parts(
             conversation.facts, message_range.branch, message_range.stop
         ):
-            opened = conversation.forked_turns.get(one.number)
-            limit = opened.start if opened else one.shared_count
-            rows = {at: row for at, row in rows.items() if at < limit}
-            if opened:
-                rows[opened.start] = opened
-            low = max(message_range.start, one.shared_count)
-            own = MessageRange(one.number, low, until)
-            for at, raw in self._raw_blocks(key, own, one.shared_count):
-                frame = self._block_decoder.decode(raw)
-                rows.update({row.start: row for row in frame.turns})
-                messages += frame.messages[max(low - at, 0) : until - at]
-        return rows, messages
+            forked = conversation.forked_turns.get(part.number)
+            limit = forked.start if forked else part.shared_count
+            turns = {start: row for start, row in turns.items() if start < limit}
+            if forked:
+                turns[forked.start] = forked
+            first = max(message_range.start, part.shared_count)
+            own = MessageRange(part.number, first, stop)
+            for start, raw in self._raw_blocks(key, own, part.shared_count):
+                block = self._block_decoder.decode(raw)
+                turns.update({row.start: row for row in block.turns})
+                messages += block.messages[max(first - start, 0) : stop - start]
+        return turns, messages
 
     def _raw_blocks(
         self, key: ConversationKey, message_range: MessageRange, shared: int
     ) -> Iterator[tuple[int, bytes]]:
-        """Yield the frames that hold some messages of a branch's own."""
+        """Yield the blocks with some messages that a branch adds."""
         if message_range.start >= message_range.stop:
             return
-        lowest = (
+        first_start = (
             message_range.start - (message_range.start - shared) % MESSAGES_PER_BLOCK
         )
         sql = (
             "SELECT start, frame FROM message_block WHERE session = ? AND agent = ?"
             " AND branch = ? AND start >= ? AND start < ? ORDER BY start"
         )
-        for at, frame in fetch_all(
-            self._db, sql, (*key, message_range.branch, lowest, message_range.stop)
+        for start, frame in fetch_all(
+            self._db, sql, (*key, message_range.branch, first_start, message_range.stop)
         ):
-            yield at, decompress(frame)
+            yield start, decompress(frame)
 
     def _decode_loader(self, kind: type, _: object) -> Loader:
         if kind is not Loader:
@@ -229,14 +231,21 @@ class MessageStore:
 def conversation_rows(
     session: Session,
 ) -> tuple[list[ConversationRow], list[MessageBlockRow]]:
-    """Return the rows of a session and of its agent runs; they name it by nothing."""
-    talks: list[ConversationRow] = []
-    reels: list[MessageBlockRow] = []
-    _add_conversation(talks, reels, session, build_conversation_header(session))
+    """Return the rows of a session and of its agent runs."""
+    conversations: list[ConversationRow] = []
+    message_blocks: list[MessageBlockRow] = []
+    _add_conversation(
+        conversations, message_blocks, session, build_conversation_header(session)
+    )
     for run in session.all_agents:
-        inner = agent_run_as_session(session, run)
-        _add_conversation(talks, reels, inner, build_conversation_header(inner, run.id))
-    return talks, reels
+        run_session = agent_run_as_session(session, run)
+        _add_conversation(
+            conversations,
+            message_blocks,
+            run_session,
+            build_conversation_header(run_session, run.id),
+        )
+    return conversations, message_blocks
 
 
 def _add_conversation(
@@ -245,113 +254,118 @@ def _add_conversation(
     session: Session,
     facts: ConversationHeader,
 ) -> None:
-    """Add the rows of one conversation."""
     agent = facts.agent_id or ""
-    paths = {branch.number: branch for branch in session.branches}
-    opened = {}
-    for branch, told in zip(session.branches, facts.branches, strict=True):
-        rows = stored_turns(branch)
-        above = (
-            paths.get(branch.parent_number)
+    branches = {branch.number: branch for branch in session.branches}
+    forked = {}
+    for branch, summary in zip(session.branches, facts.branches, strict=True):
+        turns = stored_turns(branch)
+        parent = (
+            branches.get(branch.parent_number)
             if branch.parent_number is not None
             else None
         )
-        if above is not None:
-            known = {id(turn) for turn in above.turns}
-            for row, turn in zip(rows, branch.turns, strict=True):
-                if row.start < told.shared_count and id(turn) not in known:
-                    opened[branch.number] = row
-        for start, frame in _message_blocks(
-            rows, own_messages(branch), told.shared_count
+        if parent is not None:
+            parent_turns = {id(turn) for turn in parent.turns}
+            for stored_turn, turn in zip(turns, branch.turns, strict=True):
+                if (
+                    stored_turn.start < summary.shared_count
+                    and id(turn) not in parent_turns
+                ):
+                    forked[branch.number] = stored_turn
+        for start, block in _message_blocks(
+            turns, own_messages(branch), summary.shared_count
         ):
             message_blocks.append(
-                (agent, branch.number, start, compress(encode_assembled(frame)))
+                (agent, branch.number, start, compress(encode_assembled(block)))
             )
-    conversations.append((agent, encode_assembled(_ConversationFacts(facts, opened))))
+    conversations.append((agent, encode_assembled(_ConversationFacts(facts, forked))))
 
 
 def _branch_parts(
     facts: ConversationHeader, number: int, stop: int
 ) -> list[tuple[BranchSummary, int]]:
-    """Return the branches whose own messages a path is made of, and up to where.
+    """Return the branches whose messages make up a path, and where each part stops.
 
-    The one that all others left comes first.
+    The root branch comes first.
     """
-    found = []
+    parts = []
     branch = facts.find_branch(number)
     while branch is not None:
-        until = min(stop, branch.message_count)
-        found.append((branch, until))
+        end = min(stop, branch.message_count)
+        parts.append((branch, end))
         stop = min(stop, branch.shared_count)
         branch = (
             facts.find_branch(branch.parent_number)
             if branch.parent_number is not None
             else None
         )
-    return found[::-1]
+    return parts[::-1]
 
 
 def stored_turns(branch: Branch) -> list[StoredTurn]:
     """Return the turns of a branch without their messages."""
-    rows = []
+    turns = []
     start = 0
     for turn in branch.turns:
         has_prompt = turn.prompt is not None
-        rows.append(
+        turns.append(
             StoredTurn(start, turn.number, has_prompt, turn.usage, turn.duration)
         )
         start += len(turn.messages)
-    return rows
+    return turns
 
 
 def _message_blocks(
-    rows: Sequence[StoredTurn], own: Sequence[Message], shared: int
+    turns: Sequence[StoredTurn], own: Sequence[Message], shared: int
 ) -> Iterator[tuple[int, _MessageBlock]]:
-    """Yield the messages of a branch's own in frames, and where each begins."""
-    at = 0
-    for low in range(0, len(own), MESSAGES_PER_BLOCK):
-        start = shared + low
+    """Yield the messages that a branch adds in blocks, with the number of the first."""
+    first_turn = 0
+    for offset in range(0, len(own), MESSAGES_PER_BLOCK):
+        start = shared + offset
         stop = start + MESSAGES_PER_BLOCK
-        while at + 1 < len(rows) and rows[at + 1].start <= start:
-            at += 1
-        last = at
-        while last + 1 < len(rows) and rows[last + 1].start < stop:
-            last += 1
+        while first_turn + 1 < len(turns) and turns[first_turn + 1].start <= start:
+            first_turn += 1
+        last_turn = first_turn
+        while last_turn + 1 < len(turns) and turns[last_turn + 1].start < stop:
+            last_turn += 1
         messages = [
-            strip_message(message) for message in own[low : low + MESSAGES_PER_BLOCK]
+            strip_message(message)
+            for message in own[offset : offset + MESSAGES_PER_BLOCK]
         ]
-        yield start, _MessageBlock(list(rows[at : last + 1]), messages)
+        yield start, _MessageBlock(list(turns[first_turn : last_turn + 1]), messages)
 
 
 def build_turns(
     rows: Sequence[StoredTurn], messages: Sequence[Message], start: int
 ) -> Iterator[tuple[int, Turn]]:
-    """Yield messages in their turns, and where each turn began."""
+    """Yield messages grouped by turn, with the number where each turn starts."""
     stop = start + len(messages)
-    ends = [row.start for row in rows[1:]] + [stop]
-    for row, end in zip(rows, ends, strict=bool(rows)):
-        inside = messages[max(row.start - start, 0) : max(min(end, stop) - start, 0)]
-        if inside:
-            is_whole = row.has_prompt and row.start >= start
+    ends = [stored_turn.start for stored_turn in rows[1:]] + [stop]
+    for stored_turn, end in zip(rows, ends, strict=bool(rows)):
+        turn_messages = messages[
+            max(stored_turn.start - start, 0) : max(min(end, stop) - start, 0)
+        ]
+        if turn_messages:
+            is_whole = stored_turn.has_prompt and stored_turn.start >= start
             yield (
-                row.start,
+                stored_turn.start,
                 Turn(
-                    number=row.number,
-                    prompt=inside[0] if is_whole else None,
-                    messages=tuple(inside),
-                    usage=row.usage,
-                    duration=row.duration,
+                    number=stored_turn.number,
+                    prompt=turn_messages[0] if is_whole else None,
+                    messages=tuple(turn_messages),
+                    usage=stored_turn.usage,
+                    duration=stored_turn.duration,
                 ),
             )
 
 
 def encode_assembled(value: Struct | list[Message]) -> bytes:
-    """Return what was assembled as bytes, without what opens its text."""
+    """Encode assembled values without their loader."""
     return _ENCODER.encode(value)
 
 
-def _omit_loader(value: Any) -> None:  # noqa: ANN401 (whatever is met)
-    """Leave loaders out: whoever reads has one."""
+def _omit_loader(value: Any) -> None:  # noqa: ANN401 (msgspec's hook)
+    """Leave out loaders: the reader has one."""
     if not isinstance(value, Loader):
         raise NotImplementedError
 
@@ -365,30 +379,28 @@ if TYPE_CHECKING:
 
 
 class SessionPreview(Struct, frozen=True, kw_only=True, array_like=True):
-    """How a session begins."""
+    """How a short session starts."""
 
     end_offset: int
-    """Where the lines of its file end that its first messages are made of."""
+    """Where the lines of the first messages end in their file."""
     message_count: int
-    """How many messages these are."""
     checksum: bytes
-    """Of the messages, as they stand in the whole session."""
+    """Of the messages, as they are in the whole session."""
     turns: tuple[StoredTurn, ...]
     rest: TurnRemainder = TurnRemainder()
-    """What is behind them of the last turn that begins in them."""
+    """What follows them in the last turn that starts in them."""
     branches: tuple[BranchSummary, ...]
-    """The live one does not tell how its first prompt begins, if that is in them."""
+    """The live one lacks its preview if the first prompt is among the messages."""
     files: int = 0
     models: tuple[str, ...] | None = None
-    """Where its line has others: those of its agents too."""
+    """If they differ from those of the summary: with those of agents."""
     agent_runs: dict[ToolUseId, tuple[AgentRun, ...]] = {}
-    """What the calls in them started, in brief."""
+    """The agent runs that their tool calls started, without messages."""
     orphans: tuple[AgentRun, ...] = ()
 
     def build_facts(
         self, summary: SessionSummary, messages: Sequence[Message]
     ) -> ConversationHeader:
-        """Return what is told of the session."""
         return ConversationHeader(
             id=summary.id,
             title=summary.title,
@@ -409,7 +421,7 @@ class SessionPreview(Struct, frozen=True, kw_only=True, array_like=True):
         )
 
     def with_agents(self, messages: Sequence[Message]) -> list[Message]:
-        """Return messages with the agents that their calls started."""
+        """Return messages with the agent runs that their tool calls started."""
         return [self._with_call_agents(message) for message in messages]
 
     def _with_call_agents(self, message: Message) -> Message:
@@ -426,18 +438,16 @@ class SessionPreview(Struct, frozen=True, kw_only=True, array_like=True):
     def build_turns(
         self, messages: Sequence[Message], start: int
     ) -> list[tuple[int, Turn]]:
-        """Return messages from a number on in their turns, and where each began."""
+        """Return messages grouped by turn, with the number where each turn starts."""
         return list(build_turns(self.turns, messages, start))
 
 
 class PreviewStore:
-    """How sessions begin."""
-
     def __init__(self, index: IndexDB) -> None:
         self._db = index.db
 
     def load_preview(self, number: int) -> tuple[SessionPreview, bytes] | None:
-        """Return how a session begins, and its line; nothing if that is not known."""
+        """Return the preview of a session and its encoded summary, if there is one."""
         sql = (
             "SELECT preview, summary FROM session_preview"
             " JOIN session ON number = session"
@@ -448,30 +458,43 @@ class PreviewStore:
 
 
 def encode_preview(session: Session, summary: SessionSummary) -> bytes | None:
-    """Return how a session begins, if that can be read out of one file."""
+    """Return the preview of a session, if it can be read from a single file."""
     turns = session.live_branch.turns
     messages = [message for turn in turns for message in turn.messages]
-    begun = [strip_message(message) for message in messages[:PREVIEW_MESSAGES]]
-    until = _find_end_offset(begun, messages[PREVIEW_MESSAGES : PREVIEW_MESSAGES + 1])
+    first = [strip_message(message) for message in messages[:PREVIEW_MESSAGES]]
+    end_offset = _find_end_offset(
+        first, messages[PREVIEW_MESSAGES : PREVIEW_MESSAGES + 1]
+    )
     facts = build_conversation_header(session)
-    if until is None or any(_lacks_quote(one, begun) for one in facts.branches):
+    if end_offset is None or any(
+        _lacks_quote(branch, first) for branch in facts.branches
+    ):
         return None
-    count = len(begun)
-    rows = [row for row in stored_turns(session.live_branch) if row.start < count]
-    behind = rows[-1].start + len(turns[len(rows) - 1].messages)
+    count = len(first)
+    first_turns = [
+        stored_turn
+        for stored_turn in stored_turns(session.live_branch)
+        if stored_turn.start < count
+    ]
+    turn_end = first_turns[-1].start + len(turns[len(first_turns) - 1].messages)
     agents = {
-        call.id: call.agents for m in begun for call in m.tool_calls if call.agents
+        call.id: call.agents
+        for message in first
+        for call in message.tool_calls
+        if call.agents
     }
     return encode_assembled(
         SessionPreview(
-            end_offset=until,
+            end_offset=end_offset,
             message_count=count,
-            checksum=messages_checksum(begun),
-            turns=tuple(rows),
+            checksum=messages_checksum(first),
+            turns=tuple(first_turns),
             rest=merge_by_model(
-                collect_remainder([strip_message(m) for m in messages[count:behind]])
+                collect_remainder(
+                    [strip_message(message) for message in messages[count:turn_end]]
+                )
             ),
-            branches=tuple(_without_quote(one, begun) for one in facts.branches),
+            branches=tuple(_without_quote(branch, first) for branch in facts.branches),
             files=facts.file_count,
             models=None if summary.models == facts.models else facts.models,
             agent_runs=agents,
@@ -481,33 +504,36 @@ def encode_preview(session: Session, summary: SessionSummary) -> bytes | None:
 
 
 def messages_checksum(messages: Sequence[Message]) -> bytes:
-    """Return by what messages are known to be the same."""
     return blake2b(encode_assembled(list(messages)), digest_size=8).digest()
 
 
 def _find_end_offset(
     first_messages: Sequence[Message], next_messages: Sequence[Message]
 ) -> int | None:
-    """Return where the lines of messages end; none where they are in several files.
+    """Return where the lines of messages end, or `None` if they are in several files.
 
-    What stands before the next message may say something of them.
+    Lines before the next message may belong to them.
     """
-    places = [place for message in first_messages for place in _positions(message)]
-    if len({(place.source_id, place.generation) for place in places}) != 1:
+    positions = [
+        position for message in first_messages for position in _positions(message)
+    ]
+    if len({(position.source_id, position.generation) for position in positions}) != 1:
         return None
-    end = max(place.offset + place.length for place in places)
-    after = [place for message in next_messages for place in _positions(message)]
-    return max(end, min((place.offset for place in after), default=end))
+    end = max(position.offset + position.length for position in positions)
+    next_positions = [
+        position for message in next_messages for position in _positions(message)
+    ]
+    return max(end, min((position.offset for position in next_positions), default=end))
 
 
 def _positions(message: Message) -> Iterator[Position]:
-    for piece in (*message.record_refs, *message.attached_refs):
-        yield piece.position
+    for ref in (*message.record_refs, *message.attached_refs):
+        yield ref.position
     for call in message.tool_calls:
         yield call.position
         if call.result_position is not None:
             yield call.result_position
-        yield from (piece.position for piece in call.attached_refs)
+        yield from (ref.position for ref in call.attached_refs)
 
 
 def _first_prompt(messages: Sequence[Message]) -> str:
@@ -527,7 +553,7 @@ def _without_quote(branch: BranchSummary, messages: Sequence[Message]) -> Branch
 
 
 def _lacks_quote(branch: BranchSummary, messages: Sequence[Message]) -> bool:
-    """Whether a branch quotes nothing though what is said on it could be quoted."""
+    """Whether a branch has no preview although the first messages have a prompt."""
     return branch.is_live and not branch.preview and bool(_first_prompt(messages))
 
 

@@ -1,136 +1,125 @@
-"""What a search asks of words, whatever keeps them: a folder or a team's store."""
+"""What the rest of the program needs from a store: a local archive or a team store."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+from msgspec import Struct
 
 if TYPE_CHECKING:
     from bygones.store.text_index import TextMatch
 
 
 EngineQuery = Any
-"""A question to an engine; only the engine that made it knows what it is."""
+"""A query that only the engine that created it can interpret."""
 
 
 class SearchEngine(Protocol):
-    """Which texts have some words, and which words there are."""
+    """A full-text index: which texts contain a term, and which terms exist."""
 
     @property
-    def text_count(self) -> int:
-        """How many texts there are."""
-        ...
+    def text_count(self) -> int: ...
 
     def frequency(self, term: str) -> int:
-        """Return how many texts have a term."""
+        """Return how many texts contain a term."""
         ...
 
     def word_forms(self, term: str) -> tuple[str, ...]:
-        """Return the terms that are forms of one, itself first."""
+        """Return the terms that are forms of a word, the term itself first."""
         ...
 
     def correct_spelling(self, term: str) -> str | None:
-        """Return the term that is likely meant by one which is not there."""
+        """Return the term that was probably meant by one that doesn't exist."""
         ...
 
-    def match_all(self) -> EngineQuery:
-        """Ask for all texts."""
-        ...
+    def match_all(self) -> EngineQuery: ...
 
-    def match_none(self) -> EngineQuery:
-        """Ask for no text."""
-        ...
+    def match_none(self) -> EngineQuery: ...
 
     def match_terms(self, terms: Sequence[str]) -> EngineQuery:
-        """Ask for texts that have one of some terms."""
+        """Match texts with at least one of the terms."""
         ...
 
     def match_phrase(self, terms: Sequence[str]) -> EngineQuery:
-        """Ask for texts in which terms stand one right behind the other."""
+        """Match texts that contain the terms in a row."""
         ...
 
     def match_prefix_phrase(self, terms: Sequence[str]) -> EngineQuery:
-        """Ask for texts in which terms stand in a row, the last of them begun only."""
+        """Match texts that contain the terms in a row, the last one as a prefix."""
         ...
 
     def match_prefix_phrase_parts(
         self, terms: Sequence[str]
     ) -> tuple[EngineQuery, ...]:
-        """Ask the same in parts."""
+        """Return `match_prefix_phrase` as several queries."""
         ...
 
     def is_prefix_complete(self, terms: Sequence[str]) -> bool:
-        """Whether :meth:`beginning` asks for all there is."""
+        """Whether `match_prefix_phrase` covers all terms with the prefix."""
         ...
 
     def match_substring(self, substring: str) -> EngineQuery:
-        """Ask for texts with a term that has a piece somewhere in it."""
+        """Match texts with a term that contains a substring."""
         ...
 
-    def in_sessions(self, sessions: Iterable[int]) -> EngineQuery:
-        """Ask for the texts of some sessions."""
-        ...
+    def in_sessions(self, sessions: Iterable[int]) -> EngineQuery: ...
 
-    def in_records(self, records: Sequence[int]) -> EngineQuery:
-        """Ask for the texts of some records."""
-        ...
+    def in_records(self, records: Sequence[int]) -> EngineQuery: ...
 
     def in_kinds(self, session: int, kinds: Iterable[int]) -> EngineQuery:
-        """Ask for the texts of a session that are of some kinds."""
+        """Match the texts of a session that are of the given kinds."""
         ...
 
     def without_score(self, query: EngineQuery) -> EngineQuery:
-        """Ask the same without adding to any score."""
+        """Return a query that matches the same texts without a score."""
         ...
 
-    def any_of(self, queries: Sequence[EngineQuery]) -> EngineQuery:
-        """Ask for what one question at least finds."""
-        ...
+    def any_of(self, queries: Sequence[EngineQuery]) -> EngineQuery: ...
 
-    def all_of(self, queries: Sequence[EngineQuery]) -> EngineQuery:
-        """Ask for what all questions find."""
-        ...
+    def all_of(self, queries: Sequence[EngineQuery]) -> EngineQuery: ...
 
     def none_of(self, query: EngineQuery) -> EngineQuery:
-        """Ask for what a question does not find."""
+        """Match the texts that a query doesn't match."""
         ...
 
     def count(self, query: EngineQuery) -> dict[int, int]:
-        """Return how many texts are found, by their bucket."""
+        """Return the number of matches by text key."""
         ...
 
     def search(self, query: EngineQuery, limit: int) -> tuple[int, list[TextMatch]]:
-        """Return how many texts are found, and those that fit best, best first."""
+        """Return the number of matches, and the best ones."""
         ...
 
     def count_many(self, queries: Sequence[EngineQuery]) -> list[dict[int, int]]:
-        """Return the counts of several questions, which cost less if asked at once."""
+        """Count several queries at once, which may be cheaper."""
         ...
 
     def search_many(
         self, queries: Sequence[EngineQuery], limit: int
     ) -> list[tuple[int, list[TextMatch]]]:
-        """Return the texts of several questions, which cost less if asked at once."""
+        """Run several queries at once, which may be cheaper."""
         ...
 
     def best_keys(self, query: EngineQuery, limit: int) -> tuple[int, dict[int, int]]:
-        """Return how many texts are found, and where the best of them lie.
+        """Return the number of matches, and counts by text key of the best ones.
 
-        So many at least are looked at, if there are, and counted by their bucket.
+        At least `limit` matches are counted, if there are so many.
         """
         ...
 
     def prefetch(self, terms: Iterable[str], count_only: Iterable[str] = ()) -> None:
-        """Be told of terms that will be asked for, and of others to be counted only."""
+        """Announce terms that will be searched, and terms that will only be counted."""
         ...
 
     def tokenize(self, text: str) -> list[str]:
-        """Return the terms of a text, as the index has them."""
+        """Return the terms of a text as they are indexed."""
         ...
 
 
-if TYPE_CHECKING:  # most questions are small, and answered before these are loaded
+if TYPE_CHECKING:  # start-up time: most commands need few of these
     from contextlib import AbstractContextManager
+    from datetime import datetime
 
     from bygones.model.base import Problem, RecordId, SessionId
     from bygones.model.nodes import RecordNode
@@ -138,7 +127,6 @@ if TYPE_CHECKING:  # most questions are small, and answered before these are loa
     from bygones.model.summary import Annotations, IndexedEdit, SessionSummary
     from bygones.model.usage import ReportedCost
     from bygones.store.archive_db import Chunk, StoredSource
-    from bygones.store.local_reader import PromptRow, RecordLocation, RecordRow
     from bygones.store.usage_tables import (
         Payer,
         RowFilter,
@@ -148,23 +136,39 @@ if TYPE_CHECKING:  # most questions are small, and answered before these are loa
     )
 
 
+class RecordLocation(Struct, frozen=True, gc=False):
+    """Where a record is, by the numbers of the index."""
+
+    session: int
+    key: int
+    source: int
+    offset: int
+    length: int
+
+
+class PromptRow(NamedTuple):
+    """How a prompt starts, and where it was typed."""
+
+    session: SessionId
+    record: RecordId
+    time: datetime | None
+    branch: int
+    head: str
+
+
 class ByteReader(Protocol):
     """The bytes of sources."""
 
-    def sources(self) -> Iterator[StoredSource]:
-        """Yield all sources."""
-        ...
+    def sources(self) -> Iterator[StoredSource]: ...
 
-    def source(self, number: int) -> StoredSource | None:
-        """Return a source by its number."""
-        ...
+    def source(self, number: int) -> StoredSource | None: ...
 
     def find_source(self, home: str, path: str) -> StoredSource | None:
-        """Return a source by its place."""
+        """Return a source by home and path."""
         ...
 
     def source_by_id(self, id_: str) -> StoredSource | None:
-        """Return a source by the path as it was found."""
+        """Return a source by the path of its file."""
         ...
 
     def fragment(self, number: int, generation: int) -> bytes:
@@ -174,44 +178,40 @@ class ByteReader(Protocol):
     def try_read_chunks(
         self, number: int, generation: int, *, start: int = 0
     ) -> Iterator[tuple[Chunk, bytes | None]]:
-        """Yield chunks with their bytes; one that is damaged has none."""
+        """Yield chunks with their bytes, or `None` instead of damaged bytes."""
         ...
 
     def read_bytes(
         self, number: int, generation: int, offset: int, length: int
     ) -> bytes:
-        """Return bytes of a source; fewer where there are fewer."""
+        """Return bytes of a source; fewer if there are fewer."""
         ...
 
     def read_transaction(self) -> AbstractContextManager[None]:
-        """Have all reads see the same moment, whoever writes meanwhile."""
+        """Let all reads see the same state, even while others write."""
         ...
 
 
 class NodeReader(Protocol):
-    """What is known of the lines of sources."""
+    """The parsed records of sources."""
 
     def nodes(self, source: int) -> tuple[RecordNode, ...]:
         """Return all nodes of a source, in order."""
         ...
 
     def problems(self, stored_source: StoredSource) -> Iterator[Problem]:
-        """Yield what was odd in a source, in order."""
+        """Yield the problems found in a source, in order."""
         ...
 
 
 class SourceReader(Protocol):
-    """Bytes, and what is known of their lines."""
+    """Bytes and nodes of sources."""
 
     @property
-    def byte_store(self) -> ByteReader:
-        """The bytes of sources."""
-        ...
+    def byte_store(self) -> ByteReader: ...
 
     @property
-    def index(self) -> NodeReader | None:
-        """What is known of their lines."""
-        ...
+    def index(self) -> NodeReader | None: ...
 
 
 class SessionReader(Protocol):
@@ -220,15 +220,13 @@ class SessionReader(Protocol):
     def iter_summaries(
         self, *, include_empty: bool = False
     ) -> Iterator[SessionSummary]:
-        """Yield sessions for a list, newest first."""
+        """Yield the summaries of sessions, newest first."""
         ...
 
-    def session_number(self, session: SessionId) -> int | None:
-        """Return the number of a session that is known."""
-        ...
+    def session_number(self, session: SessionId) -> int | None: ...
 
     def family_members(self, number: int) -> list[int]:
-        """Return a session and those it shares records with."""
+        """Return a session and those that share records with it."""
         ...
 
     def session_sources(self, session: int) -> list[int]:
@@ -236,43 +234,39 @@ class SessionReader(Protocol):
         ...
 
     def leaf_titles(self, sessions: Iterable[int]) -> list[tuple[RecordId, str, int]]:
-        """Return what files call the records of sessions, and which file does."""
+        """Return titles of the records of sessions, with the source that has them."""
         ...
 
 
 class Lookup(Protocol):
-    """Sessions, records and drift by what a person knows of them."""
+    """Finds sessions and records by id, and lists unknown types."""
 
-    def load_summary(self, number: int) -> SessionSummary | None:
-        """Return a session's line by its number."""
-        ...
+    def load_summary(self, number: int) -> SessionSummary | None: ...
 
     def find_sessions(self, prefix: str, limit: int) -> list[SessionSummary]:
-        """Return sessions whose id begins so."""
+        """Return sessions by the prefix of their id."""
         ...
 
     def numbered_summaries(self) -> Iterator[tuple[int, SessionSummary]]:
-        """Yield the line of every session, with its number."""
+        """Yield the summary of every session, with its number."""
         ...
 
-    def session_ids(self) -> list[str]:
-        """Return the ids of all sessions."""
-        ...
+    def session_ids(self) -> list[str]: ...
 
-    def find_records(self, prefix: str, limit: int) -> list[RecordRow]:
-        """Return where records stand whose id may begin so."""
+    def find_records(self, prefix: str, limit: int) -> list[RecordLocation]:
+        """Return locations of records whose id may start with a prefix."""
         ...
 
     def drift(self) -> Iterator[tuple[str, str, str, int]]:
-        """Yield what this version knows nothing of."""
+        """Yield types and fields that this version doesn't know."""
         ...
 
 
 class SearchFacts(Protocol):
-    """What a search must know of sessions and records besides their words."""
+    """What a search needs to know about sessions and records besides their text."""
 
     def text_lengths(self) -> Mapping[int, tuple[int, ...]]:
-        """Return how much each session says, by its number."""
+        """Return the text lengths of each session, by number."""
         ...
 
     def time_ranges(self) -> Mapping[int, tuple[int, int]]:
@@ -284,93 +278,87 @@ class SearchFacts(Protocol):
         ...
 
     def given_titles(self) -> Sequence[tuple[int, str]]:
-        """Return the titles of sessions that were given one."""
+        """Return the titles that were set explicitly."""
         ...
 
-    def load_summary(self, number: int) -> SessionSummary | None:
-        """Return a session's line by its number."""
-        ...
+    def load_summary(self, number: int) -> SessionSummary | None: ...
 
     def numbered_summaries(self) -> Iterator[tuple[int, SessionSummary]]:
-        """Yield the number and the line of every session."""
+        """Yield the summary of every session, with its number."""
         ...
 
-    def record_location(self, record: int) -> RecordLocation | None:
-        """Return where a record stands."""
-        ...
+    def record_location(self, record: int) -> RecordLocation | None: ...
 
     def abandoned_records(self) -> Sequence[int]:
-        """Return all records on branches that were left."""
+        """Return all records on abandoned branches."""
         ...
 
     def find_record(self, session: int, key: int) -> int | None:
-        """Return a record of a session by the number of its id."""
+        """Return the number of a session's record by its key."""
         ...
 
     def abandoned_keys(self, session: int) -> set[int]:
-        """Return what was left of a session."""
+        """Return the keys of a session's records on abandoned branches."""
         ...
 
-    def agent_type(self, session: int, agent: str) -> str | None:
-        """Return of which type an agent run is."""
-        ...
+    def agent_type(self, session: int, agent: str) -> str | None: ...
 
     def families(self) -> Mapping[int, int]:
         """Return the family of each session that shares records with another."""
         ...
 
     def record_keys(self, records: Iterable[int]) -> frozenset[int]:
-        """Return the numbers of records' ids: copies have the same."""
+        """Return the keys of records, which copies have in common."""
         ...
 
     def prefetch(self, sessions: Sequence[int], records: Sequence[int]) -> None:
-        """Be told of sessions and records that will be asked for and opened."""
+        """Announce sessions and records that will be looked up and loaded."""
         ...
 
 
 class EditReader(Protocol):
-    """Which files calls changed."""
+    """Which files tool calls changed."""
 
     def edits_in_session(self, session: SessionId) -> list[IndexedEdit]:
-        """Return the changes of a session, oldest first."""
+        """Return the edits of a session, oldest first."""
         ...
 
     def edits_under(self, path: str) -> list[IndexedEdit]:
-        """Return the changes of a file, or of all below a folder, oldest first."""
+        """Return the edits of a file, or of all files below a folder, oldest first."""
         ...
 
     def edits_with_suffix(self, suffix: str) -> list[IndexedEdit]:
-        """Return the changes of files whose path ends so, oldest first."""
+        """Return the edits of files whose path ends with a suffix, oldest first."""
         ...
 
 
 class PromptReader(Protocol):
-    """What a person typed."""
+    """What users typed."""
 
     def newest_first(self) -> Iterator[PromptRow]:
-        """Yield prompts; one that several sessions hold comes once."""
+        """Yield prompts; one that several sessions contain comes once."""
         ...
 
 
 class UsageReader(Protocol):
-    """What was spent."""
+    """Token usage and reported costs."""
 
     def load_payers(self, sessions: Iterable[int] | None = None) -> list[Payer]:
-        """Return all purses, or those of sessions by their numbers."""
+        """Return all payers, or those of sessions given by number."""
 
     def session_projects(self) -> Mapping[int, tuple[SessionId, str | None]]:
-        """Return the id and the project of each session, by its number."""
+        """Return id and project of each session, by number."""
 
     def reported_costs(self) -> list[tuple[int, ReportedCost]]:
-        """Return what Claude Code claims, by the session's number."""
+        """Return the costs that Claude Code reported, with the session's number."""
 
     def time_range(self) -> tuple[int, int] | None:
-        """Return two times between which about everything was said."""
+        """Return two times that include nearly all sessions."""
 
     def session_titles(self) -> Mapping[SessionId, str]:
         """Return the titles of all sessions."""
 
-    def sum_usage(  # noqa: PLR0913 (each a way to part the sums, all by name)
+    def sum_usage(  # noqa: PLR0913 (one per dimension, all by keyword)
         self,
         *,
         where: Term | None = None,
@@ -382,10 +370,10 @@ class UsageReader(Protocol):
         by_branch: bool = False,
         only_reported: bool = False,
     ) -> Iterator[UsageSum]:
-        """Yield what was spent, parted as far as a price or a report needs it."""
+        """Yield usage, divided as far as prices and reports need it."""
 
     def session_tools(self) -> Iterable[tuple[int, str]]:
-        """Return which tools each session called, by its number."""
+        """Return which tools each session called, by number."""
 
     def sum_tool_context(
         self,
@@ -393,58 +381,44 @@ class UsageReader(Protocol):
         where: Term | None,
         row_filter: Callable[[FieldValue | FieldTerm], RowFilter],
     ) -> list[ToolContextSum]:
-        """Return what each tool put into contexts."""
+        """Return how much the results of each tool added to contexts."""
 
 
 class StoreReader(SourceReader, Protocol):
-    """What somebody may read."""
+    """A read-only view of a store."""
 
     @property
-    def sessions(self) -> SessionReader:
-        """The rows of sessions."""
-        ...
+    def sessions(self) -> SessionReader: ...
 
     @property
-    def lookup(self) -> Lookup:
-        """Sessions and records by what a person knows of them."""
-        ...
+    def lookup(self) -> Lookup: ...
 
     @property
-    def search_facts(self) -> SearchFacts:
-        """What a search must know besides words."""
-        ...
+    def search_facts(self) -> SearchFacts: ...
 
     @property
-    def edits(self) -> EditReader:
-        """Which files calls changed."""
-        ...
+    def edits(self) -> EditReader: ...
 
     @property
-    def prompts(self) -> PromptReader:
-        """What a person typed."""
-        ...
+    def prompts(self) -> PromptReader: ...
 
     @property
-    def usage(self) -> UsageReader:
-        """What was spent."""
-        ...
+    def usage(self) -> UsageReader: ...
 
     def engine(self) -> SearchEngine:
-        """Return the words as they are now."""
+        """Return the full-text index in its current state."""
         ...
 
     def annotations(self) -> dict[SessionId, Annotations]:
-        """Return what readers added to sessions."""
+        """Return what users added to sessions."""
         ...
 
     def read_transaction(self) -> AbstractContextManager[None]:
-        """Have all that is read see one moment, as far as the engine can."""
+        """Let all reads see the same state, as far as the store can."""
         ...
 
     def check_for_changes(self) -> bool:
-        """Look whether something has come since this was last asked."""
+        """Return whether something may have changed since the last call."""
         ...
 
-    def close(self) -> None:
-        """Let go of it."""
-        ...
+    def close(self) -> None: ...

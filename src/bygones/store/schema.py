@@ -53,14 +53,14 @@ class Table(Struct, frozen=True, kw_only=True):
         return f"CREATE TABLE {self.name} ({', '.join(parts)}) {options}"
 
     def _column_ddl(self, column: Column) -> str:
-        words = [column.name, column.type]
+        parts = [column.name, column.type]
         if self.primary_key == (column.name,):
-            words.append("PRIMARY KEY")
+            parts.append("PRIMARY KEY")
         elif not column.is_nullable:
-            words.append("NOT NULL")
+            parts.append("NOT NULL")
         if self.unique == column.name:
-            words.append("UNIQUE")
-        return " ".join(words)
+            parts.append("UNIQUE")
+        return " ".join(parts)
 
     def index_ddl(self, *, is_deferred: bool) -> Iterator[str]:
         """Yield the statements that create the indexes."""

@@ -1,4 +1,4 @@
-"""The text index: the words of every record, a document for each part of it."""
+"""The text index: a tantivy document for each text of a record."""
 
 from __future__ import annotations
 
@@ -35,24 +35,24 @@ _DELETE_BATCH = 1000
 _WORKER_FAILED = "Worker thread failed"
 _SPAWN_FAILED = "Failed to spawn"
 _SYSTEM_ERROR_PATTERN = r"""
-        (?:kind:\ (?P<kind>\w+),\ )?                 # as the engine shows an error,
+        (?:kind:\ (?P<kind>\w+),\ )?                 # as tantivy shows an error,
         (?:message:\ "(?P<message>[^"]+)"|           # or as it prints one
         (?P<printed>[A-Z][\w /]+)\ \(os\ error\ (?P<code>\d+)\))"""
 
 
 def _build_schema() -> tantivy.Schema:
     build = tantivy.SchemaBuilder()
-    build.add_text_field("words", index_option="position")
+    build.add_text_field("text", index_option="position")
     build.add_unsigned_field("record", indexed=True, fast=True)
     build.add_unsigned_field("session", indexed=True)
-    build.add_unsigned_field("bucket", fast=True)
-    build.add_unsigned_field("digest", fast=True)
+    build.add_unsigned_field("text_key", fast=True)
+    build.add_unsigned_field("checksum", fast=True)
     return build.build()
 
 
 @contextmanager
 def _translate_engine_errors(folder: Path) -> Iterator[None]:
-    """Turn what the engine says of the system into our error: it has but one kind."""
+    """Raise `SystemFailure` for what tantivy reports as `ValueError`."""
     try:
         yield
     except ValueError as error:
@@ -60,28 +60,28 @@ def _translate_engine_errors(folder: Path) -> Iterator[None]:
 
 
 def _system_failure(error: ValueError, folder: Path) -> SystemFailure | None:
-    """Return the refusal that the engine tells of; ``None`` if it is something else."""
-    told = str(error)
-    found = re.search(_SYSTEM_ERROR_PATTERN, told, re.VERBOSE)
+    """Return the system error in a message of tantivy; `None` if there is none."""
+    message = str(error)
+    found = re.search(_SYSTEM_ERROR_PATTERN, message, re.VERBOSE)
     if found and int(found["code"] or 0) != ENOENT and found["kind"] != "NotFound":
         return SystemFailure(
             f"the text index: {(found['message'] or found['printed']).lower()}"
         )
-    if _WORKER_FAILED in told:
-        # Its own thread met with the error, and kept it to itself.
+    if _WORKER_FAILED in message:
+        # A thread of tantivy failed, and the reason is not reported.
         reason = (
             "could not be written"
             if has_free_space(folder, _WRITER_HEAP_BYTES)
             else DISK_FULL
         )
         return SystemFailure(f"the text index: {reason}")
-    if _SPAWN_FAILED in told:
+    if _SPAWN_FAILED in message:
         return SystemFailure("the text index: no thread could be started")
     return None
 
 
 class TextIndex:
-    """``text/``, opened for reading or by the one writer."""
+    """The folder `text/`, opened for reading or by the only writer."""
 
     def __init__(self, folder: Path, *, write: bool = False) -> None:
         self._writer: tantivy.IndexWriter | None = None
@@ -92,8 +92,8 @@ class TextIndex:
             self._open()
             return
         make_private_folder(folder)
-        # The engine makes its files itself, also while it merges beside us; they
-        # must not be readable by others.
+        # tantivy creates files itself, also while merging in the background. Other
+        # users must not be able to read them.
         self._umask = os.umask(_PRIVATE_UMASK)
         try:
             with _translate_engine_errors(self._folder):
@@ -103,7 +103,7 @@ class TextIndex:
                 self._writer = self.index.writer(
                     heap_size=_WRITER_HEAP_BYTES, num_threads=1
                 )
-                # What a writer that was killed left may have a name that we need.
+                # Files left by a killed writer may have names that are used again.
                 self._writer.garbage_collect_files()
         except BaseException:
             os.umask(self._umask)
@@ -111,14 +111,13 @@ class TextIndex:
 
     @staticmethod
     def exists(index_path: Path) -> bool:
-        """Whether there are words in the folder of an index."""
+        """Whether the folder of an index has a text index."""
         return (index_path / "text" / "meta.json").exists()
 
     def _open(self) -> None:
-        """Open it for reading; where that is refused, by way of another folder.
+        """Open it for reading, through a folder of links if that is refused.
 
-        The engine leaves a file even where it only reads, and there are folders in
-        which nobody may.
+        Tantivy creates a lock file even for reading, which fails in a read-only folder.
         """
         try:
             with _translate_engine_errors(self._folder):
@@ -129,7 +128,7 @@ class TextIndex:
             self._links_folder = TemporaryDirectory(prefix="bygones-")
             for path in self._folder.iterdir():
                 place = Path(self._links_folder.name) / path.name
-                if path.suffix == ".json":  # what there is, as it is now
+                if path.suffix == ".json":  # metadata that changes
                     place.write_bytes(path.read_bytes())
                 elif path.suffix != ".lock":
                     place.symlink_to(path.absolute())
@@ -145,31 +144,31 @@ class TextIndex:
     def add(
         self, record: int, session: int, kind: int, prepared_text: PreparedText
     ) -> None:
-        """Add what a record says in one of its parts."""
-        digest, text = prepared_text
+        """Add one text of a record."""
+        checksum, text = prepared_text
         document = tantivy.Document()
-        document.add_unsigned("digest", digest)
-        document.add_text("words", text)
+        document.add_unsigned("checksum", checksum)
+        document.add_text("text", text)
         document.add_unsigned("record", record)
         document.add_unsigned("session", session)
-        document.add_unsigned("bucket", session * KINDS_PER_SESSION + kind)
+        document.add_unsigned("text_key", session * KINDS_PER_SESSION + kind)
         try:
             self._open_writer.add_document(document)
-        except ValueError as error:  # here by hand: this is done a million times
+        except ValueError as error:  # no context manager: this runs millions of times
             raise _system_failure(error, self._folder) or error from error
 
     def remove(self, records: Iterable[int]) -> None:
-        """Remove what records say."""
-        # Deleting by term takes a number for a signed one and finds nothing.
-        named = list(records)
-        for start in range(0, len(named), _DELETE_BATCH):
-            some = named[start : start + _DELETE_BATCH]
-            query = tantivy.Query.term_set_query(self.index.schema, "record", some)
+        """Remove the texts of records."""
+        # Deleting by term treats numbers as signed and finds nothing.
+        numbers = list(records)
+        for start in range(0, len(numbers), _DELETE_BATCH):
+            batch = numbers[start : start + _DELETE_BATCH]
+            query = tantivy.Query.term_set_query(self.index.schema, "record", batch)
             with _translate_engine_errors(self._folder):
                 self._open_writer.delete_documents_by_query(query)
 
     def remove_after(self, record: int) -> None:
-        """Remove what all records with a higher id say."""
+        """Remove the texts of all records with a higher number."""
         schema, kind = self.index.schema, tantivy.FieldType.Unsigned
         later = tantivy.Query.range_query(
             schema, "record", kind, record + 1, (1 << 62), include_upper=True
@@ -178,38 +177,38 @@ class TextIndex:
             self._open_writer.delete_documents_by_query(later)
 
     def commit(self) -> None:
-        """Make what was added visible to readers that open or reload, and certain."""
+        """Make added texts durable, and visible to readers that open or reload."""
         with _translate_engine_errors(self._folder):
             self._open_writer.commit()
-        # The engine names what it wrote last, and does not wait for that.
+        # tantivy renames its last file without syncing the folder.
         fsync_folder(self._folder)
 
     def reload(self) -> None:
-        """See what was committed since; once a newer index is there, nothing is."""
+        """See what was committed since; not if the index was replaced."""
         with suppress(ValueError):
             self.index.reload()
 
     def pin_snapshot(self) -> None:
-        """Have the documents be those of now, whoever writes meanwhile."""
+        """Let `iter_documents` read the current state, even while others write."""
         self._pinned_searcher = self.index.searcher()
 
     def iter_documents(self) -> Iterator[tuple[int, int, int, int]]:
-        """Yield the record, the session, the kind and the digest of every document."""
+        """Yield record, session, kind and checksum of every document."""
         if self._pinned_searcher is None:
             self.reload()
         searcher = self._pinned_searcher or self.index.searcher()
         query = tantivy.Query.all_query()
         found = searcher.search(query, limit=max(searcher.num_docs, 1))
-        places = [place for _, place in found.hits]
+        addresses = [address for _, address in found.hits]
         columns = [
-            searcher.fast_field_values(name, places)
-            for name in ("record", "bucket", "digest")
+            searcher.fast_field_values(name, addresses)
+            for name in ("record", "text_key", "checksum")
         ]
-        for record, bucket, digest in zip(*columns, strict=True):
-            yield record, *divmod(bucket, KINDS_PER_SESSION), digest
+        for record, text_key, checksum in zip(*columns, strict=True):
+            yield record, *divmod(text_key, KINDS_PER_SESSION), checksum
 
     def close(self) -> None:
-        """Wait for merges that are under way, and let go of the writer's lock."""
+        """Wait for running merges, and release the writer's lock."""
         if self._links_folder is not None:
             self._links_folder.cleanup()
         if self._writer is None:
@@ -223,12 +222,12 @@ class TextIndex:
 
 
 TantivyQuery = tantivy.Query
-"""A question to the engine; made and joined by a :class:`FolderEngine`."""
+"""A query of tantivy, created and combined by `TantivyEngine`."""
 
 _MIN_STEM_LENGTH = 3
 _MAX_PREFIX_TERMS = 500
 _FORMS_CACHE_SIZE = 4_096
-"""Terms of which the forms are remembered."""
+"""Terms whose forms are cached."""
 _MAX_SCORED_TERMS = 32
 _DROPPED_VOWELS = "eiy"
 _STEMMER = (
@@ -239,7 +238,7 @@ _STEMMER = (
 
 
 class TextMatch(Struct, frozen=True, gc=False):
-    """A text that was found: its record, where it stands, how well it fits."""
+    """A text that matches a query: its record, its text key and its score."""
 
     record: int
     text_key: int
@@ -248,14 +247,14 @@ class TextMatch(Struct, frozen=True, gc=False):
 
 @lru_cache(maxsize=4096)
 def stem_word(term: str) -> str:
-    """Return what the forms of an English word have in common."""
+    """Return the stem of an English word."""
     return "".join(_STEMMER.analyze(term)) if _has_forms(term) else term
 
 
 def stem_prefix(stem: str) -> str:
-    """Return the letters with which all forms of a stem begin."""
+    """Return the letters that all forms of a stem start with."""
     if len(stem) <= _MIN_STEM_LENGTH:
-        # Of so short a word little may be left: dying and die, skies and sky.
+        # Forms of short words differ early: dying and die, skies and sky.
         return stem[:1]
     return stem[:-1] if stem[-1] in _DROPPED_VOWELS else stem
 
@@ -269,57 +268,55 @@ def find_word_forms(
     frequency: Callable[[str], int],
     terms_with_prefix: Callable[[str], Sequence[tuple[str, int]]],
 ) -> tuple[str, ...]:
-    """Return the known terms that are forms of one, itself first."""
+    """Return the indexed terms that are forms of a word, the term itself first."""
     stem = shared_stem(term)
     if stem is None:
         return (term,) if frequency(term) else ()
-    start = form_prefix(stem)
-    near = [
+    prefix = form_prefix(stem)
+    candidates = [
         other
-        for other, _ in terms_with_prefix(start)
+        for other, _ in terms_with_prefix(prefix)
         if other != term and _has_forms(other)
     ]
-    stems = _STEMMER.analyze(" ".join(near))
-    forms = [other for other, its in zip(near, stems, strict=True) if its == stem]
+    stems = _STEMMER.analyze(" ".join(candidates))
+    forms = [
+        other
+        for other, stem_of_other in zip(candidates, stems, strict=True)
+        if stem_of_other == stem
+    ]
     return (*((term,) if frequency(term) else ()), *forms)
 
 
 def shared_stem(term: str) -> str | None:
-    """Return the stem by which the forms of a term are known, if it can have others."""
+    """Return the stem of a term, if it can have other forms."""
     stem = stem_word(term)
     is_long = _has_forms(term) and len(form_prefix(stem)) >= _MIN_STEM_LENGTH - 1
     return stem if is_long else None
 
 
 def stem_terms(terms: Sequence[str]) -> list[str | None]:
-    """Return the stem of each term that is found with the other forms of that stem.
-
-    Nothing for such as :func:`forms_among` finds for their own sake only.
-    """
-    likely = [term for term in terms if _has_forms(term)]
-    stems = dict(zip(likely, _STEMMER.analyze(" ".join(likely)), strict=True))
-    found: list[str | None] = []
+    """Return the stem of each term, or `None` if only the term itself is searched."""
+    candidates = [term for term in terms if _has_forms(term)]
+    stems = dict(zip(candidates, _STEMMER.analyze(" ".join(candidates)), strict=True))
+    result: list[str | None] = []
     for term in terms:
         stem = stems.get(term)
-        start = form_prefix(stem) if stem else ""
-        is_one = len(start) >= _MIN_STEM_LENGTH - 1 and term.startswith(start)
-        found.append(stem if is_one else None)
-    return found
+        prefix = form_prefix(stem) if stem else ""
+        is_shared = len(prefix) >= _MIN_STEM_LENGTH - 1 and term.startswith(prefix)
+        result.append(stem if is_shared else None)
+    return result
 
 
 def form_prefix(stem: str) -> str:
-    """Return the letters with which those forms begin that are found with a stem."""
+    """Return the letters that the forms found by a stem start with."""
     return stem[:-1] if stem[-1] in _DROPPED_VOWELS else stem
 
 
 class TantivyEngine:
-    """The text index as it was when this was made; changes nothing.
-
-    Several threads may ask it at once.
-    """
+    """The text index in the state when this was created. It is thread-safe."""
 
     max_keys = 65_000
-    """What the engine tells of at once, at most."""
+    """Text keys that one aggregation returns at most."""
 
     def __init__(self, text: TextIndex) -> None:
         text.reload()
@@ -329,15 +326,14 @@ class TantivyEngine:
 
     @property
     def text_count(self) -> int:
-        """How many texts there are."""
         return int(self._searcher.num_docs)
 
     def frequency(self, term: str) -> int:
-        """Return how many texts have a term, some that are no more included."""
-        return int(self._searcher.doc_freq("words", term))
+        """Return how many texts contain a term, including some that were deleted."""
+        return int(self._searcher.doc_freq("text", term))
 
     def word_forms(self, term: str) -> tuple[str, ...]:
-        """Return the terms of the index that are forms of one, itself first."""
+        """Return the indexed terms that are forms of a word, the term itself first."""
         found = self._forms_cache.get(term)
         if found is None:
             found = find_word_forms(term, self.frequency, self.terms_with_prefix)
@@ -347,7 +343,7 @@ class TantivyEngine:
         return found
 
     def correct_spelling(self, term: str) -> str | None:
-        """Return the term that is likely meant by one which is not there."""
+        """Return the term that was probably meant by one that doesn't exist."""
         from bygones.store.tokenizer import correct_term
 
         return correct_term(term, self._frequencies, self.terms_with_prefix)
@@ -356,100 +352,96 @@ class TantivyEngine:
         return {term: self.frequency(term) for term in terms}
 
     def terms_with_prefix(self, prefix: str) -> Sequence[tuple[str, int]]:
-        """Return the terms that begin so, and how many texts have each."""
-        found = self._searcher.terms_with_prefix("words", prefix)
+        """Return the terms with a prefix, with the number of texts."""
+        found = self._searcher.terms_with_prefix("text", prefix)
         return [(term, count) for term, count in found]
 
     def match_all(self) -> TantivyQuery:
-        """Ask for all texts."""
         return tantivy.Query.all_query()
 
     def match_none(self) -> TantivyQuery:
-        """Ask for no text."""
         return tantivy.Query.empty_query()
 
     def match_terms(self, terms: Sequence[str]) -> TantivyQuery:
-        """Ask for texts that have one of some terms."""
+        """Match texts with at least one of the terms."""
         if len(terms) > _MAX_SCORED_TERMS:
-            # The engine does not score these: they are too many to say much.
-            return tantivy.Query.term_set_query(self._schema, "words", list(terms))
+            # Without scores: so many terms say little about relevance.
+            return tantivy.Query.term_set_query(self._schema, "text", list(terms))
         schema = self._schema
         return self.any_of(
-            [tantivy.Query.term_query(schema, "words", term) for term in terms]
+            [tantivy.Query.term_query(schema, "text", term) for term in terms]
         )
 
     def match_phrase(self, terms: Sequence[str]) -> TantivyQuery:
-        """Ask for texts in which terms stand one right behind the other."""
+        """Match texts that contain the terms in a row."""
         if len(terms) == 1:
             return self.match_terms(terms)
-        return tantivy.Query.phrase_query(self._schema, "words", list(terms))
+        return tantivy.Query.phrase_query(self._schema, "text", list(terms))
 
     def match_prefix_phrase(self, terms: Sequence[str]) -> TantivyQuery:
-        """Ask for texts in which terms stand in a row, the last of them begun only."""
-        *whole, start = terms
-        words = [term for term, _ in self._searcher.terms_with_prefix("words", start)]
-        if not words:
+        """Match texts that contain the terms in a row, the last one as a prefix."""
+        *whole, prefix = terms
+        matching = [
+            found for found, _ in self._searcher.terms_with_prefix("text", prefix)
+        ]
+        if not matching:
             return self.match_none()
         if not whole:
-            return self.match_terms(words)
+            return self.match_terms(matching)
         return self.any_of(
-            [self.match_phrase([*whole, word]) for word in words[:_MAX_PREFIX_TERMS]]
+            [self.match_phrase([*whole, term]) for term in matching[:_MAX_PREFIX_TERMS]]
         )
 
     def match_prefix_phrase_parts(
         self, terms: Sequence[str]
     ) -> tuple[TantivyQuery, ...]:
-        """Ask the same in parts, one for each word that begins so, if these are few."""
-        words = [term for term, _ in self.terms_with_prefix(terms[-1])]
-        if len(terms) > 1 or not 0 < len(words) <= _MAX_PREFIX_TERMS:
+        """Return one query for each term with the prefix, if they are few."""
+        matching = [term for term, _ in self.terms_with_prefix(terms[-1])]
+        if len(terms) > 1 or not 0 < len(matching) <= _MAX_PREFIX_TERMS:
             return (self.match_prefix_phrase(terms),)
-        return tuple(self.match_terms([word]) for word in words)
+        return tuple(self.match_terms([matching_term]) for matching_term in matching)
 
     def is_prefix_complete(self, terms: Sequence[str]) -> bool:
-        """Whether :meth:`beginning` asks for all there is."""
+        """Whether `match_prefix_phrase` covers all terms with the prefix."""
         if len(terms) == 1:
             return True
-        found = self._searcher.terms_with_prefix("words", terms[-1])
+        found = self._searcher.terms_with_prefix("text", terms[-1])
         return len(found) <= _MAX_PREFIX_TERMS
 
     def match_substring(self, substring: str) -> TantivyQuery:
-        """Ask for texts with a term that has a piece somewhere in it; this is slow."""
+        """Match texts with a term that contains a substring. This is slow."""
         pattern = f".*{substring}.*"
-        return tantivy.Query.regex_query(self._schema, "words", pattern)
+        return tantivy.Query.regex_query(self._schema, "text", pattern)
 
     def in_sessions(self, sessions: Iterable[int]) -> TantivyQuery:
-        """Ask for the texts of some sessions."""
         numbers = list(sessions)
         if len(numbers) == 1:
             return tantivy.Query.term_query(self._schema, "session", numbers[0])
         return tantivy.Query.term_set_query(self._schema, "session", numbers)
 
     def in_records(self, records: Sequence[int]) -> TantivyQuery:
-        """Ask for the texts of some records."""
         if not records:
             return self.match_none()
         return tantivy.Query.term_set_query(self._schema, "record", list(records))
 
     def in_kinds(self, session: int, kinds: Iterable[int]) -> TantivyQuery:
-        """Ask for the texts of a session that are of some kinds."""
-        buckets = [session * KINDS_PER_SESSION + kind for kind in kinds]
-        asked = [self._key_range(bucket, bucket) for bucket in buckets]
-        return self.any_of(asked) if asked else self.match_none()
+        """Match the texts of a session that are of the given kinds."""
+        keys = [session * KINDS_PER_SESSION + kind for kind in kinds]
+        queries = [self._key_range(key, key) for key in keys]
+        return self.any_of(queries) if queries else self.match_none()
 
     def without_score(self, query: TantivyQuery) -> TantivyQuery:
-        """Ask the same without adding to any score."""
+        """Return a query that matches the same texts without a score."""
         return tantivy.Query.const_score_query(query, 0.0)
 
     def any_of(self, queries: Sequence[TantivyQuery]) -> TantivyQuery:
-        """Ask for what one question at least finds."""
         return self._combine(queries, tantivy.Occur.Should)
 
     def all_of(self, queries: Sequence[TantivyQuery]) -> TantivyQuery:
-        """Ask for what all questions find."""
         return self._combine(queries, tantivy.Occur.Must)
 
     def none_of(self, query: TantivyQuery) -> TantivyQuery:
-        """Ask for what a question does not find."""
+        """Match the texts that a query doesn't match."""
         return tantivy.Query.boolean_query(
             [
                 (tantivy.Occur.Must, self.match_all()),
@@ -462,72 +454,75 @@ class TantivyEngine:
     ) -> TantivyQuery:
         if len(queries) == 1:
             return queries[0]
-        return tantivy.Query.boolean_query([(occur, one) for one in queries])
+        return tantivy.Query.boolean_query([(occur, query) for query in queries])
 
     def count(self, query: TantivyQuery) -> dict[int, int]:
-        """Return how many texts are found, by their bucket."""
-        waiting: list[tuple[int, int] | None] = [None]
+        """Return the number of matches by text key."""
+        pending: list[tuple[int, int] | None] = [None]
         counts: dict[int, int] = {}
-        while waiting:
-            within = waiting.pop()
-            found = self._aggregate(query, within)
-            told = found["found"]
-            if not told["sum_other_doc_count"]:
-                counts |= {int(one["key"]): one["doc_count"] for one in told["buckets"]}
+        while pending:
+            key_range = pending.pop()
+            result = self._aggregate(query, key_range)
+            buckets = result["found"]
+            if not buckets["sum_other_doc_count"]:
+                counts |= {
+                    int(bucket["key"]): bucket["doc_count"]
+                    for bucket in buckets["buckets"]
+                }
                 continue
-            # There are more buckets than the engine tells of at once.
-            low, high = within or (0, int(found["last"]["value"]))
+            # There are more text keys than one aggregation returns.
+            low, high = key_range or (0, int(result["last"]["value"]))
             middle = (low + high) // 2
-            waiting += [(low, middle), (middle + 1, high)]
+            pending += [(low, middle), (middle + 1, high)]
         return counts
 
     def _aggregate(
-        self, query: TantivyQuery, within: tuple[int, int] | None
+        self, query: TantivyQuery, key_range: tuple[int, int] | None
     ) -> dict[str, Any]:
-        if within is not None:
-            query = self.all_of([query, self._key_range(*within)])
-        most = self.max_keys
-        terms = {"field": "bucket", "size": most, "segment_size": most}
-        told: dict[str, Any] = self._searcher.aggregate(
-            query, {"found": {"terms": terms}, "last": {"max": {"field": "bucket"}}}
+        if key_range is not None:
+            query = self.all_of([query, self._key_range(*key_range)])
+        size = self.max_keys
+        terms = {"field": "text_key", "size": size, "segment_size": size}
+        result: dict[str, Any] = self._searcher.aggregate(
+            query, {"found": {"terms": terms}, "last": {"max": {"field": "text_key"}}}
         )
-        return told
+        return result
 
     def _key_range(self, low: int, high: int) -> TantivyQuery:
         kind = tantivy.FieldType.Unsigned
-        return tantivy.Query.range_query(self._schema, "bucket", kind, low, high)
+        return tantivy.Query.range_query(self._schema, "text_key", kind, low, high)
 
     def search(self, query: TantivyQuery, limit: int) -> tuple[int, list[TextMatch]]:
-        """Return how many texts are found, and those that fit best, best first."""
+        """Return the number of matches, and the best ones."""
         result = self._searcher.search(query, limit=limit)
-        found = result.hits
-        places = [place for _, place in found]
-        records = self._searcher.fast_field_values("record", places)
-        buckets = self._searcher.fast_field_values("bucket", places)
+        hits = result.hits
+        addresses = [address for _, address in hits]
+        records = self._searcher.fast_field_values("record", addresses)
+        text_keys = self._searcher.fast_field_values("text_key", addresses)
         texts = [
-            TextMatch(int(record or 0), int(bucket or 0), float(score or 0))
-            for (score, _), record, bucket in zip(found, records, buckets, strict=True)
+            TextMatch(int(record or 0), int(text_key or 0), float(score or 0))
+            for (score, _), record, text_key in zip(
+                hits, records, text_keys, strict=True
+            )
         ]
         return int(result.count or 0), texts  # type: ignore[attr-defined]
 
     def count_many(self, queries: Sequence[TantivyQuery]) -> list[dict[int, int]]:
-        """Return the counts of several questions."""
-        return [self.count(one) for one in queries]
+        return [self.count(query) for query in queries]
 
     def search_many(
         self, queries: Sequence[TantivyQuery], limit: int
     ) -> list[tuple[int, list[TextMatch]]]:
-        """Return the texts of several questions."""
-        return [self.search(one, limit) for one in queries]
+        return [self.search(query, limit) for query in queries]
 
     def best_keys(self, query: TantivyQuery, limit: int) -> tuple[int, dict[int, int]]:
-        """Return how many texts are found, and where the best of them lie."""
+        """Return the number of matches, and counts by text key of the best ones."""
         total, texts = self.search(query, limit)
         return total, Counter(text.text_key for text in texts)
 
     def prefetch(self, terms: Iterable[str], count_only: Iterable[str] = ()) -> None:
-        """Nothing: each is looked up in no time."""
+        """Do nothing: local lookups are fast."""
 
     def tokenize(self, text: str) -> list[str]:
-        """Return the terms of a text, as the index has them."""
+        """Return the terms of a text as they are indexed."""
         return tokenize(text)

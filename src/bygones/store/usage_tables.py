@@ -1,4 +1,4 @@
-"""What was spent: written when a session is derived, summed when somebody asks."""
+"""Token usage of sessions: inserted when a session is derived, summed for reports."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from bygones.store.encoding import to_milliseconds
 from bygones.store.index_db import IndexDB
 from bygones.store.schema import REPORTED_COST, TOOL_CONTEXT, USAGE, USAGE_TABLES
 
-if TYPE_CHECKING:  # whoever sums rows writes none
+if TYPE_CHECKING:
     from bygones.store.derived_rows import DerivedRows
 
 __all__ = [
@@ -29,17 +29,17 @@ __all__ = [
     "UtcOffsets",
 ]
 
-_decode_claim = msgspec.msgpack.Decoder(ReportedCost).decode
+_decode_cost = msgspec.msgpack.Decoder(ReportedCost).decode
 _json = msgspec.json.Encoder().encode
 _CONTEXT = "(input + cache_write_5m + cache_write_1h + cache_read)"
 _MS_PER_SECOND = 1000
 _QUARTER_MS = QUARTER_HOUR_SECONDS * _MS_PER_SECOND
 _CONTEXT_STEP = 100_000
-"""Tokens of context by which spells are parted."""
+"""The size in tokens by which contexts are grouped in `usage_15min`."""
 
 
 class _UsageTable(NamedTuple):
-    """How to say the same of answers one by one, and of spells."""
+    """SQL expressions for the same facts in `usage` and in `usage_15min`."""
 
     name: str
     time: str
@@ -81,7 +81,7 @@ _IS_REPORTED = (
 
 
 class _TitleOnly(Struct, frozen=True, gc=False, array_like=True):
-    """Of a session's line its title, and nothing that takes longer to read."""
+    """The title of a summary, without decoding the rest."""
 
     id: SessionId
     title: Title
@@ -91,7 +91,7 @@ _decode_title = msgspec.msgpack.Decoder(_TitleOnly).decode
 
 
 class Payer(Struct, frozen=True):
-    """Who spends, and on what."""
+    """Who uses tokens: a session or an agent run, with a model and its terms."""
 
     number: int
     session: int
@@ -103,7 +103,7 @@ class Payer(Struct, frozen=True):
 
 
 class RowFilter(Struct, frozen=True):
-    """A condition on rows: one of their numbers is one of these."""
+    """A condition on rows: a column has one of some values."""
 
     column: str
     """`payer`, `session` or `is_abandoned`, which is 1 on an abandoned branch."""
@@ -111,35 +111,35 @@ class RowFilter(Struct, frozen=True):
 
 
 class UtcOffsets(Struct, frozen=True):
-    """How far a clock on the wall is ahead of UTC: up to a time, and last for good."""
+    """The offset of local time from UTC, which may change."""
 
     transitions: tuple[tuple[int, int], ...] = ()
-    """Until when (milliseconds) it is how far (milliseconds) ahead."""
+    """Pairs in milliseconds: until when, and the offset."""
     final_offset: int = 0
 
 
 class UsageSum(Struct, frozen=True):
-    """What came out of one purse, in one slot of time, at one price."""
+    """The usage of a payer in a time slot, at one price."""
 
     payer: int
     slot: int | None
-    """Hours or days since 1970, on the clock that was asked for."""
+    """Hours or days since 1970, in the requested time zone."""
     context_step: int
-    """How many of the context sizes that were asked for are surpassed."""
+    """How many of the requested context sizes are exceeded."""
     price_period: int
-    """How many of the moments that were asked for have passed."""
+    """How many of the requested price changes were before."""
     abandoned: int
     answers: int
     token_counts: tuple[int, ...]
     """Input, output, cache writes of both kinds, cache reads, web searches."""
     estimated_output: int
-    """Output tokens that an estimate has beyond those recorded."""
+    """Estimated output tokens beyond those recorded."""
     first_ms: int | None
     last_ms: int | None
 
 
 class ToolContextSum(Struct, frozen=True):
-    """What a tool put into contexts."""
+    """How much the results of a tool added to contexts."""
 
     tool: str
     calls: int
@@ -147,13 +147,13 @@ class ToolContextSum(Struct, frozen=True):
 
 
 class UsageTables:
-    """The rows about tokens, read and written."""
+    """Reads and writes token usage."""
 
     def __init__(self, index: IndexDB) -> None:
         self._db = index.db
 
     def insert_usage(self, number: int, derived_rows: DerivedRows) -> None:
-        """Write what a session spent, what filled its contexts and what it claims."""
+        """Insert the usage, tool contexts and reported cost of a session."""
         payers = [self._insert_payer(number, *payer) for payer in derived_rows.payers]
         self._db.executemany(
             USAGE.insert_sql(),
@@ -185,7 +185,7 @@ class UsageTables:
             self._db.execute(sql, (number,))
 
     def load_payers(self, sessions: Iterable[int] | None = None) -> list[Payer]:
-        """Return all purses, or those of sessions."""
+        """Return all payers, or those of sessions."""
         sql = (
             "SELECT number, session, agent, agent_type, model, terms, entrypoint"
             " FROM payer"
@@ -200,7 +200,7 @@ class UsageTables:
         ]
 
     def session_projects(self) -> dict[int, tuple[SessionId, str | None]]:
-        """Return the id and the project of each session, by its number."""
+        """Return id and project of each session, by number."""
         rows = self._db.execute(
             "SELECT number, s.id, project FROM session JOIN session_id AS s"
             " USING (number)"
@@ -208,12 +208,12 @@ class UsageTables:
         return {row[0]: (SessionId(row[1]), row[2]) for row in rows}
 
     def reported_costs(self) -> list[tuple[int, ReportedCost]]:
-        """Return what Claude Code claims, by the session's number."""
+        """Return the costs that Claude Code reported, with the session's number."""
         rows = fetch_all(self._db, "SELECT session, cost FROM reported_cost")
-        return [(row[0], _decode_claim(row[1])) for row in rows]
+        return [(row[0], _decode_cost(row[1])) for row in rows]
 
     def time_range(self) -> tuple[int, int] | None:
-        """Return two times between which about everything was said."""
+        """Return two times that include nearly all sessions."""
         sql = "SELECT min(started_ms), max(ended_ms) FROM session"
         ((first, last),) = fetch_all(self._db, sql)
         return (first, last) if first is not None and last is not None else None
@@ -226,7 +226,7 @@ class UsageTables:
         )
         return {SessionId(name): _decode_title(blob).title.text for name, blob in rows}
 
-    def sum_usage(  # noqa: PLR0913 (each a way to part the sums, all by name)
+    def sum_usage(  # noqa: PLR0913 (one per dimension, all by keyword)
         self,
         *,
         where: Term | None = None,
@@ -238,54 +238,54 @@ class UsageTables:
         by_branch: bool = False,
         only_reported: bool = False,
     ) -> Iterator[UsageSum]:
-        """Yield what was spent, parted as far as a price or a report needs it.
+        """Yield usage, divided as far as prices and reports need it.
 
-        ``unit`` is the length of a slot in milliseconds; without one there are no
-        slots. ``among`` says which rows have a field's value. ``only_claimed`` leaves
-        out what was spent after Claude Code wrote its own total, or without one.
+        `slot_ms` is the length of a time slot; 0 for none. `row_filter` translates a
+        field of the query into a condition on rows. `only_reported` leaves out usage
+        that is not part of a total reported by Claude Code.
         """
         table = _PER_15_MINUTES
-        if only_reported or not _fits_15_minutes(
+        if only_reported or not _is_answered_by_15_minutes(
             where, utc_offsets, context_steps, price_changes
         ):
             table = _PER_ANSWER
         values: list[object] = []
-        parts = [
+        dimensions = [
             "payer",
             f"{_local_time_sql(table.time, utc_offsets)} / {slot_ms:d}"
             if slot_ms
             else "NULL",
-            " + ".join(f"({table.exceeds_context(step)})" for step in context_steps)
-            or "0",
-            " + ".join(f"ifnull({table.time} >= {age:d}, 0)" for age in price_changes)
-            or "0",
+            _count_sql(table.exceeds_context(step) for step in context_steps),
+            _count_sql(f"ifnull({table.time} >= {ms:d}, 0)" for ms in price_changes),
             table.abandoned if by_branch else "0",
         ]
         keys = [
-            str(at) for at, part in enumerate(parts, 1) if part not in {"NULL", "0"}
+            str(position)
+            for position, dimension in enumerate(dimensions, 1)
+            if dimension not in {"NULL", "0"}
         ]
-        sql = f"SELECT {', '.join(parts)}, {table.sums} FROM {table.name}"  # noqa: S608 (our names)
-        limits = [_condition_sql(where, table, row_filter, values)] if where else []
-        limits += [_IS_REPORTED] if only_reported else []
-        sql += f" WHERE {' AND '.join(limits)}" if limits else ""
+        sql = f"SELECT {', '.join(dimensions)}, {table.sums} FROM {table.name}"  # noqa: S608 (our names)
+        conditions = [_condition_sql(where, table, row_filter, values)] if where else []
+        conditions += [_IS_REPORTED] if only_reported else []
+        sql += f" WHERE {' AND '.join(conditions)}" if conditions else ""
         for row in self._db.execute(f"{sql} GROUP BY {', '.join(keys)}", values):
-            payer, slot, step, age, abandoned, answers = row[:6]
-            guessed, first, last = row[12:]
+            payer, slot, context_step, price_change, abandoned, answers = row[:6]
+            estimated, first, last = row[12:]
             yield UsageSum(
                 payer=payer,
                 slot=slot,
-                context_step=step,
-                price_period=age,
+                context_step=context_step,
+                price_period=price_change,
                 abandoned=abandoned,
                 answers=answers,
                 token_counts=row[6:12],
-                estimated_output=guessed,
+                estimated_output=estimated,
                 first_ms=first,
                 last_ms=last,
             )
 
     def session_tools(self) -> Iterator[tuple[int, str]]:
-        """Yield which tools each session called, by its number."""
+        """Yield which tools each session called, by number."""
         yield from self._db.execute("SELECT DISTINCT session, tool FROM tool_context")
 
     def sum_tool_context(
@@ -294,7 +294,7 @@ class UsageTables:
         where: Term | None,
         row_filter: Callable[[FieldValue | FieldTerm], RowFilter],
     ) -> list[ToolContextSum]:
-        """Return what each tool put into contexts."""
+        """Return how much the results of each tool added to contexts."""
         values: list[object] = []
         sql = "SELECT tool, sum(calls), sum(result_bytes) FROM tool_context"
         if where is not None:
@@ -305,13 +305,18 @@ class UsageTables:
         return [ToolContextSum(*row) for row in rows]
 
 
-def _fits_15_minutes(
+def _count_sql(conditions: Iterable[str]) -> str:
+    """Return SQL for the number of conditions that are true."""
+    return " + ".join(f"({condition})" for condition in conditions) or "0"
+
+
+def _is_answered_by_15_minutes(
     where: Term | None,
     utc_offsets: UtcOffsets | None,
     context_steps: Sequence[int],
     price_changes: Sequence[int],
 ) -> bool:
-    """Whether all that is asked for changes at quarter hours, and at our steps."""
+    """Whether all limits are at quarter hours and at multiples of the context step."""
     times = [*price_changes, *(_query_times(where) if where else ())]
     if utc_offsets is not None:
         times += [
@@ -334,7 +339,7 @@ def _query_times(term: Term) -> Iterator[int]:
 
 
 def _local_time_sql(time: str, utc_offsets: UtcOffsets | None) -> str:
-    """Return what a clock on the wall shows, in milliseconds since 1970."""
+    """Return SQL for the local time, in milliseconds since 1970."""
     if utc_offsets is None or not (utc_offsets.transitions or utc_offsets.final_offset):
         return time
     if not utc_offsets.transitions:
@@ -351,23 +356,25 @@ def _condition_sql(
     row_filter: Callable[[FieldValue | FieldTerm], RowFilter],
     values: list[object],
 ) -> str:
-    """Return a query as SQL; what it compares with is added to ``values``."""
+    """Return a query as SQL; values to compare with are added to `values`."""
     if isinstance(term, And | Or):
-        joint = " AND " if isinstance(term, And) else " OR "
-        inner = (_condition_sql(part, table, row_filter, values) for part in term.terms)
-        return f"({joint.join(inner)})"
+        separator = " AND " if isinstance(term, And) else " OR "
+        parts = (_condition_sql(part, table, row_filter, values) for part in term.terms)
+        return f"({separator.join(parts)})"
     if isinstance(term, Not):
         return f"NOT {_condition_sql(term.term, table, row_filter, values)}"
     if isinstance(term, TimeRange):
-        sides = []
-        for moment, sign in ((term.start, ">="), (term.end, "<")):
-            if moment is not None:
-                sides.append(f"ifnull({table.time} {sign} ?, 0)")
-                values.append(to_milliseconds(moment))
-        return f"({' AND '.join(sides) or '1'})"
+        limits = []
+        for time, operator in ((term.start, ">="), (term.end, "<")):
+            if time is not None:
+                limits.append(f"ifnull({table.time} {operator} ?, 0)")
+                values.append(to_milliseconds(time))
+        return f"({' AND '.join(limits) or '1'})"
     if isinstance(term, FieldValue | FieldTerm):
-        found = row_filter(term)
-        values.append(_json(sorted(found.values)).decode())
-        column = table.abandoned if found.column == "is_abandoned" else found.column
+        condition = row_filter(term)
+        values.append(_json(sorted(condition.values)).decode())
+        column = (
+            table.abandoned if condition.column == "is_abandoned" else condition.column
+        )
         return f"({column} IN (SELECT value FROM json_each(?)))"  # noqa: S608 (our names)
     raise TypeError(term)

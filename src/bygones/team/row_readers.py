@@ -17,12 +17,10 @@ from bygones.model.usage import QUARTER_HOUR_SECONDS, ReportedCost
 from bygones.store.derived_tables import decode_by_end_time, decode_summary
 from bygones.store.encoding import TextLengths, id_key, id_key_range, to_milliseconds
 from bygones.store.local_reader import (
-    PromptRow,
-    RecordLocation,
-    RecordRow,
     edit_from_row,
     from_milliseconds,
 )
+from bygones.store.protocols import PromptRow, RecordLocation
 from bygones.store.usage_tables import (
     Payer,
     RowFilter,
@@ -129,7 +127,7 @@ class TeamLookup:
         """Return the ids of all sessions."""
         return [row[0] for row in self._sight.rows("SELECT session FROM {session} s")]
 
-    def find_records(self, prefix: str, limit: int) -> list[RecordRow]:
+    def find_records(self, prefix: str, limit: int) -> list[RecordLocation]:
         """Return where records stand whose id may begin so, the oldest first."""
         low = high = id_key(prefix)
         rows = self._records_between(low, high, limit)
@@ -138,9 +136,9 @@ class TeamLookup:
             rows = self._records_between(*bounds, limit)
         return rows
 
-    def _records_between(self, low: int, high: int, most: int) -> list[RecordRow]:
+    def _records_between(self, low: int, high: int, most: int) -> list[RecordLocation]:
         rows = self._sight.rows(
-            "SELECT r.number, r.source, r.start, r.length FROM {record} AS r"
+            "SELECT r.number, r.key, r.source, r.start, r.length FROM {record} AS r"
             " JOIN {session} AS s ON s.number = r.number"
             " WHERE r.key IN (SELECT DISTINCT key FROM {record} AS q"
             " WHERE key >= %(low)s AND key <= %(high)s ORDER BY key LIMIT %(most)s)"
@@ -149,7 +147,7 @@ class TeamLookup:
             high=high,
             most=most,
         )
-        return [RecordRow(*row) for row in rows]
+        return [RecordLocation(*row) for row in rows]
 
     def drift(self) -> Iterator[tuple[str, str, str, int]]:
         """Yield what this version knows nothing of: kind, name, version, how often."""
@@ -440,7 +438,10 @@ class TeamSearchFacts:
             self._query_locations(where, numbers=numbers, records=pairs)
 
     def _query_locations(self, where: str, **values: object) -> None:
-        sql = "SELECT number, record, key, source, start, length FROM {record} AS r"
+        sql = (
+            "SELECT number, record, number, key, source, start, length"
+            " FROM {record} AS r"
+        )
         for number, record, *place in self._sight.rows(
             f"{sql} WHERE {where}", **values
         ):

@@ -147,7 +147,7 @@ class ArchiveWatcher:
         self._thread.join(10)
 
     def _run(self) -> None:
-        from bygones.watch import watch
+        from bygones.ingest.watch import watch
 
         if self._pool.folder is None:
             return

@@ -187,7 +187,7 @@ def _push_continuously(
     settings: PushSettings, options: CommonOptions, *, as_json: bool
 ) -> None:
     from bygones.hub.client import PushLoop
-    from bygones.watch import watch
+    from bygones.ingest.watch import watch
 
     ended: list[BygonesError] = []
 

@@ -23,6 +23,7 @@ from bygones.cli.open_archive import load_session_costs
 from bygones.cli.output import ingest_report_lines, print_objects
 from bygones.cli.terminal import StagedProgressBar
 from bygones.errors import ArchiveInUse, ExitCode
+from bygones.ingest.watch import watch as keep_current
 from bygones.model.progress import IngestReport
 from bygones.model.summary import SessionSummary
 from bygones.model.usage import Cost
@@ -30,7 +31,6 @@ from bygones.render.numbers import pluralize
 from bygones.render.text.primitives import sanitize_line
 from bygones.render.text.primitives import sanitize_name as plain
 from bygones.schema.summaries import SessionChangeObject, SessionObject
-from bygones.watch import watch as keep_current
 
 __all__ = ["watch"]
 

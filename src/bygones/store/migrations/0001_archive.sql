@@ -1,5 +1,5 @@
--- The truth: every byte that Claude Code wrote, by source and generation. Nothing here
--- is derived, so nothing here can be rebuilt; it is only ever migrated.
+-- Every byte that Claude Code wrote, by source and generation. Nothing here is derived,
+-- so nothing here can be rebuilt; it is only ever migrated.
 
 CREATE TABLE identity (
     archive     TEXT NOT NULL,
@@ -20,8 +20,8 @@ CREATE TABLE source (
     UNIQUE (home, path)
 ) STRICT;
 
--- How far a source was read since it was last begun anew, with fingerprints of what
--- was read and what the file looked like then.
+-- How much of a generation of a source is stored (`kept`), with fingerprints of its bytes
+-- and the state of its file.
 CREATE TABLE generation (
     source      INTEGER NOT NULL REFERENCES source (id),
     generation  INTEGER NOT NULL,
@@ -48,7 +48,7 @@ CREATE TABLE chunk (
     UNIQUE (source, generation, start)
 ) STRICT;
 
--- An unfinished last line: replaced when it grows, removed when it ends.
+-- An unfinished last line: replaced when it grows, deleted when it is finished.
 CREATE TABLE fragment (
     source      INTEGER NOT NULL REFERENCES source (id),
     generation  INTEGER NOT NULL,
@@ -58,7 +58,7 @@ CREATE TABLE fragment (
     PRIMARY KEY (source, generation)
 ) STRICT;
 
--- What the reader adds: the only facts here that no transcript can give back.
+-- What users add to sessions: the only data here that is not in a transcript.
 CREATE TABLE annotation (
     session     TEXT NOT NULL,
     kind        TEXT NOT NULL,
@@ -67,7 +67,7 @@ CREATE TABLE annotation (
     PRIMARY KEY (session, kind, value)
 ) STRICT, WITHOUT ROWID;
 
--- What was erased on purpose and must not come back: hashes of paths, no content.
+-- What was purged and must not be imported again: hashes of paths and ids, no content.
 CREATE TABLE purged (
     hash        BLOB PRIMARY KEY,
     purged_ns   INTEGER NOT NULL

@@ -1,3 +1,3 @@
--- Other programs keep SQLite files as well: the number "Rcll" says that this one is ours.
+-- The application id "Rcll" distinguishes archives from SQLite files of other programs.
 
 PRAGMA application_id = 1382247532;

@@ -1,4 +1,4 @@
-"""Calls ingest when sources grow, wherever a file system tells of it or not."""
+"""Keep an archive up to date while its sources change."""
 
 from __future__ import annotations
 
@@ -9,24 +9,22 @@ from pathlib import Path
 from threading import Event
 
 from watchfiles import Change
-from watchfiles import watch as changes_in
+from watchfiles import watch as watch_files
 from watchfiles._rust_notify import WatchfilesRustInternalError
 
-from bygones.archive import Archive
 from bygones.errors import ArchiveInUse
+from bygones.ingest.run import ingest
 from bygones.model.progress import IngestReport
 from bygones.sources.walk import is_source
 
-__all__ = ["watch"]
-
 _DEBOUNCE_MS = 400
-"""How long a burst of appends may go on before it is taken in anyway."""
+"""How long a series of appends may last before it is imported."""
 _QUIET_MS = 60
-"""How long nothing must come for a burst to be over."""
+"""How long nothing must change for a series of appends to be over."""
 _TICK_MS = 1000
 _POLL_MS = 400
 _FULL_SCAN_SECONDS = 60.0
-"""Seconds after which the homes are walked though nobody told of a change."""
+"""Seconds after which the homes are scanned even if no change was reported."""
 _LOCK_TIMEOUT = 1.0
 
 ReportCallback = Callable[[IngestReport], None]
@@ -40,17 +38,17 @@ def watch(
     stop: Event | None = None,
     polling: bool = False,
 ) -> None:
-    """Keep the archive in a folder current until ``stop`` is set.
+    """Keep the archive in a folder up to date until `stop` is set.
 
-    ``tell`` gets the report of every ingestion that changed something. A file system
-    that tells of no changes (a network share, a container's mount) is looked at every
-    few hundred milliseconds instead: when asked for, when it refuses to be watched, and
-    when a change is met of which it told nothing.
+    `on_report` gets the report of every ingestion that changed something. Network
+    shares and mounts of containers don't report changes. They are polled every few
+    hundred milliseconds: if `polling` is set, if they can't be watched, or if a scan
+    finds a change that was not reported.
     """
-    watching = _Watcher(folder, paths, on_report, stop or Event())
-    watching.ingest()
-    while not watching.stop.is_set():
-        polling = watching.follow(polling=polling) or polling
+    watcher = _Watcher(folder, paths, on_report, stop or Event())
+    watcher.ingest()
+    while not watcher.stop.is_set():
+        polling = watcher.follow(polling=polling) or polling
 
 
 class _Watcher:
@@ -70,9 +68,9 @@ class _Watcher:
         self._is_source = lru_cache(maxsize=4096)(is_source)
 
     def ingest(self) -> bool:
-        """Take in what is new; return whether something was."""
+        """Import what is new; return whether something was."""
         try:
-            report = Archive.ingest(self.folder, self.paths, lock_timeout=_LOCK_TIMEOUT)
+            report = ingest(self.folder, self.paths, lock_timeout=_LOCK_TIMEOUT)
         except ArchiveInUse:
             self._is_ingest_due = True
             return False
@@ -84,17 +82,17 @@ class _Watcher:
     def follow(self, *, polling: bool) -> bool:
         """Ingest whenever there are changes; return whether to poll from now on."""
         try:
-            for changes in self._changes(polling=polling):
+            for changes in self._iter_changes(polling=polling):
                 if self.stop.is_set():
                     return polling
                 if self._has_source_changes(changes):
-                    # A folder may be filled before anybody looks into it.
+                    # A new folder may have been filled before it was watched.
                     self._is_ingest_due = any(
                         change is Change.added for change, _ in changes
                     )
                     self.ingest()
                 elif self._is_ingest_due:
-                    # What was written before the watch began told nobody.
+                    # Changes made before the watch started are not reported.
                     self._is_ingest_due = False
                     self.ingest()
                 elif self._is_overdue() and self.ingest() and not polling:
@@ -105,8 +103,8 @@ class _Watcher:
             return True
         return polling
 
-    def _changes(self, *, polling: bool) -> Iterator[set[tuple[Change, str]]]:
-        yield from changes_in(
+    def _iter_changes(self, *, polling: bool) -> Iterator[set[tuple[Change, str]]]:
+        yield from watch_files(
             *self.paths,
             watch_filter=None,
             debounce=_DEBOUNCE_MS,

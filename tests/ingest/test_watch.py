@@ -1,4 +1,4 @@
-"""Watching where a file system is of little help."""
+"""Watching homes on file systems that report changes, and on others."""
 
 from __future__ import annotations
 
@@ -10,99 +10,101 @@ from threading import Event
 import pytest
 from watchfiles import Change
 
-from bygones import watch as watching
 from bygones.errors import ArchiveInUse
+from bygones.ingest import watch as watching
 from bygones.model.progress import IngestReport
 
 Changes = set[tuple[Change, str]]
 
 
 class Homes:
-    """Homes that change, and a file system that tells of it or not."""
+    """Homes that change, and a file system that may report it."""
 
     def __init__(
-        self, told: list[Changes | Exception], reports: list[IngestReport]
+        self, events: list[Changes | Exception], reports: list[IngestReport]
     ) -> None:
-        self.told = told
+        self.events = events
         self.reports = reports
         self.stop = Event()
         self.modes: list[bool] = []
         self.ingested = 0
 
-    def changes(self, *_: Path, **options: object) -> Iterator[Changes]:
-        """Stand in for watchfiles."""
+    def iter_changes(self, *_: Path, **options: object) -> Iterator[Changes]:
+        """Replaces `watchfiles.watch`."""
         self.modes.append(bool(options["force_polling"]))
-        while self.told:
-            told = self.told.pop(0)
-            if isinstance(told, Exception):
-                raise told
-            yield told
+        while self.events:
+            event = self.events.pop(0)
+            if isinstance(event, Exception):
+                raise event
+            yield event
         self.stop.set()
 
     def ingest(self, *_: object, **__: object) -> IngestReport:
-        """Stand in for an ingestion."""
+        """Replaces `ingest`."""
         self.ingested += 1
         return self.reports.pop(0) if self.reports else IngestReport()
 
 
-def watched(
+def run_watch(
     monkeypatch: pytest.MonkeyPatch, homes: Homes, *, polling: bool = False
 ) -> list[IngestReport]:
-    told: list[IngestReport] = []
-    monkeypatch.setattr(watching, "changes_in", homes.changes)
-    monkeypatch.setattr("bygones.watch.Archive.ingest", homes.ingest)
-    place = Path("archive")
-    watching.watch(place, [Path()], told.append, stop=homes.stop, polling=polling)
-    return told
+    reports: list[IngestReport] = []
+    monkeypatch.setattr(watching, "watch_files", homes.iter_changes)
+    monkeypatch.setattr(watching, "ingest", homes.ingest)
+    folder = Path("archive")
+    watching.watch(folder, [Path()], reports.append, stop=homes.stop, polling=polling)
+    return reports
 
 
-def test_a_file_system_that_refuses_is_looked_at(
+def test_file_system_that_cannot_be_watched_is_polled(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     homes = Homes([OSError("no watches left"), set()], [])
 
-    watched(monkeypatch, homes)
+    run_watch(monkeypatch, homes)
 
     assert homes.modes == [False, True]
 
 
-def test_one_that_refuses_to_be_looked_at_is_an_error(
+def test_error_while_polling_is_raised(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     homes = Homes([OSError("gone")], [])
 
     with pytest.raises(OSError, match="gone"):
-        watched(monkeypatch, homes, polling=True)
+        run_watch(monkeypatch, homes, polling=True)
 
 
-def test_a_change_of_which_nobody_told_ends_the_waiting(
+def test_unreported_change_switches_to_polling(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     clock = count(0, 50)
-    monkeypatch.setattr("bygones.watch.time.monotonic", lambda: float(next(clock)))
+    monkeypatch.setattr(
+        "bygones.ingest.watch.time.monotonic", lambda: float(next(clock))
+    )
     homes = Homes(
         [set(), set(), set(), set()],
         [IngestReport(), IngestReport(), IngestReport(grown=1)],
     )
 
-    told = watched(monkeypatch, homes)
+    reports = run_watch(monkeypatch, homes)
 
     assert homes.modes == [False, True]
-    assert [report.grown for report in told] == [1]
+    assert [report.grown for report in reports] == [1]
 
 
-def test_what_was_written_before_the_watch_began_is_met(
+def test_changes_before_the_watch_started_are_ingested(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     homes = Homes([set(), set()], [IngestReport(new=1), IngestReport(grown=1)])
 
-    told = watched(monkeypatch, homes)
+    reports = run_watch(monkeypatch, homes)
 
-    assert [(report.new, report.grown) for report in told] == [(1, 0), (0, 1)]
+    assert [(report.new, report.grown) for report in reports] == [(1, 0), (0, 1)]
     assert homes.ingested == 2
 
 
-def test_only_files_that_a_walk_would_take_matter(
+def test_only_changes_of_sources_start_an_ingestion(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     home = tmp_path / ".claude"
@@ -112,13 +114,15 @@ def test_only_files_that_a_walk_would_take_matter(
     folder = {(Change.added, str(home / "projects" / "-x"))}
     homes = Homes([set(), noise, source, folder, set()], [])
 
-    watched(monkeypatch, homes)
+    run_watch(monkeypatch, homes)
 
-    # At the beginning, once because of that, for the file, the folder, and after it.
+    # At the start, once more after it, for the file, for the folder, and after that.
     assert homes.ingested == 5
 
 
-def test_another_writer_is_no_reason_to_stop(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_watch_continues_while_another_process_writes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     homes = Homes([set(), set()], [])
 
     def refuse(*_: object, **__: object) -> IngestReport:
@@ -129,4 +133,4 @@ def test_another_writer_is_no_reason_to_stop(monkeypatch: pytest.MonkeyPatch) ->
 
     monkeypatch.setattr(homes, "ingest", refuse)
 
-    assert [report.new for report in watched(monkeypatch, homes)] == [1]
+    assert [report.new for report in run_watch(monkeypatch, homes)] == [1]
