@@ -21,8 +21,8 @@ from bygones.redact.engine import Redactor
 from bygones.redact.json import is_private_line, redact_line
 from bygones.redact.session import RedactionLog
 from bygones.sources.walk import discover_sources
-from tests.ingest.slices import check
-from tests.properties.forests import reached
+from tests.ingest.window_checks import check
+from tests.properties.trees import reached
 from tests.render.shared import check_sums
 
 CORPUS = Path(__file__).resolve().parent.parent / ".." / "shared" / "corpus"

@@ -22,7 +22,7 @@ from bygones.model.sessions import Message, Session
 from bygones.model.summary import Loader
 from bygones.parse.light import build_node
 from tests.build import SESSION, sketches
-from tests.properties.forests import transcript
+from tests.properties.trees import transcript
 
 __all__ = [
     "assembled",

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.properties.archives import SCRATCH
+from tests.properties.homes import SCRATCH
 
 
 @pytest.fixture

@@ -24,7 +24,7 @@ from bygones.store.text_index import TextIndex
 from tests.build import jsonl, prompt, reply, session_id, thread
 from tests.faults.crashing import context, purge_first
 from tests.faults.disk import Act, Disk, lay, listening
-from tests.properties.archives import SCRATCH
+from tests.properties.homes import SCRATCH
 from tests.store.keeping import Keeping
 
 __all__ = ["Recorded", "record", "told"]

@@ -61,7 +61,7 @@ HARNESSES = (
     Harness(
         "motion",
         "Files in motion: every byte that was there at a look is archived, once.",
-        ("tests/properties/test_sources_machine.py",),
+        ("tests/properties/test_changing_sources.py",),
     ),
     Harness(
         "live",
@@ -71,7 +71,7 @@ HARNESSES = (
     Harness(
         "rot",
         "A bit that flips is found, and costs the chunk that it is in.",
-        ("tests/upkeep/test_rot.py",),
+        ("tests/maintenance/test_damage.py",),
     ),
     Harness(
         "size",

@@ -34,7 +34,7 @@ def level(keeping: Keeping) -> bool:
 
 
 @pytest.mark.req("F7")
-def test_of_a_file_that_grew_only_what_is_new_is_read(keeping: Keeping) -> None:
+def test_only_new_bytes_of_a_grown_file_are_read(keeping: Keeping) -> None:
     path = keeping.home.session(ONE, session("a", "b<a"))
     first = path.read_bytes()
     keeping.ingest()
@@ -49,7 +49,7 @@ def test_of_a_file_that_grew_only_what_is_new_is_read(keeping: Keeping) -> None:
 
 
 @pytest.mark.req("F7")
-def test_a_file_that_shrank_is_read_anew_and_the_old_bytes_stay(
+def test_truncated_file_starts_a_new_generation(
     keeping: Keeping,
 ) -> None:
     path = keeping.home.session(ONE, session("a", "b<a", "c<b"))
@@ -67,7 +67,7 @@ def test_a_file_that_shrank_is_read_anew_and_the_old_bytes_stay(
 @pytest.mark.parametrize(
     "at", [0, 2000, len(LONG) // 2, len(LONG) - 3000, len(LONG) - 9]
 )
-def test_a_rewrite_in_place_is_seen_whatever_size_and_time_say(
+def test_rewrite_in_place_is_detected_despite_equal_size_and_time(
     keeping: Keeping, at: int
 ) -> None:
     path = keeping.home.session(ONE, [])
@@ -83,7 +83,7 @@ def test_a_rewrite_in_place_is_seen_whatever_size_and_time_say(
     assert level(keeping)
 
 
-def test_a_file_that_was_rewritten_in_the_middle_and_replaced_by_a_longer_one(
+def test_replacement_with_a_changed_middle_is_detected(
     keeping: Keeping,
 ) -> None:
     path = keeping.home.session(ONE, [])
@@ -101,7 +101,7 @@ def test_a_file_that_was_rewritten_in_the_middle_and_replaced_by_a_longer_one(
     assert level(keeping)
 
 
-def test_another_file_in_the_same_place_is_a_new_generation(keeping: Keeping) -> None:
+def test_other_file_with_the_same_path_is_a_new_generation(keeping: Keeping) -> None:
     path = keeping.home.session(ONE, session("a", "b<a"))
     before = path.read_bytes()
     keeping.ingest()
@@ -127,7 +127,7 @@ def test_every_generation_stays_readable(keeping: Keeping) -> None:
             assert vault.byte_store.read_bytes(1, generation, 0, 10**6) == raw
 
 
-def test_a_copy_is_a_source_of_its_own(keeping: Keeping) -> None:
+def test_copy_is_a_separate_source(keeping: Keeping) -> None:
     path = keeping.home.session(ONE, session("a", "b<a"))
     keeping.ingest()
     copy = path.with_name(f"{TWO}.jsonl")
@@ -140,7 +140,7 @@ def test_a_copy_is_a_source_of_its_own(keeping: Keeping) -> None:
     assert level(keeping)
 
 
-def test_a_file_that_is_gone_stays_in_the_archive(keeping: Keeping) -> None:
+def test_deleted_file_stays_in_the_archive(keeping: Keeping) -> None:
     path = keeping.home.session(ONE, session("a", "b<a"))
     raw = path.read_bytes()
     keeping.ingest()
@@ -156,7 +156,7 @@ def test_a_file_that_is_gone_stays_in_the_archive(keeping: Keeping) -> None:
     assert keeping.ingest().gone == 0
 
 
-def test_a_file_that_is_back_is_not_gone_any_more(keeping: Keeping) -> None:
+def test_returned_file_is_not_gone(keeping: Keeping) -> None:
     path = keeping.home.session(ONE, session("a", "b<a"))
     raw = path.read_bytes()
     keeping.ingest()
@@ -172,7 +172,7 @@ def test_a_file_that_is_back_is_not_gone_any_more(keeping: Keeping) -> None:
 
 
 @pytest.mark.req("F7")
-def test_half_a_line_is_kept_and_gives_way_when_it_is_whole(keeping: Keeping) -> None:
+def test_unfinished_line_is_stored_until_it_is_complete(keeping: Keeping) -> None:
     path = keeping.home.session(ONE, session("a", "b<a"))
     whole = path.read_bytes()
     cut = len(whole) - 30
@@ -189,7 +189,7 @@ def test_half_a_line_is_kept_and_gives_way_when_it_is_whole(keeping: Keeping) ->
     assert level(keeping)
 
 
-def test_half_a_line_that_became_another_one_is_not_lost(keeping: Keeping) -> None:
+def test_replaced_unfinished_line_is_not_lost(keeping: Keeping) -> None:
     path = keeping.home.session(ONE, session("a"))
     whole = path.read_bytes()
     before, after = whole + b'{"half":', whole + b'{"other":1}\n'
@@ -203,7 +203,7 @@ def test_half_a_line_that_became_another_one_is_not_lost(keeping: Keeping) -> No
     assert level(keeping)
 
 
-def test_a_long_half_line_that_changed_far_from_its_end_is_not_lost(
+def test_long_unfinished_line_changed_at_its_start_is_not_lost(
     keeping: Keeping,
 ) -> None:
     path = keeping.home.session(ONE, session("a"))
@@ -219,7 +219,7 @@ def test_a_long_half_line_that_changed_far_from_its_end_is_not_lost(
     assert keeping.generations(path) == [before, after]
 
 
-def test_a_file_without_bytes_is_a_source(keeping: Keeping) -> None:
+def test_empty_file_is_a_source(keeping: Keeping) -> None:
     path = keeping.home.session(ONE, [])
 
     assert keeping.ingest().new == 1
@@ -227,7 +227,7 @@ def test_a_file_without_bytes_is_a_source(keeping: Keeping) -> None:
     assert level(keeping)
 
 
-def test_a_file_that_vanishes_after_the_walk_loses_nothing(
+def test_file_deleted_after_the_scan_loses_nothing(
     keeping: Keeping, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = keeping.home.session(ONE, session("a"))
@@ -259,7 +259,7 @@ def before_reading(monkeypatch: pytest.MonkeyPatch, act: Callable[[], None]) -> 
     monkeypatch.setattr("bygones.ingest.run.read_line_blocks", reading)
 
 
-def test_a_new_file_that_vanishes_after_the_walk_is_a_problem(
+def test_new_file_deleted_after_the_scan_is_a_problem(
     keeping: Keeping, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = keeping.home.session(ONE, session("a"))
@@ -271,7 +271,7 @@ def test_a_new_file_that_vanishes_after_the_walk_is_a_problem(
     assert unlike_rebuilt(keeping) == []
 
 
-def test_a_link_in_the_place_of_a_file_is_not_followed(keeping: Keeping) -> None:
+def test_link_that_replaced_a_file_is_not_followed(keeping: Keeping) -> None:
     path = keeping.home.session(ONE, session("a"))
     raw = path.read_bytes()
     keeping.ingest()
@@ -286,7 +286,7 @@ def test_a_link_in_the_place_of_a_file_is_not_followed(keeping: Keeping) -> None
     assert keeping.generations(path) == [raw]
 
 
-def test_a_link_that_is_swapped_in_after_the_walk_is_not_followed(
+def test_link_swapped_in_after_the_scan_is_not_followed(
     keeping: Keeping, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = keeping.home.session(ONE, session("a"))
@@ -304,7 +304,7 @@ def test_a_link_that_is_swapped_in_after_the_walk_is_not_followed(
     assert keeping.bytes() == {}
 
 
-def test_a_file_that_was_merely_touched_brings_nothing(keeping: Keeping) -> None:
+def test_touched_file_has_no_changes(keeping: Keeping) -> None:
     path = keeping.home.session(ONE, session("a", "b<a"))
     keeping.ingest()
     os.utime(path, (1, 1))
@@ -315,7 +315,7 @@ def test_a_file_that_was_merely_touched_brings_nothing(keeping: Keeping) -> None
     assert level(keeping)
 
 
-def test_a_name_that_is_no_text_is_a_name(keeping: Keeping) -> None:
+def test_file_name_that_is_not_utf8_is_supported(keeping: Keeping) -> None:
     path = keeping.home.session(ONE, session("a"))
     odd = Path(os.fsdecode(os.fsencode(path.parent) + b"/\xff.jsonl"))
     path.rename(odd)
@@ -328,7 +328,7 @@ def test_a_name_that_is_no_text_is_a_name(keeping: Keeping) -> None:
     assert list(keeping.bytes().values()) == [[odd.read_bytes()]]
 
 
-def test_a_home_by_a_relative_path_is_the_same_home(
+def test_relative_path_of_a_home_is_the_same_home(
     keeping: Keeping, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = keeping.home.session(ONE, session("a"))
@@ -343,7 +343,7 @@ def test_a_home_by_a_relative_path_is_the_same_home(
     assert keeping.sources()[other.name].gone_ns is None
 
 
-def test_a_folder_of_a_home_brings_no_file_twice(keeping: Keeping) -> None:
+def test_folder_inside_a_home_adds_no_duplicates(keeping: Keeping) -> None:
     path = keeping.home.session(ONE, session("a"))
     keeping.ingest()
 
@@ -353,7 +353,7 @@ def test_a_folder_of_a_home_brings_no_file_twice(keeping: Keeping) -> None:
     assert list(keeping.bytes()) == [str(path)]
 
 
-def test_a_folder_that_cannot_be_listed_does_not_make_its_files_gone(
+def test_files_in_an_unreadable_folder_are_not_gone(
     keeping: Keeping, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = keeping.home.session(ONE, session("a"))
@@ -372,7 +372,7 @@ def test_a_folder_that_cannot_be_listed_does_not_make_its_files_gone(
     assert report.gone == 0
 
 
-def test_a_file_that_cannot_be_looked_at_is_not_gone(
+def test_unreadable_file_is_not_gone(
     keeping: Keeping, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = keeping.home.session(ONE, session("a"))
@@ -388,7 +388,7 @@ def test_a_file_that_cannot_be_looked_at_is_not_gone(
     assert report.gone == 0
 
 
-def test_the_problems_of_a_walk_are_told(keeping: Keeping) -> None:
+def test_problems_of_a_scan_are_reported(keeping: Keeping) -> None:
     missing = keeping.folder / "nowhere"
 
     report = keeping.ingest(keeping.home.path, missing)
@@ -397,7 +397,7 @@ def test_the_problems_of_a_walk_are_told(keeping: Keeping) -> None:
 
 
 @pytest.mark.req("F7")
-def test_a_file_that_was_rewritten_in_the_middle_and_grew_in_its_place(
+def test_grown_file_with_a_changed_middle_is_detected(
     keeping: Keeping,
 ) -> None:
     path = keeping.home.session(ONE, [])
@@ -413,7 +413,7 @@ def test_a_file_that_was_rewritten_in_the_middle_and_grew_in_its_place(
     assert level(keeping)
 
 
-def test_a_session_that_only_an_unfinished_line_named_goes_with_that_line(
+def test_session_of_an_unfinished_line_disappears_with_it(
     tmp_path: Path,
 ) -> None:
     keeping = Keeping(tmp_path)
@@ -432,7 +432,7 @@ def test_a_session_that_only_an_unfinished_line_named_goes_with_that_line(
 
 
 @pytest.mark.req("F7")
-def test_a_long_file_rewritten_in_its_middle_is_seen_by_who_looks_thoroughly(
+def test_thorough_scan_detects_a_changed_middle_of_a_long_file(
     keeping: Keeping, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("bygones.ingest.changes.FULL_COMPARE_BYTES", len(LONG) // 2)
@@ -450,7 +450,7 @@ def test_a_long_file_rewritten_in_its_middle_is_seen_by_who_looks_thoroughly(
     assert level(keeping)
 
 
-def test_a_long_file_that_was_looked_at_in_passing_is_compared_on_purpose(
+def test_thorough_scan_compares_long_files_that_grew_before(
     keeping: Keeping, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("bygones.ingest.changes.FULL_COMPARE_BYTES", len(LONG) // 2)
@@ -471,7 +471,7 @@ def test_a_long_file_that_was_looked_at_in_passing_is_compared_on_purpose(
     assert ingest(keeping.archive, [keeping.home.path], is_thorough=True).unchanged == 1
 
 
-def test_an_agent_whose_first_line_is_unfinished_belongs_to_its_session(
+def test_agent_with_an_unfinished_first_line_belongs_to_its_session(
     tmp_path: Path,
 ) -> None:
     keeping = Keeping(tmp_path)

@@ -44,7 +44,7 @@ def told(keeping: Keeping) -> tuple[str | None, AgentStatus]:
 
 
 @pytest.mark.req("A4")
-def test_a_journal_counts_that_arrives_after_its_agent_and_grows(
+def test_journal_that_arrives_after_its_agent_is_used(
     keeping: Keeping,
 ) -> None:
     keeping.ingest()
@@ -60,7 +60,7 @@ def test_a_journal_counts_that_arrives_after_its_agent_and_grows(
 
 
 @pytest.mark.req("A4")
-def test_a_journal_counts_that_was_there_before_its_agent(tmp_path: Path) -> None:
+def test_journal_that_arrives_before_its_agent_is_used(tmp_path: Path) -> None:
     keeping = Keeping(tmp_path)
     keeping.home.session(SESSION, session("p", "a<p"))
     write_journal(keeping.home, STARTED)
@@ -71,7 +71,7 @@ def test_a_journal_counts_that_was_there_before_its_agent(tmp_path: Path) -> Non
     assert told(keeping) == RUNS
 
 
-def test_a_line_of_a_journal_may_be_written_in_two_goes(keeping: Keeping) -> None:
+def test_journal_line_may_be_written_in_two_steps(keeping: Keeping) -> None:
     path = write_journal(keeping.home, STARTED)
     begun, cut = path.read_bytes(), len(line(RESULT)) // 2
     path.write_bytes(begun + line(RESULT)[:cut])
@@ -83,7 +83,7 @@ def test_a_line_of_a_journal_may_be_written_in_two_goes(keeping: Keeping) -> Non
     assert told(keeping) == ENDED
 
 
-def test_a_journal_that_was_begun_anew_counts_as_it_is(keeping: Keeping) -> None:
+def test_rewritten_journal_replaces_the_old_one(keeping: Keeping) -> None:
     path = write_journal(keeping.home, STARTED, RESULT)
     keeping.ingest()
     path.write_bytes(jsonl([STARTED]))
@@ -93,9 +93,7 @@ def test_a_journal_that_was_begun_anew_counts_as_it_is(keeping: Keeping) -> None
 
 
 @pytest.mark.parametrize("place", ["../wf_76543210-abc", ".."])
-def test_a_journal_that_was_moved_away_no_longer_counts(
-    keeping: Keeping, place: str
-) -> None:
+def test_moved_journal_is_not_used_any_more(keeping: Keeping, place: str) -> None:
     path = write_journal(keeping.home, STARTED)
     keeping.ingest()
     assert told(keeping) == RUNS
@@ -108,7 +106,7 @@ def test_a_journal_that_was_moved_away_no_longer_counts(
     assert told(keeping) == UNTOLD
 
 
-def test_a_sidecar_that_was_moved_away_no_longer_counts(keeping: Keeping) -> None:
+def test_moved_sidecar_is_not_used_any_more(keeping: Keeping) -> None:
     path = write_agent(
         keeping.home, "a1", session("w", "v<w"), meta={"description": "The part"}
     ).with_suffix(".meta.json")
@@ -121,14 +119,14 @@ def test_a_sidecar_that_was_moved_away_no_longer_counts(keeping: Keeping) -> Non
     assert told(keeping) == UNTOLD
 
 
-def test_what_is_damaged_in_a_journal_costs_only_itself(keeping: Keeping) -> None:
+def test_damaged_journal_line_only_loses_itself(keeping: Keeping) -> None:
     write_journal(keeping.home, b"{broken", STARTED, b"\xff", [], {}, RESULT)
     keeping.ingest()
 
     assert told(keeping) == ENDED
 
 
-def test_a_chunk_of_a_journal_that_rotted_costs_its_lines(keeping: Keeping) -> None:
+def test_damaged_journal_chunk_only_loses_its_lines(keeping: Keeping) -> None:
     long = step("started", "a1", label="x" * CHUNK_SIZE)
     other = step("started", "a2", label="y" * CHUNK_SIZE)
     write_journal(keeping.home, long, other, step("failed", "a1"))
@@ -144,7 +142,7 @@ def test_a_chunk_of_a_journal_that_rotted_costs_its_lines(keeping: Keeping) -> N
     assert (run.description, run.status) == (None, AgentStatus.FAILED)
 
 
-def test_a_journal_of_another_run_says_nothing(keeping: Keeping) -> None:
+def test_journal_of_another_run_is_ignored(keeping: Keeping) -> None:
     path = write_journal(keeping.home, STARTED)
     other = path.parent.with_name(RUN.replace("0", "9"))
     other.mkdir()
@@ -154,14 +152,14 @@ def test_a_journal_of_another_run_says_nothing(keeping: Keeping) -> None:
     assert told(keeping) == UNTOLD
 
 
-def test_an_agent_that_only_a_journal_names_is_not_there(keeping: Keeping) -> None:
+def test_agent_only_named_in_a_journal_is_ignored(keeping: Keeping) -> None:
     write_journal(keeping.home, STARTED, step("started", "a2", label="Another"))
     keeping.ingest()
 
     assert told(keeping) == RUNS
 
 
-def test_a_journal_alone_makes_no_session(tmp_path: Path) -> None:
+def test_journal_without_transcripts_makes_no_session(tmp_path: Path) -> None:
     keeping = Keeping(tmp_path)
     write_journal(keeping.home, STARTED, prompt("Not said"))
     keeping.ingest()

@@ -14,7 +14,7 @@ from tests.build import prompt, session_id, thread
 from tests.store.keeping import Keeping, unlike_rebuilt
 
 
-def test_what_was_read_before_an_interruption_is_kept_after_a_while(
+def test_interrupted_ingestion_keeps_committed_sources(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("bygones.ingest.run.COMMIT_INTERVAL", 0.0)
@@ -39,7 +39,7 @@ def test_what_was_read_before_an_interruption_is_kept_after_a_while(
     assert unlike_rebuilt(keeping) == []
 
 
-def test_a_file_that_could_never_be_read_is_not_kept_until_it_can(
+def test_unreadable_file_is_not_added(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     keeping = Keeping(tmp_path)

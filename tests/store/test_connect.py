@@ -59,7 +59,7 @@ def keeping(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Keeping:
 @pytest.mark.parametrize(
     "words", [["list"], ["show", "last"], ["search", "disk"], ["verify"]]
 )
-def test_what_is_on_a_full_disk_can_be_read(
+def test_archive_on_a_full_disk_can_be_read(
     words: list[str], keeping: Keeping, capsys: pytest.CaptureFixture[str]
 ) -> None:
     fixed = [] if words == ["verify"] else ["--no-ingest"]
@@ -72,7 +72,7 @@ def test_what_is_on_a_full_disk_can_be_read(
     assert "can be read" in told.out or "sound: 1 file" in told.out
 
 
-def test_what_is_on_a_full_disk_is_shown_as_it_was(
+def test_sessions_on_a_full_disk_can_be_shown(
     keeping: Keeping, capsys: pytest.CaptureFixture[str]
 ) -> None:
     keeping.home.session(session_id(2), thread(prompt("there is no room for this")))
@@ -87,21 +87,21 @@ def test_what_is_on_a_full_disk_is_shown_as_it_was(
     assert "shown as it was: " in told.err
 
 
-def test_nothing_is_taken_for_unchanging_while_somebody_writes(
+def test_locked_archive_is_not_opened_as_immutable(
     keeping: Keeping,
 ) -> None:
     with writer_lock(keeping.archive), no_room(), pytest.raises(SystemFailure):
         ArchiveDB(keeping.archive)
 
 
-def test_nothing_is_taken_for_unchanging_that_has_a_log(keeping: Keeping) -> None:
+def test_archive_with_a_log_is_not_opened_as_immutable(keeping: Keeping) -> None:
     (keeping.archive / "archive.db-wal").write_bytes(b"not yet in the database")
 
     with no_room(), pytest.raises(SystemFailure):
         ArchiveDB(keeping.archive)
 
 
-def test_a_full_disk_is_called_one(
+def test_full_disk_is_reported_as_such(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     place = tmp_path / "not" / "yet"
@@ -121,7 +121,7 @@ def test_a_full_disk_is_called_one(
     assert all(DISK_FULL in str(error) for error in told), told
 
 
-def test_a_text_index_without_a_thread_to_write_it_is_not_called_damaged(
+def test_failure_to_start_a_thread_is_not_reported_as_damage(
     tmp_path: Path,
 ) -> None:
     said = "System error.'Failed to spawn segment merging thread'"
@@ -132,7 +132,7 @@ def test_a_text_index_without_a_thread_to_write_it_is_not_called_damaged(
     assert told.reason == "the text index: no thread could be started"
 
 
-def test_a_copy_for_which_there_is_no_room_says_where(
+def test_copy_without_enough_space_names_the_path(
     keeping: Keeping, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     free = shutil.disk_usage(keeping.folder)._replace(free=0)
@@ -146,7 +146,7 @@ def test_a_copy_for_which_there_is_no_room_says_where(
 
 
 @pytest.mark.parametrize("number", [errno.EINVAL, errno.ENOTSUP])
-def test_a_file_system_that_syncs_no_folders_is_no_matter(
+def test_unsupported_folder_fsync_is_ignored(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
 ) -> None:
     monkeypatch.setattr(os, "fsync", lambda _: refuse(number))
@@ -154,7 +154,7 @@ def test_a_file_system_that_syncs_no_folders_is_no_matter(
     fsync_folder(tmp_path)
 
 
-def test_a_folder_that_the_disk_did_not_keep_is_told(
+def test_failed_folder_fsync_is_raised(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(os, "fsync", lambda _: refuse(errno.EIO))

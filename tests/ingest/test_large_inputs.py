@@ -1,0 +1,134 @@
+"""Memory does not grow with files: long files, long lines, many files."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from tests.build import image, jsonl, line, prompt, session_id, text
+from tests.store.keeping import Keeping, unlike_rebuilt
+
+MEASURED = """
+import sys
+from pathlib import Path
+from bygones.ingest.run import ingest
+from bygones.maintenance.rebuild import rebuild
+archive, home = map(Path, sys.argv[1:])
+if home.name == "rebuild":
+    rebuild(archive)
+else:
+    ingest(archive, [home])
+status = Path("/proc/self/status").read_text()
+print(next(s for s in status.splitlines() if s.startswith("VmHWM")).split()[1])
+"""
+
+pytestmark = pytest.mark.skipif(
+    not Path("/proc/self/status").exists(), reason="no way to ask for peak memory"
+)
+
+
+def peak(archive: Path, home: Path) -> int:
+    """Return the most memory that an ingestion in a process of its own took."""
+    done = subprocess.run(
+        [sys.executable, "-c", MEASURED, archive, home],
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    return int(done.stdout) * 1024
+
+
+def filled(folder: Path, size: int) -> Keeping:
+    """Return a home with one transcript of about a size, mostly pictures."""
+    keeping = Keeping(folder)
+    path = keeping.home.session(session_id(1), [])
+    random = Random(1)  # noqa: S311 (the same every time)
+    with path.open("wb") as file:
+        for number in range(size // 40_000):
+            picture = image(random.randbytes(20_000).hex())
+            file.write(jsonl([prompt([text(f"picture {number}"), picture])]))
+    return keeping
+
+
+@pytest.mark.req("E3")
+def test_memory_does_not_grow_with_the_file_size(tmp_path: Path) -> None:
+    small = filled(tmp_path / "small", 30_000_000)
+    large = filled(tmp_path / "large", 120_000_000)
+
+    least = peak(small.archive, small.home.path)
+    most = peak(large.archive, large.home.path)
+
+    assert most < 1.3 * least
+    assert peak(large.archive, Path("rebuild")) < 1.3 * least
+
+
+@pytest.mark.req("E3")
+def test_line_of_32_mb_takes_a_few_times_its_size_in_memory(tmp_path: Path) -> None:
+    size = 32_000_000
+    keeping = Keeping(tmp_path)
+    long = prompt("long words " * (size // 11))
+    path = keeping.home.session(
+        session_id(1), [prompt("before"), long, prompt("after")]
+    )
+    nothing = Keeping(tmp_path / "nothing")
+    least = peak(nothing.archive, nothing.home.path)
+
+    most = peak(keeping.archive, keeping.home.path)
+
+    assert most - least < 5.5 * size
+    assert keeping.generations(path) == [path.read_bytes()]
+    rows = keeping.index_rows("SELECT start, length FROM record ORDER BY start")
+    assert len(rows) == 3
+    assert rows[1][1] == len(line(long | {"sessionId": session_id(1)}))
+
+
+@pytest.mark.req("E3")
+def test_a_thousand_files_are_imported_and_scanned_again(tmp_path: Path) -> None:
+    keeping = Keeping(tmp_path)
+    for number in range(1000):
+        keeping.home.session(session_id(number), [prompt(f"{number}")])
+
+    first, again = keeping.ingest(), keeping.ingest()
+
+    assert (first.new, first.derived_sessions) == (1000, 1000)
+    assert (again.unchanged, again.bytes) == (1000, 0)
+    assert unlike_rebuilt(keeping) == []
+
+
+def test_a_thousand_moved_files_are_recognized(tmp_path: Path) -> None:
+    keeping = Keeping(tmp_path)
+    for number in range(1000):
+        keeping.home.session(session_id(number), [prompt("the same words in all")])
+    keeping.ingest()
+    elsewhere = tmp_path / "elsewhere"
+    keeping.home.path.rename(elsewhere)
+
+    report = keeping.ingest(elsewhere)
+
+    assert (report.moved, report.new, report.bytes) == (1000, 0, 0)
+
+
+def test_heap_is_trimmed_after_each_batch_and_before_deriving(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given: list[str] = []
+
+    def library(_: object) -> object:
+        given.append("asked")
+        return object()  # one that has no way to give memory back
+
+    monkeypatch.setattr("ctypes.CDLL", library)
+    keeping = Keeping(tmp_path)
+    keeping.home.session(session_id(1), [prompt("one")])
+    keeping.ingest()
+    assert given == []
+    monkeypatch.setattr("bygones.ingest.run.COMMIT_BYTES", 1)
+    keeping.home.session(session_id(2), [prompt("two")])
+    keeping.ingest()
+
+    assert given == ["asked", "asked"]
+    assert unlike_rebuilt(keeping) == []

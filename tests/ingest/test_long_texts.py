@@ -1,0 +1,28 @@
+"""What the text index is given, and what it is not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from bygones import Archive
+from bygones.parse import texts
+from tests.build import SESSION, prompt, reply, thread
+from tests.store.keeping import Keeping, unlike_rebuilt
+
+
+@pytest.mark.req("E3")
+def test_text_beyond_the_limit_is_reported_as_a_problem(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(texts, "TEXT_LIMIT", 100)
+    keeping = Keeping(tmp_path)
+    keeping.home.session(SESSION, thread(prompt("a" * 90), reply("b" * 300)))
+
+    keeping.ingest()
+
+    with Archive.open(keeping.archive) as archive:
+        told = [problem.kind for _, problem in archive.problems()]
+        assert told == ["long-text"]
+    assert unlike_rebuilt(keeping) == []

@@ -1,0 +1,44 @@
+"""Whatever is done in another process is what this one would have done."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from bygones.ingest.loading import gather_family, load_family
+from bygones.ingest.workers import DERIVE_TASK
+from bygones.model.summary import Loader
+from bygones.store.derived_tables import DerivedTables
+from tests.cases.make import CASES, copied, stories
+from tests.store.keeping import Keeping
+
+
+@pytest.mark.parametrize("name", sorted(stories()))
+def test_encoded_family_is_derived_like_values(name: str, tmp_path: Path) -> None:
+    keeping = Keeping(tmp_path)
+    keeping.ingest(copied(CASES / name, tmp_path / "case"))
+    with keeping.vault() as vault:
+        assert vault.index is not None
+        derived = DerivedTables(vault.index)
+        numbers = [
+            derived.session_number(line.id) or 0 for line in derived.iter_summaries()
+        ]
+        for family in {tuple(derived.family_members(number)) for number in numbers}:
+            gathered = gather_family(
+                vault, derived, family, page_frames=vault.index.load_node_frames
+            )
+            sheets = DERIVE_TASK.func(gathered)
+
+            assert (
+                DERIVE_TASK.decode_result(
+                    DERIVE_TASK.run_encoded(DERIVE_TASK.encode_argument(gathered))
+                )
+                == sheets
+            )
+            assert gathered.assemble_sessions(Loader()) == load_family(
+                vault, derived, family, Loader()
+            )
+            assert [sheet.session for sheet in sheets] == [
+                session.id for session in gathered.assemble_sessions(Loader())
+            ]

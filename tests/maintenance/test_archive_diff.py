@@ -1,0 +1,110 @@
+"""What one copy of an archive has that another has not."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from pathlib import Path
+
+from bygones.maintenance.annotate import annotate
+from bygones.maintenance.backup import ArchiveDiff, backup, diff_archives
+from bygones.maintenance.purge import purge
+from bygones.model.base import SessionId
+from bygones.model.summary import Annotations
+from bygones.store.archive_db import ArchiveDB
+from tests.build import session, session_id
+from tests.store.keeping import Keeping
+
+ONE, TWO = session_id(1), session_id(2)
+
+
+def compared(one: Path, other: Path) -> tuple[ArchiveDiff, ArchiveDiff]:
+    """Return what one has that the other has not, both ways."""
+    with closing(ArchiveDB(one)) as mine, closing(ArchiveDB(other)) as theirs:
+        return diff_archives(theirs, mine), diff_archives(mine, theirs)
+
+
+def copy(keeping: Keeping, folder: Path) -> Path:
+    with keeping.vault() as vault:
+        backup(vault, folder)
+    return folder
+
+
+def test_copies_have_no_difference(tmp_path: Path) -> None:
+    keeping = Keeping(tmp_path)
+    keeping.home.session(ONE, session("a", "b<a"))
+    keeping.ingest()
+
+    other = copy(keeping, tmp_path / "copy")
+
+    assert compared(keeping.archive, other) == (ArchiveDiff(), ArchiveDiff())
+    assert not ArchiveDiff()
+
+
+def test_both_archives_may_lack_something(tmp_path: Path) -> None:
+    keeping = Keeping(tmp_path)
+    keeping.home.session(ONE, session("a", "b<a"))
+    keeping.ingest()
+    other = copy(keeping, tmp_path / "copy")
+    keeping.home.session(TWO, session("c"))
+    keeping.ingest()
+    told = Annotations(tags=("x",), note="y", is_starred=True)
+    annotate(other, [SessionId(ONE)], lambda _: told)
+
+    assert compared(keeping.archive, other) == (
+        ArchiveDiff(files=1),
+        ArchiveDiff(annotations=3),
+    )
+
+
+def test_file_imported_into_both_archives_is_not_missing(
+    tmp_path: Path,
+) -> None:
+    keeping = Keeping(tmp_path)
+    keeping.home.session(ONE, session("a", "b<a"))
+    keeping.ingest()
+    other = Keeping(tmp_path)
+    other.archive = copy(keeping, tmp_path / "copy")
+    for one, ids in ((keeping, (3, 4)), (other, (4, 3))):
+        for number in ids:  # so that they are counted otherwise
+            one.home.session(session_id(number), session(f"n{number}"))
+            folder = one.home.path / "projects"
+            one.ingest(next(folder.rglob(f"{session_id(number)}.jsonl")))
+
+    assert compared(keeping.archive, other.archive) == (ArchiveDiff(), ArchiveDiff())
+
+
+def test_purged_session_is_only_missing_in_the_other_archive(tmp_path: Path) -> None:
+    keeping = Keeping(tmp_path)
+    keeping.home.session(ONE, session("a", "b<a"))
+    keeping.home.session(TWO, session("c"))
+    keeping.ingest()
+    annotate(keeping.archive, [SessionId(ONE)], lambda _: Annotations(note="n"))
+    other = copy(keeping, tmp_path / "copy")
+    gone = [kept for kept in keeping.sources().values() if kept.session == ONE]
+
+    purge(keeping.archive, gone, sessions=[SessionId(ONE)])
+
+    assert compared(keeping.archive, other) == (ArchiveDiff(purges=2), ArchiveDiff())
+
+
+def test_annotation_that_was_added_again_is_newer(
+    tmp_path: Path,
+) -> None:
+    keeping = Keeping(tmp_path)
+    keeping.home.session(ONE, session("a", "b<a"))
+    keeping.ingest()
+    noted, other = Annotations(note="n"), tmp_path / "copy"
+    annotate(keeping.archive, [SessionId(ONE)], lambda _: noted)
+    copy(keeping, other)
+
+    annotate(keeping.archive, [SessionId(ONE)], lambda _: Annotations())
+    assert compared(keeping.archive, other) == (
+        ArchiveDiff(annotations=1),
+        ArchiveDiff(),
+    )
+    annotate(other, [SessionId(ONE)], lambda _: Annotations())
+    annotate(other, [SessionId(ONE)], lambda _: noted)
+    assert compared(keeping.archive, other) == (
+        ArchiveDiff(),
+        ArchiveDiff(annotations=1),
+    )

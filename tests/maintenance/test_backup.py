@@ -1,0 +1,256 @@
+"""Backups of archives that are not whole, and archives that nobody may write to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import apsw
+import pytest
+
+from bygones.archive import Archive
+from bygones.errors import ArchiveDamaged, BackupNewer
+from bygones.maintenance.annotate import annotate
+from bygones.maintenance.backup import backup
+from bygones.maintenance.purge import purge
+from bygones.model.base import SessionId
+from bygones.model.summary import Annotations
+from bygones.store.archive_db import ARCHIVE_FILE, ArchiveDB
+from bygones.store.archive_dir import ArchiveDir
+from tests.build import SESSION, jsonl, prompt, reply, session, session_id, thread
+from tests.store.keeping import Keeping
+
+
+def kept(folder: Path) -> Keeping:
+    keeping = Keeping(folder)
+    keeping.home.session(SESSION, thread(prompt("Mend the pump"), reply("Done.")))
+    keeping.ingest()
+    return keeping
+
+
+def damage(keeping: Keeping) -> None:
+    db = apsw.Connection(str(keeping.archive / ARCHIVE_FILE))
+    with db:
+        db.execute("UPDATE chunk SET frame = zeroblob(9)")
+    db.close()
+
+
+def test_damaged_archive_does_not_replace_an_intact_backup(tmp_path: Path) -> None:
+    keeping = kept(tmp_path)
+    good = tmp_path / "good"
+    with keeping.vault() as vault:
+        backup(vault, good)
+    before = (good / ARCHIVE_FILE).read_bytes()
+    damage(keeping)
+
+    with (
+        keeping.vault() as vault,
+        pytest.raises(ArchiveDamaged, match=r"\b1 chunk; .* left alone"),
+    ):
+        backup(vault, good)
+
+    assert (good / ARCHIVE_FILE).read_bytes() == before
+
+
+def test_a_backup_has_every_row(tmp_path: Path) -> None:
+    keeping = kept(tmp_path)
+    (path,) = keeping.home.path.rglob("*.jsonl")
+    path.write_bytes(jsonl(thread(prompt("Mend another pump"))))
+    keeping.ingest()
+    with path.open("ab") as file:
+        file.write(b'{"type":"user","unfin')
+    keeping.ingest()
+    starred = Annotations(is_starred=True)
+    annotate(keeping.archive, [SessionId(SESSION)], lambda _: starred)
+    with keeping.vault() as vault:
+        backup(vault, tmp_path / "copy")
+
+    copied = rows(tmp_path / "copy")
+
+    assert copied == rows(keeping.archive)
+    assert all(copied[table] for table in ("annotation", "chunk", "fragment"))
+    assert len(copied["generation"]) == 2
+
+
+def rows(folder: Path) -> dict[str, list[object]]:
+    """Return all that stands in an archive."""
+    db = apsw.Connection(str(folder / ARCHIVE_FILE))
+    names = db.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")
+    found = {
+        name: sorted(map(repr, db.execute(f'SELECT * FROM "{name}"')))  # noqa: S608
+        for (name,) in list(names)
+    }
+    db.close()
+    return dict(found)
+
+
+def test_first_backup_of_a_damaged_archive_reports_the_damage(tmp_path: Path) -> None:
+    keeping = kept(tmp_path)
+    damage(keeping)
+
+    with keeping.vault() as vault, pytest.raises(ArchiveDamaged, match="same damage"):
+        backup(vault, tmp_path / "first")
+
+    assert (tmp_path / "first" / ARCHIVE_FILE).exists()
+
+
+def test_read_only_archive_can_be_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keeping = kept(tmp_path)
+    opened: list[str] = []
+    connect = apsw.Connection
+
+    def on_a_fixed_medium(name: str, flags: int = 0) -> apsw.Connection:
+        opened.append(name)
+        if "immutable" not in name:
+            raise apsw.CantOpenError(name)
+        return connect(name, flags=flags)
+
+    monkeypatch.setattr("bygones.store.connect.apsw.Connection", on_a_fixed_medium)
+
+    with Archive.open(keeping.archive) as archive:
+        assert [listed.id for listed in archive.sessions()] == [SESSION]
+    assert any("immutable" in name for name in opened)
+
+
+STARRED, PLAIN = Annotations(is_starred=True), Annotations()
+
+
+def star(folder: Path, told: Annotations = STARRED) -> None:
+    annotate(folder, [SessionId(SESSION)], lambda _: told)
+
+
+def copied(archive: Path, folder: Path) -> Path:
+    with ArchiveDir(archive) as vault:
+        backup(vault, folder)
+    return folder
+
+
+def grow(keeping: Keeping) -> None:
+    for path in keeping.home.path.rglob(f"{SESSION}.jsonl"):
+        with path.open("ab") as file:
+            file.write(jsonl(session("z")))
+    keeping.ingest()
+
+
+def come(keeping: Keeping) -> None:
+    keeping.home.session(session_id(7), session("a", "b<a"))
+    keeping.ingest()
+
+
+def begin_line(keeping: Keeping) -> None:
+    for path in keeping.home.path.rglob(f"{SESSION}.jsonl"):
+        with path.open("ab") as file:
+            file.write(b'{"type": "us')
+    keeping.ingest()
+
+
+def rewrite(keeping: Keeping) -> None:
+    keeping.home.session(SESSION, thread(prompt("Another pump")))
+    keeping.ingest()
+
+
+def move(keeping: Keeping) -> None:
+    home = keeping.home.path
+    home.rename(home.with_name("moved"))
+    keeping.ingest(home.with_name("moved"))
+
+
+def erase(keeping: Keeping) -> None:
+    sources = list(keeping.sources().values())
+    purge(keeping.archive, sources, sessions=[SessionId(SESSION)])
+
+
+ADDING = {
+    "1 file": (come, grow, begin_line, rewrite),
+    "1 annotation": (lambda keeping: star(keeping.archive),),
+    "purges": (erase,),
+}
+ADDED = [(change, words) for words, changes in ADDING.items() for change in changes]
+
+
+@pytest.mark.parametrize(("change", "words"), ADDED)
+def test_newer_archive_is_not_replaced_by_its_backup(
+    tmp_path: Path, change: Callable[[Keeping], None], words: str
+) -> None:
+    keeping = kept(tmp_path)
+    older = copied(keeping.archive, tmp_path / "older")
+    change(keeping)
+    before = keeping.bytes(), keeping.rows("SELECT * FROM annotation")
+
+    with pytest.raises(BackupNewer, match=f"is newer than .*: it has {words} that"):
+        copied(older, keeping.archive)
+
+    assert (keeping.bytes(), keeping.rows("SELECT * FROM annotation")) == before
+    assert keeping.dump()
+    copied(keeping.archive, older)
+    with ArchiveDir(older) as vault:
+        assert len(list(vault.byte_store.sources())) == len(before[0])
+
+
+@pytest.mark.parametrize("change", [come, grow, begin_line, rewrite])
+def test_newer_backup_is_not_replaced_by_the_original(
+    tmp_path: Path, change: Callable[[Keeping], None]
+) -> None:
+    keeping = kept(tmp_path)
+    other = copied(keeping.archive, tmp_path / "other")
+    star(other)
+    change(keeping)
+
+    with pytest.raises(BackupNewer, match=r"both were written to, .* 1 annotation"):
+        copied(keeping.archive, other)
+
+
+@pytest.mark.parametrize("change", [come, grow, begin_line, rewrite, move, erase])
+def test_older_backup_is_replaced(
+    tmp_path: Path, change: Callable[[Keeping], None]
+) -> None:
+    keeping = kept(tmp_path)
+    star(keeping.archive)
+    older = copied(keeping.archive, tmp_path / "older")
+    change(keeping)
+
+    copied(keeping.archive, older)
+
+    with ArchiveDir(older) as copy, keeping.vault() as vault:
+        assert list(copy.byte_store.sources()) == list(vault.byte_store.sources())
+
+
+def test_removed_star_does_not_prevent_a_backup(
+    tmp_path: Path,
+) -> None:
+    keeping = kept(tmp_path)
+    star(keeping.archive)
+    older = copied(keeping.archive, tmp_path / "older")
+    star(keeping.archive, PLAIN)
+
+    copied(keeping.archive, older)
+
+    with Archive.open(older) as archive:
+        assert archive.annotations() == {}
+    star(older)
+    with pytest.raises(BackupNewer, match="1 annotation"):
+        copied(keeping.archive, older)
+
+
+def test_files_added_during_a_backup_are_not_damage(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keeping = kept(tmp_path)
+    older = copied(keeping.archive, tmp_path / "older")
+    inner = ArchiveDB._load_chunk_rows  # between finding a chunk and reading it
+    due = [grow]
+
+    def growing(self: ArchiveDB, *words: int) -> object:
+        found = inner(self, *words)
+        if due:
+            due.pop()(keeping)
+        return found
+
+    with keeping.vault() as vault:
+        monkeypatch.setattr(ArchiveDB, "_load_chunk_rows", growing)
+        backup(vault, older)
+
+    assert due == []
+    assert Archive.verify(older).is_sound

@@ -1,0 +1,216 @@
+"""What is read of an archive is of one moment, whoever writes meanwhile."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+from bygones.archive import Archive
+from bygones.ingest.loading import StoreLoader
+from bygones.maintenance.restore import TargetState, plan_restore, restore
+from bygones.maintenance.verify import verify
+from bygones.model.base import Position, SourceId
+from bygones.model.progress import NullProgress
+from bygones.store.archive_db import ArchiveDB
+from bygones.store.archive_dir import ArchiveDir
+from bygones.store.connect import writer_lock
+from bygones.store.text_index import TextIndex
+from tests.build import jsonl, session, session_id
+from tests.store.keeping import Keeping
+
+
+class _Meanwhile(NullProgress):
+    """Lets something happen whenever some work is done."""
+
+    def __init__(self, happen: Callable[[], object]) -> None:
+        self.happen = happen
+
+    def advance(self, amount: int) -> None:  # noqa: ARG002
+        self.happen()
+
+
+def _grown(keeping: Keeping, path: Path) -> Callable[[], None]:
+    def grow() -> None:
+        with path.open("ab") as file:
+            file.write(jsonl(session("c")))
+        keeping.ingest()
+
+    return grow
+
+
+def test_file_that_grows_during_a_verification_is_intact(tmp_path: Path) -> None:
+    keeping = Keeping(tmp_path)
+    path = keeping.home.session(session_id(1), session("a", "b<a"))
+    keeping.ingest()
+    verdict = verify(keeping.archive, progress=_Meanwhile(_grown(keeping, path)))
+    assert verdict.is_sound
+
+
+def test_line_finished_during_a_restore_is_consistent(
+    tmp_path: Path,
+) -> None:
+    keeping = Keeping(tmp_path)
+    path = keeping.home.session(session_id(1), session("a", "b<a"))
+    with path.open("ab") as file:
+        file.write(b'{"type": "user", ')
+    keeping.ingest()
+    before = path.read_bytes()
+    with keeping.vault() as vault:
+        plans = plan_restore(vault, vault.byte_store.sources(), target=tmp_path / "to")
+
+        def finish(line: bytes) -> bytes:
+            if path.read_bytes() == before:
+                with path.open("ab") as file:
+                    file.write(b'"uuid": "x"}\n{"half')
+                keeping.ingest()
+            return line
+
+        restore(vault, plans, rewrite=finish)
+    assert Path(plans[0].path).read_bytes() == before
+
+
+def _meanwhile(
+    monkeypatch: pytest.MonkeyPatch, name: str, happen: Callable[[], object]
+) -> None:
+    """Have something happen once, after the archive was asked for something."""
+    inner = getattr(ArchiveDB, name)
+    due = [happen]
+
+    def asked(self: ArchiveDB, *words: object) -> object:
+        found = inner(self, *words)
+        if due:
+            due.pop()()
+        return found
+
+    monkeypatch.setattr(ArchiveDB, name, asked)
+
+
+def test_line_finished_while_loading_is_the_same_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keeping = Keeping(tmp_path)
+    path = keeping.home.session(session_id(1), session("a", "b<a"))
+    whole, half = path.stat().st_size, jsonl(session("c"))[:-1]
+    with path.open("ab") as file:
+        file.write(half)
+    keeping.ingest()
+
+    def finish() -> None:
+        with path.open("ab") as file:
+            file.write(b"\n{")
+        keeping.ingest()
+
+    with keeping.vault() as vault:
+        _meanwhile(monkeypatch, "source_by_id", finish)
+        place = Position(SourceId(str(path)), 0, whole, len(half))
+        raw = StoreLoader(vault).read_raw(place)
+
+    assert raw == half
+
+
+def test_file_that_grows_during_a_comparison_is_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keeping = Keeping(tmp_path)
+    path = keeping.home.session(session_id(1), session("a", "b<a"))
+    keeping.ingest()
+    before = path.read_bytes()
+    to = tmp_path / "to" / path.relative_to(keeping.home.path)
+    to.parent.mkdir(parents=True)
+    to.write_bytes(before)
+
+    with keeping.vault() as vault:
+        sources = list(vault.byte_store.sources())
+        _meanwhile(monkeypatch, "source", _grown(keeping, path))
+        (plan,) = plan_restore(vault, sources, target=tmp_path / "to")
+
+    assert path.read_bytes() != before
+    assert plan.state is TargetState.SAME
+
+
+verifying = import_module("bygones.maintenance.verify")
+
+
+def _once_after(
+    monkeypatch: pytest.MonkeyPatch,
+    owner: object,
+    name: str,
+    happen: Callable[[], None],
+) -> list[Callable[[], None]]:
+    """Have something happen after a function was called first; return what is due."""
+    inner = getattr(owner, name)
+    due = [happen]
+
+    def called(*words: object) -> object:
+        found = inner(*words)
+        if due:
+            due.pop()()
+        return found
+
+    monkeypatch.setattr(owner, name, called)
+    return due
+
+
+@pytest.mark.parametrize(
+    ("owner", "name"),
+    [
+        (verifying, "hash_tables"),  # the index is read, the archive is not
+        (verifying, "_is_index_current"),
+        (TextIndex, "pin_snapshot"),  # the words are, the index is not
+        (ArchiveDir, "_read_text_meta"),
+    ],
+)
+def test_writes_during_a_deep_verification_are_not_damage(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, owner: object, name: str
+) -> None:
+    keeping = Keeping(tmp_path)
+    path = keeping.home.session(session_id(1), session("a", "b<a"))
+    keeping.ingest()
+    due = _once_after(monkeypatch, owner, name, _grown(keeping, path))
+
+    verdict = verify(keeping.archive, deep=True)
+
+    assert due == []
+    assert (verdict.is_sound, verdict.is_index_compared, verdict.differences) == (
+        True,
+        True,
+        [],
+    )
+
+
+@contextmanager
+def _out_of_step(_: ArchiveDir) -> Iterator[bool]:
+    yield False
+
+
+def test_constantly_written_index_is_not_reported_as_damaged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keeping = Keeping(tmp_path)
+    keeping.home.session(session_id(1), session("a", "b<a"))
+    keeping.ingest()
+    monkeypatch.setattr(verifying, "_RETRY_SECONDS", 0)
+    monkeypatch.setattr(ArchiveDir, "consistent_read", _out_of_step)
+    now = datetime(2026, 3, 1, tzinfo=UTC)
+
+    with writer_lock(keeping.archive):
+        verdict = verify(keeping.archive, deep=True, now=now)
+
+    assert (verdict.is_sound, verdict.is_index_compared, verdict.is_busy) == (
+        True,
+        False,
+        True,
+    )
+    with Archive.open(keeping.archive) as archive:
+        assert archive.last_verification is not None
+        assert (
+            archive.last_verification.damage_count,
+            archive.last_verification.is_deep,
+        ) == (0, False)
+    alone = verify(keeping.archive, deep=True)
+    assert (alone.is_index_current, alone.is_busy) == (False, False)

@@ -1,0 +1,277 @@
+"""An archive outlives its sources, and a copy of it is as good as itself."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import threading
+from pathlib import Path
+
+import pytest
+
+from bygones.archive import Archive
+from bygones.ingest.loading import archived_versions
+from bygones.maintenance.rebuild import rebuild
+from bygones.maintenance.restore import plan_restore, restore
+from bygones.maintenance.verify import verify
+from bygones.model.base import SourceKind
+from bygones.store.archive_dir import ArchiveDir
+from bygones.store.compare import hash_tables
+from tests.build import (
+    Home,
+    jsonl,
+    prompt,
+    reply,
+    session,
+    session_id,
+    snapshot,
+    thread,
+    tool_result,
+    tool_use,
+)
+from tests.store.keeping import Keeping, unlike_rebuilt
+
+ONE = session_id(1)
+BACKUP = "0f1e2d3c4b5a6978@v1"
+
+
+def furnish(home: Home) -> None:
+    """Lay out a home with a file of every kind."""
+    home.session(
+        ONE,
+        thread(
+            prompt("change it"),
+            reply([tool_use("Task", prompt="look", subagent_type="general")]),
+            tool_result("toolu_1", "found", outcome={"agentId": "abc1234"}),
+            snapshot("m", {"a.py": BACKUP, "b.py": "ffffffffffffffff@v3"}),
+        ),
+    )
+    home.agent(ONE, "abc1234", session("in", "out<in"), meta={"agentType": "general"})
+    home.session(session_id(2), session("a", "b<a", "c<a"))
+    home.tool_result(ONE, "toolu_9.txt", "long output")
+    home.backup(ONE, BACKUP, b"\x00\xff as it was\n")
+    home.history(["typed"])
+
+
+@pytest.fixture
+def keeping(tmp_path: Path) -> Keeping:
+    keeping = Keeping(tmp_path)
+    furnish(keeping.home)
+    keeping.ingest()
+    return keeping
+
+
+def files(folder: Path) -> dict[str, tuple[bytes, int]]:
+    """Return the bytes and the time of every file below a folder."""
+    return {
+        path.relative_to(folder).as_posix(): (
+            path.read_bytes(),
+            path.stat().st_mtime_ns,
+        )
+        for path in folder.rglob("*")
+        if path.is_file()
+    }
+
+
+def test_archive_is_complete_after_all_sources_are_deleted(keeping: Keeping) -> None:
+    before = files(keeping.home.path)
+    dumped, kept = keeping.dump(), keeping.bytes()
+    with Archive.open(keeping.archive) as archive:
+        shown = list(archive.sessions(include_empty=True))
+    shutil.rmtree(keeping.home.path)
+
+    report = keeping.ingest()
+    rebuild(keeping.archive)
+
+    assert report.gone == len(before)
+    assert (keeping.dump(), keeping.bytes()) == (dumped, kept)
+    with Archive.open(keeping.archive) as archive:
+        assert list(archive.sessions(include_empty=True)) == shown
+    with keeping.vault() as vault:
+        restore(vault, plan_restore(vault, vault.byte_store.sources()))
+    assert files(keeping.home.path) == before
+    assert keeping.ingest().returned == len(before)
+    assert keeping.dump() == dumped
+
+
+def test_restored_files_have_their_bytes_paths_and_times(
+    keeping: Keeping, tmp_path: Path
+) -> None:
+    to = tmp_path / "restored"
+
+    with keeping.vault() as vault:
+        done = restore(
+            vault, plan_restore(vault, vault.byte_store.sources(), target=to)
+        )
+
+    assert done.written == 7
+    assert files(to) == files(keeping.home.path)
+
+
+def test_older_generation_can_be_restored(keeping: Keeping, tmp_path: Path) -> None:
+    path = keeping.home.session(session_id(9), [prompt("first"), prompt("more")])
+    versions = [path.read_bytes()]
+    keeping.ingest()
+    for words in ("second", "third"):
+        versions.append(
+            keeping.home.session(session_id(9), [prompt(words)]).read_bytes()
+        )
+        keeping.ingest()
+
+    for steps, raw in enumerate(reversed(versions)):
+        to = tmp_path / str(steps)
+        with keeping.vault() as vault:
+            plans = plan_restore(
+                vault, vault.byte_store.sources(), target=to, generations_back=steps
+            )
+            restore(vault, plans)
+        found = [at for at in to.rglob("*.jsonl") if at.name == path.name]
+        assert [at.read_bytes() for at in found] == [raw]
+        assert steps == 0 or len(plans) == 1
+    with keeping.vault() as vault:
+        assert plan_restore(vault, vault.byte_store.sources(), generations_back=3) == []
+
+
+def test_backup_during_writes_is_consistent(keeping: Keeping, tmp_path: Path) -> None:
+    stop = threading.Event()
+
+    def grow() -> None:
+        number = 0
+        path = keeping.home.session(session_id(3), [])
+        while not stop.is_set():
+            number += 1
+            with path.open("ab") as file:
+                file.write(jsonl([prompt(f"{number} " + "x" * 5000)] * 20))
+            keeping.ingest()
+
+    growing = threading.Thread(target=grow)
+    growing.start()
+    try:
+        copies = [tmp_path / f"copy-{number}" for number in range(12)]
+        for copy in copies:
+            copy.mkdir()
+            with keeping.vault() as vault:
+                vault.byte_store.backup(copy / "archive.db")
+    finally:
+        stop.set()
+        growing.join()
+
+    sizes = set()
+    for copy in copies:
+        verdict = verify(copy)
+        assert verdict.is_sound
+        sizes.add(verdict.bytes)
+    assert len(sizes) > 1
+    rebuild(copies[-1])
+    with ArchiveDir(copies[-1]) as vault:
+        assert hash_tables(vault)
+    assert unlike_rebuilt(keeping) == []
+
+
+@pytest.mark.req("H2")
+def test_backups_of_edited_files_are_archived(keeping: Keeping) -> None:
+    (keeping.home.path / "file-history" / ONE / BACKUP).unlink()
+    keeping.ingest()
+
+    kept = keeping.sources()[BACKUP]
+
+    assert (kept.kind, kept.session) == (SourceKind.FILE_HISTORY, ONE)
+    with keeping.vault() as vault:
+        raw = vault.byte_store.read_bytes(
+            kept.number, kept.generation, 0, kept.stored_bytes
+        )
+    assert raw == b"\x00\xff as it was\n"
+
+
+@pytest.mark.req("H2")
+def test_version_without_its_backup_is_lost(keeping: Keeping) -> None:
+    path = keeping.home.session(session_id(5), [])
+    told = snapshot(
+        "m", {"a.py": BACKUP, "new.py": None, "z.py": "ffffffffffffffff@v3"}
+    )
+    path.write_bytes(jsonl([prompt("edit"), told]))
+    keeping.home.backup(session_id(5), BACKUP, b"as it was")
+    keeping.ingest()
+
+    with Archive.open(keeping.archive) as archive, keeping.vault() as vault:
+        found = archived_versions(vault, archive.session(session_id(5)))
+        sizes = [one.backup.size if one.backup else None for one in found]
+
+    assert [(one.version.path, one.version.version) for one in found] == [
+        ("a.py", 1),
+        ("new.py", 1),
+        ("z.py", 3),
+    ]
+    assert [one.is_lost for one in found] == [False, False, True]
+    assert sizes == [9, None, None]
+
+
+@pytest.mark.req("X7")
+def test_index_has_all_facts_to_find_and_sort_records(keeping: Keeping) -> None:
+    number = keeping.sources()["agent-abc1234.jsonl"].number
+
+    with keeping.vault() as vault:
+        assert vault.index is not None
+        first, second = vault.index.nodes(number)
+
+    assert (first.uuid, second.uuid, second.parent_uuid) == ("in", "out", "in")
+    assert (second.session_id, second.agent_id) == (ONE, "abc1234")
+    assert second.is_sidechain
+    assert second.timestamp is not None
+    assert second.cwd == "/work/demo"
+    rows = keeping.index_rows(
+        "SELECT source, s.id, start, length FROM record"
+        " JOIN session_id AS s ON number = record.session"
+    )
+    for node in (first, second):
+        place = (node.position.offset, node.position.length)
+        assert (number, ONE, *place) in rows
+
+
+@pytest.mark.req("T6")
+def test_resumed_session_is_complete_and_counted_once(tmp_path: Path) -> None:
+    keeping = Keeping(tmp_path)
+    first = thread(prompt("hello"), reply("hi", message_id="msg_" + "a" * 20))
+    more = thread(*first, prompt("and now"), reply("this"))
+    keeping.home.session(ONE, first)
+    keeping.home.session(session_id(2), more)
+    keeping.ingest()
+
+    with Archive.open(keeping.archive) as archive:
+        one, two = archive.session(ONE), archive.session(session_id(2))
+        totals = [line.usage.output for line in archive.sessions()]
+
+    assert [len(one.live_branch.messages), len(two.live_branch.messages)] == [2, 4]
+    assert [str(lineage.kind) for lineage in two.lineage] == ["continues"]
+    assert sorted(totals) == [40, 40]
+
+
+@pytest.mark.req("F5")
+def test_file_with_several_sessions_is_one_session(tmp_path: Path) -> None:
+    keeping = Keeping(tmp_path)
+    told = thread(prompt("a"), reply("b"), prompt("c"), reply("d"))
+    for record in told[2:]:
+        record["sessionId"] = session_id(9)
+    keeping.home.session(ONE, told)
+    keeping.ingest()
+
+    with Archive.open(keeping.archive) as archive:
+        assert [line.id for line in archive.sessions(include_empty=True)] == [ONE]
+        found = archive.session(ONE)
+
+    assert len(found.live_branch.messages) == 4
+    assert [problem.kind for problem in found.problems] == ["mixed-sessions"]
+    with keeping.vault() as vault:
+        assert vault.index is not None
+        own = [node.session_id for node in vault.index.nodes(1)]
+    assert own == [ONE, ONE, session_id(9), session_id(9)]
+
+
+def test_older_generation_can_be_read(keeping: Keeping) -> None:
+    (path,) = (keeping.home.path / "projects").rglob(f"{session_id(2)}.jsonl")
+    before = path.read_bytes()
+    path.write_bytes(jsonl([prompt("rewritten")]))
+    os.utime(path, (1, 1))
+    keeping.ingest()
+
+    assert keeping.generations(path) == [before, path.read_bytes()]

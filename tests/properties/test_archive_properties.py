@@ -1,0 +1,183 @@
+"""The laws of the archive: twice is once, growth is continuation, there and back."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bygones.archive import Archive
+from bygones.maintenance.restore import plan_restore, restore
+from bygones.model.sessions import Session
+from bygones.reader import read_sessions
+from bygones.store import derived_tables
+from tests.properties import homes as archives
+from tests.properties.homes import LONGER, kept_in, lay, layouts
+from tests.store.keeping import Keeping, unlike_rebuilt
+
+few = settings(max_examples=25 * LONGER)
+some = settings(max_examples=50 * LONGER)
+
+
+@st.composite
+def rounds(draw: st.DrawFn) -> list[dict[str, bytes]]:
+    """Return a home as it grows: files come in any order, and are cut anywhere."""
+    whole = draw(layouts())
+    grown = []
+    at = dict.fromkeys(whole, -1)
+    for _ in range(draw(st.integers(1, 3))):
+        for name in draw(st.lists(st.sampled_from(sorted(whole)), max_size=4)):
+            at[name] = draw(st.integers(max(at[name], 0), len(whole[name])))
+        grown.append({n: whole[n][:cut] for n, cut in at.items() if cut >= 0})
+    return [*grown, whole]
+
+
+@few
+@given(layouts())
+def test_ingesting_again_changes_nothing(layout: dict[str, bytes]) -> None:
+    with kept_in() as keeping:
+        lay(keeping, layout)
+        keeping.ingest()
+        before, kept = keeping.dump(), keeping.bytes()
+
+        again = keeping.ingest()
+
+        assert (again.changed, again.gone, again.bytes, again.derived_sessions) == (
+            0,
+            0,
+            0,
+            0,
+        )
+        assert (keeping.dump(), keeping.bytes()) == (before, kept)
+
+
+@some
+@given(rounds())
+def test_prefix_then_whole_equals_whole(grown: list[dict[str, bytes]]) -> None:
+    with kept_in() as keeping:
+        lay(keeping, dict.fromkeys(grown[-1], b""))
+        for layout in grown:
+            lay(keeping, layout)
+            keeping.ingest()
+        other = Keeping(keeping.folder)
+        other.archive = keeping.folder / "at-once"
+
+        other.ingest()
+
+        assert keeping.bytes() == other.bytes()
+        assert keeping.dump() == other.dump()
+
+
+@some
+@given(rounds())
+def test_incremental_index_equals_a_rebuilt_one(
+    grown: list[dict[str, bytes]],
+) -> None:
+    with kept_in() as keeping:
+        for layout in grown:
+            lay(keeping, layout)
+            keeping.ingest()
+
+        assert unlike_rebuilt(keeping) == []
+
+
+@few
+@given(rounds())
+def test_full_and_partial_family_search_agree(grown: list[dict[str, bytes]]) -> None:
+    with kept_in() as keeping, pytest.MonkeyPatch.context() as patched:
+        for layout in grown:
+            lay(keeping, layout)
+            keeping.ingest()
+        patched.setattr(derived_tables, "_FULL_SCAN_MIN", -1)
+
+        assert unlike_rebuilt(keeping) == []
+
+
+@few
+@given(layouts())
+def test_every_byte_is_restored(layout: dict[str, bytes]) -> None:
+    with kept_in() as keeping:
+        lay(keeping, layout)
+        keeping.ingest()
+        to = keeping.folder / "restored"
+
+        with keeping.vault() as vault:
+            restore(vault, plan_restore(vault, vault.byte_store.sources(), target=to))
+
+        assert {
+            path.relative_to(to).as_posix(): path.read_bytes()
+            for path in to.rglob("*")
+            if path.is_file()
+        } == layout
+
+
+@pytest.mark.req("F5", "T6")
+@some
+@given(layouts().filter(lambda layout: any(n.endswith(".jsonl") for n in layout)))
+def test_archived_session_equals_the_session_read_from_files(
+    layout: dict[str, bytes],
+) -> None:
+    with kept_in() as keeping:
+        lay(keeping, layout)
+        keeping.ingest()
+
+        with Archive.open(keeping.archive) as archive:
+            for session in read_sessions(keeping.home.path):
+                found = archive.session(session.id)
+                assert found == session
+                assert blocks(found) == blocks(session)
+            listed = {line.id for line in archive.sessions(include_empty=True)}
+        assert listed == {session.id for session in read_sessions(keeping.home.path)}
+
+
+def blocks(session: Session) -> list[object]:
+    """Return what is said in a session."""
+    messages = [m for branch in session.branches for m in branch.messages]
+    messages += [m for run in session.all_agents for m in run.live_branch.messages]
+    return [message.blocks for message in messages]
+
+
+@pytest.mark.req("T6")
+@some
+@given(layouts())
+def test_usage_of_an_answer_is_counted_once(layout: dict[str, bytes]) -> None:
+    with kept_in() as keeping:
+        lay(keeping, layout)
+        keeping.ingest()
+
+        with Archive.open(keeping.archive) as archive:
+            ids = [line.id for line in archive.sessions(include_empty=True)]
+            sessions = [archive.session(id_) for id_ in ids]
+        paid = Counter(
+            spend.key for session in sessions for spend in session.message_usages
+        )
+        assert set(paid.values()) <= {1}
+
+
+@some
+@given(layouts())
+def test_every_record_is_indexed_once_per_location(
+    layout: dict[str, bytes],
+) -> None:
+    with kept_in() as keeping:
+        lay(keeping, layout)
+        keeping.ingest()
+
+        rows = keeping.index_rows("SELECT source, start, length FROM record")
+        texts = keeping.index_rows("SELECT count(*) FROM text_deletion")
+
+        assert len(rows) == len(set(rows))
+        assert texts == [(0,)]
+
+
+def test_generated_homes_have_every_kind_of_file(tmp_path: Path) -> None:
+    keeping = Keeping(tmp_path)
+    lay(keeping, dict.fromkeys(archives.NAMES, b"{}\n"))
+
+    keeping.ingest()
+
+    kinds = {kept.kind.value for kept in keeping.sources().values()}
+    assert kinds == {"session", "agent", "sidecar", "tool-result", "file-history"}

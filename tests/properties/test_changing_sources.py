@@ -1,0 +1,327 @@
+"""A home in which anything may happen to files: what was seen is archived, and once.
+
+What must be in the archive is told by plain copies of the files, made at each look.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import find, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
+
+from tests.faults.mutations import MUTATIONS
+from tests.faults.sizes import reached, sized
+from tests.properties.homes import NAMES, SCRATCH, lines
+from tests.properties.stored_bytes import assert_archived_once, rows_of
+from tests.store.keeping import Keeping, set_back, settle, unlike_rebuilt
+
+TRANSCRIPTS = tuple(name for name in NAMES if name.endswith(".jsonl"))
+LARGE = b'{"type":"user","filler":"' + b"x" * 6000 + b'"}\n'
+"""Two of these, and the middle of a file is in neither of the windows."""
+ELSEWHERE = b'{"type":"user","from":"elsewhere"}\n'
+"""What no link may bring into the archive."""
+STEPS = 30
+"""Of so many steps a sequence is at least that counts."""
+EVERY = 10
+"""Steps after which a home is looked at, whatever was looked at before."""
+
+names = st.sampled_from(TRANSCRIPTS)
+raws = st.lists(lines(), min_size=1, max_size=3).map(
+    lambda several: b"".join(one + b"\n" for one in several)
+)
+
+
+class Sources(RuleBasedStateMachine):
+    """Files that are appended to, cut, rewritten, replaced, moved and deleted."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.folder = Path(tempfile.mkdtemp(dir=SCRATCH))
+        self.keeping = Keeping(self.folder)
+        (self.keeping.home.path / "projects").mkdir()
+        self.seen: set[bytes] = set()
+        """The contents that any file had at any look."""
+        self.links: set[str] = set()
+        """Links out of the home that were made since the last look."""
+        self.is_new = False
+        self.steps = -1  # an invariant is asked once before the first step
+        self.looks = 0
+        self.age = 0
+
+    def teardown(self) -> None:
+        if self.steps >= STEPS and self.looks >= STEPS // EVERY:
+            reached("sequences of files in motion, of 30 steps and 3 looks at least", 1)
+            reached("looks in these", self.looks)
+        else:
+            reached("shorter sequences", 1)
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def path(self, name: str) -> Path:
+        path = self.keeping.home.path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        return path
+
+    def files(self) -> list[Path]:
+        return [path for path in self.keeping.home.path.rglob("*") if path.is_file()]
+
+    def own(self) -> list[Path]:
+        """Return the files that are no links."""
+        return [path for path in self.files() if not path.is_symlink()]
+
+    def chosen(self, data: st.DataObject) -> Path:
+        return data.draw(st.sampled_from(sorted(self.own())))
+
+    @rule(name=names, raw=raws, data=st.data())
+    def append(self, name: str, raw: bytes, data: st.DataObject) -> None:
+        """Write more, perhaps not to the end of a line or of a character."""
+        cut = data.draw(st.integers(0, len(raw)))
+        with self.path(name).open("ab") as file:
+            file.write(raw[:cut])
+
+    @rule(name=names)
+    def append_much(self, name: str) -> None:
+        with self.path(name).open("ab") as file:
+            file.write(LARGE)
+
+    @precondition(lambda self: self.own())
+    @rule(data=st.data())
+    def end_the_line(self, data: st.DataObject) -> None:
+        with self.chosen(data).open("ab") as file:
+            file.write(b"\n")
+
+    @precondition(lambda self: self.own())
+    @rule(data=st.data())
+    def truncate(self, data: st.DataObject) -> None:
+        path = self.chosen(data)
+        os.truncate(path, data.draw(st.integers(0, path.stat().st_size)))
+
+    @precondition(lambda self: self.own())
+    @rule(data=st.data())
+    def rewrite_in_place(self, data: st.DataObject) -> None:
+        """Change one byte, and leave the size and the time as they are."""
+        path = self.chosen(data)
+        raw = path.read_bytes()
+        if raw:
+            at = data.draw(st.integers(0, len(raw) - 1))
+            set_back(path, raw[:at] + bytes([raw[at] ^ 1]) + raw[at + 1 :])
+
+    @precondition(lambda self: self.own())
+    @rule(raw=raws, data=st.data())
+    def replace(self, raw: bytes, data: st.DataObject) -> None:
+        """Put another file into the place of one, as careful programs do."""
+        path = self.chosen(data)
+        before = path.read_bytes()
+        beside = path.with_name("beside.tmp")
+        beside.write_bytes(raw + before if data.draw(st.booleans()) else before + raw)
+        beside.replace(path)
+
+    @precondition(lambda self: self.own())
+    @rule(name=names, data=st.data())
+    def rename(self, name: str, data: st.DataObject) -> None:
+        self.chosen(data).rename(self.path(name))
+
+    @precondition(lambda self: self.own())
+    @rule(name=names, data=st.data())
+    def copy(self, name: str, data: st.DataObject) -> None:
+        path = self.chosen(data)
+        if not self.path(name).exists() or not self.path(name).samefile(path):
+            shutil.copy2(path, self.path(name))
+
+    @precondition(lambda self: self.own())
+    @rule(data=st.data())
+    def delete(self, data: st.DataObject) -> None:
+        self.chosen(data).unlink()
+
+    @precondition(lambda self: self.own())
+    @rule(name=names, raw=raws, data=st.data())
+    def reuse_an_inode(self, name: str, raw: bytes, data: st.DataObject) -> None:
+        """Have another file begin in the place on the disk of one that is gone."""
+        path = self.chosen(data)
+        content = raw + path.read_bytes()
+        path.rename(self.path(name))
+        with self.path(name).open("r+b") as file:
+            file.write(content)
+
+    @precondition(lambda self: self.own())
+    @rule(name=names, data=st.data())
+    def link(self, name: str, data: st.DataObject) -> None:
+        """Let a file be there under two names, as one file or through a link."""
+        path, other = self.chosen(data), self.path(name)
+        if not os.path.lexists(other):
+            if data.draw(st.booleans()):
+                os.link(path, other)
+            else:
+                other.symlink_to(os.path.relpath(path, other.parent))
+
+    @precondition(lambda self: self.own())
+    @rule(data=st.data())
+    def replace_by_a_link_out(self, data: st.DataObject) -> None:
+        """Put a link to a file elsewhere into the place of one: not ours to take."""
+        path = self.chosen(data)
+        path.unlink()
+        path.symlink_to(self.elsewhere() / "elsewhere.jsonl")
+        self.links.add(str(path.relative_to(self.keeping.home.path)))
+
+    def elsewhere(self) -> Path:
+        folder = self.folder / "elsewhere"
+        folder.mkdir(exist_ok=True)
+        (folder / "elsewhere.jsonl").write_bytes(ELSEWHERE)
+        return folder
+
+    @rule()
+    def link_to_a_folder_elsewhere(self) -> None:
+        """Let a project be a folder outside of the home: nobody may go there."""
+        path = self.keeping.home.path / "projects" / "-work-elsewhere"
+        if not path.is_symlink():
+            path.symlink_to(self.elsewhere())
+            self.links.add("projects/-work-elsewhere")
+
+    @rule(name=names, pieces=st.lists(raws, min_size=2, max_size=4), data=st.data())
+    def two_writers(self, name: str, pieces: list[bytes], data: st.DataObject) -> None:
+        """Have two programs append at once, piece by piece, looked at in between."""
+        path = self.path(name)
+        with path.open("ab", buffering=0) as one, path.open("ab", buffering=0) as two:
+            for number, raw in enumerate(pieces):
+                cut = data.draw(st.integers(0, len(raw)))
+                (two if number % 2 else one).write(raw[:cut])
+                if data.draw(st.booleans()):
+                    self.look()
+
+    @rule()
+    def move_the_home(self) -> None:
+        other = self.folder / f"home-{len(self.seen)}"
+        if not other.exists():
+            self.keeping.home.path.rename(other)
+            self.keeping.home.path = other
+
+    @rule()
+    def time_passes(self) -> None:
+        """Let the times of folders be old enough to tell that nothing came or went."""
+        self.age += 1
+        settle(self.keeping.home.path, self.age)
+
+    @rule()
+    def look(self) -> None:
+        home = self.keeping.home.path.resolve()
+        own = [path for path in self.files() if path.resolve().is_relative_to(home)]
+        self.seen |= {path.read_bytes() for path in own}
+        before = rows_of(self.keeping)
+        report = self.keeping.ingest()
+        assert_archived_once(self.keeping, before, self.own())
+        told = {
+            one.position.source_id for one in report.problems if one.kind == "link-out"
+        }
+        made = {home / name for name in self.links if (home / name).is_symlink()}
+        assert {str(path) for path in made if is_out(path, home)} <= told
+        self.links.clear()
+        self.is_new = True
+        self.looks += 1
+
+    @invariant()
+    def what_was_seen_is_kept(self) -> None:
+        """Look if it is time; then hold what is kept against what was seen."""
+        self.steps += 1
+        if self.steps and not self.steps % EVERY:
+            self.look()
+        if self.is_new:
+            self.is_new = False
+            self.assert_every_byte_is_kept()
+            assert unlike_rebuilt(self.keeping) == []
+
+    def assert_every_byte_is_kept(self) -> None:
+        kept = self.keeping.bytes()
+        everything = {raw for generations in kept.values() for raw in generations}
+        for raw in self.seen:
+            assert any(one.startswith(raw) for one in everything)
+        assert not [raw for raw in everything if ELSEWHERE in raw]
+
+
+def is_out(path: Path, home: Path) -> bool:
+    return not path.resolve().is_relative_to(home)
+
+
+@pytest.mark.parametrize("number", range(2), ids=["one", "other"])
+def test_no_byte_is_lost_while_files_change(number: int) -> None:
+    """The same twice, so that two programs try it side by side."""
+    many = settings(
+        max_examples=sized((12, 3)[number], 525, 5_000),
+        stateful_step_count=sized(20, 32, 50),
+        deadline=None,
+    )
+    least = sized(0, STEPS, STEPS)
+    run_state_machine_as_test(Sources, settings=many, _min_steps=least)
+
+
+class _Simplest(st.DataObject):
+    """Draws the simplest that there is, so that a machine can be led by hand."""
+
+    def __init__(self) -> None:
+        """Need nothing: nobody is asked."""
+
+    def draw(self, strategy: st.SearchStrategy[Any], label: object = None) -> Any:  # noqa: ANN401, ARG002
+        return find(strategy, lambda _: True)
+
+
+def test_trusting_sizes_and_times_is_caught(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    MUTATIONS["trusting_times"](monkeypatch.setattr)
+    machine = Sources()
+    machine.append_much(TRANSCRIPTS[0])
+    machine.look()
+    machine.rewrite_in_place(_Simplest())
+
+    with pytest.raises(AssertionError):
+        machine.look()
+
+
+def test_not_recognizing_moved_files_is_caught(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    MUTATIONS["moves_unknown"](monkeypatch.setattr)
+    machine = Sources()
+    machine.append_much(TRANSCRIPTS[0])
+    machine.look()
+    machine.rename(TRANSCRIPTS[1], _Simplest())
+
+    with pytest.raises(AssertionError):
+        machine.look()
+
+
+def test_new_generation_for_every_line_is_caught(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    MUTATIONS["always_anew"](monkeypatch.setattr)
+    machine = Sources()
+    machine.append_much(TRANSCRIPTS[0])
+    machine.look()
+    machine.append_much(TRANSCRIPTS[0])
+
+    with pytest.raises(AssertionError):
+        machine.look()
+
+
+def test_following_links_out_of_a_home_is_caught(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    MUTATIONS["following_links"](monkeypatch.setattr)
+    machine = Sources()
+    machine.append_much(TRANSCRIPTS[0])
+    machine.look()
+    machine.replace_by_a_link_out(_Simplest())
+
+    with pytest.raises(AssertionError):
+        machine.look()

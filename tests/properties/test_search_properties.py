@@ -1,0 +1,225 @@
+"""Law 9: what is there is found, and nothing else; the store and the matcher agree."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bygones.ingest.index_batch import decode_lines
+from bygones.model.query import (
+    FieldTerm,
+    FieldValue,
+    Part,
+    Phrase,
+    Prefix,
+    Query,
+    Regex,
+    Term,
+    TimeRange,
+    Word,
+    Words,
+    pack_text_key,
+)
+from bygones.model.summary import SearchResults
+from bygones.parse.texts import build_record_texts, extract_text_spans
+from bygones.query.matcher import SearchableText, make_session_text, matches_text
+from bygones.query.parser import parse_query
+from bygones.query.terms import drop_stop_words
+from bygones.search.plan import relax_query
+from bygones.search.service import Searcher
+from bygones.search.texts import TextLoader
+from bygones.sources.lines import split_lines
+from bygones.store.local_reader import IndexLookup, LocalReader
+from bygones.store.text_index import TextMatch, stem_word
+from bygones.store.tokenizer import tokenize
+from tests.build import moment
+from tests.properties.homes import LONGER, ONE, kept_in, lay, layouts
+from tests.query.trees import joined, terms
+from tests.store.keeping import Keeping
+
+few = settings(max_examples=30 * LONGER, deadline=None)
+NOW = datetime(2026, 1, 5, 12, tzinfo=UTC)
+ALL = 10_000
+VOCABULARY = (
+    *(
+        "hello",
+        "Grüße",
+        "grusse",
+        "naive",
+        "漢字",
+        "漢",
+        "smile",
+        "well",
+        "Well.",
+        "hm",
+    ),
+    *(
+        "look",
+        "looking",
+        "task",
+        "Write",
+        "demo",
+        "a.py",
+        "work/demo",
+        "done",
+        "x" * 900,
+    ),
+    *("general", "&&", "the", "nobody", "demoA", "work_demo", "hel lo"),
+)
+FACTS = (
+    *(
+        FieldValue("tool", "Write"),
+        FieldValue("tool", "T*"),
+        FieldValue("answers", "Write"),
+        FieldValue("answers", "T*"),
+        FieldValue("answers.file", "a"),
+        FieldTerm("answers.cmd", Word("look")),
+        FieldValue("file", "demo/a"),
+        FieldValue("git", "x"),
+    ),
+    *(
+        FieldValue("file", "*.py"),
+        FieldValue("in", "prompt"),
+        FieldValue("in", "tool"),
+        FieldValue("is", "agent"),
+    ),
+    *(
+        FieldValue("is", "error"),
+        FieldValue("is", "rewound"),
+        FieldValue("branch", "live"),
+        FieldValue("has", "edit"),
+    ),
+    *(
+        FieldValue("role", "user"),
+        FieldValue("agent", "a1*"),
+        FieldValue("project", "demo"),
+        FieldValue("model", "opus"),
+    ),
+    *(
+        FieldValue("session", ONE[:9]),
+        FieldValue("in", "result"),
+        FieldValue("is", "interrupted"),
+    ),
+)
+_words = st.sampled_from(VOCABULARY)
+_leaves = st.one_of(
+    st.lists(_words, min_size=1, max_size=3).map(lambda words: Words(tuple(words))),
+    st.lists(_words, min_size=1, max_size=2).map(lambda words: Phrase(" ".join(words))),
+    _words.map(lambda word: Prefix(word[:3])),
+    st.sampled_from(FACTS),
+    st.builds(FieldTerm, st.sampled_from(["cmd", "title"]), _words.map(Word)),
+    st.sampled_from(["hel+o", "(?:w|t)e", "na.ve", "^w", "[xl]{2}"]).map(Regex),
+    st.integers(0, 20).map(lambda second: TimeRange(end=at(second))),
+    terms,
+)
+asked_for = st.recursive(_leaves, joined, max_leaves=6)
+
+
+def at(second: int) -> datetime:
+    return datetime.fromisoformat(moment(second))
+
+
+def said(keeping: Keeping) -> Iterator[tuple[int, TextMatch, SearchableText]]:
+    """Yield every text of an archive, from its lines and not from its words."""
+    with keeping.vault() as vault:
+        index = vault.index
+        assert index is not None
+        places = IndexLookup(index)
+        opened = TextLoader(vault.byte_store, places, {})
+        listed = dict(places.numbered_summaries())
+        rows: list[Any] = index.db.execute(
+            "SELECT id, session, source, start, length FROM record"
+        ).fetchall()
+        for record, session, source, offset, length in rows:
+            kept = vault.byte_store.source(source)
+            assert kept is not None
+            raw = vault.byte_store.read_bytes(source, kept.generation, offset, length)
+            sketched, nodes, _ = decode_lines(
+                split_lines(kept.id, kept.generation, offset, raw)
+            )
+            for one, node in zip(sketched, nodes, strict=True):
+                if node.position.length != length:
+                    continue
+                for text in build_record_texts(node, extract_text_spans(one)):
+                    is_agent = (
+                        kept.agent is not None
+                        or node.is_sidechain
+                        or node.agent_id is not None
+                    )
+                    bucket = pack_text_key(
+                        session, text.part, is_error=text.is_error, is_agent=is_agent
+                    )
+                    found = TextMatch(record, bucket, 0)
+                    subject = opened.load(found, listed[session])
+                    assert subject is not None
+                    yield session, found, subject[0]
+        for session, line in listed.items():
+            if line.title.text and line.title.kind.is_explicit:
+                title = make_session_text(line, Part.TITLE)
+                yield (
+                    session,
+                    TextMatch(0, pack_text_key(session, Part.TITLE), 0),
+                    title,
+                )
+
+
+def answer(keeping: Keeping, query: Query) -> SearchResults:
+    with keeping.vault() as vault:
+        assert vault.index is not None
+        return Searcher(LocalReader(vault)).search(query, limit=ALL, hits=ALL)
+
+
+def told(found: SearchResults) -> set[str]:
+    """Return the sessions that were found, those with copies included."""
+    return {
+        id_ for one in found.sessions for id_ in (one.summary.id, *one.duplicate_ids)
+    }
+
+
+@few
+@given(layouts())
+def test_each_word_of_each_text_finds_its_session(layout: dict[str, bytes]) -> None:
+    with kept_in() as keeping:
+        lay(keeping, layout)
+        keeping.ingest()
+        for _, _, subject in said(keeping):
+            for word in dict.fromkeys(subject.text.split()):
+                if not tokenize(word):
+                    continue
+                query = parse_query(f"\\{word}", now=NOW, zone=UTC)
+
+                found = answer(keeping, query)
+
+                assert subject.session_id in told(found)
+
+
+@few
+@given(layouts(), st.lists(asked_for, min_size=1, max_size=8))
+def test_store_and_matcher_find_the_same_sessions(
+    layout: dict[str, bytes], asked: list[Term]
+) -> None:
+    with kept_in() as keeping:
+        lay(keeping, layout)
+        keeping.ingest()
+        texts = list(said(keeping))
+        for term in asked:
+            query = Query(term)
+            words = [w for w in drop_stop_words(query.plain_words) if tokenize(w)]
+            found = answer(keeping, query)
+            if found.corrections or found.missing_words:
+                words = list(found.query_words)
+            # Where nobody wrote any of the words, nothing is found.
+            fitting = {
+                subject.session_id
+                for _, _, subject in texts
+                if (words or not found.missing_words)
+                and matches_text(
+                    relax_query(query, words), subject, tokenize, stem_word
+                )
+            }
+
+            assert told(found) == fitting or (found.is_phrase_relaxed and not fitting)

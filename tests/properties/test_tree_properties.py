@@ -1,0 +1,219 @@
+"""The laws of assembling, tried on projects of any shape."""
+
+from __future__ import annotations
+
+import random
+import tempfile
+from collections import Counter
+from pathlib import Path
+from unittest import mock
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+from msgspec import structs
+
+from bygones.assemble import branches
+from bygones.assemble.branches import BranchLayout, assign_branches
+from bygones.assemble.dedupe import deduplicate
+from bygones.assemble.sessions import assemble_sessions
+from bygones.assemble.tree import (
+    RecordTree,
+    build_tree,
+    join_fragments,
+    order_parents_first,
+)
+from bygones.model.base import RecordId, SourceKind
+from bygones.model.nodes import Transcript
+from bygones.model.usage import Usage
+from bygones.reader import read_sessions
+from tests import build, strategies
+from tests.build import SESSION, Home, Written, session_id
+from tests.properties.trees import (
+    LOADER,
+    messages,
+    projects,
+    reached,
+    transcript,
+    transcripts,
+)
+
+
+def grown(
+    one: Transcript,
+) -> tuple[RecordTree, dict[RecordId, RecordId | None], BranchLayout]:
+    once, _, _ = deduplicate(one.nodes)
+    tree = build_tree(order_parents_first(once))
+    joined = join_fragments(tree)
+    return tree, joined, assign_branches(tree, joined)
+
+
+@pytest.mark.req("T5")
+@given(projects, st.randoms(use_true_random=False))
+def test_order_of_sources_and_records_does_not_matter(
+    files: list[Transcript], chance: random.Random
+) -> None:
+    shuffled = [
+        structs.replace(one, nodes=tuple(chance.sample(one.nodes, len(one.nodes))))
+        for one in chance.sample(files, len(files))
+    ]
+
+    assert assemble_sessions(shuffled, LOADER) == assemble_sessions(files, LOADER)
+
+
+@pytest.mark.req("T6")
+@given(projects)
+def test_record_is_in_one_place(files: list[Transcript]) -> None:
+    for session in assemble_sessions(files, LOADER):
+        pieces = Counter(
+            piece.record_id
+            for message in messages(session)
+            for piece in (*message.record_refs, *message.attached_refs)
+        )
+        bodies = Counter(
+            piece.record_id
+            for message in messages(session)
+            for call in message.tool_calls
+            for piece in call.attached_refs
+        )
+
+        assert [
+            record for record, times in (pieces + bodies).items() if times > 1
+        ] == []
+
+
+@pytest.mark.req("T2")
+@given(projects)
+def test_every_message_is_reachable(files: list[Transcript]) -> None:
+    sessions = {session.id: session for session in assemble_sessions(files, LOADER)}
+    own = [one for one in files if one.source.kind is SourceKind.SESSION]
+
+    for one in own:
+        said = {n.uuid for n in one.nodes if n.is_conversation and n.uuid is not None}
+        assert one.source.session_id is not None
+        assert said <= reached(sessions[one.source.session_id])
+
+
+@pytest.mark.req("T1")
+@given(transcripts())
+def test_branches_are_paths_from_a_root_to_a_leaf(one: Transcript) -> None:
+    tree, joined, growth = grown(one)
+    forks = {fork.number: fork for fork in growth.forks}
+
+    assert growth.branch_of.keys() == tree.nodes.keys()
+    for uuid, number in growth.branch_of.items():
+        above = joined[uuid]
+        if above is not None and growth.branch_of[above] == number:
+            continue
+        if number == 0:
+            assert above is None
+        else:
+            assert forks[number].fork_point_id == above
+            assert (
+                above is None or growth.branch_of[above] == forks[number].parent_number
+            )
+    ends = {growth.branch_of[uuid] for uuid in tree.nodes} - {0}
+    assert ends == forks.keys()
+
+
+@given(transcripts())
+def test_every_branch_ends_at_a_leaf(one: Transcript) -> None:
+    _, joined, growth = grown(one)
+    parents = set(joined.values())
+
+    ends = {growth.branch_of[uuid] for uuid in joined if uuid not in parents}
+
+    assert ends == set(growth.branch_of.values())
+
+
+@pytest.mark.req("T1")
+@given(transcripts())
+def test_joining_keeps_known_parents_and_makes_no_cycle(one: Transcript) -> None:
+    tree, joined, _ = grown(one)
+
+    for start in joined:
+        steps = 0
+        at: RecordId | None = start
+        while at is not None:
+            at = joined[at]
+            steps += 1
+            assert steps <= len(joined)
+    torn = {uuid for uuid, parent in tree.parents.items() if parent not in tree.nodes}
+    moved = {uuid for uuid in joined if joined[uuid] != tree.parents[uuid]}
+    caveats = {uuid for uuid, node in tree.nodes.items() if node.is_meta}
+    assert {uuid for uuid in moved if tree.parents[uuid] not in caveats} <= torn
+
+
+@given(st.permutations(range(5)), strategies.trees())
+def test_no_record_comes_before_its_parent(
+    order: list[int], pairs: list[tuple[str, str | None]]
+) -> None:
+    records = [build.prompt(name, uuid=name, parent=above) for name, above in pairs]
+    records = [records[at] for at in order if at < len(records)]
+    told = order_parents_first(transcript(SESSION, records).nodes)
+    tree = build_tree(told)
+    place = {node.uuid: at for at, node in enumerate(told)}
+
+    assert len(told) == len(records)
+    for uuid, above in tree.parents.items():
+        assert above not in place or place[above] < place[uuid]
+
+
+@pytest.mark.req("U1")
+@given(projects)
+def test_usage_of_branches_and_agents_adds_up(
+    files: list[Transcript],
+) -> None:
+    for session in assemble_sessions(files, LOADER):
+        spent = sum((spend.usage for spend in session.message_usages), Usage())
+
+        assert spent == session.total_usage
+        assert sum((b.usage for b in session.branches), Usage()) == session.usage
+
+
+@pytest.mark.req("T6", "U1")
+@given(projects)
+def test_usage_of_an_answer_is_counted_once_per_project(
+    files: list[Transcript],
+) -> None:
+    keys = [
+        s.key
+        for session in assemble_sessions(files, LOADER)
+        for s in session.message_usages
+    ]
+
+    assert len(keys) == len(set(keys))
+
+
+@pytest.mark.req("E1")
+@given(st.lists(strategies.raw_lines, max_size=8), st.lists(strategies.records()))
+@example([], [])
+def test_assembling_any_input_never_raises(
+    lines: list[bytes], records: list[Written]
+) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        home = Home(Path(folder))
+        home.session(SESSION, [*records, *lines])
+        home.agent(SESSION, "a1", [*lines, *records])
+        home.session(session_id(1), reversed([*records, *lines]))
+
+        for session in read_sessions(home.path):
+            for message in messages(session):
+                assert None not in message.blocks
+                for call in message.tool_calls:
+                    assert call.result is None or call.has_result
+                    assert (
+                        call.tool_use is None
+                        or call.outcome is None
+                        or call.result_position
+                    )
+
+
+@given(transcripts())
+def test_shortcut_without_rewinds_gives_the_same_branches(
+    one: Transcript,
+) -> None:
+    spared = grown(one)
+
+    with mock.patch.object(branches, "_possible_rewinds", return_value=[True]):
+        assert grown(one) == spared

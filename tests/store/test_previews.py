@@ -1,0 +1,201 @@
+"""Openings: how a short session begins is what the whole session has there."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+
+from bygones.archive import Archive
+from bygones.errors import NotInArchive
+from bygones.ingest import workers
+from bygones.ingest.conversations import (
+    AssembledConversation,
+    PreviewConversation,
+    StoredConversation,
+)
+from bygones.model.base import SessionId
+from bygones.model.records import TextBlock
+from bygones.model.sessions import PREVIEW_MESSAGES, merge_by_model
+from bygones.store import messages
+from bygones.store.derived_tables import DerivedTables
+from tests.build import Home, prompt, reply, session_id, thread, tool_result, tool_use
+from tests.cases.make import CASES, copied, stories
+from tests.properties.homes import LONGER, kept_in, lay, layouts
+
+every_case = pytest.mark.parametrize("name", sorted(stories()))
+
+
+def check(archive: Archive) -> list[type]:
+    """Compare how all sessions begin; return how each is read."""
+    return [
+        _checked(archive, listed.id) for listed in archive.sessions(include_empty=True)
+    ]
+
+
+def _checked(archive: Archive, name: SessionId) -> type:
+    talk, cut = archive.conversation(name), AssembledConversation(archive.session(name))
+    assert talk.facts == cut.facts
+    if not isinstance(talk, PreviewConversation):
+        return type(talk)
+    (live,) = (branch for branch in cut.facts.branches if branch.is_live)
+    count = min(PREVIEW_MESSAGES, live.message_count)
+    for start in range(count + 1):
+        for stop in range(start, count + 1):
+            asked = (live.number, start, stop)
+            assert talk.window(*asked) == cut.window(*asked)
+    begun = talk.window(live.number, 0, count)
+    rest = cut.rest_of_turn(begun, bool)
+    assert talk.rest_of_turn(begun, bool) == merge_by_model(rest)
+    assert not talk.is_assembled
+    assert talk.rest_of_turn(begun, lambda _: not rest.usages) == rest
+    assert talk.window(live.number, 0, 99) == cut.window(live.number, 0, 99)
+    return PreviewConversation
+
+
+@every_case
+def test_preview_of_each_case_equals_the_start_of_the_session(
+    name: str, tmp_path: Path
+) -> None:
+    Archive.ingest(tmp_path / "archive", [copied(CASES / name, tmp_path)])
+
+    with Archive.open(tmp_path / "archive") as archive:
+        assert set(check(archive)) <= {PreviewConversation, AssembledConversation}
+
+
+def test_nearly_all_short_sessions_have_a_preview(tmp_path: Path) -> None:
+    kinds = []
+    for name in sorted(stories()):
+        folder = tmp_path / name
+        Archive.ingest(folder / "archive", [copied(CASES / name, folder)])
+        with Archive.open(folder / "archive") as archive:
+            kinds += [type(archive.conversation(one.id)) for one in archive.sessions()]
+
+    assert kinds.count(PreviewConversation) > 0.9 * len(kinds)
+
+
+@settings(
+    max_examples=25 * LONGER,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
+@given(layouts())
+def test_preview_of_any_session_equals_the_start_of_the_session(
+    layout: dict[str, bytes],
+) -> None:
+    with kept_in() as keeping:
+        lay(keeping, layout)
+        keeping.ingest()
+
+        with Archive.open(keeping.archive) as archive:
+            check(archive)
+
+
+def test_preview_is_updated_when_its_session_grows(tmp_path: Path) -> None:
+    home = Home(tmp_path / "home")
+    said = [one for at in range(9) for one in (prompt(f"Ask {at}"), reply(f"Say {at}"))]
+    records = thread(*said)
+    for count in (1, 2, 7, 18):
+        home.session(session_id(1), records[:count])
+        Archive.ingest(tmp_path / "archive", [home.path])
+
+        with Archive.open(tmp_path / "archive") as archive:
+            assert check(archive) == [PreviewConversation]
+            talk = archive.conversation(session_id(1))
+            assert talk.facts.branches[0].message_count == count
+
+
+def test_preview_includes_agent_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = Home(tmp_path / "home")
+    task = tool_use("Task", id="toolu_1", description="Look around")
+    done = tool_result("toolu_1", "Done", toolUseResult={"agentId": "a1"})
+    home.session(session_id(1), thread(prompt("Look"), reply([task]), done))
+    home.agent(session_id(1), "a1", thread(prompt("Look"), reply("Seen")))
+    Archive.ingest(tmp_path / "archive", [home.path])
+
+    with Archive.open(tmp_path / "archive") as archive:
+        assert check(archive) == [PreviewConversation]
+        monkeypatch.setattr(archive, "_load_session", None)
+        talk = archive.conversation(session_id(1))
+        (call,) = talk.window(0, 0, 2).messages[1].tool_calls
+        assert [run.id for run in call.agents] == ["a1"]
+        assert talk.facts.agent_count == 1
+
+
+def test_preview_remembers_its_source(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = Home(tmp_path / "home")
+    home.session(session_id(1), thread(prompt("Ask"), reply("Say")))
+    Archive.ingest(tmp_path / "archive", [home.path])
+
+    with Archive.open(tmp_path / "archive") as archive:
+        talk = archive.conversation(session_id(1))
+        monkeypatch.setattr(type(archive._archive_dir.byte_store), "source_by_id", None)
+        said, answered = talk.window(0, 0, 2).messages
+        assert said.blocks == (TextBlock(text="Ask"),)
+        assert answered.blocks == (TextBlock(text="Say"),)
+
+
+def test_session_with_an_outdated_preview_is_assembled(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = Home(tmp_path / "home")
+    home.session(session_id(1), thread(prompt("Ask"), reply("Say")))
+    with monkeypatch.context() as patched:
+        patched.setattr(messages, "messages_checksum", lambda _: b"wrong")
+        Archive.ingest(tmp_path / "archive", [home.path])
+
+    with Archive.open(tmp_path / "archive") as archive:
+        assert isinstance(archive.conversation(session_id(1)), AssembledConversation)
+        assert check(archive) == [AssembledConversation]
+
+
+def test_session_in_several_files_is_assembled(tmp_path: Path) -> None:
+    home = Home(tmp_path / "home")
+    records = thread(prompt("Ask"), reply("Say"), prompt("More"), reply("Said"))
+    home.session(session_id(1), records[:2])
+    home.session(session_id(1), records[2:], project="-elsewhere")
+    Archive.ingest(tmp_path / "archive", [home.path])
+
+    with Archive.open(tmp_path / "archive") as archive:
+        assert check(archive) == [AssembledConversation]
+
+
+def test_unknown_branch_raises_an_error(tmp_path: Path) -> None:
+    home = Home(tmp_path / "home")
+    home.session(session_id(1), thread(prompt("Ask"), reply("Say")))
+    Archive.ingest(tmp_path / "archive", [home.path])
+
+    with Archive.open(tmp_path / "archive") as archive:
+        talk = archive.conversation(session_id(1))
+        assert isinstance(talk, PreviewConversation)
+        with pytest.raises(NotInArchive):
+            talk.window(3, 0, 1)
+        with pytest.raises(NotInArchive):
+            list(talk.messages(3))
+        with pytest.raises(NotInArchive):
+            archive.conversation(session_id(1), "nobody")
+
+
+def test_session_that_became_long_has_no_preview(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(workers, "MIN_STORED_MESSAGES", 3)
+    home = Home(tmp_path / "home")
+    records = thread(prompt("Ask"), reply("Say"), prompt("More"), reply("Said"))
+    for count, wanted in ((2, PreviewConversation), (4, StoredConversation)):
+        home.session(session_id(1), records[:count])
+        Archive.ingest(tmp_path / "archive", [home.path])
+
+        with Archive.open(tmp_path / "archive") as archive:
+            assert type(archive.conversation(session_id(1))) is wanted
+            rows = archive._reader.sessions
+            number = rows.session_number(SessionId(session_id(1)))
+            assert isinstance(rows, DerivedTables)
+            assert number is not None
+            assert (rows.previews.load_preview(number) is None) is (
+                wanted is StoredConversation
+            )

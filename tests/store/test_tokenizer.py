@@ -1,0 +1,96 @@
+"""Terms as the engine has them: ours must be the same."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import pytest
+import tantivy
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bygones.store import tokenizer
+from bygones.store.tokenizer import (
+    correct_term,
+    prepare_text,
+    tokenize,
+    tokenize_prepared,
+)
+
+ENGINE = (
+    tantivy.TextAnalyzerBuilder(tantivy.Tokenizer.simple())
+    .filter(tantivy.Filter.remove_long(40))
+    .filter(tantivy.Filter.lowercase())
+    .build()
+)
+LETTERS = "abcXYZ019 _-./:éÉñßøÆ日本語ひらカタ한국ｗａ\u0301\U0001f600\n"
+
+
+@given(st.text(LETTERS, max_size=120) | st.text("aé", min_size=30, max_size=90))
+def test_tokenizer_agrees_with_tantivy(text: str) -> None:
+    assert tokenize(text) == ENGINE.analyze(prepare_text(text))
+
+
+@given(st.text() | st.text("ΑΣσς.\u0130iIé\u0307 _", max_size=40))
+def test_terms_of_a_text_are_those_of_its_words(text: str) -> None:
+    made = prepare_text(text)
+
+    assert tokenize_prepared(made) == [
+        one[0].lower() for one in tokenizer._WORD.finditer(made)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "terms"),
+    [
+        ("Café naïve", ["cafe", "naive"]),
+        ("実装する", ["実", "装", "す", "る"]),
+        ("\uff57\uff49\uff44\uff45", ["wide"]),
+        ("a" * 40, ["a" * 32, "a" * 8]),
+        ("x_y-z", ["x", "y", "z"]),
+    ],
+)
+def test_a_text_has_terms(text: str, terms: list[str]) -> None:
+    assert tokenize(text) == terms
+
+
+def test_long_words_late_in_a_text_are_split() -> None:
+    text = "word " * 300_000 + "b" * 64
+
+    assert tokenize(text)[-2:] == ["b" * 32] * 2
+
+
+WORDS = {"system": 9, "systems": 2, "audit": 5, "hardening": 3, "cat": 1}
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [
+        *(("sytsem", "system"), ("sistem", "system"), ("systm", "system")),
+        *(("hardneign", "hardening"), ("cta", None), ("zzyzx", None), ("4udit", None)),
+    ],
+)
+def test_typo_is_corrected(typed: str, meant: str | None) -> None:
+    def counted(words: Iterable[str]) -> dict[str, int]:
+        return {word: WORDS.get(word, 0) for word in words}
+
+    def beginning(start: str) -> list[tuple[str, int]]:
+        return [pair for pair in WORDS.items() if pair[0].startswith(start)]
+
+    assert correct_term(typed, counted, beginning) == meant
+
+
+@given(st.text(max_size=50))
+def test_simple_characters_do_not_change_the_terms(text: str) -> None:
+    for sign in ("\u2014", "\u2026", "✅", "→"):
+        told = f"{text} {sign} {text}"
+        # What is long is never taken for simple.
+        padding = " ." * 500
+
+        assert tokenize(told) == tokenize(told + padding)
+
+
+def test_simple_characters_are_not_part_of_words() -> None:
+    beyond = [sign for sign in tokenizer._SIMPLE_CHARS if not sign.isascii()]
+
+    assert tokenize("".join(beyond) + " " * 2000) == []

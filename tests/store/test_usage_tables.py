@@ -1,0 +1,108 @@
+"""Sums of spells are those of the answers in them, however they are parted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from zoneinfo import ZoneInfo
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bygones.archive import Archive
+from bygones.model.reports import Grouping, UsageReport
+from bygones.query.parser import parse_query
+from bygones.store import usage_tables
+from tests.build import prompt, session_id, thread
+from tests.usage.asking import NOW, OPUS, SONNET, Asking, answer
+
+START = datetime(2025, 10, 24, tzinfo=UTC)
+"""Two days before clocks are set back in Europe, nine before that in America."""
+
+spends = st.tuples(
+    st.integers(0, 12 * 24 * 3600),
+    st.sampled_from([SONNET, OPUS, "claude-opus-4-6", "glm-4.6"]),
+    st.sampled_from([0, 99_999, 100_000, 100_001, 200_000, 200_001, 350_000]),
+    st.integers(0, 5000),
+)
+
+
+def reports(asking: Asking, query: str, zone: str) -> dict[str, UsageReport]:
+    place = ZoneInfo(zone)
+    with Archive.open(asking.archive) as archive:
+        asked = parse_query(query, now=NOW, zone=place)
+        return {
+            by: archive.usage(
+                by, query=asked, timezone=place, now=NOW, prices=asking.prices
+            )
+            for by in Grouping
+            if by is not Grouping.TOOL
+        }
+
+
+@pytest.mark.req("U3")
+@settings(max_examples=15)
+@given(
+    spent=st.lists(spends, min_size=1, max_size=12),
+    query=st.sampled_from(
+        ["", "after:2025-10-27", "on:2025-10-26", "-on:2025-10-26", "branch:live"]
+    ),
+    zone=st.sampled_from(["UTC", "Europe/Paris", "America/New_York", "Asia/Kathmandu"]),
+)
+def test_quarter_hour_sums_equal_sums_of_answers(
+    tmp_path_factory: pytest.TempPathFactory,
+    spent: list[tuple[int, str, int, int]],
+    query: str,
+    zone: str,
+) -> None:
+    asking = Asking(tmp_path_factory.mktemp("spells"))
+    for number, (seconds, model, read, output) in enumerate(spent):
+        time = (START + timedelta(seconds=seconds)).isoformat()
+        made = answer(number, model=model, read=read, output=output)
+        records = [prompt("go"), made | {"timestamp": time}]
+        asking.home.session(session_id(number % 3 + 1) + f"-{number}", thread(*records))
+    asking.ingest()
+
+    coarse = reports(asking, query, zone)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(usage_tables, "_is_answered_by_15_minutes", never)
+        fine = reports(asking, query, zone)
+
+    assert coarse == fine
+
+
+def never(*_: object) -> bool:
+    return False
+
+
+def asked_of(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
+    """Return a list that is told whenever it is asked whether spells are enough."""
+    told: list[bool] = []
+    real: Callable[..., bool] = usage_tables._is_answered_by_15_minutes
+
+    def tell(*words: object) -> bool:
+        told.append(real(*words))
+        return told[-1]
+
+    monkeypatch.setattr(usage_tables, "_is_answered_by_15_minutes", tell)
+    return told
+
+
+@pytest.mark.parametrize(
+    ("query", "is_enough"),
+    [("", True), ("after:2025-10-27", True), ("after:2025-10-27T10:07", False)],
+)
+def test_quarter_hour_sums_are_used_where_they_suffice(
+    tmp_path_factory: pytest.TempPathFactory,
+    monkeypatch: pytest.MonkeyPatch,
+    query: str,
+    is_enough: bool,
+) -> None:
+    asking = Asking(tmp_path_factory.mktemp("spells"))
+    time = {"timestamp": "2025-10-27T10:06:00Z"}
+    asking.home.session(session_id(1), thread(prompt("go"), answer(1, output=5) | time))
+    told = asked_of(monkeypatch)
+
+    assert asking.total(query).tokens == (0 if "T" in query else 5)
+    assert told == [is_enough]
