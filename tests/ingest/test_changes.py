@@ -1,4 +1,4 @@
-"""What a source is: its path and its bytes, never an inode or a time alone."""
+"""Changes are detected by path and content, never by an inode or a time alone."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.store.keeping import Keeping, set_back, unlike_rebuilt
 
 ONE, TWO = session_id(1), session_id(2)
 LONG = jsonl([prompt(f"said {number} " + "x" * 900) for number in range(40)])
-"""Longer than the first and the last window together."""
+"""Longer than the compared head and tail together."""
 
 
 @pytest.fixture
@@ -27,8 +27,8 @@ def keeping(tmp_path: Path) -> Keeping:
     return Keeping(tmp_path)
 
 
-def level(keeping: Keeping) -> bool:
-    """Whether the index is what the archive gives, and a second look sees nothing."""
+def is_current(keeping: Keeping) -> bool:
+    """Whether the index equals a rebuilt one, and another ingestion finds nothing."""
     again = keeping.ingest()
     return (again.changed, again.bytes) == (0, 0) and unlike_rebuilt(keeping) == []
 
@@ -45,7 +45,7 @@ def test_only_new_bytes_of_a_grown_file_are_read(keeping: Keeping) -> None:
 
     assert (report.grown, report.rewritten, report.bytes) == (1, 0, len(more))
     assert keeping.generations(path) == [first + more]
-    assert level(keeping)
+    assert is_current(keeping)
 
 
 @pytest.mark.req("F7")
@@ -61,7 +61,7 @@ def test_truncated_file_starts_a_new_generation(
 
     assert report.rewritten == 1
     assert keeping.generations(path) == [before, after]
-    assert level(keeping)
+    assert is_current(keeping)
 
 
 @pytest.mark.parametrize(
@@ -80,7 +80,7 @@ def test_rewrite_in_place_is_detected_despite_equal_size_and_time(
 
     assert report.rewritten == 1
     assert keeping.generations(path) == [LONG, other]
-    assert level(keeping)
+    assert is_current(keeping)
 
 
 def test_replacement_with_a_changed_middle_is_detected(
@@ -98,7 +98,7 @@ def test_replacement_with_a_changed_middle_is_detected(
     keeping.ingest()
 
     assert keeping.generations(path) == [LONG, other]
-    assert level(keeping)
+    assert is_current(keeping)
 
 
 def test_other_file_with_the_same_path_is_a_new_generation(keeping: Keeping) -> None:
@@ -110,7 +110,7 @@ def test_other_file_with_the_same_path_is_a_new_generation(keeping: Keeping) -> 
 
     assert keeping.ingest().rewritten == 1
     assert keeping.generations(path) == [before, after]
-    assert level(keeping)
+    assert is_current(keeping)
 
 
 def test_every_generation_stays_readable(keeping: Keeping) -> None:
@@ -137,7 +137,7 @@ def test_copy_is_a_separate_source(keeping: Keeping) -> None:
 
     assert (report.new, report.moved, report.gone) == (1, 0, 0)
     assert keeping.generations(path) == keeping.generations(copy)
-    assert level(keeping)
+    assert is_current(keeping)
 
 
 def test_deleted_file_stays_in_the_archive(keeping: Keeping) -> None:
@@ -168,7 +168,7 @@ def test_returned_file_is_not_gone(keeping: Keeping) -> None:
 
     assert (report.returned, report.rewritten, report.bytes) == (1, 0, 0)
     assert keeping.sources()[path.name].gone_ns is None
-    assert level(keeping)
+    assert is_current(keeping)
 
 
 @pytest.mark.req("F7")
@@ -186,7 +186,7 @@ def test_unfinished_line_is_stored_until_it_is_complete(keeping: Keeping) -> Non
     assert (report.grown, report.rewritten) == (1, 0)
     assert keeping.generations(path) == [whole]
     assert keeping.rows("SELECT count(*) FROM fragment") == [(0,)]
-    assert level(keeping)
+    assert is_current(keeping)
 
 
 def test_replaced_unfinished_line_is_not_lost(keeping: Keeping) -> None:
@@ -200,7 +200,7 @@ def test_replaced_unfinished_line_is_not_lost(keeping: Keeping) -> None:
     keeping.ingest()
 
     assert keeping.generations(path) == [before, after]
-    assert level(keeping)
+    assert is_current(keeping)
 
 
 def test_long_unfinished_line_changed_at_its_start_is_not_lost(
@@ -224,7 +224,7 @@ def test_empty_file_is_a_source(keeping: Keeping) -> None:
 
     assert keeping.ingest().new == 1
     assert keeping.generations(path) == [b""]
-    assert level(keeping)
+    assert is_current(keeping)
 
 
 def test_file_deleted_after_the_scan_loses_nothing(
@@ -250,7 +250,7 @@ def test_file_deleted_after_the_scan_loses_nothing(
 
 
 def before_reading(monkeypatch: pytest.MonkeyPatch, act: Callable[[], None]) -> None:
-    """Have something happen between the walk and the reading."""
+    """Call a function between the scan and the reading."""
 
     def reading(*words: Any, **more: Any) -> object:  # noqa: ANN401 (handed through)
         act()
@@ -312,7 +312,7 @@ def test_touched_file_has_no_changes(keeping: Keeping) -> None:
     report = keeping.ingest()
 
     assert (report.unchanged, report.changed) == (1, 0)
-    assert level(keeping)
+    assert is_current(keeping)
 
 
 def test_file_name_that_is_not_utf8_is_supported(keeping: Keeping) -> None:
@@ -410,7 +410,7 @@ def test_grown_file_with_a_changed_middle_is_detected(
     assert keeping.ingest().rewritten == 1
 
     assert keeping.generations(path) == [LONG, other]
-    assert level(keeping)
+    assert is_current(keeping)
 
 
 def test_session_of_an_unfinished_line_disappears_with_it(
@@ -447,7 +447,7 @@ def test_thorough_scan_detects_a_changed_middle_of_a_long_file(
 
     assert report.rewritten == 1
     assert keeping.generations(path) == [LONG, other]
-    assert level(keeping)
+    assert is_current(keeping)
 
 
 def test_thorough_scan_compares_long_files_that_grew_before(
@@ -467,7 +467,7 @@ def test_thorough_scan_compares_long_files_that_grew_before(
 
     assert report.rewritten == 1
     assert keeping.generations(path)[-1] == other
-    assert level(keeping)
+    assert is_current(keeping)
     assert ingest(keeping.archive, [keeping.home.path], is_thorough=True).unchanged == 1
 
 

@@ -1,4 +1,4 @@
-"""Windows: what is read by number is what a whole session has there."""
+"""Windows of messages equal slices of the assembled session."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ from bygones.render.walk import SessionView
 from bygones.store import messages
 from tests.build import Home, prompt, reply, session_id, thread
 from tests.cases.make import CASES, copied, stories
-from tests.ingest.window_checks import check, talks
+from tests.ingest.window_checks import check, iter_conversations
 from tests.properties.homes import LONGER, kept_in, lay, layouts
 
 every_case = pytest.mark.parametrize("name", sorted(stories()))
 
 
 @pytest.fixture(autouse=True)
-def _small(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Write down also what is short, a few messages in a row."""
+def _store_all_messages(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Store the messages of short sessions too, in small blocks."""
     monkeypatch.setattr(workers, "MIN_STORED_MESSAGES", 0)
     monkeypatch.setattr(messages, "MESSAGES_PER_BLOCK", 3)
 
@@ -72,8 +72,8 @@ def test_windows_of_any_session_are_slices(layout: dict[str, bytes]) -> None:
             check(archive)
 
 
-def _unled(fragment: HtmlFragment) -> HtmlFragment:
-    """Return a line to a branch without the place there, which a whole has none of."""
+def _without_position(fragment: HtmlFragment) -> HtmlFragment:
+    """Return a line to a branch without its position, which the whole session lacks."""
     return replace(fragment, html=Html(re.sub(r"&amp;at=[^\"]+", "", fragment.html)))
 
 
@@ -84,7 +84,7 @@ def test_windows_are_rendered_like_the_whole_session(name: str, tmp_path: Path) 
     with Archive.open(tmp_path / "archive") as archive:
         for listed in archive.sessions(include_empty=True):
             session = archive.session(listed.id)
-            for talk, cut in talks(archive, session):
+            for talk, cut in iter_conversations(archive, session):
                 for branch in cut.facts.branches:
                     for start in range(0, branch.message_count, 3):
                         view = SessionView(
@@ -97,7 +97,7 @@ def test_windows_are_rendered_like_the_whole_session(name: str, tmp_path: Path) 
                         drawn = render_fragments(cut.session, view, setting)
                         window = talk.window(branch.number, start, start + 3)
                         made = [
-                            _unled(one)
+                            _without_position(one)
                             for one in render_window_fragments(window, setting)
                         ]
                         assert made == list(drawn)
@@ -111,7 +111,7 @@ def test_all_windows_joined_are_the_markdown_of_the_session(
     with Archive.open(tmp_path / "archive") as archive:
         for listed in archive.sessions(include_empty=True):
             session = archive.session(listed.id)
-            for talk, cut in talks(archive, session):
+            for talk, cut in iter_conversations(archive, session):
                 for branch in cut.facts.branches:
                     view = SessionView(branch=branch.number, include_tools=True)
                     starts = range(0, max(branch.message_count, 1), 3)

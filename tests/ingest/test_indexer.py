@@ -1,4 +1,4 @@
-"""The index is told of all that the archive learnt, also after an interruption."""
+"""The index follows the archive, also after an interruption."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Workflows' journals in the archive: they count whenever they arrive."""
+"""Journals of workflows are used whenever they arrive."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from tests.workflows import RUN, step, write_agent, write_journal
 
 STARTED = step("started", "a1", label="The part")
 RESULT = step("result", "a1", result={"n": 1})
-UNTOLD = (None, AgentStatus.COMPLETED)
-RUNS = ("The part", AgentStatus.RUNNING)
-ENDED = ("The part", AgentStatus.COMPLETED)
+UNKNOWN = (None, AgentStatus.COMPLETED)
+RUNNING = ("The part", AgentStatus.RUNNING)
+COMPLETED = ("The part", AgentStatus.COMPLETED)
 
 
 @pytest.fixture
@@ -32,8 +32,8 @@ def keeping(tmp_path: Path) -> Keeping:
     return made
 
 
-def told(keeping: Keeping) -> tuple[str | None, AgentStatus]:
-    """Return what is known of the agent, once both ways of reading agree."""
+def agent_facts(keeping: Keeping) -> tuple[str | None, AgentStatus]:
+    """Return description and status of the agent, after comparing both ways of reading."""
     with Archive(keeping.archive) as archive:
         kept = archive.session(SessionId(SESSION))
     (read,) = reader.read_sessions(keeping.home.path)
@@ -48,15 +48,15 @@ def test_journal_that_arrives_after_its_agent_is_used(
     keeping: Keeping,
 ) -> None:
     keeping.ingest()
-    assert told(keeping) == UNTOLD
+    assert agent_facts(keeping) == UNKNOWN
 
     write_journal(keeping.home, STARTED)
     assert keeping.ingest().updated_sessions == [SESSION]
-    assert told(keeping) == RUNS
+    assert agent_facts(keeping) == RUNNING
 
     write_journal(keeping.home, STARTED, RESULT)
     assert keeping.ingest().updated_sessions == [SESSION]
-    assert told(keeping) == ENDED
+    assert agent_facts(keeping) == COMPLETED
 
 
 @pytest.mark.req("A4")
@@ -68,7 +68,7 @@ def test_journal_that_arrives_before_its_agent_is_used(tmp_path: Path) -> None:
     write_agent(keeping.home, "a1", session("w", "v<w"))
     keeping.ingest()
 
-    assert told(keeping) == RUNS
+    assert agent_facts(keeping) == RUNNING
 
 
 def test_journal_line_may_be_written_in_two_steps(keeping: Keeping) -> None:
@@ -76,11 +76,11 @@ def test_journal_line_may_be_written_in_two_steps(keeping: Keeping) -> None:
     begun, cut = path.read_bytes(), len(line(RESULT)) // 2
     path.write_bytes(begun + line(RESULT)[:cut])
     keeping.ingest()
-    assert told(keeping) == RUNS
+    assert agent_facts(keeping) == RUNNING
 
     path.write_bytes(begun + line(RESULT))
     keeping.ingest()
-    assert told(keeping) == ENDED
+    assert agent_facts(keeping) == COMPLETED
 
 
 def test_rewritten_journal_replaces_the_old_one(keeping: Keeping) -> None:
@@ -89,21 +89,21 @@ def test_rewritten_journal_replaces_the_old_one(keeping: Keeping) -> None:
     path.write_bytes(jsonl([STARTED]))
     keeping.ingest()
 
-    assert told(keeping) == RUNS
+    assert agent_facts(keeping) == RUNNING
 
 
 @pytest.mark.parametrize("place", ["../wf_76543210-abc", ".."])
 def test_moved_journal_is_not_used_any_more(keeping: Keeping, place: str) -> None:
     path = write_journal(keeping.home, STARTED)
     keeping.ingest()
-    assert told(keeping) == RUNS
+    assert agent_facts(keeping) == RUNNING
 
     folder = path.parent / place
     folder.mkdir(exist_ok=True)
     path.rename(folder / path.name)
     keeping.ingest()
 
-    assert told(keeping) == UNTOLD
+    assert agent_facts(keeping) == UNKNOWN
 
 
 def test_moved_sidecar_is_not_used_any_more(keeping: Keeping) -> None:
@@ -111,19 +111,19 @@ def test_moved_sidecar_is_not_used_any_more(keeping: Keeping) -> None:
         keeping.home, "a1", session("w", "v<w"), meta={"description": "The part"}
     ).with_suffix(".meta.json")
     keeping.ingest()
-    assert told(keeping) == ENDED
+    assert agent_facts(keeping) == COMPLETED
 
     path.rename(path.with_name("agent-a2.meta.json"))
     keeping.ingest()
 
-    assert told(keeping) == UNTOLD
+    assert agent_facts(keeping) == UNKNOWN
 
 
 def test_damaged_journal_line_only_loses_itself(keeping: Keeping) -> None:
     write_journal(keeping.home, b"{broken", STARTED, b"\xff", [], {}, RESULT)
     keeping.ingest()
 
-    assert told(keeping) == ENDED
+    assert agent_facts(keeping) == COMPLETED
 
 
 def test_damaged_journal_chunk_only_loses_its_lines(keeping: Keeping) -> None:
@@ -149,14 +149,14 @@ def test_journal_of_another_run_is_ignored(keeping: Keeping) -> None:
     path.rename(other / path.name)
     keeping.ingest()
 
-    assert told(keeping) == UNTOLD
+    assert agent_facts(keeping) == UNKNOWN
 
 
 def test_agent_only_named_in_a_journal_is_ignored(keeping: Keeping) -> None:
     write_journal(keeping.home, STARTED, step("started", "a2", label="Another"))
     keeping.ingest()
 
-    assert told(keeping) == RUNS
+    assert agent_facts(keeping) == RUNNING
 
 
 def test_journal_without_transcripts_makes_no_session(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Memory does not grow with files: long files, long lines, many files."""
+"""Memory doesn't grow with long files, long lines and many files."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ pytestmark = pytest.mark.skipif(
 )
 
 
-def peak(archive: Path, home: Path) -> int:
-    """Return the most memory that an ingestion in a process of its own took."""
+def peak_memory(archive: Path, home: Path) -> int:
+    """Return the peak memory of an ingestion in another process."""
     done = subprocess.run(
         [sys.executable, "-c", MEASURED, archive, home],
         check=True,
@@ -42,8 +42,8 @@ def peak(archive: Path, home: Path) -> int:
     return int(done.stdout) * 1024
 
 
-def filled(folder: Path, size: int) -> Keeping:
-    """Return a home with one transcript of about a size, mostly pictures."""
+def make_home(folder: Path, size: int) -> Keeping:
+    """Return a home with one transcript of about a size, mostly images."""
     keeping = Keeping(folder)
     path = keeping.home.session(session_id(1), [])
     random = Random(1)  # noqa: S311 (the same every time)
@@ -56,14 +56,14 @@ def filled(folder: Path, size: int) -> Keeping:
 
 @pytest.mark.req("E3")
 def test_memory_does_not_grow_with_the_file_size(tmp_path: Path) -> None:
-    small = filled(tmp_path / "small", 30_000_000)
-    large = filled(tmp_path / "large", 120_000_000)
+    small = make_home(tmp_path / "small", 30_000_000)
+    large = make_home(tmp_path / "large", 120_000_000)
 
-    least = peak(small.archive, small.home.path)
-    most = peak(large.archive, large.home.path)
+    least = peak_memory(small.archive, small.home.path)
+    most = peak_memory(large.archive, large.home.path)
 
     assert most < 1.3 * least
-    assert peak(large.archive, Path("rebuild")) < 1.3 * least
+    assert peak_memory(large.archive, Path("rebuild")) < 1.3 * least
 
 
 @pytest.mark.req("E3")
@@ -75,9 +75,9 @@ def test_line_of_32_mb_takes_a_few_times_its_size_in_memory(tmp_path: Path) -> N
         session_id(1), [prompt("before"), long, prompt("after")]
     )
     nothing = Keeping(tmp_path / "nothing")
-    least = peak(nothing.archive, nothing.home.path)
+    least = peak_memory(nothing.archive, nothing.home.path)
 
-    most = peak(keeping.archive, keeping.home.path)
+    most = peak_memory(keeping.archive, keeping.home.path)
 
     assert most - least < 5.5 * size
     assert keeping.generations(path) == [path.read_bytes()]

@@ -1,4 +1,4 @@
-"""What the text index is given, and what it is not."""
+"""Texts that are too long for the text index."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files and homes that move: known again, wherever they are now."""
+"""Moved files and homes are recognized."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ def keeping(tmp_path: Path) -> Keeping:
     return Keeping(tmp_path)
 
 
-def level(keeping: Keeping) -> bool:
-    """Whether the index is what the archive gives, and a second look sees nothing."""
+def is_current(keeping: Keeping) -> bool:
+    """Whether the index equals a rebuilt one, and another ingestion finds nothing."""
     again = keeping.ingest()
     return (again.changed, again.bytes) == (0, 0) and unlike_rebuilt(keeping) == []
 
@@ -37,7 +37,7 @@ def test_renamed_file_keeps_its_number_and_bytes(keeping: Keeping) -> None:
     assert str(path) not in keeping.bytes()
     assert keeping.generations(renamed) == [renamed.read_bytes()]
     assert keeping.index_rows("SELECT count(*) FROM record") == [(3,)]
-    assert level(keeping)
+    assert is_current(keeping)
 
 
 def test_renamed_and_grown_file_is_complete(keeping: Keeping) -> None:
@@ -51,7 +51,7 @@ def test_renamed_and_grown_file_is_complete(keeping: Keeping) -> None:
     assert keeping.ingest().moved == 1
     assert keeping.generations(renamed) == [renamed.read_bytes()]
     assert keeping.index_rows("SELECT count(*) FROM record") == [(3,)]
-    assert level(keeping)
+    assert is_current(keeping)
 
 
 def test_moved_home_is_recognized(keeping: Keeping) -> None:
@@ -147,8 +147,8 @@ def test_copy_from_an_unmounted_home_does_not_move_it(
     assert unlike_rebuilt(keeping) == []
 
 
-def left(keeping: Keeping, path: Path, raw: bytes) -> Path:
-    """Write a file that belongs to a session, into what is a home for certain."""
+def write_session_file(keeping: Keeping, path: Path, raw: bytes) -> Path:
+    """Write a file that belongs to a session into a home."""
     keeping.home.history(["typed"])
     path = keeping.home.path / path
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -164,12 +164,14 @@ def test_equal_files_of_two_sessions_stay_separate(
     keeping: Keeping, place: str, more: bytes
 ) -> None:
     keeping.home.session(ONE, session("a"))
-    first = left(keeping, Path(place.format(ONE)), b"same words\n")
+    first = write_session_file(keeping, Path(place.format(ONE)), b"same words\n")
     keeping.ingest()
     first.unlink()
     keeping.ingest()
     keeping.home.session(TWO, session("p"))
-    second = left(keeping, Path(place.format(TWO)), b"same words\n" + more)
+    second = write_session_file(
+        keeping, Path(place.format(TWO)), b"same words\n" + more
+    )
 
     report = keeping.ingest()
 
@@ -182,9 +184,9 @@ def test_reused_inode_is_not_a_move(
     keeping: Keeping,
 ) -> None:
     keeping.home.session(ONE, session("a"))
-    first = left(keeping, Path(f"tasks/{ONE}/1.json"), b"[]\n")
+    first = write_session_file(keeping, Path(f"tasks/{ONE}/1.json"), b"[]\n")
     keeping.ingest()
-    second = left(keeping, Path(f"tasks/{TWO}/7.json"), b"")
+    second = write_session_file(keeping, Path(f"tasks/{TWO}/7.json"), b"")
     second.unlink()
     first.rename(second)  # so that its number on the disk is the same
     os.utime(second, (1, 1))

@@ -1,4 +1,4 @@
-"""An ingestion that is stopped goes on where it was."""
+"""Interrupted ingestions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Memory of programs that go on for long."""
+"""Memory of long-running programs."""
 
 from __future__ import annotations
 

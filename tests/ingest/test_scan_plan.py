@@ -1,4 +1,4 @@
-"""Only what was written is looked at, where it is certain that nothing else moved."""
+"""Only modified files are checked if nothing else can have changed."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from tests.store.keeping import Keeping, set_back, settle, unlike_rebuilt
 
 
 @pytest.fixture
-def walks(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
-    """The folders that were walked."""
+def scanned_folders(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
+    """The folders that were scanned."""
     found: list[Path] = []
 
     def walk(path: Path) -> Iterator[SourceFile | Problem]:
@@ -36,8 +36,8 @@ def walks(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
 
 
 @pytest.fixture
-def keeping(tmp_path: Path, walks: list[Path]) -> Keeping:
-    """An archive of a home in which nothing was made just now."""
+def keeping(tmp_path: Path, scanned_folders: list[Path]) -> Keeping:
+    """An archive of a home with old timestamps."""
     found = Keeping(tmp_path)
     for number in (1, 2):
         told = thread(prompt(f"words {number}"), reply("an answer"))
@@ -45,7 +45,7 @@ def keeping(tmp_path: Path, walks: list[Path]) -> Keeping:
     found.home.agent(session_id(1), "a1", [prompt("Look")], meta={})
     settle(found.home.path)
     found.ingest()
-    walks.clear()
+    scanned_folders.clear()
     return found
 
 
@@ -59,7 +59,7 @@ def append(path: Path, raw: bytes = jsonl([prompt("And more")])) -> None:
 
 
 def test_grown_file_is_imported_without_a_full_scan(
-    keeping: Keeping, walks: list[Path]
+    keeping: Keeping, scanned_folders: list[Path]
 ) -> None:
     path = transcript(keeping)
     append(path)
@@ -69,13 +69,13 @@ def test_grown_file_is_imported_without_a_full_scan(
     assert (report.grown, report.new, report.gone, report.rewritten) == (1, 0, 0, 0)
     assert (report.files, report.unchanged) == (4, 3)
     assert report.updated_sessions == [session_id(1)]
-    assert walks == []
+    assert scanned_folders == []
     assert keeping.generations(path) == [path.read_bytes()]
     assert unlike_rebuilt(keeping) == []
 
 
 def test_repeated_growth_needs_no_full_scan(
-    keeping: Keeping, walks: list[Path]
+    keeping: Keeping, scanned_folders: list[Path]
 ) -> None:
     for number in (1, 2, 1, 1, 2):
         append(transcript(keeping, number))
@@ -84,12 +84,12 @@ def test_repeated_growth_needs_no_full_scan(
         append(transcript(keeping, number), b'{"unfinished')
     assert keeping.ingest().grown == 2
 
-    assert walks == []
+    assert scanned_folders == []
     assert unlike_rebuilt(keeping) == []
 
 
 def test_many_grown_files_are_imported_without_a_full_scan(
-    keeping: Keeping, walks: list[Path]
+    keeping: Keeping, scanned_folders: list[Path]
 ) -> None:
     found = sorted(keeping.home.path.rglob("*.jsonl"))
     assert len(found) == 3
@@ -97,86 +97,90 @@ def test_many_grown_files_are_imported_without_a_full_scan(
         append(path)
 
     assert keeping.ingest().grown == 3
-    assert walks == []
+    assert scanned_folders == []
     assert [keeping.generations(path) for path in found] == [
         [path.read_bytes()] for path in found
     ]
 
 
-def test_unchanged_homes_need_no_full_scan(keeping: Keeping, walks: list[Path]) -> None:
+def test_unchanged_homes_need_no_full_scan(
+    keeping: Keeping, scanned_folders: list[Path]
+) -> None:
     report = keeping.ingest()
 
     assert (report.files, report.unchanged) == (4, 4)
-    assert walks == []
+    assert scanned_folders == []
 
 
 def test_new_or_deleted_file_causes_a_full_scan(
-    keeping: Keeping, walks: list[Path]
+    keeping: Keeping, scanned_folders: list[Path]
 ) -> None:
     keeping.home.session(session_id(3), [prompt("new")])
     assert keeping.ingest().new == 1
-    assert walks == [keeping.home.path]
+    assert scanned_folders == [keeping.home.path]
     settle(keeping.home.path, 2)
     keeping.ingest()
-    walks.clear()
+    scanned_folders.clear()
 
     transcript(keeping, 2).unlink()
     assert keeping.ingest().gone == 1
-    assert walks == [keeping.home.path]
+    assert scanned_folders == [keeping.home.path]
 
 
-def test_rewritten_file_needs_no_full_scan(keeping: Keeping, walks: list[Path]) -> None:
+def test_rewritten_file_needs_no_full_scan(
+    keeping: Keeping, scanned_folders: list[Path]
+) -> None:
     path = transcript(keeping)
     before = path.read_bytes()
     set_back(path, before.replace(b"words 1", b"other 1"))
 
     assert keeping.ingest().rewritten == 1
-    assert walks == []
+    assert scanned_folders == []
     assert keeping.generations(path) == [before, path.read_bytes()]
     assert unlike_rebuilt(keeping) == []
 
 
 def test_thorough_ingestion_scans_everything(
-    keeping: Keeping, walks: list[Path]
+    keeping: Keeping, scanned_folders: list[Path]
 ) -> None:
     append(transcript(keeping))
 
     ingest(keeping.archive, [keeping.home.path], is_thorough=True)
 
-    assert walks == [keeping.home.path]
+    assert scanned_folders == [keeping.home.path]
 
 
 def test_second_thorough_ingestion_needs_no_scan(
-    keeping: Keeping, walks: list[Path]
+    keeping: Keeping, scanned_folders: list[Path]
 ) -> None:
     thoroughly = partial(ingest, keeping.archive, [keeping.home.path], is_thorough=True)
     thoroughly()
-    walks.clear()
+    scanned_folders.clear()
 
     report = thoroughly()
 
-    assert (report.files, report.unchanged, walks) == (4, 4, [])
+    assert (report.files, report.unchanged, scanned_folders) == (4, 4, [])
     assert unlike_rebuilt(keeping) == []
 
     path = transcript(keeping)
     set_back(path, path.read_bytes().replace(b"words 1", b"other 1"))
     assert thoroughly().rewritten == 1
-    assert walks == [keeping.home.path]
+    assert scanned_folders == [keeping.home.path]
 
 
 def test_recent_snapshot_is_taken_again_once(
-    keeping: Keeping, walks: list[Path], monkeypatch: pytest.MonkeyPatch
+    keeping: Keeping, scanned_folders: list[Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     transcript(keeping).parent.joinpath("beside").mkdir()
     keeping.ingest()  # a moment after the folder was made
     settle(keeping.home.path)
     keeping.ingest()
-    walks.clear()
+    scanned_folders.clear()
     monkeypatch.setattr(changes, "scan_tree", _stop)
 
     report = keeping.ingest()
 
-    assert (report.files, report.unchanged, walks) == (4, 4, [])
+    assert (report.files, report.unchanged, scanned_folders) == (4, 4, [])
 
 
 @pytest.mark.parametrize("is_thorough", [False, True])
@@ -228,7 +232,7 @@ def test_missing_home_is_noticed_while_scanning_another(
 
 
 def test_grown_file_of_a_purged_session_is_refused(
-    keeping: Keeping, walks: list[Path]
+    keeping: Keeping, scanned_folders: list[Path]
 ) -> None:
     kept = keeping.sources()[f"{session_id(2)}.jsonl"]
     purge(keeping.archive, [kept], sessions=[SessionId(session_id(2))])
@@ -236,12 +240,12 @@ def test_grown_file_of_a_purged_session_is_refused(
     append(transcript(keeping, 2))
 
     assert keeping.ingest().refused == 1
-    assert walks
+    assert scanned_folders
     assert f"{session_id(2)}.jsonl" not in keeping.sources()
 
 
 def test_interrupted_ingestion_is_followed_by_a_full_scan(
-    keeping: Keeping, walks: list[Path], monkeypatch: pytest.MonkeyPatch
+    keeping: Keeping, scanned_folders: list[Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     append(transcript(keeping))
     with monkeypatch.context() as stopped:
@@ -251,7 +255,7 @@ def test_interrupted_ingestion_is_followed_by_a_full_scan(
 
     keeping.ingest()
 
-    assert walks == [keeping.home.path]
+    assert scanned_folders == [keeping.home.path]
     assert unlike_rebuilt(keeping) == []
 
 
@@ -260,7 +264,7 @@ def _stop(*_: object) -> None:
 
 
 def test_folder_with_a_reset_mtime_is_scanned(
-    keeping: Keeping, walks: list[Path]
+    keeping: Keeping, scanned_folders: list[Path]
 ) -> None:
     folder = transcript(keeping).parent
     times = folder.stat()
@@ -268,7 +272,7 @@ def test_folder_with_a_reset_mtime_is_scanned(
     os.utime(folder, ns=(times.st_atime_ns, times.st_mtime_ns))
 
     assert keeping.ingest().new == 1
-    assert walks == [keeping.home.path]
+    assert scanned_folders == [keeping.home.path]
 
 
 def test_snapshot_contains_no_purged_names(keeping: Keeping) -> None:
@@ -286,7 +290,7 @@ def test_snapshot_contains_no_purged_names(keeping: Keeping) -> None:
 
 
 def test_restored_backup_is_scanned_again(
-    keeping: Keeping, walks: list[Path], tmp_path: Path
+    keeping: Keeping, scanned_folders: list[Path], tmp_path: Path
 ) -> None:
     with keeping.vault() as vault:
         backup(vault, tmp_path / "copy")
@@ -297,9 +301,9 @@ def test_restored_backup_is_scanned_again(
     for path in keeping.archive.glob("archive.db*"):
         path.unlink()
     shutil.copy(tmp_path / "copy" / "archive.db", keeping.archive / "archive.db")
-    walks.clear()
+    scanned_folders.clear()
 
     with Archive.open(keeping.archive) as archive:
         assert not archive.is_current([keeping.home.path])
-    assert (keeping.ingest().new, walks) == (1, [keeping.home.path])
+    assert (keeping.ingest().new, scanned_folders) == (1, [keeping.home.path])
     assert unlike_rebuilt(keeping) == []

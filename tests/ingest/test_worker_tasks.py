@@ -1,4 +1,4 @@
-"""Whatever is done in another process is what this one would have done."""
+"""Tasks give the same result in another process."""
 
 from __future__ import annotations
 

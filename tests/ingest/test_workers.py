@@ -1,4 +1,4 @@
-"""Reading in other processes comes to what reading in this one does."""
+"""Worker processes give the same results as this process."""
 
 from __future__ import annotations
 
@@ -24,56 +24,64 @@ from tests.cases.make import CASES, copied, stories
 from tests.store.keeping import Keeping, unlike_rebuilt
 
 
-def stretch(words: str, start: int = 0) -> LineBlock:
+def make_block(words: str, start: int = 0) -> LineBlock:
     raw = jsonl(thread(prompt(words), reply("so be it")))
     return LineBlock(SourceId("/h/a.jsonl"), 0, start, raw)
 
 
-def ask(some: WorkerPool, asked: LineBlock, then: Callable[[IndexBatch], None]) -> None:
+def run_task(
+    some: WorkerPool, asked: LineBlock, then: Callable[[IndexBatch], None]
+) -> None:
     some.submit(INDEX_TASK, asked, then, size=len(asked.raw))
 
 
 @pytest.fixture
-def beside(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Other processes are worth it however little there is to read."""
+def always_parallel(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Start workers however little there is to read."""
     monkeypatch.setattr(workers, "MIN_PARALLEL_BYTES", 0)
     monkeypatch.setattr(workers, "spare_cpu_count", lambda: 2)
 
 
 @pytest.fixture
-def one() -> Iterator[Worker]:
+def single_worker() -> Iterator[Worker]:
     found = Worker()
     yield found
     found.close()
 
 
-def test_worker_returns_the_same_result(one: Worker) -> None:
-    for asked in (stretch("one"), stretch("two \u4e2d\u6587 \U0001f389", 99)):
-        assert one.call(INDEX_TASK, asked) == index_block(asked)
-    assert isinstance(one._child, Popen)
-    assert not one._is_unavailable
+def test_worker_returns_the_same_result(single_worker: Worker) -> None:
+    for asked in (make_block("one"), make_block("two \u4e2d\u6587 \U0001f389", 99)):
+        assert single_worker.call(INDEX_TASK, asked) == index_block(asked)
+    assert isinstance(single_worker._child, Popen)
+    assert not single_worker._is_unavailable
 
 
-def test_dead_worker_is_replaced_by_a_local_call(one: Worker) -> None:
-    one.call(INDEX_TASK, stretch("one"))
-    assert one._child is not None
-    one._child.kill()
-    one._child.wait()
+def test_dead_worker_is_replaced_by_a_local_call(single_worker: Worker) -> None:
+    single_worker.call(INDEX_TASK, make_block("one"))
+    assert single_worker._child is not None
+    single_worker._child.kill()
+    single_worker._child.wait()
 
-    assert one.call(INDEX_TASK, stretch("two")) == index_block(stretch("two"))
-    assert one.call(INDEX_TASK, stretch("three")) == index_block(stretch("three"))
+    assert single_worker.call(INDEX_TASK, make_block("two")) == index_block(
+        make_block("two")
+    )
+    assert single_worker.call(INDEX_TASK, make_block("three")) == index_block(
+        make_block("three")
+    )
 
 
 def test_worker_that_cannot_start_is_replaced_by_a_local_call(
-    one: Worker, monkeypatch: pytest.MonkeyPatch
+    single_worker: Worker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("sys.executable", "/nowhere/python")
 
-    assert one.call(INDEX_TASK, stretch("one")) == index_block(stretch("one"))
+    assert single_worker.call(INDEX_TASK, make_block("one")) == index_block(
+        make_block("one")
+    )
 
 
 def test_worker_imports_nothing_from_the_current_folder(
-    one: Worker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    single_worker: Worker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     trap = tmp_path / "bygones"
     trap.mkdir()
@@ -83,51 +91,51 @@ def test_worker_imports_nothing_from_the_current_folder(
     )
     monkeypatch.chdir(tmp_path)
 
-    one.call(INDEX_TASK, stretch("one"))
+    single_worker.call(INDEX_TASK, make_block("one"))
 
     assert not (tmp_path / "sprung").exists()
-    assert not one._is_unavailable
+    assert not single_worker._is_unavailable
 
 
-def test_worker_ends_with_its_parent(one: Worker) -> None:
-    one.call(INDEX_TASK, stretch("one"))
-    child = one._child
+def test_worker_ends_with_its_parent(single_worker: Worker) -> None:
+    single_worker.call(INDEX_TASK, make_block("one"))
+    child = single_worker._child
     assert child is not None
-    one.close()
+    single_worker.close()
 
     assert child.returncode == 0
 
 
 @pytest.mark.skipif(not hasattr(signal, "SIGSTOP"), reason="nothing is stopped there")
 def test_stopped_worker_is_killed_on_exit(
-    one: Worker, monkeypatch: pytest.MonkeyPatch
+    single_worker: Worker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    one.call(INDEX_TASK, stretch("one"))
-    child = one._child
+    single_worker.call(INDEX_TASK, make_block("one"))
+    child = single_worker._child
     assert child is not None
     child.send_signal(signal.SIGSTOP)
     monkeypatch.setattr(workers, "_EXIT_TIMEOUT", 0.01)
-    one.close()
+    single_worker.close()
 
     assert child.returncode == -signal.SIGKILL
 
 
 @pytest.mark.skipif(not hasattr(signal, "SIGSTOP"), reason="nothing is stopped there")
-@pytest.mark.usefixtures("beside")
+@pytest.mark.usefixtures("always_parallel")
 def test_interrupt_does_not_wait_for_a_stopped_worker() -> None:
     children: list[Popen[bytes]] = []
 
     def interrupted() -> None:
         with WorkerPool() as some:
             some.start_if_worthwhile(1)
-            for one in some._workers:
-                one.call(INDEX_TASK, stretch("one"))
-                assert one._child is not None
-                children.append(one._child)
+            for worker in some._workers:
+                worker.call(INDEX_TASK, make_block("one"))
+                assert worker._child is not None
+                children.append(worker._child)
             for child in children:
                 child.send_signal(signal.SIGSTOP)
             for number in range(4):
-                ask(some, stretch(f"words {number}"), lambda _: None)
+                run_task(some, make_block(f"words {number}"), lambda _: None)
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
@@ -136,25 +144,25 @@ def test_interrupt_does_not_wait_for_a_stopped_worker() -> None:
     assert {child.returncode for child in children} == {-signal.SIGKILL}
 
 
-@pytest.mark.usefixtures("beside")
+@pytest.mark.usefixtures("always_parallel")
 def test_results_are_delivered_in_order() -> None:
     done: list[int] = []
 
     def then(number: int, gist: IndexBatch) -> None:
-        assert gist == index_block(stretch(f"words {number}"))
+        assert gist == index_block(make_block(f"words {number}"))
         done.append(number)
 
     with WorkerPool() as some:
         some.start_if_worthwhile(1)
         for number in range(40):
-            ask(some, stretch(f"words {number}"), partial(then, number))
+            run_task(some, make_block(f"words {number}"), partial(then, number))
             some.call_in_order(partial(done.append, -number))
         some.drain()
 
     assert done == [sign * number for number in range(40) for sign in (1, -1)]
 
 
-@pytest.mark.usefixtures("beside")
+@pytest.mark.usefixtures("always_parallel")
 def test_tasks_not_started_by_a_worker_run_locally(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -172,18 +180,18 @@ def test_tasks_not_started_by_a_worker_run_locally(
     monkeypatch.setattr(Worker, "call", wait)
     monkeypatch.setattr(INDEX_TASK, "func", read)
     done: list[IndexBatch] = []
-    asked = [stretch(f"words {number}") for number in range(10)]
+    asked = [make_block(f"words {number}") for number in range(10)]
     with WorkerPool() as some:
         some.start_if_worthwhile(1)
-        for one in asked:
-            ask(some, one, done.append)
+        for block in asked:
+            run_task(some, block, done.append)
         some.drain()
 
     assert here.is_set()
-    assert done == [index_block(one) for one in asked]
+    assert done == [index_block(block) for block in asked]
 
 
-@pytest.mark.usefixtures("beside")
+@pytest.mark.usefixtures("always_parallel")
 def test_pending_results_have_no_reference_cycles() -> None:
     with WorkerPool() as some:
         some.start_if_worthwhile(1)
@@ -191,16 +199,18 @@ def test_pending_results_have_no_reference_cycles() -> None:
         gc.disable()
         try:
             for number in range(10):
-                ask(some, stretch(f"words {number}"), lambda _: None)
+                run_task(some, make_block(f"words {number}"), lambda _: None)
             some.drain()
-            left = [one for one in gc.get_objects() if isinstance(one, IndexBatch)]
+            left = [
+                value for value in gc.get_objects() if isinstance(value, IndexBatch)
+            ]
         finally:
             gc.enable()
 
     assert left == []
 
 
-@pytest.mark.usefixtures("beside")
+@pytest.mark.usefixtures("always_parallel")
 def test_switch_interval_is_restored() -> None:
     before = sys.getswitchinterval()
     with WorkerPool() as some:
@@ -210,19 +220,19 @@ def test_switch_interval_is_restored() -> None:
     assert sys.getswitchinterval() == before
 
 
-@pytest.mark.usefixtures("beside")
+@pytest.mark.usefixtures("always_parallel")
 def test_error_in_a_result_callback_is_raised() -> None:
     def fail(_: IndexBatch) -> None:
         raise OSError("no room")
 
     with WorkerPool() as some:
         some.start_if_worthwhile(1)
-        ask(some, stretch("one"), fail)
+        run_task(some, make_block("one"), fail)
         with pytest.raises(OSError, match="no room"):
             some.drain()
 
 
-@pytest.mark.usefixtures("beside")
+@pytest.mark.usefixtures("always_parallel")
 def test_archive_built_with_workers_equals_one_built_without(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -231,16 +241,16 @@ def test_archive_built_with_workers_equals_one_built_without(
     many.ingest(*homes)
     with monkeypatch.context() as alone:
         alone.setattr(workers, "spare_cpu_count", lambda: 0)
-        one = Keeping(tmp_path / "one")
-        one.ingest(*homes)
+        single = Keeping(tmp_path / "one")
+        single.ingest(*homes)
 
-    assert many.dump() == one.dump()
+    assert many.dump() == single.dump()
     before = many.dump()
     rebuild(many.archive)
     assert many.dump() == before
 
 
-@pytest.mark.usefixtures("beside")
+@pytest.mark.usefixtures("always_parallel")
 def test_growing_session_with_workers_equals_one_without(tmp_path: Path) -> None:
     keeping = Keeping(tmp_path)
     path = keeping.home.session(session_id(1), thread(prompt("one"), reply("two")))

@@ -1,4 +1,4 @@
-"""Holds windows of an archive against slices of its sessions."""
+"""Compares windows of an archive with slices of its sessions."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from bygones.archive import Archive
 from bygones.ingest.conversations import AssembledConversation
 from bygones.model.sessions import Conversation, Session
 
-__all__ = ["check", "talks"]
+__all__ = ["check", "iter_conversations"]
 
 SIZES = (1, 3, 16)
 
 
-def talks(
+def iter_conversations(
     archive: Archive, session: Session
 ) -> Iterator[tuple[Conversation, AssembledConversation]]:
-    """Yield every conversation of a session as the index has it, and cut out of it."""
+    """Yield every conversation of a session, stored and assembled."""
     for agent in ("", *(run.id for run in session.all_agents)):
         yield (
             archive.conversation(session.id, agent),
@@ -25,11 +25,11 @@ def talks(
 
 
 def check(archive: Archive, sizes: tuple[int, ...] = SIZES) -> int:
-    """Compare all windows of all branches; return how many there were."""
+    """Compare all windows of all branches; return their number."""
     count = 0
     for listed in archive.sessions(include_empty=True):
         session = archive.session(listed.id)
-        for talk, cut in talks(archive, session):
+        for talk, cut in iter_conversations(archive, session):
             assert talk.facts == cut.facts
             assert sorted(talk.agent_ids) == sorted(cut.agent_ids)
             for branch in cut.facts.branches:

@@ -1,4 +1,4 @@
-"""What one copy of an archive has that another has not."""
+"""Differences between copies of an archive."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from tests.store.keeping import Keeping
 ONE, TWO = session_id(1), session_id(2)
 
 
-def compared(one: Path, other: Path) -> tuple[ArchiveDiff, ArchiveDiff]:
-    """Return what one has that the other has not, both ways."""
+def diff_both_ways(one: Path, other: Path) -> tuple[ArchiveDiff, ArchiveDiff]:
+    """Return the differences in both directions."""
     with closing(ArchiveDB(one)) as mine, closing(ArchiveDB(other)) as theirs:
         return diff_archives(theirs, mine), diff_archives(mine, theirs)
 
@@ -36,7 +36,7 @@ def test_copies_have_no_difference(tmp_path: Path) -> None:
 
     other = copy(keeping, tmp_path / "copy")
 
-    assert compared(keeping.archive, other) == (ArchiveDiff(), ArchiveDiff())
+    assert diff_both_ways(keeping.archive, other) == (ArchiveDiff(), ArchiveDiff())
     assert not ArchiveDiff()
 
 
@@ -50,7 +50,7 @@ def test_both_archives_may_lack_something(tmp_path: Path) -> None:
     told = Annotations(tags=("x",), note="y", is_starred=True)
     annotate(other, [SessionId(ONE)], lambda _: told)
 
-    assert compared(keeping.archive, other) == (
+    assert diff_both_ways(keeping.archive, other) == (
         ArchiveDiff(files=1),
         ArchiveDiff(annotations=3),
     )
@@ -70,7 +70,10 @@ def test_file_imported_into_both_archives_is_not_missing(
             folder = one.home.path / "projects"
             one.ingest(next(folder.rglob(f"{session_id(number)}.jsonl")))
 
-    assert compared(keeping.archive, other.archive) == (ArchiveDiff(), ArchiveDiff())
+    assert diff_both_ways(keeping.archive, other.archive) == (
+        ArchiveDiff(),
+        ArchiveDiff(),
+    )
 
 
 def test_purged_session_is_only_missing_in_the_other_archive(tmp_path: Path) -> None:
@@ -84,7 +87,10 @@ def test_purged_session_is_only_missing_in_the_other_archive(tmp_path: Path) -> 
 
     purge(keeping.archive, gone, sessions=[SessionId(ONE)])
 
-    assert compared(keeping.archive, other) == (ArchiveDiff(purges=2), ArchiveDiff())
+    assert diff_both_ways(keeping.archive, other) == (
+        ArchiveDiff(purges=2),
+        ArchiveDiff(),
+    )
 
 
 def test_annotation_that_was_added_again_is_newer(
@@ -98,13 +104,13 @@ def test_annotation_that_was_added_again_is_newer(
     copy(keeping, other)
 
     annotate(keeping.archive, [SessionId(ONE)], lambda _: Annotations())
-    assert compared(keeping.archive, other) == (
+    assert diff_both_ways(keeping.archive, other) == (
         ArchiveDiff(annotations=1),
         ArchiveDiff(),
     )
     annotate(other, [SessionId(ONE)], lambda _: Annotations())
     annotate(other, [SessionId(ONE)], lambda _: noted)
-    assert compared(keeping.archive, other) == (
+    assert diff_both_ways(keeping.archive, other) == (
         ArchiveDiff(),
         ArchiveDiff(annotations=1),
     )

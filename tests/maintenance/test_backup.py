@@ -1,4 +1,4 @@
-"""Backups of archives that are not whole, and archives that nobody may write to."""
+"""Backups of damaged and read-only archives, and of archives that diverged."""
 
 from __future__ import annotations
 
@@ -65,15 +65,15 @@ def test_a_backup_has_every_row(tmp_path: Path) -> None:
     with keeping.vault() as vault:
         backup(vault, tmp_path / "copy")
 
-    copied = rows(tmp_path / "copy")
+    copy = rows(tmp_path / "copy")
 
-    assert copied == rows(keeping.archive)
-    assert all(copied[table] for table in ("annotation", "chunk", "fragment"))
-    assert len(copied["generation"]) == 2
+    assert copy == rows(keeping.archive)
+    assert all(copy[table] for table in ("annotation", "chunk", "fragment"))
+    assert len(copy["generation"]) == 2
 
 
 def rows(folder: Path) -> dict[str, list[object]]:
-    """Return all that stands in an archive."""
+    """Return all rows of an archive."""
     db = apsw.Connection(str(folder / ARCHIVE_FILE))
     names = db.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")
     found = {
@@ -121,7 +121,7 @@ def star(folder: Path, told: Annotations = STARRED) -> None:
     annotate(folder, [SessionId(SESSION)], lambda _: told)
 
 
-def copied(archive: Path, folder: Path) -> Path:
+def make_backup(archive: Path, folder: Path) -> Path:
     with ArchiveDir(archive) as vault:
         backup(vault, folder)
     return folder
@@ -134,7 +134,7 @@ def grow(keeping: Keeping) -> None:
     keeping.ingest()
 
 
-def come(keeping: Keeping) -> None:
+def add_session(keeping: Keeping) -> None:
     keeping.home.session(session_id(7), session("a", "b<a"))
     keeping.ingest()
 
@@ -163,7 +163,7 @@ def erase(keeping: Keeping) -> None:
 
 
 ADDING = {
-    "1 file": (come, grow, begin_line, rewrite),
+    "1 file": (add_session, grow, begin_line, rewrite),
     "1 annotation": (lambda keeping: star(keeping.archive),),
     "purges": (erase,),
 }
@@ -175,43 +175,45 @@ def test_newer_archive_is_not_replaced_by_its_backup(
     tmp_path: Path, change: Callable[[Keeping], None], words: str
 ) -> None:
     keeping = kept(tmp_path)
-    older = copied(keeping.archive, tmp_path / "older")
+    older = make_backup(keeping.archive, tmp_path / "older")
     change(keeping)
     before = keeping.bytes(), keeping.rows("SELECT * FROM annotation")
 
     with pytest.raises(BackupNewer, match=f"is newer than .*: it has {words} that"):
-        copied(older, keeping.archive)
+        make_backup(older, keeping.archive)
 
     assert (keeping.bytes(), keeping.rows("SELECT * FROM annotation")) == before
     assert keeping.dump()
-    copied(keeping.archive, older)
+    make_backup(keeping.archive, older)
     with ArchiveDir(older) as vault:
         assert len(list(vault.byte_store.sources())) == len(before[0])
 
 
-@pytest.mark.parametrize("change", [come, grow, begin_line, rewrite])
+@pytest.mark.parametrize("change", [add_session, grow, begin_line, rewrite])
 def test_newer_backup_is_not_replaced_by_the_original(
     tmp_path: Path, change: Callable[[Keeping], None]
 ) -> None:
     keeping = kept(tmp_path)
-    other = copied(keeping.archive, tmp_path / "other")
+    other = make_backup(keeping.archive, tmp_path / "other")
     star(other)
     change(keeping)
 
     with pytest.raises(BackupNewer, match=r"both were written to, .* 1 annotation"):
-        copied(keeping.archive, other)
+        make_backup(keeping.archive, other)
 
 
-@pytest.mark.parametrize("change", [come, grow, begin_line, rewrite, move, erase])
+@pytest.mark.parametrize(
+    "change", [add_session, grow, begin_line, rewrite, move, erase]
+)
 def test_older_backup_is_replaced(
     tmp_path: Path, change: Callable[[Keeping], None]
 ) -> None:
     keeping = kept(tmp_path)
     star(keeping.archive)
-    older = copied(keeping.archive, tmp_path / "older")
+    older = make_backup(keeping.archive, tmp_path / "older")
     change(keeping)
 
-    copied(keeping.archive, older)
+    make_backup(keeping.archive, older)
 
     with ArchiveDir(older) as copy, keeping.vault() as vault:
         assert list(copy.byte_store.sources()) == list(vault.byte_store.sources())
@@ -222,23 +224,23 @@ def test_removed_star_does_not_prevent_a_backup(
 ) -> None:
     keeping = kept(tmp_path)
     star(keeping.archive)
-    older = copied(keeping.archive, tmp_path / "older")
+    older = make_backup(keeping.archive, tmp_path / "older")
     star(keeping.archive, PLAIN)
 
-    copied(keeping.archive, older)
+    make_backup(keeping.archive, older)
 
     with Archive.open(older) as archive:
         assert archive.annotations() == {}
     star(older)
     with pytest.raises(BackupNewer, match="1 annotation"):
-        copied(keeping.archive, older)
+        make_backup(keeping.archive, older)
 
 
 def test_files_added_during_a_backup_are_not_damage(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     keeping = kept(tmp_path)
-    older = copied(keeping.archive, tmp_path / "older")
+    older = make_backup(keeping.archive, tmp_path / "older")
     inner = ArchiveDB._load_chunk_rows  # between finding a chunk and reading it
     due = [grow]
 

@@ -1,4 +1,4 @@
-"""What is read of an archive is of one moment, whoever writes meanwhile."""
+"""Reads of an archive are consistent while others write."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ from tests.build import jsonl, session, session_id
 from tests.store.keeping import Keeping
 
 
-class _Meanwhile(NullProgress):
-    """Lets something happen whenever some work is done."""
+class _CallOnProgress(NullProgress):
+    """Calls a function whenever progress is made."""
 
     def __init__(self, happen: Callable[[], object]) -> None:
         self.happen = happen
@@ -34,7 +34,7 @@ class _Meanwhile(NullProgress):
         self.happen()
 
 
-def _grown(keeping: Keeping, path: Path) -> Callable[[], None]:
+def _grow_on_progress(keeping: Keeping, path: Path) -> Callable[[], None]:
     def grow() -> None:
         with path.open("ab") as file:
             file.write(jsonl(session("c")))
@@ -47,7 +47,9 @@ def test_file_that_grows_during_a_verification_is_intact(tmp_path: Path) -> None
     keeping = Keeping(tmp_path)
     path = keeping.home.session(session_id(1), session("a", "b<a"))
     keeping.ingest()
-    verdict = verify(keeping.archive, progress=_Meanwhile(_grown(keeping, path)))
+    verdict = verify(
+        keeping.archive, progress=_CallOnProgress(_grow_on_progress(keeping, path))
+    )
     assert verdict.is_sound
 
 
@@ -74,10 +76,10 @@ def test_line_finished_during_a_restore_is_consistent(
     assert Path(plans[0].path).read_bytes() == before
 
 
-def _meanwhile(
+def _call_once_after_method(
     monkeypatch: pytest.MonkeyPatch, name: str, happen: Callable[[], object]
 ) -> None:
-    """Have something happen once, after the archive was asked for something."""
+    """Call a function once, after a method of the archive was called."""
     inner = getattr(ArchiveDB, name)
     due = [happen]
 
@@ -106,7 +108,7 @@ def test_line_finished_while_loading_is_the_same_line(
         keeping.ingest()
 
     with keeping.vault() as vault:
-        _meanwhile(monkeypatch, "source_by_id", finish)
+        _call_once_after_method(monkeypatch, "source_by_id", finish)
         place = Position(SourceId(str(path)), 0, whole, len(half))
         raw = StoreLoader(vault).read_raw(place)
 
@@ -126,7 +128,7 @@ def test_file_that_grows_during_a_comparison_is_the_same(
 
     with keeping.vault() as vault:
         sources = list(vault.byte_store.sources())
-        _meanwhile(monkeypatch, "source", _grown(keeping, path))
+        _call_once_after_method(monkeypatch, "source", _grow_on_progress(keeping, path))
         (plan,) = plan_restore(vault, sources, target=tmp_path / "to")
 
     assert path.read_bytes() != before
@@ -142,7 +144,7 @@ def _once_after(
     name: str,
     happen: Callable[[], None],
 ) -> list[Callable[[], None]]:
-    """Have something happen after a function was called first; return what is due."""
+    """Call a function after the first call of another; return the pending ones."""
     inner = getattr(owner, name)
     due = [happen]
 
@@ -171,7 +173,7 @@ def test_writes_during_a_deep_verification_are_not_damage(
     keeping = Keeping(tmp_path)
     path = keeping.home.session(session_id(1), session("a", "b<a"))
     keeping.ingest()
-    due = _once_after(monkeypatch, owner, name, _grown(keeping, path))
+    due = _once_after(monkeypatch, owner, name, _grow_on_progress(keeping, path))
 
     verdict = verify(keeping.archive, deep=True)
 

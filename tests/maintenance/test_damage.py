@@ -1,4 +1,4 @@
-"""Bytes that change by themselves: every flip is found, and costs only its chunk."""
+"""Flipped bits are found, and only damage their chunk."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ def keeping(tmp_path_factory: pytest.TempPathFactory) -> Keeping:
     return keeping
 
 
-def flipped(raw: bytes, bit: int) -> bytes:
+def flip_bit(raw: bytes, bit: int) -> bytes:
     byte, at = divmod(bit, 8)
     return raw[:byte] + bytes([raw[byte] ^ (1 << at)]) + raw[byte + 1 :]
 
 
-def places(raw: bytes, keeping: Keeping, table: str) -> list[tuple[int, int]]:
-    """Return where in the database frames lie, as far as they lie in one piece."""
+def frame_offsets(raw: bytes, keeping: Keeping, table: str) -> list[tuple[int, int]]:
+    """Return the offsets of frames in the database that are contiguous."""
     found = []
     for (frame,) in keeping.rows(f"SELECT frame FROM {table}"):  # noqa: S608
         assert isinstance(frame, bytes)
@@ -55,14 +55,14 @@ def places(raw: bytes, keeping: Keeping, table: str) -> list[tuple[int, int]]:
 
 
 def assert_found(keeping: Keeping, seed: int, tmp_path: Path) -> None:
-    """Flip a bit in a copy, and have it found there and nowhere else."""
+    """Flip a bit in a copy, and check that only this damage is found."""
     random = Random(seeded(seed))  # noqa: S311 (the same every time)
     raw = (keeping.archive / "archive.db").read_bytes()
     # There are a few unfinished lines among hundreds of pieces of chunks.
     table = "chunk" if seed % 8 else "fragment"
-    start, stop = random.choice(places(raw, keeping, table))
+    start, stop = random.choice(frame_offsets(raw, keeping, table))
     (tmp_path / "archive.db").write_bytes(
-        flipped(raw, random.randrange(start * 8, stop * 8))
+        flip_bit(raw, random.randrange(start * 8, stop * 8))
     )
 
     verdict = verify(tmp_path)
@@ -112,15 +112,15 @@ def test_flipped_bit_anywhere_raises_only_our_errors(
     raw = (keeping.archive / "archive.db").read_bytes()
     # The first pages hold what the rest hangs on.
     end = len(raw) if seed % 2 else 16 * 4096
-    (tmp_path / "archive.db").write_bytes(flipped(raw, random.randrange(end * 8)))
+    (tmp_path / "archive.db").write_bytes(flip_bit(raw, random.randrange(end * 8)))
 
     with suppress(ArchiveError):
         verify(tmp_path)
     reached("flips anywhere", 1)
 
 
-def spoiled(keeping: Keeping, start: int) -> Path:
-    """Spoil the chunk that begins there; return the file whose it is."""
+def corrupt_chunk(keeping: Keeping, start: int) -> Path:
+    """Corrupt the chunk at an offset; return its file."""
     with keeping.vault(write=True) as vault:
         sql = "UPDATE chunk SET frame = zeroblob(length(frame)) WHERE start = ?"
         vault.byte_store.db.execute(sql, (start,))
@@ -139,7 +139,7 @@ def single(tmp_path: Path) -> Keeping:
 
 def test_rebuild_continues_after_a_damaged_chunk(single: Keeping) -> None:
     before = len(single.index_rows("SELECT id FROM record"))
-    spoiled(single, 0)
+    corrupt_chunk(single, 0)
 
     rebuild(single.archive)
 
@@ -153,7 +153,7 @@ def test_rebuild_continues_after_a_damaged_chunk(single: Keeping) -> None:
 
 
 def test_damaged_source_is_imported_again(single: Keeping) -> None:
-    path = spoiled(single, 0)
+    path = corrupt_chunk(single, 0)
     with path.open("ab") as file:
         file.write(jsonl([prompt("later")]))
 
@@ -167,7 +167,7 @@ def test_damaged_source_is_imported_again(single: Keeping) -> None:
 
 
 def test_damaged_source_does_not_prevent_importing_others(single: Keeping) -> None:
-    path = spoiled(single, 0)
+    path = corrupt_chunk(single, 0)
     path.unlink()
     other = single.home.session(session_id(2), [prompt("other")])
 
@@ -209,7 +209,9 @@ def test_damaged_row_does_not_prevent_verifying_and_restoring_others(
     assert left == [str(paths[0]), str(paths[2])]
 
 
-def with_spoilt_pages(keeping: Keeping, folder: Path, start: int, stop: int) -> None:
+def copy_with_damaged_pages(
+    keeping: Keeping, folder: Path, start: int, stop: int
+) -> None:
     """Copy an archive and overwrite pages of the copy, as a failing disk does."""
     raw = bytearray((keeping.archive / "archive.db").read_bytes())
     raw[start * 4096 : stop * 4096] = b"\xaa" * 4096 * (stop - start)
@@ -223,7 +225,7 @@ def test_rebuild_reports_damaged_pages(
     pages = (keeping.archive / "archive.db").stat().st_size // 4096
     # Below are the tables of sources, without which there is nothing to go by.
     start = Random(seeded(seed)).randrange(16, pages - 3)  # noqa: S311 (reproducible)
-    with_spoilt_pages(keeping, tmp_path, start, start + 3)
+    copy_with_damaged_pages(keeping, tmp_path, start, start + 3)
     verdict = verify(tmp_path)
     hurt = {damage.source for damage in (*verdict.damages, *verdict.gaps)}
 
@@ -245,7 +247,7 @@ def test_backup_of_a_damaged_archive_has_all_readable_data(
 ) -> None:
     damaged, copy = tmp_path / "damaged", tmp_path / "copy"
     damaged.mkdir()
-    with_spoilt_pages(keeping, damaged, 40, 43)
+    copy_with_damaged_pages(keeping, damaged, 40, 43)
 
     with (
         Archive.open(damaged) as archive,

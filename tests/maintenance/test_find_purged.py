@@ -1,4 +1,4 @@
-"""A session that was purged is known again by its id."""
+"""Purged sessions are found by their id."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ TWO = SessionId("5e55ffff-0000-4000-8000-000000000002")
 
 @pytest.fixture
 def keeping(tmp_path: Path) -> Keeping:
-    """Return an archive of a history that names one session of two."""
+    """Return an archive with a history that contains one of two session ids."""
     keeping = Keeping(tmp_path)
     keeping.home.session(NEVER, session("a", "b<a"))
     keeping.home.history([{"display": "Count", "sessionId": ONE}])

@@ -1,4 +1,4 @@
-"""An archive outlives its sources, and a copy of it is as good as itself."""
+"""An archive is complete without its sources, and so is a copy of it."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ ONE = session_id(1)
 BACKUP = "0f1e2d3c4b5a6978@v1"
 
 
-def furnish(home: Home) -> None:
-    """Lay out a home with a file of every kind."""
+def fill_home(home: Home) -> None:
+    """Create a home with a file of every kind."""
     home.session(
         ONE,
         thread(
@@ -56,13 +56,13 @@ def furnish(home: Home) -> None:
 @pytest.fixture
 def keeping(tmp_path: Path) -> Keeping:
     keeping = Keeping(tmp_path)
-    furnish(keeping.home)
+    fill_home(keeping.home)
     keeping.ingest()
     return keeping
 
 
-def files(folder: Path) -> dict[str, tuple[bytes, int]]:
-    """Return the bytes and the time of every file below a folder."""
+def read_files(folder: Path) -> dict[str, tuple[bytes, int]]:
+    """Return bytes and time of every file below a folder."""
     return {
         path.relative_to(folder).as_posix(): (
             path.read_bytes(),
@@ -74,7 +74,7 @@ def files(folder: Path) -> dict[str, tuple[bytes, int]]:
 
 
 def test_archive_is_complete_after_all_sources_are_deleted(keeping: Keeping) -> None:
-    before = files(keeping.home.path)
+    before = read_files(keeping.home.path)
     dumped, kept = keeping.dump(), keeping.bytes()
     with Archive.open(keeping.archive) as archive:
         shown = list(archive.sessions(include_empty=True))
@@ -89,7 +89,7 @@ def test_archive_is_complete_after_all_sources_are_deleted(keeping: Keeping) -> 
         assert list(archive.sessions(include_empty=True)) == shown
     with keeping.vault() as vault:
         restore(vault, plan_restore(vault, vault.byte_store.sources()))
-    assert files(keeping.home.path) == before
+    assert read_files(keeping.home.path) == before
     assert keeping.ingest().returned == len(before)
     assert keeping.dump() == dumped
 
@@ -105,7 +105,7 @@ def test_restored_files_have_their_bytes_paths_and_times(
         )
 
     assert done.written == 7
-    assert files(to) == files(keeping.home.path)
+    assert read_files(to) == read_files(keeping.home.path)
 
 
 def test_older_generation_can_be_restored(keeping: Keeping, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Erasing on purpose: no byte is left, and nothing comes back."""
+"""Purging leaves no bytes, and purged data is not imported again."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ CANARIES = [f"canary{secrets.token_hex(12)}" for _ in range(10)]
 
 @pytest.fixture
 def keeping(tmp_path: Path) -> Keeping:
-    """Return an archive of two sessions, one of which has canaries everywhere."""
+    """Return an archive of two sessions, one with canaries everywhere."""
     keeping = Keeping(tmp_path)
     home, birds = keeping.home, CANARIES
     path = home.session(
@@ -44,23 +44,23 @@ def keeping(tmp_path: Path) -> Keeping:
     return keeping
 
 
-def everything(folder: Path) -> bytes:
+def all_sources(folder: Path) -> bytes:
     return b"\0".join(p.read_bytes() for p in folder.rglob("*") if p.is_file())
 
 
-def own(keeping: Keeping, *, session: str = ONE) -> list[StoredSource]:
+def session_sources(keeping: Keeping, *, session: str = ONE) -> list[StoredSource]:
     found = keeping.sources().values()
     return [kept for kept in found if kept.session == session]
 
 
-def left(keeping: Keeping) -> list[str]:
-    """Return the canaries that any file of the archive's folder still holds."""
+def find_canaries(keeping: Keeping) -> list[str]:
+    """Return the canaries that any file in the archive's folder still contains."""
     found = [raw for _, raw in pieces(keeping.archive)]
     return [bird for bird in CANARIES if any(bird.encode() in raw for raw in found)]
 
 
 def frames(keeping: Keeping) -> list[bytes]:
-    """Return the compressed bytes of the session that is going to be purged."""
+    """Return the compressed bytes of the session to purge."""
     tables = ("chunk", "fragment")
     sql = "SELECT frame FROM {} JOIN source ON source.id = source WHERE session = '{}'"
     rows = [row for table in tables for row in keeping.rows(sql.format(table, ONE))]
@@ -68,9 +68,9 @@ def frames(keeping: Keeping) -> list[bytes]:
 
 
 def test_stored_text_can_be_found_in_the_files(keeping: Keeping) -> None:
-    raw = everything(keeping.archive)
+    raw = all_sources(keeping.archive)
 
-    assert left(keeping) == list(CANARIES)
+    assert find_canaries(keeping) == list(CANARIES)
     assert len(frames(keeping)) >= 7
     assert all(frame in raw for frame in frames(keeping))
 
@@ -78,11 +78,11 @@ def test_stored_text_can_be_found_in_the_files(keeping: Keeping) -> None:
 def test_purge_leaves_no_bytes(keeping: Keeping) -> None:
     before = frames(keeping)
 
-    gone = purge(keeping.archive, own(keeping))
+    gone = purge(keeping.archive, session_sources(keeping))
 
     assert gone.sources == 5
-    assert left(keeping) == []
-    raw = everything(keeping.archive)
+    assert find_canaries(keeping) == []
+    raw = all_sources(keeping.archive)
     assert [frame for frame in before if frame[9:33] in raw] == []
     assert verify(keeping.archive, deep=True).is_sound
     assert unlike_rebuilt(keeping) == []
@@ -92,30 +92,30 @@ def test_purge_leaves_no_bytes_after_readers_have_closed(keeping: Keeping) -> No
     with keeping.vault() as reader:
         assert reader.index is not None
         assert list(reader.text_index.iter_documents())
-        purge(keeping.archive, own(keeping))
+        purge(keeping.archive, session_sources(keeping))
 
-    assert left(keeping) == []
+    assert find_canaries(keeping) == []
 
 
 def test_purge_keeps_other_sessions(keeping: Keeping) -> None:
     (other,) = (keeping.home.path / "projects").rglob(f"{TWO}.jsonl")
 
-    purge(keeping.archive, own(keeping))
+    purge(keeping.archive, session_sources(keeping))
 
     assert keeping.bytes() == {str(other): [other.read_bytes()]}
 
 
 def test_purged_files_are_refused(keeping: Keeping) -> None:
-    purge(keeping.archive, own(keeping))
+    purge(keeping.archive, session_sources(keeping))
 
     report = keeping.ingest()
 
     assert (report.refused, report.new, report.bytes) == (5, 0, 0)
-    assert left(keeping) == []
+    assert find_canaries(keeping) == []
 
 
 def test_purged_files_are_refused_at_other_paths(keeping: Keeping) -> None:
-    purge(keeping.archive, own(keeping))
+    purge(keeping.archive, session_sources(keeping))
     elsewhere = keeping.folder / "elsewhere"
     (keeping.home.path / "projects").rename(elsewhere)
 
@@ -124,11 +124,11 @@ def test_purged_files_are_refused_at_other_paths(keeping: Keeping) -> None:
     again = keeping.ingest(elsewhere)
 
     assert (report.refused, again.refused) == (4, 4)
-    assert left(keeping) == []
+    assert find_canaries(keeping) == []
 
 
 def test_new_agent_of_a_purged_session_is_refused(keeping: Keeping) -> None:
-    purge(keeping.archive, own(keeping))
+    purge(keeping.archive, session_sources(keeping))
     agent = keeping.home.agent(
         ONE, "zzz", [prompt(CANARIES[0])], flat=True, meta={"description": CANARIES[1]}
     )
@@ -137,13 +137,13 @@ def test_new_agent_of_a_purged_session_is_refused(keeping: Keeping) -> None:
     report = keeping.ingest()
 
     assert (report.refused, report.new, report.bytes) == (7, 0, 0)
-    assert left(keeping) == []
+    assert find_canaries(keeping) == []
 
 
 def test_agent_is_refused_once_it_names_its_purged_session(
     keeping: Keeping,
 ) -> None:
-    purge(keeping.archive, own(keeping))
+    purge(keeping.archive, session_sources(keeping))
     agent = keeping.home.agent(ONE, "zzz", [prompt(CANARIES[0])], flat=True)
     said = agent.read_bytes()
     agent.write_bytes(b"")
@@ -153,7 +153,7 @@ def test_agent_is_refused_once_it_names_its_purged_session(
     for _ in range(2):
         report = keeping.ingest()
         assert (report.grown, report.rewritten, report.bytes) == (0, 0, 0)
-    assert left(keeping) == []
+    assert find_canaries(keeping) == []
 
 
 def test_purged_session_is_refused_under_any_file_name(
@@ -162,7 +162,11 @@ def test_purged_session_is_refused_under_any_file_name(
     keeping = Keeping(tmp_path)
     keeping.home.session("copy", session("a", "b<a", sessionId=ONE))
     keeping.ingest()
-    purge(keeping.archive, own(keeping, session="copy"), sessions=[SessionId(ONE)])
+    purge(
+        keeping.archive,
+        session_sources(keeping, session="copy"),
+        sessions=[SessionId(ONE)],
+    )
     keeping.home.session(ONE, session("a", "b<a"))
     keeping.home.agent(ONE, "zzz", [prompt(CANARIES[0])], flat=True)
 
@@ -170,7 +174,7 @@ def test_purged_session_is_refused_under_any_file_name(
 
 
 def test_new_agent_of_another_session_is_imported(keeping: Keeping) -> None:
-    purge(keeping.archive, own(keeping))
+    purge(keeping.archive, session_sources(keeping))
     keeping.home.agent(TWO, "yyy", [prompt("Count")], flat=True)
     keeping.home.agent(TWO, "empty", [], flat=True)
 
@@ -185,9 +189,9 @@ def test_purge_deletes_copies_of_older_versions(keeping: Keeping) -> None:
     with keeping.vault() as vault:
         vault.byte_store.backup(copy)
 
-    purge(keeping.archive, own(keeping))
+    purge(keeping.archive, session_sources(keeping))
 
-    assert left(keeping) == []
+    assert find_canaries(keeping) == []
 
 
 @pytest.mark.parametrize(
@@ -199,7 +203,7 @@ def test_interrupted_purge_is_finished_by_the_next(
     def stop(*_: object) -> None:
         raise KeyboardInterrupt
 
-    chosen = own(keeping)
+    chosen = session_sources(keeping)
     owner = "archive_dir.ArchiveDir" if "index" in step else "archive_db.ArchiveDB"
     monkeypatch.setattr(f"bygones.store.{owner}.{step}", stop)
     with pytest.raises(KeyboardInterrupt):
@@ -208,7 +212,7 @@ def test_interrupted_purge_is_finished_by_the_next(
 
     purge(keeping.archive, chosen)
 
-    assert left(keeping) == []
+    assert find_canaries(keeping) == []
     assert unlike_rebuilt(keeping) == []
 
 
@@ -220,7 +224,7 @@ def test_interrupted_purge_does_not_show_purged_data(
 
     monkeypatch.setattr("bygones.store.archive_db.ArchiveDB.vacuum", stop)
     with pytest.raises(KeyboardInterrupt):
-        purge(keeping.archive, own(keeping))
+        purge(keeping.archive, session_sources(keeping))
     monkeypatch.undo()
 
     keeping.ingest()
@@ -240,7 +244,7 @@ def test_purge_that_cannot_remove_the_text_index_can_be_repeated(
             raise PermissionError(13, "somebody has it open", path)
         plainly(path, **how)
 
-    chosen = own(keeping)
+    chosen = session_sources(keeping)
     monkeypatch.setattr(os, "unlink", stubborn)
     with pytest.raises(SystemFailure, match="could not be removed"):
         purge(keeping.archive, chosen)
@@ -248,7 +252,7 @@ def test_purge_that_cannot_remove_the_text_index_can_be_repeated(
 
     purge(keeping.archive, chosen)
 
-    assert left(keeping) == []
+    assert find_canaries(keeping) == []
     assert unlike_rebuilt(keeping) == []
 
 
@@ -267,31 +271,31 @@ def test_source_that_reused_a_purged_number_is_kept(
     three = session_id(3)
     path = keeping.home.session(three, session("c", "d<c"))
     keeping.ingest()
-    seen = own(keeping, session=three)
+    seen = session_sources(keeping, session=three)
     purge(keeping.archive, seen, sessions=[SessionId(three)])  # by somebody else
     path.unlink()
     keeping.home.session(session_id(4), session("e"))
     keeping.ingest()
-    (four,) = own(keeping, session=session_id(4))
+    (four,) = session_sources(keeping, session=session_id(4))
     assert four.number == seen[0].number
 
     assert purge(keeping.archive, seen, sessions=[SessionId(three)]).sources == 0
-    assert own(keeping, session=session_id(4)) == [four]
+    assert session_sources(keeping, session=session_id(4)) == [four]
     assert unlike_rebuilt(keeping) == []
 
 
 def test_new_and_moved_files_of_a_session_are_purged_with_it(
     keeping: Keeping,
 ) -> None:
-    seen = own(keeping)
+    seen = session_sources(keeping)
     keeping.home.agent(ONE, "fff9999", [prompt(CANARIES[0])])
     moved = keeping.home.path.with_name("moved")
     keeping.home.path.rename(moved)
     keeping.ingest(moved)
-    assert {kept.home for kept in own(keeping)} == {str(moved)}
+    assert {kept.home for kept in session_sources(keeping)} == {str(moved)}
 
     gone = purge(keeping.archive, seen, sessions=[SessionId(ONE)])
 
     assert gone.sources == len(seen) + 1
-    assert left(keeping) == []
-    assert own(keeping) == []
+    assert find_canaries(keeping) == []
+    assert session_sources(keeping) == []

@@ -1,4 +1,4 @@
-"""What is noted of a verification, and when nothing is known any more."""
+"""The saved result of the last verification."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def test_verification_is_unknown_after_copying_an_earlier_state(
 
 
 def _copy_over(source: Path, target: Path) -> None:
-    """Copy an archive's file as ``cp`` does: what it is copied over keeps its inode."""
+    """Copy an archive file as `cp` does, which keeps the inode of the target."""
     inode = (target / ARCHIVE_FILE).stat().st_ino
     for beside in target.glob(f"{ARCHIVE_FILE}-*"):
         beside.unlink()

@@ -1,4 +1,4 @@
-"""Files come into their places whole, and over nothing unasked."""
+"""Restored files are complete, and replace nothing by default."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ OURS = b"ours, all of it\n"
 THEIRS = b"what somebody else has put there\n"
 
 
-def put(
+def restore_file(
     path: Path, raws: Iterator[bytes] | None = None, *, overwrite: bool
 ) -> WriteResult:
     return write_file(path, raws or iter([OURS]), 10**18, set(), overwrite=overwrite)
 
 
 def interrupted_by(path: Path, raw: bytes, *, overwrite: bool) -> Iterator[bytes]:
-    """Yield our bytes; another writes the same file while we are at it."""
+    """Yield bytes, while another process writes the same file."""
     yield OURS[:5]
-    put(path, iter([raw]), overwrite=overwrite)
+    restore_file(path, iter([raw]), overwrite=overwrite)
     yield OURS[5:]
 
 
@@ -44,7 +44,7 @@ def test_concurrent_writes_of_one_file_leave_one_complete_file(
     path = tmp_path / "file.jsonl"
     both = interrupted_by(path, OURS, overwrite=overwrite)
 
-    done = put(path, both, overwrite=overwrite)
+    done = restore_file(path, both, overwrite=overwrite)
 
     assert done.target_state is TargetState.SAME
     assert not done.is_written
@@ -63,13 +63,17 @@ def test_file_created_meanwhile_is_only_replaced_on_request(
     if not links:
         monkeypatch.setattr(os, "link", refuse)
     path = tmp_path / "file.jsonl"
-    left = put(path, interrupted_by(path, THEIRS, overwrite=False), overwrite=False)
+    left = restore_file(
+        path, interrupted_by(path, THEIRS, overwrite=False), overwrite=False
+    )
     assert left.target_state is TargetState.DIFFERS
     assert not left.is_written
     assert path.read_bytes() == THEIRS
 
     path.unlink()
-    done = put(path, interrupted_by(path, THEIRS, overwrite=True), overwrite=True)
+    done = restore_file(
+        path, interrupted_by(path, THEIRS, overwrite=True), overwrite=True
+    )
     assert done.is_written
     assert path.read_bytes() == OURS
     assert done.backup_copy is not None
@@ -90,7 +94,7 @@ def test_backup_copy_has_an_unused_name(
         link(source, to, **words)
 
     monkeypatch.setattr(os, "link", late)
-    done = put(path, overwrite=True)
+    done = restore_file(path, overwrite=True)
 
     assert done.backup_copy == tmp_path / "file.jsonl.before-restore-1"
     assert done.backup_copy.read_bytes() == THEIRS
@@ -126,7 +130,7 @@ def test_interrupted_write_leaves_no_file(
         raise reason
 
     with pytest.raises(reason):
-        put(tmp_path / "file", stopped(), overwrite=True)
+        restore_file(tmp_path / "file", stopped(), overwrite=True)
 
     assert list(tmp_path.iterdir()) == []
 
@@ -153,7 +157,7 @@ def test_leftovers_in_use_are_not_removed(tmp_path: Path, *, overwrite: bool) ->
         yield OURS
         remove_leftovers(tmp_path)
 
-    assert put(tmp_path / "file", swept(), overwrite=overwrite).is_written
+    assert restore_file(tmp_path / "file", swept(), overwrite=overwrite).is_written
     assert (tmp_path / "file").read_bytes() == OURS
 
 
@@ -171,7 +175,7 @@ def test_temp_file_removed_before_locking_is_created_again(
         return handle
 
     monkeypatch.setattr(os, "open", swept)
-    assert put(tmp_path / "file", overwrite=False).is_written
+    assert restore_file(tmp_path / "file", overwrite=False).is_written
 
     assert len(gone) == 1
     assert (tmp_path / "file").read_bytes() == OURS

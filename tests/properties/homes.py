@@ -1,4 +1,4 @@
-"""Homes for the laws of the archive: small, and with much in common between files."""
+"""Strategies for homes: small, with much in common between files."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ __all__ = [
 ]
 
 LONGER = sized(1, 20, 200)
-"""How many times as much is tried as with every test run."""
+"""How many times more examples to try than in every test run."""
 ONE, TWO, THREE = map(session_id, (1, 2, 3))
 AGENT = f"projects/{PROJECT}/{ONE}/subagents/agent-a1b2c3d.jsonl"
 NAMES = (
@@ -43,7 +43,7 @@ NAMES = (
     f"projects/{PROJECT}/{ONE}/tool-results/toolu_1.txt",
     f"file-history/{ONE}/0f1e2d3c4b5a6978@v1",
 )
-"""Files of every kind; which session the loose ones are of, their records say."""
+"""Files of every kind; the session of some is only in their records."""
 
 SCRATCH = "/dev/shm" if Path("/dev/shm").is_dir() else None  # noqa: S108 (fast)
 
@@ -57,7 +57,7 @@ _words = st.sampled_from(
 
 @st.composite
 def lines(draw: st.DrawFn) -> bytes:  # noqa: PLR0911 (one a kind)
-    """Return a line as a transcript may hold it, mostly sound."""
+    """Return a line of a transcript, mostly valid."""
     kind = draw(st.sampled_from(["user"] * 4 + ["reply"] * 4 + _OTHERS))
     own: dict[str, Any] = {"sessionId": draw(_sessions)}
     own["timestamp"] = build.moment(draw(_seconds))
@@ -95,7 +95,7 @@ _BLOCKS = [
 
 @st.composite
 def contents(draw: st.DrawFn, name: str, max_size: int = 6) -> bytes:
-    """Return what a file of a home may hold, ended or not."""
+    """Return the content of a file, with or without a final newline."""
     if name.endswith(".meta.json"):
         told = {"agentType": draw(_words), "toolUseId": "toolu_1"}
         return build.line(told)
@@ -108,21 +108,21 @@ def contents(draw: st.DrawFn, name: str, max_size: int = 6) -> bytes:
 
 @st.composite
 def layouts(draw: st.DrawFn, names: tuple[str, ...] = NAMES) -> dict[str, bytes]:
-    """Return the files of a home, by their paths."""
+    """Return the files of a home, by path."""
     chosen = draw(st.lists(st.sampled_from(names), min_size=1, unique=True))
     return {name: draw(contents(name)) for name in sorted(chosen)}
 
 
 @contextmanager
 def kept_in() -> Iterator[Keeping]:
-    """Give a home and an archive that are gone afterwards."""
+    """Yield a temporary home and its archive."""
     # A reader's engine may look for news once more while its folder is removed.
     with tempfile.TemporaryDirectory(dir=SCRATCH, ignore_cleanup_errors=True) as folder:
         yield Keeping(Path(folder))
 
 
 def lay(keeping: Keeping, layout: Mapping[str, bytes]) -> None:
-    """Write files into a home; those that hold it already are left alone."""
+    """Write files into a home; unchanged ones are left alone."""
     (keeping.home.path / "projects").mkdir(exist_ok=True)
     for name, raw in layout.items():
         path = keeping.home.path / name

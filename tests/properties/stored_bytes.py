@@ -1,9 +1,9 @@
-"""Whether a look archived every byte once: by the rows before it, after it, and files.
+"""Check that an ingestion stores every byte once.
 
-The archive is read without the product. What a look may do to a source is written here
-a second time, from the outside: nothing; go on; or begin anew, if what is kept is not
-how the file begins any more. A file under a new name is a new source only if none that
-is gone could be it.
+The archive is read without the product. What an ingestion may do to a source is defined
+here a second time: nothing; append; or start a new generation, if the file doesn't
+start with the stored bytes any more. A file with a new name is a new source only if it
+can't be a file that is gone.
 """
 
 from __future__ import annotations
@@ -31,18 +31,18 @@ _SPANS = (
 
 
 class Row(NamedTuple):
-    """A source as the archive has it."""
+    """A source in the archive."""
 
     path: str
     kind: str
     inode: int
     kept: int
-    """Bytes that are whole lines."""
+    """Bytes of whole lines."""
     generations: list[bytes]
 
 
 def rows_of(keeping: Keeping) -> dict[int, Row]:
-    """Return all sources by their numbers."""
+    """Return all sources by number."""
     if not (keeping.archive / "archive.db").exists():
         return {}
     raws = keeping.bytes()
@@ -57,7 +57,7 @@ def rows_of(keeping: Keeping) -> dict[int, Row]:
 def assert_archived_once(
     keeping: Keeping, before: Mapping[int, Row], files: Iterable[Path]
 ) -> None:
-    """Hold what a look made of an archive against the files that were there."""
+    """Compare an archive after an ingestion with the files that existed."""
     there = {str(path): path.read_bytes() for path in files}
     after = rows_of(keeping)
     for source, kept, length, end, fragment in keeping.rows(_SPANS):
@@ -72,7 +72,7 @@ def assert_archived_once(
 
 
 def _grown(before: Row | None, raw: bytes | None) -> list[bytes]:
-    """Return the generations of a source whose file holds these bytes now, if any."""
+    """Return the generations of a source whose file has these bytes now, if valid."""
     known = before.generations if before is not None else []
     if raw is None:
         return known
@@ -82,7 +82,7 @@ def _grown(before: Row | None, raw: bytes | None) -> list[bytes]:
 
 
 def _may_be(gone: Row, new: Row) -> bool:
-    """Whether a new file is one that is gone under another name."""
+    """Whether a new file may be a gone one with another name."""
     names = Path(gone.path).name == Path(new.path).name
     is_alike = gone.kind == new.kind and (names or gone.inode == new.inode)
     starts = new.generations[-1].startswith(gone.generations[-1])

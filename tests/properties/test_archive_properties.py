@@ -1,4 +1,4 @@
-"""The laws of the archive: twice is once, growth is continuation, there and back."""
+"""Invariants of the archive."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ some = settings(max_examples=50 * LONGER)
 
 @st.composite
 def rounds(draw: st.DrawFn) -> list[dict[str, bytes]]:
-    """Return a home as it grows: files come in any order, and are cut anywhere."""
+    """Return a home as it grows: files appear in any order and are cut anywhere."""
     whole = draw(layouts())
     grown = []
     at = dict.fromkeys(whole, -1)
@@ -134,7 +134,7 @@ def test_archived_session_equals_the_session_read_from_files(
 
 
 def blocks(session: Session) -> list[object]:
-    """Return what is said in a session."""
+    """Return the texts of a session."""
     messages = [m for branch in session.branches for m in branch.messages]
     messages += [m for run in session.all_agents for m in run.live_branch.messages]
     return [message.blocks for message in messages]

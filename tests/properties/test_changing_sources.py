@@ -1,6 +1,6 @@
-"""A home in which anything may happen to files: what was seen is archived, and once.
+"""Files of a home change in any way: everything that was scanned is stored once.
 
-What must be in the archive is told by plain copies of the files, made at each look.
+The expected content comes from plain copies of the files, made at each ingestion.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ from tests.store.keeping import Keeping, set_back, settle, unlike_rebuilt
 
 TRANSCRIPTS = tuple(name for name in NAMES if name.endswith(".jsonl"))
 LARGE = b'{"type":"user","filler":"' + b"x" * 6000 + b'"}\n'
-"""Two of these, and the middle of a file is in neither of the windows."""
+"""With two of these, the middle of a file is in neither compared end."""
 ELSEWHERE = b'{"type":"user","from":"elsewhere"}\n'
-"""What no link may bring into the archive."""
+"""Content outside the home, which no link may bring into the archive."""
 STEPS = 30
-"""Of so many steps a sequence is at least that counts."""
+"""The minimum number of steps of a sequence."""
 EVERY = 10
-"""Steps after which a home is looked at, whatever was looked at before."""
+"""Steps after which the home is ingested in any case."""
 
 names = st.sampled_from(TRANSCRIPTS)
 raws = st.lists(lines(), min_size=1, max_size=3).map(
@@ -45,7 +45,7 @@ raws = st.lists(lines(), min_size=1, max_size=3).map(
 
 
 class Sources(RuleBasedStateMachine):
-    """Files that are appended to, cut, rewritten, replaced, moved and deleted."""
+    """Files that are appended to, truncated, rewritten, replaced, moved and deleted."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -78,7 +78,7 @@ class Sources(RuleBasedStateMachine):
         return [path for path in self.keeping.home.path.rglob("*") if path.is_file()]
 
     def own(self) -> list[Path]:
-        """Return the files that are no links."""
+        """Return the files that are not links."""
         return [path for path in self.files() if not path.is_symlink()]
 
     def chosen(self, data: st.DataObject) -> Path:
@@ -86,7 +86,7 @@ class Sources(RuleBasedStateMachine):
 
     @rule(name=names, raw=raws, data=st.data())
     def append(self, name: str, raw: bytes, data: st.DataObject) -> None:
-        """Write more, perhaps not to the end of a line or of a character."""
+        """Append bytes, perhaps not up to the end of a line or character."""
         cut = data.draw(st.integers(0, len(raw)))
         with self.path(name).open("ab") as file:
             file.write(raw[:cut])
@@ -111,7 +111,7 @@ class Sources(RuleBasedStateMachine):
     @precondition(lambda self: self.own())
     @rule(data=st.data())
     def rewrite_in_place(self, data: st.DataObject) -> None:
-        """Change one byte, and leave the size and the time as they are."""
+        """Change one byte, and keep size and time."""
         path = self.chosen(data)
         raw = path.read_bytes()
         if raw:
@@ -121,7 +121,7 @@ class Sources(RuleBasedStateMachine):
     @precondition(lambda self: self.own())
     @rule(raw=raws, data=st.data())
     def replace(self, raw: bytes, data: st.DataObject) -> None:
-        """Put another file into the place of one, as careful programs do."""
+        """Replace a file by another with a rename."""
         path = self.chosen(data)
         before = path.read_bytes()
         beside = path.with_name("beside.tmp")
@@ -148,7 +148,7 @@ class Sources(RuleBasedStateMachine):
     @precondition(lambda self: self.own())
     @rule(name=names, raw=raws, data=st.data())
     def reuse_an_inode(self, name: str, raw: bytes, data: st.DataObject) -> None:
-        """Have another file begin in the place on the disk of one that is gone."""
+        """Create another file with the inode of a deleted one."""
         path = self.chosen(data)
         content = raw + path.read_bytes()
         path.rename(self.path(name))
@@ -158,7 +158,7 @@ class Sources(RuleBasedStateMachine):
     @precondition(lambda self: self.own())
     @rule(name=names, data=st.data())
     def link(self, name: str, data: st.DataObject) -> None:
-        """Let a file be there under two names, as one file or through a link."""
+        """Give a file a second name, by a hard or symbolic link."""
         path, other = self.chosen(data), self.path(name)
         if not os.path.lexists(other):
             if data.draw(st.booleans()):
@@ -169,7 +169,7 @@ class Sources(RuleBasedStateMachine):
     @precondition(lambda self: self.own())
     @rule(data=st.data())
     def replace_by_a_link_out(self, data: st.DataObject) -> None:
-        """Put a link to a file elsewhere into the place of one: not ours to take."""
+        """Replace a file by a link to a file outside the home."""
         path = self.chosen(data)
         path.unlink()
         path.symlink_to(self.elsewhere() / "elsewhere.jsonl")
@@ -183,7 +183,7 @@ class Sources(RuleBasedStateMachine):
 
     @rule()
     def link_to_a_folder_elsewhere(self) -> None:
-        """Let a project be a folder outside of the home: nobody may go there."""
+        """Make a project a link to a folder outside the home."""
         path = self.keeping.home.path / "projects" / "-work-elsewhere"
         if not path.is_symlink():
             path.symlink_to(self.elsewhere())
@@ -191,7 +191,7 @@ class Sources(RuleBasedStateMachine):
 
     @rule(name=names, pieces=st.lists(raws, min_size=2, max_size=4), data=st.data())
     def two_writers(self, name: str, pieces: list[bytes], data: st.DataObject) -> None:
-        """Have two programs append at once, piece by piece, looked at in between."""
+        """Append with two writers in turn, with ingestions in between."""
         path = self.path(name)
         with path.open("ab", buffering=0) as one, path.open("ab", buffering=0) as two:
             for number, raw in enumerate(pieces):
@@ -209,7 +209,7 @@ class Sources(RuleBasedStateMachine):
 
     @rule()
     def time_passes(self) -> None:
-        """Let the times of folders be old enough to tell that nothing came or went."""
+        """Make the times of folders old enough to be reliable."""
         self.age += 1
         settle(self.keeping.home.path, self.age)
 
@@ -232,7 +232,7 @@ class Sources(RuleBasedStateMachine):
 
     @invariant()
     def what_was_seen_is_kept(self) -> None:
-        """Look if it is time; then hold what is kept against what was seen."""
+        """Ingest if it is due, then compare the archive with the copies."""
         self.steps += 1
         if self.steps and not self.steps % EVERY:
             self.look()
@@ -255,7 +255,7 @@ def is_out(path: Path, home: Path) -> bool:
 
 @pytest.mark.parametrize("number", range(2), ids=["one", "other"])
 def test_no_byte_is_lost_while_files_change(number: int) -> None:
-    """The same twice, so that two programs try it side by side."""
+    """Runs twice, so that two workers share the examples."""
     many = settings(
         max_examples=sized((12, 3)[number], 525, 5_000),
         stateful_step_count=sized(20, 32, 50),
@@ -266,10 +266,10 @@ def test_no_byte_is_lost_while_files_change(number: int) -> None:
 
 
 class _Simplest(st.DataObject):
-    """Draws the simplest that there is, so that a machine can be led by hand."""
+    """Draws the simplest values, to drive the state machine by hand."""
 
     def __init__(self) -> None:
-        """Need nothing: nobody is asked."""
+        """Do nothing."""
 
     def draw(self, strategy: st.SearchStrategy[Any], label: object = None) -> Any:  # noqa: ANN401, ARG002
         return find(strategy, lambda _: True)

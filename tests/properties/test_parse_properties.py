@@ -1,4 +1,4 @@
-"""The laws of reading: nothing is lost, and no input raises."""
+"""Invariants of parsing: nothing is lost, and no input raises."""
 
 from __future__ import annotations
 

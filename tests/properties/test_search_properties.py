@@ -1,4 +1,4 @@
-"""Law 9: what is there is found, and nothing else; the store and the matcher agree."""
+"""Search in the store and in memory agree."""
 
 from __future__ import annotations
 
@@ -123,8 +123,8 @@ def at(second: int) -> datetime:
     return datetime.fromisoformat(moment(second))
 
 
-def said(keeping: Keeping) -> Iterator[tuple[int, TextMatch, SearchableText]]:
-    """Yield every text of an archive, from its lines and not from its words."""
+def iter_texts(keeping: Keeping) -> Iterator[tuple[int, TextMatch, SearchableText]]:
+    """Yield every text of an archive, read from its lines."""
     with keeping.vault() as vault:
         index = vault.index
         assert index is not None
@@ -173,8 +173,8 @@ def answer(keeping: Keeping, query: Query) -> SearchResults:
         return Searcher(LocalReader(vault)).search(query, limit=ALL, hits=ALL)
 
 
-def told(found: SearchResults) -> set[str]:
-    """Return the sessions that were found, those with copies included."""
+def found_sessions(found: SearchResults) -> set[str]:
+    """Return the sessions that were found, including those with copies."""
     return {
         id_ for one in found.sessions for id_ in (one.summary.id, *one.duplicate_ids)
     }
@@ -186,7 +186,7 @@ def test_each_word_of_each_text_finds_its_session(layout: dict[str, bytes]) -> N
     with kept_in() as keeping:
         lay(keeping, layout)
         keeping.ingest()
-        for _, _, subject in said(keeping):
+        for _, _, subject in iter_texts(keeping):
             for word in dict.fromkeys(subject.text.split()):
                 if not tokenize(word):
                     continue
@@ -194,7 +194,7 @@ def test_each_word_of_each_text_finds_its_session(layout: dict[str, bytes]) -> N
 
                 found = answer(keeping, query)
 
-                assert subject.session_id in told(found)
+                assert subject.session_id in found_sessions(found)
 
 
 @few
@@ -205,7 +205,7 @@ def test_store_and_matcher_find_the_same_sessions(
     with kept_in() as keeping:
         lay(keeping, layout)
         keeping.ingest()
-        texts = list(said(keeping))
+        texts = list(iter_texts(keeping))
         for term in asked:
             query = Query(term)
             words = [w for w in drop_stop_words(query.plain_words) if tokenize(w)]
@@ -222,4 +222,6 @@ def test_store_and_matcher_find_the_same_sessions(
                 )
             }
 
-            assert told(found) == fitting or (found.is_phrase_relaxed and not fitting)
+            assert found_sessions(found) == fitting or (
+                found.is_phrase_relaxed and not fitting
+            )

@@ -1,4 +1,4 @@
-"""The laws of assembling, tried on projects of any shape."""
+"""Invariants of assembling, for projects of any shape."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Strategies for whole projects: transcripts whose records hang together somehow."""
+"""Strategies for projects: transcripts with records in any kind of tree."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def _blocks(draw: st.DrawFn) -> list[Written]:
 
 @st.composite
 def _results(draw: st.DrawFn) -> Written:
-    """Return a record that answers one or two calls."""
+    """Return a record with the results of one or two tool calls."""
     ids = draw(st.lists(st.sampled_from(_CALLS), min_size=1, max_size=2))
     blocks = [
         {"type": "tool_result", "tool_use_id": id_, "content": "done"} for id_ in ids
@@ -64,7 +64,7 @@ def _results(draw: st.DrawFn) -> Written:
 
 @st.composite
 def _bare(draw: st.DrawFn) -> Written:  # noqa: PLR0911 (one line a kind)
-    """Return a record of some kind, that is not yet in a tree."""
+    """Return a record of some kind, without a parent."""
     words = draw(st.sampled_from(_WORDS))
     match draw(st.integers(0, 11)):
         case 0 | 1 | 2:
@@ -106,7 +106,7 @@ _META = st.one_of(
 
 @st.composite
 def _placed(draw: st.DrawFn) -> Written:
-    """Return a record that hangs somewhere: on any, on none, on itself, on a ghost."""
+    """Return a record with any parent: another, none, itself or a missing one."""
     record = draw(_bare())
     parents = st.sampled_from([None, "gone", *_NAMES])
     name = draw(st.sampled_from([*_NAMES, None]))
@@ -133,7 +133,7 @@ _TURN = st.one_of(
 
 @st.composite
 def _threads(draw: st.DrawFn) -> list[Written]:
-    """Return records that follow one another, but where somebody went back."""
+    """Return records that follow each other, with some rewinds."""
     found: list[Written] = []
     for number, record in enumerate(draw(st.lists(_TURN, max_size=14))):
         back = draw(st.sampled_from([1, 1, 1, 2, 3, 4, 99]))
@@ -146,7 +146,7 @@ def _threads(draw: st.DrawFn) -> list[Written]:
 def transcript(
     name: str, records: Iterable[object], *, agent: str | None = None, mtime: int = 0
 ) -> Transcript:
-    """Return the transcript of a file of this name, with these records."""
+    """Return the transcript of a file with this name and these records."""
     path = f"projects/{PROJECT}/{name}.jsonl"
     source = SourceFile(
         id=SourceId(f"/home/{path}"),
@@ -181,7 +181,7 @@ projects = st.lists(transcripts(), max_size=4, unique_by=lambda t: t.source.id)
 
 
 def messages(session: Session) -> Iterator[Message]:
-    """Yield each message at the place that is its own: one branch, or an agent's."""
+    """Yield each message once: of one branch, or of an agent."""
     for branches in _talks(session):
         for branch in branches:
             for turn in branch.own_turns:
@@ -195,7 +195,7 @@ def _talks(session: Session) -> Iterator[tuple[Branch, ...]]:
 
 
 def reached(session: Session) -> set[RecordId]:
-    """Return all records that are in messages, agents, or hidden for a reason."""
+    """Return all records in messages and agents, or hidden for a reason."""
     found = {record for message in messages(session) for record in message.record_ids}
     holders: list[Session | AgentRun] = [session, *session.all_agents]
     found |= {

@@ -1,7 +1,7 @@
-"""A home and its archive in a few words, and a way to read archives that is not ours.
+"""A home and its archive for tests, and an independent way to read archives.
 
-What the archive holds is read here with the standard library's SQLite and with zstd
-alone, so that a test does not take the archive's own word for it.
+Archives are read with the standard library's SQLite and zstd only, so that tests don't
+rely on the code they test.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ __all__ = ["Keeping", "set_back", "settle", "unlike_rebuilt"]
 
 
 class Keeping:
-    """A folder with a home, and an archive that is brought up to date with it."""
+    """A folder with a home, and an archive that is updated from it."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -45,16 +45,16 @@ class Keeping:
             return hash_tables(vault)
 
     def sources(self) -> dict[str, StoredSource]:
-        """Return what the archive knows of sources, by the names of their files."""
+        """Return the stored sources, by file name."""
         with closing(ArchiveDB(self.archive)) as chunks:
             return {kept.path.rpartition("/")[2]: kept for kept in chunks.sources()}
 
     def generations(self, path: Path) -> list[bytes]:
-        """Return all bytes that the archive has of a file, oldest generation first."""
+        """Return all stored bytes of a file, oldest generation first."""
         return self.bytes()[str(path)]
 
     def bytes(self) -> dict[str, list[bytes]]:
-        """Return the generations of every source by its path."""
+        """Return the generations of every source, by path."""
         with closing(sqlite3.connect(self._address, uri=True)) as db:
             rows = db.execute("SELECT id, home || '/' || path, generation FROM source")
             return {
@@ -63,12 +63,12 @@ class Keeping:
             }
 
     def rows(self, sql: str) -> list[tuple[object, ...]]:
-        """Return rows of ``archive.db``."""
+        """Return rows of `archive.db`."""
         with closing(sqlite3.connect(self._address, uri=True)) as db:
             return db.execute(sql).fetchall()
 
     def index_rows(self, sql: str) -> list[tuple[object, ...]]:
-        """Return rows of ``index.db``."""
+        """Return rows of `index.db`."""
         (place,) = (self.archive / "index").glob("*/index.db")
         with closing(sqlite3.connect(f"file:{place}?mode=ro", uri=True)) as db:
             return db.execute(sql).fetchall()
@@ -79,8 +79,7 @@ class Keeping:
 
 
 def _parts(db: sqlite3.Connection, source: int, generation: int) -> Iterator[bytes]:
-    """Yield bytes in order; where one stretch does not begin at the end of the last,
-    there is a hole or an overlap."""
+    """Yield bytes in order; raise an error at a gap or overlap."""
     end = 0
     for table in ("chunk", "fragment"):
         rows = db.execute(
@@ -96,9 +95,9 @@ def _parts(db: sqlite3.Connection, source: int, generation: int) -> Iterator[byt
 
 
 def settle(home: Path, age: int = 1) -> None:
-    """Have the folders of a home be as they are for long; ``age`` is another each time.
+    """Give the folders of a home old timestamps; `age` must differ each time.
 
-    A folder's time tells whether something came or went, unless it is of just now.
+    The time of a folder shows whether files were added or removed, unless it is recent.
     """
     folders = [path for path in home.rglob("*") if path.is_dir()]
     for folder in [home, *folders]:
@@ -106,7 +105,7 @@ def settle(home: Path, age: int = 1) -> None:
 
 
 def unlike_rebuilt(keeping: Keeping) -> list[str]:
-    """Return the tables in which the index is not what its archive gives anew."""
+    """Return the tables that differ from those of a rebuilt index."""
     copy = keeping.folder / "rebuilt"
     copy.mkdir(exist_ok=True)
     for path in copy.glob("archive.db*"):
@@ -121,7 +120,7 @@ def unlike_rebuilt(keeping: Keeping) -> list[str]:
 
 
 def set_back(path: Path, content: bytes) -> None:
-    """Write other bytes into a file and set its time back to what it was."""
+    """Overwrite a file and restore its timestamp."""
     times = path.stat()
     with path.open("r+b") as file:
         file.write(content)

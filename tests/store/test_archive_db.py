@@ -1,4 +1,4 @@
-"""Bytes in chunks: every one hashed, none lost, none readable by others."""
+"""Chunks of bytes: hashed, complete and private."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ def chunks(tmp_path: Path) -> Iterator[ArchiveDB]:
         yield opened
 
 
-def put(chunks: ArchiveDB, kept: StoredSource, *raws: bytes) -> int:
-    """Store stretches one after another; return where they end."""
+def store_blocks(chunks: ArchiveDB, kept: StoredSource, *raws: bytes) -> int:
+    """Store blocks one after another; return the end offset."""
     end = 0
     for raw in raws:
         chunks.add_chunk(kept, end, end + len(raw), compress_and_hash(raw))
@@ -45,15 +45,15 @@ def put(chunks: ArchiveDB, kept: StoredSource, *raws: bytes) -> int:
     return end
 
 
-def spoil(chunks: ArchiveDB, sql: str, *values: bytes) -> None:
-    """Change the database behind the archive's back."""
+def corrupt(chunks: ArchiveDB, sql: str, *values: bytes) -> None:
+    """Change the database with plain SQLite."""
     with closing(sqlite3.connect(chunks.path)) as db, db:
         db.execute(sql, values)
 
 
 def test_any_range_of_bytes_can_be_read(chunks: ArchiveDB) -> None:
     kept = chunks.add_source(SOURCE)
-    put(chunks, kept, b"one\n", b"two\n", b"three\n")
+    store_blocks(chunks, kept, b"one\n", b"two\n", b"three\n")
 
     whole = b"one\ntwo\nthree\n"
     for offset in range(len(whole) + 2):
@@ -64,9 +64,9 @@ def test_any_range_of_bytes_can_be_read(chunks: ArchiveDB) -> None:
 
 def test_chunk_with_changed_bytes_is_reported_as_damaged(chunks: ArchiveDB) -> None:
     kept = chunks.add_source(SOURCE)
-    put(chunks, kept, b"one\n", b"two\n", b"six\n")
+    store_blocks(chunks, kept, b"one\n", b"two\n", b"six\n")
     _, other = compress_and_hash(b"TWO\n")
-    spoil(chunks, "UPDATE chunk SET frame = ? WHERE start = 4", other)
+    corrupt(chunks, "UPDATE chunk SET frame = ? WHERE start = 4", other)
 
     with pytest.raises(ArchiveDamaged, match="different hash"):
         chunks.read_bytes(kept.number, 0, 0, 12)
@@ -82,10 +82,10 @@ def test_chunk_with_changed_bytes_is_reported_as_damaged(chunks: ArchiveDB) -> N
 
 def test_invalid_frame_is_reported_as_damaged(chunks: ArchiveDB) -> None:
     kept = chunks.add_source(SOURCE)
-    put(chunks, kept, b"one\n")
+    store_blocks(chunks, kept, b"one\n")
     chunks.set_fragment(kept, 4, b"half")
-    spoil(chunks, "UPDATE chunk SET frame = x'00'")
-    spoil(chunks, "UPDATE fragment SET hash = x'00'")
+    corrupt(chunks, "UPDATE chunk SET frame = x'00'")
+    corrupt(chunks, "UPDATE fragment SET hash = x'00'")
 
     with pytest.raises(ArchiveDamaged):
         chunks.read_bytes(kept.number, 0, 0, 4)
@@ -100,10 +100,10 @@ def test_reused_chunk_id_does_not_return_cached_bytes(
     kept = StoredSource(
         number=kept.number, home="/home", path="a", kind=kept.kind, stored_bytes=4
     )
-    put(chunks, kept, b"one\n")
+    store_blocks(chunks, kept, b"one\n")
 
     assert chunks.pop_small_last_chunk(kept) == (0, b"one\n")
-    put(chunks, kept, b"other\n")
+    store_blocks(chunks, kept, b"other\n")
 
     assert chunks.read_bytes(kept.number, 0, 0, 9) == b"other\n"
 
@@ -120,7 +120,7 @@ def test_only_a_small_last_chunk_is_popped(
         kind=kept.kind,
         stored_bytes=CHUNK_SIZE,
     )
-    put(chunks, kept, large)
+    store_blocks(chunks, kept, large)
 
     assert chunks.pop_small_last_chunk(kept) == (CHUNK_SIZE, b"")
     assert chunks.read_bytes(kept.number, 0, 0, CHUNK_SIZE) == large
@@ -167,11 +167,11 @@ def test_fragment_replaces_the_previous_one(chunks: ArchiveDB) -> None:
 
 def test_new_generation_leaves_the_old_one_unchanged(chunks: ArchiveDB) -> None:
     kept = chunks.add_source(SOURCE)
-    put(chunks, kept, b"old\n")
+    store_blocks(chunks, kept, b"old\n")
     chunks.set_fragment(kept, 4, b"ha")
 
     anew = chunks.start_generation(kept)
-    put(chunks, anew, b"new\n")
+    store_blocks(chunks, anew, b"new\n")
 
     assert anew.generation == 1
     assert chunks.read_bytes(kept.number, 0, 0, 9) == b"old\n"
@@ -199,7 +199,7 @@ def test_sources_below_returns_sources_in_a_folder(chunks: ArchiveDB) -> None:
 
 def test_chunks_are_stored_with_their_sha256(chunks: ArchiveDB) -> None:
     kept = chunks.add_source(SOURCE)
-    put(chunks, kept, b"one\n")
+    store_blocks(chunks, kept, b"one\n")
 
     assert chunks.chunk_hashes(kept.number, 0) == [(0, 4, sha256_digest(b"one\n"))]
     assert sha256_digest(b"").hex().startswith("e3b0c442")

@@ -1,4 +1,4 @@
-"""An archive's folder: an index that is stale, half built, damaged or swapped."""
+"""Indexes of an archive: outdated, unfinished, damaged and replaced ones."""
 
 from __future__ import annotations
 
@@ -242,8 +242,8 @@ def test_partly_removed_index_is_ignored(
     assert unlike_rebuilt(keeping) == []
 
 
-class _AtFirst(NullProgress):
-    """Does something once, when work begins."""
+class _CallOnce(NullProgress):
+    """Calls a function once, when work starts."""
 
     def __init__(self, happen: Callable[[], None]) -> None:
         self.due = [happen]
@@ -253,10 +253,10 @@ class _AtFirst(NullProgress):
             self.due.pop()()
 
 
-def purged(keeping: Keeping, happen: Callable[[], None]) -> None:
-    """Purge a session, and have something happen while the index is made anew."""
+def purge_while(keeping: Keeping, happen: Callable[[], None]) -> None:
+    """Purge a session, and call a function while the index is rebuilt."""
     sources = [keeping.sources()[f"{ONE}.jsonl"]]
-    progress = _AtFirst(happen)
+    progress = _CallOnce(happen)
     purge(keeping.archive, sources, progress=progress)
     assert progress.due == []
 
@@ -272,7 +272,7 @@ def test_reader_waits_for_the_index_of_a_purge(
             found.extend(listed.id for listed in archive.sessions())
 
     reader = Thread(target=read)
-    purged(keeping, reader.start)
+    purge_while(keeping, reader.start)
     reader.join()
 
     assert found == [session_id(2)]
@@ -290,7 +290,7 @@ def test_long_purge_is_reported_to_readers(
         ):
             next(archive.sessions())
 
-    purged(keeping, read)
+    purge_while(keeping, read)
 
 
 def test_text_index_removed_by_a_purge_is_not_reported_as_damaged(
@@ -303,7 +303,7 @@ def test_text_index_removed_by_a_purge_is_not_reported_as_damaged(
             with pytest.raises(IndexBusy, match="a purge is under way"):
                 _ = reader.text_index
 
-        purged(keeping, read)
+        purge_while(keeping, read)
 
 
 def test_index_that_is_being_built_is_reported_as_busy(
@@ -320,7 +320,7 @@ def test_index_that_is_being_built_is_reported_as_busy(
 
     with Archive.open(keeping.archive) as archive, pytest.raises(IndexNotFound):
         next(archive.sessions())
-    Archive.rebuild(keeping.archive, progress=_AtFirst(read))
+    Archive.rebuild(keeping.archive, progress=_CallOnce(read))
 
 
 def test_index_replaced_while_opening_is_followed_by_the_next(

@@ -1,4 +1,4 @@
-"""The press: bytes come back as they went in, in order, and few of them wait."""
+"""The compression queue: results are complete and in order, and few wait."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Opening databases where a system refuses: a full disk, a log, another's lock."""
+"""Opening databases on full disks, with a log, and while another process writes."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ pytestmark = pytest.mark.skipif(os.name == "nt", reason="has no such limits")
 
 
 @contextmanager
-def no_room() -> Iterator[None]:
-    """Let no file grow, as on a disk that is full."""
+def full_disk() -> Iterator[None]:
+    """Prevent files from growing, as on a full disk."""
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (0, before[1]))
     try:
@@ -64,7 +64,7 @@ def test_archive_on_a_full_disk_can_be_read(
 ) -> None:
     fixed = [] if words == ["verify"] else ["--no-ingest"]
 
-    with no_room():
+    with full_disk():
         code = main([*words, *fixed, "--archive", str(keeping.archive)])
 
     told = capsys.readouterr()
@@ -78,7 +78,7 @@ def test_sessions_on_a_full_disk_can_be_shown(
     keeping.home.session(session_id(2), thread(prompt("there is no room for this")))
     home = str(keeping.home.path)
 
-    with no_room():
+    with full_disk():
         code = main(["list", "--home", home, "--archive", str(keeping.archive), "-v"])
 
     told = capsys.readouterr()
@@ -90,14 +90,14 @@ def test_sessions_on_a_full_disk_can_be_shown(
 def test_locked_archive_is_not_opened_as_immutable(
     keeping: Keeping,
 ) -> None:
-    with writer_lock(keeping.archive), no_room(), pytest.raises(SystemFailure):
+    with writer_lock(keeping.archive), full_disk(), pytest.raises(SystemFailure):
         ArchiveDB(keeping.archive)
 
 
 def test_archive_with_a_log_is_not_opened_as_immutable(keeping: Keeping) -> None:
     (keeping.archive / "archive.db-wal").write_bytes(b"not yet in the database")
 
-    with no_room(), pytest.raises(SystemFailure):
+    with full_disk(), pytest.raises(SystemFailure):
         ArchiveDB(keeping.archive)
 
 
@@ -139,7 +139,7 @@ def test_copy_without_enough_space_names_the_path(
     monkeypatch.setattr(shutil, "disk_usage", lambda _: free)
     chunks = ArchiveDB(keeping.archive)
 
-    with no_room(), pytest.raises(SystemFailure, match=f"copy.db: {DISK_FULL}"):
+    with full_disk(), pytest.raises(SystemFailure, match=f"copy.db: {DISK_FULL}"):
         copy_database(chunks.db, keeping.folder / "copy.db")
 
     chunks.close()

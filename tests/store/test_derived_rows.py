@@ -1,4 +1,4 @@
-"""The rows of a session: each told once, and by which purse it was paid."""
+"""The rows that are derived from a session."""
 
 from __future__ import annotations
 

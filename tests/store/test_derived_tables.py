@@ -20,7 +20,7 @@ def uuid(number: int) -> str:
     return f"{number:08}-0000-4000-8000-000000000000"
 
 
-def said(*numbers: int) -> list[Written]:
+def prompt_chain(*numbers: int) -> list[Written]:
     """Return a chain of prompts with these ids."""
     above = [None, *map(uuid, numbers)]
     return [
@@ -47,11 +47,11 @@ def families(keeping: Keeping) -> set[tuple[int, ...]]:
 
 
 def test_sessions_that_share_a_record_are_one_family(keeping: Keeping) -> None:
-    keeping.home.session(session_id(1), said(1, 2))
-    keeping.home.session(session_id(2), said(2, 3))
-    keeping.home.session(session_id(3), said(2, 4))
-    keeping.home.session(session_id(4), said(4, 5))
-    keeping.home.session(session_id(5), said(6))
+    keeping.home.session(session_id(1), prompt_chain(1, 2))
+    keeping.home.session(session_id(2), prompt_chain(2, 3))
+    keeping.home.session(session_id(3), prompt_chain(2, 4))
+    keeping.home.session(session_id(4), prompt_chain(4, 5))
+    keeping.home.session(session_id(5), prompt_chain(6))
     keeping.ingest()
 
     assert families(keeping) == {(1, 2, 3, 4), (5,)}
@@ -70,12 +70,12 @@ def test_sessions_that_share_an_answer_are_one_family(keeping: Keeping) -> None:
 
 
 def test_family_without_shared_records_is_split(keeping: Keeping) -> None:
-    keeping.home.session(session_id(1), said(1, 2))
-    path = keeping.home.session(session_id(2), said(2, 3))
+    keeping.home.session(session_id(1), prompt_chain(1, 2))
+    path = keeping.home.session(session_id(2), prompt_chain(2, 3))
     keeping.ingest()
     assert families(keeping) == {(1, 2)}
 
-    path.write_bytes(jsonl(said(7, 8)))
+    path.write_bytes(jsonl(prompt_chain(7, 8)))
     keeping.ingest()
 
     assert families(keeping) == {(1,), (2,)}
@@ -83,12 +83,12 @@ def test_family_without_shared_records_is_split(keeping: Keeping) -> None:
 
 
 def test_sessions_with_a_new_shared_record_become_one_family(keeping: Keeping) -> None:
-    keeping.home.session(session_id(1), said(1, 2))
-    keeping.home.session(session_id(2), said(3, 4))
+    keeping.home.session(session_id(1), prompt_chain(1, 2))
+    keeping.home.session(session_id(2), prompt_chain(3, 4))
     keeping.ingest()
     assert families(keeping) == {(1,), (2,)}
 
-    keeping.home.session(session_id(3), said(2, 3))
+    keeping.home.session(session_id(3), prompt_chain(2, 3))
     keeping.ingest()
 
     assert families(keeping) == {(1, 2, 3)}
@@ -96,19 +96,21 @@ def test_sessions_with_a_new_shared_record_become_one_family(keeping: Keeping) -
 
 
 def leave(path: Path) -> None:
-    path.write_bytes(jsonl(said(9)))
+    path.write_bytes(jsonl(prompt_chain(9)))
 
 
 def unname(path: Path) -> None:
-    path.write_bytes(jsonl([*said(9), summary("newer", uuid(2))]))
+    path.write_bytes(jsonl([*prompt_chain(9), summary("newer", uuid(2))]))
 
 
 @pytest.mark.parametrize(("act", "title"), [(leave, "said 1"), (unname, "newer")])
 def test_title_from_another_file_follows_changes_of_that_file(
     keeping: Keeping, act: Callable[[Path], None], title: str
 ) -> None:
-    keeping.home.session(session_id(1), said(1, 2))
-    other = keeping.home.session(session_id(2), [*said(9), summary("older", uuid(2))])
+    keeping.home.session(session_id(1), prompt_chain(1, 2))
+    other = keeping.home.session(
+        session_id(2), [*prompt_chain(9), summary("older", uuid(2))]
+    )
     keeping.ingest()
     with Archive.open(keeping.archive) as archive:
         assert archive.session(session_id(1)).title.text == "older"

@@ -1,4 +1,4 @@
-"""Changes and prompts as the index has them."""
+"""Edits and prompts in the index."""
 
 from __future__ import annotations
 

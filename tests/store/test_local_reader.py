@@ -1,4 +1,4 @@
-"""The shelf of a folder: whole, and of one moment, whoever writes meanwhile."""
+"""Consistent reads of a local archive while others write."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ def test_local_reader_implements_the_protocol() -> None:
     assert named - {"byte_store"} <= set(dir(LocalReader))
 
 
-class Meanwhile:
-    """Somebody who writes before the n-th statement of whoever reads."""
+class WriterDuringRead:
+    """Writes before the n-th statement of a reader."""
 
     def __init__(self, keeping: Keeping) -> None:
         self._keeping = keeping
@@ -40,7 +40,7 @@ class Meanwhile:
         self.statements = 0
 
     def grow(self) -> None:
-        """Let every session grow, and have it derived anew."""
+        """Append to every session, and derive it again."""
         for number in range(1, SESSIONS + 1):
             self._said += 1
             more = answer(self._said, model=(OPUS, SONNET)[number % 2], output=7)
@@ -55,7 +55,7 @@ class Meanwhile:
         self._keeping.ingest()
 
     def opened(self, path: Path, *, write: bool) -> apsw.Connection:
-        """Open an index; count what a reader asks of it."""
+        """Open an index, and count the statements of the reader."""
         db = open_index_db(path, write=write)
         if not write:
             db.exec_trace = self._heard
@@ -70,8 +70,8 @@ class Meanwhile:
 
 
 @pytest.fixture
-def meanwhile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Meanwhile:
-    writer = Meanwhile(Keeping(tmp_path))
+def meanwhile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> WriterDuringRead:
+    writer = WriterDuringRead(Keeping(tmp_path))
     writer.grow()
     monkeypatch.setattr(indexing, "open_index_db", writer.opened)
     return writer
@@ -115,7 +115,7 @@ QUESTIONS: dict[str, Ask] = {
 
 @pytest.mark.parametrize("question", QUESTIONS)
 def test_reads_are_consistent_while_others_write(
-    meanwhile: Meanwhile, tmp_path: Path, question: str
+    meanwhile: WriterDuringRead, tmp_path: Path, question: str
 ) -> None:
     ask, folder = QUESTIONS[question], tmp_path / "archive"
 
@@ -133,7 +133,7 @@ def test_reads_are_consistent_while_others_write(
 
 
 def test_read_transaction_survives_a_replaced_index(
-    meanwhile: Meanwhile, tmp_path: Path
+    meanwhile: WriterDuringRead, tmp_path: Path
 ) -> None:
     folder = tmp_path / "archive"
     with Archive.open(folder) as archive, archive.read_transaction():

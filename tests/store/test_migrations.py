@@ -1,4 +1,4 @@
-"""Bringing an archive to a newer version: a whole step, or none of it."""
+"""Migrations of an archive: complete or not at all."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ def keeping(tmp_path: Path) -> Keeping:
     return keeping
 
 
-def with_step(monkeypatch: pytest.MonkeyPatch, sql: str) -> None:
-    """Have one more step than there is."""
+def add_migration(monkeypatch: pytest.MonkeyPatch, sql: str) -> None:
+    """Add one more migration."""
     more = [*migration_steps(), (LATEST_VERSION + 1, sql)]
     monkeypatch.setattr(migrating, "migration_steps", lambda: iter(more))
     monkeypatch.setattr(migrating, "LATEST_VERSION", LATEST_VERSION + 1)
@@ -62,7 +62,7 @@ def test_every_table_is_strict() -> None:
 def test_migrate_returns_the_previous_version(
     keeping: Keeping, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with_step(monkeypatch, "CREATE TABLE more (id INTEGER) STRICT;")
+    add_migration(monkeypatch, "CREATE TABLE more (id INTEGER) STRICT;")
     path = keeping.archive / "archive.db"
 
     db = open_archive_db(path, write=True)
@@ -76,7 +76,9 @@ def test_migrate_returns_the_previous_version(
 def test_failed_migration_is_rolled_back(
     keeping: Keeping, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with_step(monkeypatch, "CREATE TABLE more (id INTEGER) STRICT; SELECT no_such();")
+    add_migration(
+        monkeypatch, "CREATE TABLE more (id INTEGER) STRICT; SELECT no_such();"
+    )
     path = keeping.archive / "archive.db"
     db = open_archive_db(path, write=True)
     before = tables(db)
@@ -91,7 +93,7 @@ def test_failed_migration_is_rolled_back(
 def test_archive_is_copied_before_a_migration(
     keeping: Keeping, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with_step(monkeypatch, "DROP TABLE chunk;")
+    add_migration(monkeypatch, "DROP TABLE chunk;")
     path = keeping.archive / "archive.db"
     db = open_archive_db(path, write=True)
 

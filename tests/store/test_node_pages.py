@@ -1,4 +1,4 @@
-"""Pages are joined without being opened, and hold what was put in."""
+"""Node pages are joined without decoding them."""
 
 from __future__ import annotations
 

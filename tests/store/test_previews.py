@@ -1,4 +1,4 @@
-"""Openings: how a short session begins is what the whole session has there."""
+"""Previews equal the start of the assembled session."""
 
 from __future__ import annotations
 
@@ -28,13 +28,14 @@ every_case = pytest.mark.parametrize("name", sorted(stories()))
 
 
 def check(archive: Archive) -> list[type]:
-    """Compare how all sessions begin; return how each is read."""
+    """Compare the start of all sessions; return how each is read."""
     return [
-        _checked(archive, listed.id) for listed in archive.sessions(include_empty=True)
+        _check_session(archive, listed.id)
+        for listed in archive.sessions(include_empty=True)
     ]
 
 
-def _checked(archive: Archive, name: SessionId) -> type:
+def _check_session(archive: Archive, name: SessionId) -> type:
     talk, cut = archive.conversation(name), AssembledConversation(archive.session(name))
     assert talk.facts == cut.facts
     if not isinstance(talk, PreviewConversation):

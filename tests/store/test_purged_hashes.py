@@ -1,4 +1,4 @@
-"""What is remembered of what was erased."""
+"""What is stored about purged data."""
 
 from __future__ import annotations
 

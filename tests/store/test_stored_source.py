@@ -1,4 +1,4 @@
-"""What the archive knows of a source: its name, and the sign by which it changed."""
+"""Ids and state checksums of stored sources."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a writer of words leaves that was killed."""
+"""Files that a killed writer of the text index leaves."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from bygones.store.tokenizer import prepare_with_checksum
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """Return the words of two records, of which one was then to be removed."""
+    """Return a text index with two records."""
     text = TextIndex(tmp_path, write=True)
     for record in (1, 2):
         text.add(record, 1, 0, prepare_with_checksum("hello"))
@@ -21,8 +21,8 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def removed(folder: Path) -> set[str]:
-    """Remove what one record says; return what files there are then."""
+def remove_record(folder: Path) -> set[str]:
+    """Remove the text of one record; return the files of the index."""
     text = TextIndex(folder, write=True)
     try:
         text.remove([1])
@@ -35,8 +35,8 @@ def removed(folder: Path) -> set[str]:
 
 def test_files_of_a_killed_writer_are_removed(folder: Path) -> None:
     known = (folder / "meta.json").read_bytes()
-    assert removed(folder)
+    assert remove_record(folder)
     # As if it had been killed before it said so.
     (folder / "meta.json").write_bytes(known)
 
-    assert removed(folder)
+    assert remove_record(folder)

@@ -1,4 +1,4 @@
-"""Terms as the engine has them: ours must be the same."""
+"""Terms must be those of tantivy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sums of spells are those of the answers in them, however they are parted."""
+"""Sums of usage by quarter hour equal sums of answers."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.build import prompt, session_id, thread
 from tests.usage.asking import NOW, OPUS, SONNET, Asking, answer
 
 START = datetime(2025, 10, 24, tzinfo=UTC)
-"""Two days before clocks are set back in Europe, nine before that in America."""
+"""Two days before summer time ends in Europe, nine days before it ends in America."""
 
 spends = st.tuples(
     st.integers(0, 12 * 24 * 3600),
@@ -76,8 +76,8 @@ def never(*_: object) -> bool:
     return False
 
 
-def asked_of(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
-    """Return a list that is told whenever it is asked whether spells are enough."""
+def record_decisions(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
+    """Return a list that records each decision to use quarter-hour sums."""
     told: list[bool] = []
     real: Callable[..., bool] = usage_tables._is_answered_by_15_minutes
 
@@ -102,7 +102,7 @@ def test_quarter_hour_sums_are_used_where_they_suffice(
     asking = Asking(tmp_path_factory.mktemp("spells"))
     time = {"timestamp": "2025-10-27T10:06:00Z"}
     asking.home.session(session_id(1), thread(prompt("go"), answer(1, output=5) | time))
-    told = asked_of(monkeypatch)
+    told = record_decisions(monkeypatch)
 
     assert asking.total(query).tokens == (0 if "T" in query else 5)
     assert told == [is_enough]

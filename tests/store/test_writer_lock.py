@@ -1,4 +1,4 @@
-"""One writer at a time, and readers who never notice."""
+"""The lock of the only writer."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_lock_is_released_when_its_process_dies(keeping: Keeping) -> None:
 
 
 def hold(folder: Path, ready: threading.Event) -> None:
-    """Take the lock and never let it go."""
+    """Hold the lock forever."""
     with writer_lock(folder):
         ready.set()
         time.sleep(600)
