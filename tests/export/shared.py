@@ -1,4 +1,4 @@
-"""Sessions to export, in a few words."""
+"""Helpers that create sessions to export."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ __all__ = ["KEY", "OPEN", "chosen", "home_of", "making", "sessions"]
 
 KEY = "gh" + "p_" + "a1B2c3D4e5F6" * 3
 OPEN = ExportOptions(open_source=read_source_file)
-"""How sessions are written if nothing is hidden."""
+"""Options for an export without redaction."""
 
 
 def home_of(folder: Path, count: int = 3) -> Home:
-    """Return a home with some sessions in which a secret is told."""
+    """Return a home with sessions that contain a secret."""
     home = Home(folder)
     for number in range(count):
         records = thread(
@@ -43,7 +43,7 @@ def chosen(folder: Path) -> list[ExportItem]:
         ExportItem(
             id=session.id,
             fingerprint=repr(
-                [(one.size, one.mtime_ns) for one in session.sources]
+                [(source.size, source.mtime_ns) for source in session.sources]
             ).encode(),
             load=lambda session=session: session,  # type: ignore[misc]
         )

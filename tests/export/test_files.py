@@ -1,4 +1,4 @@
-"""Files are written whole or not at all."""
+"""Writing files atomically."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from bygones.export.files import (
 )
 
 
-def test_a_file_is_written_with_the_folders_above_it(tmp_path: Path) -> None:
+def test_parent_folders_are_created(tmp_path: Path) -> None:
     assert write_atomic(tmp_path / "a" / "b", [b"x", b"yz"]) == 3
     assert (tmp_path / "a" / "b").read_bytes() == b"xyz"
 
 
-def test_what_fails_half_way_leaves_the_old_file(tmp_path: Path) -> None:
+def test_failed_write_keeps_the_old_file(tmp_path: Path) -> None:
     path = tmp_path / "page"
     path.write_bytes(b"old")
 
@@ -31,18 +31,18 @@ def test_what_fails_half_way_leaves_the_old_file(tmp_path: Path) -> None:
 
     with pytest.raises(RuntimeError):
         write_atomic(path, failing())
-    assert [(one.name, one.read_bytes()) for one in tmp_path.iterdir()] == [
+    assert [(path.name, path.read_bytes()) for path in tmp_path.iterdir()] == [
         ("page", b"old")
     ]
 
 
-def test_what_hides_nothing_is_for_its_owner_alone(tmp_path: Path) -> None:
+def test_private_file_is_readable_by_its_owner_only(tmp_path: Path) -> None:
     write_atomic(tmp_path / "page", [b""], private=True)
 
     assert stat.S_IMODE((tmp_path / "page").stat().st_mode) & 0o077 == 0
 
 
-def test_the_same_is_not_written_again(tmp_path: Path) -> None:
+def test_unchanged_content_is_not_written_again(tmp_path: Path) -> None:
     path = tmp_path / "page"
 
     assert write_if_changed(path, b"x")
@@ -53,13 +53,13 @@ def test_the_same_is_not_written_again(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "id_", ["../x", "a/b", ".hidden", "a b", "", "x" * 300, "\x00"]
 )
-def test_an_odd_id_is_no_name(id_: str) -> None:
+def test_unusual_id_is_not_used_as_file_name(id_: str) -> None:
     assert make_file_name(id_).isalnum()
     assert make_file_name("5e55-a_b") == "5e55-a_b"
 
 
 @pytest.mark.parametrize("size", [0, 1, 200_000])
-def test_texts_are_written_as_they_follow_each_other(size: int) -> None:
+def test_encoded_chunks_are_the_joined_texts(size: int) -> None:
     texts = ["é" * size, "", "b" * size, "\ud800"]
 
     assert b"".join(encode_chunks(texts)) == "".join(texts).encode("utf-8", "replace")

@@ -1,4 +1,4 @@
-"""Many sessions in one folder."""
+"""Exporting many sessions into a folder."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def written(folder: Path) -> dict[str, int]:
     }
 
 
-def test_pages_come_with_lists_and_what_they_need(tmp_path: Path) -> None:
+def test_html_export_has_index_pages_and_assets(tmp_path: Path) -> None:
     home = home_of(tmp_path / "home")
     site = tmp_path / "site"
 
@@ -42,7 +42,9 @@ def test_pages_come_with_lists_and_what_they_need(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("form", list(ExportFormat))
-def test_only_what_changed_is_written_again(form: ExportFormat, tmp_path: Path) -> None:
+def test_only_changed_sessions_are_written_again(
+    form: ExportFormat, tmp_path: Path
+) -> None:
     home = home_of(tmp_path / "home")
     site = tmp_path / "site"
     export_folder(chosen(home.path), site, making(form))
@@ -59,7 +61,7 @@ def test_only_what_changed_is_written_again(form: ExportFormat, tmp_path: Path) 
     assert "Something else" in page.read_text("utf-8")
 
 
-def test_another_wish_writes_everything_again(tmp_path: Path) -> None:
+def test_other_options_write_everything_again(tmp_path: Path) -> None:
     home = home_of(tmp_path / "home")
     export_folder(chosen(home.path), tmp_path / "site", HTML)
 
@@ -69,7 +71,7 @@ def test_another_wish_writes_everything_again(tmp_path: Path) -> None:
     assert done.written_sessions == 3
 
 
-def test_a_page_that_was_deleted_is_written_again(tmp_path: Path) -> None:
+def test_deleted_page_is_written_again(tmp_path: Path) -> None:
     home = home_of(tmp_path / "home")
     site = tmp_path / "site"
     export_folder(chosen(home.path), site, HTML)
@@ -78,7 +80,7 @@ def test_a_page_that_was_deleted_is_written_again(tmp_path: Path) -> None:
     assert export_folder(chosen(home.path), site, HTML).written_sessions == 1
 
 
-def test_sessions_that_are_not_chosen_stay_in_the_list(tmp_path: Path) -> None:
+def test_sessions_of_earlier_exports_stay_in_the_index(tmp_path: Path) -> None:
     home = home_of(tmp_path / "home")
     site = tmp_path / "site"
     export_folder(chosen(home.path), site, HTML)
@@ -89,9 +91,7 @@ def test_sessions_that_are_not_chosen_stay_in_the_list(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("manifest", ["", "{", "[]", '{"version": 99, "sessions": {}}'])
-def test_a_manifest_that_says_nothing_is_made_anew(
-    manifest: str, tmp_path: Path
-) -> None:
+def test_invalid_manifest_is_replaced(manifest: str, tmp_path: Path) -> None:
     home = home_of(tmp_path / "home")
     site = tmp_path / "site"
     site.mkdir()
@@ -100,7 +100,7 @@ def test_a_manifest_that_says_nothing_is_made_anew(
     assert export_folder(chosen(home.path), site, HTML).written_sessions == 3
 
 
-def test_places_are_kept_for_a_report(tmp_path: Path) -> None:
+def test_report_keeps_details_if_requested(tmp_path: Path) -> None:
     home = home_of(tmp_path / "home")
 
     done = export_folder(chosen(home.path), tmp_path / "site", HTML, keep_details=True)

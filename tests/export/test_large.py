@@ -1,4 +1,4 @@
-"""A large session is written in one pass, and takes no more than its structure."""
+"""A large session is exported in one pass with bounded memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What was hidden, told so that a person can check it."""
+"""The redaction report."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def finds() -> RedactionLog:
     return found
 
 
-def test_counts_are_told_in_words() -> None:
+def test_summary_lists_counts() -> None:
     tally = RedactionReport()
     tally.add(SessionId("s"), finds())
     tally.add(SessionId("t"), finds())
@@ -29,7 +29,7 @@ def test_counts_are_told_in_words() -> None:
     assert tally.to_jsonl() == b""
 
 
-def test_a_report_has_a_line_for_each_place() -> None:
+def test_report_has_one_line_per_redaction() -> None:
     tally = RedactionReport()
     tally.add(SessionId("s"), finds(), keep_details=True)
 

@@ -26,43 +26,43 @@ def test_redaction_has_the_path_of_its_text() -> None:
 
     _, found = redact_line(json.dumps(line).encode(), Redactor())
 
-    assert [one.path for one in found] == [
+    assert [item.path for item in found] == [
         *(".a[1].c [redacted github-token]", ".a[1].c [redacted github-token][0]"),
         ".d",
     ]
 
 
 def test_secret_is_found_in_escaped_json() -> None:
-    spelled = "".join(f"\\u{ord(sign):04x}" for sign in KEY)
+    spelled = "".join(f"\\u{ord(char):04x}" for char in KEY)
 
-    told, found = redact_line(f'{{"a": ["{spelled}", 1]}}'.encode(), REDACTOR)
+    redacted, found = redact_line(f'{{"a": ["{spelled}", 1]}}'.encode(), REDACTOR)
 
-    assert told == b'{"a":["[redacted github-token]",1]}'
-    assert [one.kind for one in found] == ["github-token"]
+    assert redacted == b'{"a":["[redacted github-token]",1]}'
+    assert [item.kind for item in found] == ["github-token"]
 
 
 def test_field_names_are_redacted_and_stay_distinct() -> None:
     raw = json.dumps({f"/home/{name}/x": name for name in ("ada", "bob")}).encode()
 
-    told, _ = redact_line(raw, REDACTOR)
+    redacted, _ = redact_line(raw, REDACTOR)
 
-    assert json.loads(told or b"") == {"~/x": "ada", "~/x (2)": "bob"}
+    assert json.loads(redacted or b"") == {"~/x": "ada", "~/x (2)": "bob"}
 
 
 def test_token_in_a_field_name_is_redacted() -> None:
     raw = json.dumps({f"x_{KEY}": {"name": f"mcp__{KEY}"}}).encode()
 
-    told, _ = redact_line(raw, REDACTOR)
+    redacted, _ = redact_line(raw, REDACTOR)
 
-    assert KEY.encode() not in (told or b"")
+    assert KEY.encode() not in (redacted or b"")
 
 
 def test_value_of_a_field_with_a_secret_name_is_redacted() -> None:
     fields = {"dbPassword": "a1b2!c3d4", "password": "string", "token": "next"}
 
-    told, found = redact_line(json.dumps(fields).encode(), REDACTOR)
+    redacted, found = redact_line(json.dumps(fields).encode(), REDACTOR)
 
-    assert json.loads(told or b"") == {
+    assert json.loads(redacted or b"") == {
         "dbPassword": "[redacted named-secret]",
         "password": "string",
         "token": "next",
@@ -73,9 +73,9 @@ def test_value_of_a_field_with_a_secret_name_is_redacted() -> None:
 def test_value_of_a_password_field_may_be_an_ordinary_word() -> None:
     raw = json.dumps({"password": "sunshine", "hint": "password: sunshine"}).encode()
 
-    told, _ = redact_line(raw, REDACTOR)
+    redacted, _ = redact_line(raw, REDACTOR)
 
-    assert json.loads(told or b"") == {
+    assert json.loads(redacted or b"") == {
         "password": "[redacted named-secret]",
         "hint": "password: sunshine",
     }
@@ -92,7 +92,7 @@ def test_offsets_in_a_named_field_are_relative_to_the_value() -> None:
     value = "ada1/a1b2!c3d4"
     _, found = redact_line(json.dumps({"password": value}).encode(), REDACTOR)
 
-    assert [(one.start, one.end) for one in found] == [(0, len(value))]
+    assert [(item.start, item.end) for item in found] == [(0, len(value))]
 
 
 PNG = "iVBORw0KGgo" + "A" * 40
@@ -110,18 +110,18 @@ PICTURE = {"type": "base64", "media_type": "image/png", "data": PNG}
     ],
 )
 def test_text_declared_as_base64_is_redacted(holding: dict[str, str]) -> None:
-    told, _ = redact_line(json.dumps(holding).encode(), REDACTOR)
+    redacted, _ = redact_line(json.dumps(holding).encode(), REDACTOR)
 
-    assert KEY.encode() not in (told or b"")
+    assert KEY.encode() not in (redacted or b"")
 
 
 def test_image_data_is_unchanged() -> None:
     chance = PNG + "/AKIA" + "Q4RT7YHU2KLM5NPW" + "/A"
     raw = json.dumps({"source": PICTURE | {"data": chance}, "text": KEY}).encode()
 
-    told, _ = redact_line(raw, REDACTOR)
+    redacted, _ = redact_line(raw, REDACTOR)
 
-    assert json.loads(told or b"")["source"]["data"] == chance
+    assert json.loads(redacted or b"")["source"]["data"] == chance
 
 
 @pytest.mark.parametrize("kind", sorted(PRIVATE_TYPES))
@@ -142,8 +142,8 @@ def test_records_with_account_data_are_private() -> None:
 def test_any_bytes_can_be_redacted(raw: bytes) -> None:
     line = raw.replace(b"\n", b" ") + b" " + KEY.encode()
 
-    told, found = redact_line(line, REDACTOR)
+    redacted, found = redact_line(line, REDACTOR)
 
-    assert told is not None
-    assert KEY.encode() not in told
+    assert redacted is not None
+    assert KEY.encode() not in redacted
     assert found

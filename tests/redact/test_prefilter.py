@@ -29,7 +29,7 @@ _around = st.sampled_from(AROUND)
 def json_spellings(text: str) -> list[bytes]:
     """Return JSON lines with the text, in all spellings that JSON allows."""
     plain = msgspec.json.encode({"cwd": "/", "content": [{"text": text}]})
-    odd = "".join(f"\\u{ord(one):04x}" if ord(one) < 0x10000 else one for one in text)
+    odd = "".join(f"\\u{ord(c):04x}" if ord(c) < 0x10000 else c for c in text)
     slashed = json.dumps(text, ensure_ascii=False).replace("/", "\\/")
     return [
         plain,

@@ -1,4 +1,4 @@
-"""Sessions to render, in a few words."""
+"""Helpers that create sessions to render."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from tests.build import (
 __all__ = ["PAGE", "call_of", "check_sums", "page", "session_of"]
 
 PAGE = TextOptions(width=60, text_parser=parse_user_text)
-"""A narrow page."""
+"""A narrow terminal."""
 
 
 def session_of(folder: Path, records: Iterable[object]) -> Session:
@@ -61,7 +61,7 @@ def page(session: Session, width: int | None = 80, **options: bool) -> str:
 
 
 def check_sums(session: Session) -> None:
-    """Check that the lines of a drawing add up to what is said above them."""
+    """Check that the lines of a tree add up to the totals of the session."""
     cost_of = load_prices().compute_cost
     lines = [
         m
@@ -72,5 +72,5 @@ def check_sums(session: Session) -> None:
     whole = cost_of(session.message_usages)
 
     assert sum(mark.usage.total for mark in lines) == session.total_usage.total
-    assert sum(one.nano_usd or 0 for one in costs) == (whole.nano_usd or 0)
-    assert sum(one.unpriced_tokens for one in costs) == whole.unpriced_tokens
+    assert sum(cost.nano_usd or 0 for cost in costs) == (whole.nano_usd or 0)
+    assert sum(cost.unpriced_tokens for cost in costs) == whole.unpriced_tokens

@@ -1,4 +1,4 @@
-"""Invented homes that hold what a page must show."""
+"""Homes with sessions that cover what renderers show."""
 
 from __future__ import annotations
 

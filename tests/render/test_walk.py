@@ -1,4 +1,4 @@
-"""The way through a session, and what is met beside it."""
+"""Walking through a session."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from tests.render.shared import session_of
 from tests.render.stories import STORIES
 
 
-def told(steps: Iterable[WalkStep]) -> list[str]:
+def describe_steps(steps: Iterable[WalkStep]) -> list[str]:
     """Return steps in a word or two each."""
     words = []
     for step in steps:
@@ -58,10 +58,10 @@ def told(steps: Iterable[WalkStep]) -> list[str]:
     return words
 
 
-def test_the_live_branch_meets_the_others_where_they_fork(tmp_path: Path) -> None:
+def test_live_branch_has_steps_for_forks(tmp_path: Path) -> None:
     session = STORIES["rewound"](tmp_path)
 
-    assert told(walk_session(session, SessionView())) == [
+    assert describe_steps(walk_session(session, SessionView())) == [
         "Write a poem",
         "Of what?",
         "-1",
@@ -71,10 +71,12 @@ def test_the_live_branch_meets_the_others_where_they_fork(tmp_path: Path) -> Non
     ]
 
 
-def test_all_branches_are_walked_in_place(tmp_path: Path) -> None:
+def test_all_branches_are_walked_at_their_forks(tmp_path: Path) -> None:
     session = STORIES["rewound"](tmp_path)
 
-    assert told(walk_session(session, SessionView(include_branches=True)))[2:9] == [
+    assert describe_steps(walk_session(session, SessionView(include_branches=True)))[
+        2:9
+    ] == [
         "<1",
         "Of the sea, in four lines and without rhymes",
         "Waves.",
@@ -85,14 +87,14 @@ def test_all_branches_are_walked_in_place(tmp_path: Path) -> None:
     ]
 
 
-def test_a_branch_that_was_left_before_anything_was_said_on_it_is_walked(
+def test_branch_without_own_answers_is_walked(
     tmp_path: Path,
 ) -> None:
-    """A sign of life stands between the answer and the first two tries."""
+    """A heartbeat record precedes the answer and the first two attempts."""
     tries = ("h<a:progress", "c<h:user", "d<c", "e<h:user", "f<e")
     found = session_of(tmp_path, session("p", "a<p", *tries, "g<a", "i<g"))
 
-    assert told(walk_session(found, SessionView(include_branches=True))) == [
+    assert describe_steps(walk_session(found, SessionView(include_branches=True))) == [
         *("p", "a"),
         *("<1", "<2", "c", "d", "2>", "e", "f", "1>"),
         *("g", "i"),
@@ -100,12 +102,12 @@ def test_a_branch_that_was_left_before_anything_was_said_on_it_is_walked(
 
 
 @pytest.mark.parametrize("branches", [False, True])
-def test_another_branch_tells_where_the_live_one_goes_on(
+def test_other_branch_has_a_step_for_the_live_one(
     branches: bool, tmp_path: Path
 ) -> None:
     session = STORIES["rewound"](tmp_path)
 
-    steps = told(
+    steps = describe_steps(
         walk_session(session, SessionView(branch=2, include_branches=branches))
     )
 
@@ -113,7 +115,7 @@ def test_another_branch_tells_where_the_live_one_goes_on(
     assert steps[-2:] == ["Of the wind", "Air."]
 
 
-def test_a_first_prompt_that_was_edited_is_met_before_everything(
+def test_edited_first_prompt_is_walked_first(
     tmp_path: Path,
 ) -> None:
     records = thread(prompt("Hello", uuid="p1"), reply("Hi", uuid="a1"))
@@ -121,17 +123,21 @@ def test_a_first_prompt_that_was_edited_is_met_before_everything(
 
     session = session_of(tmp_path, records + again)
 
-    assert told(walk_session(session, SessionView())) == ["-1", "Good day", "Good day"]
+    assert describe_steps(walk_session(session, SessionView())) == [
+        "-1",
+        "Good day",
+        "Good day",
+    ]
 
 
-def test_agents_are_met_at_their_calls_and_orphans_last(tmp_path: Path) -> None:
+def test_agents_are_walked_at_their_calls_and_orphans_last(tmp_path: Path) -> None:
     session = STORIES["called"](tmp_path)
 
-    assert told(walk_session(session, SessionView())) == [
+    assert describe_steps(walk_session(session, SessionView())) == [
         *("What is here?", "", "Task", ".outer", "So it is."),
         *("orphans", ".alone"),
     ]
-    assert told(walk_session(session, SessionView(include_agents=True))) == [
+    assert describe_steps(walk_session(session, SessionView(include_agents=True))) == [
         *("What is here?", "", "Task", "(outer"),
         *("Find it", "", "Task", "(inner", "Count it"),
         "\n".join(f"Line {number}" for number in range(9)),
@@ -140,7 +146,7 @@ def test_agents_are_met_at_their_calls_and_orphans_last(tmp_path: Path) -> None:
     ]
 
 
-def test_an_agent_that_goes_on_is_walked_once(tmp_path: Path) -> None:
+def test_resumed_agent_is_walked_once(tmp_path: Path) -> None:
     home = Home(tmp_path)
     outcome = {"status": "completed", "agentId": "a1"}
     home.session(
@@ -156,18 +162,18 @@ def test_an_agent_that_goes_on_is_walked_once(tmp_path: Path) -> None:
     home.agent(SESSION, "a1", thread(prompt("look"), reply("here")))
     (session,) = read_sessions(tmp_path)
 
-    met = [
+    agent_steps = [
         w
-        for w in told(walk_session(session, SessionView(include_agents=True)))
+        for w in describe_steps(walk_session(session, SessionView(include_agents=True)))
         if "a1" in w
     ]
-    assert met == ["(a1", "a1)", "=a1"]
+    assert agent_steps == ["(a1", "a1)", "=a1"]
 
 
-def test_calls_are_known_even_if_the_file_is_gone(tmp_path: Path) -> None:
+def test_calls_are_walked_even_if_the_file_is_gone(tmp_path: Path) -> None:
     records = thread(prompt("go"), reply([tool_use("Bash", command="ls")]))
     session = session_of(tmp_path, records)
     for path in tmp_path.rglob("*.jsonl"):
         path.unlink()
 
-    assert told(walk_session(session, SessionView())) == ["go", "", "Bash"]
+    assert describe_steps(walk_session(session, SessionView())) == ["go", "", "Bash"]

@@ -1,4 +1,4 @@
-"""A session as text of some format, redacted unless somebody wants it otherwise."""
+"""Export a session in one of the formats."""
 
 from __future__ import annotations
 
@@ -37,8 +37,6 @@ _TEXT_WIDTH = 100
 
 
 class ExportFormat(StrEnum):
-    """What a session is written as."""
-
     HTML = "html"
     MARKDOWN = "markdown"
     TEXT = "text"
@@ -47,7 +45,6 @@ class ExportFormat(StrEnum):
 
     @property
     def suffix(self) -> str:
-        """How the names of such files end."""
         return _SUFFIXES[self]
 
 
@@ -61,23 +58,20 @@ _SUFFIXES = {
 
 
 class ExportOptions(Struct, frozen=True, kw_only=True):
-    """How sessions are written."""
-
     format: ExportFormat = ExportFormat.HTML
     view: SessionView = SHOW_ALL
     redactor: Redactor | None = None
-    """What hides secrets and persons; ``None`` if everything is to be written."""
+    """Redacts secrets and personal data; ``None`` to export everything."""
     zone: tzinfo | None = UTC
     message_pricer: MessagePricer | None = None
     usage_pricer: UsagePricer | None = None
     include_private: bool = False
-    """Whether private records are written; of JSONL that hides nothing alone."""
+    """Whether private records are exported; only for JSONL without redaction."""
     open_source: SourceOpener = open_nothing
-    """Where the original bytes are; asked for JSONL alone."""
+    """Returns the original bytes; only needed for JSONL."""
 
     @property
     def html_options(self) -> HtmlOptions:
-        """How pieces of a page are made."""
         return HtmlOptions(
             zone=self.zone,
             text_parser=parse_user_text,
@@ -87,17 +81,15 @@ class ExportOptions(Struct, frozen=True, kw_only=True):
 
     @property
     def footer(self) -> Html:
-        """What stands below a page."""
-        told = "Made with Bygones."
+        text = "Made with Bygones."
         if self.redactor is not None:
-            told += " Secrets, home folders and addresses that it found are hidden."
-        return Html(f"<p>{escape_line(told)}</p>")
+            text += " Secrets, home folders and addresses that it found are hidden."
+        return Html(f"<p>{escape_line(text)}</p>")
 
 
 def apply_redaction(
     session: Session, options: ExportOptions, log: RedactionLog
 ) -> Session:
-    """Return a session as it may leave."""
     if options.redactor is None:
         return session
     return redact_session(session, options.redactor, log)
@@ -106,9 +98,9 @@ def apply_redaction(
 def render_session(
     session: Session, options: ExportOptions, log: RedactionLog
 ) -> Iterator[str]:
-    """Yield a session as text, piece by piece; JSONL is not made but kept.
+    """Yield a session in any format but JSONL, which consists of the original lines.
 
-    What is hidden on the way is noted in ``finds``.
+    Redactions are added to ``log``.
     """
     session = apply_redaction(session, options, log)
     yield from _render_format(session, options)
@@ -120,25 +112,26 @@ def _render_format(session: Session, options: ExportOptions) -> Iterator[str]:
     view = options.view
     match options.format:
         case ExportFormat.HTML:
-            shell = PageFrame(footer=options.footer)
-            yield from render_session_page(session, view, options.html_options, shell)
+            frame = PageFrame(footer=options.footer)
+            yield from render_session_page(session, view, options.html_options, frame)
         case ExportFormat.MARKDOWN:
-            sheet = RenderOptions(zone=options.zone, text_parser=parse_user_text)
-            yield from render_session_markdown(session, view, sheet)
+            render_options = RenderOptions(
+                zone=options.zone, text_parser=parse_user_text
+            )
+            yield from render_session_markdown(session, view, render_options)
         case ExportFormat.TEXT:
-            page = TextOptions(
+            text_options = TextOptions(
                 width=_TEXT_WIDTH, zone=options.zone, text_parser=parse_user_text
             )
-            yield from (
-                f"{plain_text(row)}\n" for row in render_lines(session, view, page)
-            )
+            for line in render_lines(session, view, text_options):
+                yield f"{plain_text(line)}\n"
         case ExportFormat.JSON:
-            between = "[\n"
+            separator = "[\n"
             pricer = options.usage_pricer
             cost = pricer(session.message_usages) if pricer else None
             for value in session_objects(session, view, parse_user_text, cost=cost):
-                yield f"{between}{encode_object(value)}"
-                between = ",\n"
+                yield f"{separator}{encode_object(value)}"
+                separator = ",\n"
             yield "\n]\n"
         case ExportFormat.JSONL:
             raise ValueError(options.format)
@@ -147,15 +140,15 @@ def _render_format(session: Session, options: ExportOptions) -> Iterator[str]:
 def export_session(
     session: Session, path: Path, options: ExportOptions, log: RedactionLog
 ) -> list[Path]:
-    """Write a session and return the files, the one that was asked for first.
+    """Write a session and return the files, ``path`` first.
 
-    As JSONL, what its agents said goes into a folder of the same name beside it, as
-    Claude Code lays it out.
+    With JSONL, the transcripts of agents are written to a folder with the name of the
+    session, as Claude Code does.
     """
     is_private = options.redactor is None
     if options.format is not ExportFormat.JSONL:
-        pieces = render_session(session, options, log)
-        write_atomic(path, encode_chunks(pieces), private=is_private)
+        text = render_session(session, options, log)
+        write_atomic(path, encode_chunks(text), private=is_private)
         return [path]
     written = []
     for transcript in iter_transcript_files(
@@ -165,13 +158,13 @@ def export_session(
         log,
         include_private=options.include_private,
     ):
-        place = _companion_folder(path) / transcript.name if transcript.name else path
-        write_atomic(place, transcript.chunks, private=is_private)
-        written.append(place)
+        target = _companion_folder(path) / transcript.name if transcript.name else path
+        write_atomic(target, transcript.chunks, private=is_private)
+        written.append(target)
     return written
 
 
 def _companion_folder(path: Path) -> Path:
-    """Return the folder for what belongs to a transcript."""
+    """Return the folder for the transcripts of agents."""
     stem = path.name.removesuffix(ExportFormat.JSONL.suffix)
     return path.with_name(stem if stem and stem != path.name else f"{path.name}-agents")

@@ -1,12 +1,14 @@
-"""A second opinion: another program looks for secrets in what is about to leave.
+"""Check an export with an external secret scanner.
 
-It is shown every text of the redacted sessions, decoded, in a folder that nobody else
-can read and that is gone afterwards. What it takes for a secret is never repeated.
+The scanner reads all texts of the redacted sessions, decoded, in a temporary folder that
+only the user can read. The secrets that it finds are never shown.
 """
 
 from __future__ import annotations
 
 import shutil
+import subprocess
+import tempfile
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
@@ -22,26 +24,22 @@ from bygones.redact.session import RedactionLog
 from bygones.schema.encoding import to_dict
 from bygones.schema.sessions import session_objects
 
-__all__ = ["SCANNERS", "Scanner", "ScannerFinding", "find_scanner", "scan_sessions"]
-
 
 class ScannerFinding(Struct, frozen=True, order=True):
-    """What another program takes for a secret: where, and of which kind."""
+    """A secret that the scanner found."""
 
     session: str
     record: str
-    """The message, agent or branch whose text it stands in."""
+    """The message, agent or branch that contains it."""
     rule: str
 
 
 class Scanner(Struct, frozen=True):
-    """A program that looks for secrets in a folder."""
-
     name: str
     arguments: tuple[str, ...]
-    """How it is asked, ``{}`` being the folder; it answers with JSON on stdout."""
+    """Command line arguments; ``{}`` is the folder. The report is JSON on stdout."""
     parse_report: Callable[[bytes], list[tuple[str, int, str]]]
-    """What the answer says: the file, the line and the rule of each."""
+    """Returns file, line and rule of each finding."""
 
 
 class _GitleaksFinding(Struct, rename="pascal"):
@@ -69,13 +67,15 @@ class _KingfisherReport(Struct):
 
 
 def _parse_gitleaks(report: bytes) -> list[tuple[str, int, str]]:
-    found = msgspec.json.decode(report or b"[]", type=list[_GitleaksFinding])
-    return [(one.file, one.start_line, one.rule_id) for one in found]
+    findings = msgspec.json.decode(report or b"[]", type=list[_GitleaksFinding])
+    return [(found.file, found.start_line, found.rule_id) for found in findings]
 
 
 def _parse_kingfisher(report: bytes) -> list[tuple[str, int, str]]:
-    found = msgspec.json.decode(report, type=_KingfisherReport).findings
-    return [(one.finding.path, one.finding.line, one.rule.id) for one in found]
+    findings = msgspec.json.decode(report, type=_KingfisherReport).findings
+    return [
+        (found.finding.path, found.finding.line, found.rule.id) for found in findings
+    ]
 
 
 SCANNERS = (
@@ -90,71 +90,70 @@ SCANNERS = (
     Scanner(
         "kingfisher",
         (
-            # Trying a secret out would send it to somebody.
+            # Validating a secret would send it to a service.
             *("scan", "{}", "--no-validate", "--redact", "--format", "json"),
             *("--no-update-check", "--quiet"),
         ),
         _parse_kingfisher,
     ),
 )
-"""The programs that are asked, the fastest to answer first."""
+"""Supported scanners, the fastest first."""
 _SUCCESS_CODES = frozenset((0, 200))
-"""What they exit with when they have looked; one has its own code for a find."""
+"""Exit codes of a completed scan; Kingfisher exits with 200 if it finds something."""
 
 
 def find_scanner() -> tuple[Scanner, str]:
-    """Return the first program that is installed, and where it is."""
+    """Return the first installed scanner and its path."""
     for scanner in SCANNERS:
-        if place := shutil.which(scanner.name):
-            return scanner, place
+        if path := shutil.which(scanner.name):
+            return scanner, path
     raise ScannerNotFound([scanner.name for scanner in SCANNERS])
 
 
 def scan_sessions(
     sessions: Iterable[Session], options: ExportOptions
 ) -> list[ScannerFinding]:
-    """Return what another program finds in sessions as they would leave."""
-    import tempfile
-
+    """Return what the scanner finds in sessions after redaction."""
     scanner, program = find_scanner()
     with tempfile.TemporaryDirectory(prefix="bygones-") as folder:
         written = [
             _write_texts(session, Path(folder) / f"{number}.txt", options)
             for number, session in enumerate(sessions)
         ]
-        answer = _run_scanner(scanner, program, folder)
-    found = set()
-    for file, line, rule in answer:
+        report = _run_scanner(scanner, program, folder)
+    findings = set()
+    for file, line, rule in report:
         session, starts, records = written[int(Path(file).stem)]
         at = max(bisect_right(starts, line) - 1, 0)
-        found.add(ScannerFinding(session, records[at], rule))
-    return sorted(found)
+        findings.add(ScannerFinding(session, records[at], rule))
+    return sorted(findings)
 
 
 def _run_scanner(
     scanner: Scanner, program: str, folder: str
 ) -> list[tuple[str, int, str]]:
-    import subprocess
-
-    words = [program, *(word.format(folder) for word in scanner.arguments)]
-    done = subprocess.run(words, capture_output=True, check=False, cwd=folder)  # noqa: S603 (a program of the user's, in our words)
+    command = [program, *(argument.format(folder) for argument in scanner.arguments)]
+    process = subprocess.run(command, capture_output=True, check=False, cwd=folder)  # noqa: S603 (a scanner that the user installed, with fixed arguments)
+    if process.returncode not in _SUCCESS_CODES:
+        raise ScannerFailed(scanner.name, process.returncode)
     try:
-        if done.returncode not in _SUCCESS_CODES:
-            raise ScannerFailed(scanner.name, done.returncode)
-        return scanner.parse_report(done.stdout)
+        return scanner.parse_report(process.stdout)
     except msgspec.MsgspecError:
-        raise ScannerFailed(scanner.name, done.returncode) from None
+        raise ScannerFailed(scanner.name, process.returncode) from None
 
 
 def _write_texts(
     session: Session, path: Path, options: ExportOptions
 ) -> tuple[str, Sequence[int], Sequence[str]]:
-    """Write all texts of a session; return the line where each record's begin."""
+    """Write all texts of a session to a file.
+
+    Returns the session's id, and first line and id of each record.
+    """
     starts, records = [1], [str(session.id)]
     line = 1
-    told = apply_redaction(session, options, RedactionLog())
+    redacted = apply_redaction(session, options, RedactionLog())
     with path.open("w", encoding="utf-8", errors="backslashreplace") as file:
-        for value in session_objects(told, options.view, parse_user_text):
+        for value in session_objects(redacted, options.view, parse_user_text):
             starts.append(line)
             records.append(getattr(value, "message_id", session.id))
             for text in _texts(to_dict(value)):
@@ -167,6 +166,6 @@ def _texts(value: object) -> Iterator[str]:
     if isinstance(value, str):
         yield value
     elif isinstance(value, dict):
-        yield from (text for one in value.values() for text in _texts(one))
+        yield from (text for item in value.values() for text in _texts(item))
     elif isinstance(value, list | tuple):
-        yield from (text for one in value for text in _texts(one))
+        yield from (text for item in value for text in _texts(item))

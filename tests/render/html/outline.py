@@ -1,4 +1,4 @@
-"""The structure of markup, without its blanks: what goldens of pages hold."""
+"""Outline of HTML without whitespace, used by golden files."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ class _Outline(HTMLParser):
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.tags.append(tag)
         self.attributes += [(tag, name, value or "") for name, value in attrs]
-        told = dict(attrs)
-        kind = ".".join(("", *(told.get("class") or "").split()))
+        values = dict(attrs)
+        kind = ".".join(("", *(values.get("class") or "").split()))
         rest = "".join(
-            f" {name}={told[name]}" if told[name] else f" {name}"
+            f" {name}={values[name]}" if values[name] else f" {name}"
             for name in _SHOWN
-            if name in told
+            if name in values
         )
         self._put(f"<{tag}{kind}{rest}>")
         if tag not in VOID:
@@ -47,8 +47,8 @@ class _Outline(HTMLParser):
             if line.strip():
                 self._put(" ".join(line.split()))
 
-    def _put(self, told: str) -> None:
-        self.lines.append("  " * len(self.open) + told)
+    def _put(self, text: str) -> None:
+        self.lines.append("  " * len(self.open) + text)
 
 
 def _parsed(markup: str) -> _Outline:

@@ -1,4 +1,4 @@
-"""Changes of a file."""
+"""Diffs as HTML."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def hunk(*lines: str, at: int = 0) -> PatchHunk:
     return PatchHunk(old_start=at, new_start=at, lines=lines)
 
 
-def test_the_words_that_differ_are_marked() -> None:
+def test_changed_words_are_highlighted() -> None:
     found = render_diff([hunk(" a", "-say hello now", "+say good day now", at=7)])
 
     assert (
@@ -26,22 +26,22 @@ def test_the_words_that_differ_are_marked() -> None:
     )
 
 
-def test_lines_that_have_little_in_common_are_not_compared() -> None:
+def test_dissimilar_lines_are_not_compared() -> None:
     assert "<b>" not in render_diff([hunk("-import os", "+x = compute(1)")])
 
 
-def test_several_lines_for_one_are_not_compared() -> None:
+def test_different_numbers_of_lines_are_not_compared() -> None:
     assert render_diff([hunk("-a b c", "+a b c d", "+e")]) == (
         '<pre class="diff"><del>-a b c</del><ins>+a b c d</ins><ins>+e</ins></pre>'
     )
 
 
 @given(st.lists(st.text(alphabet='+- <>&"ab\\').map(lambda t: t + "x"), max_size=8))
-def test_every_line_is_shown_and_none_is_markup(lines: list[str]) -> None:
+def test_every_line_of_a_diff_is_shown_and_escaped(lines: list[str]) -> None:
     found = render_diff([hunk(*lines)])
 
     assert tags(found) <= {"pre", "i", "del", "ins", "b", "span"}
 
 
-def test_without_a_change_there_is_nothing() -> None:
+def test_empty_diff_renders_nothing() -> None:
     assert render_diff([]) == ""

@@ -1,4 +1,4 @@
-"""What tools printed, and pictures."""
+"""Tool output and images as HTML."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from bygones.render.html.tool_calls import (
 from tests.render.html.outline import attributes, outline, tags
 
 
-def test_a_short_output_is_shown_whole() -> None:
+def test_short_output_is_shown_completely() -> None:
     assert render_output("a\n<b>\n") == '<pre class="output">a\n&lt;b&gt;</pre>'
     assert render_output(" \n ") == ""
 
 
 @pytest.mark.parametrize("text", ["line\n" * 500, "x" * 20_000])
-def test_a_long_output_folds_and_nothing_of_it_is_lost(text: str) -> None:
+def test_long_output_is_folded_without_loss(text: str) -> None:
     found = render_output(text)
 
     assert "details" in tags(found)
@@ -31,7 +31,7 @@ def test_a_long_output_folds_and_nothing_of_it_is_lost(text: str) -> None:
     assert shown.count("x") >= text.count("x")
 
 
-def test_what_no_page_can_hold_is_counted() -> None:
+def test_output_above_the_limit_is_counted() -> None:
     assert "more characters" in render_output("y" * 1_100_000)
 
 
@@ -44,11 +44,13 @@ PICTURES = {
 
 
 @pytest.mark.parametrize("kind", PICTURES)
-@pytest.mark.parametrize("said", ["", "image/png", 'image/png" onerror="alert(1)'])
-def test_a_picture_is_in_the_page_as_what_it_is(kind: str, said: str) -> None:
+@pytest.mark.parametrize("declared", ["", "image/png", 'image/png" onerror="alert(1)'])
+def test_image_has_the_type_of_its_content(kind: str, declared: str) -> None:
     coded = b64encode(PICTURES[kind] + b"\0" * 30).decode()
     lines = f" {coded[:20]}\n{coded[20:]}\n"
-    block = ImageBlock(source=MediaSource(type="base64", media_type=said, data=lines))
+    block = ImageBlock(
+        source=MediaSource(type="base64", media_type=declared, data=lines)
+    )
 
     assert ("img", "src", f"data:{kind};base64,{coded}") in attributes(
         render_media(block)
@@ -67,19 +69,19 @@ def test_a_picture_is_in_the_page_as_what_it_is(kind: str, said: str) -> None:
         ("image/png", "\u00e9"),
     ],
 )
-def test_anything_else_is_only_named(kind: str, coded: str) -> None:
+def test_invalid_image_is_only_described(kind: str, coded: str) -> None:
     source = MediaSource(type="base64", media_type=kind, data=coded)
 
     assert tags(render_media(ImageBlock(source=source))) == {"p"}
 
 
-def test_a_picture_elsewhere_is_never_loaded() -> None:
+def test_external_image_is_never_loaded() -> None:
     source = MediaSource(type="url", url="https://evil.dev/x.png")
 
     assert tags(render_media(ImageBlock(source=source))) == {"p"}
 
 
-def test_blocks_of_a_result_come_in_order() -> None:
+def test_result_blocks_keep_their_order() -> None:
     answer = ToolResultBlock(
         content=(TextBlock(text="a"), ImageBlock(), TextBlock(text="b"))
     )

@@ -1,4 +1,4 @@
-"""Whole pages."""
+"""Complete HTML pages."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from tests.render.stories import STORIES, hostile, passing, rewound
 SETTING = HtmlOptions(text_parser=parse_user_text)
 
 
-def test_the_head_tells_what_all_of_it_cost(tmp_path: Path) -> None:
+def test_header_shows_the_total_cost(tmp_path: Path) -> None:
     session = STORIES["everyday"](tmp_path)
     setting = HtmlOptions(
         text_parser=parse_user_text, usage_pricer=load_prices().compute_cost
@@ -48,17 +48,17 @@ def whole(story: str, folder: Path, shell: PageFrame | None = None) -> str:
 
 
 @pytest.mark.parametrize("story", STORIES)
-def test_a_page_needs_nothing_from_elsewhere(story: str, tmp_path: Path) -> None:
+def test_page_loads_nothing_external(story: str, tmp_path: Path) -> None:
     found = whole(story, tmp_path)
 
     loading = {"src", "srcset", "data", "action", "poster", "background"}
-    assert [one for one in attributes(found) if one[1] in loading] == []
+    assert [item for item in attributes(found) if item[1] in loading] == []
     assert "link" not in tags(found)
     assert "@import" not in found
     assert "url(" not in found
 
 
-def test_only_our_scripts_and_styles_may_run(tmp_path: Path) -> None:
+def test_policy_allows_own_scripts_and_styles_only(tmp_path: Path) -> None:
     found = whole("everyday", tmp_path)
     policy = next(v for t, n, v in attributes(found) if t == "meta" and n == "content")
 
@@ -70,7 +70,7 @@ def test_only_our_scripts_and_styles_may_run(tmp_path: Path) -> None:
     assert "unsafe" not in policy
 
 
-def test_a_page_has_landmarks_a_language_and_a_title(tmp_path: Path) -> None:
+def test_page_has_landmarks_language_and_title(tmp_path: Path) -> None:
     found = outline(whole("everyday", tmp_path))
 
     for landmark in ("<main id=main>", "<header.top>", "<footer.foot>", "<nav.toc>"):
@@ -80,7 +80,7 @@ def test_a_page_has_landmarks_a_language_and_a_title(tmp_path: Path) -> None:
     assert '<html lang="en">' in whole("everyday", tmp_path / "again")
 
 
-def test_a_page_beside_others_shares_their_style(tmp_path: Path) -> None:
+def test_page_in_a_folder_links_the_shared_style(tmp_path: Path) -> None:
     shell = PageFrame(
         assets_url="../assets/",
         index_url="../index.html",
@@ -94,7 +94,7 @@ def test_a_page_beside_others_shares_their_style(tmp_path: Path) -> None:
         assert f"href={part}" in found
 
 
-def test_the_prompts_are_listed_unless_there_is_one(tmp_path: Path) -> None:
+def test_table_of_contents_lists_several_prompts(tmp_path: Path) -> None:
     session = passing(tmp_path)
 
     assert outline(render_table_of_contents(session.live_branch)).count("<li>") == len(
@@ -105,7 +105,7 @@ def test_the_prompts_are_listed_unless_there_is_one(tmp_path: Path) -> None:
     )
 
 
-def test_another_branch_has_its_own_page(tmp_path: Path) -> None:
+def test_other_branch_has_its_own_page(tmp_path: Path) -> None:
     found = "".join(
         render_session_page(rewound(tmp_path), SessionView(branch=1), SETTING)
     )
@@ -113,7 +113,7 @@ def test_another_branch_has_its_own_page(tmp_path: Path) -> None:
     assert "The live branch goes on from here" in found
 
 
-def test_a_hostile_title_is_text(tmp_path: Path) -> None:
+def test_hostile_title_is_escaped(tmp_path: Path) -> None:
     session = hostile(tmp_path, "</title><script>alert(1)</script>")
 
     found = "".join(render_session_page(session, options=SETTING))
@@ -122,7 +122,7 @@ def test_a_hostile_title_is_text(tmp_path: Path) -> None:
     assert found.count("</title>") == 1
 
 
-def test_a_page_can_run_more_of_our_scripts() -> None:
+def test_page_can_include_further_scripts() -> None:
     shell = PageFrame(assets_url="assets/", scripts=("find.js",))
 
     found = "".join(render_html_page("List", Html(""), [Html("<p>x</p>")], shell))
@@ -133,5 +133,5 @@ def test_a_page_can_run_more_of_our_scripts() -> None:
 
 
 @pytest.mark.parametrize("name", STATIC_FILES)
-def test_what_pages_use_can_stand_inside_of_them(name: str) -> None:
+def test_static_file_can_be_embedded(name: str) -> None:
     assert "</" not in load_static_file(name)

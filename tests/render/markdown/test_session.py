@@ -34,7 +34,7 @@ PLAIN = {
 }
 
 
-def sheet(session: Session, view: SessionView = FULL) -> str:
+def render(session: Session, view: SessionView = FULL) -> str:
     return "".join(
         render_session_markdown(
             session, view, RenderOptions(text_parser=parse_user_text)
@@ -43,10 +43,10 @@ def sheet(session: Session, view: SessionView = FULL) -> str:
 
 
 @pytest.mark.parametrize("name", STORIES)
-def test_a_story_reads_as_it_should(
+def test_story_matches_its_golden_file(
     name: str, tmp_path: Path, golden: Callable[[Path, str], None]
 ) -> None:
-    golden(HERE / f"{name}.md", sheet(STORIES[name](tmp_path)))
+    golden(HERE / f"{name}.md", render(STORIES[name](tmp_path)))
 
 
 @pytest.mark.parametrize(
@@ -60,8 +60,8 @@ def test_a_story_reads_as_it_should(
     ],
     ids=range(5),
 )
-def test_nothing_from_a_transcript_is_more_than_text(bad: str, tmp_path: Path) -> None:
-    found = CARELESS.render(sheet(hostile(tmp_path, bad)))
+def test_hostile_text_stays_text(bad: str, tmp_path: Path) -> None:
+    found = CARELESS.render(render(hostile(tmp_path, bad)))
 
     assert tags(found) <= OURS | PLAIN
     for _, name, value in attributes(found):
@@ -69,7 +69,7 @@ def test_nothing_from_a_transcript_is_more_than_text(bad: str, tmp_path: Path) -
         assert name != "href" or value.startswith(("https:", "http:", "mailto:", "#"))
 
 
-def test_calls_fold_only_if_they_are_asked_for(tmp_path: Path) -> None:
+def test_calls_have_details_only_with_tools(tmp_path: Path) -> None:
     session = session_of(
         tmp_path,
         thread(
@@ -79,13 +79,13 @@ def test_calls_fold_only_if_they_are_asked_for(tmp_path: Path) -> None:
         ),
     )
 
-    assert "- **$** `` ls `x` ``" in sheet(session, SessionView())
-    assert "line 39" in sheet(session)
-    assert "line 40" not in sheet(session)
-    assert "more characters" in sheet(session)
+    assert "- **$** `` ls `x` ``" in render(session, SessionView())
+    assert "line 39" in render(session)
+    assert "line 40" not in render(session)
+    assert "more characters" in render(session)
 
 
-def test_things_to_do_are_a_checklist(tmp_path: Path) -> None:
+def test_todos_are_a_checklist(tmp_path: Path) -> None:
     todos = [
         {"content": "Look <b>", "status": "completed"},
         {"content": "Mend *it*", "status": "in_progress"},
@@ -96,7 +96,7 @@ def test_things_to_do_are_a_checklist(tmp_path: Path) -> None:
         tool_result("toolu_1", "Todos have been modified"),
     )
 
-    told = sheet(session_of(tmp_path, records))
+    markdown = render(session_of(tmp_path, records))
 
-    assert "\n- [x] Look &lt;b>\n- [ ] Mend \\*it\\*\n" in told
-    assert "modified" not in told
+    assert "\n- [x] Look &lt;b>\n- [ ] Mend \\*it\\*\n" in markdown
+    assert "modified" not in markdown

@@ -1,66 +1,66 @@
-// Finds sessions of this folder by words, in an index that lies beside the page.
+// Searches the sessions of an exported folder, in an index next to the page.
 
 const box = document.querySelector(".find");
 const list = document.querySelector(".sessions");
 const status = document.querySelector(".status");
-const rows = globalThis.bygonesIndex;
+const index = globalThis.bygonesIndex;
 
-if (box && list && rows) {
-  const known = rows.map(([page, title, facts, text]) => ({
-    page, title, facts, text, low: `${title}\n${facts.split(" · ")[0]}\n${text}`.toLowerCase(),
+if (box && list && index) {
+  const sessions = index.map(([page, title, facts, text]) => ({
+    page, title, facts, text, searchText: `${title}\n${facts.split(" · ")[0]}\n${text}`.toLowerCase(),
   }));
-  const first = [...list.children];
+  const initialItems = [...list.children];
   box.closest("form").hidden = false;
 
   const count = (text, word) => text.split(word).length - 1;
-  function rank(one, words) {
+  function rank(session, words) {
     let score = 0;
     for (const word of words) {
-      const inTitle = count(one.title.toLowerCase(), word);
-      const inText = count(one.low, word);
+      const inTitle = count(session.title.toLowerCase(), word);
+      const inText = count(session.searchText, word);
       if (!inText) return 0;
       score += 5 * inTitle + Math.min(inText, 5);
     }
     return score;
   }
-  function marked(text, words) {
-    const low = text.toLowerCase();
-    const at = Math.max(0, Math.min(...words.map((word) => low.indexOf(word)).filter((n) => n >= 0), text.length) - 60);
-    const part = (at ? "…" : "") + text.slice(at, at + 240);
+  function excerpt(text, words) {
+    const lowered = text.toLowerCase();
+    const start = Math.max(0, Math.min(...words.map((word) => lowered.indexOf(word)).filter((n) => n >= 0), text.length) - 60);
+    const part = (start ? "…" : "") + text.slice(start, start + 240);
     const line = document.createElement("p");
-    const sign = new RegExp(words.map((word) => word.replace(/[.*+?^${}()|[\]\\]/g, "\\$&")).join("|"), "gi");
-    let last = 0;
-    for (const found of part.matchAll(sign)) {
-      line.append(part.slice(last, found.index));
+    const pattern = new RegExp(words.map((word) => word.replace(/[.*+?^${}()|[\]\\]/g, "\\$&")).join("|"), "gi");
+    let end = 0;
+    for (const match of part.matchAll(pattern)) {
+      line.append(part.slice(end, match.index));
       const mark = document.createElement("mark");
-      mark.textContent = found[0];
+      mark.textContent = match[0];
       line.append(mark);
-      last = found.index + found[0].length;
+      end = match.index + match[0].length;
     }
-    line.append(part.slice(last));
+    line.append(part.slice(end));
     return line;
   }
   function show() {
     const words = box.value.toLowerCase().split(/\s+/).filter(Boolean);
     if (!words.length) {
-      list.replaceChildren(...first);
+      list.replaceChildren(...initialItems);
       status.textContent = "";
       return;
     }
-    const found = known
-      .map((one) => ({ one, score: rank(one, words) }))
+    const matches = sessions
+      .map((session) => ({ session, score: rank(session, words) }))
       .filter(({ score }) => score > 0)
       .sort((a, b) => b.score - a.score);
-    status.textContent = found.length === 1 ? "1 session" : `${found.length} sessions`;
-    list.replaceChildren(...found.slice(0, 100).map(({ one }) => {
-      const row = document.createElement("li");
+    status.textContent = matches.length === 1 ? "1 session" : `${matches.length} sessions`;
+    list.replaceChildren(...matches.slice(0, 100).map(({ session }) => {
+      const item = document.createElement("li");
       const link = document.createElement("a");
-      link.href = one.page;
-      link.textContent = one.title;
+      link.href = session.page;
+      link.textContent = session.title;
       const facts = document.createElement("p");
-      facts.textContent = one.facts;
-      row.append(link, facts, marked(one.text, words));
-      return row;
+      facts.textContent = session.facts;
+      item.append(link, facts, excerpt(session.text, words));
+      return item;
     }));
   }
   box.addEventListener("input", show);

@@ -1,5 +1,5 @@
-// What a page can do besides being read: remember the theme, be walked with keys,
-// open whatever a link leads into. Without this script all of it can still be read.
+// Remembers the theme, handles keys, and unfolds the target of a link. The page can be
+// read without this script.
 
 const themes = [...document.querySelectorAll('input[name="theme"]')];
 const store = {
@@ -12,20 +12,20 @@ for (const theme of themes) {
   theme.addEventListener("change", () => store.write(theme.value));
 }
 
-// Where another branch is chosen, what went on without it steps aside. A rule of style
-// could say so too, but would be tried on each of fifty thousand messages.
-function follow(fork) {
-  const chosen = fork.querySelector(":scope > label > .other").checked;
-  const hide = (at) => { for (; at; at = at.nextElementSibling) at.hidden = chosen; };
+// If another branch is selected, the messages after the fork are hidden. CSS could do
+// that too, but the rule would be tried on each of 50,000 messages.
+function showSelectedBranch(fork) {
+  const isOther = fork.querySelector(":scope > label > .other").checked;
+  const hide = (at) => { for (; at; at = at.nextElementSibling) at.hidden = isOther; };
   hide(fork.nextElementSibling);
   if (fork.parentElement.classList.contains("part")) hide(fork.parentElement.nextElementSibling);
 }
 for (const fork of document.querySelectorAll(".fork")) {
-  if (fork.querySelector(":scope > label > .other").checked) follow(fork);
-  for (const choice of fork.querySelectorAll(":scope > label > input")) choice.addEventListener("change", () => follow(fork));
+  if (fork.querySelector(":scope > label > .other").checked) showSelectedBranch(fork);
+  for (const choice of fork.querySelectorAll(":scope > label > input")) choice.addEventListener("change", () => showSelectedBranch(fork));
 }
 
-// A link may lead into something that is folded, or on a branch that is not chosen.
+// The target of a link may be folded, or on a branch that is not selected.
 function reveal() {
   let target = null;
   try { target = document.getElementById(decodeURIComponent(location.hash.slice(1))); } catch { return; }
@@ -34,7 +34,7 @@ function reveal() {
     if (at.localName === "details") at.open = true;
     if (at.classList.contains("branch")) {
       at.parentElement.querySelector(":scope > label > .other").checked = true;
-      follow(at.parentElement);
+      showSelectedBranch(at.parentElement);
     }
   }
   target.scrollIntoView({ block: "start" });
@@ -42,12 +42,12 @@ function reveal() {
 addEventListener("hashchange", reveal);
 if (location.hash) reveal();
 
-// The prompt that is being read is marked in the list of prompts.
+// Highlight the current prompt in the table of contents.
 const links = new Map([...document.querySelectorAll(".toc a")].map((a) => [a.hash.slice(1), a]));
 if (links.size && "IntersectionObserver" in window) {
   let current = null;
-  const watcher = new IntersectionObserver((seen) => {
-    for (const { isIntersecting, target } of seen) {
+  const observer = new IntersectionObserver((entries) => {
+    for (const { isIntersecting, target } of entries) {
       if (!isIntersecting) continue;
       current?.removeAttribute("aria-current");
       current = links.get(target.id);
@@ -56,16 +56,16 @@ if (links.size && "IntersectionObserver" in window) {
   }, { rootMargin: "0px 0px -60% 0px" });
   for (const id of links.keys()) {
     const target = document.getElementById(id);
-    if (target) watcher.observe(target);
+    if (target) observer.observe(target);
   }
 }
 
-const shown = (element) => element.getClientRects().length > 0;
+const isVisible = (element) => element.getClientRects().length > 0;
 function go(selector, step) {
-  const all = [...document.querySelectorAll(selector)].filter(shown);
+  const all = [...document.querySelectorAll(selector)].filter(isVisible);
   const edge = 8;
-  const here = all.findIndex((element) => element.getBoundingClientRect().top > edge);
-  const next = here < 0 ? all.length : here;
+  const firstBelow = all.findIndex((element) => element.getBoundingClientRect().top > edge);
+  const next = firstBelow < 0 ? all.length : firstBelow;
   let at = next;
   if (step < 0) {
     at = next - 1;
@@ -79,8 +79,8 @@ function go(selector, step) {
 }
 function foldAll() {
   const all = [...document.querySelectorAll("main details.call, main details.thought, main details.agent")];
-  const open = !all.some((one) => one.open);
-  for (const one of all) one.open = open;
+  const open = !all.some((details) => details.open);
+  for (const details of all) details.open = open;
 }
 function nextTheme() {
   const at = themes.findIndex((theme) => theme.checked);
@@ -98,8 +98,8 @@ const keys = {
 addEventListener("keydown", (event) => {
   if (event.ctrlKey || event.metaKey || event.altKey) return;
   if (event.target.closest?.("input[type=search], textarea, select")) return;
-  const act = keys[event.key];
-  if (!act) return;
+  const action = keys[event.key];
+  if (!action) return;
   event.preventDefault();
-  act();
+  action();
 });

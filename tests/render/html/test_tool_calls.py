@@ -1,4 +1,4 @@
-"""Each tool has its own form on a page."""
+"""Tool calls as HTML."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ CALLS: dict[str, tuple[str, Written, str | list[Written] | None, Written]] = {
 
 
 @pytest.mark.parametrize("name", CALLS)
-def test_a_call_is_shown_as_it_should(
+def test_call_matches_its_golden_file(
     name: str, tmp_path: Path, golden: Callable[[Path, str], None]
 ) -> None:
     tool, given, content, answer = CALLS[name]
@@ -134,7 +134,7 @@ def test_a_call_is_shown_as_it_should(
     golden(HERE / f"{name}.txt", outline(found))
 
 
-def test_a_call_whose_agent_follows_is_a_line_alone(tmp_path: Path) -> None:
+def test_call_followed_by_its_agent_has_no_body(tmp_path: Path) -> None:
     call = call_of(tmp_path, "Task", {"prompt": "Go"}, "Done.")
 
     found = render_tool_call(
@@ -145,19 +145,17 @@ def test_a_call_whose_agent_follows_is_a_line_alone(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("url", ["javascript:alert(1)", "data:text/html,x", "//a.dev"])
-def test_a_page_that_was_found_is_linked_only_on_the_web(
-    url: str, tmp_path: Path
-) -> None:
+def test_search_results_link_to_web_pages_only(url: str, tmp_path: Path) -> None:
     results = [{"content": [{"title": "A", "url": url}]}]
     outcome = {"query": "cats", "results": results, "durationSeconds": 1}
     call = call_of(tmp_path, "WebSearch", {"query": "cats"}, "x", outcome=outcome)
 
     found = render_tool_call(call, ToolCallFormatter().format_call(call))
 
-    assert [one for one in attributes(found) if one[1] == "href"] == []
+    assert [item for item in attributes(found) if item[1] == "href"] == []
 
 
-def test_a_line_that_is_cut_says_so(tmp_path: Path) -> None:
+def test_truncated_subject_ends_with_an_ellipsis(tmp_path: Path) -> None:
     call = call_of(tmp_path, "Bash", {"command": "word " * 50}, "ok")
 
     summary = render_tool_call(call, ToolCallFormatter().format_call(call)).partition(

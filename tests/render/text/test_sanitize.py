@@ -1,4 +1,4 @@
-"""Nothing of a transcript steers a terminal, and nothing in it is hidden."""
+"""Sanitizing text for terminals."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from bygones.render.text.primitives import (
 )
 
 JOINED = re.compile(f"(?<=[{EMOJI_RANGES}\ufe0f])\u200d(?=[{EMOJI_RANGES}])")
-UNSEEN = {"Cc", "Cf", "Cs", "Zl", "Zp"}
+INVISIBLE_CATEGORIES = {"Cc", "Cf", "Cs", "Zl", "Zp"}
 ATTACKS = {
     "colour": "\x1b[31mred\x1b[0m",
     "clear": "\x1b[2J\x1b[H",
@@ -42,26 +42,30 @@ ATTACKS = {
 
 
 @pytest.mark.parametrize("text", ATTACKS.values(), ids=ATTACKS)
-def test_an_attack_is_seen_and_not_carried_out(text: str) -> None:
+def test_attacks_become_visible(text: str) -> None:
     shown = sanitize(text)
 
-    assert not any(unicodedata.category(sign) in UNSEEN - {""} for sign in shown)
+    assert not any(
+        unicodedata.category(char) in INVISIBLE_CATEGORIES - {""} for char in shown
+    )
     assert shown != text
 
 
 @given(st.text())
-def test_no_text_leaves_a_sign_that_is_not_seen(text: str) -> None:
+def test_any_sanitized_text_is_visible(text: str) -> None:
     kept = {
-        s for s in JOINED.sub("", sanitize(text)) if unicodedata.category(s) in UNSEEN
+        s
+        for s in JOINED.sub("", sanitize(text))
+        if unicodedata.category(s) in INVISIBLE_CATEGORIES
     }
 
     assert kept <= {"\n", "\t"}
     line = JOINED.sub("", sanitize(text, newlines="space"))
-    assert not {s for s in line if unicodedata.category(s) in UNSEEN}
+    assert not {s for s in line if unicodedata.category(s) in INVISIBLE_CATEGORIES}
 
 
 @pytest.mark.parametrize("text", ["👩‍💻", "👨‍👩‍👧‍👦", "❤️‍🔥", "🏴‍☠️", "🧑🏽‍🚀", "🐦‍⬛"])
-def test_an_emoji_made_of_several_stays_one(text: str) -> None:
+def test_joined_emoji_is_kept(text: str) -> None:
     assert sanitize(f"a {text} b") == f"a {text} b"
     assert sanitize(text, newlines="space") == sanitize_name(text) == text
 
@@ -77,7 +81,7 @@ def test_an_emoji_made_of_several_stays_one(text: str) -> None:
         "👩 \u200d💻",
     ],
 )
-def test_what_joins_no_emoji_is_seen(text: str) -> None:
+def test_joiner_without_emoji_is_escaped(text: str) -> None:
     for shown in (
         sanitize(text),
         sanitize(text, newlines="space"),
@@ -87,11 +91,13 @@ def test_what_joins_no_emoji_is_seen(text: str) -> None:
         assert "\\u200d" in shown
 
 
-def test_every_unseen_sign_that_there_is_becomes_visible() -> None:
-    signs = map(chr, range(sys.maxunicode + 1))
-    unseen = {s for s in signs if unicodedata.category(s) in UNSEEN} - {"\n", "\t"}
+def test_all_invisible_characters_are_escaped() -> None:
+    chars = map(chr, range(sys.maxunicode + 1))
+    invisible = {
+        char for char in chars if unicodedata.category(char) in INVISIBLE_CATEGORIES
+    } - {"\n", "\t"}
 
-    assert {sign for sign in unseen if sanitize(f"a{sign}b") == f"a{sign}b"} == set()
+    assert {char for char in invisible if sanitize(f"a{char}b") == f"a{char}b"} == set()
 
 
 @pytest.mark.parametrize(
@@ -107,18 +113,20 @@ def test_every_unseen_sign_that_there_is_becomes_visible() -> None:
         ("one\xa0space", "one\xa0space"),
     ],
 )
-def test_words_stay_and_colours_go(text: str, shown: str) -> None:
+def test_text_is_kept_and_colors_are_removed(text: str, shown: str) -> None:
     assert sanitize(text) == shown
 
 
-def test_one_line_is_one_line() -> None:
+def test_newlines_become_spaces_or_escapes() -> None:
     assert sanitize("  cd x\n\tmake\x1b[0m  ", newlines="space") == "cd x make"
     assert sanitize_name("a\nb") == r"a\nb"
 
 
 @given(st.text(st.characters(exclude_categories=["Cs"])))
-def test_json_keeps_its_meaning_without_signs_that_are_not_seen(text: str) -> None:
+def test_sanitized_json_has_the_same_meaning(text: str) -> None:
     written = sanitize_json(json.dumps(text, ensure_ascii=False))
 
     assert json.loads(written) == text
-    assert not any(unicodedata.category(sign) in UNSEEN for sign in written)
+    assert not any(
+        unicodedata.category(char) in INVISIBLE_CATEGORIES for char in written
+    )

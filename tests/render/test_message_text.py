@@ -1,4 +1,4 @@
-"""A few words for what is no text."""
+"""Describing blocks that are not text."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from bygones.render.message_text import describe_block
 
 
 @pytest.mark.parametrize("count", range(1, 9))
-def test_a_picture_is_as_large_as_its_bytes(count: int) -> None:
+def test_image_size_is_that_of_its_bytes(count: int) -> None:
     coded = b64encode(b"x" * count).decode()
     source = MediaSource(type="base64", media_type="image/png", data=coded)
 

@@ -1,4 +1,4 @@
-"""A session as people read it."""
+"""A session as text."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ FULL = {
 
 
 @pytest.mark.parametrize("name", STORIES)
-def test_a_story_reads_as_it_should(
+def test_story_matches_its_golden_file(
     name: str, tmp_path: Path, golden: Callable[[Path, str], None]
 ) -> None:
     session = STORIES[name](tmp_path)
@@ -49,12 +49,12 @@ def test_a_story_reads_as_it_should(
 
 @pytest.mark.parametrize("width_", [None, 100, 60])
 @pytest.mark.parametrize("options", [{}, FULL], ids=["brief", "full"])
-def test_nothing_from_a_transcript_reaches_the_terminal_as_it_is(
+def test_hostile_story_is_sanitized(
     width_: int | None, options: dict[str, bool], tmp_path: Path
 ) -> None:
     shown = page(hostile(tmp_path), width_, **options)
 
-    controls = {sign for sign in shown if unicodedata.category(sign)[0] == "C"}
+    controls = {char for char in shown if unicodedata.category(char)[0] == "C"}
     assert controls <= {"\n", "\t"}
     assert r"\x1b]52;c;" in shown
     assert r"\u202e" in shown
@@ -62,7 +62,7 @@ def test_nothing_from_a_transcript_reaches_the_terminal_as_it_is(
 
 @settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.text(max_size=20).map(lambda words: f"{words}{HOSTILE[::-1]}"))
-def test_no_text_at_all_gets_through(tmp_path: Path, bad: str) -> None:
+def test_control_characters_never_reach_the_terminal(tmp_path: Path, bad: str) -> None:
     shown = page(hostile(tmp_path, bad.encode("utf-8", "replace").decode()), 60, **FULL)
 
     unseen = {"Cc", "Cf", "Cs", "Zl", "Zp"}
@@ -70,7 +70,7 @@ def test_no_text_at_all_gets_through(tmp_path: Path, bad: str) -> None:
 
 
 @pytest.mark.parametrize("name", STORIES)
-def test_prose_fits_in_sixty_columns(name: str, tmp_path: Path) -> None:
+def test_text_is_wrapped_at_sixty_columns(name: str, tmp_path: Path) -> None:
     session = STORIES[name](tmp_path)
 
     for spans in render_lines(
@@ -80,21 +80,21 @@ def test_prose_fits_in_sixty_columns(name: str, tmp_path: Path) -> None:
             assert sum(display_width(span.text) for span in spans) <= 60
 
 
-def test_a_pipe_gets_whole_lines(tmp_path: Path) -> None:
+def test_nothing_is_wrapped_in_a_pipe(tmp_path: Path) -> None:
     words = "word " * 60
     session = session_of(tmp_path, thread(prompt(words), reply(words)))
 
     assert words.strip() in page(session, None).splitlines()
 
 
-def test_a_page_is_the_same_each_time(tmp_path: Path) -> None:
+def test_rendering_is_deterministic(tmp_path: Path) -> None:
     session = STORIES["called"](tmp_path)
 
     assert render_text(session) == render_text(session)
     assert max(map(len, render_text(session).splitlines())) <= 80
 
 
-def test_a_long_prompt_is_shown_whole_without_what_was_put_around_it(
+def test_long_prompt_is_shown_without_injected_text(
     tmp_path: Path,
 ) -> None:
     typed = "\n".join(f"line {number} of what was typed" for number in range(40))
@@ -107,7 +107,7 @@ def test_a_long_prompt_is_shown_whole_without_what_was_put_around_it(
     assert "never shown" not in shown
 
 
-def test_a_long_output_of_a_command_is_cut_and_says_so(tmp_path: Path) -> None:
+def test_long_command_output_is_truncated(tmp_path: Path) -> None:
     printed = "\n".join(f"line {number}" for number in range(320))
     records = thread(forms.command("/cost"), forms.printed(printed))
     session = session_of(tmp_path, records)
@@ -116,13 +116,13 @@ def test_a_long_output_of_a_command_is_cut_and_says_so(tmp_path: Path) -> None:
     assert "  line 319\n" in page(session, include_tools=True)
 
 
-def test_a_command_that_printed_nothing_is_one_line(tmp_path: Path) -> None:
+def test_command_without_output_is_one_line(tmp_path: Path) -> None:
     records = thread(forms.command("/clear"), forms.printed("(no content)"))
 
     assert page(session_of(tmp_path, records)).endswith("▌ /clear\n")
 
 
-def test_an_output_too_long_for_the_transcript_comes_from_its_file(
+def test_stored_output_is_read_from_its_file(
     tmp_path: Path,
 ) -> None:
     outcome = {"stdout": "", "persistedOutputPath": "/gone/tool-results/t.txt"}
@@ -140,25 +140,25 @@ def test_an_output_too_long_for_the_transcript_comes_from_its_file(
     assert "    │ and all the rest" in page(session, include_tools=True)
 
 
-def test_failures_of_the_api_in_a_row_are_told_once(tmp_path: Path) -> None:
+def test_consecutive_api_failures_are_collapsed(tmp_path: Path) -> None:
     assert "• the API failed 2 times in a row" in page(STORIES["passing"](tmp_path))
 
 
-def test_thinking_is_shown_when_asked_for(tmp_path: Path) -> None:
+def test_thinking_is_shown_on_request(tmp_path: Path) -> None:
     session = STORIES["everyday"](tmp_path)
 
     assert "Perhaps the clock." not in page(session)
     assert "Perhaps the clock." in page(session, include_thinking=True)
 
 
-def test_a_call_without_a_name_is_no_call(tmp_path: Path) -> None:
+def test_call_without_a_name_is_skipped(tmp_path: Path) -> None:
     block = {"type": "thinking", "thinking": "hm", "id": "", "name": "", "input": ""}
     session = session_of(tmp_path, thread(prompt("go"), reply([block, text("Yes.")])))
 
     assert page(session).endswith("▌ go\n\nYes.\n")
 
 
-def test_agents_nested_however_deep_are_walked(tmp_path: Path) -> None:
+def test_deeply_nested_agents_are_walked(tmp_path: Path) -> None:
     home = Home(tmp_path)
     depth = 1200
 

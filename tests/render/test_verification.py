@@ -1,4 +1,4 @@
-"""Verifications in words."""
+"""Describing verifications."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SOUND = LastVerification(
 
 
 @pytest.mark.parametrize(
-    ("verified", "told"),
+    ("verified", "expected"),
     [
         (None, "never: bygones verify reads every byte"),
         (SOUND, "a day ago: 3 files, 2.0 MB sound"),
@@ -38,7 +38,7 @@ SOUND = LastVerification(
         ),
     ],
 )
-def test_it_is_told_when_and_what_was_found(
-    verified: LastVerification | None, told: str
+def test_verification_is_described(
+    verified: LastVerification | None, expected: str
 ) -> None:
-    assert describe_verification(verified, "a day ago") == told
+    assert describe_verification(verified, "a day ago") == expected

@@ -1,4 +1,4 @@
-"""What is said about an answer."""
+"""Notes on search results."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from bygones.model.summary import CountBound, SearchResults, SpellingCorrection
 from bygones.render.headers import search_notes
 
 
-def test_what_stands_nowhere_is_told_in_brief() -> None:
+def test_missing_words_are_listed_and_truncated() -> None:
     found = SearchResults(
         missing_words=("a" * 500,), corrections=(SpellingCorrection("teh", "the"),)
     )
@@ -17,10 +17,10 @@ def test_what_stands_nowhere_is_told_in_brief() -> None:
     assert len(missing) < 120
 
 
-def test_a_whole_answer_needs_no_remark() -> None:
+def test_complete_results_have_no_notes() -> None:
     assert list(search_notes(SearchResults(session_count=3))) == []
 
 
-def test_a_number_says_how_sure_it_is() -> None:
+def test_partial_results_have_a_note() -> None:
     assert CountBound.EXACT.qualify("3 hits") == "3 hits"
     assert CountBound.AT_MOST.qualify("3 hits") == "at most 3 hits"

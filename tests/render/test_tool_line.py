@@ -1,4 +1,4 @@
-"""Each tool's call on one line: what was asked, and how it ended."""
+"""Tool calls in one line."""
 
 from __future__ import annotations
 
@@ -208,13 +208,13 @@ def line_of(folder: Path, name: str, given: Written, outcome: object) -> str:
 @pytest.mark.parametrize(
     ("name", "given", "outcome", "line"), LINES.values(), ids=LINES
 )
-def test_a_call_is_one_line(
+def test_call_is_described_in_one_line(
     name: str, given: Written, outcome: object, line: str, *, tmp_path: Path
 ) -> None:
     assert line_of(tmp_path, name, given, outcome) == line
 
 
-def test_an_answer_is_never_cut_off(tmp_path: Path) -> None:
+def test_answers_to_questions_are_not_truncated(tmp_path: Path) -> None:
     asked = [{"question": "Which of them " * 9}]
     answers = {asked[0]["question"]: "This one"}
     outcome = {"questions": asked, "answers": answers}
@@ -228,7 +228,7 @@ def test_an_answer_is_never_cut_off(tmp_path: Path) -> None:
     ]
 
 
-def test_several_questions_have_lines_of_their_own(tmp_path: Path) -> None:
+def test_several_questions_have_their_own_lines(tmp_path: Path) -> None:
     asked = [{"question": "Which?"}, {"question": "When?"}]
     answers = {"Which?": ["a", "b"]}
     outcome = {"questions": asked, "answers": answers}
@@ -276,7 +276,7 @@ def test_several_questions_have_lines_of_their_own(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_how_a_call_ended_is_seen(
+def test_state_of_a_call_is_shown(
     content: str | None, state: ToolCallState, shown: list[str], tmp_path: Path
 ) -> None:
     call = call_of(tmp_path, "Bash", {"command": "make"}, content, is_error=True)
@@ -287,7 +287,7 @@ def test_how_a_call_ended_is_seen(
     assert [plain_text(spans) for spans in render_tool_line(line, 80)] == shown
 
 
-def test_tasks_are_counted_along(tmp_path: Path) -> None:
+def test_task_progress_is_tracked(tmp_path: Path) -> None:
     session = session_of(
         tmp_path,
         thread(
@@ -302,16 +302,18 @@ def test_tasks_are_counted_along(tmp_path: Path) -> None:
     )
     lines = ToolCallFormatter()
 
-    told = [lines.format_call(call) for call in session.live_branch.turns[0].tool_calls]
+    calls = [
+        lines.format_call(call) for call in session.live_branch.turns[0].tool_calls
+    ]
 
-    assert [(line.subject, line.facts) for line in told] == [
+    assert [(line.subject, line.facts) for line in calls] == [
         ("#1 Plan", ("0/1 done",)),
         ("#2 Build", ("0/2 done",)),
         ("#1 completed", ("1/2 done",)),
     ]
 
 
-def test_a_long_call_says_how_long_it_took(tmp_path: Path) -> None:
+def test_slow_call_shows_its_duration(tmp_path: Path) -> None:
     session = session_of(
         tmp_path,
         thread(
@@ -326,7 +328,7 @@ def test_a_long_call_says_how_long_it_took(tmp_path: Path) -> None:
     assert line.facts == ("1m 00s",)
 
 
-def test_an_outcome_of_two_results_is_nobodys(tmp_path: Path) -> None:
+def test_outcome_shared_by_two_results_is_ignored(tmp_path: Path) -> None:
     results = [
         {"type": "tool_result", "tool_use_id": name, "content": "x"}
         for name in ("a", "b")
@@ -346,7 +348,7 @@ def test_an_outcome_of_two_results_is_nobodys(tmp_path: Path) -> None:
     assert [line.facts for line in lines] == [(), ()]
 
 
-def test_a_narrow_line_still_says_how_it_ended(tmp_path: Path) -> None:
+def test_narrow_line_keeps_the_state(tmp_path: Path) -> None:
     given = {"command": "find . -name 'x' -exec grep something {} +"}
     call = call_of(tmp_path, "Bash", given, "Exit code 1\nno", is_error=True)
 

@@ -1,4 +1,4 @@
-"""A session as pieces of a page."""
+"""A session as HTML fragments."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def markup(session: Session, view: SessionView = SHOW_ALL) -> str:
 
 
 @pytest.mark.parametrize("name", STORIES)
-def test_a_story_has_the_structure_it_should(
+def test_story_matches_its_golden_outline(
     name: str, tmp_path: Path, golden: Callable[[Path, str], None]
 ) -> None:
     session = STORIES[name](tmp_path)
@@ -51,7 +51,7 @@ def test_a_story_has_the_structure_it_should(
 
 
 @pytest.mark.parametrize("name", STORIES)
-def test_a_page_may_be_cut_before_any_message_at_the_top(
+def test_page_can_be_split_before_any_top_level_message(
     name: str, tmp_path: Path
 ) -> None:
     parts = [""]
@@ -67,7 +67,7 @@ def test_a_page_may_be_cut_before_any_message_at_the_top(
         assert tags(part) <= OURS  # and every element is closed
 
 
-def test_every_name_of_a_place_is_there_once(tmp_path: Path) -> None:
+def test_element_ids_are_unique(tmp_path: Path) -> None:
     for name, make in STORIES.items():
         names = [
             v for _, n, v in attributes(markup(make(tmp_path / name))) if n == "id"
@@ -76,7 +76,7 @@ def test_every_name_of_a_place_is_there_once(tmp_path: Path) -> None:
         assert len(names) == len(set(names))
 
 
-def test_turns_can_be_asked_for(tmp_path: Path) -> None:
+def test_view_selects_turns(tmp_path: Path) -> None:
     session = session_of(
         tmp_path,
         thread(*(r for n in range(5) for r in (prompt(f"ask {n}"), reply(f"say {n}")))),
@@ -88,7 +88,7 @@ def test_turns_can_be_asked_for(tmp_path: Path) -> None:
     assert markup(session, SessionView(first_turn=9)) == ""
 
 
-def test_windows_behind_each_other_are_the_whole(tmp_path: Path) -> None:
+def test_consecutive_windows_equal_the_whole(tmp_path: Path) -> None:
     session = passing(tmp_path)
     turns = range(len(session.live_branch.turns))
 
@@ -107,14 +107,14 @@ def anchors(session: Session, view: SessionView) -> list[str]:
     ]
 
 
-def test_agents_fold_and_stand_where_they_were_called(tmp_path: Path) -> None:
+def test_agents_are_folded_at_their_calls(tmp_path: Path) -> None:
     found = outline(markup(called(tmp_path)))
 
     assert found.index("Find it") < found.index("Count it") < found.index("Line 8")
     assert "<details.agent id=a-outer>" in found
 
 
-def test_a_branch_is_chosen_without_a_script(tmp_path: Path) -> None:
+def test_branch_can_be_selected_without_script(tmp_path: Path) -> None:
     found = outline(markup(rewound(tmp_path)))
 
     assert found.count("<fieldset.fork") == 2
@@ -122,17 +122,17 @@ def test_a_branch_is_chosen_without_a_script(tmp_path: Path) -> None:
     assert "Of the sun" in found
 
 
-def test_a_brief_view_names_agents_and_branches_only(tmp_path: Path) -> None:
+def test_collapsed_agents_and_branches_are_only_named(tmp_path: Path) -> None:
     assert "Count it" not in markup(called(tmp_path / "a"), SessionView())
     assert "Rewound from here" in markup(rewound(tmp_path / "b"), SessionView())
 
 
-def test_nothing_from_a_transcript_is_markup_or_unseen(tmp_path: Path) -> None:
+def test_hostile_transcript_is_escaped_and_visible(tmp_path: Path) -> None:
     for number, bad in enumerate((HOSTILE, "<script>alert(1)</script>", '"><b x=1>')):
         found = markup(hostile(tmp_path / str(number), bad))
 
         assert tags(found) <= OURS
-        assert not any(sign in found for sign in "\x1b\u202e\u200b\x07\x9b")
+        assert not any(char in found for char in "\x1b\u202e\u200b\x07\x9b")
 
 
 ALPHABET = "<>&\"'`[](){}!*_|#-=/\\: \n\tabc\x1b\u202e"
@@ -140,15 +140,15 @@ ALPHABET = "<>&\"'`[](){}!*_|#-=/\\: \n\tabc\x1b\u202e"
 
 @settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.text(alphabet=ALPHABET, min_size=1, max_size=30))
-def test_whatever_is_said_the_markup_is_whole(
-    tmp_path_factory: pytest.TempPathFactory, said: str
+def test_any_text_yields_well_formed_html(
+    tmp_path_factory: pytest.TempPathFactory, text: str
 ) -> None:
-    session = hostile(tmp_path_factory.mktemp("home"), f"x{said}")
+    session = hostile(tmp_path_factory.mktemp("home"), f"x{text}")
 
     assert tags(markup(session)) <= OURS
 
 
-def test_an_answer_without_words_is_still_there(tmp_path: Path) -> None:
+def test_empty_answer_is_shown(tmp_path: Path) -> None:
     session = session_of(
         tmp_path, thread(prompt("go"), reply([tool_use("Bash", command="ls")]))
     )

@@ -1,4 +1,4 @@
-"""A second opinion on what is about to leave: asked for, understood, never repeated."""
+"""Checking an export with an external scanner."""
 
 from __future__ import annotations
 
@@ -41,13 +41,13 @@ def program(folder: Path, name: str, text: str) -> None:
     path.chmod(0o755)
 
 
-def test_without_a_program_there_is_no_opinion(programs: Path) -> None:
+def test_missing_scanner_is_an_error(programs: Path) -> None:
     assert not any(programs.iterdir())
     with pytest.raises(ScannerNotFound, match="gitleaks, kingfisher"):
         find_scanner()
 
 
-def test_what_is_found_is_told_by_its_record(tmp_path: Path, programs: Path) -> None:
+def test_findings_name_session_and_record(tmp_path: Path, programs: Path) -> None:
     program(programs, "gitleaks", GITLEAKS.replace("{python}", sys.executable))
     found = sessions(home_of(tmp_path, 2).path)
 
@@ -62,9 +62,7 @@ def test_what_is_found_is_told_by_its_record(tmp_path: Path, programs: Path) -> 
 
 
 @pytest.mark.parametrize("text", ["#!/bin/sh\nexit 3\n", "#!/bin/sh\necho no JSON\n"])
-def test_a_program_that_fails_stops_everything(
-    tmp_path: Path, programs: Path, text: str
-) -> None:
+def test_failing_scanner_is_an_error(tmp_path: Path, programs: Path, text: str) -> None:
     program(programs, "gitleaks", text)
 
     with pytest.raises(ScannerFailed, match="gitleaks"):
@@ -73,7 +71,7 @@ def test_a_program_that_fails_stops_everything(
         )
 
 
-def test_answers_of_both_are_understood() -> None:
+def test_reports_of_all_scanners_are_parsed() -> None:
     gitleaks, kingfisher = SCANNERS
 
     leaks = b'[{"RuleID": "r", "StartLine": 4, "File": "/t/1.txt", "Match": "x"}]'

@@ -1,4 +1,4 @@
-"""Code with its words told apart."""
+"""Syntax highlighting."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from bygones.render.html.markup import HIGHLIGHT_CLASSES, highlight_code
 
 
-def test_words_of_a_known_language_have_classes() -> None:
+def test_known_language_is_highlighted() -> None:
     found = highlight_code("def f():\n    return 'x'  # y\n", "python")
 
     assert '<span class="k">def </span><span class="f">f</span>' in found
@@ -24,11 +24,11 @@ def test_words_of_a_known_language_have_classes() -> None:
 
 
 @pytest.mark.parametrize("language", ["", "text", "no such language", "<script>"])
-def test_any_other_language_is_shown_as_it_is(language: str) -> None:
+def test_unknown_language_is_only_escaped(language: str) -> None:
     assert highlight_code("if a < b: pass", language) == "if a &lt; b: pass"
 
 
-def test_a_strange_language_is_not_looked_for_in_all_that_is_installed(
+def test_unknown_language_does_not_load_pygments_plugins(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("pygments.lexers.find_plugin_lexers", pytest.fail)
@@ -36,7 +36,7 @@ def test_a_strange_language_is_not_looked_for_in_all_that_is_installed(
     assert highlight_code("*.pyc", "no language at all") == "*.pyc"
 
 
-def test_headings_points_and_code_of_markdown_have_classes() -> None:
+def test_markdown_is_highlighted() -> None:
     found = highlight_code("# A `b`\n- one `c`\n12. two\n\nplain # -", "markdown")
 
     assert found == (
@@ -45,7 +45,7 @@ def test_headings_points_and_code_of_markdown_have_classes() -> None:
     )
 
 
-def test_long_code_is_shown_as_it_is() -> None:
+def test_long_code_is_not_highlighted() -> None:
     assert "<span" not in highlight_code("x = 1\n" * 2000, "python")
 
 
@@ -53,7 +53,7 @@ SIGNS = st.text(alphabet=st.characters(exclude_characters="\r\ufeff"), max_size=
 
 
 @given(SIGNS, st.sampled_from(["python", "html", "bash", "json", "diff", "js", "md"]))
-def test_nothing_of_the_code_is_lost(code: str, language: str) -> None:
+def test_highlighting_keeps_all_text(code: str, language: str) -> None:
     bare = re.sub(r'<span class="\w">|</span>', "", highlight_code(code, language))
 
     assert bare == escape(code, quote=False)

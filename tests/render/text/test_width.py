@@ -1,4 +1,4 @@
-"""Text takes its room, is wrapped within it, and loses nothing by that."""
+"""Measuring, wrapping and truncating text."""
 
 from __future__ import annotations
 
@@ -21,41 +21,41 @@ WORDS = st.lists(
 @pytest.mark.parametrize(
     ("text", "taken"), [("abc", 3), ("日本", 4), ("e\u0301", 1), ("⚠\ufe0f", 1)]
 )
-def test_signs_take_their_columns(text: str, taken: int) -> None:
+def test_display_width_of_characters(text: str, taken: int) -> None:
     assert display_width(text) == taken
 
 
 @given(WORDS, st.integers(12, 30))
-def test_wrapped_lines_fit_and_hold_every_word(text: str, room: int) -> None:
+def test_wrapped_lines_keep_every_word(text: str, room: int) -> None:
     lines = list(wrap_line(text, room, subsequent_indent="  "))
 
     assert max(map(display_width, lines)) <= room
     assert "".join("".join(lines).split()) == "".join(text.split())
 
 
-def test_later_lines_hang() -> None:
+def test_subsequent_lines_are_indented() -> None:
     assert list(wrap_line("- one two three", 9, subsequent_indent="  ")) == [
         "- one two",
         "  three",
     ]
 
 
-def test_signs_of_double_width_break_anywhere() -> None:
+def test_wide_characters_break_anywhere() -> None:
     assert list(wrap_line("日本語日本語", 8)) == ["日本語日", "本語"]
 
 
-def test_an_address_stays_whole() -> None:
+def test_url_is_not_broken() -> None:
     address = "https://example.org/a/very/long/path"
 
     assert list(wrap_line(f"see {address} now", 12)) == ["see", address, "now"]
 
 
-def test_a_cut_is_marked() -> None:
+def test_truncated_text_has_an_ellipsis() -> None:
     assert truncate_end("日本語", 4) == "日…"
 
 
 @pytest.mark.parametrize("text", ["👩‍💻", "👨‍👩‍👧‍👦", "❤️‍🔥", "🏴‍☠️", "🧑🏽‍🚀", "👍🏽"])
-def test_an_emoji_made_of_several_has_the_width_of_one_and_is_not_cut(
+def test_joined_emoji_has_width_two_and_is_not_split(
     text: str,
 ) -> None:
     assert display_width(text) == 2

@@ -1,4 +1,4 @@
-"""What a picture is."""
+"""Detecting image types."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from bygones.render.html.tool_calls import detect_base64_image_type, detect_imag
         (b"", ""),
     ],
 )
-def test_a_picture_is_known_by_its_first_bytes(content: bytes, kind: str) -> None:
+def test_image_type_is_detected_by_signature(content: bytes, kind: str) -> None:
     assert detect_image_type(content) == kind
     assert detect_base64_image_type(b64encode(content).decode()) == kind
 
 
 @pytest.mark.parametrize("coded", ["x", "\u00e9\u00e9\u00e9\u00e9", "=", "<svg>"])
-def test_what_is_no_base64_is_no_picture(coded: str) -> None:
+def test_invalid_base64_is_not_an_image(coded: str) -> None:
     assert detect_base64_image_type(coded) == ""

@@ -1,4 +1,4 @@
-"""The original lines of a session."""
+"""Exporting transcripts as JSONL."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from tests.build import meta, prompt, session_id, thread
 from tests.export.shared import KEY, home_of, sessions
 
 
-def test_without_a_redactor_they_are_the_bytes_that_were_written(
+def test_without_redactor_transcripts_are_byte_identical(
     tmp_path: Path,
 ) -> None:
     session = sessions(home_of(tmp_path).path)[0]
 
     found = {
-        one.name: b"".join(one.chunks)
-        for one in iter_transcript_files(
+        file.name: b"".join(file.chunks)
+        for file in iter_transcript_files(
             session, read_source_file, None, RedactionLog()
         )
     }
@@ -34,13 +34,13 @@ def test_without_a_redactor_they_are_the_bytes_that_were_written(
         assert Path(source.id).read_bytes() in found.values()
 
 
-def test_with_one_only_lines_that_hide_something_differ(tmp_path: Path) -> None:
+def test_with_redactor_only_redacted_lines_differ(tmp_path: Path) -> None:
     session = sessions(home_of(tmp_path).path)[0]
-    finds = RedactionLog()
+    log = RedactionLog()
 
     first, _ = (
-        b"".join(one.chunks)
-        for one in iter_transcript_files(session, read_source_file, Redactor(), finds)
+        b"".join(file.chunks)
+        for file in iter_transcript_files(session, read_source_file, Redactor(), log)
     )
 
     before = Path(session.sources[0].id).read_bytes().split(b"\n")
@@ -49,7 +49,7 @@ def test_with_one_only_lines_that_hide_something_differ(tmp_path: Path) -> None:
     assert len(differ) == 2
     assert KEY.encode() in differ[0]
     assert KEY.encode() not in first
-    assert {p.offset for p in finds.records} <= {
+    assert {p.offset for p in log.records} <= {
         sum(len(line) + 1 for line in before[:number]) for number in range(len(before))
     }
 
@@ -63,42 +63,44 @@ def private_home(folder: Path) -> Path:
 
 def test_private_records_are_left_out_and_counted(tmp_path: Path) -> None:
     (session,) = sessions(private_home(tmp_path))
-    finds = RedactionLog()
+    log = RedactionLog()
 
     found = [
-        b"".join(one.chunks)
-        for one in iter_transcript_files(session, read_source_file, Redactor(), finds)
+        b"".join(file.chunks)
+        for file in iter_transcript_files(session, read_source_file, Redactor(), log)
     ]
 
     assert b"bridge-session" not in b"".join(found)
-    assert finds.private_records == 1
+    assert log.private_records == 1
 
 
-def test_private_records_stay_where_nothing_else_is_hidden(tmp_path: Path) -> None:
+def test_private_records_are_kept_on_request_without_redactor(tmp_path: Path) -> None:
     session = sessions(private_home(tmp_path))[0]
-    whole = b"".join(b"".join(read_source_file(one.id)) for one in session.sources)
-    finds = RedactionLog()
+    whole = b"".join(
+        b"".join(read_source_file(source.id)) for source in session.sources
+    )
+    log = RedactionLog()
 
     found = b"".join(
-        b"".join(one.chunks)
-        for one in iter_transcript_files(session, read_source_file, None, finds)
+        b"".join(file.chunks)
+        for file in iter_transcript_files(session, read_source_file, None, log)
     )
     every = b"".join(
-        b"".join(one.chunks)
-        for one in iter_transcript_files(
+        b"".join(file.chunks)
+        for file in iter_transcript_files(
             session, read_source_file, None, RedactionLog(), include_private=True
         )
     )
 
     private = [line for line in whole.splitlines(True) if b"bridge-session" in line]
-    assert finds.private_records == len(private) == 1
+    assert log.private_records == len(private) == 1
     assert found == whole.replace(private[0], b"")
     assert every == whole
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=30)
 @given(st.lists(st.integers(1, 40), max_size=30))
-def test_lines_are_told_apart_however_the_bytes_come(
+def test_lines_are_split_independently_of_chunks(
     tmp_path_factory: object, sizes: list[int]
 ) -> None:
     folder = tmp_path_factory.mktemp("home")  # type: ignore[attr-defined]

@@ -1,4 +1,4 @@
-"""Numbers and times for the eye."""
+"""Formatting numbers and times."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_durations_have_two_units(seconds: float, text: str) -> None:
     assert format_duration(timedelta(seconds=seconds)) == text
 
 
-def test_the_day_is_told_when_it_changes() -> None:
+def test_date_is_shown_when_it_changes() -> None:
     later = START + timedelta(hours=2)
 
     assert format_time(later, UTC, START) == "11:00"
@@ -66,6 +66,6 @@ def test_the_day_is_told_when_it_changes() -> None:
     assert format_time_range(START, later, UTC) == "2026-01-05 09:00 to 11:00"
 
 
-def test_one_is_not_many() -> None:
+def test_nouns_are_pluralized() -> None:
     assert pluralize(1, "branch", "branches") == "1 branch"
     assert pluralize(1200, "line") == "1,200 lines"

@@ -1,4 +1,4 @@
-"""One session in one file."""
+"""Exporting one session."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.export.shared import home_of, making, sessions
 
 
 @pytest.mark.parametrize("form", list(ExportFormat))
-def test_a_session_is_written_as_what_was_asked_for(
+def test_session_is_written_in_the_requested_format(
     form: ExportFormat, tmp_path: Path
 ) -> None:
     session = sessions(home_of(tmp_path / "home").path)[0]
@@ -24,7 +24,7 @@ def test_a_session_is_written_as_what_was_asked_for(
     assert all(file.stat().st_size for file in files)
 
 
-def test_agents_lie_where_claude_code_puts_them(tmp_path: Path) -> None:
+def test_agents_are_written_where_claude_code_puts_them(tmp_path: Path) -> None:
     session = sessions(home_of(tmp_path / "home").path)[0]
 
     files = export_session(

@@ -1,4 +1,4 @@
-"""What turns and agents cost, in words."""
+"""Cost labels of turns and agents."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from bygones.render.html.session import CostLabels
 from tests.render.stories import STORIES
 
 
-def test_an_agent_is_told_alone_and_with_those_below_it(tmp_path: Path) -> None:
+def test_agent_cost_is_shown_alone_and_with_agents_below(tmp_path: Path) -> None:
     session = STORIES["called"](tmp_path)
     runs = {run.id: Cost(nano_usd=10**9) for run in walk_agents(session.agents)}
-    bill = CostLabels(None, runs, {})
+    costs = CostLabels(None, runs, {})
 
-    told = {run.id: bill.agent_label(run) for run in walk_agents(session.agents)}
+    labels = {run.id: costs.agent_label(run) for run in walk_agents(session.agents)}
 
     for run in walk_agents(session.agents):
         count = len(list(walk_agents(run.agents)))
         more = f", ${count + 1}.00 with {count} agent" if count else ""
-        assert told[run.id].removesuffix("s") == f"$1.00{more}"
+        assert labels[run.id].removesuffix("s") == f"$1.00{more}"
 
 
-def test_an_agent_without_a_price_is_counted_and_marked(tmp_path: Path) -> None:
+def test_agent_without_price_is_marked(tmp_path: Path) -> None:
     session = STORIES["called"](tmp_path)
     runs = dict.fromkeys(
         (run.id for run in walk_agents(session.agents)), Cost(unpriced_tokens=5)
@@ -35,20 +35,20 @@ def test_an_agent_without_a_price_is_counted_and_marked(tmp_path: Path) -> None:
         if any(call.agents for message in turn.messages for call in message.tool_calls)
     )
 
-    told = CostLabels(lambda _: 2 * 10**9, runs, {}).turn_label(turn)
+    labels = CostLabels(lambda _: 2 * 10**9, runs, {}).turn_label(turn)
 
-    assert told.startswith("$2.00, $2.00+ with ")
+    assert labels.startswith("$2.00, $2.00+ with ")
 
 
-def test_where_nobody_knows_prices_nothing_is_told(tmp_path: Path) -> None:
+def test_without_prices_there_are_no_labels(tmp_path: Path) -> None:
     session = STORIES["called"](tmp_path)
-    bill = CostLabels(None, {}, {})
+    costs = CostLabels(None, {}, {})
 
-    assert {bill.turn_label(turn) for turn in session.live_branch.turns} == {""}
-    assert {bill.agent_label(run) for run in session.agents} == {""}
+    assert {costs.turn_label(turn) for turn in session.live_branch.turns} == {""}
+    assert {costs.agent_label(run) for run in session.agents} == {""}
 
 
-def test_a_run_that_names_itself_is_met_once(tmp_path: Path) -> None:
+def test_agent_that_contains_itself_counts_once(tmp_path: Path) -> None:
     session = STORIES["called"](tmp_path)
     again = [*session.agents, *session.agents]
 

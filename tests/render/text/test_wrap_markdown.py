@@ -1,4 +1,4 @@
-"""Markdown is wrapped where words may move, and nowhere else."""
+"""Wrapping Markdown."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def test_nothing_is_wrapped_without_a_width() -> None:
     assert lines(LONG.strip(), None) == [LONG.strip()]
 
 
-def test_code_keeps_its_lines_and_tables_theirs() -> None:
+def test_code_and_tables_are_not_wrapped() -> None:
     text = f"```py\n{LONG}\n~~~\n```\n| {LONG}|"
 
     assert lines(text) == text.split("\n")
@@ -31,22 +31,22 @@ def test_code_keeps_its_lines_and_tables_theirs() -> None:
     }
 
 
-def test_a_fence_inside_a_longer_one_does_not_end_it() -> None:
+def test_shorter_fence_does_not_end_a_longer_one() -> None:
     styles = [span.style for span in wrap_markdown("````\n```\nx\n```\n````\nout", 30)]
 
     assert styles == [SpanStyle.CODE] * 5 + [SpanStyle.PLAIN]
 
 
-def test_lists_and_quotes_hang() -> None:
+def test_lists_and_quotes_have_a_hanging_indent() -> None:
     assert lines("- one two three four five six seven")[1] == "  seven"
     assert lines("12. one two three four five six")[1] == "    six"
     assert lines("> one two three four five six seven")[1] == "> seven"
 
 
-def test_headings_are_headings() -> None:
+def test_headings_have_their_style() -> None:
     assert next(wrap_markdown("## Why", 30)).style is SpanStyle.HEADING
 
 
-def test_tabs_are_blanks_where_widths_count() -> None:
+def test_tabs_are_expanded_if_there_is_a_width() -> None:
     assert lines("\tx") == ["    x"]
     assert lines("\tx", None) == ["\tx"]

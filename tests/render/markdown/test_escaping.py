@@ -1,4 +1,4 @@
-"""Text as Markdown that shows everything and does nothing."""
+"""Escaping and neutralizing Markdown."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from bygones.render.markdown.session import (
 from tests.render.html.outline import attributes, outline, tags
 
 CARELESS = MarkdownIt("commonmark", {"html": True}).enable("table")
-"""A viewer that lets everything through."""
+"""A viewer that allows everything."""
 SIGNS = st.text(alphabet="<>&\"'[]()!`*_|-#\n a:/\\~^1.", max_size=40)
 
 
@@ -40,7 +40,7 @@ def shown(source: str) -> str:
         "``` x\nnever closed",
     ],
 )
-def test_what_is_dangerous_is_spelled_out(source: str) -> None:
+def test_dangerous_markdown_is_escaped(source: str) -> None:
     found = CARELESS.parse(neutralize_markdown(source))
 
     kinds = {token.type for token in found} | {
@@ -51,7 +51,7 @@ def test_what_is_dangerous_is_spelled_out(source: str) -> None:
         assert name != "href" or value.startswith(("https:", "http:", "mailto:", "#"))
 
 
-def test_what_was_written_as_markdown_stays() -> None:
+def test_harmless_markdown_is_kept() -> None:
     source = "## Why\n\n- *so* `<b>` and <https://a.dev>\n\n```html\n<b>\n```"
 
     assert neutralize_markdown(source) == (
@@ -60,12 +60,12 @@ def test_what_was_written_as_markdown_stays() -> None:
     )
 
 
-def test_a_fence_that_nobody_closed_is_closed() -> None:
+def test_open_fence_is_closed() -> None:
     assert neutralize_markdown("```py\nx = 1").endswith("\n```")
 
 
 @given(SIGNS)
-def test_no_text_becomes_html(source: str) -> None:
+def test_markdown_never_contains_html(source: str) -> None:
     for found in (
         neutralize_markdown(source),
         escape_markdown(source),
@@ -78,7 +78,7 @@ def test_no_text_becomes_html(source: str) -> None:
 
 
 @given(SIGNS)
-def test_code_shows_what_it_holds(source: str) -> None:
+def test_inline_code_shows_its_text(source: str) -> None:
     line = " ".join(source.split())
     if line:
         found = outline(shown(f"x {inline_code(source)}"))
@@ -88,7 +88,7 @@ def test_code_shows_what_it_holds(source: str) -> None:
 
 
 @given(SIGNS)
-def test_nothing_ends_a_fence_from_inside(source: str) -> None:
+def test_text_cannot_end_its_fence(source: str) -> None:
     tokens = CARELESS.parse(f"{fenced_code(source)}\nbehind\n")
 
     assert [token.type for token in tokens] == [

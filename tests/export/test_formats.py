@@ -1,4 +1,4 @@
-"""A session in every format."""
+"""Rendering a session in every format."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ TEXTS = [form for form in ExportFormat if form is not ExportFormat.JSONL]
 
 
 @pytest.mark.parametrize("form", TEXTS)
-def test_everything_is_there_but_for_what_is_hidden(
+def test_every_format_contains_all_text_but_redactions(
     form: ExportFormat, tmp_path: Path
 ) -> None:
     session = sessions(home_of(tmp_path).path)[0]
@@ -35,7 +35,7 @@ def test_everything_is_there_but_for_what_is_hidden(
 
 
 @pytest.mark.parametrize("form", TEXTS)
-def test_nothing_is_hidden_if_somebody_wants_it_so(
+def test_without_redactor_everything_is_exported(
     form: ExportFormat, tmp_path: Path
 ) -> None:
     session = sessions(home_of(tmp_path).path)[0]
@@ -47,9 +47,11 @@ def test_nothing_is_hidden_if_somebody_wants_it_so(
 
 
 @pytest.mark.parametrize("form", TEXTS)
-def test_only_what_is_shown_is_counted(form: ExportFormat, tmp_path: Path) -> None:
-    told = [prompt(f"use {KEY} as {number}") for number in range(3)]
-    session = session_of(tmp_path, thread(*told))
+def test_only_redactions_in_the_view_are_counted(
+    form: ExportFormat, tmp_path: Path
+) -> None:
+    prompts = [prompt(f"use {KEY} as {number}") for number in range(3)]
+    session = session_of(tmp_path, thread(*prompts))
     whole, part = RedactionLog(), RedactionLog()
     second = structs.replace(SHOW_ALL, first_turn=1, last_turn=1)
 
@@ -63,7 +65,7 @@ def test_only_what_is_shown_is_counted(form: ExportFormat, tmp_path: Path) -> No
     assert part.count_by_kind() == {"github-token": 1}
 
 
-def test_json_is_one_list_of_rows(tmp_path: Path) -> None:
+def test_json_is_one_list_of_objects(tmp_path: Path) -> None:
     session = sessions(home_of(tmp_path).path)[0]
 
     rows = json.loads(
@@ -73,13 +75,13 @@ def test_json_is_one_list_of_rows(tmp_path: Path) -> None:
     assert [row["type"] for row in rows[:3]] == ["session", "turn", "message"]
 
 
-def test_every_format_has_its_ending() -> None:
+def test_every_format_has_a_suffix() -> None:
     assert [form.suffix for form in ExportFormat] == [
         *(".html", ".md", ".txt", ".json", ".jsonl")
     ]
 
 
-def test_lines_are_not_made(tmp_path: Path) -> None:
+def test_jsonl_is_not_rendered(tmp_path: Path) -> None:
     session = sessions(home_of(tmp_path).path)[0]
 
     with pytest.raises(ValueError, match="jsonl"):

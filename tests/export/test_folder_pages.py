@@ -1,4 +1,4 @@
-"""Pages that lie in one folder."""
+"""Pages and index of an exported folder."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def parted(session: Session) -> dict[str, str]:
     }
 
 
-def test_a_long_session_is_parted_and_nothing_is_lost(
+def test_long_session_is_split_into_pages(
     long: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (whole,) = parted(long).values()
@@ -47,15 +47,15 @@ def test_a_long_session_is_parted_and_nothing_is_lost(
     found = parted(long)
 
     assert list(found)[:2] == ["sessions/x.html", "sessions/x-2.html"]
-    said = [re.findall(r"(?:ask|say) \d+(?=<)", text) for text in found.values()]
-    assert len(said) > 3
+    texts = [re.findall(r"(?:ask|say) \d+(?=<)", text) for text in found.values()]
+    assert len(texts) > 3
     in_main = re.findall(r"say \d+(?=<)", "".join(found.values()))
     assert in_main == re.findall(r"say \d+(?=<)", whole)
     for text in found.values():
         assert "html" in tags(text)  # and every element is closed
 
 
-def test_parts_lead_to_each_other_and_list_their_own_prompts(
+def test_pages_link_to_each_other_and_list_their_prompts(
     long: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(folder, "_MAX_PAGE_CHARS", 1500)
@@ -82,7 +82,7 @@ def rows(*projects: str) -> list[ExportedSession]:
     ]
 
 
-def test_the_index_lists_sessions_and_projects() -> None:
+def test_index_lists_sessions_and_projects() -> None:
     found = dict(render_index_pages(rows("~/a", "~/b", "~/a"), HTML))
 
     index = outline(found["index.html"].decode())
@@ -91,7 +91,7 @@ def test_the_index_lists_sessions_and_projects() -> None:
     assert len([name for name in found if name.startswith("projects/")]) == 2
 
 
-def test_one_project_needs_no_list_of_projects() -> None:
+def test_single_project_has_no_project_list() -> None:
     found = dict(render_index_pages(rows("~/a", "~/a"), HTML))
 
     assert not any(name.startswith("projects/") for name in found)
@@ -99,15 +99,17 @@ def test_one_project_needs_no_list_of_projects() -> None:
     assert "~/a" in found["index.html"].decode()
 
 
-def test_the_words_to_search_cannot_end_their_script() -> None:
+def test_search_index_cannot_end_its_script_element() -> None:
     script = dict(render_index_pages(rows("~/a"), HTML))["assets/index.js"].decode()
 
     assert "<" not in script
-    told = json.loads(script.removeprefix("globalThis.bygonesIndex = ").rstrip(";\n"))
-    assert told == [["sessions/0.html", "<t0>", "~/a · 0 prompts", "</script>"]]
+    entries = json.loads(
+        script.removeprefix("globalThis.bygonesIndex = ").rstrip(";\n")
+    )
+    assert entries == [["sessions/0.html", "<t0>", "~/a · 0 prompts", "</script>"]]
 
 
-def test_a_session_in_which_nothing_was_said_has_a_page(tmp_path: Path) -> None:
+def test_empty_session_has_a_page(tmp_path: Path) -> None:
     session = session_of(tmp_path, thread(prompt("x")))
 
     assert len(parted(session)) == 1

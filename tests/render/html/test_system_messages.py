@@ -1,4 +1,4 @@
-"""Messages that are no answers."""
+"""Prompts, commands and notices as HTML."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def shown(folder: Path, *records: object) -> tuple[str, str]:
     return found.css_class, outline(found.html)
 
 
-def test_a_prompt_is_shown_as_it_was_typed(tmp_path: Path) -> None:
+def test_prompt_is_not_interpreted_as_markdown(tmp_path: Path) -> None:
     kind, lines = shown(tmp_path, prompt([text("a <b>\n  c"), image()]))
 
     assert kind == "prompt"
@@ -50,7 +50,7 @@ def test_a_prompt_is_shown_as_it_was_typed(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_what_nobody_typed_is_told_apart(
+def test_system_messages_have_their_own_class(
     words: str, kind: str, part: str, tmp_path: Path
 ) -> None:
     found, lines = shown(tmp_path, prompt("hello"), prompt(words))
@@ -59,7 +59,7 @@ def test_what_nobody_typed_is_told_apart(
     assert part in lines
 
 
-def test_a_compaction_folds_its_digest(tmp_path: Path) -> None:
+def test_summary_of_a_compaction_is_folded(tmp_path: Path) -> None:
     kind, lines = shown(
         tmp_path,
         prompt("hello", uuid="p"),
@@ -72,7 +72,7 @@ def test_a_compaction_folds_its_digest(tmp_path: Path) -> None:
     assert "<details.more>" in lines
 
 
-def test_a_notice_is_one_line(tmp_path: Path) -> None:
+def test_notice_is_one_line(tmp_path: Path) -> None:
     kind, lines = shown(
         tmp_path, prompt("hello"), system("informational", "<i>\nhm</i>")
     )

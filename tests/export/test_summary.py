@@ -1,4 +1,4 @@
-"""What lists say of a session."""
+"""Summaries of sessions in the index."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from bygones.export.folder import summarize_session
 from tests.export.shared import home_of, sessions
 
 
-def test_a_row_tells_what_a_session_is_about(tmp_path: Path) -> None:
+def test_session_is_summarized_for_the_index(tmp_path: Path) -> None:
     session = sessions(home_of(tmp_path).path)[1]
 
     row = summarize_session(session, "sessions/x.html")

@@ -1,4 +1,4 @@
-"""Sessions as drawings."""
+"""Sessions as trees."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tests.render.shared import check_sums
 NOW = datetime(2026, 2, 1, 12, tzinfo=UTC)
 
 
-def told(tmp_path: Path, *words: str) -> Session:
+def make_session(tmp_path: Path, *words: str) -> Session:
     home = Home(tmp_path)
     home.session(session_id(1), session(*words))
     (found,) = read_sessions(tmp_path)
@@ -36,8 +36,8 @@ def shape(found: Session) -> list[tuple[str, int, str]]:
     return [(mark.kind.value, mark.depth, mark.text) for mark in iter_tree_lines(found)]
 
 
-def test_a_branch_stands_where_it_left(tmp_path: Path) -> None:
-    found = told(tmp_path, "a", "b<a", "c<b", "d<c", "e<b", "f<e", "g<f", "h<g")
+def test_branch_is_drawn_at_its_fork(tmp_path: Path) -> None:
+    found = make_session(tmp_path, "a", "b<a", "c<b", "d<c", "e<b", "f<e", "g<f", "h<g")
 
     assert shape(found) == [
         ("turn", 0, "a"),
@@ -48,9 +48,9 @@ def test_a_branch_stands_where_it_left(tmp_path: Path) -> None:
     ]
 
 
-def test_a_branch_of_a_branch_stands_inside_of_it(tmp_path: Path) -> None:
+def test_nested_branch_is_drawn_inside_its_parent(tmp_path: Path) -> None:
     words = ("a", "b<a", "c<b", "d<c", "e<d", "f<e", "g<d", "h<g", "i<b", "j<i")
-    found = told(tmp_path, *words)
+    found = make_session(tmp_path, *words)
 
     depths = {
         mark.text: mark.depth for mark in iter_tree_lines(found) if mark.kind == "turn"
@@ -60,8 +60,8 @@ def test_a_branch_of_a_branch_stands_inside_of_it(tmp_path: Path) -> None:
     assert {depths["e"], depths["g"]} == {1, 2}
 
 
-def test_two_beginnings_are_two_branches(tmp_path: Path) -> None:
-    found = told(tmp_path, "a", "b<a", "c", "d<c")
+def test_two_first_prompts_are_two_branches(tmp_path: Path) -> None:
+    found = make_session(tmp_path, "a", "b<a", "c", "d<c")
 
     assert [kind for kind, _, _ in shape(found)] == ["branch", "turn", "turn"]
 
@@ -79,7 +79,7 @@ def test_every_turn_is_drawn_once(tmp_path: Path) -> None:
         assert set(turns) == there
 
 
-def test_agents_stand_below_their_call(tmp_path: Path) -> None:
+def test_agents_are_drawn_below_their_call(tmp_path: Path) -> None:
     sessions = {len(s.agents): s for s in read_sessions(write_demo_home(tmp_path, NOW))}
 
     assert [(kind, depth) for kind, depth, _ in shape(sessions[2])] == [
@@ -90,24 +90,24 @@ def test_agents_stand_below_their_call(tmp_path: Path) -> None:
     ]
 
 
-def test_a_deep_session_is_drawn(tmp_path: Path) -> None:
+def test_deeply_nested_session_is_drawn(tmp_path: Path) -> None:
     words = ["r0"]
     for number in range(1, 3000):
-        # Each prompt is typed beside the one before: branches of branches.
+        # Each prompt forks from the previous one: branches of branches.
         words.append(f"a{number}<r{number - 1}")
         words.append(f"r{number}<a{number}")
-    found = told(tmp_path, *words)
+    found = make_session(tmp_path, *words)
 
     assert sum(1 for _ in iter_tree_lines(found)) >= 2999
 
 
 @pytest.mark.parametrize("name", sorted(stories()))
-def test_lines_add_up_to_what_a_session_spent(name: str, tmp_path: Path) -> None:
+def test_usage_of_all_lines_adds_up_to_the_session(name: str, tmp_path: Path) -> None:
     for found in read_sessions(copied(CASES / name, tmp_path)):
         check_sums(found)
 
 
-def test_what_is_not_drawn_has_a_line(tmp_path: Path) -> None:
+def test_usage_that_is_not_drawn_has_a_line(tmp_path: Path) -> None:
     home = copied(CASES / "superseded_and_retracted", tmp_path)
     (found,) = read_sessions(home)
 
@@ -119,7 +119,7 @@ def test_what_is_not_drawn_has_a_line(tmp_path: Path) -> None:
     assert line.endswith("6.5k")
 
 
-def test_an_agent_of_another_session_spent_nothing_here(tmp_path: Path) -> None:
+def test_agent_of_another_session_has_no_usage_here(tmp_path: Path) -> None:
     _, later = read_sessions(copied(CASES / "agent_reused", tmp_path))
 
     (agent,) = (
@@ -130,7 +130,7 @@ def test_an_agent_of_another_session_spent_nothing_here(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("room", [40, 60, 80, 120])
-def test_a_line_fits(room: int) -> None:
+def test_line_is_not_wider_than_the_terminal(room: int) -> None:
     for text in ("日本語" * 40, "word " * 40, ""):
         mark = TreeLine(
             kind=TreeLineKind.TURN, depth=3, branch=0, text=text, time=NOW, calls=3
@@ -139,14 +139,14 @@ def test_a_line_fits(room: int) -> None:
         assert display_width(plain_text(render_tree_line(mark, room, UTC))) <= room
 
 
-def test_text_cannot_steer_a_terminal() -> None:
+def test_control_characters_are_escaped() -> None:
     mark = TreeLine(kind=TreeLineKind.AGENT, depth=1, branch=0, text="\x1b[2Ja\nb")
 
     assert "\x1b" not in plain_text(render_tree_line(mark, None, UTC))
     assert "\n" not in plain_text(render_tree_line(mark, None, UTC))
 
 
-def test_a_narrow_line_keeps_what_was_spent() -> None:
+def test_narrow_line_keeps_the_usage() -> None:
     mark = TreeLine(
         kind=TreeLineKind.TURN,
         depth=0,

@@ -1,4 +1,4 @@
-"""The turns around a record."""
+"""Trimming a session to the turns around a record."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ WORDS = (
 )
 
 
-def told(tmp_path: Path) -> Session:
+def make_session(tmp_path: Path) -> Session:
     Home(tmp_path).session(session_id(1), session(*WORDS))
     (found,) = read_sessions(tmp_path)
     return found
 
 
 def heads(found: Session, number: int) -> list[str]:
-    branch = next(one for one in found.branches if one.number == number)
+    branch = next(b for b in found.branches if b.number == number)
     return [turn.messages[0].preview for turn in branch.turns]
 
 
-def test_the_turn_of_a_record_and_those_beside_it_stay(tmp_path: Path) -> None:
-    found = told(tmp_path)
+def test_turn_of_a_record_and_its_neighbours_are_kept(tmp_path: Path) -> None:
+    found = make_session(tmp_path)
     rewound = found.find_branch("h")
     assert rewound is not None
 
@@ -47,10 +47,10 @@ def test_the_turn_of_a_record_and_those_beside_it_stay(tmp_path: Path) -> None:
     assert heads(part, 0) == heads(found, 0)
 
 
-def test_at_the_beginning_there_is_nothing_before(tmp_path: Path) -> None:
-    assert heads(trim_around_record(told(tmp_path), 0, "a"), 0) == ["a", "c"]
+def test_first_turn_has_no_turn_before(tmp_path: Path) -> None:
+    assert heads(trim_around_record(make_session(tmp_path), 0, "a"), 0) == ["a", "c"]
     assert (
-        trim_around_record(told(tmp_path), 0, "a")
+        trim_around_record(make_session(tmp_path), 0, "a")
         .live_branch.turns[0]
         .messages[0]
         .preview
@@ -58,7 +58,7 @@ def test_at_the_beginning_there_is_nothing_before(tmp_path: Path) -> None:
     )
 
 
-def test_a_record_that_is_not_there_leaves_everything(tmp_path: Path) -> None:
-    found = told(tmp_path)
+def test_unknown_record_leaves_the_session_unchanged(tmp_path: Path) -> None:
+    found = make_session(tmp_path)
 
     assert trim_around_record(found, 0, "nowhere") is found
