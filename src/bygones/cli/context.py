@@ -448,6 +448,9 @@ def parse_time_option(
 
 def print_selection_notes(selection: SessionSelection) -> None:
     """Print on stderr how the words of a query were changed to find something."""
+    is_changed = selection.corrections or selection.is_phrase_relaxed
+    if not is_changed and not selection.is_partial:
+        return
     from bygones.model.summary import SearchResults
     from bygones.render.headers import search_notes
 

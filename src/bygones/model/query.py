@@ -39,6 +39,10 @@ class Flag(StrEnum):
     """A session without a prompt or an answer."""
 
 
+MAIN_AGENT = "main"
+"""The value of ``agent:`` for what is outside of agent runs."""
+
+
 class HasValue(StrEnum):
     """Content of a message besides text; the values of `has:`."""
 

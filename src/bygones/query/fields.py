@@ -13,6 +13,7 @@ from textwrap import wrap
 from msgspec import Struct
 
 from bygones.model.query import (
+    MAIN_AGENT,
     And,
     FieldTerm,
     FieldValue,
@@ -87,9 +88,6 @@ class SyntaxForm(Struct, frozen=True):
     meaning: str
     example: str
 
-
-MAIN_AGENT = "main"
-"""The value of ``agent:`` for what was said outside of agent runs."""
 
 SYNTAX_FORMS = (
     SyntaxForm(

@@ -15,6 +15,7 @@ from msgspec import Struct
 
 from bygones.model.base import AgentId, SessionId
 from bygones.model.query import (
+    MAIN_AGENT,
     And,
     FieldTerm,
     FieldValue,
@@ -35,7 +36,6 @@ from bygones.model.query import (
 from bygones.model.summary import Role, SessionSummary, is_in_folder
 from bygones.query.fields import (
     FIELDS_BY_NAME,
-    MAIN_AGENT,
     FieldLevel,
     FieldType,
     QueryField,

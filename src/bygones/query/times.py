@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-from calendar import monthrange
-from datetime import UTC, datetime, timedelta, tzinfo
+from datetime import UTC, date, datetime, timedelta, tzinfo
 
 from msgspec import Struct
 
@@ -111,7 +110,7 @@ def _calendar_span(
     if day:
         end = start + _DAY
     elif month:
-        end = start + monthrange(year, month)[1] * _DAY
+        end = start + _days_in_month(year, month) * _DAY
     else:
         end = start.replace(year=year + 1)
     return _local_span(start, end, now)
@@ -130,9 +129,17 @@ def _relative_span(count: int, unit: str, now: ReferenceTime) -> _TimeSpan:
     return _TimeSpan(now.to_utc(local), day.start, day.end)
 
 
+def _days_in_month(year: int, month: int) -> int:
+    last_year, last_month = divmod(year * 12 + month, 12)
+    return (
+        date(last_year, last_month + 1, 1).toordinal()
+        - date(year, month, 1).toordinal()
+    )
+
+
 def _months_back(local_time: datetime, count: int) -> datetime:
     year, month = divmod(local_time.year * 12 + local_time.month - 1 - count, 12)
-    last = monthrange(year, month + 1)[1]
+    last = _days_in_month(year, month + 1)
     return local_time.replace(year=year, month=month + 1, day=min(local_time.day, last))
 
 

@@ -45,7 +45,6 @@ from bygones.query.matcher import (
     value_matches,
 )
 from bygones.query.parser import and_terms
-from bygones.store.text_index import stem_word
 from bygones.store.tokenizer import tokenize
 
 if TYPE_CHECKING:  # a query about sessions alone needs no search engine
@@ -84,6 +83,13 @@ def select_sessions(
         is_phrase_relaxed=evaluator.is_phrase_relaxed,
         is_partial=evaluator.is_partial,
     )
+
+
+def _stem(term: str) -> str:
+    # Late: most queries about sessions have no words, and the engine takes 15 ms.
+    from bygones.store.text_index import stem_word
+
+    return stem_word(term)
 
 
 class _Evaluator:
@@ -137,7 +143,7 @@ class _Evaluator:
         return {
             one.id
             for one in self._summaries
-            if matches_session(query, one, tokenize, stem_word)
+            if matches_session(query, one, tokenize, _stem)
         }
 
     def _sessions_using(self, tool: str) -> set[SessionId]:
@@ -211,5 +217,5 @@ def filter_prompts(
             sent_at=prompt.sent_at,
             text=prompt.text,
         )
-        if matches_text(query, text, tokenize, stem_word):
+        if matches_text(query, text, tokenize, _stem):
             yield prompt

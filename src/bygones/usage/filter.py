@@ -8,7 +8,7 @@ from typing import TypeGuard
 
 from bygones.errors import UngroupableField
 from bygones.model.base import SessionId
-from bygones.model.query import FieldTerm, FieldValue, Flag, Query, Term, TimeRange
+from bygones.model.query import FieldTerm, FieldValue, Flag, Term, TimeRange
 from bygones.query.fields import FIELDS_BY_NAME, FieldLevel, iter_leaves, term_level
 from bygones.query.matcher import is_main_agent, value_matches
 from bygones.query.parser import format_query
@@ -47,21 +47,20 @@ class UsageFilter:
 
     def __init__(
         self,
-        query: Query | None,
+        where: Term,
         payers: Iterable[Payer],
         select_sessions: SelectSessions,
     ) -> None:
-        self.where = query.root if query else None
+        self.where = where
         self._payers = list(payers)
         self._select_sessions = cache(select_sessions)
-        if self.where is not None:
-            _check_supported(self.where)
+        _check_supported(where)
 
     @property
     def is_session_only(self) -> bool:
         """Whether whole sessions are selected, not parts of them."""
-        return self.where is None or all(
-            not isinstance(leaf, TimeRange) and not _is_row_term(leaf)
+        return not any(
+            isinstance(leaf, TimeRange) or _is_row_term(leaf)
             for leaf in iter_leaves(self.where)
         )
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, tzinfo
+from typing import TYPE_CHECKING
 
 from msgspec import structs
 
 from bygones.model.base import SessionId
-from bygones.model.query import Query
+from bygones.model.query import MAIN_AGENT, FieldTerm, FieldValue, Query
 from bygones.model.reports import (
     Grouping,
     ReportedCostRow,
@@ -18,12 +19,10 @@ from bygones.model.reports import (
     UsageRow,
 )
 from bygones.model.usage import ReportedCost
-from bygones.query.fields import MAIN_AGENT
 from bygones.store.encoding import to_milliseconds
 from bygones.store.protocols import StoreReader, UsageReader
-from bygones.store.usage_tables import Payer, UsageSum
+from bygones.store.usage_tables import Payer, RowFilter, UsageSum
 from bygones.usage.costs import SumPricer
-from bygones.usage.filter import SelectSessions, UsageFilter
 from bygones.usage.grouping import (
     DAY_MS,
     HOUR_MS,
@@ -37,6 +36,9 @@ from bygones.usage.grouping import (
 )
 from bygones.usage.prices import Prices, normalize_model_name, picos_to_nanos
 
+if TYPE_CHECKING:
+    from bygones.usage.filter import SelectSessions, UsageFilter
+
 _NANOS_PER_MICRO = 1000
 
 
@@ -48,14 +50,14 @@ class _CountedUsage:
 
 
 def compare_reported_costs(
-    reader: UsageReader, pricer: SumPricer, usage_filter: UsageFilter
+    reader: UsageReader, pricer: SumPricer, usage_filter: UsageFilter | None
 ) -> ReportedCostRow | None:
     """Compare the costs that Claude Code reported with those computed from answers.
 
     None if no selected session has a reported cost, or if a query selects parts of
     sessions, because the reported cost is that of a whole session.
     """
-    if not usage_filter.is_session_only:
+    if usage_filter is not None and not usage_filter.is_session_only:
         return None
     sessions = {payer.session for payer in pricer.payers.values()}
     reported = {
@@ -65,8 +67,8 @@ def compare_reported_costs(
         return None
     computed: dict[int, dict[str, _CountedUsage]] = {}
     for usage_sum in reader.sum_usage(
-        where=usage_filter.where,
-        row_filter=usage_filter.resolve,
+        where=usage_filter.where if usage_filter else None,
+        row_filter=usage_filter.resolve if usage_filter else _no_condition,
         context_steps=pricer.context_steps,
         price_changes=pricer.price_dates_ms,
         only_reported=True,
@@ -156,7 +158,7 @@ def build_usage_report(  # noqa: PLR0913 (all by name)
     """
     with reader.read_transaction():
         payers = reader.usage.load_payers()
-        usage_filter = UsageFilter(query, payers, select_sessions)
+        usage_filter = _make_filter(query, payers, select_sessions)
         builder = _ReportBuilder(reader.usage, SumPricer(prices, payers), usage_filter)
         return _build_report(
             builder, Grouping(by), timezone=timezone or UTC, now=now, prices=prices
@@ -191,12 +193,29 @@ def _build_report(
     return report
 
 
+def _make_filter(
+    query: Query | None, payers: Sequence[Payer], select_sessions: SelectSessions
+) -> UsageFilter | None:
+    if query is None or query.root is None:
+        return None
+    # Late: most reports have no query, and the query language takes 15 ms.
+    from bygones.usage.filter import UsageFilter
+
+    return UsageFilter(query.root, payers, select_sessions)
+
+
+def _no_condition(term: FieldValue | FieldTerm) -> RowFilter:
+    raise AssertionError(f"{term} in a report without a query")
+
+
 class _ReportBuilder:
     def __init__(
-        self, reader: UsageReader, pricer: SumPricer, usage_filter: UsageFilter
+        self, reader: UsageReader, pricer: SumPricer, usage_filter: UsageFilter | None
     ) -> None:
         self._reader = reader
         self._filter = usage_filter
+        self._where = usage_filter.where if usage_filter else None
+        self._row_filter = usage_filter.resolve if usage_filter else _no_condition
         self.pricer = pricer
 
     def compare_reported_costs(self) -> ReportedCostRow | None:
@@ -208,8 +227,8 @@ class _ReportBuilder:
         bounds = self._reader.time_range() if zone else None
         known = self.pricer.payers
         found = self._reader.sum_usage(
-            where=self._filter.where,
-            row_filter=self._filter.resolve,
+            where=self._where,
+            row_filter=self._row_filter,
             slot_ms=slot_ms,
             utc_offsets=build_clock(zone, *bounds) if zone and bounds else None,
             context_steps=self.pricer.context_steps,
@@ -254,7 +273,7 @@ class _ReportBuilder:
         for usage_sum in self._sums(slot_ms=HOUR_MS):
             selected.setdefault(usage_sum.slot, []).append(usage_sum)
         everything = self._reader.sum_usage(
-            row_filter=self._filter.resolve, slot_ms=HOUR_MS
+            row_filter=self._row_filter, slot_ms=HOUR_MS
         )
         rows, totals = [], []
         for block in split_into_blocks(everything):
@@ -294,7 +313,8 @@ class _ReportBuilder:
     def rows_by_tool(self) -> tuple[ToolRow, ...]:
         """Return what the results of tools added to contexts, the most first."""
         sums = self._reader.sum_tool_context(
-            where=self._filter.where, row_filter=self._filter.resolve_sessions
+            where=self._where,
+            row_filter=self._filter.resolve_sessions if self._filter else _no_condition,
         )
         rows = (
             ToolRow(
