@@ -1,4 +1,4 @@
-"""Where the archive and the homes are."""
+"""Locations and settings."""
 
 from __future__ import annotations
 
@@ -40,22 +40,20 @@ ME = Path("/home/me")
         ("win32", {}, "/home/me/AppData/Local/bygones"),
     ],
 )
-def test_the_archive_is_where_each_system_puts_such_things(
+def test_archive_is_in_the_default_folder_of_each_system(
     platform: str, environ: dict[str, str], place: str
 ) -> None:
     assert resolve_archive_location(None, environ, ME, platform) == Path(place)
 
 
-def test_what_is_given_counts_more_than_what_is_set() -> None:
+def test_override_takes_precedence_over_settings() -> None:
     environ = {"BYGONES_ARCHIVE": "/set", "XDG_DATA_HOME": "/share"}
 
     assert resolve_archive_location(Path("/given"), environ, ME) == Path("/given")
     assert resolve_archive_location(None, environ, ME) == Path("/set")
 
 
-def test_a_path_is_whole_wherever_it_was_typed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_path_is_absolute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "a").mkdir()
 
@@ -65,7 +63,7 @@ def test_a_path_is_whole_wherever_it_was_typed(
     assert resolve_homes([Path("a"), tmp_path / "a"], {}, ME) == (tmp_path / "a",)
 
 
-def test_homes_are_given_set_or_found(tmp_path: Path) -> None:
+def test_homes_are_overrides_settings_or_defaults(tmp_path: Path) -> None:
     for name in ("one", "two", ".claude"):
         (tmp_path / name).mkdir()
     both = os.pathsep.join([str(tmp_path / "one"), str(tmp_path / "two")])
@@ -80,14 +78,14 @@ def test_homes_are_given_set_or_found(tmp_path: Path) -> None:
     assert resolve_homes([], {}, tmp_path) == (tmp_path / ".claude",)
 
 
-def test_a_home_that_was_asked_for_must_be_there(tmp_path: Path) -> None:
+def test_missing_requested_home_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(PathNotFound):
         resolve_homes([tmp_path / "gone"], {}, tmp_path)
     with pytest.raises(PathNotFound):
         resolve_homes([], {"BYGONES_HOME": str(tmp_path / "gone")}, tmp_path)
 
 
-def test_having_no_home_at_all_is_an_error(tmp_path: Path) -> None:
+def test_no_home_at_all_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(NoTranscriptsFound):
         resolve_homes([], {}, tmp_path)
 
@@ -102,13 +100,13 @@ def test_having_no_home_at_all_is_an_error(tmp_path: Path) -> None:
         ("win32", {"APPDATA": "/c/roaming"}, "/c/roaming/bygones/prices.toml"),
     ],
 )
-def test_a_users_own_prices_are_where_settings_are(
+def test_price_file_is_next_to_the_settings(
     platform: str, environ: dict[str, str], place: str
 ) -> None:
     assert find_prices_file(environ, ME, platform) == Path(place)
 
 
-def test_prices_that_are_set_must_be_there(tmp_path: Path) -> None:
+def test_missing_configured_price_file_is_an_error(tmp_path: Path) -> None:
     own = tmp_path / "mine.toml"
     own.touch()
 
@@ -127,13 +125,13 @@ def test_prices_that_are_set_must_be_there(tmp_path: Path) -> None:
         ("linux", {"BYGONES_SETTINGS": "~/mine.toml"}, "/home/me/mine.toml"),
     ],
 )
-def test_settings_are_where_each_system_puts_them(
+def test_settings_file_is_in_the_default_folder_of_each_system(
     platform: str, environ: dict[str, str], place: str
 ) -> None:
     assert find_settings_file(environ, ME, platform) == Path(place)
 
 
-def test_what_a_user_wants_hidden_is_read(tmp_path: Path) -> None:
+def test_redact_settings_are_read(tmp_path: Path) -> None:
     path = tmp_path / "settings.toml"
     environ = {"BYGONES_SETTINGS": str(path)}
     assert load_redact_settings({}, tmp_path) == RedactSettings()
@@ -156,9 +154,7 @@ def test_what_a_user_wants_hidden_is_read(tmp_path: Path) -> None:
         "[redact]\nnames = [1]",
     ],
 )
-def test_settings_that_say_something_else_are_refused(
-    text: str, tmp_path: Path
-) -> None:
+def test_invalid_settings_are_rejected(text: str, tmp_path: Path) -> None:
     path = tmp_path / "settings.toml"
     path.write_bytes(text.encode("latin-1"))
 
@@ -172,7 +168,7 @@ def told(tmp_path: Path, text: str, **environ: str) -> Settings:
     return load_settings(surroundings, tmp_path)
 
 
-def test_every_example_of_a_setting_is_one(tmp_path: Path) -> None:
+def test_examples_of_settings_are_valid(tmp_path: Path) -> None:
     text = "\n".join(f"{one.name} = {one.example}" for one in SETTINGS)
 
     found = told(tmp_path, text)
@@ -180,11 +176,11 @@ def test_every_example_of_a_setting_is_one(tmp_path: Path) -> None:
     assert all(getattr(found, one.name) not in (None, ()) for one in SETTINGS)
 
 
-def test_without_a_file_nothing_is_set(tmp_path: Path) -> None:
+def test_nothing_is_set_without_a_file(tmp_path: Path) -> None:
     assert load_settings({}, tmp_path) == Settings()
 
 
-def test_a_variable_is_stronger_than_the_file(tmp_path: Path) -> None:
+def test_environment_variable_overrides_the_file(tmp_path: Path) -> None:
     found = told(
         tmp_path,
         'iso = true\ningest = true\ncolor = "always"\npager = "more"',
@@ -221,14 +217,14 @@ def test_a_variable_is_stronger_than_the_file(tmp_path: Path) -> None:
         ("=", "Invalid"),
     ],
 )
-def test_what_cannot_be_set_is_a_sentence(
+def test_invalid_values_are_reported_in_one_sentence(
     text: str, reason: str, tmp_path: Path
 ) -> None:
     with pytest.raises(InvalidSettings, match=re.escape(reason)):
         told(tmp_path, text)
 
 
-def test_projects_that_are_pushed_are_whole_paths(tmp_path: Path) -> None:
+def test_pushed_projects_are_absolute_paths(tmp_path: Path) -> None:
     text = '[push]\nhub = "https://h"\ntoken = "t"\nprojects = ["~/a", "/b/../c"]'
     (tmp_path / "settings.toml").write_text(text, "utf-8")
     surroundings = {"BYGONES_SETTINGS": str(tmp_path / "settings.toml")}
@@ -249,7 +245,7 @@ def test_projects_that_are_pushed_are_whole_paths(tmp_path: Path) -> None:
         ("ingest", "2", "ingest has an odd value, not true or false"),
     ],
 )
-def test_a_variable_is_refused_as_the_file_is(
+def test_invalid_environment_variable_is_rejected(
     name: str, value: str, reason: str, tmp_path: Path
 ) -> None:
     with pytest.raises(InvalidSettings) as in_file:
@@ -261,7 +257,7 @@ def test_a_variable_is_refused_as_the_file_is(
     assert str(in_variable.value).startswith(f"BYGONES_{name.upper()} holds no")
 
 
-def test_an_empty_variable_sets_nothing(tmp_path: Path) -> None:
+def test_empty_environment_variable_is_ignored(tmp_path: Path) -> None:
     empty = {f"BYGONES_{name}": " " for name in ("COLOR", "ISO", "INGEST")}
 
     found = told(tmp_path, 'color = "always"\niso = true\ningest = false', **empty)
@@ -269,7 +265,7 @@ def test_an_empty_variable_sets_nothing(tmp_path: Path) -> None:
     assert (found.color, found.iso, found.ingest) == ("always", True, False)
 
 
-def test_settings_that_are_named_must_be_there(tmp_path: Path) -> None:
+def test_missing_configured_settings_file_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(PathNotFound, match=r"gone\.toml does not exist"):
         load_settings({"BYGONES_SETTINGS": str(tmp_path / "gone.toml")}, tmp_path)
 
@@ -282,7 +278,7 @@ def test_settings_that_are_named_must_be_there(tmp_path: Path) -> None:
         (None, 1 << 40, ""),
     ],
 )
-def test_a_host_is_told_from_others_by_what_stays(
+def test_machine_id_is_stable(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     *,
@@ -298,7 +294,7 @@ def test_a_host_is_told_from_others_by_what_stays(
     assert get_machine_id() == told
 
 
-def test_a_home_and_a_link_to_it_are_one_home(tmp_path: Path) -> None:
+def test_home_and_symlink_to_it_are_one_home(tmp_path: Path) -> None:
     home = tmp_path / ".claude"
     home.mkdir()
     link = tmp_path / "link"
@@ -307,7 +303,7 @@ def test_a_home_and_a_link_to_it_are_one_home(tmp_path: Path) -> None:
     assert resolve_homes([link, home, link], {}, tmp_path) == (link,)
 
 
-def test_a_projects_folder_that_was_asked_for_stands_for_its_home(
+def test_requested_projects_folder_means_its_home(
     tmp_path: Path,
 ) -> None:
     home = tmp_path / "other"
@@ -320,7 +316,7 @@ def test_a_projects_folder_that_was_asked_for_stands_for_its_home(
 
 
 @pytest.mark.skipif(os.name == "nt", reason="links need rights there")
-def test_what_a_home_links_to_as_its_projects_is_taken_in(tmp_path: Path) -> None:
+def test_target_of_a_symlinked_projects_folder_is_imported(tmp_path: Path) -> None:
     home, elsewhere = Home(tmp_path / ".claude"), Home(tmp_path / "disk")
     elsewhere.session(session_id(1), thread(prompt("Hello")))
     target = elsewhere.path / "projects"

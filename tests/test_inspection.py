@@ -1,4 +1,4 @@
-"""One pass over files that counts what they hold."""
+"""Counting the content of transcripts."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from bygones.sources.walk import discover_sources
 from bygones.transcript_stats import FileStats, TranscriptStats
 from tests import build
 from tests.build import Home, jsonl, line, prompt, reply, session_id, source_line
-from tests.survey.shared import CORPUS, corpus_lines, needs_corpus
+from tests.corpus import CORPUS, corpus_lines, needs_corpus
 
 
 @pytest.fixture
@@ -84,7 +84,7 @@ def test_each_file_of_a_home_is_classified_by_its_content(home: Home) -> None:
 
 
 @pytest.mark.req("F4")
-def test_a_warm_up_may_be_written_as_a_block(home: Home) -> None:
+def test_warm_up_may_be_a_block(home: Home) -> None:
     home.agent(session_id(1), "a1", [prompt([build.text("Warmup")]), reply("ready")])
 
     assert classes(inspect_transcripts([home.path])) == {FileClass.AGENT_WARMUP: 1}
@@ -112,7 +112,7 @@ def test_records_are_counted_by_type_and_subtype(tmp_path: Path) -> None:
     assert found.drift == ()
 
 
-def test_versions_come_in_the_order_of_their_numbers(tmp_path: Path) -> None:
+def test_versions_are_sorted_numerically(tmp_path: Path) -> None:
     versions = ["2.0.10", "1.0.128", "2.0.9", "2.0.9", "2.1.0-beta"]
 
     found = of_file(tmp_path, *(prompt("a", version=version) for version in versions))
@@ -125,7 +125,7 @@ def test_versions_come_in_the_order_of_their_numbers(tmp_path: Path) -> None:
     ]
 
 
-def test_sessions_agents_and_the_span_of_time_are_counted(home: Home) -> None:
+def test_sessions_agents_and_time_span_are_counted(home: Home) -> None:
     home.session(session_id(1), build.thread(prompt("a"), reply("b")))
     home.session(session_id(2), build.thread(prompt("c"), start=60))
     home.agent(session_id(1), "a1", [prompt("d")])
@@ -138,7 +138,7 @@ def test_sessions_agents_and_the_span_of_time_are_counted(home: Home) -> None:
     assert (total.last_at - total.first_at).total_seconds() == 60
 
 
-def test_what_was_not_met_before_is_named_with_its_version(tmp_path: Path) -> None:
+def test_unknown_names_are_listed_with_their_version(tmp_path: Path) -> None:
     found = of_file(
         tmp_path,
         {"type": "brand-new"},
@@ -161,7 +161,7 @@ def test_what_was_not_met_before_is_named_with_its_version(tmp_path: Path) -> No
     ]
 
 
-def test_an_attachment_that_is_none_is_a_nameless_one(tmp_path: Path) -> None:
+def test_invalid_attachment_is_counted_without_a_type(tmp_path: Path) -> None:
     broken = build.attachment("file") | {"attachment": "torn"}
 
     found = of_file(tmp_path, broken)
@@ -169,7 +169,7 @@ def test_an_attachment_that_is_none_is_a_nameless_one(tmp_path: Path) -> None:
     assert drift(found) == [(DriftKind.ATTACHMENT, "", build.VERSION, 1)]
 
 
-def test_bytes_are_counted_by_what_they_are_for(tmp_path: Path) -> None:
+def test_bytes_are_counted_by_content_kind(tmp_path: Path) -> None:
     found = of_file(
         tmp_path,
         prompt("grüße"),
@@ -189,7 +189,7 @@ def test_bytes_are_counted_by_what_they_are_for(tmp_path: Path) -> None:
     assert sum(kinds.values()) == found.total.bytes
 
 
-def test_an_image_in_a_result_is_an_image(tmp_path: Path) -> None:
+def test_image_in_a_result_is_counted_as_image(tmp_path: Path) -> None:
     blocks = [build.text("see"), build.image("A" * 1000)]
 
     kinds = sizes(of_file(tmp_path, build.tool_result("toolu_1", blocks)))
@@ -197,7 +197,7 @@ def test_an_image_in_a_result_is_an_image(tmp_path: Path) -> None:
     assert kinds[ContentKind.IMAGE] > 1000 > kinds[ContentKind.RESULT]
 
 
-def test_records_outside_the_tree_are_counted_whole(tmp_path: Path) -> None:
+def test_metadata_records_are_counted_in_full(tmp_path: Path) -> None:
     snapshot, title, strange = build.snapshot("u"), build.title("T"), {"type": "new"}
 
     kinds = sizes(of_file(tmp_path, snapshot, title, strange))
@@ -210,7 +210,7 @@ def test_records_outside_the_tree_are_counted_whole(tmp_path: Path) -> None:
     }
 
 
-def test_attachments_and_progress_are_kinds_of_their_own(tmp_path: Path) -> None:
+def test_attachments_and_progress_have_their_own_kinds(tmp_path: Path) -> None:
     told = build.progress("bash_progress", output="…")
 
     kinds = sizes(of_file(tmp_path, build.attachment("file", content="x"), told))
@@ -233,7 +233,7 @@ def test_attachments_and_progress_are_kinds_of_their_own(tmp_path: Path) -> None
         b'{"type":"user","\xff":1}\n',
     ],
 )
-def test_bytes_add_up_whatever_is_wrong_with_them(tmp_path: Path, raw: bytes) -> None:
+def test_bytes_add_up_in_damaged_files(tmp_path: Path, raw: bytes) -> None:
     path = tmp_path / "a.jsonl"
     path.write_bytes(raw)
 
@@ -244,7 +244,7 @@ def test_bytes_add_up_whatever_is_wrong_with_them(tmp_path: Path, raw: bytes) ->
 
 
 @given(st.lists(st.binary(max_size=40) | st.sampled_from([line(prompt("a")), b"{"])))
-def test_every_byte_and_every_line_is_accounted_for(raws: list[bytes]) -> None:
+def test_every_byte_and_line_is_counted(raws: list[bytes]) -> None:
     with TemporaryDirectory() as folder:
         path = Path(folder) / "a.jsonl"
         path.write_bytes(b"\n".join(raws))
@@ -255,7 +255,7 @@ def test_every_byte_and_every_line_is_accounted_for(raws: list[bytes]) -> None:
     assert found.total.lines - found.total.unread_lines <= found.total.records
 
 
-def test_a_problem_is_told_with_the_number_of_its_line(tmp_path: Path) -> None:
+def test_problem_has_its_line_number(tmp_path: Path) -> None:
     path = written(tmp_path / "a.jsonl", [prompt("a"), b"{torn", b"", prompt("b")])
 
     (torn, blank) = inspect_transcripts([path]).problems
@@ -267,7 +267,7 @@ def test_a_problem_is_told_with_the_number_of_its_line(tmp_path: Path) -> None:
     ]
 
 
-def test_only_the_first_problems_of_a_kind_are_kept_but_all_are_told(
+def test_first_problems_of_a_kind_are_kept_and_all_reported(
     tmp_path: Path,
 ) -> None:
     told: list[ProblemRow] = []
@@ -280,7 +280,7 @@ def test_only_the_first_problems_of_a_kind_are_kept_but_all_are_told(
     assert row.examples == tuple(told[:3])
 
 
-def test_a_problem_with_a_whole_file_has_no_line(home: Home) -> None:
+def test_problem_with_a_whole_file_has_no_line(home: Home) -> None:
     (home.path / "projects" / "p" / "x.jsonl").mkdir(parents=True)
 
     (row,) = inspect_transcripts([home.path]).problems
@@ -288,7 +288,7 @@ def test_a_problem_with_a_whole_file_has_no_line(home: Home) -> None:
     assert (row.kind, row.examples[0].line) == ("not-a-file", None)
 
 
-def test_files_beside_transcripts_are_counted_and_not_read(home: Home) -> None:
+def test_other_files_are_counted_but_not_read(home: Home) -> None:
     home.session(session_id(1), [prompt("a")])
     home.agent(session_id(1), "a1", [prompt("b")], meta={"agentType": "x"})
     home.tool_result(session_id(1), "b1.txt", "much")
@@ -302,7 +302,7 @@ def test_files_beside_transcripts_are_counted_and_not_read(home: Home) -> None:
     assert found.total.files == 2
 
 
-def test_a_path_inside_another_is_counted_once(home: Home) -> None:
+def test_path_inside_another_is_counted_once(home: Home) -> None:
     path = home.session(session_id(1), [prompt("a")])
     link = home.path.parent / "link"
     link.symlink_to(home.path)
@@ -311,7 +311,7 @@ def test_a_path_inside_another_is_counted_once(home: Home) -> None:
     assert total_transcript_size([path, home.path, link]) == path.stat().st_size
 
 
-def test_what_has_been_read_is_told_along_the_way(tmp_path: Path) -> None:
+def test_progress_is_reported(tmp_path: Path) -> None:
     passed: list[int] = []
     path = written(tmp_path / "a.jsonl", [prompt("x" * 1000)] * 10_000)
 
@@ -321,7 +321,7 @@ def test_what_has_been_read_is_told_along_the_way(tmp_path: Path) -> None:
     assert sum(passed) == path.stat().st_size == total_transcript_size([path])
 
 
-def test_names_without_end_do_not_fill_the_memory(
+def test_unbounded_names_use_bounded_memory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("bygones.transcript_stats._MAX_NAMES", 10)
@@ -336,7 +336,7 @@ def test_names_without_end_do_not_fill_the_memory(
     assert found.total.overflow == 11
 
 
-def test_ids_and_versions_of_any_length_take_little_room(tmp_path: Path) -> None:
+def test_long_ids_and_versions_use_little_memory(tmp_path: Path) -> None:
     long = {"version": "9" * 5000, "sessionId": "s" * 5000, "agentId": "a" * 5000}
     one = line(prompt("a") | long | {"mood": "good"})
     (source,) = discover_sources(written(tmp_path / "a.jsonl", [one]))
@@ -354,7 +354,7 @@ def test_ids_and_versions_of_any_length_take_little_room(tmp_path: Path) -> None
 
 
 @needs_corpus
-def test_every_shared_line_is_a_record_or_a_problem_and_bytes_add_up() -> None:
+def test_every_corpus_line_is_a_record_or_a_problem_and_bytes_add_up() -> None:
     size = number = records = odd_lines = 0
     problems: Counter[str] = Counter()
     for read in corpus_lines():
@@ -407,7 +407,7 @@ print(int(re.search(r"VmHWM:\\s+(\\d+)", status)[1]) * 1024)
 
 
 @pytest.mark.req("E3")
-def test_a_line_of_many_megabytes_is_one_record(tmp_path: Path) -> None:
+def test_line_of_many_megabytes_is_one_record(tmp_path: Path) -> None:
     found = of_file(tmp_path, prompt("x" * 40_000_000), reply("b"))
 
     assert (found.total.lines, found.total.records, found.problems) == (2, 2, ())

@@ -1,4 +1,4 @@
-"""Reading sessions without any archive."""
+"""Reading sessions without an archive."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 def stored(home: Home, path: str) -> str | None:
-    """Return what is opened for a result that says its output lies at a path."""
+    """Return the stored output of a result that names a path."""
     records = thread(
         prompt("Hi"),
         reply([tool_use("Bash", id="t")]),
@@ -64,13 +64,13 @@ def home(tmp_path: Path) -> Home:
     return Home(tmp_path / "home")
 
 
-def test_the_examples_hold(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_docstring_examples_work(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
 
     assert doctest.testmod(reader) == doctest.TestResults(failed=0, attempted=4)
 
 
-def test_a_home_a_folder_and_a_file_read_the_same(home: Home) -> None:
+def test_home_folder_and_file_are_read_alike(home: Home) -> None:
     path = home.session(SESSION, session("a", "b<a"))
 
     whole = [
@@ -89,19 +89,19 @@ def test_a_home_a_folder_and_a_file_read_the_same(home: Home) -> None:
     assert whole == folder == alone == [["a", "b"]]
 
 
-def test_a_path_that_is_not_there_is_an_error(tmp_path: Path) -> None:
+def test_missing_path_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(PathNotFound):
         read_sessions(tmp_path / "nowhere")
 
 
-def test_a_folder_without_transcripts_is_an_error(tmp_path: Path) -> None:
+def test_folder_without_transcripts_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "note.txt").write_text("hello", "utf-8")
 
     with pytest.raises(NoTranscriptsFound):
         list(read_sessions(tmp_path))
 
 
-def test_what_cannot_be_read_is_a_problem_of_the_reading(home: Home) -> None:
+def test_unreadable_file_is_a_problem_of_the_reader(home: Home) -> None:
     path = home.session(SESSION, session("a"))
     (path.parent / f"{session_id(1)}.jsonl").mkdir()
     found = read_sessions(home.path)
@@ -111,7 +111,7 @@ def test_what_cannot_be_read_is_a_problem_of_the_reading(home: Home) -> None:
         assert [problem.kind for problem in found.problems] == ["not-a-file"]
 
 
-def test_a_file_that_vanishes_is_a_problem_of_its_session(home: Home) -> None:
+def test_vanished_file_is_a_problem_of_its_session(home: Home) -> None:
     home.session(SESSION, session("a"))
     path = home.session(session_id(1), session("b"))
     found = iter(read_sessions(home.path)._discover())
@@ -123,7 +123,7 @@ def test_a_file_that_vanishes_is_a_problem_of_its_session(home: Home) -> None:
     assert problems == ["vanished"]
 
 
-def test_what_was_said_is_opened_from_the_file(home: Home) -> None:
+def test_content_is_loaded_from_the_file(home: Home) -> None:
     long = "word " * 200
     home.session(SESSION, thread(prompt(long), reply(long)))
     (one,) = read_sessions(home.path)
@@ -143,21 +143,21 @@ def test_what_was_said_is_opened_from_the_file(home: Home) -> None:
     ],
     ids=["notice", "queued", "queued blocks", "hook", "output"],
 )
-def test_records_of_any_type_are_opened(record: dict[str, object], home: Home) -> None:
+def test_records_of_any_type_are_loaded(record: dict[str, object], home: Home) -> None:
     home.session(SESSION, [record])
     (one,) = read_sessions(home.path)
 
     assert [m.blocks for m in one.live_branch.messages] == [(TextBlock(text="Hm"),)]
 
 
-def test_text_that_was_delivered_from_the_queue_is_opened(home: Home) -> None:
+def test_delivered_queued_text_is_loaded(home: Home) -> None:
     home.session(SESSION, [prompt("Hi"), queue("enqueue", "Hurry"), queue("remove")])
     (one,) = read_sessions(home.path)
 
     assert one.live_branch.messages[-1].blocks == (TextBlock(text="Hurry"),)
 
 
-def test_what_has_no_text_opens_as_nothing(home: Home) -> None:
+def test_records_without_text_are_loaded_as_empty(home: Home) -> None:
     notice = system(None, None)
     output = attachment("structured_output")
     home.session(SESSION, [notice, output, compact("gone") | {"content": None}])
@@ -166,7 +166,7 @@ def test_what_has_no_text_opens_as_nothing(home: Home) -> None:
     assert [m.blocks for m in one.live_branch.messages] == [()] * 3
 
 
-def test_a_call_its_result_and_its_outcome_are_opened(home: Home) -> None:
+def test_call_result_and_outcome_are_loaded(home: Home) -> None:
     records = thread(
         prompt("Hi"),
         reply([tool_use("Bash", id="t", command="ls")]),
@@ -182,10 +182,8 @@ def test_a_call_its_result_and_its_outcome_are_opened(home: Home) -> None:
     assert call.outcome is not None
 
 
-def test_a_small_file_is_opened_once_for_all_that_it_says(
-    home: Home, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    # Near the end of a file fewer bytes are left than are read ahead.
+def test_small_file_is_opened_once(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    # Near the end of the file there are fewer bytes than the read-ahead.
     home.session(SESSION, thread(*(prompt(f"{number}") for number in range(20))))
     (session,) = read_sessions(home.path)
     asked = []
@@ -202,7 +200,7 @@ def test_a_small_file_is_opened_once_for_all_that_it_says(
     assert len(asked) == 1
 
 
-def test_a_file_that_is_gone_opens_as_nothing(home: Home) -> None:
+def test_removed_file_is_loaded_as_empty(home: Home) -> None:
     records = thread(
         prompt("Hi"), reply([tool_use("Bash", id="t")]), tool_result("t", "x")
     )
@@ -217,7 +215,7 @@ def test_a_file_that_is_gone_opens_as_nothing(home: Home) -> None:
 
 
 @pytest.mark.req("H1")
-def test_a_session_read_or_archived_tells_the_versions_of_its_files(
+def test_file_versions_are_the_same_read_or_archived(
     tmp_path: Path,
 ) -> None:
     folder = CASES / "file_edits" / "input"
@@ -239,7 +237,7 @@ def test_a_session_read_or_archived_tells_the_versions_of_its_files(
 
 
 @pytest.mark.req("H1")
-def test_versions_are_opened_from_the_file(home: Home) -> None:
+def test_file_versions_are_loaded_from_the_file(home: Home) -> None:
     path = home.session(SESSION, [prompt("Hi"), snapshot("p", {"a.py": None})])
     (one,), (gone,) = read_sessions(home.path), read_sessions(home.path)
 
@@ -258,9 +256,7 @@ def test_versions_are_opened_from_the_file(home: Home) -> None:
         "t.txt",
     ],
 )
-def test_a_long_output_is_opened_from_the_sessions_folder(
-    path: str, home: Home
-) -> None:
+def test_long_output_is_loaded_from_the_session_folder(path: str, home: Home) -> None:
     home.tool_result(SESSION, "t.txt", "all\nof it")
 
     assert stored(home, path) == "all\nof it"
@@ -270,14 +266,14 @@ def test_a_long_output_is_opened_from_the_sessions_folder(
     "path",
     ["/etc/passwd", "../../secret.txt", "/work/..", "", "/work/", ".hidden", "no.txt"],
 )
-def test_no_other_path_is_followed(path: str, home: Home) -> None:
+def test_other_paths_are_not_followed(path: str, home: Home) -> None:
     home.tool_result(SESSION, ".hidden", "secret")
     (home.path / "projects" / "-work-demo" / "secret.txt").write_text("no", "utf-8")
 
     assert stored(home, path) is None
 
 
-def test_an_output_too_long_to_hold_is_cut_at_a_line(
+def test_too_long_output_is_truncated_at_a_line(
     home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(reader, "_MAX_TOOL_RESULT_SIZE", 10)
@@ -286,7 +282,7 @@ def test_an_output_too_long_to_hold_is_cut_at_a_line(
     assert stored(home, "t.txt") == "12345\n123"
 
 
-def test_an_agents_long_output_lies_in_its_sessions_folder() -> None:
+def test_long_output_of_an_agent_is_in_the_session_folder() -> None:
     home = Home(CASES / "persisted_output" / "input")
     found = [call.stored_output for call in calls(home)]
 
@@ -295,7 +291,7 @@ def test_an_agents_long_output_lies_in_its_sessions_folder() -> None:
 
 
 @pytest.mark.req("A1")
-def test_a_sidecar_is_read_with_its_agent(home: Home) -> None:
+def test_sidecar_is_read_with_its_agent(home: Home) -> None:
     home.session(SESSION, thread(prompt("Hi"), reply([tool_use("Task", id="t")])))
     home.agent(SESSION, "a1", [prompt("Do it")], meta={"toolUseId": "t"})
     (one,) = read_sessions(home.path)
@@ -304,7 +300,7 @@ def test_a_sidecar_is_read_with_its_agent(home: Home) -> None:
 
 
 @pytest.mark.req("A1")
-def test_a_sidecar_that_cannot_be_read_says_nothing(home: Home) -> None:
+def test_unreadable_sidecar_is_ignored(home: Home) -> None:
     path = home.agent(SESSION, "a1", [prompt("Do it")], meta={"toolUseId": "t"})
     sources = list(read_sessions(home.path)._discover())
     path.with_name("agent-a1.meta.json").unlink()
@@ -315,7 +311,7 @@ def test_a_sidecar_that_cannot_be_read_says_nothing(home: Home) -> None:
 
 
 @pytest.mark.req("T6", "F5")
-def test_folders_that_hold_pieces_of_one_session_are_read_together(home: Home) -> None:
+def test_folders_with_parts_of_one_session_are_read_together(home: Home) -> None:
     first = session("a", "b<a")
     more = session("c<b:user", "d<c", timestamp="2026-01-05T10:00:00.000Z")
     home.session(SESSION, first, project="-work-demo")
@@ -328,7 +324,7 @@ def test_folders_that_hold_pieces_of_one_session_are_read_together(home: Home) -
     assert found == {SESSION: 4, session_id(1): 1, session_id(2): 1}
 
 
-def test_loose_files_are_grouped_by_their_folder(tmp_path: Path) -> None:
+def test_loose_files_are_grouped_by_folder(tmp_path: Path) -> None:
     for folder in ("one", "two"):
         path = tmp_path / folder / "talk.jsonl"
         path.parent.mkdir()

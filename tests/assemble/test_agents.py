@@ -1,4 +1,4 @@
-"""Agent runs: which call started them, and how far they came."""
+"""Agent runs: the calls that started them, and their status."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from bygones.model.base import AgentId, ToolUseId
 from bygones.model.nodes import AgentSidecar, Transcript
 from bygones.model.sessions import AgentRun, Session
 from bygones.model.summary import AgentKind, AgentStatus
-from tests.assemble.making import assembled, transcript
+from tests.assemble.helpers import assembled, transcript
 from tests.build import (
     SESSION,
     Written,
@@ -43,7 +43,7 @@ def main(*after: Written, calls: tuple[Written, ...] = (task(),)) -> list[Writte
 def agent(
     name: str, records: list[Written], *, under: str = "subagents/", **note: object
 ) -> Transcript:
-    """Return the file of an agent, with what its sidecar says."""
+    """Return the file of an agent, with its sidecar."""
     own = {"isSidechain": True, "agentId": name}
     told = [record | own for record in records]
     made = transcript(f"{SESSION}/{under}agent-{name}", told, agent=name)
@@ -67,14 +67,14 @@ def linked(run: AgentRun) -> tuple[str | None, tuple[str, ...]]:
 
 
 @pytest.mark.req("A1")
-def test_a_sidecar_names_the_call() -> None:
+def test_sidecar_links_agent_to_its_call() -> None:
     run = alone(main(), agent("x", session(*WORK), tool_use_id=ToolUseId("t")))
 
     assert linked(run) == ("sidecar", ("t",))
 
 
 @pytest.mark.req("A1")
-def test_a_result_names_its_agent() -> None:
+def test_result_links_agent_to_its_call() -> None:
     result = tool_result("t", outcome={"agentId": "x"})
 
     assert linked(alone(main(result), agent("x", session(*WORK)))) == (
@@ -84,7 +84,7 @@ def test_a_result_names_its_agent() -> None:
 
 
 @pytest.mark.req("A1")
-def test_a_report_names_the_call_and_the_agent() -> None:
+def test_progress_links_agent_to_its_call() -> None:
     report = progress("agent_progress", agentId="x", call="t")
 
     assert linked(alone(main(report), agent("x", session(*WORK)))) == (
@@ -94,7 +94,7 @@ def test_a_report_names_the_call_and_the_agent() -> None:
 
 
 @pytest.mark.req("A1")
-def test_the_news_of_its_end_names_both() -> None:
+def test_notification_links_agent_to_its_call() -> None:
     news = notification("x", "completed", "t")
 
     assert linked(alone(main(news), agent("x", session(*WORK)))) == (
@@ -104,14 +104,14 @@ def test_the_news_of_its_end_names_both() -> None:
 
 
 @pytest.mark.req("A1")
-def test_the_results_text_may_name_its_agent() -> None:
+def test_result_text_links_agent_to_its_call() -> None:
     result = tool_result("t", [text("Done"), text("agentId: x (to go on)")])
 
     assert linked(alone(main(result), agent("x", session(*WORK)))) == ("text", ("t",))
 
 
 @pytest.mark.req("A1")
-def test_a_workflows_agents_belong_to_its_call() -> None:
+def test_agents_of_a_workflow_belong_to_its_call() -> None:
     result = tool_result("t", outcome={"runId": "wf_1"})
     calls = (tool_use("Workflow", id="t"),)
     runs = [
@@ -128,7 +128,7 @@ def test_a_workflows_agents_belong_to_its_call() -> None:
 
 
 @pytest.mark.req("A1")
-def test_equal_prompts_are_given_out_in_order_one_agent_a_call() -> None:
+def test_agents_with_equal_prompts_are_matched_to_calls_in_order() -> None:
     calls = (task("t1"), task("t2"))
     runs = [
         agent(f"x{at}", [prompt("Do it", uuid=f"w{at}", timestamp=moment(at))])
@@ -145,7 +145,7 @@ def test_equal_prompts_are_given_out_in_order_one_agent_a_call() -> None:
 
 
 @pytest.mark.req("A1")
-def test_what_says_it_best_counts_and_calls_that_went_on_are_kept() -> None:
+def test_best_evidence_wins_and_continuing_calls_are_kept() -> None:
     calls = (task("t1"), task("t2"))
     after = (
         tool_result("t2", outcome={"agentId": "x"}),
@@ -158,7 +158,7 @@ def test_what_says_it_best_counts_and_calls_that_went_on_are_kept() -> None:
 
 
 @pytest.mark.req("A1")
-def test_a_result_of_two_calls_names_no_agent() -> None:
+def test_result_of_two_calls_links_no_agent() -> None:
     results = [
         {"type": "tool_result", "tool_use_id": id_, "content": ""} for id_ in ("t", "u")
     ]
@@ -172,7 +172,7 @@ def test_a_result_of_two_calls_names_no_agent() -> None:
 
 
 @pytest.mark.req("A1")
-def test_an_agent_that_nothing_names_is_an_orphan_of_its_session() -> None:
+def test_agent_without_evidence_is_an_orphan_of_its_session() -> None:
     run = alone(session("p"), agent("x", session(*WORK)))
 
     assert linked(run) == (None, ())
@@ -180,7 +180,7 @@ def test_an_agent_that_nothing_names_is_an_orphan_of_its_session() -> None:
 
 
 @pytest.mark.req("A2")
-def test_agents_nest_as_their_calls_do() -> None:
+def test_agents_nest_like_their_calls() -> None:
     inner = main(tool_result("t2", outcome={"agentId": "y"}), calls=(task("t2"),))
     one = told(
         main(tool_result("t", outcome={"agentId": "x"})),
@@ -196,7 +196,7 @@ def test_agents_nest_as_their_calls_do() -> None:
 
 
 @pytest.mark.req("A2")
-def test_a_sidecar_may_name_the_agent_above() -> None:
+def test_sidecar_may_name_the_parent_agent() -> None:
     one = told(
         main(tool_result("t", outcome={"agentId": "x"})),
         agent("x", session(*WORK)),
@@ -208,7 +208,7 @@ def test_a_sidecar_may_name_the_agent_above() -> None:
 
 
 @pytest.mark.req("A2")
-def test_agents_that_call_each_other_in_a_circle_are_orphans() -> None:
+def test_agents_that_call_each_other_are_orphans() -> None:
     calls = {"x": task("tx"), "y": task("ty")}
     runs = [
         agent(
@@ -224,7 +224,7 @@ def test_agents_that_call_each_other_in_a_circle_are_orphans() -> None:
 
 
 @pytest.mark.req("A2")
-def test_an_agent_does_not_start_itself() -> None:
+def test_agent_does_not_start_itself() -> None:
     records = thread(prompt("Do it", uuid="w"), reply([task("own")], uuid="v"))
 
     run = alone(session("p"), agent("x", records, tool_use_id=ToolUseId("own")))
@@ -233,7 +233,7 @@ def test_an_agent_does_not_start_itself() -> None:
 
 
 @pytest.mark.req("A1")
-def test_records_beside_the_thread_are_agents_of_old_versions() -> None:
+def test_sidechain_records_are_agents_of_old_versions() -> None:
     beside = {"isSidechain": True}
     records = [
         *main(calls=(task("t1", "One"), task("t2", "Two"))),
@@ -252,7 +252,7 @@ def test_records_beside_the_thread_are_agents_of_old_versions() -> None:
     assert one.agents[0].source is None
 
 
-def test_an_old_agents_records_may_stand_before_their_parents() -> None:
+def test_records_of_an_inline_agent_may_come_before_their_parents() -> None:
     beside = {"isSidechain": True}
     records = [
         *session("p"),
@@ -269,7 +269,7 @@ def test_an_old_agents_records_may_stand_before_their_parents() -> None:
     assert found == {"inline-x1": 3, "inline-c2": 2}
 
 
-def test_an_old_agent_without_any_ids_is_one_agent() -> None:
+def test_inline_agent_without_ids_is_one_agent() -> None:
     records = [record | {"isSidechain": True} for record in session(*WORK)]
     for record in records:
         del record["uuid"], record["parentUuid"]
@@ -280,7 +280,7 @@ def test_an_old_agent_without_any_ids_is_one_agent() -> None:
 
 
 @pytest.mark.req("A1")
-def test_an_agents_records_may_stand_in_both_places() -> None:
+def test_records_of_an_agent_may_be_inline_and_in_its_file() -> None:
     own = {"isSidechain": True, "agentId": "x"}
     records = [record | own for record in session(*WORK)]
 
@@ -301,7 +301,7 @@ def test_an_agents_records_may_stand_in_both_places() -> None:
         ("aprompt_suggestion-1", "What", AgentKind.REPLAY),
     ],
 )
-def test_warm_ups_and_replays_are_told_apart_and_not_counted(
+def test_warm_ups_and_replays_are_recognised_and_not_counted(
     name: str, words: str, kind: AgentKind
 ) -> None:
     records = thread(prompt(words, uuid="w"), reply("Yes", uuid="v"))
@@ -313,7 +313,7 @@ def test_warm_ups_and_replays_are_told_apart_and_not_counted(
 
 
 @pytest.mark.req("A3")
-def test_an_agent_without_a_prompt_is_a_task() -> None:
+def test_agent_without_a_prompt_is_a_task() -> None:
     assert alone(session("p"), agent("x", [])).kind is AgentKind.TASK
 
 
@@ -332,7 +332,7 @@ def test_an_agent_without_a_prompt_is_a_task() -> None:
         (tool_result("t"), (), "unknown"),
     ],
 )
-def test_how_an_agent_ended_is_told_or_seen(
+def test_status_of_an_agent_is_reported_or_derived(
     after: Written, records: tuple[str, ...], status: str
 ) -> None:
     note = {"tool_use_id": ToolUseId("t")}
@@ -352,21 +352,21 @@ def test_how_an_agent_ended_is_told_or_seen(
         (reply("Done", uuid="z"), AgentStatus.COMPLETED),
     ],
 )
-def test_the_last_record_tells_how_an_orphan_ended(
+def test_last_record_decides_the_status_of_an_orphan(
     last: Written, status: AgentStatus
 ) -> None:
     assert alone(session("p"), agent("x", [*session("w"), last])).status is status
 
 
 @pytest.mark.req("A4")
-def test_an_agent_that_a_person_stopped_was_interrupted() -> None:
+def test_agent_stopped_by_the_user_is_interrupted() -> None:
     run = alone(session("p"), agent("x", session(*WORK), is_stopped_by_user=True))
 
     assert run.status is AgentStatus.INTERRUPTED
 
 
 @pytest.mark.req("A4")
-def test_the_last_word_on_its_end_counts() -> None:
+def test_last_reported_status_counts() -> None:
     after = (
         notification("x", "failed", "t"),
         tool_result("t", outcome={"agentId": "x", "status": "completed"}),
@@ -378,7 +378,7 @@ def test_the_last_word_on_its_end_counts() -> None:
 
 
 @pytest.mark.req("A4")
-def test_a_run_has_its_measures() -> None:
+def test_agent_run_has_duration_usage_and_call_count() -> None:
     outcome = {"agentId": "x", "status": "async_launched", "totalDurationMs": 4000}
     records = thread(
         prompt("Do it", uuid="w"),
@@ -397,14 +397,14 @@ def test_a_run_has_its_measures() -> None:
 
 
 @pytest.mark.req("A4")
-def test_a_run_lasts_from_its_first_to_its_last_record_if_nobody_measured() -> None:
+def test_duration_is_from_first_to_last_record_if_not_measured() -> None:
     assert alone(session("p"), agent("x", session(*WORK))).duration == timedelta(
         seconds=1
     )
     assert alone(session("p"), agent("x", [])).duration is None
 
 
-def test_a_sidecar_tells_what_an_agent_is_for() -> None:
+def test_sidecar_describes_the_agent() -> None:
     note = {"agent_type": "Explore", "description": "Looking"}
 
     run = alone(session("p"), agent("x", session(*WORK), **note))
@@ -413,7 +413,7 @@ def test_a_sidecar_tells_what_an_agent_is_for() -> None:
 
 
 @pytest.mark.req("T6", "A1")
-def test_what_an_agent_has_from_its_caller_is_the_callers() -> None:
+def test_records_shared_with_the_caller_belong_to_the_caller() -> None:
     talk = main(tool_result("t", outcome={"agentId": "x"}))
     own = thread(prompt("Do it", uuid="w", parent="a"), reply("Yes", uuid="v"))
 
@@ -429,7 +429,7 @@ def test_what_an_agent_has_from_its_caller_is_the_callers() -> None:
 
 @pytest.mark.req("A1", "T6")
 @pytest.mark.parametrize("is_fork", [True, False])
-def test_a_fork_finds_the_agent_that_it_went_on_with(*, is_fork: bool) -> None:
+def test_fork_finds_the_agent_it_continued(*, is_fork: bool) -> None:
     talk = main(tool_result("t", outcome={"agentId": "x"}))
     more = thread(
         prompt("More", uuid="q"),
@@ -445,13 +445,13 @@ def test_a_fork_finds_the_agent_that_it_went_on_with(*, is_fork: bool) -> None:
     )
 
     (call,) = second.live_branch.turns[-1].tool_calls
-    # Another session's agent may bear the same name.
+    # An agent of another session may have the same id.
     assert call.agents == (first.agents if is_fork else ())
     assert second.agents == ()
 
 
 @pytest.mark.req("A1", "T6")
-def test_a_copied_call_finds_its_agent_in_the_original() -> None:
+def test_copied_call_finds_its_agent_in_the_original_session() -> None:
     talk = main()
     copied = [record | {"sessionId": session_id(1)} for record in talk]
     first, second = assembled(
@@ -464,7 +464,7 @@ def test_a_copied_call_finds_its_agent_in_the_original() -> None:
 
 
 @pytest.mark.req("A1", "F5")
-def test_a_flat_agent_belongs_to_the_session_that_started_it() -> None:
+def test_agent_without_folder_belongs_to_the_session_that_started_it() -> None:
     later = {"sessionId": session_id(1), "timestamp": moment(60)}
     records = [*session("w"), *(r | later for r in session("v<w", "u<v", "s<u"))]
     flat = agent("x", records, under="../")
@@ -478,7 +478,7 @@ def test_a_flat_agent_belongs_to_the_session_that_started_it() -> None:
     assert [run.id for run in one.agents] == ["x"]
 
 
-def test_an_agent_that_names_no_session_is_a_session_of_its_own() -> None:
+def test_agent_without_session_is_a_session_of_its_own() -> None:
     records = [record | {"sessionId": None} for record in session("w")]
     flat = agent("x", records, under="../")
     flat = structs.replace(
@@ -492,7 +492,7 @@ def test_an_agent_that_names_no_session_is_a_session_of_its_own() -> None:
 
 
 @pytest.mark.req("A1")
-def test_a_message_that_wakes_an_agent_goes_on_with_it() -> None:
+def test_message_to_an_agent_continues_it() -> None:
     records = main(
         tool_result("t", "Done", outcome={"status": "completed", "agentId": "a1"}),
         reply([tool_use("SendMessage", id="u", to="a1")], uuid="b"),

@@ -1,11 +1,11 @@
-"""Which forks are rewinds."""
+"""Rewinds are distinguished from other forks of the tree."""
 
 from __future__ import annotations
 
 import pytest
 
 from bygones.assemble.branches import BranchLayout
-from tests.assemble.making import branches, only
+from tests.assemble.helpers import branches, only
 from tests.build import (
     attachment,
     compact,
@@ -24,7 +24,7 @@ from tests.forms import INTERRUPT, caveat, command, digest, filler, notification
 
 
 def forks(growth: BranchLayout) -> list[tuple[int, int, str | None, str]]:
-    """Return number, parent, place and head of every branch that was left."""
+    """Return number, parent, fork point and first record of every fork."""
     return [
         (fork.number, fork.parent_number, fork.fork_point_id, fork.first_record_id)
         for fork in growth.forks
@@ -32,7 +32,7 @@ def forks(growth: BranchLayout) -> list[tuple[int, int, str | None, str]]:
 
 
 @pytest.mark.req("T2")
-def test_a_second_prompt_on_one_answer_leaves_the_first_behind() -> None:
+def test_second_prompt_on_one_answer_is_a_rewind() -> None:
     growth = branches(session("a", "b<a", "c<b", "d<c", "e<b", "f<e"))
 
     assert forks(growth) == [(1, 0, "b", "c")]
@@ -40,14 +40,14 @@ def test_a_second_prompt_on_one_answer_leaves_the_first_behind() -> None:
 
 
 @pytest.mark.req("T2", "T3")
-def test_the_way_with_the_newest_record_is_live() -> None:
+def test_path_with_the_newest_record_is_live() -> None:
     growth = branches(session("a", "b<a", "c<b", "d<b", "e<d", "f<c", "g<f"))
 
     assert forks(growth) == [(1, 0, "b", "d")]
 
 
 @pytest.mark.req("T2")
-def test_a_person_who_begins_anew_leaves_all_before() -> None:
+def test_starting_over_abandons_everything_before() -> None:
     growth = branches(session("a", "b<a", "c", "d<c"))
 
     assert forks(growth) == [(1, 0, None, "a")]
@@ -55,7 +55,7 @@ def test_a_person_who_begins_anew_leaves_all_before() -> None:
 
 
 @pytest.mark.req("T2")
-def test_branches_of_a_branch_are_numbered_behind_it() -> None:
+def test_branches_of_a_branch_are_numbered_after_it() -> None:
     growth = branches(session("a", "b<a", "c<b", "d<c", "e<d", "f<d", "g<b", "h<g"))
 
     assert forks(growth) == [(1, 0, "b", "c"), (2, 1, "d", "e")]
@@ -80,7 +80,7 @@ def test_branches_of_a_branch_are_numbered_behind_it() -> None:
     ids=lambda record: record["type"] + str(record.get("subtype", "")),
 )
 @pytest.mark.parametrize("is_first", [True, False])
-def test_what_only_hangs_beside_the_way_on_is_no_branch(
+def test_records_beside_the_path_are_not_branches(
     beside: dict[str, object], *, is_first: bool
 ) -> None:
     records = session("a", "b<a", "c<b", "d<c", "e<d")
@@ -90,7 +90,7 @@ def test_what_only_hangs_beside_the_way_on_is_no_branch(
 
 
 @pytest.mark.req("T2", "R5")
-def test_results_on_their_own_calls_are_no_branches() -> None:
+def test_results_of_parallel_calls_are_not_branches() -> None:
     records = thread(
         prompt("Look", uuid="p"),
         reply([tool_use("Read", id="t1")], uuid="a1", message_id="m"),
@@ -105,7 +105,7 @@ def test_results_on_their_own_calls_are_no_branches() -> None:
 
 
 @pytest.mark.req("T2")
-def test_a_result_without_a_call_is_looked_through() -> None:
+def test_result_without_a_call_is_skipped() -> None:
     records = thread(
         prompt("Look", uuid="p"),
         tool_result("lost", uuid="r"),
@@ -118,21 +118,21 @@ def test_a_result_without_a_call_is_looked_through() -> None:
 
 
 @pytest.mark.req("T2")
-def test_an_answer_that_was_asked_for_again_leaves_none_behind() -> None:
+def test_retried_answer_is_not_a_branch() -> None:
     records = session("a", "b<a", "c<a:assistant", "d<c")
 
     assert branches(records).forks == ()
 
 
 @pytest.mark.req("T2")
-def test_going_back_behind_an_answer_that_was_gone_on_from_is_a_rewind() -> None:
+def test_rewind_before_a_continued_answer_is_detected() -> None:
     records = session("a", "b<a", "c<b", "d<c", "e<a:user", "f<e")
 
     assert forks(branches(records)) == [(1, 0, "a", "b")]
 
 
 @pytest.mark.req("T2")
-def test_an_answer_beside_a_prompt_and_later_than_it_was_not_gone_back_to() -> None:
+def test_answer_after_the_last_prompt_is_not_a_rewind() -> None:
     records = session("a", "b<a", "c<b", "d<c", "e<b:assistant", "f<e")
 
     assert branches(records).forks == ()
@@ -140,7 +140,7 @@ def test_an_answer_beside_a_prompt_and_later_than_it_was_not_gone_back_to() -> N
 
 @pytest.mark.req("T2")
 @pytest.mark.parametrize("answered", [True, False])
-def test_the_same_words_after_no_answer_are_a_second_try(*, answered: bool) -> None:
+def test_same_prompt_without_an_answer_is_a_retry(*, answered: bool) -> None:
     records = thread(
         prompt("Hello", uuid="a"),
         reply("Hello.", uuid="b"),
@@ -154,14 +154,14 @@ def test_the_same_words_after_no_answer_are_a_second_try(*, answered: bool) -> N
 
 
 @pytest.mark.req("T2")
-def test_the_same_words_at_the_same_time_are_a_replay() -> None:
+def test_same_prompt_at_the_same_time_is_a_replay() -> None:
     again = {"timestamp": moment(3)}
     records = thread(
         prompt("Hello", uuid="a"),
         reply("Hello.", uuid="b"),
         prompt([{"type": "text", "text": "Go"}], uuid="c") | again,
         reply("Gone.", uuid="d"),
-        # In other blocks, so that it is no copy by its content.
+        # In other blocks, so that it is not recognised as a copy.
         prompt(["Go", {"type": "text", "text": ""}], uuid="e", parent="b") | again,
         reply("Gone.", uuid="f", message_id="other"),
     )
@@ -170,7 +170,7 @@ def test_the_same_words_at_the_same_time_are_a_replay() -> None:
 
 
 @pytest.mark.req("T2")
-def test_prompts_that_waited_are_no_rewinds() -> None:
+def test_queued_prompts_are_not_rewinds() -> None:
     records = thread(
         prompt("Hello", uuid="a"),
         queue("enqueue", "One"),
@@ -186,7 +186,7 @@ def test_prompts_that_waited_are_no_rewinds() -> None:
 
 
 @pytest.mark.req("T2")
-def test_a_way_that_began_with_an_answered_command_can_be_left() -> None:
+def test_path_that_starts_with_an_answered_command_can_be_abandoned() -> None:
     records = thread(
         prompt("Hello", uuid="a"),
         reply("Hello.", uuid="b"),
@@ -200,7 +200,7 @@ def test_a_way_that_began_with_an_answered_command_can_be_left() -> None:
 
 
 @pytest.mark.req("T2", "R8")
-def test_a_compaction_does_not_part_what_it_joins() -> None:
+def test_compaction_does_not_split_a_branch() -> None:
     records = [
         *session("a", "b<a"),
         compact("b", uuid="n"),
@@ -212,7 +212,7 @@ def test_a_compaction_does_not_part_what_it_joins() -> None:
 
 
 @pytest.mark.req("T2", "T3", "T4")
-def test_a_branch_can_be_asked_for_by_its_leaf_or_by_any_record() -> None:
+def test_branch_is_found_by_its_leaf_or_any_record() -> None:
     records = thread(
         prompt("Hello", uuid="a"),
         reply("Hello.", uuid="b"),
@@ -235,8 +235,8 @@ def test_a_branch_can_be_asked_for_by_its_leaf_or_by_any_record() -> None:
 
 
 @pytest.mark.req("T2")
-def test_a_branch_begins_with_a_prompt_of_its_own() -> None:
-    """A sign of life stands between the answer and the first two tries."""
+def test_branch_starts_with_a_prompt_of_its_own() -> None:
+    """A progress record is between the answer and the first two tries."""
     tries = ("h<a:progress", "c<h:user", "d<c", "e<h:user", "f<e")
     growth = branches(session("p", "a<p", *tries, "g<a", "i<g"))
 

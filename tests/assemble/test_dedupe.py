@@ -1,4 +1,4 @@
-"""One record once."""
+"""Copies and replays of records are removed."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import pytest
 
 from bygones.assemble.dedupe import deduplicate, get_record_id, sort_transcripts
 from bygones.model.base import RecordId
-from tests.assemble.making import nodes, transcript
+from tests.assemble.helpers import nodes, transcript
 from tests.build import image, moment, prompt, queue, reply, session, session_id, text
 
 
 @pytest.mark.req("T6")
-def test_a_copy_is_hidden_and_counts_once() -> None:
+def test_copy_is_hidden_and_counted_once() -> None:
     records = session("a", "b<a")
 
     kept, hidden, problems = deduplicate(nodes([*records, *records]))
@@ -25,7 +25,7 @@ def test_a_copy_is_hidden_and_counts_once() -> None:
 
 
 @pytest.mark.req("T6")
-def test_what_was_queued_is_not_told_again_by_a_copy_of_the_file() -> None:
+def test_queue_operations_of_a_copied_file_are_ignored() -> None:
     told = [queue("enqueue", "a"), queue("enqueue", "a"), queue("remove")]
 
     kept, hidden, _ = deduplicate([*nodes(told), *nodes(told, source="b.jsonl")])
@@ -38,7 +38,7 @@ def test_what_was_queued_is_not_told_again_by_a_copy_of_the_file() -> None:
 
 @pytest.mark.req("T6")
 @pytest.mark.parametrize("longer_first", [True, False])
-def test_of_two_contents_the_longer_is_kept_and_the_clash_is_said(
+def test_longer_of_two_contents_is_kept_and_the_clash_reported(
     *, longer_first: bool
 ) -> None:
     two = [prompt("short", uuid="a"), prompt("quite a bit longer", uuid="a")]
@@ -49,7 +49,7 @@ def test_of_two_contents_the_longer_is_kept_and_the_clash_is_said(
     assert [(p.kind, p.detail) for p in problems] == [("clash", "a")]
 
 
-def test_a_record_stays_where_it_was_said() -> None:
+def test_record_stays_at_its_first_position() -> None:
     records = session("a", "b<a", "s<b:system", "c<s:user")
     again = [records[1] | {"parentUuid": "c"}]
 
@@ -58,7 +58,7 @@ def test_a_record_stays_where_it_was_said() -> None:
     assert [n.parent_uuid for n in kept if n.uuid == "b"] == ["a"]
 
 
-def test_a_parent_that_nobody_knows_gives_way_to_that_of_a_copy() -> None:
+def test_unknown_parent_is_replaced_by_that_of_a_copy() -> None:
     records = session("a", "b<gone:assistant")
     again = [records[1] | {"parentUuid": "a"}]
 
@@ -67,7 +67,7 @@ def test_a_parent_that_nobody_knows_gives_way_to_that_of_a_copy() -> None:
     assert [n.parent_uuid for n in kept if n.uuid == "b"] == ["a"]
 
 
-def test_a_copy_without_a_parent_takes_none_away() -> None:
+def test_copy_without_a_parent_does_not_remove_the_parent() -> None:
     records = session("b<gone:assistant")
 
     kept, _, _ = deduplicate(nodes([*records, records[0] | {"parentUuid": None}]))
@@ -76,7 +76,7 @@ def test_a_copy_without_a_parent_takes_none_away() -> None:
 
 
 @pytest.mark.req("T6")
-def test_a_replay_is_known_by_its_times_and_contents() -> None:
+def test_replay_is_recognised_by_times_and_contents() -> None:
     records = session("a", "b<a")
     again = [record | {"uuid": f"{record['uuid']}2"} for record in records]
     again[1]["parentUuid"] = "a2"
@@ -87,7 +87,7 @@ def test_a_replay_is_known_by_its_times_and_contents() -> None:
     assert [one.record_id for one in hidden] == ["a2", "b2"]
 
 
-def test_a_compaction_that_follows_a_replay_follows_the_original() -> None:
+def test_compaction_after_a_replay_follows_the_original() -> None:
     records = session("a")
     again = [records[0] | {"uuid": "a2"}]
     follows = [*session("b<a2:system", logicalParentUuid="a2")]
@@ -98,7 +98,7 @@ def test_a_compaction_that_follows_a_replay_follows_the_original() -> None:
 
 
 @pytest.mark.req("T6")
-def test_a_replay_may_part_a_prompt_into_one_record_a_block() -> None:
+def test_replay_may_split_a_prompt_into_one_record_per_block() -> None:
     whole = prompt([text("one"), image()], uuid="a")
     parts = [
         prompt([text("one")], uuid="b"),
@@ -122,7 +122,7 @@ def test_a_replay_may_part_a_prompt_into_one_record_a_block() -> None:
     ],
     ids=["time", "no time", "agent", "content", "type"],
 )
-def test_what_differs_in_anything_is_no_replay(other: dict[str, object]) -> None:
+def test_different_records_are_not_replays(other: dict[str, object]) -> None:
     record = prompt("a", uuid="a")
 
     kept, _, _ = deduplicate(nodes([record, record | {"uuid": "b"} | other]))
@@ -130,7 +130,7 @@ def test_what_differs_in_anything_is_no_replay(other: dict[str, object]) -> None
     assert len(kept) == 2
 
 
-def test_records_without_ids_hang_on_the_record_before_them() -> None:
+def test_records_without_ids_follow_the_record_before() -> None:
     records = session("a", "b<a", "c<b")
     for record in records[1:]:
         del record["uuid"], record["parentUuid"]
@@ -141,7 +141,7 @@ def test_records_without_ids_hang_on_the_record_before_them() -> None:
     assert get_record_id(kept[1]).startswith("@a.jsonl:")
 
 
-def test_what_stands_elsewhere_is_left_out() -> None:
+def test_excluded_records_are_left_out() -> None:
     records = [*session("a", "b<a"), *session("c<b:user")]
 
     kept, hidden, _ = deduplicate(nodes(records), {RecordId("a"), RecordId("b")})
@@ -151,7 +151,7 @@ def test_what_stands_elsewhere_is_left_out() -> None:
 
 
 @pytest.mark.req("T5")
-def test_files_are_ordered_by_time_and_records_by_place() -> None:
+def test_files_are_sorted_by_time_and_records_by_offset() -> None:
     late = transcript(session_id(1), session("b", timestamp=moment(9)))
     early = transcript(session_id(2), session("a", "c<a", timestamp=moment(1)))
     timeless = transcript(session_id(3), session("d", timestamp=None))

@@ -1,4 +1,4 @@
-"""Messages: records joined, and calls met by their results."""
+"""Messages and tool calls with their results."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 from bygones.model.nodes import Origin
 from bygones.model.sessions import Message, Session
 from bygones.model.summary import Role
-from tests.assemble.making import only, said
+from tests.assemble.helpers import only, said
 from tests.build import (
     Written,
     attachment,
@@ -39,7 +39,7 @@ from tests.forms import (
 
 
 def call(records: list[Written]) -> dict[str, object]:
-    """Return what is to be known of the only call."""
+    """Return the facts of the only call."""
     (found,) = (call for message in said(records) for call in message.tool_calls)
     return {
         "answered": found.has_result,
@@ -61,7 +61,7 @@ def hidden(told: Session) -> dict[str, list[str | None]]:
 
 
 @pytest.mark.req("R3")
-def test_records_that_share_a_message_id_are_one_message() -> None:
+def test_records_with_one_message_id_are_one_message() -> None:
     records = thread(
         prompt("Hi", uuid="p"),
         reply([thinking("Hm")], uuid="a", message_id="m"),
@@ -75,7 +75,7 @@ def test_records_that_share_a_message_id_are_one_message() -> None:
 
 
 @pytest.mark.req("R3")
-def test_snapshots_that_repeat_what_came_before_add_only_what_is_new() -> None:
+def test_repeated_blocks_are_added_once() -> None:
     records = thread(
         prompt("Hi", uuid="p"),
         reply([text("One")], uuid="a", message_id="m"),
@@ -87,7 +87,7 @@ def test_snapshots_that_repeat_what_came_before_add_only_what_is_new() -> None:
 
 
 @pytest.mark.req("R3")
-def test_pieces_are_joined_around_results() -> None:
+def test_records_are_joined_across_results() -> None:
     records = thread(
         prompt("Hi", uuid="p"),
         reply([tool_use("Bash", id="t1")], uuid="a", message_id="m"),
@@ -99,7 +99,7 @@ def test_pieces_are_joined_around_results() -> None:
 
 
 @pytest.mark.req("R3")
-def test_a_message_ends_at_the_next_prompt() -> None:
+def test_message_ends_at_the_next_prompt() -> None:
     records = thread(
         prompt("Hi", uuid="p"),
         reply("One", uuid="a", message_id="m"),
@@ -111,7 +111,7 @@ def test_a_message_ends_at_the_next_prompt() -> None:
 
 
 @pytest.mark.req("R3")
-def test_a_prompt_on_another_branch_ends_no_message() -> None:
+def test_prompt_on_another_branch_does_not_end_a_message() -> None:
     records = thread(
         prompt("Hi", uuid="p"),
         reply("Hello", uuid="a"),
@@ -126,7 +126,7 @@ def test_a_prompt_on_another_branch_ends_no_message() -> None:
     assert blocks(left.messages[-1]) == [("b", (0,)), ("c", (0,))]
 
 
-def test_answers_without_an_id_are_messages_of_their_own() -> None:
+def test_answers_without_an_id_are_separate_messages() -> None:
     records = thread(reply("One", uuid="a"), reply("Two", uuid="b"))
     for record in records:
         record["message"]["id"] = None
@@ -135,7 +135,7 @@ def test_answers_without_an_id_are_messages_of_their_own() -> None:
 
 
 @pytest.mark.req("R5")
-def test_a_result_is_found_by_its_call_wherever_it_hangs() -> None:
+def test_result_is_matched_to_its_call_anywhere_in_the_tree() -> None:
     records = [
         *thread(prompt("Hi", uuid="p"), reply([tool_use("Bash", id="t")], uuid="a")),
         tool_result("t", "x", uuid="r", parent="gone"),
@@ -150,7 +150,7 @@ def test_a_result_is_found_by_its_call_wherever_it_hangs() -> None:
 
 
 @pytest.mark.req("R5")
-def test_a_call_may_have_no_result() -> None:
+def test_call_may_have_no_result() -> None:
     records = thread(prompt("Hi"), reply([tool_use("Bash", id="t")]))
 
     assert call(records)["answered"] is False
@@ -170,7 +170,9 @@ def test_a_call_may_have_no_result() -> None:
         ("exit code 1", False),
     ],
 )
-def test_a_refusal_is_told_from_a_failure(words: str, *, interrupted: bool) -> None:
+def test_rejection_is_distinguished_from_failure(
+    words: str, *, interrupted: bool
+) -> None:
     records = thread(
         prompt("Hi"),
         reply([tool_use("Bash", id="t")]),
@@ -182,7 +184,7 @@ def test_a_refusal_is_told_from_a_failure(words: str, *, interrupted: bool) -> N
 
 
 @pytest.mark.req("R5")
-def test_of_two_results_the_last_counts_and_the_other_is_hidden() -> None:
+def test_last_of_two_results_counts_and_the_other_is_hidden() -> None:
     records = thread(
         prompt("Hi"),
         reply([tool_use("Bash", id="t")]),
@@ -197,7 +199,7 @@ def test_of_two_results_the_last_counts_and_the_other_is_hidden() -> None:
 
 
 @pytest.mark.req("R5")
-def test_a_result_without_a_call_is_shown_and_said() -> None:
+def test_result_without_a_call_is_shown_and_reported() -> None:
     told = only(thread(prompt("Hi"), tool_result("t", "one", uuid="r")))
 
     assert [message.id for message in told.live_branch.messages][1:] == ["r"]
@@ -205,7 +207,7 @@ def test_a_result_without_a_call_is_shown_and_said() -> None:
 
 
 @pytest.mark.req("R6")
-def test_the_outcome_of_a_record_with_two_results_belongs_to_neither() -> None:
+def test_outcome_of_a_record_with_two_results_belongs_to_neither() -> None:
     results = [
         {"type": "tool_result", "tool_use_id": id_, "content": id_}
         for id_ in ("t1", "t2")
@@ -225,7 +227,7 @@ def test_the_outcome_of_a_record_with_two_results_belongs_to_neither() -> None:
 
 
 @pytest.mark.req("R6")
-def test_the_outcome_of_a_lone_result_is_kept() -> None:
+def test_outcome_of_a_single_result_is_kept() -> None:
     records = thread(
         prompt("Hi"),
         reply([tool_use("Edit", id="t")]),
@@ -238,7 +240,7 @@ def test_the_outcome_of_a_lone_result_is_kept() -> None:
 
 
 @pytest.mark.req("R4", "R5")
-def test_a_server_tools_result_stands_in_the_answer_itself() -> None:
+def test_server_tool_result_is_in_the_answer() -> None:
     used = {"type": "server_tool_use", "id": "s", "name": "web_search", "input": {}}
     found = {"type": "web_search_tool_result", "tool_use_id": "s", "content": []}
     records = thread(prompt("Hi"), reply([used, found], uuid="a"))
@@ -249,7 +251,7 @@ def test_a_server_tools_result_stands_in_the_answer_itself() -> None:
 
 
 @pytest.mark.req("R5")
-def test_a_text_that_was_added_for_a_call_hangs_on_it() -> None:
+def test_text_injected_for_a_call_is_attached_to_it() -> None:
     added: Written = {"isMeta": True, "sourceToolUseID": "t"}
     records = thread(
         prompt("Hi"),
@@ -267,7 +269,7 @@ def test_a_text_that_was_added_for_a_call_hangs_on_it() -> None:
 
 @pytest.mark.req("R7")
 @pytest.mark.parametrize("way", ["superseded", "retracted"])
-def test_what_a_later_record_takes_back_is_hidden_with_all_its_calls(way: str) -> None:
+def test_retracted_records_are_hidden_with_their_calls(way: str) -> None:
     notice = system("model_refusal_fallback", "Other model", uuid="n")
     notice["retractedMessageUuids"] = ["a"] if way == "retracted" else []
     gone = ["a"] if way == "superseded" else []
@@ -286,7 +288,7 @@ def test_what_a_later_record_takes_back_is_hidden_with_all_its_calls(way: str) -
 
 
 @pytest.mark.req("R7")
-def test_what_the_client_wrote_is_hidden_unless_it_is_an_error() -> None:
+def test_synthetic_answers_are_hidden_unless_they_are_errors() -> None:
     told = only(
         thread(
             prompt("Hi", uuid="p"),
@@ -301,7 +303,7 @@ def test_what_the_client_wrote_is_hidden_unless_it_is_an_error() -> None:
 
 
 @pytest.mark.req("R7")
-def test_an_interrupt_is_a_message_and_no_prompt() -> None:
+def test_interrupt_is_a_message_but_not_a_prompt() -> None:
     (_, stopped) = said(thread(prompt("Hi"), prompt([text(INTERRUPT)])))
 
     assert stopped.origin is Origin.INTERRUPT
@@ -309,7 +311,7 @@ def test_an_interrupt_is_a_message_and_no_prompt() -> None:
 
 
 @pytest.mark.req("C1")
-def test_what_a_command_printed_hangs_on_it() -> None:
+def test_output_of_a_command_is_attached_to_it() -> None:
     records = thread(
         caveat(uuid="c"),
         command("/cost", uuid="k"),
@@ -326,7 +328,7 @@ def test_what_a_command_printed_hangs_on_it() -> None:
 
 
 @pytest.mark.req("C1")
-def test_what_a_command_stands_for_hangs_on_it() -> None:
+def test_expansion_of_a_command_is_attached_to_it() -> None:
     records = thread(
         command("/review", "it", uuid="k"),
         prompt("Please review it.", uuid="m", isMeta=True),
@@ -339,7 +341,7 @@ def test_what_a_command_stands_for_hangs_on_it() -> None:
 
 
 @pytest.mark.req("C1")
-def test_a_compaction_by_hand_is_one_command() -> None:
+def test_manual_compaction_is_one_command() -> None:
     typed = [prompt("/compact", uuid="t"), command("/compact", uuid="k")]
     told = only(thread(*typed, command("/cost", uuid="l")))
 
@@ -349,7 +351,7 @@ def test_a_compaction_by_hand_is_one_command() -> None:
 
 
 @pytest.mark.req("C1")
-def test_a_command_may_be_a_notice() -> None:
+def test_command_may_be_a_system_record() -> None:
     output = "<local-command-stdout>fine</local-command-stdout>"
     records = thread(
         system("local_command", command_text("/status"), uuid="k"),
@@ -371,7 +373,7 @@ def test_a_command_may_be_a_notice() -> None:
         ("<teammate-message>x</teammate-message>", Origin.TEAMMATE),
     ],
 )
-def test_what_no_person_typed_is_shown_and_no_prompt(
+def test_messages_that_were_not_typed_are_shown_but_not_prompts(
     words: str, origin: Origin
 ) -> None:
     (message,) = said([prompt(words)])
@@ -380,7 +382,7 @@ def test_what_no_person_typed_is_shown_and_no_prompt(
 
 
 @pytest.mark.req("R8")
-def test_a_compaction_holds_its_digest_and_facts() -> None:
+def test_compaction_has_its_summary_and_facts() -> None:
     records = [
         *session("a", "b<a"),
         compact("b", uuid="n", trigger="manual", tokens=9),
@@ -398,14 +400,14 @@ def test_a_compaction_holds_its_digest_and_facts() -> None:
 
 
 @pytest.mark.req("R8")
-def test_a_digest_without_a_boundary_is_a_message_and_no_prompt() -> None:
+def test_summary_without_a_boundary_is_a_message_but_not_a_prompt() -> None:
     (message,) = said([digest(uuid="s")])
 
     assert (message.origin, message.is_prompt) == (Origin.COMPACTION, False)
 
 
 @pytest.mark.req("R9")
-def test_text_that_was_typed_meanwhile_is_a_prompt_in_its_turn() -> None:
+def test_steering_is_a_prompt_within_its_turn() -> None:
     records = thread(prompt("Hi"), queued("Hurry", uuid="x"), reply("Yes", uuid="a"))
     told = only(records)
 
@@ -438,9 +440,7 @@ def test_queue_operations_are_hidden() -> None:
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_what_a_reader_does_not_want_is_hidden_for_a_reason(
-    record: Written, reason: str
-) -> None:
+def test_hidden_records_have_a_reason(record: Written, reason: str) -> None:
     (one,) = only([record]).hidden_records
 
     assert one.reason == reason
@@ -458,7 +458,7 @@ def test_what_a_reader_does_not_want_is_hidden_for_a_reason(
     ],
     ids=lambda record: str(record.get("subtype")),
 )
-def test_notices_that_a_reader_wants_are_messages_of_the_system(
+def test_visible_notices_are_system_messages(
     record: Written,
 ) -> None:
     (message,) = said([record])
@@ -467,7 +467,7 @@ def test_notices_that_a_reader_wants_are_messages_of_the_system(
     assert message.record_refs[0].block_indexes == (0,)
 
 
-def test_a_measured_turn_ends_behind_its_last_message() -> None:
+def test_measured_duration_belongs_to_the_last_message_of_the_turn() -> None:
     records = thread(
         prompt("Hi"), reply("Ho"), system("turn_duration", durationMs=1500)
     )
@@ -475,7 +475,7 @@ def test_a_measured_turn_ends_behind_its_last_message() -> None:
     assert said(records)[-1].turn_duration_ms == 1500
 
 
-def test_a_measure_before_all_messages_measures_nothing() -> None:
+def test_duration_before_all_messages_is_ignored() -> None:
     records = thread(system("turn_duration", durationMs=1500), prompt("Hi"))
 
     assert said(records)[0].turn_duration_ms is None

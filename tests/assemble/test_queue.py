@@ -1,11 +1,11 @@
-"""Text that a person typed while Claude worked."""
+"""Prompts that were typed while Claude worked."""
 
 from __future__ import annotations
 
 import pytest
 
 from bygones.assemble.queue import find_queued_prompts, find_steering
-from tests.assemble.making import nodes
+from tests.assemble.helpers import nodes
 from tests.build import Written, prompt, queue
 from tests.forms import notification_text, queued
 
@@ -20,71 +20,71 @@ def waited(*records: Written) -> set[str]:
     return set(find_queued_prompts(nodes(records)))
 
 
-def test_a_text_that_was_removed_was_delivered() -> None:
+def test_removed_text_was_delivered() -> None:
     assert delivered(queue("enqueue", "Hurry"), queue("remove")) == ["Hurry"]
 
 
-def test_an_operation_may_name_its_text() -> None:
+def test_operation_may_name_its_text() -> None:
     told = (queue("enqueue", "a"), queue("enqueue", "b"), queue("remove", "b"))
 
     assert delivered(*told) == ["b"]
 
 
 @pytest.mark.parametrize("operation", ["dequeue", "popAll", "from-tomorrow"])
-def test_a_text_that_was_sent_or_taken_back_was_not_delivered(operation: str) -> None:
+def test_text_that_was_sent_or_taken_back_is_not_steering(operation: str) -> None:
     told = (queue("enqueue", "a"), queue(operation), queue("remove"))
 
     assert delivered(*told) == (["a"] if operation == "from-tomorrow" else [])
 
 
-def test_a_text_that_is_recorded_elsewhere_is_not_told_again() -> None:
+def test_text_with_a_record_of_its_own_is_not_steering() -> None:
     told = (queue("enqueue", "a"), queue("remove"))
 
     assert delivered(*told, prompt("a")) == []
     assert delivered(*told, queued("a")) == []
 
 
-def test_words_that_were_said_before_may_be_said_again_while_claude_works() -> None:
+def test_text_that_was_typed_before_may_be_steering_again() -> None:
     told = (prompt("go on"), queue("enqueue", "go on"), queue("remove"))
 
     assert delivered(*told) == ["go on"]
 
 
-def test_a_record_stands_for_one_text_of_several_that_are_equal() -> None:
+def test_record_matches_one_of_several_equal_texts() -> None:
     told = (queue("enqueue", "a"), queue("remove")) * 2
 
     assert delivered(*told, queued("a")) == ["a"]
     assert delivered(*told, queued("a"), queued("a")) == []
 
 
-def test_news_of_a_task_is_no_persons_text() -> None:
+def test_task_notification_is_not_typed_text() -> None:
     news = notification_text("t", "completed")
 
     assert delivered(queue("enqueue", news), queue("remove")) == []
 
 
-def test_a_queue_that_is_empty_gives_nothing() -> None:
+def test_empty_queue_has_no_steering() -> None:
     assert delivered(queue("remove"), queue("dequeue"), queue("popAll")) == []
 
 
-def test_a_prompt_that_waited_is_known_by_its_words() -> None:
+def test_queued_prompt_is_recognised_by_its_text() -> None:
     told = (queue("enqueue", "a"), queue("dequeue"), prompt("a", uuid="p"))
 
     assert waited(*told) == {"p"}
 
 
-def test_words_that_waited_once_count_for_one_prompt() -> None:
+def test_text_queued_once_matches_one_prompt() -> None:
     told = (queue("enqueue", "a"), prompt("a", uuid="p"), prompt("a", uuid="q"))
 
     assert waited(*told) == {"p"}
 
 
 @pytest.mark.parametrize("operation", ["remove", "popAll"])
-def test_words_that_left_the_queue_otherwise_were_typed_again(operation: str) -> None:
+def test_text_that_left_the_queue_otherwise_was_typed_again(operation: str) -> None:
     told = (queue("enqueue", "a"), queue(operation), prompt("a", uuid="p"))
 
     assert waited(*told) == set()
 
 
-def test_a_prompt_without_words_did_not_wait() -> None:
+def test_prompt_without_text_was_not_queued() -> None:
     assert waited(queue("enqueue", ""), prompt("", uuid="p")) == set()

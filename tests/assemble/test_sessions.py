@@ -1,4 +1,4 @@
-"""Sessions as a whole: what they are gathered from and what they say."""
+"""Sessions as a whole."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from msgspec import structs
 from bygones.assemble.grouping import has_session_id, transcript_session_id
 from bygones.model.base import SessionId
 from bygones.model.nodes import RecordNode
-from tests.assemble.making import assembled, only, steps, transcript
+from tests.assemble.helpers import assembled, only, steps, transcript
 from tests.assemble.test_tree import chain, comb, fan, loose
 from tests.build import (
     SESSION,
@@ -29,14 +29,14 @@ from tests.forms import command, printed
 
 
 @pytest.mark.req("F5")
-def test_a_session_is_its_files_by_name() -> None:
+def test_files_belong_to_the_session_of_their_name() -> None:
     records = session("a", "b<a", sessionId=session_id(7))
 
     assert transcript_session_id(transcript(SESSION, records)) == SESSION
 
 
 @pytest.mark.req("F5")
-def test_a_loose_file_is_the_session_that_most_records_name() -> None:
+def test_loose_file_belongs_to_the_session_most_records_name() -> None:
     records = [
         *session("a", sessionId=session_id(7)),
         *session("b", "c<b", sessionId=session_id(8)),
@@ -45,7 +45,7 @@ def test_a_loose_file_is_the_session_that_most_records_name() -> None:
     assert transcript_session_id(transcript("talk", records)) == session_id(8)
 
 
-def test_a_loose_file_that_names_no_session_is_called_by_itself() -> None:
+def test_loose_file_without_session_is_named_after_itself() -> None:
     empty = transcript("talk", [])
     nameless = structs.replace(
         empty, source=structs.replace(empty.source, session_id=None)
@@ -55,12 +55,12 @@ def test_a_loose_file_that_names_no_session_is_called_by_itself() -> None:
     assert transcript_session_id(nameless) == SessionId(empty.source.id)
 
 
-def test_only_an_id_says_for_certain_which_session_a_file_is_of() -> None:
+def test_only_a_uuid_is_a_certain_session_id() -> None:
     assert has_session_id(transcript(SESSION, []).source)
     assert not has_session_id(transcript("talk", []).source)
 
 
-def test_a_title_with_an_id_is_no_end_of_a_branch() -> None:
+def test_title_record_with_an_id_is_not_a_leaf() -> None:
     titled = title("Forked", custom=True) | {"uuid": "t"}
 
     assert only([*session("a", "b<a"), titled]).live_branch.id == "b"
@@ -78,18 +78,18 @@ def test_a_title_with_an_id_is_no_end_of_a_branch() -> None:
     ],
     ids=["empty", "summaries", "metadata", "commands", "a blank prompt"],
 )
-def test_a_session_in_which_nothing_is_said_is_empty(records: list[Written]) -> None:
+def test_session_without_messages_is_empty(records: list[Written]) -> None:
     assert only(records).is_empty
 
 
 @pytest.mark.req("F6")
 @pytest.mark.parametrize("records", [session("a"), [reply("Hm")]])
-def test_a_prompt_or_an_answer_is_enough(records: list[Written]) -> None:
+def test_prompt_or_answer_makes_a_session_not_empty(records: list[Written]) -> None:
     assert not only(records).is_empty
 
 
 @pytest.mark.req("R10")
-def test_a_session_lists_what_its_records_say_of_it() -> None:
+def test_session_collects_facts_of_its_records() -> None:
     later: Written = {
         "version": "2.1.5",
         "cwd": "/work/other",
@@ -112,14 +112,14 @@ def test_a_session_lists_what_its_records_say_of_it() -> None:
 
 
 @pytest.mark.req("T4")
-def test_endpoints_are_leaves_and_what_summaries_name() -> None:
+def test_endpoints_are_leaves_and_summarized_records() -> None:
     told = only([*session("a", "b<a", "c<b", "d<b"), summary("x", "a")])
 
     assert told.endpoint_ids == ("c", "d", "a")
 
 
 @pytest.mark.req("H1")
-def test_snapshots_are_kept_by_their_place() -> None:
+def test_snapshots_are_kept_by_position() -> None:
     told = only([snapshot("a"), *session("a")])
 
     assert [position.offset for position in told.snapshot_positions] == [0]
@@ -127,7 +127,7 @@ def test_snapshots_are_kept_by_their_place() -> None:
 
 @pytest.mark.req("T1")
 @pytest.mark.parametrize("shape", [chain, loose, fan, comb])
-def test_a_session_five_times_as_large_takes_about_five_times_the_steps(
+def test_assembling_takes_linear_time(
     shape: Callable[[int], Iterable[RecordNode]],
 ) -> None:
     empty = transcript(SESSION, [])
@@ -137,11 +137,11 @@ def test_a_session_five_times_as_large_takes_about_five_times_the_steps(
     assert steps(lambda: assembled(many)) < 6 * steps(lambda: assembled(few))
 
 
-def test_a_session_of_no_file_has_no_branches_of_its_own() -> None:
+def test_session_without_a_file_has_no_branches() -> None:
     assert assembled() == ()
 
 
-def test_problems_of_files_are_the_sessions() -> None:
+def test_problems_of_files_belong_to_the_session() -> None:
     told = only(thread(prompt("a", parent="gone")))
 
     assert [problem.kind for problem in told.problems] == ["ghost"]

@@ -1,4 +1,4 @@
-"""Records by parent, and what is torn."""
+"""The tree of records, with missing and invalid parents."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ from bygones.assemble.branches import assign_branches
 from bygones.assemble.tree import build_tree, join_fragments, order_parents_first
 from bygones.model.base import Position, RecordId, SourceId
 from bygones.model.nodes import Origin, RecordNode
-from tests.assemble.making import grown, kept, nodes, only, steps
+from tests.assemble.helpers import grown, kept, nodes, only, steps
 from tests.build import attachment, compact, moment, prompt, session, system
 from tests.forms import caveat, command, digest
 
 
 def chain(size: int) -> list[RecordNode]:
-    """Return prompts and answers that hang on one another."""
+    """Return a chain of prompts and answers."""
     return [_node(at, at - 1 if at else None) for at in range(size)]
 
 
 def loose(size: int) -> list[RecordNode]:
-    """Return answered prompts that all begin from nothing."""
+    """Return answered prompts without parents."""
     return [_node(at, at - 1 if at % 2 else None) for at in range(size)]
 
 
 def fan(size: int) -> list[RecordNode]:
-    """Return prompts that all hang on one record."""
+    """Return prompts that all have the same parent."""
     return [_node(at, 0 if at else None) for at in range(size)]
 
 
@@ -51,21 +51,21 @@ def _node(at: int, parent: int | None) -> RecordNode:
 
 
 @pytest.mark.req("T1")
-def test_a_parent_that_no_file_holds_is_a_ghost() -> None:
+def test_parent_in_no_file_is_a_ghost() -> None:
     tree = grown(session("b<gone"))
 
     assert tree.ghosts == {"gone"}
     assert [(p.kind, p.detail) for p in tree.problems] == [("ghost", "gone")]
 
 
-def test_a_ghost_with_several_children_is_one_problem() -> None:
+def test_ghost_with_several_children_is_one_problem() -> None:
     tree = grown(session("b<gone", "c<gone:user"))
 
     assert len(tree.problems) == 1
     assert tree.children[RecordId("gone")] == ("b", "c")
 
 
-def test_a_parent_in_another_talk_of_the_session_is_no_ghost() -> None:
+def test_parent_in_another_conversation_is_not_a_ghost() -> None:
     tree = build_tree(kept(session("b<there")), {RecordId("there")})
 
     assert tree.ghosts == frozenset()
@@ -73,7 +73,7 @@ def test_a_parent_in_another_talk_of_the_session_is_no_ghost() -> None:
 
 
 @pytest.mark.req("T1")
-def test_a_tree_has_roots_leaves_and_forks() -> None:
+def test_tree_has_roots_leaves_and_forks() -> None:
     tree = grown(session("a", "b<a", "c<b", "d<b", "e"))
 
     assert tree.children == {None: ("a", "e"), "a": ("b",), "b": ("c", "d")}
@@ -81,7 +81,7 @@ def test_a_tree_has_roots_leaves_and_forks() -> None:
 
 
 @pytest.mark.req("T1")
-def test_a_record_that_names_itself_is_a_root_and_a_problem() -> None:
+def test_record_that_is_its_own_parent_is_a_root_and_a_problem() -> None:
     tree = grown(session("a<a"))
 
     assert tree.children[None] == ("a",)
@@ -90,7 +90,7 @@ def test_a_record_that_names_itself_is_a_root_and_a_problem() -> None:
 
 @pytest.mark.req("T1")
 @pytest.mark.parametrize("words", [["a<c", "b<a", "c<b"], ["c<b", "a<c", "b<a"]])
-def test_a_circle_is_opened_at_its_first_record(words: list[str]) -> None:
+def test_cycle_is_broken_at_its_first_record(words: list[str]) -> None:
     tree = grown(session(*words))
 
     first = words[0][0]
@@ -98,13 +98,13 @@ def test_a_circle_is_opened_at_its_first_record(words: list[str]) -> None:
     assert [(p.kind, p.detail) for p in tree.problems] == [("cycle", first)]
 
 
-def test_what_hangs_on_a_circle_stays_on_it() -> None:
+def test_children_of_a_cycle_stay_attached() -> None:
     tree = grown(session("x<b", "a<b", "b<a"))
 
     assert tree.parents == {"a": None, "b": "a", "x": "b"}
 
 
-def test_a_record_of_an_unknown_type_keeps_its_children() -> None:
+def test_record_of_an_unknown_type_keeps_its_children() -> None:
     unknown = {"type": "from-tomorrow", "uuid": "u", "parentUuid": "a"}
     tree = grown([*session("a"), unknown, *session("b<u:user")])
 
@@ -112,7 +112,7 @@ def test_a_record_of_an_unknown_type_keeps_its_children() -> None:
     assert tree.problems == ()
 
 
-def test_an_unknown_root_is_in_the_tree_if_something_hangs_on_it() -> None:
+def test_unknown_root_with_children_is_in_the_tree() -> None:
     unknown = {"type": "from-tomorrow", "uuid": "u"}
 
     assert set(grown([unknown, *session("b<u:user")]).nodes) == {"u", "b"}
@@ -120,7 +120,7 @@ def test_an_unknown_root_is_in_the_tree_if_something_hangs_on_it() -> None:
 
 
 @pytest.mark.req("T5")
-def test_a_child_that_is_written_first_comes_after_its_parent() -> None:
+def test_child_written_before_its_parent_comes_after_it() -> None:
     records = session("c<b:user", "d<c", "a", "b<a")
 
     assert [node.uuid for node in order_parents_first(nodes(records))] == [
@@ -132,7 +132,7 @@ def test_a_child_that_is_written_first_comes_after_its_parent() -> None:
 
 
 @pytest.mark.req("T5")
-def test_times_that_run_backwards_change_nothing() -> None:
+def test_backward_times_change_nothing() -> None:
     records = session("a", "b<a", "c<b", "d<c")
     backwards = [r | {"timestamp": moment(9 - at)} for at, r in enumerate(records)]
 
@@ -141,7 +141,7 @@ def test_times_that_run_backwards_change_nothing() -> None:
     assert heads == ["a", "b", "c", "d"]
 
 
-def test_what_stands_beside_the_tree_keeps_its_place() -> None:
+def test_metadata_keeps_its_place() -> None:
     records = [*session("c<b:user"), {"type": "mode"}, *session("a", "b<a")]
 
     kinds = [node.uuid or node.kind for node in order_parents_first(nodes(records))]
@@ -149,26 +149,26 @@ def test_what_stands_beside_the_tree_keeps_its_place() -> None:
     assert kinds == ["mode", "a", "b", "c"]
 
 
-def test_a_torn_segment_hangs_on_the_record_before_it() -> None:
+def test_fragment_continues_the_record_before_it() -> None:
     assert (
         join_fragments(grown(session("a", "b<a", "c<gone", "d<c")))[RecordId("c")]
         == "b"
     )
 
 
-def test_the_first_record_stays_a_root_even_below_a_ghost() -> None:
+def test_first_record_stays_a_root_even_below_a_ghost() -> None:
     assert join_fragments(grown(session("a<gone", "b<a")))[RecordId("a")] is None
 
 
-def test_an_answered_prompt_without_parent_begins_anew() -> None:
+def test_answered_prompt_without_parent_is_a_new_root() -> None:
     assert join_fragments(grown(session("a", "b<a", "c", "d<c")))[RecordId("c")] is None
 
 
-def test_a_prompt_without_parent_and_answer_begins_nothing() -> None:
+def test_prompt_without_parent_and_answer_is_not_a_new_root() -> None:
     assert join_fragments(grown(session("a", "b<a", "c")))[RecordId("c")] == "b"
 
 
-def test_a_notice_without_parent_hangs_on_the_record_before_it() -> None:
+def test_notice_without_parent_follows_the_record_before() -> None:
     records = [*session("a", "b<a"), system("informational", "hm", uuid="n")]
 
     assert join_fragments(grown(records))[RecordId("n")] == "b"
@@ -180,7 +180,7 @@ def test_a_notice_without_parent_hangs_on_the_record_before_it() -> None:
     [("b", "b"), ("a", "a"), ("gone", "b"), ("e", "b"), ("n", "b")],
     ids=["the last", "an earlier", "a ghost", "a later", "itself"],
 )
-def test_a_compaction_hangs_on_what_it_says_if_that_came_before(
+def test_compaction_follows_its_logical_parent_if_that_came_before(
     follows: str, parent: str
 ) -> None:
     records = [
@@ -194,7 +194,7 @@ def test_a_compaction_hangs_on_what_it_says_if_that_came_before(
 
 
 @pytest.mark.req("R8")
-def test_a_second_compaction_does_not_lead_behind_the_first() -> None:
+def test_second_compaction_does_not_skip_the_first() -> None:
     records = [
         *session("a", "b<a"),
         compact("b", uuid="n"),
@@ -206,7 +206,7 @@ def test_a_second_compaction_does_not_lead_behind_the_first() -> None:
     assert join_fragments(grown(records))[RecordId("m")] == "d"
 
 
-def test_a_command_on_a_caveat_long_past_hangs_on_the_record_before_it() -> None:
+def test_command_below_an_old_caveat_follows_the_record_before() -> None:
     records = [
         *session("a"),
         caveat(uuid="c", parent="a"),
@@ -221,7 +221,7 @@ def test_a_command_on_a_caveat_long_past_hangs_on_the_record_before_it() -> None
     assert joined[RecordId("m")] == "d"
 
 
-def test_a_prompt_on_a_caveat_long_past_stays_there() -> None:
+def test_prompt_below_an_old_caveat_stays_there() -> None:
     records = [
         *session("a"),
         caveat(uuid="c", parent="a"),
@@ -231,7 +231,7 @@ def test_a_prompt_on_a_caveat_long_past_stays_there() -> None:
     assert join_fragments(grown(records))[RecordId("e")] == "c"
 
 
-def test_what_the_harness_says_for_a_call_is_no_caveat() -> None:
+def test_harness_text_of_a_call_is_not_a_caveat() -> None:
     body = prompt("x", uuid="m", parent="a", isMeta=True, sourceToolUseID="toolu_1")
     records = [*session("a"), body, *session("b<m:user", "d<b")]
     records += [command("/cost", uuid="k", parent="m")]
@@ -239,7 +239,7 @@ def test_what_the_harness_says_for_a_call_is_no_caveat() -> None:
     assert join_fragments(grown(records))[RecordId("k")] == "m"
 
 
-def test_an_attachment_may_be_the_root() -> None:
+def test_attachment_may_be_the_root() -> None:
     records = [attachment("file", uuid="x"), *session("a<x:user", "b<a")]
 
     assert join_fragments(grown(records)) == {"x": None, "a": "x", "b": "a"}
@@ -252,7 +252,7 @@ def _assemble(some: list[RecordNode]) -> None:
 
 @pytest.mark.req("T1")
 @pytest.mark.parametrize("shape", [chain, loose, fan, comb])
-def test_five_times_the_records_take_about_five_times_the_steps(
+def test_building_a_tree_takes_linear_time(
     shape: Callable[[int], list[RecordNode]],
 ) -> None:
     few, many = shape(400), shape(2000)
@@ -262,14 +262,14 @@ def test_five_times_the_records_take_about_five_times_the_steps(
 
 @pytest.mark.req("T1")
 @pytest.mark.parametrize("shape", [chain, loose, fan])
-def test_a_hundred_thousand_records_are_a_tree(
+def test_hundred_thousand_records_are_a_tree(
     shape: Callable[[int], list[RecordNode]],
 ) -> None:
     _assemble(shape(100_000))
 
 
 @pytest.mark.req("T1")
-def test_a_deep_chain_written_backwards_is_put_in_order() -> None:
+def test_deep_chain_written_backwards_is_sorted() -> None:
     told = order_parents_first(list(reversed(chain(100_000))))
 
     assert [node.uuid for node in told[:3]] == ["r0", "r1", "r2"]

@@ -1,4 +1,4 @@
-"""The few things that the model's values do by themselves."""
+"""Properties of the model's structs."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ usages = st.builds(
 
 
 @pytest.mark.parametrize("kind", PROBLEM_KINDS)
-def test_every_kind_of_problem_can_be_said_and_has_a_meaning(kind: str) -> None:
+def test_every_kind_of_problem_has_a_meaning(kind: str) -> None:
     assert Problem(kind, PLACE).kind == kind
     assert PROBLEM_KINDS[kind].meaning
 
 
-def test_a_problem_of_no_known_kind_is_a_mistake() -> None:
+def test_unknown_kind_of_problem_is_rejected() -> None:
     with pytest.raises(ValueError, match="odd-socks"):
         Problem("odd-socks", PLACE)
 
@@ -62,7 +62,7 @@ def test_a_problem_of_no_known_kind_is_a_mistake() -> None:
         ("progress", "data"),
     ],
 )
-def test_a_field_is_called_as_it_is_written(field: str, name: str) -> None:
+def test_wire_name_is_the_name_in_transcripts(field: str, name: str) -> None:
     assert wire_name(field) == name
 
 
@@ -70,7 +70,7 @@ def test_a_field_is_called_as_it_is_written(field: str, name: str) -> None:
     ("table", "parent"),
     [(METADATA_BY_TYPE, MetadataRecord), (ATTACHMENTS_BY_TYPE, Attachment)],
 )
-def test_a_type_belongs_to_one_struct(
+def test_type_belongs_to_one_struct(
     table: dict[str, type[MetadataRecord | Attachment]],
     parent: type[MetadataRecord | Attachment],
 ) -> None:
@@ -79,7 +79,7 @@ def test_a_type_belongs_to_one_struct(
     assert len(names) == len(set(names)) == len(table)
 
 
-def test_what_is_written_may_lack_any_field_but_its_type() -> None:
+def test_every_field_except_the_type_is_optional() -> None:
     kinds = [
         *RECORDS_BY_TYPE.values(),
         *ATTACHMENTS_BY_TYPE.values(),
@@ -93,13 +93,13 @@ def test_what_is_written_may_lack_any_field_but_its_type() -> None:
         assert needed <= {"type"}
 
 
-def test_values_are_frozen_and_nothing_is_private_by_accident() -> None:
+def test_values_are_frozen_and_only_marked_ones_are_private() -> None:
     assert not WireStruct.is_private
     assert all(kind.__struct_config__.frozen for kind in RECORDS_BY_TYPE.values())
 
 
 @given(usages, usages)
-def test_sums_and_maxima_of_usage_go_field_by_field(one: Usage, other: Usage) -> None:
+def test_usage_sums_and_maxima_are_by_field(one: Usage, other: Usage) -> None:
     for field in Usage.__struct_fields__:
         first, second = getattr(one, field), getattr(other, field)
         assert getattr(one + other, field) == first + second
@@ -107,11 +107,11 @@ def test_sums_and_maxima_of_usage_go_field_by_field(one: Usage, other: Usage) ->
 
 
 @given(usages)
-def test_nothing_adds_nothing_and_twice_is_once(usage: Usage) -> None:
+def test_empty_usage_is_neutral_and_maximum_is_idempotent(usage: Usage) -> None:
     assert usage + Usage() == usage == usage | usage
 
 
-def test_usage_is_counted_together() -> None:
+def test_usage_totals_are_computed() -> None:
     usage = Usage(input=1, output=2, cache_write_5m=4, cache_write_1h=8, cache_read=16)
 
     assert (usage.cache_write, usage.context, usage.total) == (12, 29, 31)
@@ -124,7 +124,7 @@ def test_sessions_and_agents_are_transcripts() -> None:
     }
 
 
-def test_positions_of_a_source_are_in_the_order_of_their_bytes() -> None:
+def test_positions_are_sorted_by_offset() -> None:
     later = Position(SourceId("a.jsonl"), 0, 5, 1)
 
     assert sorted([later, PLACE]) == [PLACE, later]

@@ -1,4 +1,4 @@
-"""The sixteen lines of the oldest checklist for readers of transcripts."""
+"""The sixteen items of the oldest checklist for transcript readers."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ from tests.build import (
     tool_result,
     tool_use,
 )
-from tests.parse.reading import full, outcome, passages
+from tests.parse.helpers import full, outcome, passages
 
 pytestmark = pytest.mark.req("E2")
 
 
-def test_line_1_a_simple_exchange_of_texts() -> None:
+def test_line_1_simple_exchange() -> None:
     asked, answered = thread(prompt("Why?"), reply("Because."))
 
     assert full(asked).message.content == "Why?"
@@ -41,27 +41,27 @@ def test_line_1_a_simple_exchange_of_texts() -> None:
     assert full(answered).parent_uuid == full(asked).uuid
 
 
-def test_line_2_messages_with_thinking() -> None:
+def test_line_2_thinking() -> None:
     blocks = full(reply([thinking("Hm"), text("So")])).message.content
 
     assert [type(block) for block in blocks] == [ThinkingBlock, TextBlock]
 
 
 @pytest.mark.parametrize("name", ["Bash", "Read", "Write", "Edit", "Grep", "Glob"])
-def test_line_3_calls_of_the_usual_tools(name: str) -> None:
+def test_line_3_common_tools(name: str) -> None:
     (call,) = full(reply([tool_use(name, id="t", file_path="/a")])).message.content
 
     assert isinstance(call, ToolUseBlock)
     assert (call.name, call.id) == (name, "t")
 
 
-def test_line_4_errors_of_tools() -> None:
+def test_line_4_tool_errors() -> None:
     (result,) = full(tool_result("t", "no such file", is_error=True)).message.content
 
     assert result.is_error
 
 
-def test_line_5_an_agent_is_started_by_a_call() -> None:
+def test_line_5_agent_started_by_a_call() -> None:
     (call,) = full(reply([tool_use("Task", id="t", prompt="look")])).message.content
     done = tool_result("t", [text("found")], outcome={"agentId": "0da5686d"})
 
@@ -70,7 +70,7 @@ def test_line_5_an_agent_is_started_by_a_call() -> None:
     assert outcome({"agentId": "0da5686d"}).agent_id == "0da5686d"
 
 
-def test_line_6_an_agent_starts_another() -> None:
+def test_line_6_nested_agent() -> None:
     own: Written = {"isSidechain": True, "agentId": "aaaaaaaa"}
     inner = full(reply([tool_use("Task", id="t2", prompt="deeper")], **own))
     done = full(tool_result("t2", outcome={"agentId": "bbbbbbbb"}, **own))
@@ -88,7 +88,7 @@ def test_line_7_interrupted_tools() -> None:
     assert (result.content, result.is_error) == (said, True)
 
 
-def test_line_8_snapshots_of_files() -> None:
+def test_line_8_file_snapshots() -> None:
     record = full(snapshot("z", {"main.go": "2ac9f4c88c39e759@v2"}))
 
     assert isinstance(record, FileSnapshotRecord)
@@ -109,14 +109,14 @@ def test_line_11_queue_operations() -> None:
     assert isinstance(full(queue("enqueue", "wait")), QueueOperationRecord)
 
 
-def test_line_12_transcripts_with_hardly_anything_in_them() -> None:
+def test_line_12_nearly_empty_transcripts() -> None:
     assert lines([]) == []
     assert [full(record).type for record in [snapshot("z")]] == [
         "file-history-snapshot"
     ]
 
 
-def test_line_13_transcripts_of_thousands_of_messages() -> None:
+def test_line_13_transcripts_with_thousands_of_messages() -> None:
     names = [f"r{number}" for number in range(3000)]
     links = zip(names[1:], names, strict=False)
     chain = [names[0], *(f"{name}<{parent}" for name, parent in links)]
@@ -130,7 +130,7 @@ def test_line_13_transcripts_of_thousands_of_messages() -> None:
 @pytest.mark.parametrize(
     "words", ["🙂🙃", "naïve Straße", "日本語", "a\u200db", "\u202e"]
 )
-def test_line_14_all_scripts_and_signs(words: str) -> None:
+def test_line_14_all_scripts_and_characters(words: str) -> None:
     assert full(prompt(words)).message.content == words
     assert [part.text for part in passages(prompt(words))] == [words]
 
@@ -141,7 +141,7 @@ def test_line_15_code_in_texts() -> None:
     assert full(reply(code)).message.content == (TextBlock(text=code),)
 
 
-def test_line_16_long_outputs_are_kept_whole_and_indexed_in_part() -> None:
+def test_line_16_long_outputs_are_kept_in_full_and_indexed_in_part() -> None:
     output = "line\n" * 100_000
 
     (result,) = full(tool_result("t", output)).message.content

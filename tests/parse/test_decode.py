@@ -1,4 +1,4 @@
-"""Odd fields: one that does not fit costs that field only."""
+"""An invalid field is left out without affecting other fields."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from tests.build import (
     title,
     tool_result,
 )
-from tests.parse.reading import (
+from tests.parse.helpers import (
     block,
     full,
     kinds,
@@ -60,14 +60,14 @@ def last(record: object) -> Any:  # noqa: ANN401 (what the test expects)
     return pieces(record)[-1]
 
 
-def test_a_struct_is_decoded_field_by_field() -> None:
+def test_struct_is_decoded_field_by_field() -> None:
     written = {"count": 1, "word": "w", "words": ["x"], "inner": {"count": 2}}
 
     assert decoded(written) == (Small(1, "w", ("x",), Small(2)), [])
     assert field_names(Small) == {"count", "word", "words", "inner", "by_name"}
 
 
-def test_an_odd_value_is_told_by_its_path_however_deep_it_is() -> None:
+def test_invalid_value_is_reported_with_its_path() -> None:
     written = {
         "count": [],
         "words": ["x", 7],
@@ -86,20 +86,20 @@ def test_an_odd_value_is_told_by_its_path_however_deep_it_is() -> None:
     ("written", "wanted"),
     [("7", 7), (7.9, 7), (-3.2, -3), (2**70, 2**70), (1e300, int(1e300)), (None, None)],
 )
-def test_a_count_written_as_text_or_fraction_is_a_count(
+def test_count_as_string_or_fraction_is_accepted(
     written: object, wanted: int | None
 ) -> None:
     assert decoded({"count": written})[0].count == wanted
 
 
-def test_a_value_in_place_of_a_container_is_odd_and_the_other_way_round() -> None:
+def test_value_instead_of_a_container_is_invalid_and_vice_versa() -> None:
     written = {"inner": 7, "words": {}, "word": [], "by_name": 3, "count": {}}
 
     assert decoded(written) == (Small(), list(written))
 
 
 @pytest.mark.req("E1")
-def test_case_11_a_message_may_be_missing_null_or_no_object() -> None:
+def test_case_11_message_may_be_missing_null_or_invalid() -> None:
     bare = {key: value for key, value in prompt("x").items() if key != "message"}
 
     assert full(bare).message is None
@@ -110,7 +110,7 @@ def test_case_11_a_message_may_be_missing_null_or_no_object() -> None:
 
 @pytest.mark.req("E1", "R2")
 @pytest.mark.parametrize("content", [7, True, 1.5])
-def test_case_11_content_that_is_neither_text_nor_blocks_is_odd(
+def test_case_11_content_of_another_type_is_invalid(
     content: object,
 ) -> None:
     record = prompt("x", uuid="a") | {"message": {"role": "user", "content": content}}
@@ -121,7 +121,7 @@ def test_case_11_content_that_is_neither_text_nor_blocks_is_odd(
 
 
 @pytest.mark.req("E1", "R2")
-def test_case_11_a_text_is_kept_though_something_beside_it_is_odd() -> None:
+def test_case_11_text_is_kept_next_to_an_invalid_field() -> None:
     record = prompt("x") | {"message": {"role": 7, "content": "hi"}}
 
     assert kinds(record) == ["odd-field"]
@@ -129,7 +129,7 @@ def test_case_11_a_text_is_kept_though_something_beside_it_is_odd() -> None:
 
 
 @pytest.mark.req("E1", "R2")
-def test_case_11_bare_strings_nulls_and_numbers_among_blocks_cost_nothing() -> None:
+def test_case_11_strings_nulls_and_numbers_among_blocks_are_accepted() -> None:
     content = ["bare", None, 7, text("block"), {"type": "text", "text": None}]
 
     found = full(prompt(content)).message.content
@@ -146,7 +146,7 @@ def test_case_11_bare_strings_nulls_and_numbers_among_blocks_cost_nothing() -> N
 
 @pytest.mark.req("E1")
 @pytest.mark.parametrize("given", ['"ls -l"', "null", "[]", '{"timeout":"12"}'])
-def test_case_11_a_malformed_call_is_kept_as_it_is(given: str) -> None:
+def test_case_11_malformed_call_is_kept(given: str) -> None:
     raw = line(reply([{"type": "tool_use", "id": "t", "name": "Bash", "input": "?"}]))
 
     call = full(raw.replace(b'"?"', given.encode())).message.content[0]
@@ -157,7 +157,7 @@ def test_case_11_a_malformed_call_is_kept_as_it_is(given: str) -> None:
 
 
 @pytest.mark.req("E1")
-def test_case_11_an_odd_block_costs_its_odd_field_only() -> None:
+def test_case_11_invalid_field_of_a_block_is_left_out() -> None:
     content = [{"type": "tool_use", "id": 7, "name": "Bash"}, text("behind")]
 
     record = prompt(content)
@@ -168,7 +168,7 @@ def test_case_11_an_odd_block_costs_its_odd_field_only() -> None:
 
 
 @pytest.mark.req("E1")
-def test_case_12_a_record_without_uuid_or_time_is_a_record() -> None:
+def test_case_12_record_without_uuid_or_time_is_a_record() -> None:
     bare = {"type": "user", "message": {"role": "user", "content": "hi"}}
 
     assert full(bare).uuid is None
@@ -181,7 +181,7 @@ def test_case_12_a_record_without_uuid_or_time_is_a_record() -> None:
     "time",
     ["yesterday", "", "2026-01-05T09:00:00", 1_767_600_000_000, {}, "2026-13-01"],
 )
-def test_case_12_a_malformed_time_is_left_out_and_said(time: object) -> None:
+def test_case_12_malformed_time_is_left_out_and_reported(time: object) -> None:
     record = prompt("hi", uuid="a", timestamp=time)
 
     assert kinds(record) == ["odd-field"]
@@ -191,7 +191,7 @@ def test_case_12_a_malformed_time_is_left_out_and_said(time: object) -> None:
 
 
 @pytest.mark.req("E1")
-def test_case_12_a_time_with_another_zone_is_the_same_moment() -> None:
+def test_case_12_time_in_another_zone_is_the_same_moment() -> None:
     record = full(prompt("hi", timestamp="2026-01-05T11:00:00+02:00"))
 
     assert record.timestamp == datetime(2026, 1, 5, 9, tzinfo=UTC)
@@ -199,7 +199,7 @@ def test_case_12_a_time_with_another_zone_is_the_same_moment() -> None:
 
 @pytest.mark.req("E1")
 @pytest.mark.parametrize("odd", ["text", 7, []])
-def test_case_13_a_malformed_attachment_is_kept_and_said(odd: object) -> None:
+def test_case_13_malformed_attachment_is_kept_and_reported(odd: object) -> None:
     record = attachment("file", uuid="x", parent="a") | {"attachment": odd}
 
     assert odd_fields(record) == ["attachment"]
@@ -208,7 +208,7 @@ def test_case_13_a_malformed_attachment_is_kept_and_said(odd: object) -> None:
 
 
 @pytest.mark.req("E1")
-def test_case_13_an_attachment_may_be_missing_or_without_a_type() -> None:
+def test_case_13_attachment_may_be_missing_or_without_a_type() -> None:
     record = attachment("file")
 
     assert full(record | {"attachment": None}).attachment is None
@@ -218,7 +218,7 @@ def test_case_13_an_attachment_may_be_missing_or_without_a_type() -> None:
 
 
 @pytest.mark.req("E1", "R6")
-def test_case_13_an_outcome_may_be_null() -> None:
+def test_case_13_outcome_may_be_null() -> None:
     record = tool_result("t", "x") | {"toolUseResult": None}
 
     assert bytes(full(record).tool_use_result) == b""
@@ -227,7 +227,7 @@ def test_case_13_an_outcome_may_be_null() -> None:
 
 
 @pytest.mark.req("E1")
-def test_case_13_nulls_among_the_results_of_a_search_are_kept() -> None:
+def test_case_13_nulls_in_search_results_are_kept() -> None:
     found = outcome({"query": "q", "results": [None, {}], "durationSeconds": 1})
 
     assert bytes(found.results) == b"[null,{}]"
@@ -235,7 +235,7 @@ def test_case_13_nulls_among_the_results_of_a_search_are_kept() -> None:
 
 @pytest.mark.req("E1", "R7")
 @pytest.mark.parametrize("message", [{}, {"model": None, "usage": None}])
-def test_case_14_model_and_usage_may_be_absent(message: Written) -> None:
+def test_case_14_model_and_usage_may_be_missing(message: Written) -> None:
     record = reply("x") | {"message": message}
 
     assert full(record).message.model is None
@@ -246,7 +246,7 @@ def test_case_14_model_and_usage_may_be_absent(message: Written) -> None:
 @pytest.mark.parametrize(
     ("written", "wanted"), [(-5, -5), (1.9, 1), ("12", 12), ("many", None), ([], None)]
 )
-def test_case_14_counts_may_be_negative_fractions_or_nonsense(
+def test_case_14_counts_may_be_negative_fractional_or_invalid(
     written: object, wanted: int | None
 ) -> None:
     record = reply("x", usage={"input_tokens": written, "output_tokens": 3})
@@ -261,7 +261,7 @@ def test_case_14_counts_may_be_negative_fractions_or_nonsense(
 
 
 @pytest.mark.req("E1", "R5")
-def test_case_15_results_are_decoded_whether_or_not_their_call_is_known() -> None:
+def test_case_15_results_are_decoded_without_their_call() -> None:
     twice = [{"type": "tool_result", "tool_use_id": "t", "content": "x"}] * 2
 
     assert len(full(prompt(twice)).message.content) == 2
@@ -269,7 +269,7 @@ def test_case_15_results_are_decoded_whether_or_not_their_call_is_known() -> Non
 
 
 @pytest.mark.req("E1", "R6")
-def test_case_16_an_error_has_a_text_for_an_outcome() -> None:
+def test_case_16_error_has_text_as_outcome() -> None:
     denied = "The user doesn't want to proceed with this tool use."
     record = tool_result(
         "t", denied, is_error=True, outcome="Error: rejected", toolDenialKind="x"
@@ -281,14 +281,14 @@ def test_case_16_an_error_has_a_text_for_an_outcome() -> None:
 
 
 @pytest.mark.req("E1")
-def test_case_17_a_title_is_kept_as_it_is_written() -> None:
+def test_case_17_title_is_kept_unchanged() -> None:
     words = "One\n\x1b[1mtwo\x1b[0m <b>three</b>"
 
     assert full(title(words)).ai_title == words
 
 
 @pytest.mark.req("E1")
-def test_case_17_a_prompt_may_be_a_picture_only_or_empty() -> None:
+def test_case_17_prompt_may_be_an_image_or_empty() -> None:
     assert len(full(prompt([image()])).message.content) == 1
     assert passages(prompt([image()])) == []
     assert full(prompt("")).message.content == ""
@@ -296,7 +296,7 @@ def test_case_17_a_prompt_may_be_a_picture_only_or_empty() -> None:
 
 
 @pytest.mark.req("E1")
-def test_case_18_odd_parents_are_decoded_as_they_are() -> None:
+def test_case_18_odd_parents_are_decoded() -> None:
     own = prompt("x", uuid="a", parent="a")
 
     assert (full(own).parent_uuid, light(own).parent_uuid) == ("a", "a")
@@ -305,7 +305,7 @@ def test_case_18_odd_parents_are_decoded_as_they_are() -> None:
 
 
 @pytest.mark.req("E1")
-def test_case_31_paths_of_another_machine_are_kept_as_text() -> None:
+def test_case_31_paths_of_other_machines_are_kept() -> None:
     assert full(prompt("x", cwd="C:\\work\\demo")).cwd == "C:\\work\\demo"
     assert light(prompt("x", cwd="C:\\work\\demo")).cwd == "C:\\work\\demo"
 
@@ -318,7 +318,7 @@ def test_case_33_escape_sequences_and_markup_stay_in_the_text() -> None:
 
 
 @pytest.mark.req("E1")
-def test_flags_written_as_null_or_text_are_understood() -> None:
+def test_flags_as_null_or_string_are_accepted() -> None:
     record = prompt("x") | {"isSidechain": None, "isMeta": "true"}
 
     assert (light(record).is_sidechain, light(record).is_meta) == (False, True)
@@ -326,7 +326,7 @@ def test_flags_written_as_null_or_text_are_understood() -> None:
 
 
 @pytest.mark.req("E1")
-def test_a_problem_stands_before_its_record_at_the_records_place() -> None:
+def test_problem_comes_before_its_record_with_its_position() -> None:
     one = source_line(line(system("informational", "x") | {"level": 7}), offset=40)
 
     (light_record,) = parse_line_light(one)
@@ -339,7 +339,7 @@ def test_a_problem_stands_before_its_record_at_the_records_place() -> None:
 
 
 @pytest.mark.req("E1")
-def test_case_5_a_record_with_bytes_that_are_no_text_can_be_opened_alone() -> None:
+def test_case_5_record_with_invalid_utf8_can_be_decoded() -> None:
     raw = b'{"type":"tag","t\xffg":1,"tag":"a\xff"}'
 
     (record,) = parse_record(raw, source_line(raw).position)
@@ -348,7 +348,7 @@ def test_case_5_a_record_with_bytes_that_are_no_text_can_be_opened_alone() -> No
 
 
 @pytest.mark.req("E1")
-def test_what_is_no_object_has_no_record() -> None:
+def test_value_that_is_not_an_object_has_no_record() -> None:
     position = source_line(b"").position
 
     for raw in (b"", b"[]", b"{", b"\xff"):
@@ -358,7 +358,7 @@ def test_what_is_no_object_has_no_record() -> None:
 
 
 @pytest.mark.req("E1")
-def test_an_odd_record_too_deep_for_the_light_pass_is_said(
+def test_too_deep_record_is_reported_by_the_light_decoder(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def give_up(*_: object, **__: object) -> None:
@@ -373,7 +373,7 @@ def test_an_odd_record_too_deep_for_the_light_pass_is_said(
 
 
 @pytest.mark.req("E1")
-def test_odd_elements_of_known_lists_are_left_out() -> None:
+def test_invalid_elements_of_lists_are_left_out() -> None:
     record = reply("x", supersedesUuids=["a", 7, None])
     swapped = meta("content-replacement", replacements=[{"kind": "x"}, 7])
 
@@ -383,5 +383,5 @@ def test_odd_elements_of_known_lists_are_left_out() -> None:
 
 
 @pytest.mark.req("E1", "R4")
-def test_a_block_whose_type_is_no_text_is_kept_whole() -> None:
+def test_block_with_invalid_type_is_kept_raw() -> None:
     assert block({"type": 5}) == UnknownBlock("", b'{"type":5}')

@@ -1,4 +1,4 @@
-"""Metadata records and attachments: each type has its struct, private ones too."""
+"""Metadata records and attachments."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from tests.build import (
     summary,
     title,
 )
-from tests.parse.reading import full, light, passages, pieces
+from tests.parse.helpers import full, light, passages, pieces
 
 MODEL_COST: Written = {
     "inputTokens": 1,
@@ -189,14 +189,14 @@ auto_mode_exit structured_output session_context credential_org prompt_snapshot
 
 
 @pytest.mark.req("R1")
-def test_every_documented_type_is_known_and_no_other() -> None:
+def test_every_documented_type_is_known() -> None:
     assert set(METADATA_BY_TYPE) == set(TYPES.split())
     assert set(ATTACHMENTS_BY_TYPE) == set(ATTACHMENT_TYPES.split())
 
 
 @pytest.mark.req("R1")
 @pytest.mark.parametrize("name", METADATA_BY_TYPE)
-def test_every_metadata_type_is_decoded_to_its_struct(name: str) -> None:
+def test_every_metadata_type_has_its_struct(name: str) -> None:
     written = meta(name, **RECORDS.get(name, {}))
 
     record = full(written)
@@ -209,7 +209,7 @@ def test_every_metadata_type_is_decoded_to_its_struct(name: str) -> None:
 
 @pytest.mark.req("R1")
 @pytest.mark.parametrize("name", ATTACHMENTS_BY_TYPE)
-def test_every_attachment_type_is_decoded_to_its_struct(name: str) -> None:
+def test_every_attachment_type_has_its_struct(name: str) -> None:
     written = attachment(name, uuid="x", parent="a", **ATTACHED.get(name, {}))
 
     record = full(written)
@@ -222,7 +222,7 @@ def test_every_attachment_type_is_decoded_to_its_struct(name: str) -> None:
 
 
 @pytest.mark.req("R1")
-def test_the_fields_of_attachments_are_kept() -> None:
+def test_fields_of_attachments_are_decoded() -> None:
     hook = full(attachment("hook_success", **ATTACHED["hook_success"])).attachment
     file = full(attachment("file", **ATTACHED["file"])).attachment
 
@@ -233,7 +233,7 @@ def test_the_fields_of_attachments_are_kept() -> None:
 
 
 @pytest.mark.req("R1")
-def test_an_attachment_of_tomorrow_is_kept_whole() -> None:
+def test_unknown_attachment_is_kept_raw() -> None:
     record = full(attachment("from_tomorrow", glow=1) | {"rendered": ["x"]})
 
     assert record.attachment == UnknownAttachment(
@@ -243,7 +243,7 @@ def test_an_attachment_of_tomorrow_is_kept_whole() -> None:
 
 
 @pytest.mark.req("R9")
-def test_a_queued_command_is_a_prompt_with_its_mode_and_sender() -> None:
+def test_queued_command_is_a_prompt_with_mode_and_sender() -> None:
     written = attachment("queued_command", **ATTACHED["queued_command"])
 
     queued = full(written).attachment
@@ -257,7 +257,7 @@ def test_a_queued_command_is_a_prompt_with_its_mode_and_sender() -> None:
 
 @pytest.mark.req("R9")
 @pytest.mark.parametrize("operation", ["enqueue", "dequeue", "remove", "popAll"])
-def test_a_queue_operation_keeps_its_text_and_is_not_indexed(operation: str) -> None:
+def test_queue_operation_keeps_its_text_and_is_not_indexed(operation: str) -> None:
     record = full(queue(operation, "let me know the version"))
 
     assert record.operation == operation
@@ -267,13 +267,13 @@ def test_a_queue_operation_keeps_its_text_and_is_not_indexed(operation: str) -> 
 
 
 @pytest.mark.req("R9")
-def test_queued_blocks_and_queued_nothing_are_read() -> None:
+def test_queued_blocks_and_null_are_accepted() -> None:
     assert bytes(full(queue("enqueue", [{"type": "text"}])).content)[:1] == b"["
     assert bytes(full(queue("dequeue")).content) == b""
 
 
 @pytest.mark.req("H1")
-def test_a_snapshot_lists_the_versions_of_files_and_null_means_new() -> None:
+def test_snapshot_lists_file_versions_and_null_means_new() -> None:
     backup = "2ac9f4c88c39e759@v2"
     written = snapshot("z", {"src/main.go": backup, "new.go": None})
 
@@ -289,12 +289,12 @@ def test_a_snapshot_lists_the_versions_of_files_and_null_means_new() -> None:
 
 
 @pytest.mark.req("H1")
-def test_an_update_of_a_snapshot_says_so() -> None:
+def test_update_of_a_snapshot_is_marked() -> None:
     assert full(snapshot("z", update=True)).is_snapshot_update
 
 
 @pytest.mark.req("H1")
-def test_a_delta_adds_a_version_to_an_earlier_snapshot() -> None:
+def test_delta_adds_a_version_to_an_earlier_snapshot() -> None:
     record = full(delta("z", "y", "src/main.go", "2ac9f4c88c39e759@v3"))
 
     assert (record.message_id, record.snapshot_message_id) == ("z", "y")
@@ -302,7 +302,7 @@ def test_a_delta_adds_a_version_to_an_earlier_snapshot() -> None:
 
 
 @pytest.mark.req("H1", "E1")
-def test_one_odd_backup_costs_that_backup_only() -> None:
+def test_invalid_backup_is_left_out_alone() -> None:
     written = snapshot("z", {"a.py": "00@v1", "b.py": "00@v2"})
     written["snapshot"]["trackedFileBackups"]["a.py"] = "oops"
 
@@ -313,7 +313,7 @@ def test_one_odd_backup_costs_that_backup_only() -> None:
 
 
 @pytest.mark.req("R1")
-def test_titles_summaries_and_totals_are_kept() -> None:
+def test_titles_summaries_and_totals_are_decoded() -> None:
     cost = full(meta("cost-state", **RECORDS["cost-state"]))
 
     assert full(summary("Mended it", "z")).leaf_uuid == "z"
@@ -337,7 +337,7 @@ def test_titles_summaries_and_totals_are_kept() -> None:
     ],
     ids=lambda written: str(written.get("attachment", written)["type"]),
 )
-def test_case_32_private_records_are_typed_so_and_never_indexed(
+def test_case_32_private_records_are_recognised_and_never_indexed(
     written: Written,
 ) -> None:
     record = full(written)
@@ -348,7 +348,7 @@ def test_case_32_private_records_are_typed_so_and_never_indexed(
     assert passages(written) == []
 
 
-def test_what_is_not_private_says_so() -> None:
+def test_other_records_are_not_private() -> None:
     kinds: list[type[MetadataRecord]] = [*METADATA_BY_TYPE.values()]
 
     assert {kind for kind in kinds if kind.is_private} == {PrivateRecord}

@@ -1,4 +1,4 @@
-"""What of a record is indexed, and how much of it."""
+"""Which texts of a record are indexed."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from tests.build import (
     tool_result,
     tool_use,
 )
-from tests.parse.reading import passages
+from tests.parse.helpers import passages
 
 
 def told(record: object) -> list[tuple[str, str]]:
@@ -45,7 +45,7 @@ def test_text_and_thinking_are_indexed_in_full() -> None:
     ]
 
 
-def test_a_call_gives_its_name_paths_command_and_other_words() -> None:
+def test_call_has_name_paths_command_and_other_input() -> None:
     call = tool_use(
         "Bash", command="ls " * 200, description="List all", timeout=5, tags=["a", {}]
     )
@@ -63,7 +63,7 @@ def test_a_call_gives_its_name_paths_command_and_other_words() -> None:
     ]
 
 
-def test_paths_are_indexed_whole_and_the_rest_of_an_input_up_to_its_limit() -> None:
+def test_paths_are_indexed_in_full_and_other_input_up_to_the_limit() -> None:
     path = "/deep" * 100
     call = tool_use("Write", file_path=path, content="x" * 10_000)
 
@@ -76,14 +76,14 @@ def test_paths_are_indexed_whole_and_the_rest_of_an_input_up_to_its_limit() -> N
 
 
 @pytest.mark.parametrize("given", [b'"ls"', b"null", b"7", b'{"command":7}', b"[]"])
-def test_a_malformed_input_gives_what_words_it_has(given: bytes) -> None:
+def test_malformed_input_is_indexed(given: bytes) -> None:
     raw = line(reply([tool_use("Bash") | {"input": "?"}])).replace(b'"?"', given)
 
     words = [("input", "ls")] if given == b'"ls"' else []
     assert told(raw) == [("tool", "Bash"), *words]
 
 
-def test_a_result_is_indexed_up_to_its_limit_with_its_error() -> None:
+def test_result_is_indexed_up_to_the_limit_with_its_error() -> None:
     short, long = (
         tool_result("t", "x" * 500),
         tool_result("t", "x" * 501, is_error=True),
@@ -103,20 +103,20 @@ def test_a_result_is_indexed_up_to_its_limit_with_its_error() -> None:
         (text("alone"), "alone"),
     ],
 )
-def test_a_result_of_blocks_gives_their_texts(content: object, wanted: str) -> None:
+def test_texts_of_result_blocks_are_indexed(content: object, wanted: str) -> None:
     record = prompt([{"type": "tool_result", "tool_use_id": "t", "content": content}])
 
     assert told(record) == [("result", wanted)]
 
 
 @pytest.mark.parametrize("content", [None, "", [], {}, 7, [image()]])
-def test_a_result_without_text_gives_nothing(content: object) -> None:
+def test_result_without_text_has_none(content: object) -> None:
     record = prompt([{"type": "tool_result", "tool_use_id": "t", "content": content}])
 
     assert passages(record) == []
 
 
-def test_content_that_is_cut_has_no_text() -> None:
+def test_truncated_content_has_no_text() -> None:
     assert content_text(Raw(b'[{"text":"x"}')) == ""
 
 
@@ -127,7 +127,7 @@ def test_content_that_is_cut_has_no_text() -> None:
     st.booleans(),
     st.integers(0, 13),
 )
-def test_the_beginning_of_a_long_result_is_exact_wherever_it_is_cut(
+def test_beginning_of_a_long_result_is_exact(
     pattern: list[str], escape: bool, shift: int
 ) -> None:
     words = "y" * shift + "".join(pattern) * 4000
@@ -146,7 +146,7 @@ def ascii_json(words: str) -> bytes:
 
 
 @pytest.mark.parametrize("length", [10, 20_000])
-def test_a_result_with_bytes_that_are_no_text_is_still_indexed(length: int) -> None:
+def test_result_with_invalid_utf8_is_indexed(length: int) -> None:
     raw = line(tool_result("t", "?")).replace(b"?", b"bad \xff byte " * length)
 
     (found,) = passages(raw)
@@ -154,13 +154,13 @@ def test_a_result_with_bytes_that_are_no_text_is_still_indexed(length: int) -> N
     assert found.text == ("bad � byte " * length)[:500]
 
 
-def test_an_input_with_bytes_that_are_no_text_is_still_indexed() -> None:
+def test_input_with_invalid_utf8_is_indexed() -> None:
     raw = line(reply([tool_use("Bash", command="?")])).replace(b"?", b"ls \xff")
 
     assert told(raw) == [("tool", "Bash"), ("command", "ls �")]
 
 
-def test_what_a_person_typed_is_indexed_without_what_was_put_around_it() -> None:
+def test_typed_text_is_indexed_without_its_context() -> None:
     typed = prompt("fix it\n<system-reminder>be brief</system-reminder>")
 
     assert told(typed) == [("text", "fix it")]
@@ -193,7 +193,7 @@ def test_what_a_person_typed_is_indexed_without_what_was_put_around_it() -> None
     ],
     ids=lambda record: str(record["type"]),
 )
-def test_what_says_nothing_to_a_reader_gives_nothing(record: Written) -> None:
+def test_harness_records_have_no_text(record: Written) -> None:
     assert passages(record) == []
 
 
@@ -217,19 +217,19 @@ def test_what_says_nothing_to_a_reader_gives_nothing(record: Written) -> None:
     ],
     ids=lambda value: str(value["type"]) if isinstance(value, dict) else "",
 )
-def test_titles_recaps_and_queued_prompts_are_indexed(
+def test_titles_summaries_and_queued_prompts_are_indexed(
     record: Written, wanted: tuple[str, str]
 ) -> None:
     assert told(record) == [wanted]
 
 
-def test_ids_places_and_times_are_no_part_of_the_text() -> None:
+def test_ids_paths_and_times_are_not_indexed() -> None:
     record = reply("hello", gitBranch="secret-branch", slug="brave-fox")
 
     assert told(record) == [("text", "hello")]
 
 
-def test_text_beyond_the_limit_of_a_record_is_left_out_with_a_mark(
+def test_text_beyond_the_limit_is_left_out_and_marked(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(texts, "TEXT_LIMIT", 10)
@@ -243,5 +243,5 @@ def test_text_beyond_the_limit_of_a_record_is_left_out_with_a_mark(
     assert passages(prompt("1234567890")) == [TextSpan(IndexField.TEXT, "1234567890")]
 
 
-def test_the_limit_of_a_record_is_sixteen_mebi() -> None:
+def test_text_limit_is_16_mib() -> None:
     assert texts.TEXT_LIMIT == 16 * 1024 * 1024

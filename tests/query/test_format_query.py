@@ -10,7 +10,7 @@ from hypothesis import example, given, settings
 from bygones.errors import QueryError
 from bygones.model.query import Query, Term
 from bygones.query.parser import MAX_LENGTH, format_query
-from tests.assemble.making import steps
+from tests.assemble.helpers import steps
 from tests.query.parsing import read, tree
 from tests.query.trees import query_texts, terms
 

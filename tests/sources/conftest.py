@@ -1,4 +1,4 @@
-"""What the tests of reading share."""
+"""Fixtures."""
 
 from __future__ import annotations
 
@@ -9,5 +9,5 @@ import pytest
 
 @pytest.fixture(scope="module")
 def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return the path of a file that each example may write anew."""
+    """Return the path of a file that each example overwrites."""
     return tmp_path_factory.mktemp("file") / "a.jsonl"

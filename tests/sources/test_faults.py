@@ -1,4 +1,4 @@
-"""Files that are gone, closed, odd or elsewhere: problems, never exceptions."""
+"""Missing, inaccessible and special files become problems, never exceptions."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def kind_of(answer: object) -> str:
 
 @pytest.mark.req("E1")
 @every_question
-def test_a_file_that_went_after_the_walk_has_vanished(
+def test_file_removed_after_the_walk_has_vanished(
     tmp_path: Path, ask: Callable[[SourceId], object]
 ) -> None:
     lay(tmp_path, "a.jsonl")
@@ -57,7 +57,7 @@ def test_a_file_that_went_after_the_walk_has_vanished(
 
 
 @every_question
-def test_a_folder_with_the_name_of_a_transcript_is_no_file(
+def test_folder_named_like_a_transcript_is_not_a_file(
     tmp_path: Path, ask: Callable[[SourceId], object]
 ) -> None:
     (tmp_path / "a.jsonl").mkdir()
@@ -67,7 +67,7 @@ def test_a_folder_with_the_name_of_a_transcript_is_no_file(
     assert kind_of(ask(SourceId(f"{tmp_path}/a.jsonl"))) == "not-a-file"
 
 
-def test_a_folder_with_the_name_of_a_transcript_is_walked(tmp_path: Path) -> None:
+def test_folder_named_like_a_transcript_is_walked(tmp_path: Path) -> None:
     lay(tmp_path, "a.jsonl/b.jsonl")
 
     _, source = discover_sources(tmp_path)
@@ -78,7 +78,7 @@ def test_a_folder_with_the_name_of_a_transcript_is_walked(tmp_path: Path) -> Non
 
 @POSIX
 @every_question
-def test_a_pipe_is_no_file_and_nobody_waits_for_it(
+def test_pipe_is_not_a_file_and_does_not_block(
     tmp_path: Path, ask: Callable[[SourceId], object]
 ) -> None:
     os.mkfifo(tmp_path / "a.jsonl")
@@ -90,7 +90,7 @@ def test_a_pipe_is_no_file_and_nobody_waits_for_it(
 
 @POSIX
 @every_question
-def test_a_socket_and_a_device_are_no_files(
+def test_socket_and_device_are_not_files(
     tmp_path: Path,
     ask: Callable[[SourceId], object],
     monkeypatch: pytest.MonkeyPatch,
@@ -106,7 +106,7 @@ def test_a_socket_and_a_device_are_no_files(
 
 @POSIX
 @every_question
-def test_a_link_that_takes_the_place_of_a_file_is_not_followed(
+def test_symlink_that_replaced_a_file_is_not_followed(
     tmp_path: Path, ask: Callable[[SourceId], object]
 ) -> None:
     lay(tmp_path, "home/a.jsonl", "secret")
@@ -118,7 +118,7 @@ def test_a_link_that_takes_the_place_of_a_file_is_not_followed(
 
 
 @every_question
-def test_a_name_that_no_file_can_have_is_unreadable(
+def test_impossible_path_is_unreadable(
     ask: Callable[[SourceId], object],
 ) -> None:
     assert kind_of(ask(SourceId("/a\0b"))) == "unreadable"
@@ -128,7 +128,7 @@ def test_a_name_that_no_file_can_have_is_unreadable(
 
 @POSIX
 @every_question
-def test_a_file_that_may_not_be_opened_is_unreadable(
+def test_file_without_permission_is_unreadable(
     tmp_path: Path,
     ask: Callable[[SourceId], object],
     monkeypatch: pytest.MonkeyPatch,
@@ -144,7 +144,7 @@ def test_a_file_that_may_not_be_opened_is_unreadable(
 
 
 @pytest.mark.parametrize("ask", [ask for ask in ASKING if ask not in ASKING[2:4]])
-def test_a_disk_that_fails_makes_a_file_unreadable(
+def test_failing_disk_makes_a_file_unreadable(
     tmp_path: Path,
     ask: Callable[[SourceId], object],
     monkeypatch: pytest.MonkeyPatch,
@@ -163,7 +163,7 @@ def test_a_disk_that_fails_makes_a_file_unreadable(
 @pytest.mark.skipif(
     hasattr(os, "geteuid") and os.geteuid() == 0, reason="nothing is closed to root"
 )
-def test_a_closed_folder_and_a_closed_file_are_unreadable(tmp_path: Path) -> None:
+def test_folder_and_file_without_permission_are_unreadable(tmp_path: Path) -> None:
     lay(tmp_path, "closed/a.jsonl", "b.jsonl")
     (tmp_path / "closed").chmod(0)
     (tmp_path / "b.jsonl").chmod(0)
@@ -176,7 +176,7 @@ def test_a_closed_folder_and_a_closed_file_are_unreadable(tmp_path: Path) -> Non
     assert kind_of(answer) == "unreadable"
 
 
-def test_a_folder_that_cannot_be_listed_does_not_stop_the_walk(
+def test_folder_that_cannot_be_listed_does_not_stop_the_walk(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lay(tmp_path, "a/x.jsonl", "b/x.jsonl", "c/x.jsonl")
@@ -195,7 +195,7 @@ def test_a_folder_that_cannot_be_listed_does_not_stop_the_walk(
 
 
 @pytest.mark.req("E1")
-def test_a_folder_may_vanish_during_the_walk(tmp_path: Path) -> None:
+def test_folder_may_vanish_during_the_walk(tmp_path: Path) -> None:
     lay(tmp_path, "a.jsonl", "b/x.jsonl", "c/x.jsonl")
 
     walk = discover_sources(tmp_path)
@@ -207,7 +207,7 @@ def test_a_folder_may_vanish_during_the_walk(tmp_path: Path) -> None:
 
 
 @pytest.mark.req("E1")
-def test_a_file_may_vanish_during_the_walk(tmp_path: Path) -> None:
+def test_file_may_vanish_during_the_walk(tmp_path: Path) -> None:
     lay(tmp_path, "a.jsonl", "b.jsonl", "c.jsonl")
 
     walk = discover_sources(tmp_path)
@@ -218,7 +218,7 @@ def test_a_file_may_vanish_during_the_walk(tmp_path: Path) -> None:
     assert [one.kind for one in rest] == ["vanished", "session"]
 
 
-def test_a_path_that_is_not_there_has_vanished(tmp_path: Path) -> None:
+def test_missing_path_has_vanished(tmp_path: Path) -> None:
     assert problems(tmp_path / "none") == {"none": "vanished"}
     assert problems(Path("/a\0b")) == {"a\0b": "unreadable"}
 
@@ -226,9 +226,7 @@ def test_a_path_that_is_not_there_has_vanished(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "name", [".credentials.json", "settings.local.json", ".claude.json", "1.ab.key"]
 )
-def test_a_file_that_may_hold_secrets_is_refused_even_by_name(
-    tmp_path: Path, name: str
-) -> None:
+def test_file_with_secrets_is_rejected_even_by_name(tmp_path: Path, name: str) -> None:
     lay(tmp_path, name)
 
     assert problems(tmp_path / name) == {name: "unreadable"}
@@ -236,7 +234,7 @@ def test_a_file_that_may_hold_secrets_is_refused_even_by_name(
 
 @POSIX
 @pytest.mark.req("E1")
-def test_links_out_of_the_home_are_not_followed(tmp_path: Path) -> None:
+def test_symlinks_out_of_the_home_are_not_followed(tmp_path: Path) -> None:
     lay(tmp_path, "other/x.jsonl", "home/a.jsonl", f"home/{UUID}/tool-results/b.txt")
     (tmp_path / "home" / "file.jsonl").symlink_to(tmp_path / "other" / "x.jsonl")
     (tmp_path / "home" / "folder").symlink_to(tmp_path / "other")
@@ -254,7 +252,7 @@ def test_links_out_of_the_home_are_not_followed(tmp_path: Path) -> None:
 
 
 @POSIX
-def test_a_sister_whose_name_begins_alike_is_outside(tmp_path: Path) -> None:
+def test_sibling_with_the_same_prefix_is_outside(tmp_path: Path) -> None:
     lay(tmp_path, "home/a.jsonl", "home2/x.jsonl")
     (tmp_path / "home" / "b.jsonl").symlink_to(tmp_path / "home2" / "x.jsonl")
 
@@ -262,7 +260,7 @@ def test_a_sister_whose_name_begins_alike_is_outside(tmp_path: Path) -> None:
 
 
 @POSIX
-def test_links_inside_the_home_are_not_walked_twice(tmp_path: Path) -> None:
+def test_symlinks_inside_the_home_are_not_walked_twice(tmp_path: Path) -> None:
     home = lay(tmp_path, "a/x.jsonl", "b/y.jsonl")
     (home / "a" / "z.jsonl").symlink_to("x.jsonl")
     (home / "c").symlink_to("a")
@@ -272,7 +270,7 @@ def test_links_inside_the_home_are_not_walked_twice(tmp_path: Path) -> None:
 
 
 @POSIX
-def test_a_link_to_a_part_of_the_home_that_is_not_read_is_a_problem(
+def test_symlink_to_an_ignored_part_of_the_home_is_a_problem(
     tmp_path: Path,
 ) -> None:
     home = lay(
@@ -294,7 +292,7 @@ def test_a_link_to_a_part_of_the_home_that_is_not_read_is_a_problem(
 
 @POSIX
 @pytest.mark.req("E1")
-def test_links_to_nothing_and_to_themselves_are_problems(tmp_path: Path) -> None:
+def test_broken_and_circular_symlinks_are_problems(tmp_path: Path) -> None:
     home = lay(tmp_path, "a.jsonl")
     (home / "gone.jsonl").symlink_to("nothing")
     (home / "loop.jsonl").symlink_to("loop.jsonl")
@@ -306,7 +304,7 @@ def test_links_to_nothing_and_to_themselves_are_problems(tmp_path: Path) -> None
 
 
 @POSIX
-def test_a_link_to_nothing_in_place_of_projects_is_a_problem(tmp_path: Path) -> None:
+def test_broken_symlink_as_projects_is_a_problem(tmp_path: Path) -> None:
     home = lay(tmp_path / ".claude", "history.jsonl")
     (home / "projects").symlink_to("nothing")
 
@@ -314,7 +312,7 @@ def test_a_link_to_nothing_in_place_of_projects_is_a_problem(tmp_path: Path) -> 
 
 
 @POSIX
-def test_the_walked_folder_and_file_may_be_links_themselves(tmp_path: Path) -> None:
+def test_walked_folder_and_file_may_be_symlinks(tmp_path: Path) -> None:
     lay(tmp_path, "real/.claude/projects/-p/a.jsonl")
     (tmp_path / "link").symlink_to("real/.claude")
     (tmp_path / "file").symlink_to("real/.claude/projects/-p/a.jsonl")
@@ -327,7 +325,7 @@ def test_the_walked_folder_and_file_may_be_links_themselves(tmp_path: Path) -> N
     assert len(list(read_lines(source))) == 1
 
 
-def test_a_file_system_that_tells_no_types_makes_a_problem(
+def test_file_system_without_types_makes_a_problem(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Mute:

@@ -1,4 +1,4 @@
-"""Lines with their exact places."""
+"""Lines with exact positions."""
 
 from __future__ import annotations
 
@@ -35,7 +35,9 @@ def joined(read: list[Line]) -> bytes:
 
 @pytest.mark.req("F7", "E1")
 @given(raw=BYTES, block=BLOCKS)
-def test_the_lines_joined_are_the_bytes(file: Path, raw: bytes, block: int) -> None:
+def test_joined_lines_are_the_bytes_of_the_file(
+    file: Path, raw: bytes, block: int
+) -> None:
     file.write_bytes(raw)
 
     read = lines(file, block=block)
@@ -46,7 +48,7 @@ def test_the_lines_joined_are_the_bytes(file: Path, raw: bytes, block: int) -> N
 
 
 @given(raw=BYTES, block=BLOCKS)
-def test_a_position_opens_its_line_again(file: Path, raw: bytes, block: int) -> None:
+def test_position_reads_its_line_again(file: Path, raw: bytes, block: int) -> None:
     file.write_bytes(raw)
 
     for line in lines(file, block=block):
@@ -54,9 +56,7 @@ def test_a_position_opens_its_line_again(file: Path, raw: bytes, block: int) -> 
 
 
 @given(raw=BYTES, block=BLOCKS)
-def test_the_size_of_the_blocks_does_not_matter(
-    file: Path, raw: bytes, block: int
-) -> None:
+def test_buffer_size_does_not_matter(file: Path, raw: bytes, block: int) -> None:
     file.write_bytes(raw)
 
     assert lines(file, block=block) == lines(file)
@@ -64,9 +64,7 @@ def test_the_size_of_the_blocks_does_not_matter(
 
 @pytest.mark.req("F7")
 @given(raw=BYTES, block=BLOCKS)
-def test_reading_from_a_line_on_gives_the_rest(
-    file: Path, raw: bytes, block: int
-) -> None:
+def test_reading_from_a_line_gives_the_rest(file: Path, raw: bytes, block: int) -> None:
     file.write_bytes(raw)
     whole = lines(file)
 
@@ -88,7 +86,7 @@ def test_only_a_newline_ends_a_line(tmp_path: Path) -> None:
 
 
 @pytest.mark.req("F7", "E1")
-def test_a_line_without_newline_is_not_ended(tmp_path: Path) -> None:
+def test_line_without_newline_is_marked(tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_bytes(b'{}\n{"a":"\xc3')
     source = SourceId((tmp_path / "a.jsonl").as_posix())
 
@@ -99,14 +97,14 @@ def test_a_line_without_newline_is_not_ended(tmp_path: Path) -> None:
 
 
 @pytest.mark.req("E1")
-def test_an_empty_file_has_no_lines(tmp_path: Path) -> None:
+def test_empty_file_has_no_lines(tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").touch()
 
     assert lines(tmp_path / "a.jsonl") == []
 
 
 @pytest.mark.req("F7")
-def test_what_is_written_while_reading_is_left_for_next_time(tmp_path: Path) -> None:
+def test_lines_written_while_reading_are_left_for_next_time(tmp_path: Path) -> None:
     file = tmp_path / "a.jsonl"
     file.write_bytes(b"a\nb\nc")
 
@@ -120,7 +118,7 @@ def test_what_is_written_while_reading_is_left_for_next_time(tmp_path: Path) -> 
 
 
 @pytest.mark.req("E1", "F7")
-def test_a_file_that_shrinks_while_it_is_read_is_a_problem(tmp_path: Path) -> None:
+def test_file_truncated_while_reading_is_a_problem(tmp_path: Path) -> None:
     file = tmp_path / "a.jsonl"
     file.write_bytes(b"a\nbb\nc\n")
 
@@ -136,7 +134,7 @@ def test_a_file_that_shrinks_while_it_is_read_is_a_problem(tmp_path: Path) -> No
     assert (problem.kind, problem.position.offset) == ("shrunk", 3)
 
 
-def test_a_start_behind_the_end_is_a_problem(tmp_path: Path) -> None:
+def test_start_after_the_end_is_a_problem(tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_bytes(b"a\n")
 
     (problem,) = read_lines(SourceId(f"{tmp_path.as_posix()}/a.jsonl"), start=3)
@@ -145,7 +143,7 @@ def test_a_start_behind_the_end_is_a_problem(tmp_path: Path) -> None:
     assert problem.kind == "shrunk"
 
 
-def test_bytes_behind_a_position_are_read_as_far_as_there_are_any(
+def test_read_ahead_stops_at_the_end(
     tmp_path: Path,
 ) -> None:
     (tmp_path / "a.jsonl").write_bytes(b"abcdef")
@@ -166,7 +164,7 @@ def test_bytes_that_are_gone_are_a_problem(tmp_path: Path) -> None:
     assert (answer.kind, answer.position) == ("shrunk", position)
 
 
-def test_a_source_is_read_as_well_as_its_id(tmp_path: Path) -> None:
+def test_source_is_read_like_its_id(tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_bytes(b"a\nb")
     (source,) = discover_sources(tmp_path)
     assert not isinstance(source, Problem)
@@ -175,7 +173,7 @@ def test_a_source_is_read_as_well_as_its_id(tmp_path: Path) -> None:
 
 
 @pytest.mark.req("E3")
-def test_a_large_file_is_read_in_the_memory_of_a_few_blocks(tmp_path: Path) -> None:
+def test_large_file_is_read_with_little_memory(tmp_path: Path) -> None:
     file = tmp_path / "a.jsonl"
     with file.open("wb") as large:
         for _ in range(64):
@@ -191,7 +189,7 @@ def test_a_large_file_is_read_in_the_memory_of_a_few_blocks(tmp_path: Path) -> N
 
 
 @pytest.mark.req("E3")
-def test_offsets_beyond_four_gigabytes_are_exact(tmp_path: Path) -> None:
+def test_offsets_beyond_4_gib_are_exact(tmp_path: Path) -> None:
     file = tmp_path / "a.jsonl"
     far = (1 << 32) + 7
     with file.open("wb") as sparse:  # takes no space: the hole is not written
@@ -209,7 +207,7 @@ def test_offsets_beyond_four_gigabytes_are_exact(tmp_path: Path) -> None:
 
 @pytest.mark.req("E3", "E1")
 @pytest.mark.skipif(sys.platform == "win32", reason="no figure of the peak there")
-def test_a_huge_line_costs_little_more_than_twice_its_length(tmp_path: Path) -> None:
+def test_huge_line_needs_about_twice_its_length_of_memory(tmp_path: Path) -> None:
     file = tmp_path / "a.jsonl"
     size = 64 << 20
     with file.open("wb") as huge:
@@ -245,7 +243,7 @@ def test_a_huge_line_costs_little_more_than_twice_its_length(tmp_path: Path) -> 
 @pytest.mark.req("F7")
 @given(raw=BYTES, block=BLOCKS, size=st.integers(1, 40))
 @example(raw=b"\n\n\n\0\0\0\0\0\n\n", block=2, size=1)
-def test_stretches_are_the_bytes_of_the_file_cut_behind_newlines(
+def test_line_blocks_are_the_bytes_split_at_newlines(
     file: Path, raw: bytes, block: int, size: int
 ) -> None:
     file.write_bytes(raw)
@@ -263,12 +261,12 @@ def test_stretches_are_the_bytes_of_the_file_cut_behind_newlines(
     assert all(part.endswith(b"\n") for _, part in found[:-1])
     if found and not found[-1][1].endswith(b"\n"):
         assert b"\n" not in found[-1][1]
-    # Once there is enough, the first block that ends a line is the last.
+    # A block ends at the first newline after the target size.
     assert all(b"\n" not in part[size : max(len(part) - block, 0)] for _, part in found)
 
 
 @pytest.mark.parametrize("end", [b"\n", b"\nshort\n", b"\nunfinished", b""])
-def test_a_giant_line_that_was_handed_on_is_there_once(file: Path, end: bytes) -> None:
+def test_long_line_is_in_memory_once(file: Path, end: bytes) -> None:
     size = 4_000_000
     file.write_bytes(b"x" * size + end)
     tracemalloc.start()

@@ -1,4 +1,4 @@
-"""What a walk finds, by its place."""
+"""The sources that a walk finds."""
 
 from __future__ import annotations
 
@@ -63,14 +63,16 @@ NEVER = (
 
 
 @pytest.mark.req("F1", "F2")
-def test_a_home_gives_each_file_its_kind_and_nothing_else(tmp_path: Path) -> None:
+def test_each_file_of_a_home_has_its_kind_and_others_are_ignored(
+    tmp_path: Path,
+) -> None:
     home = lay(tmp_path / "home", *HOME, *NEVER)
 
     assert kinds(home) == HOME
 
 
 @pytest.mark.req("F2")
-def test_folders_that_are_not_named_are_not_even_listed(
+def test_unknown_folders_of_a_home_are_not_listed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     home = lay(tmp_path / ".claude", *HOME, *NEVER)
@@ -90,7 +92,7 @@ def test_folders_that_are_not_named_are_not_even_listed(
 
 
 @pytest.mark.req("F2")
-def test_a_source_knows_where_it_lies(tmp_path: Path) -> None:
+def test_source_has_its_home_and_relative_path(tmp_path: Path) -> None:
     home = lay(tmp_path / ".claude", f"projects/-p/{UUID}.jsonl", text="{}\n{}\n")
     file = home / "projects" / "-p" / f"{UUID}.jsonl"
     os.utime(file, ns=(5, 1_700_000_000_123_456_789))
@@ -106,7 +108,7 @@ def test_a_source_knows_where_it_lies(tmp_path: Path) -> None:
 
 
 @pytest.mark.req("F2")
-def test_a_source_knows_its_session_and_agent(tmp_path: Path) -> None:
+def test_source_has_its_session_and_agent(tmp_path: Path) -> None:
     sources = found(lay(tmp_path / "home", *HOME))
 
     names = {
@@ -139,7 +141,7 @@ def test_a_source_knows_its_session_and_agent(tmp_path: Path) -> None:
     "start",
     ["", "projects", "projects/-p", f"projects/-p/{UUID}", f"projects/-p/{RUN}"],
 )
-def test_a_file_is_the_same_wherever_the_walk_begins(
+def test_source_is_the_same_wherever_the_walk_starts(
     tmp_path: Path, start: str
 ) -> None:
     home = lay(tmp_path / "home", *HOME)
@@ -165,7 +167,7 @@ def test_a_file_is_the_same_wherever_the_walk_begins(
 
 @pytest.mark.req("F1")
 @pytest.mark.parametrize("name", HOME)
-def test_a_single_file_is_what_its_place_says(tmp_path: Path, name: str) -> None:
+def test_single_file_has_the_kind_of_its_path(tmp_path: Path, name: str) -> None:
     home = lay(tmp_path / "home", *HOME)
 
     (source,) = discover_sources(home / name)
@@ -177,7 +179,7 @@ def test_a_single_file_is_what_its_place_says(tmp_path: Path, name: str) -> None
 
 
 @pytest.mark.req("F1")
-def test_a_single_file_of_any_name_is_taken_for_a_session(tmp_path: Path) -> None:
+def test_single_file_of_any_name_is_a_session(tmp_path: Path) -> None:
     lay(tmp_path, "notes.txt")
 
     assert kinds(tmp_path) == {}
@@ -185,7 +187,7 @@ def test_a_single_file_of_any_name_is_taken_for_a_session(tmp_path: Path) -> Non
 
 
 @pytest.mark.req("F1")
-def test_loose_transcripts_are_found_at_any_depth(tmp_path: Path) -> None:
+def test_transcripts_outside_a_home_are_found_at_any_depth(tmp_path: Path) -> None:
     lay(
         tmp_path,
         "transcript.jsonl",
@@ -212,7 +214,7 @@ def test_loose_transcripts_are_found_at_any_depth(tmp_path: Path) -> None:
 
 
 @pytest.mark.req("F1")
-def test_homes_copied_from_other_machines_are_found_below_a_folder(
+def test_copied_homes_are_found_below_a_folder(
     tmp_path: Path,
 ) -> None:
     lay(
@@ -235,14 +237,14 @@ def test_homes_copied_from_other_machines_are_found_below_a_folder(
 
 
 @pytest.mark.req("F1")
-def test_a_folder_called_projects_does_not_make_a_home(tmp_path: Path) -> None:
+def test_folder_named_projects_is_not_a_home(tmp_path: Path) -> None:
     lay(tmp_path, "projects/mine/a.jsonl", "more/b.jsonl", "history.txt")
 
     assert set(found(tmp_path)) == {"projects/mine/a.jsonl", "more/b.jsonl"}
 
 
 @pytest.mark.req("F1")
-def test_a_path_with_dots_names_the_file_as_any_other(
+def test_path_with_dots_gives_the_same_source(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lay(tmp_path, "a/x.jsonl", "b/y")
@@ -256,7 +258,7 @@ def test_a_path_with_dots_names_the_file_as_any_other(
 
 
 @pytest.mark.req("F1")
-def test_a_relative_path_names_the_file_as_any_other(
+def test_relative_path_gives_the_same_source(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lay(tmp_path, "a/x.jsonl")
@@ -270,7 +272,7 @@ def test_a_relative_path_names_the_file_as_any_other(
 
 
 @pytest.mark.req("F2")
-def test_the_order_depends_on_the_names_only(tmp_path: Path) -> None:
+def test_order_depends_on_names_only(tmp_path: Path) -> None:
     names = ["b.jsonl", "c/z.jsonl", "a.jsonl", "c.jsonl", "b/y.jsonl", "B.jsonl"]
 
     forth = list(found(lay(tmp_path / "forth", *names)))
@@ -288,7 +290,7 @@ def test_the_order_depends_on_the_names_only(tmp_path: Path) -> None:
 
 
 @pytest.mark.req("F2")
-def test_no_file_is_opened_during_the_walk(
+def test_walk_does_not_open_files(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     home = lay(tmp_path / ".claude", *HOME)
@@ -299,7 +301,7 @@ def test_no_file_is_opened_during_the_walk(
 
 
 @pytest.mark.req("F2")
-def test_a_walk_is_lazy(tmp_path: Path) -> None:
+def test_walk_is_lazy(tmp_path: Path) -> None:
     lay(tmp_path, "a.jsonl", "b/c.jsonl")
 
     walk = discover_sources(tmp_path)
@@ -313,7 +315,7 @@ def test_a_walk_is_lazy(tmp_path: Path) -> None:
 
 
 @pytest.mark.req("E3")
-def test_a_walk_goes_deeper_than_calls_can(tmp_path: Path) -> None:
+def test_walk_is_deeper_than_the_recursion_limit(tmp_path: Path) -> None:
     deep = "d/" * 300 + "bottom.jsonl"
     lay(tmp_path, deep)
     limit = sys.getrecursionlimit()
@@ -332,7 +334,7 @@ def test_a_walk_goes_deeper_than_calls_can(tmp_path: Path) -> None:
 
 
 @pytest.mark.req("E3")
-def test_many_files_are_walked_in_little_memory(tmp_path: Path) -> None:
+def test_many_files_are_walked_with_little_memory(tmp_path: Path) -> None:
     for number in range(50):
         lay(tmp_path, *(f"projects/-p{number}/{n:036}.jsonl" for n in range(100)))
     tracemalloc.start()

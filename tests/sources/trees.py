@@ -1,4 +1,4 @@
-"""Folders in a few words."""
+"""Helpers that create folders and walk them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ UUID = "0a1b2c3d-0000-4000-8000-000000000001"
 
 
 def lay(root: Path, *names: str, text: str = "{}\n") -> Path:
-    """Write a file for each name below ``root``, folders included; return ``root``."""
+    """Create a file for each name below `root`; return `root`."""
     for name in names:
         path = root / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -22,10 +22,10 @@ def lay(root: Path, *names: str, text: str = "{}\n") -> Path:
 
 
 def found(root: Path) -> dict[str, SourceFile]:
-    """Return what a walk finds by its relative path; nothing may be a problem."""
-    seen = list(discover_sources(root))
-    assert not [one for one in seen if isinstance(one, Problem)]
-    return {one.relative_path: one for one in seen if isinstance(one, SourceFile)}
+    """Return the sources of a walk by relative path; there must be no problem."""
+    results = list(discover_sources(root))
+    assert not [result for result in results if isinstance(result, Problem)]
+    return {s.relative_path: s for s in results if isinstance(s, SourceFile)}
 
 
 def kinds(root: Path) -> dict[str, str]:
@@ -33,9 +33,9 @@ def kinds(root: Path) -> dict[str, str]:
 
 
 def problems(root: Path) -> dict[str, str]:
-    """Return the kinds of problems a walk meets, by the name of what has them."""
+    """Return the kinds of problems of a walk, by file name."""
     return {
-        one.position.source_id.rpartition("/")[2]: one.kind
-        for one in discover_sources(root)
-        if isinstance(one, Problem)
+        problem.position.source_id.rpartition("/")[2]: problem.kind
+        for problem in discover_sources(root)
+        if isinstance(problem, Problem)
     }

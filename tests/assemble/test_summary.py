@@ -1,16 +1,16 @@
-"""From a session to its line in a list."""
+"""Session summaries."""
 
 from __future__ import annotations
 
 import pytest
 
 from bygones.assemble.summary import group_into_projects, summarize_session
-from tests.assemble.making import only
+from tests.assemble.helpers import only
 from tests.build import session
 
 
 @pytest.mark.req("L2")
-def test_a_line_says_what_its_session_does() -> None:
+def test_summary_agrees_with_its_session() -> None:
     told = only(session("a", "b<a", "c<b", "d<b", "e<d"))
     line = summarize_session(told)
 

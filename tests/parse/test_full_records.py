@@ -1,4 +1,4 @@
-"""Every type of record of the tree is decoded, and what is unknown is kept."""
+"""Records of the tree, including unknown types."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tests.build import (
     reply,
     system,
 )
-from tests.parse.reading import full, light, pieces
+from tests.parse.helpers import full, light, pieces
 
 ENVELOPE: Written = {
     "logicalParentUuid": "l",
@@ -198,7 +198,7 @@ PROGRESS: dict[str, Written] = {
 
 
 @pytest.mark.req("R1", "R10")
-def test_the_envelope_is_kept_whole() -> None:
+def test_envelope_is_decoded() -> None:
     written = prompt("hello", uuid="a", parent="z", **ENVELOPE)
 
     record = full(written)
@@ -218,7 +218,7 @@ def test_the_envelope_is_kept_whole() -> None:
 
 
 @pytest.mark.req("R10")
-def test_the_light_pass_keeps_version_branch_place_and_entry_point() -> None:
+def test_light_decoder_keeps_version_branch_directory_and_entrypoint() -> None:
     sketch = light(prompt("hello", **ENVELOPE))
 
     assert (sketch.cwd, sketch.git_branch, sketch.version) == (CWD, "main", "2.1.200")
@@ -240,13 +240,13 @@ def test_the_light_pass_keeps_version_branch_place_and_entry_point() -> None:
     ],
     ids=lambda record: f"{record['type']} {record.get('subtype', '')}",
 )
-def test_every_field_that_is_documented_is_known(record: Written) -> None:
+def test_every_documented_field_is_known(record: Written) -> None:
     assert unknown_fields(line(record)) == ()
     assert full(record).type == record["type"]
 
 
 @pytest.mark.req("R1", "R10")
-def test_fields_and_types_of_tomorrow_are_named_as_drift() -> None:
+def test_unknown_fields_and_types_are_drift() -> None:
     new = {"glow": 1, "message": {"role": "user", "content": "x", "shine": 2}}
 
     assert unknown_fields(line(prompt("hello") | new)) == ("glow", "message.shine")
@@ -255,7 +255,7 @@ def test_fields_and_types_of_tomorrow_are_named_as_drift() -> None:
 
 
 @pytest.mark.req("R1")
-def test_what_a_user_record_says_beyond_its_message_is_kept() -> None:
+def test_fields_of_user_records_are_decoded() -> None:
     record = full(prompt("hello", **USER))
 
     assert bytes(record.tool_use_result) == b'{"stdout":""}'
@@ -271,7 +271,7 @@ def test_what_a_user_record_says_beyond_its_message_is_kept() -> None:
 
 
 @pytest.mark.req("C2")
-def test_the_sender_of_a_peer_message_is_kept() -> None:
+def test_sender_of_a_peer_message_is_decoded() -> None:
     sender = {
         "kind": "peer",
         "from": "ann",
@@ -290,7 +290,7 @@ def test_the_sender_of_a_peer_message_is_kept() -> None:
 
 
 @pytest.mark.req("R1", "R3")
-def test_pieces_of_one_message_share_its_id_and_keep_their_order() -> None:
+def test_records_of_one_message_share_its_id_in_order() -> None:
     first = reply("one", message_id="msg_1", apiBlockIndex=0)
     second = reply("two", message_id="msg_1", apiBlockIndex=1)
 
@@ -304,7 +304,7 @@ def test_pieces_of_one_message_share_its_id_and_keep_their_order() -> None:
 
 
 @pytest.mark.req("R1")
-def test_what_an_answer_says_about_itself_is_kept() -> None:
+def test_fields_of_answers_are_decoded() -> None:
     record = full(reply("hello", model="m", **ASSISTANT))
 
     assert isinstance(full(reply("hello")), AssistantRecord)
@@ -316,7 +316,7 @@ def test_what_an_answer_says_about_itself_is_kept() -> None:
 
 
 @pytest.mark.req("R7")
-def test_meta_errors_and_synthetic_answers_are_told_by_both_depths() -> None:
+def test_meta_errors_and_synthetic_answers_are_marked_in_both_decoders() -> None:
     failed = reply("API Error", model="<synthetic>", isApiErrorMessage=True)
     injected = prompt("body of a skill", isMeta=True, sourceToolUseID="toolu_1")
 
@@ -338,7 +338,7 @@ def test_superseded_and_retracted_records_are_named() -> None:
 
 
 @pytest.mark.req("R1")
-def test_every_documented_subtype_is_known_and_no_other() -> None:
+def test_every_documented_subtype_is_known() -> None:
     assert set(SystemRecord.subtypes) == set(SYSTEM)
     assert set(ProgressData.types) == set(PROGRESS)
 
@@ -354,7 +354,7 @@ def test_every_system_subtype_is_decoded(subtype: str | None) -> None:
 
 
 @pytest.mark.req("R1")
-def test_a_system_subtype_of_tomorrow_still_shows_its_text() -> None:
+def test_unknown_system_subtype_shows_its_text() -> None:
     record = full(system("from_tomorrow", "said", level="suggestion"))
 
     assert (record.subtype, record.content) == ("from_tomorrow", "said")
@@ -362,7 +362,7 @@ def test_a_system_subtype_of_tomorrow_still_shows_its_text() -> None:
 
 
 @pytest.mark.req("R8")
-def test_a_compaction_keeps_its_logical_parent_trigger_and_counts() -> None:
+def test_compaction_has_logical_parent_trigger_and_counts() -> None:
     written = compact("z", trigger="manual", tokens=155_341)
 
     record = full(written | {"compactMetadata": COMPACTION})
@@ -378,7 +378,7 @@ def test_a_compaction_keeps_its_logical_parent_trigger_and_counts() -> None:
 
 
 @pytest.mark.req("R8")
-def test_the_digest_of_a_compaction_is_marked_in_both_depths() -> None:
+def test_summary_of_a_compaction_is_marked_in_both_decoders() -> None:
     written = prompt("This session is being continued", isCompactSummary=True)
 
     assert full(written).is_compact_summary
@@ -386,7 +386,7 @@ def test_the_digest_of_a_compaction_is_marked_in_both_depths() -> None:
 
 
 @pytest.mark.req("R8")
-def test_a_small_compaction_keeps_what_it_saved_and_its_parent() -> None:
+def test_microcompaction_has_counts_and_parent() -> None:
     fields = SYSTEM["microcompact_boundary"]
 
     record = full(system("microcompact_boundary", parent="a", **fields))
@@ -395,7 +395,7 @@ def test_a_small_compaction_keeps_what_it_saved_and_its_parent() -> None:
 
 
 @pytest.mark.req("R1")
-def test_a_failed_request_keeps_its_fractional_wait() -> None:
+def test_failed_request_may_have_a_fractional_delay() -> None:
     record = full(system("api_error", **SYSTEM["api_error"]))
 
     assert (record.retry_in_ms, record.retry_attempt) == (512.7, 1)
@@ -404,7 +404,7 @@ def test_a_failed_request_keeps_its_fractional_wait() -> None:
 
 @pytest.mark.req("R1")
 @pytest.mark.parametrize("kind", ProgressData.types)
-def test_every_sign_of_life_is_decoded_as_a_node_of_the_tree(kind: str) -> None:
+def test_progress_records_are_part_of_the_tree(kind: str) -> None:
     written = progress(kind, uuid="p", parent="b", call="toolu_9", **PROGRESS[kind])
 
     record = full(written)
@@ -417,7 +417,7 @@ def test_every_sign_of_life_is_decoded_as_a_node_of_the_tree(kind: str) -> None:
 
 
 @pytest.mark.req("R1")
-def test_a_sign_of_life_names_its_agent_in_both_depths() -> None:
+def test_progress_names_its_agent_in_both_decoders() -> None:
     written = progress("agent_progress", agentId="a1", prompt="look")
 
     sketch = light(written)
@@ -428,7 +428,7 @@ def test_a_sign_of_life_names_its_agent_in_both_depths() -> None:
 
 
 @pytest.mark.req("R1")
-def test_saved_hook_context_is_a_node_of_the_tree() -> None:
+def test_saved_hook_context_is_part_of_the_tree() -> None:
     record = full(
         prompt("")
         | {
@@ -446,7 +446,7 @@ def test_saved_hook_context_is_a_node_of_the_tree() -> None:
 
 
 @pytest.mark.req("R1")
-def test_a_record_of_an_unknown_type_is_kept_whole_and_is_no_problem() -> None:
+def test_record_of_an_unknown_type_is_kept_raw_without_problem() -> None:
     written = {"type": "from-tomorrow", "uuid": "x", "parentUuid": "a", "glow": [1]}
 
     record = full(written)
@@ -457,6 +457,6 @@ def test_a_record_of_an_unknown_type_is_kept_whole_and_is_no_problem() -> None:
 
 
 @pytest.mark.req("R10")
-def test_an_unknown_version_is_read_like_any_other() -> None:
+def test_record_of_an_unknown_version_is_decoded() -> None:
     assert full(prompt("hello", version="9.9.9")).version == "9.9.9"
     assert len(pieces(prompt("hello", version="9.9.9"))) == 1

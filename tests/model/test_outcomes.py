@@ -1,4 +1,4 @@
-"""What calls changed, as diffs."""
+"""Diffs of edits."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def lines(hunks: tuple[PatchHunk, ...]) -> list[list[str]]:
     return [list(hunk.lines) for hunk in hunks]
 
 
-def test_a_patch_is_the_diff(tmp_path: Path) -> None:
+def test_patch_is_the_diff(tmp_path: Path) -> None:
     hunk = {"oldStart": 7, "oldLines": 1, "newStart": 7, "newLines": 1}
     patch = [hunk | {"lines": ["-a", "+b"]}]
     (found,) = changed(tmp_path, outcome={"filePath": "/a", "structuredPatch": patch})
@@ -42,9 +42,7 @@ def test_a_patch_is_the_diff(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("is_told", [True, False])
-def test_without_a_patch_old_and_new_are_compared(
-    tmp_path: Path, *, is_told: bool
-) -> None:
+def test_texts_are_compared_without_a_patch(tmp_path: Path, *, is_told: bool) -> None:
     told = {"filePath": "/a", "oldString": "x\ny\n", "newString": "x\nz\n"}
     given = {"old_string": "x\ny\n", "new_string": "x\nz\n"}
     found = changed(tmp_path, outcome=told) if is_told else changed(tmp_path, **given)
@@ -53,14 +51,14 @@ def test_without_a_patch_old_and_new_are_compared(
     assert [(hunk.old_start, hunk.new_start) for hunk in found] == [(0, 0)]
 
 
-def test_a_new_file_is_all_added(tmp_path: Path) -> None:
+def test_new_file_is_all_added(tmp_path: Path) -> None:
     told = {"type": "create", "filePath": "/a", "content": "x\ny\n"}
     (found,) = changed(tmp_path, "Write", told, content="x\ny\n")
 
     assert found == PatchHunk(new_start=1, new_lines=2, lines=("+x", "+y"))
 
 
-def test_what_only_the_input_tells_is_taken_from_there(tmp_path: Path) -> None:
+def test_diff_is_computed_from_the_input(tmp_path: Path) -> None:
     edits = [
         {"old_string": "a", "new_string": "b"},
         {"old_string": "c", "new_string": ""},
@@ -69,13 +67,13 @@ def test_what_only_the_input_tells_is_taken_from_there(tmp_path: Path) -> None:
     assert lines(changed(tmp_path, "MultiEdit", edits=edits)) == [["-a", "+b"], ["-c"]]
 
 
-def test_a_notebooks_cell_is_compared(tmp_path: Path) -> None:
+def test_notebook_cells_are_compared(tmp_path: Path) -> None:
     told = {"notebook_path": "/a", "old_source": "a", "new_source": "b"}
 
     assert lines(changed(tmp_path, "NotebookEdit", told)) == [["-a", "+b"]]
 
 
-def test_changes_far_apart_are_hunks_of_their_own(tmp_path: Path) -> None:
+def test_distant_changes_are_separate_hunks(tmp_path: Path) -> None:
     same = "\n".join("abcdefghij")
     told = {
         "filePath": "/a",
@@ -87,18 +85,18 @@ def test_changes_far_apart_are_hunks_of_their_own(tmp_path: Path) -> None:
     assert [(hunk.old_start, hunk.new_lines) for hunk in found] == [(1, 4), (9, 4)]
 
 
-def test_long_texts_are_set_against_each_other_whole(tmp_path: Path) -> None:
+def test_long_texts_are_replaced_as_a_whole(tmp_path: Path) -> None:
     old, new = "x\n" * 3000, "x\n" * 3001
     (found,) = changed(tmp_path, old_string=old, new_string=new)
 
     assert (found.old_lines, found.new_lines) == (3000, 3001)
 
 
-def test_an_input_of_another_form_tells_nothing(tmp_path: Path) -> None:
+def test_input_of_another_form_has_no_diff(tmp_path: Path) -> None:
     assert changed(tmp_path, old_string=7) == ()
 
 
-def test_a_file_that_was_written_as_it_was_has_no_diff(tmp_path: Path) -> None:
+def test_file_written_without_change_has_no_diff(tmp_path: Path) -> None:
     told = {"type": "update", "filePath": "/a", "content": "x", "structuredPatch": []}
 
     assert changed(tmp_path, "Write", told, content="x") == ()

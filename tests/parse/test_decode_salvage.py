@@ -1,4 +1,4 @@
-"""Damaged lines: what is whole is read, and what is not is said."""
+"""Whole records on damaged lines are found, and damage is reported."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ from tests.build import (
     summary,
     text,
 )
-from tests.parse.reading import full, kinds, light, pieces, raws
+from tests.parse.helpers import full, kinds, light, pieces, raws
 
 ONE = line(prompt("one", uuid="a"))
 TWO = line(reply("two", uuid="b", parent="a"))
 
 
 @pytest.mark.req("E1")
-def test_case_1_a_cut_last_line_is_said_to_be_cut() -> None:
+def test_case_1_truncated_last_line_is_reported() -> None:
     assert kinds(ONE[:-30], ended=False) == ["cut-line"]
     assert kinds(ONE[:-30], ended=True) == ["not-json"]
 
 
 @pytest.mark.parametrize("before", [b"", b"  ", b"garbage ", "é\0".encode()])
-def test_what_is_whole_stands_where_it_is_said_to(before: bytes) -> None:
+def test_salvaged_objects_are_at_their_positions(before: bytes) -> None:
     raw = before + ONE + b" " + TWO + ONE[:-9]
     told = source_line(raw, offset=700)
     start = told.position.offset
@@ -52,7 +52,7 @@ def test_what_is_whole_stands_where_it_is_said_to(before: bytes) -> None:
 
 
 @pytest.mark.req("E1")
-def test_case_1_a_line_cut_inside_a_character_is_cut() -> None:
+def test_case_1_line_truncated_inside_a_character_is_reported() -> None:
     raw = line(prompt("grüße", uuid="a"))
     at = raw.index("ü".encode()) + 1
 
@@ -60,9 +60,7 @@ def test_case_1_a_line_cut_inside_a_character_is_cut() -> None:
 
 
 @pytest.mark.req("E1")
-def test_case_1_a_line_cut_right_behind_a_block_is_no_record_of_the_blocks_type() -> (
-    None
-):
+def test_case_1_line_truncated_after_a_block_is_not_a_record() -> None:
     raw = line(reply([text("x")]))
     at = raw.index(b'"x"}') + 4
 
@@ -71,7 +69,7 @@ def test_case_1_a_line_cut_right_behind_a_block_is_no_record_of_the_blocks_type(
 
 
 @pytest.mark.req("E1")
-def test_case_1_a_whole_last_line_without_a_newline_is_a_record() -> None:
+def test_case_1_complete_last_line_without_newline_is_a_record() -> None:
     assert kinds(ONE, ended=False) == []
     assert kinds(ONE + TWO, ended=False) == ["spliced"]
     assert kinds(ONE + TWO[:-9], ended=False) == ["cut-line"]
@@ -79,27 +77,27 @@ def test_case_1_a_whole_last_line_without_a_newline_is_a_record() -> None:
 
 @pytest.mark.req("E1")
 @pytest.mark.parametrize("at", range(1, len(ONE), 7))
-def test_case_2_a_torn_record_does_not_hide_the_one_behind_it(at: int) -> None:
+def test_case_2_record_after_a_torn_one_is_found(at: int) -> None:
     assert raws(ONE[:at] + TWO) == [TWO]
     assert kinds(ONE[:at] + TWO) == ["spliced"]
 
 
 @pytest.mark.req("E1")
-def test_case_2_records_without_a_newline_between_them_are_all_read() -> None:
+def test_case_2_records_without_a_newline_between_are_all_found() -> None:
     assert raws(ONE + TWO) == [ONE, TWO]
     assert raws(ONE + b" \r" + TWO + ONE) == [ONE, TWO, ONE]
     assert kinds(ONE + TWO) == ["spliced"]
 
 
 @pytest.mark.req("E1")
-def test_case_2_a_torn_record_with_many_blocks_is_stepped_over() -> None:
+def test_case_2_torn_record_with_many_blocks_is_skipped() -> None:
     torn = line(reply([text(f"block {number}") for number in range(3000)]))
 
     assert raws(torn[:-200] + ONE) == [ONE]
 
 
 @pytest.mark.req("E1")
-def test_case_2_a_record_torn_right_behind_a_block_is_not_taken_for_two() -> None:
+def test_case_2_record_torn_after_a_block_is_not_two_records() -> None:
     torn = line(reply([text("x")]))
     at = torn.index(b'"x"}') + 4
 
@@ -107,7 +105,7 @@ def test_case_2_a_record_torn_right_behind_a_block_is_not_taken_for_two() -> Non
 
 
 @pytest.mark.req("E1")
-def test_case_2_metadata_behind_a_torn_record_is_found() -> None:
+def test_case_2_metadata_after_a_torn_record_is_found() -> None:
     titled = line(summary("Mended", "z"))
 
     unknown = line(meta("from-tomorrow"))
@@ -121,20 +119,20 @@ def test_case_2_metadata_behind_a_torn_record_is_found() -> None:
     "tail",
     [b'tail of a text"}', b'"}]}', b"5}", b"[1,2", b"null,", b'"x":{"uuid":1}}'],
 )
-def test_case_2_the_tail_of_a_torn_record_does_not_hide_what_follows(
+def test_case_2_records_after_the_tail_of_a_torn_one_are_found(
     tail: bytes,
 ) -> None:
     assert raws(tail + ONE) == [ONE]
 
 
 @pytest.mark.req("E1")
-def test_case_2_the_tail_of_a_torn_record_does_not_hide_what_stands_before() -> None:
+def test_case_2_records_before_the_tail_of_a_torn_one_are_found() -> None:
     assert raws(ONE + b'","uuid":"x"}') == [ONE]
     assert kinds(ONE + b'","uuid":"x"}') == ["spliced"]
 
 
 @pytest.mark.req("E1")
-def test_case_2_a_part_that_lost_its_bracket_is_not_taken_for_a_record() -> None:
+def test_case_2_part_without_its_bracket_is_not_a_record() -> None:
     inner = {"type": "assistant", "timestamp": "t", "uuid": "x", "message": {}}
     outer = progress("agent_progress", message=inner)
     later = {"uuid": outer.pop("uuid"), "timestamp": outer.pop("timestamp")}
@@ -146,7 +144,7 @@ def test_case_2_a_part_that_lost_its_bracket_is_not_taken_for_a_record() -> None
 
 
 @pytest.mark.req("E1", "R1")
-def test_case_2_a_problem_repeats_nothing_of_a_torn_record() -> None:
+def test_case_2_problem_does_not_repeat_the_torn_record() -> None:
     torn = line(attachment("session_context", email="ann@example.com"))
 
     for raw in (torn[:-3], torn[:-3] + ONE, ONE + torn[:-3], b"[" + torn + b"]"):
@@ -156,7 +154,7 @@ def test_case_2_a_problem_repeats_nothing_of_a_torn_record() -> None:
 
 
 @pytest.mark.req("E1")
-def test_case_3_zero_bytes_before_a_record_are_stepped_over() -> None:
+def test_case_3_zero_bytes_before_a_record_are_skipped() -> None:
     one = source_line(b"\0\0\0\0" + ONE, offset=100)
 
     problem, part = decode.salvage_line(one)
@@ -172,7 +170,7 @@ def test_case_3_zero_bytes_before_a_record_are_stepped_over() -> None:
 
 
 @pytest.mark.req("E1")
-def test_case_3_zero_bytes_behind_and_between_records_are_said_too() -> None:
+def test_case_3_zero_bytes_after_and_between_records_are_reported() -> None:
     assert raws(ONE + b"\0\0" + TWO + b"\0") == [ONE, TWO]
     assert kinds(ONE + b"\0\0" + TWO + b"\0") == ["spliced", "nul-run", "nul-run"]
     assert kinds(ONE[:50] + b"\0" * 5000 + TWO) == ["spliced"]
@@ -180,12 +178,12 @@ def test_case_3_zero_bytes_behind_and_between_records_are_said_too() -> None:
 
 
 @pytest.mark.req("E1")
-def test_case_4_control_characters_inside_texts_are_kept_when_escaped() -> None:
+def test_case_4_escaped_control_characters_are_kept() -> None:
     assert full(rb'{"type":"system","content":"a\u0000\u001bb"}').content == "a\0\x1bb"
 
 
 @pytest.mark.req("E1")
-def test_case_4_control_characters_as_they_are_cost_nothing_but_a_remark() -> None:
+def test_case_4_raw_control_characters_are_repaired() -> None:
     raw = b'{"type":"system","content":"a\0\x1bb"}'
 
     assert kinds(raw) == ["mended"]
@@ -202,7 +200,7 @@ def test_case_4_control_characters_as_they_are_cost_nothing_but_a_remark() -> No
         (b"cut \xf0\x9f\x98", "cut �"),
     ],
 )
-def test_case_5_half_characters_are_replaced_in_both_depths(
+def test_case_5_lone_surrogates_are_replaced_in_both_decoders(
     raw: bytes, wanted: str
 ) -> None:
     one = b'{"type":"user","uuid":"a","message":{"content":"' + raw + b'"}}'
@@ -216,12 +214,12 @@ def test_case_5_half_characters_are_replaced_in_both_depths(
 
 
 @pytest.mark.req("E1")
-def test_case_5_a_pair_of_escaped_halves_is_one_character() -> None:
+def test_case_5_escaped_surrogate_pair_is_one_character() -> None:
     assert full(rb'{"type":"system","content":"\ud83d\ude00"}').content == "😀"
 
 
 @pytest.mark.req("E1")
-def test_case_6_a_byte_order_mark_is_one_at_the_beginning_only() -> None:
+def test_case_6_byte_order_mark_is_accepted_at_the_start_only() -> None:
     raw = b"\xef\xbb\xbf" + ONE
 
     assert kinds(raw, offset=0) == ["bom"]
@@ -232,19 +230,19 @@ def test_case_6_a_byte_order_mark_is_one_at_the_beginning_only() -> None:
 
 
 @pytest.mark.req("E1")
-def test_case_6_a_carriage_return_is_no_part_of_a_record() -> None:
+def test_case_6_carriage_return_is_not_part_of_a_record() -> None:
     assert kinds(ONE + b"\r") == []
     assert raws(ONE + b"\r") == [ONE]
 
 
 @pytest.mark.req("E1")
 @pytest.mark.parametrize("raw", [b"", b"\r", b" \t "])
-def test_case_6_an_empty_line_is_blank(raw: bytes) -> None:
+def test_case_6_empty_line_is_blank(raw: bytes) -> None:
     assert kinds(raw) == ["blank"]
 
 
 @pytest.mark.req("E1")
-def test_case_6_line_separators_of_unicode_are_just_characters() -> None:
+def test_case_6_unicode_line_separators_are_characters() -> None:
     words = "one\u2028two\u2029three\u0085four"
 
     assert full(prompt(words)).message.content == words
@@ -252,18 +250,18 @@ def test_case_6_line_separators_of_unicode_are_just_characters() -> None:
 
 @pytest.mark.req("E1")
 @pytest.mark.parametrize("raw", [b"[1]", b'"text"', b"7", b"null", b"true", b"NaN"])
-def test_case_7_what_is_json_and_no_object_is_said(raw: bytes) -> None:
+def test_case_7_json_that_is_not_an_object_is_reported(raw: bytes) -> None:
     assert kinds(raw) == ["not-an-object"]
 
 
 @pytest.mark.req("E1")
 @pytest.mark.parametrize("raw", [b"{}", b'{"uuid":"a"}', b'{"type":null}'])
-def test_case_7_a_record_without_a_type_is_said(raw: bytes) -> None:
+def test_case_7_record_without_a_type_is_reported(raw: bytes) -> None:
     assert kinds(raw) == ["no-type"]
 
 
 @pytest.mark.req("E1")
-def test_case_7_a_type_that_is_no_text_is_none() -> None:
+def test_case_7_type_that_is_not_a_string_is_missing() -> None:
     assert [part.kind for part in pieces(b'{"type":7}')] == ["no-type"]  # type: ignore[union-attr]
     assert kinds_of_sketch(b'{"type":7}') == ["odd-field", "no-type"]
 
@@ -275,7 +273,7 @@ def kinds_of_sketch(raw: bytes) -> list[str]:
 
 @pytest.mark.req("E1")
 @pytest.mark.parametrize("number", [b"NaN", b"Infinity", b"-Infinity"])
-def test_case_8_numbers_that_are_none_are_replaced_by_null(number: bytes) -> None:
+def test_case_8_nan_and_infinity_are_replaced_by_null(number: bytes) -> None:
     raw = b'{"type":"cost-state","totalCostUSD":' + number + b',"totalDuration":5}'
 
     assert kinds(raw) == ["mended"]
@@ -284,14 +282,14 @@ def test_case_8_numbers_that_are_none_are_replaced_by_null(number: bytes) -> Non
 
 
 @pytest.mark.req("E1")
-def test_case_8_long_numbers_beside_damage_are_replaced_too() -> None:
+def test_case_8_long_numbers_in_repaired_lines_are_replaced() -> None:
     raw = b'{"type":"x","n":[NaN,1e999,' + b"9" * 5000 + b"," + b"9" * 20 + b",12,0.5]}"
 
     assert raws(raw) == [b'{"type": "x", "n": [null, null, null, 1e+20, 12, 0.5]}']
 
 
 @pytest.mark.req("E1")
-def test_case_8_of_a_key_written_twice_the_last_counts() -> None:
+def test_case_8_last_of_duplicate_keys_counts() -> None:
     raw = b'{"type":"user","uuid":"a","type":"tag","uuid":"b","tag":"x"}'
 
     assert (full(raw).type, full(raw).uuid) == ("tag", "b")
@@ -299,7 +297,7 @@ def test_case_8_of_a_key_written_twice_the_last_counts() -> None:
 
 
 @pytest.mark.req("E1")
-def test_case_8_numbers_beyond_64_bits_are_read() -> None:
+def test_case_8_numbers_beyond_64_bits_are_accepted() -> None:
     assert full(b'{"type":"from-tomorrow","n":' + b"9" * 400 + b"}").type
     assert full(meta_count(2**53 + 1)).pr_number == 2**53 + 1
 
@@ -310,7 +308,7 @@ def meta_count(number: int) -> bytes:
 
 @pytest.mark.req("E1")
 @pytest.mark.parametrize("opening", [b"[", b'{"a":', b'{"content":['])
-def test_case_8_what_is_nested_without_end_is_said(opening: bytes) -> None:
+def test_case_8_too_deep_nesting_is_reported(opening: bytes) -> None:
     closing = {b"[": b"]", b'{"a":': b"}", b'{"content":[': b"]}"}[opening]
     depth = 100_000
     value = opening * depth + b"1" + closing * depth
@@ -320,12 +318,12 @@ def test_case_8_what_is_nested_without_end_is_said(opening: bytes) -> None:
 
 
 @pytest.mark.req("E1")
-def test_case_8_what_is_nested_without_end_behind_a_torn_record_is_given_up() -> None:
+def test_case_8_too_deep_nesting_after_a_torn_record_is_given_up() -> None:
     assert kinds(b"}" + b'{"type":' * 100_000) == ["not-json"]
 
 
 @pytest.mark.req("E1")
-def test_case_8_blocks_nested_too_deeply_for_the_full_decode_are_said() -> None:
+def test_case_8_too_deep_blocks_are_reported_by_the_full_decoder() -> None:
     depth = sys.getrecursionlimit() // 3
     value = b'"x"'
     for _ in range(depth):
@@ -336,14 +334,14 @@ def test_case_8_blocks_nested_too_deeply_for_the_full_decode_are_said() -> None:
 
 
 @pytest.mark.req("E1")
-def test_case_9_a_line_of_megabytes_is_read() -> None:
+def test_case_9_line_of_megabytes_is_parsed() -> None:
     words = "x" * 3_000_000
 
     assert full(prompt(words)).message.content == words
 
 
 @pytest.mark.req("E1")
-def test_case_10_other_tools_order_keys_and_put_spaces_as_they_like() -> None:
+def test_case_10_any_key_order_and_whitespace_is_accepted() -> None:
     raw = b'{ "message" : { "content" : "hi" } , "uuid" : "a" , "type" : "user" }'
 
     assert full(raw).message.content == "hi"
@@ -356,19 +354,19 @@ def test_case_10_other_tools_order_keys_and_put_spaces_as_they_like() -> None:
     "hostile",
     [b'{"type":', b'{"type":"', b'{"a":x', b'{"type":[1,', b'{"a":1}', b'{"a":1},'],
 )
-def test_the_work_on_a_hostile_line_grows_with_its_length_only(hostile: bytes) -> None:
+def test_work_on_a_hostile_line_is_linear(hostile: bytes) -> None:
     assert effort(hostile, 60_000) <= 2.5 * effort(hostile, 30_000) + 10_000
 
 
 @pytest.mark.req("E1")
-def test_a_hostile_line_of_nested_lists_is_not_read_over_for_each_of_them() -> None:
+def test_hostile_line_of_nested_lists_is_linear() -> None:
     raw = b'{"type":[' * 200 + b"1," * 50_000
 
     assert effort(raw, len(raw)) <= 20 * len(raw)
 
 
 def effort(hostile: bytes, length: int) -> int:
-    """Return how many characters were read to salvage a line."""
+    """Return how many characters were parsed to salvage a line."""
     spent = []
     extent = decode._scan_object
 

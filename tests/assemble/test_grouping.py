@@ -1,4 +1,4 @@
-"""How sessions are related."""
+"""Age and lineage of sessions."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from bygones.assemble.grouping import find_families, find_lineages, sort_by_age
 from bygones.model.base import RecordId, SessionId
 from bygones.model.nodes import RecordNode
 from bygones.model.summary import Lineage, LineageKind
-from tests.assemble.making import assembled, nodes, transcript
+from tests.assemble.helpers import assembled, nodes, transcript
 from tests.build import Written, meta, moment, session, session_id
 
 A, B, C = (SessionId(session_id(number)) for number in (1, 2, 3))
@@ -32,20 +32,20 @@ def copied(records: list[Written], name: str) -> list[Written]:
     return [record | {"sessionId": name} for record in records]
 
 
-def test_sessions_are_as_old_as_their_first_record() -> None:
+def test_sessions_are_sorted_by_their_first_record() -> None:
     told = talks(a=talk(A, "p", start=60), b=talk(B, "q"))
 
     assert sort_by_age(told) == [B, A]
 
 
-def test_a_session_without_times_comes_last() -> None:
+def test_session_without_times_comes_last() -> None:
     told = talks(a=session("p", timestamp=None), b=talk(B, "q"))
 
     assert sort_by_age(told) == [B, A]
 
 
 @pytest.mark.parametrize("is_named_first", [True, False])
-def test_a_whole_copy_is_younger_than_what_it_copies(*, is_named_first: bool) -> None:
+def test_complete_copy_is_newer_than_its_original(*, is_named_first: bool) -> None:
     old, new = (B, A) if is_named_first else (A, B)
     first = talk(old, "p", "q<p")
     more = [*copied(first, new), *talk(new, "r<q:user", start=60)]
@@ -53,7 +53,7 @@ def test_a_whole_copy_is_younger_than_what_it_copies(*, is_named_first: bool) ->
     assert sort_by_age({old: nodes(first), new: nodes(more)}) == [old, new]
 
 
-def test_of_two_that_went_on_the_first_to_say_something_is_older() -> None:
+def test_of_two_continuations_the_first_with_own_records_is_older() -> None:
     first = talk(B, "p", "q<p")
     fork = [*copied(first, A), *talk(A, "r<q:user", start=60)]
     whole = [*first, *talk(B, "s<q:user", start=30)]
@@ -62,10 +62,10 @@ def test_of_two_that_went_on_the_first_to_say_something_is_older() -> None:
 
 
 @pytest.mark.parametrize("word", ["fork", "session", "continued"])
-def test_what_a_session_says_of_its_origin_counts_first(word: str) -> None:
+def test_declared_origin_takes_precedence(word: str) -> None:
     first = talk(B, "p", "q<p")
     copy = copied(first, A)
-    # The copy said something before the original did.
+    # The copy has an own record before the original.
     copy += talk(A, "r<q:user", start=30)
     first += talk(B, "s<q:user", start=60)
     if word == "fork":
@@ -78,7 +78,7 @@ def test_what_a_session_says_of_its_origin_counts_first(word: str) -> None:
     assert sort_by_age({A: nodes(copy), B: nodes(first)}) == [B, A]
 
 
-def test_what_a_session_says_of_a_stranger_makes_it_no_younger() -> None:
+def test_declared_origin_outside_the_family_is_ignored() -> None:
     first = talk(B, "p", "q<p")
     copy = [*copied(first, A), *talk(C, "r<q:user", start=60)]
 
@@ -87,7 +87,7 @@ def test_what_a_session_says_of_a_stranger_makes_it_no_younger() -> None:
     assert sort_by_age(told) == [B, A, C]
 
 
-def test_a_family_shares_records_or_answers() -> None:
+def test_family_shares_records_or_answers() -> None:
     first, second = talk(A, "p", "q<p"), talk(B, "r", "s<r")
     second[1]["message"]["id"] = first[1]["message"]["id"]
 
@@ -97,14 +97,14 @@ def test_a_family_shares_records_or_answers() -> None:
     assert kin[A] != kin[C]
 
 
-def test_sessions_that_name_each_other_as_origin_do_not_hang() -> None:
+def test_sessions_that_name_each_other_as_origin_do_not_loop() -> None:
     first = talk(A, "p") + talk(B, "q")
     second = talk(B, "p") + talk(A, "q")
 
     assert sort_by_age({A: nodes(first), B: nodes(second)}) == [A, B]
 
 
-def test_a_session_that_holds_another_whole_continues_it() -> None:
+def test_session_that_contains_another_continues_it() -> None:
     first = talk(A, "p", "q<p")
     second = [*first, *talk(B, "r<q:user")]
 
@@ -113,7 +113,7 @@ def test_a_session_that_holds_another_whole_continues_it() -> None:
     assert found == {A: (), B: (Lineage(LineageKind.CONTINUES, A, RecordId("q"), 2),)}
 
 
-def test_a_session_that_shares_a_beginning_says_so() -> None:
+def test_shared_beginning_is_a_lineage() -> None:
     first = talk(A, "p", "q<p", "r<q")
 
     found = find_lineages(talks(a=first, b=first[:2]))
@@ -121,7 +121,7 @@ def test_a_session_that_shares_a_beginning_says_so() -> None:
     assert found[B] == (Lineage(LineageKind.SAME_PREFIX, A, RecordId("q"), 2),)
 
 
-def test_of_several_older_ones_the_nearest_is_named() -> None:
+def test_nearest_of_several_older_sessions_is_named() -> None:
     first = talk(A, "p")
     second = [*first, *talk(B, "q<p")]
     third = [*second, *talk(C, "r<q")]
@@ -131,7 +131,7 @@ def test_of_several_older_ones_the_nearest_is_named() -> None:
     assert found[C] == (Lineage(LineageKind.CONTINUES, B, RecordId("q"), 2),)
 
 
-def test_a_session_made_of_two_names_both() -> None:
+def test_session_made_of_two_others_names_both() -> None:
     found = find_lineages(talks(a=talk(A, "p"), b=talk(B, "q"), c=talk(C, "p", "q")))
 
     assert [(one.kind, one.session_id) for one in found[C]] == [
@@ -140,7 +140,7 @@ def test_a_session_made_of_two_names_both() -> None:
     ]
 
 
-def test_a_fork_is_told_by_its_records_even_without_the_original() -> None:
+def test_fork_is_declared_by_its_records_without_the_original() -> None:
     origin = [{"forkedFrom": {"sessionId": A, "messageUuid": word}} for word in "pq"]
     records = [r | o for r, o in zip(talk(B, "f", "g<f"), origin, strict=True)]
 
@@ -149,7 +149,7 @@ def test_a_fork_is_told_by_its_records_even_without_the_original() -> None:
     assert found[B] == (Lineage(LineageKind.FORKED_FROM, A, RecordId("q"), 2),)
 
 
-def test_a_session_tells_where_it_goes_on_once_and_not_in_itself() -> None:
+def test_continuation_is_listed_once_and_not_for_itself() -> None:
     told = [meta("continued-in", continuedInSessionId=name) for name in (B, B, A)]
 
     found = find_lineages(talks(a=[*talk(A, "p"), *told]))
@@ -158,7 +158,7 @@ def test_a_session_tells_where_it_goes_on_once_and_not_in_itself() -> None:
 
 
 @pytest.mark.req("U1")
-def test_a_copied_answer_is_paid_for_by_the_original_and_read_in_both() -> None:
+def test_copied_answer_is_paid_by_the_original_and_shown_in_both() -> None:
     first = talk(A, "p", "q<p")
     second = [*copied(first, B), *talk(B, "r<q:user", "s<r", start=60)]
 
@@ -171,7 +171,7 @@ def test_a_copied_answer_is_paid_for_by_the_original_and_read_in_both() -> None:
 
 
 @pytest.mark.req("F5")
-def test_a_file_with_records_of_two_sessions_is_shown_as_its_own() -> None:
+def test_file_with_records_of_two_sessions_is_shown_as_its_own() -> None:
     records = [*talk(A, "p", "q<p"), *talk(B, "r<q:user", "s<r", start=9)]
 
     (told,) = assembled(transcript(A, records))

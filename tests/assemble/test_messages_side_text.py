@@ -1,4 +1,4 @@
-"""What is said in a record of results is not lost beside them."""
+"""Texts in records of tool results."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.forms import INTERRUPT
 
 
 def with_text(result: Written, words: str) -> Written:
-    """Return a record of results in which a text stands too."""
+    """Return a record with a result and a text."""
     message = result["message"]
     return {
         **result,
@@ -24,7 +24,7 @@ def with_text(result: Written, words: str) -> Written:
 
 
 def told(folder: Path, words: str) -> list[tuple[Origin | None, str]]:
-    """Return who said what in a session whose only result has a text beside it."""
+    """Return origin and text of each message of a session with a side text."""
     home = Home(folder)
     asked, called = (
         prompt("Count the pumps"),
@@ -42,7 +42,7 @@ def told(folder: Path, words: str) -> list[tuple[Origin | None, str]]:
 
 
 @pytest.mark.req("C3", "R5")
-def test_what_was_typed_beside_a_result_is_a_prompt(tmp_path: Path) -> None:
+def test_text_typed_beside_a_result_is_a_prompt(tmp_path: Path) -> None:
     assert told(tmp_path, "and the valves") == [
         (Origin.PERSON, "Count the pumps"),
         (None, ""),
@@ -52,11 +52,11 @@ def test_what_was_typed_beside_a_result_is_a_prompt(tmp_path: Path) -> None:
 
 
 @pytest.mark.req("R7")
-def test_an_interrupt_beside_a_result_is_shown(tmp_path: Path) -> None:
+def test_interrupt_beside_a_result_is_shown(tmp_path: Path) -> None:
     assert told(tmp_path, INTERRUPT)[2] == (Origin.INTERRUPT, INTERRUPT)
 
 
-def test_what_the_harness_puts_beside_a_result_is_not_shown(tmp_path: Path) -> None:
+def test_harness_text_beside_a_result_is_hidden(tmp_path: Path) -> None:
     reminder = "<system-reminder>be brief</system-reminder>"
 
     assert len(told(tmp_path, reminder)) == len(["asked", "called", "answered"])

@@ -1,4 +1,4 @@
-"""What attachments say to a reader, and results beside their outcome."""
+"""Texts of attachments."""
 
 from __future__ import annotations
 
@@ -38,9 +38,7 @@ def text(record: Written) -> str:
         (attachment("session_context", email="x"), ""),
     ],
 )
-def test_an_attachment_has_the_text_that_a_reader_wants(
-    record: Written, words: str
-) -> None:
+def test_attachment_text_is_what_is_shown(record: Written, words: str) -> None:
     assert text(record) == words
 
 
@@ -54,7 +52,9 @@ def test_an_attachment_has_the_text_that_a_reader_wants(
         ("saved to: /x/t.txt", None),
     ],
 )
-def test_a_text_may_say_where_its_output_is_kept(said: str, place: str | None) -> None:
+def test_text_may_contain_the_path_of_a_stored_output(
+    said: str, place: str | None
+) -> None:
     (sketched,) = sketches([tool_result("t", said)])
     result = build_node(sketched).result
 

@@ -1,4 +1,4 @@
-"""Shapes: a decode that stops at whatever is not known."""
+"""The decoder for lines without unknown fields."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from bygones.parse.light import parse_line_light
 from bygones.transcript_stats import find_unknown_fields, parse_known_line
 from tests import build
 from tests.build import line, prompt, reply, source_line
-from tests.survey.shared import CORPUS, corpus_lines, needs_corpus
+from tests.corpus import CORPUS, corpus_lines, needs_corpus
 
 SKETCH = tuple(field.name for field in fields(LightRecord))
 MESSAGE = tuple(field.name for field in fields(LightMessage))
@@ -82,7 +82,7 @@ def assert_fits_only_what_is_known(read: Line) -> None:
 
 
 @given(strange_records)
-def test_a_line_that_fits_is_sketched_alike_and_holds_nothing_new(
+def test_known_line_is_parsed_as_by_the_light_decoder(
     record: build.Written,
 ) -> None:
     assert_fits_only_what_is_known(source_line(line(record)))
@@ -99,23 +99,23 @@ def test_a_line_that_fits_is_sketched_alike_and_holds_nothing_new(
         build.queue("enqueue", "x"),
     ],
 )
-def test_an_ordinary_line_fits(record: build.Written) -> None:
+def test_ordinary_line_is_known(record: build.Written) -> None:
     assert parse_known_line(source_line(line(record)))
 
 
 @pytest.mark.parametrize("raw", [b"", b"{", b"[]", b"{}", b'{"type":7}'])
-def test_what_cannot_be_read_has_no_strange_fields(raw: bytes) -> None:
+def test_undecodable_line_has_no_unknown_fields(raw: bytes) -> None:
     assert find_unknown_fields(raw) == ()
 
 
 @needs_corpus
-def test_every_shared_line_that_fits_is_sketched_alike() -> None:
+def test_known_lines_of_the_corpus_are_parsed_alike() -> None:
     for read in corpus_lines():
         assert_fits_only_what_is_known(read)
 
 
 @needs_corpus
-def test_drift_in_shared_lines_is_what_looking_at_every_field_finds() -> None:
+def test_drift_in_the_corpus_is_found_by_checking_every_field() -> None:
     expected: Counter[str] = Counter()
     for read in corpus_lines():
         for part in parse_line_light(read):

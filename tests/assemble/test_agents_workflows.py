@@ -1,4 +1,4 @@
-"""Workflows' journals: what they call their agents, and how far those came."""
+"""Agent runs of workflows, with labels and status from the journal."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from bygones.model.base import AgentId
 from bygones.model.nodes import AgentSidecar, Transcript
 from bygones.model.sessions import AgentRun
 from bygones.model.summary import AgentStatus
-from tests.assemble.making import assembled, nodes, transcript
+from tests.assemble.helpers import assembled, nodes, transcript
 from tests.build import (
     SESSION,
     Written,
@@ -46,7 +46,7 @@ def worker(
     name: str = "x",
     note: AgentSidecar | None = None,
 ) -> Transcript:
-    """Return the file of an agent, with what a journal of these steps says of it."""
+    """Return the file of an agent, with these steps in its journal."""
     own = {"isSidechain": True, "agentId": name}
     told = [record | own for record in records]
     made = transcript(f"{SESSION}/{UNDER}agent-{name}", told, agent=name)
@@ -78,7 +78,7 @@ def alone(*agents: Transcript, after: Iterable[Written] = (RUNS,)) -> AgentRun:
         ((STARTED, RESULT, STARTED), AgentStatus.COMPLETED),
     ],
 )
-def test_a_journal_tells_how_far_an_agent_came(
+def test_journal_has_the_status_of_an_agent(
     steps: tuple[object, ...], status: AgentStatus
 ) -> None:
     assert alone(worker(*steps)).status is status
@@ -103,7 +103,7 @@ def test_a_journal_tells_how_far_an_agent_came(
     ],
     ids=["nothing", "prompt", "call", "error"],
 )
-def test_it_knows_better_than_the_agents_last_record(
+def test_journal_is_preferred_to_the_last_record(
     records: list[Written], steps: tuple[object, ...], status: AgentStatus
 ) -> None:
     assert alone(worker(*steps, records=records)).status is status
@@ -117,7 +117,7 @@ def test_it_knows_better_than_the_agents_last_record(
         ((STARTED, FAILED), AgentStatus.FAILED),
     ],
 )
-def test_an_interrupt_ends_an_agent_of_which_no_end_is_told(
+def test_interrupt_ends_an_agent_without_a_recorded_end(
     steps: tuple[object, ...], status: AgentStatus
 ) -> None:
     records = [*ANSWERED, prompt([text(INTERRUPT)], uuid="i", parent="v")]
@@ -127,7 +127,7 @@ def test_an_interrupt_ends_an_agent_of_which_no_end_is_told(
 
 @pytest.mark.req("A4")
 @pytest.mark.parametrize("steps", [(STARTED,), (STARTED, RESULT), (STARTED, FAILED)])
-def test_what_a_person_stopped_is_stopped(steps: tuple[object, ...]) -> None:
+def test_agent_stopped_by_the_user_is_interrupted(steps: tuple[object, ...]) -> None:
     note = AgentSidecar(agent_id=AgentId("x"), is_stopped_by_user=True)
 
     assert alone(worker(*steps, note=note)).status is AgentStatus.INTERRUPTED
@@ -147,14 +147,14 @@ def test_what_a_person_stopped_is_stopped(steps: tuple[object, ...]) -> None:
     ],
     ids=["killed", "news", "result"],
 )
-def test_news_and_the_calls_own_result_are_stronger(
+def test_notification_and_result_are_preferred_to_the_journal(
     end: Written, status: AgentStatus, steps: tuple[object, ...]
 ) -> None:
     assert alone(worker(*steps), after=(end,)).status is status
 
 
 @pytest.mark.req("A1")
-def test_a_journals_label_describes_an_agent_better_than_the_runs_call() -> None:
+def test_label_in_the_journal_is_preferred_to_that_of_the_call() -> None:
     assert alone(worker()).description == "All of it"
     assert alone(worker(RESULT)).description == "All of it"
     assert alone(worker(STARTED, RESULT)).description == "The part"
@@ -162,7 +162,7 @@ def test_a_journals_label_describes_an_agent_better_than_the_runs_call() -> None
 
 
 @pytest.mark.req("A1")
-def test_the_last_label_counts_and_the_sidecars_words_before_it() -> None:
+def test_last_label_counts_and_the_sidecar_is_preferred() -> None:
     steps = (STARTED, step("started", "x", label="Again"), step("launched", "x"))
     note = AgentSidecar(agent_id=AgentId("x"), description="Its own words")
 
@@ -171,14 +171,14 @@ def test_the_last_label_counts_and_the_sidecars_words_before_it() -> None:
 
 
 @pytest.mark.req("A4")
-def test_other_records_in_a_journal_say_nothing() -> None:
+def test_other_records_in_a_journal_are_ignored() -> None:
     odd = (prompt("x", uuid="o", agentId="x"), {"type": "result"}, {"type": "new"})
 
     assert journal_nodes_by_agent(nodes(odd)) == {}
 
 
 @pytest.mark.req("A1")
-def test_an_agent_in_two_files_has_the_steps_of_both() -> None:
+def test_agent_in_two_files_has_the_steps_of_both() -> None:
     again = worker(RESULT, records=session("u<v"))
     place = structs.replace(again.source, id=f"other/{again.source.id}")
     run = alone(worker(STARTED), structs.replace(again, source=place))

@@ -1,4 +1,4 @@
-"""The blocks of a message, whatever form its content has."""
+"""Content blocks of messages."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from tests.build import (
     tool_result,
     tool_use,
 )
-from tests.parse.reading import block, full, light, pieces
+from tests.parse.helpers import block, full, light, pieces
 
 SERVER = [
     kind
@@ -81,7 +81,7 @@ def test_content_may_be_null_or_missing() -> None:
 
 
 @pytest.mark.req("R2")
-def test_bare_strings_in_content_are_read_as_text_in_both_depths() -> None:
+def test_strings_in_content_are_text_blocks_in_both_decoders() -> None:
     assert contents(["bare", text("block"), None]) == (
         TextBlock(text="bare"),
         TextBlock(text="block"),
@@ -91,7 +91,7 @@ def test_bare_strings_in_content_are_read_as_text_in_both_depths() -> None:
 
 
 @pytest.mark.req("R2", "E1")
-def test_content_that_is_one_block_is_read_as_a_list_of_it() -> None:
+def test_single_block_as_content_is_a_list() -> None:
     assert contents(text("alone")) == (TextBlock(text="alone"),)
     assert sketched(text("alone")) == ["alone"]
 
@@ -106,18 +106,18 @@ search_result container_upload compaction fallback tool_addition tool_removal
 
 
 @pytest.mark.req("R4")
-def test_every_documented_block_type_is_known_and_no_other() -> None:
+def test_every_documented_block_type_is_known() -> None:
     assert set(BLOCKS_BY_TYPE) == set(TYPES.split())
 
 
 @pytest.mark.req("R4")
 @pytest.mark.parametrize("name", BLOCKS_BY_TYPE)
-def test_every_block_type_is_decoded_to_its_struct(name: str) -> None:
+def test_every_block_type_has_its_struct(name: str) -> None:
     assert isinstance(block({"type": name}), BLOCKS_BY_TYPE[name])
 
 
 @pytest.mark.req("R4")
-def test_text_and_thinking_are_kept() -> None:
+def test_text_and_thinking_are_decoded() -> None:
     assert block(text("words")) == TextBlock(text="words")
     assert block(thinking("hm")) == ThinkingBlock(thinking="hm", signature="sig")
     assert block({"type": "redacted_thinking", "data": "xx"}) == RedactedThinkingBlock(
@@ -127,7 +127,7 @@ def test_text_and_thinking_are_kept() -> None:
 
 @pytest.mark.req("R4")
 @pytest.mark.parametrize("kind", ["tool_use", "server_tool_use", "mcp_tool_use"])
-def test_a_call_keeps_its_name_and_its_input_undecoded(kind: str) -> None:
+def test_call_has_its_name_and_raw_input(kind: str) -> None:
     written = tool_use("Bash", id="toolu_9", command="ls") | {
         "type": kind,
         "server_name": "s",
@@ -157,9 +157,7 @@ def test_a_call_keeps_its_name_and_its_input_undecoded(kind: str) -> None:
     ],
     ids=["string", "blocks", "reference", "empty", "null"],
 )
-def test_a_result_may_be_text_blocks_or_nothing(
-    content: object, wanted: object
-) -> None:
+def test_result_may_be_text_blocks_or_null(content: object, wanted: object) -> None:
     result = block({"type": "tool_result", "tool_use_id": "t", "content": content})
 
     assert isinstance(result, ToolResultBlock)
@@ -167,7 +165,7 @@ def test_a_result_may_be_text_blocks_or_nothing(
 
 
 @pytest.mark.req("R4")
-def test_a_result_without_content_is_a_result() -> None:
+def test_result_without_content_is_a_result() -> None:
     result = block({"type": "tool_result", "tool_use_id": "t"})
 
     assert isinstance(result, ToolResultBlock)
@@ -175,7 +173,7 @@ def test_a_result_without_content_is_a_result() -> None:
 
 
 @pytest.mark.req("R4")
-def test_a_result_may_hold_pictures_and_documents() -> None:
+def test_result_may_contain_images_and_documents() -> None:
     document = {
         "type": "document",
         "source": {
@@ -202,7 +200,7 @@ def test_a_result_may_hold_pictures_and_documents() -> None:
 
 @pytest.mark.req("R4")
 @pytest.mark.parametrize("kind", SERVER)
-def test_results_of_the_apis_own_tools_are_kept_as_written(kind: str) -> None:
+def test_results_of_server_tools_are_kept_raw(kind: str) -> None:
     result = block({"type": kind, "tool_use_id": "srvtoolu_1", "content": {"e": 1}})
 
     assert isinstance(result, ServerToolResultBlock)
@@ -211,7 +209,7 @@ def test_results_of_the_apis_own_tools_are_kept_as_written(kind: str) -> None:
 
 
 @pytest.mark.req("R4")
-def test_a_found_page_and_a_change_of_model_are_kept() -> None:
+def test_search_result_and_fallback_are_decoded() -> None:
     page = block({"type": "search_result", "source": "u", "title": "t", "content": []})
     change = block({"type": "fallback", "from": {"model": "a"}, "to": {"model": "b"}})
 
@@ -222,7 +220,7 @@ def test_a_found_page_and_a_change_of_model_are_kept() -> None:
 
 
 @pytest.mark.req("R4")
-def test_a_block_of_tomorrow_is_kept_whole() -> None:
+def test_unknown_block_is_kept_raw() -> None:
     written = {"type": "from_tomorrow", "glow": [1, 2]}
 
     assert block(written) == UnknownBlock("from_tomorrow", line(written))
@@ -230,7 +228,7 @@ def test_a_block_of_tomorrow_is_kept_whole() -> None:
 
 
 @pytest.mark.req("R5")
-def test_parallel_calls_and_their_results_are_joined_by_id_not_by_parent() -> None:
+def test_parallel_calls_and_results_are_joined_by_id() -> None:
     calls = reply([tool_use("Read", id="t1"), tool_use("Grep", id="t2")], uuid="b")
     results = prompt(
         [
@@ -245,7 +243,7 @@ def test_parallel_calls_and_their_results_are_joined_by_id_not_by_parent() -> No
 
 
 @pytest.mark.req("R5", "R7")
-def test_an_interrupted_call_has_an_error_for_a_result() -> None:
+def test_interrupted_call_has_an_error_result() -> None:
     said = "[Request interrupted by user for tool use]"
     written = tool_result("t1", said, is_error=True, sourceToolAssistantUUID="b")
 
@@ -256,7 +254,7 @@ def test_an_interrupted_call_has_an_error_for_a_result() -> None:
 
 
 @pytest.mark.req("R6")
-def test_an_outcome_inside_the_block_is_kept_as_a_fallback() -> None:
+def test_outcome_inside_the_block_is_a_fallback() -> None:
     result = block(
         {"type": "tool_result", "tool_use_id": "t", "toolUseResult": {"agentId": "a1"}}
     )

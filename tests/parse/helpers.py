@@ -1,4 +1,4 @@
-"""Parsing one thing in a few words, for the tests of this stage."""
+"""Helpers that parse a single record."""
 
 from __future__ import annotations
 
@@ -29,26 +29,26 @@ __all__ = [
 
 
 def full(record: object) -> Any:  # noqa: ANN401 (a test knows which record it is)
-    """Return the one record that is written there, which has no problem."""
+    """Return the only record; there must be no problem."""
     (found,) = parse_line(_line(record))
     assert not isinstance(found, Problem)
     return found
 
 
 def pieces(record: object, *, ended: bool = True) -> tuple[Record | Problem, ...]:
-    """Return all that the full decode finds."""
+    """Return the result of the full decoder."""
     return parse_line(_line(record, ended=ended))
 
 
 def light(record: object) -> LightRecord:
-    """Return the last sketch of what is written there."""
+    """Return the last record of the light decoder."""
     sketched = parse_line_light(_line(record))[-1]
     assert isinstance(sketched, LocatedRecord)
     return sketched.record
 
 
 def passages(record: object) -> list[TextSpan]:
-    """Return what is indexed of a record."""
+    """Return the indexed texts of a record."""
     sketched = parse_line_light(_line(record))[-1]
     assert isinstance(sketched, LocatedRecord)
     return list(extract_text_spans(sketched))
@@ -61,12 +61,12 @@ def block(written: object) -> Block:
 
 
 def outcome(value: object) -> Any:  # noqa: ANN401 (a test knows which outcome it is)
-    """Return a structured result, decoded."""
+    """Decode a structured result."""
     return parse_outcome(line(value))
 
 
 def kinds(record: object, *, ended: bool = True, offset: int = 7) -> list[str]:
-    """Return the kinds of the problems with a line, in both depths the same."""
+    """Return the kinds of problems; both decoders must agree."""
     one = _line(record, ended=ended, offset=offset)
     full = [part.kind for part in parse_line(one) if isinstance(part, Problem)]
     light = [part.kind for part in parse_line_light(one) if isinstance(part, Problem)]

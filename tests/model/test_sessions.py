@@ -1,4 +1,4 @@
-"""The rest of a turn, as far as it is told of."""
+"""Remainders of turns."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def paid(model: str, tokens: int, hour: int | None) -> ModelUsage:
     )
 
 
-def test_answers_of_a_model_are_summed_and_their_bounds_kept() -> None:
+def test_usages_of_a_model_are_merged_with_their_ranges() -> None:
     rest = TurnRemainder((paid("a", 5, 3), paid("b", 7, 4), paid("a", 9, 1)))
 
     one, other = merge_by_model(rest).usages
@@ -46,13 +46,13 @@ def test_answers_of_a_model_are_summed_and_their_bounds_kept() -> None:
     assert other == paid("b", 7, 4)
 
 
-def test_what_has_no_time_is_summed_by_itself() -> None:
+def test_usages_without_a_time_are_merged_separately() -> None:
     rest = TurnRemainder((paid("a", 5, 3), paid("a", 7, None)))
 
     assert merge_by_model(rest) == rest
 
 
-def test_agents_are_told_once_with_those_below_them(tmp_path: Path) -> None:
+def test_agents_are_listed_once_with_nested_ones(tmp_path: Path) -> None:
     session = STORIES["called"](tmp_path)
 
     rest = collect_remainder(session.live_branch.messages)

@@ -1,4 +1,4 @@
-"""What sessions worked on."""
+"""Projects of sessions."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pytest
 
 from bygones.assemble.summary import detect_project, group_into_projects
 from bygones.model.sessions import Session
-from tests.assemble.making import assembled, nodes, transcript
+from tests.assemble.helpers import assembled, nodes, transcript
 from tests.build import Written, meta, session, session_id
 
 
@@ -38,21 +38,21 @@ def told(*directories: str | None) -> tuple[Session, ...]:
         ("", None),
     ],
 )
-def test_a_project_is_the_directory_that_records_name(
+def test_project_is_the_directory_in_the_records(
     directory: str | None, project: str | None
 ) -> None:
     assert placed(directory) == project
 
 
 @pytest.mark.req("L2")
-def test_a_project_is_where_the_session_began() -> None:
+def test_project_is_the_directory_where_the_session_started() -> None:
     records = [*session("a", cwd="/one"), *session("b<a", cwd="/two")]
 
     assert detect_project(nodes(records)) == "/one"
 
 
 @pytest.mark.req("L2")
-def test_a_worktree_counts_as_what_it_was_made_from() -> None:
+def test_worktree_belongs_to_its_repository() -> None:
     state = meta("worktree-state", worktreeSession={"originalCwd": "c:\\work"})
     ended = meta("worktree-state", worktreeSession=None)
 
@@ -61,7 +61,7 @@ def test_a_worktree_counts_as_what_it_was_made_from() -> None:
 
 
 @pytest.mark.req("L2", "F3")
-def test_two_directories_that_share_a_key_are_two_projects() -> None:
+def test_two_directories_with_one_key_are_two_projects() -> None:
     found = group_into_projects(told("/work/a-b", "/work/a.b", "/work/a-b"))
 
     assert [(one.path, len(one.session_ids)) for one in found] == [
@@ -72,7 +72,7 @@ def test_two_directories_that_share_a_key_are_two_projects() -> None:
 
 
 @pytest.mark.req("L2")
-def test_sessions_that_name_no_directory_are_one_project_a_key() -> None:
+def test_sessions_without_a_directory_are_one_project_per_key() -> None:
     (one,) = group_into_projects(told(None, None))
 
     assert (one.path, one.project_keys, one.name) == (
@@ -85,7 +85,7 @@ def test_sessions_that_name_no_directory_are_one_project_a_key() -> None:
 
 
 @pytest.mark.req("L2")
-def test_a_project_is_called_by_the_last_part_of_its_path() -> None:
+def test_project_name_is_the_last_part_of_its_path() -> None:
     found = group_into_projects(told("/work/demo/", "C:\\work\\tool"))
 
     assert [one.name for one in found] == ["demo", "tool"]

@@ -1,4 +1,4 @@
-"""Which homes an environment names."""
+"""Claude Code homes in the environment."""
 
 from __future__ import annotations
 
@@ -17,46 +17,46 @@ def folder(path: Path) -> Path:
     return path
 
 
-def test_the_usual_homes_are_both_found(tmp_path: Path) -> None:
+def test_both_default_homes_are_found(tmp_path: Path) -> None:
     old = folder(tmp_path / ".claude")
     new = folder(tmp_path / ".config" / "claude")
 
     assert find_homes({}, tmp_path) == (old, new)
 
 
-def test_a_home_that_does_not_exist_is_left_out(tmp_path: Path) -> None:
+def test_missing_home_is_left_out(tmp_path: Path) -> None:
     new = folder(tmp_path / ".config" / "claude")
 
     assert find_homes({}, tmp_path) == (new,)
 
 
-def test_an_empty_setting_counts_as_none(tmp_path: Path) -> None:
+def test_empty_setting_is_ignored(tmp_path: Path) -> None:
     usual = folder(tmp_path / ".claude")
 
     assert find_homes({"CLAUDE_CONFIG_DIR": " "}, tmp_path) == (usual,)
 
 
-def test_the_setting_replaces_the_usual_homes(tmp_path: Path) -> None:
+def test_setting_replaces_the_default_homes(tmp_path: Path) -> None:
     folder(tmp_path / ".claude")
     chosen = folder(tmp_path / "chosen")
 
     assert find_homes({"CLAUDE_CONFIG_DIR": str(chosen)}, tmp_path) == (chosen,)
 
 
-def test_the_setting_may_name_several_homes_in_order(tmp_path: Path) -> None:
+def test_setting_may_name_several_homes_in_order(tmp_path: Path) -> None:
     second, first = folder(tmp_path / "a"), folder(tmp_path / "b")
     setting = f"{first}, {second},{first},,{tmp_path / 'missing'}"
 
     assert find_homes({"CLAUDE_CONFIG_DIR": setting}, tmp_path) == (first, second)
 
 
-def test_a_comma_may_be_part_of_a_name(tmp_path: Path) -> None:
+def test_home_name_may_contain_a_comma(tmp_path: Path) -> None:
     chosen = folder(tmp_path / "this,that")
 
     assert find_homes({"CLAUDE_CONFIG_DIR": str(chosen)}, tmp_path) == (chosen,)
 
 
-def test_a_projects_folder_stands_for_its_home(tmp_path: Path) -> None:
+def test_projects_folder_means_its_home(tmp_path: Path) -> None:
     chosen = folder(tmp_path / "chosen" / "projects").parent
 
     assert find_homes({"CLAUDE_CONFIG_DIR": f"{chosen}/projects"}, tmp_path) == (
@@ -64,26 +64,26 @@ def test_a_projects_folder_stands_for_its_home(tmp_path: Path) -> None:
     )
 
 
-def test_a_home_may_be_called_projects_itself(tmp_path: Path) -> None:
+def test_home_may_be_named_projects(tmp_path: Path) -> None:
     chosen = folder(tmp_path / "projects" / "projects").parent
 
     assert find_homes({"CLAUDE_CONFIG_DIR": str(chosen)}, tmp_path) == (chosen,)
 
 
-def test_a_tilde_is_the_home_of_the_user(tmp_path: Path) -> None:
+def test_tilde_is_the_user_home(tmp_path: Path) -> None:
     chosen = folder(tmp_path / "chosen")
 
     assert find_homes({"CLAUDE_CONFIG_DIR": "~/chosen"}, tmp_path) == (chosen,)
 
 
-def test_the_setting_is_composed_as_claude_code_does_it(tmp_path: Path) -> None:
+def test_setting_is_normalized_to_nfc(tmp_path: Path) -> None:
     chosen = folder(tmp_path / unicodedata.normalize("NFC", "été"))
     setting = unicodedata.normalize("NFD", str(chosen))
 
     assert find_homes({"CLAUDE_CONFIG_DIR": setting}, tmp_path) == (chosen,)
 
 
-def test_a_home_that_exists_only_decomposed_is_found(tmp_path: Path) -> None:
+def test_home_that_exists_only_decomposed_is_found(tmp_path: Path) -> None:
     chosen = folder(tmp_path / unicodedata.normalize("NFD", "été"))
 
     (home,) = find_homes({"CLAUDE_CONFIG_DIR": str(chosen)}, tmp_path)
@@ -99,6 +99,6 @@ def test_two_names_of_one_folder_are_one_home(tmp_path: Path) -> None:
     assert find_homes({}, tmp_path) == (usual,)
 
 
-def test_a_setting_that_is_no_path_names_no_home(tmp_path: Path) -> None:
+def test_invalid_path_as_setting_names_no_home(tmp_path: Path) -> None:
     assert find_homes({"CLAUDE_CONFIG_DIR": "a\0b"}, tmp_path) == ()
     assert find_homes({"CLAUDE_CONFIG_DIR": "x" * 5000}, tmp_path) == ()

@@ -1,10 +1,10 @@
-"""What sessions changed."""
+"""File edits of sessions."""
 
 from __future__ import annotations
 
 import pytest
 
-from tests.assemble.making import only
+from tests.assemble.helpers import only
 from tests.build import Written, prompt, reply, session, thread, tool_result, tool_use
 
 PATCH = [{"oldStart": 1, "lines": [" a", "-b", "+c", "+d"]}]
@@ -41,7 +41,7 @@ def edited(name: str, outcome: object = None, **given: object) -> list[Written]:
     ],
     ids=["patch", "old and new", "create", "create nothing", "text", "none"],
 )
-def test_an_edit_tells_what_came_and_went(
+def test_edit_has_added_and_removed_lines(
     outcome: object, found: tuple[str, int, int, bool]
 ) -> None:
     assert edits(edited("Edit", outcome, file_path="/b")) == [found]
@@ -49,18 +49,18 @@ def test_an_edit_tells_what_came_and_went(
 
 @pytest.mark.req("H3")
 @pytest.mark.parametrize("name", ["Edit", "Write", "MultiEdit", "NotebookEdit"])
-def test_every_tool_that_edits_is_listed(name: str) -> None:
+def test_every_editing_tool_is_listed(name: str) -> None:
     assert len(edits(edited(name, notebook_path="/n.ipynb"))) == 1
 
 
 @pytest.mark.req("H3")
-def test_what_reads_or_names_no_file_edits_nothing() -> None:
+def test_calls_without_a_file_or_that_only_read_are_not_edits() -> None:
     assert edits(edited("Read", file_path="/a")) == []
     assert edits(edited("Edit")) == []
 
 
 @pytest.mark.req("H3")
-def test_a_call_that_failed_or_has_no_answer_changed_nothing() -> None:
+def test_failed_and_unanswered_calls_are_not_edits() -> None:
     records = edited("Edit", file_path="/a")
     failed = [*records[:2], tool_result("t", "no", is_error=True)]
 
@@ -69,7 +69,7 @@ def test_a_call_that_failed_or_has_no_answer_changed_nothing() -> None:
 
 
 @pytest.mark.req("H3")
-def test_an_edit_has_its_turn_its_branch_and_its_agent() -> None:
+def test_edit_has_its_turn_branch_and_agent() -> None:
     records = [
         *session("p1", "a1<p1"),
         *edited("Edit", file_path="/left"),

@@ -1,4 +1,4 @@
-"""Project keys; the expected ones were made by running the rule in JavaScript."""
+"""Project keys; the expected ones come from the algorithm in JavaScript."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ KNOWN = [
 
 
 @pytest.mark.parametrize(("path", "key"), KNOWN)
-def test_a_key_is_made_as_claude_code_makes_it(path: str, key: str) -> None:
+def test_project_key_is_that_of_claude_code(path: str, key: str) -> None:
     assert project_key(path) == key
 
 
@@ -42,22 +42,22 @@ def test_paths_that_differ_in_punctuation_share_a_key() -> None:
     assert len({project_key(f"/x/a{sign}b") for sign in "-._/ "}) == 1
 
 
-def test_a_decomposed_path_has_the_key_of_the_composed_one() -> None:
+def test_decomposed_path_has_the_key_of_the_composed_one() -> None:
     path = "/home/été"
 
     assert project_key(unicodedata.normalize("NFD", path)) == "-home--t-"
 
 
-def test_long_paths_with_one_beginning_have_different_keys() -> None:
+def test_long_paths_with_the_same_prefix_have_different_keys() -> None:
     assert project_key("/x" * 150 + "/a") != project_key("/x" * 150 + "/b")
 
 
 @given(st.text(st.characters(exclude_categories=[])))
-def test_any_text_has_a_key_of_plain_characters(path: str) -> None:
+def test_key_of_any_text_is_alphanumeric_with_dashes(path: str) -> None:
     key = project_key(path)
 
     assert re.fullmatch("[A-Za-z0-9-]{0,208}", key)
 
 
-def test_a_key_cannot_be_decoded() -> None:
+def test_key_cannot_be_decoded() -> None:
     assert not [name for name in vars(paths) if "decode_project" in name]

@@ -1,4 +1,4 @@
-"""Every answer is counted once, in whatever records and files it stands."""
+"""The usage of every answer is counted once."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def home(tmp_path: Path) -> Home:
     return Home(tmp_path)
 
 
-def test_of_the_records_of_an_answer_the_larger_of_each_count_is_taken(
+def test_maximum_of_each_count_of_an_answer_is_used(
     home: Home,
 ) -> None:
     pieces = [answer("a", input=50, output=3), answer("b", input=1, output=10)]
@@ -48,7 +48,7 @@ def test_of_the_records_of_an_answer_the_larger_of_each_count_is_taken(
     assert spent(home.path) == {OWN_ID: Usage(input=50, output=10)}
 
 
-def test_an_answer_in_two_sessions_is_paid_by_the_one_that_began_first(
+def test_answer_in_two_sessions_is_paid_by_the_older_one(
     home: Home,
 ) -> None:
     early = thread(prompt("go"), answer("a", input=5, output=1))
@@ -63,7 +63,7 @@ def test_an_answer_in_two_sessions_is_paid_by_the_one_that_began_first(
     assert by_session == {SECOND: Usage(input=5, output=9), FIRST: Usage()}
 
 
-def test_a_replay_under_a_new_request_costs_nothing(home: Home) -> None:
+def test_replay_with_a_new_request_id_costs_nothing(home: Home) -> None:
     home.session(FIRST, thread(prompt("go"), answer("a", output=10)))
     again = answer("a", request="req_2", output=10)
     home.agent(FIRST, "aside_question-1", thread(prompt("go"), again, start=50))
@@ -71,14 +71,14 @@ def test_a_replay_under_a_new_request_costs_nothing(home: Home) -> None:
     assert spent(home.path) == {OWN_ID: Usage(output=10)}
 
 
-def test_a_record_that_lacks_the_request_is_still_of_its_answer(home: Home) -> None:
+def test_record_without_request_id_belongs_to_its_answer(home: Home) -> None:
     bare = answer("b", request=None, input=5, output=2)
     home.session(FIRST, thread(prompt("go"), answer("a", input=5, output=8), bare))
 
     assert spent(home.path) == {OWN_ID: Usage(input=5, output=8)}
 
 
-def test_requests_part_the_answers_of_a_gateway_with_one_id(home: Home) -> None:
+def test_request_ids_separate_answers_with_a_reused_message_id(home: Home) -> None:
     first = answer("a", "chat", "req_1", input=5, output=1)
     second = answer("b", "chat", "req_2", input=5, output=2)
     home.session(FIRST, thread(prompt("go"), first, prompt("on"), second))
@@ -89,7 +89,7 @@ def test_requests_part_the_answers_of_a_gateway_with_one_id(home: Home) -> None:
     ]
 
 
-def test_without_requests_contexts_part_the_answers_of_a_gateway_with_one_id(
+def test_context_sizes_separate_answers_without_request_ids(
     home: Home,
 ) -> None:
     first = [answer(words, "chat", None, input=100, output=7) for words in "ab"]
@@ -102,7 +102,7 @@ def test_without_requests_contexts_part_the_answers_of_a_gateway_with_one_id(
     ]
 
 
-def test_counts_that_come_with_the_last_piece_make_no_second_answer(
+def test_counts_in_the_last_record_do_not_make_a_second_answer(
     home: Home,
 ) -> None:
     pieces = [answer("a", "chat", None, input=0), answer("b", "chat", None, input=9)]
@@ -111,7 +111,7 @@ def test_counts_that_come_with_the_last_piece_make_no_second_answer(
     assert spent(home.path) == {"chat 9": Usage(input=9)}
 
 
-def test_without_a_message_id_the_request_joins_the_pieces(home: Home) -> None:
+def test_request_id_joins_records_without_a_message_id(home: Home) -> None:
     pieces = [answer(words, output=4) for words in "ab"]
     for piece in pieces:
         del piece["message"]["id"]
@@ -120,7 +120,7 @@ def test_without_a_message_id_the_request_joins_the_pieces(home: Home) -> None:
     assert spent(home.path) == {"record req_1": Usage(output=4)}
 
 
-def test_what_the_client_wrote_itself_costs_nothing(home: Home) -> None:
+def test_synthetic_answers_cost_nothing(home: Home) -> None:
     made = reply("No response requested.", model="<synthetic>")
     failed = reply("Overloaded", isApiErrorMessage=True)
     home.session(FIRST, thread(prompt("go"), made, failed))

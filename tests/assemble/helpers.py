@@ -1,4 +1,4 @@
-"""From drawn sessions to what the parts of assembling take and give."""
+"""Builders: from drawn records to nodes, trees, branches and sessions."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def nodes(records: Iterable[object], source: str = "a.jsonl") -> list[RecordNode
 
 
 def kept(records: Iterable[object]) -> list[RecordNode]:
-    """Return the nodes with every record once."""
+    """Return the nodes without copies, parents first."""
     return order_parents_first(deduplicate(nodes(records))[0])
 
 
@@ -76,7 +76,7 @@ def said(records: Iterable[object]) -> list[Message]:
 
 
 def steps(work: Callable[[], object]) -> int:
-    """Return how many lines of Python are gone through: the same on any machine."""
+    """Return how many lines of Python are executed: the same on any machine."""
     count = 0
 
     def trace(_frame: FrameType, event: str, _arg: object) -> Any:  # noqa: ANN401 (itself)

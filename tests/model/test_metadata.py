@@ -1,4 +1,4 @@
-"""The versions of files that were kept to go back to."""
+"""Versions of tracked files."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def kept(*records: Written) -> list[FileSnapshotRecord | FileDeltaRecord]:
 
 
 @pytest.mark.req("H1")
-def test_snapshots_and_deltas_give_the_versions_of_every_file() -> None:
+def test_snapshots_and_deltas_give_the_versions_of_each_file() -> None:
     records = kept(
         snapshot("p1", {"a.py": None}),
         snapshot("p2", {"a.py": "0f1e2d3c4b5a6978@v2", "b.py": None}),
@@ -42,7 +42,7 @@ def test_snapshots_and_deltas_give_the_versions_of_every_file() -> None:
 
 
 @pytest.mark.req("H1")
-def test_snapshots_that_say_nothing_give_no_versions() -> None:
+def test_empty_snapshots_give_no_versions() -> None:
     bare = delta("p", "p", "a.py", "0f1e2d3c4b5a6978@v3")
     records = kept(
         snapshot("p") | {"snapshot": None},

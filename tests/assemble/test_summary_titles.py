@@ -1,4 +1,4 @@
-"""What sessions are called."""
+"""Titles of sessions."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pytest
 
 from bygones.model.sessions import Session
 from bygones.model.summary import TitleKind
-from tests.assemble.making import assembled, only, transcript
+from tests.assemble.helpers import assembled, only, transcript
 from tests.build import (
     Written,
     meta,
@@ -49,31 +49,31 @@ def called(records: list[Written]) -> tuple[TitleKind, str]:
 
 @pytest.mark.req("N1")
 @pytest.mark.parametrize("without", range(len(KINDS)), ids=lambda at: KINDS[at][0])
-def test_the_best_title_that_is_there_is_taken(without: int) -> None:
+def test_best_available_title_is_used(without: int) -> None:
     assert called(ALL[without:]) == KINDS[without]
 
 
 @pytest.mark.req("N1")
-def test_the_last_title_of_a_kind_that_says_something_is_taken() -> None:
+def test_last_non_empty_title_of_a_kind_is_used() -> None:
     titles = [title("One"), title("Two"), title("")]
 
     assert called([*session("a"), *titles]) == (TitleKind.GENERATED, "Two")
 
 
 @pytest.mark.req("N1")
-def test_a_teammates_name_is_no_title() -> None:
+def test_name_of_a_teammate_is_not_a_title() -> None:
     records = [prompt("Hi", teamName="crew"), meta("agent-name", agentName="mate")]
 
     assert called(records) == (TitleKind.PROMPT, "Hi")
 
 
 @pytest.mark.req("N1")
-def test_a_title_is_one_line_without_control_characters() -> None:
+def test_title_is_one_line_without_control_characters() -> None:
     assert called([title("\x1b[1mBold\x1b[0m\n\tand\x00  calm ")])[1] == "Bold and calm"
 
 
 @pytest.mark.req("N1")
-def test_a_long_title_is_cut() -> None:
+def test_long_title_is_shortened() -> None:
     text = called([prompt("words " * 60)])[1]
 
     assert len(text) <= 200
@@ -81,7 +81,7 @@ def test_a_long_title_is_cut() -> None:
 
 
 @pytest.mark.req("N1")
-def test_a_title_that_was_given_is_whole() -> None:
+def test_explicit_title_is_not_shortened() -> None:
     given = "words " * 100
 
     assert called([prompt("Hi"), title(given, custom=True)])[1] == given.strip()
@@ -89,7 +89,7 @@ def test_a_title_that_was_given_is_whole() -> None:
 
 
 @pytest.mark.req("N2")
-def test_a_summary_is_found_in_any_file_of_the_project() -> None:
+def test_summary_is_found_in_any_file_of_the_project() -> None:
     talk = transcript(session_id(1), session("p", "a<p"))
     other = transcript(session_id(2), [summary("Summed up", "a")])
 
@@ -100,7 +100,7 @@ def test_a_summary_is_found_in_any_file_of_the_project() -> None:
 
 
 @pytest.mark.req("N2")
-def test_of_several_summaries_that_of_the_latest_leaf_counts() -> None:
+def test_summary_of_the_latest_leaf_counts() -> None:
     talk = session("p", "a<p", "q<a", "b<q")
 
     told = [summary("Whole", "b"), *talk, summary("Half", "a"), summary("x", "gone")]
@@ -109,7 +109,7 @@ def test_of_several_summaries_that_of_the_latest_leaf_counts() -> None:
 
 
 @pytest.mark.req("N1")
-def test_an_error_that_became_a_summary_is_no_title() -> None:
+def test_error_as_summary_is_not_a_title() -> None:
     talk = session("p", "a<p", "q<a", "b<q")
     error = summary("Invalid API key · Please run /login", "b")
 
@@ -119,7 +119,7 @@ def test_an_error_that_became_a_summary_is_no_title() -> None:
 
 @pytest.mark.req("N2")
 @pytest.mark.parametrize("newer", [1, 2])
-def test_of_two_texts_for_one_leaf_the_newest_files_counts(newer: int) -> None:
+def test_summary_in_the_newest_file_wins(newer: int) -> None:
     files = [
         transcript(
             session_id(number),
@@ -147,7 +147,7 @@ def tags(records: list[Written]) -> Session:
     return only([*session("p"), *records])
 
 
-def test_the_last_tag_counts_and_an_empty_one_takes_it_away() -> None:
+def test_last_tag_counts_and_an_empty_one_removes_it() -> None:
     first, second = meta("tag", tag="one"), meta("tag", tag="two")
 
     assert tags([first, second]).tags == ("two",)

@@ -1,4 +1,4 @@
-"""What a record adds to the structure of its session."""
+"""Nodes of records."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def node(record: object) -> Any:  # noqa: ANN401 (its optional fields are known 
     return build_node(sketched)
 
 
-def test_a_node_has_the_place_of_its_record_in_the_tree() -> None:
+def test_node_has_the_links_of_its_record() -> None:
     found = node(
         reply(
             "x",
@@ -123,11 +123,11 @@ def test_a_node_has_the_place_of_its_record_in_the_tree() -> None:
     ],
 )
 @pytest.mark.req("C2", "R9")
-def test_a_node_says_who_really_said_it(record: Written, origin: str) -> None:
+def test_node_has_the_origin_of_its_text(record: Written, origin: str) -> None:
     assert node(record).origin is Origin(origin)
 
 
-def test_claudes_own_words_have_no_origin() -> None:
+def test_answers_have_no_origin() -> None:
     assert node(reply("x")).origin is None
     assert node(reply("x") | {"message": None}).origin is None
 
@@ -152,9 +152,7 @@ def test_claudes_own_words_have_no_origin() -> None:
         (tool_result("t", [text("denied")], is_error=True), "denied"),
     ],
 )
-def test_a_node_keeps_the_beginning_of_what_was_said(
-    record: Written, head: str
-) -> None:
+def test_node_has_the_beginning_of_the_text(record: Written, head: str) -> None:
     assert node(record).preview == head
 
 
@@ -167,7 +165,7 @@ def test_equal_texts_have_equal_digests() -> None:
     assert node(attachment("queued_command", prompt="x")).digest == first.digest
 
 
-def test_a_block_is_kept_without_its_content() -> None:
+def test_node_block_has_no_content() -> None:
     blocks = [thinking("hm"), text("so"), image(), {"type": "from-tomorrow"}]
 
     facts = node(reply(blocks)).blocks
@@ -196,20 +194,20 @@ def test_a_block_is_kept_without_its_content() -> None:
         ({}, None),
     ],
 )
-def test_a_call_is_told_from_others_by_a_note(given: Written, note: str) -> None:
+def test_call_is_labelled_by_its_input(given: Written, note: str) -> None:
     (fact,) = node(reply([tool_use("T", id="t1") | {"input": given}])).blocks
 
     assert (fact.id, fact.name, fact.label) == ("t1", "T", note)
 
 
 @pytest.mark.parametrize("given", ["ls", None, 7, []])
-def test_a_malformed_call_is_a_call(given: object) -> None:
+def test_malformed_call_is_a_call(given: object) -> None:
     (fact,) = node(reply([tool_use("T") | {"input": given}])).blocks
 
     assert (fact.name, fact.label) == ("T", None)
 
 
-def test_an_agents_call_keeps_its_type_and_the_digest_of_its_prompt() -> None:
+def test_agent_call_has_type_and_digest_of_the_prompt() -> None:
     call = tool_use("Task", prompt="look", subagent_type="Explore")
 
     (fact,) = node(reply([call])).blocks
@@ -218,15 +216,15 @@ def test_an_agents_call_keeps_its_type_and_the_digest_of_its_prompt() -> None:
     assert fact.digest == node(prompt("look")).digest
 
 
-def test_a_result_keeps_its_call_and_error() -> None:
+def test_result_has_its_call_and_error() -> None:
     (fact,) = node(tool_result("t9", "oops", is_error=True)).blocks
 
     assert (fact.id, fact.is_error, fact.size) == ("t9", True, len('"oops"'))
 
 
 @pytest.mark.req("R6")
-def test_a_text_within_a_result_is_not_said_beside_it() -> None:
-    # A block that was both a result and a text had itself looked at for ever.
+def test_text_within_a_result_is_not_a_side_text() -> None:
+    # A block that is both a result and a text once caused an endless recursion.
     both = {"type": "tool_result", "tool_use_id": "t", "text": "not said by anybody"}
     found = node(prompt([both, text("said beside it")]))
 
@@ -236,7 +234,7 @@ def test_a_text_within_a_result_is_not_said_beside_it() -> None:
     assert node(prompt([both])).side_text is None
 
 
-def test_an_outcome_gives_its_facts() -> None:
+def test_outcome_gives_result_facts() -> None:
     patch = [{"lines": [" a", "+b", "+c", "-d"]}]
     edit = node(
         tool_result("t", outcome={"filePath": "/a", "structuredPatch": patch})
@@ -267,12 +265,12 @@ def test_an_outcome_gives_its_facts() -> None:
 
 
 @pytest.mark.parametrize("outcome", [None, "Error: no", [], {}, {"of": "no shape"}])
-def test_an_outcome_that_says_nothing_gives_no_facts(outcome: object) -> None:
+def test_outcome_without_facts_gives_none(outcome: object) -> None:
     assert node(tool_result("t", "x", outcome=outcome)).result is None
 
 
 @pytest.mark.req("E1")
-def test_an_odd_field_of_an_outcome_costs_that_fact_only() -> None:
+def test_invalid_field_of_an_outcome_is_left_out_alone() -> None:
     odd = {"agentId": "a1", "status": 7, "totalTokens": "nan", "structuredPatch": "?"}
 
     facts = node(tool_result("t", "x", outcome=odd)).result
@@ -281,7 +279,7 @@ def test_an_odd_field_of_an_outcome_costs_that_fact_only() -> None:
     assert not facts.has_patch
 
 
-def test_the_tail_of_a_result_may_name_its_agent() -> None:
+def test_end_of_a_result_may_name_its_agent() -> None:
     said = "Found it.\nagentId: a1b2 (for resuming)"
 
     assert node(tool_result("t", said)).result.mentioned_agent_id == "a1b2"
@@ -318,17 +316,15 @@ def test_the_tail_of_a_result_may_name_its_agent() -> None:
         ({"server_tool_use": {"web_search_requests": 3}}, Usage(web_searches=3)),
     ],
 )
-def test_usage_is_counted_by_what_it_is_billed_as(
-    usage: Written, wanted: Usage
-) -> None:
+def test_usage_is_counted_by_price_category(usage: Written, wanted: Usage) -> None:
     assert node(reply("x", usage=usage)).usage == wanted
 
 
-def test_a_message_without_usage_has_none() -> None:
+def test_message_without_usage_has_none() -> None:
     assert node(prompt("x")).usage is None
 
 
-def test_a_sign_of_life_names_what_and_whose_it_is() -> None:
+def test_progress_has_its_type_and_agent() -> None:
     found = node(progress("agent_progress", call="t9", agentId="a1"))
 
     assert (found.subtype, found.agent_id, found.source_call_id) == (
@@ -385,9 +381,7 @@ def test_a_sign_of_life_names_what_and_whose_it_is() -> None:
         (system("informational", "x"), None),
     ],
 )
-def test_a_node_keeps_what_records_of_its_kind_tell(
-    record: Written, extra: object
-) -> None:
+def test_node_has_the_facts_of_its_record_type(record: Written, extra: object) -> None:
     assert node(record).extra == extra
 
 
@@ -400,7 +394,7 @@ def test_a_node_keeps_what_records_of_its_kind_tell(
         None,
     ],
 )
-def test_a_compaction_keeps_its_anchor(kept: Written | None) -> None:
+def test_compaction_has_its_anchor(kept: Written | None) -> None:
     extra = node(compact("z") | {"compactMetadata": kept}).extra
 
     assert extra.anchor_id == ("a" if kept else None)
@@ -410,7 +404,7 @@ def test_a_compaction_keeps_its_anchor(kept: Written | None) -> None:
 
 
 @pytest.mark.req("C1")
-def test_a_command_is_kept_in_both_of_its_forms() -> None:
+def test_command_is_recognised_in_both_forms() -> None:
     said = "<command-name>/cost</command-name>"
 
     assert node(prompt(said)).command == Command("/cost")
@@ -418,20 +412,20 @@ def test_a_command_is_kept_in_both_of_its_forms() -> None:
     assert node(attachment("queued_command", prompt=said)).command == Command("/cost")
 
 
-def test_an_attachment_names_its_type() -> None:
+def test_attachment_has_its_type() -> None:
     assert node(attachment("plan_mode")).subtype == "plan_mode"
     assert node(attachment("from_tomorrow")).subtype == "from_tomorrow"
     assert node(attachment("file") | {"attachment": None}).subtype is None
 
 
 @pytest.mark.req("R7")
-def test_an_answer_that_the_client_made_is_synthetic() -> None:
+def test_synthetic_answer_is_recognised() -> None:
     assert node(reply("x", model="<synthetic>")).is_synthetic
     assert node(reply("x", isApiErrorMessage=True)).is_synthetic
     assert not node(reply("x")).is_synthetic
 
 
-def test_an_agents_sidecar_is_read() -> None:
+def test_sidecar_of_an_agent_is_decoded() -> None:
     written = {
         "toolUseId": "t1",
         "agentType": "Explore",
@@ -457,14 +451,14 @@ def test_an_agents_sidecar_is_read() -> None:
 
 
 @pytest.mark.parametrize("raw", [b"", b"[]", b"{", b'{"agentType":7}', b'{"\xff":1}'])
-def test_a_sidecar_that_cannot_be_read_says_nothing(raw: bytes) -> None:
+def test_unreadable_sidecar_gives_none(raw: bytes) -> None:
     assert parse_agent_sidecar(raw, AgentId("a1")) in {
         None,
         AgentSidecar(agent_id=AgentId("a1")),
     }
 
 
-def test_a_text_block_with_an_empty_name_is_no_call() -> None:
+def test_text_block_with_an_empty_name_is_not_a_call() -> None:
     odd = {"type": "text", "text": "Hello.", "id": "", "name": ""}
 
     (block,) = node(reply([odd])).blocks
@@ -481,11 +475,11 @@ def test_a_text_block_with_an_empty_name_is_no_call() -> None:
         ("no object", ""),
     ],
 )
-def test_an_api_error_says_which(error: object, said: str) -> None:
+def test_api_error_is_described(error: object, said: str) -> None:
     assert node(system("api_error", error=error)).preview == said
 
 
-def test_an_api_error_says_which_try_failed() -> None:
+def test_api_error_names_the_failed_try() -> None:
     failed = system("api_error", error={}, retryAttempt=2, maxRetries=10)
 
     assert node(failed).preview == "try 2 of 10"
@@ -501,7 +495,7 @@ def test_an_api_error_says_which_try_failed() -> None:
         ("0002-01-01T00:00:00Z", "0002-01-01T00:00:00+00:00"),
     ],
 )
-def test_a_time_is_the_worlds_or_none_where_a_clock_has_no_year_for_it(
+def test_time_is_utc_or_none_in_years_without_a_local_time(
     told: str, expected: str | None
 ) -> None:
     (found,) = sketches([prompt("x", timestamp=told)])

@@ -1,4 +1,4 @@
-"""Names of files as text, and back."""
+"""File names as Unicode text, and back."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ BYTES_ON_DISK = pytest.mark.skipif(
 @BYTES_ON_DISK
 @pytest.mark.req("F2")
 @given(st.binary() | st.just(b"\xee\xbe\x80"), st.text())
-def test_each_name_has_a_text_of_its_own_that_leads_back(raw: bytes, end: str) -> None:
+def test_each_name_is_encoded_uniquely_and_decoded(raw: bytes, end: str) -> None:
     name = os.fsdecode(raw + end.encode("utf-8", "replace"))
 
     text = encode_path(name)
@@ -33,18 +33,18 @@ def test_each_name_has_a_text_of_its_own_that_leads_back(raw: bytes, end: str) -
     assert text.encode("utf-8").decode("utf-8") == text
 
 
-def test_ordinary_names_stay_as_they_are() -> None:
+def test_ordinary_names_are_unchanged() -> None:
     assert encode_path("/home/Ünal/プロ/😀.jsonl") == "/home/Ünal/プロ/😀.jsonl"
 
 
 @given(st.text(st.characters(exclude_categories=[])))
-def test_no_text_raises(text: str) -> None:
+def test_any_text_can_be_decoded(text: str) -> None:
     assert isinstance(decode_path(text), str)
 
 
 @BYTES_ON_DISK
 @pytest.mark.req("F2")
-def test_a_file_whose_name_is_not_text_is_found_and_read(tmp_path: Path) -> None:
+def test_file_with_a_non_unicode_name_is_found_and_read(tmp_path: Path) -> None:
     raw = b"caf\xe9\xee\xbe\x80.jsonl"
     (tmp_path / os.fsdecode(raw)).write_bytes(b"{}")
 

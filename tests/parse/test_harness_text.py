@@ -1,4 +1,4 @@
-"""What a person typed is told apart from what the harness wrote."""
+"""Typed text is separated from harness text."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ NOTICE = """<task-notification>
 
 
 @pytest.mark.req("C1")
-def test_a_command_has_name_message_and_arguments_in_any_order() -> None:
+def test_command_has_name_message_and_arguments_in_any_order() -> None:
     text = (
         "<command-message>review is running</command-message>\n"
         "<command-name>/review</command-name>\n"
@@ -33,14 +33,14 @@ def test_a_command_has_name_message_and_arguments_in_any_order() -> None:
 
 
 @pytest.mark.req("C1")
-def test_an_old_commands_name_gets_its_slash() -> None:
+def test_name_of_an_old_command_gets_a_slash() -> None:
     command = parse_user_text("<command-name>clear</command-name>").command
 
     assert command == Command("/clear")
 
 
 @pytest.mark.req("C1")
-def test_a_command_without_a_name_is_called_by_its_message() -> None:
+def test_command_without_a_name_is_named_after_its_message() -> None:
     text = (
         "<command-message>init is analyzing…</command-message>"
         "<command-contents>Read all</command-contents>"
@@ -54,14 +54,14 @@ def test_a_command_without_a_name_is_called_by_its_message() -> None:
 
 @pytest.mark.req("C1")
 @pytest.mark.parametrize("tag", ["local-command-stdout", "local-command-stderr"])
-def test_what_a_command_printed_is_its_output(tag: str) -> None:
+def test_output_of_a_command_is_recognised(tag: str) -> None:
     assert parse_user_text(f"<{tag}>Total cost: $1</{tag}>") == UserText(
         Origin.COMMAND_OUTPUT, output="Total cost: $1"
     )
 
 
 @pytest.mark.req("C2")
-def test_shell_mode_is_told_from_talk() -> None:
+def test_shell_mode_is_recognised() -> None:
     assert parse_user_text("<bash-input>ls -l</bash-input>") == UserText(
         Origin.SHELL, output="ls -l"
     )
@@ -71,14 +71,14 @@ def test_shell_mode_is_told_from_talk() -> None:
 
 
 @pytest.mark.req("C2")
-def test_a_memory_note_is_one() -> None:
+def test_memory_note_is_recognised() -> None:
     text = "<user-memory-input>use tabs</user-memory-input>"
 
     assert parse_user_text(text) == UserText(Origin.MEMORY, output="use tabs")
 
 
 @pytest.mark.req("C2")
-def test_a_notification_names_its_task_call_status_and_result() -> None:
+def test_notification_has_task_call_status_and_result() -> None:
     assert parse_user_text(NOTICE) == UserText(
         Origin.NOTIFICATION,
         notification=Notification(
@@ -92,7 +92,7 @@ def test_a_notification_names_its_task_call_status_and_result() -> None:
 
 
 @pytest.mark.req("C2")
-def test_a_notification_that_says_nothing_is_one_too() -> None:
+def test_empty_notification_is_recognised() -> None:
     told = parse_user_text("<task-notification></task-notification>")
 
     assert told.notification == Notification()
@@ -121,7 +121,7 @@ def test_a_notification_that_says_nothing_is_one_too() -> None:
         ("This session is being continued from a previous conversation", "compaction"),
     ],
 )
-def test_text_of_the_harness_is_not_a_persons(text: str, origin: str) -> None:
+def test_harness_text_is_recognised(text: str, origin: str) -> None:
     assert parse_user_text(text) == UserText(Origin(origin))
 
 
@@ -130,7 +130,7 @@ def test_text_of_the_harness_is_not_a_persons(text: str, origin: str) -> None:
     "text",
     ["[Request interrupted by user]", "[Request interrupted by user for tool use]"],
 )
-def test_an_interrupt_is_recognised(text: str) -> None:
+def test_interrupt_is_recognised(text: str) -> None:
     assert parse_user_text(text).origin is Origin.INTERRUPT
 
 
@@ -152,7 +152,7 @@ def test_an_interrupt_is_recognised(text: str) -> None:
         "Say: Caveat: The messages below",
     ],
 )
-def test_a_text_that_only_mentions_a_tag_is_a_persons_exactly(text: str) -> None:
+def test_text_that_mentions_a_tag_was_typed(text: str) -> None:
     assert parse_user_text(text) == UserText(Origin.PERSON, text)
 
 
@@ -168,19 +168,19 @@ def test_a_text_that_only_mentions_a_tag_is_a_persons_exactly(text: str) -> None
         "<system-reminder>a</system-reminder>{}<system-reminder>b</system-reminder>",
     ],
 )
-def test_what_was_put_around_a_prompt_is_not_part_of_it(around: str) -> None:
+def test_context_around_a_prompt_is_removed(around: str) -> None:
     assert parse_user_text(around.format("fix it")) == UserText(Origin.PERSON, "fix it")
 
 
 @pytest.mark.req("C2")
-def test_a_command_behind_a_reminder_is_a_command() -> None:
+def test_command_after_a_reminder_is_a_command() -> None:
     text = "<system-reminder>x</system-reminder><command-name>/cost</command-name>"
 
     assert parse_user_text(text).command == Command("/cost")
 
 
 @pytest.mark.req("C2")
-def test_nothing_but_reminders_is_the_harness() -> None:
+def test_reminders_alone_are_harness_text() -> None:
     assert parse_user_text("<system-reminder>x</system-reminder>") == UserText(
         Origin.HARNESS
     )
@@ -188,17 +188,17 @@ def test_nothing_but_reminders_is_the_harness() -> None:
 
 @pytest.mark.req("E1")
 @pytest.mark.parametrize("text", ["", " \n"])
-def test_case_17_an_empty_prompt_is_a_persons(text: str) -> None:
+def test_case_17_empty_prompt_was_typed(text: str) -> None:
     assert parse_user_text(text) == UserText(Origin.PERSON)
 
 
 @pytest.mark.req("E1")
-def test_a_tag_that_is_never_closed_reaches_to_the_end() -> None:
+def test_unclosed_tag_reaches_to_the_end() -> None:
     assert parse_user_text("<local-command-stdout>cut off").output == "cut off"
 
 
 @pytest.mark.req("E1")
-def test_megabytes_of_reminders_are_cut_off_in_one_go() -> None:
+def test_megabytes_of_reminders_are_removed_in_linear_time() -> None:
     many = "<system-reminder>x</system-reminder>\n" * 50_000
 
     assert parse_user_text(f"{many}hello\n{many}") == UserText(Origin.PERSON, "hello")
@@ -213,5 +213,5 @@ def test_megabytes_of_reminders_are_cut_off_in_one_go() -> None:
         '<channel source="x">All green.</channel>',
     ],
 )
-def test_what_a_teammate_says_is_told_from_its_wrapping(text: str) -> None:
+def test_message_of_a_teammate_is_unwrapped(text: str) -> None:
     assert parse_user_text(text) == UserText(Origin.TEAMMATE, output="All green.")

@@ -1,4 +1,4 @@
-"""Opening records one at a time."""
+"""Loading single records."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ RECORDS = [
 
 
 def full(raw: bytes) -> tuple[object, bytes]:
-    """Return what the full decode of a record says."""
+    """Return blocks and outcome by the full decoder."""
     record = parse_record(raw, HERE)[-1]
     result = record.tool_use_result if isinstance(record, UserRecord) else b""
     return record_blocks(record), bytes(result)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("record", RECORDS, ids=range(len(RECORDS)))
-def test_the_short_way_says_what_the_full_decode_says(record: object) -> None:
+def test_content_decoder_agrees_with_the_full_decoder(record: object) -> None:
     raw = json.dumps(record).encode()
     spoken = parse_record_content(raw)
 
@@ -52,7 +52,7 @@ def test_the_short_way_says_what_the_full_decode_says(record: object) -> None:
         assert spoken.raw_result in {result, b"null"}
 
 
-def test_the_short_way_is_taken_for_what_is_sound() -> None:
+def test_content_decoder_is_used_for_valid_records() -> None:
     taken = [
         parse_record_content(json.dumps(record).encode()) is not None
         for record in RECORDS
@@ -63,7 +63,7 @@ def test_the_short_way_is_taken_for_what_is_sound() -> None:
 
 
 @given(st.binary(max_size=80))
-def test_no_bytes_raise(raw: bytes) -> None:
+def test_any_bytes_are_accepted(raw: bytes) -> None:
     assert parse_record_content(raw) is None
     assert parse_record_content(b'{"type":"user","message":' + raw) is None
 
@@ -72,7 +72,7 @@ def test_no_bytes_raise(raw: bytes) -> None:
     ("written", "is_seen"),
     [({"stdout": "", "interrupted": True}, True), ({"stdout": "x"}, False), (7, False)],
 )
-def test_a_glance_tells_how_an_outcome_is_written(
+def test_outcome_contains_searches_the_raw_outcome(
     written: object, is_seen: bool
 ) -> None:
     class Holding(RecordLoader):

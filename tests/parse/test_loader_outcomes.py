@@ -1,4 +1,4 @@
-"""Structured results: each tool's shape is told by the fields it has."""
+"""Outcomes of tools are recognised by their fields."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from bygones.model.outcomes import (
 )
 from bygones.parse.loader import parse_outcome, parse_read_extent
 from tests.build import Written, line, text, tool_result
-from tests.parse.reading import full, light, outcome
+from tests.parse.helpers import full, light, outcome
 
 PATCH: Written = {
     "oldStart": 1,
@@ -126,19 +126,17 @@ SHAPES: list[tuple[str, type, Written]] = [
     [shape[1:] for shape in SHAPES],
     ids=[shape[0] for shape in SHAPES],
 )
-def test_every_documented_outcome_is_decoded_to_its_struct(
-    kind: type, written: Written
-) -> None:
+def test_every_documented_outcome_has_its_struct(kind: type, written: Written) -> None:
     assert isinstance(outcome(written), kind)
 
 
 @pytest.mark.req("R6")
-def test_every_struct_of_an_outcome_has_a_documented_shape() -> None:
+def test_every_outcome_struct_is_documented() -> None:
     assert {kind for _, kind, _ in SHAPES} == set(OUTCOME_TYPES)
 
 
 @pytest.mark.req("R6")
-def test_an_edit_keeps_its_patch() -> None:
+def test_edit_has_its_patch() -> None:
     edit = outcome(EDIT)
 
     (hunk,) = edit.structured_patch
@@ -147,7 +145,7 @@ def test_an_edit_keeps_its_patch() -> None:
 
 
 @pytest.mark.req("R6")
-def test_a_created_file_a_read_one_and_a_shell_keep_what_they_hold() -> None:
+def test_created_file_read_file_and_shell_are_decoded() -> None:
     created = outcome({"type": "create", "filePath": "/a", "structuredPatch": []})
     read = outcome({"type": "text", "file": {"filePath": "/a", "content": "x"}})
     shell = outcome({"stdout": "o", "stderr": "e", "interrupted": True})
@@ -158,7 +156,7 @@ def test_a_created_file_a_read_one_and_a_shell_keep_what_they_hold() -> None:
 
 
 @pytest.mark.req("R6")
-def test_an_agents_result_keeps_its_id_counts_and_usage() -> None:
+def test_agent_outcome_has_id_counts_and_usage() -> None:
     agent = outcome(next(written for name, _, written in SHAPES if name == "Agent"))
 
     assert (agent.agent_id, agent.status) == ("a1", "completed")
@@ -178,23 +176,23 @@ def test_an_agents_result_keeps_its_id_counts_and_usage() -> None:
     ],
     ids=["text", "list", "object", "number", "null"],
 )
-def test_an_outcome_may_have_any_form(written: object, wanted: object) -> None:
+def test_outcome_may_have_any_form(written: object, wanted: object) -> None:
     assert outcome(written) == wanted
 
 
 @pytest.mark.req("R6")
-def test_no_outcome_is_none() -> None:
+def test_missing_outcome_is_none() -> None:
     assert parse_outcome(b"") is None
 
 
 @pytest.mark.req("R6", "E1")
-def test_an_outcome_that_is_not_json_is_kept_as_it_is() -> None:
+def test_outcome_that_is_not_json_is_kept_raw() -> None:
     assert parse_outcome(b'{"stdout":') == UnknownOutcome(b'{"stdout":')
     assert parse_outcome(b'"\xff"') == UnknownOutcome(b'"\xff"')
 
 
 @pytest.mark.req("R6")
-def test_an_outcome_stands_at_the_top_of_the_record_in_both_depths() -> None:
+def test_outcome_is_decoded_in_both_decoders() -> None:
     written = tool_result("t1", "ok", outcome={"agentId": "a1"})
 
     assert bytes(full(written).tool_use_result) == b'{"agentId":"a1"}'
@@ -202,21 +200,21 @@ def test_an_outcome_stands_at_the_top_of_the_record_in_both_depths() -> None:
 
 
 @pytest.mark.req("E1")
-def test_an_odd_field_of_an_outcome_costs_that_field_only() -> None:
+def test_invalid_field_of_an_outcome_is_left_out() -> None:
     edit = outcome(EDIT | {"structuredPatch": [PATCH, "torn"], "userModified": "?"})
 
     assert len(edit.structured_patch) == 1
     assert edit.user_modified is None
 
 
-def test_old_names_of_tools_lead_to_names_of_today() -> None:
+def test_former_tool_names_lead_to_current_ones() -> None:
     assert not set(CURRENT_TOOL_NAMES) & set(CURRENT_TOOL_NAMES.values())
 
 
 @pytest.mark.parametrize(
     "shape", [one for _, kind, one in SHAPES if kind is ReadOutcome]
 )
-def test_how_much_was_read_is_told_without_the_file(shape: Written) -> None:
+def test_read_extent_is_decoded_without_the_file(shape: Written) -> None:
     raw = json.dumps(shape).encode()
     told, whole = parse_read_extent(raw), parse_outcome(raw)
 
@@ -231,5 +229,5 @@ def test_how_much_was_read_is_told_without_the_file(shape: Written) -> None:
 @pytest.mark.parametrize(
     "raw", [b"", b'"text"', b"{}", b'{"file": 3}', b'{"file": {"numLines": "x"}}']
 )
-def test_of_anything_else_it_is_not_told(raw: bytes) -> None:
+def test_read_extent_of_other_outcomes_is_none(raw: bytes) -> None:
     assert parse_read_extent(raw) is None

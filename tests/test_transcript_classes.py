@@ -1,4 +1,4 @@
-"""What a file is, by what it holds."""
+"""Classes of transcripts."""
 
 from __future__ import annotations
 
@@ -39,7 +39,9 @@ CASES = {
 
 @pytest.mark.req("F4")
 @pytest.mark.parametrize(("expected", "facts"), CASES.items())
-def test_a_file_is_what_it_holds(expected: FileClass, facts: FileFacts) -> None:
+def test_file_class_depends_on_the_records(
+    expected: FileClass, facts: FileFacts
+) -> None:
     assert classify_transcript(facts) is expected
 
 
@@ -52,7 +54,7 @@ def test_every_class_has_a_case() -> None:
 @pytest.mark.parametrize(
     "kind", ["acompact-1", "aside_question-2", "aprompt_suggestion-3"]
 )
-def test_an_agent_of_the_harness_itself_is_a_replay(kind: str) -> None:
+def test_agent_of_the_harness_is_a_replay(kind: str) -> None:
     facts = FileFacts(
         nodes=2, messages=2, sidechains=2, first_prompt="Warmup", agent_id=AgentId(kind)
     )
@@ -62,44 +64,44 @@ def test_an_agent_of_the_harness_itself_is_a_replay(kind: str) -> None:
 
 @pytest.mark.req("F4")
 @pytest.mark.parametrize("prompt", ["warmup", "Warmup the oven", "", " Warmup"])
-def test_a_warm_up_is_exactly_that_word(prompt: str) -> None:
+def test_warm_up_has_exactly_that_prompt(prompt: str) -> None:
     facts = FileFacts(nodes=2, messages=2, sidechains=2, first_prompt=prompt)
 
     assert classify_transcript(facts) is FileClass.AGENT_TASK
 
 
 @pytest.mark.req("F4")
-def test_a_conversation_in_a_file_named_like_an_agent_is_a_conversation() -> None:
+def test_conversation_in_a_file_named_like_an_agent_is_a_conversation() -> None:
     facts = FileFacts(nodes=4, messages=4, sidechains=1, is_named_like_agent=True)
 
     assert classify_transcript(facts) is FileClass.CONVERSATION
 
 
 @pytest.mark.req("F4")
-def test_an_agent_in_a_file_named_like_a_session_is_an_agent() -> None:
+def test_agent_in_a_file_named_like_a_session_is_an_agent() -> None:
     assert AGENT.is_named_like_agent is False
     assert classify_transcript(AGENT) is FileClass.AGENT_TASK
 
 
 @pytest.mark.req("F4")
-def test_an_agent_file_without_any_message_is_incomplete() -> None:
+def test_agent_file_without_messages_is_incomplete() -> None:
     facts = FileFacts(metadata=1, is_named_like_agent=True)
 
     assert classify_transcript(facts) is FileClass.AGENT_INCOMPLETE
 
 
 @pytest.mark.req("F4")
-def test_notices_of_the_harness_alone_make_a_conversation() -> None:
+def test_harness_notices_alone_are_a_conversation() -> None:
     assert classify_transcript(FileFacts(nodes=2)) is FileClass.CONVERSATION
 
 
 @pytest.mark.req("F4")
-def test_lines_that_nobody_can_read_make_an_unknown_file_not_an_empty_one() -> None:
+def test_unreadable_lines_make_a_file_unknown_not_empty() -> None:
     assert classify_transcript(FileFacts(problems=1)) is FileClass.UNKNOWN
 
 
 @pytest.mark.req("F4")
-def test_metadata_beside_unknown_records_does_not_make_the_file_known() -> None:
+def test_metadata_with_unknown_records_is_an_unknown_file() -> None:
     assert classify_transcript(FileFacts(metadata=3, unknown=1)) is FileClass.UNKNOWN
 
 

@@ -1,4 +1,4 @@
-"""Turns: what a prompt led to."""
+"""Turns of branches."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 
 from bygones.model.sessions import Session
-from tests.assemble.making import only
+from tests.assemble.helpers import only
 from tests.build import (
     moment,
     prompt,
@@ -28,7 +28,7 @@ def turns(told: Session) -> list[list[str]]:
 
 
 @pytest.mark.req("C3")
-def test_a_turn_is_a_prompt_and_all_that_follows() -> None:
+def test_turn_is_a_prompt_and_everything_after_it() -> None:
     told = only(session("a", "b<a", "c<b", "d<c"))
 
     assert turns(told) == [["a", "b"], ["c", "d"]]
@@ -39,7 +39,7 @@ def test_a_turn_is_a_prompt_and_all_that_follows() -> None:
 
 
 @pytest.mark.req("C3")
-def test_what_comes_before_the_first_prompt_is_a_turn_without_one() -> None:
+def test_messages_before_the_first_prompt_are_a_turn_without_prompt() -> None:
     told = only(thread(reply("Hm", uuid="a"), prompt("Hi", uuid="p")))
 
     assert turns(told) == [["a"], ["p"]]
@@ -47,7 +47,7 @@ def test_what_comes_before_the_first_prompt_is_a_turn_without_one() -> None:
 
 
 @pytest.mark.req("C3")
-def test_a_command_begins_a_turn_if_claude_answers_it() -> None:
+def test_answered_command_starts_a_turn() -> None:
     records = thread(
         prompt("Hi", uuid="p"),
         command("/cost", uuid="k"),
@@ -65,7 +65,7 @@ def test_a_command_begins_a_turn_if_claude_answers_it() -> None:
 
 
 @pytest.mark.req("C3")
-def test_counting_messages_counts_prompts_and_answers() -> None:
+def test_message_count_counts_prompts_and_answers() -> None:
     records = thread(
         prompt("Hi"),
         command("/cost"),
@@ -81,7 +81,7 @@ def test_counting_messages_counts_prompts_and_answers() -> None:
     assert [message.preview for message in told.prompts] == ["Hi", "Hurry"]
 
 
-def test_a_turn_lasts_from_its_first_to_its_last_record() -> None:
+def test_turn_lasts_from_its_first_to_its_last_record() -> None:
     records = thread(
         prompt("Hi"),
         reply([tool_use("Bash", id="t")]),
@@ -93,20 +93,20 @@ def test_a_turn_lasts_from_its_first_to_its_last_record() -> None:
     assert [call.id for call in turn.tool_calls] == ["t"]
 
 
-def test_a_measured_turn_lasts_as_long_as_was_measured() -> None:
+def test_measured_duration_of_a_turn_is_used() -> None:
     records = thread(prompt("Hi"), reply("Ho"), system("turn_duration", durationMs=500))
 
     assert only(records).live_branch.turns[0].duration == timedelta(milliseconds=500)
 
 
-def test_a_turn_without_times_has_no_duration() -> None:
+def test_turn_without_times_has_no_duration() -> None:
     (turn,) = only([prompt("Hi") | {"timestamp": None}]).live_branch.turns
 
     assert turn.duration is None
 
 
 @pytest.mark.req("T2")
-def test_a_branch_has_its_whole_path_and_its_own_part() -> None:
+def test_branch_has_its_whole_path_and_its_own_turns() -> None:
     told = only(session("a", "b<a", "c<b", "d<c", "e<b", "f<e"))
     (left,) = told.branches[1:]
 
@@ -121,7 +121,7 @@ def test_a_branch_has_its_whole_path_and_its_own_part() -> None:
 
 
 @pytest.mark.req("T2")
-def test_a_branch_that_forks_inside_a_turn_owns_what_is_behind_the_fork() -> None:
+def test_branch_that_forks_inside_a_turn_owns_the_part_after_the_fork() -> None:
     records = thread(
         prompt("Hi", uuid="p"),
         reply("One", uuid="a", message_id="m1"),
@@ -143,7 +143,7 @@ def test_a_branch_that_forks_inside_a_turn_owns_what_is_behind_the_fork() -> Non
 
 
 @pytest.mark.req("T2")
-def test_branches_share_the_turns_before_they_part() -> None:
+def test_branches_share_the_turns_before_the_fork() -> None:
     told = only(session("a", "b<a", "c<b", "d<c", "e<d", "f<e", "g<d", "h<g"))
     (left,) = told.branches[1:]
 
@@ -152,21 +152,21 @@ def test_branches_share_the_turns_before_they_part() -> None:
 
 
 @pytest.mark.req("U1")
-def test_a_turn_and_its_branch_pay_for_their_answers() -> None:
+def test_turn_and_branch_have_the_usage_of_their_answers() -> None:
     told = only(session("a", "b<a", "c<b", "d<c", "e<b", "f<e"))
 
     assert [turn.usage.output for turn in told.live_branch.turns] == [40, 40]
     assert [branch.usage.output for branch in told.branches] == [80, 40]
 
 
-def test_the_newest_of_the_branches_that_were_left_comes_first() -> None:
+def test_newest_abandoned_branch_comes_first() -> None:
     told = only(session("a", "b<a", "c<b", "d<b", "e<b", "f<e"))
 
     assert [branch.id for branch in told.branches] == ["f", "d", "c"]
 
 
 @pytest.mark.req("T3")
-def test_a_branch_ends_with_what_was_said_last() -> None:
+def test_branch_ends_with_its_last_message() -> None:
     told = only([*session("a", "b<a"), system("turn_duration", uuid="n", parent="b")])
 
     assert told.live_branch.id == "b"

@@ -1,4 +1,4 @@
-"""The transcripts that lie beside this checkout, where they do."""
+"""The corpus of real transcripts next to the checkout, if there is one."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from bygones.sources.walk import discover_sources
 
 __all__ = ["CORPUS", "corpus_lines", "needs_corpus"]
 
-CORPUS = Path(__file__).resolve().parents[3] / "shared" / "corpus"
+CORPUS = Path(__file__).resolve().parents[2] / "shared" / "corpus"
 
 needs_corpus = pytest.mark.skipif(
     not CORPUS.is_dir(), reason="there are no shared transcripts beside this checkout"
