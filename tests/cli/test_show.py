@@ -133,7 +133,7 @@ def test_a_branch_is_found_by_its_number_its_leaf_or_a_record(
 
     shown = capsys.readouterr().out
     assert "▌ Of the wind\n\nAir.\n" in shown
-    assert "╰ the live branch goes on from here: 2 prompts" in shown
+    assert "╰ the live branch continues from here: 2 prompts" in shown
 
 
 def test_a_record_that_is_not_there_is_not_called_a_branch(

@@ -30,11 +30,11 @@ SOUND = LastVerification(
         ),
         (
             structs.replace(SOUND, is_sound=False, damage_count=2),
-            "a day ago: 2 damages in 3 files, 2.0 MB; bygones verify tells where",
+            "a day ago: 2 damages in 3 files, 2.0 MB; bygones verify shows where",
         ),
         (
             structs.replace(SOUND, is_sound=False),
-            "a day ago: 1 damage in 3 files, 2.0 MB; bygones verify tells where",
+            "a day ago: 1 damage in 3 files, 2.0 MB; bygones verify shows where",
         ),
     ],
 )

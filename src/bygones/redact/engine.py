@@ -60,7 +60,7 @@ class Redactor:
 
     ``names`` are login names or other names to redact. ``patterns`` are pairs of a name
     and an RE2 expression; if an expression has a group, only the group is redacted.
-    ``marker`` is put before each replacement so that it can be told from the text.
+    ``marker`` is put before each replacement to distinguish it from the text.
     """
 
     def __init__(

@@ -257,7 +257,7 @@ def describe_verification(verification: LastVerification | None, when: str) -> s
     scope = f"{files}, {format_bytes(verification.verified_bytes)}"
     if not verification.is_sound:
         damages = pluralize(max(verification.damage_count, 1), "damage")
-        return f"{when}: {damages} in {scope}; bygones verify tells where"
+        return f"{when}: {damages} in {scope}; bygones verify shows where"
     since = (
         f"; {format_bytes(verification.unverified_bytes)} came since"
         if verification.unverified_bytes

@@ -29,6 +29,26 @@ from bygones.render.text.primitives import sanitize
 TextParser = Callable[[str], UserText]
 """Separates what a person typed in a user message: `parse_user_text`."""
 
+INTERRUPTED = "✗ interrupted by the user"
+CONTINUATION = "continues after a compaction"
+_NOTICE_LABELS = {
+    "hook_blocking_error": "a hook stopped this",
+    "hook_non_blocking_error": "a hook failed",
+    "structured_output": "an answer in the form that was asked for",
+    "agents_killed": "the agents were stopped",
+    "model_refusal_fallback": "the model declined; another one answered",
+    "model_refusal_no_fallback": "the model declined",
+    "model_consent_fallback": "another model continued",
+    "scheduled_task_fire": "a scheduled task began",
+}
+_DISPLAYED_ORIGINS = frozenset(
+    (
+        *(Origin.PERSON, Origin.CALLER, Origin.COMMAND, Origin.COMMAND_OUTPUT),
+        *(Origin.SHELL, Origin.SHELL_OUTPUT, Origin.MEMORY, Origin.INTERRUPT),
+        *(Origin.COMPACTION, Origin.NOTIFICATION, Origin.TEAMMATE, Origin.TOOL),
+    )
+)
+"""Origins that have a display of their own; other messages are notices."""
 _NO_CONTENT = "(no content)"
 
 
@@ -121,11 +141,11 @@ def _describe_rare_block(block: Block) -> str:
         case ContainerUploadBlock():
             return f"uploaded {block.file_id or ''}"
         case CompactionBlock():
-            return "earlier context, digested by the API"
+            return "earlier context, summarized by the API"
         case FallbackBlock():
-            return f"another model went on{_reason_suffix(block.trigger)}"
+            return f"another model continued{_reason_suffix(block.trigger)}"
         case ToolChangeBlock():
-            change = "came" if block.type == "tool_addition" else "went"
+            change = "added" if block.type == "tool_addition" else "removed"
             return f"tool {block.tool_name or ''} {change}"
         case McpToolListingBlock():
             return f"tools of {block.server_name or 'a server'}"
@@ -135,30 +155,6 @@ def _describe_rare_block(block: Block) -> str:
 
 def _reason_suffix(trigger: str | None) -> str:
     return f": {trigger}" if trigger else ""
-
-
-INTERRUPTED = "✗ interrupted by the user"
-CONTINUATION = "goes on after a compaction"
-_NOTICE_LABELS = {
-    "hook_blocking_error": "a hook stopped this",
-    "hook_non_blocking_error": "a hook failed",
-    "structured_output": "an answer in the form that was asked for",
-    "agents_killed": "the agents were stopped",
-    "model_refusal_fallback": "the model declined; another one answered",
-    "model_refusal_no_fallback": "the model declined",
-    "model_consent_fallback": "another model went on",
-    "scheduled_task_fire": "a scheduled task began",
-}
-
-
-_DISPLAYED_ORIGINS = frozenset(
-    (
-        *(Origin.PERSON, Origin.CALLER, Origin.COMMAND, Origin.COMMAND_OUTPUT),
-        *(Origin.SHELL, Origin.SHELL_OUTPUT, Origin.MEMORY, Origin.INTERRUPT),
-        *(Origin.COMPACTION, Origin.NOTIFICATION, Origin.TEAMMATE, Origin.TOOL),
-    )
-)
-"""Origins that have a display of their own; other messages are notices."""
 
 
 def display_origin(message: Message) -> Origin:

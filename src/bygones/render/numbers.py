@@ -42,8 +42,8 @@ def format_usd(nanos: int) -> str:
     cents = (abs(nanos) + _CENT // 2) // _CENT
     if nanos and not cents:
         return "<$0.01"
-    sign = "-" if nanos < 0 else ""
-    return f"{sign}${cents // 100:,}.{cents % 100:02}"
+    minus = "-" if nanos < 0 else ""
+    return f"{minus}${cents // 100:,}.{cents % 100:02}"
 
 
 def format_cost(cost: Cost | None) -> str:

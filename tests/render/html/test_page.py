@@ -110,7 +110,7 @@ def test_other_branch_has_its_own_page(tmp_path: Path) -> None:
         render_session_page(rewound(tmp_path), SessionView(branch=1), SETTING)
     )
 
-    assert "The live branch goes on from here" in found
+    assert "The live branch continues from here" in found
 
 
 def test_hostile_title_is_escaped(tmp_path: Path) -> None:

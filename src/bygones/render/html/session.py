@@ -396,7 +396,7 @@ class _HtmlRenderer(StepRenderer[HtmlFragment]):
     def _render_agent(self, step: AgentStep) -> Iterator[HtmlFragment]:
         run = step.run
         if step.is_resumed:
-            note = escape_line(f"goes on with agent {run.id}")
+            note = escape_line(f"continues agent {run.id}")
             yield HtmlFragment(tag("p", note, kind="note"))
             return
         id_ = make_element_id("a", run.id)
@@ -443,7 +443,7 @@ class _HtmlRenderer(StepRenderer[HtmlFragment]):
         self, branch: Branch | BranchSummary, last_shared: RecordId | None = None
     ) -> HtmlFragment:
         """Render the link to a branch that forks here."""
-        label = "The live branch goes on" if branch.is_live else "Rewound"
+        label = "The live branch continues" if branch.is_live else "Rewound"
         line = escape_line(f"{label} from here: {describe_branch(branch)}")
         if self._options.branch_url:
             fork = (
@@ -459,8 +459,8 @@ class _HtmlRenderer(StepRenderer[HtmlFragment]):
 def _render_branch_switch(branch: Branch, label: str) -> Html:
     """Render the start of a branch that radio buttons show or hide without script."""
     id_ = make_element_id("b", branch.id)
-    live_label = "the live branch goes on below"
-    branch_label = f"branch {branch.number + 1}, left behind: {label}"
+    live_label = "the live branch continues below"
+    branch_label = f"branch {branch.number + 1}, abandoned: {label}"
     return Html(
         f'<fieldset class="fork" id="{id_}">'
         f"<legend>A rewind</legend>"

@@ -275,7 +275,7 @@ class _MarkdownRenderer(StepRenderer[str]):
     def _render_agent(self, step: AgentStep) -> Iterator[str]:
         run = step.run
         if step.is_resumed:
-            yield f"*goes on with agent {escape_markdown(run.id)}*"
+            yield f"*continues agent {escape_markdown(run.id)}*"
             return
         facts = " · ".join(filter(None, agent_facts(run)))
         description = f"Agent {agent_name(run)} ({facts})"

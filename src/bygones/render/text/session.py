@@ -200,7 +200,7 @@ class _TextRenderer(StepRenderer[StyledLine]):
     def _render_agent(self, step: AgentStep) -> Iterator[StyledLine]:
         run = step.run
         if step.is_resumed:
-            note = f"  ╰ goes on with agent {sanitize(run.id, newlines='space')}"
+            note = f"  ╰ continues agent {sanitize(run.id, newlines='space')}"
             line = styled_line(StyledSpan(note, SpanStyle.META))
             yield from self._emit("call", [line], is_compact=True)
             return
@@ -252,7 +252,7 @@ class _TextRenderer(StepRenderer[StyledLine]):
         if step.is_expanded:
             text = f"╭ rewound, branch {branch.number + 1}: {description}"
         elif branch.is_live:
-            text = f"╰ the live branch goes on from here: {description}"
+            text = f"╰ the live branch continues from here: {description}"
         else:
             option = f"--branch {branch.number + 1}" if not self._bars else "--all"
             text = f"╰ rewound: {description} — show with {option}"
