@@ -192,11 +192,11 @@ class SettingSpec(NamedTuple):
 
 SETTINGS = (
     SettingSpec("archive", "text", "the folder of the archive", '"~/bygones"'),
-    SettingSpec("homes", "list of texts", "the homes to take in", '["~/.claude"]'),
+    SettingSpec("homes", "list of texts", "the homes to import", '["~/.claude"]'),
     SettingSpec("color", "text", "`auto`, `always` or `never`", '"never"'),
-    SettingSpec("iso", "true or false", "whether to print times as such", "true"),
+    SettingSpec("iso", "true or false", "whether to print times as ISO 8601", "true"),
     SettingSpec(
-        "ingest", "true or false", "whether to take in what is new first", "false"
+        "ingest", "true or false", "whether to import new records first", "false"
     ),
     SettingSpec("pager", "text", "what long output goes through", '"less -S"'),
     SettingSpec("redact", "table", "what exports hide besides", '{ names = ["Ada"] }'),

@@ -145,16 +145,16 @@ class SourceFile(Struct, frozen=True, kw_only=True):
     home: str
     """The folder that was walked."""
     relative_path: str
-    """Relative to ``home``, with forward slashes."""
+    """Relative to `home`, with forward slashes."""
     kind: SourceKind
     size: int
     mtime_ns: int
     inode: int = 0
     ctime_ns: int = 0
-    """Changes with every write, even where somebody sets ``mtime_ns`` back."""
+    """Changes with every write, even if `mtime_ns` is set back."""
     project_key: ProjectKey | None = None
     session_id: SessionId | None = None
-    """By the name of the file or of the folder that holds it."""
+    """From the name of the file or its folder."""
     agent_id: AgentId | None = None
 
 
@@ -177,8 +177,8 @@ PROBLEM_KINDS = {
         ProblemKind("cut-line", "the last line is not finished yet, or never was"),
         ProblemKind("not-json", "the line, or a part of it, is not JSON"),
         ProblemKind("spliced", "one line holds several records or a torn one"),
-        ProblemKind("nul-run", "zero bytes stand where a record should be"),
-        ProblemKind("bom", "a byte order mark stands before the first record"),
+        ProblemKind("nul-run", "zero bytes in place of a record"),
+        ProblemKind("bom", "a byte order mark before the first record"),
         ProblemKind("mended", "characters or numbers that are not JSON were replaced"),
         ProblemKind("too-deep", "values are nested too deeply to be decoded"),
         ProblemKind("not-an-object", "the line is JSON but not an object"),

@@ -6,7 +6,7 @@ import os
 import re
 
 _PRIVATE_USE_BASE = 0xEF00
-"""Byte ``0xNN`` (never below 0x80) is written as the character ``U+EFNN``."""
+"""Byte `0xNN` (never below 0x80) is written as the character `U+EFNN`."""
 
 _NEEDS_ESCAPE = "[\udc80-\udcff\uef80-\uefff]"
 _ESCAPED = "[\uef80-\uefff]"
@@ -27,7 +27,7 @@ def encode_path(path: str | os.PathLike[str]) -> str:
 
 
 def decode_path(text: str) -> str:
-    """Return the path that :func:`encode_path` was given."""
+    """Return the native path for a text from `encode_path`."""
     if text.isascii():
         return text
     escaped = re.sub(

@@ -40,7 +40,7 @@ class Flag(StrEnum):
 
 
 MAIN_AGENT = "main"
-"""The value of ``agent:`` for what is outside of agent runs."""
+"""The value of `agent:` for what is outside of agent runs."""
 
 
 class HasValue(StrEnum):

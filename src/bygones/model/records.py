@@ -400,7 +400,7 @@ class SystemRecord(Envelope, frozen=True, kw_only=True):
         "stop_hook_summary": "what hooks did at the end of a turn",
         "api_error": "a request failed and is tried again",
         "error": "a request failed",
-        "away_summary": "a recap for somebody who was away",
+        "away_summary": "a summary for a user who was away",
         "informational": "a notice",
         "bridge_status": "the session is shared with another device",
         "scheduled_task_fire": "a scheduled task began",

@@ -199,7 +199,7 @@ class ContentKind(_DescribedEnum):
     OUTCOME = "outcomes", "the same answers as structured values, toolUseResult"
     IMAGE = "images", "images and documents"
     ATTACHMENT = "attachments", "what the harness added to the context"
-    PROGRESS = "progress", "signs of life of running tools"
+    PROGRESS = "progress", "progress of running tools"
     SNAPSHOT = "snapshots", "lists of files backed up at a message"
     METADATA = "metadata", "titles, modes, queue operations and the like"
     UNKNOWN = "unknown", "records of types that this version does not know"

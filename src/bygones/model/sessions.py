@@ -89,7 +89,7 @@ class ToolCall(Struct, frozen=True, kw_only=True, weakref=True, array_like=True)
 
     @property
     def edited_path(self) -> str | None:
-        """The file that it changed; ``None`` if it failed or has no result yet."""
+        """The file that it changed; `None` if it failed or has no result yet."""
         if self.name not in _EDITING_TOOLS or self.is_error or not self.has_result:
             return None
         facts = self.result_facts
@@ -816,6 +816,6 @@ class Conversation(Protocol):
     ) -> TurnRemainder:
         """Return what follows a window in the last turn that starts in it.
 
-        Usages are summed only where ``can_sum`` allows it.
+        Usages are summed only where `can_sum` allows it.
         """
         ...

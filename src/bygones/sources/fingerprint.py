@@ -36,11 +36,11 @@ class SourceFingerprint(Struct, frozen=True, kw_only=True):
 class SourceChange(StrEnum):
     """How a source changed since its fingerprint was taken."""
 
-    UNCHANGED = "same"
+    UNCHANGED = "unchanged"
     """Nothing was written."""
-    APPENDED = "grown"
+    APPENDED = "appended"
     """What was read is unchanged: continue at the offset of the fingerprint."""
-    REWRITTEN = "anew"
+    REWRITTEN = "rewritten"
     """Truncated or rewritten: read from 0 as a new generation."""
 
 

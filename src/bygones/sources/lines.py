@@ -87,7 +87,7 @@ def _problem_from_open_error(error: OSError | ValueError, source: SourceId) -> P
 
 
 _BUFFER_SIZE = 1 << 18
-"""Fits into the CPU cache; larger buffers are slower."""
+"""Small enough for the CPU cache; larger buffers are slower."""
 
 
 def read_lines(

@@ -75,7 +75,7 @@ def scan_tree(paths: Iterable[Path]) -> tuple[str, bytes]:
             try:
                 packed = msgspec.Raw(_encode(columns))
             except OverflowError:
-                # A timestamp that does not fit into 64 bits.
+                # A timestamp that needs more than 64 bits.
                 packed, is_encodable = msgspec.Raw(_encode(repr(columns))), False
             checksummed.append((folder, problem, packed))
             times = (taken_at_ns, taken_at_ns) if problem else times
