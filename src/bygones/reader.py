@@ -15,7 +15,7 @@ from bygones.model.base import Position, Problem, SourceFile, SourceId, SourceKi
 from bygones.model.nodes import AgentSidecar, LocatedRecord, Transcript
 from bygones.model.sessions import Session
 from bygones.parse.light import build_node, parse_line_light
-from bygones.parse.loader import RecordLoader
+from bygones.parse.loader import RecordLoader, stored_output_id
 from bygones.parse.metadata import parse_agent_sidecar
 from bygones.sources.lines import read_at, read_lines
 from bygones.sources.walk import discover_sources
@@ -205,17 +205,12 @@ class FileLoader(RecordLoader):
         return raw[: position.length]
 
     def load_stored_output(self, position: Position, path: str) -> str | None:
-        """Return a long tool output from the `tool-results` folder of the session.
-
-        Only the file name of `path` is used, because transcripts are not trusted.
-        """
-        session = position.source_id.partition("/subagents/")[0].removesuffix(".jsonl")
-        name = path.replace("\\", "/").rpartition("/")[2]
-        if not name or name.startswith("."):
+        source = stored_output_id(position, path)
+        if source is None:
             return None
         lines = []
         size = 0
-        for line in read_lines(SourceId(f"{session}/tool-results/{name}")):
+        for line in read_lines(source):
             if isinstance(line, Problem):
                 return None
             size += len(line.raw) + 1

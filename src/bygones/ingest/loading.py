@@ -31,7 +31,7 @@ from bygones.model.nodes import (
 from bygones.model.records import TextBlock
 from bygones.model.sessions import Session
 from bygones.model.summary import IndexedPrompt, IndexedRecord, Loader
-from bygones.parse.loader import RecordLoader
+from bygones.parse.loader import RecordLoader, stored_output_id
 from bygones.parse.metadata import parse_agent_sidecar
 from bygones.sources.lines import split_lines
 from bygones.store.archive_db import StoredSource
@@ -324,15 +324,8 @@ class StoreLoader(RecordLoader):
         return block[: position.length]
 
     def load_stored_output(self, position: Position, path: str) -> str | None:
-        """Return a long output that was stored next to its session.
-
-        Only the file name is taken from the transcript.
-        """
-        session = position.source_id.partition("/subagents/")[0].removesuffix(".jsonl")
-        name = path.replace("\\", "/").rpartition("/")[2]
-        if not name or name.startswith("."):
-            return None
-        stored = self._find_source(f"{session}/tool-results/{name}")
+        source = stored_output_id(position, path)
+        stored = self._find_source(source) if source is not None else None
         if stored is None:
             return None
         size = min(stored.stored_bytes, _MAX_OUTPUT_BYTES)

@@ -8,7 +8,14 @@ from typing import Any
 import msgspec
 from msgspec import Raw
 
-from bygones.model.base import DECODE_ERRORS, Line, Position, Problem, WireStruct
+from bygones.model.base import (
+    DECODE_ERRORS,
+    Line,
+    Position,
+    Problem,
+    SourceId,
+    WireStruct,
+)
 from bygones.model.metadata import (
     Attachment,
     AttachmentRecord,
@@ -178,6 +185,19 @@ class RecordLoader(Loader):
             if not isinstance(found, Problem):
                 return found
         return None
+
+
+def stored_output_id(position: Position, path: str) -> SourceId | None:
+    """Return the source of a tool output that was too long for the transcript.
+
+    It is in the `tool-results` folder of the session. Only the file name of `path` is
+    used, because transcripts are not trusted.
+    """
+    session = position.source_id.partition("/subagents/")[0].removesuffix(".jsonl")
+    name = path.replace("\\", "/").rpartition("/")[2]
+    if not name or name.startswith("."):
+        return None
+    return SourceId(f"{session}/tool-results/{name}")
 
 
 def record_blocks(record: Record | None) -> tuple[Block, ...]:
