@@ -1,4 +1,4 @@
-"""The front door: what the archive answers is what the files say."""
+"""The archive: its contents equal those of the files."""
 
 from __future__ import annotations
 
@@ -212,7 +212,7 @@ def test_archive_equals_the_files(folder: Path, tmp_path: Path) -> None:
 
 
 def assert_equal(folder: Path, place: Path) -> None:
-    """Compare every session, listed and whole, and the projects."""
+    """Compare all summaries, sessions and projects."""
     Archive.ingest(place, [folder])
     theirs = {session.id: session for session in read_sessions(folder)}
     with Archive.open(place) as archive:
@@ -237,7 +237,7 @@ def assert_equal(folder: Path, place: Path) -> None:
 
 @pytest.fixture(scope="module")
 def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return an archive of all the transcripts of other people that there are."""
+    """Return an archive of all transcripts of the corpus."""
     place = tmp_path_factory.mktemp("corpus") / "archive"
     Archive.ingest(place, [CORPUS.resolve()])
     return place

@@ -25,7 +25,7 @@ from tests.build import (
     tool_use,
 )
 from tests.cli.terminals import Terminal
-from tests.usage.asking import OPUS, SONNET, answer
+from tests.usage.usage_archive import OPUS, SONNET, answer
 
 on_terminals = pytest.mark.skipif(os.name == "nt", reason="no pseudo-terminals there")
 HOSTILE = "=cmd|' /C calc'!A0 \x1b]0;owned\x07\u202eevil"

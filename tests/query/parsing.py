@@ -1,4 +1,4 @@
-"""Queries in a few words: read at one moment, in one place."""
+"""Short functions that parse queries at a fixed time in UTC."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def tree(text: str) -> Term | None:
 
 
 def remarks(text: str) -> list[tuple[QueryNoteKind, str]]:
-    """Return the notes' kinds, with what they point at."""
+    """Return the kinds of the notes, with the text that they are about."""
     return [
         (note.kind, text[note.offset : note.offset + note.length])
         for note in read(text).notes

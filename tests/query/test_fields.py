@@ -1,4 +1,4 @@
-"""The language explains itself from its table."""
+"""Help and hints that are generated from the tables of the query language."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Law 8: a query's tree, written and read again, is the same tree."""
+"""A formatted query parses to the same tree."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The matcher in memory, on each field and each operator."""
+"""Matching texts, for each field and each operator."""
 
 from __future__ import annotations
 

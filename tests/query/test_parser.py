@@ -1,4 +1,4 @@
-"""Text to tree: what each way of writing means."""
+"""Parsing queries."""
 
 from __future__ import annotations
 

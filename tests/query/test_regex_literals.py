@@ -1,4 +1,4 @@
-"""What must stand in a text for a pattern to be found in it."""
+"""Literals that every match of a pattern contains."""
 
 from __future__ import annotations
 
@@ -55,11 +55,11 @@ def test_literals_of_a_pattern(
 
 
 def test_only_bounded_literals_are_whole_words() -> None:
-    told = list(split_words(RequiredLiteral("ction reset by pe")))
+    words = list(split_words(RequiredLiteral("ction reset by pe")))
 
-    assert [one.text for one in told] == ["ction", "reset", "by", "pe"]
-    assert [one.is_word_start for one in told] == [False, True, True, True]
-    assert [one.is_word_end for one in told] == [True, True, True, False]
+    assert [one.text for one in words] == ["ction", "reset", "by", "pe"]
+    assert [one.is_word_start for one in words] == [False, True, True, True]
+    assert [one.is_word_end for one in words] == [True, True, True, False]
 
 
 def test_star_leaves_the_ends_of_words_open() -> None:

@@ -1,4 +1,4 @@
-"""Whether a session as a whole is what a query asks for."""
+"""Matching session summaries."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def words(text: str) -> list[str]:
         "model:opus git:main",
         "title:flaky",
         "tag:release session:5e55",
-        "on:2025-12-02",  # in the middle, though nothing need have been said then
+        "on:2025-12-02",  # in the middle, though there may be no message then
         "after:2025-12-04",
         "before:2025-12-02",
         "-on:2025-12-05",

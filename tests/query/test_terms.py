@@ -1,4 +1,4 @@
-"""Ways in which words may stand in a text."""
+"""Variants of words, and stop words."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Times as people type them, on one day, in several places."""
+"""Parsing times at a fixed date, in several time zones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Query trees in normal form, and texts that look like queries, made up."""
+"""Hypothesis strategies for query trees in normal form, and for texts of queries."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def leaves() -> st.SearchStrategy[Term]:
 
 
 def _excluded(term: Term) -> Term:
-    """A sign alone cannot be excluded: no text is with it."""
+    """Punctuation alone cannot be excluded: it matches everything."""
     if isinstance(term, Words) and len(term.words) == 1:
         return negate_term(term) if has_word_characters(term.words[0]) else term
     return negate_term(term)

@@ -1,4 +1,4 @@
-"""Searches in a few words: a home, its archive, and what a query finds there."""
+"""An archive of a home with short methods for searching it."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from bygones.query.parser import parse_query
 from bygones.search.ranking import SortOrder
 from tests.build import Home
 
-__all__ = ["NOW", "Asking", "asking"]
+__all__ = ["NOW", "SearchArchive", "open_archive"]
 
 NOW = datetime(2026, 1, 6, 12, tzinfo=UTC)
 
 
-class Asking:
-    """An archive that is asked."""
+class SearchArchive:
+    """An archive to search."""
 
     def __init__(self, archive: Archive) -> None:
         self.archive = archive
 
-    def found(
+    def search(
         self,
         text: str,
         *,
@@ -33,7 +33,7 @@ class Asking:
         hits: int = 3,
         sort: SortOrder = SortOrder.BEST,
     ) -> SearchResults:
-        """Return the answer to a query."""
+        """Return the results of a query."""
         query = parse_query(text, now=NOW, zone=UTC)
         return self.archive.search(
             query, limit=limit, offset=offset, hits_per_session=hits, sort=sort
@@ -41,24 +41,24 @@ class Asking:
 
     def titles(self, text: str, *, sort: SortOrder = SortOrder.BEST) -> list[str]:
         """Return the titles of the sessions that a query finds, in order."""
-        return [one.summary.title.text for one in self.found(text, sort=sort).sessions]
+        return [one.summary.title.text for one in self.search(text, sort=sort).sessions]
 
     def excerpts(self, text: str) -> list[str]:
-        """Return the excerpts of the first session, marks between brackets."""
-        (first, *_) = self.found(text).sessions
+        """Return the excerpts of the first session, with highlights in brackets."""
+        (first, *_) = self.search(text).sessions
         return [marked(hit.excerpt.text, hit.excerpt.highlights) for hit in first.hits]
 
 
 def marked(text: str, marks: tuple[tuple[int, int], ...]) -> str:
-    """Return a text with its marks between brackets."""
+    """Return a text with its highlights in brackets."""
     for start, stop in reversed(marks):
         text = f"{text[:start]}[{text[start:stop]}]{text[stop:]}"
     return text
 
 
 @contextmanager
-def asking(home: Home, folder: Path) -> Iterator[Asking]:
-    """Give the archive of a home, to be asked."""
+def open_archive(home: Home, folder: Path) -> Iterator[SearchArchive]:
+    """Ingest a home and open its archive."""
     Archive.ingest(folder, [home.path])
     with Archive.open(folder) as archive:
-        yield Asking(archive)
+        yield SearchArchive(archive)

@@ -1,4 +1,4 @@
-"""Excerpts: the best words of a text, whole and harmless."""
+"""Excerpts and highlights."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Counting: broad words are counted in the best sessions, and nothing gets lost."""
+"""Ranking: frequent words are counted in the best sessions only, and none is lost."""
 
 from __future__ import annotations
 
@@ -11,38 +11,38 @@ from bygones.search import ranking
 from bygones.search.ranking import SortOrder
 from bygones.store.text_index import TantivyEngine
 from tests.build import Home, prompt, reply, session_id, summary, thread
-from tests.search.searching import Asking, asking
+from tests.search.searching import SearchArchive, open_archive
 
 MANY = 60
 
 
 @pytest.fixture(scope="module")
-def many(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Asking]:
-    """Return an archive of many sessions that all say the same word."""
+def many(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SearchArchive]:
+    """Return an archive of many sessions that all contain the same word."""
     folder = tmp_path_factory.mktemp("counting")
     home = Home(folder / "home")
     for number in range(1, MANY + 1):
-        told = [reply(f"walrus number {number}") for _ in range(number % 7)]
+        replies = [reply(f"walrus number {number}") for _ in range(number % 7)]
         last = reply("the narwhal" if number == 17 else f"the end of {number}")
-        begun = prompt(f"walrus {'walrus ' * (number % 5)} {number}")
-        records = thread(begun, *told, last, start=3600.0 * number)
+        first = prompt(f"walrus {'walrus ' * (number % 5)} {number}")
+        records = thread(first, *replies, last, start=3600.0 * number)
         home.session(session_id(number), records)
-    with asking(home, folder / "archive") as found:
+    with open_archive(home, folder / "archive") as found:
         yield found
 
 
 @pytest.fixture
 def broad(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Make every word a broad one."""
+    """Make every word count as frequent."""
     monkeypatch.setattr(ranking, "_MAX_EXACT_TEXTS", 5)
     monkeypatch.setattr(ranking, "_FEW_SESSIONS", 5)
     monkeypatch.setattr(ranking, "_MAX_CANDIDATES", 8)
 
 
 @pytest.mark.usefixtures("broad")
-def test_pages_of_a_frequent_word_have_each_session_once(many: Asking) -> None:
+def test_pages_of_a_frequent_word_have_each_session_once(many: SearchArchive) -> None:
     pages = [
-        many.found("walrus", limit=7, offset=at).sessions for at in range(0, 70, 7)
+        many.search("walrus", limit=7, offset=at).sessions for at in range(0, 70, 7)
     ]
 
     ids = [one.summary.id for page in pages for one in page]
@@ -52,16 +52,16 @@ def test_pages_of_a_frequent_word_have_each_session_once(many: Asking) -> None:
 
 
 @pytest.mark.usefixtures("broad")
-def test_rare_word_next_to_a_frequent_one_comes_first(many: Asking) -> None:
-    found = many.found("walrus narwhal", limit=3)
+def test_rare_word_next_to_a_frequent_one_comes_first(many: SearchArchive) -> None:
+    found = many.search("walrus narwhal", limit=3)
 
     assert found.sessions[0].summary.id == session_id(17)
     assert found.sessions[0].matched_words == ("walrus", "narwhal")
 
 
 @pytest.mark.usefixtures("broad")
-def test_results_by_time_are_counted_exactly(many: Asking) -> None:
-    found = many.found("walrus", limit=5, sort=SortOrder.NEWEST)
+def test_results_by_time_are_counted_exactly(many: SearchArchive) -> None:
+    found = many.search("walrus", limit=5, sort=SortOrder.NEWEST)
 
     assert [one.summary.id for one in found.sessions] == [
         session_id(MANY - at) for at in range(5)
@@ -70,12 +70,12 @@ def test_results_by_time_are_counted_exactly(many: Asking) -> None:
 
 
 def test_more_text_keys_than_one_request_returns_are_counted(
-    many: Asking, monkeypatch: pytest.MonkeyPatch
+    many: SearchArchive, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    whole = many.found("walrus", limit=100)
+    whole = many.search("walrus", limit=100)
     monkeypatch.setattr(TantivyEngine, "max_keys", 10)
 
-    assert many.found("walrus", limit=100) == whole
+    assert many.search("walrus", limit=100) == whole
 
 
 def test_title_from_another_file_counts(tmp_path: Path) -> None:
@@ -86,7 +86,7 @@ def test_title_from_another_file_counts(tmp_path: Path) -> None:
     others = [summary("Parsing of walrus files", leaf=leaf), prompt("hello", uuid="x")]
     home.session(session_id(2), others)
 
-    with asking(home, tmp_path / "archive") as asked:
-        found = asked.found("walrus")
+    with open_archive(home, tmp_path / "archive") as asked:
+        found = asked.search("walrus")
 
     assert session_id(1) in {one.summary.id for one in found.sessions}

@@ -1,4 +1,4 @@
-"""Fields and patterns that only a look at a text can tell are looked for by words."""
+"""Results of conditions that need texts to be opened."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from tests.build import (
     tool_result,
     tool_use,
 )
-from tests.search.searching import Asking, asking
+from tests.search.searching import SearchArchive, open_archive
 
 MANY = 40
 
 
 @pytest.fixture(scope="module")
-def asked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Asking]:
-    """Return an archive of one telling session and many that say little."""
+def asked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SearchArchive]:
+    """Return an archive of one session that matches and many that do not."""
     folder = tmp_path_factory.mktemp("narrowing")
     home = Home(folder / "home")
     path = "/work/demo/src/zoo/walrus_parser.py"
@@ -41,11 +41,14 @@ def asked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Asking]:
     )
     home.session(session_id(1), telling_one)
     for number in range(2, MANY):
-        said = [prompt(f"Say {number}"), reply(f"I edit {number}, connection and all")]
-        home.session(session_id(number), thread(*said, start=60.0 * number))
+        records = [
+            prompt(f"Say {number}"),
+            reply(f"I edit {number}, connection and all"),
+        ]
+        home.session(session_id(number), thread(*records, start=60.0 * number))
     aside = thread(prompt("Look for walruses"), reply("Seen from afar"), start=30)
     home.agent(session_id(1), "a1", aside, meta={"agentType": "Explore"})
-    with asking(home, folder / "archive") as found:
+    with open_archive(home, folder / "archive") as found:
         yield found
 
 
@@ -71,7 +74,7 @@ def asked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Asking]:
     ],
 )
 def test_few_records_are_opened(
-    asked: Asking,
+    asked: SearchArchive,
     query: str,
     parts: list[str],
     monkeypatch: pytest.MonkeyPatch,
@@ -80,20 +83,20 @@ def test_few_records_are_opened(
         results, "MAX_OPENED_RECORDS", 60 if query == "has:image" else 25
     )
 
-    found = asked.found(query, hits=9)
+    found = asked.search(query, hits=9)
 
     assert not found.is_partial
     assert [one.summary.id for one in found.sessions] == [session_id(1)]
-    told = [str(hit.part) for hit in found.sessions[0].hits]
-    assert sorted(told) == sorted(parts)
+    hit_parts = [str(hit.part) for hit in found.sessions[0].hits]
+    assert sorted(hit_parts) == sorted(parts)
 
 
 def test_limits_are_reported_as_partial_results(
-    asked: Asking, monkeypatch: pytest.MonkeyPatch
+    asked: SearchArchive, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    first = asked.found("/[ns]ay/", limit=3)
+    first = asked.search("/[ns]ay/", limit=3)
     monkeypatch.setattr(results, "MAX_OPENED_RECORDS", 5)
-    partial = asked.found("/[qx]q/")
+    partial = asked.search("/[qx]q/")
 
     assert (first.session_count_bound, first.session_count) == (
         CountBound.AT_MOST,

@@ -1,4 +1,4 @@
-"""Scores: a pure function, with a stored table of its answers."""
+"""Scores of sessions, compared with a golden file."""
 
 from __future__ import annotations
 
@@ -43,11 +43,19 @@ WORDS = {
 def test_scores_match_the_golden_file(golden: Callable[[Path, str], None]) -> None:
     lines = []
     for name, word in WORDS.items():
-        lines.append(f"{name}: {told(score_sessions([word], MEASURES).by_session)}")
+        lines.append(
+            f"{name}: {format_scores(score_sessions([word], MEASURES).by_session)}"
+        )
     every = list(WORDS.values())
-    lines.append(f"two words: {told(score_sessions(every[:2], MEASURES).by_session)}")
-    lines.append(f"a sentence: {told(score_sessions(every, MEASURES).by_session)}")
-    lines.append(f"as typed: {told(score_sessions(every, MEASURES, {2}).by_session)}")
+    lines.append(
+        f"two words: {format_scores(score_sessions(every[:2], MEASURES).by_session)}"
+    )
+    lines.append(
+        f"a sentence: {format_scores(score_sessions(every, MEASURES).by_session)}"
+    )
+    lines.append(
+        f"as typed: {format_scores(score_sessions(every, MEASURES, {2}).by_session)}"
+    )
     lines.append(f"idf: {' '.join(f'{idf(n, 100):.3f}' for n in (0, 1, 10, 50, 100))}")
     lines.append(
         f"new: {' '.join(f'{recency_bonus(days):.4f}' for days in (0, 90, 900))}"
@@ -55,7 +63,7 @@ def test_scores_match_the_golden_file(golden: Callable[[Path, str], None]) -> No
     golden(HERE / "scores.txt", "\n".join(lines) + "\n")
 
 
-def told(total: dict[int, float]) -> str:
+def format_scores(total: dict[int, float]) -> str:
     return " ".join(
         f"{session}={score:.4f}" for session, score in sorted(total.items())
     )

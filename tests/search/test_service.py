@@ -1,4 +1,4 @@
-"""Searching an archive: what is found, in which order, and what is told of it."""
+"""Searching an archive: which sessions and hits are found, and in which order."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ from tests.build import (
     tool_result,
     tool_use,
 )
-from tests.search.searching import Asking, asking
+from tests.search.searching import SearchArchive, open_archive
 
 PARSER = "/work/demo/src/server/parse_transcript.py"
 
 
 @pytest.fixture(scope="module")
-def asked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Asking]:
+def asked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SearchArchive]:
     """Return an archive of a few sessions about different things."""
     folder = tmp_path_factory.mktemp("search")
     home = Home(folder / "home")
-    told = {
+    records_by_name = {
         "Flaky login": [
             prompt("Why does the login test fail on every second run?"),
             reply([thinking("Perhaps a race in the cookie jar"), text("A race.")]),
@@ -56,10 +56,10 @@ def asked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Asking]:
             reply("A multi-stage build. The image has 80 MB now."),
         ],
     }
-    for number, (name, records) in enumerate(told.items(), 1):
+    for number, (name, records) in enumerate(records_by_name.items(), 1):
         chain = thread(*records, start=3600.0 * number)
         home.session(session_id(number), [*chain, title(name, custom=True)])
-    with asking(home, folder / "archive") as found:
+    with open_archive(home, folder / "archive") as found:
         yield found
 
 
@@ -99,7 +99,7 @@ def asked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Asking]:
         ("project:nowhere docker", []),
     ],
 )
-def test_query_finds(asked: Asking, text: str, titles: list[str]) -> None:
+def test_query_finds(asked: SearchArchive, text: str, titles: list[str]) -> None:
     assert sorted(asked.titles(text)) == sorted(titles)
 
 
@@ -111,21 +111,23 @@ def test_query_finds(asked: Asking, text: str, titles: list[str]) -> None:
         *("auth.go", "WebFetch", "webfetch", "web_fetch", "cafe", "CAFÉ", "実装", "装"),
     ],
 )
-def test_identifiers_are_found_in_all_spellings(asked: Asking, text: str) -> None:
+def test_identifiers_are_found_in_all_spellings(
+    asked: SearchArchive, text: str
+) -> None:
     assert asked.titles(text)[0] == "Parsing transcripts"
 
 
 @pytest.mark.req("X4")
-def test_sessions_with_more_of_the_words_come_first(asked: Asking) -> None:
-    found = asked.found("docker cookies retries")
+def test_sessions_with_more_of_the_words_come_first(asked: SearchArchive) -> None:
+    found = asked.search("docker cookies retries")
 
     assert [len(one.matched_words) for one in found.sessions] == [2, 2]
     assert asked.titles("docker retry lock")[0] == "Docker images"
-    assert asked.found("retry image").full_match_count == 1
+    assert asked.search("retry image").full_match_count == 1
 
 
-def test_typos_are_corrected_and_reported(asked: Asking) -> None:
-    found = asked.found("dokcer image")
+def test_typos_are_corrected_and_reported(asked: SearchArchive) -> None:
+    found = asked.search("dokcer image")
 
     assert [(one.original, one.corrected) for one in found.corrections] == [
         ("dokcer", "docker")
@@ -134,13 +136,13 @@ def test_typos_are_corrected_and_reported(asked: Asking) -> None:
 
 
 def test_phrase_without_a_match_is_relaxed_to_words(
-    asked: Asking,
+    asked: SearchArchive,
 ) -> None:
-    found = asked.found('"build multi-stage"')
+    found = asked.search('"build multi-stage"')
 
     assert found.is_phrase_relaxed
     assert [one.summary.title.text for one in found.sessions] == ["Docker images"]
-    assert not asked.found('"multi-stage build"').is_phrase_relaxed
+    assert not asked.search('"multi-stage build"').is_phrase_relaxed
 
 
 @pytest.mark.parametrize(
@@ -150,7 +152,7 @@ def test_phrase_without_a_match_is_relaxed_to_words(
         "why does the login test fail on every second run",
     ],
 )
-def test_pasted_line_finds_its_text(asked: Asking, text: str) -> None:
+def test_pasted_line_finds_its_text(asked: SearchArchive, text: str) -> None:
     assert asked.titles(text)[0] == "Flaky login"
 
 
@@ -166,12 +168,12 @@ def test_pasted_line_that_is_half_indexed_comes_first(
     home.session(session_id(1), thread(*records))
     for number in range(2, 6):
         words = half.split()
-        said = [reply(" ".join(words[at:] + words[:at])) for at in (3, 5, 7)]
-        chain = thread(prompt(f"again {number}"), *said, start=60.0 * number)
+        replies = [reply(" ".join(words[at:] + words[:at])) for at in (3, 5, 7)]
+        chain = thread(prompt(f"again {number}"), *replies, start=60.0 * number)
         home.session(session_id(number), chain)
 
-    with asking(home, tmp_path / "archive") as asked:
-        first, *_ = asked.found(f"{half} -u which nobody ever saw in a text").sessions
+    with open_archive(home, tmp_path / "archive") as asked:
+        first, *_ = asked.search(f"{half} -u which nobody ever saw in a text").sessions
 
     assert first.summary.id == session_id(1)
 
@@ -180,14 +182,14 @@ def test_session_is_found_by_a_users_tag(tmp_path: Path) -> None:
     home = Home(tmp_path / "home")
     for number in (1, 2):
         home.session(session_id(number), thread(prompt(f"walrus {number}")))
-    with asking(home, tmp_path / "archive") as asked:
+    with open_archive(home, tmp_path / "archive") as asked:
         tagged = Annotations(tags=("zoo",))
         asked.archive.annotate([SessionId(session_id(2))], lambda _: tagged)
 
         for text in ("tag:zoo walrus", "tag:zoo", "tag:zoo OR /nothing/"):
-            (found,) = asked.found(text).sessions
+            (found,) = asked.search(text).sessions
             assert found.summary.id == session_id(2)
-        assert asked.found("walrus -tag:zoo").sessions[0].summary.id == session_id(1)
+        assert asked.search("walrus -tag:zoo").sessions[0].summary.id == session_id(1)
 
 
 def test_blank_text_is_not_a_hit(tmp_path: Path) -> None:
@@ -195,19 +197,19 @@ def test_blank_text_is_not_a_hit(tmp_path: Path) -> None:
     records = thread(prompt("Begin"), reply("\n\n"), reply(" \n"), reply("Done"))
     home.session(session_id(1), records)
 
-    with asking(home, tmp_path / "archive") as asked:
-        (found,) = asked.found("is:agent OR session:5e55", hits=9).sessions
+    with open_archive(home, tmp_path / "archive") as asked:
+        (found,) = asked.search("is:agent OR session:5e55", hits=9).sessions
 
     assert [hit.excerpt.text for hit in found.hits] == ["Begin", "Done"]
 
 
-def test_missing_word_is_reported(asked: Asking) -> None:
-    found = asked.found("docker zzyzx")
+def test_missing_word_is_reported(asked: SearchArchive) -> None:
+    found = asked.search("docker zzyzx")
 
     assert found.missing_words == ("zzyzx",)
     assert found.session_count == 1
-    assert asked.found("zzyzx") == asked.found("zzyzx -docker")
-    assert asked.found("zzyzx").sessions == ()
+    assert asked.search("zzyzx") == asked.search("zzyzx -docker")
+    assert asked.search("zzyzx").sessions == ()
 
 
 @pytest.mark.req("X1")
@@ -218,7 +220,7 @@ def test_missing_word_is_reported(asked: Asking) -> None:
         *("2026", "assistant", "toolu", "msg", "claude-opus", "timestamp"),
     ],
 )
-def test_metadata_is_not_searched(asked: Asking, text: str) -> None:
+def test_metadata_is_not_searched(asked: SearchArchive, text: str) -> None:
     assert asked.titles(f'"{text}"') == []
 
 
@@ -238,12 +240,12 @@ def test_all_content_is_found_up_to_its_limit(tmp_path: Path) -> None:
     )
     home.session(session_id(2), [snapshot("x", {"backedup.py": None})])
 
-    with asking(home, tmp_path / "archive") as asked:
+    with open_archive(home, tmp_path / "archive") as asked:
         for word in ("endofprompt", "endofthought", "endofcommand", "task", "bash"):
-            assert asked.found(f'"{word}"').session_count == 1, word
+            assert asked.search(f'"{word}"').session_count == 1, word
         for word in ("endofinput", "endofresult", "iVBORw0KGgo", "backedup"):
-            assert asked.found(f'"{word}"').session_count == 0, word
-        assert asked.found("out").session_count == 1
+            assert asked.search(f'"{word}"').session_count == 0, word
+        assert asked.search("out").session_count == 1
 
 
 @pytest.mark.req("X3")
@@ -254,11 +256,11 @@ def test_identifier_weighs_most_where_it_is_used(tmp_path: Path) -> None:
         reply([tool_use("Read", id=f"toolu_{n}", file_path="/work/read_config.py")])
         for n in range(3)
     ]
-    told = [reply(f"A lot of other words {n}") for n in range(6)]
-    home.session(session_id(1), [*thread(*talk, *told), title("Talk", custom=True)])
-    home.session(session_id(2), [*thread(*use, *told), title("Use", custom=True)])
+    others = [reply(f"A lot of other words {n}") for n in range(6)]
+    home.session(session_id(1), [*thread(*talk, *others), title("Talk", custom=True)])
+    home.session(session_id(2), [*thread(*use, *others), title("Use", custom=True)])
 
-    with asking(home, tmp_path / "archive") as asked:
+    with open_archive(home, tmp_path / "archive") as asked:
         assert asked.titles("read_config") == ["Use", "Talk"]
         assert asked.titles("something about config")[0] == "Talk"
 
@@ -266,13 +268,13 @@ def test_identifier_weighs_most_where_it_is_used(tmp_path: Path) -> None:
 @pytest.mark.req("X3")
 def test_identifier_as_typed_comes_before_its_parts(tmp_path: Path) -> None:
     home = Home(tmp_path / "home")
-    told = [reply("A lot of other words") for _ in range(6)]
-    name = [*told, reply("It ends with TypeError: no function")]
+    others = [reply("A lot of other words") for _ in range(6)]
+    name = [*others, reply("It ends with TypeError: no function")]
     parts = [prompt("A type error"), prompt("Still a type error")]
     home.session(session_id(1), [*thread(*name), title("Name", custom=True)])
     home.session(session_id(2), [*thread(*parts), title("Parts", custom=True)])
 
-    with asking(home, tmp_path / "archive") as asked:
+    with open_archive(home, tmp_path / "archive") as asked:
         assert asked.titles("TypeError") == ["Name", "Parts"]
         assert asked.titles("type error") == ["Parts", "Name"]
 
@@ -286,16 +288,16 @@ def test_newest_of_equal_sessions_comes_first(tmp_path: Path) -> None:
         )
         home.session(session_id(number), records)
 
-    with asking(home, tmp_path / "archive") as asked:
-        ids = [one.summary.id for one in asked.found("same words").sessions]
+    with open_archive(home, tmp_path / "archive") as asked:
+        ids = [one.summary.id for one in asked.search("same words").sessions]
         assert ids == [session_id(2), session_id(1), session_id(3)]
-        oldest = asked.found("same words", sort=SortOrder.OLDEST).sessions
+        oldest = asked.search("same words", sort=SortOrder.OLDEST).sessions
         assert [one.summary.id for one in oldest] == ids[::-1]
 
 
 @pytest.mark.req("X5")
-def test_hit_has_its_context(asked: Asking) -> None:
-    (first, *_) = asked.found("cookies").sessions
+def test_hit_has_its_context(asked: SearchArchive) -> None:
+    (first, *_) = asked.search("cookies").sessions
     hits = {hit.part: hit for hit in first.hits}
 
     assert asked.excerpts("cookies lock")[0] == (
@@ -328,8 +330,8 @@ def test_hits_in_agents_and_on_rewound_branches_are_marked(
     inside = [prompt("Look for a walrus", uuid="e", isSidechain=True)]
     home.agent(session_id(1), "a1", inside, meta={"agentType": "Explore"})
 
-    with asking(home, tmp_path / "archive") as asked:
-        (one,) = asked.found("walrus").sessions
+    with open_archive(home, tmp_path / "archive") as asked:
+        (one,) = asked.search("walrus").sessions
         hits = {str(hit.record_id): hit for hit in one.hits}
         assert {id_: hit.is_rewound for id_, hit in hits.items()} == {
             "c": True,
@@ -338,14 +340,14 @@ def test_hits_in_agents_and_on_rewound_branches_are_marked(
         }
         assert (hits["e"].agent_id, hits["e"].agent_type) == ("a1", "Explore")
         assert [
-            h.record_id for h in asked.found("walrus is:rewound").sessions[0].hits
+            h.record_id for h in asked.search("walrus is:rewound").sessions[0].hits
         ] == ["c"]
         assert [
-            h.record_id for h in asked.found("walrus is:agent").sessions[0].hits
+            h.record_id for h in asked.search("walrus is:agent").sessions[0].hits
         ] == ["e"]
-        found = asked.found("walrus -is:agent branch:live").sessions[0]
+        found = asked.search("walrus -is:agent branch:live").sessions[0]
         assert [hit.record_id for hit in found.hits] == ["d"]
-        assert asked.found("walrus agent:explore").session_count == 1
+        assert asked.search("walrus agent:explore").session_count == 1
 
 
 @pytest.mark.req("X6")
@@ -356,8 +358,8 @@ def test_record_in_two_files_is_one_hit(tmp_path: Path) -> None:
     home.session(session_id(1), records, project="-work-copy")
     home.session(session_id(2), [*records, *thread(prompt("More"), start=60)])
 
-    with asking(home, tmp_path / "archive") as asked:
-        (one,) = asked.found("walrus").sessions
+    with open_archive(home, tmp_path / "archive") as asked:
+        (one,) = asked.search("walrus").sessions
         assert len(one.hits) == 1
         assert one.summary.id == session_id(1)
         assert one.duplicate_ids == (session_id(2),)
@@ -369,13 +371,13 @@ def test_pages_are_consecutive(tmp_path: Path) -> None:
         records = thread(prompt(f"page {'word ' * number}"), start=number)
         home.session(session_id(number), records)
 
-    with asking(home, tmp_path / "archive") as asked:
-        whole = asked.found("word page", limit=7).sessions
-        pages = [asked.found("word page", limit=3, offset=at) for at in (0, 3, 6)]
+    with open_archive(home, tmp_path / "archive") as asked:
+        whole = asked.search("word page", limit=7).sessions
+        pages = [asked.search("word page", limit=3, offset=at) for at in (0, 3, 6)]
 
         assert [one for page in pages for one in page.sessions] == list(whole)
         assert [page.session_count for page in pages] == [7, 7, 7]
-        assert asked.found("word page", offset=7).sessions == ()
+        assert asked.search("word page", offset=7).sessions == ()
 
 
 def test_search_of_an_empty_archive_finds_nothing(tmp_path: Path) -> None:
@@ -383,12 +385,12 @@ def test_search_of_an_empty_archive_finds_nothing(tmp_path: Path) -> None:
     home.path.mkdir()
     (home.path / "projects").mkdir()
 
-    with asking(home, tmp_path / "archive") as asked:
+    with open_archive(home, tmp_path / "archive") as asked:
         for query in ("anything", "", "tool:Bash", "/x/", "-a", '"a b"', "a*"):
-            assert asked.found(query).sessions == ()
+            assert asked.search(query).sessions == ()
 
 
-def test_empty_query_lists_the_newest_first(asked: Asking) -> None:
+def test_empty_query_lists_the_newest_first(asked: SearchArchive) -> None:
     titles = ["Docker images", "Parsing transcripts", "Flaky login"]
 
     assert asked.titles("") == asked.titles("&& --") == titles
@@ -410,8 +412,8 @@ def test_empty_query_lists_the_newest_first(asked: Asking) -> None:
         "/(?:word )+x/",
     ],
 )
-def test_any_query_can_be_searched(asked: Asking, text: str) -> None:
-    found = asked.found(text[:9999])
+def test_any_query_can_be_searched(asked: SearchArchive, text: str) -> None:
+    found = asked.search(text[:9999])
 
     assert found.session_count <= 3
     assert all(one.summary.id.startswith("5e551000") for one in found.sessions)
@@ -423,8 +425,8 @@ def test_session_with_many_hits_is_one_match(tmp_path: Path) -> None:
     home.session(session_id(1), [prompt("walrus " * 1_000_000, uuid="p"), *many])
     home.session(session_id(2), [prompt("a walrus", uuid="q")])
 
-    with asking(home, tmp_path / "archive") as asked:
-        found = asked.found("walrus", hits=2)
+    with open_archive(home, tmp_path / "archive") as asked:
+        found = asked.search("walrus", hits=2)
 
         assert {one.summary.id: one.hit_count for one in found.sessions} == {
             session_id(1): 3001,
@@ -441,9 +443,9 @@ def test_rewound_texts_are_found_in_a_large_session(tmp_path: Path) -> None:
     kept[0] = {**kept[0], "parentUuid": first["uuid"]}
     home.session(session_id(1), [first, left, *kept])
 
-    with asking(home, tmp_path / "archive") as asked:
-        found = asked.found("is:rewound")
-        others = asked.found("branch:live left")
+    with open_archive(home, tmp_path / "archive") as asked:
+        found = asked.search("is:rewound")
+        others = asked.search("branch:live left")
 
     (session,) = found.sessions
     assert [hit.excerpt.text for hit in session.hits] == ["on the way that was left"]
@@ -451,8 +453,8 @@ def test_rewound_texts_are_found_in_a_large_session(tmp_path: Path) -> None:
 
 
 @pytest.mark.req("X3")
-def test_score_is_explained(asked: Asking) -> None:
-    (first, *_) = asked.found("cookies lock").sessions
+def test_score_is_explained(asked: SearchArchive) -> None:
+    (first, *_) = asked.search("cookies lock").sessions
     shares = {one.word: one for one in first.word_shares}
 
     assert sum(one.share for one in first.word_shares) == pytest.approx(1)

@@ -1,4 +1,4 @@
-"""Archives of one server know the same of sessions, and as much as there is now."""
+"""Statistics that several open archives share."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ from tests.store.keeping import Keeping
 
 
 def add(keeping: Keeping, number: int, words: str) -> None:
-    told = thread(prompt(words), reply(f"so be it, {words}"))
-    keeping.home.session(session_id(number), [*told, title(f"About {words}")])
+    records = thread(prompt(words), reply(f"so be it, {words}"))
+    keeping.home.session(session_id(number), [*records, title(f"About {words}")])
     keeping.ingest()
 
 
@@ -94,7 +94,7 @@ def test_new_sessions_replace_the_statistics_for_all(
         found(other, "apples")
         old = weakref.ref(known(one))
         add(keeping, 3, "cherries")
-        assert found(one, "cherries") == []  # until it is looked at anew
+        assert found(one, "cherries") == []  # until the next refresh
         one.refresh()
         assert found(one, "cherries") == ["About cherries"]
         assert found(other, "cherries") == ["About cherries"]
@@ -130,7 +130,7 @@ def test_index_with_the_same_name_is_another_one(
             assert new.index_inode != old.index_inode
             assert new.is_newest_index()
         assert not old.is_newest_index()
-        assert commons.stats_for(LocalReader(old)) is not None  # nobody has looked yet
+        assert commons.stats_for(LocalReader(old)) is not None  # not refreshed yet
         with Archive.open(keeping.archive, commons) as archive:
             assert found(archive, "apples OR pears") == ["About pears"]
         assert commons.stats_for(LocalReader(old)) is None
@@ -162,9 +162,9 @@ def test_threads_can_search_at_the_same_time(
     with Archive.open(keeping.archive) as alone:
         wanted = [found(alone, text) for text in asked * 5]
     with ThreadPoolExecutor(4) as threads:
-        told = list(threads.map(answers, range(12)))
+        results = list(threads.map(answers, range(12)))
 
-    assert told == [wanted] * 12
+    assert results == [wanted] * 12
     assert wanted[:2] == [["About apples"], ["About pears"]]
 
 

@@ -1,4 +1,4 @@
-"""What is known of all sessions: packed, and the same as when each is looked at."""
+"""Statistics of all sessions: groups of equal sessions, and titles."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ from bygones.search import stats as remembered
 from bygones.search.stats import SearchStats
 from bygones.store.local_reader import LocalReader
 from tests.build import Home, prompt, reply, session_id, thread, title
-from tests.search.searching import asking
+from tests.search.searching import open_archive
 from tests.store.keeping import Keeping
 
 WORDS = ("alpha", "beta", "gamma", "delta")
 
 
 def written(home: Home) -> None:
-    """Write sessions that are alike but for how they were started, and some not."""
+    """Write sessions that differ in their titles, and some in their entrypoints."""
     for number, word in enumerate(WORDS, 1):
-        told = thread(prompt(f"about {word}"), reply("yes"), start=60.0 * number)
+        chain = thread(prompt(f"about {word}"), reply("yes"), start=60.0 * number)
         entrypoint = "cli" if number % 2 else "sdk-py"
-        records = [one | {"entrypoint": entrypoint} for one in told]
+        records = [one | {"entrypoint": entrypoint} for one in chain]
         home.session(session_id(number), [*records, title(f"The {word} word")])
 
 
 def test_sessions_with_other_entrypoints_are_in_other_groups(tmp_path: Path) -> None:
     home = Home(tmp_path / "home")
     written(home)
-    with asking(home, tmp_path / "archive") as asked:
+    with open_archive(home, tmp_path / "archive") as asked:
         assert sorted(asked.titles("entrypoint:cli")) == [
             "The alpha word",
             "The gamma word",
@@ -75,7 +75,7 @@ def test_titles_are_found_with_small_caches(
     monkeypatch.setattr(remembered, "_MAX_CACHED_STEMS", 1)
     home = Home(tmp_path / "home")
     written(home)
-    with asking(home, tmp_path / "archive") as asked:
+    with open_archive(home, tmp_path / "archive") as asked:
         for _ in range(2):
             assert len(asked.titles("word")) == len(WORDS)
             for word in WORDS:

@@ -18,7 +18,7 @@ from bygones.store.local_reader import LocalReader
 from bygones.store.protocols import StoreReader
 from tests.build import jsonl, prompt, session_id, thread, tool_use
 from tests.store.keeping import Keeping
-from tests.usage.asking import NOW, OPUS, SONNET, answer
+from tests.usage.usage_archive import NOW, OPUS, SONNET, answer
 
 SESSIONS = 3
 Ask = Callable[[Archive], object]

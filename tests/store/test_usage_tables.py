@@ -15,7 +15,7 @@ from bygones.model.reports import Grouping, UsageReport
 from bygones.query.parser import parse_query
 from bygones.store import usage_tables
 from tests.build import prompt, session_id, thread
-from tests.usage.asking import NOW, OPUS, SONNET, Asking, answer
+from tests.usage.usage_archive import NOW, OPUS, SONNET, UsageArchive, answer
 
 START = datetime(2025, 10, 24, tzinfo=UTC)
 """Two days before summer time ends in Europe, nine days before it ends in America."""
@@ -28,13 +28,15 @@ spends = st.tuples(
 )
 
 
-def reports(asking: Asking, query: str, zone: str) -> dict[str, UsageReport]:
+def reports(
+    usage_archive: UsageArchive, query: str, zone: str
+) -> dict[str, UsageReport]:
     place = ZoneInfo(zone)
-    with Archive.open(asking.archive) as archive:
+    with Archive.open(usage_archive.archive) as archive:
         asked = parse_query(query, now=NOW, zone=place)
         return {
             by: archive.usage(
-                by, query=asked, timezone=place, now=NOW, prices=asking.prices
+                by, query=asked, timezone=place, now=NOW, prices=usage_archive.prices
             )
             for by in Grouping
             if by is not Grouping.TOOL
@@ -56,18 +58,20 @@ def test_quarter_hour_sums_equal_sums_of_answers(
     query: str,
     zone: str,
 ) -> None:
-    asking = Asking(tmp_path_factory.mktemp("spells"))
+    usage_archive = UsageArchive(tmp_path_factory.mktemp("spells"))
     for number, (seconds, model, read, output) in enumerate(spent):
         time = (START + timedelta(seconds=seconds)).isoformat()
         made = answer(number, model=model, read=read, output=output)
         records = [prompt("go"), made | {"timestamp": time}]
-        asking.home.session(session_id(number % 3 + 1) + f"-{number}", thread(*records))
-    asking.ingest()
+        usage_archive.home.session(
+            session_id(number % 3 + 1) + f"-{number}", thread(*records)
+        )
+    usage_archive.ingest()
 
-    coarse = reports(asking, query, zone)
+    coarse = reports(usage_archive, query, zone)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(usage_tables, "_is_answered_by_15_minutes", never)
-        fine = reports(asking, query, zone)
+        fine = reports(usage_archive, query, zone)
 
     assert coarse == fine
 
@@ -99,10 +103,12 @@ def test_quarter_hour_sums_are_used_where_they_suffice(
     query: str,
     is_enough: bool,
 ) -> None:
-    asking = Asking(tmp_path_factory.mktemp("spells"))
+    usage_archive = UsageArchive(tmp_path_factory.mktemp("spells"))
     time = {"timestamp": "2025-10-27T10:06:00Z"}
-    asking.home.session(session_id(1), thread(prompt("go"), answer(1, output=5) | time))
+    usage_archive.home.session(
+        session_id(1), thread(prompt("go"), answer(1, output=5) | time)
+    )
     told = record_decisions(monkeypatch)
 
-    assert asking.total(query).tokens == (0 if "T" in query else 5)
+    assert usage_archive.total(query).tokens == (0 if "T" in query else 5)
     assert told == [is_enough]

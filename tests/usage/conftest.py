@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.usage.asking import Asking
+from tests.usage.usage_archive import UsageArchive
 
 
 @pytest.fixture
-def asking(tmp_path: Path) -> Asking:
-    """Return a home with nothing in it yet."""
-    return Asking(tmp_path)
+def usage_archive(tmp_path: Path) -> UsageArchive:
+    """Return an empty home and its archive."""
+    return UsageArchive(tmp_path)

@@ -1,4 +1,4 @@
-"""What is always so of sums: nothing is lost, whatever they are parted by."""
+"""Totals are the same for every grouping, and in every command."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from bygones.model.usage import Cost, Usage
 from bygones.reader import read_sessions
 from bygones.render.session_tree import TreeLineKind, iter_tree_lines
 from bygones.usage.prices import load_prices
-from tests.usage.asking import NOW, usages
+from tests.usage.usage_archive import NOW, usages
 
 CASES = Path(__file__).resolve().parent.parent / "cases"
 HOMES = sorted({path.parent for path in CASES.rglob("projects")})
@@ -76,5 +76,5 @@ def test_list_tree_and_report_agree_on_the_cost_of_a_session(
                 and mark.cost
                 and mark.agent in own
             ]
-            told = sum(part.nano_usd or 0 for part in parts)
-            assert told <= (costs[one.id].nano_usd or 0) + len(parts)
+            total = sum(part.nano_usd or 0 for part in parts)
+            assert total <= (costs[one.id].nano_usd or 0) + len(parts)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from tests.build import compact, prompt, session_id, thread
-from tests.usage.asking import Asking, answer
+from tests.usage.usage_archive import UsageArchive, answer
 
 FIRST, SECOND = session_id(1), session_id(2)
 
 
-def test_turn_has_the_context_of_its_last_answer(asking: Asking) -> None:
+def test_turn_has_the_context_of_its_last_answer(usage_archive: UsageArchive) -> None:
     records = thread(
         prompt("go"),
         answer(1, input=10, write_1h=90, output=5),
@@ -16,30 +16,30 @@ def test_turn_has_the_context_of_its_last_answer(asking: Asking) -> None:
         prompt("on"),
         answer(3, input=30, read=170, output=7),
     )
-    asking.home.session(FIRST, records)
+    usage_archive.home.session(FIRST, records)
 
-    report = asking.context(FIRST)
+    report = usage_archive.context(FIRST)
 
-    told = [
+    rows = [
         (row.turn_number, row.prompt, row.tokens, row.answers) for row in report.rows
     ]
-    assert told == [(0, "go", 120, 2), (1, "on", 200, 1)]
+    assert rows == [(0, "go", 120, 2), (1, "on", 200, 1)]
     assert [row.output_tokens for row in report.rows] == [11, 7]
     assert report.peak_tokens == 200
     assert report.cache_hit_rate == 270 / 420
     assert report.compaction_count == 0
 
 
-def test_compaction_is_a_row_of_its_own(asking: Asking) -> None:
+def test_compaction_is_a_row_of_its_own(usage_archive: UsageArchive) -> None:
     before = thread(prompt("go"), answer(1, read=150_000, output=5))
     boundary = compact(before[-1]["uuid"], tokens=155_000)
     after = thread(boundary, prompt("on"), answer(2, read=20_000, output=1), start=60)
-    asking.home.session(FIRST, [*before, *after])
+    usage_archive.home.session(FIRST, [*before, *after])
 
-    report = asking.context(FIRST)
+    report = usage_archive.context(FIRST)
 
-    told = [(row.tokens, row.compacted_from, row.trigger) for row in report.rows]
-    assert told == [
+    rows = [(row.tokens, row.compacted_from, row.trigger) for row in report.rows]
+    assert rows == [
         (150_000, None, None),
         (0, 155_000, "auto"),
         (20_000, None, None),
@@ -48,7 +48,7 @@ def test_compaction_is_a_row_of_its_own(asking: Asking) -> None:
 
 
 def test_resumed_session_includes_copied_answers(
-    asking: Asking,
+    usage_archive: UsageArchive,
 ) -> None:
     records = thread(
         prompt("go"),
@@ -56,15 +56,15 @@ def test_resumed_session_includes_copied_answers(
         prompt("on"),
         answer(2, read=600, output=5),
     )
-    asking.home.session(FIRST, records[:2])
-    asking.home.session(SECOND, records)
+    usage_archive.home.session(FIRST, records[:2])
+    usage_archive.home.session(SECOND, records)
 
-    assert [row.tokens for row in asking.context(SECOND).rows] == [500, 600]
+    assert [row.tokens for row in usage_archive.context(SECOND).rows] == [500, 600]
 
 
-def test_session_without_answers_has_no_context(asking: Asking) -> None:
-    asking.home.session(FIRST, [prompt("go")])
+def test_session_without_answers_has_no_context(usage_archive: UsageArchive) -> None:
+    usage_archive.home.session(FIRST, [prompt("go")])
 
-    report = asking.context(FIRST)
+    report = usage_archive.context(FIRST)
 
     assert (report.rows, report.peak_tokens, report.cache_hit_rate) == ((), 0, 0.0)

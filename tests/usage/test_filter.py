@@ -1,4 +1,4 @@
-"""Which sessions called which tools."""
+"""Sessions by the tools that they called."""
 
 from __future__ import annotations
 

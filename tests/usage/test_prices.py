@@ -1,4 +1,4 @@
-"""The table of prices, names in their normal form, and a user's own file."""
+"""Prices, model names, and a user's price file."""
 
 from __future__ import annotations
 
@@ -142,9 +142,9 @@ def test_user_file_overrides_the_models_that_it_names(
     ]
     assert rates("claude-opus-5", prices=prices) == ["5", "25", "6.25", "10", "0.5"]
     (opus,) = prices.for_model("claude-opus-5")
-    dear = opus.rates_for(("priority",))
-    assert dear is not None
-    assert dear.compute_cost((2,)) == 15_000_000
+    rates_with_priority = opus.rates_for(("priority",))
+    assert rates_with_priority is not None
+    assert rates_with_priority.compute_cost((2,)) == 15_000_000
     assert opus.rates_for(("unheard-of",)) is None
 
 

@@ -1,4 +1,4 @@
-"""Sums by day, week, month, project, model and the rest, limited and priced."""
+"""Usage reports: groupings, queries and costs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.build import (
     tool_result,
     tool_use,
 )
-from tests.usage.asking import OPUS, SONNET, Asking, answer
+from tests.usage.usage_archive import OPUS, SONNET, UsageArchive, answer
 
 FIRST, SECOND = session_id(1), session_id(2)
 
@@ -28,11 +28,11 @@ def at(time: str, *records: Written, **fields: object) -> list[Written]:
     return [record | {"timestamp": time} | fields for record in thread(*records)]
 
 
-def spend(asking: Asking, times: dict[str, int]) -> None:
-    """Spend some output at each time, in a session of its own."""
+def spend(usage_archive: UsageArchive, times: dict[str, int]) -> None:
+    """Write an answer for each time, in a session of its own."""
     for number, (time, output) in enumerate(times.items(), 1):
         records = at(time, prompt("go"), answer(number, output=output))
-        asking.home.session(session_id(number), records)
+        usage_archive.home.session(session_id(number), records)
 
 
 TIMES = {
@@ -62,17 +62,17 @@ TIMES = {
     ],
 )
 def test_days_start_in_the_given_zone(
-    asking: Asking, by: str, zone: str, rows: dict[str, int]
+    usage_archive: UsageArchive, by: str, zone: str, rows: dict[str, int]
 ) -> None:
-    spend(asking, TIMES)
+    spend(usage_archive, TIMES)
 
-    assert asking.tokens(by, zone=ZoneInfo(zone)) == rows
+    assert usage_archive.tokens(by, zone=ZoneInfo(zone)) == rows
 
 
 @pytest.mark.req("U3")
-def test_clock_change_makes_a_day_longer(asking: Asking) -> None:
+def test_clock_change_makes_a_day_longer(usage_archive: UsageArchive) -> None:
     spend(
-        asking,
+        usage_archive,
         {
             "2025-10-25T21:59:00Z": 1,
             "2025-10-25T22:00:00Z": 10,
@@ -81,54 +81,54 @@ def test_clock_change_makes_a_day_longer(asking: Asking) -> None:
         },
     )
 
-    assert asking.tokens("day", zone=ZoneInfo("Europe/Paris")) == {
+    assert usage_archive.tokens("day", zone=ZoneInfo("Europe/Paris")) == {
         "2025-10-25": 1,
         "2025-10-26": 110,
         "2025-10-27": 1000,
     }
 
 
-def test_answers_without_a_time_have_no_day(asking: Asking) -> None:
+def test_answers_without_a_time_have_no_day(usage_archive: UsageArchive) -> None:
     records = thread(prompt("go"), answer(1, output=5), answer(2, output=7))
     del records[1]["timestamp"]
-    asking.home.session(FIRST, records)
+    usage_archive.home.session(FIRST, records)
 
-    assert asking.tokens("day") == {"": 5, "2026-01-05": 7}
-    assert asking.tokens("block") == {"2026-01-05T09:00:00Z": 7}
-    assert asking.tokens("day", "after:2020") == {"2026-01-05": 7}
-    assert asking.tokens("day", "-after:2020") == {"": 5}
+    assert usage_archive.tokens("day") == {"": 5, "2026-01-05": 7}
+    assert usage_archive.tokens("block") == {"2026-01-05T09:00:00Z": 7}
+    assert usage_archive.tokens("day", "after:2020") == {"2026-01-05": 7}
+    assert usage_archive.tokens("day", "-after:2020") == {"": 5}
 
 
 @pytest.mark.req("U3")
 def test_usage_by_project_model_session_and_entrypoint(
-    asking: Asking,
+    usage_archive: UsageArchive,
 ) -> None:
     one = thread(prompt("one"), answer(1, output=10), answer(2, model=OPUS, output=1))
     two = at("2026-01-06T00:00:00Z", prompt("two"), answer(3, output=100))
-    asking.home.session(FIRST, one)
+    usage_archive.home.session(FIRST, one)
     other = [record | {"cwd": "/other", "entrypoint": "sdk-py"} for record in two]
-    asking.home.session(SECOND, other, project="-other")
+    usage_archive.home.session(SECOND, other, project="-other")
 
-    assert asking.tokens("project") == {"/other": 100, "/work/demo": 11}
-    assert asking.tokens("model") == {SONNET: 110, OPUS: 1}
-    assert asking.tokens("session") == {SECOND: 100, FIRST: 11}
-    assert asking.tokens("entrypoint") == {"sdk-py": 100, "": 11}
-    assert asking.tokens("session", "entrypoint:sdk-*") == {SECOND: 100}
-    assert asking.tokens("session", "-entrypoint:sdk-py") == {FIRST: 11}
-    titles = {row.key: row.title for row in usage_rows(asking, "session")}
+    assert usage_archive.tokens("project") == {"/other": 100, "/work/demo": 11}
+    assert usage_archive.tokens("model") == {SONNET: 110, OPUS: 1}
+    assert usage_archive.tokens("session") == {SECOND: 100, FIRST: 11}
+    assert usage_archive.tokens("entrypoint") == {"sdk-py": 100, "": 11}
+    assert usage_archive.tokens("session", "entrypoint:sdk-*") == {SECOND: 100}
+    assert usage_archive.tokens("session", "-entrypoint:sdk-py") == {FIRST: 11}
+    titles = {row.key: row.title for row in usage_rows(usage_archive, "session")}
     assert titles == {FIRST: "one", SECOND: "two"}
 
 
-def usage_rows(asking: Asking, by: str) -> list[UsageRow]:
-    return [row for row in asking.usage(by).rows if isinstance(row, UsageRow)]
+def usage_rows(usage_archive: UsageArchive, by: str) -> list[UsageRow]:
+    return [row for row in usage_archive.usage(by).rows if isinstance(row, UsageRow)]
 
 
 @pytest.mark.req("U3")
 def test_block_lasts_five_hours_from_the_hour_of_its_first_answer(
-    asking: Asking,
+    usage_archive: UsageArchive,
 ) -> None:
     spend(
-        asking,
+        usage_archive,
         {
             "2026-01-05T00:40:00Z": 1,
             "2026-01-05T04:59:59Z": 10,
@@ -137,7 +137,7 @@ def test_block_lasts_five_hours_from_the_hour_of_its_first_answer(
         },
     )
 
-    assert asking.tokens("block") == {
+    assert usage_archive.tokens("block") == {
         "2026-01-05T00:00:00Z": 11,
         "2026-01-05T05:00:00Z": 100,
         "2026-01-05T11:00:00Z": 1000,
@@ -146,21 +146,24 @@ def test_block_lasts_five_hours_from_the_hour_of_its_first_answer(
 
 @pytest.mark.req("U3")
 def test_start_of_a_block_does_not_depend_on_the_query(
-    asking: Asking,
+    usage_archive: UsageArchive,
 ) -> None:
-    spend(asking, {"2026-01-05T00:40:00Z": 1, "2026-01-05T03:10:00Z": 10})
+    spend(usage_archive, {"2026-01-05T00:40:00Z": 1, "2026-01-05T03:10:00Z": 10})
 
-    late = asking.tokens("block", "after:2026-01-05T02:00Z")
+    late = usage_archive.tokens("block", "after:2026-01-05T02:00Z")
 
     assert late == {"2026-01-05T00:00:00Z": 10}
 
 
 @pytest.mark.req("U3")
-def test_active_block_is_projected(asking: Asking) -> None:
-    spend(asking, {"2026-01-05T09:00:00Z": 600_000, "2026-01-05T10:40:00Z": 400_000})
+def test_active_block_is_projected(usage_archive: UsageArchive) -> None:
+    spend(
+        usage_archive,
+        {"2026-01-05T09:00:00Z": 600_000, "2026-01-05T10:40:00Z": 400_000},
+    )
     now = datetime(2026, 1, 5, 11, tzinfo=UTC)
 
-    (row,) = asking.usage("block", now=now).rows
+    (row,) = usage_archive.usage("block", now=now).rows
     assert isinstance(row, UsageRow)
     assert row.block is not None
     assert (row.block.started_at.hour, row.block.ends_at.hour) == (9, 14)
@@ -171,7 +174,7 @@ def test_active_block_is_projected(asking: Asking) -> None:
     assert row.block.cost_per_hour == 7_500_000_000
     assert row.block.projected_cost == 15_000_000_000 + 3 * 7_500_000_000
 
-    (over,) = asking.usage("block", now=now + timedelta(hours=3)).rows
+    (over,) = usage_archive.usage("block", now=now + timedelta(hours=3)).rows
     assert isinstance(over, UsageRow)
     assert over.block is not None
     assert not over.block.is_active
@@ -180,12 +183,14 @@ def test_active_block_is_projected(asking: Asking) -> None:
 
 
 @pytest.mark.parametrize("seconds", [0, 30])
-def test_short_burst_is_not_extrapolated(asking: Asking, seconds: int) -> None:
+def test_short_burst_is_not_extrapolated(
+    usage_archive: UsageArchive, seconds: int
+) -> None:
     times = {"2026-01-05T09:00:00Z": 500, f"2026-01-05T09:00:{seconds:02}.5Z": 500}
-    spend(asking, times)
+    spend(usage_archive, times)
     now = datetime(2026, 1, 5, 9, 1, tzinfo=UTC)
 
-    (row,) = asking.usage("block", now=now).rows
+    (row,) = usage_archive.usage("block", now=now).rows
 
     assert isinstance(row, UsageRow)
     assert row.block is not None
@@ -193,7 +198,7 @@ def test_short_burst_is_not_extrapolated(asking: Asking, seconds: int) -> None:
     assert row.block.projected_tokens == 1000 + 1000 * 299 // 15
 
 
-def test_usage_by_tool(asking: Asking) -> None:
+def test_usage_by_tool(usage_archive: UsageArchive) -> None:
     calls = [
         tool_use("Read", id="a"),
         tool_use("Bash", id="b"),
@@ -205,18 +210,18 @@ def test_usage_by_tool(asking: Asking) -> None:
         tool_result("a", "x" * 98),
         tool_result("b", "y" * 8),
     )
-    asking.home.session(FIRST, records)
+    usage_archive.home.session(FIRST, records)
 
     # A result is as long as its JSON, and one that never came has no length.
-    assert asking.usage("tool").rows == (
+    assert usage_archive.usage("tool").rows == (
         ToolRow(key="Read", calls=1, bytes=100, tokens=25),
         ToolRow(key="Bash", calls=1, bytes=10, tokens=2),
     )
-    assert asking.usage("tool", "before:2020").rows == ()
+    assert usage_archive.usage("tool", "before:2020").rows == ()
     with pytest.raises(
         UngroupableField, match="by tool cannot be limited to 'model:opus'"
     ):
-        asking.usage("tool", "model:opus")
+        usage_archive.usage("tool", "model:opus")
 
 
 LIMITS = {
@@ -249,59 +254,67 @@ LIMITS = {
 
 
 @pytest.mark.parametrize(("query", "tokens"), LIMITS.items())
-def test_query_limits_the_report(asking: Asking, query: str, tokens: int) -> None:
+def test_query_limits_the_report(
+    usage_archive: UsageArchive, query: str, tokens: int
+) -> None:
     opus = answer(2, model=OPUS, output=10)
-    asking.home.session(FIRST, thread(prompt("first"), answer(1, output=1), opus))
+    usage_archive.home.session(
+        FIRST, thread(prompt("first"), answer(1, output=1), opus)
+    )
     two = at("2026-01-06T00:00:00Z", prompt("second"), answer(3, output=100))
     other = [record | {"cwd": "/other", "gitBranch": "feature/x"} for record in two]
-    asking.home.session(SECOND, other, project="-other")
+    usage_archive.home.session(SECOND, other, project="-other")
     three = at("2026-01-07T00:00:00Z", prompt("third"), answer(4, output=1000))
-    asking.home.session(session_id(3), three)
+    usage_archive.home.session(session_id(3), three)
 
-    assert asking.total(query).tokens == tokens
+    assert usage_archive.total(query).tokens == tokens
 
 
 @pytest.mark.parametrize(
     "query", ["flaky", '"a phrase"', "mig*", "/x+/", "tool:Bash", "is:error", "cmd:git"]
 )
-def test_conditions_on_texts_are_rejected(asking: Asking, query: str) -> None:
-    asking.home.session(FIRST, thread(prompt("go"), answer(1, output=1)))
+def test_conditions_on_texts_are_rejected(
+    usage_archive: UsageArchive, query: str
+) -> None:
+    usage_archive.home.session(FIRST, thread(prompt("go"), answer(1, output=1)))
 
     with pytest.raises(UngroupableField):
-        asking.usage(query=f"project:demo -({query})")
+        usage_archive.usage(query=f"project:demo -({query})")
 
 
 @pytest.mark.req("U2")
-def test_cost_is_exact_and_rounded_once(asking: Asking) -> None:
+def test_cost_is_exact_and_rounded_once(usage_archive: UsageArchive) -> None:
     spent = answer(1, input=3, output=7, write_5m=11, write_1h=13, read=17)
-    asking.home.session(FIRST, thread(prompt("go"), spent))
+    usage_archive.home.session(FIRST, thread(prompt("go"), spent))
 
     # Billionths: 3 · 3000 + 7 · 15000 + 11 · 3750 + 13 · 6000 + 17 · 300
-    assert asking.total().cost == 9000 + 105_000 + 41_250 + 78_000 + 5100
+    assert usage_archive.total().cost == 9000 + 105_000 + 41_250 + 78_000 + 5100
 
 
 @pytest.mark.req("U2")
-def test_long_context_price_applies_per_answer(asking: Asking) -> None:
+def test_long_context_price_applies_per_answer(usage_archive: UsageArchive) -> None:
     many = [answer(number, read=150_000, output=1) for number in (1, 2)]
-    asking.home.session(FIRST, thread(prompt("go"), *many, answer(3, read=200_001)))
+    usage_archive.home.session(
+        FIRST, thread(prompt("go"), *many, answer(3, read=200_001))
+    )
 
-    assert asking.total().cost == 300_000 * 300 + 2 * 15_000 + 200_001 * 600
+    assert usage_archive.total().cost == 300_000 * 300 + 2 * 15_000 + 200_001 * 600
 
 
 @pytest.mark.req("U2")
-def test_price_is_valid_from_its_date(asking: Asking) -> None:
+def test_price_is_valid_from_its_date(usage_archive: UsageArchive) -> None:
     model = "claude-opus-4-6"
     for number, time in enumerate(("2026-03-12T23:59:59Z", "2026-03-13T00:00:00Z"), 1):
         long = answer(number, model=model, read=300_000)
-        asking.home.session(session_id(number), at(time, prompt("go"), long))
+        usage_archive.home.session(session_id(number), at(time, prompt("go"), long))
 
-    costs = [row.cost for row in usage_rows(asking, "day")]
+    costs = [row.cost for row in usage_rows(usage_archive, "day")]
     assert costs == [300_000 * 1000, 300_000 * 500]
-    assert asking.total().cost == 300_000 * 1500
+    assert usage_archive.total().cost == 300_000 * 1500
 
 
 @pytest.mark.req("U2")
-def test_terms_multiply_the_price(asking: Asking) -> None:
+def test_terms_multiply_the_price(usage_archive: UsageArchive) -> None:
     model = "claude-opus-4-6"
     terms: list[dict[str, str | None]] = [
         {"speed": "fast"},
@@ -314,27 +327,27 @@ def test_terms_multiply_the_price(asking: Asking) -> None:
         answer(number, model=model, more=more, output=1000)
         for number, more in enumerate(terms)
     ]
-    asking.home.session(FIRST, thread(prompt("go"), *answers))
+    usage_archive.home.session(FIRST, thread(prompt("go"), *answers))
 
     one = 1000 * 25_000
-    assert asking.total().cost == (60 + 11 + 5 + 33 + 10) * one // 10
+    assert usage_archive.total().cost == (60 + 11 + 5 + 33 + 10) * one // 10
 
 
 @pytest.mark.req("U2")
-def test_cost_without_a_price_is_unknown(asking: Asking) -> None:
+def test_cost_without_a_price_is_unknown(usage_archive: UsageArchive) -> None:
     answers = [
         answer(1, output=10),
         answer(2, model="glm-4.6", output=100),
         answer(3, more={"speed": "fast"}, output=1000),
         answer(4, more={"service_tier": "priority"}, output=10_000),
     ]
-    asking.home.session(FIRST, thread(prompt("go"), *answers))
-    asking.home.session(
+    usage_archive.home.session(FIRST, thread(prompt("go"), *answers))
+    usage_archive.home.session(
         SECOND, at("2026-01-06T00:00:00Z", prompt("go"), answer(5, model="x", output=1))
     )
 
-    report = asking.usage("model")
-    costs = {row.key: row.cost for row in usage_rows(asking, "model")}
+    report = usage_archive.usage("model")
+    costs = {row.key: row.cost for row in usage_rows(usage_archive, "model")}
 
     assert costs == {SONNET: 150_000, "glm-4.6": None, "x": None}
     assert (report.total.cost, report.total.unpriced_tokens) == (150_000, 11_101)
@@ -346,11 +359,13 @@ def test_cost_without_a_price_is_unknown(asking: Asking) -> None:
     )
 
 
-def test_web_searches_have_a_price(asking: Asking) -> None:
+def test_web_searches_have_a_price(usage_archive: UsageArchive) -> None:
     more = {"server_tool_use": {"web_search_requests": 3}}
-    asking.home.session(FIRST, thread(prompt("go"), answer(1, output=0, more=more)))
+    usage_archive.home.session(
+        FIRST, thread(prompt("go"), answer(1, output=0, more=more))
+    )
 
-    assert asking.total().cost == 3 * 10_000_000
+    assert usage_archive.total().cost == 3 * 10_000_000
 
 
 @pytest.mark.parametrize(
@@ -365,7 +380,7 @@ def test_web_searches_have_a_price(asking: Asking) -> None:
     ],
 )
 def test_uncounted_output_is_estimated_separately(
-    asking: Asking, version: str, output: int, more: int
+    usage_archive: UsageArchive, version: str, output: int, more: int
 ) -> None:
     pieces = [
         answer(1, says="x" * 200, input=5, output=output),
@@ -373,25 +388,27 @@ def test_uncounted_output_is_estimated_separately(
         answer(1, says="x" * 200, input=5, output=output),
     ]
     records = thread(prompt("go"), *pieces)
-    asking.home.session(FIRST, [record | {"version": version} for record in records])
+    usage_archive.home.session(
+        FIRST, [record | {"version": version} for record in records]
+    )
 
-    total = asking.total()
+    total = usage_archive.total()
 
     assert (total.output_tokens, total.estimated_output_tokens) == (output, more)
     assert total.cost == 5 * 3000 + output * 15_000
     assert total.estimated_cost == more * 15_000
 
 
-def test_usage_of_an_empty_archive_is_zero(asking: Asking) -> None:
+def test_usage_of_an_empty_archive_is_zero(usage_archive: UsageArchive) -> None:
     for by in ("day", "block", "session", "tool"):
-        report = asking.usage(by)
+        report = usage_archive.usage(by)
 
         assert report.rows == ()
         assert (report.total.tokens, report.total.cost) == (0, 0)
 
 
-def test_report_names_its_zone_and_prices(asking: Asking) -> None:
-    report = asking.usage(zone=timezone(timedelta(hours=2)))
+def test_report_names_its_zone_and_prices(usage_archive: UsageArchive) -> None:
+    report = usage_archive.usage(zone=timezone(timedelta(hours=2)))
 
     assert report.timezone == "UTC+02:00"
     assert report.prices_date is not None

@@ -1,26 +1,28 @@
-"""Claude Code's own total beside ours: how far apart they are, and why."""
+"""Costs that Claude Code reported, compared with computed ones."""
 
 from __future__ import annotations
 
 from tests.build import Written, meta, prompt, session_id, thread
-from tests.usage.asking import SONNET, Asking, answer
+from tests.usage.usage_archive import SONNET, UsageArchive, answer
 
 FIRST = session_id(1)
 
 
 def cost_state(dollars: float, **models: tuple[float, int]) -> Written:
-    told = {
+    model_usage = {
         name.replace("_", "-"): {"costUSD": cost, "outputTokens": tokens}
         for name, (cost, tokens) in models.items()
     }
-    return meta("cost-state", totalCostUSD=dollars, modelUsage=told)
+    return meta("cost-state", totalCostUSD=dollars, modelUsage=model_usage)
 
 
-def test_equal_costs_have_no_difference(asking: Asking) -> None:
+def test_equal_costs_have_no_difference(usage_archive: UsageArchive) -> None:
     state = cost_state(0.015, **{SONNET: (0.015, 1000)})
-    asking.home.session(FIRST, [*thread(prompt("go"), answer(1, output=1000)), state])
+    usage_archive.home.session(
+        FIRST, [*thread(prompt("go"), answer(1, output=1000)), state]
+    )
 
-    claim = asking.usage().reported_cost
+    claim = usage_archive.usage().reported_cost
 
     assert claim is not None
     assert (claim.session_count, claim.reported_cost, claim.computed_cost) == (
@@ -36,7 +38,7 @@ def test_equal_costs_have_no_difference(asking: Asking) -> None:
     ) == (0, 0, 0, 0)
 
 
-def test_difference_is_split_by_reason(asking: Asking) -> None:
+def test_difference_is_split_by_reason(usage_archive: UsageArchive) -> None:
     opus, other = "claude-opus-4-5", "claude-opus-4-1"
     records = thread(
         prompt("go"),
@@ -52,9 +54,9 @@ def test_difference_is_split_by_reason(asking: Asking) -> None:
             "claude-haiku-4-5": (0.9, 5),
         },
     )
-    asking.home.session(FIRST, [*records, state])
+    usage_archive.home.session(FIRST, [*records, state])
 
-    claim = asking.usage("model").reported_cost
+    claim = usage_archive.usage("model").reported_cost
 
     assert claim is not None
     assert claim.reported_cost == 10**9
@@ -74,31 +76,37 @@ def test_difference_is_split_by_reason(asking: Asking) -> None:
     assert reasons == claim.reported_cost - claim.computed_cost
 
 
-def test_last_reported_cost_counts_up_to_its_time(asking: Asking) -> None:
+def test_last_reported_cost_counts_up_to_its_time(usage_archive: UsageArchive) -> None:
     early = cost_state(0.001, **{SONNET: (0.001, 10)})
     last = cost_state(0.015, **{SONNET: (0.015, 1000)})
     records = thread(prompt("go"), answer(1, output=1000))
     later = thread(prompt("on"), answer(2, output=77), start=600)
-    asking.home.session(FIRST, [*records, early, last, *later])
+    usage_archive.home.session(FIRST, [*records, early, last, *later])
 
-    claim = asking.usage().reported_cost
+    claim = usage_archive.usage().reported_cost
 
     assert claim is not None
     assert (claim.reported_cost, claim.computed_cost) == (15_000_000, 15_000_000)
 
 
-def test_parts_of_sessions_have_no_reported_cost(asking: Asking) -> None:
+def test_parts_of_sessions_have_no_reported_cost(usage_archive: UsageArchive) -> None:
     state = cost_state(0.015, **{SONNET: (0.015, 1000)})
-    asking.home.session(FIRST, [*thread(prompt("go"), answer(1, output=1000)), state])
+    usage_archive.home.session(
+        FIRST, [*thread(prompt("go"), answer(1, output=1000)), state]
+    )
 
-    assert asking.usage(query="project:demo").reported_cost is not None
-    assert asking.usage(query="project:nowhere").reported_cost is None
-    assert asking.usage(query="after:2020").reported_cost is None
-    assert asking.usage(query="model:sonnet").reported_cost is None
+    assert usage_archive.usage(query="project:demo").reported_cost is not None
+    assert usage_archive.usage(query="project:nowhere").reported_cost is None
+    assert usage_archive.usage(query="after:2020").reported_cost is None
+    assert usage_archive.usage(query="model:sonnet").reported_cost is None
 
 
-def test_sessions_without_a_reported_cost_are_not_compared(asking: Asking) -> None:
+def test_sessions_without_a_reported_cost_are_not_compared(
+    usage_archive: UsageArchive,
+) -> None:
     odd = meta("cost-state", totalCostUSD="much")
-    asking.home.session(FIRST, [*thread(prompt("go"), answer(1, output=10)), odd])
+    usage_archive.home.session(
+        FIRST, [*thread(prompt("go"), answer(1, output=10)), odd]
+    )
 
-    assert asking.usage().reported_cost is None
+    assert usage_archive.usage().reported_cost is None

@@ -19,7 +19,7 @@ from bygones.web.conversation_view import open_view
 from bygones.web.pages.home import load_summaries
 from bygones.web.pool import ArchivePool, OpenSession
 from tests.build import jsonl, prompt, session_id
-from tests.usage.asking import NOW
+from tests.usage.usage_archive import NOW
 from tests.web.places import LONG, PLAIN, Kept, furnished
 
 

@@ -1,4 +1,4 @@
-"""Homes whose usage is known to the token, and the question what was spent in them."""
+"""A home whose usage is known exactly, with short methods for reports about it."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from bygones.usage.prices import Prices, load_prices
 from tests.build import Written, reply
 from tests.store.keeping import Keeping
 
-__all__ = ["NOW", "OPUS", "SONNET", "Asking", "answer", "usages"]
+__all__ = ["NOW", "OPUS", "SONNET", "UsageArchive", "answer", "usages"]
 
 NOW = datetime(2026, 1, 5, 12, tzinfo=UTC)
-"""Three hours after the first record of a test's home."""
+"""Three hours after the first record of a home."""
 SONNET = "claude-sonnet-4-5-20250929"
 OPUS = "claude-opus-4-5-20251101"
 
@@ -35,23 +35,23 @@ def answer(
         "write_1h": "ephemeral_1h_input_tokens",
         "read": "cache_read_input_tokens",
     }
-    told: Written = {}
+    usage: Written = {}
     for name, count in counts.items():
         if name.startswith("write"):
-            told.setdefault("cache_creation", {})[names[name]] = count
+            usage.setdefault("cache_creation", {})[names[name]] = count
         else:
-            told[names.get(name, f"{name}_tokens")] = count
+            usage[names.get(name, f"{name}_tokens")] = count
     return reply(
         says,
         message_id=f"msg_{number:024}",
         model=model,
-        usage=told | dict(more or {}),
+        usage=usage | dict(more or {}),
         requestId=f"req_{number}",
     )
 
 
-class Asking(Keeping):
-    """A home, its archive, and what is asked of it."""
+class UsageArchive(Keeping):
+    """A home and its archive."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
@@ -65,7 +65,7 @@ class Asking(Keeping):
         zone: tzinfo = UTC,
         now: datetime = NOW,
     ) -> UsageReport:
-        """Take in what is new, and sum it."""
+        """Ingest what is new and return a report."""
         self.ingest()
         asked = parse_query(query, now=now, zone=zone)
         with Archive.open(self.archive) as archive:
@@ -74,7 +74,7 @@ class Asking(Keeping):
             )
 
     def total(self, query: str = "") -> UsageRow:
-        """Return all that was spent."""
+        """Return the total of a report."""
         return self.usage(query=query).total
 
     def tokens(self, by: str, query: str = "", *, zone: tzinfo = UTC) -> dict[str, int]:
@@ -82,7 +82,7 @@ class Asking(Keeping):
         return {row.key: row.tokens for row in self.usage(by, query, zone=zone).rows}
 
     def context(self, session: str) -> ContextReport:
-        """Take in what is new, and look at a session's context."""
+        """Ingest what is new and return a session's context."""
         self.ingest()
         with Archive.open(self.archive) as archive:
             return archive.context(session)
