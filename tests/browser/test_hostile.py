@@ -11,7 +11,7 @@ from bygones.export.folder import ExportItem, export_folder
 from bygones.export.formats import ExportFormat
 from tests.browser.payloads import PAYLOADS, batches
 from tests.browser.shared import page_of, watched
-from tests.export.shared import making
+from tests.export.shared import export_options
 from tests.faults.sizes import reached
 from tests.render.stories import hostile
 
@@ -86,9 +86,9 @@ def test_the_oracle_notices_what_runs(browser: Browser, tmp_path: Path) -> None:
 def test_a_folder_of_pages_is_as_harmless(browser: Browser, tmp_path: Path) -> None:
     bad = "\n\n".join(PAYLOADS[::7])
     session = hostile(tmp_path / "home", bad)
-    chosen = [ExportItem(id=session.id, fingerprint=b"", load=lambda: session)]
+    export_items = [ExportItem(id=session.id, fingerprint=b"", load=lambda: session)]
     site = tmp_path / "site"
-    export_folder(chosen, site, making(ExportFormat.HTML))
+    export_folder(export_items, site, export_options(ExportFormat.HTML))
 
     for path in sorted(site.rglob("*.html")):
         with watched(browser) as seen:

@@ -12,7 +12,7 @@ from bygones.export.folder import export_folder
 from bygones.export.formats import ExportFormat
 from tests.browser.shared import page_of, watched
 from tests.build import Written, prompt, reply, thread, tool_result, tool_use
-from tests.export.shared import chosen, home_of, making
+from tests.export.shared import export_items, export_options, make_home
 from tests.render.shared import session_of
 from tests.render.stories import STORIES, called, everyday, passing, rewound
 
@@ -205,8 +205,10 @@ def test_the_first_key_leads_past_the_heading(browser: Browser, tmp_path: Path) 
 
 
 def test_a_folder_is_searched_by_words(browser: Browser, tmp_path: Path) -> None:
-    home = home_of(tmp_path / "home", 5)
-    export_folder(chosen(home.path), tmp_path / "site", making(ExportFormat.HTML))
+    home = make_home(tmp_path / "home", 5)
+    export_folder(
+        export_items(home.path), tmp_path / "site", export_options(ExportFormat.HTML)
+    )
 
     with watched(browser) as seen:
         seen.open(tmp_path / "site" / "index.html")

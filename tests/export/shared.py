@@ -11,14 +11,12 @@ from bygones.reader import read_sessions, read_source_file
 from bygones.redact.engine import Redactor
 from tests.build import Home, prompt, reply, session_id, thread, tool_result, tool_use
 
-__all__ = ["KEY", "OPEN", "chosen", "home_of", "making", "sessions"]
-
 KEY = "gh" + "p_" + "a1B2c3D4e5F6" * 3
 OPEN = ExportOptions(open_source=read_source_file)
 """Options for an export without redaction."""
 
 
-def home_of(folder: Path, count: int = 3) -> Home:
+def make_home(folder: Path, count: int = 3) -> Home:
     """Return a home with sessions that contain a secret."""
     home = Home(folder)
     for number in range(count):
@@ -38,7 +36,7 @@ def sessions(folder: Path) -> list[Session]:
     return sorted(read_sessions(folder), key=lambda session: session.id)
 
 
-def chosen(folder: Path) -> list[ExportItem]:
+def export_items(folder: Path) -> list[ExportItem]:
     return [
         ExportItem(
             id=session.id,
@@ -51,7 +49,7 @@ def chosen(folder: Path) -> list[ExportItem]:
     ]
 
 
-def making(form: ExportFormat, *, redact: bool = True) -> ExportOptions:
+def export_options(form: ExportFormat, *, redact: bool = True) -> ExportOptions:
     return ExportOptions(
         format=form,
         redactor=Redactor() if redact else None,

@@ -9,9 +9,9 @@ import pytest
 from bygones.export.folder import export_folder
 from bygones.export.formats import ExportFormat
 from tests.build import prompt, reply, session_id, thread
-from tests.export.shared import KEY, chosen, home_of, making
+from tests.export.shared import KEY, export_items, export_options, make_home
 
-HTML = making(ExportFormat.HTML)
+HTML = export_options(ExportFormat.HTML)
 
 
 def written(folder: Path) -> dict[str, int]:
@@ -23,10 +23,10 @@ def written(folder: Path) -> dict[str, int]:
 
 
 def test_html_export_has_index_pages_and_assets(tmp_path: Path) -> None:
-    home = home_of(tmp_path / "home")
+    home = make_home(tmp_path / "home")
     site = tmp_path / "site"
 
-    done = export_folder(chosen(home.path), site, HTML)
+    done = export_folder(export_items(home.path), site, HTML)
 
     assert (done.written_sessions, done.unchanged_sessions) == (3, 0)
     assert set(written(site)) == {
@@ -45,15 +45,15 @@ def test_html_export_has_index_pages_and_assets(tmp_path: Path) -> None:
 def test_only_changed_sessions_are_written_again(
     form: ExportFormat, tmp_path: Path
 ) -> None:
-    home = home_of(tmp_path / "home")
+    home = make_home(tmp_path / "home")
     site = tmp_path / "site"
-    export_folder(chosen(home.path), site, making(form))
+    export_folder(export_items(home.path), site, export_options(form))
     before = written(site)
 
-    same = export_folder(chosen(home.path), site, making(form))
+    same = export_folder(export_items(home.path), site, export_options(form))
     unchanged = written(site)
     home.session(session_id(1), thread(prompt("Something else"), reply("Yes")))
-    grown = export_folder(chosen(home.path), site, making(form))
+    grown = export_folder(export_items(home.path), site, export_options(form))
 
     assert (same.written_sessions, same.unchanged_sessions, unchanged) == (0, 3, before)
     assert (grown.written_sessions, grown.unchanged_sessions) == (1, 2)
@@ -62,48 +62,50 @@ def test_only_changed_sessions_are_written_again(
 
 
 def test_other_options_write_everything_again(tmp_path: Path) -> None:
-    home = home_of(tmp_path / "home")
-    export_folder(chosen(home.path), tmp_path / "site", HTML)
+    home = make_home(tmp_path / "home")
+    export_folder(export_items(home.path), tmp_path / "site", HTML)
 
-    bare = making(ExportFormat.HTML, redact=False)
-    done = export_folder(chosen(home.path), tmp_path / "site", bare)
+    bare = export_options(ExportFormat.HTML, redact=False)
+    done = export_folder(export_items(home.path), tmp_path / "site", bare)
 
     assert done.written_sessions == 3
 
 
 def test_deleted_page_is_written_again(tmp_path: Path) -> None:
-    home = home_of(tmp_path / "home")
+    home = make_home(tmp_path / "home")
     site = tmp_path / "site"
-    export_folder(chosen(home.path), site, HTML)
+    export_folder(export_items(home.path), site, HTML)
     (site / "sessions" / f"{session_id(2)}.html").unlink()
 
-    assert export_folder(chosen(home.path), site, HTML).written_sessions == 1
+    assert export_folder(export_items(home.path), site, HTML).written_sessions == 1
 
 
 def test_sessions_of_earlier_exports_stay_in_the_index(tmp_path: Path) -> None:
-    home = home_of(tmp_path / "home")
+    home = make_home(tmp_path / "home")
     site = tmp_path / "site"
-    export_folder(chosen(home.path), site, HTML)
+    export_folder(export_items(home.path), site, HTML)
 
-    export_folder(chosen(home.path)[:1], site, HTML)
+    export_folder(export_items(home.path)[:1], site, HTML)
 
     assert (site / "index.html").read_text("utf-8").count("<li>") == 3
 
 
 @pytest.mark.parametrize("manifest", ["", "{", "[]", '{"version": 99, "sessions": {}}'])
 def test_invalid_manifest_is_replaced(manifest: str, tmp_path: Path) -> None:
-    home = home_of(tmp_path / "home")
+    home = make_home(tmp_path / "home")
     site = tmp_path / "site"
     site.mkdir()
     (site / ".bygones-export.json").write_text(manifest)
 
-    assert export_folder(chosen(home.path), site, HTML).written_sessions == 3
+    assert export_folder(export_items(home.path), site, HTML).written_sessions == 3
 
 
 def test_report_keeps_details_if_requested(tmp_path: Path) -> None:
-    home = home_of(tmp_path / "home")
+    home = make_home(tmp_path / "home")
 
-    done = export_folder(chosen(home.path), tmp_path / "site", HTML, keep_details=True)
+    done = export_folder(
+        export_items(home.path), tmp_path / "site", HTML, keep_details=True
+    )
 
     kinds = [row.kind for row in done.report.rows]
     assert kinds.count("github-token") == 3

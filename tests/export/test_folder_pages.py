@@ -17,11 +17,11 @@ from bygones.export.folder import (
 from bygones.export.formats import ExportFormat
 from bygones.model.sessions import Session
 from tests.build import prompt, reply, thread
-from tests.export.shared import making
+from tests.export.shared import export_options
 from tests.render.html.outline import attributes, outline, tags
 from tests.render.shared import session_of
 
-HTML = making(ExportFormat.HTML)
+HTML = export_options(ExportFormat.HTML)
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from bygones.export.formats import ExportFormat, render_session
 from bygones.redact.session import RedactionLog
 from bygones.render.walk import SHOW_ALL
 from tests.build import prompt, thread
-from tests.export.shared import KEY, home_of, making, sessions
+from tests.export.shared import KEY, export_options, make_home, sessions
 from tests.render.shared import session_of
 
 TEXTS = [form for form in ExportFormat if form is not ExportFormat.JSONL]
@@ -22,25 +22,27 @@ TEXTS = [form for form in ExportFormat if form is not ExportFormat.JSONL]
 def test_every_format_contains_all_text_but_redactions(
     form: ExportFormat, tmp_path: Path
 ) -> None:
-    session = sessions(home_of(tmp_path).path)[0]
-    finds = RedactionLog()
+    session = sessions(make_home(tmp_path).path)[0]
+    log = RedactionLog()
 
-    shown = "".join(render_session(session, making(form), finds))
+    shown = "".join(render_session(session, export_options(form), log))
 
     for words in ("for number 0", "done", "~/src", "Look around", "Seen"):
         assert words in shown
     assert KEY not in shown
     assert "/home/ada" not in shown
-    assert finds.count_by_kind()["github-token"] == 1
+    assert log.count_by_kind()["github-token"] == 1
 
 
 @pytest.mark.parametrize("form", TEXTS)
 def test_without_redactor_everything_is_exported(
     form: ExportFormat, tmp_path: Path
 ) -> None:
-    session = sessions(home_of(tmp_path).path)[0]
+    session = sessions(make_home(tmp_path).path)[0]
 
-    shown = "".join(render_session(session, making(form, redact=False), RedactionLog()))
+    shown = "".join(
+        render_session(session, export_options(form, redact=False), RedactionLog())
+    )
 
     assert KEY in shown
     assert "/home/ada/src" in shown
@@ -55,9 +57,11 @@ def test_only_redactions_in_the_view_are_counted(
     whole, part = RedactionLog(), RedactionLog()
     second = structs.replace(SHOW_ALL, first_turn=1, last_turn=1)
 
-    "".join(render_session(session, making(form), whole))
+    "".join(render_session(session, export_options(form), whole))
     shown = "".join(
-        render_session(session, structs.replace(making(form), view=second), part)
+        render_session(
+            session, structs.replace(export_options(form), view=second), part
+        )
     )
 
     assert "as 1" in shown
@@ -66,10 +70,12 @@ def test_only_redactions_in_the_view_are_counted(
 
 
 def test_json_is_one_list_of_objects(tmp_path: Path) -> None:
-    session = sessions(home_of(tmp_path).path)[0]
+    session = sessions(make_home(tmp_path).path)[0]
 
     rows = json.loads(
-        "".join(render_session(session, making(ExportFormat.JSON), RedactionLog()))
+        "".join(
+            render_session(session, export_options(ExportFormat.JSON), RedactionLog())
+        )
     )
 
     assert [row["type"] for row in rows[:3]] == ["session", "turn", "message"]
@@ -82,7 +88,9 @@ def test_every_format_has_a_suffix() -> None:
 
 
 def test_jsonl_is_not_rendered(tmp_path: Path) -> None:
-    session = sessions(home_of(tmp_path).path)[0]
+    session = sessions(make_home(tmp_path).path)[0]
 
     with pytest.raises(ValueError, match="jsonl"):
-        next(render_session(session, making(ExportFormat.JSONL), RedactionLog()))
+        next(
+            render_session(session, export_options(ExportFormat.JSONL), RedactionLog())
+        )

@@ -10,7 +10,7 @@ import pytest
 from bygones.export.formats import ExportFormat, export_session
 from bygones.redact.session import RedactionLog
 from tests.build import Home, prompt, reply, session_id, thread, tool_result, tool_use
-from tests.export.shared import making, sessions
+from tests.export.shared import export_options, sessions
 
 TURNS = 400
 OUTPUT = "a line of output that a tool has printed\n" * 620
@@ -44,7 +44,7 @@ def test_ten_megabytes_are_written_in_one_pass(
     path = tmp_path / f"one{form.suffix}"
     tracemalloc.start()
 
-    export_session(session, path, making(form), RedactionLog())
+    export_session(session, path, export_options(form), RedactionLog())
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
 

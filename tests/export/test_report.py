@@ -10,7 +10,7 @@ from bygones.redact.engine import Redaction
 from bygones.redact.session import RedactionLog
 
 
-def finds() -> RedactionLog:
+def log() -> RedactionLog:
     found = RedactionLog()
     place = Position(SourceId("a.jsonl"), 0, 70, 9)
     jwt = Redaction(12, 20, "jwt", ".content[0].text")
@@ -21,8 +21,8 @@ def finds() -> RedactionLog:
 
 def test_summary_lists_counts() -> None:
     tally = RedactionReport()
-    tally.add(SessionId("s"), finds())
-    tally.add(SessionId("t"), finds())
+    tally.add(SessionId("s"), log())
+    tally.add(SessionId("t"), log())
 
     assert tally.summary() == "hidden: 2 home folders, 2 jwts, 2 private records"
     assert RedactionReport().summary() == ""
@@ -31,7 +31,7 @@ def test_summary_lists_counts() -> None:
 
 def test_report_has_one_line_per_redaction() -> None:
     tally = RedactionReport()
-    tally.add(SessionId("s"), finds(), keep_details=True)
+    tally.add(SessionId("s"), log(), keep_details=True)
 
     rows = [json.loads(line) for line in tally.to_jsonl().splitlines()]
 

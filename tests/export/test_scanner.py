@@ -11,7 +11,7 @@ from bygones.errors import ScannerFailed, ScannerNotFound
 from bygones.export.formats import ExportOptions
 from bygones.export.scanner import SCANNERS, ScannerFinding, find_scanner, scan_sessions
 from bygones.redact.engine import Redactor
-from tests.export.shared import home_of, sessions
+from tests.export.shared import make_home, sessions
 
 GITLEAKS = """#!{python}
 import json, pathlib, sys
@@ -49,7 +49,7 @@ def test_missing_scanner_is_an_error(programs: Path) -> None:
 
 def test_findings_name_session_and_record(tmp_path: Path, programs: Path) -> None:
     program(programs, "gitleaks", GITLEAKS.replace("{python}", sys.executable))
-    found = sessions(home_of(tmp_path, 2).path)
+    found = sessions(make_home(tmp_path, 2).path)
 
     seen = scan_sessions(found, ExportOptions(redactor=Redactor()))
 
@@ -67,7 +67,7 @@ def test_failing_scanner_is_an_error(tmp_path: Path, programs: Path, text: str) 
 
     with pytest.raises(ScannerFailed, match="gitleaks"):
         scan_sessions(
-            sessions(home_of(tmp_path, 1).path), ExportOptions(redactor=Redactor())
+            sessions(make_home(tmp_path, 1).path), ExportOptions(redactor=Redactor())
         )
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 from bygones.export.folder import summarize_session
-from tests.export.shared import home_of, sessions
+from tests.export.shared import make_home, sessions
 
 
 def test_session_is_summarized_for_the_index(tmp_path: Path) -> None:
-    session = sessions(home_of(tmp_path).path)[1]
+    session = sessions(make_home(tmp_path).path)[1]
 
     row = summarize_session(session, "sessions/x.html")
 

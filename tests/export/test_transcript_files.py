@@ -14,13 +14,13 @@ from bygones.reader import read_source_file
 from bygones.redact.engine import Redactor
 from bygones.redact.session import RedactionLog
 from tests.build import meta, prompt, session_id, thread
-from tests.export.shared import KEY, home_of, sessions
+from tests.export.shared import KEY, make_home, sessions
 
 
 def test_without_redactor_transcripts_are_byte_identical(
     tmp_path: Path,
 ) -> None:
-    session = sessions(home_of(tmp_path).path)[0]
+    session = sessions(make_home(tmp_path).path)[0]
 
     found = {
         file.name: b"".join(file.chunks)
@@ -35,7 +35,7 @@ def test_without_redactor_transcripts_are_byte_identical(
 
 
 def test_with_redactor_only_redacted_lines_differ(tmp_path: Path) -> None:
-    session = sessions(home_of(tmp_path).path)[0]
+    session = sessions(make_home(tmp_path).path)[0]
     log = RedactionLog()
 
     first, _ = (
@@ -55,7 +55,7 @@ def test_with_redactor_only_redacted_lines_differ(tmp_path: Path) -> None:
 
 
 def private_home(folder: Path) -> Path:
-    home = home_of(folder, 1)
+    home = make_home(folder, 1)
     secret = meta("bridge-session", bridgeSessionId="b")
     home.session(session_id(0), [secret, *thread(prompt("hello"))])
     return home.path
@@ -104,7 +104,7 @@ def test_lines_are_split_independently_of_chunks(
     tmp_path_factory: object, sizes: list[int]
 ) -> None:
     folder = tmp_path_factory.mktemp("home")  # type: ignore[attr-defined]
-    session = sessions(home_of(folder, 1).path)[0]
+    session = sessions(make_home(folder, 1).path)[0]
 
     def pieces(source: SourceId) -> Iterator[bytes]:
         whole = b"".join(read_source_file(source))

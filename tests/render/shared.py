@@ -30,7 +30,7 @@ PAGE = TextOptions(width=60, text_parser=parse_user_text)
 
 
 def session_of(folder: Path, records: Iterable[object]) -> Session:
-    """Return the session of a home that holds these records and no others."""
+    """Create a home with these records and return its session."""
     Home(folder).session(SESSION, records)
     (session,) = read_sessions(folder)
     return session
@@ -43,7 +43,7 @@ def call_of(
     content: str | list[Written] | None = "",
     **answer: object,
 ) -> ToolCall:
-    """Return a call with its input and its result; none if the content is none."""
+    """Return a call with its input, and its result unless the content is ``None``."""
     records = [prompt("please"), reply([tool_use(name, **given)])]
     if content is not None:
         records.append(tool_result("toolu_1", content, **answer))  # type: ignore[arg-type]
@@ -53,7 +53,7 @@ def call_of(
 
 
 def page(session: Session, width: int | None = 80, **options: bool) -> str:
-    """Return a session as the command shows it."""
+    """Render a session as `bygones show` does."""
     view = SessionView(**options)
     return render_text(
         session, view, TextOptions(width=width, text_parser=parse_user_text)

@@ -44,7 +44,7 @@ def wait(clock: Clock, seconds: float) -> None:  # a line longer than the page i
 
 
 def everyday(folder: Path) -> Session:
-    """A bug is found, mended and tested."""
+    """A bug is found, fixed and tested."""
     edited = {
         "filePath": "/work/demo/src/wait.py",
         "structuredPatch": [PATCH | {"lines": ["-sleep(1)", "+clock.sleep(1)", "+"]}],
@@ -77,7 +77,7 @@ def everyday(folder: Path) -> Session:
 
 
 def passing(folder: Path) -> Session:
-    """Commands, a compaction, an interrupt, news, steering, errors."""
+    """Commands, a compaction, an interrupt, notifications, steering, errors."""
     return session_of(
         folder,
         thread(
@@ -103,7 +103,7 @@ def passing(folder: Path) -> Session:
 
 
 def rewound(folder: Path) -> Session:
-    """A person goes back twice, once from what they went back to."""
+    """A session that was rewound twice, once on a rewound branch."""
     return session_of(
         folder,
         thread(
@@ -120,7 +120,7 @@ def rewound(folder: Path) -> Session:
 
 
 def called(folder: Path) -> Session:
-    """An agent that calls another one, and one that nothing called."""
+    """An agent that calls another one, and an orphan."""
     home = Home(folder)
     home.session(SESSION, _calling("What is here?", "Find it", "outer", "Explore"))
     home.agent(SESSION, "outer", _calling("Find it", "Count it", "inner", "Plan"))
@@ -162,7 +162,7 @@ HOSTILE = (
 
 
 def hostile(folder: Path, bad: str = HOSTILE) -> Session:
-    """The same bad text in every field that is shown."""
+    """Hostile text in every field that is shown."""
     home = Home(folder)
     uses = [
         tool_use(name, id=f"u{number}", **dict.fromkeys(_FIELDS, bad))

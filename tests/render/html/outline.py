@@ -60,7 +60,7 @@ def _parsed(markup: str) -> _Outline:
 
 
 def outline(markup: str) -> str:
-    """Return elements, what tells them apart and their text, a line each."""
+    """Return elements with their attributes and text, one per line."""
     return "".join(f"{line}\n" for line in _parsed(markup).lines)
 
 

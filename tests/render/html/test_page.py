@@ -26,7 +26,7 @@ from bygones.usage.prices import load_prices
 from tests.render.html.outline import attributes, outline, tags
 from tests.render.stories import STORIES, hostile, passing, rewound
 
-SETTING = HtmlOptions(text_parser=parse_user_text)
+OPTIONS = HtmlOptions(text_parser=parse_user_text)
 
 
 def test_header_shows_the_total_cost(tmp_path: Path) -> None:
@@ -43,7 +43,7 @@ def test_header_shows_the_total_cost(tmp_path: Path) -> None:
 
 def whole(story: str, folder: Path, shell: PageFrame | None = None) -> str:
     return "".join(
-        render_session_page(STORIES[story](folder), options=SETTING, frame=shell)
+        render_session_page(STORIES[story](folder), options=OPTIONS, frame=shell)
     )
 
 
@@ -107,7 +107,7 @@ def test_table_of_contents_lists_several_prompts(tmp_path: Path) -> None:
 
 def test_other_branch_has_its_own_page(tmp_path: Path) -> None:
     found = "".join(
-        render_session_page(rewound(tmp_path), SessionView(branch=1), SETTING)
+        render_session_page(rewound(tmp_path), SessionView(branch=1), OPTIONS)
     )
 
     assert "The live branch continues from here" in found
@@ -116,7 +116,7 @@ def test_other_branch_has_its_own_page(tmp_path: Path) -> None:
 def test_hostile_title_is_escaped(tmp_path: Path) -> None:
     session = hostile(tmp_path, "</title><script>alert(1)</script>")
 
-    found = "".join(render_session_page(session, options=SETTING))
+    found = "".join(render_session_page(session, options=OPTIONS))
 
     assert found.count("<script") == 1
     assert found.count("</title>") == 1

@@ -24,7 +24,7 @@ from tests.render.shared import session_of
 from tests.render.stories import HOSTILE, STORIES, called, hostile, passing, rewound
 
 HERE = Path(__file__).parent / "pages"
-SETTING = HtmlOptions(text_parser=parse_user_text)
+OPTIONS = HtmlOptions(text_parser=parse_user_text)
 OURS = {
     *("article", "header", "b", "a", "time", "div", "p", "h2", "pre", "code", "span"),
     *("details", "summary", "fieldset", "legend", "label", "input", "img", "small"),
@@ -34,7 +34,7 @@ OURS = {
 
 
 def pieces(session: Session, view: SessionView = SHOW_ALL) -> list[HtmlFragment]:
-    return list(render_fragments(session, view, SETTING))
+    return list(render_fragments(session, view, OPTIONS))
 
 
 def markup(session: Session, view: SessionView = SHOW_ALL) -> str:
