@@ -181,6 +181,16 @@ def test_05_a_path_below_the_home_directory_starts_with_a_tilde(
     assert selected(archive, "", project="~/shop") == {"SHOP", "API"}
 
 
+def test_05_a_path_relative_to_the_current_directory_starts_with_a_dot(
+    archive: Archive, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("os.getcwd", lambda: "/work/shop")
+
+    assert selected(archive, "project:.") == {"SHOP", "API"}
+    assert selected(archive, "project:./api") == {"API"}
+    assert selected(archive, "", project="..") == {"SHOP", "SHOP2", "API", "COPY"}
+
+
 def test_06_a_project_without_a_directory_is_selected_by_its_key(
     archive: Archive,
 ) -> None:

@@ -35,7 +35,8 @@ class FieldType(StrEnum):
     SUBSTRING = "part of it"
     """A part of the value; with ``*``, whole path components up to the end."""
     DIRECTORY = "part of a path, or a directory"
-    """The same; an absolute path or ``~/…`` is that directory and all below it."""
+    """The same; an absolute path, or one that starts with ``~`` or ``.``, is that
+    directory and all below it."""
     EXACT = "name"
     """The whole value; ``*`` matches anything."""
     PREFIX = "beginning"
@@ -122,8 +123,8 @@ SYNTAX_FORMS = (
 FIELDS = (
     QueryField(
         name="project",
-        meaning="part of the directory that was worked in; an absolute path or ~/… "
-        "is that directory and all below it",
+        meaning="part of the directory that was worked in; a path that starts with "
+        "/, ~ or . is that directory and all below it",
         example="project:bygones",
         value_type=FieldType.DIRECTORY,
         level=FieldLevel.SESSION,

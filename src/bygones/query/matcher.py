@@ -253,7 +253,7 @@ def value_matches(field: QueryField, expected: str, actual: str | None) -> bool:
     if actual is None:
         return False
     if field.value_type is FieldType.DIRECTORY and _is_directory(expected):
-        return is_in_folder(actual, expand_home(expected))
+        return is_in_folder(actual, resolve_path(expected))
     expected, actual = _normalize(expected), _normalize(actual)
     if field.value_type is FieldType.PREFIX:
         return actual.startswith(expected.rstrip("*"))
@@ -270,7 +270,7 @@ _PARTIAL_TYPES = frozenset({FieldType.SUBSTRING, FieldType.DIRECTORY})
 
 
 def _is_directory(value: str) -> bool:
-    return is_absolute_path(value) and "*" not in value
+    return is_path(value) and "*" not in value
 
 
 def is_main_agent(term: Term) -> bool:
@@ -362,9 +362,9 @@ def make_session_text(
     )
 
 
-def is_absolute_path(text: str) -> bool:
-    """Whether a text is an absolute path on any system, or starts with ``~/``."""
-    return text == "~" or _ABSOLUTE_PATH.match(text) is not None
+def is_path(text: str) -> bool:
+    """Whether a text is an absolute path on any system, or starts with ~, . or .."""
+    return _PATH.match(text) is not None
 
 
 def is_in_project(summary: SessionSummary, project: str) -> bool:
@@ -373,15 +373,17 @@ def is_in_project(summary: SessionSummary, project: str) -> bool:
     ``project`` is a directory, which includes all below it, a project key, or the
     name of a directory.
     """
-    if is_absolute_path(project):
-        return is_in_folder(summary.project, expand_home(project))
+    if is_path(project):
+        return is_in_folder(summary.project, resolve_path(project))
     name = (summary.project or "").replace("\\", "/").rstrip("/").rpartition("/")[2]
     return project in summary.project_keys or project == name
 
 
-def expand_home(path: str) -> str:
-    """Return a path with ``~`` replaced by the user's home directory."""
-    return os.path.expanduser(path) if path.startswith("~") else path  # noqa: PTH111
+def resolve_path(path: str) -> str:
+    """Return a path that may start with ``~``, ``.`` or ``..`` as an absolute one."""
+    if path.startswith("~"):
+        return os.path.expanduser(path)  # noqa: PTH111
+    return os.path.abspath(path) if path.startswith(".") else path  # noqa: PTH100
 
 
-_ABSOLUTE_PATH = re.compile(r"/|~/|[A-Za-z]:[\\/]|\\\\")
+_PATH = re.compile(r"/|(?:~|\.\.?)(?:/|$)|[A-Za-z]:[\\/]|\\\\")
