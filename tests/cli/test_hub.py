@@ -13,7 +13,7 @@ from bygones.model.base import SessionId
 from bygones.team.access import TokenStore
 from bygones.team.contract import ErasureSelector
 from tests.build import session_id
-from tests.push.sending import MemoryHub, sent, worked
+from tests.hub.sending import MemoryHub, sent, worked
 
 
 @pytest.fixture

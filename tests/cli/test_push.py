@@ -19,7 +19,7 @@ from bygones.model.base import SessionId
 from bygones.team.contract import ErasureSelector
 from tests.build import Home, jsonl, prompt, session_id, thread
 from tests.hub.hubs import TestHub, serving
-from tests.push.sending import KEY, NOW, PROJECT, worked
+from tests.hub.sending import KEY, NOW, PROJECT, worked
 
 
 @pytest.fixture

@@ -20,8 +20,8 @@ from bygones.team.blobs import open_blob_store
 from bygones.team.contract import AccessScope
 from bygones.team.stores.base import TeamStore
 from bygones.team.worker import derive_all
-from tests.push.sending import NOW
-from tests.team.fake import MemoryStore
+from tests.hub.sending import NOW
+from tests.team.memory import MemoryStore
 
 __all__ = ["Answered", "TestHub", "serving"]
 

@@ -9,7 +9,7 @@ from bygones.archive import Archive
 from bygones.team.contract import AccessScope
 from bygones.team.worker import derive_all
 from tests.build import Home, jsonl, prompt, reply, session_id, thread
-from tests.push.sending import KEY, PROJECT, MemoryHub, sent, worked
+from tests.hub.sending import KEY, PROJECT, MemoryHub, sent, worked
 from tests.team.engines import opened
 
 

@@ -11,7 +11,7 @@ from bygones.team.access import TokenStore
 from bygones.team.admin import erase, remove_orphaned_blobs
 from bygones.team.contract import ErasureSelector
 from tests.build import session_id
-from tests.push.sending import NOW, MemoryHub, sent, worked
+from tests.hub.sending import NOW, MemoryHub, sent, worked
 
 
 def bytes_in(place: Path) -> dict[str, bytes]:

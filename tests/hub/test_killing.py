@@ -29,7 +29,7 @@ from tests.build import Home, jsonl, prompt, reply, session_id, thread
 from tests.faults.sizes import reached, seeded, sized
 from tests.faults.traces import opened
 from tests.hub.killing import Child, free_port, push_all, serve
-from tests.push.sending import KEY, NOW, PROJECT
+from tests.hub.sending import KEY, NOW, PROJECT
 from tests.team.buckets import bucket
 from tests.team.servers import Postgres, missing, postgres
 

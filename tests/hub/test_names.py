@@ -35,7 +35,7 @@ from tests.faults.addresses import (
 from tests.faults.careless import objects_by_name
 from tests.faults.sizes import reached, sized
 from tests.hub.hubs import Answered, TestHub, serving
-from tests.hub.test_intake import MACHINE, PIECE, other, parcel
+from tests.hub.test_uploads import MACHINE, PIECE, other, parcel
 from tests.web.places import furnished
 from tests.web.test_gate import routes
 

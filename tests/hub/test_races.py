@@ -17,7 +17,7 @@ from bygones.team.stores.base import TeamStore
 from bygones.team.stores.postgres import PostgresStore
 from bygones.team.worker import derive_all
 from tests.build import session_id
-from tests.push.sending import NOW, MemoryHub, sent, worked
+from tests.hub.sending import NOW, MemoryHub, sent, worked
 
 GONE = ErasureSelector(session=SessionId(session_id(1)))
 Made = Callable[[], tuple[TeamStore, BlobStore]]

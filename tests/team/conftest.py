@@ -11,8 +11,8 @@ from bygones.team.contract import AccessScope, BlobStore
 from bygones.team.stores.base import TeamStore
 from tests.cases.make import CASES
 from tests.team.engines import ENGINES, opened
-from tests.team.fake import MemoryObjects, MemoryStore
 from tests.team.homes import PEOPLE, People, send
+from tests.team.memory import MemoryObjects, MemoryStore
 
 Made = tuple[TeamStore, BlobStore]
 

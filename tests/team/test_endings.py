@@ -20,7 +20,7 @@ from bygones.team.contract import AccessScope, BlobStore, SourceFragment
 from bygones.team.stores.base import TeamStore
 from bygones.team.worker import derive_all
 from tests.build import Home, jsonl, prompt, reply, session_id, thread
-from tests.push.sending import Losing, MemoryHub
+from tests.hub.sending import Losing, MemoryHub
 
 Made = tuple[TeamStore, BlobStore]
 PROJECT = "/srv/shop"

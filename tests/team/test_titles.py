@@ -18,7 +18,7 @@ from bygones.team.contract import AccessScope, BlobStore, ErasureSelector
 from bygones.team.stores.base import TeamStore
 from bygones.team.worker import derive_all
 from tests.build import Home, Written, prompt, reply, session_id, summary, thread
-from tests.push.sending import NOW, MemoryHub
+from tests.hub.sending import NOW, MemoryHub
 
 Made = tuple[TeamStore, BlobStore]
 SHOP, DIARY = "/srv/shop", "/srv/diary"

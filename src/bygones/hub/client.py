@@ -49,14 +49,13 @@ from bygones.team.protocol import (
 )
 
 _TIMEOUT = 120.0
-"""Seconds for an answer."""
+"""Seconds to wait for a response."""
 _MAX_ATTEMPTS = 6
 _FIRST_DELAY = 0.5
-"""Seconds before the second try; each further one waits twice as long."""
+"""Seconds before the second attempt; the delay doubles with each further one."""
 _MAX_DELAY = 30.0
 _RETRY_STATUSES = frozenset({429, 500, 502, 503, 504})
 _MAX_RESPONSE_BYTES = 256 * 1024 * 1024
-"""Bytes of an answer."""
 
 
 class Transport(Protocol):
@@ -65,18 +64,18 @@ class Transport(Protocol):
     address: str
 
     def fetch_state(self, machine: str) -> UploadResponse:
-        """Return up to where the hub has each source of a machine."""
+        """Return how much the hub has of each source of a machine."""
         ...
 
     def send(self, request: UploadRequest) -> UploadResponse:
-        """Send a request, and return up to where the hub has its sources now."""
+        """Send a request; return how much the hub has of its sources now."""
         ...
 
 
 class HubClient:
-    """Talks to one hub with one token.
+    """A connection to one hub with one token.
 
-    A request that nobody answered is made again: whatever came of it, twice is once.
+    Requests without a response are repeated: all of them are idempotent.
     """
 
     def __init__(
@@ -95,23 +94,19 @@ class HubClient:
         self._connection: HTTPConnection | None = None
 
     def fetch_state(self, machine: str) -> UploadResponse:
-        """Return up to where the hub has each source of a machine."""
         return self._request("GET", f"{PROGRESS_PATH}?machine={machine}")
 
     def send(self, request: UploadRequest) -> UploadResponse:
-        """Send a request, and return up to where the hub has its sources now."""
         return self._request("POST", PUSH_PATH, encode_message(request))
 
     def __enter__(self) -> Self:
-        """Use it as a context."""
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Hang up."""
         self.close()
 
     def close(self) -> None:
-        """Hang up; the next request dials again."""
+        """Close the connection; the next request opens a new one."""
         if self._connection is not None:
             self._connection.close()
         self._connection = None
@@ -122,53 +117,53 @@ class HubClient:
             if number:
                 self._sleep(min(_FIRST_DELAY * 2 ** (number - 1), _MAX_DELAY))
             try:
-                status, told = self._send_once(method, path, body)
+                status, content = self._send_once(method, path, body)
             except (OSError, HTTPException) as error:
                 self.close()
                 reason = str(error) or type(error).__name__
                 continue
-            if status == 200:  # noqa: PLR2004 (as everybody knows it)
+            if status == 200:  # noqa: PLR2004 (OK)
                 try:
-                    return decode_response(told)
+                    return decode_response(content)
                 except MsgspecError as error:
                     raise HubRejected(self.address, "it is no hub") from error
-            reason = _error_message(told) or f"it answered {status}"
+            reason = _error_message(content) or f"it answered {status}"
             if status not in _RETRY_STATUSES:
                 raise HubRejected(self.address, reason)
         raise HubUnreachable(self.address, reason)
 
     def _send_once(self, method: str, path: str, body: bytes) -> tuple[int, bytes]:
-        line = self._connection = self._connection or self._connect()
+        connection = self._connection = self._connection or self._connect()
         headers = {
             "Authorization": f"Bearer {self._token}",
             "Content-Type": "application/octet-stream",
             "User-Agent": f"bygones/{__version__}",
         }
-        line.request(method, f"{self._url.path}{path}", body or None, headers)
-        answer = line.getresponse()
-        told = answer.read(_MAX_RESPONSE_BYTES)
-        if answer.will_close:
+        connection.request(method, f"{self._url.path}{path}", body or None, headers)
+        response = connection.getresponse()
+        content = response.read(_MAX_RESPONSE_BYTES)
+        if response.will_close:
             self.close()
-        return answer.status, told
+        return response.status, content
 
     def _connect(self) -> HTTPConnection:
         host, port = self._url.hostname or "", self._url.port
         if self._url.scheme == "https":
-            safe = ssl.create_default_context()
-            return HTTPSConnection(host, port, timeout=_TIMEOUT, context=safe)
+            context = ssl.create_default_context()
+            return HTTPSConnection(host, port, timeout=_TIMEOUT, context=context)
         return HTTPConnection(host, port, timeout=_TIMEOUT)
 
 
 def _parse_url(url: str) -> SplitResult:
-    """Return an address in parts; raise if others on the way could read along."""
-    no_address = HubRejected(url, "no address; https://hub.example.com is one")
+    """Split a URL; raise if others could read what is sent there."""
+    invalid = HubRejected(url, "no address; https://hub.example.com is one")
     try:
         parts = urlsplit(url)
-        is_whole = parts.port != 0 and parts.hostname
+        is_complete = parts.port != 0 and parts.hostname
     except ValueError:
-        raise no_address from None
-    if not is_whole or parts.scheme not in {"http", "https"}:
-        raise no_address
+        raise invalid from None
+    if not is_complete or parts.scheme not in {"http", "https"}:
+        raise invalid
     if parts.scheme == "http" and not _is_loopback_host(parts.hostname or ""):
         raise HubRejected(url, "over http everybody on the way can read; use https")
     return parts
@@ -184,20 +179,20 @@ def _is_loopback_host(host: str) -> bool:
 
 
 def _error_message(body: bytes) -> str:
-    """Return what a hub says of a failure: a short line of text, or nothing."""
+    """Return the error message of a response: a short line of text, or nothing."""
     text = body[:300].decode("utf-8", "replace").strip()
     return text if text.isprintable() else ""
 
 
 _RemotePath = tuple[str, str]
 _MAX_PASSES = 5
-"""How often a push begins anew when the hub is not where it was thought to be."""
+"""How often a push starts again if the hub has something else than expected."""
 _PROBE_BATCH = 2000
-"""Files that are asked for at once."""
+"""Files per request that asks whether they were erased."""
 
 
 class ProjectPush(Struct):
-    """What goes of one project."""
+    """What is pushed of one project."""
 
     sessions: set[SessionId] = field(default_factory=set)
     files: int = 0
@@ -206,39 +201,39 @@ class ProjectPush(Struct):
 
 
 class PushReport(Struct, kw_only=True):
-    """What was sent, or would be."""
+    """What was pushed, or would be in a dry run."""
 
     selected_sessions: int = 0
-    """Sessions of the projects that were named, sent or not."""
+    """Sessions of the selected projects, pushed or not."""
     sessions: set[SessionId] = field(default_factory=set)
     files: int = 0
     lines: int = 0
     bytes: int = 0
-    """Redacted, as the hub will show them."""
+    """After redaction."""
     sent_bytes: int = 0
-    """As they travel."""
+    """After compression."""
     requests: int = 0
     projects: dict[str, ProjectPush] = field(default_factory=dict)
     redactions: Counter[str] = field(default_factory=Counter)
     private_records: int = 0
     foreign_lines: int = 0
-    """Lines that stay, as they are of sessions in projects that were not named."""
+    """Lines that are not pushed: they belong to sessions of other projects."""
     long_lines: int = 0
     erased_files: int = 0
-    """Files that were erased on the hub, and are not sent again."""
+    """Files that are not pushed: they were erased on the hub."""
     erased_sessions: set[SessionId] = field(default_factory=set)
-    """The sessions that these are of."""
+    """The sessions of these files."""
     shared_files: int = 0
-    """Files that stay, as they hold sessions of projects that were not named."""
+    """Files that are not pushed: they also contain sessions of other projects."""
     damaged_files: int = 0
     unnameable_files: int = 0
-    """Files that stay, as no hub takes what they are called."""
+    """Files that are not pushed: no hub accepts their names."""
 
 
 class _PushRun:
     def __init__(
         self,
-        vault: ArchiveDir,
+        archive_dir: ArchiveDir,
         selection: PushSelection,
         redactor: LineRedactor,
         transport: Transport | None,
@@ -246,16 +241,18 @@ class _PushRun:
         host: str,
     ) -> None:
         self._transport = transport
-        self._machine = machine_id(vault.byte_store.archive_id, host)
-        self._builder = ChunkBuilder(vault.byte_store, redactor, selection.is_foreign)
-        named = [k for k in selection.sources if self._builder.is_valid_name(k)]
-        self._selection = replace(selection, sources=tuple(named))
+        self._machine = machine_id(archive_dir.byte_store.archive_id, host)
+        self._builder = ChunkBuilder(
+            archive_dir.byte_store, redactor, selection.is_foreign
+        )
+        sources = [k for k in selection.sources if self._builder.is_valid_name(k)]
+        self._selection = replace(selection, sources=tuple(sources))
         self._counted_sources: set[SourceId] = set()
         self._erased_paths: set[_RemotePath] = set()
         self.report = PushReport(
             selected_sessions=len(selection.sessions),
             shared_files=len(selection.shared_sources),
-            unnameable_files=len(selection.sources) - len(named),
+            unnameable_files=len(selection.sources) - len(sources),
         )
 
     def run(self, *, dry: bool, progress: ProgressReporter) -> PushReport:
@@ -271,153 +268,154 @@ class _PushRun:
             for kept in self._selection.sources
             if self._builder.remote_path(kept) in self._erased_paths
         }
-        mask = self._builder.redactor
-        self.report.redactions, self.report.private_records = (
-            mask.redaction_counts,
-            mask.private_records,
-        )
+        redactor = self._builder.redactor
+        self.report.redactions = redactor.redaction_counts
+        self.report.private_records = redactor.private_records
         self.report.long_lines = self._builder.long_lines
         self.report.foreign_lines = self._builder.foreign_lines
         return self.report
 
     def _send_missing(self, *, dry: bool, progress: ProgressReporter) -> bool:
-        """Send all that is missing; return whether the hub has it as we do."""
+        """Send what the hub lacks; return whether it acknowledged everything."""
         known = self._fetch_states(dry=dry)
         progress.begin(
             "sending", sum(kept.stored_bytes for kept in self._selection.sources)
         )
-        pieces = self._iter_chunks(known, progress)
-        for parcel, lines in build_requests(self._machine, pieces):
+        chunks = self._iter_chunks(known, progress)
+        for request, lines in build_requests(self._machine, chunks):
             if self._transport is not None and not dry:
-                answer = self._transport.send(parcel)
-                if not self._is_acknowledged(parcel, answer):
+                response = self._transport.send(request)
+                if not self._is_acknowledged(request, response):
                     return False
-            self._count_request(parcel.chunks, lines)
+            self._count_request(request.chunks, lines)
         progress.end()
         return True
 
     def _fetch_states(self, *, dry: bool) -> dict[_RemotePath, SourceState]:
-        """Return what the hub has of what was chosen, and what it does not want.
+        """Return what the hub has of the selected files, and which were erased there.
 
-        Of a file that it has not, it is asked first: what was erased there must not
-        even travel. A dry run asks by hashes: the hub is told of no file.
+        For files that the hub lacks, it is asked first whether they were erased: their
+        bytes must not even be sent. A dry run asks by hashes, which name no file.
         """
         if self._transport is None:
             return {}
-        answered = self._transport.fetch_state(self._machine)
-        known = {(one.home, one.path): one for one in answered.sources}
+        response = self._transport.fetch_state(self._machine)
+        known = {(state.home, state.path): state for state in response.sources}
         new = [
             self._builder.probe(kept)
             for kept in self._selection.sources
             if self._builder.remote_path(kept) not in known
         ]
         for start in range(0, len(new), _PROBE_BATCH):
-            some = new[start : start + _PROBE_BATCH]
+            batch = new[start : start + _PROBE_BATCH]
             if dry:
-                known |= self._find_erased(some, answered.person, self._transport)
+                known |= self._find_erased(batch, response.person, self._transport)
                 continue
-            parcel = UploadRequest(machine=self._machine, chunks=tuple(some))
-            answer = self._transport.send(parcel)
-            known |= {(o.home, o.path): o for o in answer.sources if o.is_erased}
-        self._erased_paths = {place for place, one in known.items() if one.is_erased}
+            request = UploadRequest(machine=self._machine, chunks=tuple(batch))
+            states = self._transport.send(request).sources
+            known |= {(one.home, one.path): one for one in states if one.is_erased}
+        self._erased_paths = {path for path, state in known.items() if state.is_erased}
         return known
 
     def _find_erased(
-        self, some: Sequence[UploadChunk], person: str, transport: Transport
+        self, chunks: Sequence[UploadChunk], person: str, transport: Transport
     ) -> dict[_RemotePath, SourceState]:
-        """Return what of some files was erased, asked for without telling of them."""
+        """Return which files were erased, without naming them to the hub."""
         if not person:
             return {}
-        signs = {
-            (one.home, one.path): self._tombstone_hashes(one, person) for one in some
+        hashes = {
+            (chunk.home, chunk.path): self._tombstone_hashes(chunk, person)
+            for chunk in chunks
         }
-        every = tuple({sign for own in signs.values() for sign in own})
-        told = transport.send(
-            UploadRequest(machine=self._machine, chunks=(), hashes=every)
-        )
-        there = set(told.erased_hashes)
+        wanted = tuple({one for own in hashes.values() for one in own})
+        request = UploadRequest(machine=self._machine, chunks=(), hashes=wanted)
+        erased = set(transport.send(request).erased_hashes)
         return {
-            place: SourceState(home=place[0], path=place[1], is_erased=True)
-            for place, own in signs.items()
-            if not there.isdisjoint(own)
+            (home, path): SourceState(home=home, path=path, is_erased=True)
+            for (home, path), own in hashes.items()
+            if not erased.isdisjoint(own)
         }
 
-    def _tombstone_hashes(self, one: UploadChunk, person: str) -> tuple[bytes, ...]:
+    def _tombstone_hashes(self, chunk: UploadChunk, person: str) -> tuple[bytes, ...]:
         return tombstone_hashes(
             RemoteSource(
                 person=person,
                 machine=self._machine,
-                home=one.home,
-                path=one.path,
-                kind=one.kind,
-                session=SessionId(one.session) if one.session else None,
+                home=chunk.home,
+                path=chunk.path,
+                kind=chunk.kind,
+                session=SessionId(chunk.session) if chunk.session else None,
             )
         )
 
     def _is_acknowledged(
         self, request: UploadRequest, response: UploadResponse
     ) -> bool:
-        """Whether all of a request arrived, but for what is not wanted."""
-        there = {(one.home, one.path): one for one in response.sources}
-        for piece in request.chunks:
-            place = (piece.home, piece.path)
-            one = there.get(place)
-            if one is None or not _is_stored(piece, one):
-                if one is None or not one.is_erased:
+        """Whether the hub has everything of a request, except erased sources."""
+        states = {(state.home, state.path): state for state in response.sources}
+        for chunk in request.chunks:
+            path = (chunk.home, chunk.path)
+            state = states.get(path)
+            if state is None:
+                return False
+            if not _is_stored(chunk, state):
+                if not state.is_erased:
                     return False
-                self._erased_paths.add(place)
+                self._erased_paths.add(path)
         return True
 
     def _iter_chunks(
         self, known: dict[_RemotePath, SourceState], progress: ProgressReporter
     ) -> Iterator[PreparedChunk]:
-        for kept in self._selection.sources:
-            place = self._builder.remote_path(kept)
-            pieces = self._builder.iter_chunks(kept, known.get(place))
-            pieces = chain(pieces, self._iter_titles_chunks(kept, known))
+        for source in self._selection.sources:
+            path = self._builder.remote_path(source)
+            chunks = chain(
+                self._builder.iter_chunks(source, known.get(path)),
+                self._iter_titles_chunks(source, known),
+            )
             try:
-                # What is refused is not even redacted; that may be said between two.
-                while place not in self._erased_paths and (piece := next(pieces, None)):
-                    self._count_chunk(kept, piece)
-                    yield piece
+                # The hub may reject a source between two of its chunks.
+                while path not in self._erased_paths and (chunk := next(chunks, None)):
+                    self._count_chunk(source, chunk)
+                    yield chunk
             except ArchiveDamaged:
                 self.report.damaged_files += 1
-            progress.advance(kept.stored_bytes)
+            progress.advance(source.stored_bytes)
 
     def _iter_titles_chunks(
-        self, kept: StoredSource, known: dict[_RemotePath, SourceState]
+        self, source: StoredSource, known: dict[_RemotePath, SourceState]
     ) -> Iterator[PreparedChunk]:
-        """Yield titles of a session that files give it which stay."""
-        for titled in self._selection.titles.get(kept.number, ()):
-            place = self._builder.titles_path(kept, titled)
-            piece = self._builder.titles_chunk(kept, titled, known.get(place))
-            if piece is not None and has_valid_names(piece.chunk):
-                yield piece
+        """Yield titles of a session from files that are not pushed."""
+        for titled in self._selection.titles.get(source.number, ()):
+            path = self._builder.titles_path(source, titled)
+            chunk = self._builder.titles_chunk(source, titled, known.get(path))
+            if chunk is not None and has_valid_names(chunk.chunk):
+                yield chunk
 
-    def _count_chunk(self, kept: StoredSource, chunk: PreparedChunk) -> None:
-        """Count a file with its session and project, once."""
+    def _count_chunk(self, source: StoredSource, chunk: PreparedChunk) -> None:
         is_first = chunk.source not in self._counted_sources
         self._counted_sources.add(chunk.source)
-        session = self._session_of(kept)
+        session = self._session_of(source)
         directory = self._selection.sessions.get(session, "")
-        told = self._builder.redactor.redact_directory(directory)
-        share = self.report.projects.setdefault(told, ProjectPush())
-        share.files += is_first
-        share.lines += chunk.line_count
-        share.bytes += chunk.chunk.length
+        name = self._builder.redactor.redact_directory(directory)
+        project = self.report.projects.setdefault(name, ProjectPush())
+        project.files += is_first
+        project.lines += chunk.line_count
+        project.bytes += chunk.chunk.length
         self.report.files += is_first
         if session in self._selection.sessions:
-            share.sessions.add(session)
+            project.sessions.add(session)
             self.report.sessions.add(session)
 
-    def _session_of(self, kept: StoredSource) -> SessionId:
-        return self._selection.owners.get(kept.number, kept.session or SessionId(""))
+    def _session_of(self, source: StoredSource) -> SessionId:
+        owners = self._selection.owners
+        return owners.get(source.number, source.session or SessionId(""))
 
     def _count_request(self, chunks: Sequence[UploadChunk], lines: int) -> None:
         self.report.requests += 1
         self.report.lines += lines
-        self.report.bytes += sum(one.length for one in chunks)
-        self.report.sent_bytes += sum(len(one.frame) for one in chunks)
+        self.report.bytes += sum(chunk.length for chunk in chunks)
+        self.report.sent_bytes += sum(len(chunk.frame) for chunk in chunks)
 
 
 def _is_stored(chunk: UploadChunk, state: SourceState) -> bool:
@@ -438,37 +436,37 @@ def push(  # noqa: PLR0913 (all but two by name)
     progress: ProgressReporter | None = None,
     host: str = "",
 ) -> PushReport:
-    """Send what a hub lacks of projects; return what that was.
+    """Push what a hub lacks of some projects; return a report.
 
-    With ``dry_run`` nothing is sent; without a transport there is no hub to ask, and it
-    is taken to have nothing. ``progress`` is told how many bytes were read. ``host``
-    tells copies of an archive apart; the hub learns no more than that they differ.
+    With ``dry_run`` nothing is sent. Without a transport, the hub is assumed to have
+    nothing. ``progress`` counts the bytes that were read. ``host`` distinguishes copies
+    of an archive on several machines; the hub only learns that they differ.
     """
-    with Archive.open(folder) as archive, ArchiveDir(folder) as vault:
-        if vault.index is None:
-            raise vault.index_missing_error()
-        chosen = select_sources(archive, DerivedTables(vault.index), projects)
-        names = login_names_in(chosen.sessions.values())
-        mask = LineRedactor(redactor.with_names(names))
-        return _PushRun(vault, chosen, mask, transport, host=host).run(
-            dry=dry_run, progress=progress or NullProgress()
-        )
+    with Archive.open(folder) as archive, ArchiveDir(folder) as archive_dir:
+        if archive_dir.index is None:
+            raise archive_dir.index_missing_error()
+        selection = select_sources(archive, DerivedTables(archive_dir.index), projects)
+        names = login_names_in(selection.sessions.values())
+        line_redactor = LineRedactor(redactor.with_names(names))
+        return _PushRun(
+            archive_dir, selection, line_redactor, transport, host=host
+        ).run(dry=dry_run, progress=progress or NullProgress())
 
 
 _RETRY_DELAY = 60.0
-"""Seconds after which a hub that could not be reached is tried again."""
+"""Seconds before the next attempt to reach a hub."""
 
 
 class PushLoop:
-    """Calls ``push`` in a thread of its own, whenever it was notified.
+    """A thread that calls ``push`` after each notification.
 
-    ``on_error`` is called when the hub could not be reached, which is tried again, and
-    for any other error, which ends the loop.
+    ``on_error`` is called for all errors. If the hub could not be reached, the push is
+    repeated; any other error ends the loop.
     """
 
     interval = 60.0
-    """Seconds between two pushes: each of them makes an object of every file that grew,
-    and has the hub derive its session anew."""
+    """Seconds between two pushes: each writes a blob per file that grew, and makes the
+    hub derive its session again."""
 
     def __init__(
         self, push: Callable[[], object], on_error: Callable[[BygonesError], None]
@@ -480,16 +478,16 @@ class PushLoop:
         self._thread = Thread(target=self._run, name="push", daemon=True)
 
     def start(self) -> None:
-        """Begin; the first push is due."""
+        """Start the thread, with a first push."""
         self._due.set()
         self._thread.start()
 
     def notify(self) -> None:
-        """Say that there is something to send."""
+        """Push soon: the archive has changed."""
         self._due.set()
 
     def stop(self) -> None:
-        """Stop, and wait for the push that is under way."""
+        """Stop the thread, after the current push."""
         self.stop_event.set()
         self._due.set()
         self._thread.join()

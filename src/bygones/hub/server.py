@@ -17,7 +17,6 @@ from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from threading import Lock, Semaphore
-from typing import Protocol, TypeVar
 from urllib.parse import parse_qs
 
 import anyio
@@ -41,7 +40,7 @@ from bygones.mcp.server import McpDispatcher
 from bygones.mcp.tool_service import Caller, ToolService
 from bygones.sockets import bind_socket
 from bygones.store.protocols import StoreReader
-from bygones.team.access import AccessToken, NoteStore, TokenStore
+from bygones.team.access import AccessToken, TokenStore
 from bygones.team.blobs import ExternalBlobStore
 from bygones.team.contract import AccessScope
 from bygones.team.protocol import (
@@ -72,18 +71,18 @@ from bygones.web.warmup import warm_up
 
 HUB_COOKIE = "bygones-hub"
 HEALTH_PATH = "/health"
-"""Where whoever looks after the hub asks whether it lives; it says nothing else."""
+"""A health check for monitoring; it reveals nothing else."""
 _TOKEN_KEY = "bygones.token"  # noqa: S105 (its name)
 LOGIN_CSS_PATH = "/enter.css"
-"""How the form looks; pages load theirs once somebody is in."""
+"""The style of the login form: all other styles need a login."""
 _PUBLIC_PATHS = frozenset({LOGIN_PATH, HEALTH_PATH, LOGIN_CSS_PATH})
-"""What is answered without a token."""
+"""Paths that need no token."""
 _REQUEST_OVERHEAD = 1024 * 1024
 """Bytes of a request besides its longest frame."""
 
 
 def request_token(scope: Scope) -> AccessToken:
-    """Return who asks; only what has passed the gate has one."""
+    """Return the token of a request that has passed the middleware."""
     token = scope[_TOKEN_KEY]
     if not isinstance(token, AccessToken):
         raise TypeError(_TOKEN_KEY)
@@ -91,7 +90,7 @@ def request_token(scope: Scope) -> AccessToken:
 
 
 class HubSecurityMiddleware(SecurityMiddleware):
-    """Lets in whoever has a token that was not revoked."""
+    """Admits requests with a valid token, in a header or a cookie."""
 
     def __init__(
         self,
@@ -107,16 +106,15 @@ class HubSecurityMiddleware(SecurityMiddleware):
         self._allowed_hosts |= frozenset(hostnames)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Find out who asks, then answer or pass on as any gate does."""
         if scope["type"] == "http":
             scope.pop(_TOKEN_KEY, None)
             try:
                 token = await self._authenticate(Headers(scope=scope))
             except BygonesError:
-                away = error_response(
+                unavailable = error_response(
                     503, "The store does not answer.", {"Retry-After": "2"}
                 )
-                await away(scope, receive, send)
+                await unavailable(scope, receive, send)
                 return
             if token is not None:
                 scope[_TOKEN_KEY] = token
@@ -131,13 +129,13 @@ class HubSecurityMiddleware(SecurityMiddleware):
         return await anyio.to_thread.run_sync(self._tokens.authenticate, secret.strip())
 
     def _check_access(self, scope: Scope, headers: Headers) -> Response | None:
-        """Return why somebody has no right to ask; ``None`` if they have."""
+        """Return the response to a request without access; ``None`` if it has."""
         if _TOKEN_KEY in scope or scope["path"] in _PUBLIC_PATHS:
             return None
         if headers.get("accept", "").startswith("text/html"):
             return Response(status_code=303, headers={"Location": LOGIN_PATH})
-        told = {"WWW-Authenticate": "Bearer"}
-        return error_response(401, "This needs a token that was not revoked.", told)
+        message = "This needs a token that was not revoked."
+        return error_response(401, message, {"WWW-Authenticate": "Bearer"})
 
     def _max_body_bytes(self, scope: Scope) -> int:
         return (
@@ -147,10 +145,10 @@ class HubSecurityMiddleware(SecurityMiddleware):
         )
 
     def _is_trusted_origin(self, method: str, headers: Headers, host: str) -> bool:
-        # No page can send this header elsewhere; so whoever does is a program.
+        # Web pages cannot send this header to other origins: the client is a program.
         if "authorization" in headers and "origin" not in headers:
             return True
-        # A form of ours says no origin, as we tell no referrer; its browser knows.
+        # Our own form has no origin, because of our referrer policy.
         site = headers.get("sec-fetch-site")
         if site == "same-origin" and headers.get("origin") == "null":
             return True
@@ -158,66 +156,63 @@ class HubSecurityMiddleware(SecurityMiddleware):
 
 
 def log_in(body: bytes, tokens: TokenStore, host: str) -> Response:
-    """Answer a form with the cookie, if the token in it is one."""
+    """Respond to the login form; set the cookie if the token is valid."""
     try:
-        given = parse_qs(body.decode("ascii"), max_num_fields=4)
+        form = parse_qs(body.decode("ascii"), max_num_fields=4)
     except ValueError:
-        given = {}
-    secret = given.get("token", [""])[0].strip()
+        form = {}
+    secret = form.get("token", [""])[0].strip()
     if tokens.authenticate(secret) is None:
         return error_response(401, "That is no token, or it was revoked.")
     name = host.rpartition(":")[0] or host
-    safe = "" if is_loopback(name) else "; Secure"
+    secure = "" if is_loopback(name) else "; Secure"
     return Response(
         '<!doctype html><title>Bygones</title><meta http-equiv="refresh" '
         'content="0;url=/">',
         media_type="text/html",
         headers={
             "Set-Cookie": f"{HUB_COOKIE}={secret}; HttpOnly; SameSite=Strict; "
-            f"Path=/; Max-Age=2592000{safe}"
+            f"Path=/; Max-Age=2592000{secure}"
         },
     )
 
 
 OpenReader = Callable[[AccessScope], StoreReader]
-"""Opens what somebody may see."""
 _MAX_TENANTS = 20
-"""People whose applications are kept. Each keeps a few connections to the engine open,
-which has a hundred, unless it is told otherwise."""
+"""People whose applications stay open. Each has a few connections to the database, and
+PostgreSQL allows a hundred by default."""
 _TENANT_IDLE_ARCHIVES, _TENANT_OPEN_SESSIONS = 1, 2
 _MAX_CONCURRENT_PAGES = 8
-"""Pages that are made at once, for all people together."""
+"""Pages that are rendered concurrently, for all people together."""
 _MAX_IDLE_ARCHIVES = 24
-"""Archives that are kept open though nobody reads them, of all people; of one as many
-as answers are made at once, so that none is opened for a single one."""
+"""Unused archives that stay open, for all people together."""
 
 
 class _PooledArchive(Archive):
-    """An archive that is handed back rather than closed, if it is wanted."""
+    """An archive that returns to its pool when it is closed, if there is room."""
 
     return_to_pool: Callable[[_PooledArchive], bool]
 
     def close(self) -> None:
-        """Hand it back, or let go of it."""
         if not self.return_to_pool(self):
             super().close()
 
 
 class _OpenArchives:
-    """Archives of one scope that stay open: to know all sessions again takes long."""
+    """A pool of open archives of one scope: opening one loads all sessions."""
 
     def __init__(
         self, open_reader: Callable[[], StoreReader], idle_slots: Semaphore
     ) -> None:
         self._open_reader = open_reader
         self._idle_slots = idle_slots
-        """How many more may be kept, by whomever."""
+        """Shared by all pools: how many more unused archives may stay open."""
         self._idle: list[_PooledArchive] = []
         self._max_idle = _MAX_CONCURRENT_PAGES
         self._lock = Lock()
 
     def acquire(self) -> Archive:
-        """Return one that is up to date."""
+        """Return an archive that is up to date."""
         with self._lock:
             archive = self._idle.pop() if self._idle else None
             if archive is not None:
@@ -237,16 +232,16 @@ class _OpenArchives:
         return has_room
 
     def close(self) -> None:
-        """Let go of those that nobody has."""
+        """Close all unused archives; others close when they are returned."""
         with self._lock:
-            free, self._idle, self._max_idle = self._idle, [], 0
-        for archive in free:
+            unused, self._idle, self._max_idle = self._idle, [], 0
+        for archive in unused:
             self._idle_slots.release()
             archive.close()
 
 
 class _Tenant:
-    """What one scope has open."""
+    """The web application and the MCP server of one scope."""
 
     def __init__(
         self,
@@ -262,8 +257,8 @@ class _Tenant:
             max_open_sessions=_TENANT_OPEN_SESSIONS,
         )
         self.broadcaster = EventBroadcaster()
-        house = AppState(pool=self.pool, broadcaster=self.broadcaster, prices=prices)
-        self.app: Starlette = create_app(house)
+        state = AppState(pool=self.pool, broadcaster=self.broadcaster, prices=prices)
+        self.app: Starlette = create_app(state)
         caller = Caller(directory=Path("/"), clock=_now, zone=UTC)
         self.speaker = McpDispatcher(
             ToolService(Path(), caller, self._archives.acquire)
@@ -282,7 +277,7 @@ class _Tenant:
 
 
 class Tenants:
-    """The rooms of those who asked last."""
+    """The applications of the people who sent requests most recently."""
 
     def __init__(self, open_reader: OpenReader, prices: Prices | None = None) -> None:
         self._open_reader = open_reader
@@ -294,58 +289,56 @@ class Tenants:
     async def serve(
         self, scope: AccessScope, request_scope: Asked, receive: Receive, send: Send
     ) -> None:
-        """Answer with the page of whoever asks."""
-        room = await self._get_started(scope)
-        await room.app(request_scope, receive, send)
+        """Pass a request to the application of its scope."""
+        tenant = await self._get_started(scope)
+        await tenant.app(request_scope, receive, send)
 
     def speaker(self, scope: AccessScope) -> McpDispatcher:
-        """Return who answers the agents of a person."""
+        """Return the MCP server of a scope."""
         return self._get_or_create(scope).speaker
 
     def refresh(self) -> None:
-        """Let everybody see what has come."""
-        for room in list(self._tenants.values()):
-            room.pool.invalidate()
+        """Let all applications see new sessions."""
+        for tenant in list(self._tenants.values()):
+            tenant.pool.invalidate()
 
     def disconnect_listeners(self) -> None:
-        """Let those go who listen to news: a server that stops waits for them."""
-        for room in list(self._tenants.values()):
-            room.broadcaster.close()
+        """End all event streams: the server waits for them when it stops."""
+        for tenant in list(self._tenants.values()):
+            tenant.broadcaster.close()
 
     async def close(self) -> None:
-        """Let go of everything."""
         while self._tenants:
-            _, room = self._tenants.popitem()
-            await room.stop()
+            _, tenant = self._tenants.popitem()
+            await tenant.stop()
 
     def _get_or_create(self, scope: AccessScope) -> _Tenant:
-        room = self._tenants.get(scope)
-        if room is None:
-            opening = self._open_reader
-            room = _Tenant(lambda: opening(scope), self._prices, self._idle_slots)
-            self._tenants[scope] = room
+        tenant = self._tenants.get(scope)
+        if tenant is None:
+            open_reader = partial(self._open_reader, scope)
+            tenant = _Tenant(open_reader, self._prices, self._idle_slots)
+            self._tenants[scope] = tenant
         self._tenants.move_to_end(scope)
-        return room
+        return tenant
 
     async def _get_started(self, scope: AccessScope) -> _Tenant:
         is_new = scope not in self._tenants
-        room = self._get_or_create(scope)
-        if is_new or not hasattr(room.app.state, "limiter"):
+        tenant = self._get_or_create(scope)
+        if is_new or not hasattr(tenant.app.state, "limiter"):
             self._limiter = self._limiter or CapacityLimiter(_MAX_CONCURRENT_PAGES)
-            await room.start(self._limiter)
+            await tenant.start(self._limiter)
         while len(self._tenants) > _MAX_TENANTS:
             _, old = self._tenants.popitem(last=False)
             await old.stop()
-        return room
+        return tenant
 
 
 def _now() -> datetime:
-    return datetime.now(UTC)  # noqa: TID251 (a face knows the clock)
+    return datetime.now(UTC)  # noqa: TID251 (an interface reads the clock)
 
 
-T = TypeVar("T")
 _MAX_CONCURRENT_UPLOADS = 4
-"""Requests that are taken in at once; each may be unpacked to many megabytes."""
+"""Uploads that are handled concurrently; each may decompress to many megabytes."""
 _LOGIN_PAGE = (
     "<!doctype html><html lang=en><meta charset=utf-8><title>Bygones</title>"
     "<meta name=viewport content='width=device-width'>"
@@ -365,41 +358,23 @@ button { margin-top: .7rem; border: 0; background: #b4633a; color: #fff }
 """
 
 
-class BackgroundWorker(Protocol):
-    """What is done about a request after it was acknowledged."""
-
-    def start(self) -> None:
-        """Begin, with whatever was left undone."""
-        ...
-
-    def notify(self, sender: str = "", *, has_more: bool = False) -> None:
-        """Go on soon: something has come, and more is on its way, if it says so."""
-        ...
-
-    def stop(self) -> None:
-        """Stop, and wait for what is being done."""
-        ...
-
-    @property
-    def warning(self) -> str:
-        """What cannot be done, without a word of what was sent; mostly nothing."""
-        ...
+_Endpoint = Callable[[Request], Awaitable[Response]]
 
 
 def create_hub_app(
     uploads: UploadHandler,
     tokens: TokenStore,
     tenants: Tenants,
-    worker: BackgroundWorker,
+    worker: IndexWorker,
 ) -> ASGIApp:
-    """Return the application, without its gate."""
+    """Return the application, without the security middleware."""
     hub = _HubRoutes(uploads, tokens, worker)
     agents = create_shared_mcp_app(
         lambda scope: tenants.speaker(request_token(scope).scope)
     )
 
     @asynccontextmanager
-    async def living(_app: Starlette) -> AsyncIterator[None]:
+    async def lifespan(_app: Starlette) -> AsyncIterator[None]:
         hub.upload_slots = asyncio.Semaphore(_MAX_CONCURRENT_UPLOADS)
         worker.start()
         async with agents.router.lifespan_context(agents):
@@ -407,12 +382,12 @@ def create_hub_app(
         await tenants.close()
         await anyio.to_thread.run_sync(worker.stop)
 
-    own = Starlette(routes=hub.routes(), lifespan=living)
+    own = Starlette(routes=hub.routes(), lifespan=lifespan)
     own.router.redirect_slashes = False
-    taken = {route.path for route in hub.routes()}
+    own_paths = {route.path for route in hub.routes()}
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http" or scope["path"] in taken:
+        if scope["type"] != "http" or scope["path"] in own_paths:
             await own(scope, receive, send)
         elif scope["path"] == PATH:
             await agents(scope, receive, send)
@@ -423,10 +398,10 @@ def create_hub_app(
 
 
 class _HubRoutes:
-    """What the hub answers by itself."""
+    """The routes that are the same for all people."""
 
     def __init__(
-        self, uploads: UploadHandler, tokens: TokenStore, worker: BackgroundWorker
+        self, uploads: UploadHandler, tokens: TokenStore, worker: IndexWorker
     ) -> None:
         self._uploads = uploads
         self._tokens = tokens
@@ -434,7 +409,7 @@ class _HubRoutes:
         self.upload_slots = asyncio.Semaphore(_MAX_CONCURRENT_UPLOADS)
 
     def routes(self) -> list[Route]:
-        rows: tuple[tuple[str, str, Callable[[Request], Awaitable[Response]]], ...] = (
+        routes: tuple[tuple[str, str, _Endpoint], ...] = (
             (PUSH_PATH, "POST", self._push),
             (PROGRESS_PATH, "GET", self._progress),
             (HEALTH_PATH, "GET", self._health),
@@ -442,33 +417,31 @@ class _HubRoutes:
             (LOGIN_PATH, "POST", self._log_in),
             (LOGIN_CSS_PATH, "GET", self._login_css),
         )
-        return [Route(path, answer, methods=[how]) for path, how, answer in rows]
+        return [Route(path, call, methods=[method]) for path, method, call in routes]
 
     async def _push(self, request: Request) -> Response:
         async with self.upload_slots:
             body = await request.body()
             token = request_token(request.scope)
 
-            def take() -> UploadResponse:
-                parcel = parse_request(body)
-                answer = self._uploads.handle(token, parcel)
-                if any(piece.length for piece in parcel.chunks):
-                    sender = f"{token.person} {parcel.machine}"
-                    self._worker.notify(sender, has_more=parcel.has_more)
-                return answer
+            def handle() -> UploadResponse:
+                upload = parse_request(body)
+                response = self._uploads.handle(token, upload)
+                if any(chunk.length for chunk in upload.chunks):
+                    sender = f"{token.person} {upload.machine}"
+                    self._worker.notify(sender, has_more=upload.has_more)
+                return response
 
-            return await _respond(take)
+            return await _respond(handle)
 
     async def _progress(self, request: Request) -> Response:
         machine = request.query_params.get("machine", "")
-        known = partial(
-            self._uploads.source_states, request_token(request.scope), machine
-        )
-        return await _respond(known)
+        token = request_token(request.scope)
+        return await _respond(partial(self._uploads.source_states, token, machine))
 
     async def _health(self, _request: Request) -> Response:
-        trouble = self._worker.warning
-        return error_response(200, f"alive; {trouble}" if trouble else "alive")
+        warning = self._worker.warning
+        return error_response(200, f"alive; {warning}" if warning else "alive")
 
     async def _login_page(self, _request: Request) -> Response:
         return Response(_LOGIN_PAGE, media_type="text/html")
@@ -479,13 +452,12 @@ class _HubRoutes:
     async def _log_in(self, request: Request) -> Response:
         body = await request.body()
         host = request.headers["host"]
-        enter = partial(log_in, body, self._tokens, host)
-        return await anyio.to_thread.run_sync(enter)
+        return await anyio.to_thread.run_sync(log_in, body, self._tokens, host)
 
 
 async def _respond(handle: Callable[[], UploadResponse]) -> Response:
     try:
-        answer = await anyio.to_thread.run_sync(handle)
+        response = await anyio.to_thread.run_sync(handle)
     except UploadRejected as error:
         return error_response(400, str(error))
     except HTTPException:
@@ -496,29 +468,29 @@ async def _respond(handle: Callable[[], UploadResponse]) -> Response:
         return error_response(
             503, f"the raw store: {error.strerror}", {"Retry-After": "2"}
         )
-    return Response(encode_message(answer), media_type="application/octet-stream")
+    return Response(encode_message(response), media_type="application/octet-stream")
 
 
 _SWITCH_INTERVAL = 0.0005
-"""Seconds after which a thread lets another go on."""
+"""Seconds after which a thread yields to another."""
 
 
 class HubConfig(Struct, frozen=True, kw_only=True):
-    """Where a hub listens, and under which names it is known."""
+    """Where a hub listens, and the host names that it accepts."""
 
     host: str = "127.0.0.1"
     port: int = 0
-    """Zero for one that is free."""
+    """Zero for any free port."""
     hostnames: tuple[str, ...] = ()
-    """Values of ``Host`` besides the address: what people type."""
+    """Accepted values of ``Host``, besides the address."""
     prices: Prices | None = None
 
 
 class HubServer:
-    """A hub that listens; it keeps nothing that another hub would miss.
+    """The HTTP server of a hub. It has no state: several hubs may share the stores.
 
-    ``store`` takes uploads, ``notes`` has the tokens: over connections of their own,
-    neither waits for the other.
+    ``store`` receives uploads and ``notes`` contains the tokens. They have separate
+    connections, so that neither waits for the other.
     """
 
     def __init__(  # noqa: PLR0913 (most by name)
@@ -529,36 +501,36 @@ class HubServer:
         *,
         open_reader: OpenReader,
         derive: Callable[[], bool],
-        notes: NoteStore,
+        notes: TeamStore,
         describe_failures: Callable[[], str] = str,
-        on_warning: Callable[[str], None] = lambda _sentence: None,
+        on_warning: Callable[[str], None] = lambda _warning: None,
     ) -> None:
         self._socket = bind_socket(config.host, config.port)
         self.port = int(self._socket.getsockname()[1])
         shown = f"[{config.host}]" if ":" in config.host else config.host
         self.address = f"http://{shown}:{self.port}"
         tokens = TokenStore(notes, time.monotonic)
-        people = Tenants(open_reader, config.prices)
+        tenants = Tenants(open_reader, config.prices)
         self.worker = IndexWorker(
             derive,
-            people.refresh,
+            tenants.refresh,
             describe_failures=describe_failures,
             on_warning=on_warning,
         )
-        app = create_hub_app(UploadHandler(store, blobs), tokens, people, self.worker)
+        app = create_hub_app(UploadHandler(store, blobs), tokens, tenants, self.worker)
         names = {
             *config.hostnames,
             *(f"{name}:{self.port}" for name in config.hostnames),
         }
-        gate = HubSecurityMiddleware(
+        secured = HubSecurityMiddleware(
             app, tokens, host=config.host, port=self.port, hostnames=names
         )
-        self._server = create_server(gate, people.disconnect_listeners)
+        self._server = create_server(secured, tenants.disconnect_listeners)
 
     def run(self) -> None:
         """Serve until Ctrl-C, or until :meth:`stop`."""
         warm_up()
-        # Whoever waits for the engine must not wait as long for its turn afterwards.
+        # Threads that waited for the database should continue at once.
         before = sys.getswitchinterval()
         sys.setswitchinterval(_SWITCH_INTERVAL)
         try:
@@ -573,5 +545,4 @@ class HubServer:
 
     @property
     def is_started(self) -> bool:
-        """Whether it answers."""
         return self._server.started

@@ -28,6 +28,7 @@ from bygones.team.contract import (
 from bygones.team.protocol import (
     MAX_FRAME_BYTES,
     MAX_LINE_BYTES,
+    PROTOCOL_VERSION,
     SourceState,
     UploadChunk,
     UploadRequest,
@@ -42,37 +43,37 @@ __all__ = ["UploadHandler", "parse_request"]
 _MACHINE_ID = re.compile(r"[0-9a-f]{32}")
 _HOME_ID = re.compile(r"[0-9a-f]{16}")
 _MAX_CHUNKS = 10_000
-"""Chunks of a request."""
+"""Chunks per request."""
 _HASH_BYTES = 32
-"""Bytes of a hash."""
 _MAX_FINGERPRINT_BYTES = 32
-"""Bytes of the mark of an unfinished line, at most."""
 
 
 def parse_request(body: bytes) -> UploadRequest:
-    """Return a request that is what it has to be, whoever sent it.
+    """Decode and validate a request, without trusting its sender.
 
-    :raises ParcelRefused: if it is not.
+    :raises UploadRejected: if it is not valid.
     """
     try:
-        parcel = decode_request(body)
+        request = decode_request(body)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise UploadRejected(f"it cannot be read: {error}") from None
-    if not _MACHINE_ID.fullmatch(parcel.machine):
+    if request.version > PROTOCOL_VERSION:
+        raise UploadRejected("the client is newer than the hub: upgrade the hub")
+    if not _MACHINE_ID.fullmatch(request.machine):
         raise UploadRejected("it does not say which machine it is from")
-    if len(parcel.chunks) > _MAX_CHUNKS:
+    if len(request.chunks) > _MAX_CHUNKS:
         raise UploadRejected(f"it has more than {_MAX_CHUNKS:,} pieces")
-    if len(parcel.hashes) > _MAX_CHUNKS or any(
-        len(sign) != _HASH_BYTES for sign in parcel.hashes
+    if len(request.hashes) > _MAX_CHUNKS or any(
+        len(one) != _HASH_BYTES for one in request.hashes
     ):
         raise UploadRejected("it asks for what cannot be")
-    for piece in parcel.chunks:
-        _check_chunk(piece)
-    return parcel
+    for chunk in request.chunks:
+        _check_chunk(chunk)
+    return request
 
 
 def _check_chunk(chunk: UploadChunk) -> None:
-    """Raise unless a piece is in order; its frame is opened for that."""
+    """Validate a chunk, including its compressed frame."""
     if not _HOME_ID.fullmatch(chunk.home) or not chunk.path:
         raise UploadRejected("a piece does not say which file it is of")
     if not has_valid_names(chunk):
@@ -94,9 +95,9 @@ def _check_frame(chunk: UploadChunk) -> None:
     if not 0 < chunk.length <= MAX_LINE_BYTES or len(chunk.frame) > MAX_FRAME_BYTES:
         raise UploadRejected("a piece is too long")
     try:
-        # A frame that unpacks to more than it says fails; all of ours say.
-        told = zstandard.frame_content_size(chunk.frame)
-        raw = decompress(chunk.frame) if told == chunk.length else b""
+        # Decompression fails if a frame contains more than it declares.
+        declared = zstandard.frame_content_size(chunk.frame)
+        raw = decompress(chunk.frame) if declared == chunk.length else b""
     except zstandard.ZstdError as error:
         raise UploadRejected(f"a piece cannot be unpacked: {error}") from None
     if len(raw) != chunk.length or sha256_digest(raw) != chunk.sha256:
@@ -108,23 +109,23 @@ def _check_frame(chunk: UploadChunk) -> None:
 
 
 class UploadHandler:
-    """Takes requests in, for any person."""
+    """Stores the uploads of all people."""
 
     def __init__(self, store: TeamStore, blobs: ExternalBlobStore) -> None:
         self._store = store
         self._blobs = blobs
 
     def source_states(self, token: AccessToken, machine: str) -> UploadResponse:
-        """Return up to where each source of a person's machine is there."""
+        """Return how much of each source of a machine is stored."""
         if not _MACHINE_ID.fullmatch(machine):
             raise UploadRejected("it does not say which machine it is from")
-        acks = self._store.machine_sources(token.person, machine)
+        sources = self._store.machine_sources(token.person, machine)
         return UploadResponse(
-            sources=tuple(map(_source_state, acks)), person=token.person
+            sources=tuple(map(_source_state, sources)), person=token.person
         )
 
     def handle(self, token: AccessToken, request: UploadRequest) -> UploadResponse:
-        """Keep what a request holds, and return up to where its sources are there."""
+        """Store the chunks of a request; return how much of each source is stored."""
         erased = self._store.find_tombstones(request.hashes) if request.hashes else ()
         sources = tuple(self._store_chunks(token, request))
         return UploadResponse(
@@ -134,126 +135,121 @@ class UploadHandler:
     def _store_chunks(
         self, token: AccessToken, request: UploadRequest
     ) -> Iterator[SourceState]:
-        came: dict[RemoteSource, list[UploadChunk]] = {}
-        for pieces in _group_by_source(request.chunks):
-            came[_remote_source(token, request.machine, pieces[-1])] = pieces
-        numbers = [sent.number for sent in came]
-        acks = self._store.machine_sources(token.person, request.machine, numbers)
-        known = {ack.source.number: ack for ack in acks}
-        new = [sent for sent in came if sent.number not in known]
-        refused = self._register_sources(new, came, known)
-        waiting: list[tuple[SourceUpdate, list[str]]] = []
-        for sent, pieces in came.items():
-            if sent.number in refused:
-                yield SourceState(home=sent.home, path=sent.path, is_erased=True)
+        chunks_by_source = {
+            _remote_source(token, request.machine, chunks[-1]): chunks
+            for chunks in _group_by_source(request.chunks)
+        }
+        numbers = [source.number for source in chunks_by_source]
+        stored = self._store.machine_sources(token.person, request.machine, numbers)
+        known = {one.number: one for one in stored}
+        new = [source for source in chunks_by_source if source.number not in known]
+        erased = self._register_sources(new, chunks_by_source, known)
+        updates: list[tuple[SourceUpdate, list[str]]] = []
+        for source, chunks in chunks_by_source.items():
+            if source.number in erased:
+                yield SourceState(home=source.home, path=source.path, is_erased=True)
                 continue
-            ack = known.get(sent.number) or TeamSource(source=sent)
-            generation, fresh = _next_chunks(ack, pieces)
-            fragment = _new_fragment(ack, pieces, fresh)
-            if not fresh and fragment is None:
-                yield _source_state(ack)
+            before = known.get(source.number) or TeamSource(source=source)
+            generation, missing = _missing_chunks(before, chunks)
+            fragment = _new_fragment(before, chunks, missing)
+            if not missing and fragment is None:
+                yield _source_state(before)
                 continue
-            place = self._blobs.for_source(sent.person, sent.id)
-            written = [place.put_frame(p.frame, p.sha256) for p in fresh]
-            batch = SourceUpdate(
-                source=sent,
+            blobs = self._blobs.for_source(source.person, source.id)
+            addresses = [blobs.put_frame(one.frame, one.sha256) for one in missing]
+            update = SourceUpdate(
+                source=source,
                 generation=generation,
-                spans=tuple(map(_stored_span, fresh, written)),
+                spans=tuple(map(_stored_span, missing, addresses)),
                 fragment=fragment,
             )
-            waiting.append((batch, written))
-        told = self._store.put_all([batch for batch, _ in waiting]) if waiting else ()
-        for (batch, written), one in zip(waiting, told, strict=True):
-            if isinstance(one, TeamSource):
-                yield _source_state(one)
+            updates.append((update, addresses))
+        results = self._store.put_all([update for update, _ in updates])
+        for (update, addresses), result in zip(updates, results, strict=True):
+            if isinstance(result, TeamSource):
+                yield _source_state(result)
             else:
-                yield self._rejected_state(batch.source, written)
+                yield self._rejected_state(update.source, addresses)
 
     def _register_sources(
         self,
         new: Sequence[RemoteSource],
         chunks_by_source: Mapping[RemoteSource, Sequence[UploadChunk]],
-        progress_by_number: dict[int, TeamSource],
+        known: dict[int, TeamSource],
     ) -> set[int]:
-        """Note new sources before any byte of them is written; return the erased.
+        """Add new sources to the store; return the numbers of those that were erased.
 
-        Whoever sweeps the blob store removes what is of no source. Of what has no bytes
-        it is only asked whether it may come.
+        This happens before their bytes are written, because blobs without a source may
+        be removed at any time. For chunks without bytes the client only asks whether
+        the source was erased.
         """
-        asked = [
-            sent
-            for sent in new
-            if not any(one.length for one in chunks_by_source[sent])
+        with_bytes = [
+            source
+            for source in new
+            if any(chunk.length for chunk in chunks_by_source[source])
         ]
-        refused = self._store.find_erased(asked) if asked else set()
-        begun = [
-            sent for sent in new if any(one.length for one in chunks_by_source[sent])
-        ]
-        batches = [SourceUpdate(source=sent) for sent in begun]
-        told = self._store.put_all(batches) if batches else ()
-        for sent, one in zip(begun, told, strict=True):
-            if isinstance(one, TeamSource):
-                progress_by_number[sent.number] = one
+        erased = self._store.find_erased(
+            [source for source in new if source not in with_bytes]
+        )
+        results = self._store.put_all([SourceUpdate(source=one) for one in with_bytes])
+        for source, result in zip(with_bytes, results, strict=True):
+            if isinstance(result, TeamSource):
+                known[source.number] = result
             else:
-                refused.add(sent.number)
-        return refused
+                erased.add(source.number)
+        return erased
 
     def _rejected_state(
-        self, source: RemoteSource, written: Sequence[str]
+        self, source: RemoteSource, addresses: Sequence[str]
     ) -> SourceState:
-        """Return where a source stands that did not fit, or that it is not wanted."""
-        for ack in self._store.machine_sources(
+        """Return the state of a source whose update was rejected."""
+        for stored in self._store.machine_sources(
             source.person, source.machine, [source.number]
         ):
-            return _source_state(ack)
-        # It was erased while its bytes were being written: they go as well.
-        self._blobs.remove(written)
+            return _source_state(stored)
+        # It was erased while its bytes were being written.
+        self._blobs.remove(addresses)
         return SourceState(home=source.home, path=source.path, is_erased=True)
 
 
 def _group_by_source(chunks: Sequence[UploadChunk]) -> Iterable[list[UploadChunk]]:
-    """Return chunks by the source that they are of, in their order."""
     found: dict[tuple[str, str], list[UploadChunk]] = {}
-    for piece in chunks:
-        found.setdefault((piece.home, piece.path), []).append(piece)
+    for chunk in chunks:
+        found.setdefault((chunk.home, chunk.path), []).append(chunk)
     return found.values()
 
 
-def _next_chunks(
-    progress: TeamSource, chunks: Sequence[UploadChunk]
+def _missing_chunks(
+    before: TeamSource, chunks: Sequence[UploadChunk]
 ) -> tuple[int, list[UploadChunk]]:
-    """Return the chunks that go on where a source stops; none behind a gap."""
-    generation, fresh = chunks[0].generation, []
-    upto = progress.stored_bytes if generation == progress.generation else 0
-    for piece in chunks:
-        is_due = piece.offset == upto and piece.generation == generation
-        is_whole = piece.length and not piece.fingerprint
-        if is_due and is_whole and generation >= progress.generation:
-            fresh.append(piece)
-            upto += piece.length
-    return generation, fresh
+    """Return the generation, and the chunks that continue a source without a gap."""
+    generation = chunks[0].generation
+    missing: list[UploadChunk] = []
+    if generation < before.generation:
+        return generation, missing
+    offset = before.stored_bytes if generation == before.generation else 0
+    for chunk in chunks:
+        is_next = chunk.offset == offset and chunk.generation == generation
+        if is_next and chunk.length and not chunk.fingerprint:
+            missing.append(chunk)
+            offset += chunk.length
+    return generation, missing
 
 
 def _new_fragment(
-    progress: TeamSource,
+    before: TeamSource,
     chunks: Sequence[UploadChunk],
-    fresh: Sequence[UploadChunk],
+    missing: Sequence[UploadChunk],
 ) -> SourceFragment | None:
-    """Return the unfinished last line, if it came, fits and is another than before."""
+    """Return the unfinished last line, if it was uploaded and differs from before."""
     last = chunks[-1]
-    if not last.fingerprint or last.generation < progress.generation:
+    if not last.fingerprint or last.generation < before.generation:
         return None
-    is_anew = last.generation > progress.generation or bool(fresh)
-    upto = (
-        fresh[-1].offset + fresh[-1].length
-        if fresh
-        else 0
-        if is_anew
-        else progress.stored_bytes
-    )
-    if last.offset != upto or (
-        not is_anew and last.fingerprint == progress.fingerprint
-    ):
+    is_new = last.generation > before.generation or bool(missing)
+    offset = 0 if is_new else before.stored_bytes
+    if missing:
+        offset = missing[-1].offset + missing[-1].length
+    if last.offset != offset or (not is_new and last.fingerprint == before.fingerprint):
         return None
     return SourceFragment(
         offset=last.offset, fingerprint=last.fingerprint, frame=last.frame
@@ -287,12 +283,12 @@ def _stored_span(chunk: UploadChunk, address: str) -> StoredSpan:
     )
 
 
-def _source_state(progress: TeamSource) -> SourceState:
+def _source_state(stored: TeamSource) -> SourceState:
     return SourceState(
-        home=progress.source.home,
-        path=progress.source.path,
-        generation=progress.generation,
-        stored_bytes=progress.stored_bytes,
-        client_offset=progress.client_offset,
-        fingerprint=progress.fingerprint,
+        home=stored.source.home,
+        path=stored.source.path,
+        generation=stored.generation,
+        stored_bytes=stored.stored_bytes,
+        client_offset=stored.client_offset,
+        fingerprint=stored.fingerprint,
     )

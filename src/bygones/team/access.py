@@ -7,7 +7,7 @@ import secrets
 from collections.abc import Callable, Iterator
 from datetime import datetime
 from hashlib import sha256
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
 import msgspec
@@ -18,36 +18,20 @@ from bygones.team.contract import AccessRole, AccessScope, BlobStore
 from bygones.team.stores.base import TeamStore
 
 TOKEN_PREFIX = "rcl_"  # noqa: S105 (not a secret)
-"""How a token begins: whoever finds one knows what it opens, and so does our mask."""
+"""How tokens start, so that people and redaction rules recognize them."""
 _NOTE_KIND = "token"
 _VALID_NAME = re.compile(r"[a-z0-9][a-z0-9._@+-]{0,63}")
 _ID_LENGTH = 12
 _CACHE_SECONDS = 5.0
-"""Seconds for which a token is believed without asking again."""
+"""Seconds for which a token is cached."""
 _MAX_CACHED = 10_000
 
 
-class NoteStore(Protocol):
-    """Where tokens are kept: any team store."""
-
-    def get_note(self, kind: str, key: str) -> bytes | None:
-        """Return a note."""
-        ...
-
-    def list_notes(self, kind: str) -> dict[str, bytes]:
-        """Return all notes of a kind."""
-        ...
-
-    def set_note(self, kind: str, key: str, value: bytes | None) -> None:
-        """Keep a note, or forget it."""
-        ...
-
-
 class AccessToken(Struct, frozen=True, kw_only=True):
-    """What is kept of a token: whose it is, and what that person may see."""
+    """What is stored about a token: its owner, and what this person may see."""
 
     id: str
-    """The beginning of its hash."""
+    """The start of its hash."""
     person: str
     teams: tuple[str, ...] = ()
     role: AccessRole = AccessRole.OWN
@@ -58,7 +42,6 @@ class AccessToken(Struct, frozen=True, kw_only=True):
 
     @property
     def scope(self) -> AccessScope:
-        """Who asks with it."""
         return AccessScope(person=self.person, teams=self.teams, role=self.role)
 
 
@@ -66,10 +49,10 @@ _token_decoder = msgspec.json.Decoder(AccessToken)
 
 
 class TokenStore:
-    """Issues tokens, knows them again, and revokes them."""
+    """Issues, authenticates and revokes tokens. Only their hashes are stored."""
 
     def __init__(
-        self, notes: NoteStore, clock: Callable[[], float] = lambda: 0.0
+        self, notes: TeamStore, clock: Callable[[], float] = lambda: 0.0
     ) -> None:
         self._notes = notes
         self._clock = clock
@@ -84,64 +67,63 @@ class TokenStore:
         label: str = "",
         now: datetime,
     ) -> tuple[str, AccessToken]:
-        """Return a new token, which nobody can be told again, and what is kept of it.
+        """Return a new token, which cannot be shown again, and what is stored about it.
 
-        :raises TokenRefused: if a name cannot be one.
+        :raises InvalidAccountName: if a name is not valid.
         """
         for name in (person, *teams):
             if not _VALID_NAME.fullmatch(name):
                 raise InvalidAccountName(name)
         secret = TOKEN_PREFIX + secrets.token_urlsafe(32)
-        sign = _hash_secret(secret)
+        digest = _hash_secret(secret)
         token = AccessToken(
-            id=sign[:_ID_LENGTH],
+            id=digest[:_ID_LENGTH],
             person=person,
             teams=tuple(sorted(set(teams))),
             role=role,
             label=label,
             created_at=now,
         )
-        self._notes.set_note(_NOTE_KIND, sign, msgspec.json.encode(token))
+        self._notes.set_note(_NOTE_KIND, digest, msgspec.json.encode(token))
         return secret, token
 
     def authenticate(self, secret: str) -> AccessToken | None:
-        """Return whose a token is; ``None`` for one that is wrong or revoked."""
+        """Return a token by its secret; ``None`` if it is unknown or revoked."""
         if not secret.startswith(TOKEN_PREFIX):
             return None
-        sign = _hash_secret(secret)
+        digest = _hash_secret(secret)
         now = self._clock()
-        found = self._cache.get(sign)
-        if found is None or now - found[0] >= _CACHE_SECONDS:
-            raw = self._notes.get_note(_NOTE_KIND, sign)
+        cached = self._cache.get(digest)
+        if cached is None or now - cached[0] >= _CACHE_SECONDS:
+            raw = self._notes.get_note(_NOTE_KIND, digest)
             if len(self._cache) >= _MAX_CACHED:
                 self._cache.clear()
-            found = self._cache[sign] = (
-                now,
-                _token_decoder.decode(raw) if raw else None,
-            )
-        token = found[1]
+            cached = (now, _token_decoder.decode(raw) if raw else None)
+            self._cache[digest] = cached
+        token = cached[1]
         return token if token is not None and token.revoked_at is None else None
 
     def list_tokens(self) -> Iterator[AccessToken]:
-        """Yield what is kept of tokens, the oldest first."""
-        kept = map(_token_decoder.decode, self._notes.list_notes(_NOTE_KIND).values())
-        yield from sorted(kept, key=lambda token: (token.created_at, token.id))
+        """Yield all tokens, the oldest first."""
+        notes = self._notes.list_notes(_NOTE_KIND)
+        tokens = map(_token_decoder.decode, notes.values())
+        yield from sorted(tokens, key=lambda token: (token.created_at, token.id))
 
     def revoke(self, name: str, now: datetime) -> list[AccessToken]:
-        """Revoke a token by its id, or all of a person; return which those were."""
+        """Revoke a token by its id, or all tokens of a person; return them."""
         revoked = []
-        for sign, raw in self._notes.list_notes(_NOTE_KIND).items():
+        for digest, raw in self._notes.list_notes(_NOTE_KIND).items():
             token = _token_decoder.decode(raw)
             if token.revoked_at is None and name in {token.id, token.person}:
                 token = structs.replace(token, revoked_at=now)
-                self._notes.set_note(_NOTE_KIND, sign, msgspec.json.encode(token))
+                self._notes.set_note(_NOTE_KIND, digest, msgspec.json.encode(token))
                 revoked.append(token)
         self._cache.clear()
         return revoked
 
 
 def _hash_secret(secret: str) -> str:
-    # A token is drawn from 2**256: it cannot be guessed, so a quick hash is enough.
+    # Tokens have 256 random bits and cannot be guessed, so a fast hash is enough.
     return sha256(secret.encode("utf-8", "replace")).hexdigest()
 
 
@@ -150,12 +132,12 @@ if TYPE_CHECKING:
 
 
 BLOB_STORE_NOTE = ("hub", "raw")
-"""The note under which a hub keeps where its blob store is."""
+"""The note with the URL of the hub's blob store."""
 _OWN_PARAMETERS = ("person", "teams", "role", "raw")
 
 
 def open_store(url: str) -> TeamStore:
-    """Return the store at an address; its schema is not touched."""
+    """Open the store at a URL, without changing its schema."""
     plain, _ = _split_url(url)
     scheme = plain.partition(":")[0]
     if scheme in {"postgresql", "postgres"}:
@@ -174,67 +156,63 @@ def open_store(url: str) -> TeamStore:
 
 
 def open_reader(url: str) -> StoreReader:
-    """Return what an address lets somebody read."""
+    """Open the store at a URL for reading, within the scope that the URL names."""
     scope = parse_scope(url)
-    _, ours = _split_url(url)
+    _, own = _split_url(url)
     store = open_store(url)
     try:
-        objects = open_blob_store_of(store, ours.get("raw"))
-        shelf = store.open_reader(scope, objects)
+        blobs = open_blob_store_of(store, own.get("raw"))
+        reader = store.open_reader(scope, blobs)
     except BaseException:
         store.close()
         raise
-    shelf.call_on_close(store.close)
-    return shelf
+    reader.call_on_close(store.close)
+    return reader
 
 
 def parse_scope(url: str) -> AccessScope:
-    """Return who asks, as an address says it."""
-    _, ours = _split_url(url)
-    if not ours.get("person"):
+    """Return the scope that a URL names."""
+    _, own = _split_url(url)
+    if not own.get("person"):
         raise InvalidStoreURL("it does not say who asks: add ?person=…")
-    teams = tuple(team for team in ours.get("teams", "").split(",") if team)
+    teams = tuple(team for team in own.get("teams", "").split(",") if team)
     try:
-        role = AccessRole(
-            ours.get("role", AccessRole.TEAM if teams else AccessRole.OWN)
-        )
+        role = AccessRole(own.get("role", AccessRole.TEAM if teams else AccessRole.OWN))
     except ValueError as error:
         raise InvalidStoreURL("role is own, team or auditor") from error
-    return AccessScope(person=ours["person"], teams=teams, role=role)
+    return AccessScope(person=own["person"], teams=teams, role=role)
 
 
 def _split_url(url: str) -> tuple[str, dict[str, str]]:
-    """Return an address as the engine knows it, and what is ours of it."""
+    """Split a URL into that of the database, and our own parameters."""
     split = urlsplit(_normalize_url(url))
-    given = parse_qsl(split.query, keep_blank_values=True)
-    theirs = urlencode(
-        [(key, value) for key, value in given if key not in _OWN_PARAMETERS]
-    )
-    ours = {key: value for key, value in given if key in _OWN_PARAMETERS}
+    parameters = parse_qsl(split.query, keep_blank_values=True)
+    others = urlencode([pair for pair in parameters if pair[0] not in _OWN_PARAMETERS])
+    own = {key: value for key, value in parameters if key in _OWN_PARAMETERS}
     plain = f"{split.scheme}://{split.netloc}{split.path}"
-    return plain + f"?{theirs}" * bool(theirs), ours
+    return f"{plain}?{others}" if others else plain, own
 
 
 def _normalize_url(url: str) -> str:
-    """Return an address that may have come as a path, which has one slash only.
+    """Restore the slashes of a URL that was passed as a path, which has only one.
 
-    What names no server has a third one: ``postgresql:///database`` is on this machine.
+    A URL without a host has three: ``postgresql:///database`` is on this machine.
     """
     scheme, _, rest = url.partition(":/")
     if rest.startswith("/"):
         return url
-    is_here = scheme == "chdb" or "/" not in rest.partition("?")[0]
+    is_local = scheme == "chdb" or "/" not in rest.partition("?")[0]
     return (
-        f"{scheme}:///{rest}" if is_here and rest[:1] != "?" else f"{scheme}://{rest}"
+        f"{scheme}:///{rest}" if is_local and rest[:1] != "?" else f"{scheme}://{rest}"
     )
 
 
 def open_blob_store_of(store: TeamStore, blobs_url: str | None = None) -> BlobStore:
-    """Return the blob store that a store stands on, or its own."""
-    noted = store.get_note(*BLOB_STORE_NOTE)
-    place = blobs_url or (noted.decode() if noted else None)
-    if place is None:
+    """Open the blob store of a team store; by default the one in its database."""
+    note = store.get_note(*BLOB_STORE_NOTE)
+    url = blobs_url or (note.decode() if note else None)
+    if url is None:
         return store.database_blobs()
     from bygones.team.blobs import open_blob_store
 
-    return open_blob_store(place)
+    return open_blob_store(url)

@@ -1,4 +1,4 @@
-"""Open, migrate and erase from the stores of a hub."""
+"""Open the stores of a hub, migrate them, and erase from them."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ from bygones.team.worker import derive_all
 def open_hub_stores(
     store_url: str, blobs_url: str
 ) -> Iterator[tuple[TeamStore, ExternalBlobStore]]:
-    """Open an engine, its schema brought up to date, and a blob store."""
-    objects = open_blob_store(blobs_url)
-    engine = open_store(store_url)
+    """Open a team store, migrating its schema, and a blob store."""
+    blobs = open_blob_store(blobs_url)
+    store = open_store(store_url)
     try:
-        engine.prepare()
-        # Whoever reads the engine by its address finds the blob store by this.
-        engine.set_note(*BLOB_STORE_NOTE, _absolute_url(blobs_url).encode())
-        yield engine, objects
+        store.prepare()
+        # With this note, readers need only the URL of the store.
+        store.set_note(*BLOB_STORE_NOTE, _absolute_url(blobs_url).encode())
+        yield store, blobs
     finally:
-        engine.close()
+        store.close()
 
 
 def _absolute_url(url: str) -> str:
@@ -44,7 +44,7 @@ def _absolute_url(url: str) -> str:
 
 
 class MigrationReport(Struct, frozen=True):
-    """What was moved."""
+    """What a migration copied."""
 
     sources: int
     bytes: int
@@ -56,12 +56,10 @@ def migrate_store(
     target: TeamStore,
     on_progress: Callable[[int], None] = lambda _: None,
 ) -> MigrationReport:
-    """Bring one store level with another; can be stopped and run again.
+    """Copy what is missing from one store to another; can be interrupted and repeated.
 
-    Bytes stay where they are, if they lie in a blob store of their own; those that lie
-    in the engine are copied. What was erased is refused there as well, and notes and
-    holds come along. ``on_progress`` is
-    called with the number of bytes of each source.
+    Blobs are copied only if they are in the database. Tombstones, notes and holds are
+    copied too. ``on_progress`` is called with the number of bytes of each source.
     """
     target.prepare()
     target.add_tombstones(source.tombstones())
@@ -70,17 +68,16 @@ def migrate_store(
     for kind in source.note_kinds():
         for key, value in source.list_notes(kind).items():
             target.set_note(kind, key, value)
-    copied = _blob_copier(source, target)
+    copy_blob = _blob_copier(source, target)
     sources = total = 0
-    for batch in source.export_updates():
-        spans = tuple(replace(s, address=copied(s.address)) for s in batch.spans)
-        target.put(replace(batch, spans=spans))
-        weight = sum(span.length for span in spans)
-        sources, total = sources + 1, total + weight
-        on_progress(weight)
-    return MigrationReport(
-        sources, total, derive_all(target, open_blob_store_of(target))
-    )
+    for update in source.export_updates():
+        spans = tuple(replace(s, address=copy_blob(s.address)) for s in update.spans)
+        target.put(replace(update, spans=spans))
+        size = sum(span.length for span in spans)
+        sources, total = sources + 1, total + size
+        on_progress(size)
+    sessions = derive_all(target, open_blob_store_of(target))
+    return MigrationReport(sources, total, sessions)
 
 
 def _blob_copier(source: TeamStore, target: TeamStore) -> Callable[[str], str]:
@@ -97,9 +94,9 @@ def erase(
     *,
     now: datetime,
 ) -> ErasureReceipt:
-    """Erase what fits, to the last byte; return what that was.
+    """Erase matching sessions with all their rows and blobs; return a receipt.
 
-    Somebody who is erased whole has no token any more.
+    If everything of a person is erased, their tokens are revoked.
     """
     if selector.person and selector == ErasureSelector(person=selector.person):
         TokenStore(store).revoke(selector.person, now)
@@ -109,19 +106,20 @@ def erase(
 
 
 def remove_orphaned_blobs(store: TeamStore, blobs: ExternalBlobStore) -> int:
-    """Remove every object that belongs to no source; return how many there were.
+    """Remove all blobs that belong to no source; return how many there were.
 
-    That is what erasures left, and what a hub had written that was killed before it
-    could tell the engine. A source is in the engine before its first object is here:
-    so what is looked at first, and whose source is not there then, is nobody's.
+    These are left by erasures, and by hubs that were killed before the store knew about
+    their blobs. A source is added to the store before its first blob is written. So a
+    blob is unused if it was listed before the sources, and its source isn't among them.
     """
-    stray = list(store.orphaned_blobs())
-    there = list(blobs.addresses())
+    orphaned = list(store.orphaned_blobs())
+    addresses = list(blobs.addresses())
     used = {
-        blobs.source_prefix(batch.source.person, batch.source.id)
-        for batch in store.export_updates()
+        blobs.source_prefix(update.source.person, update.source.id)
+        for update in store.export_updates()
     }
-    left = [one for one in there if f"{one.rpartition('/')[0]}/" not in used]
-    blobs.remove({*stray, *left})
-    store.forget_orphaned_blobs(stray)
-    return len({*stray, *left})
+    unused = [one for one in addresses if f"{one.rpartition('/')[0]}/" not in used]
+    removed = {*orphaned, *unused}
+    blobs.remove(removed)
+    store.forget_orphaned_blobs(orphaned)
+    return len(removed)

@@ -28,25 +28,25 @@ from bygones.store.tokenizer import tokenize_prepared
 
 
 class AccessRole(StrEnum):
-    """How far somebody sees."""
+    """What a person may see."""
 
     OWN = "own"
     """Their own sessions."""
     TEAM = "team"
-    """Those of their teams as well."""
+    """Their own sessions, and those shared with their teams."""
     AUDITOR = "auditor"
-    """Everybody's."""
+    """All sessions."""
 
 
 class AccessScope(Struct, frozen=True, kw_only=True):
-    """Who asks. Nothing can be read without one."""
+    """Who reads. Nothing can be read without a scope."""
 
     person: str
     teams: tuple[str, ...] = ()
     role: AccessRole = AccessRole.OWN
 
     def can_see(self, person: str, teams: Iterable[str]) -> bool:
-        """Whether what a person shares with some teams may be seen."""
+        """Whether a session that a person shares with some teams is visible."""
         if person == self.person or self.role is AccessRole.AUDITOR:
             return True
         return self.role is AccessRole.TEAM and not set(teams).isdisjoint(self.teams)
@@ -72,12 +72,12 @@ class RemoteSource(Struct, frozen=True, kw_only=True):
 
     @property
     def machine_home(self) -> str:
-        """The home, told apart from those of other machines."""
+        """The home, with the machine: other machines may have the same path."""
         return f"{self.machine}:{self.home}" if self.machine else self.home
 
     @property
     def id(self) -> SourceId:
-        """The path under which its lines are known."""
+        """The id in the positions of its lines."""
         return SourceId(
             f"{self.machine_home}/{self.path}" if self.machine_home else self.path
         )
@@ -85,19 +85,19 @@ class RemoteSource(Struct, frozen=True, kw_only=True):
     @property
     def number(self) -> int:
         """The number of a source, the same in every store."""
-        told = f"{self.person}\0{self.machine}\0{self.home}\0{self.path}"
-        sign = hashlib.sha256(told.encode("utf-8", "surrogatepass")).digest()
-        return int.from_bytes(sign[:8], "big") >> 1
+        key = f"{self.person}\0{self.machine}\0{self.home}\0{self.path}"
+        digest = hashlib.sha256(key.encode("utf-8", "surrogatepass")).digest()
+        return int.from_bytes(digest[:8], "big") >> 1
 
 
 class StoredSpan(Struct, frozen=True, kw_only=True):
     """Whole lines of a source, with their newlines, and where their bytes are."""
 
     offset: int
-    """In the redacted bytes of this generation; the first span begins at 0."""
+    """In the redacted bytes of this generation; the first span starts at 0."""
     length: int
     client_offset: int
-    """Where the sender's own file goes on behind these lines."""
+    """Where the client's own file continues after these lines."""
     sha256: bytes
     address: str
     """In the blob store."""
@@ -108,24 +108,24 @@ class StoredSpan(Struct, frozen=True, kw_only=True):
 
 
 class SourceFragment(Struct, frozen=True, kw_only=True):
-    """The unfinished last line of a source: it gives way to what comes in its place."""
+    """The unfinished last line of a source; later uploads replace it."""
 
     offset: int
-    """Behind all whole lines, in the redacted bytes of this generation."""
+    """After all complete lines, in the redacted bytes of this generation."""
     fingerprint: bytes
-    """By which its sender knows it again; nobody else learns anything from it."""
+    """By which the client recognizes it; it reveals nothing to others."""
     frame: bytes = b""
-    """Its bytes, packed; none of a line that must not leave."""
+    """Its bytes, compressed; empty if the line must not leave the machine."""
 
 
 class SourceUpdate(Struct, frozen=True, kw_only=True):
-    """What came of one source at once: spans that follow each other."""
+    """Consecutive spans of one source that were uploaded together."""
 
     source: RemoteSource
     generation: int = 0
     spans: tuple[StoredSpan, ...] = ()
     fragment: SourceFragment | None = None
-    """What comes behind the last span, or behind what is there."""
+    """After the last span, or after what is stored."""
 
 
 class TeamSource(Struct, frozen=True, kw_only=True):
@@ -147,14 +147,14 @@ class TeamSource(Struct, frozen=True, kw_only=True):
 
 
 class PendingSource(Struct, frozen=True):
-    """A source that was sent and not yet derived."""
+    """A source that was uploaded and is not yet derived."""
 
     number: int
     person: str
 
 
 class ErasureSelector(Struct, frozen=True, kw_only=True):
-    """What is to be erased or held: all that fits everything that is named."""
+    """Which sessions to erase or hold: those that match all given conditions."""
 
     person: str | None = None
     session: SessionId | None = None
@@ -165,28 +165,28 @@ class ErasureSelector(Struct, frozen=True, kw_only=True):
 
 
 class Tombstone(Struct, frozen=True, kw_only=True):
-    """A source that was erased and is refused from then on, by a hash of its id."""
+    """A source that was erased and is rejected since, by a hash of its id."""
 
     hash: bytes
     erased_at: datetime
 
 
 class ErasureReceipt(Struct, frozen=True, kw_only=True):
-    """What an erasure did."""
+    """The result of an erasure."""
 
     selector: ErasureSelector
     sessions: tuple[SessionId, ...] = ()
     sources: int = 0
     rows: int = 0
     blob_addresses: tuple[str, ...] = ()
-    """Blobs that no span names any more. The caller removes them, and may do so again
-    after a crash: :meth:`TeamStore.orphaned_blobs` names them until they are gone."""
+    """Blobs that no span refers to. The caller removes them, and may do so again after
+    a crash: ``TeamStore.orphaned_blobs`` returns them until they are forgotten."""
     held_sessions: tuple[SessionId, ...] = ()
-    """Sessions that would have gone, were they not held."""
+    """Sessions that were not erased because of a hold."""
 
 
 class VerifyReport(Struct, frozen=True, kw_only=True):
-    """What was looked at, and what is wrong with it."""
+    """What was checked, and the faults that were found."""
 
     sources: int = 0
     sessions: int = 0
@@ -195,29 +195,32 @@ class VerifyReport(Struct, frozen=True, kw_only=True):
 
 
 class BlobStore(Protocol):
-    """The blob store: bytes by address, written once."""
+    """Immutable bytes by address."""
 
     def put(self, raw: bytes) -> str:
-        """Keep bytes, and return their address: the same for the same bytes."""
+        """Store bytes; return their address, the same for the same bytes."""
         ...
 
     def get(self, address: str) -> bytes:
-        """Return bytes; raise :class:`bygones.errors.ArchiveDamaged` without."""
+        """Return bytes.
+
+        :raises ArchiveDamaged: if they are missing.
+        """
         ...
 
     def get_many(self, addresses: Sequence[str]) -> dict[str, bytes]:
-        """Return bytes of several objects, fetched at once; what is not whole is not.
+        """Return several blobs, fetched at once, without missing or damaged ones.
 
-        They are what their addresses say only as far as the store knows.
+        The caller verifies their hashes.
         """
         ...
 
     def get_frames(self, addresses: Sequence[str]) -> dict[str, bytes]:
-        """Return the same as it is packed, a zstd frame for each."""
+        """Return the same compressed, as one zstd frame each."""
         ...
 
     def remove(self, addresses: Iterable[str]) -> None:
-        """Erase bytes; what is not there is no error."""
+        """Remove blobs; missing ones are ignored."""
         ...
 
 
@@ -279,21 +282,21 @@ class DerivedSessions(Struct, frozen=True, kw_only=True):
 
     person: str
     sources: Mapping[int, int]
-    """What they were derived from, and the revision of each: it is clean up to there,
-    and sessions that had these sources before are replaced. Whoever has derived
-    something newer meanwhile wins."""
+    """What they were derived from, with the revision of each. Sessions that were derived
+    from these sources before are replaced, unless from a newer revision."""
     sessions: tuple[SessionRows, ...]
 
 
 def tombstone_hashes(source: RemoteSource) -> tuple[bytes, ...]:
-    """Return the hashes by which an erased source is known when it comes again.
+    """Return the hashes by which an erased source is recognized.
 
-    One is that of its place; another that of its session, wherever it comes from.
+    One is the hash of the source itself, the other that of its session: a session is
+    rejected wherever it comes from.
     """
-    told = [f"source {source.number}"]
+    keys = [f"source {source.number}"]
     if source.session is not None:
-        told.append(f"session {source.person} {source.session}")
-    return tuple(sha256_digest(one.encode("utf-8", "replace")) for one in told)
+        keys.append(f"session {source.person} {source.session}")
+    return tuple(sha256_digest(key.encode("utf-8", "replace")) for key in keys)
 
 
 def select_new_spans(
@@ -302,13 +305,16 @@ def select_new_spans(
     known: Sequence[StoredSpan],
     stored_bytes: int,
 ) -> list[StoredSpan]:
-    """Return the spans that are new; refuse such as do not fit."""
-    there = {span.offset: span for span in known}
+    """Return the spans that are not stored yet.
+
+    :raises SourceUpdateRejected: if they leave a gap or contradict what is stored.
+    """
+    known_by_offset = {span.offset: span for span in known}
     new: list[StoredSpan] = []
     for span in spans:
-        same = there.get(span.offset)
-        if same is not None:
-            if (same.length, same.sha256) != (span.length, span.sha256):
+        stored = known_by_offset.get(span.offset)
+        if stored is not None:
+            if (stored.length, stored.sha256) != (span.length, span.sha256):
                 raise SourceUpdateRejected(source_id, "other bytes are there")
         elif span.offset != stored_bytes:
             raise SourceUpdateRejected(source_id, f"{stored_bytes} bytes are there")
@@ -328,14 +334,14 @@ def pack_key(session: int, within: int) -> int:
 
 
 def unpack_key(key: int) -> tuple[int, int]:
-    """Return the session, and the number within."""
+    """Return the session, and the number within it."""
     return divmod(key, _KEYS_PER_SESSION)
 
 
 def allocate_numbers(count: int) -> range:
-    """Return numbers for sessions, higher than all that were given before.
+    """Return numbers that are higher than all allocated before.
 
-    They are made of the time, so that writers need not ask each other.
+    They are made from the time, so that several hubs need no coordination.
     """
     first = (time.time_ns() // 1000) << _RANDOM_BITS | secrets.randbelow(
         1 << _RANDOM_BITS
@@ -347,43 +353,41 @@ _TABLE_NAME = re.compile(r"\{(\w+)\}")
 
 
 class DatabaseConnection(Protocol):
-    """An engine, as far as readers know it."""
+    """A connection, and the SQL in which databases differ."""
 
     def rows(self, sql: str, values: Mapping[str, Any]) -> list[Any]:
-        """Return the rows of a statement with ``%(name)s`` in it."""
+        """Return the rows of a statement with placeholders ``%(name)s``."""
         ...
 
     def visible_rows(self, table: str) -> str:
-        """Return a table's rows that are of ``%(holders)s``, to be selected from."""
+        """Return the subquery for rows of a table that belong to ``%(holders)s``."""
         ...
 
     def restrict_to(self, holders: Sequence[int]) -> None:
-        """Let the connection see rows of some holders only, and change nothing."""
+        """Make the connection read-only, and limit it to the rows of some holders."""
         ...
 
     def read_transaction(self) -> AbstractContextManager[None]:
-        """Have all that is read be of one moment, as far as the engine can."""
+        """Let all reads see the same snapshot, if the database can."""
         ...
 
     def in_list(self, column: str, key: str) -> str:
-        """Return the condition that a column is one of the list ``key``."""
+        """Return the condition that a column has one of the values in ``key``."""
         ...
 
     def pair_in_list(self, columns: str, key: str) -> str:
-        """Return the condition that two columns are one of the pairs in ``key``."""
+        """Return the condition that two columns have one of the pairs in ``key``."""
         ...
 
     def integer_division(self, number: str, divisor: int) -> str:
-        """Return a division without its rest."""
+        """Return the expression of an integer division."""
         ...
 
-    def close(self) -> None:
-        """Let go of the connection."""
-        ...
+    def close(self) -> None: ...
 
 
 class ScopedDatabase:
-    """An engine, as one scope sees it."""
+    """A connection that is limited to what one scope may see."""
 
     def __init__(self, db: DatabaseConnection) -> None:
         self.db = db
@@ -391,19 +395,18 @@ class ScopedDatabase:
         db.restrict_to(())
 
     def set_holders(self, holders: Sequence[int]) -> None:
-        """See the rows of these holders from now on."""
+        """Limit all following statements to the rows of some holders."""
         if list(holders) != self._holders:
             self._holders = list(holders)
             self.db.restrict_to(self._holders)
 
-    def rows(self, sql: str, **values: Any) -> list[Any]:  # noqa: ANN401 (of any kind)
-        """Return the rows of a statement, of what may be seen."""
+    def rows(self, sql: str, **values: Any) -> list[Any]:  # noqa: ANN401 (any type of column)
+        """Return the rows of a statement; ``{table}`` means its visible rows."""
         if not self._holders:
             return []
-        said = _TABLE_NAME.sub(lambda found: self.db.visible_rows(found[1]), sql)
-        return self.db.rows(said, {**values, "holders": self._holders})
+        scoped = _TABLE_NAME.sub(lambda match: self.db.visible_rows(match[1]), sql)
+        return self.db.rows(scoped, {**values, "holders": self._holders})
 
-    def first_row(self, sql: str, **values: Any) -> Any:  # noqa: ANN401 (of any kind)
-        """Return the first row of a statement, or ``None``."""
-        found = self.rows(sql, **values)
-        return found[0] if found else None
+    def first_row(self, sql: str, **values: Any) -> Any:  # noqa: ANN401 (any type of column)
+        rows = self.rows(sql, **values)
+        return rows[0] if rows else None

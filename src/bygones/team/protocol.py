@@ -1,7 +1,7 @@
 """The messages between a client and its hub: uploads of redacted lines, and responses.
 
 Nothing here says whose the lines are: the hub knows that from the token. Frames are
-zstd, each of at most one chunk of a source, and go into the blob store unchanged.
+zstd, one per chunk of a source, and go into the blob store unchanged.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ __all__ = [
     "MAX_FRAME_BYTES",
     "MAX_LINE_BYTES",
     "PROGRESS_PATH",
+    "PROTOCOL_VERSION",
     "PUSH_PATH",
     "TARGET_REQUEST_BYTES",
     "SourceState",
@@ -28,23 +29,25 @@ __all__ = [
     "has_valid_names",
 ]
 
+PROTOCOL_VERSION = 1
+"""Grows with every change that an older hub would not understand."""
 PUSH_PATH = "/push"
-"""Where requests go."""
+"""Where uploads are posted."""
 PROGRESS_PATH = "/push/acks"
-"""Where a machine asks how far it has come."""
+"""Where a client asks what the hub has of its machine."""
 TARGET_REQUEST_BYTES = 5_000_000
-"""Bytes of a request. One line that takes more goes alone."""
+"""Bytes of a request. A line that takes more is uploaded alone."""
 MAX_LINE_BYTES = 64 * 1024 * 1024
-"""Bytes of a line; one that is longer stays at home."""
+"""Bytes of a line; longer ones are not uploaded."""
 MAX_FRAME_BYTES = 16 * 1024 * 1024
-"""Bytes of a line when it is packed."""
+"""Bytes of a compressed line."""
 _MAX_NAME_LENGTH = 4096
 
 
 class UploadChunk(Struct, frozen=True, kw_only=True, array_like=True):
-    """Lines of a source, redacted and packed, and where they belong.
+    """Lines of a source, redacted and compressed, and where they belong.
 
-    They are whole, or it is the last one alone, unfinished.
+    Either complete lines, or only the unfinished last one.
     """
 
     home: str
@@ -60,16 +63,16 @@ class UploadChunk(Struct, frozen=True, kw_only=True, array_like=True):
     length: int
     """Of the redacted bytes."""
     client_offset: int
-    """Where the sender's own file goes on behind these lines."""
+    """Where the client's own file continues after these lines."""
     sha256: bytes
     """Of the redacted bytes."""
     frame: bytes
     fingerprint: bytes = b""
-    """Of an unfinished last line: that by which its sender knows it again."""
+    """Of an unfinished last line, by which the client recognizes it."""
 
 
 class _NamedFile(Protocol):
-    """A file, or a piece of one."""
+    """A source, or a chunk of one."""
 
     @property
     def path(self) -> str: ...
@@ -82,7 +85,7 @@ class _NamedFile(Protocol):
 
 
 def has_valid_names(item: _NamedFile) -> bool:
-    """Whether a file and what it is part of are called what a hub takes."""
+    """Whether a hub accepts the names of a source."""
     names = (item.path, item.project, item.session, item.agent)
     return all(name is None or _is_valid_name(name) for name in names)
 
@@ -93,18 +96,19 @@ def _is_valid_name(name: str) -> bool:
 
 
 class UploadRequest(Struct, frozen=True, kw_only=True):
-    """What is sent at once."""
+    """Chunks of several sources of one machine."""
 
+    version: int = PROTOCOL_VERSION
     machine: str
     chunks: tuple[UploadChunk, ...]
     has_more: bool = False
-    """Whether another request follows at once: a hub may wait before deriving."""
+    """Whether another request follows: the hub may wait before deriving."""
     hashes: tuple[bytes, ...] = ()
-    """Hashes of files: which were erased is asked, and which they are is not told."""
+    """Hashes of sources, to learn which were erased without naming the others."""
 
 
 class SourceState(Struct, frozen=True, kw_only=True, array_like=True):
-    """Up to where the hub has a source."""
+    """How much of a source the hub has."""
 
     home: str
     path: str
@@ -112,19 +116,19 @@ class SourceState(Struct, frozen=True, kw_only=True, array_like=True):
     stored_bytes: int = 0
     client_offset: int = 0
     is_erased: bool = False
-    """Whether it was erased there, and is not wanted any more."""
+    """Whether it was erased there; the hub rejects it."""
     fingerprint: bytes = b""
-    """That of the unfinished last line behind all this, if there is one."""
+    """That of the unfinished last line after the stored bytes, if there is one."""
 
 
 class UploadResponse(Struct, frozen=True, kw_only=True):
-    """What the hub has: of a machine, or of what was just sent."""
+    """What the hub has of a machine, or of the sources of a request."""
 
     sources: tuple[SourceState, ...] = ()
     person: str = ""
-    """Whose the token is."""
+    """The owner of the token."""
     erased_hashes: tuple[bytes, ...] = ()
-    """Those hashes that were asked for and are of what was erased."""
+    """Those hashes of the request whose source was erased."""
 
 
 _request_decoder = msgpack.Decoder(UploadRequest)
@@ -132,21 +136,20 @@ _response_decoder = msgpack.Decoder(UploadResponse)
 
 
 def encode_message(message: UploadRequest | UploadResponse) -> bytes:
-    """Return a request or an answer as it is sent."""
     return msgpack.encode(message)
 
 
 def decode_request(raw: bytes) -> UploadRequest:
-    """Return a request that came.
+    """Decode a request.
 
-    :raises msgspec.MsgspecError: if it is none.
+    :raises msgspec.MsgspecError: if it is not valid.
     """
     return _request_decoder.decode(raw)
 
 
 def decode_response(raw: bytes) -> UploadResponse:
-    """Return an answer that came.
+    """Decode a response.
 
-    :raises msgspec.MsgspecError: if it is none.
+    :raises msgspec.MsgspecError: if it is not valid.
     """
     return _response_decoder.decode(raw)

@@ -1,4 +1,8 @@
-"""The text index of a team store within a scope; same interface as the local one."""
+"""The search engine of a team store, limited to a scope.
+
+It has the interface of the local text index. Queries are values; a database counts
+their matches, and their scores are computed here.
+"""
 
 from __future__ import annotations
 
@@ -138,7 +142,7 @@ class TeamEngine:
                 self._forms_by_stem[stem].append(term)
 
     def frequency(self, term: str) -> int:
-        """Return how many texts have a term."""
+        """Return the number of texts that contain a term."""
         return self._frequencies([term])[term]
 
     def _frequencies(self, terms: Iterable[str]) -> dict[str, int]:
@@ -150,7 +154,7 @@ class TeamEngine:
         return {term: self._term_counts[term] for term in wanted}
 
     def word_forms(self, term: str) -> tuple[str, ...]:
-        """Return the terms that are forms of one, itself first."""
+        """Return the indexed forms of a term, itself first."""
         self.prefetch([term])
         stem = shared_stem(term)
         own = (term,) if self._term_counts[term] else ()
@@ -158,11 +162,11 @@ class TeamEngine:
         return (*own, *(other for other in others if other != term))
 
     def correct_spelling(self, term: str) -> str | None:
-        """Return the term that is likely meant by one which is not there."""
+        """Return the indexed term that is likely meant by a misspelled one."""
         return correct_term(term, self._frequencies, self.terms_with_prefix)
 
     def terms_with_prefix(self, prefix: str) -> list[tuple[str, int]]:
-        """Return the terms that begin so, and how many texts have each."""
+        """Return the terms with a prefix, with the number of texts that have each."""
         found = self._prefix_terms.get(prefix)
         if found is None:
             found = self._backend.terms(TermFilter(prefix=prefix))
@@ -171,23 +175,19 @@ class TeamEngine:
         return found
 
     def match_all(self) -> TextQuery:
-        """Ask for all texts."""
         return MatchAllQuery()
 
     def match_none(self) -> TextQuery:
-        """Ask for no text."""
         return MatchNoneQuery()
 
     def match_terms(self, terms: Sequence[str]) -> MatchQuery:
-        """Ask for texts that have one of some terms."""
         return MatchQuery(tuple((term,) for term in terms))
 
     def match_phrase(self, terms: Sequence[str]) -> TextQuery:
-        """Ask for texts in which terms stand one right behind the other."""
         return MatchQuery((tuple(terms),))
 
     def match_prefix_phrase(self, terms: Sequence[str]) -> TextQuery:
-        """Ask for texts in which terms stand in a row, the last of them begun only."""
+        """Match a phrase whose last term is only a prefix."""
         *whole, start = terms
         words = [term for term, _ in self.terms_with_prefix(start)]
         if not words:
@@ -199,32 +199,30 @@ class TeamEngine:
         )
 
     def match_prefix_phrase_parts(self, terms: Sequence[str]) -> tuple[TextQuery, ...]:
-        """Ask the same in parts, one for each word that begins so, if these are few."""
+        """Match the same in several queries, one per term with the prefix, if few."""
         words = [term for term, _ in self.terms_with_prefix(terms[-1])]
         if len(terms) > 1 or not 0 < len(words) <= _MAX_PREFIX_EXPANSIONS:
             return (self.match_prefix_phrase(terms),)
         return tuple(self.match_terms([word]) for word in words)
 
     def is_prefix_complete(self, terms: Sequence[str]) -> bool:
-        """Whether :meth:`match_prefix_phrase` asks for all there is."""
+        """Whether :meth:`match_prefix_phrase` matches all terms with the prefix."""
         return (
             len(terms) == 1
             or len(self.terms_with_prefix(terms[-1])) <= _MAX_PREFIX_EXPANSIONS
         )
 
     def match_substring(self, substring: str) -> TextQuery:
-        """Ask for texts with a term that has a piece somewhere in it; this is slow."""
+        """Match texts with a term that contains a substring; this is slow."""
         found = self._backend.terms(TermFilter(substring=substring))
         if not found:
             return MatchNoneQuery()
         return ConstantScoreQuery(self.match_terms([term for term, _ in found]))
 
     def in_sessions(self, sessions: Iterable[int]) -> TextQuery:
-        """Ask for the texts of some sessions."""
         return SessionsQuery(tuple(sessions))
 
     def in_records(self, records: Sequence[int]) -> TextQuery:
-        """Ask for the texts of some records."""
         return (
             RecordsQuery(frozenset(map(unpack_key, records)))
             if records
@@ -232,15 +230,12 @@ class TeamEngine:
         )
 
     def in_kinds(self, session: int, kinds: Iterable[int]) -> TextQuery:
-        """Ask for the texts of a session that are of some kinds."""
         return KindsQuery(session, tuple(kinds))
 
     def without_score(self, query: TextQuery) -> TextQuery:
-        """Ask the same without adding to any score."""
         return UnscoredQuery(query)
 
     def any_of(self, queries: Sequence[TextQuery]) -> TextQuery:
-        """Ask for what one question at least finds."""
         if all(isinstance(one, MatchQuery) for one in queries):
             runs = (
                 run
@@ -252,17 +247,15 @@ class TeamEngine:
         return queries[0] if len(queries) == 1 else OrQuery(tuple(queries))
 
     def all_of(self, queries: Sequence[TextQuery]) -> TextQuery:
-        """Ask for what all questions find."""
         return queries[0] if len(queries) == 1 else AndQuery(tuple(queries))
 
     def none_of(self, query: TextQuery) -> TextQuery:
-        """Ask for what a question does not find."""
         return NotQuery(query)
 
     def count(self, query: TextQuery) -> dict[int, int]:
-        """Return how many texts are found, by their bucket."""
-        (found,) = self.count_many([query])
-        return found
+        """Return the number of matching texts by text key."""
+        (counts,) = self.count_many([query])
+        return counts
 
     def count_many(self, queries: Sequence[TextQuery]) -> list[dict[int, int]]:
         """Count for several queries; those that are not cached in one statement."""
@@ -291,10 +284,10 @@ class TeamEngine:
         return sum(counts.values()), counts
 
     def search(self, query: TextQuery, limit: int) -> tuple[int, list[TextMatch]]:
-        """Return how many texts are found, and those that fit best, best first.
+        """Return the number of matching texts, and the best ones, best first.
 
-        Where they lie in many sessions, it is told that there are more than were asked
-        for: whoever wants to open them asks session by session.
+        If the query isn't limited to a session and matches texts in many of them, only
+        a number above the limit is returned: the caller searches session by session.
         """
         if query_session(query) is not None:
             (found,) = self.search_many([query], limit)
@@ -303,62 +296,63 @@ class TeamEngine:
         sessions = {bucket // KINDS_PER_SESSION for bucket in counts}
         if len(sessions) > _MAX_OPENED_SESSIONS or sum(counts.values()) > limit:
             return limit + 1, []
-        posted = self._load_postings([query], sorted(sessions))
-        return self._top_texts(query, posted, limit, self._make_scorer([query]))
+        postings = self._load_postings([query], sorted(sessions))
+        return self._top_texts(query, postings, limit, self._make_scorer([query]))
 
     def search_many(
         self, queries: Sequence[TextQuery], limit: int
     ) -> list[tuple[int, list[TextMatch]]]:
-        """Return the same for several questions; best where each names its session."""
-        sessions = [query_session(one) for one in queries]
+        """Search with several queries, at once if each is limited to a session."""
+        sessions = [query_session(query) for query in queries]
         named = [session for session in sessions if session is not None]
         if len(named) < len(queries):
-            return [self.search(one, limit) for one in queries]
-        posted = self._load_postings(queries, named)
+            return [self.search(query, limit) for query in queries]
+        postings = self._load_postings(queries, named)
         scorer = self._make_scorer(queries)
         return [
-            self._top_texts(one, {session: posted[session]}, limit, scorer)
-            for one, session in zip(queries, named, strict=True)
+            self._top_texts(query, {session: postings[session]}, limit, scorer)
+            for query, session in zip(queries, named, strict=True)
         ]
 
-    def _make_scorer(self, asked: Sequence[TextQuery]) -> BM25Scorer:
-        counted = self._frequencies(term for one in asked for term in query_terms(one))
-        size, length = self._totals
-        return BM25Scorer(size, length / size if size else 0.0, counted)
+    def _make_scorer(self, queries: Sequence[TextQuery]) -> BM25Scorer:
+        terms = (term for query in queries for term in query_terms(query))
+        texts, length = self._totals
+        average = length / texts if texts else 0.0
+        return BM25Scorer(texts, average, self._frequencies(terms))
 
     def _load_postings(
-        self, asked: Sequence[TextQuery], sessions: Sequence[int]
+        self, queries: Sequence[TextQuery], sessions: Sequence[int]
     ) -> Mapping[int, SessionPostings]:
-        """Return what is needed of sessions to answer questions."""
-        terms = list(dict.fromkeys(term for one in asked for term in query_terms(one)))
-        everything = not all(map(_requires_terms, asked))
-        key = (frozenset(terms), everything)
+        terms = list(
+            dict.fromkeys(term for query in queries for term in query_terms(query))
+        )
+        include_unmatched = not all(map(_requires_terms, queries))
+        key = (frozenset(terms), include_unmatched)
         if key != self._postings_key:
             self._postings_key = key
             self._postings_cache.clear()
         new = [session for session in sessions if session not in self._postings_cache]
         if new:
             found = self._backend.load_postings(
-                new, terms, include_unmatched=everything
+                new, terms, include_unmatched=include_unmatched
             )
             self._postings_cache |= {
-                one: found.get(one, SessionPostings({}, {})) for one in new
+                session: found.get(session, SessionPostings({}, {})) for session in new
             }
         return {session: self._postings_cache[session] for session in sessions}
 
     @staticmethod
     def _top_texts(
-        asked: TextQuery,
-        posted: Mapping[int, SessionPostings],
+        query: TextQuery,
+        postings: Mapping[int, SessionPostings],
         limit: int,
         scorer: BM25Scorer,
     ) -> tuple[int, list[TextMatch]]:
-        """Return how many texts of sessions are found, and the best of them."""
-        everything = not _requires_terms(asked)
+        include_unmatched = not _requires_terms(query)
         found: list[tuple[float, int, int, int, int]] = []
-        for session, texts in posted.items():
+        for session, texts in postings.items():
             scored = scorer.score_texts(
-                session, asked, texts, include_unmatched=everything
+                session, query, texts, include_unmatched=include_unmatched
             )
             for text, score in scored:
                 found.append((-score, session, text, *texts.text_facts[text][:2]))
@@ -370,12 +364,11 @@ class TeamEngine:
         ]
 
     def tokenize(self, text: str) -> list[str]:
-        """Return the terms of a text, as the index has them."""
         return tokenize(text)
 
 
 def _requires_terms(query: TextQuery) -> bool:
-    """Whether only texts that have a term of a question can answer it."""
+    """Whether only texts with a term of the query can match."""
     if isinstance(query, MatchQuery):
         return True
     if isinstance(query, OrQuery):

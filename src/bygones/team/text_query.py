@@ -1,7 +1,7 @@
 """Text queries as values, their scores (BM25), and their SQL conditions.
 
-Each database finds texts by its own means. Which of a session's texts fit best is
-computed here, the same for all databases and for the local text index.
+Each database finds matching texts by its own means. The scores of a session's texts are
+computed here, the same for all databases and equal to those of the local text index.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from bygones.team.contract import DatabaseConnection
 
 TermSequence = tuple[str, ...]
 _MAX_SCORED_TERMS = 32
-"""Single terms of a match above which they say too little to be scored."""
+"""Single terms of a query above which they are not scored: they mean too little."""
 _K1, _B = 1.2, 0.75
 _MAX_FREQUENCY = 255
 """Occurrences of a term in a text that count: PostgreSQL stores no more positions."""
 
 
 class MatchQuery(Struct, frozen=True):
-    """Texts that have one of some runs of terms; a term alone is a run."""
+    """Texts that contain one of some phrases; a single term is a phrase too."""
 
     phrases: tuple[TermSequence, ...]
 
@@ -48,44 +48,44 @@ class SessionsQuery(Struct, frozen=True):
 
 
 class RecordsQuery(Struct, frozen=True):
-    """The texts of some records, by session and number within."""
+    """The texts of some records, by session and number within the session."""
 
     pairs: frozenset[tuple[int, int]]
 
 
 class KindsQuery(Struct, frozen=True):
-    """The texts of a session that are of some kinds."""
+    """The texts of a session that have some kinds."""
 
     session: int
     kinds: tuple[int, ...]
 
 
 class UnscoredQuery(Struct, frozen=True):
-    """What a question finds, without adding to a score."""
+    """Matches of a query, without adding to the score."""
 
     query: TextQuery
 
 
 class ConstantScoreQuery(Struct, frozen=True):
-    """What a question finds, all of it equally good."""
+    """Matches of a query, all with the same score."""
 
     query: TextQuery
 
 
 class OrQuery(Struct, frozen=True):
-    """What one question at least finds."""
+    """Matches of at least one query."""
 
     queries: tuple[TextQuery, ...]
 
 
 class AndQuery(Struct, frozen=True):
-    """What all questions find."""
+    """Matches of all queries."""
 
     queries: tuple[TextQuery, ...]
 
 
 class NotQuery(Struct, frozen=True):
-    """What a question does not find."""
+    """Texts that do not match a query."""
 
     query: TextQuery
 
@@ -116,16 +116,16 @@ def _subqueries(query: TextQuery) -> tuple[TextQuery, ...]:
 
 
 def query_terms(query: TextQuery) -> Iterator[str]:
-    """Yield all terms that a question names."""
+    """Yield all terms of a query."""
     if isinstance(query, MatchQuery):
-        for run in query.phrases:
-            yield from run
+        for phrase in query.phrases:
+            yield from phrase
     for part in _subqueries(query):
         yield from query_terms(part)
 
 
 def query_session(query: TextQuery) -> int | None:
-    """Return the one session whose texts are asked for, if it is one."""
+    """Return the session that a query is limited to, if it is a single one."""
     if isinstance(query, SessionsQuery):
         return query.numbers[0] if len(query.numbers) == 1 else None
     if isinstance(query, KindsQuery):
@@ -133,35 +133,33 @@ def query_session(query: TextQuery) -> int | None:
     if isinstance(query, UnscoredQuery | ConstantScoreQuery):
         return query_session(query.query)
     if isinstance(query, AndQuery):
-        found = (query_session(part) for part in query.queries)
-        return next((one for one in found if one is not None), None)
+        sessions = (query_session(part) for part in query.queries)
+        return next((session for session in sessions if session is not None), None)
     if isinstance(query, OrQuery) and query.queries:
         (first, *others) = map(query_session, query.queries)
-        return first if all(one == first for one in others) else None
+        return first if all(other == first for other in others) else None
     return None
 
 
 class TextPosting(Struct, frozen=True):
-    """A text of a session: where it stands, how long it is, and its terms asked for."""
+    """A text of a session, with the positions of some terms."""
 
     text: int
     record: int
     kind: int
     length: int
     positions: Mapping[str, Sequence[int]]
-    """Where each term stands in it."""
 
 
 class SessionPostings(Struct):
-    """What is known of a session's texts, as far as it was asked for."""
+    """Texts of a session, with the positions of some terms."""
 
     text_facts: dict[int, tuple[int, int, int]] = {}
-    """The record, the kind and the length of each text."""
+    """Record, kind and length by text."""
     positions: dict[str, dict[int, Sequence[int]]] = {}
-    """Where terms stand in which texts."""
+    """Positions by term and text."""
 
     def posting(self, number: int) -> TextPosting:
-        """Return a text by its number."""
         own = {
             term: texts[number]
             for term, texts in self.positions.items()
@@ -171,7 +169,7 @@ class SessionPostings(Struct):
 
 
 class BM25Scorer:
-    """Says which texts of a session answer a question, and how well."""
+    """Computes which texts of a session match a query, and how well."""
 
     def __init__(self, size: int, average: float, frequency: Mapping[str, int]) -> None:
         self._session = 0
@@ -189,20 +187,19 @@ class BM25Scorer:
         *,
         include_unmatched: bool,
     ) -> Iterator[tuple[int, float]]:
-        """Yield the texts of a session that answer a question, and how well.
+        """Yield the texts of a session that match a query, with their scores.
 
-        With ``include_unmatched`` also texts that have none of the terms. Sessions are
-        asked for one after the other.
+        With ``include_unmatched``, texts without any of the terms are checked too.
         """
         self._session = session
         query = self._simplify(query)
-        ways = query.queries if isinstance(query, OrQuery) else (query,)
+        parts = query.queries if isinstance(query, OrQuery) else (query,)
         terms = [
-            one.phrases[0][0]
-            for one in ways
-            if isinstance(one, MatchQuery) and _is_single_term(one)
+            part.phrases[0][0]
+            for part in parts
+            if isinstance(part, MatchQuery) and _is_single_term(part)
         ]
-        if len(terms) == len(ways):
+        if len(terms) == len(parts):
             yield from self._sum_term_scores(terms, postings).items()
             return
         numbers = (
@@ -218,19 +215,19 @@ class BM25Scorer:
     def _sum_term_scores(
         self, terms: Sequence[str], postings: SessionPostings
     ) -> dict[int, float]:
-        """Return the scores of texts that have one of some terms, added up."""
+        """Return the sum of the scores of single terms, by text."""
         flat, slope = _K1 * (1 - _B), _K1 * _B / self._average
         found: dict[int, float] = {}
         for term in terms:
             weight = self._idf[term] * (1 + _K1)
-            for number, places in postings.positions.get(term, {}).items():
-                times = min(len(places), _MAX_FREQUENCY)
+            for number, positions in postings.positions.get(term, {}).items():
+                times = min(len(positions), _MAX_FREQUENCY)
                 norm = flat + slope * _quantize_length(postings.text_facts[number][2])
                 found[number] = found.get(number, 0) + weight * times / (times + norm)
         return found
 
     def _simplify(self, query: TextQuery) -> TextQuery:
-        """Return a question without what all texts of the session fit anyway."""
+        """Drop conditions that all texts of the session match."""
         if isinstance(query, OrQuery):
             return OrQuery(tuple(map(self._simplify, query.queries)))
         if not isinstance(query, AndQuery):
@@ -245,14 +242,14 @@ class BM25Scorer:
         return isinstance(inner, SessionsQuery) and self._session in inner.numbers
 
     def score(self, query: TextQuery, text: TextPosting) -> float | None:
-        """Return how well a text fits; ``None`` if it does not."""
+        """Return the score of a text, or ``None`` if it does not match."""
         if isinstance(query, MatchQuery):
             return self._score_match(query, text)
         if isinstance(query, OrQuery | AndQuery):
-            found = [self.score(part, text) for part in query.queries]
-            fits = [one for one in found if one is not None]
-            needed = len(found) if isinstance(query, AndQuery) else 1
-            return sum(fits) if len(fits) >= needed else None
+            scores = [self.score(part, text) for part in query.queries]
+            matching = [score for score in scores if score is not None]
+            needed = len(scores) if isinstance(query, AndQuery) else 1
+            return sum(matching) if len(matching) >= needed else None
         if isinstance(query, UnscoredQuery | ConstantScoreQuery | NotQuery):
             is_found = self.score(query.query, text) is not None
             if is_found is isinstance(query, NotQuery):
@@ -279,32 +276,33 @@ class BM25Scorer:
 
     def _score_match(self, query: MatchQuery, text: TextPosting) -> float | None:
         found = [
-            (run, times)
-            for run in query.phrases
-            if (times := _count_occurrences(run, text))
+            (phrase, count)
+            for phrase in query.phrases
+            if (count := _count_occurrences(phrase, text))
         ]
         if not found:
             return None
-        single = sum(len(run) == 1 for run in query.phrases)
+        single = sum(len(phrase) == 1 for phrase in query.phrases)
         total = 0.0
         norm = _K1 * (1 - _B + _B * _quantize_length(text.length) / self._average)
-        for run, count in found:
-            times = min(count, _MAX_FREQUENCY)
-            if len(run) == 1 and single > _MAX_SCORED_TERMS:
+        for phrase, count in found:
+            if len(phrase) == 1 and single > _MAX_SCORED_TERMS:
                 continue
-            weight = sum(self._idf[term] for term in run) * (1 + _K1)
+            times = min(count, _MAX_FREQUENCY)
+            weight = sum(self._idf[term] for term in phrase) * (1 + _K1)
             total += weight * times / (times + norm)
         return total + (single > _MAX_SCORED_TERMS)
 
 
 def _count_occurrences(phrase: TermSequence, text: TextPosting) -> int:
-    """Return how often terms stand one right behind the other."""
+    """Return how often the terms of a phrase follow one another."""
     first = text.positions.get(phrase[0])
     if first is None or len(phrase) == 1:
         return len(first or ())
     later = [frozenset(text.positions.get(term, ())) for term in phrase[1:]]
     return sum(
-        all(at + step in places for step, places in enumerate(later, 1)) for at in first
+        all(start + step in positions for step, positions in enumerate(later, 1))
+        for start in first
     )
 
 
@@ -318,8 +316,8 @@ def _texts_with_terms(postings: SessionPostings) -> set[int]:
 
 @lru_cache(1 << 14)
 def _quantize_length(length: int) -> int:
-    """Return a length as coarsely as the engine of a folder keeps it."""
-    if length < 40:  # noqa: PLR2004 (as far as a byte counts one by one)
+    """Round a length as tantivy does, which stores it in one byte."""
+    if length < 40:  # noqa: PLR2004 (shorter lengths are exact)
         return length
     low, step = 40, 2
     while length >= low + 8 * step:
@@ -330,18 +328,18 @@ def _quantize_length(length: int) -> int:
 def split_required_match(
     query: TextQuery,
 ) -> tuple[MatchQuery | None, TextQuery | None]:
-    """Return a match that all texts have to fit, and what else they have to."""
+    """Split a query into one required match, if it has one, and the rest."""
     if isinstance(query, MatchQuery):
         return query, None
     if isinstance(query, UnscoredQuery | ConstantScoreQuery):
         return split_required_match(query.query)
     if isinstance(query, AndQuery):
-        for at, part in enumerate(query.queries):
-            found, rest = split_required_match(part)
-            if found is not None:
-                others = (*query.queries[:at], *query.queries[at + 1 :])
+        for index, part in enumerate(query.queries):
+            match, rest = split_required_match(part)
+            if match is not None:
+                others = (*query.queries[:index], *query.queries[index + 1 :])
                 others += (rest,) if rest is not None else ()
-                return found, AndQuery(others) if others else None
+                return match, AndQuery(others) if others else None
     return None, query
 
 
@@ -367,10 +365,10 @@ def split_sessions(
 
 
 class SqlCondition:
-    """Turns a question into a condition on texts ``t``.
+    """Compiles queries to conditions on the rows ``t`` of texts.
 
-    ``match_source`` returns SQL for the texts that fit a match, to be selected from. It
-    is given a function that adds a value and returns its place in the statement.
+    ``match_source`` returns the SQL of a subquery for the texts that match. It is called
+    with a function that adds a value and returns its placeholder.
     """
 
     def __init__(
@@ -383,20 +381,20 @@ class SqlCondition:
         self.values: dict[str, object] = {}
 
     def match_source(self, query: MatchQuery) -> str:
-        """Return the texts that fit a match, to be selected from."""
+        """Return the subquery for texts that match."""
         return self._match_source(query, self.bind)
 
     def compile(self, query: TextQuery) -> str:
-        """Return the condition that a text answers a question."""
+        """Return the condition that a text matches a query."""
         if isinstance(query, MatchQuery):
-            found = self.match_source(query)
-            return f"(t.number, t.text) IN (SELECT number, text FROM {found} AS m)"  # noqa: S608 (our names)
+            source = self.match_source(query)
+            return f"(t.number, t.text) IN (SELECT number, text FROM {source} AS m)"  # noqa: S608 (constants)
         if isinstance(query, OrQuery | AndQuery):
-            joint = " OR " if isinstance(query, OrQuery) else " AND "
-            return f"({joint.join(map(self.compile, query.queries))})"
+            operator = " OR " if isinstance(query, OrQuery) else " AND "
+            return f"({operator.join(map(self.compile, query.queries))})"
         if isinstance(query, UnscoredQuery | ConstantScoreQuery | NotQuery):
-            sign = "NOT " if isinstance(query, NotQuery) else ""
-            return sign + self.compile(query.query)
+            prefix = "NOT " if isinstance(query, NotQuery) else ""
+            return prefix + self.compile(query.query)
         return self._compile_fact(query)
 
     def _compile_fact(

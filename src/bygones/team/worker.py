@@ -1,8 +1,7 @@
-"""Derive sessions from uploads, with the code that fills the local index.
+"""Derive pending sources, and the thread of the hub that does so.
 
-Whole sources are put into a temporary archive, and its index is filled as usual; what
-it derives goes to the store. A source brings its relatives: the files beside it, those
-of the sessions that it names, and those with which it shares records.
+A source is derived together with its relatives: the other files of its session, those
+of sessions that it names, and those with which it shares records.
 """
 
 from __future__ import annotations
@@ -19,46 +18,46 @@ from bygones.team.derive import SessionDeriver, session_stem
 from bygones.team.stores.base import TeamStore
 
 _BATCH_BYTES = 64 * 1024 * 1024
-"""Bytes of pending sources that are derived together; their relatives come on top."""
+"""Bytes of pending sources that are derived together, without their relatives."""
 _MAX_PENDING = 1_000_000
 
 
 def derive_all(store: TeamStore, blobs: BlobStore) -> int:
-    """Derive all that is pending; return how many sessions were written."""
+    """Derive everything that is pending; return the number of sessions written."""
     written = 0
-    withheld = FailedFamilies()
-    while more := derive_pending(store, blobs, withheld):
-        written += more
+    failed = FailedFamilies()
+    while count := derive_pending(store, blobs, failed):
+        written += count
     return written
 
 
 class FailedFamilies:
-    """Sources of which the engine cannot take what is derived, and with what they came.
+    """Sources whose rows the database can't store, with their families.
 
-    They are kept as they were sent, and tried again when something of their family has
-    come, or by another version: that begins with nothing withheld.
+    They stay pending, but are tried again only if a source of the family has changed,
+    or by a hub that was started again.
     """
 
     def __init__(self) -> None:
         self._families: dict[int, dict[int, int]] = {}
-        """Revisions of all that was derived together, by each source that waits."""
+        """By source: the revisions of all sources that it was derived with."""
 
     def __len__(self) -> int:
         return len(self._families)
 
     def add(self, sources: Iterable[int], family: Mapping[int, int]) -> None:
-        """Withhold sources until another revision of their family is there."""
+        """Skip sources until a source of their family has another revision."""
         self._families |= {source: dict(family) for source in sources}
 
     def retain_only(self, pending: Iterable[int]) -> None:
-        """Forget what waits no longer."""
-        waiting = set(pending)
-        self._families = {n: f for n, f in self._families.items() if n in waiting}
+        """Forget sources that are no longer pending."""
+        wanted = set(pending)
+        self._families = {n: f for n, f in self._families.items() if n in wanted}
 
     def is_unchanged_failure(
         self, source: int, sources: Mapping[int, TeamSource]
     ) -> bool:
-        """Whether a source would be tried once more with nothing new."""
+        """Whether a source failed, and nothing of its family has changed since."""
         family = self._families.get(source)
         return family is not None and all(
             number in sources and sources[number].revision == revision
@@ -66,47 +65,49 @@ class FailedFamilies:
         )
 
     def describe(self) -> str:
-        """Return a sentence about it for whoever runs the hub, or nothing."""
+        """Return a warning for the administrator of the hub, or nothing."""
+        if not self._families:
+            return ""
         count = len(self)
         files = "1 file" if count == 1 else f"{count:,} files"
-        told = (
-            f"{files} could not be derived, as the engine cannot hold what is in there:"
-            " kept as sent, tried again when more comes or the hub is started anew"
+        return (
+            f"{files} could not be derived, because the database cannot store the"
+            " contents: uploads are kept, and tried again when more comes or the hub"
+            " is restarted"
         )
-        return told if count else ""
 
 
 def derive_pending(
     store: TeamStore, blobs: BlobStore, failed: FailedFamilies | None = None
 ) -> int:
-    """Derive what is pending now, and not what comes meanwhile.
+    """Derive what is pending now; return the number of sessions written.
 
-    A session that is still arriving would be derived again with each bit of it.
-    Returns how many sessions were written. Damaged sources keep nothing else back, nor
-    do families that the engine cannot store: these are added to ``failed`` and skipped
-    the next times.
+    What is uploaded meanwhile waits for the next call: otherwise a session that is
+    still being uploaded would be derived again and again. Damaged sources don't keep
+    others from being derived. Nor do families that the database can't store: they are
+    added to ``failed``, and skipped from then on.
 
-    :raises ArchiveDamaged: if nothing was written, as bytes are missing or others.
+    :raises ArchiveDamaged: if nothing was written because bytes are missing or differ.
     """
     failed = FailedFamilies() if failed is None else failed
     people: dict[str, list[int]] = {}
-    waiting = store.pending_sources(_MAX_PENDING)
-    failed.retain_only(one.number for one in waiting)
-    for one in waiting:
-        people.setdefault(one.person, []).append(one.number)
+    pending = store.pending_sources(_MAX_PENDING)
+    failed.retain_only(source.number for source in pending)
+    for source in pending:
+        people.setdefault(source.person, []).append(source.number)
     written = 0
     failures: list[ArchiveDamaged] = []
-    for person, touched in people.items():
-        task = _PersonDeriver(store, blobs, person, failed)
-        written += task.derive(touched)
-        failures += task.failures
+    for person, numbers in people.items():
+        deriver = _PersonDeriver(store, blobs, person, failed)
+        written += deriver.derive(numbers)
+        failures += deriver.failures
     if failures and not written:
         raise failures[0]
     return written
 
 
 class _PersonDeriver:
-    """Derives what a person has sent."""
+    """Derives the pending sources of one person, in batches."""
 
     def __init__(
         self, store: TeamStore, blobs: BlobStore, person: str, failed: FailedFamilies
@@ -117,10 +118,10 @@ class _PersonDeriver:
         self._person = person
         self._sources = {one.number: one for one in store.list_sources(person)}
         self._workers = WorkerPool()
-        """Other processes, which stay from one group to the next."""
+        """Reused for all batches."""
         self._done: set[int] = set()
         self._last_sources: Iterable[int] = ()
-        """What was derived together last."""
+        """The sources of the last batch, with their relatives."""
         self.failures: list[ArchiveDamaged] = []
 
     def derive(self, pending: Iterable[int]) -> int:
@@ -142,9 +143,10 @@ class _PersonDeriver:
             self._workers.__exit__(*sys.exc_info())
 
     def _derive_group(self, group: Sequence[set[int]]) -> int:
-        """Derive a group; where something is damaged, the others one by one.
+        """Derive a group; if that fails, each of its sessions alone.
 
-        An engine that is away is so for all: only what it says of rows is of a group.
+        Only damage and errors about rows are specific to a group: if the database is
+        unavailable, the error is raised.
         """
         try:
             return self._derive_and_store(set().union(*group) - self._done)
@@ -156,7 +158,7 @@ class _PersonDeriver:
             if len(group) == 1:
                 self._record_failure(group[0], error)
                 return 0
-        return sum(self._derive_group([one]) for one in group)
+        return sum(self._derive_group([numbers]) for numbers in group)
 
     def _record_failure(
         self, chosen: set[int], error: ArchiveDamaged | StoreError
@@ -195,10 +197,9 @@ class _PersonDeriver:
 def _batch_stems(
     stems: Sequence[set[int]], sources: Mapping[int, TeamSource]
 ) -> Iterator[list[set[int]]]:
-    """Yield what is derived together, in the order in which it came.
+    """Yield groups of sessions that are derived together, in the order of upload.
 
-    Files of one session always are. Whoever sends, sends families together: what is
-    in one group need not be derived again for the next.
+    Clients upload families together, so most relatives are in the same group.
     """
     group: list[set[int]] = []
     weight = 0
@@ -213,29 +214,29 @@ def _batch_stems(
 
 
 _POLL_INTERVAL = 5.0
-"""Seconds after which the thread looks though nobody woke it: others take in too."""
+"""Seconds between checks without a notification: other hubs receive uploads too."""
 _RETRY_DELAY = 1.0
-"""Seconds after which what failed is tried again."""
+"""Seconds before the next attempt after a failure."""
 _JOIN_TIMEOUT = 30.0
 _QUIET_PERIOD = 0.3
-"""Seconds without anything new after which what has come is derived, at least."""
+"""Seconds without an upload before sources are derived."""
 _SENDER_TIMEOUT = 15.0
-"""Seconds after which a sender that said more would come is not waited for."""
+"""Seconds to wait for a sender that announced more."""
 _MAX_WAIT = 60.0
-"""Seconds that something waits at most while more comes."""
+"""Seconds that a source waits at most while more is uploaded."""
 
 
 class IndexWorker:
-    """Calls ``derive`` until nothing is left, whenever it is woken and now and then.
+    """A thread that derives uploads: when it is notified, and every few seconds.
 
-    ``derive`` returns whether it wrote something; then ``on_indexed`` is called. What
-    fails is tried again later: a source stays pending until it is derived.
-    ``describe_failures`` returns what was set aside meanwhile, and ``on_warning`` is
-    called once for each problem.
+    It calls ``derive`` until nothing is left. ``derive`` returns whether it wrote
+    something; then ``on_indexed`` is called. If it fails, it is called again later: a
+    source stays pending until it is derived. ``describe_failures`` returns a warning
+    about sources that were skipped; ``on_warning`` is called once for each warning.
 
-    A session is derived whole, with all it shares records with. So nothing is derived
-    while a sender says that more is on its way, for a minute at most; and while others
-    keep sending it rests as long as the last derivation took.
+    A session is always derived as a whole, with everything that it shares records with.
+    So the thread waits while a sender announces more, for a minute at most, and pauses
+    between derivations for as long as the last one took.
     """
 
     def __init__(
@@ -244,7 +245,7 @@ class IndexWorker:
         on_indexed: Callable[[], None],
         *,
         describe_failures: Callable[[], str] = str,
-        on_warning: Callable[[str], None] = lambda _sentence: None,
+        on_warning: Callable[[str], None] = lambda _warning: None,
     ) -> None:
         self._derive = derive
         self._on_indexed = on_indexed
@@ -254,21 +255,21 @@ class IndexWorker:
         self._stop_event = Event()
         self._lock = Lock()
         self._sender_deadlines: dict[str, float] = {}
-        """Senders that have more, and until when that is believed."""
+        """Senders that announced more, and until when to wait for them."""
         self._thread = Thread(target=self._run, name="derive", daemon=True)
         self._rest_period = _QUIET_PERIOD
         self.last_error = ""
-        """Why the last attempt came to nothing."""
+        """Why the last attempt failed."""
         self.warning = ""
-        """What whoever runs the hub is to know, without a word of what was sent."""
+        """The current warning for the administrator; it quotes nothing uploaded."""
 
     def start(self) -> None:
-        """Begin, with whatever was left undone."""
+        """Start the thread, with whatever is pending."""
         self._wake_event.set()
         self._thread.start()
 
     def notify(self, sender: str = "", *, has_more: bool = False) -> None:
-        """Go on soon: something has come, and more is on its way, if it says so."""
+        """Derive soon: a sender has uploaded something, and may have announced more."""
         with self._lock:
             self._sender_deadlines.pop(sender, None)
             if has_more:
@@ -276,7 +277,7 @@ class IndexWorker:
         self._wake_event.set()
 
     def stop(self) -> None:
-        """Stop, and wait for what is being done."""
+        """Stop the thread, after the current derivation."""
         self._stop_event.set()
         self._wake_event.set()
         self._thread.join(_JOIN_TIMEOUT)
@@ -286,20 +287,20 @@ class IndexWorker:
             return max(self._sender_deadlines.values(), default=0.0) > monotonic()
 
     def _wait_until_quiet(self) -> None:
-        """Wait until all have sent what they have, or for long enough."""
-        begun = monotonic()
+        """Wait until no uploads come in, but not too long."""
+        started = monotonic()
         quiet = max(_QUIET_PERIOD, self._rest_period / 2)
         while self._wake_event.is_set() and not self._stop_event.is_set():
             self._wake_event.clear()
             while not self._wake_event.wait(quiet):
-                if not self._expects_more() or monotonic() - begun >= _MAX_WAIT:
+                if not self._expects_more() or monotonic() - started >= _MAX_WAIT:
                     return
             left = _MAX_WAIT if self._expects_more() else self._rest_period
-            if monotonic() - begun >= left:
+            if monotonic() - started >= left:
                 return
 
     def _set_warning(self, warning: str) -> None:
-        """Say what is wrong, once, until something else is."""
+        """Report a warning, unless it is the same as before."""
         if warning and warning != self.warning:
             self._on_warning(warning)
         self.warning = warning
@@ -308,7 +309,7 @@ class IndexWorker:
         while not self._stop_event.is_set():
             self._wake_event.wait(_POLL_INTERVAL)
             self._wait_until_quiet()
-            begun = monotonic()
+            started = monotonic()
             try:
                 while not self._stop_event.is_set() and self._derive():
                     self._on_indexed()
@@ -316,13 +317,13 @@ class IndexWorker:
                         break
                 self.last_error = ""
                 self._rest_period = min(
-                    max(monotonic() - begun, _QUIET_PERIOD), _MAX_WAIT
+                    max(monotonic() - started, _QUIET_PERIOD), _MAX_WAIT
                 )
                 self._set_warning(self._describe_failures())
             except Exception as error:  # noqa: BLE001 (one bad source must not stop all)
                 self.last_error = f"{type(error).__name__}: {error}"
                 self._set_warning(
-                    f"deriving failed ({type(error).__name__}), it is tried on"
+                    f"deriving failed ({type(error).__name__}), it is tried again"
                 )
                 self._stop_event.wait(_RETRY_DELAY)
                 self._wake_event.set()

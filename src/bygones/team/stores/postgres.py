@@ -119,6 +119,8 @@ class PostgresStore(SqlStore[PostgresConnection]):
     ) -> list[TeamSource | SourceUpdateRejected]:
         """Put several updates in one transaction; each source at most once."""
         results: dict[int, TeamSource | SourceUpdateRejected] = {}
+        if not updates:
+            return []
         with self._db.transaction():
             # Uploads and erasures wait for each other: nothing slips past tombstones.
             self._db.execute("LOCK TABLE source IN ROW EXCLUSIVE MODE")

@@ -146,5 +146,5 @@ def test_what_is_withheld_or_fails_is_said_once(
     assert is_done.wait(LONG)
     deriving.stop()
 
-    assert said == ["deriving failed (OSError), it is tried on", "1 file was not"]
+    assert said == ["deriving failed (OSError), it is tried again", "1 file was not"]
     assert deriving.warning == "1 file was not"

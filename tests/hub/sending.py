@@ -16,7 +16,7 @@ from bygones.team.blobs import ExternalBlobStore, FolderBackend
 from bygones.team.protocol import UploadRequest, UploadResponse, encode_message
 from bygones.team.stores.base import TeamStore
 from tests.build import Home, prompt, reply, session_id, thread
-from tests.team.fake import MemoryStore
+from tests.team.memory import MemoryStore
 
 __all__ = ["NOW", "PROJECT", "Losing", "MemoryHub", "sent", "worked"]
 

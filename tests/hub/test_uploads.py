@@ -17,7 +17,7 @@ from bygones.model.base import SessionId, SourceKind
 from bygones.store.compression import compress, compress_and_hash
 from bygones.team.contract import ErasureSelector
 from bygones.team.protocol import UploadChunk, UploadRequest, encode_message
-from tests.push.sending import NOW, MemoryHub
+from tests.hub.sending import NOW, MemoryHub
 
 RAW = b'{"type":"user","uuid":"a"}\n'
 SHA, FRAME = compress_and_hash(RAW)

@@ -17,7 +17,7 @@ from bygones.team.protocol import MAX_FRAME_BYTES
 from bygones.web.app import ROUTES
 from tests.build import session_id
 from tests.hub.hubs import TestHub, serving
-from tests.push.sending import NOW, PROJECT, worked
+from tests.hub.sending import NOW, PROJECT, worked
 from tests.team.engines import ENGINES, opened
 from tests.web.places import EDITED_PATH, PLAIN, furnished
 

@@ -10,8 +10,8 @@ from bygones.errors import SourceUpdateRejected
 from bygones.model.base import SessionId, SourceKind
 from bygones.team.admin import migrate_store
 from bygones.team.contract import ErasureSelector, RemoteSource, SourceUpdate
-from tests.team.fake import MemoryStore
 from tests.team.homes import spans_of
+from tests.team.memory import MemoryStore
 
 SENT = RemoteSource(
     person="ann",

@@ -15,7 +15,7 @@ from bygones.model.base import SessionId
 from bygones.redact.engine import Redactor
 from bygones.team.contract import ErasureSelector
 from tests.build import jsonl, prompt, reply, session_id, summary, thread
-from tests.push.sending import KEY, NOW, PROJECT, Losing, MemoryHub, sent, worked
+from tests.hub.sending import KEY, NOW, PROJECT, Losing, MemoryHub, sent, worked
 
 
 def test_all_lines_of_a_named_project_arrive_masked(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from bygones.errors import InvalidAccountName
 from bygones.redact.engine import Redactor
 from bygones.team.access import TokenStore
 from bygones.team.contract import AccessRole, AccessScope
-from tests.team.fake import MemoryStore
+from tests.team.memory import MemoryStore
 
 NOW = datetime(2026, 11, 15, tzinfo=UTC)
 
