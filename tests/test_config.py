@@ -162,18 +162,18 @@ def test_invalid_settings_are_rejected(text: str, tmp_path: Path) -> None:
         load_redact_settings({"BYGONES_SETTINGS": str(path)}, tmp_path)
 
 
-def told(tmp_path: Path, text: str, **environ: str) -> Settings:
+def load(tmp_path: Path, text: str, **environ: str) -> Settings:
     (tmp_path / "settings.toml").write_text(text, "utf-8")
     surroundings = {"BYGONES_SETTINGS": str(tmp_path / "settings.toml"), **environ}
     return load_settings(surroundings, tmp_path)
 
 
 def test_examples_of_settings_are_valid(tmp_path: Path) -> None:
-    text = "\n".join(f"{one.name} = {one.example}" for one in SETTINGS)
+    text = "\n".join(f"{item.name} = {item.example}" for item in SETTINGS)
 
-    found = told(tmp_path, text)
+    found = load(tmp_path, text)
 
-    assert all(getattr(found, one.name) not in (None, ()) for one in SETTINGS)
+    assert all(getattr(found, item.name) not in (None, ()) for item in SETTINGS)
 
 
 def test_nothing_is_set_without_a_file(tmp_path: Path) -> None:
@@ -181,7 +181,7 @@ def test_nothing_is_set_without_a_file(tmp_path: Path) -> None:
 
 
 def test_environment_variable_overrides_the_file(tmp_path: Path) -> None:
-    found = told(
+    found = load(
         tmp_path,
         'iso = true\ningest = true\ncolor = "always"\npager = "more"',
         BYGONES_ISO="no",
@@ -221,7 +221,7 @@ def test_invalid_values_are_reported_in_one_sentence(
     text: str, reason: str, tmp_path: Path
 ) -> None:
     with pytest.raises(InvalidSettings, match=re.escape(reason)):
-        told(tmp_path, text)
+        load(tmp_path, text)
 
 
 def test_pushed_projects_are_absolute_paths(tmp_path: Path) -> None:
@@ -249,9 +249,9 @@ def test_invalid_environment_variable_is_rejected(
     name: str, value: str, reason: str, tmp_path: Path
 ) -> None:
     with pytest.raises(InvalidSettings) as in_file:
-        told(tmp_path, f'{name} = "{value}"')
+        load(tmp_path, f'{name} = "{value}"')
     with pytest.raises(InvalidSettings) as in_variable:
-        told(tmp_path, "", **{f"BYGONES_{name.upper()}": value})
+        load(tmp_path, "", **{f"BYGONES_{name.upper()}": value})
 
     assert in_file.value.reason == in_variable.value.reason == reason
     assert str(in_variable.value).startswith(f"BYGONES_{name.upper()} holds no")
@@ -260,7 +260,7 @@ def test_invalid_environment_variable_is_rejected(
 def test_empty_environment_variable_is_ignored(tmp_path: Path) -> None:
     empty = {f"BYGONES_{name}": " " for name in ("COLOR", "ISO", "INGEST")}
 
-    found = told(tmp_path, 'color = "always"\niso = true\ningest = false', **empty)
+    found = load(tmp_path, 'color = "always"\niso = true\ningest = false', **empty)
 
     assert (found.color, found.iso, found.ingest) == ("always", True, False)
 
@@ -271,7 +271,7 @@ def test_missing_configured_settings_file_is_an_error(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("kept", "node", "told"),
+    ("kept", "node", "actual"),
     [
         ("f00d\n", 1, "f00d"),
         ("", 0x0242AC110002, "0242ac110002"),
@@ -284,14 +284,14 @@ def test_machine_id_is_stable(
     *,
     kept: str | None,
     node: int,
-    told: str,
+    actual: str,
 ) -> None:
     if kept is not None:
         (tmp_path / "host").write_text(kept, "ascii")
     monkeypatch.setattr("bygones.config.MACHINE_ID_FILE", tmp_path / "host")
     monkeypatch.setattr("uuid.getnode", lambda: node)
 
-    assert get_machine_id() == told
+    assert get_machine_id() == actual
 
 
 def test_home_and_symlink_to_it_are_one_home(tmp_path: Path) -> None:

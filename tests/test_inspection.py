@@ -211,12 +211,12 @@ def test_metadata_records_are_counted_in_full(tmp_path: Path) -> None:
 
 
 def test_attachments_and_progress_have_their_own_kinds(tmp_path: Path) -> None:
-    told = build.progress("bash_progress", output="…")
+    actual = build.progress("bash_progress", output="…")
 
-    kinds = sizes(of_file(tmp_path, build.attachment("file", content="x"), told))
+    kinds = sizes(of_file(tmp_path, build.attachment("file", content="x"), actual))
 
     assert kinds[ContentKind.ATTACHMENT] == len('{"type":"file","content":"x"}')
-    assert kinds[ContentKind.PROGRESS] == len(line(told["data"]))
+    assert kinds[ContentKind.PROGRESS] == len(line(actual["data"]))
 
 
 @pytest.mark.parametrize(
@@ -270,14 +270,14 @@ def test_problem_has_its_line_number(tmp_path: Path) -> None:
 def test_first_problems_of_a_kind_are_kept_and_all_reported(
     tmp_path: Path,
 ) -> None:
-    told: list[ProblemRow] = []
+    actual: list[ProblemRow] = []
     path = written(tmp_path / "a.jsonl", [b"{"] * 50)
 
-    (row,) = inspect_transcripts([path], on_problem=told.append).problems
+    (row,) = inspect_transcripts([path], on_problem=actual.append).problems
 
-    assert row.problems == len(told) == 50
-    assert [problem.line for problem in told] == list(range(1, 51))
-    assert row.examples == tuple(told[:3])
+    assert row.problems == len(actual) == 50
+    assert [problem.line for problem in actual] == list(range(1, 51))
+    assert row.examples == tuple(actual[:3])
 
 
 def test_problem_with_a_whole_file_has_no_line(home: Home) -> None:
@@ -338,12 +338,12 @@ def test_unbounded_names_use_bounded_memory(
 
 def test_long_ids_and_versions_use_little_memory(tmp_path: Path) -> None:
     long = {"version": "9" * 5000, "sessionId": "s" * 5000, "agentId": "a" * 5000}
-    one = line(prompt("a") | long | {"mood": "good"})
-    (source,) = discover_sources(written(tmp_path / "a.jsonl", [one]))
+    item = line(prompt("a") | long | {"mood": "good"})
+    (source,) = discover_sources(written(tmp_path / "a.jsonl", [item]))
     assert isinstance(source, SourceFile)
     counts, file = TranscriptStats(None), FileStats(source)
 
-    counts.add_line(source_line(one), 1, file)
+    counts.add_line(source_line(item), 1, file)
     counts.finish_file(file)
 
     names = {*counts.sessions.totals, *counts.agents.totals}

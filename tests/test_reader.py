@@ -53,8 +53,8 @@ def stored(home: Home, path: str) -> str | None:
 def calls(home: Home) -> list[ToolCall]:
     return [
         call
-        for one in read_sessions(home.path)
-        for t in one.live_branch.turns
+        for item in read_sessions(home.path)
+        for t in item.live_branch.turns
         for call in t.tool_calls
     ]
 
@@ -74,16 +74,16 @@ def test_home_folder_and_file_are_read_alike(home: Home) -> None:
     path = home.session(SESSION, session("a", "b<a"))
 
     whole = [
-        [m.preview for m in one.live_branch.messages]
-        for one in read_sessions(home.path)
+        [m.preview for m in item.live_branch.messages]
+        for item in read_sessions(home.path)
     ]
     folder = [
-        [m.preview for m in one.live_branch.messages]
-        for one in read_sessions(path.parent)
+        [m.preview for m in item.live_branch.messages]
+        for item in read_sessions(path.parent)
     ]
     alone = [
-        [m.preview for m in one.live_branch.messages]
-        for one in read_sessions(str(path))
+        [m.preview for m in item.live_branch.messages]
+        for item in read_sessions(str(path))
     ]
 
     assert whole == folder == alone == [["a", "b"]]
@@ -118,7 +118,9 @@ def test_vanished_file_is_a_problem_of_its_session(home: Home) -> None:
     sources = list(found)
     path.unlink()
 
-    problems = [p.kind for one in sources for p in reader.load_transcript(one).problems]
+    problems = [
+        p.kind for item in sources for p in reader.load_transcript(item).problems
+    ]
 
     assert problems == ["vanished"]
 
@@ -126,10 +128,12 @@ def test_vanished_file_is_a_problem_of_its_session(home: Home) -> None:
 def test_content_is_loaded_from_the_file(home: Home) -> None:
     long = "word " * 200
     home.session(SESSION, thread(prompt(long), reply(long)))
-    (one,) = read_sessions(home.path)
+    (item,) = read_sessions(home.path)
 
-    assert [m.blocks for m in one.live_branch.messages] == [(TextBlock(text=long),)] * 2
-    assert len(one.live_branch.messages[0].preview) < len(long)
+    assert [m.blocks for m in item.live_branch.messages] == [
+        (TextBlock(text=long),)
+    ] * 2
+    assert len(item.live_branch.messages[0].preview) < len(long)
 
 
 @pytest.mark.parametrize(
@@ -145,25 +149,25 @@ def test_content_is_loaded_from_the_file(home: Home) -> None:
 )
 def test_records_of_any_type_are_loaded(record: dict[str, object], home: Home) -> None:
     home.session(SESSION, [record])
-    (one,) = read_sessions(home.path)
+    (item,) = read_sessions(home.path)
 
-    assert [m.blocks for m in one.live_branch.messages] == [(TextBlock(text="Hm"),)]
+    assert [m.blocks for m in item.live_branch.messages] == [(TextBlock(text="Hm"),)]
 
 
 def test_delivered_queued_text_is_loaded(home: Home) -> None:
     home.session(SESSION, [prompt("Hi"), queue("enqueue", "Hurry"), queue("remove")])
-    (one,) = read_sessions(home.path)
+    (item,) = read_sessions(home.path)
 
-    assert one.live_branch.messages[-1].blocks == (TextBlock(text="Hurry"),)
+    assert item.live_branch.messages[-1].blocks == (TextBlock(text="Hurry"),)
 
 
 def test_records_without_text_are_loaded_as_empty(home: Home) -> None:
     notice = system(None, None)
     output = attachment("structured_output")
     home.session(SESSION, [notice, output, compact("gone") | {"content": None}])
-    (one,) = read_sessions(home.path)
+    (item,) = read_sessions(home.path)
 
-    assert [m.blocks for m in one.live_branch.messages] == [()] * 3
+    assert [m.blocks for m in item.live_branch.messages] == [()] * 3
 
 
 def test_call_result_and_outcome_are_loaded(home: Home) -> None:
@@ -186,10 +190,10 @@ def test_small_file_is_opened_once(home: Home, monkeypatch: pytest.MonkeyPatch) 
     # Near the end of the file there are fewer bytes than the read-ahead.
     home.session(SESSION, thread(*(prompt(f"{number}") for number in range(20))))
     (session,) = read_sessions(home.path)
-    asked = []
+    requested = []
 
     def counted(position: Position, *, read_ahead: int) -> bytes | Problem:
-        asked.append(position)
+        requested.append(position)
         return read_at(position, read_ahead=read_ahead)
 
     monkeypatch.setattr(reader, "read_at", counted)
@@ -197,7 +201,7 @@ def test_small_file_is_opened_once(home: Home, monkeypatch: pytest.MonkeyPatch) 
     said = [message.blocks for message in session.live_branch.messages]
 
     assert said == [(TextBlock(text=f"{number}"),) for number in range(20)]
-    assert len(asked) == 1
+    assert len(requested) == 1
 
 
 def test_removed_file_is_loaded_as_empty(home: Home) -> None:
@@ -205,11 +209,11 @@ def test_removed_file_is_loaded_as_empty(home: Home) -> None:
         prompt("Hi"), reply([tool_use("Bash", id="t")]), tool_result("t", "x")
     )
     path = home.session(SESSION, records)
-    (one,) = read_sessions(home.path)
+    (item,) = read_sessions(home.path)
     path.unlink()
-    (call,) = one.live_branch.turns[0].tool_calls
+    (call,) = item.live_branch.turns[0].tool_calls
 
-    assert one.live_branch.messages[0].blocks == ()
+    assert item.live_branch.messages[0].blocks == ()
     assert (call.tool_use, call.result, call.outcome) == (None, None, None)
     assert bytes(call.input) == b""
 
@@ -219,13 +223,13 @@ def test_file_versions_are_the_same_read_or_archived(
     tmp_path: Path,
 ) -> None:
     folder = CASES / "file_edits" / "input"
-    (one,) = read_sessions(folder)
+    (item,) = read_sessions(folder)
     Archive.ingest(tmp_path, [folder])
     with Archive.open(tmp_path) as archive:
-        again = archive.session(one.id).file_versions
-        archived = [v.version for v in archived_versions(archive._archive_dir, one)]
+        again = archive.session(item.id).file_versions
+        archived = [v.version for v in archived_versions(archive._archive_dir, item)]
 
-    found = one.file_versions
+    found = item.file_versions
     assert again == found
     assert archived == list(found["a.py"])
     assert [(v.version, v.message_id, v.backup_name) for v in found["a.py"]] == [
@@ -239,9 +243,9 @@ def test_file_versions_are_the_same_read_or_archived(
 @pytest.mark.req("H1")
 def test_file_versions_are_loaded_from_the_file(home: Home) -> None:
     path = home.session(SESSION, [prompt("Hi"), snapshot("p", {"a.py": None})])
-    (one,), (gone,) = read_sessions(home.path), read_sessions(home.path)
+    (item,), (gone,) = read_sessions(home.path), read_sessions(home.path)
 
-    assert [v.is_new for v in one.file_versions["a.py"]] == [True]
+    assert [v.is_new for v in item.file_versions["a.py"]] == [True]
 
     path.unlink()
     assert gone.file_versions == {}
@@ -294,9 +298,9 @@ def test_long_output_of_an_agent_is_in_the_session_folder() -> None:
 def test_sidecar_is_read_with_its_agent(home: Home) -> None:
     home.session(SESSION, thread(prompt("Hi"), reply([tool_use("Task", id="t")])))
     home.agent(SESSION, "a1", [prompt("Do it")], meta={"toolUseId": "t"})
-    (one,) = read_sessions(home.path)
+    (item,) = read_sessions(home.path)
 
-    assert [(run.id, run.linked_by) for run in one.agents] == [("a1", "sidecar")]
+    assert [(run.id, run.linked_by) for run in item.agents] == [("a1", "sidecar")]
 
 
 @pytest.mark.req("A1")
@@ -305,9 +309,9 @@ def test_unreadable_sidecar_is_ignored(home: Home) -> None:
     sources = list(read_sessions(home.path)._discover())
     path.with_name("agent-a1.meta.json").unlink()
 
-    (one,) = reader._load_transcripts(sources)
+    (item,) = reader._load_transcripts(sources)
 
-    assert one.sidecar is None
+    assert item.sidecar is None
 
 
 @pytest.mark.req("T6", "F5")
@@ -319,7 +323,9 @@ def test_folders_with_parts_of_one_session_are_read_together(home: Home) -> None
     home.session(SESSION, more, project="-work-tree")
     home.session(session_id(2), session("y"), project="-work-else")
 
-    found = {one.id: len(one.live_branch.messages) for one in read_sessions(home.path)}
+    found = {
+        item.id: len(item.live_branch.messages) for item in read_sessions(home.path)
+    }
 
     assert found == {SESSION: 4, session_id(1): 1, session_id(2): 1}
 
@@ -331,6 +337,6 @@ def test_loose_files_are_grouped_by_folder(tmp_path: Path) -> None:
         home = Home(tmp_path / "x")
         home.session(SESSION, session("a", "b<a")).rename(path)
 
-    sizes = [len(one.live_branch.messages) for one in read_sessions(tmp_path)]
+    sizes = [len(item.live_branch.messages) for item in read_sessions(tmp_path)]
 
     assert sum(sizes) == 4 or sizes == [2]

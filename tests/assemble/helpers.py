@@ -27,11 +27,11 @@ from tests.properties.trees import transcript
 __all__ = [
     "assembled",
     "branches",
-    "grown",
-    "kept",
+    "distinct_nodes",
+    "live_messages",
     "nodes",
     "only",
-    "said",
+    "record_tree",
     "steps",
     "transcript",
 ]
@@ -42,19 +42,19 @@ def nodes(records: Iterable[object], source: str = "a.jsonl") -> list[RecordNode
     return list(map(build_node, sketches(records, source=source)))
 
 
-def kept(records: Iterable[object]) -> list[RecordNode]:
+def distinct_nodes(records: Iterable[object]) -> list[RecordNode]:
     """Return the nodes without copies, parents first."""
     return order_parents_first(deduplicate(nodes(records))[0])
 
 
-def grown(records: Iterable[object]) -> RecordTree:
+def record_tree(records: Iterable[object]) -> RecordTree:
     """Return the tree of records."""
-    return build_tree(kept(records))
+    return build_tree(distinct_nodes(records))
 
 
 def branches(records: Iterable[object]) -> BranchLayout:
     """Return which branch each record is on."""
-    once = kept(records)
+    once = distinct_nodes(records)
     tree = build_tree(once)
     return assign_branches(tree, join_fragments(tree), find_queued_prompts(once))
 
@@ -70,7 +70,7 @@ def only(records: Iterable[object]) -> Session:
     return session
 
 
-def said(records: Iterable[object]) -> list[Message]:
+def live_messages(records: Iterable[object]) -> list[Message]:
     """Return the messages of the live branch."""
     return list(only(records).live_branch.messages)
 

@@ -45,20 +45,21 @@ def agent(
 ) -> Transcript:
     """Return the file of an agent, with its sidecar."""
     own = {"isSidechain": True, "agentId": name}
-    told = [record | own for record in records]
-    made = transcript(f"{SESSION}/{under}agent-{name}", told, agent=name)
+    marked = [record | own for record in records]
+    created = transcript(f"{SESSION}/{under}agent-{name}", marked, agent=name)
     if not note:
-        return made
-    return structs.replace(made, sidecar=AgentSidecar(agent_id=AgentId(name), **note))  # type: ignore[arg-type]
+        return created
+    sidecar = AgentSidecar(agent_id=AgentId(name), **note)  # type: ignore[arg-type]
+    return structs.replace(created, sidecar=sidecar)
 
 
-def told(records: list[Written], *agents: Transcript) -> Session:
+def assemble_session(records: list[Written], *agents: Transcript) -> Session:
     found = assembled(transcript(SESSION, records), *agents)
-    return next(one for one in found if one.id == SESSION)
+    return next(item for item in found if item.id == SESSION)
 
 
 def alone(records: list[Written], *agents: Transcript) -> AgentRun:
-    (run,) = told(records, *agents).agents
+    (run,) = assemble_session(records, *agents).agents
     return run
 
 
@@ -118,13 +119,13 @@ def test_agents_of_a_workflow_belong_to_its_call() -> None:
         agent(name, session(f"w{name}"), under="subagents/workflows/wf_1/")
         for name in ("x", "y")
     ]
-    one = told(main(result, calls=calls), *runs)
+    found_session = assemble_session(main(result, calls=calls), *runs)
 
-    assert [linked(run) for run in one.agents] == [("workflow", ("t",))] * 2
-    (call,) = one.live_branch.turns[0].tool_calls
+    assert [linked(run) for run in found_session.agents] == [("workflow", ("t",))] * 2
+    (call,) = found_session.live_branch.turns[0].tool_calls
     assert [run.id for run in call.agents] == ["x", "y"]
     assert call.agent is call.agents[0]
-    assert {run.workflow for run in one.agents} == {"wf_1"}
+    assert {run.workflow for run in found_session.agents} == {"wf_1"}
 
 
 @pytest.mark.req("A1")
@@ -135,7 +136,9 @@ def test_agents_with_equal_prompts_are_matched_to_calls_in_order() -> None:
         for at in (3, 2, 1)
     ]
 
-    found = {run.id: linked(run) for run in told(main(calls=calls), *runs).agents}
+    found = {
+        run.id: linked(run) for run in assemble_session(main(calls=calls), *runs).agents
+    }
 
     assert found == {
         "x1": ("prompt", ("t1",)),
@@ -182,29 +185,33 @@ def test_agent_without_evidence_is_an_orphan_of_its_session() -> None:
 @pytest.mark.req("A2")
 def test_agents_nest_like_their_calls() -> None:
     inner = main(tool_result("t2", outcome={"agentId": "y"}), calls=(task("t2"),))
-    one = told(
+    found_session = assemble_session(
         main(tool_result("t", outcome={"agentId": "x"})),
         agent("x", [record | {"uuid": f"x{record['uuid']}"} for record in inner]),
         agent("y", session("deep")),
     )
 
-    (outer,) = one.agents
+    (outer,) = found_session.agents
     (below,) = outer.agents
     assert (below.id, below.depth) == ("y", 2)
     assert outer.live_branch.turns[0].tool_calls[0].agent is below
-    assert [run.id for run in one.all_agents] == ["x", "y"]
+    assert [run.id for run in found_session.all_agents] == ["x", "y"]
 
 
 @pytest.mark.req("A2")
 def test_sidecar_may_name_the_parent_agent() -> None:
-    one = told(
+    found_session = assemble_session(
         main(tool_result("t", outcome={"agentId": "x"})),
         agent("x", session(*WORK)),
         agent("y", session("deep"), parent_agent_id=AgentId("x")),
         agent("z", session("deeper"), parent_agent_id=AgentId("nowhere")),
     )
 
-    assert {run.id: run.depth for run in one.all_agents} == {"x": 1, "y": 2, "z": 1}
+    assert {run.id: run.depth for run in found_session.all_agents} == {
+        "x": 1,
+        "y": 2,
+        "z": 1,
+    }
 
 
 @pytest.mark.req("A2")
@@ -218,9 +225,9 @@ def test_agents_that_call_each_other_are_orphans() -> None:
         )
         for name, call in calls.items()
     ]
-    one = told(session("p"), *runs)
+    found_session = assemble_session(session("p"), *runs)
 
-    assert sorted(run.id for run in one.all_agents) == ["x", "y"]
+    assert sorted(run.id for run in found_session.all_agents) == ["x", "y"]
 
 
 @pytest.mark.req("A2")
@@ -242,14 +249,14 @@ def test_sidechain_records_are_agents_of_old_versions() -> None:
         reply("1", uuid="x2", parent="x1") | beside,
         reply("2", uuid="y2", parent="y1") | beside,
     ]
-    one = told(records)
+    found_session = assemble_session(records)
 
-    assert {run.id: run.call_ids for run in one.agents} == {
+    assert {run.id: run.call_ids for run in found_session.agents} == {
         "inline-y1": ("t2",),
         "inline-x1": ("t1",),
     }
-    assert [m.id for m in one.agents[0].live_branch.messages] == ["y1", "y2"]
-    assert one.agents[0].source is None
+    assert [m.id for m in found_session.agents[0].live_branch.messages] == ["y1", "y2"]
+    assert found_session.agents[0].source is None
 
 
 def test_records_of_an_inline_agent_may_come_before_their_parents() -> None:
@@ -264,7 +271,10 @@ def test_records_of_an_inline_agent_may_come_before_their_parents() -> None:
     ]
     del records[3]["uuid"]
 
-    found = {run.id: len(run.live_branch.messages) for run in told(records).agents}
+    found = {
+        run.id: len(run.live_branch.messages)
+        for run in assemble_session(records).agents
+    }
 
     assert found == {"inline-x1": 3, "inline-c2": 2}
 
@@ -274,7 +284,7 @@ def test_inline_agent_without_ids_is_one_agent() -> None:
     for record in records:
         del record["uuid"], record["parentUuid"]
 
-    (run,) = told(records).agents
+    (run,) = assemble_session(records).agents
 
     assert len(run.live_branch.messages) == 2
 
@@ -305,11 +315,11 @@ def test_warm_ups_and_replays_are_recognised_and_not_counted(
     name: str, words: str, kind: AgentKind
 ) -> None:
     records = thread(prompt(words, uuid="w"), reply("Yes", uuid="v"))
-    one = told(session("p", "q<p"), agent(name, records))
+    found_session = assemble_session(session("p", "q<p"), agent(name, records))
 
-    assert [run.kind for run in one.agents] == [kind]
-    assert one.total_usage.output == (80 if kind.is_shown else 40)
-    assert len(one.message_usages) == (2 if kind.is_shown else 1)
+    assert [run.kind for run in found_session.agents] == [kind]
+    assert found_session.total_usage.output == (80 if kind.is_shown else 40)
+    assert len(found_session.message_usages) == (2 if kind.is_shown else 1)
 
 
 @pytest.mark.req("A3")
@@ -420,7 +430,7 @@ def test_records_shared_with_the_caller_belong_to_the_caller() -> None:
     run = alone(talk, agent("x", [*talk[:2], *own]))
 
     assert [message.id for message in run.live_branch.messages] == ["w", "v"]
-    assert [(one.reason, one.record_id) for one in run.hidden_records] == [
+    assert [(item.reason, item.record_id) for item in run.hidden_records] == [
         ("copy", "p"),
         ("copy", "a"),
     ]
@@ -437,11 +447,11 @@ def test_fork_finds_the_agent_it_continued(*, is_fork: bool) -> None:
         tool_result("u", outcome={"agentId": "x"}, uuid="s"),
         start=60,
     )
-    told = [*talk, *more] if is_fork else more
+    actual = [*talk, *more] if is_fork else more
     first, second = assembled(
         transcript(SESSION, talk),
         agent("x", session(*WORK)),
-        transcript(session_id(1), [r | {"sessionId": session_id(1)} for r in told]),
+        transcript(session_id(1), [r | {"sessionId": session_id(1)} for r in actual]),
     )
 
     (call,) = second.live_branch.turns[-1].tool_calls
@@ -473,9 +483,11 @@ def test_agent_without_folder_belongs_to_the_session_that_started_it() -> None:
         source=structs.replace(flat.source, relative_path="projects/k/agent-x.jsonl"),
     )
 
-    one = told(session("p"), flat, transcript(session_id(1), session("q")))
+    found_session = assemble_session(
+        session("p"), flat, transcript(session_id(1), session("q"))
+    )
 
-    assert [run.id for run in one.agents] == ["x"]
+    assert [run.id for run in found_session.agents] == ["x"]
 
 
 def test_agent_without_session_is_a_session_of_its_own() -> None:
@@ -485,10 +497,10 @@ def test_agent_without_session_is_a_session_of_its_own() -> None:
         flat, source=structs.replace(flat.source, relative_path="k/agent-x.jsonl")
     )
 
-    (one,) = assembled(flat)
+    (found_session,) = assembled(flat)
 
-    assert [run.id for run in one.agents] == ["x"]
-    assert one.title.text == "w"
+    assert [run.id for run in found_session.agents] == ["x"]
+    assert found_session.title.text == "w"
 
 
 @pytest.mark.req("A1")

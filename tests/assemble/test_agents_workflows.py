@@ -48,17 +48,17 @@ def worker(
 ) -> Transcript:
     """Return the file of an agent, with these steps in its journal."""
     own = {"isSidechain": True, "agentId": name}
-    told = [record | own for record in records]
-    made = transcript(f"{SESSION}/{UNDER}agent-{name}", told, agent=name)
+    actual = [record | own for record in records]
+    created = transcript(f"{SESSION}/{UNDER}agent-{name}", actual, agent=name)
     found = journal_nodes_by_agent(nodes(steps, "journal.jsonl"))
     return structs.replace(
-        made, journal_nodes=found.get(AgentId(name), ()), sidecar=note
+        created, journal_nodes=found.get(AgentId(name), ()), sidecar=note
     )
 
 
 def alone(*agents: Transcript, after: Iterable[Written] = (RUNS,)) -> AgentRun:
-    (one,) = assembled(transcript(SESSION, main(*after)), *agents)
-    (run,) = one.agents
+    (item,) = assembled(transcript(SESSION, main(*after)), *agents)
+    (run,) = item.agents
     return run
 
 

@@ -222,15 +222,15 @@ def test_branch_is_found_by_its_leaf_or_any_record() -> None:
         prompt("Live", uuid="e", parent="b"),
         reply("Yes.", uuid="f"),
     )
-    told = only(records)
-    (left,) = told.branches[1:]
+    actual = only(records)
+    (left,) = actual.branches[1:]
 
-    assert told.find_branch("f") is told.live_branch
-    assert told.find_branch("r") is left
-    assert told.find_branch("c") is left
-    assert told.find_branch("a") is told.live_branch
-    assert told.find_branch("nowhere") is None
-    assert told.endpoint_ids == ("r", "f")
+    assert actual.find_branch("f") is actual.live_branch
+    assert actual.find_branch("r") is left
+    assert actual.find_branch("c") is left
+    assert actual.find_branch("a") is actual.live_branch
+    assert actual.find_branch("nowhere") is None
+    assert actual.endpoint_ids == ("r", "f")
     assert [m.preview for m in left.prompts] == ["Left"]
 
 

@@ -21,18 +21,18 @@ from tests.build import (
 from tests.forms import command, printed, queued
 
 
-def turns(told: Session) -> list[list[str]]:
+def turns(actual: Session) -> list[list[str]]:
     return [
-        [message.id for message in turn.messages] for turn in told.live_branch.turns
+        [message.id for message in turn.messages] for turn in actual.live_branch.turns
     ]
 
 
 @pytest.mark.req("C3")
 def test_turn_is_a_prompt_and_everything_after_it() -> None:
-    told = only(session("a", "b<a", "c<b", "d<c"))
+    actual = only(session("a", "b<a", "c<b", "d<c"))
 
-    assert turns(told) == [["a", "b"], ["c", "d"]]
-    assert [turn.prompt.id for turn in told.live_branch.turns if turn.prompt] == [
+    assert turns(actual) == [["a", "b"], ["c", "d"]]
+    assert [turn.prompt.id for turn in actual.live_branch.turns if turn.prompt] == [
         "a",
         "c",
     ]
@@ -40,10 +40,10 @@ def test_turn_is_a_prompt_and_everything_after_it() -> None:
 
 @pytest.mark.req("C3")
 def test_messages_before_the_first_prompt_are_a_turn_without_prompt() -> None:
-    told = only(thread(reply("Hm", uuid="a"), prompt("Hi", uuid="p")))
+    actual = only(thread(reply("Hm", uuid="a"), prompt("Hi", uuid="p")))
 
-    assert turns(told) == [["a"], ["p"]]
-    assert told.live_branch.turns[0].prompt is None
+    assert turns(actual) == [["a"], ["p"]]
+    assert actual.live_branch.turns[0].prompt is None
 
 
 @pytest.mark.req("C3")
@@ -55,10 +55,10 @@ def test_answered_command_starts_a_turn() -> None:
         command("/review", uuid="l"),
         reply("Fine", uuid="a"),
     )
-    told = only(records)
+    actual = only(records)
 
-    assert turns(told) == [["p", "k"], ["l", "a"]]
-    assert [turn.prompt.id for turn in told.live_branch.turns if turn.prompt] == [
+    assert turns(actual) == [["p", "k"], ["l", "a"]]
+    assert [turn.prompt.id for turn in actual.live_branch.turns if turn.prompt] == [
         "p",
         "l",
     ]
@@ -75,10 +75,10 @@ def test_message_count_counts_prompts_and_answers() -> None:
         tool_result("t"),
         reply("Done"),
     )
-    told = only(records)
+    actual = only(records)
 
-    assert told.message_count == 4
-    assert [message.preview for message in told.prompts] == ["Hi", "Hurry"]
+    assert actual.message_count == 4
+    assert [message.preview for message in actual.prompts] == ["Hi", "Hurry"]
 
 
 def test_turn_lasts_from_its_first_to_its_last_record() -> None:
@@ -107,8 +107,8 @@ def test_turn_without_times_has_no_duration() -> None:
 
 @pytest.mark.req("T2")
 def test_branch_has_its_whole_path_and_its_own_turns() -> None:
-    told = only(session("a", "b<a", "c<b", "d<c", "e<b", "f<e"))
-    (left,) = told.branches[1:]
+    actual = only(session("a", "b<a", "c<b", "d<c", "e<b", "f<e"))
+    (left,) = actual.branches[1:]
 
     assert [message.id for message in left.messages] == ["a", "b", "c", "d"]
     assert [turn.number for turn in left.own_turns] == [1]
@@ -131,8 +131,8 @@ def test_branch_that_forks_inside_a_turn_owns_the_part_after_the_fork() -> None:
         prompt("Instead", uuid="s", parent="a"),
         reply("Four", uuid="d", message_id="m4"),
     )
-    told = only(records)
-    (left,) = told.branches[1:]
+    actual = only(records)
+    (left,) = actual.branches[1:]
 
     assert [[m.id for m in turn.messages] for turn in left.own_turns] == [
         ["b"],
@@ -144,30 +144,30 @@ def test_branch_that_forks_inside_a_turn_owns_the_part_after_the_fork() -> None:
 
 @pytest.mark.req("T2")
 def test_branches_share_the_turns_before_the_fork() -> None:
-    told = only(session("a", "b<a", "c<b", "d<c", "e<d", "f<e", "g<d", "h<g"))
-    (left,) = told.branches[1:]
+    actual = only(session("a", "b<a", "c<b", "d<c", "e<d", "f<e", "g<d", "h<g"))
+    (left,) = actual.branches[1:]
 
     assert [turn.number for turn in left.turns] == [0, 1, 2]
-    assert left.turns[0] is told.live_branch.turns[0]
+    assert left.turns[0] is actual.live_branch.turns[0]
 
 
 @pytest.mark.req("U1")
 def test_turn_and_branch_have_the_usage_of_their_answers() -> None:
-    told = only(session("a", "b<a", "c<b", "d<c", "e<b", "f<e"))
+    actual = only(session("a", "b<a", "c<b", "d<c", "e<b", "f<e"))
 
-    assert [turn.usage.output for turn in told.live_branch.turns] == [40, 40]
-    assert [branch.usage.output for branch in told.branches] == [80, 40]
+    assert [turn.usage.output for turn in actual.live_branch.turns] == [40, 40]
+    assert [branch.usage.output for branch in actual.branches] == [80, 40]
 
 
 def test_newest_abandoned_branch_comes_first() -> None:
-    told = only(session("a", "b<a", "c<b", "d<b", "e<b", "f<e"))
+    actual = only(session("a", "b<a", "c<b", "d<b", "e<b", "f<e"))
 
-    assert [branch.id for branch in told.branches] == ["f", "d", "c"]
+    assert [branch.id for branch in actual.branches] == ["f", "d", "c"]
 
 
 @pytest.mark.req("T3")
 def test_branch_ends_with_its_last_message() -> None:
-    told = only([*session("a", "b<a"), system("turn_duration", uuid="n", parent="b")])
+    actual = only([*session("a", "b<a"), system("turn_duration", uuid="n", parent="b")])
 
-    assert told.live_branch.id == "b"
-    assert told.endpoint_ids == ("n",)
+    assert actual.live_branch.id == "b"
+    assert actual.endpoint_ids == ("n",)

@@ -17,7 +17,7 @@ def test_copy_is_hidden_and_counted_once() -> None:
     kept, hidden, problems = deduplicate(nodes([*records, *records]))
 
     assert [node.uuid for node in kept] == ["a", "b"]
-    assert [(one.reason, one.record_id) for one in hidden] == [
+    assert [(item.reason, item.record_id) for item in hidden] == [
         ("copy", "a"),
         ("copy", "b"),
     ]
@@ -26,12 +26,12 @@ def test_copy_is_hidden_and_counted_once() -> None:
 
 @pytest.mark.req("T6")
 def test_queue_operations_of_a_copied_file_are_ignored() -> None:
-    told = [queue("enqueue", "a"), queue("enqueue", "a"), queue("remove")]
+    actual = [queue("enqueue", "a"), queue("enqueue", "a"), queue("remove")]
 
-    kept, hidden, _ = deduplicate([*nodes(told), *nodes(told, source="b.jsonl")])
+    kept, hidden, _ = deduplicate([*nodes(actual), *nodes(actual, source="b.jsonl")])
 
     assert [node.position.source_id for node in kept] == ["a.jsonl"] * 3
-    assert [(one.reason, one.position.source_id) for one in hidden] == [
+    assert [(item.reason, item.position.source_id) for item in hidden] == [
         ("copy", "b.jsonl")
     ] * 3
 
@@ -84,7 +84,7 @@ def test_replay_is_recognised_by_times_and_contents() -> None:
     kept, hidden, _ = deduplicate(nodes([*records, *again, *session("c<b2:user")]))
 
     assert {n.uuid: n.parent_uuid for n in kept} == {"a": None, "b": "a", "c": "b"}
-    assert [one.record_id for one in hidden] == ["a2", "b2"]
+    assert [item.record_id for item in hidden] == ["a2", "b2"]
 
 
 def test_compaction_after_a_replay_follows_the_original() -> None:
@@ -147,7 +147,7 @@ def test_excluded_records_are_left_out() -> None:
     kept, hidden, _ = deduplicate(nodes(records), {RecordId("a"), RecordId("b")})
 
     assert [node.uuid for node in kept] == ["c"]
-    assert [one.record_id for one in hidden] == ["a", "b"]
+    assert [item.record_id for item in hidden] == ["a", "b"]
 
 
 @pytest.mark.req("T5")
@@ -158,5 +158,5 @@ def test_files_are_sorted_by_time_and_records_by_offset() -> None:
 
     ordered = sort_transcripts([timeless, late, early])
 
-    names = [[node.uuid for node in one.nodes] for one in ordered]
+    names = [[node.uuid for node in item.nodes] for item in ordered]
     assert names == [["a", "c"], ["b"], ["d"]]

@@ -33,15 +33,15 @@ def copied(records: list[Written], name: str) -> list[Written]:
 
 
 def test_sessions_are_sorted_by_their_first_record() -> None:
-    told = talks(a=talk(A, "p", start=60), b=talk(B, "q"))
+    actual = talks(a=talk(A, "p", start=60), b=talk(B, "q"))
 
-    assert sort_by_age(told) == [B, A]
+    assert sort_by_age(actual) == [B, A]
 
 
 def test_session_without_times_comes_last() -> None:
-    told = talks(a=session("p", timestamp=None), b=talk(B, "q"))
+    actual = talks(a=session("p", timestamp=None), b=talk(B, "q"))
 
-    assert sort_by_age(told) == [B, A]
+    assert sort_by_age(actual) == [B, A]
 
 
 @pytest.mark.parametrize("is_named_first", [True, False])
@@ -82,19 +82,19 @@ def test_declared_origin_outside_the_family_is_ignored() -> None:
     first = talk(B, "p", "q<p")
     copy = [*copied(first, A), *talk(C, "r<q:user", start=60)]
 
-    told = {A: nodes(copy), B: nodes(first), C: nodes(talk(C, "x", start=99))}
+    actual = {A: nodes(copy), B: nodes(first), C: nodes(talk(C, "x", start=99))}
 
-    assert sort_by_age(told) == [B, A, C]
+    assert sort_by_age(actual) == [B, A, C]
 
 
 def test_family_shares_records_or_answers() -> None:
     first, second = talk(A, "p", "q<p"), talk(B, "r", "s<r")
     second[1]["message"]["id"] = first[1]["message"]["id"]
 
-    kin = find_families(talks(a=first, b=second, c=talk(C, "t", "u<t")))
+    families = find_families(talks(a=first, b=second, c=talk(C, "t", "u<t")))
 
-    assert kin[A] == kin[B]
-    assert kin[A] != kin[C]
+    assert families[A] == families[B]
+    assert families[A] != families[C]
 
 
 def test_sessions_that_name_each_other_as_origin_do_not_loop() -> None:
@@ -134,7 +134,7 @@ def test_nearest_of_several_older_sessions_is_named() -> None:
 def test_session_made_of_two_others_names_both() -> None:
     found = find_lineages(talks(a=talk(A, "p"), b=talk(B, "q"), c=talk(C, "p", "q")))
 
-    assert [(one.kind, one.session_id) for one in found[C]] == [
+    assert [(item.kind, item.session_id) for item in found[C]] == [
         (LineageKind.CONTINUES, A),
         (LineageKind.CONTINUES, B),
     ]
@@ -150,9 +150,9 @@ def test_fork_is_declared_by_its_records_without_the_original() -> None:
 
 
 def test_continuation_is_listed_once_and_not_for_itself() -> None:
-    told = [meta("continued-in", continuedInSessionId=name) for name in (B, B, A)]
+    actual = [meta("continued-in", continuedInSessionId=name) for name in (B, B, A)]
 
-    found = find_lineages(talks(a=[*talk(A, "p"), *told]))
+    found = find_lineages(talks(a=[*talk(A, "p"), *actual]))
 
     assert found[A] == (Lineage(LineageKind.CONTINUED_IN, B),)
 
@@ -174,8 +174,8 @@ def test_copied_answer_is_paid_by_the_original_and_shown_in_both() -> None:
 def test_file_with_records_of_two_sessions_is_shown_as_its_own() -> None:
     records = [*talk(A, "p", "q<p"), *talk(B, "r<q:user", "s<r", start=9)]
 
-    (told,) = assembled(transcript(A, records))
+    (actual,) = assembled(transcript(A, records))
 
-    assert told.id == A
-    assert [m.preview for m in told.live_branch.messages] == ["p", "q", "r", "s"]
-    assert [(p.kind, p.detail) for p in told.problems] == [("mixed-sessions", B)]
+    assert actual.id == A
+    assert [m.preview for m in actual.live_branch.messages] == ["p", "q", "r", "s"]
+    assert [(p.kind, p.detail) for p in actual.problems] == [("mixed-sessions", B)]

@@ -7,7 +7,7 @@ import pytest
 from bygones.model.nodes import Origin
 from bygones.model.sessions import Message, Session
 from bygones.model.summary import Role
-from tests.assemble.helpers import only, said
+from tests.assemble.helpers import live_messages, only
 from tests.build import (
     Written,
     attachment,
@@ -40,7 +40,9 @@ from tests.forms import (
 
 def call(records: list[Written]) -> dict[str, object]:
     """Return the facts of the only call."""
-    (found,) = (call for message in said(records) for call in message.tool_calls)
+    (found,) = (
+        call for message in live_messages(records) for call in message.tool_calls
+    )
     return {
         "answered": found.has_result,
         "error": found.is_error,
@@ -53,10 +55,10 @@ def blocks(message: Message) -> list[tuple[str, tuple[int, ...]]]:
     return [(piece.record_id, piece.block_indexes) for piece in message.record_refs]
 
 
-def hidden(told: Session) -> dict[str, list[str | None]]:
+def hidden(actual: Session) -> dict[str, list[str | None]]:
     found: dict[str, list[str | None]] = {}
-    for one in told.hidden_records:
-        found.setdefault(one.reason, []).append(one.record_id)
+    for item in actual.hidden_records:
+        found.setdefault(item.reason, []).append(item.record_id)
     return found
 
 
@@ -68,7 +70,7 @@ def test_records_with_one_message_id_are_one_message() -> None:
         reply([text("Hello")], uuid="b", message_id="m"),
     )
 
-    (_, answer) = said(records)
+    (_, answer) = live_messages(records)
 
     assert blocks(answer) == [("a", (0,)), ("b", (0,))]
     assert answer.preview == "Hello"
@@ -83,7 +85,7 @@ def test_repeated_blocks_are_added_once() -> None:
         reply([text("One"), text("Two")], uuid="c", message_id="m"),
     )
 
-    assert blocks(said(records)[1]) == [("a", (0,)), ("b", (1, 2)), ("c", ())]
+    assert blocks(live_messages(records)[1]) == [("a", (0,)), ("b", (1, 2)), ("c", ())]
 
 
 @pytest.mark.req("R3")
@@ -95,7 +97,7 @@ def test_records_are_joined_across_results() -> None:
         reply([tool_use("Bash", id="t2")], uuid="b", message_id="m", parent="a"),
     )
 
-    assert blocks(said(records)[1]) == [("a", (0,)), ("b", (0,))]
+    assert blocks(live_messages(records)[1]) == [("a", (0,)), ("b", (0,))]
 
 
 @pytest.mark.req("R3")
@@ -107,7 +109,7 @@ def test_message_ends_at_the_next_prompt() -> None:
         reply("Two", uuid="b", message_id="m"),
     )
 
-    assert [message.id for message in said(records)] == ["p", "a", "q", "b"]
+    assert [message.id for message in live_messages(records)] == ["p", "a", "q", "b"]
 
 
 @pytest.mark.req("R3")
@@ -131,7 +133,7 @@ def test_answers_without_an_id_are_separate_messages() -> None:
     for record in records:
         record["message"]["id"] = None
 
-    assert [message.id for message in said(records)] == ["a", "b"]
+    assert [message.id for message in live_messages(records)] == ["a", "b"]
 
 
 @pytest.mark.req("R5")
@@ -154,7 +156,7 @@ def test_call_may_have_no_result() -> None:
     records = thread(prompt("Hi"), reply([tool_use("Bash", id="t")]))
 
     assert call(records)["answered"] is False
-    (found,) = said(records)[1].tool_calls
+    (found,) = live_messages(records)[1].tool_calls
     assert found.result is None
     assert found.outcome is None
     assert found.stored_output is None
@@ -191,19 +193,19 @@ def test_last_of_two_results_counts_and_the_other_is_hidden() -> None:
         tool_result("t", "one", uuid="r"),
         tool_result("t", "two", uuid="s"),
     )
-    told = only(records)
+    actual = only(records)
 
     assert call(records)["by"] == "s"
-    assert hidden(told) == {"answered-again": ["r"]}
-    assert [(p.kind, p.detail) for p in told.problems] == [("double-result", "t")]
+    assert hidden(actual) == {"answered-again": ["r"]}
+    assert [(p.kind, p.detail) for p in actual.problems] == [("double-result", "t")]
 
 
 @pytest.mark.req("R5")
 def test_result_without_a_call_is_shown_and_reported() -> None:
-    told = only(thread(prompt("Hi"), tool_result("t", "one", uuid="r")))
+    actual = only(thread(prompt("Hi"), tool_result("t", "one", uuid="r")))
 
-    assert [message.id for message in told.live_branch.messages][1:] == ["r"]
-    assert [(p.kind, p.detail) for p in told.problems] == [("lost-result", "t")]
+    assert [message.id for message in actual.live_branch.messages][1:] == ["r"]
+    assert [(p.kind, p.detail) for p in actual.problems] == [("lost-result", "t")]
 
 
 @pytest.mark.req("R6")
@@ -218,9 +220,9 @@ def test_outcome_of_a_record_with_two_results_belongs_to_neither() -> None:
         prompt(results, uuid="r", toolUseResult={"filePath": "/a"}),
     )
 
-    calls = said(records)[1].tool_calls
+    calls = live_messages(records)[1].tool_calls
 
-    assert [(one.result_index, one.result_facts) for one in calls] == [
+    assert [(item.result_index, item.result_facts) for item in calls] == [
         (0, None),
         (1, None),
     ]
@@ -233,7 +235,7 @@ def test_outcome_of_a_single_result_is_kept() -> None:
         reply([tool_use("Edit", id="t")]),
         tool_result("t", outcome={"filePath": "/a", "type": "create"}),
     )
-    (found,) = said(records)[1].tool_calls
+    (found,) = live_messages(records)[1].tool_calls
 
     assert found.result_facts is not None
     assert (found.result_facts.path, found.result_facts.is_new_file) == ("/a", True)
@@ -245,9 +247,9 @@ def test_server_tool_result_is_in_the_answer() -> None:
     found = {"type": "web_search_tool_result", "tool_use_id": "s", "content": []}
     records = thread(prompt("Hi"), reply([used, found], uuid="a"))
 
-    (one,) = said(records)[1].tool_calls
+    (item,) = live_messages(records)[1].tool_calls
 
-    assert (one.result_record_id, one.result_index) == ("a", 1)
+    assert (item.result_record_id, item.result_index) == ("a", 1)
 
 
 @pytest.mark.req("R5")
@@ -259,12 +261,12 @@ def test_text_injected_for_a_call_is_attached_to_it() -> None:
         tool_result("t", "Launching", uuid="r", sourceToolUseID="t"),
         prompt("The body", uuid="m", **added),
     )
-    told = only(records)
-    (found,) = told.live_branch.messages[1].tool_calls
+    actual = only(records)
+    (found,) = actual.live_branch.messages[1].tool_calls
 
     assert [piece.record_id for piece in found.attached_refs] == ["m"]
     assert found.result_record_id == "r"
-    assert told.hidden_records == ()
+    assert actual.hidden_records == ()
 
 
 @pytest.mark.req("R7")
@@ -281,15 +283,15 @@ def test_retracted_records_are_hidden_with_their_calls(way: str) -> None:
         notice,
         reply("Instead", uuid="b", supersedesUuids=gone),
     )
-    told = only(records)
+    actual = only(records)
 
-    assert [message.id for message in told.live_branch.messages] == ["p", "n", "b"]
-    assert hidden(told) == {way: ["a", "r"], "harness": ["m"]}
+    assert [message.id for message in actual.live_branch.messages] == ["p", "n", "b"]
+    assert hidden(actual) == {way: ["a", "r"], "harness": ["m"]}
 
 
 @pytest.mark.req("R7")
 def test_synthetic_answers_are_hidden_unless_they_are_errors() -> None:
-    told = only(
+    actual = only(
         thread(
             prompt("Hi", uuid="p"),
             filler(uuid="f"),
@@ -297,14 +299,14 @@ def test_synthetic_answers_are_hidden_unless_they_are_errors() -> None:
         )
     )
 
-    assert hidden(told) == {"synthetic": ["f"]}
-    error = told.live_branch.messages[-1]
+    assert hidden(actual) == {"synthetic": ["f"]}
+    error = actual.live_branch.messages[-1]
     assert (error.id, error.is_error, error.usage) == ("e", True, None)
 
 
 @pytest.mark.req("R7")
 def test_interrupt_is_a_message_but_not_a_prompt() -> None:
-    (_, stopped) = said(thread(prompt("Hi"), prompt([text(INTERRUPT)])))
+    (_, stopped) = live_messages(thread(prompt("Hi"), prompt([text(INTERRUPT)])))
 
     assert stopped.origin is Origin.INTERRUPT
     assert not stopped.is_prompt
@@ -319,7 +321,7 @@ def test_output_of_a_command_is_attached_to_it() -> None:
         caveat(uuid="d"),
         command("/exit", uuid="l"),
     )
-    first, second = said(records)
+    first, second = live_messages(records)
 
     assert [piece.record_id for piece in first.attached_refs] == ["o"]
     assert first.command is not None
@@ -334,20 +336,20 @@ def test_expansion_of_a_command_is_attached_to_it() -> None:
         prompt("Please review it.", uuid="m", isMeta=True),
         prompt("<system-reminder>x</system-reminder>", uuid="n", isMeta=True),
     )
-    told = only(records)
+    actual = only(records)
 
-    assert [p.record_id for p in told.live_branch.messages[0].attached_refs] == ["m"]
-    assert hidden(told) == {"harness": ["n"]}
+    assert [p.record_id for p in actual.live_branch.messages[0].attached_refs] == ["m"]
+    assert hidden(actual) == {"harness": ["n"]}
 
 
 @pytest.mark.req("C1")
 def test_manual_compaction_is_one_command() -> None:
     typed = [prompt("/compact", uuid="t"), command("/compact", uuid="k")]
-    told = only(thread(*typed, command("/cost", uuid="l")))
+    actual = only(thread(*typed, command("/cost", uuid="l")))
 
-    assert [message.id for message in told.live_branch.messages] == ["k", "l"]
-    assert hidden(told) == {"copy": ["t"]}
-    assert [message.id for message in said(typed[:1])] == ["t"]
+    assert [message.id for message in actual.live_branch.messages] == ["k", "l"]
+    assert hidden(actual) == {"copy": ["t"]}
+    assert [message.id for message in live_messages(typed[:1])] == ["t"]
 
 
 @pytest.mark.req("C1")
@@ -357,10 +359,10 @@ def test_command_may_be_a_system_record() -> None:
         system("local_command", command_text("/status"), uuid="k"),
         system("local_command", output, uuid="o"),
     )
-    (told,) = said(records)
+    (actual,) = live_messages(records)
 
-    assert (told.role, told.origin) == (Role.USER, Origin.COMMAND)
-    assert [piece.record_id for piece in told.attached_refs] == ["o"]
+    assert (actual.role, actual.origin) == (Role.USER, Origin.COMMAND)
+    assert [piece.record_id for piece in actual.attached_refs] == ["o"]
 
 
 @pytest.mark.req("C2")
@@ -376,7 +378,7 @@ def test_command_may_be_a_system_record() -> None:
 def test_messages_that_were_not_typed_are_shown_but_not_prompts(
     words: str, origin: Origin
 ) -> None:
-    (message,) = said([prompt(words)])
+    (message,) = live_messages([prompt(words)])
 
     assert (message.origin, message.is_prompt) == (origin, False)
 
@@ -388,7 +390,7 @@ def test_compaction_has_its_summary_and_facts() -> None:
         compact("b", uuid="n", trigger="manual", tokens=9),
         digest(uuid="s", parent="n"),
     ]
-    boundary = said(records)[-1]
+    boundary = live_messages(records)[-1]
 
     assert boundary.compaction is not None
     assert (boundary.compaction.trigger, boundary.compaction.tokens_before) == (
@@ -401,7 +403,7 @@ def test_compaction_has_its_summary_and_facts() -> None:
 
 @pytest.mark.req("R8")
 def test_summary_without_a_boundary_is_a_message_but_not_a_prompt() -> None:
-    (message,) = said([digest(uuid="s")])
+    (message,) = live_messages([digest(uuid="s")])
 
     assert (message.origin, message.is_prompt) == (Origin.COMPACTION, False)
 
@@ -409,18 +411,18 @@ def test_summary_without_a_boundary_is_a_message_but_not_a_prompt() -> None:
 @pytest.mark.req("R9")
 def test_steering_is_a_prompt_within_its_turn() -> None:
     records = thread(prompt("Hi"), queued("Hurry", uuid="x"), reply("Yes", uuid="a"))
-    told = only(records)
+    actual = only(records)
 
-    (turn,) = told.live_branch.turns
+    (turn,) = actual.live_branch.turns
     assert [m.is_steering for m in turn.messages] == [False, True, False]
-    assert [m.preview for m in told.prompts] == ["Hi", "Hurry"]
+    assert [m.preview for m in actual.prompts] == ["Hi", "Hurry"]
 
 
 @pytest.mark.req("R9")
 def test_queue_operations_are_hidden() -> None:
-    told = only([prompt("Hi"), queue("enqueue", "x"), queue("dequeue")])
+    actual = only([prompt("Hi"), queue("enqueue", "x"), queue("dequeue")])
 
-    assert hidden(told) == {"metadata": [None, None]}
+    assert hidden(actual) == {"metadata": [None, None]}
 
 
 @pytest.mark.parametrize(
@@ -441,9 +443,9 @@ def test_queue_operations_are_hidden() -> None:
     ids=lambda value: value if isinstance(value, str) else "",
 )
 def test_hidden_records_have_a_reason(record: Written, reason: str) -> None:
-    (one,) = only([record]).hidden_records
+    (item,) = only([record]).hidden_records
 
-    assert one.reason == reason
+    assert item.reason == reason
 
 
 @pytest.mark.parametrize(
@@ -461,7 +463,7 @@ def test_hidden_records_have_a_reason(record: Written, reason: str) -> None:
 def test_visible_notices_are_system_messages(
     record: Written,
 ) -> None:
-    (message,) = said([record])
+    (message,) = live_messages([record])
 
     assert (message.role, message.preview) == (Role.SYSTEM, "hm")
     assert message.record_refs[0].block_indexes == (0,)
@@ -472,10 +474,10 @@ def test_measured_duration_belongs_to_the_last_message_of_the_turn() -> None:
         prompt("Hi"), reply("Ho"), system("turn_duration", durationMs=1500)
     )
 
-    assert said(records)[-1].turn_duration_ms == 1500
+    assert live_messages(records)[-1].turn_duration_ms == 1500
 
 
 def test_duration_before_all_messages_is_ignored() -> None:
     records = thread(system("turn_duration", durationMs=1500), prompt("Hi"))
 
-    assert said(records)[0].turn_duration_ms is None
+    assert live_messages(records)[0].turn_duration_ms is None

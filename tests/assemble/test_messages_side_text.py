@@ -23,15 +23,15 @@ def with_text(result: Written, words: str) -> Written:
     }
 
 
-def told(folder: Path, words: str) -> list[tuple[Origin | None, str]]:
+def origins_and_texts(folder: Path, words: str) -> list[tuple[Origin | None, str]]:
     """Return origin and text of each message of a session with a side text."""
     home = Home(folder)
-    asked, called = (
+    requested, called = (
         prompt("Count the pumps"),
         reply([call("Bash", id="t1", command="ls")]),
     )
     answered = with_text(tool_result("t1", "seven"), words)
-    home.session(SESSION, thread(asked, called, answered, reply("Seven.")))
+    home.session(SESSION, thread(requested, called, answered, reply("Seven.")))
     (session,) = read_sessions(home.path)
     (found,) = session.live_branch.messages[1].tool_calls
     assert found.has_result
@@ -43,7 +43,7 @@ def told(folder: Path, words: str) -> list[tuple[Origin | None, str]]:
 
 @pytest.mark.req("C3", "R5")
 def test_text_typed_beside_a_result_is_a_prompt(tmp_path: Path) -> None:
-    assert told(tmp_path, "and the valves") == [
+    assert origins_and_texts(tmp_path, "and the valves") == [
         (Origin.PERSON, "Count the pumps"),
         (None, ""),
         (Origin.PERSON, "and the valves"),
@@ -53,10 +53,12 @@ def test_text_typed_beside_a_result_is_a_prompt(tmp_path: Path) -> None:
 
 @pytest.mark.req("R7")
 def test_interrupt_beside_a_result_is_shown(tmp_path: Path) -> None:
-    assert told(tmp_path, INTERRUPT)[2] == (Origin.INTERRUPT, INTERRUPT)
+    assert origins_and_texts(tmp_path, INTERRUPT)[2] == (Origin.INTERRUPT, INTERRUPT)
 
 
 def test_harness_text_beside_a_result_is_hidden(tmp_path: Path) -> None:
     reminder = "<system-reminder>be brief</system-reminder>"
 
-    assert len(told(tmp_path, reminder)) == len(["asked", "called", "answered"])
+    assert len(origins_and_texts(tmp_path, reminder)) == len(
+        ["asked", "called", "answered"]
+    )

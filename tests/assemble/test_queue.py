@@ -25,36 +25,36 @@ def test_removed_text_was_delivered() -> None:
 
 
 def test_operation_may_name_its_text() -> None:
-    told = (queue("enqueue", "a"), queue("enqueue", "b"), queue("remove", "b"))
+    actual = (queue("enqueue", "a"), queue("enqueue", "b"), queue("remove", "b"))
 
-    assert delivered(*told) == ["b"]
+    assert delivered(*actual) == ["b"]
 
 
 @pytest.mark.parametrize("operation", ["dequeue", "popAll", "from-tomorrow"])
 def test_text_that_was_sent_or_taken_back_is_not_steering(operation: str) -> None:
-    told = (queue("enqueue", "a"), queue(operation), queue("remove"))
+    actual = (queue("enqueue", "a"), queue(operation), queue("remove"))
 
-    assert delivered(*told) == (["a"] if operation == "from-tomorrow" else [])
+    assert delivered(*actual) == (["a"] if operation == "from-tomorrow" else [])
 
 
 def test_text_with_a_record_of_its_own_is_not_steering() -> None:
-    told = (queue("enqueue", "a"), queue("remove"))
+    actual = (queue("enqueue", "a"), queue("remove"))
 
-    assert delivered(*told, prompt("a")) == []
-    assert delivered(*told, queued("a")) == []
+    assert delivered(*actual, prompt("a")) == []
+    assert delivered(*actual, queued("a")) == []
 
 
 def test_text_that_was_typed_before_may_be_steering_again() -> None:
-    told = (prompt("go on"), queue("enqueue", "go on"), queue("remove"))
+    actual = (prompt("go on"), queue("enqueue", "go on"), queue("remove"))
 
-    assert delivered(*told) == ["go on"]
+    assert delivered(*actual) == ["go on"]
 
 
 def test_record_matches_one_of_several_equal_texts() -> None:
-    told = (queue("enqueue", "a"), queue("remove")) * 2
+    actual = (queue("enqueue", "a"), queue("remove")) * 2
 
-    assert delivered(*told, queued("a")) == ["a"]
-    assert delivered(*told, queued("a"), queued("a")) == []
+    assert delivered(*actual, queued("a")) == ["a"]
+    assert delivered(*actual, queued("a"), queued("a")) == []
 
 
 def test_task_notification_is_not_typed_text() -> None:
@@ -68,22 +68,22 @@ def test_empty_queue_has_no_steering() -> None:
 
 
 def test_queued_prompt_is_recognised_by_its_text() -> None:
-    told = (queue("enqueue", "a"), queue("dequeue"), prompt("a", uuid="p"))
+    actual = (queue("enqueue", "a"), queue("dequeue"), prompt("a", uuid="p"))
 
-    assert waited(*told) == {"p"}
+    assert waited(*actual) == {"p"}
 
 
 def test_text_queued_once_matches_one_prompt() -> None:
-    told = (queue("enqueue", "a"), prompt("a", uuid="p"), prompt("a", uuid="q"))
+    actual = (queue("enqueue", "a"), prompt("a", uuid="p"), prompt("a", uuid="q"))
 
-    assert waited(*told) == {"p"}
+    assert waited(*actual) == {"p"}
 
 
 @pytest.mark.parametrize("operation", ["remove", "popAll"])
 def test_text_that_left_the_queue_otherwise_was_typed_again(operation: str) -> None:
-    told = (queue("enqueue", "a"), queue(operation), prompt("a", uuid="p"))
+    actual = (queue("enqueue", "a"), queue(operation), prompt("a", uuid="p"))
 
-    assert waited(*told) == set()
+    assert waited(*actual) == set()
 
 
 def test_prompt_without_text_was_not_queued() -> None:

@@ -97,32 +97,32 @@ def test_session_collects_facts_of_its_records() -> None:
         "entrypoint": "cli",
         "slug": "calm-blue-river",
     }
-    told = only([*session("a", "b<a"), *session("c<b:user", "d<c", **later)])
+    actual = only([*session("a", "b<a"), *session("c<b:user", "d<c", **later)])
 
-    assert told.versions == ("2.1.200", "2.1.5")
-    assert told.directories == ("/work/demo", "/work/other")
-    assert told.git_branches == ("main", "fix")
-    assert told.entrypoints == ("cli",)
-    assert told.slug == "calm-blue-river"
-    assert told.models == ("claude-sonnet-4-5-20250929",)
-    assert told.project_keys == ("-work-demo",)
-    assert told.started_at is not None
-    assert told.ended_at is not None
-    assert (told.ended_at - told.started_at).total_seconds() == 1
+    assert actual.versions == ("2.1.200", "2.1.5")
+    assert actual.directories == ("/work/demo", "/work/other")
+    assert actual.git_branches == ("main", "fix")
+    assert actual.entrypoints == ("cli",)
+    assert actual.slug == "calm-blue-river"
+    assert actual.models == ("claude-sonnet-4-5-20250929",)
+    assert actual.project_keys == ("-work-demo",)
+    assert actual.started_at is not None
+    assert actual.ended_at is not None
+    assert (actual.ended_at - actual.started_at).total_seconds() == 1
 
 
 @pytest.mark.req("T4")
 def test_endpoints_are_leaves_and_summarized_records() -> None:
-    told = only([*session("a", "b<a", "c<b", "d<b"), summary("x", "a")])
+    actual = only([*session("a", "b<a", "c<b", "d<b"), summary("x", "a")])
 
-    assert told.endpoint_ids == ("c", "d", "a")
+    assert actual.endpoint_ids == ("c", "d", "a")
 
 
 @pytest.mark.req("H1")
 def test_snapshots_are_kept_by_position() -> None:
-    told = only([snapshot("a"), *session("a")])
+    actual = only([snapshot("a"), *session("a")])
 
-    assert [position.offset for position in told.snapshot_positions] == [0]
+    assert [position.offset for position in actual.snapshot_positions] == [0]
 
 
 @pytest.mark.req("T1")
@@ -142,6 +142,6 @@ def test_session_without_a_file_has_no_branches() -> None:
 
 
 def test_problems_of_files_belong_to_the_session() -> None:
-    told = only(thread(prompt("a", parent="gone")))
+    actual = only(thread(prompt("a", parent="gone")))
 
-    assert [problem.kind for problem in told.problems] == ["ghost"]
+    assert [problem.kind for problem in actual.problems] == ["ghost"]

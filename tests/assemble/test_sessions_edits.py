@@ -78,12 +78,13 @@ def test_edit_has_its_turn_branch_and_agent() -> None:
         tool_result("u", "ok", uuid="s", parent="b"),
     ]
     records[2]["parentUuid"] = "a1"
-    told = only(records).edits
+    actual = only(records).edits
 
     assert [
-        (e.path, e.turn_number, e.branch_number, e.message_id, e.agent_id) for e in told
+        (e.path, e.turn_number, e.branch_number, e.message_id, e.agent_id)
+        for e in actual
     ] == [
         ("/live", 1, 0, "b", None),
         ("/left", 1, 1, "a", None),
     ]
-    assert told[0].tool_call.id == "u"
+    assert actual[0].tool_call.id == "u"

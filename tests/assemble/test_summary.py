@@ -11,14 +11,14 @@ from tests.build import session
 
 @pytest.mark.req("L2")
 def test_summary_agrees_with_its_session() -> None:
-    told = only(session("a", "b<a", "c<b", "d<b", "e<d"))
-    line = summarize_session(told)
+    actual = only(session("a", "b<a", "c<b", "d<b", "e<d"))
+    line = summarize_session(actual)
 
     assert (line.prompt_count, line.message_count, line.branch_count) == (2, 4, 2)
     assert (line.title, line.usage, line.agent_count) == (
-        told.title,
-        told.total_usage,
+        actual.title,
+        actual.total_usage,
         0,
     )
-    assert line.models == told.models
-    assert group_into_projects([line]) == group_into_projects([told])
+    assert line.models == actual.models
+    assert group_into_projects([line]) == group_into_projects([actual])

@@ -14,7 +14,7 @@ def placed(directory: str | None, *more: Written) -> str | None:
     return detect_project(nodes([*more, *session("a", "b<a", cwd=directory)]))
 
 
-def told(*directories: str | None) -> tuple[Session, ...]:
+def sessions_in(*directories: str | None) -> tuple[Session, ...]:
     return assembled(
         *(
             transcript(session_id(at), session(f"p{at}", cwd=directory))
@@ -62,30 +62,30 @@ def test_worktree_belongs_to_its_repository() -> None:
 
 @pytest.mark.req("L2", "F3")
 def test_two_directories_with_one_key_are_two_projects() -> None:
-    found = group_into_projects(told("/work/a-b", "/work/a.b", "/work/a-b"))
+    found = group_into_projects(sessions_in("/work/a-b", "/work/a.b", "/work/a-b"))
 
-    assert [(one.path, len(one.session_ids)) for one in found] == [
+    assert [(item.path, len(item.session_ids)) for item in found] == [
         ("/work/a-b", 2),
         ("/work/a.b", 1),
     ]
-    assert {one.project_keys for one in found} == {("-work-demo",)}
+    assert {item.project_keys for item in found} == {("-work-demo",)}
 
 
 @pytest.mark.req("L2")
 def test_sessions_without_a_directory_are_one_project_per_key() -> None:
-    (one,) = group_into_projects(told(None, None))
+    (item,) = group_into_projects(sessions_in(None, None))
 
-    assert (one.path, one.project_keys, one.name) == (
+    assert (item.path, item.project_keys, item.name) == (
         None,
         ("-work-demo",),
         "-work-demo",
     )
-    assert len(one.session_ids) == 2
-    assert one.source_bytes == 0
+    assert len(item.session_ids) == 2
+    assert item.source_bytes == 0
 
 
 @pytest.mark.req("L2")
 def test_project_name_is_the_last_part_of_its_path() -> None:
-    found = group_into_projects(told("/work/demo/", "C:\\work\\tool"))
+    found = group_into_projects(sessions_in("/work/demo/", "C:\\work\\tool"))
 
-    assert [one.name for one in found] == ["demo", "tool"]
+    assert [item.name for item in found] == ["demo", "tool"]

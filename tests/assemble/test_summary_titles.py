@@ -43,8 +43,8 @@ KINDS = [
 
 
 def called(records: list[Written]) -> tuple[TitleKind, str]:
-    told = only(records).title
-    return told.kind, told.text
+    actual = only(records).title
+    return actual.kind, actual.text
 
 
 @pytest.mark.req("N1")
@@ -103,9 +103,9 @@ def test_summary_is_found_in_any_file_of_the_project() -> None:
 def test_summary_of_the_latest_leaf_counts() -> None:
     talk = session("p", "a<p", "q<a", "b<q")
 
-    told = [summary("Whole", "b"), *talk, summary("Half", "a"), summary("x", "gone")]
+    actual = [summary("Whole", "b"), *talk, summary("Half", "a"), summary("x", "gone")]
 
-    assert called(told) == (TitleKind.SUMMARY, "Whole")
+    assert called(actual) == (TitleKind.SUMMARY, "Whole")
 
 
 @pytest.mark.req("N1")
@@ -137,10 +137,10 @@ def test_summary_in_the_newest_file_wins(newer: int) -> None:
 @pytest.mark.req("N2", "T4")
 def test_each_branch_has_its_own_summary() -> None:
     talk = session("p", "a<p", "q<a", "b<q", "r<a", "c<r")
-    told = only([*talk, summary("Left", "b"), summary("Live", "r")])
+    actual = only([*talk, summary("Left", "b"), summary("Live", "r")])
 
-    assert [branch.title for branch in told.branches] == ["Live", "Left"]
-    assert told.endpoint_ids == ("b", "c", "r")
+    assert [branch.title for branch in actual.branches] == ["Live", "Left"]
+    assert actual.endpoint_ids == ("b", "c", "r")
 
 
 def tags(records: list[Written]) -> Session:

@@ -10,7 +10,7 @@ from bygones.assemble.branches import assign_branches
 from bygones.assemble.tree import build_tree, join_fragments, order_parents_first
 from bygones.model.base import Position, RecordId, SourceId
 from bygones.model.nodes import Origin, RecordNode
-from tests.assemble.helpers import grown, kept, nodes, only, steps
+from tests.assemble.helpers import distinct_nodes, nodes, only, record_tree, steps
 from tests.build import attachment, compact, moment, prompt, session, system
 from tests.forms import caveat, command, digest
 
@@ -52,21 +52,21 @@ def _node(at: int, parent: int | None) -> RecordNode:
 
 @pytest.mark.req("T1")
 def test_parent_in_no_file_is_a_ghost() -> None:
-    tree = grown(session("b<gone"))
+    tree = record_tree(session("b<gone"))
 
     assert tree.ghosts == {"gone"}
     assert [(p.kind, p.detail) for p in tree.problems] == [("ghost", "gone")]
 
 
 def test_ghost_with_several_children_is_one_problem() -> None:
-    tree = grown(session("b<gone", "c<gone:user"))
+    tree = record_tree(session("b<gone", "c<gone:user"))
 
     assert len(tree.problems) == 1
     assert tree.children[RecordId("gone")] == ("b", "c")
 
 
 def test_parent_in_another_conversation_is_not_a_ghost() -> None:
-    tree = build_tree(kept(session("b<there")), {RecordId("there")})
+    tree = build_tree(distinct_nodes(session("b<there")), {RecordId("there")})
 
     assert tree.ghosts == frozenset()
     assert tree.problems == ()
@@ -74,7 +74,7 @@ def test_parent_in_another_conversation_is_not_a_ghost() -> None:
 
 @pytest.mark.req("T1")
 def test_tree_has_roots_leaves_and_forks() -> None:
-    tree = grown(session("a", "b<a", "c<b", "d<b", "e"))
+    tree = record_tree(session("a", "b<a", "c<b", "d<b", "e"))
 
     assert tree.children == {None: ("a", "e"), "a": ("b",), "b": ("c", "d")}
     assert tree.leaves == ("c", "d", "e")
@@ -82,7 +82,7 @@ def test_tree_has_roots_leaves_and_forks() -> None:
 
 @pytest.mark.req("T1")
 def test_record_that_is_its_own_parent_is_a_root_and_a_problem() -> None:
-    tree = grown(session("a<a"))
+    tree = record_tree(session("a<a"))
 
     assert tree.children[None] == ("a",)
     assert [p.kind for p in tree.problems] == ["self-parent"]
@@ -91,7 +91,7 @@ def test_record_that_is_its_own_parent_is_a_root_and_a_problem() -> None:
 @pytest.mark.req("T1")
 @pytest.mark.parametrize("words", [["a<c", "b<a", "c<b"], ["c<b", "a<c", "b<a"]])
 def test_cycle_is_broken_at_its_first_record(words: list[str]) -> None:
-    tree = grown(session(*words))
+    tree = record_tree(session(*words))
 
     first = words[0][0]
     assert tree.children[None] == (first,)
@@ -99,14 +99,14 @@ def test_cycle_is_broken_at_its_first_record(words: list[str]) -> None:
 
 
 def test_children_of_a_cycle_stay_attached() -> None:
-    tree = grown(session("x<b", "a<b", "b<a"))
+    tree = record_tree(session("x<b", "a<b", "b<a"))
 
     assert tree.parents == {"a": None, "b": "a", "x": "b"}
 
 
 def test_record_of_an_unknown_type_keeps_its_children() -> None:
     unknown = {"type": "from-tomorrow", "uuid": "u", "parentUuid": "a"}
-    tree = grown([*session("a"), unknown, *session("b<u:user")])
+    tree = record_tree([*session("a"), unknown, *session("b<u:user")])
 
     assert tree.parents == {"a": None, "u": "a", "b": "u"}
     assert tree.problems == ()
@@ -115,8 +115,8 @@ def test_record_of_an_unknown_type_keeps_its_children() -> None:
 def test_unknown_root_with_children_is_in_the_tree() -> None:
     unknown = {"type": "from-tomorrow", "uuid": "u"}
 
-    assert set(grown([unknown, *session("b<u:user")]).nodes) == {"u", "b"}
-    assert grown([unknown]).nodes == {}
+    assert set(record_tree([unknown, *session("b<u:user")]).nodes) == {"u", "b"}
+    assert record_tree([unknown]).nodes == {}
 
 
 @pytest.mark.req("T5")
@@ -151,27 +151,30 @@ def test_metadata_keeps_its_place() -> None:
 
 def test_fragment_continues_the_record_before_it() -> None:
     assert (
-        join_fragments(grown(session("a", "b<a", "c<gone", "d<c")))[RecordId("c")]
+        join_fragments(record_tree(session("a", "b<a", "c<gone", "d<c")))[RecordId("c")]
         == "b"
     )
 
 
 def test_first_record_stays_a_root_even_below_a_ghost() -> None:
-    assert join_fragments(grown(session("a<gone", "b<a")))[RecordId("a")] is None
+    assert join_fragments(record_tree(session("a<gone", "b<a")))[RecordId("a")] is None
 
 
 def test_answered_prompt_without_parent_is_a_new_root() -> None:
-    assert join_fragments(grown(session("a", "b<a", "c", "d<c")))[RecordId("c")] is None
+    assert (
+        join_fragments(record_tree(session("a", "b<a", "c", "d<c")))[RecordId("c")]
+        is None
+    )
 
 
 def test_prompt_without_parent_and_answer_is_not_a_new_root() -> None:
-    assert join_fragments(grown(session("a", "b<a", "c")))[RecordId("c")] == "b"
+    assert join_fragments(record_tree(session("a", "b<a", "c")))[RecordId("c")] == "b"
 
 
 def test_notice_without_parent_follows_the_record_before() -> None:
     records = [*session("a", "b<a"), system("informational", "hm", uuid="n")]
 
-    assert join_fragments(grown(records))[RecordId("n")] == "b"
+    assert join_fragments(record_tree(records))[RecordId("n")] == "b"
 
 
 @pytest.mark.req("R8")
@@ -190,7 +193,7 @@ def test_compaction_follows_its_logical_parent_if_that_came_before(
         *session("d<s:user", "e<d"),
     ]
 
-    assert join_fragments(grown(records))[RecordId("n")] == parent
+    assert join_fragments(record_tree(records))[RecordId("n")] == parent
 
 
 @pytest.mark.req("R8")
@@ -203,7 +206,7 @@ def test_second_compaction_does_not_skip_the_first() -> None:
         compact("b", uuid="m"),
     ]
 
-    assert join_fragments(grown(records))[RecordId("m")] == "d"
+    assert join_fragments(record_tree(records))[RecordId("m")] == "d"
 
 
 def test_command_below_an_old_caveat_follows_the_record_before() -> None:
@@ -215,7 +218,7 @@ def test_command_below_an_old_caveat_follows_the_record_before() -> None:
         command("/exit", uuid="m", parent="c"),
     ]
 
-    joined = join_fragments(grown(records))
+    joined = join_fragments(record_tree(records))
 
     assert joined[RecordId("k")] == "c"
     assert joined[RecordId("m")] == "d"
@@ -228,7 +231,7 @@ def test_prompt_below_an_old_caveat_stays_there() -> None:
         *session("b<c:user", "d<b", "e<c:user"),
     ]
 
-    assert join_fragments(grown(records))[RecordId("e")] == "c"
+    assert join_fragments(record_tree(records))[RecordId("e")] == "c"
 
 
 def test_harness_text_of_a_call_is_not_a_caveat() -> None:
@@ -236,13 +239,13 @@ def test_harness_text_of_a_call_is_not_a_caveat() -> None:
     records = [*session("a"), body, *session("b<m:user", "d<b")]
     records += [command("/cost", uuid="k", parent="m")]
 
-    assert join_fragments(grown(records))[RecordId("k")] == "m"
+    assert join_fragments(record_tree(records))[RecordId("k")] == "m"
 
 
 def test_attachment_may_be_the_root() -> None:
     records = [attachment("file", uuid="x"), *session("a<x:user", "b<a")]
 
-    assert join_fragments(grown(records)) == {"x": None, "a": "x", "b": "a"}
+    assert join_fragments(record_tree(records)) == {"x": None, "a": "x", "b": "a"}
 
 
 def _assemble(some: list[RecordNode]) -> None:
@@ -270,6 +273,6 @@ def test_hundred_thousand_records_are_a_tree(
 
 @pytest.mark.req("T1")
 def test_deep_chain_written_backwards_is_sorted() -> None:
-    told = order_parents_first(list(reversed(chain(100_000))))
+    actual = order_parents_first(list(reversed(chain(100_000))))
 
-    assert [node.uuid for node in told[:3]] == ["r0", "r1", "r2"]
+    assert [node.uuid for node in actual[:3]] == ["r0", "r1", "r2"]

@@ -121,8 +121,8 @@ def test_request_id_joins_records_without_a_message_id(home: Home) -> None:
 
 
 def test_synthetic_answers_cost_nothing(home: Home) -> None:
-    made = reply("No response requested.", model="<synthetic>")
+    created = reply("No response requested.", model="<synthetic>")
     failed = reply("Overloaded", isApiErrorMessage=True)
-    home.session(FIRST, thread(prompt("go"), made, failed))
+    home.session(FIRST, thread(prompt("go"), created, failed))
 
     assert spent(home.path) == {}

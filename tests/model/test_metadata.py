@@ -16,7 +16,9 @@ from tests.build import Written, delta, lines, snapshot
 def kept(*records: Written) -> list[FileSnapshotRecord | FileDeltaRecord]:
     parsed = [found for line in lines(records) for found in parse_line(line)]
     return [
-        one for one in parsed if isinstance(one, FileSnapshotRecord | FileDeltaRecord)
+        item
+        for item in parsed
+        if isinstance(item, FileSnapshotRecord | FileDeltaRecord)
     ]
 
 

@@ -43,17 +43,17 @@ def test_patch_is_the_diff(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("is_told", [True, False])
 def test_texts_are_compared_without_a_patch(tmp_path: Path, *, is_told: bool) -> None:
-    told = {"filePath": "/a", "oldString": "x\ny\n", "newString": "x\nz\n"}
+    actual = {"filePath": "/a", "oldString": "x\ny\n", "newString": "x\nz\n"}
     given = {"old_string": "x\ny\n", "new_string": "x\nz\n"}
-    found = changed(tmp_path, outcome=told) if is_told else changed(tmp_path, **given)
+    found = changed(tmp_path, outcome=actual) if is_told else changed(tmp_path, **given)
 
     assert lines(found) == [[" x", "-y", "+z"]]
     assert [(hunk.old_start, hunk.new_start) for hunk in found] == [(0, 0)]
 
 
 def test_new_file_is_all_added(tmp_path: Path) -> None:
-    told = {"type": "create", "filePath": "/a", "content": "x\ny\n"}
-    (found,) = changed(tmp_path, "Write", told, content="x\ny\n")
+    actual = {"type": "create", "filePath": "/a", "content": "x\ny\n"}
+    (found,) = changed(tmp_path, "Write", actual, content="x\ny\n")
 
     assert found == PatchHunk(new_start=1, new_lines=2, lines=("+x", "+y"))
 
@@ -68,19 +68,19 @@ def test_diff_is_computed_from_the_input(tmp_path: Path) -> None:
 
 
 def test_notebook_cells_are_compared(tmp_path: Path) -> None:
-    told = {"notebook_path": "/a", "old_source": "a", "new_source": "b"}
+    actual = {"notebook_path": "/a", "old_source": "a", "new_source": "b"}
 
-    assert lines(changed(tmp_path, "NotebookEdit", told)) == [["-a", "+b"]]
+    assert lines(changed(tmp_path, "NotebookEdit", actual)) == [["-a", "+b"]]
 
 
 def test_distant_changes_are_separate_hunks(tmp_path: Path) -> None:
     same = "\n".join("abcdefghij")
-    told = {
+    actual = {
         "filePath": "/a",
         "originalFile": f"1\n{same}\n2",
         "content": f"3\n{same}\n4",
     }
-    found = changed(tmp_path, "Write", told)
+    found = changed(tmp_path, "Write", actual)
 
     assert [(hunk.old_start, hunk.new_lines) for hunk in found] == [(1, 4), (9, 4)]
 
@@ -97,6 +97,6 @@ def test_input_of_another_form_has_no_diff(tmp_path: Path) -> None:
 
 
 def test_file_written_without_change_has_no_diff(tmp_path: Path) -> None:
-    told = {"type": "update", "filePath": "/a", "content": "x", "structuredPatch": []}
+    actual = {"type": "update", "filePath": "/a", "content": "x", "structuredPatch": []}
 
-    assert changed(tmp_path, "Write", told, content="x") == ()
+    assert changed(tmp_path, "Write", actual, content="x") == ()

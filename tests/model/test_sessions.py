@@ -32,17 +32,17 @@ def paid(model: str, tokens: int, hour: int | None) -> ModelUsage:
 def test_usages_of_a_model_are_merged_with_their_ranges() -> None:
     rest = TurnRemainder((paid("a", 5, 3), paid("b", 7, 4), paid("a", 9, 1)))
 
-    one, other = merge_by_model(rest).usages
+    item, other = merge_by_model(rest).usages
 
-    assert (one.model, one.usage.total, one.min_context, one.max_context) == (
+    assert (item.model, item.usage.total, item.min_context, item.max_context) == (
         "a",
         14,
         5,
         9,
     )
-    assert one.first_at is not None
-    assert one.last_at is not None
-    assert (one.first_at.hour, one.last_at.hour) == (1, 3)
+    assert item.first_at is not None
+    assert item.last_at is not None
+    assert (item.first_at.hour, item.last_at.hour) == (1, 3)
     assert other == paid("b", 7, 4)
 
 
@@ -60,4 +60,4 @@ def test_agents_are_listed_once_with_nested_ones(tmp_path: Path) -> None:
     called = [run for run in session.agents if run.call_ids]
     assert sorted(rest.agent_ids) == sorted(run.id for run in walk_agents(called))
     spent = sum(m.usage.total for m in session.live_branch.messages if m.usage)
-    assert sum(one.usage.total for one in rest.usages) == spent
+    assert sum(item.usage.total for item in rest.usages) == spent

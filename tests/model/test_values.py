@@ -99,11 +99,11 @@ def test_values_are_frozen_and_only_marked_ones_are_private() -> None:
 
 
 @given(usages, usages)
-def test_usage_sums_and_maxima_are_by_field(one: Usage, other: Usage) -> None:
+def test_usage_sums_and_maxima_are_by_field(item: Usage, other: Usage) -> None:
     for field in Usage.__struct_fields__:
-        first, second = getattr(one, field), getattr(other, field)
-        assert getattr(one + other, field) == first + second
-        assert getattr(one | other, field) == max(first, second)
+        first, second = getattr(item, field), getattr(other, field)
+        assert getattr(item + other, field) == first + second
+        assert getattr(item | other, field) == max(first, second)
 
 
 @given(usages)

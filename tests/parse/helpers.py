@@ -67,9 +67,9 @@ def outcome(value: object) -> Any:  # noqa: ANN401 (a test knows which outcome i
 
 def kinds(record: object, *, ended: bool = True, offset: int = 7) -> list[str]:
     """Return the kinds of problems; both decoders must agree."""
-    one = _line(record, ended=ended, offset=offset)
-    full = [part.kind for part in parse_line(one) if isinstance(part, Problem)]
-    light = [part.kind for part in parse_line_light(one) if isinstance(part, Problem)]
+    item = _line(record, ended=ended, offset=offset)
+    full = [part.kind for part in parse_line(item) if isinstance(part, Problem)]
+    light = [part.kind for part in parse_line_light(item) if isinstance(part, Problem)]
     assert light == full
     return full
 

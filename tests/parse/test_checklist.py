@@ -34,11 +34,11 @@ pytestmark = pytest.mark.req("E2")
 
 
 def test_line_1_simple_exchange() -> None:
-    asked, answered = thread(prompt("Why?"), reply("Because."))
+    requested, answered = thread(prompt("Why?"), reply("Because."))
 
-    assert full(asked).message.content == "Why?"
+    assert full(requested).message.content == "Why?"
     assert full(answered).message.content == (TextBlock(text="Because."),)
-    assert full(answered).parent_uuid == full(asked).uuid
+    assert full(answered).parent_uuid == full(requested).uuid
 
 
 def test_line_2_thinking() -> None:
@@ -121,7 +121,7 @@ def test_line_13_transcripts_with_thousands_of_messages() -> None:
     links = zip(names[1:], names, strict=False)
     chain = [names[0], *(f"{name}<{parent}" for name, parent in links)]
 
-    records = [record for one in lines(session(*chain)) for record in parse_line(one)]
+    records = [record for item in lines(session(*chain)) for record in parse_line(item)]
 
     assert len(records) == 3000
     assert not any(isinstance(record, Problem) for record in records)

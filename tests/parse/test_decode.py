@@ -51,9 +51,9 @@ class Small(Struct, frozen=True):
 
 
 def decoded(written: object) -> tuple[Small, list[str]]:
-    told: list[str] = []
-    small = decode_struct(Small, line(written), lambda path, _: told.append(path))
-    return small, told
+    actual: list[str] = []
+    small = decode_struct(Small, line(written), lambda path, _: actual.append(path))
+    return small, actual
 
 
 def last(record: object) -> Any:  # noqa: ANN401 (what the test expects)
@@ -76,20 +76,20 @@ def test_invalid_value_is_reported_with_its_path() -> None:
         "new": 1,
     }
 
-    small, told = decoded(written)
+    small, actual = decoded(written)
 
     assert small == Small(None, None, ("x",), Small(2, inner=Small()), {"a": 1})
-    assert told == ["count", "words[1]", "inner.inner.word", "by_name.b"]
+    assert actual == ["count", "words[1]", "inner.inner.word", "by_name.b"]
 
 
 @pytest.mark.parametrize(
-    ("written", "wanted"),
+    ("written", "expected"),
     [("7", 7), (7.9, 7), (-3.2, -3), (2**70, 2**70), (1e300, int(1e300)), (None, None)],
 )
 def test_count_as_string_or_fraction_is_accepted(
-    written: object, wanted: int | None
+    written: object, expected: int | None
 ) -> None:
-    assert decoded({"count": written})[0].count == wanted
+    assert decoded({"count": written})[0].count == expected
 
 
 def test_value_instead_of_a_container_is_invalid_and_vice_versa() -> None:
@@ -244,20 +244,21 @@ def test_case_14_model_and_usage_may_be_missing(message: Written) -> None:
 
 @pytest.mark.req("E1")
 @pytest.mark.parametrize(
-    ("written", "wanted"), [(-5, -5), (1.9, 1), ("12", 12), ("many", None), ([], None)]
+    ("written", "expected"),
+    [(-5, -5), (1.9, 1), ("12", 12), ("many", None), ([], None)],
 )
 def test_case_14_counts_may_be_negative_fractional_or_invalid(
-    written: object, wanted: int | None
+    written: object, expected: int | None
 ) -> None:
     record = reply("x", usage={"input_tokens": written, "output_tokens": 3})
 
     message = light(record).message
 
-    assert last(record).message.usage.input_tokens == wanted
+    assert last(record).message.usage.input_tokens == expected
     assert last(record).message.usage.output_tokens == 3
     assert message is not None
     assert message.usage is not None
-    assert message.usage.input_tokens == wanted
+    assert message.usage.input_tokens == expected
 
 
 @pytest.mark.req("E1", "R5")
@@ -327,14 +328,14 @@ def test_flags_as_null_or_string_are_accepted() -> None:
 
 @pytest.mark.req("E1")
 def test_problem_comes_before_its_record_with_its_position() -> None:
-    one = source_line(line(system("informational", "x") | {"level": 7}), offset=40)
+    item = source_line(line(system("informational", "x") | {"level": 7}), offset=40)
 
-    (light_record,) = parse_line_light(one)
-    problem, _ = parse_record(one.raw, one.position)
+    (light_record,) = parse_line_light(item)
+    problem, _ = parse_record(item.raw, item.position)
 
     assert not isinstance(light_record, Problem)
     assert problem == Problem(
-        "odd-field", one.position, "level: Expected `str | null`, got `int`"
+        "odd-field", item.position, "level: Expected `str | null`, got `int`"
     )
 
 

@@ -38,11 +38,11 @@ def test_case_1_truncated_last_line_is_reported() -> None:
 @pytest.mark.parametrize("before", [b"", b"  ", b"garbage ", "é\0".encode()])
 def test_salvaged_objects_are_at_their_positions(before: bytes) -> None:
     raw = before + ONE + b" " + TWO + ONE[:-9]
-    told = source_line(raw, offset=700)
-    start = told.position.offset
+    actual = source_line(raw, offset=700)
+    start = actual.position.offset
 
     found = [
-        part for part in decode.salvage_line(told) if isinstance(part, SalvagedObject)
+        part for part in decode.salvage_line(actual) if isinstance(part, SalvagedObject)
     ]
 
     assert [part.raw for part in found] == [ONE, TWO]
@@ -148,16 +148,16 @@ def test_case_2_problem_does_not_repeat_the_torn_record() -> None:
     torn = line(attachment("session_context", email="ann@example.com"))
 
     for raw in (torn[:-3], torn[:-3] + ONE, ONE + torn[:-3], b"[" + torn + b"]"):
-        told = [str(part) for part in pieces(raw) if isinstance(part, Problem)]
-        assert told
-        assert "ann@" not in "".join(told)
+        actual = [str(part) for part in pieces(raw) if isinstance(part, Problem)]
+        assert actual
+        assert "ann@" not in "".join(actual)
 
 
 @pytest.mark.req("E1")
 def test_case_3_zero_bytes_before_a_record_are_skipped() -> None:
-    one = source_line(b"\0\0\0\0" + ONE, offset=100)
+    item = source_line(b"\0\0\0\0" + ONE, offset=100)
 
-    problem, part = decode.salvage_line(one)
+    problem, part = decode.salvage_line(item)
 
     assert isinstance(problem, Problem)
     assert (problem.kind, problem.position.offset, problem.position.length) == (
@@ -192,7 +192,7 @@ def test_case_4_raw_control_characters_are_repaired() -> None:
 
 @pytest.mark.req("E1")
 @pytest.mark.parametrize(
-    ("raw", "wanted"),
+    ("raw", "expected"),
     [
         (rb"cut \ud83d here", "cut � here"),
         (rb"\ude00\ud83d", "��"),
@@ -201,16 +201,16 @@ def test_case_4_raw_control_characters_are_repaired() -> None:
     ],
 )
 def test_case_5_lone_surrogates_are_replaced_in_both_decoders(
-    raw: bytes, wanted: str
+    raw: bytes, expected: str
 ) -> None:
-    one = b'{"type":"user","uuid":"a","message":{"content":"' + raw + b'"}}'
+    item = b'{"type":"user","uuid":"a","message":{"content":"' + raw + b'"}}'
 
-    message = light(one).message
+    message = light(item).message
 
-    assert kinds(one) == ["mended"]
-    assert pieces(one)[-1].message.content == wanted  # type: ignore[union-attr]
+    assert kinds(item) == ["mended"]
+    assert pieces(item)[-1].message.content == expected  # type: ignore[union-attr]
     assert message is not None
-    assert message.content == wanted
+    assert message.content == expected
 
 
 @pytest.mark.req("E1")

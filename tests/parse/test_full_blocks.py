@@ -144,7 +144,7 @@ def test_call_has_its_name_and_raw_input(kind: str) -> None:
 
 @pytest.mark.req("R4", "R5")
 @pytest.mark.parametrize(
-    ("content", "wanted"),
+    ("content", "expected"),
     [
         ("out", "out"),
         ([text("one"), text("two")], (TextBlock(text="one"), TextBlock(text="two"))),
@@ -157,11 +157,11 @@ def test_call_has_its_name_and_raw_input(kind: str) -> None:
     ],
     ids=["string", "blocks", "reference", "empty", "null"],
 )
-def test_result_may_be_text_blocks_or_null(content: object, wanted: object) -> None:
+def test_result_may_be_text_blocks_or_null(content: object, expected: object) -> None:
     result = block({"type": "tool_result", "tool_use_id": "t", "content": content})
 
     assert isinstance(result, ToolResultBlock)
-    assert (result.tool_use_id, result.content) == ("t", wanted)
+    assert (result.tool_use_id, result.content) == ("t", expected)
 
 
 @pytest.mark.req("R4")
@@ -239,7 +239,7 @@ def test_parallel_calls_and_results_are_joined_by_id() -> None:
     )
 
     assert [call.id for call in full(calls).message.content] == ["t1", "t2"]
-    assert [one.tool_use_id for one in full(results).message.content] == ["t2", "t1"]
+    assert [item.tool_use_id for item in full(results).message.content] == ["t2", "t1"]
 
 
 @pytest.mark.req("R5", "R7")

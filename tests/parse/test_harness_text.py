@@ -93,9 +93,9 @@ def test_notification_has_task_call_status_and_result() -> None:
 
 @pytest.mark.req("C2")
 def test_empty_notification_is_recognised() -> None:
-    told = parse_user_text("<task-notification></task-notification>")
+    actual = parse_user_text("<task-notification></task-notification>")
 
-    assert told.notification == Notification()
+    assert actual.notification == Notification()
 
 
 @pytest.mark.req("C2")

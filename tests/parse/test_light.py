@@ -486,7 +486,7 @@ def test_api_error_names_the_failed_try() -> None:
 
 
 @pytest.mark.parametrize(
-    ("told", "expected"),
+    ("actual", "expected"),
     [
         ("2026-11-10T10:00:00+14:00", "2026-11-09T20:00:00+00:00"),
         ("2026-11-10T10:00:00Z", "2026-11-10T10:00:00+00:00"),
@@ -496,9 +496,9 @@ def test_api_error_names_the_failed_try() -> None:
     ],
 )
 def test_time_is_utc_or_none_in_years_without_a_local_time(
-    told: str, expected: str | None
+    actual: str, expected: str | None
 ) -> None:
-    (found,) = sketches([prompt("x", timestamp=told)])
+    (found,) = sketches([prompt("x", timestamp=actual)])
 
     time = build_node(found).timestamp
 

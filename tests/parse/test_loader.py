@@ -44,12 +44,12 @@ def full(raw: bytes) -> tuple[object, bytes]:
 @pytest.mark.parametrize("record", RECORDS, ids=range(len(RECORDS)))
 def test_content_decoder_agrees_with_the_full_decoder(record: object) -> None:
     raw = json.dumps(record).encode()
-    spoken = parse_record_content(raw)
+    content = parse_record_content(raw)
 
-    if spoken is not None:
+    if content is not None:
         blocks, result = full(raw)
-        assert spoken.blocks == blocks
-        assert spoken.raw_result in {result, b"null"}
+        assert content.blocks == blocks
+        assert content.raw_result in {result, b"null"}
 
 
 def test_content_decoder_is_used_for_valid_records() -> None:

@@ -166,7 +166,7 @@ def test_agent_outcome_has_id_counts_and_usage() -> None:
 
 @pytest.mark.req("R6")
 @pytest.mark.parametrize(
-    ("written", "wanted"),
+    ("written", "expected"),
     [
         ("Error: no", TextOutcome("Error: no")),
         ([text("x")], UnknownOutcome(line([text("x")]))),
@@ -176,8 +176,8 @@ def test_agent_outcome_has_id_counts_and_usage() -> None:
     ],
     ids=["text", "list", "object", "number", "null"],
 )
-def test_outcome_may_have_any_form(written: object, wanted: object) -> None:
-    assert outcome(written) == wanted
+def test_outcome_may_have_any_form(written: object, expected: object) -> None:
+    assert outcome(written) == expected
 
 
 @pytest.mark.req("R6")
@@ -212,18 +212,18 @@ def test_former_tool_names_lead_to_current_ones() -> None:
 
 
 @pytest.mark.parametrize(
-    "shape", [one for _, kind, one in SHAPES if kind is ReadOutcome]
+    "shape", [item for _, kind, item in SHAPES if kind is ReadOutcome]
 )
 def test_read_extent_is_decoded_without_the_file(shape: Written) -> None:
     raw = json.dumps(shape).encode()
-    told, whole = parse_read_extent(raw), parse_outcome(raw)
+    actual, whole = parse_read_extent(raw), parse_outcome(raw)
 
-    assert told is not None
+    assert actual is not None
     assert isinstance(whole, ReadOutcome)
     assert whole.file is not None
-    assert told.file is not None
-    assert (told.type, told.file.num_lines) == (whole.type, whole.file.num_lines)
-    assert told.file.original_size == whole.file.original_size
+    assert actual.file is not None
+    assert (actual.type, actual.file.num_lines) == (whole.type, whole.file.num_lines)
+    assert actual.file.original_size == whole.file.original_size
 
 
 @pytest.mark.parametrize(

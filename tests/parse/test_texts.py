@@ -31,15 +31,15 @@ from tests.build import (
 from tests.parse.helpers import passages
 
 
-def told(record: object) -> list[tuple[str, str]]:
+def indexed(record: object) -> list[tuple[str, str]]:
     return [(part.field.value, part.text) for part in passages(record)]
 
 
 def test_text_and_thinking_are_indexed_in_full() -> None:
     long = "word " * 20_000
 
-    assert told(prompt(long)) == [("text", long)]
-    assert told(reply([thinking(long), text(long)])) == [
+    assert indexed(prompt(long)) == [("text", long)]
+    assert indexed(reply([thinking(long), text(long)])) == [
         ("thinking", long),
         ("text", long),
     ]
@@ -51,12 +51,12 @@ def test_call_has_name_paths_command_and_other_input() -> None:
     )
     grep = tool_use("Grep", path="/src", pattern="x+", glob=["*.py", {"n": "*.md"}])
 
-    assert told(reply([call])) == [
+    assert indexed(reply([call])) == [
         ("tool", "Bash"),
         ("command", "ls " * 200),
         ("input", "List all a"),
     ]
-    assert told(reply([grep])) == [
+    assert indexed(reply([grep])) == [
         ("tool", "Grep"),
         ("path", "/src"),
         ("input", "x+ *.py *.md"),
@@ -80,7 +80,7 @@ def test_malformed_input_is_indexed(given: bytes) -> None:
     raw = line(reply([tool_use("Bash") | {"input": "?"}])).replace(b'"?"', given)
 
     words = [("input", "ls")] if given == b'"ls"' else []
-    assert told(raw) == [("tool", "Bash"), *words]
+    assert indexed(raw) == [("tool", "Bash"), *words]
 
 
 def test_result_is_indexed_up_to_the_limit_with_its_error() -> None:
@@ -96,17 +96,17 @@ def test_result_is_indexed_up_to_the_limit_with_its_error() -> None:
 
 
 @pytest.mark.parametrize(
-    ("content", "wanted"),
+    ("content", "expected"),
     [
         ([text("one"), image(), text("two")], "one\ntwo"),
         (["bare", None, 7, {"type": "text", "text": 5}, text("two")], "bare\ntwo"),
         (text("alone"), "alone"),
     ],
 )
-def test_texts_of_result_blocks_are_indexed(content: object, wanted: str) -> None:
+def test_texts_of_result_blocks_are_indexed(content: object, expected: str) -> None:
     record = prompt([{"type": "tool_result", "tool_use_id": "t", "content": content}])
 
-    assert told(record) == [("result", wanted)]
+    assert indexed(record) == [("result", expected)]
 
 
 @pytest.mark.parametrize("content", [None, "", [], {}, 7, [image()]])
@@ -157,15 +157,17 @@ def test_result_with_invalid_utf8_is_indexed(length: int) -> None:
 def test_input_with_invalid_utf8_is_indexed() -> None:
     raw = line(reply([tool_use("Bash", command="?")])).replace(b"?", b"ls \xff")
 
-    assert told(raw) == [("tool", "Bash"), ("command", "ls �")]
+    assert indexed(raw) == [("tool", "Bash"), ("command", "ls �")]
 
 
 def test_typed_text_is_indexed_without_its_context() -> None:
     typed = prompt("fix it\n<system-reminder>be brief</system-reminder>")
 
-    assert told(typed) == [("text", "fix it")]
-    assert told(prompt("<command-name>/review</command-name>")) == [("text", "/review")]
-    assert told(prompt("<bash-stdout>a.py</bash-stdout>")) == [("text", "a.py")]
+    assert indexed(typed) == [("text", "fix it")]
+    assert indexed(prompt("<command-name>/review</command-name>")) == [
+        ("text", "/review")
+    ]
+    assert indexed(prompt("<bash-stdout>a.py</bash-stdout>")) == [("text", "a.py")]
 
 
 @pytest.mark.parametrize(
@@ -198,7 +200,7 @@ def test_harness_records_have_no_text(record: Written) -> None:
 
 
 @pytest.mark.parametrize(
-    ("record", "wanted"),
+    ("record", "expected"),
     [
         (title("Mending"), ("title", "Mending")),
         (title("Mine", custom=True), ("title", "Mine")),
@@ -218,15 +220,15 @@ def test_harness_records_have_no_text(record: Written) -> None:
     ids=lambda value: str(value["type"]) if isinstance(value, dict) else "",
 )
 def test_titles_summaries_and_queued_prompts_are_indexed(
-    record: Written, wanted: tuple[str, str]
+    record: Written, expected: tuple[str, str]
 ) -> None:
-    assert told(record) == [wanted]
+    assert indexed(record) == [expected]
 
 
 def test_ids_paths_and_times_are_not_indexed() -> None:
     record = reply("hello", gitBranch="secret-branch", slug="brave-fox")
 
-    assert told(record) == [("text", "hello")]
+    assert indexed(record) == [("text", "hello")]
 
 
 def test_text_beyond_the_limit_is_left_out_and_marked(

@@ -19,7 +19,7 @@ from bygones.sources.fingerprint import (
 )
 from bygones.sources.lines import read_at, read_lines
 from bygones.sources.walk import discover_sources
-from tests.sources.trees import UUID, found, lay, problems
+from tests.sources.trees import UUID, create_files, found, problems
 
 pytestmark = pytest.mark.req("F2")
 
@@ -49,7 +49,7 @@ def kind_of(answer: object) -> str:
 def test_file_removed_after_the_walk_has_vanished(
     tmp_path: Path, ask: Callable[[SourceId], object]
 ) -> None:
-    lay(tmp_path, "a.jsonl")
+    create_files(tmp_path, "a.jsonl")
     source = found(tmp_path)["a.jsonl"].id
     (tmp_path / "a.jsonl").unlink()
 
@@ -61,14 +61,14 @@ def test_folder_named_like_a_transcript_is_not_a_file(
     tmp_path: Path, ask: Callable[[SourceId], object]
 ) -> None:
     (tmp_path / "a.jsonl").mkdir()
-    lay(tmp_path, "b.jsonl")
+    create_files(tmp_path, "b.jsonl")
 
     assert problems(tmp_path) == {"a.jsonl": "not-a-file"}
     assert kind_of(ask(SourceId(f"{tmp_path}/a.jsonl"))) == "not-a-file"
 
 
 def test_folder_named_like_a_transcript_is_walked(tmp_path: Path) -> None:
-    lay(tmp_path, "a.jsonl/b.jsonl")
+    create_files(tmp_path, "a.jsonl/b.jsonl")
 
     _, source = discover_sources(tmp_path)
 
@@ -109,7 +109,7 @@ def test_socket_and_device_are_not_files(
 def test_symlink_that_replaced_a_file_is_not_followed(
     tmp_path: Path, ask: Callable[[SourceId], object]
 ) -> None:
-    lay(tmp_path, "home/a.jsonl", "secret")
+    create_files(tmp_path, "home/a.jsonl", "secret")
     source = found(tmp_path / "home")["a.jsonl"].id
     (tmp_path / "home" / "a.jsonl").unlink()
     (tmp_path / "home" / "a.jsonl").symlink_to(tmp_path / "secret")
@@ -136,7 +136,7 @@ def test_file_without_permission_is_unreadable(
     def refuse(*_: object) -> int:
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
 
-    lay(tmp_path, "a.jsonl")
+    create_files(tmp_path, "a.jsonl")
     source = found(tmp_path)["a.jsonl"].id
     monkeypatch.setattr(os, "open", refuse)
 
@@ -152,7 +152,7 @@ def test_failing_disk_makes_a_file_unreadable(
     def fail(*_: object) -> bytes:
         raise OSError(errno.EIO, os.strerror(errno.EIO))
 
-    lay(tmp_path, "a.jsonl")
+    create_files(tmp_path, "a.jsonl")
     source = found(tmp_path)["a.jsonl"].id
     monkeypatch.setattr(os, "read", fail)
 
@@ -164,7 +164,7 @@ def test_failing_disk_makes_a_file_unreadable(
     hasattr(os, "geteuid") and os.geteuid() == 0, reason="nothing is closed to root"
 )
 def test_folder_and_file_without_permission_are_unreadable(tmp_path: Path) -> None:
-    lay(tmp_path, "closed/a.jsonl", "b.jsonl")
+    create_files(tmp_path, "closed/a.jsonl", "b.jsonl")
     (tmp_path / "closed").chmod(0)
     (tmp_path / "b.jsonl").chmod(0)
 
@@ -179,7 +179,7 @@ def test_folder_and_file_without_permission_are_unreadable(tmp_path: Path) -> No
 def test_folder_that_cannot_be_listed_does_not_stop_the_walk(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    lay(tmp_path, "a/x.jsonl", "b/x.jsonl", "c/x.jsonl")
+    create_files(tmp_path, "a/x.jsonl", "b/x.jsonl", "c/x.jsonl")
     scan = os.scandir
 
     def refuse(path: str) -> object:
@@ -191,31 +191,31 @@ def test_folder_that_cannot_be_listed_does_not_stop_the_walk(
 
     seen = list(discover_sources(tmp_path))
 
-    assert [one.kind for one in seen] == ["session", "unreadable", "session"]
+    assert [item.kind for item in seen] == ["session", "unreadable", "session"]
 
 
 @pytest.mark.req("E1")
 def test_folder_may_vanish_during_the_walk(tmp_path: Path) -> None:
-    lay(tmp_path, "a.jsonl", "b/x.jsonl", "c/x.jsonl")
+    create_files(tmp_path, "a.jsonl", "b/x.jsonl", "c/x.jsonl")
 
     walk = discover_sources(tmp_path)
     next(walk)
     shutil.rmtree(tmp_path / "b")
     rest = list(walk)
 
-    assert [one.kind for one in rest] == ["vanished", "session"]
+    assert [item.kind for item in rest] == ["vanished", "session"]
 
 
 @pytest.mark.req("E1")
 def test_file_may_vanish_during_the_walk(tmp_path: Path) -> None:
-    lay(tmp_path, "a.jsonl", "b.jsonl", "c.jsonl")
+    create_files(tmp_path, "a.jsonl", "b.jsonl", "c.jsonl")
 
     walk = discover_sources(tmp_path)
     next(walk)
     (tmp_path / "b.jsonl").unlink()
     rest = list(walk)
 
-    assert [one.kind for one in rest] == ["vanished", "session"]
+    assert [item.kind for item in rest] == ["vanished", "session"]
 
 
 def test_missing_path_has_vanished(tmp_path: Path) -> None:
@@ -227,7 +227,7 @@ def test_missing_path_has_vanished(tmp_path: Path) -> None:
     "name", [".credentials.json", "settings.local.json", ".claude.json", "1.ab.key"]
 )
 def test_file_with_secrets_is_rejected_even_by_name(tmp_path: Path, name: str) -> None:
-    lay(tmp_path, name)
+    create_files(tmp_path, name)
 
     assert problems(tmp_path / name) == {name: "unreadable"}
 
@@ -235,7 +235,9 @@ def test_file_with_secrets_is_rejected_even_by_name(tmp_path: Path, name: str) -
 @POSIX
 @pytest.mark.req("E1")
 def test_symlinks_out_of_the_home_are_not_followed(tmp_path: Path) -> None:
-    lay(tmp_path, "other/x.jsonl", "home/a.jsonl", f"home/{UUID}/tool-results/b.txt")
+    create_files(
+        tmp_path, "other/x.jsonl", "home/a.jsonl", f"home/{UUID}/tool-results/b.txt"
+    )
     (tmp_path / "home" / "file.jsonl").symlink_to(tmp_path / "other" / "x.jsonl")
     (tmp_path / "home" / "folder").symlink_to(tmp_path / "other")
     (tmp_path / "home" / "notes.txt").symlink_to(tmp_path / "other" / "x.jsonl")
@@ -253,7 +255,7 @@ def test_symlinks_out_of_the_home_are_not_followed(tmp_path: Path) -> None:
 
 @POSIX
 def test_sibling_with_the_same_prefix_is_outside(tmp_path: Path) -> None:
-    lay(tmp_path, "home/a.jsonl", "home2/x.jsonl")
+    create_files(tmp_path, "home/a.jsonl", "home2/x.jsonl")
     (tmp_path / "home" / "b.jsonl").symlink_to(tmp_path / "home2" / "x.jsonl")
 
     assert problems(tmp_path / "home") == {"b.jsonl": "link-out"}
@@ -261,7 +263,7 @@ def test_sibling_with_the_same_prefix_is_outside(tmp_path: Path) -> None:
 
 @POSIX
 def test_symlinks_inside_the_home_are_not_walked_twice(tmp_path: Path) -> None:
-    home = lay(tmp_path, "a/x.jsonl", "b/y.jsonl")
+    home = create_files(tmp_path, "a/x.jsonl", "b/y.jsonl")
     (home / "a" / "z.jsonl").symlink_to("x.jsonl")
     (home / "c").symlink_to("a")
     (home / "a" / "self").symlink_to(home)
@@ -273,7 +275,7 @@ def test_symlinks_inside_the_home_are_not_walked_twice(tmp_path: Path) -> None:
 def test_symlink_to_an_ignored_part_of_the_home_is_a_problem(
     tmp_path: Path,
 ) -> None:
-    home = lay(
+    home = create_files(
         tmp_path / ".claude",
         ".credentials.json",
         "old/-p/x.jsonl",
@@ -293,7 +295,7 @@ def test_symlink_to_an_ignored_part_of_the_home_is_a_problem(
 @POSIX
 @pytest.mark.req("E1")
 def test_broken_and_circular_symlinks_are_problems(tmp_path: Path) -> None:
-    home = lay(tmp_path, "a.jsonl")
+    home = create_files(tmp_path, "a.jsonl")
     (home / "gone.jsonl").symlink_to("nothing")
     (home / "loop.jsonl").symlink_to("loop.jsonl")
     (home / "ping").symlink_to("pong")
@@ -305,7 +307,7 @@ def test_broken_and_circular_symlinks_are_problems(tmp_path: Path) -> None:
 
 @POSIX
 def test_broken_symlink_as_projects_is_a_problem(tmp_path: Path) -> None:
-    home = lay(tmp_path / ".claude", "history.jsonl")
+    home = create_files(tmp_path / ".claude", "history.jsonl")
     (home / "projects").symlink_to("nothing")
 
     assert problems(home) == {"projects": "vanished"}
@@ -313,7 +315,7 @@ def test_broken_symlink_as_projects_is_a_problem(tmp_path: Path) -> None:
 
 @POSIX
 def test_walked_folder_and_file_may_be_symlinks(tmp_path: Path) -> None:
-    lay(tmp_path, "real/.claude/projects/-p/a.jsonl")
+    create_files(tmp_path, "real/.claude/projects/-p/a.jsonl")
     (tmp_path / "link").symlink_to("real/.claude")
     (tmp_path / "file").symlink_to("real/.claude/projects/-p/a.jsonl")
 

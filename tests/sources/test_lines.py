@@ -25,8 +25,8 @@ BLOCKS = st.integers(1, 9)
 
 def lines(file: Path, *, start: int = 0, block: int = 1 << 18) -> list[Line]:
     read = list(read_lines(SourceId(file.as_posix()), start=start, buffer_size=block))
-    assert not [one for one in read if isinstance(one, Problem)]
-    return [one for one in read if isinstance(one, Line)]
+    assert not [item for item in read if isinstance(item, Problem)]
+    return [item for item in read if isinstance(item, Line)]
 
 
 def joined(read: list[Line]) -> bytes:
@@ -250,9 +250,9 @@ def test_line_blocks_are_the_bytes_split_at_newlines(
     source = SourceId(file.as_posix())
 
     found = [
-        one
-        for one in read_line_blocks(source, target_size=size, buffer_size=block)
-        if not isinstance(one, Problem)
+        item
+        for item in read_line_blocks(source, target_size=size, buffer_size=block)
+        if not isinstance(item, Problem)
     ]
 
     assert b"".join(part for _, part in found) == raw
@@ -272,10 +272,10 @@ def test_long_line_is_in_memory_once(file: Path, end: bytes) -> None:
     tracemalloc.start()
     try:
         before, _ = tracemalloc.get_traced_memory()
-        for one in read_line_blocks(
+        for item in read_line_blocks(
             SourceId(file.as_posix()), target_size=1, buffer_size=1 << 16
         ):
-            if not isinstance(one, Problem) and len(one[1]) >= size:
+            if not isinstance(item, Problem) and len(item[1]) >= size:
                 now, _ = tracemalloc.get_traced_memory()
                 assert now - before < 1.2 * size
                 break

@@ -39,7 +39,7 @@ def test_project_key_is_that_of_claude_code(path: str, key: str) -> None:
 
 
 def test_paths_that_differ_in_punctuation_share_a_key() -> None:
-    assert len({project_key(f"/x/a{sign}b") for sign in "-._/ "}) == 1
+    assert len({project_key(f"/x/a{character}b") for character in "-._/ "}) == 1
 
 
 def test_decomposed_path_has_the_key_of_the_composed_one() -> None:

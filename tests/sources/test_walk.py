@@ -13,7 +13,7 @@ import pytest
 
 from bygones.model.base import SourceFile
 from bygones.sources.walk import discover_sources
-from tests.sources.trees import UUID, found, kinds, lay
+from tests.sources.trees import UUID, create_files, found, kinds
 
 OTHER = "0a1b2c3d-0000-4000-8000-000000000002"
 RUN = f"{UUID}/subagents/workflows/wf_0a1b2c3d-0a1"
@@ -66,7 +66,7 @@ NEVER = (
 def test_each_file_of_a_home_has_its_kind_and_others_are_ignored(
     tmp_path: Path,
 ) -> None:
-    home = lay(tmp_path / "home", *HOME, *NEVER)
+    home = create_files(tmp_path / "home", *HOME, *NEVER)
 
     assert kinds(home) == HOME
 
@@ -75,7 +75,7 @@ def test_each_file_of_a_home_has_its_kind_and_others_are_ignored(
 def test_unknown_folders_of_a_home_are_not_listed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    home = lay(tmp_path / ".claude", *HOME, *NEVER)
+    home = create_files(tmp_path / ".claude", *HOME, *NEVER)
     listed: list[str] = []
     scan = os.scandir
 
@@ -93,7 +93,9 @@ def test_unknown_folders_of_a_home_are_not_listed(
 
 @pytest.mark.req("F2")
 def test_source_has_its_home_and_relative_path(tmp_path: Path) -> None:
-    home = lay(tmp_path / ".claude", f"projects/-p/{UUID}.jsonl", text="{}\n{}\n")
+    home = create_files(
+        tmp_path / ".claude", f"projects/-p/{UUID}.jsonl", text="{}\n{}\n"
+    )
     file = home / "projects" / "-p" / f"{UUID}.jsonl"
     os.utime(file, ns=(5, 1_700_000_000_123_456_789))
 
@@ -109,7 +111,7 @@ def test_source_has_its_home_and_relative_path(tmp_path: Path) -> None:
 
 @pytest.mark.req("F2")
 def test_source_has_its_session_and_agent(tmp_path: Path) -> None:
-    sources = found(lay(tmp_path / "home", *HOME))
+    sources = found(create_files(tmp_path / "home", *HOME))
 
     names = {
         path.removeprefix("projects/-p/"): (source.session_id, source.agent_id)
@@ -144,7 +146,7 @@ def test_source_has_its_session_and_agent(tmp_path: Path) -> None:
 def test_source_is_the_same_wherever_the_walk_starts(
     tmp_path: Path, start: str
 ) -> None:
-    home = lay(tmp_path / "home", *HOME)
+    home = create_files(tmp_path / "home", *HOME)
     whole = {source.id: source for source in found(home).values()}
 
     part = found(home / start)
@@ -168,7 +170,7 @@ def test_source_is_the_same_wherever_the_walk_starts(
 @pytest.mark.req("F1")
 @pytest.mark.parametrize("name", HOME)
 def test_single_file_has_the_kind_of_its_path(tmp_path: Path, name: str) -> None:
-    home = lay(tmp_path / "home", *HOME)
+    home = create_files(tmp_path / "home", *HOME)
 
     (source,) = discover_sources(home / name)
 
@@ -180,7 +182,7 @@ def test_single_file_has_the_kind_of_its_path(tmp_path: Path, name: str) -> None
 
 @pytest.mark.req("F1")
 def test_single_file_of_any_name_is_a_session(tmp_path: Path) -> None:
-    lay(tmp_path, "notes.txt")
+    create_files(tmp_path, "notes.txt")
 
     assert kinds(tmp_path) == {}
     assert kinds(tmp_path / "notes.txt") == {"notes.txt": "session"}
@@ -188,7 +190,7 @@ def test_single_file_of_any_name_is_a_session(tmp_path: Path) -> None:
 
 @pytest.mark.req("F1")
 def test_transcripts_outside_a_home_are_found_at_any_depth(tmp_path: Path) -> None:
-    lay(
+    create_files(
         tmp_path,
         "transcript.jsonl",
         "README.md",
@@ -217,7 +219,7 @@ def test_transcripts_outside_a_home_are_found_at_any_depth(tmp_path: Path) -> No
 def test_copied_homes_are_found_below_a_folder(
     tmp_path: Path,
 ) -> None:
-    lay(
+    create_files(
         tmp_path,
         f"laptop/.claude/projects/C--work-demo/{UUID}.jsonl",
         "laptop/.claude/settings.json",
@@ -238,7 +240,7 @@ def test_copied_homes_are_found_below_a_folder(
 
 @pytest.mark.req("F1")
 def test_folder_named_projects_is_not_a_home(tmp_path: Path) -> None:
-    lay(tmp_path, "projects/mine/a.jsonl", "more/b.jsonl", "history.txt")
+    create_files(tmp_path, "projects/mine/a.jsonl", "more/b.jsonl", "history.txt")
 
     assert set(found(tmp_path)) == {"projects/mine/a.jsonl", "more/b.jsonl"}
 
@@ -247,7 +249,7 @@ def test_folder_named_projects_is_not_a_home(tmp_path: Path) -> None:
 def test_path_with_dots_gives_the_same_source(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    lay(tmp_path, "a/x.jsonl", "b/y")
+    create_files(tmp_path, "a/x.jsonl", "b/y")
     monkeypatch.chdir(tmp_path / "b")
 
     for path in ("../a", "../a/./x.jsonl", "../b/../a"):
@@ -261,7 +263,7 @@ def test_path_with_dots_gives_the_same_source(
 def test_relative_path_gives_the_same_source(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    lay(tmp_path, "a/x.jsonl")
+    create_files(tmp_path, "a/x.jsonl")
     monkeypatch.chdir(tmp_path)
 
     (source,) = discover_sources(Path())
@@ -275,8 +277,8 @@ def test_relative_path_gives_the_same_source(
 def test_order_depends_on_names_only(tmp_path: Path) -> None:
     names = ["b.jsonl", "c/z.jsonl", "a.jsonl", "c.jsonl", "b/y.jsonl", "B.jsonl"]
 
-    forth = list(found(lay(tmp_path / "forth", *names)))
-    back = list(found(lay(tmp_path / "back", *reversed(names))))
+    forth = list(found(create_files(tmp_path / "forth", *names)))
+    back = list(found(create_files(tmp_path / "back", *reversed(names))))
 
     assert forth == back
     assert forth == [
@@ -293,7 +295,7 @@ def test_order_depends_on_names_only(tmp_path: Path) -> None:
 def test_walk_does_not_open_files(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    home = lay(tmp_path / ".claude", *HOME)
+    home = create_files(tmp_path / ".claude", *HOME)
     monkeypatch.setattr(os, "open", None)
     monkeypatch.setattr("builtins.open", None)
 
@@ -302,13 +304,13 @@ def test_walk_does_not_open_files(
 
 @pytest.mark.req("F2")
 def test_walk_is_lazy(tmp_path: Path) -> None:
-    lay(tmp_path, "a.jsonl", "b/c.jsonl")
+    create_files(tmp_path, "a.jsonl", "b/c.jsonl")
 
     walk = discover_sources(tmp_path)
     next(walk)
-    lay(tmp_path, "b/a.jsonl")
+    create_files(tmp_path, "b/a.jsonl")
 
-    assert [one.relative_path for one in walk if isinstance(one, SourceFile)] == [
+    assert [item.relative_path for item in walk if isinstance(item, SourceFile)] == [
         "b/a.jsonl",
         "b/c.jsonl",
     ]
@@ -317,15 +319,15 @@ def test_walk_is_lazy(tmp_path: Path) -> None:
 @pytest.mark.req("E3")
 def test_walk_is_deeper_than_the_recursion_limit(tmp_path: Path) -> None:
     deep = "d/" * 300 + "bottom.jsonl"
-    lay(tmp_path, deep)
+    create_files(tmp_path, deep)
     limit = sys.getrecursionlimit()
     sys.setrecursionlimit(len(inspect.stack(0)) + 150)
 
     try:
         paths = [
-            one.relative_path
-            for one in discover_sources(tmp_path)
-            if isinstance(one, SourceFile)
+            item.relative_path
+            for item in discover_sources(tmp_path)
+            if isinstance(item, SourceFile)
         ]
     finally:
         sys.setrecursionlimit(limit)
@@ -336,7 +338,9 @@ def test_walk_is_deeper_than_the_recursion_limit(tmp_path: Path) -> None:
 @pytest.mark.req("E3")
 def test_many_files_are_walked_with_little_memory(tmp_path: Path) -> None:
     for number in range(50):
-        lay(tmp_path, *(f"projects/-p{number}/{n:036}.jsonl" for n in range(100)))
+        create_files(
+            tmp_path, *(f"projects/-p{number}/{n:036}.jsonl" for n in range(100))
+        )
     tracemalloc.start()
 
     count = sum(1 for _ in discover_sources(tmp_path))

@@ -7,12 +7,12 @@ from pathlib import Path
 from bygones.model.base import Problem, SourceFile
 from bygones.sources.walk import discover_sources
 
-__all__ = ["UUID", "found", "kinds", "lay", "problems"]
+__all__ = ["UUID", "create_files", "found", "kinds", "problems"]
 
 UUID = "0a1b2c3d-0000-4000-8000-000000000001"
 
 
-def lay(root: Path, *names: str, text: str = "{}\n") -> Path:
+def create_files(root: Path, *names: str, text: str = "{}\n") -> Path:
     """Create a file for each name below `root`; return `root`."""
     for name in names:
         path = root / name
