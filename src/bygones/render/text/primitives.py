@@ -113,10 +113,12 @@ def _escape_unprintable(text: str) -> str:
 
 
 def sanitize_name(text: str) -> str:
+    """Sanitize a file name or an id: ``sanitize(text, newlines="escape")``."""
     return sanitize(text, newlines="escape")
 
 
 def sanitize_line(text: str) -> str:
+    """Sanitize a text on one line: ``sanitize(text, newlines="space")``."""
     return sanitize(text, newlines="space")
 
 
