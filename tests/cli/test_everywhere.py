@@ -66,7 +66,7 @@ def test_who_names_a_place_that_does_not_matter_is_told(
     place: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["verify", "--home", str(place)]) == ExitCode.SUCCESS
-    assert capsys.readouterr().err == "note: verify has no use for --home\n"
+    assert capsys.readouterr().err == "note: verify does not use --home\n"
 
     assert main(["--home", str(place), "verify"]) == ExitCode.SUCCESS
     assert capsys.readouterr().err == ""
@@ -97,5 +97,5 @@ def test_a_look_for_what_is_new_can_be_left_out_before_a_command(
 
 def test_migrate_says_why_it_has_no_rows(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["migrate", "--json"]) == ExitCode.USAGE_ERROR
-    told = "error: migrate takes no --json: it prints what it compares as it goes on\n"
+    told = "error: migrate takes no --json: it prints its progress\n"
     assert capsys.readouterr().err.startswith(told)

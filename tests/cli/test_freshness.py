@@ -128,7 +128,7 @@ def test_a_home_of_the_settings_may_be_away_for_a_while(
 
     told = capsys.readouterr()
     assert "Counting lines" in told.out
-    assert told.err == f"note: shown as it was: {away} does not exist\n"
+    assert told.err == f"note: the archive is not up to date: {away} does not exist\n"
 
 
 @pytest.mark.parametrize(
@@ -140,7 +140,7 @@ def test_an_empty_word_is_no_folder(
     words: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(words) == ExitCode.USAGE_ERROR
-    assert "an empty word is no path" in capsys.readouterr().err
+    assert "a path must not be empty" in capsys.readouterr().err
 
 
 def test_an_archive_that_is_named_is_shown_as_it_is(
@@ -174,7 +174,7 @@ def test_an_index_of_another_version_is_made_anew(
 
     told = capsys.readouterr()
     assert "Counting lines" in told.out
-    assert told.err == "there is no index of this version yet: making it\n"
+    assert told.err == "creating the index for this version\n"
 
 
 @pytest.mark.usefixtures("kept_home")
@@ -194,7 +194,7 @@ def test_an_archive_is_made_before_the_eyes_of_whoever_asks() -> None:
 
     assert terminal.end() == ExitCode.SUCCESS
 
-    assert "no archive yet: taking in ~/.claude, once, into ~/archive" in terminal.shown
+    assert "no archive yet: importing ~/.claude into ~/archive" in terminal.shown
     assert "Counting lines" in terminal.shown
 
 
@@ -276,7 +276,7 @@ def test_while_another_makes_the_archive_that_is_said_in_a_pipe_too(
     with writer_lock(place / "archive"):
         assert main(words) == ExitCode.SUCCESS
 
-    told = "note: the archive is being made, and has nothing yet: another command"
+    told = "note: the archive is still being created and is empty: another command"
     assert told in capsys.readouterr().err
 
 
@@ -295,6 +295,6 @@ def test_a_directory_that_is_gone_is_told_of(
     capsys.readouterr()
     for words in (["list", "--project", "."], ["files", "x.py"], ["backup", "there"]):
         assert main(words) == ExitCode.USAGE_ERROR
-        told = "error: the directory that you are in is not there any more\n"
+        told = "error: the current directory does not exist any more\n"
         assert capsys.readouterr().err.startswith(told)
     monkeypatch.chdir(place)

@@ -29,7 +29,7 @@ def test_it_says_what_it_did_in_two_lines(capsys: pytest.CaptureFixture[str]) ->
     shown = capsys.readouterr()
     assert re.fullmatch(
         r"9 files: 9 new\n"
-        r"took in [\d.]+ kB, \d+ records; 2 sessions touched\n"
+        r"imported [\d.]+ kB, \d+ records; 2 sessions updated\n"
         r"2 sessions in ~/archive\n",
         shown.out,
     )
@@ -44,7 +44,7 @@ def test_empty_sessions_are_counted_apart(
     assert main(["ingest"]) == ExitCode.SUCCESS
 
     shown = capsys.readouterr().out
-    assert "3 sessions touched\n2 sessions and 1 empty one in ~/archive\n" in shown
+    assert "3 sessions updated\n2 sessions and 1 empty one in ~/archive\n" in shown
 
 
 @pytest.mark.usefixtures("kept_home")
@@ -73,7 +73,7 @@ def test_what_became_of_files_is_told(
     assert main(["ingest"]) == ExitCode.SUCCESS
 
     shown = capsys.readouterr().out
-    assert shown.startswith("8 files: 1 grown, 1 begun anew, 1 gone\n")
+    assert shown.startswith("8 files: 1 grown, 1 rewritten, 1 gone\n")
 
 
 @pytest.mark.usefixtures("kept_home")

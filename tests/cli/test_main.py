@@ -196,7 +196,7 @@ def test_what_nobody_expected_is_a_sentence_too(
 
     assert run(["act"], ROWS) == ExitCode.FAILURE
     assert capsys.readouterr().err == (
-        "error: this should not have happened: ZeroDivisionError: by nought\n\n"
+        "error: unexpected ZeroDivisionError: by nought\n\n"
         "hint: re-run with BYGONES_DEBUG=1 for the traceback\n"
     )
 

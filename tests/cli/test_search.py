@@ -214,7 +214,7 @@ def test_what_cannot_be_remembered_is_found_all_the_same(
 
     assert "Walruses" in told(capsys, "walrus")[0]
     assert main(["open", "1"]) == ExitCode.USAGE_ERROR
-    assert "there is no 1: nothing was searched for" in capsys.readouterr().err
+    assert "there is no 1: no search of this archive" in capsys.readouterr().err
 
 
 def test_an_error_points_at_its_place(capsys: pytest.CaptureFixture[str]) -> None:

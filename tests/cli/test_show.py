@@ -85,7 +85,7 @@ def test_the_newest_session_is_shown_and_the_others_are_named(
     shown = capsys.readouterr()
     assert "▌ A newer question\n\nA newer answer\n" in shown.out
     assert shown.err == (
-        "hint: the newest of 2 sessions; name another by its id: 5e551000 (Older)\n"
+        "hint: this is the newest of 2 sessions; name another by its id: 5e551000 (Older)\n"
     )
 
 
@@ -101,7 +101,7 @@ def test_a_session_is_found_by_its_id_or_the_beginning_of_it(
         assert "An older answer" in shown.out
     else:
         assert code == ExitCode.USAGE_ERROR
-        assert "2 sessions begin with" in shown.err
+        assert "2 sessions start with" in shown.err
 
 
 def test_a_session_that_is_not_there_is_asked_wrongly(

@@ -39,7 +39,7 @@ def test_the_first_time_says_what_is_taken_in() -> None:
 
     assert terminal.end() == ExitCode.SUCCESS
 
-    assert "no archive yet: taking in ~/.claude, once, into ~/archive" in terminal.shown
+    assert "no archive yet: importing ~/.claude into ~/archive" in terminal.shown
     assert "9 files: 9 new" in terminal.shown
     assert "Counting lines" in terminal.shown
 

@@ -108,7 +108,7 @@ TOLD = ("error: the system refused: ", "not written: ")
 """What is said of a call that failed; of a file that is restored, beside the others."""
 
 
-UNHEARD = ("should not have happened", "Traceback", "panicked")
+UNHEARD = ("error: unexpected ", "Traceback", "panicked")
 """What nobody should ever be told."""
 
 

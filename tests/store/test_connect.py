@@ -84,7 +84,7 @@ def test_sessions_on_a_full_disk_can_be_shown(
     told = capsys.readouterr()
     assert code == ExitCode.SUCCESS, told.err
     assert "full disk" in told.out
-    assert "shown as it was: " in told.err
+    assert "the archive is not up to date: " in told.err
 
 
 def test_locked_archive_is_not_opened_as_immutable(

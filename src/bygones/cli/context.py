@@ -1,4 +1,4 @@
-"""Options that commands share: which archive, which homes, and words of a query."""
+"""Options that commands share: the archive, the homes, and queries."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from bygones.config import (
     strip_password,
 )
 from bygones.errors import BygonesError
-from bygones.render.text.primitives import sanitize_name as plain
+from bygones.render.text.primitives import sanitize_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -37,11 +37,11 @@ if TYPE_CHECKING:
 
 
 COMPLETE_VARIABLE = "_BYGONES_COMPLETE"
-"""How a shell asks for completions; bygones.cli.main reads it."""
+"""The variable by which a shell requests completions; see bygones.cli.main."""
 
 
 class CommonOptions(NamedTuple):
-    """Which archive a command is about, and how fresh it has to be."""
+    """The archive that a command uses, and how it is brought up to date."""
 
     archive: Path | None = None
     homes: tuple[Path, ...] = ()
@@ -51,35 +51,34 @@ class CommonOptions(NamedTuple):
 
     @property
     def is_ingest_disabled(self) -> bool:
-        """Whether to show the archive as it is: when told so, or when it is named.
+        """Whether the archive is not brought up to date first.
 
-        A named archive may be a backup, or that of somebody else; it is brought up to
-        date with the homes that are named beside it, and with no others.
+        An archive that is named with `--archive` may be a backup or belong to another
+        user: only homes that are named as well are imported into it.
         """
         return self.no_ingest or (self.archive is not None and not self.homes)
 
     @property
     def has_explicit_homes(self) -> bool:
-        """Whether somebody says where the homes are, here or by the variable."""
+        """Whether homes are named by an option or by the environment."""
         return bool(self.homes or os.environ.get(HOME_ENV, "").strip())
 
     @property
     def folder(self) -> Path:
-        """The folder of the archive."""
         return resolve_archive_folder(self.archive)
 
 
 def configured_defaults() -> dict[str, Any]:
-    """Return what this user has set once and for all, as commands call it."""
-    told = load_settings(os.environ, Path.home())
-    found = {"color": told.color, "iso": told.iso}
-    if told.ingest is not None:
-        found["no_ingest"] = not told.ingest
-    return {name: value for name, value in found.items() if value is not None}
+    """Return the defaults of options from the user's settings."""
+    settings = load_settings(os.environ, Path.home())
+    defaults = {"color": settings.color, "iso": settings.iso}
+    if settings.ingest is not None:
+        defaults["no_ingest"] = not settings.ingest
+    return {name: value for name, value in defaults.items() if value is not None}
 
 
 def cwd() -> Path | None:
-    """Return the directory one is in, if nobody has removed it."""
+    """Return the current directory, or none if it was removed."""
     try:
         return Path.cwd()
     except OSError:
@@ -87,48 +86,43 @@ def cwd() -> Path | None:
 
 
 def resolve_archive_folder(archive: Path | None) -> Path:
-    """Return the folder of the archive that is meant."""
     return resolve_archive_location(archive, os.environ, Path.home())
 
 
 def find_homes(homes: Sequence[Path]) -> tuple[Path, ...]:
-    """Return the homes that are meant."""
     return resolve_homes(homes, os.environ, Path.home())
 
 
 def open_without_ingest(archive: Path | None) -> Archive:
-    """Return the archive that is meant, open for reading."""
     from bygones.archive import Archive
 
     return Archive.open(resolve_archive_folder(archive))
 
 
 def display_path(path: str | Path) -> str:
-    """Return a path as one would type it anywhere."""
+    """Return a path with `~` for the home directory and without a password."""
     home, path = Path.home(), strip_password(str(path))
     return "~" if str(path) == str(home) else shorten_path(str(path), home=home)
 
 
-EMPTY_PATH_MESSAGE = "an empty word is no path; a dot is this folder"
+EMPTY_PATH_MESSAGE = "a path must not be empty; use . for this folder"
 
 
 class _NonEmptyPath(click.Path):
-    """A path that has a name: an empty one would silently mean this folder."""
+    """A path that is not empty, which would silently mean the current folder."""
 
     def convert(
         self,
         value: str | PathLike[str],
         param: click.Parameter | None,
         ctx: click.Context | None,
-    ) -> Any:  # noqa: ANN401 (click's business)
-        """Return the path, or refuse a word in which there is none."""
+    ) -> Any:  # noqa: ANN401 (as in click)
         if isinstance(value, str) and not value.strip():
             self.fail(EMPTY_PATH_MESSAGE, param, ctx)
         return super().convert(value, param, ctx)
 
 
 def path_type(*, allow_file: bool = True, allow_folder: bool = True) -> click.Path:
-    """Return the type of an option or an argument that is a path."""
     return _NonEmptyPath(path_type=Path, file_okay=allow_file, dir_okay=allow_folder)
 
 
@@ -229,43 +223,39 @@ complete_topics = _lazy_completer("suggest_topics")
 
 
 def archive_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command the options of one that shows what the archive has.
-
-    It gets them as ``options``.
-    """
+    """Add the options of commands that read the archive, passed as `options`."""
 
     @wraps(command)
-    def asking(**given: Any) -> None:  # noqa: ANN401 (click's business)
+    def with_options(**given: Any) -> None:  # noqa: ANN401 (as in click)
         options = CommonOptions(
             **{name: given.pop(name) for name in CommonOptions._fields}
         )
         command(options=options, **given)
 
-    optioned = quiet_option(verbose_option(asking))
-    return archive_option(home_option(no_ingest_option(optioned)))
+    decorated = quiet_option(verbose_option(with_options))
+    return archive_option(home_option(no_ingest_option(decorated)))
 
 
 HELP_OPTION_NAMES = ["-h", "--help"]
-"""What shows a help page."""
 _ALWAYS_ACCEPTED = {"archive", "homes", "color", "quiet", "verbose"}
-"""What does not matter to a command that has no use for it."""
+"""Options that every command accepts, even if it ignores them."""
 _LOCATION_OPTIONS = {"archive", "homes"}
 _FLAG_NAMES = {"as_json": "--json", "no_ingest": "--no-ingest"}
 _CONFIGURABLE = {"color", "iso", "no_ingest"}
 _TOLERATES_BAD_SETTINGS = {"doctor", "mcp"}
-"""Commands that tell by themselves what is wrong with the settings, and go on."""
+"""Commands that report invalid settings themselves and continue."""
 
 _NO_JSON_REASONS = {
     "statusline": "it prints the line that Claude Code shows",
     "completion": "it prints a script for a shell",
     "hook": "it prints nothing",
-    "mcp": "it speaks JSON-RPC as it is",
-    "serve": "it prints a link, and goes on; `open` gives one as a row",
-    "migrate": "it prints what it compares as it goes on",
+    "mcp": "it speaks JSON-RPC",
+    "serve": "it prints a link; `open --json` does so as an object",
+    "migrate": "it prints its progress",
     "hub": "`hub token list` and `hub erase` take it",
-    "schema": "it prints JSON as it is",
+    "schema": "its output is JSON",
 }
-"""Why a command has nothing to tell in rows."""
+"""Why a command has no JSON output."""
 
 
 def global_options() -> list[click.Option]:
@@ -274,30 +264,30 @@ def global_options() -> list[click.Option]:
 
 
 def add_global_options(command: click.Command) -> click.Command:
-    """Return a command that takes behind it what it has no use for, as before it.
+    """Let a command accept the shared options that it does not use.
 
-    Its help page goes through a pager, if it is long; and so for those below it.
+    Its help page goes through a pager; the same holds for its subcommands.
     """
-    taken = {name for param in command.params for name in param.opts}
+    known = {name for param in command.params for name in param.opts}
     for option in global_options():
-        if option.name in _ALWAYS_ACCEPTED and taken.isdisjoint(option.opts):
+        if option.name in _ALWAYS_ACCEPTED and known.isdisjoint(option.opts):
             option.hidden, option.expose_value = True, False
             option.callback = _warn_unused if option.name in _LOCATION_OPTIONS else None
             command.params.append(option)
-    shown = command.get_help_option(
+    help_option = command.get_help_option(
         click.Context(command, help_option_names=HELP_OPTION_NAMES)
     )
-    if shown is not None:
-        shown.callback = print_help_paged
-    for below in command.commands.values() if isinstance(command, click.Group) else ():
-        add_global_options(below)
+    if help_option is not None:
+        help_option.callback = print_help_paged
+    if isinstance(command, click.Group):
+        for subcommand in command.commands.values():
+            add_global_options(subcommand)
     return command
 
 
 def print_help_paged(
     context: click.Context, _: click.Parameter, is_requested: bool
 ) -> None:
-    """Show a help page, a long one on a terminal through a pager."""
     if is_requested and not context.resilient_parsing:
         print_paged(context.get_help().split("\n"), is_terminal=sys.stdout.isatty())
         context.exit()
@@ -306,86 +296,90 @@ def print_help_paged(
 def _warn_unused(
     context: click.Context, option: click.Parameter, value: object
 ) -> object:
-    """Tell whoever names a place that it does not matter; not if it is for all."""
+    """Warn about an option after a command that does not use it."""
     source = context.get_parameter_source(option.name or "")
     if value and source is ParameterSource.COMMANDLINE:
         name = context.command_path.partition(" ")[2]
-        sys.stderr.write(f"note: {name} has no use for {option.opts[0]}\n")
+        sys.stderr.write(f"note: {name} does not use {option.opts[0]}\n")
     return value
 
 
 def global_option_values(params: Mapping[str, object]) -> dict[str, Any]:
-    """Return what was said before the command."""
+    """Return the options that were given before the command."""
     return {name: value for name, value in params.items() if value}
 
 
 def defaults_for(
     command: click.Command, params: Mapping[str, object]
 ) -> dict[str, Any]:
-    """Return what a command takes for granted: what was said before it, what is set."""
-    taken = {param.name for param in command.params if param.expose_value}
+    """Return the defaults of a command: options before it, then settings."""
+    accepted = {param.name for param in command.params if param.expose_value}
     given = global_option_values(params)
-    for name in sorted(given.keys() - taken - _ALWAYS_ACCEPTED):
+    for name in sorted(given.keys() - accepted - _ALWAYS_ACCEPTED):
         raise click.UsageError(
             unsupported_option_message(command.name or "", _FLAG_NAMES[name])
         )
-    # Broken settings stop nobody who has no use for them, a hook least of all.
-    told: dict[str, Any] = {}
+    # Invalid settings must not stop commands that do not use them, such as hooks.
+    configured: dict[str, Any] = {}
     try:
-        told = configured_defaults() if taken & _CONFIGURABLE else {}
+        configured = configured_defaults() if accepted & _CONFIGURABLE else {}
     except BygonesError:
         if command.name not in _TOLERATES_BAD_SETTINGS:
             raise
-    return {k: v for k, v in {**told, **given}.items() if k in taken}
+    return {k: v for k, v in {**configured, **given}.items() if k in accepted}
 
 
 def unsupported_option_message(command: str, flag: str) -> str:
-    """Return that a command has no use for an option that others have, and why."""
-    why = "it takes nothing in before it shows something"
+    """Return why a command does not have an option that others have."""
+    reason = "it imports nothing before it prints"
     if flag == "--json":
-        why = _NO_JSON_REASONS.get(command, "")
-    return f"{command} takes no {flag}{f': {why}' if why else ''}"
+        reason = _NO_JSON_REASONS.get(command, "")
+    return f"{command} takes no {flag}{f': {reason}' if reason else ''}"
 
 
 _EXCLUDED_WORD = re.compile(r"-(?!n[0-9]+$)[^-]{2,}")
 _COMBINED_SHORT_OPTIONS = re.compile(r"-(?:[qv]{2,}|[qv]*n=.*|[qv]+n[0-9]*)")
-"""Options of one letter that nobody means as a word: together, or with a sign."""
+"""Combined short options, or one with `=`, which are not words of a query."""
 _ESCAPE = "\0"
 
 
 class QueryCommand(click.Command):
-    """A command in which ``-word`` is a word that is excluded, not options."""
+    """A command in which `-word` excludes a word and is not an option."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Hide such words from whoever looks for options.
+        """Hide excluded words from click's parser.
 
-        Options of one letter get their long names: click takes them for slips at
-        first, and looks for what was meant.
+        Short options are replaced by their long names, because click would otherwise
+        search for similar names first.
         """
         _reject_combined_options(ctx, args)
         options = [param for param in self.params if isinstance(param, click.Option)]
-        asking = {name for one in options if not one.is_flag for name in one.opts}
-        long = {name: one.opts[-1] for one in options for name in one.opts}
-        read = [
+        with_value = {
+            name for option in options if not option.is_flag for name in option.opts
+        }
+        long_names = {
+            name: option.opts[-1] for option in options for name in option.opts
+        }
+        escaped = [
             word
-            if before in asking
+            if previous in with_value
             else _ESCAPE + word
             if _EXCLUDED_WORD.match(word)
-            else long.get(word, word)
-            for before, word in zip(["", *args], args, strict=False)
+            else long_names.get(word, word)
+            for previous, word in zip(["", *args], args, strict=False)
         ]
-        return super().parse_args(ctx, read)
+        return super().parse_args(ctx, escaped)
 
 
 def _reject_combined_options(context: click.Context, args: list[str]) -> None:
     for word in args[: args.index("--")] if "--" in args else args:
         if _COMBINED_SHORT_OPTIONS.fullmatch(word):
-            told = "-n takes its number behind a blank, -q and -v stand alone"
-            raise click.UsageError(f"{word} is no word to exclude: {told}", context)
+            hint = "write -n with a space before its number, and -q and -v separately"
+            raise click.UsageError(f"{word} does not exclude a word: {hint}", context)
 
 
 def unescape_words(words: Iterable[str]) -> tuple[str, ...]:
-    """Return the words of a query as they were typed."""
+    """Return the words of a query without the escapes of QueryCommand."""
     return tuple(word.removeprefix(_ESCAPE) for word in words)
 
 
@@ -393,10 +387,10 @@ _FIELD_PATTERN = r"(-?\w+:)(.*\s.*)"
 
 
 def join_query_words(words: Sequence[str]) -> str:
-    """Return the words of a command line as the text of a query.
+    """Join the words of a command line to a query.
 
-    One word is a whole query. Among several, those that a shell took out of quotation
-    marks, such as the value of a field, get them back.
+    A single word is a whole query. Among several, values of fields that contain spaces
+    get back the quotation marks that the shell removed.
     """
     if len(words) == 1:
         return words[0]
@@ -411,17 +405,17 @@ def _restore_quotes(word: str) -> str:
 
 
 def parse_query_words(words: Sequence[str]) -> Query:
-    """Return what words ask for; say on stderr what was read otherwise than meant."""
+    """Parse a query; print on stderr what may be read differently than meant."""
     from bygones.query.parser import parse_query
 
-    now = datetime.now(UTC)  # noqa: TID251 (a face knows the clock)
+    now = datetime.now(UTC)  # noqa: TID251 (an interface reads the clock)
     query = parse_query(
         join_query_words(words), now=now, zone=now.astimezone().tzinfo or UTC
     )
     for note in query.notes:
-        is_told = note.suggestion in note.message
-        meant = "" if is_told else f"; {note.suggestion}"
-        sys.stderr.write(plain(f"note: {note.message}{meant}") + "\n")
+        is_included = note.suggestion in note.message
+        suggestion = "" if is_included else f"; {note.suggestion}"
+        sys.stderr.write(sanitize_name(f"note: {note.message}{suggestion}") + "\n")
     return query
 
 
@@ -460,4 +454,4 @@ def print_selection_notes(selection: SessionSelection) -> None:
         is_partial=selection.is_partial,
     )
     for note in search_notes(results):
-        sys.stderr.write(plain(f"note: {note}") + "\n")
+        sys.stderr.write(sanitize_name(f"note: {note}") + "\n")

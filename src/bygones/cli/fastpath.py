@@ -1,4 +1,4 @@
-"""The status line without the command line around it, which takes longer than it."""
+"""The status line without click, which would take longer than the line itself."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ __all__ = ["print_status_line"]
 
 
 def print_status_line() -> int:
-    """Print the line as it was last made; have it made anew if it is old."""
-    glance = StatusLineCache(read_stdin(), os.environ)
-    line, is_fresh = glance.load()
+    """Print the cached line, and refresh it in the background if it is old."""
+    cache = StatusLineCache(read_stdin(), os.environ)
+    line, is_fresh = cache.load()
     sys.stdout.write(f"{line}\n")
     if not is_fresh:
-        about = os.fsdecode(glance.context_json)
-        words = [sys.executable, "-m", "bygones", "statusline", "--now", about]
-        spawn_detached(words)
+        context = os.fsdecode(cache.context_json)
+        command = [sys.executable, "-m", "bygones", "statusline", "--now", context]
+        spawn_detached(command)
     return 0

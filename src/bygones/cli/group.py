@@ -1,4 +1,4 @@
-"""The commands as one program: which one is run, and what its errors become."""
+"""The click group of all commands, and how errors are reported."""
 
 from __future__ import annotations
 
@@ -38,48 +38,49 @@ from bygones.errors import (
 )
 
 _DEBUG_VARIABLE = "BYGONES_DEBUG"
-_CWD_GONE = "the directory that you are in is not there any more"
+_CWD_GONE = "the current directory does not exist any more"
 _COMMAND_PATTERN = "`bygones (ingest|list|projects|rebuild|verify)"
-"""How a hint names a command that is about an archive."""
+"""Commands in hints to which the named archive is added."""
 _OUT_OF_MEMORY_TEXTS = (
     "failed to map segment",
     "annot allocate memory",
     "start new thread",
 )
-"""What is said where memory is wanted for something, and there is none."""
+"""Parts of messages of errors that mean that there is not enough memory."""
 
 
 def report_exception(error: Exception, args: Sequence[str]) -> int:
-    """Say what went wrong with a command, and return its exit code.
+    """Print an error with its hint, and return the exit code.
 
-    A closed pipe passes through; nobody is shown a traceback unasked.
+    A closed pipe is raised again. Tracebacks are printed with BYGONES_DEBUG only.
     """
     if isinstance(error, BrokenPipeError):
         raise error
     known = error if isinstance(error, BygonesError) else _translate(error)
     if isinstance(error, FileNotFoundError) and _is_cwd_gone():
-        return print_error(_CWD_GONE, "go to one that is there", ExitCode.USAGE_ERROR)
+        return print_error(
+            _CWD_GONE, "change to another directory", ExitCode.USAGE_ERROR
+        )
     if type(known) is ArchiveNotFound:
         known = _explain_missing_archive(known, args)
-    is_ours = known is error or not os.environ.get(_DEBUG_VARIABLE)
-    if known is None or not is_ours:
+    is_expected = known is error or not os.environ.get(_DEBUG_VARIABLE)
+    if known is None or not is_expected:
         return _report_unexpected(error)
     code = print_error(str(known), _expand_hint(known.hint, args), known.exit_code)
     if isinstance(known, QueryError):
-        pointed = known.marked_excerpt.replace("\n", "\n    ")
-        sys.stderr.write(f"\n    {pointed}\n")
+        excerpt = known.marked_excerpt.replace("\n", "\n    ")
+        sys.stderr.write(f"\n    {excerpt}\n")
     return code
 
 
 def _is_cwd_gone() -> bool:
-    """Whether somebody has removed the directory one is in."""
     return cwd() is None
 
 
 def _explain_missing_archive(
     error: ArchiveNotFound, args: Sequence[str]
 ) -> ArchiveNotFound:
-    """Return what is the case where there is no archive: maybe there is no home."""
+    """Return a better error if there is no home either."""
     if _option_values("--home", args):
         return error
     try:
@@ -87,18 +88,17 @@ def _explain_missing_archive(
     except HomeNotFound:
         return NoArchiveAndNoHome(error.path)
     except BygonesError:
-        pass  # whoever ingests is told
+        pass  # ingest reports it
     return error
 
 
 def print_error(message: str, hint: str, exit_code: int) -> int:
-    """Say a sentence and a hint, and return the exit code."""
     sys.stderr.write(f"error: {_printable(message)}\n\nhint: {_printable(hint)}\n")
     return exit_code
 
 
 def _expand_hint(hint: str, args: Sequence[str]) -> str:
-    """Return a hint in which commands are about what was named: archive, homes."""
+    """Add the named archive and homes to the commands in a hint."""
     import re
     from shlex import quote
 
@@ -107,27 +107,27 @@ def _expand_hint(hint: str, args: Sequence[str]) -> str:
         _option_values("--home", args),
     )
 
-    def completed(found: re.Match[str]) -> str:
-        told = [f"--archive {quote(one)}" for one in archives]
-        if found[1] == "ingest":
-            told += [f"--home {quote(one)}" for one in homes]
-        return " ".join((found[0], *told))
+    def add_options(match: re.Match[str]) -> str:
+        options = [f"--archive {quote(path)}" for path in archives]
+        if match[1] == "ingest":
+            options += [f"--home {quote(path)}" for path in homes]
+        return " ".join((match[0], *options))
 
-    return re.sub(_COMMAND_PATTERN, completed, hint)
+    return re.sub(_COMMAND_PATTERN, add_options, hint)
 
 
 def _option_values(option: str, args: Sequence[str]) -> list[str]:
-    """Return what was given with an option, as it was typed."""
-    given = []
+    """Return the values of an option as they were typed."""
+    values = []
     for word, following in pairwise((*args, "")):
-        name, sign, value = word.partition("=")
+        name, equals, value = word.partition("=")
         if name == option:
-            given.append(value if sign else following)
-    return given
+            values.append(value if equals else following)
+    return values
 
 
 def _translate(error: Exception) -> BygonesError | None:
-    """Return what a system's or an engine's error means to a person."""
+    """Return the error of Bygones for one of the system or the database."""
     if isinstance(error, OSError):
         reason = error.strerror or str(error)
         name = f"{error.filename}: " if error.filename is not None else ""
@@ -145,10 +145,9 @@ def _translate(error: Exception) -> BygonesError | None:
 
 
 def _is_out_of_memory(error: Exception) -> bool:
-    """Whether the system gave no memory, for values, a thread or a library."""
     return isinstance(error, MemoryError) or (
         isinstance(error, ImportError | RuntimeError)
-        and any(sign in str(error) for sign in _OUT_OF_MEMORY_TEXTS)
+        and any(text in str(error) for text in _OUT_OF_MEMORY_TEXTS)
     )
 
 
@@ -157,22 +156,22 @@ def _report_unexpected(error: Exception) -> int:
         import traceback
 
         traceback.print_exception(error)
-    sentence = f"this should not have happened: {type(error).__name__}: {error}"
+    message = f"unexpected {type(error).__name__}: {error}"
     return print_error(
-        sentence, f"re-run with {_DEBUG_VARIABLE}=1 for the traceback", ExitCode.FAILURE
+        message, f"re-run with {_DEBUG_VARIABLE}=1 for the traceback", ExitCode.FAILURE
     )
 
 
 def _printable(text: str) -> str:
-    # A name taken from a transcript or a folder must not steer the terminal.
+    # Names from transcripts and folders must not control the terminal.
     return "".join(
-        sign if sign.isprintable() else sign.encode("unicode_escape").decode("ascii")
-        for sign in text
+        char if char.isprintable() else char.encode("unicode_escape").decode("ascii")
+        for char in text
     )
 
 
 class CommandGroup(click.Group):
-    """Commands named in a table and imported when they are used."""
+    """The commands of the registry, imported when they are used."""
 
     def __init__(self, specs: Iterable[CommandSpec]) -> None:
         super().__init__(
@@ -187,7 +186,6 @@ class CommandGroup(click.Group):
         self.specs = {row.name: row for row in specs}
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
-        """Return the names in the table's order."""
         return list(self.specs)
 
     def get_command(
@@ -195,17 +193,15 @@ class CommandGroup(click.Group):
         ctx: click.Context,  # noqa: ARG002
         cmd_name: str,
     ) -> click.Command | None:
-        """Return the command of this name, imported now, or None."""
         spec = self.specs.get(cmd_name)
         if spec is None:
             return None
         command = _import_command(spec)
-        # Docstrings with a backslash are raw, so click's mark is two characters there.
+        # Docstrings are raw strings, so click's \b is two characters in them.
         command.help = (command.help or "").replace("\\b", "\b")
         return add_global_options(command)
 
     def get_help_option(self, ctx: click.Context) -> click.Option | None:
-        """Return the option that shows the commands, through a pager."""
         option = super().get_help_option(ctx)
         if option is not None:
             option.callback = print_help_paged
@@ -214,7 +210,7 @@ class CommandGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find the command that is meant, and give it what was said before it."""
+        """Find the command, and pass on the options that came before it."""
         if args and args[0] not in self.specs and args[0][:1] != "-":
             raise click.UsageError(_unknown_command_message(args[0], self.specs), ctx)
         name, command, rest = super().resolve_command(ctx, args)
@@ -227,15 +223,15 @@ class CommandGroup(click.Group):
         ctx: click.Context,  # noqa: ARG002
         formatter: click.HelpFormatter,
     ) -> None:
-        """Write the table into the help page, importing no command."""
+        """Write the list of commands without importing them."""
         with formatter.section("Commands"):
             formatter.write_dl([(row.name, row.summary) for row in self.specs.values()])
 
 
 def run(args: Sequence[str], specs: Iterable[CommandSpec] = COMMANDS) -> int:
-    """Run the command that ``args`` ask for and return its exit code.
+    """Run a command and return its exit code.
 
-    Every error ends here as a sentence; a closed pipe and Ctrl-C pass through.
+    Errors are printed here; a closed pipe and Ctrl-C are raised.
     """
     group = CommandGroup(specs)
     try:
@@ -249,30 +245,30 @@ def run(args: Sequence[str], specs: Iterable[CommandSpec] = COMMANDS) -> int:
         return print_error(
             _usage_error_message(error), _help_hint(error, args), error.exit_code
         )
-    except Exception as error:  # noqa: BLE001 - nobody is shown a traceback unasked
+    except Exception as error:  # noqa: BLE001 (reported without a traceback)
         return report_exception(error, args)
     return ExitCode.SUCCESS
 
 
 def run_completion(instruction: str) -> int:
-    """Answer a shell, and return the exit code; it is told of no errors."""
+    """Print completions for a shell; errors are ignored."""
     from click.shell_completion import shell_complete
 
     group = CommandGroup(COMMANDS)
     try:
         return shell_complete(group, {}, "bygones", COMPLETE_VARIABLE, instruction)
-    except Exception:  # noqa: BLE001 (it would stand in the line that is being typed)
+    except Exception:  # noqa: BLE001 (it would appear in the line being typed)
         return 0
 
 
 def _import_command(spec: CommandSpec) -> click.Command:
-    """Import a command's module and return the command in it that has this name."""
-    found = vars(import_module(spec.module)).values()
-    # What was imported stays to the end, so the collector need not look through it.
-    # It was off until now: see entry_point.
+    """Import the module of a command and return the command."""
+    values = vars(import_module(spec.module)).values()
+    # Imported objects live until the end, so the garbage collector can skip them. It
+    # was disabled until now: see entry_point.
     gc.freeze()
     gc.enable()
-    for value in found:
+    for value in values:
         if isinstance(value, click.Command) and value.name == spec.name:
             return value
     raise TypeError(f"{spec.module} has no command {spec.name}")
@@ -294,8 +290,10 @@ def _unknown_command_message(name: str, names: Iterable[str]) -> str:
 
 
 def _version_option() -> click.Option:
-    def show(context: click.Context, _option: click.Parameter, asked: bool) -> None:
-        if asked:
+    def show(
+        context: click.Context, _option: click.Parameter, is_requested: bool
+    ) -> None:
+        if is_requested:
             click.echo(f"bygones {__version__}")
             context.exit()
 
@@ -314,14 +312,14 @@ def _usage_error_message(error: click.ClickException) -> str:
         error.ctx.command if isinstance(error, click.UsageError) and error.ctx else None
     )
     if isinstance(error, click.NoSuchOption) and command is not None:
-        shared = {name for one in global_options() for name in one.opts}
+        shared = {name for option in global_options() for name in option.opts}
         if error.option_name in shared:
             return unsupported_option_message(command.name or "", error.option_name)
     words = " ".join(error.format_message().split()).removesuffix(".")
     words = words.replace(". Did you mean", "; did you mean")
     words = words.replace("is not a valid integer range", "is not a whole number")
     if isinstance(error, click.BadOptionUsage):
-        # Where words may be excluded, options of one letter get their long names.
+        # QueryCommand replaces short options by their long names.
         words = words.replace("'--limit'", "'-n'")
     return words[:1].lower() + words[1:]
 
@@ -330,7 +328,7 @@ def _help_hint(error: click.ClickException, args: Sequence[str]) -> str:
     context = error.ctx if isinstance(error, click.UsageError) else None
     if context is not None:
         return f"see {context.command_path} --help"
-    # Its parser does not say which command an option without its value is of.
+    # click does not report the command of an option without its value.
     names = {row.name for row in COMMANDS}
     name = next((word for word in args if word in names), "")
     return f"see bygones {name} --help" if name else "see bygones --help"

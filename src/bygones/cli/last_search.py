@@ -1,4 +1,4 @@
-"""What was found last, so that it can be named by its number."""
+"""The results of the last search, which can be named by their numbers."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _MAX_DIGITS = 4
 
 
 class SavedMatch(Struct, frozen=True):
-    """A session that was found, with the records of its hits and what these are."""
+    """A session that was found, with the records of its hits."""
 
     session: str
     records: tuple[str, ...] = ()
@@ -41,12 +41,12 @@ class SavedMatch(Struct, frozen=True):
 
 
 class SearchReference(NamedTuple):
-    """What a number of the last search stands for."""
+    """The session, and the record, that a number of the last search means."""
 
     session: str
     record: str | None = None
     part: Part | None = None
-    """What the hit is, if one was named."""
+    """The part of the hit, if one was named."""
 
 
 class _LastSearch(Struct, frozen=True):
@@ -57,80 +57,72 @@ class _LastSearch(Struct, frozen=True):
 
 
 def save_results(archive: Path, results: SearchResults, offset: int) -> None:
-    """Keep ids of what was found, for the user alone; no text is kept.
-
-    Where nothing can be written, nothing is remembered.
-    """
-    lately = _LastSearch(
+    """Save the ids of results, but no text; failures to write are ignored."""
+    search = _LastSearch(
         archive=str(archive),
         first_number=offset + 1,
         matches=tuple(
             SavedMatch(
-                one.summary.id,
-                tuple(hit.record_id for hit in one.hits),
-                tuple(hit.part for hit in one.hits),
+                match.summary.id,
+                tuple(hit.record_id for hit in match.hits),
+                tuple(hit.part for hit in match.hits),
             )
-            for one in results.sessions
+            for match in results.sessions
         ),
     )
     path = _path()
     with suppress(OSError):
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        # A file that two searches write at once is still one of the two.
+        # Two searches may write at once: the file is replaced atomically.
         scratch = path.with_name(f"{path.name}.{os.getpid()}")
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
         with open(os.open(scratch, flags, 0o600), "wb") as file:  # noqa: PTH123
-            file.write(msgspec.json.encode(lately))
+            file.write(msgspec.json.encode(search))
         scratch.replace(path)
 
 
 def forget_results() -> None:
-    """Forget what was found: it may name a session that is erased."""
+    """Delete the saved results, which may name a purged session."""
     with suppress(OSError):
         _path().unlink()
 
 
 def find_result(name: str, archive: Path) -> SearchReference | None:
-    """Return the session, and the record, that a number stands for.
+    """Return the session, and the record, that a number means.
 
-    ``3`` is the third session of the last search in this archive, ``3.2`` its second
-    hit.
-
-    :raises UnknownResultNumber: where the session has no such hit.
+    `3` is the third session of the last search in this archive, `3.2` its second hit.
+    Raises `UnknownResultNumber` if the session has no such hit.
     """
     numbers = _parse_number(name)
-    lately = _load(archive) if numbers else None
-    if numbers is None or lately is None:
+    search = _load(archive) if numbers else None
+    if numbers is None or search is None:
         return None
-    at = numbers[0] - lately.first_number
-    if not 0 <= at < len(lately.matches):
+    number, hit = numbers
+    index = number - search.first_number
+    if not 0 <= index < len(search.matches):
         return None
-    one, second = lately.matches[at], numbers[1]
-    if second is None:
-        return SearchReference(one.session, next(iter(one.records), None) or None)
-    if not second:
-        return SearchReference(one.session)
-    if second > len(one.records):
-        there = f"{numbers[0]} was found with {pluralize(len(one.records), 'hit')}"
-        raise UnknownResultNumber(name, there)
-    parts = one.parts[second - 1 : second] or (Part.OTHER,)
-    return SearchReference(one.session, one.records[second - 1] or None, parts[0])
+    match = search.matches[index]
+    if hit is None:
+        return SearchReference(match.session, next(iter(match.records), None) or None)
+    if hit == 0:
+        return SearchReference(match.session)
+    if hit > len(match.records):
+        hits = pluralize(len(match.records), "hit")
+        raise UnknownResultNumber(name, f"{number} was found with {hits}")
+    parts = match.parts[hit - 1 : hit] or (Part.OTHER,)
+    return SearchReference(match.session, match.records[hit - 1] or None, parts[0])
 
 
 def check_result_number(name: str, archive: Path) -> None:
-    """Refuse what can only be meant as a number of the last search.
-
-    :raises UnknownResultNumber: with the numbers that there are.
-    """
+    """Raise `UnknownResultNumber` for a name that can only be a result number."""
     if _parse_number(name) is None:
         return
-    lately = _load(archive)
-    if lately is None or not lately.matches:
-        raise UnknownResultNumber(name, "nothing was searched for and found here")
-    last = lately.first_number + len(lately.matches) - 1
-    numbers = (
-        f"{lately.first_number} to {last}" if last > lately.first_number else f"{last}"
-    )
+    search = _load(archive)
+    if search is None or not search.matches:
+        raise UnknownResultNumber(name, "no search of this archive found anything")
+    first = search.first_number
+    last = first + len(search.matches) - 1
+    numbers = f"{first} to {last}" if last > first else f"{last}"
     raise UnknownResultNumber(name, f"the last search found {numbers}")
 
 
@@ -144,8 +136,8 @@ def _parse_number(name: str) -> tuple[int, int | None] | None:
 
 def _load(archive: Path) -> _LastSearch | None:
     with suppress(OSError, msgspec.MsgspecError):
-        lately = msgspec.json.decode(_path().read_bytes(), type=_LastSearch)
-        return lately if lately.archive == str(archive) else None
+        search = msgspec.json.decode(_path().read_bytes(), type=_LastSearch)
+        return search if search.archive == str(archive) else None
     return None
 
 

@@ -1,4 +1,4 @@
-"""The command line: from words to an exit code."""
+"""The entry point of the `bygones` command."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import sys
 
 from bygones import __version__
 
-# Asking for the version must not wait for anything.
+# `bygones --version` must import nothing else.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -16,17 +16,17 @@ if TYPE_CHECKING:
 
 
 def entry_point() -> NoReturn:
-    """Run one command as a program, and end it.
+    """Run a command and exit.
 
-    Half of a short command's time would go into taking apart, object by object, what
-    the system takes back at once; so the interpreter does not get to it.
+    The process exits without the interpreter's cleanup, which would take half of the
+    time of a short command.
     """
     import atexit
     import gc
 
     gc.disable()  # until the command is loaded: see bygones.cli.group
     code = main()
-    atexit._run_exitfuncs()  # noqa: SLF001 (all that an ending has to do)
+    atexit._run_exitfuncs()  # noqa: SLF001 (as the interpreter does)
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()
@@ -36,10 +36,9 @@ def entry_point() -> NoReturn:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command and return its exit code; nothing it raises gets out.
+    """Run a command and return its exit code; it raises nothing.
 
-    Without ``arguments`` those of the running program are taken. A reader that
-    closes the pipe early has seen enough, which counts as done.
+    Without `arguments`, those of the process are used. A closed pipe is not an error.
     """
     words = sys.argv[1:] if arguments is None else list(arguments)
     _replace_missing_streams()
@@ -53,16 +52,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt as stop:
         from bygones.errors import ExitCode
 
-        done = f": {stop}" if stop.args else ""
-        sys.stderr.write(f"\ninterrupted{done}\n")
+        progress = f": {stop}" if stop.args else ""
+        sys.stderr.write(f"\ninterrupted{progress}\n")
         return ExitCode.INTERRUPTED
-    except OSError as error:  # commands' own end in the group; this is our output's
+    except (
+        OSError
+    ) as error:  # raised by our own output: commands' errors are handled in the group
         from bygones.errors import SystemFailure
 
         _discard_output()
-        refused = SystemFailure((error.strerror or str(error)).lower())
-        sys.stderr.write(f"error: {refused}\n\nhint: {refused.hint}\n")
-        return refused.exit_code
+        failure = SystemFailure((error.strerror or str(error)).lower())
+        sys.stderr.write(f"error: {failure}\n\nhint: {failure.hint}\n")
+        return failure.exit_code
     return code
 
 
@@ -74,32 +75,32 @@ def _run(args: Sequence[str]) -> int:
         from bygones.cli.fastpath import print_status_line
 
         return print_status_line()
-    if asking := os.environ.get("_BYGONES_COMPLETE"):
+    if instruction := os.environ.get("_BYGONES_COMPLETE"):
         from bygones.cli.group import run_completion
 
-        return run_completion(asking)
+        return run_completion(instruction)
     from bygones.cli.group import run
 
     return run(args)
 
 
 def _replace_missing_streams() -> None:
-    # A shell can start us without an output or without a place for errors.
+    # A process can be started without stdout or stderr.
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:
-            nowhere = open(os.devnull, "w", encoding="utf-8")  # noqa: PTH123, SIM115 (open to the end)
-            setattr(sys, name, nowhere)
+            devnull = open(os.devnull, "w", encoding="utf-8")  # noqa: PTH123, SIM115 (open until the process ends)
+            setattr(sys, name, devnull)
 
 
 def _escape_unencodable_output() -> None:
-    # File names need not be valid text; printing one must not raise.
+    # File names need not be valid text; printing them must not raise.
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
 
 
 def _discard_output() -> None:
-    # The interpreter flushes once more on its way out, which would raise again.
+    # The interpreter flushes stdout again at exit, which would raise again.
     try:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except (OSError, ValueError):

@@ -1,4 +1,4 @@
-"""The archive, brought up to date before it is shown, and what its sessions cost."""
+"""Open the archive, brought up to date, and compute the costs of its sessions."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from bygones.errors import (
     PathNotFound,
     SystemFailure,
 )
-from bygones.render.text.primitives import sanitize_name as plain
+from bygones.render.text.primitives import sanitize_name
 from bygones.usage.prices import load_prices
 
 if TYPE_CHECKING:
@@ -42,53 +42,51 @@ if TYPE_CHECKING:
 
 
 def load_user_prices() -> Prices:
-    """Return the prices that count for this user."""
     return load_prices(find_prices_file(os.environ, Path.home()))
 
 
 def load_user_prices_or_warn() -> Prices | None:
-    """Return them for whoever shows more than money: a broken file is told of."""
+    """Return the prices, or none with a note if the user's price file is invalid."""
     try:
         return load_user_prices()
     except InvalidPrices as error:
-        sys.stderr.write(plain(f"note: costs are left out: {error}") + "\n")
+        sys.stderr.write(sanitize_name(f"note: costs are left out: {error}") + "\n")
         return None
 
 
 def load_session_costs(
     archive: Archive, sessions: Sequence[SessionSummary]
 ) -> dict[SessionId, Cost]:
-    """Return what sessions cost; of none where the prices cannot be read."""
+    """Return the costs of sessions; none if the price file is invalid."""
     prices = load_user_prices_or_warn() if sessions else None
     return archive.costs(sessions, prices) if prices is not None else {}
 
 
 def open_current(options: CommonOptions) -> Archive:
-    """Return the archive that is asked for, with what is new taken in.
+    """Open the archive after importing what is new.
 
-    Where nothing moved, that costs a look at the homes. While another ingests, or
-    where the homes are not there, the archive is shown as it is; one that an option or
-    the variable names must be there. An archive is made only in front of somebody who
-    sees it being made.
+    If another process is writing, or the default homes do not exist, the archive is
+    used unchanged. Homes that are named must exist. A new archive is created only if
+    stderr is a terminal, so that the user sees it.
     """
     folder = options.folder
     if not Archive.exists(folder):
         return _create(options, folder)
     if options.is_ingest_disabled:
         if options.homes:
-            find_homes(options.homes)  # which must be there, though nothing is taken in
+            find_homes(options.homes)  # they must exist, though nothing is imported
         return Archive.open(folder)
     archive = Archive.open(folder)
     try:
         homes = find_homes(options.homes)
     except NoTranscriptsFound as error:
-        _print_info(options, f"shown as it was: {error}")
+        _print_info(options, f"the archive is not up to date: {error}")
         homes = ()
     except PathNotFound as error:
         if options.has_explicit_homes:
             raise
-        # Set once and for all; the disk that it is on may be away for a while.
-        _print_warning(options, f"shown as it was: {error}")
+        # It comes from the settings; its disk may be unmounted for now.
+        _print_warning(options, f"the archive is not up to date: {error}")
         homes = ()
     if homes and not archive.is_current(homes):
         _update(archive, homes, options)
@@ -99,11 +97,11 @@ def open_current(options: CommonOptions) -> Archive:
 
 
 def open_indexed(archive: Path | None) -> Archive:
-    """Return the archive that is meant; where it has no index, one is made."""
-    found = open_without_ingest(archive)
-    if not found.has_index:
-        _build_index(found)
-    return found
+    """Open the archive without importing, and create its index if it has none."""
+    opened = open_without_ingest(archive)
+    if not opened.has_index:
+        _build_index(opened)
+    return opened
 
 
 def _build_index(archive: Archive) -> None:
@@ -123,14 +121,16 @@ def _update(archive: Archive, homes: tuple[Path, ...], options: CommonOptions) -
         archive.refresh()
         if next(archive.sessions(include_empty=True), None) is None:
             _print_warning(
-                options, f"the archive is being made, and has nothing yet: {error}"
+                options, f"the archive is still being created and is empty: {error}"
             )
         else:
-            _print_info(options, f"shown as it was: {error}")
+            _print_info(options, f"the archive is not up to date: {error}")
     except OSError as error:
-        _print_warning(options, f"shown as it was: {error.strerror or error}")
+        _print_warning(
+            options, f"the archive is not up to date: {error.strerror or error}"
+        )
     except SystemFailure as error:
-        _print_warning(options, f"shown as it was: {error}")
+        _print_warning(options, f"the archive is not up to date: {error}")
     else:
         if options.verbose:
             _print_report(report)
@@ -143,7 +143,7 @@ def _ingest(folder: Path, homes: tuple[Path, ...]) -> IngestReport:
 
 
 def _create(options: CommonOptions, folder: Path) -> Archive:
-    """Return a new archive, made before the eyes of whoever asked for it."""
+    """Create the archive, with progress on stderr."""
     if options.is_ingest_disabled:
         raise ArchiveNotFound(folder)
     try:
@@ -152,9 +152,9 @@ def _create(options: CommonOptions, folder: Path) -> Archive:
         raise NoArchiveAndNoHome(folder) from error
     if not sys.stderr.isatty():
         raise ArchiveNotFound(folder)
-    places = ", ".join(plain(display_path(home)) for home in homes)
-    target = plain(display_path(folder))
-    sys.stderr.write(f"no archive yet: taking in {places}, once, into {target}\n")
+    places = ", ".join(sanitize_name(display_path(home)) for home in homes)
+    target = sanitize_name(display_path(folder))
+    sys.stderr.write(f"no archive yet: importing {places} into {target}\n")
     with explain_interrupt(
         lambda: ingest_interrupted_message(Archive.stored_bytes(folder))
     ):
@@ -165,17 +165,17 @@ def _create(options: CommonOptions, folder: Path) -> Archive:
 
 def _announce_indexing(options: CommonOptions) -> None:
     if not options.quiet:
-        sys.stderr.write("there is no index of this version yet: making it\n")
+        sys.stderr.write("creating the index for this version\n")
 
 
 def _print_info(options: CommonOptions, message: str) -> None:
     if options.verbose or (sys.stderr.isatty() and not options.quiet):
-        sys.stderr.write(plain(message) + "\n")
+        sys.stderr.write(sanitize_name(message) + "\n")
 
 
 def _print_warning(options: CommonOptions, message: str) -> None:
     if not options.quiet:
-        sys.stderr.write(plain(f"note: {message}") + "\n")
+        sys.stderr.write(sanitize_name(f"note: {message}") + "\n")
 
 
 def _print_report(report: IngestReport) -> None:

@@ -1,4 +1,4 @@
-"""What several commands say: of an ingestion, of times, on a terminal or a pipe."""
+"""Output that commands share: the console, tables, JSON and ingest reports."""
 
 from __future__ import annotations
 
@@ -37,13 +37,10 @@ if TYPE_CHECKING:
 
 
 INDEX_INTERRUPTED = (
-    "the archive is whole, and has no new index; run it again to make it"
+    "the archive is complete, but has no new index; run it again to create it"
 )
-"""What is to be said where the making of an index was stopped."""
-WRITE_INTERRUPTED = "files that were written are whole; run it again to go on"
-"""What is to be said where the writing of files was stopped."""
+WRITE_INTERRUPTED = "files that were written are complete; run it again to continue"
 _MAX_PROBLEMS = 5
-"""Problems that are told one by one."""
 
 _AGE_UNITS = (
     (timedelta(minutes=1), timedelta(seconds=1), ""),
@@ -56,24 +53,24 @@ _AGE_UNITS = (
 
 
 def ingest_report_lines(report: IngestReport) -> Iterator[str]:
-    """Yield what an ingestion did; the calm case is one line."""
+    """Yield what an ingest did; one line if nothing is new."""
     files = pluralize(report.files, "file")
     counts = (
         (report.new, "new"),
         (report.grown, "grown"),
-        (report.rewritten, "begun anew"),
+        (report.rewritten, "rewritten"),
         (report.moved, "moved"),
         (report.gone, "gone"),
-        (report.returned, "back"),
+        (report.returned, "returned"),
         (report.refused, "purged before and refused"),
         (len(report.problems), "with problems"),
     )
-    told = [f"{number:,} {word}" for number, word in counts if number]
-    yield f"{files}: {', '.join(told)}" if told else f"{files}, nothing new"
+    parts = [f"{number:,} {word}" for number, word in counts if number]
+    yield f"{files}: {', '.join(parts)}" if parts else f"{files}, nothing new"
     if report.bytes or report.derived_sessions:
         records = pluralize(report.records, "record")
         sessions = pluralize(report.derived_sessions, "session")
-        yield f"took in {format_bytes(report.bytes)}, {records}; {sessions} touched"
+        yield f"imported {format_bytes(report.bytes)}, {records}; {sessions} updated"
 
 
 def print_objects(objects: Iterable[Struct]) -> None:
@@ -85,7 +82,7 @@ def print_objects(objects: Iterable[Struct]) -> None:
 
 
 def format_age(time: datetime | None, now: datetime) -> str:
-    """Return how long ago something was, in one unit; a day if that is long ago."""
+    """Return the age of a time in one unit, or its date if that is long ago."""
     if time is None:
         return ""
     ago = now - time
@@ -100,7 +97,7 @@ def format_age(time: datetime | None, now: datetime) -> str:
 
 @contextmanager
 def explain_interrupt(message: str | Callable[[], str]) -> Iterator[None]:
-    """Have whoever stops some work with Ctrl-C be told what was done of it."""
+    """Add a message about what was done to a KeyboardInterrupt."""
     try:
         yield
     except KeyboardInterrupt:
@@ -109,20 +106,19 @@ def explain_interrupt(message: str | Callable[[], str]) -> Iterator[None]:
         ) from None
 
 
-def ingest_interrupted_message(gained: int) -> str:
-    """Return what is to be said of an ingestion that was stopped."""
-    if not gained:
-        return "nothing new was taken in yet; run it again"
-    return f"{format_size(gained)} are in the archive; run it again to go on"
+def ingest_interrupted_message(stored_bytes: int) -> str:
+    if not stored_bytes:
+        return "nothing new was imported yet; run it again"
+    return f"{format_size(stored_bytes)} are in the archive; run it again to continue"
 
 
 def print_problems(problems: Sequence[Problem]) -> None:
-    """Say what was odd on stderr, the first few one by one."""
+    """Print problems on stderr, the first few in full."""
     for problem in problems[:_MAX_PROBLEMS]:
-        place = display_path(problem.position.source_id)
+        path = display_path(problem.position.source_id)
         detail = f": {problem.detail}" if problem.detail else ""
         sys.stderr.write(
-            sanitize_name(f"problem: {place}: {problem.kind}{detail}") + "\n"
+            sanitize_name(f"problem: {path}: {problem.kind}{detail}") + "\n"
         )
     if len(problems) > _MAX_PROBLEMS:
         sys.stderr.write(f"problem: and {len(problems) - _MAX_PROBLEMS:,} more\n")
@@ -276,7 +272,7 @@ _MIN_REST_WIDTH = 8
 
 
 def format_iso_time(time: datetime | None) -> str:
-    """Return a time of this machine to the second, as programs read it."""
+    """Return a time as ISO 8601 in local time."""
     return time.astimezone().isoformat(timespec="seconds") if time else ""
 
 
@@ -298,7 +294,6 @@ _ANSI_CODES = {
 
 
 def style_spans(row: StyledLine, *, is_colored: bool) -> str:
-    """Return a row as one line of text, with or without its colours."""
     if not is_colored:
         return plain_text(row)
     return "".join(

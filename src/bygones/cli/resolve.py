@@ -1,4 +1,4 @@
-"""Which session or project of the archive somebody means."""
+"""Resolve the names of sessions, projects and branches on the command line."""
 
 from __future__ import annotations
 
@@ -16,8 +16,7 @@ from msgspec import Struct
 
 from bygones.errors import NotInArchive
 from bygones.model.sessions import Session
-from bygones.render.text.primitives import sanitize_name as plain
-from bygones.render.text.primitives import truncate_end
+from bygones.render.text.primitives import sanitize_name, truncate_end
 from bygones.render.walk import find_message_index
 
 if TYPE_CHECKING:
@@ -29,28 +28,26 @@ if TYPE_CHECKING:
 
 
 LAST = "last"
-"""The name of the newest session, whatever its id."""
+"""The name of the newest session."""
 
 
 class ResolvedNames(NamedTuple):
-    """Sessions and projects, as they were named."""
+    """The sessions and projects that were named."""
 
     sessions: tuple[SessionId, ...] = ()
     projects: tuple[Project, ...] = ()
 
     def sources(self, archive: Archive) -> list[StoredSource]:
-        """Return the files of all of them, each once."""
-        of_sessions = archive.sources(sessions=self.sessions)
-        of_projects = [archive.sources(project=one) for one in self.projects]
-        found = chain(of_sessions, *of_projects)
-        return list({kept.number: kept for kept in found}.values())
+        """Return the sources of all of them, each once."""
+        sources = chain(
+            archive.sources(sessions=self.sessions),
+            *(archive.sources(project=project) for project in self.projects),
+        )
+        return list({source.number: source for source in sources}.values())
 
 
 def resolve_project(archive: Archive, name: str) -> Project:
-    """Return the project with this name or path; ``.`` is where we are.
-
-    A folder inside of a project stands for it.
-    """
+    """Return the project with this name, or the one that contains this path."""
     if not _is_path(name):
         return archive.project(name)
     project = archive.project_at(name)
@@ -71,7 +68,6 @@ def project_scope(project: Project) -> str:
 
 
 def resolve_names(archive: Archive, names: Sequence[str]) -> ResolvedNames:
-    """Return the sessions and the projects that names stand for."""
     found = [_resolve_name(archive, name) for name in names]
     sessions = [one for one in found if isinstance(one, str)]
     projects = [one for one in found if not isinstance(one, str)]
@@ -91,15 +87,14 @@ def _resolve_name(archive: Archive, name: str) -> SessionId | Project:
 
 
 def resolve_session_id(archive: Archive, name: str) -> str:
-    """Return by what the archive knows a session: ``last`` and numbers have an id."""
+    """Return the id for `last` or a result number; other names are returned as is."""
     if name == LAST:
         return newest_session(archive).id
-    lately = find_search_result(name, archive)
-    return lately.session if lately is not None else name
+    result = find_search_result(name, archive)
+    return result.session if result is not None else name
 
 
 def resolve_summary(archive: Archive, name: str) -> SessionSummary:
-    """Return the line of the session that a name stands for, in a list."""
     try:
         return archive.session_summary(resolve_session_id(archive, name))
     except NotInArchive:
@@ -108,10 +103,10 @@ def resolve_summary(archive: Archive, name: str) -> SessionSummary:
 
 
 def resolve_session_and_record(archive: Archive, name: str) -> tuple[str, str | None]:
-    """Return the ids of the session that a name stands for, and of a record in it."""
-    lately = find_search_result(name, archive)
-    if lately is not None:
-        return lately.session, lately.record
+    """Return the id of a session, and of the record by which it was named."""
+    result = find_search_result(name, archive)
+    if result is not None:
+        return result.session, result.record
     try:
         return archive.session_summary(resolve_session_id(archive, name)).id, None
     except NotInArchive as error:
@@ -126,16 +121,13 @@ def resolve_session_and_record(archive: Archive, name: str) -> tuple[str, str | 
 def load_named_session(
     archive: Archive, name: str
 ) -> tuple[Session, IndexedRecord | None]:
-    """Return the session that a name stands for, and the record that it is the id of.
-
-    ``last`` is the newest session, a number one of those found last.
-    """
+    """Load a session, and the record by which it was named."""
     session, record = resolve_session_and_record(archive, name)
     return archive.session(session), archive.record(record) if record else None
 
 
 def find_search_result(name: str, archive: Archive) -> SearchReference | None:
-    """Return what a number of the last search stands for, if it is one."""
+    """Return the result of the last search with this number, if it is one."""
     if not name[:1].isdecimal():
         return None
     from bygones.cli.last_search import find_result
@@ -151,9 +143,8 @@ def _check_number(name: str, archive: Archive) -> None:
 
 
 def newest_session(archive: Archive) -> SessionSummary:
-    """Return the session in which something was said last."""
-    for listed in archive.sessions():
-        return listed
+    for summary in archive.sessions():
+        return summary
     raise NotInArchive("session", LAST)
 
 
@@ -163,78 +154,78 @@ def _is_path(name: str) -> bool:
 
 _OLDEST = datetime.min.replace(tzinfo=UTC)
 _MAX_LISTED = 5
-"""Sessions that a hint names."""
 _MAX_TITLE_WIDTH = 50
 
 
 class _Candidate(Struct, frozen=True):
-    """What is kept of a session that is not shown."""
+    """A session that could have been chosen."""
 
     rank: tuple[bool, datetime]
     id: str
     title: str
 
     def __str__(self) -> str:
-        return f"{self.id[:8]} ({truncate_end(plain(self.title), _MAX_TITLE_WIDTH)})"
+        return f"{self.id[:8]} ({truncate_end(sanitize_name(self.title), _MAX_TITLE_WIDTH)})"
 
 
 def choose_session(sessions: Iterable[Session], prefix: str | None) -> Session:
-    """Return the session with this id or beginning of one, else the newest.
+    """Return the session with this id prefix, or the newest one.
 
-    Only one session is held at a time. Who names none is told what else there is.
+    Only one session is held in memory at a time. Without a prefix, a hint lists other
+    sessions.
     """
     known: list[_Candidate] = []
-    fitting: list[_Candidate] = []
+    matching: list[_Candidate] = []
     best: tuple[tuple[bool, bool, datetime], Session] | None = None
     for session in sessions:
         newest = (not session.is_empty, session.ended_at or _OLDEST)
-        one = _Candidate(newest, session.id, session.title.text)
-        known.append(one)
+        candidate = _Candidate(newest, session.id, session.title.text)
+        known.append(candidate)
         if prefix is not None and not session.id.startswith(prefix):
             continue
-        fitting.append(one)
+        matching.append(candidate)
         rank = (session.id == prefix, *newest)
         if best is None or rank > best[0]:
             best = (rank, session)
     if best is None:
         raise click.UsageError(_no_session_message(known, prefix or ""))
     is_exact = best[0][0]
-    if prefix is not None and len(fitting) > 1 and not is_exact:
-        names = _list_candidates(fitting)
+    if prefix is not None and len(matching) > 1 and not is_exact:
+        names = _list_candidates(matching)
         raise click.UsageError(
-            f"{len(fitting)} sessions begin with {prefix!r}: {names}"
+            f"{len(matching)} sessions start with {prefix!r}: {names}"
         )
     if prefix is None and len(known) > 1:
-        others = [one for one in known if one.id != best[1].id]
+        others = [other for other in known if other.id != best[1].id]
         sys.stderr.write(
-            f"hint: the newest of {len(known):,} sessions; name another by its id: "
+            f"hint: this is the newest of {len(known):,} sessions; name another by its id: "
             f"{_list_candidates(others)}\n"
         )
     return best[1]
 
 
 def _no_session_message(candidates: Sequence[_Candidate], prefix: str) -> str:
-    beginnings = {one.id[: len(prefix)]: one for one in candidates}
-    close = get_close_matches(prefix, beginnings, n=_MAX_LISTED, cutoff=0.6)
+    by_prefix = {candidate.id[: len(prefix)]: candidate for candidate in candidates}
+    close = get_close_matches(prefix, by_prefix, n=_MAX_LISTED, cutoff=0.6)
     if close:
-        meant = ", ".join(str(beginnings[name]) for name in close)
-        return f"no session begins with {prefix!r}; did you mean {meant}?"
+        names = ", ".join(str(by_prefix[name]) for name in close)
+        return f"no session starts with {prefix!r}; did you mean {names}?"
     return (
-        f"no session begins with {prefix!r}; there are {_list_candidates(candidates)}"
+        f"no session starts with {prefix!r}; there are {_list_candidates(candidates)}"
     )
 
 
 def _list_candidates(candidates: Sequence[_Candidate]) -> str:
-    newest = sorted(candidates, key=lambda one: one.rank, reverse=True)
+    newest = sorted(candidates, key=lambda candidate: candidate.rank, reverse=True)
     rest = len(newest) - _MAX_LISTED
     more = f" and {rest:,} more" if rest > 0 else ""
     return ", ".join(map(str, newest[:_MAX_LISTED])) + more
 
 
 def choose_branch(session: Session, name: str | None, record: str | None = None) -> int:
-    """Return the number of the branch with this number, leaf or record on it.
+    """Return the number of the branch with this number, leaf or record.
 
-    Where none is wanted it is the one that shows a record, else the live one.
+    Without a name it is the branch that shows `record`, or the live one.
     """
     if not name and record is not None:
         return _find_branch_of_record(session, record)
@@ -244,7 +235,7 @@ def choose_branch(session: Session, name: str | None, record: str | None = None)
 
 
 def check_record_on_branch(session: Session, number: int, record: str) -> None:
-    """Refuse a record that the branch which was chosen does not show."""
+    """Raise a usage error if the branch does not show a record."""
     if find_message_index(session, number, {record}) is None:
         where = _find_branch_of_record(session, record)
         raise click.UsageError(
@@ -259,10 +250,10 @@ def _find_branch(session: Session, name: str) -> int:
     exact = session.find_branch(name)
     if exact is not None:
         return exact.number
-    found = [b.number for b in session.branches if name and b.id.startswith(name)]
-    if len(found) == 1:
-        return found[0]
-    told = ", ".join(
+    matching = [b.number for b in session.branches if name and b.id.startswith(name)]
+    if len(matching) == 1:
+        return matching[0]
+    known = ", ".join(
         f"{branch.number + 1} ({_shorten_prompt(branch.prompts[0].preview)})"
         if branch.prompts
         else f"{branch.number + 1}"
@@ -270,7 +261,7 @@ def _find_branch(session: Session, name: str) -> int:
     )
     rest = len(session.branches) - _MAX_LISTED
     more = f" and {rest:,} more" if rest > 0 else ""
-    raise click.UsageError(f"no branch {name!r}; there are {told}{more}")
+    raise click.UsageError(f"no branch {name!r}; there are {known}{more}")
 
 
 def _find_branch_of_record(session: Session, record: str) -> int:
@@ -283,5 +274,5 @@ def _find_branch_of_record(session: Session, record: str) -> int:
     raise click.UsageError(f"no branch of this session has a record {record!r}")
 
 
-def _shorten_prompt(head: str) -> str:
-    return truncate_end(plain(head), _MAX_TITLE_WIDTH)
+def _shorten_prompt(preview: str) -> str:
+    return truncate_end(sanitize_name(preview), _MAX_TITLE_WIDTH)

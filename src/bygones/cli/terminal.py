@@ -1,8 +1,4 @@
-"""Manners at the terminal: width, colour, progress, tables, and text kept harmless.
-
-What comes from a transcript may hold anything; nothing of it reaches a terminal
-before ``sanitize_name`` has taken out what could steer it.
-"""
+"""The terminal: width, colour, progress bars and the pager."""
 
 from __future__ import annotations
 
@@ -23,9 +19,10 @@ if TYPE_CHECKING:
 
 _MIN_WIDTH = 40
 _MIN_BAR_WIDTH = 10
+_MAX_BAR_WIDTH = 30
 _DEFAULT_WIDTH = 80
 _PIPE_WIDTH = 100
-"""How wide text is set that goes into a file or a pipe."""
+"""The width of text in a file or a pipe."""
 
 
 class ColorMode(StrEnum):
@@ -37,7 +34,6 @@ class ColorMode(StrEnum):
 
 
 def output_width(stream: TextIO, environ: Mapping[str, str]) -> int:
-    """Return how wide to set text for ``stream``."""
     if not stream.isatty() and "COLUMNS" not in environ:
         return _PIPE_WIDTH
     return max(
@@ -47,12 +43,12 @@ def output_width(stream: TextIO, environ: Mapping[str, str]) -> int:
 
 
 def _width_from_environment(environ: Mapping[str, str]) -> int:
-    told = environ.get("COLUMNS", "")
-    return int(told) if told.isdecimal() else 0
+    columns = environ.get("COLUMNS", "")
+    return int(columns) if columns.isdecimal() else 0
 
 
 def _measure_width(stream: TextIO) -> int:
-    # Its own terminal: what is shown on stderr must fit even if stdout is a pipe.
+    # Not shutil.get_terminal_size(): stderr may be a terminal though stdout is a pipe.
     try:
         return os.get_terminal_size(stream.fileno()).columns
     except (OSError, ValueError):
@@ -62,7 +58,6 @@ def _measure_width(stream: TextIO) -> int:
 def is_color_enabled(
     mode: ColorMode, stream: TextIO, environ: Mapping[str, str] = os.environ
 ) -> bool:
-    """Whether to colour what goes to ``stream``; ``NO_COLOR`` means what it says."""
     if mode is not ColorMode.AUTO:
         return mode is ColorMode.ALWAYS
     if environ.get("NO_COLOR") or environ.get("TERM") == "dumb":
@@ -71,7 +66,7 @@ def is_color_enabled(
 
 
 class Style:
-    """Marks text by its role, or leaves it as it is."""
+    """Colours text by its role, or returns it unchanged."""
 
     def __init__(self, *, is_colored: bool) -> None:
         self.is_colored = is_colored
@@ -80,44 +75,40 @@ class Style:
         return f"\x1b[{code}m{text}\x1b[0m" if self.is_colored and text else text
 
     def heading(self, text: str) -> str:
-        """Return the name of a section."""
         return self._wrap("1", text)
 
     def dim(self, text: str) -> str:
-        """Return what explains the rest."""
         return self._wrap("2", text)
 
     def warning(self, text: str) -> str:
-        """Return what deserves a look."""
         return self._wrap("33", text)
 
     def highlight(self, text: str) -> str:
-        """Return what was looked for; without colours it stands between signs."""
+        """Mark a match; without colours, by quotation marks."""
         if not self.is_colored:
             return f"«{text}»"
         return self._wrap("1;33", text)
 
     def location(self, text: str) -> str:
-        """Return a file and a line."""
         return self._wrap("36", text)
 
 
 def shorten_path(path: str, *, cwd: Path | None = None, home: Path) -> str:
-    """Return a path as one would type it in the folder ``cwd``, or anywhere."""
-    for folder, sign in ((cwd, ""), (home, "~/")):
+    """Return a path relative to `cwd`, or with `~` for the home directory."""
+    for folder, prefix in ((cwd, ""), (home, "~/")):
         if folder is None:
             continue
-        above = folder.as_posix().rstrip("/") + "/"
-        if path.startswith(above):
-            return sign + path[len(above) :]
+        parent = folder.as_posix().rstrip("/") + "/"
+        if path.startswith(parent):
+            return prefix + path[len(parent) :]
     return path
 
 
 def format_size(size: int) -> str:
-    """Return a number of bytes in the unit that suits it, in powers of a thousand."""
+    """Return a number of bytes in powers of a thousand."""
     amount = float(size)
     for unit in ("B", "kB", "MB", "GB"):
-        if amount < 999.5:  # noqa: PLR2004 (would be rounded to a thousand)
+        if amount < 999.5:  # noqa: PLR2004 (would round to 1000)
             digits = 0 if unit == "B" or amount >= 99.95 else 1  # noqa: PLR2004
             return f"{amount:.{digits}f} {unit}"
         amount /= 1000
@@ -125,9 +116,9 @@ def format_size(size: int) -> str:
 
 
 class ProgressBar:
-    """How far some work is, on one line that goes away again.
+    """A progress bar on one line, which is removed at the end.
 
-    Shown on a terminal only, and only once the work has taken a second.
+    It is shown on a terminal only, once the work has taken a second.
     """
 
     def __init__(
@@ -154,7 +145,7 @@ class ProgressBar:
         self.clear()
 
     def advance(self, size: int) -> None:
-        """Count ``size`` more bytes as done, and show it a few times a second."""
+        """Add to the amount that is done; redraws at most ten times a second."""
         self.done += size
         if self.is_enabled and time.monotonic() >= self.next_update:
             self.stream.write("\r" + self._line() + "\x1b[K")
@@ -163,53 +154,51 @@ class ProgressBar:
             self.is_visible = True
 
     def clear(self) -> None:
-        """Take the line away, before other output and at the end."""
+        """Remove the line, before other output and at the end."""
         if self.is_visible:
             self.stream.write("\r\x1b[K")
             self.stream.flush()
             self.is_visible = False
 
     def format_amount(self, number: int) -> str:
-        """Return how much of the work a number is."""
         return format_size(number)
 
     def _line(self) -> str:
         share = min(1.0, self.done / self.total) if self.total else 1.0
-        told = f" {share:4.0%}  {self.format_amount(self.done)}"
+        amount = f" {share:4.0%}  {self.format_amount(self.done)}"
         if self.total:
-            told += f" of {self.format_amount(self.total)}"
-        pace = self._rate_text()
-        begin = f"{self.label}  " if self.label else ""
-        room = output_width(self.stream, os.environ) - 2
-        if len(begin + told + pace) + _MIN_BAR_WIDTH <= room:
-            told += pace
-        room = max(0, min(30, room - len(begin + told)))
-        full = int(room * share)
-        return begin + "█" * full + "░" * (room - full) + told
+            amount += f" of {self.format_amount(self.total)}"
+        rate = self._rate_text()
+        label = f"{self.label}  " if self.label else ""
+        width = output_width(self.stream, os.environ) - 2
+        if len(label + amount + rate) + _MIN_BAR_WIDTH <= width:
+            amount += rate
+        bar_width = max(0, min(_MAX_BAR_WIDTH, width - len(label + amount)))
+        filled = int(bar_width * share)
+        return label + "█" * filled + "░" * (bar_width - filled) + amount
 
     def _rate_text(self) -> str:
-        """Return how fast it goes, and how long that means."""
-        taken = time.monotonic() - self.started_at
-        if not self.done or taken < 1:
+        """Return the rate and the remaining time."""
+        elapsed = time.monotonic() - self.started_at
+        if not self.done or elapsed < 1:
             return ""
-        rate = self.done / taken
+        rate = self.done / elapsed
         left = timedelta(seconds=max(0.0, self.total - self.done) / rate)
-        told = f"  {self.format_amount(int(rate))}/s"
+        text = f"  {self.format_amount(int(rate))}/s"
         return (
-            f"{told}  {format_duration(left)} left" if self.done < self.total else told
+            f"{text}  {format_duration(left)} left" if self.done < self.total else text
         )
 
 
 class CountProgressBar(ProgressBar):
-    """The same for work that is counted and not weighed."""
+    """A progress bar for items instead of bytes."""
 
     def format_amount(self, number: int) -> str:
-        """Return the number itself."""
         return f"{number:,}"
 
 
 class StagedProgressBar:
-    """The progress of work in stages: one bar at a time, on the same line."""
+    """Progress of work in stages, with one bar at a time."""
 
     def __init__(self, stream: TextIO | None = None) -> None:
         self.stream = stream
@@ -223,18 +212,16 @@ class StagedProgressBar:
         self.end()
 
     def begin(self, stage: str, total: int) -> None:
-        """Begin a stage: its size is in bytes, or in sessions."""
+        """Start a stage; its size is in bytes, or in sessions."""
         self.end()
         kind = CountProgressBar if stage == "sessions" else ProgressBar
         self.bar = kind(total, self.stream, label=stage, started_at=self.started_at)
 
     def advance(self, amount: int) -> None:
-        """Count some more of the stage as done."""
         if self.bar is not None:
             self.bar.advance(amount)
 
     def end(self) -> None:
-        """End the stage, and take its line away."""
         if self.bar is not None:
             self.bar.clear()
             self.bar = None
@@ -247,21 +234,21 @@ _DEFAULT_HEIGHT = 22
 
 
 def print_paged(lines: Iterable[str], *, is_terminal: bool) -> None:
-    """Write lines; those that do not fit on the terminal's screen through a pager.
+    """Print lines, through a pager if they do not fit on the terminal.
 
-    A reader who has seen enough and leaves the pager ends the command.
+    Quitting the pager ends the command.
     """
-    words = pager_command(os.environ, _configured_pager()) if is_terminal else []
-    waiting = iter(lines)
-    if not words:
-        _write_lines(waiting)
+    command = pager_command(os.environ, _configured_pager()) if is_terminal else []
+    remaining = iter(lines)
+    if not command:
+        _write_lines(remaining)
         return
-    first = list(islice(waiting, _page_height()))
-    following = next(waiting, None)
+    first_page = list(islice(remaining, _page_height()))
+    following = next(remaining, None)
     if following is None:
-        _write_lines(iter(first))
+        _write_lines(iter(first_page))
         return
-    _pipe_through(words, chain(first, (following,), waiting))
+    _pipe_through(command, chain(first_page, (following,), remaining))
 
 
 def _configured_pager() -> str | None:
@@ -275,19 +262,19 @@ def _configured_pager() -> str | None:
 def pager_command(
     environ: Mapping[str, str], configured: str | None = None
 ) -> list[str]:
-    """Return the pager's words: as set, else ``less``; none where there is none."""
+    """Return the command of the pager; empty if there is none."""
     import shlex
     import shutil
 
-    wanted = configured if configured is not None else environ.get("PAGER")
-    if wanted is not None:
-        if wanted.strip() in _NO_PAGER_VALUES:
+    pager = configured if configured is not None else environ.get("PAGER")
+    if pager is not None:
+        if pager.strip() in _NO_PAGER_VALUES:
             return []
-        # What is more than a program and its options is for a shell, as git has it.
-        is_plain = not any(sign in _SHELL_CHARACTERS for sign in wanted)
-        return shlex.split(wanted) if is_plain else ["sh", "-c", wanted]
-    found = shutil.which("less")
-    return [found] if found and environ.get("TERM") != "dumb" else []
+        # As in git, a shell runs what is more than a program and its options.
+        needs_shell = any(char in _SHELL_CHARACTERS for char in pager)
+        return ["sh", "-c", pager] if needs_shell else shlex.split(pager)
+    less = shutil.which("less")
+    return [less] if less and environ.get("TERM") != "dumb" else []
 
 
 def _page_height() -> int:
@@ -306,13 +293,13 @@ def _write_lines(lines: Iterator[str]) -> None:
 def _pipe_through(command: list[str], lines: Iterator[str]) -> None:
     import subprocess
 
-    # Colours as they are, nothing where it fits after all, the screen left as it was.
-    surroundings = {"LESS": "FRX", "LV": "-c", **os.environ}
+    # Pass colours through, quit if one screen is enough, and keep the text on screen.
+    environ = {"LESS": "FRX", "LV": "-c", **os.environ}
     try:
-        pager = subprocess.Popen(  # noqa: S603 (the user's own choice)
+        pager = subprocess.Popen(  # noqa: S603 (configured by the user)
             command,
             stdin=subprocess.PIPE,
-            env=surroundings,
+            env=environ,
             encoding="utf-8",
             errors="backslashreplace",
         )
@@ -327,5 +314,5 @@ def _pipe_through(command: list[str], lines: Iterator[str]) -> None:
     except BrokenPipeError:
         pass
     except KeyboardInterrupt:
-        # The pager has the terminal: it decides when to go.
+        # The pager owns the terminal and decides when to exit.
         pager.wait()

@@ -1,4 +1,4 @@
-"""``bygones tag``, ``note`` and ``star``: what people say of sessions."""
+"""`bygones tag`, ``note`` and ``star``: what people say of sessions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``bygones backup``: a second copy of the archive."""
+"""`bygones backup`: a second copy of the archive."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from bygones.cli.context import (
 )
 from bygones.cli.output import explain_interrupt, print_objects
 from bygones.render.numbers import format_bytes
-from bygones.render.text.primitives import sanitize_name as plain
+from bygones.render.text.primitives import sanitize_name
 from bygones.schema.commands import BackupObject
 
 __all__ = ["backup"]
@@ -47,4 +47,6 @@ def backup(folder: Path, *, archive: Path | None, as_json: bool, quiet: bool) ->
         if as_json:
             print_objects([BackupObject(folder=str(place), written_bytes=written)])
         elif not quiet:
-            click.echo(f"{format_bytes(written)} in {plain(display_path(place))}")
+            click.echo(
+                f"{format_bytes(written)} in {sanitize_name(display_path(place))}"
+            )

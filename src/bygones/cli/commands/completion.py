@@ -1,4 +1,4 @@
-"""``bygones completion``, and what a shell is told when it asks how a word goes on."""
+"""`bygones completion`, and what a shell is told when it asks how a word goes on."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``bygones demo``: an invented home to try everything with."""
+"""`bygones demo`: an invented home to try everything with."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from bygones.cli.context import color_option, json_option, path_type
 from bygones.cli.open_archive import load_session_costs
 from bygones.cli.output import Console, print_objects
 from bygones.config import ARCHIVE_ENV, HOME_ENV
-from bygones.render.text.primitives import sanitize_name as plain
+from bygones.render.text.primitives import sanitize_name
 from bygones.schema.commands import DemoObject
 
 __all__ = ["demo"]
@@ -64,7 +64,8 @@ def _make_temp_folder() -> Path:
 def _next_steps(home: Path, archive: Path, session: str) -> str:
     variables = ((HOME_ENV, home), (ARCHIVE_ENV, archive))
     told = "\n  ".join(
-        plain(f"export {name}={shlex.quote(str(path))}") for name, path in variables
+        sanitize_name(f"export {name}={shlex.quote(str(path))}")
+        for name, path in variables
     )
     return (
         "An invented home. To try it, type"

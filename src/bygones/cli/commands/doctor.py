@@ -1,4 +1,4 @@
-"""``bygones doctor``: what is where, how it is, and what will be deleted when."""
+"""`bygones doctor`: what is where, how it is, and what will be deleted when."""
 
 from __future__ import annotations
 
@@ -49,8 +49,7 @@ from bygones.maintenance.retention import (
 )
 from bygones.render.headers import describe_verification
 from bygones.render.numbers import format_bytes, pluralize
-from bygones.render.text.primitives import sanitize_line, truncate_end
-from bygones.render.text.primitives import sanitize_name as plain
+from bygones.render.text.primitives import sanitize_line, sanitize_name, truncate_end
 from bygones.schema.commands import (
     DoctorObject,
     ExpiringSessionObject,
@@ -207,10 +206,12 @@ def version_lines(state: DoctorObject, console: Console) -> Iterator[str]:
     )
     yield f"bygones {__version__} · Python {state.python} · {engines}"
     settings = (
-        plain(display_path(state.settings_path)) if state.settings_path else "none"
+        sanitize_name(display_path(state.settings_path))
+        if state.settings_path
+        else "none"
     )
     yield f"settings: {settings}"
-    for error in map(plain, state.settings_errors):
+    for error in map(sanitize_name, state.settings_errors):
         lines = console.wrap(error, indent=_HANGING_INDENT)
         yield from map(console.style.warning, lines)
 
@@ -221,7 +222,7 @@ def archive_lines(
     """Yield how the archive is."""
     paint = console.style
     yield ""
-    yield paint.heading(f"Archive  {plain(display_path(options.folder))}")
+    yield paint.heading(f"Archive  {sanitize_name(display_path(options.folder))}")
     if not state.has_archive:
         yield "  none yet: bygones ingest makes one"
         return
@@ -271,7 +272,7 @@ def home_lines(periods: Sequence[RetentionObject], console: Console) -> Iterator
     yield console.style.heading("Homes")
     for row in periods:
         files = pluralize(row.file_count, "file")
-        yield f"  {plain(display_path(row.home))}: {files}, {format_bytes(row.size_bytes)}"
+        yield f"  {sanitize_name(display_path(row.home))}: {files}, {format_bytes(row.size_bytes)}"
         told = "as set" if row.is_configured else "unless told otherwise"
         yield f"    Claude Code deletes after {pluralize(row.days, 'day')}, {told}"
     if not periods:
@@ -306,7 +307,7 @@ def deletion_lines(
     kept = "all of them are" if state.has_archive else "none of them is"
     yield f"  {kept} in the archive; to have Claude Code keep them as well, set"
     for home in periods:
-        yield f'    "cleanupPeriodDays": 3650  in {plain(display_path(home.settings_path))}'
+        yield f'    "cleanupPeriodDays": 3650  in {sanitize_name(display_path(home.settings_path))}'
 
 
 @click.command("doctor")

@@ -1,4 +1,4 @@
-"""``bygones export``: sessions as pages and files that can be given away."""
+"""`bygones export`: sessions as pages and files that can be given away."""
 
 from __future__ import annotations
 

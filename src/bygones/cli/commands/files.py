@@ -1,4 +1,4 @@
-"""``bygones files``: what a session changed, or which sessions changed a file."""
+"""`bygones files`: the files that a session changed, or the sessions of a file."""
 
 from __future__ import annotations
 
@@ -15,17 +15,16 @@ from bygones.cli.context import (
     archive_options,
     color_option,
     complete_names_or_paths,
+    cwd,
     iso_option,
     json_option,
 )
-from bygones.cli.context import cwd as here_now
 from bygones.cli.open_archive import open_current
 from bygones.cli.output import Console, TextColumn, TextTable, print_objects
 from bygones.cli.resolve import find_search_result, resolve_session_id
 from bygones.cli.terminal import shorten_path
 from bygones.errors import NotInArchive
-from bygones.render.text.primitives import sanitize_line, truncate_start
-from bygones.render.text.primitives import sanitize_name as plain
+from bygones.render.text.primitives import sanitize_line, sanitize_name, truncate_start
 from bygones.schema.summaries import FileChangeObject, summarize_edits
 
 if TYPE_CHECKING:
@@ -45,14 +44,13 @@ _COLUMNS = (
 
 
 def _file_cell(row: FileChangeObject, console: Console) -> str:
-    """Return a file as one would type it, and whether it was made."""
     mark = " (new)" if row.is_new_file else ""
     return f"{_short_path(row.path, console)}{mark}"
 
 
 def _short_path(path: str, console: Console) -> str:
-    """Return a path as one would type it: on a terminal here, in a pipe anywhere."""
-    here = here_now() if console.is_terminal else None
+    """Return a path relative to the current directory; in a pipe, to the home."""
+    here = cwd() if console.is_terminal else None
     return shorten_path(path, cwd=here, home=Path.home())
 
 
@@ -62,7 +60,7 @@ def _session_cell(
     edits: Sequence[IndexedEdit],
     console: Console,
 ) -> str:
-    """Return a session by its title, with the file where there are several."""
+    """Return the id and title of a session, with the file if there are several."""
     several = len({edit.path for edit in edits}) > 1
     where = f"{_short_path(row.path, console)}" if several else ""
     if where and console.width is not None:
@@ -93,7 +91,7 @@ def files(
     bygones files src/app.py
     bygones files .
     """
-    screen = Console.for_stdout(color, iso=iso)
+    console = Console.for_stdout(color, iso=iso)
     with open_current(options) as archive:
         edits, is_session = _find_edits(archive, name)
         titles = {} if is_session else {s.id: s.title.text for s in archive.sessions()}
@@ -102,39 +100,39 @@ def files(
         print_objects(rows)
         return
     if not rows:
-        nobody = f"no session changed {plain(name)}"
-        sys.stderr.write("no file was changed\n" if is_session else f"{nobody}\n")
+        message = "no file was changed" if is_session else f"no session changed {name}"
+        sys.stderr.write(f"{sanitize_name(message)}\n")
         return
     table = TextTable(
         _COLUMNS,
         [
             (
-                screen.format_time(row.last_changed_at),
+                console.format_time(row.last_changed_at),
                 f"+{row.added_lines}",
                 f"-{row.removed_lines}",
             )
             for row in rows
         ],
-        width=screen.width,
+        width=console.width,
     )
     if is_session:
-        names = ["FILE", *(_file_cell(row, screen) for row in rows)]
+        names = ["FILE", *(_file_cell(row, console) for row in rows)]
         lines = table.lines(names, truncate_start)
     else:
         names = [
             "SESSION",
-            *(_session_cell(row, titles, edits, screen) for row in rows),
+            *(_session_cell(row, titles, edits, console) for row in rows),
         ]
         lines = table.lines(names)
-    screen.print_lines(lines)
+    console.print_lines(lines)
 
 
 def _find_edits(archive: Archive, name: str) -> tuple[list[IndexedEdit], bool]:
-    """Return the changes of the session that is meant, else those of the path."""
+    """Return the edits of the named session, or of the path, and which it is."""
     if not name.strip():
         raise click.UsageError(EMPTY_PATH_MESSAGE)
-    looks_so = os.sep in name or "/" in name or name in {".", "..", "~"} or "." in name
-    if not looks_so or find_search_result(name, archive) is not None:
+    is_path = os.sep in name or "/" in name or name in {".", "..", "~"} or "." in name
+    if not is_path or find_search_result(name, archive) is not None:
         try:
             return archive.edits(session=resolve_session_id(archive, name)), True
         except NotInArchive as error:

@@ -1,4 +1,4 @@
-"""``bygones help``: help pages, and the language of searches."""
+"""`bygones help`: help pages, and the language of searches."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``bygones hook``: take in what is new without anybody waiting for it."""
+"""`bygones hook`: take in what is new without anybody waiting for it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``bygones hub``: run a hub, give out tokens, hold and erase."""
+"""`bygones hub`: run a hub, give out tokens, hold and erase."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from bygones.config import find_prices_file
 from bygones.errors import ErasureOnHold, ExitCode
 from bygones.model.base import SessionId
 from bygones.render.numbers import pluralize
-from bygones.render.text.primitives import sanitize_name as plain
+from bygones.render.text.primitives import sanitize_name
 from bygones.schema.commands import ErasureObject, TokenObject
 from bygones.team.access import AccessToken, TokenStore
 from bygones.team.contract import AccessRole, ErasureReceipt, ErasureSelector
@@ -131,7 +131,7 @@ def open_hub(store: str, raw: str) -> Iterator[tuple[TeamStore, ExternalBlobStor
 
 def utc_now() -> datetime:
     """Return the time."""
-    return datetime.now(UTC)  # noqa: TID251 (a face knows the clock)
+    return datetime.now(UTC)  # noqa: TID251 (an interface reads the clock)
 
 
 def selector_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -177,7 +177,9 @@ def _abbreviate_home(project: str) -> str:
 def describe_selector(selector: ErasureSelector) -> str:
     """Return in words what is meant."""
     facts = msgspec.to_builtins(selector)
-    return ", ".join(f"{name} {plain(str(v))}" for name, v in facts.items() if v)
+    return ", ".join(
+        f"{name} {sanitize_name(str(v))}" for name, v in facts.items() if v
+    )
 
 
 @click.command("serve")
@@ -250,7 +252,7 @@ def token() -> None:
 )
 @click.option("--label", default="", help="What it is for, such as a machine.")
 @hub_options
-def new_token(  # noqa: PLR0913 (one parameter an option, all by name)
+def new_token(  # noqa: PLR0913 (one parameter per option)
     *, person: str, teams: tuple[str, ...], role: str, label: str, store: str, raw: str
 ) -> None:
     """Print a new token for a person; it is shown once, and only its hash is kept.
@@ -292,7 +294,15 @@ def _token_cells(token: AccessToken) -> tuple[str, ...]:
     revoked = f"{token.revoked_at:%Y-%m-%d}" if token.revoked_at else ""
     teams = " ".join(token.teams)
     made = f"{token.created_at:%Y-%m-%d}"
-    return token.id, token.person, teams, token.role, made, revoked, plain(token.label)
+    return (
+        token.id,
+        token.person,
+        teams,
+        token.role,
+        made,
+        revoked,
+        sanitize_name(token.label),
+    )
 
 
 @token.command("revoke")
@@ -306,7 +316,7 @@ def revoke_tokens(*, name: str, store: str, raw: str) -> None:
     with open_hub(store, raw) as (engine, _):
         revoked = TokenStore(engine).revoke(name, utc_now())
     if not revoked:
-        told = f"no token {plain(name)!r} is left to be revoked; `token list` shows all"
+        told = f"no token {sanitize_name(name)!r} is left to be revoked; `token list` shows all"
         raise click.UsageError(told)
     for one in revoked:
         click.echo(f"{one.id} of {one.person} is revoked")
@@ -318,7 +328,7 @@ def revoke_tokens(*, name: str, store: str, raw: str) -> None:
 @click.option("-y", "--yes", is_flag=True, help="Ask nothing.")
 @hub_options
 @json_option
-def erase(  # noqa: PLR0913 (one parameter an option, all by name)
+def erase(  # noqa: PLR0913 (one parameter per option)
     *,
     person: str | None,
     session: str | None,
@@ -381,7 +391,7 @@ def _save_receipt(engine: TeamStore, receipt: ErasureReceipt, moment: datetime) 
 @click.option("--reason", default="", help="Why it may not be erased.")
 @click.option("--release", is_flag=True, help="Take the hold back.")
 @hub_options
-def hold(  # noqa: PLR0913 (one parameter an option, all by name)
+def hold(  # noqa: PLR0913 (one parameter per option)
     *,
     person: str | None,
     session: str | None,
@@ -395,7 +405,7 @@ def hold(  # noqa: PLR0913 (one parameter an option, all by name)
     with open_hub(store, raw) as (engine, _):
         if not any((person, session, project)):
             for held, why in engine.holds():
-                click.echo(f"{describe_selector(held)}: {plain(why)}")
+                click.echo(f"{describe_selector(held)}: {sanitize_name(why)}")
             return
         selector = build_selector(person, session, project)
         if release:

@@ -1,4 +1,4 @@
-"""``bygones ingest``: bring the archive up to date with Claude Code's files."""
+"""`bygones ingest`: bring the archive up to date with Claude Code's files."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from bygones.cli.terminal import StagedProgressBar
 from bygones.model.progress import IngestReport
 from bygones.model.reports import ProblemRow
 from bygones.render.numbers import pluralize
-from bygones.render.text.primitives import sanitize_name as plain
+from bygones.render.text.primitives import sanitize_name
 from bygones.schema.commands import IngestReportObject
 
 __all__ = ["ingest"]
@@ -92,4 +92,4 @@ def _print_summary(report: IngestReport, folder: Path) -> None:
     told = pluralize(report.session_count, "session")
     if report.empty_count:
         told += f" and {pluralize(report.empty_count, 'empty one')}"
-    click.echo(f"{told} in {plain(display_path(folder))}")
+    click.echo(f"{told} in {sanitize_name(display_path(folder))}")

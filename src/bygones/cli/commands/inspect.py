@@ -1,4 +1,4 @@
-"""``bygones inspect``: what transcripts hold, as a page or as rows."""
+"""`bygones inspect`: what transcripts hold, as a page or as rows."""
 
 from __future__ import annotations
 
@@ -44,11 +44,9 @@ from bygones.model.reports import (
 )
 from bygones.render.text.primitives import (
     display_width,
+    sanitize_name,
     truncate_end,
     truncate_start,
-)
-from bygones.render.text.primitives import (
-    sanitize_name as plain,
 )
 
 _BAR_WIDTH = 20
@@ -81,7 +79,7 @@ class SurveyPage:
         ``paths`` are the files and folders that were looked at.
         """
         for place in paths:
-            where = plain(self.shorten(place))
+            where = sanitize_name(self.shorten(place))
             where = truncate_start(where, self.width) if self.is_truncated else where
             yield self.style.heading(where)
         yield from self._head(survey.total)
@@ -118,7 +116,9 @@ class SurveyPage:
         yield ""
         yield self.style.heading(title)
         room = max(12, self.width - 28)
-        fitted = [(truncate_end(plain(first), room), *rest) for first, *rest in rows]
+        fitted = [
+            (truncate_end(sanitize_name(first), room), *rest) for first, *rest in rows
+        ]
         columns = [TextColumn(is_right_aligned=letter == "r") for letter in align]
         for line in TextTable(columns, fitted).lines():
             yield f"  {line}"
@@ -186,7 +186,7 @@ class SurveyPage:
                 (
                     f"{kind} {name or _NO_NAME}",
                     f"{records:,}",
-                    truncate_end(plain(span), 20),
+                    truncate_end(sanitize_name(span), 20),
                 )
             )
         yield from self._section("Drift: not met before", rows, "lrl")
@@ -210,7 +210,7 @@ class SurveyPage:
             return
         told = ""
         for problem in row.examples:
-            detail = plain(problem.detail)
+            detail = sanitize_name(problem.detail)
             yield from self._location(problem, "" if detail == told else detail)
             told = detail
         if row.problems > len(row.examples):
@@ -221,7 +221,7 @@ class SurveyPage:
 
     def _location(self, problem: ProblemRow, detail: str) -> Iterator[str]:
         room = self.width - 4
-        where = plain(format_problem_location(problem, self.shorten))
+        where = sanitize_name(format_problem_location(problem, self.shorten))
         where = truncate_start(where, room) if self.is_truncated else where
         is_short = display_width(where) + 2 + display_width(detail) <= room
         same_line = f"  {self.style.dim(detail)}" if detail and is_short else ""
@@ -352,7 +352,7 @@ def _survey_objects(survey: Survey) -> Iterator[SurveyObject]:
 
 def _problem_line(problem: ProblemRow) -> str:
     reason = f"{problem.kind}: {problem.detail}" if problem.detail else problem.kind
-    return plain(f"{format_problem_location(problem, _shorten)}: {reason}")
+    return sanitize_name(f"{format_problem_location(problem, _shorten)}: {reason}")
 
 
 def _page_lines(

@@ -1,4 +1,4 @@
-"""``bygones integrate``: add parts to Claude Code, or take them away."""
+"""`bygones integrate`: add parts to Claude Code, or take them away."""
 
 from __future__ import annotations
 
@@ -22,8 +22,7 @@ from bygones.integrations.claude_code import (
     plan_changes,
 )
 from bygones.model.path_text import encode_path
-from bygones.render.text.primitives import display_width
-from bygones.render.text.primitives import sanitize_name as plain
+from bygones.render.text.primitives import display_width, sanitize_name
 from bygones.schema.commands import IntegrationObject
 
 _STATE_TEXTS = {
@@ -49,7 +48,10 @@ def print_planned_changes(
 
 def print_change(action: str, change: IntegrationChange) -> None:
     """Print a part, on a narrow terminal with its file on a line of its own."""
-    told, path = f"{action}  {change.description}", plain(display_path(change.path))
+    told, path = (
+        f"{action}  {change.description}",
+        sanitize_name(display_path(change.path)),
+    )
     room = output_width(sys.stdout, os.environ) if sys.stdout.isatty() else sys.maxsize
     click.echo(
         f"{told}\n    {path}"
@@ -65,7 +67,7 @@ def print_change(action: str, change: IntegrationChange) -> None:
 @click.option("--statusline", is_flag=True, help="Also add the line below the prompt.")
 @click.option("--yes", is_flag=True, help="With --remove: do it.")
 @json_option
-def integrate(  # noqa: PLR0913 (one parameter an option, all by name)
+def integrate(  # noqa: PLR0913 (one parameter per option)
     *,
     program: str,
     add: bool,

@@ -1,4 +1,4 @@
-"""``bygones list``: sessions, newest first, in columns that fit the terminal."""
+"""`bygones list`: the sessions, newest first."""
 
 from __future__ import annotations
 
@@ -142,7 +142,7 @@ def _models_cell(session: SessionSummary) -> str:
 
 
 def short_model_name(model: str) -> str:
-    """Return a model's name without what all of them have."""
+    """Return the name of a model without prefix and date."""
     return re.sub(_DATE_SUFFIX, "", model.removeprefix("claude-"))
 
 
@@ -170,7 +170,7 @@ def short_model_name(model: str) -> str:
 @archive_options
 @json_option
 @color_option
-def list_sessions(  # noqa: PLR0913 (one parameter an option, all by name)
+def list_sessions(  # noqa: PLR0913 (one parameter per option)
     *,
     query: tuple[str, ...],
     project: str | None,
@@ -195,8 +195,8 @@ def list_sessions(  # noqa: PLR0913 (one parameter an option, all by name)
     bygones list model:opus after:2w
     bygones list --json | jq -r .session_id
     """
-    screen = Console.for_stdout(color, iso=iso)
-    is_page = limit is None and screen.is_terminal and not as_json
+    console = Console.for_stdout(color, iso=iso)
+    is_page = limit is None and console.is_terminal and not as_json
     if is_page:
         limit = TERMINAL_LIMIT
     with open_current(options) as archive:
@@ -216,7 +216,7 @@ def list_sessions(  # noqa: PLR0913 (one parameter an option, all by name)
         print_sessions_json(sessions, spent)
         return
     if sessions:
-        screen.print_lines(SessionTable(screen, spent).lines(sessions))
+        console.print_lines(SessionTable(console, spent).lines(sessions))
     elif not options.quiet:
         sys.stderr.write("no session\n" if query or starred else "no sessions yet\n")
     if is_page and has_more and not options.quiet:

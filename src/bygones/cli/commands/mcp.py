@@ -1,4 +1,4 @@
-"""``bygones mcp``: answer agents from the archive, with secrets hidden."""
+"""`bygones mcp`: answer agents from the archive, with secrets hidden."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from bygones.errors import BygonesError
 from bygones.mcp.server import McpDispatcher, serve_stdio
 from bygones.mcp.tool_service import Caller, ToolService
 from bygones.redact.engine import Redactor
-from bygones.render.text.primitives import sanitize_name as plain
+from bygones.render.text.primitives import sanitize_name
 
 if TYPE_CHECKING:
     from bygones.archive import Archive
@@ -47,7 +47,7 @@ def create_recall(options: CommonOptions) -> ToolService:
     def refuse() -> Archive:
         raise refused.with_traceback(None)
 
-    sys.stderr.write(f"{plain(f'error: {refused}')}\n")
+    sys.stderr.write(f"{sanitize_name(f'error: {refused}')}\n")
     return ToolService(Path(), _create_caller(), refuse)
 
 
@@ -55,8 +55,8 @@ def _create_caller() -> Caller:
     return Caller(
         directory=Path(os.environ.get("CLAUDE_PROJECT_DIR") or cwd() or os.sep),
         session=os.environ.get("CLAUDE_CODE_SESSION_ID") or None,
-        clock=lambda: datetime.now(tz=UTC),  # noqa: TID251 (a face)
-        zone=datetime.now(tz=UTC).astimezone().tzinfo or UTC,  # noqa: TID251 (a face)
+        clock=lambda: datetime.now(tz=UTC),  # noqa: TID251 (an interface reads the clock)
+        zone=datetime.now(tz=UTC).astimezone().tzinfo or UTC,  # noqa: TID251 (an interface reads the clock)
     )
 
 

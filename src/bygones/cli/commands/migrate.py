@@ -1,4 +1,4 @@
-"""``bygones migrate``: a team's archive from one engine to another."""
+"""`bygones migrate`: a team's archive from one engine to another."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import click
 
 from bygones.cli.context import quiet_option
 from bygones.errors import ExitCode
-from bygones.render.text.primitives import sanitize_name as plain
+from bygones.render.text.primitives import sanitize_name
 
 if TYPE_CHECKING:
     from bygones.archive import Archive
@@ -74,7 +74,7 @@ def migrate(
         same = asked - len(differing)
         click.echo(f"{same} of {asked} queries are answered as before")
     for query in differing:
-        sys.stderr.write(f"answered otherwise: {plain(query)}\n")
+        sys.stderr.write(f"answered otherwise: {sanitize_name(query)}\n")
     if differing:
         raise click.exceptions.Exit(ExitCode.FAILURE)
 
@@ -84,7 +84,7 @@ def _compare_answers(
 ) -> tuple[int, list[str]]:
     from bygones.query.parser import parse_query
 
-    now = datetime.now(UTC)  # noqa: TID251 (a face knows the clock)
+    now = datetime.now(UTC)  # noqa: TID251 (an interface reads the clock)
     differing = []
     asked = 0
     with _open_archive(before) as one, _open_archive(after) as other:

@@ -1,4 +1,4 @@
-"""``bygones open``: a session in the browser."""
+"""`bygones open`: a session in the browser."""
 
 from __future__ import annotations
 

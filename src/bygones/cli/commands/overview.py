@@ -1,4 +1,4 @@
-"""``bygones`` alone: the newest sessions, of this directory first."""
+"""`bygones` without a command: the newest sessions, of this directory first."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bygones.cli.commands.list import SessionTable, print_sessions_json
-from bygones.cli.context import CommonOptions
-from bygones.cli.context import cwd as here_now
+from bygones.cli.context import CommonOptions, cwd
 from bygones.cli.open_archive import load_session_costs, open_current
 from bygones.cli.output import Console
 from bygones.cli.terminal import ColorMode
@@ -27,14 +26,14 @@ __all__ = ["show_overview"]
 _MAX_HERE = 7
 _MAX_ELSEWHERE = 7
 _NO_HOME_MESSAGE = """\
-There is no Claude Code home here, and no archive yet.
+There is no Claude Code home, and no archive yet.
 
-  bygones demo            makes an invented home to try everything with
-  bygones ingest --home   takes in a home that lies elsewhere
+  bygones demo            creates a home with invented sessions to try
+  bygones ingest --home   imports a home from another folder
 """
 
 
-def show_overview(  # noqa: PLR0913 (what may be said before a command, and set)
+def show_overview(  # noqa: PLR0913 (the shared options)
     *,
     archive: Path | None = None,
     homes: tuple[Path, ...] = (),
@@ -45,38 +44,35 @@ def show_overview(  # noqa: PLR0913 (what may be said before a command, and set)
     quiet: bool = False,
     verbose: bool = False,
 ) -> None:
-    """Show the newest sessions; on a terminal those of this directory first.
-
-    Where nothing is archived yet, say what is there and take it in first.
-    """
+    """Show the newest sessions, on a terminal those of this directory first."""
     options = CommonOptions(archive, homes, no_ingest, quiet, verbose)
-    screen = Console.for_stdout(color, iso=iso)
+    console = Console.for_stdout(color, iso=iso)
     try:
         opened = open_current(options)
     except NoArchiveAndNoHome:
-        if not screen.is_terminal:
+        if not console.is_terminal:
             raise
         sys.stderr.write(_NO_HOME_MESSAGE)
         return
     with opened:
-        if as_json or not screen.is_terminal:
-            _print_all(opened, screen, as_json=as_json)
+        if as_json or not console.is_terminal:
+            _print_all(opened, console, as_json=as_json)
             return
         here, others = _recent_sessions(opened)
-        table = SessionTable(screen, load_session_costs(opened, [*here, *others]))
-    screen.print_lines(_lines(here, others, table))
+        table = SessionTable(console, load_session_costs(opened, [*here, *others]))
+    console.print_lines(_lines(here, others, table))
     if not quiet:
         hint = _hint([*here, *others])
-        for line in wrap_line(hint, screen.width) if screen.width else (hint,):
-            sys.stderr.write(screen.style.dim(line) + "\n")
+        for line in wrap_line(hint, console.width) if console.width else (hint,):
+            sys.stderr.write(console.style.dim(line) + "\n")
 
 
 def _recent_sessions(
     archive: Archive,
 ) -> tuple[list[SessionSummary], list[SessionSummary]]:
     """Return the newest sessions of this directory, and of all others."""
-    found = here_now()
-    place = os.path.realpath(found) if found else None
+    current = cwd()
+    place = os.path.realpath(current) if current else None
     here = list(islice(archive.sessions(project=place), _MAX_HERE)) if place else []
     known = {one.id for one in here}
     others = (one for one in archive.sessions() if one.id not in known)
@@ -97,10 +93,10 @@ def _lines(
 ) -> list[str]:
     if not here:
         return table.lines(others) if others else ["no sessions yet"]
-    screen = table.console
-    lines = [screen.style.heading("In this directory"), *table.lines(here)]
+    console = table.console
+    lines = [console.style.heading("In this directory"), *table.lines(here)]
     if others:
-        lines += ["", screen.style.heading("Elsewhere"), *table.lines(others)]
+        lines += ["", console.style.heading("Elsewhere"), *table.lines(others)]
     return lines
 
 

@@ -1,4 +1,4 @@
-"""``bygones projects``: what was worked on."""
+"""`bygones projects`: the directories in which sessions were started."""
 
 from __future__ import annotations
 
@@ -43,32 +43,32 @@ _COLUMNS = (
 def projects(*, empty: bool, iso: bool, options: CommonOptions, as_json: bool) -> None:
     """List projects, the one last worked on first.
 
-    A project is the directory in which sessions were begun, as their records say.
+    A project is the directory in which sessions were started, as their records say.
     """
-    with open_current(options) as archived:
-        rows = _project_objects(archived, empty=empty)
+    with open_current(options) as archive:
+        rows = _project_objects(archive, empty=empty)
     if as_json:
         print_objects(rows)
         return
-    screen = Console.for_stdout(iso=iso)
+    console = Console.for_stdout(iso=iso)
     table = TextTable(
         _COLUMNS,
         [
             (
-                screen.format_time(row.last_active_at),
+                console.format_time(row.last_active_at),
                 f"{row.session_count:,}",
                 format_tokens(row.tokens.total),
                 format_bytes(row.source_bytes),
             )
             for row in rows
         ],
-        width=screen.width,
+        width=console.width,
     )
     paths = [
         display_path(row.path) if row.path else f"? {' '.join(row.project_keys)}"
         for row in rows
     ]
-    screen.print_lines(table.lines(["PROJECT", *paths], truncate_start))
+    console.print_lines(table.lines(["PROJECT", *paths], truncate_start))
 
 
 def _project_objects(archive: Archive, *, empty: bool) -> list[ProjectObject]:

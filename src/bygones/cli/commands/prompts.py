@@ -1,4 +1,4 @@
-"""``bygones prompts``: what was typed, in all sessions."""
+"""`bygones prompts`: the prompts of all sessions."""
 
 from __future__ import annotations
 
@@ -40,23 +40,23 @@ if TYPE_CHECKING:
 def format_prompt(
     prompt: IndexedPrompt, console: Console, *, full: bool, time_width: int = 0
 ) -> Iterator[str]:
-    """Yield a prompt whole, or its beginning on one line; times take so much."""
+    """Yield the lines of a whole prompt, or one line with its start."""
     name = sanitize_line(prompt.session_id)[:8]
-    left = "  (rewound)" if prompt.branch_number else ""
+    suffix = "  (rewound)" if prompt.branch_number else ""
     when = console.format_time(prompt.sent_at).ljust(0 if full else time_width)
-    head = f"{console.style.location(name)}  {when}{left}"
+    head = f"{console.style.location(name)}  {when}{suffix}"
     if full:
         yield console.style.dim(head) if not console.style.is_colored else head
         for line in sanitize(prompt.text).splitlines():
-            room = console.width - 2 if console.width else None
+            width = console.width - 2 if console.width else None
             yield from (
-                f"  {part}" for part in (wrap_line(line, room) if room else [line])
+                f"  {part}" for part in (wrap_line(line, width) if width else [line])
             )
         yield ""
         return
     text = sanitize_line(prompt.text)
     if console.width is not None:
-        plain_head = f"{name}  {when}{left}  "
+        plain_head = f"{name}  {when}{suffix}  "
         text = truncate_end(text, max(console.width - len(plain_head), 20))
     yield f"{head}  {text}"
 
@@ -85,7 +85,7 @@ _TERMINAL_LIMIT = 20
 @archive_options
 @json_option
 @color_option
-def prompts(  # noqa: PLR0913 (one parameter an option, all by name)
+def prompts(  # noqa: PLR0913 (one parameter per option)
     *,
     query: tuple[str, ...],
     project: str | None,
@@ -106,8 +106,8 @@ def prompts(  # noqa: PLR0913 (one parameter an option, all by name)
     bygones prompts --project . -n 50
     bygones prompts --full --json branch:live
     """
-    screen = Console.for_stdout(color, iso=iso)
-    is_page = limit is None and screen.is_terminal and not as_json
+    console = Console.for_stdout(color, iso=iso)
+    is_page = limit is None and console.is_terminal and not as_json
     if is_page:
         limit = _TERMINAL_LIMIT
     wanted = parse_query_words(unescape_words(query))
@@ -128,12 +128,12 @@ def prompts(  # noqa: PLR0913 (one parameter an option, all by name)
     if not shown and not options.quiet:
         sys.stderr.write("no prompts\n")
     times = max(
-        (len(screen.format_time(prompt.sent_at)) for prompt in shown), default=0
+        (len(console.format_time(prompt.sent_at)) for prompt in shown), default=0
     )
-    screen.print_lines(
+    console.print_lines(
         line
         for prompt in shown
-        for line in format_prompt(prompt, screen, full=full, time_width=times)
+        for line in format_prompt(prompt, console, full=full, time_width=times)
     )
     if is_page and len(shown) == limit and not options.quiet:
         sys.stderr.write(f"the newest {limit}; -n shows more\n")

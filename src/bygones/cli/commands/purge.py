@@ -1,4 +1,4 @@
-"""``bygones purge``: erase sessions from the archive, for good."""
+"""`bygones purge`: erase sessions from the archive, for good."""
 
 from __future__ import annotations
 
@@ -210,7 +210,7 @@ def _resolve_session(
 @click.option("-n", "--dry-run", is_flag=True, help="Say what would be erased.")
 @archive_option
 @json_option
-def purge(  # noqa: PLR0913 (one parameter an option, all by name)
+def purge(  # noqa: PLR0913 (one parameter per option)
     names: tuple[str, ...],
     *,
     project: str | None,

@@ -1,4 +1,4 @@
-"""``bygones push``: send sessions of named projects to a hub, masked."""
+"""`bygones push`: send sessions of named projects to a hub, masked."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from bygones.cli.terminal import StagedProgressBar
 from bygones.config import PushSettings, get_machine_id, load_push_settings
 from bygones.errors import BygonesError, ExitCode, PushNotConfigured
 from bygones.render.numbers import format_bytes, pluralize
-from bygones.render.text.primitives import sanitize_name as plain
+from bygones.render.text.primitives import sanitize_name
 from bygones.schema.commands import PushObject
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ def _nothing_sent_reason(report: PushReport) -> str:
 def _project_lines(report: PushReport) -> Iterator[str]:
     rows = [
         (
-            plain(name or "(no session)"),
+            sanitize_name(name or "(no session)"),
             pluralize(len(share.sessions), "session"),
             pluralize(share.files, "file"),
             pluralize(share.lines, "line"),

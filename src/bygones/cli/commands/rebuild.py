@@ -1,4 +1,4 @@
-"""``bygones rebuild``: make the index anew from the archive."""
+"""`bygones rebuild`: make the index anew from the archive."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``bygones restore``: write the original files back, byte for byte."""
+"""`bygones restore`: write the original files back, byte for byte."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from bygones.maintenance.restore import (
     TargetState,
 )
 from bygones.render.numbers import format_bytes, pluralize
-from bygones.render.text.primitives import sanitize_name as plain
+from bygones.render.text.primitives import sanitize_name
 from bygones.schema.commands import FileObject, RestoreObject
 from bygones.store.archive_db import StoredSource
 
@@ -121,16 +121,18 @@ def print_result(plans: Sequence[PlannedFile], result: RestoreResult) -> None:
     files = pluralize(result.written, "file")
     click.echo(f"restored {files}, {format_bytes(result.bytes)}{already}")
     for copy in result.copies[:_MAX_LISTED]:
-        click.echo(f"kept what was there as {plain(display_path(copy))}")
+        click.echo(f"kept what was there as {sanitize_name(display_path(copy))}")
     if len(result.copies) > _MAX_LISTED:
         click.echo(f"and {len(result.copies) - _MAX_LISTED:,} more copies")
     for path in result.damaged[:_MAX_LISTED]:
-        sys.stderr.write(plain(f"damaged in the archive: {display_path(path)}") + "\n")
+        sys.stderr.write(
+            sanitize_name(f"damaged in the archive: {display_path(path)}") + "\n"
+        )
     if len(result.damaged) > _MAX_LISTED:
         sys.stderr.write(f"and {len(result.damaged) - _MAX_LISTED:,} more\n")
     for path, reason in result.refused[:_MAX_LISTED]:
         told = f"not written: {display_path(path)} ({reason.lower()})"
-        sys.stderr.write(f"{plain(told)}\n")
+        sys.stderr.write(f"{sanitize_name(told)}\n")
     if len(result.refused) > _MAX_LISTED:
         sys.stderr.write(f"and {len(result.refused) - _MAX_LISTED:,} more\n")
     if result.skipped:
@@ -146,7 +148,7 @@ def _print_skipped(paths: Sequence[str]) -> None:
     differ = "1 file differs" if len(paths) == 1 else f"{len(paths):,} files differ"
     sys.stderr.write(f"{differ} from the archive; left alone:\n")
     for path in paths[:_MAX_LISTED]:
-        sys.stderr.write(f"  {plain(display_path(path))}\n")
+        sys.stderr.write(f"  {sanitize_name(display_path(path))}\n")
     if len(paths) > _MAX_LISTED:
         sys.stderr.write(f"  and {len(paths) - _MAX_LISTED:,} more\n")
     sys.stderr.write("\nhint: --overwrite replaces them and keeps copies\n")
@@ -203,7 +205,7 @@ def _result_objects(
 @click.option("--overwrite", is_flag=True, help="Replace what differs; keep a copy.")
 @archive_option
 @json_option
-def restore(  # noqa: PLR0913 (one parameter an option, all by name)
+def restore(  # noqa: PLR0913 (one parameter per option)
     names: tuple[str, ...],
     *,
     select_all: bool,

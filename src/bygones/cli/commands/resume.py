@@ -1,4 +1,4 @@
-"""``bygones resume``: go on with a session in Claude Code."""
+"""`bygones resume`: go on with a session in Claude Code."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from bygones.cli.open_archive import open_current
 from bygones.cli.output import print_objects
 from bygones.cli.resolve import LAST, resolve_summary
 from bygones.errors import ResumeFailed
-from bygones.render.text.primitives import sanitize_name as plain
+from bygones.render.text.primitives import sanitize_name
 from bygones.schema.commands import ResumeObject
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ def _shell_command(plan: ResumeObject, options: CommonOptions) -> str:
         steps.append(shlex.join(["cd", plan.directory]))
     home = f"{_HOME_VARIABLE}={shlex.quote(plan.home)} " if plan.home else ""
     steps.append(home + shlex.join(["claude", "--resume", plan.session_id]))
-    return plain(" && ".join(steps))
+    return sanitize_name(" && ".join(steps))
 
 
 def _run_claude(plan: ResumeObject) -> None:
@@ -106,7 +106,9 @@ def _run_claude(plan: ResumeObject) -> None:
     if plan.directory is None or not Path(plan.directory).is_dir():
         raise ResumeFailed(f"{plan.directory} is not there any more")
     where = display_path(plan.directory)
-    sys.stderr.write(plain(f"claude --resume {plan.session_id}, in {where}") + "\n")
+    sys.stderr.write(
+        sanitize_name(f"claude --resume {plan.session_id}, in {where}") + "\n"
+    )
     surroundings = {**os.environ, **({_HOME_VARIABLE: plan.home} if plan.home else {})}
     words = [program, "--resume", plan.session_id]
     done = subprocess.run(words, cwd=plan.directory, env=surroundings, check=False)  # noqa: S603 (as asked)

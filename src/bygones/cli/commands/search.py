@@ -1,4 +1,4 @@
-"""``bygones search``: find sessions, and set what was found."""
+"""`bygones search`: find sessions."""
 
 from __future__ import annotations
 
@@ -31,8 +31,12 @@ from bygones.model.summary import CountBound, Excerpt, Hit, SearchResults, Sessi
 from bygones.query.parser import parse_query
 from bygones.render.headers import search_notes
 from bygones.render.numbers import pluralize
-from bygones.render.text.primitives import display_width, sanitize, sanitize_line
-from bygones.render.text.primitives import sanitize_name as plain
+from bygones.render.text.primitives import (
+    display_width,
+    sanitize,
+    sanitize_line,
+    sanitize_name,
+)
 
 _INDENT = 4
 _PART_LABELS = {
@@ -45,11 +49,11 @@ _PART_LABELS = {
     Part.OTHER: "Claude Code",
 }
 _WordPieces = list[tuple[str, bool]]
-"""Pieces of a word, and whether each is marked."""
+"""Pieces of a word, and whether each is highlighted."""
 
 
 class SearchResultsPage(Struct, frozen=True, kw_only=True):
-    """How to set what was found."""
+    """The layout of search results."""
 
     console: Console
     first_number: int = 1
@@ -57,7 +61,7 @@ class SearchResultsPage(Struct, frozen=True, kw_only=True):
     shows_scores: bool = False
 
     def lines(self, results: SearchResults) -> Iterator[str]:
-        """Yield the lines of each session, with a blank one between them."""
+        """Yield the lines of all matches, separated by blank lines."""
         for number, one in enumerate(results.sessions, self.first_number):
             if number > self.first_number:
                 yield ""
@@ -73,12 +77,12 @@ class SearchResultsPage(Struct, frozen=True, kw_only=True):
             counts = ", ".join(
                 f"{_PART_LABELS[part]} {n:,}" for part, n in share.record_counts
             )
-            told = sanitize_line(f"{share.word} {share.share:.0%}: {counts}")
-            yield " " * _INDENT + self.console.style.dim(told)
+            text = sanitize_line(f"{share.word} {share.share:.0%}: {counts}")
+            yield " " * _INDENT + self.console.style.dim(text)
         for hit in match.hits:
             label, said = self._label(hit), _split_excerpt(hit.excerpt)
             if said and said[0] == [(sanitize(" ".join(hit.tool_names)), False)]:
-                # The text of a call begins with its name, which the label says.
+                # The text of a call starts with its name, which the label shows already.
                 said = said[1:]
             words = [[(label, False)], *said]
             for at, line in enumerate(self._wrap(words, label=label)):
@@ -120,10 +124,10 @@ class SearchResultsPage(Struct, frozen=True, kw_only=True):
         line: list[str] = []
         taken = 0
         for word in words:
-            # Without colours a mark stands between signs.
-            signs = 0 if self.console.style.is_colored else 2
+            # Without colours, highlights are in quotation marks.
+            quotes = 0 if self.console.style.is_colored else 2
             columns = sum(
-                display_width(piece) + signs * marked for piece, marked in word
+                display_width(piece) + quotes * marked for piece, marked in word
             )
             if line and room is not None and taken + 1 + columns > room:
                 yield " ".join(line)
@@ -138,12 +142,13 @@ class SearchResultsPage(Struct, frozen=True, kw_only=True):
         paint = self.console.style
         plain = paint.dim if is_label else paint.heading if is_title else str
         return "".join(
-            paint.highlight(piece) if marked else plain(piece) for piece, marked in word
+            paint.highlight(piece) if marked else sanitize_name(piece)
+            for piece, marked in word
         )
 
 
 def _split_excerpt(excerpt: Excerpt) -> list[_WordPieces]:
-    """Return the words of an excerpt, harmless, in pieces where marks begin or end."""
+    """Return the words of an excerpt, split where highlights start or end."""
     pieces: list[tuple[str, bool]] = []
     at = 0
     for start, stop in excerpt.highlights:
@@ -165,7 +170,7 @@ def _split_excerpt(excerpt: Excerpt) -> list[_WordPieces]:
 
 
 def result_notes(results: SearchResults, offset: int) -> Iterator[str]:
-    """Yield what should be known about an answer."""
+    """Yield notes about how a query was answered."""
     for remark in search_notes(results):
         yield f"note: {remark}"
     shown = offset + len(results.sessions)
@@ -215,16 +220,18 @@ def _print_query_help(
     "--sort", type=click.Choice(["best", "newest", "oldest"]), default="best",
     show_default=True, help="Which sessions come first.",
 )  # fmt: skip
-@click.option("--explain", is_flag=True, help="Say what each word gave to a session.")
+@click.option(
+    "--explain", is_flag=True, help="Show what each word contributed to a score."
+)
 @iso_option
 @click.option(
     "--syntax", is_flag=True, is_eager=True, expose_value=False,
-    callback=_print_query_help, help="Tell what can be typed, and exit.",
+    callback=_print_query_help, help="Show the query language and exit.",
 )  # fmt: skip
 @archive_options
 @json_option
 @color_option
-def search(  # noqa: PLR0913 (one parameter an option, all by name)
+def search(  # noqa: PLR0913 (one parameter per option)
     *,
     words: tuple[str, ...],
     limit: int,
@@ -239,9 +246,9 @@ def search(  # noqa: PLR0913 (one parameter an option, all by name)
 ) -> None:
     r"""Find sessions by what was said, run, read or answered in them.
 
-    Type words as you remember them: not all need to be there, other forms of them
-    count, and slips are mended. "Quoted words" stand together, -word excludes, and
-    fields narrow: project: tool: file: is:error after:2w; see --syntax.
+    Type words as you remember them: not all need to match, other forms of them
+    count, and typos are corrected. "Quoted words" must be adjacent, -word excludes,
+    and fields narrow: project: tool: file: is:error after:2w; see --syntax.
     Then `bygones show 2` shows the second session, `show 2.1` at its first hit.
 
     \b
@@ -269,4 +276,4 @@ def search(  # noqa: PLR0913 (one parameter an option, all by name)
     )
     console.print_lines(page_layout.lines(found))
     for line in () if options.quiet else result_notes(found, offset):
-        sys.stderr.write(f"{plain(line)}\n")
+        sys.stderr.write(f"{sanitize_name(line)}\n")

@@ -1,4 +1,4 @@
-"""``bygones serve``: the page in a browser, started, or found where it runs already."""
+"""`bygones serve`: the page in a browser, started, or found where it runs already."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``bygones show``: a session of the archive, or one of some files."""
+"""`bygones show`: a session of the archive, or one of some files."""
 
 from __future__ import annotations
 
@@ -195,7 +195,7 @@ def _record_positions(session: Session) -> dict[Position, str | None]:
 @archive_options
 @json_option
 @color_option
-def show(  # noqa: PLR0913 (one parameter an option, all by name)
+def show(  # noqa: PLR0913 (one parameter per option)
     *,
     name: str,
     session: str | None,

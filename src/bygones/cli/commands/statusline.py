@@ -1,4 +1,4 @@
-"""``bygones statusline``: a line about this project, below Claude Code's prompt."""
+"""`bygones statusline`: a line about this project, below Claude Code's prompt."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def statusline(*, now: str | None) -> None:
     from bygones.integrations.statusline import build_status_line
 
     asked = now.encode("utf-8", "surrogateescape")
-    moment = datetime.now(UTC)  # noqa: TID251 (a face knows the clock)
+    moment = datetime.now(UTC)  # noqa: TID251 (an interface reads the clock)
     home = Path.home()
     line = build_status_line(
         resolve_archive_location(None, os.environ, home),

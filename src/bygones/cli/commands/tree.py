@@ -1,4 +1,4 @@
-"""``bygones tree``: a drawing of a session."""
+"""`bygones tree`: a drawing of a session."""
 
 from __future__ import annotations
 

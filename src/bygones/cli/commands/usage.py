@@ -1,4 +1,4 @@
-"""``bygones usage``: where the tokens and the money went."""
+"""`bygones usage`: where the tokens and the money went."""
 
 from __future__ import annotations
 
@@ -58,10 +58,10 @@ from bygones.render.numbers import (
 )
 from bygones.render.text.primitives import (
     sanitize_line,
+    sanitize_name,
     truncate_end,
     truncate_start,
 )
-from bygones.render.text.primitives import sanitize_name as plain
 from bygones.schema.usage import usage_objects
 
 
@@ -78,7 +78,7 @@ def build_query(
         return None
     query = parse_query(join_query_words(words), now=now, zone=zone)
     for note in query.notes:
-        sys.stderr.write(plain(f"note: {note.message}") + "\n")
+        sys.stderr.write(sanitize_name(f"note: {note.message}") + "\n")
     terms = [query.root] if query.root is not None else []
     if since is not None:
         terms.append(parse_time_option("--since", since, now=now, zone=zone))
@@ -460,7 +460,7 @@ _TERMINAL_LIMIT = 30
 @json_option
 @archive_options
 @color_option
-def usage(  # noqa: PLR0913 (one parameter an option, all by name)
+def usage(  # noqa: PLR0913 (one parameter per option)
     *,
     query: tuple[str, ...],
     by: str,

@@ -1,4 +1,4 @@
-"""``bygones verify``: check that every byte is what was stored."""
+"""`bygones verify`: check that every byte is what was stored."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from bygones.cli.terminal import StagedProgressBar
 from bygones.errors import ArchiveInUse, ExitCode, IndexNotFound
 from bygones.maintenance.verify import VerificationResult
 from bygones.render.numbers import format_bytes, pluralize
-from bygones.render.text.primitives import sanitize_name as plain
+from bygones.render.text.primitives import sanitize_name
 from bygones.schema.commands import DamageObject, VerificationObject
 
 _MAX_LISTED = 20
@@ -31,7 +31,7 @@ _MAX_LISTED = 20
 
 def print_report(verdict: VerificationResult, folder: Path) -> None:
     """Say what was found, and what to do about it."""
-    place = plain(display_path(folder))
+    place = sanitize_name(display_path(folder))
     checked = f"{pluralize(verdict.sources, 'file')}, {format_bytes(verdict.bytes)}"
     if verdict.is_sound:
         index = " and the index equals a rebuild" if verdict.is_index_compared else ""
@@ -41,17 +41,17 @@ def print_report(verdict: VerificationResult, folder: Path) -> None:
         return
     click.echo(f"damaged: {place}")
     if verdict.database != "ok":
-        click.echo(f"  the database: {plain(verdict.database)}")
+        click.echo(f"  the database: {sanitize_name(verdict.database)}")
     bad = [*verdict.damages, *verdict.gaps]
     for damage in bad[:_MAX_LISTED]:
         where = f"bytes {damage.start:,} to {damage.stop:,}"
         older = f", generation {damage.generation}" if damage.generation else ""
         source = display_path(damage.source)
-        click.echo(plain(f"  {source}: {where}{older}: {damage.reason}"))
+        click.echo(sanitize_name(f"  {source}: {where}{older}: {damage.reason}"))
     if len(bad) > _MAX_LISTED:
         click.echo(f"  and {len(bad) - _MAX_LISTED:,} more")
     for table in verdict.differences:
-        click.echo(plain(f"  the index: {table} is not what a rebuild gives"))
+        click.echo(sanitize_name(f"  the index: {table} is not what a rebuild gives"))
     click.echo(
         f"whole: {verdict.intact_sources:,} of {pluralize(verdict.sources, 'file')}"
     )
@@ -91,7 +91,7 @@ def verify(*, deep: bool, archive: Path | None, as_json: bool, quiet: bool) -> N
     what it found, is told by `bygones doctor` and on the page about the archive.
     """
     folder = resolve_archive_folder(archive)
-    now = datetime.now(UTC)  # noqa: TID251 (a face knows the clock)
+    now = datetime.now(UTC)  # noqa: TID251 (an interface reads the clock)
     with explain_interrupt("nothing was changed"), StagedProgressBar() as bar:
         verdict = Archive.verify(folder, deep=deep, progress=bar, now=now)
     if as_json:

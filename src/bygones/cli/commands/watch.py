@@ -1,4 +1,4 @@
-"""``bygones watch``: keep the archive current."""
+"""`bygones watch`: keep the archive current."""
 
 from __future__ import annotations
 
@@ -28,8 +28,7 @@ from bygones.model.progress import IngestReport
 from bygones.model.summary import SessionSummary
 from bygones.model.usage import Cost
 from bygones.render.numbers import pluralize
-from bygones.render.text.primitives import sanitize_line
-from bygones.render.text.primitives import sanitize_name as plain
+from bygones.render.text.primitives import sanitize_line, sanitize_name
 from bygones.schema.summaries import SessionChangeObject, SessionObject
 
 __all__ = ["watch"]
@@ -61,7 +60,7 @@ def watch(
             if not quiet:
                 click.echo(line)
         if not quiet:
-            places = ", ".join(plain(display_path(path)) for path in paths)
+            places = ", ".join(sanitize_name(display_path(path)) for path in paths)
             sys.stderr.write(f"watching {places}; Ctrl-C ends it\n")
     teller = _ChangePrinter(folder, as_json=as_json, quiet=quiet)
     try:
@@ -96,7 +95,7 @@ class _ChangePrinter:
 
     def print_changes(self, report: IngestReport) -> None:
         """Print a line for each session of a report that is not as it was."""
-        now = datetime.now(UTC)  # noqa: TID251 (a face knows the clock)
+        now = datetime.now(UTC)  # noqa: TID251 (an interface reads the clock)
         for one, cost in self._changed_sessions(report):
             if self._as_json:
                 session = SessionObject.from_summary(one, cost)
