@@ -91,4 +91,4 @@ def test_a_search_for_nothing_finds_the_sessions_of_a_list(
     assert f"1 to 3 of {len(sessions)} sessions" in capsys.readouterr().err
     sessions = listed(capsys, "project:demo")
     assert main(["search", "project:demo", "--json"]) == ExitCode.SUCCESS
-    assert f'"total":{len(sessions)}' in capsys.readouterr().out
+    assert f'"session_count":{len(sessions)},' in capsys.readouterr().out

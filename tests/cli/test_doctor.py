@@ -154,8 +154,8 @@ WRONG = {
     "BYGONES_SETTINGS=broken.toml": "broken.toml holds no settings: ",
     "BYGONES_SETTINGS=gone.toml": "gone.toml does not exist",
     "BYGONES_ISO=maybe": "BYGONES_ISO holds no settings: iso has an odd value",
-    "BYGONES_HOMES=x": "BYGONES_HOMES means nothing; did you mean BYGONES_HOME?",
-    "BYGONES_HOME=/gone": "/gone does not exist: it was set as a home",
+    "BYGONES_HOMES=x": "BYGONES_HOMES is not a known variable; did you mean BYGONES_HOME?",
+    "BYGONES_HOME=/gone": "/gone does not exist: it is configured as a home",
 }
 
 

@@ -66,7 +66,7 @@ def test_the_original_lines_are_what_was_written(
     told = capsys.readouterr()
     (source,) = kept_home.path.rglob(f"{FIRST}.jsonl")
     assert (place / "talk.jsonl").read_bytes() == source.read_bytes()
-    assert "nothing was hidden" in told.err
+    assert "nothing was redacted" in told.err
     assert told.out.splitlines() == [
         *("talk.jsonl", str(Path("talk/subagents/agent-a1.jsonl")))
     ]
@@ -140,7 +140,7 @@ def test_turns_that_cannot_be_are_refused(
     words = ["export", FIRST, f"--turns={turns}", "--no-ingest"]
 
     assert main(words) == ExitCode.USAGE_ERROR
-    assert "are no turns" in capsys.readouterr().err
+    assert "is not a range of turns" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("turns", ["99-100", "99-", "99", "4"])
@@ -195,7 +195,7 @@ def test_what_was_left_out_is_told(
 
     told = capsys.readouterr().err
     assert "left out" not in told
-    assert "journals of workflows" in told
+    assert "files that are not transcripts" in told
     assert (place / "lines" / "sessions" / f"{session_id(7)}.jsonl").is_file()
 
 
@@ -292,7 +292,7 @@ def test_what_cannot_be_meant_is_refused(
     ("words", "why"),
     [
         (["--search", "zzqqx"], "the search 'zzqqx' finds no session"),
-        (["--all", "--since", "2030-01-01"], "nothing went on since 2030-01-01"),
+        (["--all", "--since", "2030-01-01"], "no session is newer than 2030-01-01"),
     ],
 )
 def test_it_is_told_why_nothing_is_written(

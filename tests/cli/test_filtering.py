@@ -54,7 +54,7 @@ def test_sessions_can_be_filtered(
     query: str, count: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["list", "--json", query]) == ExitCode.SUCCESS
-    assert len(capsys.readouterr().out.splitlines()) - 1 == count
+    assert len(capsys.readouterr().out.splitlines()) == count
 
 
 @pytest.mark.usefixtures("invented")

@@ -185,7 +185,7 @@ def test_a_terminal_sees_how_far_it_is_and_then_only_what_was_done(
     assert re.search(r"reading  █*░* +\d+%  [\d.]+ k?B of [\d.]+ kB", screen.shown)
     assert re.search(r"sessions  █*░* +\d+%  \d of 2", screen.shown)
     last = screen.shown.rpartition("\r")[2]
-    assert "took in" in last
+    assert "imported" in last
     assert "█" not in last
 
 

@@ -240,7 +240,7 @@ def test_options_that_run_together_are_no_words_to_exclude(
     command: str, word: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main([command, "lines", word]) == ExitCode.USAGE_ERROR
-    assert "-n takes its number behind a blank" in capsys.readouterr().err
+    assert "write -n with a space before its number" in capsys.readouterr().err
     assert main([command, "lines", "-nq", "-n2", "--", word]) == ExitCode.SUCCESS
 
 

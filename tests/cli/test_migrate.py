@@ -61,4 +61,4 @@ def test_answers_are_compared(two: tuple[Made, Made], tmp_path: Path) -> None:
     told = CliRunner().invoke(migrate, [*words, "--queries", str(queries)])
 
     assert told.exit_code == 0, told.output
-    assert "2 of 2 queries are answered as before" in told.output
+    assert "2 of 2 queries have the same results" in told.output

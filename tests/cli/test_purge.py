@@ -113,7 +113,7 @@ def test_a_file_that_names_a_purged_session_is_told_of(
     main(["ingest", "-q"])
 
     main(["purge", session_id(5), "--dry-run"])
-    assert "history.jsonl names them and stays" in capsys.readouterr().err
+    assert "history.jsonl mentions them and stays" in capsys.readouterr().err
 
     assert main(["purge", session_id(5), "--mentions", "-y"]) == ExitCode.SUCCESS
     assert traces(archive, SECRET) == []
@@ -325,7 +325,7 @@ def test_nobody_is_asked_in_a_pipe(archive: Path) -> None:
     done = piped("purge", FIRST, given="y\n")
 
     assert done.returncode == ExitCode.USAGE_ERROR
-    assert "give --yes" in done.stderr
+    assert "use --yes" in done.stderr
     assert FIRST in sessions(archive)
 
 
@@ -367,5 +367,5 @@ def test_what_could_be_a_number_of_a_search_erases_nothing(
 
     assert main(["purge", name, "--yes"]) == ExitCode.USAGE_ERROR
 
-    assert "at least 4 signs" in capsys.readouterr().err
+    assert "at least 4 characters" in capsys.readouterr().err
     assert sessions(archive) == before

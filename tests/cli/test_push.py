@@ -80,7 +80,7 @@ def test_a_name_that_fits_no_project_is_not_taken_for_one_that_is_all_there(
 
     assert main(["push", "--dry-run"]) == ExitCode.SUCCESS
 
-    assert "no session was begun in the projects" in capsys.readouterr().out
+    assert "no session was started in the selected projects" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

@@ -320,7 +320,7 @@ def test_an_older_version_takes_the_place_of_the_newest(
     assert main(["restore", FIRST, "--older", "1"]) == ExitCode.SUCCESS
     assert "1 was there already" in capsys.readouterr().out
     assert main(["restore", FIRST, "--older", "9"]) == ExitCode.SUCCESS
-    assert "no file was rewritten so often" in capsys.readouterr().err
+    assert "no file has a version this old" in capsys.readouterr().err
 
 
 def test_a_file_that_cannot_be_written_costs_no_other(

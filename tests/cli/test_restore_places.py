@@ -210,7 +210,7 @@ def test_a_session_of_no_home_follows_its_project_into_a_named_one_only(
     for more in ([], ["--dry-run"]):
         words = ["restore", FIRST, "--as", "/x", *more]
         assert main(words) == ExitCode.USAGE_ERROR
-        assert "lies in no home" in capsys.readouterr().err
+        assert "is not in a home" in capsys.readouterr().err
 
     assert main(["restore", FIRST, "--as", "/x", "--to", "new"]) == ExitCode.SUCCESS
     assert written(place / "new" / "projects" / "-x") == before

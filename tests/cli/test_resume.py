@@ -95,7 +95,7 @@ def test_a_directory_that_is_gone_is_said_with_a_way_out(
     assert main(["resume", "--run"]) == ExitCode.FAILURE
 
     told = capsys.readouterr().err
-    assert "shop is not there any more" in told
+    assert "shop does not exist any more" in told
     assert "restore --as" in told
 
 

@@ -123,7 +123,7 @@ def test_an_index_that_lags_is_not_damaged(
     shown = capsys.readouterr()
     assert shown.out.startswith("sound: 9 files")
     assert "equals" not in shown.out
-    assert "the index lags" in shown.err
+    assert "the index is not up to date" in shown.err
 
 
 @pytest.mark.parametrize("way", ["gone", "garbage", "torn"])
@@ -299,7 +299,7 @@ def test_an_index_that_could_not_be_compared_is_no_damage(
 
     told = capsys.readouterr()
     assert told.out.startswith("sound: 9 files")
-    assert "note: the index was not looked at: somebody is writing" in told.err
+    assert "note: the index was not checked: another process is writing" in told.err
     assert f"another command is writing to {archive}" in told.err
 
 
@@ -336,7 +336,7 @@ def test_damaged_pages_of_an_index_are_not_told_as_a_damaged_archive(
     assert "hint: run `bygones rebuild`" in told
 
     assert main(["verify"]) == ExitCode.SUCCESS
-    assert "there is no sound index" in capsys.readouterr().err
+    assert "there is no valid index" in capsys.readouterr().err
 
 
 def test_an_ingestion_makes_a_damaged_index_anew(

@@ -153,7 +153,7 @@ def test_each_session_that_grows_is_a_line(kept_home: Home) -> None:
     assert row["type"] == "session_change"
     assert row["session"]["title"] == "Watch me"
     assert child.returncode == ExitCode.INTERRUPTED
-    assert told == "\nstopped; what was told is in the archive\n"
+    assert told == "\nstopped; everything printed is in the archive\n"
 
 
 def test_a_watch_begins_while_another_writes_and_catches_up(kept_home: Home) -> None:
@@ -164,7 +164,7 @@ def test_a_watch_begins_while_another_writes_and_catches_up(kept_home: Home) -> 
             words_of("watch"), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
         )
         assert child.stdout is not None
-        assert "going on when that is done" in child.stdout.readline()
+        assert "continuing when it is done" in child.stdout.readline()
         kept_home.session(session_id(8), thread(prompt("Meanwhile")))
     try:
         assert "Meanwhile" in child.stdout.readline()

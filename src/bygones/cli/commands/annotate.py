@@ -1,4 +1,4 @@
-"""`bygones tag`, ``note`` and ``star``: what people say of sessions."""
+"""`bygones tag`, `note` and `star`: annotations of sessions."""
 
 from __future__ import annotations
 
@@ -36,12 +36,17 @@ def annotate_sessions(
     names: Sequence[str],
     change: Callable[[Annotations], Annotations] | None,
 ) -> Mapping[str, tuple[SessionSummary, Annotations]]:
-    """Change what sessions are annotated with, if asked to; return what it is."""
+    """Change the annotations of sessions if there is a change; return them."""
     with open_current(options) as archive:
-        found = [resolve_summary(archive, name) for name in names]
-        lines = {one.id: one for one in found}
-        told = archive.annotate(lines, change) if change else archive.annotations()
-    return {id_: (one, told.get(id_, Annotations())) for id_, one in lines.items()}
+        named = [resolve_summary(archive, name) for name in names]
+        summaries = {summary.id: summary for summary in named}
+        annotations = (
+            archive.annotate(summaries, change) if change else archive.annotations()
+        )
+    return {
+        id_: (summary, annotations.get(id_, Annotations()))
+        for id_, summary in summaries.items()
+    }
 
 
 def print_annotations(
@@ -50,7 +55,6 @@ def print_annotations(
     *,
     as_json: bool,
 ) -> None:
-    """Print sessions with what they are annotated with."""
     if as_json:
         print_objects(
             AnnotationsObject.from_annotations(summary.id, added)
@@ -76,7 +80,7 @@ _MAX_TAG_LENGTH = 100
 @click.command("tag")
 @click.argument("session", required=False, shell_complete=complete_sessions)
 @click.argument("tags", nargs=-1)
-@click.option("-d", "--delete", is_flag=True, help="Take the tags away again.")
+@click.option("-d", "--delete", is_flag=True, help="Remove the tags.")
 @archive_options
 @json_option
 def tag(
@@ -87,10 +91,10 @@ def tag(
     options: CommonOptions,
     as_json: bool,
 ) -> None:
-    r"""Tag a session, or say which tags it has.
+    r"""Tag a session, or show its tags.
 
-    Tags are kept in the archive; no file of Claude Code's is changed. Without any
-    word, all tags are listed. "bygones list tag:NAME" shows the sessions.
+    Tags are stored in the archive; Claude Code's files are not changed. Without
+    arguments, all tags are listed. "bygones list tag:NAME" shows the sessions.
     SESSION is an id, the beginning of one, "last", or a number of the last search.
 
     \b
@@ -102,19 +106,21 @@ def tag(
         _print_all_tags(options, as_json=as_json)
         return
 
-    def change(told: Annotations) -> Annotations:
-        kept = [old for old in told.tags if not (delete and old in wanted)]
-        return replace(told, tags=tuple(sorted({*kept, *(() if delete else wanted)})))
+    def change(annotations: Annotations) -> Annotations:
+        kept = [old for old in annotations.tags if not (delete and old in wanted)]
+        return replace(
+            annotations, tags=tuple(sorted({*kept, *(() if delete else wanted)}))
+        )
 
     found = annotate_sessions(options, (session,), change if wanted else None)
     print_annotations(options, found, as_json=as_json)
 
 
 def _validate_tag(word: str) -> str:
-    said = " ".join(word.split())
-    if not said or len(said) > _MAX_TAG_LENGTH or not said.isprintable():
+    tag = " ".join(word.split())
+    if not tag or len(tag) > _MAX_TAG_LENGTH or not tag.isprintable():
         raise click.UsageError(f"a tag is a word or a few, not {word!r}")
-    return said
+    return tag
 
 
 def _print_all_tags(options: CommonOptions, *, as_json: bool) -> None:
@@ -141,7 +147,7 @@ def _print_all_tags(options: CommonOptions, *, as_json: bool) -> None:
 @click.command("note")
 @click.argument("session", shell_complete=complete_sessions)
 @click.argument("words", nargs=-1)
-@click.option("-d", "--delete", is_flag=True, help="Take the note away.")
+@click.option("-d", "--delete", is_flag=True, help="Remove the note.")
 @archive_options
 @json_option
 def note(
@@ -152,9 +158,9 @@ def note(
     options: CommonOptions,
     as_json: bool,
 ) -> None:
-    r"""Write a note beside a session, or say which it has.
+    r"""Add a note to a session, or show it.
 
-    The note is kept in the archive and takes the place of the one before.
+    The note is stored in the archive and replaces an earlier one.
     SESSION is an id, the beginning of one, "last", or a number of the last search.
 
     \b
@@ -163,10 +169,10 @@ def note(
     """
     text = " ".join(words).strip()
     if delete and text:
-        raise click.UsageError("a note is written or deleted, not both")
+        raise click.UsageError("give a note or --delete, not both")
 
-    def change(told: Annotations) -> Annotations:
-        return replace(told, note=text)
+    def change(annotations: Annotations) -> Annotations:
+        return replace(annotations, note=text)
 
     found = annotate_sessions(options, (session,), change if text or delete else None)
     print_annotations(options, found, as_json=as_json)
@@ -174,7 +180,7 @@ def note(
 
 @click.command("star")
 @click.argument("sessions", nargs=-1, required=True, shell_complete=complete_sessions)
-@click.option("-d", "--delete", is_flag=True, help="Take the star away.")
+@click.option("-d", "--delete", is_flag=True, help="Remove the star.")
 @archive_options
 @json_option
 def star(
@@ -189,8 +195,8 @@ def star(
     bygones star 5e551000 --delete
     """
 
-    def change(told: Annotations) -> Annotations:
-        return replace(told, is_starred=not delete)
+    def change(annotations: Annotations) -> Annotations:
+        return replace(annotations, is_starred=not delete)
 
     found = annotate_sessions(options, sessions, change)
     print_annotations(options, found, as_json=as_json)

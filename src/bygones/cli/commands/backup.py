@@ -1,4 +1,4 @@
-"""`bygones backup`: a second copy of the archive."""
+"""`bygones backup`: copy the archive."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ __all__ = ["backup"]
 def backup(folder: Path, *, archive: Path | None, as_json: bool, quiet: bool) -> None:
     r"""Write a copy of the archive into the folder DEST.
 
-    The copy is consistent, also while something is being ingested. DEST may hold an
-    older backup of the same archive, which is replaced when the new one is whole; a
-    copy that has something this archive has not is refused, and left as it is.
-    The index is not copied: it can be made anew.
+    The copy is consistent, even during an ingest. DEST may contain an older backup of
+    the same archive, which is replaced when the new one is complete. A backup with
+    sessions that this archive does not have is not replaced.
+    The index is not copied: rebuild creates it again.
 
     \b
     bygones backup /mnt/disk/bygones
@@ -41,9 +41,9 @@ def backup(folder: Path, *, archive: Path | None, as_json: bool, quiet: bool) ->
     bygones rebuild --archive /mnt/disk/bygones
     """
     place = folder.expanduser().absolute()
-    with open_without_ingest(archive) as archived:
-        with explain_interrupt("no copy was made; run it again"):
-            written = archived.backup(place)
+    with open_without_ingest(archive) as opened:
+        with explain_interrupt("no backup was written; run it again"):
+            written = opened.backup(place)
         if as_json:
             print_objects([BackupObject(folder=str(place), written_bytes=written)])
         elif not quiet:

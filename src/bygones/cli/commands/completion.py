@@ -1,4 +1,4 @@
-"""`bygones completion`, and what a shell is told when it asks how a word goes on."""
+"""`bygones completion`, and the completions that shells request."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _MAX_ITEMS = 100
 def suggest_sessions(
     context: click.Context, _: click.Parameter, incomplete: str
 ) -> list[CompletionItem]:
-    """Return the newest sessions whose id begins so, with their titles."""
+    """Return the newest sessions whose id has this prefix, with their titles."""
     found: list[CompletionItem] = []
     for archive in _open_archive(context):
         for one in archive.sessions():
@@ -43,7 +43,6 @@ def suggest_sessions(
 def suggest_projects(
     context: click.Context, _: click.Parameter, incomplete: str
 ) -> list[CompletionItem]:
-    """Return the names of projects that begin so, with their paths."""
     return [
         CompletionItem(project.name, help=project.path or "")
         for archive in _open_archive(context)
@@ -55,7 +54,6 @@ def suggest_projects(
 def suggest_names(
     context: click.Context, param: click.Parameter, incomplete: str
 ) -> list[CompletionItem]:
-    """Return sessions and projects: what can be exported and restored."""
     sessions = suggest_sessions(context, param, incomplete)
     return [*sessions, *suggest_projects(context, param, incomplete)]
 
@@ -63,7 +61,7 @@ def suggest_names(
 def suggest_names_or_paths(
     context: click.Context, param: click.Parameter, incomplete: str
 ) -> list[CompletionItem]:
-    """Return sessions; where none begins so, have the shell look for files."""
+    """Return sessions; if none matches, let the shell complete files."""
     found = suggest_sessions(context, param, incomplete)
     return found or [CompletionItem(incomplete, type="file")]
 
@@ -71,9 +69,9 @@ def suggest_names_or_paths(
 def suggest_query(
     context: click.Context, param: click.Parameter, incomplete: str
 ) -> list[CompletionItem]:
-    """Return how a query goes on behind ``project:``, ``tag:`` or ``model:``.
+    """Return values for `project:`, `tag:` or `model:`.
 
-    For bash the colon stands between two words, and is one of its own.
+    bash splits words at the colon, which is a word of its own there.
     """
     fields = {
         "project": suggest_projects,
@@ -137,11 +135,11 @@ def _is_shell_safe(word: str) -> bool:
 def suggest_branches(
     context: click.Context, _: click.Parameter, incomplete: str
 ) -> list[CompletionItem]:
-    """Return the branches of the session that stands before."""
+    """Return the branches of the session that is named before the option."""
     from bygones.cli.resolve import LAST, resolve_session_id
     from bygones.errors import BygonesError
 
-    # The option has no value yet, for which reason no word was read.
+    # click has not parsed the arguments, because the option has no value yet.
     given = next(iter(context.args), LAST)
     for archive in _open_archive(context):
         try:
@@ -159,7 +157,6 @@ def suggest_branches(
 def suggest_topics(
     _context: click.Context, _: click.Parameter, incomplete: str
 ) -> list[CompletionItem]:
-    """Return what there is a help page about."""
     topics = {row.name: row.summary for row in COMMANDS}
     topics["query"] = "What can be typed to search and to list."
     return [
@@ -174,7 +171,7 @@ def _printable(text: str) -> str:
 
 
 def _open_archive(context: click.Context) -> Iterator[Archive]:
-    """Yield the archive, if it can be opened: a shell is told of no errors."""
+    """Yield the archive if it can be opened; errors are ignored."""
     from bygones.archive import Archive
     from bygones.config import resolve_archive_location
     from bygones.errors import BygonesError
@@ -195,7 +192,7 @@ _SHELLS = ("bash", "zsh", "fish")
 @click.argument("shell", type=click.Choice(_SHELLS))
 @click.pass_context
 def completion(context: click.Context, shell: str) -> None:
-    r"""Print what a shell needs to complete commands, sessions and projects.
+    r"""Print the script with which a shell completes commands, sessions and projects.
 
     \b
     cd ~/.local/share/bash-completion/completions

@@ -1,4 +1,4 @@
-"""`bygones demo`: an invented home to try everything with."""
+"""`bygones demo`: a home with invented sessions to try everything."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ __all__ = ["demo"]
 @json_option
 @color_option
 def demo(*, folder: Path | None, as_json: bool, color: str) -> None:
-    r"""Make a small invented home, take it in and say what to try.
+    r"""Create and import a small home with invented sessions.
 
-    It has a rewind, agents, a compaction and changes of files. Everything lies in
-    FOLDER, which must be new or empty, else in a temporary folder; your own home and
-    archive are not touched.
+    It contains a rewind, agents, a compaction and edited files. Everything is written
+    to FOLDER, which must be new or empty; default: a temporary folder. Your own home
+    and archive are not touched.
 
     \b
     bygones demo
@@ -40,8 +40,8 @@ def demo(*, folder: Path | None, as_json: bool, color: str) -> None:
     place = folder.expanduser().absolute() if folder else _make_temp_folder()
     if place.exists() and any(place.iterdir()):
         raise click.UsageError(f"{place} is not empty")
-    screen = Console.for_stdout(color)
-    home = write_demo_home(place, screen.now)
+    console = Console.for_stdout(color)
+    home = write_demo_home(place, console.now)
     archive = place / "archive"
     Archive.ingest(archive, [home])
     with Archive.open(archive) as opened:
@@ -52,7 +52,7 @@ def demo(*, folder: Path | None, as_json: bool, color: str) -> None:
         print_objects([made])
         print_sessions_json(sessions, spent)
         return
-    screen.print_lines(SessionTable(screen, spent).lines(sessions))
+    console.print_lines(SessionTable(console, spent).lines(sessions))
     rewound = next(one for one in sessions if one.branch_count > 1)
     sys.stderr.write(_next_steps(home, archive, rewound.id[:8]))
 
@@ -68,7 +68,7 @@ def _next_steps(home: Path, archive: Path, session: str) -> str:
         for name, path in variables
     )
     return (
-        "An invented home. To try it, type"
+        "A home with invented sessions. To try it, type"
         f"\n\n  {told}\n"
         "\n  bygones show last"
         f"\n  bygones tree {session}"

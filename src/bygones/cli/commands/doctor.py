@@ -1,4 +1,4 @@
-"""`bygones doctor`: what is where, how it is, and what will be deleted when."""
+"""`bygones doctor`: the state of the installation, the archive and the homes."""
 
 from __future__ import annotations
 
@@ -74,26 +74,26 @@ _OTHER_VARIABLES = {
 
 @contextmanager
 def ignore_invalid_settings() -> Iterator[list[str]]:
-    """Give what is wrong with what is set; while it lasts none of that counts."""
-    kept = dict(os.environ)
-    wrong = list(_unknown_variables(os.environ))
+    """Yield what is wrong with the settings, which are ignored meanwhile."""
+    saved = dict(os.environ)
+    errors = list(_unknown_variables(os.environ))
     try:
         load_settings(os.environ, Path.home())
     except BygonesError as error:
-        wrong.append(str(error))
-        for one in SETTINGS:
-            if one.name not in PATH_SETTINGS:
-                os.environ.pop(one.env_variable, None)
+        errors.append(str(error))
+        for setting in SETTINGS:
+            if setting.name not in PATH_SETTINGS:
+                os.environ.pop(setting.env_variable, None)
         os.environ[SETTINGS_ENV] = os.devnull
     try:
-        yield wrong
+        yield errors
     finally:
         os.environ.clear()
-        os.environ.update(kept)
+        os.environ.update(saved)
 
 
 def _unknown_variables(environ: Mapping[str, str]) -> Iterator[str]:
-    """Yield what is said of variables that look like ours and mean nothing."""
+    """Yield a message for each unknown variable with our prefix."""
     known = {
         *(one.env_variable for one in SETTINGS if one.env_variable),
         *_OTHER_VARIABLES,
@@ -102,7 +102,7 @@ def _unknown_variables(environ: Mapping[str, str]) -> Iterator[str]:
         if name.startswith(_VARIABLE_PREFIX) and name not in known:
             close = get_close_matches(name, known, n=1, cutoff=0.8)
             meant = f"; did you mean {close[0]}?" if close else ""
-            yield f"{name} means nothing{meant}"
+            yield f"{name} is not a known variable{meant}"
 
 
 _LIBRARIES = ("apsw", "tantivy", "zstandard", "msgspec")
@@ -112,12 +112,11 @@ _GROUP_AND_OTHERS_BITS = 0o077
 def collect_state(
     archive: Archive | None, homes: Sequence[Path], settings_errors: Sequence[str]
 ) -> DoctorObject:
-    """Return what is where, and how the archive is, if there is one."""
-    told = find_settings_file(os.environ, Path.home())
+    settings = find_settings_file(os.environ, Path.home())
     alone = DoctorObject(
         python=platform.python_version(),
         library_versions={name: version(name) for name in _LIBRARIES},
-        settings_path=str(told) if told.is_file() else None,
+        settings_path=str(settings) if settings.is_file() else None,
         settings_errors=tuple(settings_errors),
     )
     return alone if archive is None else _add_archive_state(alone, archive, homes)
@@ -157,7 +156,7 @@ def _total_size(folder: Path, pattern: str) -> int:
 
 def _is_private(folder: Path) -> bool:
     if os.name == "nt":
-        return True  # who may read is not said by bits there
+        return True  # access is not in the mode bits there
     return not any(
         stat.S_IMODE(path.stat().st_mode) & _GROUP_AND_OTHERS_BITS
         for path in (folder, *folder.glob("archive.db*"))
@@ -176,9 +175,9 @@ def _sort_versions(versions: set[str]) -> tuple[str, ...]:
 def find_known_homes(
     given: Sequence[Path], settings_errors: list[str]
 ) -> tuple[Path, ...]:
-    """Return the homes of this machine; none where there are none.
+    """Return the homes of this machine, if there are any.
 
-    One that is set and not there is added to ``settings_errors``.
+    A home in the settings that does not exist is added to `settings_errors`.
     """
     try:
         return find_homes(given)
@@ -188,19 +187,18 @@ def find_known_homes(
     except PathNotFound as error:
         if given:
             raise
-        settings_errors.append(f"{error}: it was set as a home")
+        settings_errors.append(f"{error}: it is configured as a home")
     return ()
 
 
 _SOON_DAYS = 7
 _MAX_LISTED = 5
 _TITLE_COLUMN = 32
-"""Columns in front of the title of a session that will be deleted."""
+"""The column at which the title of an expiring session starts."""
 _HANGING_INDENT = "      "
 
 
 def version_lines(state: DoctorObject, console: Console) -> Iterator[str]:
-    """Yield what this program is, and what is wrong with what was set."""
     engines = " · ".join(
         f"{name} {one}" for name, one in state.library_versions.items()
     )
@@ -219,10 +217,9 @@ def version_lines(state: DoctorObject, console: Console) -> Iterator[str]:
 def archive_lines(
     state: DoctorObject, options: CommonOptions, console: Console
 ) -> Iterator[str]:
-    """Yield how the archive is."""
-    paint = console.style
+    style = console.style
     yield ""
-    yield paint.heading(f"Archive  {sanitize_name(display_path(options.folder))}")
+    yield style.heading(f"Archive  {sanitize_name(display_path(options.folder))}")
     if not state.has_archive:
         yield "  none yet: bygones ingest makes one"
         return
@@ -243,13 +240,13 @@ def archive_lines(
     is_bad = (
         state.last_verification is not None and not state.last_verification.is_sound
     )
-    yield paint.warning(told) if is_bad else told
+    yield style.warning(told) if is_bad else told
     if not state.is_private:
-        yield paint.warning("  others on this machine can read it: chmod -R go= it")
+        yield style.warning("  others on this machine can read it: chmod -R go= it")
     if state.is_purge_pending:
-        yield paint.warning("  a purge was stopped halfway: ask for it again")
+        yield style.warning("  a purge was stopped halfway: ask for it again")
     if not state.is_current:
-        yield paint.warning("  the homes have something new: bygones ingest")
+        yield style.warning("  the homes have something new: bygones ingest")
     if state.problem_count:
         odd = pluralize(state.problem_session_count, "session")
         yield f"  {pluralize(state.problem_count, 'problem')} in {odd}: bygones inspect"
@@ -267,7 +264,6 @@ def _verified_time(state: DoctorObject, console: Console) -> str:
 
 
 def home_lines(periods: Sequence[RetentionObject], console: Console) -> Iterator[str]:
-    """Yield what is in the homes, and for how long."""
     yield ""
     yield console.style.heading("Homes")
     for row in periods:
@@ -285,7 +281,6 @@ def deletion_lines(
     expiring: Sequence[ExpiringSessionObject],
     console: Console,
 ) -> Iterator[str]:
-    """Yield what will be deleted next, and how to prevent it."""
     soon = [row for row in expiring if row.days_left <= _SOON_DAYS]
     if not periods:
         return
@@ -315,18 +310,18 @@ def deletion_lines(
 @json_option
 @color_option
 def doctor(*, options: CommonOptions, as_json: bool, color: str) -> None:
-    """Say what is where, how it is, and what Claude Code will delete when.
+    """Check the archive and the settings, and show what Claude Code will delete.
 
     Claude Code deletes a transcript some days after it was last written: 30, unless
-    cleanupPeriodDays in its settings.json says otherwise. That setting is looked at
-    and never changed; what is in the archive stays, whatever it is. Settings of
-    Bygones that are wrong are told of, and do not count here.
+    cleanupPeriodDays in its settings.json says otherwise. That setting is read and
+    never changed; the archive keeps everything. Invalid settings of Bygones are
+    reported and ignored.
     """
-    with ignore_invalid_settings() as wrong:
-        screen = Console.for_stdout(color)
-        homes = find_known_homes(options.homes, wrong)
+    with ignore_invalid_settings() as errors:
+        console = Console.for_stdout(color)
+        homes = find_known_homes(options.homes, errors)
         options = options._replace(no_ingest=options.no_ingest or not homes)
-        _print_report(options, homes, wrong, screen, as_json=as_json)
+        _print_report(options, homes, errors, console, as_json=as_json)
 
 
 def _print_report(
@@ -337,7 +332,7 @@ def _print_report(
     *,
     as_json: bool,
 ) -> None:
-    # Where there is no archive none is made: that is for who asks to keep something.
+    # doctor does not create an archive.
     with (
         open_current(options)
         if Archive.exists(options.folder)

@@ -1,4 +1,4 @@
-"""`bygones export`: sessions as pages and files that can be given away."""
+"""`bygones export`: write sessions as files to share."""
 
 from __future__ import annotations
 
@@ -66,14 +66,16 @@ if TYPE_CHECKING:
 
 
 def load_user_redactor() -> Redactor:
-    """Return what hides this user's secrets: the known ones, and those of settings."""
+    """Return the redactor with the user's names and own patterns."""
     home = Path.home()
-    own = load_redact_settings(os.environ, home)
+    settings = load_redact_settings(os.environ, home)
     try:
         login = getpass.getuser()
     except (OSError, KeyError, ImportError):
         login = home.name
-    return Redactor(names=(login, home.name, *own.names), patterns=own.patterns.items())
+    return Redactor(
+        names=(login, home.name, *settings.names), patterns=settings.patterns.items()
+    )
 
 
 _DEFAULT_FOLDER = "bygones-export"
@@ -81,7 +83,7 @@ _STDOUT = Path("-")
 
 
 class ExportRequest(Struct, frozen=True, kw_only=True):
-    """What somebody wants to have exported."""
+    """The options of an export."""
 
     names: tuple[str, ...] = ()
     select_all: bool = False
@@ -100,20 +102,18 @@ class ExportRequest(Struct, frozen=True, kw_only=True):
 
 
 class _ExportResult(Struct, frozen=True, kw_only=True):
-    """What an export wrote."""
-
     path: Path
-    """What to open."""
+    """The file or folder to open."""
     files: tuple[Path, ...] = ()
     sessions: int = 1
     unchanged: int = 0
     empty: int = 0
     bytes: int
-    tally: RedactionReport
+    report: RedactionReport
 
 
 class _Skipped(Struct):
-    """What was meant, and is not written."""
+    """Counts selected sessions that are not written."""
 
     empty: int = 0
 
@@ -121,29 +121,30 @@ class _Skipped(Struct):
 def run_export(
     request: ExportRequest, options: CommonOptions, out: TextIO, err: TextIO
 ) -> None:
-    """Export what is wished for; say where it is, and what was hidden."""
     prices = load_prices(find_prices_file(os.environ, Path.home()))
-    left = _Skipped()
-    with _select_sessions(request, options, left) as (chosen, bytes_of):
-        making = ExportOptions(
+    skipped = _Skipped()
+    with _select_sessions(request, options, skipped) as (selected, open_source):
+        export_options = ExportOptions(
             format=ExportFormat(request.format),
             redactor=load_user_redactor() if request.redact else None,
             message_pricer=make_message_pricer(prices),
             usage_pricer=prices.compute_cost,
             include_private=request.private,
-            open_source=bytes_of,
+            open_source=open_source,
         )
         wanted = (
-            _scan_for_secrets(chosen, making, err) if request.second_opinion else chosen
+            _scan_for_secrets(selected, export_options, err)
+            if request.second_opinion
+            else selected
         )
         first = list(islice(wanted, 2))
         if _is_single(request, len(first)):
-            done = _export_one(first[0].load(), request, making, out)
+            done = _export_one(first[0].load(), request, export_options, out)
         else:
-            done = _export_many(chain(first, wanted), request, making)
-        done = structs.replace(done, empty=left.empty)
+            done = _export_many(chain(first, wanted), request, export_options)
+        done = structs.replace(done, empty=skipped.empty)
     if request.report is not None:
-        write_atomic(request.report, [done.tally.to_jsonl()], private=True)
+        write_atomic(request.report, [done.report.to_jsonl()], private=True)
     if request.as_json:
         print_objects([_result_object(request, done)])
         return
@@ -154,19 +155,19 @@ def run_export(
 
 
 def validate_request(request: ExportRequest) -> None:
-    """Refuse what cannot be wished for together."""
+    """Raise a usage error if options contradict each other."""
     if request.select_all and request.names:
-        raise click.UsageError("name sessions or a project, or ask for --all alone")
+        raise click.UsageError("name sessions or a project, or use --all alone")
     if not (request.select_all or request.names or request.source or request.search):
-        raise click.UsageError("name sessions or a project, or ask for --all")
+        raise click.UsageError("name sessions or a project, or use --all")
     if request.search and (request.names or request.source):
-        raise click.UsageError("--search looks through the whole archive")
+        raise click.UsageError("--search cannot be combined with names or --from")
     if request.private and (request.redact or request.format != ExportFormat.JSONL):
-        raise click.UsageError("--private goes with --no-redact --format jsonl alone")
+        raise click.UsageError("--private needs --no-redact and --format jsonl")
     if request.as_json and request.to == _STDOUT:
-        raise click.UsageError("-o - and --json both print; give -o a file")
+        raise click.UsageError("-o - and --json both write to stdout; give -o a file")
     if request.second_opinion and not request.redact:
-        raise click.UsageError("a second opinion is on what --redact leaves")
+        raise click.UsageError("--second-opinion needs --redact")
 
 
 def _result_object(request: ExportRequest, result: _ExportResult) -> ExportObject:
@@ -179,14 +180,14 @@ def _result_object(request: ExportRequest, result: _ExportResult) -> ExportObjec
         empty_count=result.empty,
         written_bytes=result.bytes,
         is_redacted=request.redact,
-        redactions=dict(result.tally.counts),
-        private_record_count=result.tally.private_records,
+        redactions=dict(result.report.counts),
+        private_record_count=result.report.private_records,
         report_path=encode_path(request.report) if request.report else None,
     )
 
 
 def _summary_lines(request: ExportRequest, result: _ExportResult) -> Iterator[str]:
-    """Yield what was written, what is said of what was hidden, and of what was not."""
+    """Yield what was written and what was redacted."""
     if not result.files and request.to != _STDOUT:
         sessions = pluralize(result.sessions, "session")
         same = f"; {result.unchanged:,} had not changed" if result.unchanged else ""
@@ -198,40 +199,40 @@ def _summary_lines(request: ExportRequest, result: _ExportResult) -> Iterator[st
     if _is_raw_export(request) and not result.files and request.to != _STDOUT:
         yield _OTHER_FILES_NOTE
     if request.redact:
-        yield from filter(None, (result.tally.summary(),))
+        yield from filter(None, (result.report.summary(),))
         return
     yield _NOT_REDACTED_NOTE
-    if result.tally.private_records:
-        left = pluralize(result.tally.private_records, "private record")
+    if result.report.private_records:
+        left = pluralize(result.report.private_records, "private record")
         yield f"{left} left out: --private writes those too"
 
 
 def _scan_for_secrets(
-    sessions: Iterable[ExportItem], making: ExportOptions, err: TextIO
+    sessions: Iterable[ExportItem], options: ExportOptions, err: TextIO
 ) -> Iterator[ExportItem]:
-    """Have another program look at everything before anything is written."""
-    every = list(sessions)
-    found = scan_sessions((one.load() for one in every), making)
+    """Scan all sessions with another program before anything is written."""
+    items = list(sessions)
+    found = scan_sessions((item.load() for item in items), options)
     err.writelines(
         f"{one.rule}: session {one.session}, record {one.record}\n" for one in found
     )
     if found:
         raise SecretsDetected(len(found), sorted({one.rule for one in found}))
-    return iter(every)
+    return iter(items)
 
 
 _OTHER_FILES_NOTE = (
-    "journals of workflows, notes on agents and outputs in files of their own are no "
-    "transcripts, and not here: bygones restore writes every file"
+    "files that are not transcripts, such as workflow journals and long outputs, are not "
+    "exported: bygones restore writes every file"
 )
-_NOT_REDACTED_NOTE = "nothing was hidden: look before you give it away"
+_NOT_REDACTED_NOTE = "nothing was redacted: check it before you share it"
 
 
 @contextmanager
 def _select_sessions(
     request: ExportRequest, options: CommonOptions, skipped: _Skipped
 ) -> Iterator[tuple[Iterator[ExportItem], SourceOpener]]:
-    """Give the sessions that are meant; they can be opened while the context lasts."""
+    """Yield the selected sessions, which can be loaded until the context ends."""
     since = request.since
     now = datetime.now(UTC)  # noqa: TID251 (an interface reads the clock)
     start = parse_time_option("--since", since, now=now).start if since else None
@@ -275,7 +276,7 @@ def _select_from_files(
 
 
 def _is_raw_export(request: ExportRequest) -> bool:
-    """Whether all that is there is wanted, and not only what can be read."""
+    """Whether the original lines are exported, also of empty sessions."""
     return request.format == ExportFormat.JSONL
 
 
@@ -315,7 +316,7 @@ def _resolve_session_ids(archive: Archive, names: Sequence[str]) -> set[SessionI
 
 
 def _is_single(request: ExportRequest, count: int) -> bool:
-    """Whether one session goes into one file; ``count`` is right up to two."""
+    """Whether the export is one file; `count` is exact up to two."""
     if not count:
         raise click.UsageError(
             f"{_nothing_selected_reason(request)}: nothing is written"
@@ -326,7 +327,7 @@ def _is_single(request: ExportRequest, count: int) -> bool:
     if is_alone and not (to is not None and to != _STDOUT and to.is_dir()):
         return True
     if request.branch or request.turns or to == _STDOUT:
-        raise click.UsageError("--branch, --turns and -o - go with one session alone")
+        raise click.UsageError("--branch, --turns and -o - need a single session")
     if (
         to is not None
         and to.suffix == ExportFormat(request.format).suffix
@@ -337,68 +338,66 @@ def _is_single(request: ExportRequest, count: int) -> bool:
 
 
 def _nothing_selected_reason(request: ExportRequest) -> str:
-    """Return why no session is left to write."""
     if request.search is not None:
         return f"the search {request.search!r} finds no session"
     if request.since is not None:
-        return f"nothing went on since {request.since}"
-    return "no session was meant, or none in which anything was said"
+        return f"no session is newer than {request.since}"
+    return "no session is selected, or only empty ones"
 
 
 def _export_one(
-    session: Session, request: ExportRequest, making: ExportOptions, out: TextIO
+    session: Session, request: ExportRequest, options: ExportOptions, out: TextIO
 ) -> _ExportResult:
     branch = choose_branch(session, request.branch)
     turns = _parse_turn_range(request.turns)
     _check_turns(session, branch, turns.get("first_turn") or 0)
-    view = structs.replace(making.view, branch=branch, **turns)
-    making = structs.replace(making, view=view)
-    finds = RedactionLog()
-    path = request.to or Path(f"{make_file_name(session.id)}{making.format.suffix}")
+    view = structs.replace(options.view, branch=branch, **turns)
+    options = structs.replace(options, view=view)
+    log = RedactionLog()
+    path = request.to or Path(f"{make_file_name(session.id)}{options.format.suffix}")
     files: list[Path] = []
     if request.to == _STDOUT:
-        out.writelines(_text_parts(session, making, finds))
+        out.writelines(_text_parts(session, options, log))
     else:
-        files = export_session(session, path, making, finds)
-    tally = RedactionReport()
-    tally.add(session.id, finds, keep_details=request.report is not None)
-    weight = sum(one.stat().st_size for one in files)
-    return _ExportResult(path=path, files=tuple(files), bytes=weight, tally=tally)
+        files = export_session(session, path, options, log)
+    report = RedactionReport()
+    report.add(session.id, log, keep_details=request.report is not None)
+    size = sum(one.stat().st_size for one in files)
+    return _ExportResult(path=path, files=tuple(files), bytes=size, report=report)
 
 
 def _text_parts(
-    session: Session, making: ExportOptions, finds: RedactionLog
+    session: Session, options: ExportOptions, log: RedactionLog
 ) -> Iterator[str]:
-    if making.format is not ExportFormat.JSONL:
-        yield from render_session(session, making, finds)
+    if options.format is not ExportFormat.JSONL:
+        yield from render_session(session, options, log)
         return
     for one in iter_transcript_files(
         session,
-        making.open_source,
-        making.redactor,
-        finds,
-        include_private=making.include_private,
+        options.open_source,
+        options.redactor,
+        log,
+        include_private=options.include_private,
     ):
         for raw in one.chunks:
             yield raw.decode("utf-8", "surrogateescape")
 
 
 def _parse_turn_range(text: str | None) -> dict[str, int | None]:
-    """Return the first and the last turn, counted from 0 as the walk counts them."""
+    """Parse turns that count from 1 to the numbers of a view, from 0."""
     if text is None:
         return {}
     first, dash, last = text.partition("-")
     if not first.isdecimal() or not (last.isdecimal() or not last):
-        raise click.UsageError(f"{text!r} are no turns; 2-4, 2- and 2 are")
+        raise click.UsageError(f"{text!r} is not a range of turns; use 2-4, 2- or 2")
     start = int(first) - 1
     end = (int(last) - 1 if last else None) if dash else start
     if start < 0 or (end is not None and end < start):
-        raise click.UsageError(f"{text!r} are no turns; the first one is 1")
+        raise click.UsageError(f"{text!r} is not a range of turns; the first turn is 1")
     return {"first_turn": start, "last_turn": end}
 
 
 def _check_turns(session: Session, number: int, first: int) -> None:
-    """Refuse turns of which the branch has none."""
     turns = next((one.turns for one in session.branches if one.number == number), ())
     if first > max((turn.number for turn in turns), default=0):
         has = pluralize(len(turns), "turn")
@@ -406,24 +405,24 @@ def _check_turns(session: Session, number: int, first: int) -> None:
 
 
 def _export_many(
-    sessions: Iterable[ExportItem], request: ExportRequest, making: ExportOptions
+    sessions: Iterable[ExportItem], request: ExportRequest, options: ExportOptions
 ) -> _ExportResult:
     folder = request.to or Path(_DEFAULT_FOLDER)
     keep = request.report is not None
     with explain_interrupt(WRITE_INTERRUPTED), StagedProgressBar() as bar:
         if request.source is None:
-            # The archive knows how many there are; of files one is read at a time.
+            # The archive knows their number; files are read one at a time.
             sessions = list(sessions)
             bar.begin("sessions", len(sessions))
         done = export_folder(
-            _count_progress(sessions, bar), folder, making, keep_details=keep
+            _count_progress(sessions, bar), folder, options, keep_details=keep
         )
     return _ExportResult(
-        path=folder / "index.html" if making.format is ExportFormat.HTML else folder,
+        path=folder / "index.html" if options.format is ExportFormat.HTML else folder,
         sessions=done.written_sessions,
         unchanged=done.unchanged_sessions,
         bytes=done.bytes_written,
-        tally=done.report,
+        report=done.report,
     )
 
 
@@ -453,7 +452,7 @@ FORMATS = tuple(form.value for form in ExportFormat)
 @click.option(
     "--format",
     "format",
-    type=click.Choice(FORMATS),
+    type=click.Choice([one.value for one in ExportFormat]),
     default="html",
     show_default=True,
     help="What to write; jsonl is the original lines.",
@@ -472,13 +471,15 @@ FORMATS = tuple(form.value for form in ExportFormat)
     help="Follow another branch.",
 )
 @click.option("--turns", metavar="FIRST-LAST", help="Only these turns, from 1 on.")
-@click.option("--search", metavar="QUERY", help="Only sessions that answer a query.")
-@click.option("--since", metavar="WHEN", help="Only what went on since, as in a query.")
+@click.option("--search", metavar="QUERY", help="Only sessions that match a query.")
+@click.option(
+    "--since", metavar="WHEN", help="Only sessions that ended since, as in a query."
+)
 @click.option(
     "--redact/--no-redact",
     default=True,
     show_default=True,
-    help="Hide secrets, home folders, names and addresses.",
+    help="Redact secrets, home folders, names and addresses.",
 )
 @click.option(
     "--private",
@@ -488,25 +489,25 @@ FORMATS = tuple(form.value for form in ExportFormat)
 @click.option(
     "--second-opinion",
     is_flag=True,
-    help="Have gitleaks or kingfisher look first; what they see stops the export.",
+    help="Scan with gitleaks or kingfisher first; findings stop the export.",
 )
 @click.option(
     "--report",
     type=path_type(allow_folder=False),
     metavar="FILE",
-    help="Write the place of everything that was hidden.",
+    help="Write the position of every redaction to a file.",
 )
 @archive_options
 @json_option
 def export(names: tuple[str, ...], *, options: CommonOptions, **fields: Any) -> None:  # noqa: ANN401 (the fields of ExportRequest)
-    r"""Write sessions as pages and files that can be given away.
+    r"""Write sessions as pages and files to share.
 
     A SESSION is an id, the beginning of one, "last", or a number of the last search;
     a PROJECT is its directory or its name. One session becomes one file that needs
-    nothing else. Several become a folder: as html with lists and a search; written
-    again, only what changed is.
-    Secrets, home folders, user names and mail addresses are hidden unless
-    --no-redact is given, and private records left out unless --private is.
+    nothing else. Several become a folder, in HTML with lists and a search; exporting
+    again writes only what changed.
+    Secrets, home folders, user names and mail addresses are redacted unless
+    --no-redact is given; private records are left out unless --private is.
 
     \b
     bygones export 5e551000

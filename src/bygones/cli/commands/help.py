@@ -1,4 +1,4 @@
-"""`bygones help`: help pages, and the language of searches."""
+"""`bygones help`: the help pages, and the query language."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["show_help"]
 _MAX_WIDTH = 100
 
 
-_QUERY_TOPIC = CommandSpec("query", "", "What can be typed to search and to list.")
+_QUERY_TOPIC = CommandSpec("query", "", "The query language of search and list.")
 
 
 @click.command("help")
@@ -27,7 +27,7 @@ _QUERY_TOPIC = CommandSpec("query", "", "What can be typed to search and to list
 @json_option
 @click.pass_context
 def show_help(context: click.Context, topic: str | None, *, as_json: bool) -> None:
-    r"""Show the help page of a command, or what a query can be.
+    r"""Show the help page of a command, or the query language.
 
     \b
     bygones help list

@@ -1,4 +1,4 @@
-"""`bygones hook`: take in what is new without anybody waiting for it."""
+"""`bygones hook`: import new transcripts in the background."""
 
 from __future__ import annotations
 
@@ -19,31 +19,31 @@ from bygones.integrations.statusline_cache import spawn_detached
 
 
 def ingest_in_background(archive: Path | None, homes: Sequence[Path]) -> None:
-    """Start a program of its own that brings the archive up to date, and forget it.
+    """Start a detached process that brings the archive up to date.
 
-    It outlives whoever started it, says nothing, and waits while another writes.
+    It prints nothing, and waits while another process is writing.
     """
-    words = [sys.executable, "-m", "bygones", "hook", "--now"]
+    command = [sys.executable, "-m", "bygones", "hook", "--now"]
     if archive is not None:
-        words += ["--archive", str(archive)]
+        command += ["--archive", str(archive)]
     for home in homes:
-        words += ["--home", str(home)]
-    spawn_detached(words)
+        command += ["--home", str(home)]
+    spawn_detached(command)
 
 
 _LOCK_TIMEOUT = 600.0
-"""Seconds to wait while another writes; what is not taken in now is the next time."""
+"""Seconds to wait for another writer; the next hook imports the rest."""
 
 
 @click.command("hook")
-@click.option("--now", is_flag=True, help="Take it in here, and return when done.")
+@click.option("--now", is_flag=True, help="Import now, and return when done.")
 @archive_option
 @home_option
 def hook(*, now: bool, archive: Path | None, homes: tuple[Path, ...]) -> None:
-    r"""Take in what is new, in the background; for hooks of Claude Code.
+    r"""Import new transcripts in the background; for hooks of Claude Code.
 
-    It returns at once and with success, whatever state the archive is in: a hook must
-    never hold up a session. An archive that is not there yet is made.
+    It always returns at once and with success, because a hook must never delay a
+    session. The archive is created if there is none.
 
     \b
     bygones hook

@@ -1,4 +1,4 @@
-"""`bygones hub`: run a hub, give out tokens, hold and erase."""
+"""`bygones hub`: run a hub, manage tokens, hold and erase sessions."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ RAW_VARIABLE = "BYGONES_HUB_RAW"
 
 
 def hub_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a command the options that say where the hub keeps what it has."""
+    """Add the options for the database and the raw store of a hub."""
     store = click.option(
         "--store",
         envvar=STORE_VARIABLE,
@@ -122,7 +122,6 @@ def hub_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 @contextmanager
 def open_hub(store: str, raw: str) -> Iterator[tuple[TeamStore, ExternalBlobStore]]:
-    """Open what a hub stands on."""
     from bygones.team.admin import open_hub_stores
 
     with open_hub_stores(store, raw) as place:
@@ -130,12 +129,11 @@ def open_hub(store: str, raw: str) -> Iterator[tuple[TeamStore, ExternalBlobStor
 
 
 def utc_now() -> datetime:
-    """Return the time."""
     return datetime.now(UTC)  # noqa: TID251 (an interface reads the clock)
 
 
 def selector_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a command the options that say which sessions are meant."""
+    """Add the options that select sessions."""
     for name, meaning in (
         ("--project", "A directory as the hub shows it, such as ~/work/shop."),
         ("--session", "One session, by its whole id."),
@@ -151,7 +149,6 @@ def build_selector(
     project: str | None,
     before: str | None = None,
 ) -> ErasureSelector:
-    """Return what is meant; something has to be."""
     if not any((person, session, project, before)):
         raise click.UsageError("name a --person, --session or --project, or --before")
     return ErasureSelector(
@@ -165,9 +162,9 @@ def build_selector(
 
 
 def _abbreviate_home(project: str) -> str:
-    """Return a directory as a hub knows it, which hides homes behind a tilde.
+    """Return a directory with `~` for the home, as a hub stores it.
 
-    Shells put the home of whoever types into the place of a tilde.
+    Shells expand the tilde before the command sees it.
     """
     home = str(Path.home())
     is_ours = project == home or project.startswith(f"{home}{os.sep}")
@@ -175,7 +172,6 @@ def _abbreviate_home(project: str) -> str:
 
 
 def describe_selector(selector: ErasureSelector) -> str:
-    """Return in words what is meant."""
     facts = msgspec.to_builtins(selector)
     return ", ".join(
         f"{name} {sanitize_name(str(v))}" for name, v in facts.items() if v
@@ -196,10 +192,10 @@ def describe_selector(selector: ErasureSelector) -> str:
 def serve(
     *, host: str, port: int, names: tuple[str, ...], store: str, raw: str
 ) -> None:
-    """Serve until Ctrl-C: parcels, the page, the API and MCP, each to its person.
+    """Serve uploads, the page, the API and MCP until Ctrl-C.
 
-    It keeps nothing itself: any number of hubs may stand on the same engine and raw
-    store. Let something that speaks TLS stand before it.
+    A hub has no state of its own: several can use the same database and raw store.
+    Run it behind a proxy with TLS.
     """
     from bygones.hub.server import HubConfig, HubServer
     from bygones.team.access import open_store
@@ -237,7 +233,7 @@ def serve(
 
 @click.group("token")
 def token() -> None:
-    """Make, list and revoke tokens: a token says who somebody is."""
+    """Create, list and revoke tokens; a token identifies a person."""
 
 
 @token.command("new")
@@ -255,9 +251,9 @@ def token() -> None:
 def new_token(  # noqa: PLR0913 (one parameter per option)
     *, person: str, teams: tuple[str, ...], role: str, label: str, store: str, raw: str
 ) -> None:
-    """Print a new token for a person; it is shown once, and only its hash is kept.
+    """Print a new token for a person; it is shown once, and only its hash is stored.
 
-    What a person pushes is theirs, and is seen by their teams as the token names them.
+    What a person pushes is visible to the teams that the token names.
     """
     with open_hub(store, raw) as (engine, _):
         secret, made = TokenStore(engine).issue(
@@ -271,7 +267,7 @@ def new_token(  # noqa: PLR0913 (one parameter per option)
 @hub_options
 @json_option
 def list_tokens(*, store: str, raw: str, as_json: bool) -> None:
-    """List tokens: whose each is, and whether it was revoked."""
+    """List tokens with their owners, and whether they are revoked."""
     with open_hub(store, raw) as (engine, _):
         tokens = list(TokenStore(engine).list_tokens())
     if as_json:
@@ -309,9 +305,9 @@ def _token_cells(token: AccessToken) -> tuple[str, ...]:
 @click.argument("name", metavar="TOKEN|PERSON")
 @hub_options
 def revoke_tokens(*, name: str, store: str, raw: str) -> None:
-    """Revoke a token by its beginning, or all tokens of a person.
+    """Revoke a token by its prefix, or all tokens of a person.
 
-    Every hub stops believing it within five seconds.
+    Every hub rejects it within five seconds.
     """
     with open_hub(store, raw) as (engine, _):
         revoked = TokenStore(engine).revoke(name, utc_now())
@@ -339,12 +335,12 @@ def erase(  # noqa: PLR0913 (one parameter per option)
     raw: str,
     as_json: bool,
 ) -> None:
-    """Erase what fits everything that is named: rows, words and raw bytes.
+    """Erase the sessions that match all options: rows, index and raw bytes.
 
-    It is refused from then on, whoever pushes it again; a receipt says what went. What
-    is held stays; if that is all that fits, it ends with code 1. A person who is erased
-    whole has no token any more. With --before alone and a timer, this is how long a hub
-    keeps.
+    They are rejected if anyone pushes them again; a receipt lists what was erased.
+    Sessions on hold are kept; if no other session matches, the exit code is 1. Erasing
+    all of a person also revokes their tokens. Run it from a timer with --before alone
+    to limit how long a hub keeps sessions.
     """
     from bygones.team.admin import erase as carry_out
 
@@ -354,7 +350,7 @@ def erase(  # noqa: PLR0913 (one parameter per option)
         if not as_json:
             count = pluralize(len(engine.matching_sessions(selector)), "session")
             named = describe_selector(selector)
-            click.echo(f"what fits {named} will be erased from the hub: {count}")
+            click.echo(f"sessions with {named} will be erased from the hub: {count}")
         confirm_erasure(yes=yes)
         receipt = carry_out(engine, objects, selector, now=moment)
         _save_receipt(engine, receipt, moment)
@@ -373,7 +369,9 @@ def _print_receipt(receipt: ErasureReceipt) -> None:
         f"{pluralize(len(receipt.blob_addresses), 'object')} of the raw store"
     )
     if not receipt.sessions and not receipt.held_sessions:
-        click.echo("nothing fits: sessions go by whole ids, persons by names", err=True)
+        click.echo(
+            "nothing matches: use whole session ids, and names of persons", err=True
+        )
     if receipt.held_sessions:
         click.echo(
             f"held, and still there: {pluralize(len(receipt.held_sessions), 'session')}"
@@ -381,7 +379,7 @@ def _print_receipt(receipt: ErasureReceipt) -> None:
 
 
 def _save_receipt(engine: TeamStore, receipt: ErasureReceipt, moment: datetime) -> None:
-    """Have the hub remember what was erased, without a word of it."""
+    """Store on the hub what was erased, without its content."""
     row = msgspec.json.encode(StoredReceipt.from_receipt(receipt, moment))
     engine.set_note("receipt", moment.isoformat(), row)
 
@@ -389,7 +387,7 @@ def _save_receipt(engine: TeamStore, receipt: ErasureReceipt, moment: datetime) 
 @click.command("hold")
 @selector_options
 @click.option("--reason", default="", help="Why it may not be erased.")
-@click.option("--release", is_flag=True, help="Take the hold back.")
+@click.option("--release", is_flag=True, help="Remove the hold.")
 @hub_options
 def hold(  # noqa: PLR0913 (one parameter per option)
     *,
@@ -401,7 +399,7 @@ def hold(  # noqa: PLR0913 (one parameter per option)
     store: str,
     raw: str,
 ) -> None:
-    """Keep what fits everything that is named from being erased; else list holds."""
+    """Protect the sessions that match all options from erasure, or list holds."""
     with open_hub(store, raw) as (engine, _):
         if not any((person, session, project)):
             for held, why in engine.holds():
@@ -417,10 +415,10 @@ def hold(  # noqa: PLR0913 (one parameter per option)
 
 @click.group("hub")
 def hub() -> None:
-    r"""Run a hub: take what machines push, serve each person what they may see.
+    r"""Run a hub, which stores what machines push and shows it to teams.
 
-    A hub stands on an engine, PostgreSQL or ClickHouse, and on a raw store, a folder or
-    a bucket. Both are told by --store and --raw, or by BYGONES_HUB_STORE and
+    A hub uses a database, PostgreSQL or ClickHouse, and a raw store, a folder or a
+    bucket. Set both with --store and --raw, or with BYGONES_HUB_STORE and
     BYGONES_HUB_RAW.
 
     \b

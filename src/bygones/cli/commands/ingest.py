@@ -41,10 +41,10 @@ __all__ = ["ingest"]
 def ingest(
     homes: tuple[Path, ...], *, archive: Path | None, as_json: bool, quiet: bool
 ) -> None:
-    r"""Copy what Claude Code wrote into the archive, and index it.
+    r"""Import new transcripts into the archive and index them.
 
-    Only what is new is read; what Claude Code has deleted since stays in the archive.
-    It can be stopped at any moment, and goes on from there the next time.
+    Only what is new is read; what Claude Code has deleted stays in the archive. You can
+    interrupt it at any time; the next run continues.
 
     \b
     bygones ingest

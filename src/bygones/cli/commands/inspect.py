@@ -1,4 +1,4 @@
-"""`bygones inspect`: what transcripts hold, as a page or as rows."""
+"""`bygones inspect`: statistics and problems of transcripts."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ _NO_NAME = "(none)"
 
 
 class SurveyPage:
-    """Sets a survey for a terminal of some width, or for a file."""
+    """The layout of a survey."""
 
     def __init__(
         self,
@@ -67,14 +67,12 @@ class SurveyPage:
         self.style = style
         self.width = width
         self.shorten = shorten
-        """Makes a path shorter for the eye."""
         self.is_truncated = is_truncated
-        """Whether paths are cut to the width; programs need them whole."""
 
     def lines(
         self, survey: Survey, paths: Sequence[str], *, with_locations: bool = True
     ) -> Iterator[str]:
-        """Yield the lines of the page, without their ends.
+        """Yield the lines of the page.
 
         ``paths`` are the files and folders that were looked at.
         """
@@ -233,7 +231,7 @@ class SurveyPage:
 def format_problem_location(
     problem: ProblemRow, shorten: Callable[[str], str] = str
 ) -> str:
-    """Return the place of a problem in the form that editors open."""
+    """Return the position of a problem as editors and compilers write it."""
     path = shorten(problem.source)
     return path if problem.line is None else f"{path}:{problem.line}"
 
@@ -265,7 +263,6 @@ def _wrap_parts(parts: Sequence[str], columns: int, gap: str = " · ") -> Iterat
 def resolve_inspected_paths(
     paths: Sequence[Path], homes: Sequence[Path] = ()
 ) -> Sequence[Path]:
-    """Return where to look; nothing is opened yet."""
     for path in paths:
         if _is_missing(path):
             raise PathNotFound(path)
@@ -278,7 +275,7 @@ def _is_missing(path: Path) -> bool:
     except (FileNotFoundError, NotADirectoryError, ValueError):
         return True
     except OSError:
-        return False  # it is there and closed to us: the survey says why
+        return False  # it exists but cannot be read, which the survey reports
     return False
 
 
@@ -296,12 +293,12 @@ def inspect(
     as_json: bool,
     color: str,
 ) -> None:
-    """Say what transcripts hold: records, versions, problems, drift.
+    """Show what transcripts contain: records, versions, problems, drift.
 
-    A PATH is a transcript, a folder of transcripts or a Claude Code home; without one,
-    the homes that other commands take in are inspected. Nothing is written anywhere.
+    A PATH is a transcript, a folder of transcripts or a Claude Code home; default: the
+    homes that other commands import. Nothing is written.
 
-    Problems are facts about the files, not failures: finding some ends with code 0.
+    Problems are facts about the files, not failures: the exit code is 0.
     """
     places = resolve_inspected_paths(paths, homes)
     on_terminal = sys.stdout.isatty()
@@ -312,7 +309,7 @@ def inspect(
 
         def notice(problem: ProblemRow) -> None:
             if on_terminal and not as_json:
-                # All of it goes through the pager, in the end.
+                # Everything goes through one pager at the end.
                 waiting.append(_problem_line(problem))
                 return
             bar.clear()

@@ -1,4 +1,4 @@
-"""`bygones integrate`: add parts to Claude Code, or take them away."""
+"""`bygones integrate`: add the integration to Claude Code, or remove it."""
 
 from __future__ import annotations
 
@@ -38,7 +38,6 @@ _STATE_TEXTS = {
 def print_planned_changes(
     changes: Sequence[IntegrationChange], *, removing: bool
 ) -> None:
-    """Say what would be done with each part, and how to have it done."""
     for change in changes:
         print_change(_STATE_TEXTS[removing, change.state], change)
     if any(change.is_needed for change in changes):
@@ -47,7 +46,7 @@ def print_planned_changes(
 
 
 def print_change(action: str, change: IntegrationChange) -> None:
-    """Print a part, on a narrow terminal with its file on a line of its own."""
+    """Print a part and its file, on two lines if the terminal is narrow."""
     told, path = (
         f"{action}  {change.description}",
         sanitize_name(display_path(change.path)),
@@ -62,8 +61,8 @@ def print_change(action: str, change: IntegrationChange) -> None:
 
 @click.command("integrate")
 @click.argument("program", type=click.Choice(["claude"]))
-@click.option("--add", is_flag=True, help="Do it; without, it is only shown.")
-@click.option("--remove", is_flag=True, help="Show what would be taken away again.")
+@click.option("--add", is_flag=True, help="Write the changes; default: only show them.")
+@click.option("--remove", is_flag=True, help="Show what would be removed.")
 @click.option("--statusline", is_flag=True, help="Also add the line below the prompt.")
 @click.option("--yes", is_flag=True, help="With --remove: do it.")
 @json_option
@@ -76,11 +75,11 @@ def integrate(  # noqa: PLR0913 (one parameter per option)
     yes: bool,
     as_json: bool,
 ) -> None:
-    r"""Add the tools, hooks and commands to Claude Code, or take them away.
+    r"""Add the tools, hooks and commands to Claude Code, or remove them.
 
-    Without --add nothing is written: every part is shown with the file it goes into.
-    Files keep their order and spaces; what was added can be taken away to the byte. If
-    one of them cannot be read, none is touched.
+    Without --add nothing is written: every part is listed with its file. Files keep
+    their formatting, and --remove restores them byte for byte. If one of the files is
+    invalid, none is changed.
 
     \b
     bygones integrate claude
@@ -126,12 +125,12 @@ def _print_json(
 
 
 def _plugin_folder() -> Path:
-    """Return the plugin's folder: installed with the package, or beside the sources."""
+    """Return the plugin's folder, in the installed package or the checkout."""
     package = Path(bygones.__file__).parent
     installed = package / "plugin"
     return installed if installed.is_dir() else package.parents[1] / "plugin"
 
 
 def _launch_command() -> list[str]:
-    """Return the words that start us from anywhere."""
+    """Return the command that starts Bygones."""
     return ["bygones"] if shutil.which("bygones") else [sys.executable, "-m", "bygones"]

@@ -1,4 +1,4 @@
-"""`bygones mcp`: answer agents from the archive, with secrets hidden."""
+"""`bygones mcp`: serve the archive to agents, redacted."""
 
 from __future__ import annotations
 
@@ -32,23 +32,23 @@ if TYPE_CHECKING:
 
 
 def create_recall(options: CommonOptions) -> ToolService:
-    """Return what answers; where settings are broken, all that it says is why.
+    """Return the tool service; with invalid settings, one that only reports the error.
 
-    What they would have hidden is not known then. A client shows nobody how a server
-    ended, so it goes on.
+    Without the settings it is unknown what to redact, and a client does not show why a
+    server exited.
     """
     try:
         own = load_redact_settings(os.environ, Path.home())
         redactor = Redactor(names=own.names, patterns=own.patterns.items())
         return ToolService(options.folder, _create_caller(), redactor=redactor)
     except BygonesError as error:
-        refused = error
+        settings_error = error
 
-    def refuse() -> Archive:
-        raise refused.with_traceback(None)
+    def fail() -> Archive:
+        raise settings_error.with_traceback(None)
 
-    sys.stderr.write(f"{sanitize_name(f'error: {refused}')}\n")
-    return ToolService(Path(), _create_caller(), refuse)
+    sys.stderr.write(f"{sanitize_name(f'error: {settings_error}')}\n")
+    return ToolService(Path(), _create_caller(), fail)
 
 
 def _create_caller() -> Caller:
@@ -62,7 +62,7 @@ def _create_caller() -> Caller:
 
 TOKEN_VARIABLE = "BYGONES_MCP_TOKEN"  # noqa: S105 (its name)
 _INGEST_INTERVAL = 60.0
-"""Seconds between two looks at whether something is new."""
+"""Seconds between two background ingests."""
 
 
 @click.command("mcp")
@@ -87,48 +87,50 @@ def mcp(
 ) -> None:
     r"""Serve the archive to agents, over the Model Context Protocol.
 
-    Speaks on standard input and output, as Claude Code starts it. Agents can search,
-    outline and read earlier sessions; no tool can change anything. With --http, whoever
-    knows the token may ask: that of BYGONES_MCP_TOKEN, else one that is made up and
-    shown. What is new is taken in now and then, in the background.
+    It speaks on standard input and output, as Claude Code starts it. Agents can search,
+    outline and read earlier sessions; no tool changes anything. With --http, clients
+    need the token of BYGONES_MCP_TOKEN; default: a random one, which is printed. New
+    transcripts are imported in the background.
 
     \b
     bygones mcp
     bygones mcp --http --port 8766
     """
     options = CommonOptions(archive=archive, homes=homes, no_ingest=no_ingest)
-    speaker = McpDispatcher(create_recall(options))
-    rest = _background_ingester(options)
+    dispatcher = McpDispatcher(create_recall(options))
+    on_idle = _background_ingester(options)
     if http:
-        _serve_http(speaker, port, rest)
+        _serve_http(dispatcher, port, on_idle)
     else:
-        serve_stdio(speaker, sys.stdin.buffer, sys.stdout.buffer, rest)
+        serve_stdio(dispatcher, sys.stdin.buffer, sys.stdout.buffer, on_idle)
 
 
 def _background_ingester(options: CommonOptions) -> Callable[[], None]:
-    """Return what to do behind an answer: now and then, have what is new taken in."""
+    """Return a function that starts an ingest if the last one is old enough."""
     last = float("-inf")
 
-    def rest() -> None:
+    def ingest_if_due() -> None:
         nonlocal last
         if time.monotonic() - last >= _INGEST_INTERVAL:
             last = time.monotonic()
             ingest_in_background(options.archive, options.homes)
 
-    return (lambda: None) if options.is_ingest_disabled else rest
+    return (lambda: None) if options.is_ingest_disabled else ingest_if_due
 
 
-def _serve_http(speaker: McpDispatcher, port: int, on_idle: Callable[[], None]) -> None:
+def _serve_http(
+    dispatcher: McpDispatcher, port: int, on_idle: Callable[[], None]
+) -> None:
     import secrets
 
     from bygones.mcp.http import HOST, PATH, serve_http
     from bygones.sockets import bind_socket
 
-    place = bind_socket(HOST, port)
+    listener = bind_socket(HOST, port)
 
     token = os.environ.get(TOKEN_VARIABLE, "")
     if not token:
         token = secrets.token_urlsafe(32)
-        sys.stderr.write(f"the token of this server: {token}\n")
+        sys.stderr.write(f"token: {token}\n")
     sys.stderr.write(f"serving http://{HOST}:{port}{PATH} until interrupted\n")
-    serve_http(speaker, token, place, on_idle)
+    serve_http(dispatcher, token, listener, on_idle)

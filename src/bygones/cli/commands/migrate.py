@@ -1,4 +1,4 @@
-"""`bygones migrate`: a team's archive from one engine to another."""
+"""`bygones migrate`: move a team's archive to another database."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ __all__ = ["migrate"]
 _MAX_QUERIES = 100
 _WORDS_PER_QUERY = 6
 _SCORE_TOLERANCE = 1e-6
-"""By how much scores may differ: engines add up in their own order."""
+"""Scores may differ by this much, because databases add in a different order."""
 
 
 @click.command("migrate")
@@ -39,20 +39,19 @@ _SCORE_TOLERANCE = 1e-6
     "--queries",
     type=click.Path(path_type=Path, exists=True, dir_okay=False),
     metavar="FILE",
-    help="Queries to compare answers of, one a line; else words of the last prompts.",
+    help="Queries to compare, one per line; default: words of the newest prompts.",
 )
 @quiet_option
 def migrate(
     source_url: str, target_url: str, *, queries: Path | None, quiet: bool
 ) -> None:
-    r"""Move a team's archive to another engine, and compare their answers.
+    r"""Move a team's archive to another database, and compare search results.
 
-    All that was sent is sent again to the new store, with what was erased and what is
-    held; the old store is not changed. It can be stopped and run again, also while
-    people go on sending to the old one. A folder's archive is sent with
-    `bygones push` instead, which masks it first.
+    All sources are copied to the new store, with erasures and holds; the old store is
+    not changed. You can interrupt it and run it again, also while people push to the
+    old one. Use `bygones push` for the archive in a folder, which redacts it first.
 
-    Ends with code 1 if a query is answered otherwise than before.
+    The exit code is 1 if a query has different results.
 
     \b
     bygones migrate --from postgres:///a --to clickhouse://b
@@ -66,15 +65,15 @@ def migrate(
         if not quiet:
             size = f"{moved.sources} files, {moved.bytes:,} bytes"
             click.echo(f"moved {size}; {moved.sessions} sessions derived")
-        asked, differing = _compare_answers(before, after, queries)
+        compared, differing = _compare_answers(before, after, queries)
     finally:
         before.close()
         after.close()
     if not quiet:
-        same = asked - len(differing)
-        click.echo(f"{same} of {asked} queries are answered as before")
+        same = compared - len(differing)
+        click.echo(f"{same} of {compared} queries have the same results")
     for query in differing:
-        sys.stderr.write(f"answered otherwise: {sanitize_name(query)}\n")
+        sys.stderr.write(f"different results: {sanitize_name(query)}\n")
     if differing:
         raise click.exceptions.Exit(ExitCode.FAILURE)
 
@@ -121,10 +120,10 @@ def _sample_queries(archive: Archive) -> Iterator[str]:
 
 
 def _is_same_answer(one: SearchResults, other: SearchResults) -> bool:
-    def told(found: SearchResults) -> list[tuple[int, str]]:
-        # Whose scores are the same may change places.
+    def ranked(found: SearchResults) -> list[tuple[int, str]]:
+        # Sessions with the same score may change places.
         return sorted(
             (round(s.score / _SCORE_TOLERANCE), s.summary.id) for s in found.sessions
         )
 
-    return one.session_count == other.session_count and told(one) == told(other)
+    return one.session_count == other.session_count and ranked(one) == ranked(other)

@@ -1,4 +1,4 @@
-"""`bygones open`: a session in the browser."""
+"""`bygones open`: show a session in the browser."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ def open_page(
     r"""Open a session in the browser.
 
     SESSION is an id, the beginning of one, "last", the uuid of any record, or a number
-    of the last search: 2, or 2.1 for the first hit of the second session. Where
-    `bygones serve` shows this archive already, its page is used, and the command
-    ends; else the page is there until Ctrl-C. `bygones show` takes the same names.
+    of the last search: 2, or 2.1 for the first hit of the second session. If
+    `bygones serve` is running for this archive, its page is used; otherwise a page is
+    served until Ctrl-C. `bygones show` accepts the same names.
 
     \b
     bygones search flaky login test

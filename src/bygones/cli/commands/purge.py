@@ -1,4 +1,4 @@
-"""`bygones purge`: erase sessions from the archive, for good."""
+"""`bygones purge`: erase sessions from the archive permanently."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from bygones.store.archive_db import StoredSource
 _MAX_LISTED = 10
 _MAX_TITLE_WIDTH = 60
 _TITLE_COLUMN = 28
-"""Columns in front of a title."""
+"""The column at which titles start."""
 
 
 def print_plan(
@@ -46,7 +46,6 @@ def print_plan(
     file_count: int,
     byte_count: int,
 ) -> None:
-    """Print what would be erased, and which of it is erased already."""
     for one in summaries[:_MAX_LISTED]:
         when = format_time(one.ended_at, None) if one.ended_at else " " * 16
         title = truncate_end(sanitize_line(one.title.text), _title_width())
@@ -71,60 +70,62 @@ def _title_width() -> int:
 def print_related(
     related: AbstractSet[SessionId], shared: Sequence[StoredSource]
 ) -> None:
-    """Say what holds some of the same and is not erased."""
+    """Print which related sessions and files are not erased."""
     if related:
         names = ", ".join(
             sanitize_line(id_)[:8] for id_ in sorted(related)[:_MAX_LISTED]
         )
         sys.stderr.write(f"note: sessions that share records with them stay: {names}\n")
-    for kept in shared:
-        place = sanitize_line(display_path(kept.id))
-        sys.stderr.write(f"note: {place} names them and stays; see --mentions\n")
+    for source in shared:
+        path = sanitize_line(display_path(source.id))
+        sys.stderr.write(f"note: {path} mentions them and stays; see --mentions\n")
 
 
 def warn_unfinished(archive: Archive, *, dry_run: bool) -> bool:
-    """Say whether a purge was stopped before no byte was left, and return it."""
-    is_left = archive.purge_pending
-    if is_left:
-        told = "asking for it again finishes it" if dry_run else "this finishes it"
-        sys.stderr.write(f"note: a purge was stopped halfway; {told}\n")
-    return is_left
+    """Return whether an earlier purge was interrupted, with a note on stderr."""
+    is_pending = archive.purge_pending
+    if is_pending:
+        hint = (
+            "run it without --dry-run to finish it" if dry_run else "this finishes it"
+        )
+        sys.stderr.write(f"note: a purge was interrupted; {hint}\n")
+    return is_pending
 
 
 def print_interruption(archive: Archive, sources: Sequence[StoredSource]) -> None:
-    """Say how far a purge came that was stopped, and what to do."""
-    left = {kept.number for kept in archive.sources()}
+    """Print how far an interrupted purge came, and what to do."""
+    remaining = {source.number for source in archive.sources()}
     if archive.purge_pending:
-        told = (
+        state = (
             "it is erased and nothing shows it, but its bytes may still be in the"
             " file; run it again to finish"
         )
-    elif any(kept.number in left for kept in sources):
-        told = "nothing is erased; run it again"
+    elif any(source.number in remaining for source in sources):
+        state = "nothing is erased; run it again"
     else:
-        told = "all of it is erased"
-    sys.stderr.write(f"\ninterrupted: {told}\n")
+        state = "all of it is erased"
+    sys.stderr.write(f"\ninterrupted: {state}\n")
     if not archive.has_index:
-        sys.stderr.write("the index is made anew by that, or by bygones rebuild\n")
+        sys.stderr.write("that, or bygones rebuild, creates the index again\n")
 
 
 def confirm_erasure(*, yes: bool) -> None:
-    """Ask whoever is there whether to erase, unless that was said already."""
+    """Ask for confirmation, unless --yes was given."""
     if yes:
         return
     if not sys.stdin.isatty():
-        raise click.UsageError("nobody can be asked here; give --yes to erase")
-    click.confirm("Erase for good?", abort=True, err=True)
+        raise click.UsageError("stdin is not a terminal; use --yes to erase")
+    click.confirm("Erase permanently?", abort=True, err=True)
 
 
 _MIN_PREFIX_LENGTH = 4
-"""Signs of an id that must be given; numbers of a search have fewer."""
+"""Characters of an id that must be given; result numbers have fewer."""
 
 
 def erase_sources(
     archive: Archive, sources: Sequence[StoredSource], ids: Sequence[SessionId]
 ) -> None:
-    """Erase files, and say how far that came if it is stopped."""
+    """Erase sources; if interrupted, print how far it came."""
     try:
         with StagedProgressBar() as bar:
             done = archive.purge(sources, sessions=ids, progress=bar)
@@ -136,8 +137,8 @@ def erase_sources(
     last_search.forget_results()
     if not done.is_vacuumed:
         sys.stderr.write(
-            "note: somebody reads the archive, and old pages stay for them; "
-            "run it again when they are done\n"
+            "note: another process is reading the archive, so erased pages are still in "
+            "the file; run it again later\n"
         )
 
 
@@ -147,9 +148,9 @@ def select_sessions(
     project: str | None,
     before: str | None,
 ) -> tuple[list[SessionSummary], list[SessionId]]:
-    """Return the sessions that are meant, and those of them that are erased already."""
+    """Return the selected sessions, and the ids that are erased already."""
     if bool(names) == (project is not None or before is not None):
-        raise click.UsageError("name sessions, or a --project, or a day with --before")
+        raise click.UsageError("name sessions, a --project, or a time with --before")
     if names:
         found = dict(_resolve_session(archive, name) for name in names)
         known = [one for one in found.values() if one is not None]
@@ -172,11 +173,11 @@ def select_sessions(
 def _resolve_session(
     archive: Archive, name: str
 ) -> tuple[SessionId, SessionSummary | None]:
-    # No number of a search here, nor what looks like one: what is erased is named.
+    # Result numbers are not accepted: what is erased must be named explicitly.
     if len(name) < _MIN_PREFIX_LENGTH:
         raise click.UsageError(
-            f"purge takes an id, at least {_MIN_PREFIX_LENGTH} signs of one, or last,"
-            f" not {name!r}: numbers of a search name nothing here"
+            f"purge takes an id, at least {_MIN_PREFIX_LENGTH} characters of one, or last,"
+            f" not {name!r}: result numbers are not accepted"
         )
     try:
         one = newest_session(archive) if name == LAST else archive.session_summary(name)
@@ -204,10 +205,12 @@ def _resolve_session(
     help="All sessions that ended before this time, such as 2026-01-31 or 400d.",
 )
 @click.option(
-    "--mentions", is_flag=True, help="Also shared files that name them: the history."
+    "--mentions",
+    is_flag=True,
+    help="Also shared files that mention them, such as the history.",
 )
-@click.option("-y", "--yes", is_flag=True, help="Ask nothing.")
-@click.option("-n", "--dry-run", is_flag=True, help="Say what would be erased.")
+@click.option("-y", "--yes", is_flag=True, help="Do not ask for confirmation.")
+@click.option("-n", "--dry-run", is_flag=True, help="Show what would be erased.")
 @archive_option
 @json_option
 def purge(  # noqa: PLR0913 (one parameter per option)
@@ -223,10 +226,10 @@ def purge(  # noqa: PLR0913 (one parameter per option)
 ) -> None:
     r"""Erase sessions from the archive, with all that belongs to them.
 
-    A SESSION is an id, at least 4 signs of the beginning of one, or "last"; never a
-    number of a search. No byte of it is left behind in the archive, and it is refused
-    when it is met again. Claude Code's own files are not touched. With both
-    --project and --before, only what is meant by both is erased.
+    A SESSION is an id, at least the first 4 characters of one, or "last", but not a
+    result number. No byte of it remains in the archive, and it is not imported again.
+    Claude Code's own files are not touched. With both --project and --before, only
+    sessions that match both are erased.
 
     \b
     bygones purge 5e551000
@@ -264,4 +267,4 @@ def purge(  # noqa: PLR0913 (one parameter per option)
             )
             print_objects([result])
         elif (ids or is_left) and not dry_run:
-            click.echo("erased; what Claude Code still has of it is not taken in again")
+            click.echo("erased; it is not imported again")

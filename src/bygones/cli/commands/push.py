@@ -1,4 +1,4 @@
-"""`bygones push`: send sessions of named projects to a hub, masked."""
+"""`bygones push`: send redacted sessions of selected projects to a hub."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ _INVALID_NAME_TEXT = "{} whose name cannot be sent"
 def push_report_lines(
     report: PushReport, hub: str, *, is_dry_run: bool
 ) -> Iterator[str]:
-    """Yield what a push did, or would do; the calm case is one line."""
+    """Yield what a push did, or would do."""
     verb = "would send" if is_dry_run else "sent"
     if not report.selected_sessions:
-        yield f"{verb} nothing: no session was begun in the projects that are named"
+        yield f"{verb} nothing: no session was started in the selected projects"
     elif not report.files:
         yield f"{verb} nothing{_nothing_sent_reason(report) if hub else ''}"
     else:
@@ -78,7 +78,6 @@ def push_report_lines(
 
 
 def _nothing_sent_reason(report: PushReport) -> str:
-    """Return why nothing was sent."""
     if len(report.erased_sessions) == report.selected_sessions:
         return ": all that was named was erased on the hub"
     return (
@@ -125,28 +124,28 @@ def push_report_object(report: PushReport, *, is_dry_run: bool) -> PushObject:
 
 
 @click.command("push")
-@click.option("--dry-run", is_flag=True, help="Say what would be sent; send nothing.")
-@click.option("--watch", is_flag=True, help="Go on while Claude Code writes.")
+@click.option("--dry-run", is_flag=True, help="Show what would be sent.")
+@click.option("--watch", is_flag=True, help="Continue while Claude Code writes.")
 @archive_options
 @json_option
 def push(*, dry_run: bool, watch: bool, options: CommonOptions, as_json: bool) -> None:
-    r"""Send sessions to a hub, masked: those of the projects that were named.
+    r"""Send redacted sessions of selected projects to a hub.
 
-    Where to, and which projects, stands under [push] in the settings; nothing else ever
-    leaves. Secrets, names and home folders are hidden before anything is sent, private
-    records stay. Only what the hub lacks is sent; it can be stopped at any moment.
+    The hub and the projects are set under [push] in the settings; nothing else is ever
+    sent. Secrets, names and home folders are redacted first, and private records are
+    not sent. Only what the hub lacks is sent; you can interrupt it at any time.
 
     \b
     bygones push --dry-run
     bygones push --watch
     """
-    told = load_push_settings(os.environ, Path.home())
-    _check_settings(told, is_dry_run=dry_run)
+    settings = load_push_settings(os.environ, Path.home())
+    _check_settings(settings, is_dry_run=dry_run)
     open_current(options).close()
     if watch and not dry_run:
-        _push_continuously(told, options, as_json=as_json)
+        _push_continuously(settings, options, as_json=as_json)
     else:
-        _push_once(told, options, is_dry_run=dry_run, as_json=as_json)
+        _push_once(settings, options, is_dry_run=dry_run, as_json=as_json)
 
 
 def _check_settings(settings: PushSettings, *, is_dry_run: bool) -> None:
@@ -164,21 +163,21 @@ def _push_once(
     from bygones.cli.commands.export import load_user_redactor
     from bygones.hub.client import HubClient, push
 
-    way = HubClient(settings.hub, settings.token) if settings.hub else nullcontext()
-    with way as courier, StagedProgressBar() as bar:
-        done = push(
+    client = HubClient(settings.hub, settings.token) if settings.hub else nullcontext()
+    with client as transport, StagedProgressBar() as bar:
+        report = push(
             options.folder,
             settings.projects,
             redactor=load_user_redactor(),
-            transport=courier,
+            transport=transport,
             dry_run=is_dry_run,
             progress=bar,
             host=get_machine_id(),
         )
     if as_json:
-        print_objects([push_report_object(done, is_dry_run=is_dry_run)])
+        print_objects([push_report_object(report, is_dry_run=is_dry_run)])
     elif not options.quiet or is_dry_run:
-        for line in push_report_lines(done, settings.hub, is_dry_run=is_dry_run):
+        for line in push_report_lines(report, settings.hub, is_dry_run=is_dry_run):
             click.echo(line)
     sys.stdout.flush()
 
@@ -189,15 +188,15 @@ def _push_continuously(
     from bygones.hub.client import PushLoop
     from bygones.ingest.watch import watch
 
-    ended: list[BygonesError] = []
+    errors: list[BygonesError] = []
 
-    def failed(error: BygonesError) -> None:
+    def report_error(error: BygonesError) -> None:
         sys.stderr.write(f"{error}\n")
-        ended.append(error)
+        errors.append(error)
 
     once = partial(_push_once, settings, options, is_dry_run=False, as_json=as_json)
-    following = PushLoop(once, failed)
-    following.start()
+    loop = PushLoop(once, report_error)
+    loop.start()
     if not options.quiet:
         sys.stderr.write(f"pushing to {settings.hub} as you work; Ctrl-C ends it\n")
     try:
@@ -205,13 +204,13 @@ def _push_continuously(
         watch(
             options.folder,
             paths,
-            lambda _: following.notify(),
-            stop=following.stop_event,
+            lambda _: loop.notify(),
+            stop=loop.stop_event,
         )
     except KeyboardInterrupt:
-        sys.stderr.write("\nstopped; the next push goes on from here\n")
+        sys.stderr.write("\nstopped; the next push continues\n")
         raise click.exceptions.Exit(ExitCode.INTERRUPTED) from None
     finally:
-        following.stop()
-    if ended:
-        raise ended[-1]
+        loop.stop()
+    if errors:
+        raise errors[-1]

@@ -1,4 +1,4 @@
-"""`bygones rebuild`: make the index anew from the archive."""
+"""`bygones rebuild`: create the index again from the archive."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ __all__ = ["rebuild"]
 @json_option
 @quiet_option
 def rebuild(*, archive: Path | None, as_json: bool, quiet: bool) -> None:
-    """Make the index anew from the archive alone.
+    """Create the index again from the archive.
 
-    Needed only where an index is damaged: a new version of Bygones does it by
-    itself with the next ingest. No transcript is read, and no byte of the archive is
-    touched; whoever reads goes on with the old index until the new one is done. What
-    is damaged in the archive is left out, and said.
+    This is needed only if the index is damaged; after an update of Bygones the next
+    ingest does it. No transcript is read and the archive is not changed; readers use
+    the old index until the new one is complete. Damaged parts of the archive are
+    left out and reported.
     """
     folder = resolve_archive_folder(archive)
     with explain_interrupt(INDEX_INTERRUPTED), StagedProgressBar() as bar:

@@ -1,4 +1,4 @@
-"""The commands: the one place where a name is given to a module."""
+"""The list of all commands."""
 
 from __future__ import annotations
 
@@ -8,10 +8,9 @@ __all__ = ["COMMANDS", "CommandSpec"]
 
 
 class CommandSpec(NamedTuple):
-    """A command's name, what it is for, and the module that holds it.
+    """The name of a command, its module and its summary.
 
-    The module holds a click command of this name; it is imported when the command is
-    used, not before.
+    The module is imported when the command is used.
     """
 
     name: str
@@ -23,12 +22,12 @@ COMMANDS = (
     CommandSpec(
         "ingest",
         "bygones.cli.commands.ingest",
-        "Copy what Claude Code wrote into the archive, and index it.",
+        "Import new transcripts into the archive and index them.",
     ),
     CommandSpec(
         "watch",
         "bygones.cli.commands.watch",
-        "Keep the archive current while Claude Code writes.",
+        "Keep the archive up to date while Claude Code writes.",
     ),
     CommandSpec(
         "search",
@@ -48,7 +47,7 @@ COMMANDS = (
     CommandSpec(
         "show",
         "bygones.cli.commands.show",
-        "Show a session: prompts, answers, calls and how they ended.",
+        "Show a session: prompts, answers, tool calls and their results.",
     ),
     CommandSpec(
         "open",
@@ -58,12 +57,12 @@ COMMANDS = (
     CommandSpec(
         "usage",
         "bygones.cli.commands.usage",
-        "Say where the tokens and the money went.",
+        "Show tokens and costs.",
     ),
     CommandSpec(
         "export",
         "bygones.cli.commands.export",
-        "Write sessions as pages and files that can be given away.",
+        "Write sessions as pages and files to share.",
     ),
     CommandSpec(
         "tree",
@@ -88,7 +87,7 @@ COMMANDS = (
     CommandSpec(
         "note",
         "bygones.cli.commands.annotate",
-        "Write a note beside a session.",
+        "Add a note to a session.",
     ),
     CommandSpec(
         "star",
@@ -98,12 +97,12 @@ COMMANDS = (
     CommandSpec(
         "resume",
         "bygones.cli.commands.resume",
-        "Go on with a session in Claude Code.",
+        "Continue a session in Claude Code.",
     ),
     CommandSpec(
         "doctor",
         "bygones.cli.commands.doctor",
-        "Say what is where, and what Claude Code will delete when.",
+        "Check the archive, and show what Claude Code will delete.",
     ),
     CommandSpec(
         "serve",
@@ -118,7 +117,7 @@ COMMANDS = (
     CommandSpec(
         "rebuild",
         "bygones.cli.commands.rebuild",
-        "Make the index anew from the archive alone.",
+        "Create the index again from the archive.",
     ),
     CommandSpec(
         "backup",
@@ -133,17 +132,17 @@ COMMANDS = (
     CommandSpec(
         "purge",
         "bygones.cli.commands.purge",
-        "Erase sessions from the archive, for good.",
+        "Erase sessions from the archive permanently.",
     ),
     CommandSpec(
         "migrate",
         "bygones.cli.commands.migrate",
-        "Move a team's archive to another engine, and compare their answers.",
+        "Move a team's archive to another database.",
     ),
     CommandSpec(
         "push",
         "bygones.cli.commands.push",
-        "Send sessions of named projects to a hub, masked.",
+        "Send redacted sessions of selected projects to a hub.",
     ),
     CommandSpec(
         "hub",
@@ -158,7 +157,7 @@ COMMANDS = (
     CommandSpec(
         "integrate",
         "bygones.cli.commands.integrate",
-        "Add the tools, hooks and commands to Claude Code, or take them away.",
+        "Add the tools, hooks and commands to Claude Code, or remove them.",
     ),
     CommandSpec(
         "statusline",
@@ -168,12 +167,12 @@ COMMANDS = (
     CommandSpec(
         "hook",
         "bygones.cli.commands.hook",
-        "Take in what is new, in the background; for hooks of Claude Code.",
+        "Import new transcripts in the background; for hooks of Claude Code.",
     ),
     CommandSpec(
         "inspect",
         "bygones.cli.commands.inspect",
-        "Say what transcripts hold: records, versions, problems, drift.",
+        "Show what transcripts contain: records, versions, problems, drift.",
     ),
     CommandSpec(
         "schema",
@@ -183,16 +182,16 @@ COMMANDS = (
     CommandSpec(
         "demo",
         "bygones.cli.commands.demo",
-        "Make a small invented home to try everything with.",
+        "Create a home with invented sessions to try everything.",
     ),
     CommandSpec(
         "help",
         "bygones.cli.commands.help",
-        "Show the help page of a command, or what a query can be.",
+        "Show the help page of a command, or the query language.",
     ),
     CommandSpec(
         "completion",
         "bygones.cli.commands.completion",
-        "Teach a shell to complete commands, sessions and projects.",
+        "Print the completion script of a shell.",
     ),
 )

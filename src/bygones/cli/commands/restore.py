@@ -1,4 +1,4 @@
-"""`bygones restore`: write the original files back, byte for byte."""
+"""`bygones restore`: write the original files back."""
 
 from __future__ import annotations
 
@@ -46,14 +46,14 @@ from bygones.store.archive_db import StoredSource
 def resolve_new_directory(
     project: Path, sources: Sequence[StoredSource], to: Path | None
 ) -> str:
-    """Return where a project really lies, if its sessions can follow it there."""
-    told = [kept for kept in sources if kept.kind.is_transcript]
-    movable = {kept.session for kept in told if kept.project is not None}
-    for kept in told:
+    """Return the real path of a project, if its sessions can be restored for it."""
+    transcripts = [kept for kept in sources if kept.kind.is_transcript]
+    movable = {kept.session for kept in transcripts if kept.project is not None}
+    for kept in transcripts:
         if to is None and kept.project is None and kept.session not in movable:
             raise click.UsageError(
-                f"{display_path(kept.id)} lies in no home, so there is no folder of "
-                "projects for --as; name a home with --to"
+                f"{display_path(kept.id)} is not in a home, so --as has no projects "
+                "folder; name a home with --to"
             )
     return os.path.realpath(project.expanduser())
 
@@ -61,15 +61,15 @@ def resolve_new_directory(
 def plan_cwd_rewrite(
     archive: Archive, names: ResolvedNames, directory: str | None
 ) -> LineRewriter | None:
-    """Return how to rewrite the records of sessions that lie in one directory."""
-    olds = {archive.session_summary(id_).project for id_ in names.sessions}
-    olds.update(one.path for one in names.projects)
-    olds.discard(None)
-    if len(olds) > 1:
+    """Return the rewriter of the working directory in records."""
+    directories = {archive.session_summary(id_).project for id_ in names.sessions}
+    directories.update(project.path for project in names.projects)
+    directories.discard(None)
+    if len(directories) > 1:
         raise click.UsageError(
-            "the sessions are of several projects; name those of one"
+            "the sessions belong to several projects; name those of one"
         )
-    old = next(iter(olds), None)
+    old = next(iter(directories), None)
     return cwd_rewriter(old, directory) if old and directory else None
 
 
@@ -85,7 +85,6 @@ _STATE_TEXTS = {
 
 
 def print_plan(plans: Sequence[PlannedFile], stream: TextIO) -> None:
-    """Write every file of a plan, with what would become of it."""
     _warn_if_empty(plans)
     cells = [
         (_STATE_TEXTS[plan.state], format_bytes(plan.size), display_path(plan.path))
@@ -114,7 +113,6 @@ def print_plan(plans: Sequence[PlannedFile], stream: TextIO) -> None:
 
 
 def print_result(plans: Sequence[PlannedFile], result: RestoreResult) -> None:
-    """Say what a restore did, and what it left alone."""
     _warn_if_empty(plans)
     were = "was" if result.same == 1 else "were"
     already = f"; {result.same:,} {were} there already" if result.same else ""
@@ -141,7 +139,7 @@ def print_result(plans: Sequence[PlannedFile], result: RestoreResult) -> None:
 
 def _warn_if_empty(plans: Sequence[PlannedFile]) -> None:
     if not plans:
-        sys.stderr.write("no file was rewritten so often: none has such a version\n")
+        sys.stderr.write("no file has a version this old\n")
 
 
 def _print_skipped(paths: Sequence[str]) -> None:
@@ -201,7 +199,7 @@ def _result_objects(
     metavar="N",
     help="As files were before they were last rewritten, N times back.",
 )
-@click.option("-n", "--dry-run", is_flag=True, help="Say what would be written.")
+@click.option("-n", "--dry-run", is_flag=True, help="Show what would be written.")
 @click.option("--overwrite", is_flag=True, help="Replace what differs; keep a copy.")
 @archive_option
 @json_option
@@ -222,9 +220,9 @@ def restore(  # noqa: PLR0913 (one parameter per option)
 
     A SESSION is an id, the beginning of one, "last", or a number of the last search;
     a PROJECT is its directory or its name. Agents, sidecars, long outputs, backups
-    of edited files, todos and tasks come along, with the times they had, so that
-    claude --resume works. A file that is there and differs is left alone, which ends
-    with code 1, unless --overwrite is given, which keeps a copy.
+    of edited files, todos and tasks are restored as well, with their modification
+    times, so that claude --resume works. An existing file that differs is not changed,
+    and the exit code is 1; --overwrite replaces it and keeps a copy.
 
     \b
     bygones restore old-project --as ~/src/new --rewrite-cwd
@@ -262,6 +260,6 @@ def _check_arguments(
     names: Sequence[str], project: Path | None, *, select_all: bool, rewrite_cwd: bool
 ) -> None:
     if select_all == bool(names) or (select_all and project is not None):
-        raise click.UsageError("name sessions or projects, or ask for --all alone")
+        raise click.UsageError("name sessions or projects, or use --all alone")
     if rewrite_cwd and project is None:
-        raise click.UsageError("--rewrite-cwd goes with --as")
+        raise click.UsageError("--rewrite-cwd needs --as")

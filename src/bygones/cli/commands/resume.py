@@ -1,4 +1,4 @@
-"""`bygones resume`: go on with a session in Claude Code."""
+"""`bygones resume`: continue a session in Claude Code."""
 
 from __future__ import annotations
 
@@ -42,10 +42,10 @@ _HOME_VARIABLE = "CLAUDE_CONFIG_DIR"
 @archive_options
 @json_option
 def resume(*, session: str, run: bool, options: CommonOptions, as_json: bool) -> None:
-    r"""Say how to go on with a session in Claude Code, or do so.
+    r"""Print the command that continues a session in Claude Code, or run it.
 
-    If Claude Code has deleted the transcript, it is restored first, byte for byte:
-    by --run, or by the command that is printed. SESSION is an id, the beginning of
+    If Claude Code has deleted the transcript, --run or the printed command restores
+    it first, byte for byte. SESSION is an id, the beginning of
     one, "last", or a number of the last search.
 
     \b
@@ -54,21 +54,21 @@ def resume(*, session: str, run: bool, options: CommonOptions, as_json: bool) ->
     """
     with open_current(options) as archive:
         one = resolve_summary(archive, session)
-        way = _plan_resume(archive, one)
+        plan = _plan_resume(archive, one)
         if run:
-            _restore_files(archive, way)
+            _restore_files(archive, plan)
     if as_json:
-        print_objects([way])
+        print_objects([plan])
     elif not run:
-        click.echo(_shell_command(way, options))
+        click.echo(_shell_command(plan, options))
     if run:
-        _run_claude(way)
+        _run_claude(plan)
 
 
 def _plan_resume(archive: Archive, session: SessionSummary) -> ResumeObject:
     kept = archive.sources(sessions=[session.id])
     own = [k for k in kept if k.kind.is_transcript and k.agent is None]
-    # The newest copy is the one that goes on; Claude Code looks for it by directory.
+    # The newest copy is continued; Claude Code finds it by directory.
     own.sort(key=lambda k: (k.session == session.id, k.mtime_ns), reverse=True)
     home = own[0].home if own else ""
     return ResumeObject(
@@ -104,12 +104,12 @@ def _run_claude(plan: ResumeObject) -> None:
     if program is None:
         raise ResumeFailed("it is not installed, or not found")
     if plan.directory is None or not Path(plan.directory).is_dir():
-        raise ResumeFailed(f"{plan.directory} is not there any more")
+        raise ResumeFailed(f"{plan.directory} does not exist any more")
     where = display_path(plan.directory)
     sys.stderr.write(
         sanitize_name(f"claude --resume {plan.session_id}, in {where}") + "\n"
     )
-    surroundings = {**os.environ, **({_HOME_VARIABLE: plan.home} if plan.home else {})}
-    words = [program, "--resume", plan.session_id]
-    done = subprocess.run(words, cwd=plan.directory, env=surroundings, check=False)  # noqa: S603 (as asked)
+    environ = {**os.environ, **({_HOME_VARIABLE: plan.home} if plan.home else {})}
+    command = [program, "--resume", plan.session_id]
+    done = subprocess.run(command, cwd=plan.directory, env=environ, check=False)  # noqa: S603 (as asked)
     raise click.exceptions.Exit(done.returncode)

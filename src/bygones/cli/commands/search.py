@@ -139,11 +139,11 @@ class SearchResultsPage(Struct, frozen=True, kw_only=True):
             yield " ".join(line)
 
     def _style_word(self, word: _WordPieces, *, is_label: bool, is_title: bool) -> str:
-        paint = self.console.style
-        plain = paint.dim if is_label else paint.heading if is_title else str
+        style = self.console.style
+        unmarked = style.dim if is_label else style.heading if is_title else str
         return "".join(
-            paint.highlight(piece) if marked else sanitize_name(piece)
-            for piece, marked in word
+            style.highlight(piece) if is_marked else unmarked(piece)
+            for piece, is_marked in word
         )
 
 

@@ -1,4 +1,4 @@
-"""`bygones serve`: the page in a browser, started, or found where it runs already."""
+"""`bygones serve`: show the archive in a browser."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _TIMEOUT = 2.0
 _MAX_BYTES = 4096
 
 
-def run_server(  # noqa: PLR0913 (each a part of where and how, most by name)
+def run_server(  # noqa: PLR0913 (most by name)
     folder: Path,
     options: CommonOptions,
     *,
@@ -37,9 +37,9 @@ def run_server(  # noqa: PLR0913 (each a part of where and how, most by name)
     to: str = "/",
     format_line: Callable[[str], str] = str,
 ) -> None:
-    """Serve the archive in a folder until Ctrl-C, and say where the page is.
+    """Serve the archive in a folder until Ctrl-C.
 
-    ``format_line`` returns what is printed of a link.
+    `format_line` formats a link for printing.
     """
     from bygones.cli.open_archive import load_user_prices
     from bygones.web.server import ServerConfig, WebServer
@@ -51,18 +51,20 @@ def run_server(  # noqa: PLR0913 (each a part of where and how, most by name)
         port=port,
         prices=load_user_prices(),
     )
-    teller = _LinkAnnouncer(folder, open_browser=open_browser, format_line=format_line)
+    announcer = _LinkAnnouncer(
+        folder, open_browser=open_browser, format_line=format_line
+    )
     try:
-        WebServer(place, teller.announce, to).run()
+        WebServer(place, announcer.announce, to).run()
     except KeyboardInterrupt:
         sys.stderr.write("\nstopped\n")
         raise click.exceptions.Exit(ExitCode.INTERRUPTED) from None
     finally:
-        teller.remove_link()
+        announcer.remove_link()
 
 
 def find_running_server(folder: Path) -> str | None:
-    """Return the link of a page that shows this archive now, if there is one."""
+    """Return the link of a server that is running for this archive, if any."""
     try:
         link = _link_file(folder).read_text("utf-8")[:_MAX_BYTES].strip()
         place = urlsplit(link)
@@ -72,19 +74,19 @@ def find_running_server(folder: Path) -> str | None:
     connection = HTTPConnection(host, port, timeout=_TIMEOUT)
     try:
         connection.request("GET", "/")
-        told = connection.getresponse().read(_MAX_BYTES)
+        page = connection.getresponse().read(_MAX_BYTES)
     except (OSError, ValueError, HTTPException):
         return None
     finally:
         connection.close()
-    # Another program may have the port by now.
-    return link if b"`bygones serve`" in told else None
+    # Another program may use the port by now.
+    return link if b"`bygones serve`" in page else None
 
 
 def print_link(
     link: str, *, open_browser: bool, format_line: Callable[[str], str] = str
 ) -> None:
-    """Print a link, and open it where there is a screen, if it is to be opened."""
+    """Print a link, and open it in a browser if there is a display."""
     sys.stdout.write(f"{format_line(link)}\n")
     sys.stdout.flush()
     if open_browser and _has_display():
@@ -92,7 +94,7 @@ def print_link(
 
 
 class _LinkAnnouncer:
-    """Says where the page is, opens it the first time, and leaves word for others."""
+    """Prints links, opens the first one, and saves them for `bygones open`."""
 
     def __init__(
         self, folder: Path, *, open_browser: bool, format_line: Callable[[str], str]
@@ -104,10 +106,9 @@ class _LinkAnnouncer:
         self._link = ""
 
     def announce(self, link: str) -> None:
-        """Print a link, and keep it for whoever wants to open something."""
         self._save_link(link.partition("&to=")[0])
         if self._is_first:
-            sys.stderr.write("the page is there until Ctrl-C; this link opens it:\n")
+            sys.stderr.write("serving until Ctrl-C; open this link:\n")
         print_link(
             link,
             open_browser=self._is_first and self._open_browser,
@@ -124,7 +125,7 @@ class _LinkAnnouncer:
                 file.write(link)
 
     def remove_link(self) -> None:
-        """Take the word away, unless another page has left its own since."""
+        """Delete the saved link, unless another server has saved its own."""
         with suppress(OSError):
             if self._file.read_text("utf-8") == self._link:
                 self._file.unlink()
@@ -151,18 +152,18 @@ def _has_display() -> bool:
 
 
 _NETWORK_WARNING = """\
-Everybody who can reach {host} and has a link can read every conversation here,
-and what passes between you is not encrypted. Press Ctrl-C to stop.
+Everyone who can reach {host} and has a link can read all conversations, and the
+connection is not encrypted. Press Ctrl-C to stop.
 """
 
 
 @click.command("serve")
-@click.option("--port", type=click.IntRange(0, 65535), help="Else one that is free.")
+@click.option("--port", type=click.IntRange(0, 65535), help="Default: a free port.")
 @click.option("--host", default="127.0.0.1", show_default=True, help="Where to listen.")
 @click.option(
     "--allow-network",
     is_flag=True,
-    help="Let other machines in; needed for a --host that is not this one alone.",
+    help="Allow other machines; needed for a --host that they can reach.",
 )
 @click.option("--no-browser", is_flag=True, help="Print the link; open nothing.")
 @archive_options
@@ -176,9 +177,8 @@ def serve(
 ) -> None:
     r"""Show the archive in a browser: read, find and watch.
 
-    Only this machine can reach the page, and only with the link that is printed. A
-    link works once; when it was used, the next one is printed. Sessions that are
-    being written show up as they grow.
+    Only this machine can reach the page, and only with the printed link. A link works
+    once; after that, the next one is printed. Sessions appear while they are written.
 
     \b
     bygones serve

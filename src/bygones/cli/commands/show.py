@@ -1,4 +1,4 @@
-"""`bygones show`: a session of the archive, or one of some files."""
+"""`bygones show`: a session of the archive, or of transcript files."""
 
 from __future__ import annotations
 
@@ -49,11 +49,11 @@ if TYPE_CHECKING:
 
 _MESSAGES_BEFORE = 2
 _MESSAGES_AFTER = 10
-"""Messages that are shown before a hit, and from it on."""
+"""Messages that are shown before a hit and after it."""
 
 
 class ShownSession(NamedTuple):
-    """A session, and what of it was named."""
+    """A session, and how it was named."""
 
     session: Session
     record: IndexedRecord | None = None
@@ -65,7 +65,7 @@ class ShownSession(NamedTuple):
 
 
 def view_around_hit(shown: ShownSession, view: SessionView) -> SessionView:
-    """Return a view of the messages around a hit in which the hit is to be seen."""
+    """Return a view of the messages around a hit, in which the hit is visible."""
     record, hit = shown.record, shown.hit_part
     if record is None or hit is None:
         return view
@@ -127,7 +127,7 @@ def _compute_cost(session: Session) -> Cost | None:
 
 
 def print_raw(shown: ShownSession, around: str | None, *, is_terminal: bool) -> None:
-    """Print lines as Claude Code wrote them; a terminal gets none that steer it."""
+    """Print the original lines; for a terminal, control characters are escaped."""
     record = shown.record if around is None else None
     lines = [record.raw] if record else _raw_lines(shown.session, around)
     for line in lines:
@@ -138,7 +138,7 @@ def print_raw(shown: ShownSession, around: str | None, *, is_terminal: bool) -> 
 
 
 def _raw_lines(session: Session, record: str | None) -> Iterator[bytes]:
-    """Yield the lines of a session as Claude Code wrote them, or that of a record."""
+    """Yield the original lines of a session, or that of one record."""
     places = _record_positions(session)
     if record is not None:
         places = {place: id_ for place, id_ in places.items() if id_ == record}
@@ -149,7 +149,7 @@ def _raw_lines(session: Session, record: str | None) -> Iterator[bytes]:
 
 
 def _record_positions(session: Session) -> dict[Position, str | None]:
-    """Return where the session's records stand, shown or hidden, with their ids."""
+    """Return the positions of all records of a session with their ids."""
     places: dict[Position, str | None] = {}
     for hidden in session.hidden_records:
         places[hidden.position] = hidden.record_id
@@ -183,7 +183,7 @@ def _record_positions(session: Session) -> dict[Position, str | None]:
 @click.option(
     "--around",
     metavar="UUID",
-    help="Show only the turn in which this record stands, and those beside it.",
+    help="Show only the turn of this record, and those next to it.",
 )
 @click.option("--agents", is_flag=True, help="Show agent runs whole, where called.")
 @click.option(
@@ -210,13 +210,13 @@ def show(  # noqa: PLR0913 (one parameter per option)
     as_json: bool,
     color: str,
 ) -> None:
-    r"""Show a session: prompts, answers, calls and how they ended.
+    r"""Show a session: prompts, answers, tool calls and their results.
 
     SESSION is the id of a session in the archive, the beginning of one, or "last"; 2 is
-    the second of the last search, 2.1 its first hit with what stands around it. The
-    uuid of a record shows the branch that it is on. PATH is a transcript, a folder
-    of transcripts or a Claude Code home, which is read without any archive; where it
-    holds several sessions, the second word is one of them, else the newest is shown.
+    the second of the last search, 2.1 its first hit with its context. The uuid of a
+    record shows the branch that it is on. PATH is a transcript, a folder of transcripts
+    or a Claude Code home, which is read without the archive; if it contains several
+    sessions, the second argument names one; default: the newest.
 
     \b
     bygones show last
@@ -224,13 +224,13 @@ def show(  # noqa: PLR0913 (one parameter per option)
     bygones show ~/.claude 5e55
     bygones show transcript.jsonl --json
     """
-    screen = Console.for_stdout(color)
+    console = Console.for_stdout(color)
     with open_named_session(name, session, options, priced=as_json) as shown:
         found, record = shown.session, shown.record
         if raw:
-            print_raw(shown, around, is_terminal=screen.is_terminal)
+            print_raw(shown, around, is_terminal=console.is_terminal)
             return
-        # What an agent said is on no branch of the session itself.
+        # Messages of agents are on no branch of the session itself.
         known = record.id if record and record.branch_number is not None else None
         view = SessionView(
             branch=choose_branch(found, branch, around or known),
@@ -254,7 +254,7 @@ def show(  # noqa: PLR0913 (one parameter per option)
                 )
             )
             return
-        _print_session(part, view, screen)
+        _print_session(part, view, console)
 
 
 def _print_session(session: Session, view: SessionView, console: Console) -> None:

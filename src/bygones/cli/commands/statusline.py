@@ -1,4 +1,4 @@
-"""`bygones statusline`: a line about this project, below Claude Code's prompt."""
+"""`bygones statusline`: the status line of Claude Code."""
 
 from __future__ import annotations
 
@@ -15,12 +15,14 @@ __all__ = ["statusline"]
 
 
 @click.command("statusline")
-@click.option("--now", metavar="JSON", help="Make the line about this directory anew.")
+@click.option(
+    "--now", metavar="JSON", help="Compute and cache the line for this context."
+)
 def statusline(*, now: str | None) -> None:
     r"""Print a line about this project, for Claude Code's status line.
 
-    How many sessions it has, what today cost, and the session most like this one. The
-    line is what was worked out up to half a minute ago: it costs next to nothing.
+    It shows the number of sessions, the cost of today, and the most similar session.
+    The line is cached for half a minute, so printing it is cheap.
 
     \b
     bygones statusline
@@ -31,14 +33,14 @@ def statusline(*, now: str | None) -> None:
     from bygones.config import find_prices_file, resolve_archive_location
     from bygones.integrations.statusline import build_status_line
 
-    asked = now.encode("utf-8", "surrogateescape")
+    context = now.encode("utf-8", "surrogateescape")
     moment = datetime.now(UTC)  # noqa: TID251 (an interface reads the clock)
     home = Path.home()
     line = build_status_line(
         resolve_archive_location(None, os.environ, home),
-        asked,
+        context,
         now=moment,
         zone=moment.astimezone().tzinfo or UTC,
         prices_path=find_prices_file(os.environ, home),
     )
-    StatusLineCache(asked, os.environ).save(line)
+    StatusLineCache(context, os.environ).save(line)

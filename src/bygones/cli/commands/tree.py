@@ -1,4 +1,4 @@
-"""`bygones tree`: a drawing of a session."""
+"""`bygones tree`: the turns, branches and agents of a session."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ def tree(*, session: str, options: CommonOptions, as_json: bool, color: str) -> 
     r"""Draw a session: its turns, branches, agents and compactions.
 
     SESSION is an id, the beginning of one, "last", a number of the last search, or the
-    uuid of any record. Each line has its calls, how long it took, its tokens and what
-    they cost; the line of a branch has what was spent behind its fork.
+    uuid of any record. Each line has its calls, duration, tokens and cost; the line of a
+    branch has those of the turns after its fork.
 
     \b
     bygones tree last
     bygones tree 5e551000 --json
     """
-    screen = Console.for_stdout(color)
+    console = Console.for_stdout(color)
     with open_current(options) as archive:
         found, _ = load_named_session(archive, session)
         prices = load_user_prices_or_warn()
@@ -57,9 +57,9 @@ def tree(*, session: str, options: CommonOptions, as_json: bool, color: str) -> 
                 for line in iter_tree_lines(found, pricer)
             )
             return
-        rows = _tree_rows(found, screen, pricer)
-        coloured = screen.style.is_colored
-        screen.print_lines(style_spans(spans, is_colored=coloured) for spans in rows)
+        rows = _tree_rows(found, console, pricer)
+        coloured = console.style.is_colored
+        console.print_lines(style_spans(spans, is_colored=coloured) for spans in rows)
 
 
 def _tree_rows(

@@ -1,4 +1,4 @@
-"""`bygones usage`: where the tokens and the money went."""
+"""`bygones usage`: tokens and costs."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def build_query(
     now: datetime,
     zone: tzinfo,
 ) -> Query | None:
-    """Return what to limit the sums to; nothing, where all is meant."""
+    """Return the query that limits the report; none for everything."""
     if not words and since is None and until is None:
         return None
     query = parse_query(join_query_words(words), now=now, zone=zone)
@@ -94,7 +94,7 @@ ReportRows = Sequence[UsageRow | ToolRow | ContextRow]
 
 
 def print_csv(rows: ReportRows) -> None:
-    """Print a heading and the rows; money is in dollars, to its last digit."""
+    """Print a header and the rows; costs are exact, in dollars."""
     if not rows:
         return
     flat = [_flatten(row) for row in rows]
@@ -105,7 +105,7 @@ def print_csv(rows: ReportRows) -> None:
 
 
 def _flatten(row: UsageRow | ToolRow | ContextRow) -> dict[str, object]:
-    """Return a row's columns; what a block of five hours has more stands behind."""
+    """Return the columns of a row; those of its block come last."""
     cells = structs.asdict(row)
     block = cells.pop("block", None)
     return cells | (structs.asdict(block) if block is not None else {})
@@ -119,7 +119,7 @@ def _csv_cell(name: str, value: object) -> str:
     if isinstance(value, datetime):
         return value.isoformat().replace("+00:00", "Z")
     text = " ".join(value) if isinstance(value, tuple) else str(value)
-    # A spreadsheet must not take what a transcript says for a formula.
+    # A spreadsheet must not interpret text from a transcript as a formula.
     return f"'{text}" if text[:1] in {"=", "+", "-", "@"} else sanitize_line(text)
 
 
@@ -132,7 +132,7 @@ _MIN_TAIL_WIDTH = 24
 _MISSING_KEY_LABELS = {
     Grouping.PROJECT: "(no directory)",
     Grouping.MODEL: "(no name)",
-    Grouping.ENTRYPOINT: "(not told)",
+    Grouping.ENTRYPOINT: "(unknown)",
 }
 
 
@@ -331,7 +331,7 @@ _TIME_GROUPINGS = frozenset(
 def limit_rows(
     report: UsageReport | ContextReport, limit: int | None
 ) -> Sequence[UsageRow | ToolRow | ContextRow]:
-    """Return the newest rows of a report, or the largest of what is no time."""
+    """Return the newest rows of a report by time, or the largest of another."""
     if limit is None:
         return report.rows
     is_time = isinstance(report, ContextReport) or report.by in _TIME_GROUPINGS
@@ -358,15 +358,15 @@ def _event_cell(row: ContextRow) -> str:
 
 
 def _draw_bars(weights: Sequence[int], width: int) -> list[str]:
-    """Return bars as long as the weights, the longest as long as there is room."""
-    most = max(weights, default=0)
-    found = []
+    """Return bars with lengths in proportion to the weights."""
+    largest = max(weights, default=0)
+    bars = []
     for weight in weights:
-        eighths = weight * width * 8 // most if most else 0
+        eighths = weight * width * 8 // largest if largest else 0
         if weight and width:
             eighths = max(eighths, 1)
-        found.append("█" * (eighths // 8) + _EIGHTHS[eighths % 8].strip())
-    return found
+        bars.append("█" * (eighths // 8) + _EIGHTHS[eighths % 8].strip())
+    return bars
 
 
 def _report_notes(report: UsageReport, shown: int) -> Iterator[str]:
@@ -374,7 +374,7 @@ def _report_notes(report: UsageReport, shown: int) -> Iterator[str]:
     if shown < len(report.rows):
         yield f"{shown:,} of {len(report.rows):,} rows; -n shows more"
     if report.by is Grouping.TOOL:
-        yield "tokens by length, four bytes each; pictures take fewer than that"
+        yield "tokens are estimated: four bytes each; images take fewer"
         return
     if total.unpriced_tokens:
         names = sanitize_line(", ".join(report.unpriced_models))
@@ -383,7 +383,7 @@ def _report_notes(report: UsageReport, shown: int) -> Iterator[str]:
     if total.estimated_output_tokens:
         tokens = format_tokens(total.estimated_output_tokens)
         yield (
-            f"about {tokens} tokens of output were never counted by old versions;"
+            f"about {tokens} tokens of output were not recorded by old versions;"
             f" they would add {format_usd(total.estimated_cost)}"
         )
     if report.reported_cost is not None:
@@ -401,7 +401,7 @@ def _claim_notes(claim: ReportedCostRow) -> Iterator[str]:
         ),
         (claim.token_difference, "other counts"),
         (claim.price_difference, "other prices"),
-        (claim.unexplained_difference, "models that it does not name"),
+        (claim.unexplained_difference, "models that it does not list"),
     )
     told = [f"{format_usd(nanos)} {why}" for nanos, why in reasons if nanos]
     why = f": {'; '.join(told)}" if told else ""
@@ -413,7 +413,6 @@ def _claim_notes(claim: ReportedCostRow) -> Iterator[str]:
 
 
 def parse_zone(name: str | None) -> tzinfo:
-    """Return the zone of this name, that of this machine without one."""
     if name is None or name == "local":
         return LocalTimezone()
     if name.upper() in {"UTC", "Z"}:
@@ -424,7 +423,7 @@ def parse_zone(name: str | None) -> tzinfo:
         return ZoneInfo(name)
     except (KeyError, ValueError, OSError) as error:
         raise click.BadParameter(
-            f"{name!r} is no time zone known here; one is named like Europe/Paris",
+            f"{name!r} is not a known time zone; use a name such as Europe/Paris",
             param_hint="--zone",
         ) from error
 
@@ -442,15 +441,17 @@ _TERMINAL_LIMIT = 30
     default=Grouping.DAY.value,
     show_default=True,
     metavar="WHAT",
-    help=f"What to sum by: {', '.join(Grouping)}; a block is five hours, and tool is"
+    help=f"What to group by: {', '.join(Grouping)}; a block is five hours, and tool is"
     " what filled contexts.",
 )
-@click.option("--since", metavar="TIME", help="From this day or moment on.")
+@click.option("--since", metavar="TIME", help="From this day or time on.")
 @click.option("--until", metavar="TIME", help="Up to the end of this day.")
-@click.option("--zone", metavar="NAME", help="Where days begin; else local time.")
+@click.option(
+    "--zone", metavar="NAME", help="The time zone of days; default: local time."
+)
 @click.option(
     "--context", metavar="SESSION", shell_complete=complete_sessions,
-    help="What was in context, by turn.",
+    help="Show the context size of each turn.",
 )  # fmt: skip
 @click.option(
     "-n", "--limit", type=click.IntRange(min=1),
@@ -474,11 +475,11 @@ def usage(  # noqa: PLR0913 (one parameter per option)
     options: CommonOptions,
     color: str,
 ) -> None:
-    r"""Say where the tokens and the money went.
+    r"""Show tokens and costs.
 
     QUERY limits it: project:, session:, title:, tag:, git:, model:, entrypoint:,
     agent:, branch:, is:agent, is:rewound, before:, after:, on:. Every answer counts
-    once, whatever files repeat it; a cost is that of the API at the prices of a table.
+    once, even if several files contain it; costs use the prices of the API.
 
     \b
     bygones usage --since 7d
@@ -487,9 +488,11 @@ def usage(  # noqa: PLR0913 (one parameter per option)
     bygones usage --context last
     """
     if as_csv and as_json:
-        raise click.UsageError("--csv and --json exclude each other")
+        raise click.UsageError("use either --csv or --json")
     if context is not None and (query or since or until or by != Grouping.DAY):
-        raise click.UsageError("--context is about all of one session, by turn")
+        raise click.UsageError(
+            "--context shows all of one session and takes no filters"
+        )
     place = parse_zone(zone)
     console = Console.for_stdout(color, zone=place)
     now = console.now
@@ -515,4 +518,4 @@ def usage(  # noqa: PLR0913 (one parameter per option)
         limit = _TERMINAL_LIMIT
     console.print_lines(UsagePage(console).lines(report, limit))
     if not report.rows:
-        sys.stderr.write("nothing was spent\n")
+        sys.stderr.write("no usage\n")

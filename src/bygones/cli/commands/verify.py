@@ -1,4 +1,4 @@
-"""`bygones verify`: check that every byte is what was stored."""
+"""`bygones verify`: check the archive against its checksums."""
 
 from __future__ import annotations
 
@@ -26,23 +26,21 @@ from bygones.render.text.primitives import sanitize_name
 from bygones.schema.commands import DamageObject, VerificationObject
 
 _MAX_LISTED = 20
-"""Damages that are told one by one."""
 
 
-def print_report(verdict: VerificationResult, folder: Path) -> None:
-    """Say what was found, and what to do about it."""
+def print_report(result: VerificationResult, folder: Path) -> None:
     place = sanitize_name(display_path(folder))
-    checked = f"{pluralize(verdict.sources, 'file')}, {format_bytes(verdict.bytes)}"
-    if verdict.is_sound:
-        index = " and the index equals a rebuild" if verdict.is_index_compared else ""
+    checked = f"{pluralize(result.sources, 'file')}, {format_bytes(result.bytes)}"
+    if result.is_sound:
+        index = " and the index equals a rebuild" if result.is_index_compared else ""
         click.echo(f"sound: {checked} in {place}{index}")
-        if note := _index_note(verdict):
+        if note := _index_note(result):
             sys.stderr.write(f"note: {note}\n")
         return
     click.echo(f"damaged: {place}")
-    if verdict.database != "ok":
-        click.echo(f"  the database: {sanitize_name(verdict.database)}")
-    bad = [*verdict.damages, *verdict.gaps]
+    if result.database != "ok":
+        click.echo(f"  the database: {sanitize_name(result.database)}")
+    bad = [*result.damages, *result.gaps]
     for damage in bad[:_MAX_LISTED]:
         where = f"bytes {damage.start:,} to {damage.stop:,}"
         older = f", generation {damage.generation}" if damage.generation else ""
@@ -50,29 +48,29 @@ def print_report(verdict: VerificationResult, folder: Path) -> None:
         click.echo(sanitize_name(f"  {source}: {where}{older}: {damage.reason}"))
     if len(bad) > _MAX_LISTED:
         click.echo(f"  and {len(bad) - _MAX_LISTED:,} more")
-    for table in verdict.differences:
+    for table in result.differences:
         click.echo(sanitize_name(f"  the index: {table} is not what a rebuild gives"))
     click.echo(
-        f"whole: {verdict.intact_sources:,} of {pluralize(verdict.sources, 'file')}"
+        f"whole: {result.intact_sources:,} of {pluralize(result.sources, 'file')}"
     )
-    sys.stderr.write(f"\nhint: {_repair_hint(verdict)}\n")
+    sys.stderr.write(f"\nhint: {_repair_hint(result)}\n")
 
 
-def _index_note(verdict: VerificationResult) -> str:
-    if verdict.is_busy:
-        return "the index was not looked at: somebody is writing to it"
-    if not verdict.has_index:
-        return "there is no sound index; `bygones rebuild` makes one"
-    if not verdict.is_index_current:
-        return "the index lags; `bygones ingest` goes on with it"
+def _index_note(result: VerificationResult) -> str:
+    if result.is_busy:
+        return "the index was not checked: another process is writing to it"
+    if not result.has_index:
+        return "there is no valid index; `bygones rebuild` creates one"
+    if not result.is_index_current:
+        return "the index is not up to date; `bygones ingest` updates it"
     return ""
 
 
-def _repair_hint(verdict: VerificationResult) -> str:
-    if verdict.damages or verdict.gaps or verdict.database != "ok":
+def _repair_hint(result: VerificationResult) -> str:
+    if result.damages or result.gaps or result.database != "ok":
         return (
-            "files that Claude Code still has can be taken in again into a new archive;"
-            " for the rest use a backup"
+            "files that Claude Code still has can be imported into a new archive; restore"
+            " the rest from a backup"
         )
     return "run `bygones rebuild`; no byte of the archive is damaged"
 
@@ -85,26 +83,26 @@ def _repair_hint(verdict: VerificationResult) -> str:
 def verify(*, deep: bool, archive: Path | None, as_json: bool, quiet: bool) -> None:
     """Check that every byte in the archive is what was stored.
 
-    Damage does not end it: what is still whole is told from what is not. Ends with
-    code 0 if all is sound, with 13 if not. With --deep it ends with 1 where there is no
-    index to compare, and with 12 where somebody writes all the time. When it was, and
-    what it found, is told by `bygones doctor` and on the page about the archive.
+    It continues after damage and reports which files are intact. The exit code is 0 if
+    everything is sound and 13 if not; with --deep it is 1 if there is no index to
+    compare, and 12 if another process keeps writing. `bygones doctor` and the web page
+    show the last result.
     """
     folder = resolve_archive_folder(archive)
     now = datetime.now(UTC)  # noqa: TID251 (an interface reads the clock)
     with explain_interrupt("nothing was changed"), StagedProgressBar() as bar:
-        verdict = Archive.verify(folder, deep=deep, progress=bar, now=now)
+        result = Archive.verify(folder, deep=deep, progress=bar, now=now)
     if as_json:
-        print_objects([*_damage_objects(verdict), _result_object(verdict)])
-    elif not quiet or not verdict.is_sound:
-        print_report(verdict, folder)
-    if not verdict.is_saved and not quiet:
-        sys.stderr.write("note: it cannot be written down there that it was verified\n")
-    if not verdict.is_sound:
+        print_objects([*_damage_objects(result), _result_object(result)])
+    elif not quiet or not result.is_sound:
+        print_report(result, folder)
+    if not result.is_saved and not quiet:
+        sys.stderr.write("note: the result cannot be saved in the archive\n")
+    if not result.is_sound:
         raise click.exceptions.Exit(ExitCode.ARCHIVE_DAMAGED)
-    if deep and verdict.is_busy:
+    if deep and result.is_busy:
         raise ArchiveInUse(folder)
-    if deep and not verdict.has_index:
+    if deep and not result.has_index:
         raise IndexNotFound(folder)
 
 

@@ -1,4 +1,4 @@
-"""`bygones watch`: keep the archive current."""
+"""`bygones watch`: import transcripts while they are written."""
 
 from __future__ import annotations
 
@@ -36,7 +36,11 @@ __all__ = ["watch"]
 
 @click.command("watch")
 @home_option
-@click.option("--poll", is_flag=True, help="Look for changes; wait for no notice.")
+@click.option(
+    "--poll",
+    is_flag=True,
+    help="Poll for changes instead of waiting for notifications.",
+)
 @archive_option
 @json_option
 @quiet_option
@@ -50,9 +54,9 @@ def watch(
 ) -> None:
     """Keep the archive current while Claude Code writes, until Ctrl-C.
 
-    Prints a line for every session that grows. What is written is in the archive and
-    in the index within two seconds. Where the file system tells of no changes, they
-    are looked for; --poll does so from the beginning.
+    It prints a line for every session that grows. New records are in the archive and
+    the index within two seconds. If the file system reports no changes, it polls;
+    --poll does so from the start.
     """
     folder, paths = resolve_archive_folder(archive), find_homes(homes)
     if not as_json:
@@ -62,16 +66,16 @@ def watch(
         if not quiet:
             places = ", ".join(sanitize_name(display_path(path)) for path in paths)
             sys.stderr.write(f"watching {places}; Ctrl-C ends it\n")
-    teller = _ChangePrinter(folder, as_json=as_json, quiet=quiet)
+    printer = _ChangePrinter(folder, as_json=as_json, quiet=quiet)
     try:
-        keep_current(folder, paths, teller.print_changes, polling=poll)
+        keep_current(folder, paths, printer.print_changes, polling=poll)
     except KeyboardInterrupt:
-        sys.stderr.write("\nstopped; what was told is in the archive\n")
+        sys.stderr.write("\nstopped; everything printed is in the archive\n")
         raise click.exceptions.Exit(ExitCode.INTERRUPTED) from None
 
 
 def _ingest_once(folder: Path, paths: tuple[Path, ...]) -> list[str]:
-    """Take in what there is, and return what to say of it."""
+    """Import everything, and return the lines of the report."""
     try:
         with StagedProgressBar() as bar:
             return list(
@@ -80,12 +84,12 @@ def _ingest_once(folder: Path, paths: tuple[Path, ...]) -> list[str]:
                 )
             )
     except ArchiveInUse as error:
-        # Whoever writes may do so for long: the watch begins, and catches up then.
-        return [f"{error}; going on when that is done"]
+        # The other process may write for long; the watch catches up afterwards.
+        return [f"{error}; continuing when it is done"]
 
 
 class _ChangePrinter:
-    """Tells of sessions that were touched, by what is new about them."""
+    """Prints the sessions that changed."""
 
     def __init__(self, folder: Path, *, as_json: bool, quiet: bool) -> None:
         self._folder = folder
@@ -94,7 +98,6 @@ class _ChangePrinter:
         self._known: dict[str, SessionSummary] = {}
 
     def print_changes(self, report: IngestReport) -> None:
-        """Print a line for each session of a report that is not as it was."""
         now = datetime.now(UTC)  # noqa: TID251 (an interface reads the clock)
         for one, cost in self._changed_sessions(report):
             if self._as_json:
