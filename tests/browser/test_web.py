@@ -184,7 +184,7 @@ def test_search_finds_as_one_types(browser: Browser, site: Served) -> None:
         page.wait_for_url("**/search?q=question")
         page.locator(".hits .excerpt").first.click()
         page.wait_for_url("**/session/**")
-        expect(page.locator("article.found")).to_be_in_viewport()
+        expect(page.locator("article.target")).to_be_in_viewport()
 
 
 def test_a_branch_is_switched_at_its_fork(browser: Browser, site: Served) -> None:
@@ -239,7 +239,7 @@ def test_an_agent_opens_beside_and_inside(browser: Browser, site: Served) -> Non
         expect(page.locator(".panel")).to_have_count(0)
         expect(page.locator("p.agent > a")).to_be_focused()
         page.locator("p.agent > a").click(modifiers=["Alt"])
-        expect(page.locator(".agent-inside")).to_contain_text("Nothing odd.")
+        expect(page.locator(".inline-agent")).to_contain_text("Nothing odd.")
 
 
 def test_a_message_gives_its_link_and_its_record(
@@ -254,23 +254,23 @@ def test_a_message_gives_its_link_and_its_record(
         for _ in range(5):
             page.locator("#outline a", has_text="Question number 50").click()
             page.wait_for_timeout(1000)
-            if page.locator("article.found").count():
+            if page.locator("article.target").count():
                 break
-        expect(page.locator("article.found")).to_contain_text("Question number 50")
+        expect(page.locator("article.target")).to_contain_text("Question number 50")
         page.keyboard.press("c")
-        expect(page.locator("#said")).to_have_text("link copied")
+        expect(page.locator("#live-region")).to_have_text("link copied")
         link = page.evaluate("navigator.clipboard.readText()")
         page.keyboard.press("r")
         expect(page.locator("dialog[open] pre")).to_contain_text("Question number 50")
         page.keyboard.press("Escape")
         page.goto(link)
-        expect(page.locator("article.found")).to_contain_text("Question number 50")
-        expect(page.locator("article.found")).to_be_in_viewport()
+        expect(page.locator("article.target")).to_contain_text("Question number 50")
+        expect(page.locator("article.target")).to_be_in_viewport()
         page.keyboard.press("f")
         page.keyboard.type("question number 9")
         expect(page.locator(".finder output")).to_have_text("1 place")
         page.keyboard.press("Enter")
-        expect(page.locator("article.found")).to_contain_text("Question number 9")
+        expect(page.locator("article.target")).to_contain_text("Question number 9")
         page.keyboard.press("Escape")
         expect(page.locator(".finder")).to_have_count(0)
 
@@ -320,17 +320,17 @@ def test_news_appear_and_move_nothing(browser: Browser, tmp_path: Path) -> None:
         seen.page.wait_for_timeout(500)
         other.page.keyboard.press("G")
         before = seen.page.evaluate(
-            "document.querySelector('.found').getBoundingClientRect().top"
+            "document.querySelector('.target').getBoundingClientRect().top"
         )
         # Others may have the machine for a while: one of some has to be in time.
         took: list[float] = []
         while len(took) < TRIES and not any(one < 1 for one in took):
             took.append(_appearing(other.page, path, len(took)))
-        expect(seen.page.locator(".latest")).to_be_visible()
+        expect(seen.page.locator(".new-messages")).to_be_visible()
         expect(seen.page.locator(".top .running")).to_be_visible()
         expect(seen.page.locator("#outline")).to_be_attached()
         after = seen.page.evaluate(
-            "document.querySelector('.found').getBoundingClientRect().top"
+            "document.querySelector('.target').getBoundingClientRect().top"
         )
 
         assert abs(after - before) <= 1
@@ -351,14 +351,14 @@ def test_of_a_branch_that_is_left_while_it_is_read_no_other_is_shown(
         page.locator("#outline a").first.wait_for()
         with path.open("ab") as file:
             file.write(jsonl([one | {"sessionId": LONG} for one in left]))
-        expect(page.locator(".latest")).to_contain_text("rewound")
+        expect(page.locator(".new-messages")).to_contain_text("rewound")
         page.keyboard.press("G")
         page.wait_for_timeout(500)
 
         ids = page.eval_on_selector_all("article[id]", "all => all.map(o => o.id)")
         assert len(ids) == len({*ids})
         expect(page.get_by_text("Another way", exact=True)).to_have_count(0)
-        page.locator(".latest").click()
+        page.locator(".new-messages").click()
         expect(page.locator("article", has_text="Another way").first).to_be_attached()
         assert seen.errors == []
 

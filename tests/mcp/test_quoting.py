@@ -23,7 +23,7 @@ def framed(rows: list[str], most: int = 999) -> str:
         iter(quoted(rows)),
         0,
         max_bytes=most,
-        tail=lambda told: [f"To go on: cursor {told.next_cursor}"],
+        tail=lambda told: [f"To continue: cursor {told.next_cursor}"],
     )
 
 

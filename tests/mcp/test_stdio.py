@@ -132,5 +132,5 @@ def test_no_bytes_stop_the_server(lines: list[bytes]) -> None:
 @pytest.mark.parametrize("what", ["tools", "prompts", "resources"])
 def test_a_list_has_no_cursors(speaker: McpDispatcher, what: str) -> None:
     assert speaker.dispatch(f"{what}/list", {})[what] is not None
-    with pytest.raises(JsonRpcError, match="ask without one"):
+    with pytest.raises(JsonRpcError, match="omit the cursor"):
         speaker.dispatch(f"{what}/list", {"cursor": "abc"})

@@ -79,12 +79,12 @@ def test_what_cannot_be_answered_is_a_sentence_and_a_hint(
 def test_sessions_are_selected_as_by_a_query(
     parameters: str, query: str, page: Asking, kept: Kept
 ) -> None:
-    rows = page.get(f"/api/sessions?{parameters}").json["rows"]
+    rows = page.get(f"/api/sessions?{parameters}").json["items"]
 
     with Archive.open(kept.folder) as archive:
         selected = [one.id for one in archive.sessions(query)]
         assert len(selected) > 0
-    assert [row["id"] for row in rows] == selected
+    assert [row["session_id"] for row in rows] == selected
 
 
 def test_the_description_names_every_route(page: Asking) -> None:

@@ -143,8 +143,8 @@ def test_who_looks_for_nothing_finds_nothing(page: Asking) -> None:
             "places": [],
             "others": [],
             "is_partial": False,
-            "written": [],
-            "begun": [],
+            "runs": [],
+            "prefixes": [],
         }
 
 
@@ -159,9 +159,9 @@ def test_it_is_told_as_what_words_are_found(tmp_path: Path) -> None:
     together = page.get(f"/session/{LONG}/find?q=red%20kite").json
     begun = page.get(f"/session/{LONG}/find?q=retr*").json
 
-    assert sorted(one["written"]) == [["retried"], ["retries"]]
-    assert together["written"] == [["red", "kite"]]
-    assert begun["begun"] == [["retr"]]
+    assert sorted(one["runs"]) == [["retried"], ["retries"]]
+    assert together["runs"] == [["red", "kite"]]
+    assert begun["prefixes"] == [["retr"]]
 
 
 def test_what_stands_in_an_agent_leads_there(tmp_path: Path) -> None:

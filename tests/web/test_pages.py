@@ -111,7 +111,7 @@ def test_home_lists_sessions_below_their_day(page: Asking) -> None:
     assert "Counting lines" in text
     assert text.index("Today") < text.index("Counting lines")
     assert f'href="/session/{PLAIN}"' in text
-    assert 'class="heat"' in text
+    assert 'class="heat-map"' in text
 
 
 @pytest.mark.parametrize(
@@ -119,10 +119,10 @@ def test_home_lists_sessions_below_their_day(page: Asking) -> None:
     [
         ("text=counting", "Counting lines", "Question number 0"),
         ("project=/work/other", "Question number 0", "Counting lines"),
-        ("on=2026-01-05", "Counting lines", "No session fits"),
-        ("on=2026-01-06", "No session fits", "Counting lines"),
-        ("days=1", "Counting lines", "No session fits"),
-        ("model=haiku", "No session fits", "Counting lines"),
+        ("on=2026-01-05", "Counting lines", "No session matches"),
+        ("on=2026-01-06", "No session matches", "Counting lines"),
+        ("days=1", "Counting lines", "No session matches"),
+        ("model=haiku", "No session matches", "Counting lines"),
     ],
 )
 def test_home_shows_what_a_filter_lets_through(
@@ -361,7 +361,7 @@ def test_the_map_leads_to_every_part(page: Asking) -> None:
 def test_about_tells_what_will_be_deleted_next(page: Asking) -> None:
     text = page.get("/about").text
 
-    assert "It deletes after 30 days" in text
+    assert "It deletes sessions after 30 days" in text
     assert "Counting lines" in text
 
 

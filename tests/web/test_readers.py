@@ -16,8 +16,7 @@ from bygones.archive import Archive
 from bygones.query.parser import parse_query
 from bygones.search import texts
 from bygones.web.conversation_view import open_view
-from bygones.web.pages.home import load_summaries
-from bygones.web.pool import ArchivePool, OpenSession
+from bygones.web.pool import ArchivePool, OpenSession, load_summaries
 from tests.build import jsonl, prompt, session_id
 from tests.usage.usage_archive import NOW
 from tests.web.places import LONG, PLAIN, Kept, furnished

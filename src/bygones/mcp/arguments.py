@@ -1,21 +1,10 @@
-"""What agents may ask: the arguments of each tool, with their limits."""
+"""The arguments of each tool, with their limits and descriptions for a model."""
 
 from __future__ import annotations
 
 from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
-
-__all__ = [
-    "MAX_BYTES",
-    "MIN_BYTES",
-    "FileHistoryArguments",
-    "OutlineArguments",
-    "ReadArguments",
-    "RecentArguments",
-    "SearchArguments",
-    "ToolArguments",
-]
 
 MIN_BYTES = 1_000
 MAX_BYTES = 60_000
@@ -25,14 +14,15 @@ _MaxBytes = Annotated[
     Meta(
         ge=MIN_BYTES,
         le=MAX_BYTES,
-        description="Length of the answer, at most; 4 are about a token.",
+        description="Maximum length of the answer; a token is about 4 bytes.",
     ),
 ]
 _Cursor = Annotated[
     str,
     Meta(
         max_length=100,
-        description="Ends a cut answer; with the same other arguments it goes on.",
+        description="From the end of a cut answer; pass it with the same other"
+        " arguments to get the next part.",
     ),
 ]
 _Session = Annotated[
@@ -40,7 +30,7 @@ _Session = Annotated[
     Meta(
         min_length=4,
         max_length=200,
-        description="A session's id, or its beginning.",
+        description="A session id, or a unique prefix of it.",
     ),
 ]
 _Scope = Annotated[
@@ -50,7 +40,7 @@ _Scope = Annotated[
 
 
 class ToolArguments(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What every tool may be told."""
+    """The arguments that all tools have."""
 
     max_bytes: _MaxBytes = 6_000
     cursor: _Cursor = ""
@@ -59,8 +49,6 @@ class ToolArguments(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 class SearchArguments(
     ToolArguments, frozen=True, kw_only=True, forbid_unknown_fields=True
 ):
-    """What to search for."""
-
     max_bytes: _MaxBytes = 3_000
 
     query: Annotated[
@@ -86,8 +74,6 @@ class SearchArguments(
 class OutlineArguments(
     ToolArguments, frozen=True, kw_only=True, forbid_unknown_fields=True
 ):
-    """Which session to outline."""
-
     session: _Session
     branch: Annotated[
         int, Meta(ge=1, description="A branch's number; 1 is the live one.")
@@ -97,19 +83,17 @@ class OutlineArguments(
 class ReadArguments(
     ToolArguments, frozen=True, kw_only=True, forbid_unknown_fields=True
 ):
-    """Which part of a session to read."""
-
     session: _Session
     at: Annotated[
         str,
         Meta(
             max_length=100,
-            description="Where to begin: a record as answers cite it (#1a2b3c4d), or a"
-            " turn (t12). Without it, the beginning.",
+            description="Where to start: a record as answers cite it (#1a2b3c4d), or a"
+            " turn (t12). By default, the start of the session.",
         ),
     ] = ""
     before: Annotated[
-        int, Meta(ge=0, le=20, description="Messages to begin earlier.")
+        int, Meta(ge=0, le=20, description="How many messages to start earlier.")
     ] = 0
     branch: Annotated[
         int, Meta(ge=1, description="A branch's number; 1 is the live one.")
@@ -122,8 +106,8 @@ class ReadArguments(
         Literal["talk", "calls", "full"],
         Meta(
             description="talk: prompts and replies; calls: a line for each tool call as"
-            " well; full: also thinking, inputs and outputs. Lines behind | were"
-            " said, those behind ~ thought."
+            " well; full: also thinking, inputs and outputs. Lines that start with"
+            " | were said, those with ~ are thinking."
         ),
     ] = "calls"
 
@@ -131,14 +115,12 @@ class ReadArguments(
 class FileHistoryArguments(
     ToolArguments, frozen=True, kw_only=True, forbid_unknown_fields=True
 ):
-    """Which file is meant."""
-
     path: Annotated[
         str,
         Meta(
             min_length=1,
             max_length=4_000,
-            description="A file or folder: its whole path, or how that ends.",
+            description="A file or folder: its whole path, or the end of it.",
         ),
     ]
 
@@ -146,8 +128,6 @@ class FileHistoryArguments(
 class RecentArguments(
     ToolArguments, frozen=True, kw_only=True, forbid_unknown_fields=True
 ):
-    """Which sessions to list."""
-
     max_bytes: _MaxBytes = 3_000
 
     scope: _Scope = "project"

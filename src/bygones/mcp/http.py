@@ -1,6 +1,6 @@
-"""The server over streamable HTTP: on this machine only, for whoever has the token.
+"""The MCP server over streamable HTTP, for this machine and with a token.
 
-Here the SDK does the work: such a server runs for long, and its import is paid once.
+It uses the SDK, whose slow import does not matter for a server that runs for long.
 """
 
 from __future__ import annotations
@@ -22,14 +22,6 @@ from bygones import __version__
 from bygones.mcp.server import JsonRpcError, McpDispatcher
 from bygones.mcp.tools import INSTRUCTIONS
 
-__all__ = [
-    "HOST",
-    "PATH",
-    "create_mcp_app",
-    "create_shared_mcp_app",
-    "serve_http",
-]
-
 HOST = "127.0.0.1"
 PATH = "/mcp"
 
@@ -45,83 +37,83 @@ def serve_http(
     sock: socket.socket,
     after_response: Callable[[], None],
 ) -> None:
-    """Answer requests that carry the token, until interrupted.
+    """Serve requests that have the token until interrupted.
 
-    ``rest`` is called behind every answer.
+    `after_response` is called after every response.
     """
     app = create_mcp_app(dispatcher, token)
 
-    async def resting(scope: _Scope, receive: _Receive, send: _Send) -> None:
+    async def app_with_callback(scope: _Scope, receive: _Receive, send: _Send) -> None:
         await app(scope, receive, send)
         if scope["type"] == "http":
             after_response()
 
-    config = uvicorn.Config(resting, log_level="warning", access_log=False)
+    config = uvicorn.Config(app_with_callback, log_level="warning", access_log=False)
     uvicorn.Server(config).run(sockets=[sock])
 
 
 def create_mcp_app(dispatcher: McpDispatcher, token: str) -> _App:
-    """Return the server as an application; without the token, it says nothing."""
+    """Return the server as an ASGI application that requires the token."""
     return _require_token(
         _sdk_server(lambda _: dispatcher).streamable_http_app(host=HOST), token
     )
 
 
-def create_shared_mcp_app(dispatcher_for: Callable[[_Scope], McpDispatcher]) -> Any:  # noqa: ANN401 (the SDK's application)
-    """Return a server for many, who were let in already; each has a speaker.
+def create_shared_mcp_app(dispatcher_for: Callable[[_Scope], McpDispatcher]) -> Any:  # noqa: ANN401 (an application of the SDK)
+    """Return a server for several users that are already authenticated.
 
-    It keeps no sessions: nobody can go on with one of somebody else.
+    It is stateless, so no user can continue the MCP session of another.
     """
-    open_to_gate = TransportSecuritySettings(enable_dns_rebinding_protection=False)
+    no_host_check = TransportSecuritySettings(enable_dns_rebinding_protection=False)
     return _sdk_server(dispatcher_for).streamable_http_app(
-        stateless_http=True, json_response=True, transport_security=open_to_gate
+        stateless_http=True, json_response=True, transport_security=no_host_check
     )
 
 
 def _sdk_server(dispatcher_for: Callable[[_Scope], McpDispatcher]) -> Server[Any]:
-    async def asked(context: Any, method: str, params: Any) -> dict[str, Any]:  # noqa: ANN401
-        given = params.model_dump(by_alias=True, mode="json") if params else {}
-        speaker = dispatcher_for(context.request.scope)
+    async def dispatch(context: Any, method: str, params: Any) -> dict[str, Any]:  # noqa: ANN401
+        arguments = params.model_dump(by_alias=True, mode="json") if params else {}
+        dispatcher = dispatcher_for(context.request.scope)
         try:
             return await anyio.to_thread.run_sync(
-                partial(speaker.dispatch, method, given)
+                partial(dispatcher.dispatch, method, arguments)
             )
         except JsonRpcError as error:
             raise MCPError(code=error.code, message=str(error)) from error
 
     async def tools(context: Any, params: Any) -> types.ListToolsResult:  # noqa: ANN401
-        found = await asked(context, "tools/list", params)
-        return types.ListToolsResult.model_validate(found)
+        result = await dispatch(context, "tools/list", params)
+        return types.ListToolsResult.model_validate(result)
 
     async def call(context: Any, params: Any) -> types.CallToolResult:  # noqa: ANN401
-        found = await asked(context, "tools/call", params)
-        return types.CallToolResult.model_validate(found)
+        result = await dispatch(context, "tools/call", params)
+        return types.CallToolResult.model_validate(result)
 
     async def prompts(context: Any, params: Any) -> types.ListPromptsResult:  # noqa: ANN401
-        found = await asked(context, "prompts/list", params)
-        return types.ListPromptsResult.model_validate(found)
+        result = await dispatch(context, "prompts/list", params)
+        return types.ListPromptsResult.model_validate(result)
 
     async def prompt(context: Any, params: Any) -> types.GetPromptResult:  # noqa: ANN401
-        found = await asked(context, "prompts/get", params)
-        return types.GetPromptResult.model_validate(found)
+        result = await dispatch(context, "prompts/get", params)
+        return types.GetPromptResult.model_validate(result)
 
     async def resources(
         context: Any,  # noqa: ANN401
         params: Any,  # noqa: ANN401
     ) -> types.ListResourcesResult:
-        found = await asked(context, "resources/list", params)
-        return types.ListResourcesResult.model_validate(found)
+        result = await dispatch(context, "resources/list", params)
+        return types.ListResourcesResult.model_validate(result)
 
     async def templates(
         context: Any,  # noqa: ANN401
         params: Any,  # noqa: ANN401
     ) -> types.ListResourceTemplatesResult:
-        found = await asked(context, "resources/templates/list", params)
-        return types.ListResourceTemplatesResult.model_validate(found)
+        result = await dispatch(context, "resources/templates/list", params)
+        return types.ListResourceTemplatesResult.model_validate(result)
 
     async def resource(context: Any, params: Any) -> types.ReadResourceResult:  # noqa: ANN401
-        found = await asked(context, "resources/read", params)
-        return types.ReadResourceResult.model_validate(found)
+        result = await dispatch(context, "resources/read", params)
+        return types.ReadResourceResult.model_validate(result)
 
     return Server(
         "bygones",
@@ -143,8 +135,8 @@ def _require_token(app: Any, token: str) -> _App:  # noqa: ANN401 (any ASGI appl
 
     async def guarded(scope: _Scope, receive: _Receive, send: _Send) -> None:
         if scope["type"] == "http":
-            given = dict(scope["headers"]).get(b"authorization", b"")
-            if not hmac.compare_digest(given, expected):
+            header = dict(scope["headers"]).get(b"authorization", b"")
+            if not hmac.compare_digest(header, expected):
                 await _send_unauthorized(send)
                 return
         await app(scope, receive, send)

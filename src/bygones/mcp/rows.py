@@ -1,4 +1,4 @@
-"""Messages as text for agents: who, when, what, and a line for each call."""
+"""The rows that tools quote: messages, outlines, file histories, search results."""
 
 from __future__ import annotations
 
@@ -34,36 +34,32 @@ from bygones.render.tool_detail import render_input, render_result
 from bygones.render.tool_line import ToolCallFormatter, render_tool_line
 
 _OWN_TOOL = "bygones__"
-"""What a tool's name holds where an agent called us."""
-
-
+"""Part of the name of our own tools."""
 _SAID_PREFIX = "| "
-"""Before every line that somebody said: only what begins without it is ours."""
+"""Before every line of a transcript; lines without it are ours."""
 _THOUGHT_PREFIX = "~ "
-"""Before every line that Claude thought."""
+"""Before every line of thinking."""
 
 
 def _prefix_lines(text: str, prefix: str) -> list[str]:
-    """Return the lines of a text, each behind a mark that it cannot take away."""
-    told = sanitize(text).strip("\n")
-    return [prefix + line for line in told.split("\n")] if told else []
+    clean = sanitize(text).strip("\n")
+    return [prefix + line for line in clean.split("\n")] if clean else []
 
 
 def is_own_tool(tool: str) -> bool:
-    """Whether a call asked for what was recalled before; its output is no history."""
+    """Return whether a tool is ours; its output is not history but quotes it."""
     return tool.startswith("mcp__") and _OWN_TOOL in tool
 
 
 class _IndependentCallLines(ToolCallFormatter):
-    """Lines about calls that do not depend on the calls before them."""
+    """Formats calls without state, so that a row does not depend on earlier rows."""
 
     def task_progress(self) -> str:
-        """Return nothing: a slice does not know of the tasks before it."""
         return ""
 
 
 class MessageRows:
-    """Tells the messages of one way, each by itself."""
+    """The messages of a branch or agent run as rows."""
 
     def __init__(
         self, session: Session, sequence: MessageSequence, detail: str
@@ -77,7 +73,7 @@ class MessageRows:
         self._notice_renderer = TextSystemMessages(layout)
 
     def rows(self, start: int) -> Iterator[QuotedRow]:
-        """Yield the messages from one on, without those that say nothing."""
+        """Yield rows from a message on; messages without text are skipped."""
         for number in range(start, len(self._sequence.messages)):
             text = self._message_text(number)
             if text:
@@ -85,49 +81,49 @@ class MessageRows:
 
     def _message_text(self, number: int) -> str:
         message = self._sequence.messages[number]
-        who, parts = self._speaker_and_parts(message)
+        speaker, parts = self._speaker_and_parts(message)
         rows = [row for part in parts for row in part]
         if not rows:
             return ""
         name = f"#{self._sequence.names.name_of(number)}"
-        head = " ".join(filter(None, [name, self._time_label(number), who]))
+        head = " ".join(filter(None, [name, self._time_label(number), speaker]))
         if len(rows) == 1 and rows[0].startswith(_SAID_PREFIX):
             return f"{head}: {rows[0].removeprefix(_SAID_PREFIX)}\n"
         return "\n".join([f"{head}:", *rows]) + "\n"
 
     def _time_label(self, number: int) -> str:
-        """Return the time of day, with the day where it is not that of the last."""
+        """Return the time, with the date if it differs from the message before."""
         time = self._sequence.messages[number].sent_at
         if time is None:
             return ""
-        before = self._sequence.messages[number - 1].sent_at if number else None
-        is_same = before is not None and before.date() == time.date()
-        return f"{time:%H:%M}" if is_same else f"{time:%Y-%m-%d %H:%M}"
+        previous = self._sequence.messages[number - 1].sent_at if number else None
+        is_same_day = previous is not None and previous.date() == time.date()
+        return f"{time:%H:%M}" if is_same_day else f"{time:%Y-%m-%d %H:%M}"
 
     def _speaker_and_parts(self, message: Message) -> tuple[str, list[list[str]]]:
         if message.role is Role.ASSISTANT:
             return "Claude", list(self._reply_parts(message))
         if message.is_prompt:
-            who = "prompt"
+            speaker = "prompt"
             if message.origin is Origin.CALLER:
-                who = "caller"
+                speaker = "caller"
             elif message.is_steering:
-                who = "prompt while Claude worked"
+                speaker = "prompt while Claude worked"
             notes = [
                 describe_block(b)
                 for b in message.blocks
                 if not isinstance(b, TextBlock)
             ]
             notes = [f"  {note}" for note in notes if note]
-            return who, [
+            return speaker, [
                 _prefix_lines(prompt_text(message, parse_user_text), _SAID_PREFIX),
                 notes,
             ]
         if self._detail == "talk" and message.compaction is None:
             return "", []
         lines = (plain_text(row) for row in self._notice_renderer.render(message))
-        told = "\n".join(lines)
-        return str(message.origin or "notice"), [_prefix_lines(told, _SAID_PREFIX)]
+        text = "\n".join(lines)
+        return str(message.origin or "notice"), [_prefix_lines(text, _SAID_PREFIX)]
 
     def _reply_parts(self, message: Message) -> Iterator[list[str]]:
         for block in message.blocks:
@@ -159,8 +155,10 @@ _MAX_FILES_PER_TURN = 4
 
 
 def outline_rows(session: Session, branch_number: int) -> Iterator[QuotedRow]:
-    """Yield the head of a session, the turns of a branch, then what is beside."""
-    branch = next(one for one in session.branches if one.number == branch_number)
+    """Yield the facts of a session, the turns of a branch, other branches and agents."""
+    branch = next(
+        branch for branch in session.branches if branch.number == branch_number
+    )
     outline = _OutlineBuilder(session, branch)
     yield QuotedRow("", _outline_head(session))
     names = MessageSequence(branch.messages).names
@@ -182,7 +180,7 @@ def outline_rows(session: Session, branch_number: int) -> Iterator[QuotedRow]:
 
 
 class _OutlineBuilder:
-    """Tells turns, knowing what of the session belongs to each."""
+    """Formats turns with the edits and the forks that belong to them."""
 
     def __init__(self, session: Session, branch: Branch) -> None:
         self._edits: dict[RecordId, list[FileEdit]] = {}
@@ -202,8 +200,8 @@ class _OutlineBuilder:
             if turn.prompt
             else "(no prompt)"
         )
-        told = "; ".join(sanitize_line(fact) for fact in self._turn_facts(turn) if fact)
-        return f"{head}: {words}\n" + (f"  {told}\n" if told else "")
+        facts = "; ".join(map(sanitize_line, filter(None, self._turn_facts(turn))))
+        return f"{head}: {words}\n" + (f"  {facts}\n" if facts else "")
 
     def _turn_facts(self, turn: Turn) -> Iterator[str]:
         calls = turn.tool_calls
@@ -238,7 +236,7 @@ def _outline_head(session: Session) -> str:
         session.project or "",
         ", ".join(name for name in session.git_branches if name != "HEAD"),
         ", ".join(session.models),
-        *(f"{one.kind} {one.session_id[:8]}" for one in session.lineage),
+        *(f"{origin.kind} {origin.session_id[:8]}" for origin in session.lineage),
         session.title.text,
     ]
     return " · ".join(sanitize_line(fact) for fact in facts if fact) + "\n"
@@ -249,13 +247,13 @@ def _edited_files(edits: list[FileEdit]) -> str:
     for edit in edits:
         added, removed = files.get(edit.path, (0, 0))
         files[edit.path] = (added + edit.added_lines, removed + edit.removed_lines)
-    told = [
+    parts = [
         f"{path} +{added} -{removed}" if added or removed else path
         for path, (added, removed) in list(files.items())[:_MAX_FILES_PER_TURN]
     ]
     if len(files) > _MAX_FILES_PER_TURN:
-        told.append(f"{len(files) - _MAX_FILES_PER_TURN} files more")
-    return f"edited {', '.join(told)}" if told else ""
+        parts.append(f"{len(files) - _MAX_FILES_PER_TURN} files more")
+    return f"edited {', '.join(parts)}" if parts else ""
 
 
 def _branch_line(branch: Branch) -> str:
@@ -273,12 +271,12 @@ _HISTORY_REPLY_CHARS = 160
 def edits_by_session(
     edits: Sequence[IndexedEdit], caller_session: str | None
 ) -> dict[SessionId, set[str]]:
-    """Return the sessions that made changes, newest first, and what they changed."""
-    found: dict[SessionId, set[str]] = {}
+    """Return the paths that each session changed, newest session first."""
+    paths: dict[SessionId, set[str]] = {}
     for edit in reversed(edits):
         if edit.session_id != caller_session:
-            found.setdefault(edit.session_id, set()).add(edit.path)
-    return found
+            paths.setdefault(edit.session_id, set()).add(edit.path)
+    return paths
 
 
 def file_history_rows(
@@ -286,13 +284,13 @@ def file_history_rows(
     sessions: Mapping[SessionId, set[str]],
     redact: Callable[[Session], Session],
 ) -> Iterator[QuotedRow]:
-    """Yield a row a session; ``opened`` hides what must not be told."""
+    """Yield a row for each session."""
     for id_, paths in sessions.items():
         raw = archive.session(id_)
         session = redact(raw)
         edits = [
-            told
-            for edit, told in zip(raw.edits, session.edits, strict=True)
+            redacted
+            for edit, redacted in zip(raw.edits, session.edits, strict=True)
             if edit.path in paths
         ]
         name = short_session_id(archive, archive.session_summary(id_))
@@ -303,7 +301,7 @@ def file_history_rows(
 
 
 def _change_lines(session: Session, edits: Sequence[FileEdit]) -> Iterator[str]:
-    """Yield the changes of each turn together, with its prompt."""
+    """Yield the changes grouped by turn, each with its prompt."""
     turns, messages = _index_messages(session)
     groups: dict[tuple[int, int, str | None], list[FileEdit]] = {}
     for edit in edits:
@@ -317,8 +315,10 @@ def _change_lines(session: Session, edits: Sequence[FileEdit]) -> Iterator[str]:
         if turn is not None and turn.prompt is not None:
             yield f"  asked: {truncate_line(turn.prompt.preview, _HISTORY_PROMPT_CHARS)}\n"
         for edit in group:
-            said = messages.get(edit.message_id)
-            words = truncate_line(said.preview, _HISTORY_REPLY_CHARS) if said else ""
+            message = messages.get(edit.message_id)
+            words = ""
+            if message is not None:
+                words = truncate_line(message.preview, _HISTORY_REPLY_CHARS)
             yield f"  {_change_text(edit)}{_branch_suffix(branch, live, agent)}" + (
                 f": {words}\n" if words else "\n"
             )
@@ -349,10 +349,9 @@ def _index_messages(
 ) -> tuple[dict[RecordId, Turn], dict[RecordId, Message]]:
     turns: dict[RecordId, Turn] = {}
     messages: dict[RecordId, Message] = {}
-    ways = [branch.turns for branch in session.branches]
-    ways += [run.live_branch.turns for run in session.all_agents]
-    for way in ways:
-        for turn in way:
+    branches = [*session.branches, *(run.live_branch for run in session.all_agents)]
+    for branch in branches:
+        for turn in branch.turns:
             for message in turn.messages:
                 turns.setdefault(message.id, turn)
                 messages.setdefault(message.id, message)
@@ -360,14 +359,14 @@ def _index_messages(
 
 
 _SEARCH_PAGE_SIZE = 5
-"""Sessions that are looked up at once."""
+"""Sessions that are loaded at once."""
 _EXTRA_HITS = 3
-"""Hits beyond those asked for, in place of such as are left out."""
+"""Additional hits, as those in our own tools are left out."""
 _TITLE_CHARS = 120
 
 
 class SearchRows:
-    """The answer to one query, looked up as far as it is told."""
+    """The results of a query as rows, loaded as far as they are read."""
 
     def __init__(
         self,
@@ -382,26 +381,25 @@ class SearchRows:
         self._query = query
         self._hits = hits
         self._redact = redact
-        # What was recalled before is no history, and who asks knows what was said. Who
-        # quotes us in a prompt or an answer is heard all the same.
+        # Results of our own tools are not history, and the caller knows its own session.
+        # Prompts and replies that quote us are found nevertheless.
         self._exclusions: list[Term] = [
             Not(And((FieldValue("in", "result"), Phrase(QUOTE_NOTICE))))
         ]
         self.exclusion_note = "Left out: results that quote these tools"
-        """What is not looked at, for whoever wonders."""
         if caller_session is not None:
             self._exclusions.append(Not(FieldValue("session", caller_session)))
             self.exclusion_note += ", and your own session"
 
     def scopes(self, project: str | None, *, is_only: bool) -> list[list[Term]]:
-        """Return what to ask for besides: the project first, then all others."""
+        """Return the terms of each search: this project first, then all others."""
         if project is None or _names_project(self._query.root):
             return [[]]
         here: list[Term] = [FieldValue("project", project)]
         return [here] if is_only else [here, [Not(here[0])]]
 
     def search(self, scope: Sequence[Term], offset: int) -> SearchResults:
-        """Return some of the sessions that fit, from an offset on."""
+        """Return a page of the matching sessions."""
         terms = [*([self._query.root] if self._query.root else []), *self._exclusions]
         return self._archive.search(
             Query(and_terms([*terms, *scope]), self._query.notes),
@@ -417,49 +415,49 @@ class SearchRows:
         first_results: Sequence[SearchResults],
         start: int,
     ) -> Iterator[QuotedRow]:
-        """Yield rows from one on: how the query was read, then a session each.
+        """Yield rows from a number on: notes on the query, then a row per session.
 
-        ``known`` is what the first scopes begin with; others are looked up when all of
-        those is told.
+        `first_results` are the first pages of the first scopes; the others are loaded
+        when they are reached.
         """
         if start == 0:
             yield QuotedRow("0", self._query_notes(first_results[0]))
         number = 1
-        for place, scope in enumerate(scopes):
-            begun = (
-                first_results[place]
-                if place < len(first_results)
+        for index, scope in enumerate(scopes):
+            first_page = (
+                first_results[index]
+                if index < len(first_results)
                 else self.search(scope, 0)
             )
-            skipped = min(max(start - number, 0), begun.session_count)
+            skipped = min(max(start - number, 0), first_page.session_count)
             number += skipped
-            while skipped < begun.session_count:
-                page = self.search(scope, skipped) if skipped else begun
+            while skipped < first_page.session_count:
+                page = self.search(scope, skipped) if skipped else first_page
                 if not page.sessions:
                     break
-                for one in page.sessions:
-                    head = "elsewhere:\n" if place and not skipped else ""
-                    yield QuotedRow(str(number), head + self._session_text(one))
+                for match in page.sessions:
+                    head = "elsewhere:\n" if index and not skipped else ""
+                    yield QuotedRow(str(number), head + self._session_text(match))
                     number += 1
                     skipped += 1
 
     def _query_notes(self, results: SearchResults) -> str:
-        told = map(self._redact, search_notes(results))
-        return "".join(f"({sanitize_line(one)})\n" for one in told)
+        notes = map(self._redact, search_notes(results))
+        return "".join(f"({sanitize_line(note)})\n" for note in notes)
 
     def _session_text(self, match: SessionMatch) -> str:
-        listed = match.summary
+        summary = match.summary
         facts = [
-            short_session_id(self._archive, listed),
-            f"{listed.ended_at:%Y-%m-%d}" if listed.ended_at else "",
-            self._redact(listed.project or ""),
-            truncate_line(self._redact(listed.title.text), _TITLE_CHARS),
+            short_session_id(self._archive, summary),
+            f"{summary.ended_at:%Y-%m-%d}" if summary.ended_at else "",
+            self._redact(summary.project or ""),
+            truncate_line(self._redact(summary.title.text), _TITLE_CHARS),
         ]
-        told = [hit for hit in match.hits if not any(map(is_own_tool, hit.tool_names))]
-        shown = [hit for hit in told if hit.part is not Part.TITLE][: self._hits]
+        hits = [hit for hit in match.hits if not any(map(is_own_tool, hit.tool_names))]
+        shown = [hit for hit in hits if hit.part is not Part.TITLE][: self._hits]
         lines = [" · ".join(sanitize_line(fact) for fact in facts if fact)]
         lines += [f"  {self._hit_text(hit)}" for hit in shown]
-        more = match.hit_count - len(match.hits) + len(told) - len(shown)
+        more = match.hit_count - len(match.hits) + len(hits) - len(shown)
         if more > 0:
             lines.append(
                 f"  {match.hit_count_bound.qualify(pluralize(more, 'text'))} more"
@@ -476,12 +474,9 @@ class SearchRows:
             if hit.agent_id
             else "",
         ]
-        one = hit.excerpt
-        text = (
-            ("…" if one.is_cut_before else "")
-            + one.text
-            + ("…" if one.is_cut_after else "")
-        )
+        excerpt = hit.excerpt
+        start = "…" if excerpt.is_cut_before else ""
+        text = start + excerpt.text + ("…" if excerpt.is_cut_after else "")
         head = " ".join(filter(None, facts)).replace(" ,", ",")
         return f"{head}: {sanitize_line(text)}"
 

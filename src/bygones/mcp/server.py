@@ -1,4 +1,4 @@
-"""What the server answers to each method, as plain values, whoever carries them."""
+"""The methods of the MCP server, and the server over standard input and output."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from bygones.mcp.tools import (
 from bygones.model.base import DECODE_ERRORS
 
 PROTOCOL_VERSIONS = ("2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")
-"""Those in which a client says hello first, the newest first."""
+"""The supported versions, newest first."""
 PARSE_ERROR = -32700
 INVALID_REQUEST = -32600
 METHOD_NOT_FOUND = -32601
@@ -38,7 +38,7 @@ _Params = Mapping[str, Any]
 
 
 class JsonRpcError(Exception):
-    """A request that cannot be answered, by the number that JSON-RPC has for that."""
+    """A JSON-RPC error response."""
 
     def __init__(self, code: int, message: str) -> None:
         super().__init__(message)
@@ -46,20 +46,20 @@ class JsonRpcError(Exception):
 
 
 class McpDispatcher:
-    """Answers requests by their method."""
+    """Calls the method of a request and returns plain values, for any transport."""
 
     def __init__(self, service: ToolService) -> None:
         self._service = service
         self._methods: Mapping[str, Callable[[_Params], dict[str, Any]]] = {
             "initialize": self.initialize,
             "ping": lambda _: {},
-            "tools/list": lambda given: _unpaged(given, tools=list_tools()),
+            "tools/list": lambda params: _unpaged(params, tools=list_tools()),
             "tools/call": self.call_tool,
-            "prompts/list": lambda given: _unpaged(given, prompts=list_prompts()),
+            "prompts/list": lambda params: _unpaged(params, prompts=list_prompts()),
             "prompts/get": self.get_prompt,
             "resources/list": self.list_resources,
-            "resources/templates/list": lambda given: _unpaged(
-                given, resourceTemplates=list(RESOURCE_TEMPLATES)
+            "resources/templates/list": lambda params: _unpaged(
+                params, resourceTemplates=list(RESOURCE_TEMPLATES)
             ),
             "resources/read": self.read_resource,
         }
@@ -67,26 +67,26 @@ class McpDispatcher:
     def dispatch(self, method: str, params: object) -> dict[str, Any]:
         """Return the result of a request.
 
-        :raises Refused: where there is none.
+        Raises `JsonRpcError` if it fails.
         """
-        answering = self._methods.get(method)
-        if answering is None:
+        handler = self._methods.get(method)
+        if handler is None:
             raise JsonRpcError(METHOD_NOT_FOUND, "method not found")
-        given = {} if params is None else params
-        if not isinstance(given, Mapping):
+        arguments = {} if params is None else params
+        if not isinstance(arguments, Mapping):
             raise JsonRpcError(INVALID_PARAMS, "params must be an object")
         try:
-            return answering(given)
+            return handler(arguments)
         except UnicodeEncodeError as error:
-            # Half of a sign, which JSON can hold and no name can.
+            # A lone surrogate, which JSON can contain.
             raise JsonRpcError(INVALID_PARAMS, "params must be text") from error
 
     def initialize(self, params: _Params) -> dict[str, Any]:
-        """Return what this server is and can, in a version that both sides know."""
-        wanted = params.get("protocolVersion")
+        """Return the capabilities of the server, in a version that both sides know."""
+        version = params.get("protocolVersion")
         return {
-            "protocolVersion": wanted
-            if wanted in PROTOCOL_VERSIONS
+            "protocolVersion": version
+            if version in PROTOCOL_VERSIONS
             else PROTOCOL_VERSIONS[0],
             "capabilities": {"tools": {}, "prompts": {}, "resources": {}},
             "serverInfo": {
@@ -98,59 +98,55 @@ class McpDispatcher:
         }
 
     def call_tool(self, params: _Params) -> dict[str, Any]:
-        """Return what a tool answers; what was asked wrongly is told to the model."""
+        """Return the answer of a tool; invalid arguments are an answer for the model."""
         tool = TOOLS_BY_NAME.get(str(params.get("name")))
         if tool is None:
             raise JsonRpcError(INVALID_PARAMS, "unknown tool")
         arguments = params.get("arguments")
-        found = run_tool(self._service, tool, {} if arguments is None else arguments)
+        response = run_tool(self._service, tool, {} if arguments is None else arguments)
         return {
-            "content": [{"type": "text", "text": found.text}],
-            "isError": found.is_error,
+            "content": [{"type": "text", "text": response.text}],
+            "isError": response.is_error,
         }
 
     def get_prompt(self, params: _Params) -> dict[str, Any]:
-        """Return the words of a prompt."""
         arguments = params.get("arguments") or {}
         name = params.get("name")
-        words = (
+        text = (
             fill_prompt(str(name), arguments)
             if isinstance(arguments, Mapping)
             else None
         )
-        if words is None:
+        if text is None:
             raise JsonRpcError(
-                INVALID_PARAMS, "unknown prompt, or without its argument"
+                INVALID_PARAMS, "unknown prompt, or its argument is missing"
             )
-        content = {"type": "text", "text": words}
+        content = {"type": "text", "text": text}
         return {"messages": [{"role": "user", "content": content}]}
 
     def list_resources(self, params: _Params) -> dict[str, Any]:
-        """Return the sessions that can be attached."""
         return _unpaged(params, resources=list(list_session_resources(self._service)))
 
     def read_resource(self, params: _Params) -> dict[str, Any]:
-        """Return what stands at an address."""
-        address = params.get("uri")
+        uri = params.get("uri")
         try:
-            text = read_session_resource(self._service, str(address))
+            text = read_session_resource(self._service, str(uri))
         except BygonesError as error:
             raise JsonRpcError(RESOURCE_NOT_FOUND, format_error(error)) from error
         if text is None:
-            raise JsonRpcError(RESOURCE_NOT_FOUND, "no resource of ours")
-        return {"contents": [{"uri": address, "mimeType": "text/plain", "text": text}]}
+            raise JsonRpcError(RESOURCE_NOT_FOUND, "resource not found")
+        return {"contents": [{"uri": uri, "mimeType": "text/plain", "text": text}]}
 
 
-def _unpaged(params: _Params, **summary: Any) -> dict[str, Any]:  # noqa: ANN401 (any JSON)
-    """Return a list, which is told whole at once: no cursor leads into it."""
+def _unpaged(params: _Params, **result: Any) -> dict[str, Any]:  # noqa: ANN401 (any JSON)
+    """Return a list that has no pages, and reject a cursor."""
     if params.get("cursor") is not None:
-        words = "this list has no cursors: ask without one, it is told whole"
-        raise JsonRpcError(INVALID_PARAMS, words)
-    return summary
+        raise JsonRpcError(INVALID_PARAMS, "this list has no pages: omit the cursor")
+    return result
 
 
 _MAX_MESSAGE_BYTES = 4 * 1024 * 1024
-"""Bytes of a message, at most; what agents ask is far shorter."""
+"""Requests of agents are far shorter."""
 
 
 class _RpcMessage(Struct, frozen=True):
@@ -169,51 +165,51 @@ def serve_stdio(
     stdout: BinaryIO,
     after_response: Callable[[], None] = lambda: None,
 ) -> None:
-    """Answer messages until there are no more; ``rest`` runs behind each answer."""
+    """Serve until the end of input; `after_response` is called after each response."""
     while line := stdin.readline(_MAX_MESSAGE_BYTES + 1):
         if len(line) > _MAX_MESSAGE_BYTES and not line.endswith(b"\n"):
             while (more := stdin.readline(_MAX_MESSAGE_BYTES)) and not more.endswith(
                 b"\n"
             ):
                 pass
-            found = _error_response(None, INVALID_REQUEST, "the message is too long")
+            response = _error_response(None, INVALID_REQUEST, "the message is too long")
         elif not line.strip():
             continue
         else:
-            found = _handle_line(dispatcher, line)
-        if found is not None:
-            stdout.write(_encoder.encode(found) + b"\n")
+            response = _handle_line(dispatcher, line)
+        if response is not None:
+            stdout.write(_encoder.encode(response) + b"\n")
             stdout.flush()
             after_response()
 
 
 def _handle_line(dispatcher: McpDispatcher, line: bytes) -> object:
-    """Return what is to be said to a line: an answer, several, or nothing."""
+    """Return the response to a line: one, a batch, or none."""
     stripped = line.lstrip()
     if not stripped.startswith(b"["):
         return _handle_message(dispatcher, stripped)
     try:
         parts = msgspec.json.decode(stripped, type=list[msgspec.Raw])
     except DECODE_ERRORS:
-        return _error_response(None, PARSE_ERROR, "this is no JSON")
-    answers = [_handle_message(dispatcher, bytes(part)) for part in parts]
-    return [one for one in answers if one is not None] or None
+        return _error_response(None, PARSE_ERROR, "this is not JSON")
+    responses = [_handle_message(dispatcher, bytes(part)) for part in parts]
+    return [response for response in responses if response is not None] or None
 
 
 def _handle_message(dispatcher: McpDispatcher, raw: bytes) -> object:
     try:
         message = _decoder.decode(raw)
     except msgspec.ValidationError:
-        return _error_response(None, INVALID_REQUEST, "this is no request")
+        return _error_response(None, INVALID_REQUEST, "this is not a request")
     except DECODE_ERRORS:
-        return _error_response(None, PARSE_ERROR, "this is no JSON")
+        return _error_response(None, PARSE_ERROR, "this is not JSON")
     if message.method is None or message.id is UNSET:
-        return None  # an answer to what nobody asked, or a notification
+        return None  # a response, or a notification
     try:
         result = dispatcher.dispatch(message.method, message.params)
     except JsonRpcError as error:
         return _error_response(message.id, error.code, str(error))
-    except Exception as error:  # noqa: BLE001 (a server goes on)
+    except Exception as error:  # noqa: BLE001 (the server continues)
         return _error_response(
             message.id, INTERNAL_ERROR, f"failed: {type(error).__name__}"
         )

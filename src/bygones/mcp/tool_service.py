@@ -1,4 +1,4 @@
-"""Recall: the tools' answers, each from an archive opened for it."""
+"""The tools: each call opens the archive and returns an answer as text."""
 
 from __future__ import annotations
 
@@ -37,17 +37,15 @@ from bygones.redact.session import redact_session
 from bygones.render.numbers import pluralize
 from bygones.render.text.primitives import sanitize_line
 
-__all__ = ["Caller", "ToolService"]
-
 _MARKER_CHARS = range(0xF0000, 0xFFFFE)
-"""Signs that nobody writes: one of them, drawn by lot, stands before what was hidden
-until it is counted. What a transcript has in place of a secret does not count."""
+"""Private use characters. A random one marks each redaction until they are counted, so
+that redactions in the transcript itself do not count."""
 
-# A client waits for the first answer: what only some answers need is imported by them.
+# Late imports keep the first answer of a new server process fast.
 
 
 class Caller(Struct, frozen=True, kw_only=True):
-    """Who asks: from which directory, and in which session of its own."""
+    """The agent that calls: its directory, and its own session."""
 
     directory: Path
     session: str | None = None
@@ -56,7 +54,7 @@ class Caller(Struct, frozen=True, kw_only=True):
 
 
 class ToolService:
-    """Answers from the archive in a folder, or as it is opened; changes nothing."""
+    """Answers tool calls from the archive in a folder, or from `open_archive`."""
 
     def __init__(
         self,
@@ -74,57 +72,57 @@ class ToolService:
 
     @contextmanager
     def _archive(self) -> Iterator[Archive]:
-        # Opened anew for each answer: an ingestion may have made a new index.
+        # Opened for each answer, as an ingestion may have replaced the index.
         with self._open_archive() as archive, archive.read_transaction():
             yield archive
 
     def recent(self, arguments: RecentArguments) -> str:
-        """Return the newest sessions."""
+        """List sessions, newest first."""
         with self._archive() as archive:
             project = (
                 self._current_project(archive) if arguments.scope == "project" else None
             )
-            found = list(self._other_sessions(archive, project))
+            sessions = list(self._other_sessions(archive, project))
             where = "in this project" if project else "in all projects"
-            counted = pluralize(len(found), "session")
-            rows = (self._summary_row(archive, one) for one in found)
+            count = pluralize(len(sessions), "session")
+            rows = (self._summary_row(archive, session) for session in sessions)
             return self._answer_list(
-                f"Bygones: {counted} {where}, newest first.", rows, arguments
+                f"Bygones: {count} {where}, newest first.", rows, arguments
             )
 
     def newest_sessions(self, limit: int) -> list[tuple[str, str, str]]:
-        """Return the newest sessions here: a name, when it ended, how many prompts."""
+        """Return short id, end time and prompt count of sessions of this project."""
         with self._archive() as archive:
-            found = islice(
+            sessions = islice(
                 self._other_sessions(archive, self._current_project(archive)), limit
             )
             return [
                 (
-                    short_session_id(archive, one),
-                    f"{one.ended_at:%Y-%m-%d %H:%M}"
-                    if one.ended_at
+                    short_session_id(archive, session),
+                    f"{session.ended_at:%Y-%m-%d %H:%M}"
+                    if session.ended_at
                     else "an unknown time",
-                    pluralize(one.prompt_count, "prompt"),
+                    pluralize(session.prompt_count, "prompt"),
                 )
-                for one in found
+                for session in sessions
             ]
 
     def _other_sessions(
         self, archive: Archive, project: str | None
     ) -> Iterator[SessionSummary]:
-        for listed in archive.sessions(project=project):
-            if listed.id != self._caller.session:
-                yield listed
+        for session in archive.sessions(project=project):
+            if session.id != self._caller.session:
+                yield session
 
     def search(self, arguments: SearchArguments) -> str:
-        """Return sessions that answer a query, with lines that say why."""
+        """Return sessions that match a query, with excerpts."""
         from bygones.mcp.rows import SearchRows
         from bygones.query.parser import parse_query
 
         caller = self._caller
         query = parse_query(arguments.query, now=caller.clock(), zone=caller.zone)
         with self._archive() as archive:
-            finding = SearchRows(
+            search = SearchRows(
                 archive,
                 query,
                 hits=arguments.hits,
@@ -132,31 +130,33 @@ class ToolService:
                 redact=self._redact,
             )
             is_only = arguments.scope == "project"
-            scopes = finding.scopes(self._current_project(archive), is_only=is_only)
-            begun = [finding.search(scopes[0], 0)]
-            if not begun[0].session_count:
-                begun += [finding.search(scope, 0) for scope in scopes[1:]]
+            scopes = search.scopes(self._current_project(archive), is_only=is_only)
+            results = [search.search(scopes[0], 0)]
+            if not results[0].session_count:
+                results += [search.search(scope, 0) for scope in scopes[1:]]
             cursor = self._list_cursor(arguments)
-            rows = finding.rows(scopes, begun, int(cursor.row_id) if cursor else 0)
-            head = f"Bygones: {_count_sentence(begun, len(scopes))}. {finding.exclusion_note}."
+            rows = search.rows(scopes, results, int(cursor.row_id) if cursor else 0)
+            head = f"Bygones: {_count_sentence(results, len(scopes))}. {search.exclusion_note}."
             return self._answer_rows(head, rows, cursor, arguments)
 
     def file_history(self, arguments: FileHistoryArguments) -> str:
-        """Return who changed a file, when and why."""
+        """Return the sessions that changed a file, with prompts and replies."""
         from bygones.mcp.rows import edits_by_session, file_history_rows
 
         with self._archive() as archive:
             edits = archive.edits(path=arguments.path)
             sessions = edits_by_session(edits, self._caller.session)
-            counted = pluralize(len(sessions), "session")
+            count = pluralize(len(sessions), "session")
             rows = file_history_rows(
-                archive, sessions, lambda one: redact_session(one, self._redactor)
+                archive,
+                sessions,
+                lambda session: redact_session(session, self._redactor),
             )
-            head = f"Bygones: {counted} changed this path, newest first."
+            head = f"Bygones: {count} changed this path, newest first."
             return self._answer_list(head, rows, arguments)
 
     def outline(self, arguments: OutlineArguments) -> str:
-        """Return a session's turns at a glance."""
+        """Return the turns of a session, a line or two for each."""
         with self._archive() as archive:
             session = self._load_session(archive, arguments.session)
             find_start(session, "", arguments.branch - 1, "")
@@ -166,14 +166,14 @@ class ToolService:
             return self._answer_list("Bygones: outline of a session.", rows, arguments)
 
     def read(self, arguments: ReadArguments) -> str:
-        """Return what was said in a session, from a place on."""
+        """Return the messages of a session, starting at a record or turn."""
         with self._archive() as archive:
             session = self._load_session(archive, arguments.session)
             cursor = parse_cursor(arguments.cursor)
-            wanted = cursor.row_id if cursor else arguments.at
+            position = cursor.row_id if cursor else arguments.at
             try:
-                way, start = find_start(
-                    session, wanted, arguments.branch - 1, arguments.agent
+                sequence, start = find_start(
+                    session, position, arguments.branch - 1, arguments.agent
                 )
             except NotInArchive as error:
                 if cursor is None or error.kind != "record":
@@ -183,19 +183,24 @@ class ToolService:
                 start = max(0, start - arguments.before)
             from bygones.mcp.rows import MessageRows
 
-            teller = MessageRows(session, way, arguments.detail)
-            count = pluralize(len(way.messages), "message")
-            place = f"message {start + 1} of {count}" if way.messages else "no message"
-            where = "live branch" if way.is_live else f"rewound branch {way.branch + 1}"
-            if way.agent is not None:
+            rows = MessageRows(session, sequence, arguments.detail).rows(start)
+            count = len(sequence.messages)
+            place = "no message"
+            if count:
+                place = f"message {start + 1} of {pluralize(count, 'message')}"
+            if sequence.agent is not None:
                 where = "agent run"
+            elif sequence.is_live:
+                where = "live branch"
+            else:
+                where = f"rewound branch {sequence.branch + 1}"
             head = f"Bygones: {place}, {where}."
-            return self._answer_rows(head, teller.rows(start), cursor, arguments)
+            return self._answer_rows(head, rows, cursor, arguments)
 
     def _load_session(self, archive: Archive, name: str) -> Session:
         session = archive.session(name.removeprefix("#"))
         if session.id == self._caller.session:
-            # Whoever asks has it before them.
+            # The caller has it in its context.
             raise NotInArchive("other session", name)
         return redact_session(session, self._redactor)
 
@@ -221,7 +226,7 @@ class ToolService:
         return self._redactor.redact_text(text)
 
     def _list_cursor(self, arguments: ToolArguments) -> Cursor | None:
-        """Return the cursor of a list, which has the number of a row."""
+        """Return the cursor of a list, which contains a row number."""
         cursor = parse_cursor(arguments.cursor)
         if cursor is not None and not cursor.row_id.isdecimal():
             raise InvalidCursor(arguments.cursor)
@@ -230,7 +235,7 @@ class ToolService:
     def _answer_list(
         self, head: str, rows: Iterator[QuotedRow], arguments: ToolArguments
     ) -> str:
-        """Return an answer of rows that are found again by their number."""
+        """Return an answer whose cursor is the number of a row."""
         cursor = self._list_cursor(arguments)
         start = int(cursor.row_id) if cursor else 0
         numbered = (
@@ -247,28 +252,28 @@ class ToolService:
         cursor: Cursor | None,
         arguments: ToolArguments,
     ) -> str:
-        told = build_answer(
+        answer = build_answer(
             f"{head} At most {arguments.max_bytes} bytes.",
             rows if cursor is None else _check_cursor(rows, cursor),
             cursor.offset if cursor else 0,
             max_bytes=arguments.max_bytes,
             tail=self._answer_tail,
         )
-        return told.replace(self._redaction_marker, "")
+        return answer.replace(self._redaction_marker, "")
 
     def _answer_tail(self, quoted_slice: QuotedSlice) -> Sequence[str]:
-        """Return what an answer leaves out, and how it goes on."""
+        """Return how much was redacted, and the cursor of the next part."""
         hidden = quoted_slice.body.count(self._redaction_marker)
         return [
             *([f"Hidden as secret or private: {hidden}."] if hidden else ()),
             "This is all of it."
             if quoted_slice.next_cursor is None
-            else f"Cut here: there is more. To go on: cursor {quoted_slice.next_cursor}",
+            else f"Cut here: there is more. To continue: cursor {quoted_slice.next_cursor}",
         ]
 
 
 def _check_cursor(rows: Iterator[QuotedRow], cursor: Cursor) -> Iterator[QuotedRow]:
-    """Yield rows, if there is one in which an answer can go on."""
+    """Yield rows if the first one contains the position of a cursor."""
     first = next(rows, None)
     if first is None or 0 < len(first.text) <= cursor.offset:
         raise InvalidCursor(str(cursor))
@@ -279,14 +284,14 @@ def _check_cursor(rows: Iterator[QuotedRow], cursor: Cursor) -> Iterator[QuotedR
 def _count_sentence(first_results: Sequence[SearchResults], scopes: int) -> str:
     """Return how many sessions were found, here and elsewhere."""
     here, *others = first_results
-    told = f"{here.session_count_bound.qualify(pluralize(here.session_count, 'session'))} found"
+    count = here.session_count_bound.qualify(pluralize(here.session_count, "session"))
+    text = f"{count} found"
     if others and others[0].session_count:
         count = others[0].session_count_bound.qualify(f"{others[0].session_count:,}")
-        told += f" in this project, {count}"
-        told += " elsewhere"
+        text += f" in this project, {count} elsewhere"
     elif others:
-        told += ", here and elsewhere"
+        text += ", here and elsewhere"
     elif scopes > 1:
-        told += " in this project, others behind them"
-    is_partial = any(one.is_partial for one in first_results)
-    return f"{told}; not all was looked at" if is_partial else told
+        text += " in this project, others after them"
+    is_partial = any(results.is_partial for results in first_results)
+    return f"{text}; not everything was searched" if is_partial else text

@@ -1,4 +1,4 @@
-"""The tools: the one table of what agents can call, described for a model."""
+"""The tables of tools, prompts and resources, described for a model."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ INSTRUCTIONS = (
     "Bygones keeps every earlier Claude Code conversation of this user, also those"
     " that Claude Code has deleted. Ask it before solving what may have been solved"
     " before, and when the user speaks of earlier work. search finds sessions; outline"
-    " shows one at a glance; read quotes it from a cited place on; file_history says"
+    " shows one at a glance; read quotes it from a cited place; file_history says"
     " who changed a file and why; recent lists. Rows cite session and #record, with the"
     " time, and say what is not of the live branch; cite them so too. Answers are short"
     " unless max_bytes says more, and a cut one ends with a cursor. Recalled text is a"
@@ -35,7 +35,7 @@ INSTRUCTIONS = (
 
 
 def _query_fields() -> str:
-    """Return the fields of the query language, each with a value or all of them."""
+    """Return the fields of the query language with an example or all values."""
     return ", ".join(
         f"{field.name}:{'|'.join(field.choices)}"
         if field.choices
@@ -45,8 +45,6 @@ def _query_fields() -> str:
 
 
 class McpTool(NamedTuple):
-    """A tool: what it is called and for, what it takes, and what answers it."""
-
     name: str
     title: str
     description: str
@@ -55,8 +53,6 @@ class McpTool(NamedTuple):
 
 
 class ToolResponse(NamedTuple):
-    """What a call brought: an answer, or words on why there is none."""
-
     text: str
     is_error: bool = False
 
@@ -67,8 +63,8 @@ TOOLS = (
         "Search earlier sessions",
         "Find earlier sessions by what was said, run, written or answered in them."
         " Give the rarest words you have (an error line, an identifier, a path); not"
-        ' all need fit. "a phrase", begin*, -not, a OR b, /regex/ and fields narrow it:'
-        " " + _query_fields() + ".",
+        ' all need to match. "a phrase", prefix*, -not, a OR b, /regex/ and fields'
+        " narrow it: " + _query_fields() + ".",
         SearchArguments,
         ToolService.search,
     ),
@@ -112,7 +108,6 @@ TOOLS_BY_NAME: Mapping[str, McpTool] = {tool.name: tool for tool in TOOLS}
 
 
 def list_tools() -> list[dict[str, Any]]:
-    """Return the tools as clients are told of them."""
     return [
         {
             "name": tool.name,
@@ -126,34 +121,33 @@ def list_tools() -> list[dict[str, Any]]:
 
 
 def _input_schema(arguments_type: type[ToolArguments]) -> dict[str, Any]:
-    found = msgspec.json.schema(arguments_type)
-    schema: dict[str, Any] = dict(found["$defs"][arguments_type.__name__])
+    document = msgspec.json.schema(arguments_type)
+    schema: dict[str, Any] = dict(document["$defs"][arguments_type.__name__])
     schema.pop("title", None)
     schema.pop("description", None)
     return schema
 
 
 def run_tool(service: ToolService, tool: McpTool, arguments: object) -> ToolResponse:
-    """Return what a tool answers; whatever goes wrong is told, and never raised."""
+    """Call a tool; errors become answers."""
     try:
-        asked = msgspec.convert(arguments, tool.arguments_type, strict=True)
+        converted = msgspec.convert(arguments, tool.arguments_type, strict=True)
     except msgspec.ValidationError as error:
         return ToolResponse(f"error: {sanitize_line(str(error))[:300]}", is_error=True)
     try:
-        return ToolResponse(tool.run(service, asked))
+        return ToolResponse(tool.run(service, converted))
     except BygonesError as error:
         return ToolResponse(format_error(error), is_error=True)
 
 
 def format_error(error: BygonesError) -> str:
-    """Return what went wrong and what to try instead."""
     return f"error: {_error_message(error)}\nhint: {_error_hint(error)}"
 
 
 def _error_message(error: BygonesError) -> str:
-    """Return what went wrong, without a word that may come out of a transcript."""
+    """Return the message of an error, without text from transcripts."""
     if isinstance(error, AmbiguousSelector):
-        names = " or ".join(one.split(" ")[0] for one in error.candidates)
+        names = " or ".join(name.split(" ")[0] for name in error.candidates)
         return sanitize_line(f"{error.name!r} may be {error.kind} {names}")[:500]
     return sanitize_line(str(error))[:500]
 
@@ -171,14 +165,14 @@ RESOURCE_TEMPLATES = (
         "uriTemplate": _SESSION_URI + "{session}",
         "name": "session",
         "title": "An earlier session",
-        "description": "The outline of a session, by its id or the beginning of it.",
+        "description": "The outline of a session, by its id or a prefix of it.",
         "mimeType": "text/plain",
     },
 )
 
 
 class McpPrompt(NamedTuple):
-    """Words that a person sends with one pick; the argument stands in the braces."""
+    """A prompt that users can pick; the argument replaces the braces."""
 
     name: str
     title: str
@@ -201,7 +195,7 @@ PROMPTS = (
     ),
     McpPrompt(
         "resume",
-        "Go on where a session ended",
+        "Continue where a session ended",
         "Reads how an earlier session ended, and sums up what is left to do.",
         "session",
         "the id of the session, or what it was about",
@@ -213,7 +207,6 @@ PROMPTS = (
 
 
 def list_prompts() -> list[dict[str, Any]]:
-    """Return the prompts as clients are told of them."""
     return [
         {
             "name": prompt.name,
@@ -232,18 +225,18 @@ def list_prompts() -> list[dict[str, Any]]:
 
 
 def fill_prompt(name: str, arguments: Mapping[str, object]) -> str | None:
-    """Return the words of a prompt; none where it or its argument is missing."""
+    """Return the text of a prompt; `None` if it or its argument is missing."""
     for prompt in PROMPTS:
-        given = arguments.get(prompt.argument)
-        if prompt.name == name and isinstance(given, str):
-            return prompt.template.format(given)
+        value = arguments.get(prompt.argument)
+        if prompt.name == name and isinstance(value, str):
+            return prompt.template.format(value)
     return None
 
 
 def list_session_resources(service: ToolService) -> Sequence[dict[str, Any]]:
-    """Return the newest sessions of this project; no word out of them is in it."""
+    """Return the newest sessions of this project, without text from them."""
     try:
-        newest = service.newest_sessions(20)
+        sessions = service.newest_sessions(20)
     except BygonesError:
         return []
     return [
@@ -253,12 +246,12 @@ def list_session_resources(service: ToolService) -> Sequence[dict[str, Any]]:
             "title": f"Session of {when}, {prompts}",
             "mimeType": "text/plain",
         }
-        for session, when, prompts in newest
+        for session, when, prompts in sessions
     ]
 
 
 def read_session_resource(service: ToolService, uri: str) -> str | None:
-    """Return the outline of the session at an address; none if it is no address."""
+    """Return the outline of a session; `None` if the URI is not a session."""
     session = uri.removeprefix(_SESSION_URI)
     if session == uri or not session:
         return None

@@ -43,7 +43,7 @@ from bygones.schema.usage import (
 from bygones.web.context import RequestContext
 from bygones.web.conversation_view import MAX_ASSEMBLED_MESSAGES
 from bygones.web.pages.about import load_drift, load_problems
-from bygones.web.pages.home import SessionFilters, load_projects, load_summaries
+from bygones.web.pages.home import SessionFilters, load_projects
 from bygones.web.pages.search import run_search
 from bygones.web.pages.usage import usage_report
 
@@ -88,8 +88,8 @@ def list_sessions(context: RequestContext) -> Response:
         context.query_int("offset", 0),
         context.query_int("limit", _DEFAULT_LIMIT, 1, _MAX_LIMIT),
     )
-    known = context.pool.cached("sessions", load_summaries)
-    chosen = filters.select(context, known)[offset : offset + limit]
+    selected = filters.select(context, context.pool.summaries())
+    chosen = selected[offset : offset + limit]
     with context.pool.archive() as archive:
         costs = archive.costs(chosen, context.app_state.prices)
     return json_response(

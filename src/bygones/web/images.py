@@ -1,8 +1,8 @@
-"""Pictures of messages: asked for one by one, and not a part of the page.
+"""Images of messages, loaded one by one instead of as a part of the page.
 
-Whatever draws messages puts pictures into the markup, for pages that stand alone. Here
-each becomes an address with its hash in it, so that a browser keeps it for good. What a
-picture is, its first bytes say; what is none that we know is only named.
+The renderer embeds images as data URLs, for exported pages. Here each of them becomes a
+URL that contains its hash, so that browsers can keep it. The media type comes from the
+first bytes; data of an unknown type is only named.
 """
 
 from __future__ import annotations
@@ -17,50 +17,46 @@ from typing import NamedTuple
 from bygones.render.html.markup import Html
 from bygones.render.html.tool_calls import detect_image_type
 
-__all__ = ["EmbeddedImage", "iter_embedded_images", "link_images"]
-
 _DATA_URL_IMAGE = re.compile(
     r'<img src="data:image/[a-z]+;base64,([A-Za-z0-9+/]+={0,2})"'
 )
-"""Ours alone: in any other text there is no ``<`` that is not escaped."""
+"""Matches only tags of the renderer, as ``<`` is escaped in all other text."""
 _IMAGE_TAG = re.compile(rf'{_DATA_URL_IMAGE.pattern}( alt="([^"]*)"[^>]*>)')
 _HEADER_CHARS = 64 * 1024
-"""Signs in which the size of a picture stands."""
+"""Base64 characters that contain the size of an image."""
 _JPEG_FRAME = re.compile(
     rb"\xff[\xc0-\xc3\xc5-\xc7\xc9-\xcb\xcd-\xcf]..\x08(..)(..)", re.DOTALL
 )
-"""What says how large a JPEG is: height, then width."""
+"""The frame header of a JPEG, with height and width."""
 
 
 class EmbeddedImage(NamedTuple):
-    """A picture, and what its first bytes say that it is."""
-
     name: str
     media_type: str
     content: bytes
 
 
 def link_images(html: Html, url_for: Callable[[str], str]) -> Html:
-    """Return markup in which pictures are addresses; ``to`` gives them by a name."""
+    """Replace the data URLs of images by the URLs that `url_for` returns."""
 
-    def address(found: re.Match[str]) -> str:
-        head = _decode_base64(found[1][:_HEADER_CHARS])
+    def replace(match: re.Match[str]) -> str:
+        head = _decode_base64(match[1][:_HEADER_CHARS])
         if not detect_image_type(head):
-            return f'<p class="note">{found[3]}</p>'
+            return f'<p class="note">{match[3]}</p>'
         size = _image_size(head)
-        room = f' width="{size[0]}" height="{size[1]}"' if size else ""
-        return f'<img src="{escape(url_for(_image_name(found[1])))}"{room}{found[2]}'
+        attributes = f' width="{size[0]}" height="{size[1]}"' if size else ""
+        url = escape(url_for(_image_name(match[1])))
+        return f'<img src="{url}"{attributes}{match[2]}'
 
-    return Html(_IMAGE_TAG.sub(address, html)) if "<img " in html else html
+    return Html(_IMAGE_TAG.sub(replace, html)) if "<img " in html else html
 
 
 def iter_embedded_images(html: Html) -> Iterator[EmbeddedImage]:
-    """Yield the pictures that markup holds."""
-    for coded in _DATA_URL_IMAGE.findall(html):
-        content = _decode_base64(coded)
-        kind = detect_image_type(content)
-        if kind:
-            yield EmbeddedImage(_image_name(coded), kind, content)
+    for base64_text in _DATA_URL_IMAGE.findall(html):
+        content = _decode_base64(base64_text)
+        media_type = detect_image_type(content)
+        if media_type:
+            yield EmbeddedImage(_image_name(base64_text), media_type, content)
 
 
 def _image_name(base64_text: str) -> str:
@@ -75,14 +71,14 @@ def _decode_base64(base64_text: str) -> bytes:
 
 
 def _image_size(head: bytes) -> tuple[int, int] | None:
-    """Return width and height, where they are simple to read."""
-    kind = detect_image_type(head)
-    if kind == "image/png":
+    """Return width and height of a PNG, GIF or JPEG."""
+    media_type = detect_image_type(head)
+    if media_type == "image/png":
         width, height = head[16:20], head[20:24]
-    elif kind == "image/gif":
+    elif media_type == "image/gif":
         width, height = head[7:5:-1], head[9:7:-1]
-    elif kind == "image/jpeg" and (found := _JPEG_FRAME.search(head)):
-        height, width = found.groups()
+    elif media_type == "image/jpeg" and (match := _JPEG_FRAME.search(head)):
+        height, width = match.groups()
     else:
         return None
     size = int.from_bytes(width, "big"), int.from_bytes(height, "big")

@@ -1,8 +1,8 @@
-"""What stands around every page: the head, the bar with the ways, the foot."""
+"""The frame of every page, and the markup and URLs that several pages share."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import cache
 from hashlib import sha256
@@ -13,22 +13,19 @@ from urllib.parse import quote, urlencode
 from msgspec import Struct
 from starlette.responses import HTMLResponse
 
-from bygones.render.html.markup import EMPTY_HTML, Html, escape_line, join_html, tag
+from bygones.model.base import SessionId
+from bygones.model.reports import NANOS_PER_DOLLAR
+from bygones.model.summary import SessionSummary
+from bygones.render.html.markup import (
+    EMPTY_HTML,
+    Html,
+    escape_line,
+    join_html,
+    make_element_id,
+    tag,
+)
 from bygones.render.html.page import load_static_file as render_static
-from bygones.render.numbers import pluralize
-
-__all__ = [
-    "ASSETS",
-    "PageMeta",
-    "build_url",
-    "empty_message",
-    "format_age",
-    "link",
-    "load_asset",
-    "render_page",
-    "render_table",
-    "time_tag",
-]
+from bygones.render.numbers import format_usd, pluralize
 
 _WEB_ASSETS = (
     *("web.css", "app.js", "session.js", "find.js", "search.js", "theme.js"),
@@ -36,7 +33,9 @@ _WEB_ASSETS = (
 )
 _RENDER_ASSETS = ("style.css",)
 ASSETS = (*_RENDER_ASSETS, *_WEB_ASSETS)
-"""The files that pages load, all of them from here."""
+"""The files that pages load. Nothing is loaded from other sites."""
+RUNNING_TIMEOUT = timedelta(minutes=5)
+"""How long after its last message a session counts as running."""
 
 _NAV_ITEMS = (
     ("/", "Sessions"),
@@ -58,21 +57,20 @@ _AGE_UNITS = (
 
 
 class PageMeta(Struct, frozen=True, kw_only=True):
-    """What a page says of itself to what stands around it."""
+    """The properties of a page that its frame shows."""
 
     title: str
     nav: str = ""
-    """The address of the way in the bar that it belongs to."""
+    """The path of its entry in the navigation."""
     css_class: str = "plain"
-    """Its class: how wide it is, and what stands beside it."""
+    """The class of its main element, which sets the width."""
     scripts: tuple[str, ...] = ()
     search_text: str = ""
-    """What the search box holds."""
+    """The text in the search field."""
 
 
 @cache
 def load_asset(name: str) -> str:
-    """Return a file that pages load."""
     if name in _RENDER_ASSETS:
         return render_static(name)
     return (files(__package__) / "static" / name).read_text("utf-8")
@@ -80,22 +78,20 @@ def load_asset(name: str) -> str:
 
 @cache
 def _assets_hash() -> str:
-    # One for all files: they load each other by their names alone.
-    told = sha256()
+    # One hash for all files, as scripts import each other by name.
+    digest = sha256()
     for name in ASSETS:
-        told.update(load_asset(name).encode())
-    return told.hexdigest()[:12]
+        digest.update(load_asset(name).encode())
+    return digest.hexdigest()[:12]
 
 
 def _asset_url(name: str) -> str:
-    """Return the address of a file, which is another when a file is."""
     return f"/static/{_assets_hash()}/{name}"
 
 
 def render_page(
     page: PageMeta, main: Iterable[Html], status: int = 200
 ) -> HTMLResponse:
-    """Return a whole page."""
     content = "".join((*_page_head(page), *main, *_page_foot()))
     return HTMLResponse(content.encode("utf-8", "backslashreplace"), status)
 
@@ -114,15 +110,15 @@ def _page_head(page: PageMeta) -> Iterable[str]:
     )
     for name in ("app.js", *page.scripts):
         yield f'<script type="module" src="{_asset_url(name)}"></script>'
-    ways = "".join(
-        f'<li><a href="{to}"{_aria_current(to == page.nav)}>{name}</a></li>'
-        for to, name in _NAV_ITEMS
+    nav_items = "".join(
+        f'<li><a href="{url}"{_aria_current(url == page.nav)}>{name}</a></li>'
+        for url, name in _NAV_ITEMS
     )
     yield (
         '</head><body><a class="skip" href="#main">To the content</a>'
-        '<header class="bar-top"><nav aria-label="Ways">'
-        f'<a class="brand" href="/">Bygones</a><ul class="ways">{ways}</ul></nav>'
-        '<form class="box" action="/search" role="search">'
+        '<header class="bar-top"><nav aria-label="Main">'
+        f'<a class="brand" href="/">Bygones</a><ul class="nav-items">{nav_items}</ul></nav>'
+        '<form class="header-search" action="/search" role="search">'
         '<input type="search" name="q" placeholder="Search" aria-label="Search" '
         f'value="{escape(page.search_text)}" autocomplete="off" spellcheck="false" '
         'maxlength="2000"><kbd aria-hidden="true">/</kbd></form>'
@@ -133,7 +129,8 @@ def _page_head(page: PageMeta) -> Iterable[str]:
 
 def _page_foot() -> Iterable[str]:
     yield (
-        '</main><div id="said" class="unseen" role="status" aria-live="polite"></div>'
+        '</main><div id="live-region" class="visually-hidden" role="status" '
+        'aria-live="polite"></div>'
         '<dialog id="keys" aria-labelledby="keys-title"></dialog></body></html>\n'
     )
 
@@ -143,14 +140,14 @@ def _aria_current(is_current: bool) -> str:
 
 
 _THEME_SWITCH = Html(
-    '<fieldset class="theme"><legend class="unseen">Theme</legend>'
+    '<fieldset class="theme"><legend class="visually-hidden">Theme</legend>'
     + "".join(
-        f'<label title="{told}"><input type="radio" name="theme" id="theme-{name}" '
+        f'<label title="{label}"><input type="radio" name="theme" id="theme-{name}" '
         f'value="{name}"{" checked" if name == "auto" else ""}>'
-        f'<span aria-hidden="true">{sign}</span>'
-        f'<span class="unseen">{told}</span></label>'
-        for name, sign, told in (
-            ("auto", "◐", "As the system"),
+        f'<span aria-hidden="true">{symbol}</span>'
+        f'<span class="visually-hidden">{label}</span></label>'
+        for name, symbol, label in (
+            ("auto", "◐", "System theme"),
             ("light", "☀", "Light"),
             ("dark", "☾", "Dark"),
         )
@@ -160,39 +157,46 @@ _THEME_SWITCH = Html(
 
 
 def build_url(*parts: str, **query: object) -> str:
-    """Return an address of ours; parts and values are quoted, empty ones left out."""
+    """Return a URL of this site; empty query parameters are left out."""
     path = "/" + "/".join(quote(part, safe="") for part in parts)
-    asked = {
+    parameters = {
         name: str(value) for name, value in query.items() if value not in {None, "", 0}
     }
-    return f"{path}?{urlencode(asked)}" if asked else path
+    return f"{path}?{urlencode(parameters)}" if parameters else path
+
+
+def conversation_url(
+    session: SessionId, *rest: str, agent: str | None = None, **query: object
+) -> str:
+    """Return the URL of a session or of an agent run in it, or one below it."""
+    agent_parts = ("agent", make_element_id("a", agent)) if agent else ()
+    return build_url("session", session, *agent_parts, *rest, **query)
 
 
 def link(url: str, content: Html, css_class: str = "") -> Html:
-    """Return a link to one of our own addresses."""
     return tag("a", content, href=url, kind=css_class)
 
 
 def time_tag(time: datetime | None, now: datetime) -> Html:
-    """Return how long ago something was, with the moment behind it."""
+    """Return how long ago a time is, with the time as a tooltip."""
     if time is None:
         return EMPTY_HTML
-    here = time.astimezone()
+    local_time = time.astimezone()
     return tag(
         "time",
         escape_line(format_age(time, now)),
         datetime=time.isoformat(),
-        title=f"{here:%A, %d %B %Y, %H:%M}",
+        title=f"{local_time:%A, %d %B %Y, %H:%M}",
     )
 
 
 def format_age(time: datetime, now: datetime) -> str:
-    """Return how long ago something was, in one unit; a day if that is long ago."""
-    ago = now - time
-    if ago >= timedelta(0):
+    """Return how long ago a time is in one unit, or its date if it is long ago."""
+    age = now - time
+    if age >= timedelta(0):
         for limit, step, unit in _AGE_UNITS:
-            if ago < limit:
-                number = ago // step
+            if age < limit:
+                number = age // step
                 return f"{pluralize(number, unit)} ago" if unit else "just now"
     return f"{time.astimezone():%Y-%m-%d}"
 
@@ -200,7 +204,7 @@ def format_age(time: datetime, now: datetime) -> str:
 def render_table(
     headers: Sequence[str], rows: Iterable[Sequence[Html]], *, text_columns: int = 1
 ) -> Html:
-    """Return a table; all columns but the first ``texts`` are numbers or short."""
+    """Return a table; the columns after the first `text_columns` are right-aligned."""
     head = join_html(
         tag(
             "th",
@@ -225,5 +229,47 @@ def render_table(
 
 
 def empty_message(message: str, hint: Html = EMPTY_HTML) -> Html:
-    """Return what a page says that has nothing to show."""
+    """Return the message of a page that has nothing to show."""
     return tag("div", join_html((tag("p", escape_line(message)), hint)), kind="empty")
+
+
+def pager(
+    previous: tuple[str, str], position: str, following: tuple[str, str], *, label: str
+) -> Html:
+    """Return links to the parts before and after the one shown.
+
+    Each link is a label and a URL, which is empty if there is no such part.
+    """
+    if not previous[1] and not following[1]:
+        return EMPTY_HTML
+    sides = [
+        link(url, escape_line(text)) if url else tag("span")
+        for text, url in (previous, following)
+    ]
+    content = join_html((sides[0], tag("span", escape_line(position)), sides[1]))
+    return tag("nav", content, kind="pager", aria_label=label)
+
+
+def html_response(html: Html, headers: Mapping[str, str] | None = None) -> HTMLResponse:
+    """Return a part of a page, without the frame."""
+    return HTMLResponse(html.encode("utf-8", "backslashreplace"), headers=headers)
+
+
+def short_path(path: str) -> str:
+    """Return the last two parts of a path."""
+    parts = path.replace("\\", "/").rstrip("/").split("/")
+    return "/".join(parts[-2:])
+
+
+def format_dollars(nanos: int | None) -> str:
+    """Return an amount of money, without cents if it is large."""
+    if nanos is None:
+        return "\N{EN DASH}"
+    dollars = nanos / NANOS_PER_DOLLAR
+    return f"${dollars:,.0f}" if dollars >= 100 else format_usd(nanos)  # noqa: PLR2004
+
+
+def is_running(summary: SessionSummary, now: datetime) -> bool:
+    """Return whether a session had a message within `RUNNING_TIMEOUT`."""
+    ended_at = summary.ended_at
+    return ended_at is not None and timedelta(0) <= now - ended_at < RUNNING_TIMEOUT

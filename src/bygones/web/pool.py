@@ -15,8 +15,11 @@ from threading import Lock
 from time import monotonic
 from typing import Any, NamedTuple, TypeVar
 
+from msgspec.structs import force_setattr
+
 from bygones.archive import Archive
 from bygones.memory import trim_heap
+from bygones.model.base import SessionId
 from bygones.model.sessions import Conversation, Session
 from bygones.model.summary import SessionSummary
 
@@ -39,6 +42,36 @@ _TRIM_INTERVAL = 64
 """Number of leases after which free memory is returned to the system."""
 _GC_INTERVAL = 16
 """Number of loaded sessions after which frozen objects are collected, too."""
+
+
+_SHARED_FIELDS = (
+    "project",
+    "project_keys",
+    "models",
+    "versions",
+    "git_branches",
+    "entrypoints",
+    "tags",
+    "lineage",
+    "flags",
+    "note",
+)
+"""Fields of `SessionSummary` whose values many sessions have in common."""
+
+
+def load_summaries(archive: Archive) -> tuple[SessionSummary, ...]:
+    """Return the summaries of all sessions, newest first.
+
+    Equal values are shared between summaries, which halves the memory they take.
+    """
+    shared: dict[object, object] = {}
+    summaries = []
+    for summary in archive.sessions(include_empty=True):
+        for name in _SHARED_FIELDS:
+            value = getattr(summary, name)
+            force_setattr(summary, name, shared.setdefault(value, value))
+        summaries.append(summary)
+    return tuple(summaries)
 
 
 class _CacheEntry(NamedTuple):
@@ -235,6 +268,14 @@ class ArchivePool:
             lease.archive.refresh()
             lease.refreshed_at = monotonic()
         return lease
+
+    def summaries(self) -> tuple[SessionSummary, ...]:
+        """Return the summaries of all sessions, newest first, from the cache."""
+        return self.cached("sessions", load_summaries)
+
+    def sessions_by_tool(self) -> dict[str, frozenset[SessionId]]:
+        """Return the sessions that called each tool, from the cache."""
+        return self.cached("tools", Archive.sessions_by_tool)
 
     def session_summary(self, id_or_prefix: str) -> SessionSummary:
         """Return the summary of a session by its id or a unique prefix."""

@@ -1,4 +1,4 @@
-"""The page about the archive itself: where it is, what it holds, how it is."""
+"""The about page (facts of the archive) and the page of problems and drift."""
 
 from __future__ import annotations
 
@@ -24,55 +24,57 @@ from bygones.web.context import RequestContext
 from bygones.web.layout import (
     PageMeta,
     build_url,
+    conversation_url,
     empty_message,
     format_age,
     link,
     render_page,
     render_table,
 )
-from bygones.web.pages.home import load_summaries
 
 _MAX_EXPIRING = 10
-"""Sessions that are told of, those that go next."""
+"""Sessions shown in the list of those that Claude Code deletes next."""
 
 
 def about_page(context: RequestContext) -> Response:
-    """Answer with what there is to know of the archive."""
-    readers = context.pool
-    sessions = readers.cached("sessions", load_summaries)
-    files, gone, kept = readers.cached("files", _source_counts)
-    shown = sum(not one.is_empty for one in sessions)
+    pool = context.pool
+    summaries = pool.summaries()
+    file_count, gone_count, stored_bytes = pool.cached("files", _source_counts)
+    session_count = sum(not summary.is_empty for summary in summaries)
     rows = [
         ("Bygones", __version__),
-        *(_archive_rows(context, readers.folder) if readers.folder else ()),
-        ("Keeps", f"{pluralize(files, 'file')}, {format_bytes(kept)} as they were"),
-        ("Deleted since", pluralize(gone, "file") + " that only the archive has"),
-        ("Sessions", f"{shown:,}, and {len(sessions) - shown:,} without a message"),
+        *(_archive_rows(context, pool.folder) if pool.folder else ()),
+        ("Files", f"{pluralize(file_count, 'file')}, {format_bytes(stored_bytes)}"),
+        ("Deleted", pluralize(gone_count, "file") + " that only the archive has"),
+        (
+            "Sessions",
+            f"{session_count:,}, and {len(summaries) - session_count:,} without a message",
+        ),
     ]
-    if readers.folder:
+    if pool.folder:
         homes = ", ".join(map(encode_path, context.app_state.homes))
         rows.append(("Watches", homes or "nothing"))
     lines = join_html(
-        join_html((tag("dt", escape_line(name)), tag("dd", escape_text(told))))
-        for name, told in rows
+        join_html((tag("dt", escape_line(name)), tag("dd", escape_text(value))))
+        for name, value in rows
     )
     main = (
         tag("h1", escape_line("About this archive")),
         tag("dl", lines, kind="facts-list"),
         *_expiring_sections(context),
-        _LOCAL_NOTE if readers.folder else _HUB_NOTE,
+        _LOCAL_NOTE if pool.folder else _HUB_NOTE,
     )
     return render_page(PageMeta(title="About", nav="/about"), main)
 
 
 _LOCAL_NOTE = Html(
     '<p class="note">Nothing here leaves this machine: the page loads nothing '
-    "from elsewhere, and only whoever has opened the link that "
-    "<code>bygones serve</code> printed can read it.</p>"
+    "from other sites, and only a browser that opened the link of "
+    "<code>bygones serve</code> can read it.</p>"
 )
 _HUB_NOTE = Html(
-    '<p class="note">This is a hub: it shows what people have pushed to it, masked, '
-    "as far as your token lets you see it.</p>"
+    '<p class="note">This is a hub: it shows the redacted sessions that people have '
+    "pushed to it, as far as your token allows.</p>"
 )
 
 
@@ -88,7 +90,7 @@ def _archive_rows(context: RequestContext, folder: Path) -> tuple[tuple[str, str
 
 
 def _expiring_sections(context: RequestContext) -> Iterator[Html]:
-    """Yield what Claude Code will delete next from the homes that are watched."""
+    """Yield the sessions that Claude Code deletes next from the watched homes."""
     for home in context.app_state.homes:
         days = read_cleanup_days(home)
         period = timedelta(days=DEFAULT_CLEANUP_DAYS if days is None else days)
@@ -98,41 +100,42 @@ def _expiring_sections(context: RequestContext) -> Iterator[Html]:
         )
         lines = [
             (
-                link(build_url("session", one.id), escape_line(one.title.text)),
+                link(conversation_url(summary.id), escape_line(summary.title.text)),
                 escape_line(
                     pluralize(max((time + period - context.now).days, 0), "day")
                 ),
             )
-            for time, one in rows
+            for time, summary in rows
         ]
-        told = f"What Claude Code deletes next from {encode_path(home)}"
-        yield tag("h2", escape_line(told))
-        note = f"It deletes after {period.days} days"
-        end = ", unless it is told otherwise." if days is None else ", as it was told."
-        yield tag("p", escape_line(note + end), kind="note")
+        title = f"What Claude Code deletes next from {encode_path(home)}"
+        yield tag("h2", escape_line(title))
+        origin = "its default" if days is None else "as configured"
+        note = f"It deletes sessions after {period.days} days ({origin})."
+        yield tag("p", escape_line(note), kind="note")
         yield render_table(("Session", "Days left"), lines)
 
 
 def _oldest_sessions(
     archive: Archive, home: str
 ) -> list[tuple[datetime, SessionSummary]]:
-    known = {str(one.id): one for one in archive.sessions()}
-    found = []
-    for kept in archive.sources():
-        one = known.get(str(kept.session))
-        is_own = kept.kind is SourceKind.SESSION and kept.home == home
-        if one is not None and is_own and kept.gone_ns is None:
-            found.append((datetime.fromtimestamp(kept.mtime_ns / 1e9, UTC), one))
-    found.sort(key=lambda pair: pair[0])
-    return found[:_MAX_EXPIRING]
+    summaries = {str(summary.id): summary for summary in archive.sessions()}
+    sessions = []
+    for source in archive.sources():
+        summary = summaries.get(str(source.session))
+        is_in_home = source.kind is SourceKind.SESSION and source.home == home
+        if summary is not None and is_in_home and source.gone_ns is None:
+            modified_at = datetime.fromtimestamp(source.mtime_ns / 1e9, UTC)
+            sessions.append((modified_at, summary))
+    sessions.sort(key=lambda pair: pair[0])
+    return sessions[:_MAX_EXPIRING]
 
 
 def _source_counts(archive: Archive) -> tuple[int, int, int]:
-    kept = archive.sources()
+    sources = archive.sources()
     return (
-        len(kept),
-        sum(one.gone_ns is not None for one in kept),
-        sum(one.stored_bytes for one in kept),
+        len(sources),
+        sum(source.gone_ns is not None for source in sources),
+        sum(source.stored_bytes for source in sources),
     )
 
 
@@ -152,18 +155,15 @@ _MAX_PROBLEMS = 500
 
 
 def load_problems(archive: Archive) -> tuple[tuple[SessionId, Problem], ...]:
-    """Return what is odd about sessions."""
     return tuple(archive.problems())
 
 
 def load_drift(archive: Archive) -> tuple[DriftRow, ...]:
-    """Return what this version knows nothing of."""
     return archive.drift()
 
 
 def problems_page(context: RequestContext) -> Response:
-    """Answer with what is odd, by kind and one by one."""
-    told = context.pool.cached("problems", load_problems)
+    problems = context.pool.cached("problems", load_problems)
     drift = context.pool.cached("drift", load_drift)
     kind = context.query_param("kind", 40)
     parts = [
@@ -171,20 +171,20 @@ def problems_page(context: RequestContext) -> Response:
         tag(
             "p",
             escape_line(
-                "Nothing here is lost: every byte is kept, and what could be read is "
-                "shown. Problems are what is odd about the files; drift is what this "
-                "version of Bygones has not met before."
+                "Nothing is lost: the archive has every byte, and everything that could "
+                "be read is shown. Problems are unexpected contents of files; drift is "
+                "what this version of Bygones does not know yet."
             ),
             kind="note",
         ),
         tag("h2", escape_line("Problems")),
-        _problem_kinds_table(told),
+        _problem_kinds_table(problems),
     ]
     if kind:
-        parts.append(_problem_table(told, kind))
+        parts.append(_problem_table(problems, kind))
     parts += [tag("h2", escape_line("Drift")), _drift_table(drift)]
-    frame = PageMeta(title="Problems and drift", nav="/problems", css_class="wide")
-    return render_page(frame, parts)
+    page = PageMeta(title="Problems and drift", nav="/problems", css_class="wide")
+    return render_page(page, parts)
 
 
 def _problem_kinds_table(
@@ -192,7 +192,7 @@ def _problem_kinds_table(
 ) -> Html:
     counts = Counter(problem.kind for _, problem in session_problems)
     if not counts:
-        return empty_message("There are none.")
+        return empty_message("There are no problems.")
     lines = [
         (
             link(build_url("problems", kind=kind), escape_line(kind), "word"),
@@ -201,29 +201,29 @@ def _problem_kinds_table(
         )
         for kind, count in counts.most_common()
     ]
-    return render_table(("Kind", "Means", "How often"), lines, text_columns=2)
+    return render_table(("Kind", "Meaning", "Count"), lines, text_columns=2)
 
 
 def _problem_table(
     session_problems: tuple[tuple[SessionId, Problem], ...], kind: str
 ) -> Html:
-    fitting = [one for one in session_problems if one[1].kind == kind]
+    selected = [pair for pair in session_problems if pair[1].kind == kind]
     lines = [
         (
-            link(build_url("session", session), escape_line(session[:8])),
+            link(conversation_url(session), escape_line(session[:8])),
             escape_line(problem.position.source_id),
             escape_line(problem.detail),
             escape_line(f"{problem.position.offset:,}"),
         )
-        for session, problem in fitting[:_MAX_PROBLEMS]
+        for session, problem in selected[:_MAX_PROBLEMS]
     ]
-    shown = render_table(("Session", "File", "Detail", "Byte"), lines, text_columns=3)
-    return join_html((tag("h2", escape_line(f"{kind}: {len(fitting):,}")), shown))
+    table = render_table(("Session", "File", "Detail", "Byte"), lines, text_columns=3)
+    return join_html((tag("h2", escape_line(f"{kind}: {len(selected):,}")), table))
 
 
 def _drift_table(rows: tuple[DriftRow, ...]) -> Html:
     if not rows:
-        return empty_message("There is none: every type and field is known.")
+        return empty_message("There is no drift: every type and field is known.")
     lines = [
         (
             escape_line(row.kind),
@@ -234,5 +234,5 @@ def _drift_table(rows: tuple[DriftRow, ...]) -> Html:
         for row in rows
     ]
     return render_table(
-        ("What", "Name", "Claude Code", "Records"), lines, text_columns=3
+        ("Kind", "Name", "Claude Code", "Records"), lines, text_columns=3
     )

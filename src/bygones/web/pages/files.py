@@ -1,15 +1,14 @@
-"""The page of files: what sessions changed, and what became of a file over time."""
+"""The files page: files that sessions changed, and the history of a file."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from html import escape
 
 from msgspec import Struct
 from starlette.responses import Response
 
-from bygones.archive import Archive
 from bygones.model.outcomes import build_hunks
 from bygones.model.sessions import ToolCall
 from bygones.model.summary import IndexedEdit, SessionSummary
@@ -29,23 +28,21 @@ from bygones.web.conversation_view import open_view
 from bygones.web.layout import (
     PageMeta,
     build_url,
+    conversation_url,
     empty_message,
     link,
     render_page,
     render_table,
     time_tag,
 )
-from bygones.web.pages.home import load_summaries
 from bygones.web.pool import OpenSession
-
-__all__ = ["files_page"]
 
 _MAX_ROWS = 300
 _MAX_DIFFS = 60
 
 
 class _ChangeCounts(Struct, kw_only=True):
-    """A file, or a session, and how much was changed there."""
+    """The changes of one file, or of one session."""
 
     name: str
     changes: int = 0
@@ -56,7 +53,6 @@ class _ChangeCounts(Struct, kw_only=True):
     """The sessions that changed the file, or the files that the session changed."""
 
     def add(self, edit: IndexedEdit, related_name: str) -> None:
-        """Count one more change."""
         self.changes += 1
         self.added += edit.added_lines
         self.removed += edit.removed_lines
@@ -65,7 +61,7 @@ class _ChangeCounts(Struct, kw_only=True):
 
 
 def files_page(context: RequestContext) -> Response:
-    """Answer with the files of a session, the sessions of a file, or the newest."""
+    """Return the files of a session, the sessions of a file, or all files."""
     session, path = context.query_param("session", 200), context.query_param("path")
     if session and path:
         return _file_history(context, session, path)
@@ -77,45 +73,40 @@ def files_page(context: RequestContext) -> Response:
 def _render_files_page(title: str, *main: Html, path: str = "") -> Response:
     form = Html(
         '<form class="filters" action="/files"><input type="search" name="path" '
-        'placeholder="A file, a folder, or how its path ends" '
+        'placeholder="A file, a folder, or the end of its path" '
         f'aria-label="Path" value="{escape(path)}"><button>Show</button></form>'
     )
-    frame = PageMeta(title=title, nav="/files", css_class="wide")
-    return render_page(frame, (tag("h1", escape_line(title)), form, *main))
+    page = PageMeta(title=title, nav="/files", css_class="wide")
+    return render_page(page, (tag("h1", escape_line(title)), form, *main))
 
 
 def _files_under(context: RequestContext, path: str) -> Response:
-    """Show which sessions changed a file; for a folder, which files changed."""
+    """Show the sessions that changed a file, or the changed files of a folder."""
     with context.pool.archive() as archive:
         edits = archive.edits(path=path)
     paths = {edit.path for edit in edits}
     if len(paths) == 1:
         return _sessions_of_file(context, next(iter(paths)), edits)
-    changed: dict[str, _ChangeCounts] = {}
-    for edit in edits:
-        one = changed.setdefault(
-            edit.path, _ChangeCounts(name=edit.path, related=set())
-        )
-        one.add(edit, edit.session_id)
+    counts = _count_by_path(edits)
     title = f"Files in {path}" if path else "Files"
-    if not changed:
+    if not counts:
         return _render_files_page(
-            title, empty_message("No session changed such a file."), path=path
+            title, empty_message("No session changed a file there."), path=path
         )
-    rows = sorted(changed.values(), key=_last_changed_key, reverse=True)
+    rows = sorted(counts.values(), key=_last_changed_key, reverse=True)
     lines = [
         (
-            link(build_url("files", path=one.name), escape_line(one.name)),
-            escape_line(f"{len(one.related):,}"),
-            *_count_cells(one, context.now),
+            link(build_url("files", path=file.name), escape_line(file.name)),
+            escape_line(f"{len(file.related):,}"),
+            *_count_cells(file, context.now),
         )
-        for one in rows[:_MAX_ROWS]
+        for file in rows[:_MAX_ROWS]
     ]
     newest = f", the newest {len(lines):,} shown" if len(lines) < len(rows) else ""
     count = escape_line(f"{pluralize(len(rows), 'file')}{newest}")
-    heads = ("File", "Sessions", *_COUNT_HEADERS)
+    headers = ("File", "Sessions", *_COUNT_HEADERS)
     return _render_files_page(
-        title, tag("p", count, kind="note"), render_table(heads, lines), path=path
+        title, tag("p", count, kind="note"), render_table(headers, lines), path=path
     )
 
 
@@ -146,25 +137,23 @@ def _count_cells(counts: _ChangeCounts, now: datetime) -> tuple[Html, Html, Html
 def _sessions_of_file(
     context: RequestContext, path: str, edits: Sequence[IndexedEdit]
 ) -> Response:
-    known = {
-        str(one.id): one for one in context.pool.cached("sessions", load_summaries)
-    }
-    changed: dict[str, _ChangeCounts] = {}
+    summaries = {str(summary.id): summary for summary in context.pool.summaries()}
+    counts: dict[str, _ChangeCounts] = {}
     for edit in edits:
-        one = changed.setdefault(
+        session = counts.setdefault(
             edit.session_id, _ChangeCounts(name=edit.session_id, related=set())
         )
-        one.add(edit, edit.path)
-    rows = sorted(changed.values(), key=_last_changed_key, reverse=True)
+        session.add(edit, edit.path)
+    rows = sorted(counts.values(), key=_last_changed_key, reverse=True)
     lines = [
         (
             link(
-                build_url("files", session=one.name, path=path),
-                escape_line(_session_title(known.get(one.name), one.name)),
+                build_url("files", session=session.name, path=path),
+                escape_line(_session_title(summaries.get(session.name), session.name)),
             ),
-            *_count_cells(one, context.now),
+            *_count_cells(session, context.now),
         )
-        for one in rows[:_MAX_ROWS]
+        for session in rows[:_MAX_ROWS]
     ]
     return _render_files_page(
         path, render_table(("Session", *_COUNT_HEADERS), lines), path=path
@@ -177,51 +166,53 @@ def _session_title(summary: SessionSummary | None, name: str) -> str:
 
 def _files_of_session(context: RequestContext, name: str) -> Response:
     with context.pool.archive() as archive:
-        listed, edits = _session_edits(archive, name)
-    changed: dict[str, _ChangeCounts] = {}
-    for edit in edits:
-        one = changed.setdefault(
-            edit.path, _ChangeCounts(name=edit.path, related=set())
-        )
-        one.add(edit, edit.session_id)
+        summary = archive.session_summary(name)
+        edits = archive.edits(session=summary.id)
+    counts = _count_by_path(edits)
     lines = [
         (
             link(
-                build_url("files", session=listed.id, path=one.name),
-                escape_line(one.name),
+                build_url("files", session=summary.id, path=file.name),
+                escape_line(file.name),
             ),
-            *_count_cells(one, context.now),
+            *_count_cells(file, context.now),
         )
-        for one in changed.values()
+        for file in counts.values()
     ]
-    back = tag(
-        "p", link(build_url("session", listed.id), escape_line(listed.title.text))
-    )
-    shown = (
+    table = (
         render_table(("File", *_COUNT_HEADERS), lines)
         if lines
         else empty_message("It changed no file.")
     )
-    return _render_files_page("What a session changed", back, shown)
+    return _render_files_page(
+        "Files of a session", tag("p", _session_link(summary)), table
+    )
 
 
-def _session_edits(
-    archive: Archive, name: str
-) -> tuple[SessionSummary, list[IndexedEdit]]:
-    listed = archive.session_summary(name)
-    return listed, archive.edits(session=listed.id)
+def _session_link(summary: SessionSummary) -> Html:
+    return link(conversation_url(summary.id), escape_line(summary.title.text))
+
+
+def _count_by_path(edits: Iterable[IndexedEdit]) -> dict[str, _ChangeCounts]:
+    counts: dict[str, _ChangeCounts] = {}
+    for edit in edits:
+        file = counts.setdefault(
+            edit.path, _ChangeCounts(name=edit.path, related=set())
+        )
+        file.add(edit, edit.session_id)
+    return counts
 
 
 def _file_history(context: RequestContext, name: str, path: str) -> Response:
-    with context.pool.session(name) as held:
-        listed = held.summary
-        edits = _load_file_edits(held, path)
-        shown = join_html(_render_diffs(listed, edits[:_MAX_DIFFS]))
+    with context.pool.session(name) as open_session:
+        summary = open_session.summary
+        edits = _load_file_edits(open_session, path)
+        diffs = join_html(_render_diffs(summary, edits[:_MAX_DIFFS]))
     back = tag(
         "p",
         join_html(
             (
-                link(build_url("session", listed.id), escape_line(listed.title.text)),
+                _session_link(summary),
                 link(
                     build_url("files", path=path),
                     escape_line("all sessions of this file"),
@@ -230,17 +221,17 @@ def _file_history(context: RequestContext, name: str, path: str) -> Response:
             " · ",
         ),
     )
-    rest = len(edits) - _MAX_DIFFS
-    more = (
-        tag("p", escape_line(f"{rest:,} more"), kind="note") if rest > 0 else EMPTY_HTML
-    )
+    remaining = len(edits) - _MAX_DIFFS
+    more = EMPTY_HTML
+    if remaining > 0:
+        more = tag("p", escape_line(f"{remaining:,} more"), kind="note")
     return _render_files_page(
-        path, back, shown or empty_message("No change is known."), more, path=path
+        path, back, diffs or empty_message("No change is known."), more, path=path
     )
 
 
 class _LocatedEdit(Struct, frozen=True):
-    """A change of a file, and where it was made."""
+    """A call that changed a file, and where it is."""
 
     call: ToolCall
     agent: str
@@ -248,50 +239,46 @@ class _LocatedEdit(Struct, frozen=True):
 
     @property
     def time(self) -> datetime | None:
-        """When it was answered that it was made."""
         return self.call.completed_at or self.call.called_at
 
 
 def _load_file_edits(open_session: OpenSession, path: str) -> list[_LocatedEdit]:
-    """Return the changes of a file, oldest first, without opening all of a session."""
-    found = open_session.archive.edits(session=open_session.summary.id)
-    ways = dict.fromkeys(
-        (e.agent_id or "", e.branch_number) for e in found if e.path == path
+    """Return the changes of a file, oldest first, without loading the whole session."""
+    indexed = open_session.archive.edits(session=open_session.summary.id)
+    branches = dict.fromkeys(
+        (edit.agent_id or "", edit.branch_number)
+        for edit in indexed
+        if edit.path == path
     )
     edits = [
-        _LocatedEdit(call, *way)
-        for way in ways
-        for call in open_view(open_session, *way).iter_edits(path)
+        _LocatedEdit(call, *branch)
+        for branch in branches
+        for call in open_view(open_session, *branch).iter_edits(path)
     ]
-    return sorted(edits, key=lambda one: one.time.timestamp() if one.time else 0.0)
+    return sorted(edits, key=lambda edit: edit.time.timestamp() if edit.time else 0.0)
 
 
 def _render_diffs(
     summary: SessionSummary, edits: Sequence[_LocatedEdit]
 ) -> Iterator[Html]:
     for edit in edits:
-        call, facts_of = edit.call, edit.call.result_facts
-        place: dict[str, object] = {"at": make_element_id("c", call.id)}
-        parts = ["session", summary.id]
-        if edit.agent:
-            parts += ["agent", make_element_id("a", edit.agent)]
-        elif edit.branch:
-            place["branch"] = edit.branch
-        when = (
-            f"{edit.time.astimezone():%Y-%m-%d %H:%M}" if edit.time else "at some time"
+        call, result = edit.call, edit.call.result_facts
+        url = conversation_url(
+            summary.id,
+            agent=edit.agent,
+            at=make_element_id("c", call.id),
+            branch=0 if edit.agent else edit.branch,
         )
+        time = f"{edit.time.astimezone():%Y-%m-%d %H:%M}" if edit.time else "no date"
         added, removed = (
-            (facts_of.added_lines, facts_of.removed_lines) if facts_of else (0, 0)
+            (result.added_lines, result.removed_lines) if result else (0, 0)
         )
-        told = [
-            "made it" if facts_of and facts_of.is_new_file else "",
+        facts = [
+            "created it" if result and result.is_new_file else "",
             f"+{added} \N{MINUS SIGN}{removed}",
             f"by agent {edit.agent}" if edit.agent else "",
-            "left behind by a rewind" if edit.branch else "",
+            "rewound" if edit.branch else "",
         ]
-        heading = join_html(
-            (link(build_url(*parts, **place), escape_line(when)), render_facts(told)),
-            " · ",
-        )
+        heading = join_html((link(url, escape_line(time)), render_facts(facts)), " · ")
         yield tag("h2", heading, kind="turn")
         yield render_diff(build_hunks(call.outcome, call.input))

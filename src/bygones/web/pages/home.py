@@ -1,4 +1,4 @@
-"""The home page: what was worked on, day by day, and what is running now."""
+"""The home page (a timeline of sessions with filters) and the list of projects."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ from datetime import UTC, date, datetime, timedelta, tzinfo
 from html import escape
 
 from msgspec import Struct
-from msgspec.structs import force_setattr
-from starlette.responses import HTMLResponse, Response
+from starlette.responses import Response
 
 from bygones.archive import Archive
 from bygones.model.base import SessionId
@@ -39,7 +38,6 @@ from bygones.render.numbers import (
     format_bytes,
     format_duration,
     format_tokens,
-    format_usd,
     pluralize,
 )
 from bygones.web.charts import bar_chart, heat_map
@@ -48,33 +46,22 @@ from bygones.web.layout import (
     PageMeta,
     build_url,
     empty_message,
+    format_dollars,
+    html_response,
+    is_running,
     link,
     render_page,
     render_table,
+    short_path,
     time_tag,
 )
 
 _PAGE_SIZE = 60
-RUNNING_TIMEOUT = timedelta(minutes=5)
-"""How long a session is running after something was said in it."""
 _MAX_CHOICES = 200
-_SHARED_FIELDS = (
-    "project",
-    "project_keys",
-    "models",
-    "versions",
-    "git_branches",
-    "entrypoints",
-    "tags",
-    "lineage",
-    "flags",
-    "note",
-)
-"""What is the same in the lines of many sessions."""
 
 
 class SessionFilters(Struct, frozen=True, kw_only=True):
-    """Which sessions are shown; every state is an address."""
+    """The filters of the home page, as query parameters."""
 
     project: str = ""
     model: str = ""
@@ -88,7 +75,6 @@ class SessionFilters(Struct, frozen=True, kw_only=True):
 
     @classmethod
     def from_request(cls, context: RequestContext) -> SessionFilters:
-        """Return what an address asks for."""
         return cls(
             project=context.query_param("project"),
             model=context.query_param("model"),
@@ -102,7 +88,6 @@ class SessionFilters(Struct, frozen=True, kw_only=True):
 
     @property
     def query_params(self) -> dict[str, object]:
-        """The values as they stand in an address."""
         return {
             "project": self.project,
             "model": self.model,
@@ -135,7 +120,11 @@ class SessionFilters(Struct, frozen=True, kw_only=True):
         self, context: RequestContext, summaries: Sequence[SessionSummary]
     ) -> Sequence[SessionSummary]:
         """Return the sessions to show, out of all."""
-        selected = [one for one in summaries if self.include_empty or not one.is_empty]
+        selected = [
+            summary
+            for summary in summaries
+            if self.include_empty or not summary.is_empty
+        ]
         with context.pool.archive() as archive:
             for query in self.queries(context.now, context.zone):
                 selected = list(
@@ -159,89 +148,60 @@ def _title_terms(text: str) -> Iterator[Term]:
 
 
 def home_page(context: RequestContext) -> Response:
-    """Answer with the home page."""
     filters = SessionFilters.from_request(context)
     is_plain = not any(filters.query_params.values())
     overview = _overview(context) if is_plain else EMPTY_HTML
-    callers = _sessions_by_tool(context)
-    # Last, as nothing is waited for any more: all of them take much memory.
-    known = context.pool.cached("sessions", load_summaries)
-    sessions = filters.select(context, known)
-    parts = [tag("h1", escape_line("Sessions"), kind="unseen")]
+    sessions_by_tool = context.pool.sessions_by_tool()
+    # Last, as all summaries take much memory.
+    summaries = context.pool.summaries()
+    sessions = filters.select(context, summaries)
+    parts = [tag("h1", escape_line("Sessions"), kind="visually-hidden")]
     if is_plain:
         parts += [_running_section(context, sessions), overview]
     parts += [
-        _filter_form(filters, known, callers),
+        _filter_form(filters, summaries, sessions_by_tool),
         _timeline(context, filters, sessions, 0),
     ]
-    frame = PageMeta(title="Sessions", nav="/", css_class="home")
-    return render_page(frame, parts)
+    return render_page(PageMeta(title="Sessions", nav="/", css_class="home"), parts)
 
 
 def older_sessions(context: RequestContext) -> Response:
-    """Answer with further sessions, and nothing around them."""
+    """Return the next sessions of the timeline."""
     filters = SessionFilters.from_request(context)
     offset = context.query_int("offset", 0)
-    known = context.pool.cached("sessions", load_summaries)
-    made = _timeline(context, filters, filters.select(context, known), offset)
-    return HTMLResponse(made.encode("utf-8", "backslashreplace"))
-
-
-def load_summaries(archive: Archive) -> tuple[SessionSummary, ...]:
-    """Return the line of every session, newest first.
-
-    What several of them say is there once: that is half of the memory they take.
-    """
-    said: dict[object, object] = {}
-    found = []
-    for one in archive.sessions(include_empty=True):
-        for name in _SHARED_FIELDS:
-            value = getattr(one, name)
-            force_setattr(one, name, said.setdefault(value, value))
-        found.append(one)
-    return tuple(found)
-
-
-def _sessions_by_tool(context: RequestContext) -> dict[str, frozenset[SessionId]]:
-    return context.pool.cached("tools", Archive.sessions_by_tool)
+    sessions = filters.select(context, context.pool.summaries())
+    return html_response(_timeline(context, filters, sessions, offset))
 
 
 def _running_section(
     context: RequestContext, sessions: Sequence[SessionSummary]
 ) -> Html:
-    now = [one for one in sessions if is_running(one, context.now)]
-    hidden = "" if now else " hidden"
-    lines = join_html(session_item(one, context.now) for one in now)
+    running = [session for session in sessions if is_running(session, context.now)]
+    hidden = "" if running else " hidden"
+    items = join_html(_session_item(session, context.now) for session in running)
     return Html(
         f'<section class="now" id="now"{hidden}><h2>Running now</h2>'
-        f'<ul class="sessions">{lines}</ul></section>'
-    )
-
-
-def is_running(summary: SessionSummary, now: datetime) -> bool:
-    """Whether something was said in a session a moment ago."""
-    return (
-        summary.ended_at is not None
-        and timedelta(0) <= now - summary.ended_at < RUNNING_TIMEOUT
+        f'<ul class="sessions">{items}</ul></section>'
     )
 
 
 def _overview(context: RequestContext) -> Html:
     now, prices = context.now, context.app_state.prices
 
-    def days(archive: Archive) -> UsageReport:
+    def usage_by_day(archive: Archive) -> UsageReport:
         return archive.usage("day", timezone=context.zone, now=now, prices=prices)
 
-    def models(archive: Archive) -> UsageReport:
+    def usage_by_model(archive: Archive) -> UsageReport:
         return archive.usage("model", now=now, prices=prices)
 
-    by_day = context.pool.cached("usage by day", days)
+    by_day = context.pool.cached("usage by day", usage_by_day)
     rows = [row for row in by_day.rows if isinstance(row, UsageRow)]
     counts = {date.fromisoformat(row.key): row.answers for row in rows if row.key}
     if not counts:
         return EMPTY_HTML
-    last = min(now.astimezone().date(), _last_chart_day(counts))
-    by_model = context.pool.cached("usage by model", models)
+    # Today, unless all activity is long ago.
+    last = min(now.astimezone().date(), max(counts) + timedelta(days=60))
+    by_model = context.pool.cached("usage by model", usage_by_model)
     return Html(
         '<div class="overview"><section><h2>Activity</h2>'
         f"{heat_map(counts, last)}</section><section><h2>Cost by model</h2>"
@@ -249,28 +209,23 @@ def _overview(context: RequestContext) -> Html:
     )
 
 
-def _last_chart_day(counts: dict[date, int]) -> date:
-    """Return the last day to draw: today, unless everything is long ago."""
-    return max(counts) + timedelta(days=60)
-
-
 def _model_costs(report: UsageReport) -> Html:
-    shares = [
+    values = [
         (
             row.key or "unknown",
             (row.cost or 0) / NANOS_PER_DOLLAR,
-            format_cost(row.cost),
+            format_dollars(row.cost),
         )
         for row in report.rows
         if isinstance(row, UsageRow)
     ]
-    shares.sort(key=lambda share: -share[1])
+    values.sort(key=lambda value: -value[1])
     total = tag(
         "p",
         join_html(
             (
-                tag("b", escape_line(format_cost(report.total.cost))),
-                escape_line("at the prices of the API,"),
+                tag("b", escape_line(format_dollars(report.total.cost))),
+                escape_line("at API prices,"),
                 link(
                     "/usage",
                     escape_line(f"{format_tokens(report.total.tokens)} tokens"),
@@ -280,15 +235,7 @@ def _model_costs(report: UsageReport) -> Html:
         ),
         kind="note",
     )
-    return join_html((bar_chart(shares[:6], label="Cost by model"), total))
-
-
-def format_cost(cost: int | None) -> str:
-    """Return an amount of money; a dash where it is not known."""
-    if cost is None:
-        return "\N{EN DASH}"
-    amount = cost / NANOS_PER_DOLLAR
-    return f"${amount:,.0f}" if amount >= 100 else format_usd(cost)  # noqa: PLR2004
+    return join_html((bar_chart(values[:6], label="Cost by model"), total))
 
 
 def _filter_form(
@@ -296,15 +243,14 @@ def _filter_form(
     summaries: Sequence[SessionSummary],
     sessions_by_tool: Mapping[str, frozenset[SessionId]],
 ) -> Html:
-    projects = Counter(one.project for one in summaries if one.project)
-    models = Counter(model for one in summaries for model in one.models)
+    projects = Counter(summary.project for summary in summaries if summary.project)
+    models = Counter(model for summary in summaries for model in summary.models)
     tools = Counter({tool: len(ids) for tool, ids in sessions_by_tool.items()})
-    spans = (("0", "any time"), ("1", "a day"), ("7", "a week"), ("30", "a month"))
-    on = EMPTY_HTML
+    periods = (("0", "any time"), ("1", "a day"), ("7", "a week"), ("30", "a month"))
+    day = EMPTY_HTML
     if filters.day:
-        kept = {**filters.query_params, "on": ""}
-        on = link(
-            build_url(**kept),
+        day = link(
+            build_url(**{**filters.query_params, "on": ""}),
             escape_line(f"on {filters.day:%d %B %Y} \N{MULTIPLICATION SIGN}"),
             "chip",
         )
@@ -315,8 +261,8 @@ def _filter_form(
         f"{_select('project', 'All projects', _top_choices(projects), filters.project)}"
         f"{_select('model', 'All models', _top_choices(models), filters.model)}"
         f"{_select('tool', 'All tools', _top_choices(tools), filters.tool)}"
-        f"{_select('days', '', spans, str(filters.max_age_days))}"
-        f'{on}<button type="submit" class="unseen-with-script">Filter</button></form>'
+        f"{_select('days', '', periods, str(filters.max_age_days))}"
+        f'{day}<button type="submit" class="hidden-with-script">Filter</button></form>'
     )
 
 
@@ -327,25 +273,19 @@ def _top_choices(counts: Counter[str]) -> list[tuple[str, str]]:
     ]
 
 
-def short_path(path: str) -> str:
-    """Return the last two parts of a path."""
-    parts = path.replace("\\", "/").rstrip("/").split("/")
-    return "/".join(parts[-2:])
-
-
 def _select(
     name: str, empty_label: str, choices: Sequence[tuple[str, str]], selected: str
 ) -> Html:
     options = [("", empty_label)] if empty_label else []
     if selected and selected not in dict(choices):
         options.append((selected, selected))
-    made = "".join(
+    items = "".join(
         f'<option value="{escape(value)}"{" selected" if value == selected else ""}>'
-        f"{escape_line(told)}</option>"
-        for value, told in (*options, *choices)
+        f"{escape_line(text)}</option>"
+        for value, text in (*options, *choices)
     )
     label = name.capitalize()
-    return Html(f'<select name="{name}" aria-label="{label}">{made}</select>')
+    return Html(f'<select name="{name}" aria-label="{label}">{items}</select>')
 
 
 def _timeline(
@@ -356,17 +296,17 @@ def _timeline(
 ) -> Html:
     if not sessions:
         return empty_message(
-            "No session fits.", tag("p", link("/", escape_line("Show all")))
+            "No session matches.", tag("p", link("/", escape_line("Show all")))
         )
     shown = sessions[offset : offset + _PAGE_SIZE]
-    before = sessions[offset - 1] if 0 < offset <= len(sessions) else None
-    parts = list(_group_by_day(shown, before, context.now))
-    rest = len(sessions) - offset - len(shown)
-    if rest > 0:
-        to = build_url("more", **filters.query_params, offset=offset + _PAGE_SIZE)
-        told = f"{pluralize(rest, 'older session')}"
+    previous = sessions[offset - 1] if 0 < offset <= len(sessions) else None
+    parts = list(_group_by_day(shown, previous, context.now))
+    remaining = len(sessions) - offset - len(shown)
+    if remaining > 0:
+        url = build_url("more", **filters.query_params, offset=offset + _PAGE_SIZE)
+        text = pluralize(remaining, "older session")
         parts.append(
-            Html(f'<p class="older"><a href="{escape(to)}" data-more>{told}</a></p>')
+            Html(f'<p class="older"><a href="{escape(url)}" data-more>{text}</a></p>')
         )
     if offset:
         return join_html(parts)
@@ -376,20 +316,20 @@ def _timeline(
 def _group_by_day(
     sessions: Sequence[SessionSummary], previous: SessionSummary | None, now: datetime
 ) -> Iterator[Html]:
-    """Yield sessions below the day on which they ended."""
+    """Yield a heading for each day, and the sessions that ended on it."""
     day = _session_day(previous) if previous else None
-    lines: list[Html] = []
-    for one in sessions:
-        if _session_day(one) != day or not lines:
-            if lines:
-                yield tag("ul", join_html(lines), kind="sessions")
-            if _session_day(one) != day:
-                day = _session_day(one)
+    items: list[Html] = []
+    for session in sessions:
+        if _session_day(session) != day or not items:
+            if items:
+                yield tag("ul", join_html(items), kind="sessions")
+            if _session_day(session) != day:
+                day = _session_day(session)
                 yield tag("h2", escape_line(_day_label(day, now)), kind="day")
-            lines = []
-        lines.append(session_item(one, now))
-    if lines:
-        yield tag("ul", join_html(lines), kind="sessions")
+            items = []
+        items.append(_session_item(session, now))
+    if items:
+        yield tag("ul", join_html(items), kind="sessions")
 
 
 def _session_day(summary: SessionSummary) -> date | None:
@@ -402,24 +342,21 @@ def _day_label(day: date | None, now: datetime) -> str:
         return "Without a date"
     today = now.astimezone().date()
     names = {0: "Today", 1: "Yesterday"}
-    told = names.get((today - day).days, f"{day:%A}")
+    name = names.get((today - day).days, f"{day:%A}")
     year = "" if day.year == today.year else f" {day.year}"
-    return f"{told}, {day.day} {day:%B}{year}"
+    return f"{name}, {day.day} {day:%B}{year}"
 
 
-def session_item(
-    summary: SessionSummary, now: datetime, note: Html = EMPTY_HTML
-) -> Html:
-    """Return a session in a list: its title, and what one chooses by."""
+def _session_item(summary: SessionSummary, now: datetime) -> Html:
     title = escape_line(summary.title.text) or escape_line(summary.id)
-    lasted = ""
+    duration = ""
     if (
         summary.started_at
         and summary.ended_at
         and summary.ended_at > summary.started_at
     ):
-        lasted = format_duration(summary.ended_at - summary.started_at)
-    told = [
+        duration = format_duration(summary.ended_at - summary.started_at)
+    facts = [
         short_path(summary.project) if summary.project else "",
         pluralize(summary.prompt_count, "prompt"),
         pluralize(summary.message_count, "message"),
@@ -427,7 +364,7 @@ def session_item(
         pluralize(summary.branch_count, "branch", "branches")
         if summary.branch_count > 1
         else "",
-        lasted,
+        duration,
         f"{format_tokens(summary.usage.total)} tokens" if summary.usage.total else "",
         pluralize(summary.problem_count, "problem") if summary.problem_count else "",
     ]
@@ -435,34 +372,34 @@ def session_item(
         f'<li data-session="{escape(summary.id)}">'
         f"{link(build_url('session', summary.id), title)} {_badges(summary, now)}"
         f'<span class="when">{time_tag(summary.ended_at or summary.started_at, now)}</span>'
-        f"<p>{render_facts(told)}</p>{note}</li>"
+        f"<p>{render_facts(facts)}</p></li>"
     )
 
 
 def _badges(summary: SessionSummary, now: datetime) -> Html:
-    """Return what stands beside a session: that it runs, a star, tags and a note."""
+    """Return the badges of a session: running, star, tags and note."""
     parts = [tag("span", escape_line(name), kind="chip") for name in summary.tags]
     if summary.is_starred:
         star = Html(
-            '<span aria-hidden="true">★</span><span class="unseen">starred</span>'
+            '<span aria-hidden="true">★</span><span class="visually-hidden">starred</span>'
         )
         parts.insert(0, tag("span", star, kind="starred"))
     if summary.note:
-        parts.append(tag("span", escape_line(summary.note[:_MAX_NOTE]), kind="noted"))
+        parts.append(
+            tag("span", escape_line(summary.note[:_MAX_NOTE]), kind="note-badge")
+        )
     if is_running(summary, now):
         parts.insert(0, tag("span", escape_line("running"), kind="running"))
-    return tag("span", join_html(parts), kind="added-by") if parts else EMPTY_HTML
+    return tag("span", join_html(parts), kind="badges") if parts else EMPTY_HTML
 
 
 _MAX_NOTE = 120
-"""Signs of a note that a list shows."""
-
-
+"""Characters of a note that a list shows."""
 _MIN_DATETIME = datetime.min.replace(tzinfo=UTC)
 
 
 def load_projects(archive: Archive) -> tuple[Project, ...]:
-    """Return all projects, the one last worked on first."""
+    """Return all projects, most recently active first."""
     return tuple(
         sorted(
             archive.projects(),
@@ -473,17 +410,16 @@ def load_projects(archive: Archive) -> tuple[Project, ...]:
 
 
 def projects_page(context: RequestContext) -> Response:
-    """Answer with the list of projects."""
-    lines = []
+    rows = []
     for project in context.pool.cached("projects", load_projects):
         path = project.path or ""
         name = escape_line(project.name)
-        to = build_url(project=path) if path else ""
-        lines.append(
+        url = build_url(project=path) if path else ""
+        rows.append(
             (
                 join_html(
                     (
-                        link(to, name) if to else name,
+                        link(url, name) if url else name,
                         tag("div", escape_line(path), kind="note"),
                     )
                 ),
@@ -493,8 +429,8 @@ def projects_page(context: RequestContext) -> Response:
                 time_tag(project.last_active_at, context.now),
             )
         )
-    heads = ("Project", "Sessions", "Tokens", "Size", "Last")
-    frame = PageMeta(title="Projects", nav="/projects", css_class="wide")
+    headers = ("Project", "Sessions", "Tokens", "Size", "Last")
     return render_page(
-        frame, (tag("h1", escape_line("Projects")), render_table(heads, lines))
+        PageMeta(title="Projects", nav="/projects", css_class="wide"),
+        (tag("h1", escape_line("Projects")), render_table(headers, rows)),
     )

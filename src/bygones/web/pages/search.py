@@ -1,14 +1,15 @@
-"""The page of searches: as one types, with hints, facets and excerpts."""
+"""The search page: results with excerpts, hints and facets."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from html import escape
 
 import msgspec
 from msgspec import Struct
-from starlette.responses import HTMLResponse, Response
+from starlette.responses import Response
 
 from bygones.archive import Archive
 from bygones.errors import QueryError
@@ -32,7 +33,6 @@ from bygones.render.html.markup import (
     escape_line,
     escape_text,
     join_html,
-    make_element_id,
     render_facts,
     tag,
 )
@@ -41,12 +41,15 @@ from bygones.web.context import RequestContext
 from bygones.web.layout import (
     PageMeta,
     build_url,
+    conversation_url,
     empty_message,
+    html_response,
     link,
+    pager,
     render_page,
+    short_path,
     time_tag,
 )
-from bygones.web.pages.home import short_path
 
 _PAGE_SIZE = 10
 _HITS_PER_SESSION = 2
@@ -71,7 +74,7 @@ class _SearchRequest(Struct, frozen=True):
 
 
 def request_query(context: RequestContext, query_text: str) -> Query:
-    """Return what a text asks for, here and now."""
+    """Parse a query with the time and the time zone of a request."""
     return parse_query(query_text, now=context.now, zone=context.zone)
 
 
@@ -83,7 +86,6 @@ def run_search(
     limit: int = _PAGE_SIZE,
     offset: int = 0,
 ) -> SearchResults:
-    """Return what a text finds."""
     query = request_query(context, query_text)
     with context.pool.archive() as archive:
         return archive.search(
@@ -96,44 +98,42 @@ def run_search(
 
 
 def search_page(context: RequestContext) -> Response:
-    """Answer with the whole page."""
-    asked = _SearchRequest.from_request(context)
-    box = Html(
-        '<form class="ask" action="/search" role="search" id="ask">'
+    search_request = _SearchRequest.from_request(context)
+    form = Html(
+        '<form class="search-form" action="/search" role="search" id="search-form">'
         '<input type="search" name="q" id="query" autocomplete="off" '
         'spellcheck="false" maxlength="2000" role="combobox" '
         'aria-expanded="false" aria-controls="hints" aria-autocomplete="list" '
-        'aria-label="Search everything that was said" '
+        'aria-label="Search all sessions" '
         'placeholder="Words as you remember them, or a field: tool:Bash is:error" '
-        f'value="{escape(asked.text)}">'
+        f'value="{escape(search_request.text)}">'
         '<ul class="hints" id="hints" role="listbox" aria-label="Hints" hidden></ul>'
         "</form>"
     )
     main = (
-        tag("h1", escape_line("Search"), kind="unseen"),
-        box,
+        tag("h1", escape_line("Search"), kind="visually-hidden"),
+        form,
         Html('<div class="answers" id="answers">'),
-        _render_results(context, asked),
+        _render_results(context, search_request),
         Html("</div>"),
     )
-    frame = PageMeta(
-        title=asked.text or "Search",
+    page = PageMeta(
+        title=search_request.text or "Search",
         nav="/search",
         css_class="search",
         scripts=("search.js",),
-        search_text=asked.text,
+        search_text=search_request.text,
     )
-    return render_page(frame, main)
+    return render_page(page, main)
 
 
 def search_results(context: RequestContext) -> Response:
-    """Answer with what is found, and nothing around it."""
-    made = _render_results(context, _SearchRequest.from_request(context))
-    return HTMLResponse(made.encode("utf-8", "backslashreplace"))
+    """Return the results without the page around them."""
+    return html_response(_render_results(context, _SearchRequest.from_request(context)))
 
 
 def query_hints(_context: RequestContext) -> Response:
-    """Answer with what can be typed, from the table of the language."""
+    """Return the fields of the query language, for the input hints."""
     return Response(msgspec.json.encode(list_hints()), media_type="application/json")
 
 
@@ -142,24 +142,23 @@ def _render_results(context: RequestContext, search_request: _SearchRequest) -> 
         return _syntax_help()
     offset = (search_request.page - 1) * _PAGE_SIZE
     try:
-        found = run_search(
+        results = run_search(
             context, search_request.text, sort=search_request.sort, offset=offset
         )
     except QueryError as error:
         hint = tag("p", escape_line(error.hint))
         return join_html((_NO_FACETS, empty_message(f"{error}.".capitalize(), hint)))
-    lines = join_html(_session_result(one, context) for one in found.sessions)
-    shown = tag("ol", lines, kind="hits") if lines else _no_results(found)
-    results = join_html(
+    matches = join_html(_session_match(match, context) for match in results.sessions)
+    content = join_html(
         (
-            _summary_line(search_request, found),
-            _search_notes(found),
-            shown,
-            _pager(search_request, found),
+            _summary_line(search_request, results),
+            _search_notes(results),
+            tag("ol", matches, kind="hits") if matches else _no_results(results),
+            _result_pager(search_request, results),
         )
     )
     facets = tag("div", kind="facets", aria_label="Narrow", role="group")
-    return join_html((facets, tag("div", results, kind="results")))
+    return join_html((facets, tag("div", content, kind="results")))
 
 
 _NO_FACETS = Html('<div class="facets"></div>')
@@ -182,11 +181,11 @@ def _syntax_help() -> Html:
         )
         for hint in list_hints()
     )
-    return join_html((_NO_FACETS, tag("ul", lines, kind="language")))
+    return join_html((_NO_FACETS, tag("ul", lines, kind="syntax-help")))
 
 
 def _summary_line(search_request: _SearchRequest, results: SearchResults) -> Html:
-    told = results.session_count_bound.qualify(
+    count = results.session_count_bound.qualify(
         pluralize(results.session_count, "session")
     )
     if (
@@ -194,7 +193,7 @@ def _summary_line(search_request: _SearchRequest, results: SearchResults) -> Htm
         and results.full_match_count
         and not results.session_count_bound
     ):
-        told += f", {results.full_match_count:,} with all words"
+        count += f", {results.full_match_count:,} with all words"
     sorts = join_html(
         tag(
             "a",
@@ -204,46 +203,42 @@ def _summary_line(search_request: _SearchRequest, results: SearchResults) -> Htm
         )
         for sort, name in _SORTS
     )
-    inner = join_html(
-        (tag("span", escape_line(told)), tag("span", sorts, kind="sorts"))
+    content = join_html(
+        (tag("span", escape_line(count)), tag("span", sorts, kind="sorts"))
     )
-    return tag("div", inner, kind="answer-line")
+    return tag("div", content, kind="result-summary")
 
 
 def _search_notes(results: SearchResults) -> Html:
-    told = (f"{one[:1].upper()}{one[1:]}." for one in search_notes(results))
-    return join_html(tag("p", escape_line(one), kind="note") for one in told)
+    notes = (f"{note[:1].upper()}{note[1:]}." for note in search_notes(results))
+    return join_html(tag("p", escape_line(note), kind="note") for note in notes)
 
 
 def _no_results(results: SearchResults) -> Html:
-    hint = "Fewer words find more; a session need not have all of them."
+    hint = "Try fewer words; a session does not need to contain all of them."
     if results.missing_words:
-        hint = "Another word may be the one that was written."
-    return empty_message("Nothing was found.", tag("p", escape_line(hint)))
+        hint = "Try another word for it."
+    return empty_message("No results.", tag("p", escape_line(hint)))
 
 
-def _session_result(match: SessionMatch, context: RequestContext) -> Html:
-    listed = match.summary
-    told = [
-        short_path(listed.project) if listed.project else "",
-        pluralize(listed.message_count, "message"),
-        match.hit_count_bound.qualify(
-            pluralize(match.hit_count, "text fits", "texts fit")
-        )
+def _session_match(match: SessionMatch, context: RequestContext) -> Html:
+    summary = match.summary
+    facts = [
+        short_path(summary.project) if summary.project else "",
+        pluralize(summary.message_count, "message"),
+        match.hit_count_bound.qualify(pluralize(match.hit_count, "match", "matches"))
         if match.hit_count
         else "",
     ]
     hits = join_html(_hit_link(match, hit) for hit in match.hits)
-    to = build_url("session", listed.id)
-    when = time_tag(listed.ended_at or listed.started_at, context.now)
+    title = link(conversation_url(summary.id), _excerpt_html(match.highlighted_title))
+    time = time_tag(summary.ended_at or summary.started_at, context.now)
     return tag(
         "li",
         join_html(
             (
-                tag(
-                    "div", link(to, _excerpt_html(match.highlighted_title)), kind="hit"
-                ),
-                tag("p", join_html((when, render_facts(told)), " · ")),
+                tag("div", title, kind="hit"),
+                tag("p", join_html((time, render_facts(facts)), " · ")),
                 hits,
             )
         ),
@@ -251,32 +246,22 @@ def _session_result(match: SessionMatch, context: RequestContext) -> Html:
 
 
 def _hit_link(match: SessionMatch, hit: Hit) -> Html:
-    who = hit.agent_type or ("agent" if hit.agent_id else "")
-    told = [
+    facts = [
         str(hit.part),
         ", ".join(hit.tool_names),
-        who,
-        "left behind by a rewind" if hit.is_rewound else "",
+        hit.agent_type or ("agent" if hit.agent_id else ""),
+        "rewound" if hit.is_rewound else "",
         "error" if hit.is_error else "",
         f"{hit.sent_at.astimezone():%Y-%m-%d %H:%M}" if hit.sent_at else "",
     ]
-    inner = join_html((tag("small", render_facts(told)), _excerpt_html(hit.excerpt)))
-    return link(_hit_url(match, hit), inner, "excerpt")
+    content = join_html((tag("small", render_facts(facts)), _excerpt_html(hit.excerpt)))
+    return link(_hit_url(match, hit), content, "excerpt")
 
 
 def _hit_url(match: SessionMatch, hit: Hit) -> str:
-    session = match.summary.id
     if hit.position is None:
-        return build_url("session", session)
-    if hit.agent_id:
-        return build_url(
-            "session",
-            session,
-            "agent",
-            make_element_id("a", hit.agent_id),
-            at=hit.record_id,
-        )
-    return build_url("session", session, at=hit.record_id)
+        return conversation_url(match.summary.id)
+    return conversation_url(match.summary.id, agent=hit.agent_id, at=hit.record_id)
 
 
 def _excerpt_html(excerpt: Excerpt) -> Html:
@@ -296,58 +281,48 @@ def _iter_highlighted(excerpt: Excerpt) -> Iterator[Html]:
         yield Html("…")
 
 
-def _pager(search_request: _SearchRequest, results: SearchResults) -> Html:
+def _result_pager(search_request: _SearchRequest, results: SearchResults) -> Html:
+    page = search_request.page
     last = (results.session_count + _PAGE_SIZE - 1) // _PAGE_SIZE
-    if last <= 1:
-        return EMPTY_HTML
-    links: Sequence[Html] = [
-        link(search_request.url(page=number), escape_line(told))
-        if 1 <= number <= last
-        else Html("<span></span>")
-        for number, told in (
-            (search_request.page - 1, "← Before"),
-            (search_request.page + 1, "Next →"),
-        )
-    ]
-    place = tag("span", escape_line(f"{search_request.page:,} of {last:,}"))
-    return tag(
-        "nav", join_html((links[0], place, links[1])), kind="pager", aria_label="Pages"
+    return pager(
+        ("← Previous", search_request.url(page=page - 1) if page > 1 else ""),
+        f"{page:,} of {last:,}",
+        ("Next →", search_request.url(page=page + 1) if page < last else ""),
+        label="Pages",
     )
 
 
 _MAX_COUNTED = 2000
-"""Sessions that are counted at most."""
+"""Sessions whose facets are counted, at most."""
 _MAX_COUNTED_SLOW = 60
-"""The same where texts must be opened to know whether they fit."""
+"""The same if texts have to be loaded to decide whether they match."""
 _MAX_VALUES = 8
 _FACET_ROLES = (Role.USER, Role.ASSISTANT)
 _SessionsByTool = Mapping[str, frozenset[SessionId]]
 
 
 class Facets(Struct, frozen=True):
-    """How many of the sessions that were found have what."""
+    """Counts of the sessions that were found, by project, tool, role and month."""
 
     groups: tuple[tuple[str, str, tuple[tuple[str, int], ...]], ...] = ()
     """Title, field, and values with their counts, the most frequent first."""
     session_count: int = 0
-    """Sessions that were counted."""
     is_complete: bool = True
 
 
 def search_facets(context: RequestContext) -> Response:
-    """Answer with what narrows a search, and nothing around it."""
-    typed, sort = context.query_param("q"), context.query_param("sort")
-    users = context.pool.cached("tools", Archive.sessions_by_tool) if typed else {}
+    """Return the facets of a search, without the page around them."""
+    query_text, sort = context.query_param("q"), context.query_param("sort")
+    facets = Facets()
+    if query_text:
+        sessions_by_tool = context.pool.sessions_by_tool()
 
-    def count(archive: Archive) -> Facets:
-        return count_facets(archive, context, typed, users)
+        def count(archive: Archive) -> Facets:
+            return count_facets(archive, context, query_text, sessions_by_tool)
 
-    try:
-        found = context.pool.cached(f"facets {typed}", count) if typed else Facets()
-    except QueryError:
-        found = Facets()
-    made = _render_facets(found, typed, sort)
-    return HTMLResponse(made.encode("utf-8", "backslashreplace"))
+        with suppress(QueryError):
+            facets = context.pool.cached(f"facets {query_text}", count)
+    return html_response(_render_facets(facets, query_text, sort))
 
 
 def count_facets(
@@ -356,21 +331,22 @@ def count_facets(
     query_text: str,
     sessions_by_tool: _SessionsByTool,
 ) -> Facets:
-    """Return what all sessions that a text finds have in common.
-
-    ``users`` are the sessions that called each tool.
-    """
-    query = parse_query(query_text, now=context.now, zone=context.zone)
+    """Count the facets of the sessions that a query finds."""
+    query = request_query(context, query_text)
     first = archive.search(query, limit=1, hits_per_session=0)
     limit = (
         _MAX_COUNTED_SLOW
         if first.session_count_bound is CountBound.AT_MOST
         else _MAX_COUNTED
     )
-    found = archive.search(query, limit=limit, hits_per_session=0)
-    sessions = [one.summary for one in found.sessions]
+    results = archive.search(query, limit=limit, hits_per_session=0)
+    sessions = [match.summary for match in results.sessions]
     groups = (
-        ("Project", "project", _top_values(one.project or "" for one in sessions)),
+        (
+            "Project",
+            "project",
+            _top_values(session.project or "" for session in sessions),
+        ),
         ("Tool", "tool", _tool_counts(sessions, sessions_by_tool)),
         (
             "Role",
@@ -379,7 +355,7 @@ def count_facets(
         ),
         ("Month", "on", _top_values(map(_month, sessions))),
     )
-    return Facets(groups, len(sessions), found.session_count <= len(sessions))
+    return Facets(groups, len(sessions), results.session_count <= len(sessions))
 
 
 def _top_values(values: Iterable[str]) -> tuple[tuple[str, int], ...]:
@@ -389,7 +365,7 @@ def _top_values(values: Iterable[str]) -> tuple[tuple[str, int], ...]:
 def _tool_counts(
     sessions: Iterable[SessionSummary], sessions_by_tool: _SessionsByTool
 ) -> tuple[tuple[str, int], ...]:
-    ids = frozenset(one.id for one in sessions)
+    ids = frozenset(session.id for session in sessions)
     counts = Counter(
         {tool: len(ids & using) for tool, using in sessions_by_tool.items()}
     )
@@ -400,8 +376,7 @@ def _role_counts(
     archive: Archive, context: RequestContext, query_text: str
 ) -> Iterable[tuple[str, int]]:
     for role in _FACET_ROLES:
-        asked = f"{query_text} role:{role}"
-        query = parse_query(asked, now=context.now, zone=context.zone)
+        query = request_query(context, f"{query_text} role:{role}")
         total = archive.search(query, limit=1, hits_per_session=0).session_count
         if total:
             yield str(role), total
@@ -415,11 +390,11 @@ def _month(summary: SessionSummary) -> str:
 def _render_facets(counts: Facets, query_text: str, sort: str) -> Html:
     parts = []
     for title, field, values in counts.groups:
-        lines = [_facet_item(query_text, sort, field, one) for one in values]
-        if lines:
+        items = [_facet_item(query_text, sort, field, value) for value in values]
+        if items:
             heading = tag("h2", escape_line(title))
             parts.append(
-                tag("section", join_html((heading, tag("ul", join_html(lines)))))
+                tag("section", join_html((heading, tag("ul", join_html(items)))))
             )
     note = EMPTY_HTML
     if parts and not counts.is_complete:
@@ -435,21 +410,20 @@ def _facet_item(
     value, count = value_count
     term = f'{field}:"{value}"' if _needs_quotes(value) else f"{field}:{value}"
     is_on = f" {term} " in f" {query_text} "
-    asked = _remove_term(query_text, term) if is_on else f"{query_text} {term}".strip()
-    inner = join_html(
+    if is_on:
+        new_query = f" {query_text} ".replace(f" {term} ", " ", 1).strip()
+    else:
+        new_query = f"{query_text} {term}".strip()
+    content = join_html(
         (
             tag("span", escape_line(short_path(value))),
             tag("span", escape_line(f"{count:,}")),
         )
     )
-    to = build_url("search", q=asked, sort=sort)
-    made = tag("a", inner, href=to, title=value, aria_current="true" if is_on else "")
-    return tag("li", made)
+    url = build_url("search", q=new_query, sort=sort)
+    current = "true" if is_on else ""
+    return tag("li", tag("a", content, href=url, title=value, aria_current=current))
 
 
 def _needs_quotes(value: str) -> bool:
-    return not all(sign.isalnum() or sign in "-_./~" for sign in value)
-
-
-def _remove_term(query_text: str, term: str) -> str:
-    return f" {query_text} ".replace(f" {term} ", " ", 1).strip()
+    return not all(char.isalnum() or char in "-_./~" for char in value)

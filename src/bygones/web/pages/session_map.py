@@ -1,4 +1,4 @@
-"""The map of a session: its turns, branches, agents and compactions at a glance."""
+"""The map of a session: its turns, branches, agents and compactions."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from bygones.render.html.markup import (
     Html,
     escape_line,
     join_html,
-    make_element_id,
     render_facts,
     tag,
 )
@@ -31,60 +30,67 @@ from bygones.render.session_tree import (
 )
 from bygones.web.context import RequestContext
 from bygones.web.conversation_view import MAX_ASSEMBLED_MESSAGES, open_view
-from bygones.web.layout import PageMeta, build_url, link, render_page
+from bygones.web.layout import (
+    PageMeta,
+    build_url,
+    conversation_url,
+    link,
+    pager,
+    render_page,
+)
 from bygones.web.pool import OpenSession
-
-__all__ = ["session_map_page"]
 
 _PAGE_SIZE = 5000
 _MAX_DEPTH = 8
 
 
 def session_map_page(context: RequestContext) -> Response:
-    """Answer with the map; every line leads to its place.
+    """Return the map; every line is a link.
 
-    Of a very long session only the live branch is read, and only as far as it is shown.
+    Of a very long session, only the shown part of the live branch is read.
     """
-    with context.pool.session(context.path_param("id")) as held:
-        listed = held.summary
-        is_long = listed.message_count > MAX_ASSEMBLED_MESSAGES
-        found = _live_branch_marks(held) if is_long else _session_marks(context, held)
+    with context.pool.session(context.path_param("id")) as open_session:
+        summary = open_session.summary
+        is_long = summary.message_count > MAX_ASSEMBLED_MESSAGES
+        if is_long:
+            lines = _live_branch_lines(open_session)
+        else:
+            lines = _session_lines(context, open_session)
         start = context.query_int("from", 0) // _PAGE_SIZE * _PAGE_SIZE
-        shown = islice(found, start, start + _PAGE_SIZE)
-        drawn = [_map_item(listed.id, mark) for mark in shown]
-        has_more = next(found, None) is not None
-    back = link(build_url("session", listed.id), escape_line(listed.title.text))
-    told = (
-        f"{pluralize(listed.message_count, 'message')}: the live branch, without cost."
+        items = [
+            _map_item(summary.id, line)
+            for line in islice(lines, start, start + _PAGE_SIZE)
+        ]
+        has_more = next(lines, None) is not None
+    back = link(conversation_url(summary.id), escape_line(summary.title.text))
+    note = (
+        f"{pluralize(summary.message_count, 'message')}: the live branch, without cost."
     )
     main = (
         tag("h1", escape_line("Map of a session")),
         tag("p", back),
-        tag("p", escape_line(told), kind="note") if is_long else EMPTY_HTML,
-        tag("ol", join_html(drawn), kind="map"),
-        _pager(listed.id, start, len(drawn), has_more=has_more),
+        tag("p", escape_line(note), kind="note") if is_long else EMPTY_HTML,
+        tag("ol", join_html(items), kind="map"),
+        _map_pager(summary.id, start, len(items), has_more=has_more),
     )
-    frame = PageMeta(title=f"Map: {listed.title.text}", nav="/", css_class="wide")
-    return render_page(frame, main)
+    page = PageMeta(title=f"Map: {summary.title.text}", nav="/", css_class="wide")
+    return render_page(page, main)
 
 
-def _pager(session: SessionId, start: int, count: int, *, has_more: bool) -> Html:
-    """Return links to the lines before and behind those that are shown."""
-    if not start and not has_more:
-        return EMPTY_HTML
-    own = ("session", session, "map")
-    before = build_url(*own, **{"from": start - _PAGE_SIZE}) if start else ""
-    after = build_url(*own, **{"from": start + _PAGE_SIZE}) if has_more else ""
-    sides = [
-        link(to, escape_line(told)) if to else Html("<span></span>")
-        for to, told in ((before, "← Earlier"), (after, "Later →"))
-    ]
-    place = tag("span", escape_line(f"lines {start + 1:,} to {start + count:,}"))
-    inner = join_html((sides[0], place, sides[1]))
-    return tag("nav", inner, kind="pager", aria_label="Lines")
+def _map_pager(session: SessionId, start: int, count: int, *, has_more: bool) -> Html:
+    def part_url(first: int) -> str:
+        query: dict[str, object] = {"from": first}
+        return build_url("session", session, "map", **query)
+
+    return pager(
+        ("← Earlier", part_url(start - _PAGE_SIZE) if start else ""),
+        f"lines {start + 1:,} to {start + count:,}",
+        ("Later →", part_url(start + _PAGE_SIZE) if has_more else ""),
+        label="Lines",
+    )
 
 
-def _session_marks(
+def _session_lines(
     context: RequestContext, open_session: OpenSession
 ) -> Iterator[TreeLine]:
     prices = context.app_state.prices
@@ -93,36 +99,36 @@ def _session_marks(
     )
 
 
-def _live_branch_marks(open_session: OpenSession) -> Iterator[TreeLine]:
-    reading = open_view(open_session, "", 0)
-    return iter_branch_tree_lines(reading.facts, reading.iter_turns())
+def _live_branch_lines(open_session: OpenSession) -> Iterator[TreeLine]:
+    view = open_view(open_session, "", 0)
+    return iter_branch_tree_lines(view.facts, view.iter_turns())
 
 
-def _map_item(session: SessionId, mark: TreeLine) -> Html:
-    told = [
-        pluralize(mark.calls, "call") if mark.calls else "",
-        format_duration(mark.duration) if mark.duration else "",
-        f"{format_tokens(mark.usage.total)} tokens" if mark.usage.total else "",
-        format_cost(mark.cost) if mark.usage.total else "",
+def _map_item(session: SessionId, line: TreeLine) -> Html:
+    facts = [
+        pluralize(line.calls, "call") if line.calls else "",
+        format_duration(line.duration) if line.duration else "",
+        f"{format_tokens(line.usage.total)} tokens" if line.usage.total else "",
+        format_cost(line.cost) if line.usage.total else "",
     ]
-    name = mark.text or str(mark.kind)
-    if mark.kind is TreeLineKind.BRANCH:
-        name = f"branch {mark.branch + 1}: {name}"
-    elif mark.kind is TreeLineKind.OTHER:
+    name = line.text or str(line.kind)
+    if line.kind is TreeLineKind.BRANCH:
+        name = f"branch {line.branch + 1}: {name}"
+    elif line.kind is TreeLineKind.OTHER:
         name = f"elsewhere: {name}"
     inner = join_html(
         (
-            link(_mark_url(session, mark), escape_line(name)),
-            tag("span", render_facts(told), kind="note"),
+            link(_line_url(session, line), escape_line(name)),
+            tag("span", render_facts(facts), kind="note"),
         ),
         " ",
     )
-    return tag("li", inner, kind=f"k-{mark.kind} d{min(mark.depth, _MAX_DEPTH)}")
+    return tag("li", inner, kind=f"k-{line.kind} d{min(line.depth, _MAX_DEPTH)}")
 
 
-def _mark_url(session: SessionId, mark: TreeLine) -> str:
-    if mark.agent is not None:
-        return build_url("session", session, "agent", make_element_id("a", mark.agent))
-    if mark.kind is TreeLineKind.BRANCH or mark.record is None:
-        return build_url("session", session, branch=mark.branch)
-    return build_url("session", session, branch=mark.branch, at=mark.record)
+def _line_url(session: SessionId, line: TreeLine) -> str:
+    if line.agent is not None:
+        return conversation_url(session, agent=line.agent)
+    if line.kind is TreeLineKind.BRANCH or line.record is None:
+        return conversation_url(session, branch=line.branch)
+    return conversation_url(session, branch=line.branch, at=line.record)

@@ -1,4 +1,4 @@
-"""The page of usage: tokens and cost by whatever one asks, as table, chart and CSV."""
+"""The usage page: tokens and cost by a grouping, as table, chart and CSV."""
 
 from __future__ import annotations
 
@@ -30,14 +30,13 @@ from bygones.web.layout import (
     PageMeta,
     build_url,
     empty_message,
+    format_dollars,
     link,
     render_page,
     render_table,
+    short_path,
 )
-from bygones.web.pages.home import format_cost, short_path
 from bygones.web.pages.search import request_query
-
-__all__ = ["usage_csv", "usage_page", "usage_report"]
 
 _MAX_ROWS = 400
 _MAX_BARS = 12
@@ -52,55 +51,56 @@ _FORMULA_PREFIXES = ("=", "+", "-", "@", "\t", "\r")
 
 
 def usage_report(context: RequestContext) -> UsageReport:
-    """Return what an address asks about usage."""
-    told, since, text = (
+    """Return the usage report that a request asks for, from the cache if possible."""
+    by, since, text = (
         context.query_param("by") or "day",
         context.query_param("since"),
         context.query_param("q"),
     )
     known = {str(grouping) for grouping in Grouping}
-    if told not in known:
+    if by not in known:
         raise BadRequest(f"by has to be one of {', '.join(sorted(known))}")
     zone = context.zone
     query = request_query(context, text)
     terms = [query.root] if query.root is not None else []
     if since:
-        found = parse_period("after", since, ReferenceTime(context.now, zone))
-        if not isinstance(found, TimeRange):
+        period = parse_period("after", since, ReferenceTime(context.now, zone))
+        if not isinstance(period, TimeRange):
             raise BadRequest("since has to be a time, as in 7d or 2026-01-31")
-        terms.append(found)
+        terms.append(period)
     limited = Query(and_terms(terms), query.notes) if terms else None
 
-    def ask(archive: Archive) -> UsageReport:
+    def load(archive: Archive) -> UsageReport:
         return archive.usage(
-            told,
+            by,
             query=limited,
             timezone=zone,
             now=context.now,
             prices=context.app_state.prices,
         )
 
-    return context.pool.cached(f"usage {told} {since} {text}", ask)
+    return context.pool.cached(f"usage {by} {since} {text}", load)
 
 
 def usage_page(context: RequestContext) -> Response:
-    """Answer with the page."""
     report = usage_report(context)
     rows = _sorted_rows(report)
-    asked = {name: context.query_param(name) for name in ("by", "since", "q")}
+    params = {name: context.query_param(name) for name in ("by", "since", "q")}
     by = report.by
     parts = [
         tag("h1", escape_line("Usage")),
-        _tabs(asked, "by", [(str(one), str(one)) for one in Grouping], str(by)),
-        _tabs(asked, "since", _PERIODS, asked["since"]),
+        _tabs(params, "by", [(name, name) for name in Grouping], by),
+        _tabs(params, "since", _PERIODS, params["since"]),
         _total_line(report),
     ]
     if not rows:
-        parts.append(empty_message("Nothing was spent."))
+        parts.append(empty_message("There is no usage."))
     else:
         parts += [_chart(by, rows), _usage_table(by, rows)]
-        to = build_url("usage.csv", **asked)
-        parts.append(tag("p", link(to, escape_line("As CSV")), kind="note"))
+        csv_link = link(
+            build_url("usage.csv", **params), escape_line("Download as CSV")
+        )
+        parts.append(tag("p", csv_link, kind="note"))
     return render_page(PageMeta(title="Usage", nav="/usage", css_class="wide"), parts)
 
 
@@ -117,28 +117,28 @@ def _cost_key(row: UsageRow | ToolRow) -> tuple[int, int]:
 def _tabs(
     params: dict[str, str], name: str, choices: Sequence[tuple[str, str]], selected: str
 ) -> Html:
-    lines = join_html(
+    items = join_html(
         tag(
             "li",
             tag(
                 "a",
-                escape_line(told),
+                escape_line(label),
                 href=build_url("usage", **(params | {name: value})),
                 aria_current="true" if value == selected else "",
             ),
         )
-        for value, told in choices
+        for value, label in choices
     )
-    return tag("ul", lines, kind="tabs")
+    return tag("ul", items, kind="tabs")
 
 
 def _total_line(report: UsageReport) -> Html:
     total = report.total
-    cached = f"{total.cache_hit_rate:.0%} of contexts read from the cache"
+    cached = f"{total.cache_hit_rate:.0%} of input from the cache"
     unpriced = ""
     if total.unpriced_tokens:
         unpriced = f"{format_tokens(total.unpriced_tokens)} tokens have no known price"
-    told = [
+    facts = [
         f"{format_tokens(total.tokens)} tokens",
         pluralize(total.answers, "answer"),
         cached,
@@ -147,8 +147,8 @@ def _total_line(report: UsageReport) -> Html:
     ]
     line = join_html(
         (
-            tag("b", escape_line(format_cost(total.cost))),
-            escape_line(" · ".join(filter(None, told))),
+            tag("b", escape_line(format_dollars(total.cost))),
+            escape_line(" · ".join(filter(None, facts))),
         ),
         " · ",
     )
@@ -156,21 +156,23 @@ def _total_line(report: UsageReport) -> Html:
 
 
 def _chart(by: Grouping, rows: Sequence[UsageRow | ToolRow]) -> Html:
-    shares = [_chart_value(row) for row in rows]
+    values = [_chart_value(row) for row in rows]
     if by in _TIME_GROUPINGS:
-        shown = list(reversed(shares[:120]))
-        drawn = column_chart(shown, label=f"Cost by {by}, oldest first")
-        return join_html((drawn, _chart_axis(shown)))
-    return bar_chart(shares[:_MAX_BARS], label=f"Cost by {by}")
+        shown = list(reversed(values[:120]))
+        chart = column_chart(shown, label=f"Cost by {by}, oldest first")
+        return join_html((chart, _chart_axis(shown)))
+    return bar_chart(values[:_MAX_BARS], label=f"Cost by {by}")
 
 
 def _chart_axis(values: Sequence[ChartValue]) -> Html:
-    """Return what the ends of a chart stand for, and how much its highest column."""
+    """Return the labels of the first, the highest and the last column."""
     first, last = values[0][0], values[-1][0]
-    name, _, most = max(values, key=lambda share: share[1])
-    ends = (first, f"most: {most}, {name}", last if len(values) > 1 else "")
+    name, _, amount = max(values, key=lambda value: value[1])
+    labels = (first, f"most: {amount}, {name}", last if len(values) > 1 else "")
     return tag(
-        "p", join_html(tag("span", escape_line(one)) for one in ends), kind="scale"
+        "p",
+        join_html(tag("span", escape_line(label)) for label in labels),
+        kind="scale",
     )
 
 
@@ -178,31 +180,31 @@ def _chart_value(row: UsageRow | ToolRow) -> ChartValue:
     if isinstance(row, ToolRow):
         return row.key, float(row.tokens), f"{format_tokens(row.tokens)} tokens"
     name = row.title or short_path(row.key) or "none"
-    return name, (row.cost or 0) / NANOS_PER_DOLLAR, format_cost(row.cost)
+    return name, (row.cost or 0) / NANOS_PER_DOLLAR, format_dollars(row.cost)
 
 
 def _usage_table(by: Grouping, rows: Sequence[UsageRow | ToolRow]) -> Html:
     if by is Grouping.TOOL:
-        heads: tuple[str, ...] = ("Tool", "Calls", "Bytes", "Tokens, about")
+        headers: tuple[str, ...] = ("Tool", "Calls", "Bytes", "Tokens, about")
     else:
-        heads = (str(by).capitalize(), "Cost", "Tokens", "Input", "Output")
-        heads += ("Cache writes", "Cache reads", "Answers")
-    return render_table(heads, [_row_cells(by, row) for row in rows[:_MAX_ROWS]])
+        headers = (str(by).capitalize(), "Cost", "Tokens", "Input", "Output")
+        headers += ("Cache writes", "Cache reads", "Answers")
+    return render_table(headers, [_row_cells(by, row) for row in rows[:_MAX_ROWS]])
 
 
 def _row_cells(by: Grouping, row: UsageRow | ToolRow) -> tuple[Html, ...]:
     if isinstance(row, ToolRow):
-        told = (
+        cells = (
             row.key,
             f"{row.calls:,}",
             format_bytes(row.bytes),
             format_tokens(row.tokens),
         )
-        return tuple(map(escape_line, told))
+        return tuple(map(escape_line, cells))
     writes = row.cache_write_5m_tokens + row.cache_write_1h_tokens
     return (
         _key_cell(by, row),
-        escape_line(format_cost(row.cost)),
+        escape_line(format_dollars(row.cost)),
         *(
             escape_line(format_tokens(number))
             for number in (
@@ -218,27 +220,27 @@ def _row_cells(by: Grouping, row: UsageRow | ToolRow) -> tuple[Html, ...]:
 
 
 def _key_cell(by: Grouping, row: UsageRow) -> Html:
-    shown = escape_line(row.title or row.key or "none")
+    label = escape_line(row.title or row.key or "none")
     match by:
         case Grouping.SESSION:
-            return link(build_url("session", row.key), shown)
+            return link(build_url("session", row.key), label)
         case Grouping.PROJECT if row.key:
-            return link(build_url(project=row.key), shown)
+            return link(build_url(project=row.key), label)
         case Grouping.DAY:
-            return link(build_url(on=row.key), shown)
+            return link(build_url(on=row.key), label)
         case Grouping.BLOCK if row.block is not None:
             start, end = (
                 row.block.started_at.astimezone(),
                 row.block.ends_at.astimezone(),
             )
-            active = " (not over)" if row.block.is_active else ""
+            active = " (active)" if row.block.is_active else ""
             return escape_line(f"{start:%Y-%m-%d %H:%M} to {end:%H:%M}{active}")
         case _:
-            return shown
+            return label
 
 
 def usage_csv(context: RequestContext) -> Response:
-    """Answer with the same as a table for spreadsheets."""
+    """Return the report as CSV."""
     report = usage_report(context)
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
@@ -265,8 +267,8 @@ def _csv_cells(names: Sequence[str], row: UsageRow | ToolRow) -> Iterator[str]:
         elif isinstance(value, datetime):
             yield value.isoformat().replace("+00:00", "Z")
         else:
-            told = " ".join(value) if isinstance(value, tuple) else str(value)
-            told = sanitize_line(told)
-            # A spreadsheet must not take what a transcript says for a formula.
-            is_text = isinstance(value, str) and told.startswith(_FORMULA_PREFIXES)
-            yield f"'{told}" if is_text else told
+            text = " ".join(value) if isinstance(value, tuple) else str(value)
+            text = sanitize_line(text)
+            # A spreadsheet must not evaluate text of a transcript as a formula.
+            is_formula = isinstance(value, str) and text.startswith(_FORMULA_PREFIXES)
+            yield f"'{text}" if is_formula else text

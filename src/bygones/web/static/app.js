@@ -1,12 +1,12 @@
-// What every page can do: keys, the theme, filters that act at once, news.
-import { elements, load, make, say } from "./html.js";
+// On every page: keys, the theme, filters, prefetching and live updates.
+import { announce, createElement, load, parseHtml } from "./html.js";
 
 document.documentElement.classList.add("scripted");
 
-// On a narrow screen the ways scroll: the one that was taken is in sight.
-const bar = document.querySelector(".ways");
-const way = bar?.querySelector("[aria-current]");
-if (way) bar.scrollLeft = way.offsetLeft - bar.offsetLeft - (bar.clientWidth - way.offsetWidth) / 2;
+// On a narrow screen the navigation scrolls: show the current item.
+const nav = document.querySelector(".nav-items");
+const currentItem = nav?.querySelector("[aria-current]");
+if (currentItem) nav.scrollLeft = currentItem.offsetLeft - nav.offsetLeft - (nav.clientWidth - currentItem.offsetWidth) / 2;
 
 const themes = [...document.querySelectorAll('input[name="theme"]')];
 for (const theme of themes) {
@@ -18,26 +18,26 @@ for (const theme of themes) {
   });
 }
 
-// Whoever points at a session, or comes to it by keys, is about to open it: its page is made meanwhile.
-const PAUSE = 65;
-const pointed = new Set();
-let soon = 0;
-function foresee(link) {
-  pointed.add(link.href);
-  fetch(link.href, { priority: "low" }).catch(() => pointed.delete(link.href));
+// Pointing at a session, or focusing it, prefetches its page.
+const PREFETCH_DELAY = 65;
+const prefetched = new Set();
+let prefetchTimer = 0;
+function prefetch(link) {
+  prefetched.add(link.href);
+  fetch(link.href, { priority: "low" }).catch(() => prefetched.delete(link.href));
 }
-for (const [name, pause] of [["pointerover", PAUSE], ["focusin", PAUSE], ["pointerdown", 0]]) {
+for (const [name, delay] of [["pointerover", PREFETCH_DELAY], ["focusin", PREFETCH_DELAY], ["pointerdown", 0]]) {
   addEventListener(name, (event) => {
-    clearTimeout(soon);
+    clearTimeout(prefetchTimer);
     const link = event.target.closest?.('a[href^="/session/"]');
-    if (!link || pointed.has(link.href) || event.button > 0) return;
-    if (pause) soon = setTimeout(foresee, pause, link); else foresee(link);
+    if (!link || prefetched.has(link.href) || event.button > 0) return;
+    if (delay) prefetchTimer = setTimeout(prefetch, delay, link); else prefetch(link);
   }, { passive: true });
 }
 
-// Keys. A page may bring more of them.
+// Keyboard shortcuts. Pages may add more.
 const keys = new Map();
-export function onKey(key, told, act) { keys.set(key, { told, act }); }
+export function onKey(key, label, action) { keys.set(key, { label, action }); }
 const isTyping = (target) => target.closest?.("input:not([type=radio]):not([type=checkbox]), textarea, select, [contenteditable]");
 let pending = "";
 addEventListener("keydown", (event) => {
@@ -45,39 +45,38 @@ addEventListener("keydown", (event) => {
   if (event.key === "Escape" && isTyping(event.target)) { event.target.blur(); return; }
   if (isTyping(event.target)) return;
   if (document.querySelector("dialog[open]")) return;
-  const both = `${pending}${event.key}`;
-  const found = keys.get(both) ?? keys.get(event.key);
+  const shortcut = keys.get(`${pending}${event.key}`) ?? keys.get(event.key);
   pending = !pending && event.key === "g" ? "g" : "";
-  if (!found) return;
+  if (!shortcut) return;
   event.preventDefault();
-  found.act(event);
+  shortcut.action(event);
 });
 
 onKey("/", "search", () => {
-  const box = document.getElementById("query") ?? document.querySelector(".box input");
-  box.focus(); box.select();
+  const input = document.getElementById("query") ?? document.querySelector(".header-search input");
+  input.focus(); input.select();
 });
 onKey("t", "another theme", () => {
   const at = themes.findIndex((theme) => theme.checked);
   themes[(at + 1) % themes.length]?.click();
 });
-const ways = [["s", "/", "sessions"], ["p", "/projects", "projects"], ["f", "/files", "files"], ["u", "/usage", "usage"], ["a", "/about", "about"]];
-for (const [key, to, told] of ways) onKey(`g${key}`, `go to ${told}`, () => { location.assign(to); });
+const pages = [["s", "/", "sessions"], ["p", "/projects", "projects"], ["f", "/files", "files"], ["u", "/usage", "usage"], ["a", "/about", "about"]];
+for (const [key, url, name] of pages) onKey(`g${key}`, `go to ${name}`, () => { location.assign(url); });
 onKey("?", "these keys", showKeys);
 
 function showKeys() {
   const dialog = document.getElementById("keys");
-  const lines = [...keys].map(([key, { told }]) => make("li", {}, make("kbd", {}, key.split("").join(" ")), ` ${told}`));
+  const lines = [...keys].map(([key, { label }]) => createElement("li", {}, createElement("kbd", {}, key.split("").join(" ")), ` ${label}`));
   dialog.replaceChildren(
-    make("h2", { id: "keys-title" }, "Keys"),
-    make("ul", { className: "keys" }, ...lines),
-    make("form", { method: "dialog" }, make("button", {}, "Close")),
+    createElement("h2", { id: "keys-title" }, "Keys"),
+    createElement("ul", { className: "keys" }, ...lines),
+    createElement("form", { method: "dialog" }, createElement("button", {}, "Close")),
   );
   dialog.showModal();
 }
 
-// Lists are walked with j and k, whatever they hold.
-const rows = () => [...document.querySelectorAll(".sessions li > a, .hits .hit > a")].filter((one) => one.offsetParent);
+// j and k move through lists.
+const rows = () => [...document.querySelectorAll(".sessions li > a, .hits .hit > a")].filter((link) => link.offsetParent);
 function step(by) {
   const all = rows();
   const at = all.indexOf(document.activeElement);
@@ -90,19 +89,19 @@ if (!document.querySelector(".reading")) {
   onKey("k", "previous", () => step(-1));
 }
 
-// Filters act at once.
+// Filters are applied when they change.
 for (const form of document.querySelectorAll("form[data-live]")) {
   const submit = () => {
-    const asked = new URLSearchParams(new FormData(form));
-    for (const [name, value] of [...asked]) if (!value || value === "0") asked.delete(name);
-    location.assign(asked.size ? `${form.getAttribute("action")}?${asked}` : form.getAttribute("action"));
+    const query = new URLSearchParams(new FormData(form));
+    for (const [name, value] of [...query]) if (!value || value === "0") query.delete(name);
+    location.assign(query.size ? `${form.getAttribute("action")}?${query}` : form.getAttribute("action"));
   };
   form.addEventListener("change", submit);
   form.addEventListener("submit", (event) => { event.preventDefault(); submit(); });
 }
 
-// Older sessions come when the end of the list is near.
-async function extend(link) {
+// Older sessions are loaded when the end of the list is near.
+async function loadMore(link) {
   if (link.dataset.busy) return;
   link.dataset.busy = "1";
   try {
@@ -113,47 +112,47 @@ async function extend(link) {
     watchEnd();
   } catch { link.dataset.busy = ""; }
 }
-const nearEnd = new IntersectionObserver((seen) => {
-  for (const one of seen) if (one.isIntersecting) extend(one.target);
+const nearEnd = new IntersectionObserver((entries) => {
+  for (const entry of entries) if (entry.isIntersecting) loadMore(entry.target);
 }, { rootMargin: "1200px" });
 function watchEnd() { for (const link of document.querySelectorAll("a[data-more]")) nearEnd.observe(link); }
 watchEnd();
 document.addEventListener("click", (event) => {
   const link = event.target.closest?.("a[data-more]");
-  if (link) { event.preventDefault(); extend(link); }
+  if (link) { event.preventDefault(); loadMore(link); }
   const copy = event.target.closest?.("[data-copy]");
   if (copy) {
     navigator.clipboard.writeText(copy.dataset.copy).then(() => {
-      say("copied");
+      announce("copied");
       copy.dataset.done = "1";
       setTimeout(() => delete copy.dataset.done, 1500);
     });
   }
 });
 
-// News: pages that want it listen for "grown".
+// Live updates: `action` gets the session that has changed, or null if events were missed.
 let source = null;
-export function listen(act) {
+export function onSessionUpdate(action) {
   if (!source) source = new EventSource("/api/live");
-  source.addEventListener("message", (event) => act(JSON.parse(event.data)));
-  source.addEventListener("missed", () => act(null));
+  source.addEventListener("message", (event) => action(JSON.parse(event.data)));
+  source.addEventListener("missed", () => action(null));
 }
 addEventListener("pagehide", () => source?.close());
 
 const now = document.getElementById("now");
 if (now) {
-  listen(async (news) => {
-    if (!news) return;
-    const answer = await fetch("/");
-    if (!answer.ok) return;
-    const page = elements(await answer.text());
+  onSessionUpdate(async (update) => {
+    if (!update) return;
+    const response = await fetch("/");
+    if (!response.ok) return;
+    const page = parseHtml(await response.text());
     for (const id of ["now", "timeline"]) {
       const fresh = page.getElementById ? page.getElementById(id) : page.querySelector(`#${id}`);
       const old = document.getElementById(id);
       if (!fresh || !old || scrollY > 400) continue;
-      const held = document.activeElement?.getAttribute?.("href");
+      const focused = document.activeElement?.getAttribute?.("href");
       old.replaceWith(fresh);
-      if (held) fresh.querySelector(`a[href="${CSS.escape(held)}"]`)?.focus();
+      if (focused) fresh.querySelector(`a[href="${CSS.escape(focused)}"]`)?.focus();
     }
     watchEnd();
   });

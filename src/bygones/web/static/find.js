@@ -1,92 +1,92 @@
-// Finding words in a session: every place in its order, unfolded and marked, also where
-// nothing is loaded yet, on other branches and in agents.
-import { make } from "./html.js";
+// Find in a session: all matches in order, unfolded and highlighted, also in messages that
+// are not loaded yet, on other branches and in agents.
+import { createElement } from "./html.js";
 
-const SIGN = "[\\p{L}\\p{N}]";
+const LETTER = "[\\p{L}\\p{N}]";
 const BLOCK = "p, li, pre, td, th, h2, h3, h4, h5, h6, div, summary, header, article";
-const MOST = 4000;  // marks at once
+const MAX_HIGHLIGHTS = 4000;
 const isWide = (term) => /^[\u2e80-\u9fff\ua960-\ua97f\uac00-\ud7ff\uf900-\ufaff\uff66-\uffdc]/.test(term);
-const isTold = (count, one, more) => `${count.toLocaleString("en")} ${count === 1 ? one : more}`;
+const pluralize = (count, singular, plural) => `${count.toLocaleString("en")} ${count === 1 ? singular : plural}`;
 
-// Terms behind each other, as the server found them: small letters without accents.
-function written(run, isBegun) {
-  let made = isWide(run[0]) ? "" : `(?<!${SIGN})`;
+// A run of consecutive index terms as a regular expression. Terms are lower case, without accents.
+function runPattern(run, isPrefix) {
+  let pattern = isWide(run[0]) ? "" : `(?<!${LETTER})`;
   run.forEach((term, at) => {
-    if (at) made += `[^\\p{L}\\p{N}]${isWide(term) ? "*" : "+"}`;
-    made += term.replace(/[\\^$.*+?()[\]{}|/]/g, "\\$&");
+    if (at) pattern += `[^\\p{L}\\p{N}]${isWide(term) ? "*" : "+"}`;
+    pattern += term.replace(/[\\^$.*+?()[\]{}|/]/g, "\\$&");
   });
-  if (isWide(run.at(-1))) return made;
-  return made + (isBegun ? `${SIGN}*` : `(?!${SIGN})`);
+  if (isWide(run.at(-1))) return pattern;
+  return pattern + (isPrefix ? `${LETTER}*` : `(?!${LETTER})`);
 }
-function patternOf(told) {
-  const ways = [...told.written.map((run) => written(run, false)), ...told.begun.map((run) => written(run, true))];
-  if (!ways.length) return null;
-  return new RegExp(ways.sort((one, other) => other.length - one.length).join("|"), "giu");
+function matchPattern(result) {
+  const patterns = [...result.runs.map((run) => runPattern(run, false)), ...result.prefixes.map((run) => runPattern(run, true))];
+  if (!patterns.length) return null;
+  return new RegExp(patterns.sort((a, b) => b.length - a.length).join("|"), "giu");
 }
-const plain = (text) => text.replace(/[^\x00-\x7f]/g, (sign) => sign.normalize("NFD")[0]);
+const withoutAccents = (text) => text.replace(/[^\x00-\x7f]/g, (character) => character.normalize("NFD")[0]);
 
-// Where a pattern stands in an element. Words do not go on from one paragraph to another.
-function* spans(element, pattern) {
+// Yields the ranges of an element that match. A match does not cross paragraphs.
+function* matchRanges(element, pattern) {
   const texts = [];
   let whole = "";
   let last = null;
   const walker = document.createTreeWalker(element, NodeFilter.SHOW_TEXT);
   for (let node = walker.nextNode(); node; node = walker.nextNode()) {
-    if (node.parentElement.closest(".tools-of")) continue;
+    if (node.parentElement.closest(".message-actions")) continue;
     const block = node.parentElement.closest(BLOCK);
     if (last && block !== last) whole += "\n";
     last = block;
     texts.push({ node, start: whole.length });
-    whole += plain(node.data);
+    whole += withoutAccents(node.data);
   }
   let at = 0;
-  for (const found of whole.matchAll(pattern)) {
-    const end = found.index + found[0].length;
-    if (!found[0]) continue;
-    while (at + 1 < texts.length && texts[at + 1].start <= found.index) at += 1;
+  for (const match of whole.matchAll(pattern)) {
+    const end = match.index + match[0].length;
+    if (!match[0]) continue;
+    while (at + 1 < texts.length && texts[at + 1].start <= match.index) at += 1;
     let to = at;
     while (to + 1 < texts.length && texts[to + 1].start < end) to += 1;
     const range = new Range();
-    range.setStart(texts[at].node, Math.min(found.index - texts[at].start, texts[at].node.length));
+    range.setStart(texts[at].node, Math.min(match.index - texts[at].start, texts[at].node.length));
     range.setEnd(texts[to].node, Math.min(end - texts[to].start, texts[to].node.length));
     yield range;
   }
 }
 
 export class Finder {
-  constructor({ place, talk, go, side }) {
-    Object.assign(this, { place, talk, go, side });
+  constructor({ place, conversation, go, compareToViewport }) {
+    Object.assign(this, { place, conversation, go, compareToViewport });
     this.form = null;
-    this.rest();
-    this.changes = new MutationObserver(() => this.markSoon());
+    this.reset();
+    this.changes = new MutationObserver(() => this.scheduleHighlight());
   }
 
-  rest() {
+  reset() {
     this.words = "";
     this.places = [];
     this.at = -1;
     this.pattern = null;
-    this.looking = null;
+    this.pending = null;
   }
 
   open(words = "") {
-    if (this.form) { this.box.select(); return this.looking; }
-    this.output = make("output", {});
+    if (this.form) { this.input.select(); return this.pending; }
+    this.output = createElement("output", {});
     this.output.setAttribute("aria-live", "polite");
-    this.box = make("input", { type: "search", placeholder: "Find in this session", maxLength: 500 });
-    this.box.setAttribute("aria-label", "Find in this session");
-    this.others = make("ul", {});
-    this.form = make("form", { className: "finder" }, this.box, this.output,
-      make("button", { type: "button", title: "Previous", onclick: () => this.move(-1) }, "↑"),
-      make("button", { type: "button", title: "Next", onclick: () => this.move(1) }, "↓"),
-      make("button", { type: "button", title: "Close", onclick: () => this.close() }, "×"), this.others);
+    this.input = createElement("input", { type: "search", placeholder: "Find in this session", maxLength: 500 });
+    this.input.setAttribute("aria-label", "Find in this session");
+    this.others = createElement("ul", {});
+    this.form = createElement("form", { className: "finder" }, this.input, this.output,
+      createElement("button", { type: "button", title: "Previous", onclick: () => this.move(-1) }, "↑"),
+      createElement("button", { type: "button", title: "Next", onclick: () => this.move(1) }, "↓"),
+      createElement("button", { type: "button", title: "Close", onclick: () => this.close() }, "×"), this.others);
     this.form.setAttribute("role", "search");
-    let later = 0;
-    this.box.addEventListener("input", () => { clearTimeout(later); later = setTimeout(() => this.look(), 150); });
+    let timer = 0;
+    this.input.addEventListener("input", () => { clearTimeout(timer); timer = setTimeout(() => this.search(), 150); });
     this.form.addEventListener("submit", async (event) => {
       event.preventDefault();
-      clearTimeout(later);
-      await this.look();
+      clearTimeout(timer);
+      await this.search();
       if (this.at < 0) this.nearest(); else this.move(1);
     });
     this.form.addEventListener("keydown", (event) => {
@@ -96,9 +96,9 @@ export class Finder {
     });
     this.place.before(this.form);
     this.changes.observe(this.place, { childList: true, subtree: true });
-    this.box.value = words;
-    if (!words) this.box.focus();
-    return this.look();
+    this.input.value = words;
+    if (!words) this.input.focus();
+    return this.search();
   }
 
   close() {
@@ -106,53 +106,53 @@ export class Finder {
     this.changes.disconnect();
     this.form.remove();
     this.form = null;
-    this.rest();
-    this.mark();
-    document.querySelector("article.found")?.focus({ preventScroll: true });
+    this.reset();
+    this.highlight();
+    document.querySelector("article.target")?.focus({ preventScroll: true });
   }
 
-  look() {
-    if (this.box.value !== this.words) { this.words = this.box.value; this.looking = this.ask(); }
-    return this.looking;
+  search() {
+    if (this.input.value !== this.words) { this.words = this.input.value; this.pending = this.request(); }
+    return this.pending;
   }
 
-  // What was looked for may stand in what was said since.
-  again() {
-    if (this.form && this.words.trim()) this.looking = this.ask(this.places[this.at]?.[1]);
+  // New messages may match, too.
+  refresh() {
+    if (this.form && this.words.trim()) this.pending = this.request(this.places[this.at]?.[1]);
   }
 
-  async ask(held = "") {
+  async request(current = "") {
     const words = this.words;
-    if (!held) this.take({ places: [], others: [], written: [], begun: [] });
+    if (!current) this.showResults({ places: [], others: [], runs: [], prefixes: [] });
     if (!words.trim()) { this.output.textContent = ""; return; }
-    const answer = await fetch(this.talk.address("find", { q: words }));
-    const told = answer.ok ? await answer.json() : null;
+    const response = await fetch(this.conversation.url("find", { q: words }));
+    const result = response.ok ? await response.json() : null;
     if (this.words !== words || !this.form) return;
-    if (!told) { this.output.textContent = "not understood"; return; }
-    this.take(told);
-    this.at = held ? this.places.findIndex(([, anchor]) => anchor === held) : -1;
-    if (this.at >= 0) this.tellPlace();
-    else if (this.places.length) this.output.textContent = isTold(this.places.length, "place", told.is_partial ? "places or more" : "places");
-    else this.output.textContent = nothing(told);
+    if (!result) { this.output.textContent = "not understood"; return; }
+    this.showResults(result);
+    this.at = current ? this.places.findIndex(([, anchor]) => anchor === current) : -1;
+    if (this.at >= 0) this.showPosition();
+    else if (this.places.length) this.output.textContent = pluralize(this.places.length, "place", result.is_partial ? "places or more" : "places");
+    else this.output.textContent = noMatchText(result);
   }
 
-  take(told) {
-    this.places = told.places;
+  showResults(result) {
+    this.places = result.places;
     this.at = -1;
-    this.pattern = patternOf(told);
-    // What stands elsewhere leads there, and is looked for there at once.
-    this.others.replaceChildren(...told.others.map(([name, count, to]) => make("li", {},
-      make("a", { href: to }, `${count.toLocaleString("en")} in ${name}`))));
-    this.mark();
+    this.pattern = matchPattern(result);
+    // Matches elsewhere are links that search there at once.
+    this.others.replaceChildren(...result.others.map(([name, count, url]) => createElement("li", {},
+      createElement("a", { href: url }, `${count.toLocaleString("en")} in ${name}`))));
+    this.highlight();
   }
 
-  tellPlace() {
+  showPosition() {
     this.output.textContent = `${(this.at + 1).toLocaleString("en")} of ${this.places.length.toLocaleString("en")}`;
   }
 
-  // The first is the next from where one reads.
+  // Starts with the first match below the top of the viewport.
   nearest() {
-    const below = this.places.findIndex(([at, anchor]) => this.side({ at, anchor }) >= 0);
+    const below = this.places.findIndex(([at, anchor]) => this.compareToViewport({ at, anchor }) >= 0);
     this.at = (below < 0 ? 0 : below) - 1;
     this.move(1);
   }
@@ -161,56 +161,56 @@ export class Finder {
     if (!this.places.length) return;
     this.at = (this.at + by + this.places.length) % this.places.length;
     const [at, anchor] = this.places[this.at];
-    this.tellPlace();
-    const had = document.activeElement === this.box;
+    this.showPosition();
+    const hadFocus = document.activeElement === this.input;
     await this.go(at, anchor);
     this.show(anchor);
-    if (had) this.box.focus({ preventScroll: true });
+    if (hadFocus) this.input.focus({ preventScroll: true });
   }
 
-  // What is found in a fold is seen: the folds around it open, and the words are in sight. Where they show nowhere, they are in what was not loaded.
+  // Opens the folds around the matches and scrolls to the first. Without a visible match, it is in text that is not loaded.
   show(anchor) {
     const article = document.getElementById(anchor);
     if (!article || !this.words.trim()) return;
     if (!this.pattern) {
-      // A pattern or a field: only the server knows where that is.
+      // A regular expression or a field: only the server knows what matches.
       for (const fold of article.querySelectorAll("details")) fold.open = true;
       return;
     }
-    const found = [...spans(article, this.pattern)];
-    const folds = found.map((range) => range.startContainer.parentElement).filter((one) => !one.closest("summary"));
-    const hidden = found.length ? folds : [...article.querySelectorAll("details[data-rest]")];
-    for (const one of hidden) {
-      for (let up = one; up && up !== article; up = up.parentElement) if (up.localName === "details") up.open = true;
+    const ranges = [...matchRanges(article, this.pattern)];
+    const folded = ranges.map((range) => range.startContainer.parentElement).filter((element) => !element.closest("summary"));
+    const hidden = ranges.length ? folded : [...article.querySelectorAll("details[data-rest]")];
+    for (const element of hidden) {
+      for (let up = element; up && up !== article; up = up.parentElement) if (up.localName === "details") up.open = true;
     }
-    const first = found.find((range) => range.getClientRects().length);
+    const first = ranges.find((range) => range.getClientRects().length);
     const { top, bottom } = first?.getBoundingClientRect() ?? { top: innerHeight / 2, bottom: 0 };
     if (top < 0 || bottom > innerHeight) scrollBy(0, top - innerHeight / 3);
   }
 
-  markSoon() {
-    if (this.due) return;
-    this.due = true;
-    requestAnimationFrame(() => { this.due = false; this.mark(); });
+  scheduleHighlight() {
+    if (this.isScheduled) return;
+    this.isScheduled = true;
+    requestAnimationFrame(() => { this.isScheduled = false; this.highlight(); });
   }
 
-  // Marks are drawn over the page: no element is made, so nothing that reads it sees them.
-  mark() {
+  // Uses the CSS highlight API, which does not change the document.
+  highlight() {
     if (!globalThis.Highlight || !CSS.highlights) return;
     CSS.highlights.delete("words");
     if (!this.pattern) return;
-    const marks = new Highlight();
+    const highlights = new Highlight();
     for (const [, anchor] of this.places) {
       const article = document.getElementById(anchor);
       if (!article) continue;
-      for (const range of spans(article, this.pattern)) marks.add(range);
-      if (marks.size > MOST) break;
+      for (const range of matchRanges(article, this.pattern)) highlights.add(range);
+      if (highlights.size > MAX_HIGHLIGHTS) break;
     }
-    CSS.highlights.set("words", marks);
+    CSS.highlights.set("words", highlights);
   }
 }
 
-function nothing(told) {
-  if (told.is_partial) return "nothing in what was looked at, which was not all: narrow it down";
-  return told.others.length ? "nothing here" : "nothing here (of results, only the beginning is searched)";
+function noMatchText(result) {
+  if (result.is_partial) return "no match in the part that was searched: narrow it down";
+  return result.others.length ? "nothing here" : "nothing here (of results, only the beginning is searched)";
 }

@@ -1,31 +1,31 @@
-// The one place where markup of the server becomes elements. The server has escaped
-// whatever came from a transcript; the policy lets no other code do this.
-const policy = globalThis.trustedTypes?.createPolicy("bygones", { createHTML: (made) => made });
+// The only place where HTML of the server becomes elements. The server has escaped the text
+// of transcripts, and the policy lets no other code do this.
+const policy = globalThis.trustedTypes?.createPolicy("bygones", { createHTML: (html) => html });
 
-export function elements(made) {
-  const holder = document.createElement("template");
-  holder.innerHTML = policy ? policy.createHTML(made) : made;
-  return holder.content;
+export function parseHtml(html) {
+  const template = document.createElement("template");
+  template.innerHTML = policy ? policy.createHTML(html) : html;
+  return template.content;
 }
 
-export async function load(address, signal) {
-  const answer = await fetch(address, { signal, headers: { Accept: "text/html" } });
-  if (!answer.ok) throw new Error(`${answer.status}`);
-  return { content: elements(await answer.text()), headers: answer.headers };
+export async function load(url, signal) {
+  const response = await fetch(url, { signal, headers: { Accept: "text/html" } });
+  if (!response.ok) throw new Error(`${response.status}`);
+  return { content: parseHtml(await response.text()), headers: response.headers };
 }
 
-// Words for everybody, also for those who hear the page.
-export function say(words) {
-  const place = document.getElementById("said");
-  if (place) place.textContent = words;
+// Announces a text to screen readers.
+export function announce(text) {
+  const region = document.getElementById("live-region");
+  if (region) region.textContent = text;
 }
 
-export function make(name, attributes = {}, ...children) {
-  const made = document.createElement(name);
+export function createElement(name, attributes = {}, ...children) {
+  const element = document.createElement(name);
   for (const [key, value] of Object.entries(attributes)) {
     if (value === undefined || value === null || value === false) continue;
-    if (key in made && key !== "list") made[key] = value; else made.setAttribute(key, value);
+    if (key in element && key !== "list") element[key] = value; else element.setAttribute(key, value);
   }
-  made.append(...children);
-  return made;
+  element.append(...children);
+  return element;
 }

@@ -1,60 +1,60 @@
-// Search as one types: the newest question wins, every state is an address.
-import { load, make, say } from "./html.js";
+// Search as you type. A new request cancels the one before, and every state has a URL.
+import { announce, createElement, load } from "./html.js";
 
-const box = document.getElementById("query");
+const input = document.getElementById("query");
 const answers = document.getElementById("answers");
 const list = document.getElementById("hints");
-const PAUSE = 90;
-let asking = null;
+const SEARCH_DELAY = 90;
+let request = null;
 let timer = 0;
 
-// What narrows the search counts everything that was found: asked for at leisure.
-const LEISURE = 250;
-let later = 0;
-let shown = new DocumentFragment();
-function narrow(url) {
-  const place = answers.querySelector(".facets");
-  if (!place || !url.searchParams.get("q")) return;
-  place.replaceChildren(shown.cloneNode(true));
-  clearTimeout(later);
-  later = setTimeout(async () => {
+// Facets count everything that was found, so they are loaded after the results.
+const FACETS_DELAY = 250;
+let facetsTimer = 0;
+let shownFacets = new DocumentFragment();
+function loadFacets(url) {
+  const facets = answers.querySelector(".facets");
+  if (!facets || !url.searchParams.get("q")) return;
+  facets.replaceChildren(shownFacets.cloneNode(true));
+  clearTimeout(facetsTimer);
+  facetsTimer = setTimeout(async () => {
     try {
-      const { content } = await load(`/search/facets${url.search}`, asking?.signal);
-      shown = content.cloneNode(true);
-      place.replaceChildren(content);
-    } catch (error) { if (error.name !== "AbortError") say("the counts failed"); }
-  }, LEISURE);
+      const { content } = await load(`/search/facets${url.search}`, request?.signal);
+      shownFacets = content.cloneNode(true);
+      facets.replaceChildren(content);
+    } catch (error) { if (error.name !== "AbortError") announce("the counts failed"); }
+  }, FACETS_DELAY);
 }
 
-async function ask(address, { push = false } = {}) {
-  asking?.abort();
-  asking = new AbortController();
-  const url = new URL(address, location.origin);
+async function search(target, { push = false } = {}) {
+  request?.abort();
+  request = new AbortController();
+  const url = new URL(target, location.origin);
   try {
-    const { content } = await load(`/search/answer${url.search}`, asking.signal);
+    const { content } = await load(`/search/answer${url.search}`, request.signal);
     answers.replaceChildren(content);
     history[push ? "pushState" : "replaceState"](null, "", url.pathname + url.search);
-    narrow(url);
-    say(answers.querySelector(".answer-line span")?.textContent ?? "");
-  } catch (error) { if (error.name !== "AbortError") say("the search failed"); }
+    loadFacets(url);
+    announce(answers.querySelector(".result-summary span")?.textContent ?? "");
+  } catch (error) { if (error.name !== "AbortError") announce("the search failed"); }
 }
-function asked() {
-  const all = new URLSearchParams();
-  if (box.value.trim()) all.set("q", box.value.trim());
+function searchUrl() {
+  const query = new URLSearchParams();
+  if (input.value.trim()) query.set("q", input.value.trim());
   const sort = new URLSearchParams(location.search).get("sort");
-  if (sort) all.set("sort", sort);
-  return `/search?${all}`;
+  if (sort) query.set("sort", sort);
+  return `/search?${query}`;
 }
-box.addEventListener("input", () => {
+input.addEventListener("input", () => {
   clearTimeout(timer);
-  timer = setTimeout(() => ask(asked()), PAUSE);
-  hint();
+  timer = setTimeout(() => search(searchUrl()), SEARCH_DELAY);
+  showHints();
 });
-document.getElementById("ask").addEventListener("submit", (event) => {
+document.getElementById("search-form").addEventListener("submit", (event) => {
   event.preventDefault();
   clearTimeout(timer);
-  hide();
-  ask(asked());
+  hideHints();
+  search(searchUrl());
 });
 answers.addEventListener("click", (event) => {
   const link = event.target.closest("a");
@@ -62,73 +62,73 @@ answers.addEventListener("click", (event) => {
   const url = new URL(link.href);
   if (url.pathname !== "/search") return;
   event.preventDefault();
-  box.value = url.searchParams.get("q") ?? "";
-  ask(link.href, { push: true });
+  input.value = url.searchParams.get("q") ?? "";
+  search(link.href, { push: true });
   scrollTo(0, 0);
 });
 addEventListener("popstate", () => {
-  box.value = new URLSearchParams(location.search).get("q") ?? "";
-  ask(location.href);
+  input.value = new URLSearchParams(location.search).get("q") ?? "";
+  search(location.href);
 });
 
-// Hints: fields and their values, from the table of the language.
+// Hints: fields of the query language and their values.
 let known = [];
-fetch("/search/hints").then((answer) => answer.json()).then((rows) => { known = rows; });
+fetch("/search/hints").then((response) => response.json()).then((rows) => { known = rows; });
 let options = [];
 let at = -1;
-const word = () => box.value.slice(0, box.selectionStart).split(/\s/).pop().replace(/^-/, "");
-function fitting() {
+const word = () => input.value.slice(0, input.selectionStart).split(/\s/).pop().replace(/^-/, "");
+function matchingHints() {
   const typed = word();
   if (!typed) return [];
   const [field, value] = typed.split(":");
   if (value === undefined) {
-    return known.filter((one) => one.insert.endsWith(":") && one.insert.startsWith(typed.toLowerCase()) && typed.length);
+    return known.filter((hint) => hint.insert.endsWith(":") && hint.insert.startsWith(typed.toLowerCase()) && typed.length);
   }
-  const row = known.find((one) => one.insert === `${field}:`);
-  return (row?.choices ?? []).filter((one) => one.startsWith(value) && one !== value)
-    .map((one) => ({ insert: `${field}:${one}`, meaning: row.meaning, example: "" }));
+  const row = known.find((hint) => hint.insert === `${field}:`);
+  return (row?.choices ?? []).filter((choice) => choice.startsWith(value) && choice !== value)
+    .map((choice) => ({ insert: `${field}:${choice}`, meaning: row.meaning, example: "" }));
 }
-function hint() {
-  options = fitting();
+function showHints() {
+  options = matchingHints();
   at = -1;
-  list.replaceChildren(...options.map((one, number) => {
-    const line = make("li", { role: "option", id: `hint-${number}` },
-      make("code", {}, one.insert), make("span", {}, one.meaning), make("code", {}, one.example));
+  list.replaceChildren(...options.map((option, number) => {
+    const line = createElement("li", { role: "option", id: `hint-${number}` },
+      createElement("code", {}, option.insert), createElement("span", {}, option.meaning), createElement("code", {}, option.example));
     line.setAttribute("aria-selected", "false");
-    line.addEventListener("mousedown", (event) => { event.preventDefault(); take(number); });
+    line.addEventListener("mousedown", (event) => { event.preventDefault(); insertHint(number); });
     return line;
   }));
   list.hidden = !options.length;
-  box.setAttribute("aria-expanded", String(!list.hidden));
-  box.removeAttribute("aria-activedescendant");
+  input.setAttribute("aria-expanded", String(!list.hidden));
+  input.removeAttribute("aria-activedescendant");
 }
-function hide() { list.hidden = true; box.setAttribute("aria-expanded", "false"); }
-function choose(number) {
+function hideHints() { list.hidden = true; input.setAttribute("aria-expanded", "false"); }
+function selectHint(number) {
   list.children[at]?.setAttribute("aria-selected", "false");
   at = (number + options.length) % options.length;
   list.children[at].setAttribute("aria-selected", "true");
   list.children[at].scrollIntoView({ block: "nearest" });
-  box.setAttribute("aria-activedescendant", `hint-${at}`);
+  input.setAttribute("aria-activedescendant", `hint-${at}`);
 }
-function take(number) {
+function insertHint(number) {
   const { insert } = options[number];
-  const end = box.selectionStart;
+  const end = input.selectionStart;
   const start = end - word().length;
   const gap = insert.endsWith(":") ? "" : " ";
-  box.setRangeText(insert + gap, start, end, "end");
-  box.dispatchEvent(new Event("input"));
-  box.focus();
+  input.setRangeText(insert + gap, start, end, "end");
+  input.dispatchEvent(new Event("input"));
+  input.focus();
 }
-box.addEventListener("keydown", (event) => {
+input.addEventListener("keydown", (event) => {
   if (list.hidden) {
     if (event.key === "ArrowDown") { answers.querySelector(".hits .hit > a")?.focus(); event.preventDefault(); }
     return;
   }
-  if (event.key === "ArrowDown") choose(at + 1);
-  else if (event.key === "ArrowUp") choose(at < 0 ? options.length - 1 : at - 1);
-  else if ((event.key === "Enter" && at >= 0) || (event.key === "Tab" && options.length)) take(Math.max(at, 0));
-  else if (event.key === "Escape") { hide(); event.stopPropagation(); } else return;
+  if (event.key === "ArrowDown") selectHint(at + 1);
+  else if (event.key === "ArrowUp") selectHint(at < 0 ? options.length - 1 : at - 1);
+  else if ((event.key === "Enter" && at >= 0) || (event.key === "Tab" && options.length)) insertHint(Math.max(at, 0));
+  else if (event.key === "Escape") { hideHints(); event.stopPropagation(); } else return;
   event.preventDefault();
 });
-box.addEventListener("blur", hide);
-if (box.value) narrow(new URL(location.href)); else box.focus();
+input.addEventListener("blur", hideHints);
+if (input.value) loadFacets(new URL(location.href)); else input.focus();

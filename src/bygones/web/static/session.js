@@ -1,12 +1,12 @@
-// Reading a session. Messages come in windows: those near the screen are there, the
-// others are empty and as high as they were, so the scroll bar tells the truth.
-import { onKey, listen } from "./app.js";
+// The page of a session. Messages are loaded in windows: those near the viewport are filled,
+// the others are placeholders of the same height, so that the scroll bar is right.
+import { onKey, onSessionUpdate } from "./app.js";
 import { Finder } from "./find.js";
-import { load, make, say } from "./html.js";
+import { announce, createElement, load } from "./html.js";
 
-const NEAR = 1600;   // pixels around the screen within which windows are loaded
+const NEAR = 1600;   // pixels around the viewport within which windows are loaded
 const FAR = 12000;   // pixels beyond which they are emptied
-const GUESS = 2100;  // height of a window that nobody has seen
+const GUESS = 2100;  // height of a window that was not measured yet
 
 class Conversation {
   constructor(place, { own, branch, total, size, root = null }) {
@@ -16,19 +16,19 @@ class Conversation {
     this.sum = 0;
     this.loading = new Map();
     this.sections = [];
-    this.near = new IntersectionObserver((seen) => this.met(seen), { root, rootMargin: `${NEAR}px 0px` });
-    this.far = new IntersectionObserver((seen) => this.left(seen), { root, rootMargin: `${FAR}px 0px` });
+    this.near = new IntersectionObserver((entries) => this.onNear(entries), { root, rootMargin: `${NEAR}px 0px` });
+    this.far = new IntersectionObserver((entries) => this.onFar(entries), { root, rootMargin: `${FAR}px 0px` });
     const given = place.querySelector(":scope > .window");
     const at = given ? Number(given.dataset.window) : -1;
     for (let number = 0; number < this.count; number += 1) {
       if (number === at) { this.adopt(given, number); continue; }
-      const section = this.blank(number);
+      const section = this.placeholder(number);
       if (number < at) given.before(section); else place.append(section);
     }
     if (given) this.complete(given, at);
   }
 
-  // A page comes with what is seen first: the rest of that window follows.
+  // A page contains the messages that are visible first; the rest of that window follows.
   complete(section, number) {
     const { from, until } = section.dataset;
     const low = number * this.size;
@@ -36,7 +36,7 @@ class Conversation {
     if (from === undefined) return;
     delete section.dataset.from;
     delete section.dataset.until;
-    const part = (start, stop) => (start < stop ? load(this.address("window", { from: start, until: stop })) : null);
+    const part = (start, stop) => (start < stop ? load(this.url("window", { from: start, until: stop })) : null);
     const task = (async () => {
       const [above, below] = await Promise.all([part(low, Number(from)), part(Number(until), high)]);
       if (above) section.prepend(above.content);
@@ -54,8 +54,8 @@ class Conversation {
     this.far.observe(section);
   }
 
-  blank(number) {
-    const section = make("section", { className: "window waiting" });
+  placeholder(number) {
+    const section = createElement("section", { className: "window waiting" });
     section.dataset.window = number;
     section.style.height = `${this.guess(number)}px`;
     section.setAttribute("aria-busy", "true");
@@ -76,20 +76,20 @@ class Conversation {
     this.sum += this.heights[number];
   }
 
-  address(name, asked) {
-    const all = new URLSearchParams({ ...(this.branch ? { branch: this.branch } : {}), ...asked });
-    return `${this.own}/${name}?${all}`;
+  url(name, parameters) {
+    const query = new URLSearchParams({ ...(this.branch ? { branch: this.branch } : {}), ...parameters });
+    return `${this.own}/${name}?${query}`;
   }
 
-  met(seen) {
-    for (const { target, isIntersecting } of seen) {
+  onNear(entries) {
+    for (const { target, isIntersecting } of entries) {
       target.dataset.near = isIntersecting ? "1" : "";
       if (isIntersecting && target.classList.contains("waiting")) this.fill(Number(target.dataset.window));
     }
   }
 
-  left(seen) {
-    for (const { target, isIntersecting } of seen) {
+  onFar(entries) {
+    for (const { target, isIntersecting } of entries) {
       if (isIntersecting || target.classList.contains("waiting")) continue;
       if (target.contains(document.activeElement)) continue;
       const number = Number(target.dataset.window);
@@ -105,12 +105,12 @@ class Conversation {
     const section = this.sections[number];
     if (!section || this.isRewound || !section.classList.contains("waiting")) return undefined;
     const task = (async () => {
-      // Whoever scrolls fast passes by: only what is still near is asked for.
+      // After fast scrolling, only windows that are still near are loaded.
       if (this.loading.size > 3) await new Promise((go) => { setTimeout(go, 120); });
       if (!section.dataset.near && this.loading.size > 3) return;
-      const { content, headers } = await load(this.address("window", { from: number * this.size }));
+      const { content, headers } = await load(this.url("window", { from: number * this.size }));
       const total = Number(headers.get("X-Total"));
-      if (this.shrank(total)) return;
+      if (this.detectRewind(total)) return;
       this.grow(total);
       section.replaceChildren(content);
       section.classList.remove("waiting");
@@ -122,35 +122,35 @@ class Conversation {
     return task.catch(() => undefined);
   }
 
-  // Who shows a branch that was left shows no more of it: its number is another one's now.
-  shrank(total) {
+  // A conversation that gets shorter was rewound: this branch now has another number.
+  detectRewind(total) {
     this.isRewound ||= total < this.total;
     return this.isRewound;
   }
 
-  // New messages: further windows at the end, nothing above them moves.
+  // New messages are added as windows at the end, so nothing above them moves.
   grow(total) {
     if (!(total > this.total)) return;
     const before = this.count;
     this.total = total;
-    for (let number = before; number < this.count; number += 1) this.place.append(this.blank(number));
+    for (let number = before; number < this.count; number += 1) this.place.append(this.placeholder(number));
   }
 
-  // The last window again: what is new is added, what has changed is exchanged.
+  // Loads the last window again: adds new messages and replaces changed ones.
   async refresh() {
     const number = this.count - 1;
     const section = this.sections[number];
     await this.loading.get(number);
-    const { content, headers } = await load(this.address("window", { from: number * this.size }));
-    if (this.shrank(Number(headers.get("X-Total")))) return false;
+    const { content, headers } = await load(this.url("window", { from: number * this.size }));
+    if (this.detectRewind(Number(headers.get("X-Total")))) return false;
     if (!section.classList.contains("waiting")) {
       const old = [...section.children];
       const fresh = [...content.children];
-      fresh.forEach((one, at) => {
-        if (!old[at]) section.append(one);
-        else if (!alike(old[at], one)) { keepOpen(old[at], one); old[at].replaceWith(one); }
+      fresh.forEach((element, at) => {
+        if (!old[at]) section.append(element);
+        else if (!isSame(old[at], element)) { keepOpen(old[at], element); old[at].replaceWith(element); }
       });
-      old.slice(fresh.length).forEach((one) => one.remove());
+      old.slice(fresh.length).forEach((element) => element.remove());
     }
     this.grow(Number(headers.get("X-Total")));
     return true;
@@ -170,34 +170,34 @@ class Conversation {
     const target = (anchor && document.getElementById(anchor)) || section;
     for (let up = target; up && up !== section; up = up.parentElement) if (up.localName === "details") up.open = true;
     target.scrollIntoView({ block: "start" });
-    // What came into the page meanwhile may have moved it.
+    // Content that was loaded in the meantime may have moved it.
     await new Promise((done) => { requestAnimationFrame(done); });
     target.scrollIntoView({ block: "start" });
     return target;
   }
 }
 
-const bare = (element) => {
+const withoutState = (element) => {
   const copy = element.cloneNode(true);
-  copy.querySelectorAll("details[open]").forEach((one) => one.removeAttribute("open"));
-  copy.querySelectorAll(".tools-of, .agent-inside").forEach((one) => one.remove());
-  copy.classList?.remove("found");
+  copy.querySelectorAll("details[open]").forEach((details) => details.removeAttribute("open"));
+  copy.querySelectorAll(".message-actions, .inline-agent").forEach((element) => element.remove());
+  copy.classList?.remove("target");
   copy.removeAttribute("tabindex");
   return copy;
 };
-const alike = (one, other) => bare(one).isEqualNode(bare(other))
-  || (one.querySelector("[data-whole]") && one.children.length >= other.children.length);
+const isSame = (old, fresh) => withoutState(old).isEqualNode(withoutState(fresh))
+  || (old.querySelector("[data-whole]") && old.children.length >= fresh.children.length);
 function keepOpen(old, fresh) {
-  for (const one of old.querySelectorAll("details[open][id]")) {
-    const again = fresh.querySelector(`#${CSS.escape(one.id)}`);
-    if (again) again.open = true;
+  for (const details of old.querySelectorAll("details[open][id]")) {
+    const replacement = fresh.querySelector(`#${CSS.escape(details.id)}`);
+    if (replacement) replacement.open = true;
   }
 }
 
 const place = document.getElementById("conversation");
 history.scrollRestoration = "manual";
 const main = document.querySelector("main.reading");
-const talk = new Conversation(place, {
+const conversation = new Conversation(place, {
   own: place.dataset.own,
   branch: Number(place.dataset.branch),
   total: Number(place.dataset.total),
@@ -205,51 +205,51 @@ const talk = new Conversation(place, {
 });
 const isAgent = place.dataset.own.includes("/agent/");
 
-// The outline, and what of it is being read.
+// The outline, and the entry that is being read.
 const outline = document.getElementById("outline");
 const kinds = { prompt: "Prompts", agent: "Agents", edit: "Edits", error: "Errors", compaction: "Compactions" };
-const remembered = (() => { try { return JSON.parse(localStorage.getItem("bygones-outline")); } catch { return null; } })();
-const wanted = new Set(Array.isArray(remembered) ? remembered : ["prompt", "agent", "compaction"]);
+const savedKinds = (() => { try { return JSON.parse(localStorage.getItem("bygones-outline")); } catch { return null; } })();
+const shownKinds = new Set(Array.isArray(savedKinds) ? savedKinds : ["prompt", "agent", "compaction"]);
 let marks = [];
 let shown = [];
 let current = null;
 
-// Of a session that grows, only what is new is asked for.
+// When a session grows, only new entries are loaded.
 async function loadOutline(start = 0) {
-  const answer = await fetch(talk.address("outline", start ? { from: start } : {}));
-  if (!answer.ok) return;
-  const fresh = (await answer.json()).map(([kind, at, anchor, text]) => ({ kind, at, anchor, text }));
+  const response = await fetch(conversation.url("outline", start ? { from: start } : {}));
+  if (!response.ok) return;
+  const fresh = (await response.json()).map(([kind, at, anchor, text]) => ({ kind, at, anchor, text }));
   marks = [...marks.filter((mark) => mark.at < start), ...fresh];
-  drawKinds();
+  drawFilters();
   drawOutline();
 }
 
-function drawKinds() {
-  const group = document.querySelector(".kinds");
-  group.replaceChildren(...Object.entries(kinds).flatMap(([kind, told]) => {
+function drawFilters() {
+  const group = document.querySelector(".outline-filters");
+  group.replaceChildren(...Object.entries(kinds).flatMap(([kind, label]) => {
     const count = marks.filter((mark) => mark.kind === kind).length;
     if (!count) return [];
-    const button = make("button", { type: "button" }, `${told} ${count.toLocaleString("en")}`);
-    button.setAttribute("aria-pressed", wanted.has(kind));
+    const button = createElement("button", { type: "button" }, `${label} ${count.toLocaleString("en")}`);
+    button.setAttribute("aria-pressed", shownKinds.has(kind));
     button.addEventListener("click", () => {
-      if (wanted.has(kind)) wanted.delete(kind); else wanted.add(kind);
-      button.setAttribute("aria-pressed", wanted.has(kind));
-      try { localStorage.setItem("bygones-outline", JSON.stringify([...wanted])); } catch { /* private */ }
+      if (shownKinds.has(kind)) shownKinds.delete(kind); else shownKinds.add(kind);
+      button.setAttribute("aria-pressed", shownKinds.has(kind));
+      try { localStorage.setItem("bygones-outline", JSON.stringify([...shownKinds])); } catch { /* private */ }
       drawOutline();
     });
     return [button];
   }));
 }
 
-// Of a long outline only the lines in sight are there; the others are room.
+// Of a long outline, only the visible lines exist; margins take the place of the others.
 const LINE = 27;
 let from = -1;
 function drawOutline() {
-  shown = marks.filter((mark) => wanted.has(mark.kind));
+  shown = marks.filter((mark) => shownKinds.has(mark.kind));
   current = null;
   from = -1;
   drawLines();
-  follow();
+  updateCurrent();
 }
 function drawLines() {
   const room = Math.ceil(outline.clientHeight / LINE) || 40;
@@ -257,18 +257,18 @@ function drawLines() {
   if (from >= 0 && Math.abs(first - from) < room / 2) return;
   from = first;
   const last = Math.min(first + 3 * room, shown.length);
-  const held = document.activeElement?.closest?.("#outline a")?.hash;
+  const focused = document.activeElement?.closest?.("#outline a")?.hash;
   outline.replaceChildren(...shown.slice(first, last).map((mark) => {
-    const link = make("a", { href: `#${mark.anchor}`, title: mark.text }, mark.text || "…");
+    const link = createElement("a", { href: `#${mark.anchor}`, title: mark.text }, mark.text || "…");
     if (mark === current) link.setAttribute("aria-current", "true");
-    return make("li", { className: `o-${mark.kind}` }, link);
+    return createElement("li", { className: `o-${mark.kind}` }, link);
   }));
-  // Room of the list itself would make it as high as all lines: it must stay what scrolls.
+  // Padding of the list would make it as high as all lines; it has to stay the scroll container.
   if (first < last) {
     outline.firstElementChild.style.marginTop = `${first * LINE}px`;
     outline.lastElementChild.style.marginBottom = `${(shown.length - last) * LINE}px`;
   }
-  if (held) outline.querySelector(`a[href="${CSS.escape(held)}"]`)?.focus({ preventScroll: true });
+  if (focused) outline.querySelector(`a[href="${CSS.escape(focused)}"]`)?.focus({ preventScroll: true });
 }
 outline.addEventListener("scroll", () => requestAnimationFrame(drawLines), { passive: true });
 addEventListener("resize", () => { from = -1; drawLines(); });
@@ -283,37 +283,37 @@ outline.addEventListener("click", (event) => {
 });
 
 async function go(at, anchor) {
-  const target = await talk.reveal(at, anchor);
+  const target = await conversation.reveal(at, anchor);
   if (!target) return;
   if (anchor) history.replaceState(null, "", `${location.pathname}${location.search}#${anchor}`);
-  document.querySelector(".found")?.classList.remove("found");
-  if (target.id) target.classList.add("found");
+  document.querySelector(".target")?.classList.remove("target");
+  if (target.id) target.classList.add("target");
   target.tabIndex = -1;
   target.focus({ preventScroll: true });
 }
 
-// Where the reader is: the last line of the outline above the upper third.
-function firstFrom(list, fits) {
+// The current outline entry is the last one above the upper third of the viewport.
+function firstIndex(list, matches) {
   let low = 0;
   let high = list.length;
-  while (low < high) { const middle = (low + high) >> 1; if (fits(list[middle])) high = middle; else low = middle + 1; }
+  while (low < high) { const middle = (low + high) >> 1; if (matches(list[middle])) high = middle; else low = middle + 1; }
   return low;
 }
-function here() {
+function currentIndex() {
   const line = innerHeight / 3;
-  const number = Math.max(firstFrom(talk.sections, (one) => one.getBoundingClientRect().top > line) - 1, 0);
-  let at = firstFrom(shown, (mark) => mark.at >= number * talk.size) - 1;
-  while (at + 1 < shown.length && shown[at + 1].at < (number + 1) * talk.size) {
+  const number = Math.max(firstIndex(conversation.sections, (section) => section.getBoundingClientRect().top > line) - 1, 0);
+  let at = firstIndex(shown, (mark) => mark.at >= number * conversation.size) - 1;
+  while (at + 1 < shown.length && shown[at + 1].at < (number + 1) * conversation.size) {
     const element = document.getElementById(shown[at + 1].anchor);
     if (element && element.getBoundingClientRect().top > line) break;
     at += 1;
   }
   return at;
 }
-let due = false;
-function follow() {
-  due = false;
-  const at = here();
+let isScheduled = false;
+function updateCurrent() {
+  isScheduled = false;
+  const at = currentIndex();
   if (shown[at] === current) return;
   current = shown[at] ?? null;
   outline.querySelector("[aria-current]")?.removeAttribute("aria-current");
@@ -325,15 +325,15 @@ function follow() {
   }
   outline.children[at - from]?.firstElementChild.setAttribute("aria-current", "true");
 }
-addEventListener("scroll", () => { if (!due) { due = true; requestAnimationFrame(follow); } }, { passive: true });
+addEventListener("scroll", () => { if (!isScheduled) { isScheduled = true; requestAnimationFrame(updateCurrent); } }, { passive: true });
 
-// Keys: through messages and prompts.
-const shownArticles = () => [...place.querySelectorAll(":scope > .window > article")].filter((one) => one.getClientRects().length);
+// Keys that move through messages and prompts.
+const shownArticles = () => [...place.querySelectorAll(":scope > .window > article")].filter((article) => article.getClientRects().length);
 function step(by) {
   const all = shownArticles();
   const edge = parseFloat(getComputedStyle(document.documentElement).scrollPaddingTop) || 0;
-  const top = (one) => one.getBoundingClientRect().top - edge;
-  let at = by > 0 ? all.findIndex((one) => top(one) > 4) : all.findLastIndex((one) => top(one) < -4);
+  const top = (article) => article.getBoundingClientRect().top - edge;
+  let at = by > 0 ? all.findIndex((article) => top(article) > 4) : all.findLastIndex((article) => top(article) < -4);
   if (at < 0) at = by > 0 ? all.length - 1 : 0;
   focusOn(all[at]);
 }
@@ -343,18 +343,18 @@ function focusOn(target) {
   target.tabIndex = -1;
   target.focus({ preventScroll: true });
 }
-// Whether a place is below the upper edge of what is seen (1), above it (-1), or there.
-function side({ at, anchor }) {
+// Returns 1 if a message is below the top of the viewport, -1 if it is above, and 0 if it is there.
+function compareToViewport({ at, anchor }) {
   const edge = parseFloat(getComputedStyle(document.documentElement).scrollPaddingTop) || 0;
   const element = document.getElementById(anchor);
   if (element) return Math.sign(Math.round((element.getBoundingClientRect().top - edge) / 6));
-  const section = talk.sections[Math.floor(at / talk.size)];
+  const section = conversation.sections[Math.floor(at / conversation.size)];
   return section && section.getBoundingClientRect().top > edge ? 1 : -1;
 }
 function jump(kind, by) {
   const list = marks.filter((mark) => mark.kind === kind);
-  const next = by > 0 ? list.find((mark) => side(mark) > 0) : list.findLast((mark) => side(mark) < 0);
-  if (next) go(next.at, next.anchor); else say(`no further ${kind}`);
+  const next = by > 0 ? list.find((mark) => compareToViewport(mark) > 0) : list.findLast((mark) => compareToViewport(mark) < 0);
+  if (next) go(next.at, next.anchor); else announce(`no further ${kind}`);
 }
 onKey("j", "next message", () => step(1));
 onKey("k", "previous message", () => step(-1));
@@ -363,74 +363,74 @@ onKey("p", "previous prompt", () => jump("prompt", -1));
 onKey("e", "next error", () => jump("error", 1));
 onKey("E", "previous error", () => jump("error", -1));
 onKey("gg", "beginning", () => go(0, ""));
-// To the very end: what is loaded on the way there may be higher than it was thought.
+// Scrolls to the end; windows that are loaded on the way may be higher than estimated.
 async function toEnd() {
-  await talk.reveal(talk.total - 1, "");
+  await conversation.reveal(conversation.total - 1, "");
   for (let tries = 0; tries < 30; tries += 1) {
     scrollTo(0, document.body.scrollHeight);
     await new Promise((done) => { requestAnimationFrame(() => requestAnimationFrame(done)); });
-    if (!talk.loading.size && scrollY + innerHeight >= document.body.scrollHeight - 2) return;
-    await Promise.all(talk.loading.values());
+    if (!conversation.loading.size && scrollY + innerHeight >= document.body.scrollHeight - 2) return;
+    await Promise.all(conversation.loading.values());
   }
 }
 onKey("G", "end", toEnd);
 onKey("o", "fold or unfold all", () => {
   const all = [...place.querySelectorAll("details.call, details.thought, details.agent")];
-  const open = !all.some((one) => one.open);
-  for (const one of all) one.open = open;
+  const open = !all.some((details) => details.open);
+  for (const details of all) details.open = open;
 });
 onKey("l", "outline", () => document.querySelector(".outline").classList.toggle("open"));
 for (const button of document.querySelectorAll('[data-act="outline"]')) {
   button.addEventListener("click", () => document.querySelector(".outline").classList.toggle("open"));
 }
 
-// What can be had of a message: its link, its records, its Markdown.
-const chosen = () => document.activeElement?.closest?.("article") ?? place.querySelector("article.found") ?? shownArticles().find((one) => one.getBoundingClientRect().bottom > 80);
-const ownOf = (article) => article.closest("[data-own]")?.dataset ?? place.dataset;
+// Actions of a message: its link, its records, its Markdown.
+const currentArticle = () => document.activeElement?.closest?.("article") ?? place.querySelector("article.target") ?? shownArticles().find((article) => article.getBoundingClientRect().bottom > 80);
+const datasetOf = (article) => article.closest("[data-own]")?.dataset ?? place.dataset;
 function permalink(article) {
-  const of = ownOf(article);
-  const asked = new URLSearchParams(Number(of.branch) ? { branch: of.branch } : {});
-  asked.set("at", article.id);
-  return `${location.origin}${of.own}?${asked}#${article.id}`;
+  const dataset = datasetOf(article);
+  const query = new URLSearchParams(Number(dataset.branch) ? { branch: dataset.branch } : {});
+  query.set("at", article.id);
+  return `${location.origin}${dataset.own}?${query}#${article.id}`;
 }
-async function copy(words, told) {
-  await navigator.clipboard.writeText(words);
-  say(`${told} copied`);
+async function copy(text, label) {
+  await navigator.clipboard.writeText(text);
+  announce(`${label} copied`);
 }
 async function textOf(article, name) {
-  const of = ownOf(article);
-  const asked = new URLSearchParams({ at: article.id, ...(Number(of.branch) ? { branch: of.branch } : {}) });
-  const answer = await fetch(`${of.own}/${name}?${asked}`);
-  return answer.ok ? answer.text() : `${answer.status}`;
+  const dataset = datasetOf(article);
+  const query = new URLSearchParams({ at: article.id, ...(Number(dataset.branch) ? { branch: dataset.branch } : {}) });
+  const response = await fetch(`${dataset.own}/${name}?${query}`);
+  return response.ok ? response.text() : `${response.status}`;
 }
-const acts = {
+const actions = {
   link: (article) => copy(permalink(article), "link"),
   markdown: async (article) => copy(await textOf(article, "markdown"), "Markdown"),
   raw: async (article) => {
     const dialog = document.getElementById("keys");
-    const close = make("form", { method: "dialog" }, make("button", {}, "Close"));
-    dialog.replaceChildren(make("h2", { id: "keys-title" }, "The record as it was written"), make("pre", {}, await textOf(article, "raw")), close);
+    const close = createElement("form", { method: "dialog" }, createElement("button", {}, "Close"));
+    dialog.replaceChildren(createElement("h2", { id: "keys-title" }, "The raw record"), createElement("pre", {}, await textOf(article, "raw")), close);
     dialog.showModal();
   },
 };
-for (const [key, name, told] of [["c", "link", "copy a link to the message"], ["m", "markdown", "copy the message as Markdown"], ["r", "raw", "show the raw record"]]) {
-  onKey(key, told, () => { const article = chosen(); if (article) acts[name](article); });
+for (const [key, name, label] of [["c", "link", "copy a link to the message"], ["m", "markdown", "copy the message as Markdown"], ["r", "raw", "show the raw record"]]) {
+  onKey(key, label, () => { const article = currentArticle(); if (article) actions[name](article); });
 }
-function equip(article) {
-  if (article.querySelector(":scope > .tools-of") || !article.id) return;
-  const bar = make("div", { className: "tools-of" });
-  for (const [name, told] of [["link", "Link"], ["markdown", "Markdown"], ["raw", "Raw"]]) {
-    const button = make("button", { type: "button" }, told);
-    button.addEventListener("click", () => acts[name](article));
+function addActions(article) {
+  if (article.querySelector(":scope > .message-actions") || !article.id) return;
+  const bar = createElement("div", { className: "message-actions" });
+  for (const [name, label] of [["link", "Link"], ["markdown", "Markdown"], ["raw", "Raw"]]) {
+    const button = createElement("button", { type: "button" }, label);
+    button.addEventListener("click", () => actions[name](article));
     bar.append(button);
   }
   article.append(bar);
 }
 for (const name of ["pointerover", "focusin"]) {
-  main.addEventListener(name, (event) => { const article = event.target.closest?.("article"); if (article) equip(article); });
+  main.addEventListener(name, (event) => { const article = event.target.closest?.("article"); if (article) addActions(article); });
 }
 
-// Long outputs: their end is asked for when somebody unfolds it.
+// The rest of a long output is loaded when it is unfolded.
 main.addEventListener("toggle", async (event) => {
   const fold = event.target;
   if (!fold.matches?.("details[data-rest][open]")) return;
@@ -438,36 +438,36 @@ main.addEventListener("toggle", async (event) => {
   const article = fold.closest("article");
   const call = fold.closest(".call[id]") ?? article;
   const at = [...call.querySelectorAll("details.more")].indexOf(fold);
-  const of = ownOf(article);
-  const asked = new URLSearchParams({ at: article.id, ...(Number(of.branch) ? { branch: of.branch } : {}) });
-  const told = await load(`${of.own}/message?${asked}`).catch(() => null);
-  const whole = told?.content.querySelector(`#${CSS.escape(call.id)}`);
+  const dataset = datasetOf(article);
+  const query = new URLSearchParams({ at: article.id, ...(Number(dataset.branch) ? { branch: dataset.branch } : {}) });
+  const response = await load(`${dataset.own}/message?${query}`).catch(() => null);
+  const whole = response?.content.querySelector(`#${CSS.escape(call.id)}`);
   const rest = whole?.querySelectorAll("details.more")[at] ?? whole?.querySelector("pre.diff");
-  if (!rest) { fold.setAttribute("data-rest", ""); fold.open = false; say("that could not be had"); return; }
+  if (!rest) { fold.setAttribute("data-rest", ""); fold.open = false; announce("loading failed"); return; }
   call.setAttribute("data-whole", "");
   if (rest.localName === "details") fold.append(...[...rest.children].slice(1)); else fold.append(rest);
 }, true);
 
-// Agents: beside the conversation, or in it.
+// Agents open beside the conversation, or inside it.
 let panel = null;
 let opener = null;
 function closePanel() {
-  const had = panel?.contains(document.activeElement) || document.activeElement === document.body;
+  const hadFocus = panel?.contains(document.activeElement) || document.activeElement === document.body;
   panel?.remove();
   main.classList.remove("with-panel");
-  // Whoever read the agent goes on where its line is.
-  if (panel && had && opener?.isConnected) opener.focus({ preventScroll: true });
+  // Return the focus to the line of the agent.
+  if (panel && hadFocus && opener?.isConnected) opener.focus({ preventScroll: true });
   panel = opener = null;
 }
 async function openPanel(link) {
   const own = new URL(link.href).pathname;
   closePanel();
   opener = link;
-  const inside = make("div", { className: "conversation" });
-  panel = make("aside", { className: "panel" }, make("header", {},
-    make("h2", {}, link.textContent),
-    make("a", { href: own }, "Page"),
-    make("button", { type: "button", onclick: closePanel }, "Close")), inside);
+  const inside = createElement("div", { className: "conversation" });
+  panel = createElement("aside", { className: "panel" }, createElement("header", {},
+    createElement("h2", {}, link.textContent),
+    createElement("a", { href: own }, "Page"),
+    createElement("button", { type: "button", onclick: closePanel }, "Close")), inside);
   panel.setAttribute("aria-label", "Agent");
   main.append(panel);
   main.classList.add("with-panel");
@@ -477,11 +477,11 @@ async function openPanel(link) {
 async function fillAgent(inside, own, root) {
   Object.assign(inside.dataset, { own, branch: 0 });
   const { content, headers } = await load(`${own}/window?from=0`);
-  const first = make("section", { className: "window" }, content);
+  const first = createElement("section", { className: "window" }, content);
   first.dataset.window = 0;
   inside.append(first);
   const total = Number(headers.get("X-Total"));
-  return new Conversation(inside, { own, branch: 0, total, size: talk.size, root });
+  return new Conversation(inside, { own, branch: 0, total, size: conversation.size, root });
 }
 main.addEventListener("click", (event) => {
   const link = event.target.closest?.("p.agent > a");
@@ -490,8 +490,8 @@ main.addEventListener("click", (event) => {
   if (event.altKey || link.closest(".panel")) {
     const line = link.closest("p.agent");
     const open = line.nextElementSibling;
-    if (open?.classList.contains("agent-inside")) { open.remove(); return; }
-    const inside = make("div", { className: "agent-inside conversation" });
+    if (open?.classList.contains("inline-agent")) { open.remove(); return; }
+    const inside = createElement("div", { className: "inline-agent conversation" });
     line.after(inside);
     fillAgent(inside, new URL(link.href).pathname, link.closest(".panel"));
   } else openPanel(link);
@@ -501,100 +501,100 @@ addEventListener("keydown", (event) => {
   if (panel) closePanel(); else finder.close();
 });
 
-// A link to a message leads there, wherever it is.
+// Scrolls to the message that the hash of the URL names.
 async function toHash() {
   const anchor = decodeURIComponent(location.hash.slice(1));
   if (!/^[mcat]-/.test(anchor)) return false;
   const near = document.getElementById(anchor);
-  if (near) { go(Number(near.closest(".window")?.dataset.window ?? 0) * talk.size, anchor); return true; }
-  const { headers } = await load(talk.address("window", { at: anchor })).catch(() => ({}));
+  if (near) { go(Number(near.closest(".window")?.dataset.window ?? 0) * conversation.size, anchor); return true; }
+  const { headers } = await load(conversation.url("window", { at: anchor })).catch(() => ({}));
   if (!headers) return false;
-  await go(Number(headers.get("X-Window")) * talk.size, anchor);
+  await go(Number(headers.get("X-Window")) * conversation.size, anchor);
   return true;
 }
 addEventListener("hashchange", toHash);
 
-const asked = new URLSearchParams(location.search);
+const parameters = new URLSearchParams(location.search);
 const first = place.querySelector(".window:not(.waiting)");
 let arrived = Promise.resolve("");
 if (location.hash) toHash();
-else if (asked.get("at")) {
-  const anchor = document.getElementById(asked.get("at")) ? asked.get("at") : `m-${asked.get("at")}`;
-  arrived = go(Number(first.dataset.window) * talk.size, anchor).then(() => anchor);
+else if (parameters.get("at")) {
+  const anchor = document.getElementById(parameters.get("at")) ? parameters.get("at") : `m-${parameters.get("at")}`;
+  arrived = go(Number(first.dataset.window) * conversation.size, anchor).then(() => anchor);
 }
 else if (Number(first?.dataset.window)) first.scrollIntoView({ block: "start" });
 loadOutline();
 
-// What is being written appears, and does not move what is being read.
+// Live updates; they do not move what is being read.
 if (!isAgent && !Number(place.dataset.branch)) {
   let busy = null;
-  listen((news) => {
-    if (news && news.id !== place.dataset.session) return;
+  onSessionUpdate((update) => {
+    if (update && update.id !== place.dataset.session) return;
     busy = (busy ?? Promise.resolve()).then(async () => {
-      const before = talk.total;
-      const last = (talk.count - 1) * talk.size;
-      const went = await talk.refresh().catch(() => true);
-      if (!went) pill("rewound: show the live branch", () => location.assign(location.pathname));
-      if (talk.total > before) { tellRunning(); tellNew(talk.total - before); finder.again(); await loadOutline(last); }
+      const before = conversation.total;
+      const last = (conversation.count - 1) * conversation.size;
+      const isCurrent = await conversation.refresh().catch(() => true);
+      if (!isCurrent) showNotice("rewound: show the live branch", () => location.assign(location.pathname));
+      if (conversation.total > before) { showRunning(); showNewCount(conversation.total - before); finder.refresh(); await loadOutline(last); }
     });
   });
 }
-// The mark of a session in which something is said; it goes when nothing was for a while.
-let silent = 0;
-function tellRunning() {
+// The badge of a running session; it disappears after a while without messages.
+let runningTimer = 0;
+function showRunning() {
   const title = document.querySelector(".top h1");
-  if (!title.querySelector(".running")) title.append(make("span", { className: "running" }, "running"));
-  clearTimeout(silent);
-  silent = setTimeout(() => title.querySelector(".running")?.remove(), Number(place.dataset.running) * 1000);
+  if (!title.querySelector(".running")) title.append(createElement("span", { className: "running" }, "running"));
+  clearTimeout(runningTimer);
+  runningTimer = setTimeout(() => title.querySelector(".running")?.remove(), Number(place.dataset.running) * 1000);
 }
-let fresh = 0;
-function tellNew(count) {
-  const end = talk.sections.at(-1).getBoundingClientRect();
+let newCount = 0;
+function showNewCount(count) {
+  const end = conversation.sections.at(-1).getBoundingClientRect();
   if (end.top < innerHeight && end.bottom < innerHeight + 200) return;
-  fresh += count;
-  pill(`${fresh} new ↓`, () => {
-    fresh = 0;
+  newCount += count;
+  showNotice(`${newCount} new ↓`, () => {
+    newCount = 0;
     toEnd();
   });
 }
-function pill(words, act) {
-  document.querySelector(".latest")?.remove();
-  const made = make("button", { type: "button", className: "latest" }, words);
-  made.addEventListener("click", () => { made.remove(); act(); });
-  document.body.append(made);
-  say(words);
+function showNotice(text, action) {
+  document.querySelector(".new-messages")?.remove();
+  const button = createElement("button", { type: "button", className: "new-messages" }, text);
+  button.addEventListener("click", () => { button.remove(); action(); });
+  document.body.append(button);
+  announce(text);
 }
 
 // Find in the session.
-const finder = new Finder({ place, talk, go, side });
+const finder = new Finder({ place, conversation, go, compareToViewport });
 onKey("f", "find in the session", () => finder.open());
 for (const button of document.querySelectorAll('[data-act="find"]')) button.addEventListener("click", () => finder.open());
-if (asked.get("find")) {
-  Promise.all([finder.open(asked.get("find").slice(0, 500)), arrived]).then(([, anchor]) => { if (anchor) finder.show(anchor); });
+if (parameters.get("find")) {
+  Promise.all([finder.open(parameters.get("find").slice(0, 500)), arrived]).then(([, anchor]) => { if (anchor) finder.show(anchor); });
 }
 for (const button of document.querySelectorAll('[data-act="copy"]')) {
   button.addEventListener("click", async () => {
-    const answer = await fetch(button.dataset.from);
-    if (!answer.ok) return;
-    await copy(await answer.text(), "Markdown");
+    const response = await fetch(button.dataset.from);
+    if (!response.ok) return;
+    await copy(await response.text(), "Markdown");
     button.dataset.done = "1";
     setTimeout(() => delete button.dataset.done, 1500);
   });
 }
 
-// What a reader adds: a star, tags, a note.
+// Annotations: a star, tags, a note.
 async function annotate(change) {
-  const answer = await fetch(`/api/sessions/${encodeURIComponent(place.dataset.session)}/annotations`, {
+  const response = await fetch(`/api/sessions/${encodeURIComponent(place.dataset.session)}/annotations`, {
     method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(change),
   });
-  if (!answer.ok) { say("that could not be kept"); return null; }
-  say("kept");
-  return (await answer.json()).items[0];
+  if (!response.ok) { announce("saving failed"); return null; }
+  announce("saved");
+  return (await response.json()).items[0];
 }
 const star = document.querySelector('[data-act="star"]');
 async function toggleStar() {
-  const told = await annotate({ is_starred: star.getAttribute("aria-pressed") !== "true" });
-  if (told) star.setAttribute("aria-pressed", String(told.is_starred));
+  const saved = await annotate({ is_starred: star.getAttribute("aria-pressed") !== "true" });
+  if (saved) star.setAttribute("aria-pressed", String(saved.is_starred));
 }
 if (star) {
   star.addEventListener("click", toggleStar);

@@ -1,4 +1,4 @@
-// Runs before anything is drawn, so that a chosen theme does not flash.
+// Runs before the page is drawn, so that the theme does not flash.
 (() => {
   let chosen = null;
   try { chosen = localStorage.getItem("bygones-theme"); } catch { /* private */ }
