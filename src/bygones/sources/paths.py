@@ -10,7 +10,6 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from bygones.model.base import ProjectKey
-from bygones.sources.layout import HOME_MARKERS, is_home
 
 
 def find_homes(environ: Mapping[str, str], user_home: Path) -> tuple[Path, ...]:
@@ -36,6 +35,9 @@ def resolve_home(path: Path) -> Path:
     parent = path.parent
     if not _is_projects_dir(path):
         return path
+    # Imported late: most commands do not need it, and it takes 2 ms.
+    from bygones.sources.layout import HOME_MARKERS, is_home
+
     markers = {name for name in HOME_MARKERS if os.path.lexists(parent / name)}
     return parent if is_home(parent.name, markers) else path
 
