@@ -546,7 +546,7 @@ class Archive:
 
         ``query`` limits it by fields of sessions and of answers: ``model:`` means the
         model of the answer, and a time that of the answer. Days start in
-        ``timezone``, or in UTC; ``now`` tells which block of five hours is not over.
+        ``timezone``, or in UTC; ``now`` decides which block of five hours is active.
         """
         from bygones.usage.prices import load_prices
         from bygones.usage.report import build_usage_report

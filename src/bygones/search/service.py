@@ -71,7 +71,7 @@ class Searcher:
 
     @property
     def stats(self) -> SearchStats:
-        """Statistics of all sessions: the shared ones, where they fit this store."""
+        """Statistics of all sessions: the shared ones, if they are of this store."""
         if self._own_stats is None:
             shared = (
                 self._shared_stats.stats_for(self._reader)
