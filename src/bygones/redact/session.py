@@ -128,6 +128,8 @@ def redact_session(
     redactor = redactor.with_names(login_names_in(session.directories))
     log = log if log is not None else RedactionLog()
     loader = _RedactingLoader(session.loader, redactor, log)
+    # Keys are encoded paths of this machine, and ids are not redacted.
+    session = structs.replace(session, project_keys=())
     return _ValueRedactor(
         redactor, loader, log, frozenset(_unopened_texts(session))
     ).redact_value(session)
