@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import click
 from msgspec import Struct
 
+from bygones.cli.last_search import SearchReference, check_result_number, find_result
 from bygones.errors import NotInArchive
 from bygones.model.sessions import Session
 from bygones.render.text.primitives import sanitize_name, truncate_end
@@ -21,7 +22,6 @@ from bygones.render.walk import find_message_index
 
 if TYPE_CHECKING:
     from bygones.archive import Archive
-    from bygones.cli.last_search import SearchReference
     from bygones.model.base import SessionId
     from bygones.model.summary import IndexedRecord, Project, SessionSummary
     from bygones.store.archive_db import StoredSource
@@ -130,15 +130,11 @@ def find_search_result(name: str, archive: Archive) -> SearchReference | None:
     """Return the result of the last search with this number, if it is one."""
     if not name[:1].isdecimal():
         return None
-    from bygones.cli.last_search import find_result
-
     return find_result(name, archive.folder)
 
 
 def _check_number(name: str, archive: Archive) -> None:
     if name[:1].isdecimal():
-        from bygones.cli.last_search import check_result_number
-
         check_result_number(name, archive.folder)
 
 

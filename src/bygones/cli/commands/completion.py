@@ -128,8 +128,10 @@ def _is_shell_safe(word: str) -> bool:
     Not all of them quote what they complete, and a name from a transcript must not be
     run, taken apart, or read as an option.
     """
-    signs = word.replace("_", "").replace(".", "").replace("-", "")
-    return not word.startswith("-") and (signs.isalnum() or not signs) and bool(word)
+    letters = word.replace("_", "").replace(".", "").replace("-", "")
+    return (
+        not word.startswith("-") and (letters.isalnum() or not letters) and bool(word)
+    )
 
 
 def suggest_branches(

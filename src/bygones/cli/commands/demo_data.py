@@ -253,7 +253,7 @@ _AGENTS = (
     (
         "a1b2c3d",
         "Look at the fixtures",
-        "`catalog` is built anew for each of 412 tests; it takes 1.1 s.",
+        "`catalog` is built again for each of 412 tests; it takes 1.1 s.",
     ),
     (
         "e4f5a6b",
@@ -380,8 +380,10 @@ def _write_agent(
     order = f"{task}. Change nothing."
     given = {"description": task, "prompt": order, "subagent_type": "Explore"}
     call = writer.call("Task", given, found, report, seconds=50)
-    begun = writer.time - timedelta(seconds=48)
-    own = TranscriptWriter("slow tests", shop, begun, model=_SMALL_MODEL, agent=agent)
+    started_at = writer.time - timedelta(seconds=48)
+    own = TranscriptWriter(
+        "slow tests", shop, started_at, model=_SMALL_MODEL, agent=agent
+    )
     own.prompt(order, minutes=0)
     own.bash("pytest --durations=5 -q", "1.12s setup    tests/test_cart.py")
     own.answer(found, seconds=20)

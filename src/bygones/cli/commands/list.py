@@ -188,7 +188,7 @@ def list_sessions(  # noqa: PLR0913 (one parameter per option)
     help query". MSGS counts prompts, and all messages on the live branch; AGENTS and
     BRANCHES are blank where there is nothing but the session itself. In a pipe
     nothing is cut to a width. A session without a title is called by the first 200
-    signs of its prompt, which "bygones prompts --full" has whole.
+    characters of its prompt; "bygones prompts --full" prints all of it.
 
     \b
     bygones list --project . -n 50
