@@ -1,4 +1,4 @@
-"""Redact the lines of sources and pack them into upload requests."""
+"""Redact the lines of sources, and build upload requests from them."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ from bygones.team.protocol import (
 
 
 class LineRedactor:
-    """Hides secrets and persons in lines and names; knows private records."""
+    """Redacts secrets and names of people in lines and paths; drops private records."""
 
     def __init__(self, redactor: Redactor) -> None:
         self._redactor = redactor
         self.redaction_counts: Counter[str] = Counter()
-        """What was hidden, by its kind."""
+        """Redactions by kind."""
         self.private_records = 0
-        """Records that were left out whole."""
+        """Records that were dropped."""
 
     def redact(self, raw: bytes) -> bytes:
-        """Return one line or one whole file redacted; nothing if it is private."""
+        """Redact a line or a file; return nothing if it is private."""
         if not raw.strip():
             return b""
         told, found = redact_line(raw, self._redactor)
@@ -48,11 +48,11 @@ class LineRedactor:
         return told or b""
 
     def redact_directory(self, text: str) -> str:
-        """Return a directory as the hub will know it."""
+        """Redact a directory."""
         return self._redactor.redact(text)[0]
 
     def redact_name(self, text: str) -> str:
-        """Return a path or an id without names of persons."""
+        """Redact names of people in a path or an id."""
         told, found = self._redactor.redact(text)
         for one in found:
             told = told.replace(one.replacement, one.kind, 1)
@@ -60,19 +60,20 @@ class LineRedactor:
 
 
 _BLOCK_BYTES = 1024 * 1024
-"""Bytes of a source that make a piece, where lines are short."""
+"""Bytes of a source per chunk, if lines are short."""
 _CHUNK_OVERHEAD = 1024
-"""Bytes that a piece takes besides its frame, at most, unless names are very long."""
+"""Bytes of a chunk besides its frame, unless names are very long."""
 _CUT_MARKER = b"{"
-"""What stands for half a line: the beginning of a record."""
+"""The start of a record, which replaces an unfinished line."""
 _TITLES_HASH_DIGITS = 12
-"""Hexadecimal digits of a number that every store can keep."""
+"""Hexadecimal digits of numbers that every store can hold."""
 _RESTART_BITS = 10
-"""Bits in which the hub's generations count what begins anew without the archive's."""
+"""Low bits of the hub's generations, which count restarts within one generation of the
+archive."""
 
 
 class PreparedChunk(Struct, frozen=True):
-    """A piece of a source, and what is known of it here."""
+    """A chunk, with facts that the hub doesn't learn."""
 
     source: SourceId
     line_count: int
@@ -80,16 +81,16 @@ class PreparedChunk(Struct, frozen=True):
 
 
 def machine_id(identity: str, host: str = "") -> str:
-    """Return the name under which an archive sends: no name of a host or a person.
+    """Return a pseudonym for an archive on a host.
 
-    A copy of an archive on another host is another machine: files of one name go on
-    there in another way.
+    A copy of an archive on another host gets another id, because its files grow
+    independently.
     """
     return _keyed_hash(identity, f"machine\0{host}" if host else "machine")
 
 
 class ChunkBuilder:
-    """Packs sources of one archive; counts what stays at home."""
+    """Builds chunks from the sources of an archive, and counts what is left out."""
 
     def __init__(
         self,
@@ -102,35 +103,35 @@ class ChunkBuilder:
         self._identity = chunks.archive_id
         self.redactor = redactor
         self.long_lines = 0
-        """Lines that no request can hold."""
+        """Lines that are too long for a request."""
         self.foreign_lines = 0
-        """Lines of sessions that were not named, in files of others that were."""
+        """Lines of other projects' sessions in files that are pushed."""
 
     def remote_path(self, kept: StoredSource) -> tuple[str, str]:
-        """Return home and path under which the hub knows a source.
+        """Return the home and path of a source on the hub.
 
-        What stands for the home is another one for each folder of a project: two
-        folders may be one once names are hidden.
+        The home is a pseudonym that differs for each project folder, because two
+        folders may have the same name after redaction.
         """
         folder = "/".join(kept.path.split("/")[:2])
         home = _keyed_hash(self._identity, f"{kept.home}\0{folder}")[:16]
         return home, self.redactor.redact_name(kept.path)
 
     def probe(self, kept: StoredSource) -> UploadChunk:
-        """Return a piece without bytes: whether the hub wants a source at all."""
+        """Return a chunk without bytes, to ask whether a source was erased."""
         home, path = self.remote_path(kept)
         return self._make_chunk(kept, SourceState(home=home, path=path), 0, (b"", b""))
 
     def is_valid_name(self, kept: StoredSource) -> bool:
-        """Whether a hub takes what a source is called, once names are hidden."""
+        """Whether a hub accepts the redacted names of a source."""
         return has_valid_names(kept) or has_valid_names(self.probe(kept))
 
     def titles_path(
         self, kept: StoredSource, borrowed: BorrowedTitles
     ) -> tuple[str, str]:
-        """Return home and path of titles that a file which stays gives a session.
+        """Return the home and path of a session's titles from a file not pushed.
 
-        They lie beside the session, as their own file may be of another project.
+        They are stored beside the session: the file may belong to another project.
         """
         home, path = self.remote_path(kept)
         name = _keyed_hash(self._identity, borrowed.title_source.id)[:16]
@@ -139,13 +140,13 @@ class ChunkBuilder:
     def titles_chunk(
         self, kept: StoredSource, borrowed: BorrowedTitles, known: SourceState | None
     ) -> PreparedChunk | None:
-        """Return such titles as a small file, all of it, whenever it has changed."""
+        """Return such titles as a small file, if it has changed."""
         lines = [
             encode({"type": "summary", "summary": text, "leafUuid": leaf})
             for leaf, text in borrowed.titles
         ]
         raw = b"\n".join(lines)
-        # Nobody reads on in it: this number says whether it is the one that was sent.
+        # The file is never continued: the number identifies the version that was sent.
         origin = int(_keyed_hash(self._identity, raw.hex())[:_TITLES_HASH_DIGITS], 16)
         if known is not None and known.client_offset == origin:
             return None
@@ -168,7 +169,7 @@ class ChunkBuilder:
     def iter_chunks(
         self, kept: StoredSource, known: SourceState | None
     ) -> Iterator[PreparedChunk]:
-        """Yield what the hub has not of a source, from where it stopped."""
+        """Yield what the hub lacks of a source."""
         if kept.kind.is_transcript:
             goes_on = known is not None and self._is_continuation(kept, known)
             start = known if known and goes_on else self._restart(kept, known)
@@ -177,7 +178,7 @@ class ChunkBuilder:
             yield from self._file_chunk(kept, self._restart(kept, known))
 
     def _is_continuation(self, kept: StoredSource, known: SourceState) -> bool:
-        """Whether the hub has the beginning of what the archive has now."""
+        """Whether what the hub has is the start of what the archive has now."""
         if known.generation >> _RESTART_BITS < kept.generation:
             return False
         if not known.client_offset:
@@ -200,7 +201,7 @@ class ChunkBuilder:
     def _line_chunks(
         self, kept: StoredSource, known: SourceState
     ) -> Iterator[PreparedChunk]:
-        """Yield the lines of a transcript behind what is known; the last is whole."""
+        """Yield the complete lines of a transcript that the hub lacks."""
         upto, origin = known.stored_bytes, known.client_offset
         masked, count = b"", 0
         for raw in self._iter_line_blocks(kept, origin):
@@ -208,7 +209,7 @@ class ChunkBuilder:
             told = self._redact_lines(raw)
             masked += told
             count += told.count(b"\n")
-            # A private line leaves nothing: it goes with what comes behind it.
+            # Nothing is left of private lines: they are sent with the next chunk.
             if not masked:
                 continue
             at = structs.replace(known, stored_bytes=upto, client_offset=origin)
@@ -239,7 +240,7 @@ class ChunkBuilder:
                 kept.generation,
                 at.client_offset,
             ):
-                return None  # it was finished since: the next push sends it whole
+                return None  # it was completed meanwhile: the next push sends it
             raw = self._chunks.fragment(kept.number, kept.generation)
         mark = _keyed_hash(self._identity, raw.hex()).encode()
         if not raw or mark == at.fingerprint:
@@ -264,7 +265,7 @@ class ChunkBuilder:
         return masked + _CUT_MARKER if len(whole) < len(raw) else masked
 
     def _redact_lines(self, raw: bytes) -> bytes:
-        """Return whole lines without those that stay, the others redacted."""
+        """Redact lines, without those that are not pushed."""
         if len(raw) > MAX_LINE_BYTES:
             self.long_lines += 1
             return b""
@@ -279,7 +280,7 @@ class ChunkBuilder:
         return b"".join(told)
 
     def _iter_line_blocks(self, kept: StoredSource, start: int) -> Iterator[bytes]:
-        """Yield whole lines, about a megabyte at a time, or one that is longer."""
+        """Yield complete lines, about a megabyte at a time, or a single longer line."""
         step = _BLOCK_BYTES
         place = (kept.number, kept.generation)
         while start < kept.stored_bytes:
@@ -299,7 +300,7 @@ class ChunkBuilder:
     def _file_chunk(
         self, kept: StoredSource, known: SourceState
     ) -> Iterator[PreparedChunk]:
-        """Yield a file that is no transcript: all of it, whenever it has changed."""
+        """Yield a file other than a transcript as a whole, if it has changed."""
         if not 0 < kept.stored_bytes <= MAX_LINE_BYTES:
             self.long_lines += kept.stored_bytes > 0
             return
@@ -346,7 +347,7 @@ class ChunkBuilder:
 
 
 def _complete_length(raw: bytes) -> int:
-    """Return where what is whole of an unfinished line ends."""
+    """Return where the complete part of an unfinished line ends."""
     place = Position(SourceId(""), 0, 0, len(raw))
     for one in salvage_line(Line(place, raw, has_newline=False)):
         if isinstance(one, Problem) and one.kind == "cut-line":
@@ -357,7 +358,7 @@ def _complete_length(raw: bytes) -> int:
 def build_requests(
     machine: str, chunks: Iterable[PreparedChunk]
 ) -> Iterator[tuple[UploadRequest, int]]:
-    """Yield requests of chunks, and how many lines are in each."""
+    """Combine chunks into requests; yield each with its number of lines."""
     waiting: list[PreparedChunk] = []
     weight = 0
     for piece in chunks:
@@ -380,6 +381,6 @@ def _build_request(
 
 
 def _keyed_hash(identity: str, text: str) -> str:
-    """Return a name that says nothing to whoever has not the archive."""
+    """Return a pseudonym that only owners of the archive can relate to a name."""
     told = text.encode("utf-8", "surrogateescape")
     return hmac.new(identity.encode(), told, "sha256").hexdigest()[:32]

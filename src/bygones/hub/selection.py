@@ -26,11 +26,12 @@ PUSHED_KINDS = frozenset(
         SourceKind.WORKFLOW,
     }
 )
-"""What tells of a session. Copies of edited files, todos and the history stay."""
+"""Kinds of files that belong to a session. Other kinds, such as copies of edited files,
+todos and the history, are not pushed."""
 
 
 class _LineOwner(Struct, gc=False):
-    """What a line says about whose it is."""
+    """The fields of a line that show which session it belongs to."""
 
     session: Any = field(default=None, name="sessionId")
     directory: Any = field(default=None, name="cwd")
@@ -41,7 +42,7 @@ _line_owner_decoder = msgspec.json.Decoder(_LineOwner)
 
 
 class BorrowedTitles(Struct, frozen=True):
-    """What a file that stays calls records of a session that goes."""
+    """Titles for records of a pushed session, from a file that is not pushed."""
 
     session: SessionId
     title_source: StoredSource
@@ -49,20 +50,20 @@ class BorrowedTitles(Struct, frozen=True):
 
 
 class PushSelection(Struct, frozen=True, kw_only=True):
-    """What is sent, and what is not though it nearly was."""
+    """Which files are pushed, and which are not though they are related."""
 
     projects: tuple[str, ...]
     sources: tuple[StoredSource, ...]
     sessions: dict[SessionId, str]
-    """The sessions of named projects, and the directories they were begun in."""
+    """The sessions of the selected projects, and the directories they started in."""
     owners: dict[int, SessionId]
     """The session of each transcript, by the number of its source."""
     other_sessions: frozenset[SessionId] = frozenset()
-    """Those of other projects."""
+    """Sessions of other projects."""
     shared_sources: tuple[StoredSource, ...] = ()
-    """Files that belong to sessions of other projects as well: they stay."""
+    """Files that also belong to sessions of other projects: they are not pushed."""
     titles: dict[int, list[BorrowedTitles]] = {}
-    """Titles from files that stay, by the first transcript of the session."""
+    """Titles from files that are not pushed, by the first transcript of the session."""
     foreign_leaves: frozenset[str] = frozenset()
     """Records of other projects to which files give titles."""
 
@@ -91,7 +92,7 @@ class PushSelection(Struct, frozen=True, kw_only=True):
 def select_sources(
     archive: Archive, derived: DerivedTables, projects: Sequence[str]
 ) -> PushSelection:
-    """Return what belongs to projects: directories, and all that is below them."""
+    """Select the files of projects: directories, with everything below them."""
     named = {
         listed.id: listed.project
         for project in projects
@@ -128,7 +129,7 @@ def select_sources(
 
 
 _Summaries = Mapping[SessionId, Sequence[tuple[RecordId, str, int]]]
-"""What files call records of sessions: the record, the words, the file's number."""
+"""Titles of records: the record, the title, and the number of the file."""
 
 
 def _titled_leaves(
@@ -201,7 +202,7 @@ def _sort_by_family(
 def _title_sources_first(
     families: Iterable[int], pairs: Iterable[tuple[int, int]]
 ) -> Iterator[int]:
-    """Yield families once each, behind those that give them titles, where it can be."""
+    """Yield each family once, after those that give it titles, if possible."""
     namers: dict[int, list[int]] = {}
     for one, other in pairs:
         namers.setdefault(other, []).append(one)

@@ -1,7 +1,7 @@
 """Blob stores: redacted bytes by address, in a folder or in object storage.
 
-An address is ``person/source/hash``. Bytes of two sources never share an object, even
-if they are the same: what is erased for one is erased, and stays there for the other.
+An address is ``person/source/hash``. Two sources never share a blob, even if the bytes
+are the same: so erasing one source doesn't affect the other.
 """
 
 from __future__ import annotations
@@ -29,60 +29,65 @@ _ADDRESS_PART = re.compile(r"[a-z0-9][a-z0-9._@+-]{0,127}")
 
 
 class BlobBackend(Protocol):
-    """Bytes by name: a folder, a bucket."""
+    """Files by name, in a folder or a bucket."""
 
     def write(self, name: str, raw: bytes) -> None:
-        """Keep bytes, whole or not at all; once this returns they are there."""
+        """Write a file atomically; once this returns, it is durable."""
         ...
 
     def read(self, name: str) -> bytes:
-        """Return bytes; raise :class:`FileNotFoundError` if there are none."""
+        """Return a file.
+
+        :raises FileNotFoundError: if it is missing.
+        """
         ...
 
     def read_many(self, names: Sequence[str]) -> dict[str, bytes]:
-        """Return the bytes of several names, of those that are there."""
+        """Return several files, without missing ones."""
         ...
 
     def remove(self, name: str) -> None:
-        """Erase bytes; what is not there is no error."""
+        """Remove a file; a missing one is ignored."""
         ...
 
     def list_names(self, prefix: str) -> Iterator[str]:
-        """Yield the names below a name."""
+        """Yield the names below a prefix."""
         ...
 
 
 class ExternalBlobStore:
-    """Blobs by address; those of a source get its ``prefix``: a person and a source."""
+    """A blob store in a folder or a bucket.
+
+    The addresses of new blobs start with ``prefix``: a person and a source.
+    """
 
     def __init__(self, backend: BlobBackend, prefix: str = "") -> None:
         self.backend = backend
         self._prefix = prefix
 
     def for_source(self, person: str, source: str) -> ExternalBlobStore:
-        """Return the same store, in which new objects belong to a source."""
+        """Return the same store, in which new blobs belong to a source."""
         return ExternalBlobStore(self.backend, self.source_prefix(person, source))
 
     @staticmethod
     def source_prefix(person: str, source: str) -> str:
-        """Return how the addresses of a source's objects begin."""
-        sign = sha256_digest(source.encode("utf-8", "surrogateescape")).hex()[:32]
-        return f"{person}/{sign}/"
+        """Return the start of the addresses of a source's blobs."""
+        digest = sha256_digest(source.encode("utf-8", "surrogateescape")).hex()[:32]
+        return f"{person}/{digest}/"
 
     def put(self, raw: bytes) -> str:
-        """Keep bytes, and return their address: the same for the same bytes."""
         return self.put_frame(compress(raw), sha256_digest(raw))
 
     def put_frame(self, frame: bytes, sha256: bytes) -> str:
-        """Keep bytes that were packed already, and return their address."""
+        """Store bytes that are already compressed; return their address."""
         address = f"{self._prefix}{sha256.hex()}"
         self.backend.write(_object_name(address), frame)
         return address
 
     def get(self, address: str) -> bytes:
-        """Return bytes.
+        """Return a blob.
 
-        :raises ArchiveDamaged: if they are not there, or are others.
+        :raises ArchiveDamaged: if it is missing, or has another hash.
         """
         try:
             frame = self.backend.read(_object_name(address))
@@ -98,36 +103,33 @@ class ExternalBlobStore:
         return raw
 
     def get_many(self, addresses: Sequence[str]) -> dict[str, bytes]:
-        """Return bytes of several objects; what is not there or damaged is not."""
         found: dict[str, bytes] = {}
         for address, frame in self.get_frames(addresses).items():
-            with suppress(Exception):  # whoever asks for it alone is told
+            with suppress(Exception):  # get() raises for a damaged blob
                 found[address] = decompress(frame)
         return found
 
     def get_frames(self, addresses: Sequence[str]) -> dict[str, bytes]:
-        """Return several objects as they are kept; what is not there is not."""
         names = {_object_name(address): address for address in addresses}
-        kept = self.backend.read_many(list(names))
-        return {names[name]: frame for name, frame in kept.items()}
+        frames = self.backend.read_many(list(names))
+        return {names[name]: frame for name, frame in frames.items()}
 
     def remove(self, addresses: Iterable[str]) -> None:
-        """Erase bytes; what is not there is no error."""
         for address in addresses:
             self.backend.remove(_object_name(address))
 
     def addresses(self, prefix: str = "") -> Iterator[str]:
-        """Yield the addresses of all objects, or of those below a person or source."""
+        """Yield the addresses of all blobs, or of those with a prefix."""
         for name in self.backend.list_names(prefix):
-            # What a writer that was killed left beside an object counts as the object.
+            # Temporary files of a writer that was killed count as the blob.
             if _SUFFIX in name:
                 yield name.partition(_SUFFIX)[0]
 
 
 def open_blob_store(url: str) -> ExternalBlobStore:
-    """Return the blob store at an address: a folder, or what fsspec knows.
+    """Open the blob store at a URL: a folder, or anything that fsspec supports.
 
-    :raises PlaceUnreadable: if that is no address.
+    :raises InvalidStoreURL: if the URL is not valid.
     """
     scheme, colon, rest = url.partition("://")
     if not colon or scheme == "file":
@@ -139,38 +141,35 @@ def open_blob_store(url: str) -> ExternalBlobStore:
 
 
 class FolderBackend:
-    """Files below a folder; for whoever runs the hub alone."""
+    """Files in a folder, for a single hub."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         make_private_folder(folder)
 
     def write(self, name: str, raw: bytes) -> None:
-        """Write a file beside its place, have the disk keep it, give it its name."""
         path = self.folder / name
         for above in reversed(path.relative_to(self.folder).parents[:-1]):
             if not (self.folder / above).exists():
                 make_private_folder(self.folder / above)
                 fsync_folder((self.folder / above).parent)
-        beside = path.with_name(f"{path.name}.{os.getpid()}.{os.urandom(4).hex()}")
-        handle = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        temporary = path.with_name(f"{path.name}.{os.getpid()}.{os.urandom(4).hex()}")
+        handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         try:
             with os.fdopen(handle, "wb") as file:
                 file.write(raw)
                 file.flush()
                 os.fsync(file.fileno())
-            beside.replace(path)
+            temporary.replace(path)
         except BaseException:
-            beside.unlink(missing_ok=True)
+            temporary.unlink(missing_ok=True)
             raise
         fsync_folder(path.parent)
 
     def read(self, name: str) -> bytes:
-        """Return what a file holds."""
         return (self.folder / name).read_bytes()
 
     def read_many(self, names: Sequence[str]) -> dict[str, bytes]:
-        """Return what files hold."""
         found: dict[str, bytes] = {}
         for name in names:
             with suppress(OSError):
@@ -178,30 +177,29 @@ class FolderBackend:
         return found
 
     def remove(self, name: str) -> None:
-        """Remove a file, with what a writer that was killed left beside it."""
+        """Remove a file, with temporary files of a writer that was killed."""
         path = self.folder / name
-        for left in (path, *path.parent.glob(f"{path.name}.*")):
-            left.unlink(missing_ok=True)
-        for above in (path.parent, path.parent.parent):
-            if above == self.folder:
+        for file in (path, *path.parent.glob(f"{path.name}.*")):
+            file.unlink(missing_ok=True)
+        for folder in (path.parent, path.parent.parent):
+            if folder == self.folder:
                 return
             try:
-                above.rmdir()
+                folder.rmdir()
             except OSError:
                 return
 
     def list_names(self, prefix: str) -> Iterator[str]:
-        """Yield the names of files below a folder."""
         for path in sorted((self.folder / prefix).rglob("*")):
             if path.is_file():
                 yield path.relative_to(self.folder).as_posix()
 
 
 class FsspecBackend:
-    """Objects of a bucket, through fsspec: ``s3://bucket/folder`` and the like.
+    """Objects of a bucket, through fsspec, such as ``s3://bucket/folder``.
 
-    Where it is and who may ask is told by the variables of that storage, such as
-    ``AWS_ACCESS_KEY_ID`` and ``AWS_ENDPOINT_URL``.
+    Endpoint and credentials come from the environment variables of that storage, such
+    as ``AWS_ENDPOINT_URL`` and ``AWS_ACCESS_KEY_ID``.
     """
 
     def __init__(self, url: str) -> None:
@@ -220,24 +218,20 @@ class FsspecBackend:
         self._root = str(root).rstrip("/")
 
     def write(self, name: str, raw: bytes) -> None:
-        """Put an object: there at once and whole, or not."""
         with _translate_errors():
             self._filesystem.pipe_file(self._path(name), raw)
 
     def read(self, name: str) -> bytes:
-        """Return an object's bytes."""
         with _translate_errors():
             return bytes(self._filesystem.cat_file(self._path(name)))
 
     def read_many(self, names: Sequence[str]) -> dict[str, bytes]:
-        """Return the bytes of objects, fetched side by side."""
         paths = {self._path(name): name for name in names}
         with _translate_errors():
             found = self._filesystem.cat(list(paths), on_error="omit")
         return {paths[str(path)]: bytes(raw) for path, raw in found.items()}
 
     def remove(self, name: str) -> None:
-        """Remove an object."""
         with _translate_errors():
             try:
                 self._filesystem.rm_file(self._path(name))
@@ -245,7 +239,6 @@ class FsspecBackend:
                 return
 
     def list_names(self, prefix: str) -> Iterator[str]:
-        """Yield the names of objects below a name."""
         with _translate_errors():
             found = self._filesystem.find(self._path(prefix).rstrip("/"))
         for path in found:
@@ -255,8 +248,8 @@ class FsspecBackend:
         return f"{self._root}/{name}"
 
 
-class _translate_errors:  # noqa: N801 (used as a word)
-    """Has what a bucket refuses come out as an error of ours."""
+class _translate_errors:  # noqa: N801 (used like a function)
+    """Translates the errors of a bucket."""
 
     def __enter__(self) -> None:
         pass
@@ -267,7 +260,7 @@ class _translate_errors:  # noqa: N801 (used as a word)
 
 
 def _object_name(address: str) -> str:
-    """Return the name of an object; an address leads nowhere else."""
+    """Return the file name of a blob; validates the address."""
     if not all(_ADDRESS_PART.fullmatch(part) for part in address.split("/")):
         raise ArchiveDamaged(Path("raw"), f"{address!r} is no address")
     return address + _SUFFIX

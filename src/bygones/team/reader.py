@@ -1,4 +1,4 @@
-"""Read a team store within a scope: bytes and nodes of sources, and the rest."""
+"""Read a team store within a scope: bytes, nodes and problems of sources."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ from bygones.team.row_readers import (
 from bygones.team.text_engine import TeamEngine, TextSearchBackend
 
 _ANSWER_CACHE_BYTES = 32 * 1024 * 1024
-"""Bytes that one reader keeps unpacked while a question is answered."""
+"""Decompressed bytes that a reader caches during a read transaction."""
 _SHARED_CACHE_BYTES = 64 * 1024 * 1024
-"""Bytes that all readers of a store keep unpacked besides."""
+"""Decompressed bytes that all readers of a store share."""
 _READ_AHEAD_BYTES = 8 * 1024 * 1024
-"""Bytes that are fetched at once: a long source may have been sent in small spans. As
-many are kept by who reads on and asks nothing."""
+"""Bytes that are fetched at once: a source may have been uploaded in small spans. As
+many are cached outside of a read transaction."""
 _COLUMNS = (
     "number, machine, home, path, kind, project, session, agent, generation,"
     " stored_bytes, mtime_ns, fragment"
@@ -63,9 +63,9 @@ class _SpanRow(NamedTuple):
 
 
 class BlobCache:
-    """Objects that were unpacked last, by address; several threads may share them.
+    """Recently used blobs, decompressed; several threads may share a cache.
 
-    Nobody finds here what they may not read: addresses come from spans that they see.
+    It reveals nothing: a reader only has the addresses of spans that it may see.
     """
 
     def __init__(self, max_bytes: int = _SHARED_CACHE_BYTES) -> None:
@@ -75,7 +75,6 @@ class BlobCache:
         self._total_bytes = 0
 
     def get(self, address: str) -> bytes | None:
-        """Return bytes, if they are there."""
         with self._lock:
             raw = self._blobs.get(address)
             if raw is not None:
@@ -83,7 +82,7 @@ class BlobCache:
             return raw
 
     def put(self, address: str, raw: bytes) -> None:
-        """Keep bytes; what was not asked for longest gives way."""
+        """Add a blob; the least recently used ones are evicted."""
         with self._lock:
             if address not in self._blobs:
                 self._blobs[address] = raw
@@ -91,7 +90,6 @@ class BlobCache:
             self._evict(self.max_bytes)
 
     def shrink_to(self, max_bytes: int) -> None:
-        """Keep no more than so many bytes."""
         with self._lock:
             self._evict(max_bytes)
 
@@ -105,18 +103,18 @@ class TeamByteReader:
     """The bytes of sources, from the blob store."""
 
     def __init__(
-        self, sight: ScopedDatabase, blobs: BlobStore, shared_cache: BlobCache
+        self, database: ScopedDatabase, blobs: BlobStore, shared_cache: BlobCache
     ) -> None:
-        self._sight = sight
+        self._database = database
         self._blobs = blobs
         self._shared_cache = shared_cache
         self._local_cache = BlobCache(_READ_AHEAD_BYTES)
-        """Objects that were fetched last, and are what they were."""
+        """Recently fetched blobs, verified."""
         self.reset()
 
     @contextmanager
     def enlarged_cache(self) -> Iterator[None]:
-        """Have room for all that an answer is told from; keep nothing of it after."""
+        """Cache more bytes for a moment, and drop them afterwards."""
         before, self._local_cache.max_bytes = (
             self._local_cache.max_bytes,
             _ANSWER_CACHE_BYTES,
@@ -129,22 +127,20 @@ class TeamByteReader:
                 self._local_cache.shrink_to(0)
 
     def reset(self) -> None:
-        """Look at everything anew: another question is asked."""
+        """Drop what is known about sources, before the next request."""
         self._sources: dict[int, StoredSource | None] = {}
         self._spans_by_source: dict[tuple[int, int], list[_SpanRow]] = {}
         self._fragments: dict[tuple[int, int], bytes] = {}
-        """Unfinished last lines of sources' generations."""
+        """Unfinished last lines by source and generation."""
         self._sources_by_path: dict[tuple[str, str], StoredSource] = {}
-        """Sources by home and path, of which all below some folders are there."""
+        """All sources below ``_folders``, by home and path."""
         self._folders: set[tuple[str, str]] = set()
 
     def sources(self) -> Iterator[StoredSource]:
-        """Yield all sources."""
-        for row in self._sight.rows(f"{_SOURCE} ORDER BY number"):
+        for row in self._database.rows(f"{_SOURCE} ORDER BY number"):
             yield self._source_from_row(row)
 
     def source(self, number: int) -> StoredSource | None:
-        """Return a source by its number."""
         if number not in self._sources:
             self._load_sources([number])
         return self._sources[number]
@@ -153,32 +149,36 @@ class TeamByteReader:
         new = [number for number in numbers if number not in self._sources]
         if new:
             self._sources |= dict.fromkeys(new)
-            among = self._sight.db.in_list("number", "numbers")
-            for row in self._sight.rows(f"{_SOURCE} WHERE {among}", numbers=new):
+            among = self._database.db.in_list("number", "numbers")
+            for row in self._database.rows(f"{_SOURCE} WHERE {among}", numbers=new):
                 self._sources[row[0]] = self._source_from_row(row)
 
     def find_source(self, home: str, path: str) -> StoredSource | None:
-        """Return a source by its place."""
         if any(
-            home == place and path.startswith(folder) for place, folder in self._folders
+            home == own_home and path.startswith(folder)
+            for own_home, folder in self._folders
         ):
             return self._sources_by_path.get((home, path))
-        rows = self._sight.rows(f"{_SOURCE} WHERE path = %(path)s", path=path)
+        rows = self._database.rows(f"{_SOURCE} WHERE path = %(path)s", path=path)
         return next(
-            (one for one in map(self._source_from_row, rows) if one.home == home), None
+            (
+                source
+                for source in map(self._source_from_row, rows)
+                if source.home == home
+            ),
+            None,
         )
 
     def source_by_id(self, id_: str) -> StoredSource | None:
-        """Return a source by the path as it was found."""
-        for kept in self._sources.values():
-            if kept is not None and kept.id == id_:
-                return kept
+        for source in self._sources.values():
+            if source is not None and source.id == id_:
+                return source
         sql = f"{_SOURCE} WHERE id = %(name)s ORDER BY number LIMIT 1"
-        row = self._sight.first_row(sql, name=id_)
+        row = self._database.first_row(sql, name=id_)
         return self._source_from_row(row) if row else None
 
     def prefetch_records(self, records: Sequence[RecordStart]) -> None:
-        """Fetch the bytes of records that will be read."""
+        """Fetch the blobs of records that will be read."""
         self._load_sources_with_spans({one.source for one in records})
         wanted: dict[str, _SpanRow] = {}
         for one in records:
@@ -191,13 +191,12 @@ class TeamByteReader:
         self._fetch(wanted.values())
 
     def _load_sources_with_spans(self, numbers: Iterable[int]) -> None:
-        """Look up sources with their spans."""
         new = [number for number in numbers if number not in self._sources]
         if not new:
             return
         self._sources |= dict.fromkeys(new)
-        among = self._sight.db.in_list("s.number", "numbers")
-        rows = self._sight.rows(
+        among = self._database.db.in_list("s.number", "numbers")
+        rows = self._database.rows(
             f"SELECT {_COLUMNS_OF_S}, p.start, p.stop, p.sha256, p.address"  # noqa: S608 (our names)
             " FROM {source} AS s LEFT JOIN {span} AS p"
             " ON p.number = s.number AND p.generation = s.generation"
@@ -210,11 +209,11 @@ class TeamByteReader:
             )
             spans = self._spans_by_source.setdefault((kept.number, kept.generation), [])
             span = _SpanRow(*row[-len(_SpanRow._fields) :])
-            if span.stop:  # one engine has nothing where there is no span, one zero
+            if span.stop:  # without a span it is NULL in PostgreSQL, 0 in ClickHouse
                 spans.append(span)
 
     def prefetch_siblings(self, numbers: Sequence[int]) -> list[int]:
-        """Look up sources with all that lies beside them; return their numbers."""
+        """Load sources and all other files of their sessions; return their numbers."""
         self._load_sources(numbers)
         own = self._cached_sources(numbers)
         stems = {(kept.home, kept.path.split("/subagents/")[0]) for kept in own}
@@ -225,7 +224,9 @@ class TeamByteReader:
             values |= {f"low{at}": folder, f"high{at}": folder + _LAST_CHARACTER}
             ranges.append(f"(path >= %(low{at})s AND path < %(high{at})s)")
         if ranges:
-            rows = self._sight.rows(f"{_SOURCE} WHERE {' OR '.join(ranges)}", **values)
+            rows = self._database.rows(
+                f"{_SOURCE} WHERE {' OR '.join(ranges)}", **values
+            )
             for kept in map(self._source_from_row, rows):
                 self._sources[kept.number] = kept
                 self._sources_by_path[kept.home, kept.path] = kept
@@ -248,12 +249,11 @@ class TeamByteReader:
         return [kept for kept in found if kept is not None]
 
     def _load_spans(self, sources: Iterable[tuple[int, int]]) -> None:
-        """Look up the spans of sources' generations."""
         new = sorted(set(sources) - self._spans_by_source.keys())
         if not new:
             return
-        pairs = self._sight.db.pair_in_list("number, generation", "sources")
-        rows = self._sight.rows(
+        pairs = self._database.db.pair_in_list("number, generation", "sources")
+        rows = self._database.rows(
             "SELECT number, generation, start, stop, sha256, address"  # noqa: S608 (our names)
             f" FROM {{span}} AS p WHERE {pairs} ORDER BY number, generation, start",
             sources=new,
@@ -263,14 +263,12 @@ class TeamByteReader:
             self._spans_by_source[number, generation].append(_SpanRow(*span))
 
     def fragment(self, number: int, generation: int) -> bytes:
-        """Return the unfinished last line of a source."""
         self.source(number)
         return self._fragments.get((number, generation), b"")
 
     def try_read_chunks(
         self, number: int, generation: int, *, start: int = 0
     ) -> Iterator[tuple[Chunk, bytes | None]]:
-        """Yield spans with their bytes; one that is damaged has none."""
         spans = self._overlapping_spans(number, generation, start, _MAX_OFFSET)
         for at, span in enumerate(spans):
             chunk = Chunk(0, number, generation, span.start, span.stop, span.sha256)
@@ -284,7 +282,6 @@ class TeamByteReader:
     def read_bytes(
         self, number: int, generation: int, offset: int, length: int
     ) -> bytes:
-        """Return bytes of a source; fewer where there are fewer."""
         parts = []
         spans = self._overlapping_spans(number, generation, offset, offset + length)
         for at, span in enumerate(spans):
@@ -293,7 +290,7 @@ class TeamByteReader:
         return b"".join(parts)
 
     def read_transaction(self) -> AbstractContextManager[None]:
-        """Nothing: spans are only added, and a row has the line behind them."""
+        """Do nothing: spans are only added, and the source's row has the last line."""
         return nullcontext()
 
     def _overlapping_spans(
@@ -304,13 +301,13 @@ class TeamByteReader:
         return [span for span in found if span.start < stop and span.stop > start]
 
     def _read_span(self, span: _SpanRow, following: Sequence[_SpanRow]) -> bytes:
-        """Return the bytes of a span; those of some that follow are fetched with it."""
+        """Return the bytes of a span; some of the following ones are fetched too."""
         raw = self._local_cache.get(span.address)
         if raw is None:
             self._read_ahead(following)
             raw = self._local_cache.get(span.address)
         if raw is None:
-            # Fetched alone it says what is wrong with it.
+            # This raises an error that says what is wrong.
             raw = self._blobs.get(span.address)
             if sha256_digest(raw) != span.sha256:
                 raise ArchiveDamaged(Path(span.address), "it has another hash")
@@ -318,7 +315,7 @@ class TeamByteReader:
         return raw
 
     def _read_ahead(self, spans: Sequence[_SpanRow]) -> None:
-        """Fetch the bytes of the first spans: as many as are not too much at once."""
+        """Fetch the blobs of the first spans, up to a limit."""
         weight, ahead = 0, list[_SpanRow]()
         for one in spans:
             weight += one.stop - one.start
@@ -328,7 +325,7 @@ class TeamByteReader:
         self._fetch(ahead)
 
     def _fetch(self, spans: Iterable[_SpanRow]) -> None:
-        """Fetch bytes at once; such as are missing or damaged are left out."""
+        """Fetch blobs that are not cached, without missing or damaged ones."""
         new: dict[str, _SpanRow] = {}
         for one in spans:
             if self._local_cache.get(one.address) is None:
@@ -346,13 +343,13 @@ class TeamByteReader:
         self._shared_cache.put(address, raw)
 
     def _source_from_row(self, row: Sequence[object]) -> StoredSource:
-        """Return a source by its row; its unfinished line is kept for who asks."""
-        *told, frame = row
-        kept = _stored_source_from_row(told)
+        """Return a source by its row, and remember its unfinished last line."""
+        *columns, frame = row
+        source = _stored_source_from_row(columns)
         if isinstance(frame, bytes) and frame:
-            raw = self._fragments[kept.number, kept.generation] = decompress(frame)
-            kept = replace(kept, size=kept.stored_bytes + len(raw))
-        return kept
+            raw = self._fragments[source.number, source.generation] = decompress(frame)
+            source = replace(source, size=source.stored_bytes + len(raw))
+        return source
 
 
 def _stored_source_from_row(row: Sequence[object]) -> StoredSource:
@@ -376,13 +373,13 @@ def _stored_source_from_row(row: Sequence[object]) -> StoredSource:
 class TeamNodeReader:
     """What is known of the lines of sources: read from their bytes."""
 
-    def __init__(self, sight: ScopedDatabase, chunks: TeamByteReader) -> None:
-        self._sight = sight
+    def __init__(self, database: ScopedDatabase, chunks: TeamByteReader) -> None:
+        self._database = database
         self._chunks = chunks
         self._problem_rows: dict[int, list[tuple[str, int, int, str]]] = {}
 
     def reset(self) -> None:
-        """Look at everything anew: another question is asked."""
+        """Drop what is known about sources, before the next request."""
         self._problem_rows.clear()
 
     def prefetch_problems(self, sources: Iterable[int]) -> None:
@@ -391,8 +388,8 @@ class TeamNodeReader:
         if not new:
             return
         self._problem_rows |= {source: [] for source in new}
-        among = self._sight.db.in_list("source", "sources")
-        rows = self._sight.rows(
+        among = self._database.db.in_list("source", "sources")
+        rows = self._database.rows(
             "SELECT source, kind, start, length, detail FROM {problem} AS p"  # noqa: S608 (our names)
             f" WHERE {among} ORDER BY source, position",
             sources=new,
@@ -421,68 +418,65 @@ class TeamNodeReader:
 
 
 class TeamReader:
-    """What one scope may read."""
+    """Everything that one scope may read; has the interface of a local archive."""
 
     def __init__(
         self,
-        sight: ScopedDatabase,
+        database: ScopedDatabase,
         search_backend: TextSearchBackend,
         blobs: BlobStore,
         close: Callable[[], None],
         *,
         shared_cache: BlobCache,
     ) -> None:
-        self.byte_store = TeamByteReader(sight, blobs, shared_cache)
-        self.index = TeamNodeReader(sight, self.byte_store)
-        self._derived = TeamSessionReader(sight, self._prefetch_sources)
-        self.lookup = TeamLookup(sight)
-        self.search_facts = TeamSearchFacts(sight, self.byte_store.prefetch_records)
-        self.edits = TeamEditReader(sight)
-        self.prompts = TeamPromptReader(sight)
-        self.usage = TeamUsageReader(sight)
+        self.byte_store = TeamByteReader(database, blobs, shared_cache)
+        self.index = TeamNodeReader(database, self.byte_store)
+        self._derived = TeamSessionReader(database, self._prefetch_sources)
+        self.lookup = TeamLookup(database)
+        self.search_facts = TeamSearchFacts(database, self.byte_store.prefetch_records)
+        self.edits = TeamEditReader(database)
+        self.prompts = TeamPromptReader(database)
+        self.usage = TeamUsageReader(database)
         self._search_backend = search_backend
-        self._read_transaction = sight.db.read_transaction
+        self._read_transaction = database.db.read_transaction
         self._close_callbacks = [close]
         self._version = search_backend.refresh_scope()
 
     def _prefetch_sources(self, sources: Iterable[int]) -> None:
-        """Look up at once what will be read of a session's sources."""
+        """Load what will be needed of a session's sources."""
         self.index.prefetch_problems(self.byte_store.prefetch_siblings(list(sources)))
 
     @property
     def sessions(self) -> TeamSessionReader:
-        """The rows of sessions; with them every question about sessions begins."""
+        """The rows of sessions; drops what is cached about sources."""
         self.byte_store.reset()
         self.index.reset()
         return self._derived
 
     def engine(self) -> TeamEngine:
-        """Return the words as they are now."""
         self.byte_store.reset()
         return TeamEngine(self._search_backend, self.search_facts.newest_sessions)
 
     def check_for_changes(self) -> bool:
-        """Look whether something has come, or whether others may be seen now."""
+        """Return whether sessions or permissions have changed since the last call."""
         before, self._version = self._version, self._search_backend.refresh_scope()
         if before != self._version:
             self.search_facts.mark_stale()
         return before != self._version
 
     def annotations(self) -> dict[SessionId, Annotations]:
-        """Return nothing: tags and notes stay with whoever wrote them."""
+        """Return nothing: tags and notes are not uploaded."""
         return {}
 
     @contextmanager
     def read_transaction(self) -> Iterator[None]:
-        """Have all that is read be of one moment, as far as the engine can."""
         with self._read_transaction(), self.byte_store.enlarged_cache():
             yield
 
     def call_on_close(self, close: Callable[[], None]) -> None:
-        """Let go of something else together with the reader."""
+        """Call a function when the reader is closed."""
         self._close_callbacks.append(close)
 
     def close(self) -> None:
-        """Let go of the engine."""
         for close in self._close_callbacks:
             close()

@@ -38,33 +38,32 @@ class TeamSessionReader:
     """The rows of sessions."""
 
     def __init__(
-        self, sight: ScopedDatabase, prefetch: Callable[[Iterable[int]], None]
+        self, database: ScopedDatabase, prefetch: Callable[[Iterable[int]], None]
     ) -> None:
-        self._sight = sight
+        self._database = database
         self._prefetch = prefetch
-        """Is told which sources will be read."""
+        """Called with sources that will be read."""
         self._family_sources: dict[int, list[int]] = {}
-        """The sources of the family that was asked for last."""
+        """Sources by session, for the family that was loaded last."""
 
     def iter_summaries(
         self, *, include_empty: bool = False
     ) -> Iterator[SessionSummary]:
-        """Yield sessions for a list, newest first."""
         sql = "SELECT ended_ms, summary FROM {session} AS s"
         if not include_empty:
             sql += " WHERE is_empty = 0"
         order = " ORDER BY ended_ms DESC NULLS LAST, number"
-        return decode_by_end_time(self._sight.rows(sql + order))
+        return decode_by_end_time(self._database.rows(sql + order))
 
     def session_number(self, session: SessionId) -> int | None:
-        """Return the number of a session that is known."""
         sql = "SELECT number FROM {session} AS s WHERE session = %(session)s"
-        row = self._sight.first_row(f"{sql} ORDER BY number LIMIT 1", session=session)
+        row = self._database.first_row(
+            f"{sql} ORDER BY number LIMIT 1", session=session
+        )
         return row[0] if row else None
 
     def family_members(self, number: int) -> list[int]:
-        """Return a session and those it shares records with."""
-        rows = self._sight.rows(
+        rows = self._database.rows(
             "SELECT s.number, b.source FROM {session} AS s JOIN {session_source} AS b"
             " ON b.number = s.number WHERE s.family IN"
             " (SELECT family FROM {session} AS t WHERE number = %(number)s)"
@@ -78,18 +77,16 @@ class TeamSessionReader:
         return list(self._family_sources)
 
     def session_sources(self, session: int) -> list[int]:
-        """Return the numbers of a session's sources."""
         if session in self._family_sources:
             return self._family_sources[session]
         sql = "SELECT source FROM {session_source} AS b WHERE number = %(number)s"
-        rows = self._sight.rows(f"{sql} ORDER BY source", number=session)
+        rows = self._database.rows(f"{sql} ORDER BY source", number=session)
         return [row[0] for row in rows]
 
     def leaf_titles(self, sessions: Iterable[int]) -> list[tuple[RecordId, str, int]]:
-        """Return what files call the records of sessions, and which file does."""
-        among = self._sight.db.in_list("number", "numbers")
-        return self._sight.rows(
-            "SELECT t.leaf, t.title, t.source FROM {leaf_title} AS t WHERE t.leaf_key IN"  # noqa: S608 (our names)
+        among = self._database.db.in_list("number", "numbers")
+        return self._database.rows(
+            "SELECT t.leaf, t.title, t.source FROM {leaf_title} AS t WHERE t.leaf_key IN"  # noqa: S608 (constants)
             f" (SELECT key FROM {{record}} AS r WHERE {among})"
             " ORDER BY t.source, t.start",
             numbers=list(sessions),
@@ -97,38 +94,37 @@ class TeamSessionReader:
 
 
 class TeamLookup:
-    """Sessions and records by what a person knows of them."""
+    """Finds sessions and records by parts of their ids."""
 
-    def __init__(self, sight: ScopedDatabase) -> None:
-        self._sight = sight
+    def __init__(self, database: ScopedDatabase) -> None:
+        self._database = database
 
     def load_summary(self, number: int) -> SessionSummary | None:
-        """Return a session's line by its number."""
-        return _load_summary(self._sight, number)
+        return _load_summary(self._database, number)
 
     def find_sessions(self, prefix: str, limit: int) -> list[SessionSummary]:
-        """Return sessions whose id begins so; the one with exactly this id alone."""
+        """Return sessions whose id starts with a prefix, or has exactly this value."""
         sql = "SELECT session, summary FROM {session} AS s WHERE session "
-        exact = self._sight.rows(f"{sql} = %(name)s ORDER BY number", name=prefix)
-        rows = exact or self._sight.rows(
+        exact = self._database.rows(f"{sql} = %(name)s ORDER BY number", name=prefix)
+        rows = exact or self._database.rows(
             f"{sql} >= %(name)s AND session < %(last)s ORDER BY number LIMIT %(most)s",
             name=prefix,
             last=prefix + _LAST_CHARACTER,
             most=limit,
         )
-        # Two people may have the same session: it is one, the first that came.
+        # Two people may have uploaded the same session: the first one counts.
         return [decode_summary(blob) for blob in dict(reversed(rows)).values()][::-1]
 
     def numbered_summaries(self) -> Iterator[tuple[int, SessionSummary]]:
-        """Yield the line of every session, with its number."""
-        return _iter_numbered_summaries(self._sight)
+        return _iter_numbered_summaries(self._database)
 
     def session_ids(self) -> list[str]:
-        """Return the ids of all sessions."""
-        return [row[0] for row in self._sight.rows("SELECT session FROM {session} s")]
+        return [
+            row[0] for row in self._database.rows("SELECT session FROM {session} s")
+        ]
 
     def find_records(self, prefix: str, limit: int) -> list[RecordLocation]:
-        """Return where records stand whose id may begin so, the oldest first."""
+        """Return records whose id may start with a prefix, the oldest first."""
         low = high = id_key(prefix)
         rows = self._records_between(low, high, limit)
         bounds = id_key_range(prefix)
@@ -137,7 +133,7 @@ class TeamLookup:
         return rows
 
     def _records_between(self, low: int, high: int, most: int) -> list[RecordLocation]:
-        rows = self._sight.rows(
+        rows = self._database.rows(
             "SELECT r.number, r.key, r.source, r.start, r.length FROM {record} AS r"
             " JOIN {session} AS s ON s.number = r.number"
             " WHERE r.key IN (SELECT DISTINCT key FROM {record} AS q"
@@ -150,8 +146,8 @@ class TeamLookup:
         return [RecordLocation(*row) for row in rows]
 
     def drift(self) -> Iterator[tuple[str, str, str, int]]:
-        """Yield what this version knows nothing of: kind, name, version, how often."""
-        rows = self._sight.rows(
+        """Yield unknown types: kind, name, version and count."""
+        rows = self._database.rows(
             "SELECT kind, name, version, CAST(sum(count) AS bigint) FROM {drift} AS d"
             " GROUP BY kind, name, version ORDER BY kind, name, version"
         )
@@ -159,7 +155,7 @@ class TeamLookup:
 
 
 class TeamEditReader:
-    """Which files calls changed."""
+    """Edits of files."""
 
     _SQL = (
         "SELECT e.path, s.session, e.branch, e.agent, e.time_ms, e.added, e.removed,"
@@ -167,49 +163,49 @@ class TeamEditReader:
     )
     _ORDER = " ORDER BY e.time_ms ASC NULLS FIRST, e.number, e.position"
 
-    def __init__(self, sight: ScopedDatabase) -> None:
-        self._sight = sight
+    def __init__(self, database: ScopedDatabase) -> None:
+        self._database = database
 
     def edits_in_session(self, session: SessionId) -> list[IndexedEdit]:
-        """Return the changes of a session, oldest first."""
         sql = f"{self._SQL} s.session = %(session)s{self._ORDER}"
-        return [edit_from_row(row) for row in self._sight.rows(sql, session=session)]
+        return [edit_from_row(row) for row in self._database.rows(sql, session=session)]
 
     def edits_under(self, path: str) -> list[IndexedEdit]:
-        """Return the changes of a file, or of all below a folder, oldest first."""
+        """Return the edits of a file, or of all files in a folder, oldest first."""
         folder = path.rstrip("/\\") + ("\\" if "\\" in path else "/")
         sql = (
             f"{self._SQL} (e.path = %(path)s OR (e.path >= %(folder)s"
             f" AND e.path < %(last)s)){self._ORDER}"
         )
-        rows = self._sight.rows(
+        rows = self._database.rows(
             sql, path=path, folder=folder, last=folder + _LAST_CHARACTER
         )
         return [edit_from_row(row) for row in rows]
 
     def edits_with_suffix(self, suffix: str) -> list[IndexedEdit]:
-        """Return the changes of files whose path ends so, oldest first."""
-        # The ending is compared here: engines differ in how they count characters.
-        rows = self._sight.rows("SELECT DISTINCT path FROM {edit} AS e")
+        # Compared in Python: databases differ in how they count characters.
+        rows = self._database.rows("SELECT DISTINCT path FROM {edit} AS e")
         paths = [row[0] for row in rows if _path_ends_with(row[0], suffix)]
-        among = self._sight.db.in_list("e.path", "paths")
+        among = self._database.db.in_list("e.path", "paths")
         found: list[IndexedEdit] = []
         for start in range(0, len(paths), _QUERY_BATCH):
             some = paths[start : start + _QUERY_BATCH]
             sql = f"{self._SQL} {among}{self._ORDER}"
-            found += [edit_from_row(row) for row in self._sight.rows(sql, paths=some)]
+            found += [
+                edit_from_row(row) for row in self._database.rows(sql, paths=some)
+            ]
         return found
 
 
 class TeamPromptReader:
-    """What a person typed, in all sessions."""
+    """Prompts of all sessions."""
 
-    def __init__(self, sight: ScopedDatabase) -> None:
-        self._sight = sight
+    def __init__(self, database: ScopedDatabase) -> None:
+        self._database = database
 
     def newest_first(self) -> Iterator[PromptRow]:
-        """Yield prompts; one that several sessions hold comes once, in the oldest."""
-        rows = self._sight.rows(
+        """Yield prompts; one that several sessions share only for the oldest session."""
+        rows = self._database.rows(
             "SELECT s.family, p.record, s.session, p.time_ms, p.branch, p.text_head"
             " FROM {prompt} AS p JOIN {session} AS s ON s.number = p.number"
             " ORDER BY s.started_ms ASC NULLS FIRST, p.number, p.position"
@@ -223,16 +219,16 @@ class TeamPromptReader:
         yield from reversed(found)
 
 
-def _load_summary(sight: ScopedDatabase, number: int) -> SessionSummary | None:
+def _load_summary(database: ScopedDatabase, number: int) -> SessionSummary | None:
     sql = "SELECT summary FROM {session} AS s WHERE number = %(number)s"
-    row = sight.first_row(sql, number=number)
+    row = database.first_row(sql, number=number)
     return decode_summary(row[0]) if row else None
 
 
 def _iter_numbered_summaries(
-    sight: ScopedDatabase,
+    database: ScopedDatabase,
 ) -> Iterator[tuple[int, SessionSummary]]:
-    for number, blob in sight.rows("SELECT number, summary FROM {session} AS s"):
+    for number, blob in database.rows("SELECT number, summary FROM {session} AS s"):
         yield number, decode_summary(blob)
 
 
@@ -241,20 +237,20 @@ def _path_ends_with(path: str, wanted: str) -> bool:
 
 
 _NEIGHBOURS = 200
-"""Records before and behind one that is asked for alone: the next ones are near it."""
+"""Records before and after a requested one that are loaded with it."""
 _MAX_CACHED_RECORDS = 5_000
-"""Records of which a search remembers where they stand, besides those of its page."""
+"""Record locations that are cached between pages of a search."""
 
 
 class RecordStart(NamedTuple):
-    """A record that is about to be read: its source and where it begins."""
+    """The source and offset of a record that will be read."""
 
     source: int
     start: int
 
 
 class _SessionFacts(NamedTuple):
-    """What a search knows of a session that it has not chosen."""
+    """What a search needs about every session."""
 
     family: int
     ended_ms: int
@@ -263,14 +259,16 @@ class _SessionFacts(NamedTuple):
 
 
 class TeamSearchFacts:
-    """What a search must know of sessions and records besides their words."""
+    """What a search needs about sessions and records besides their texts."""
 
     def __init__(
-        self, sight: ScopedDatabase, prefetch: Callable[[Sequence[RecordStart]], None]
+        self,
+        database: ScopedDatabase,
+        prefetch: Callable[[Sequence[RecordStart]], None],
     ) -> None:
-        self._sight = sight
+        self._database = database
         self._prefetch = prefetch
-        """Is told which records will be read."""
+        """Called with records that will be read."""
         self._session_facts: dict[int, _SessionFacts] = {}
         self._is_stale = True
         self._clear_cache()
@@ -278,21 +276,21 @@ class TeamSearchFacts:
     def _clear_cache(self) -> None:
         self._locations: dict[int, RecordLocation] = {}
         self._records_by_uuid: dict[tuple[int, int], int] = {}
-        """Records by their session and the number of their id."""
+        """Records by session and key."""
         self._summaries: dict[int, SessionSummary] = {}
         self._abandoned: dict[int, set[int]] = {}
         self._agent_types: dict[int, dict[str, str | None]] = {}
 
     def mark_stale(self) -> None:
-        """Look at everything anew: something has come."""
+        """Load what has changed before the next search."""
         self._is_stale = True
 
     @property
     def session_facts(self) -> dict[int, _SessionFacts]:
-        """A line of each session; of those that were there, only new ones are read."""
+        """Facts about all sessions; only new sessions are loaded."""
         if self._is_stale:
             self._clear_cache()
-            rows = self._sight.rows("SELECT number FROM {session} AS s")
+            rows = self._database.rows("SELECT number FROM {session} AS s")
             there = {row[0] for row in rows}
             new = list(there - self._session_facts.keys())
             kept = {n: line for n, line in self._session_facts.items() if n in there}
@@ -301,15 +299,14 @@ class TeamSearchFacts:
                 " FROM {session} AS s"
             )
             if new and kept:
-                sql += f" WHERE {self._sight.db.in_list('number', 'numbers')}"
-            for number, *line in self._sight.rows(sql, numbers=new) if new else ():
+                sql += f" WHERE {self._database.db.in_list('number', 'numbers')}"
+            for number, *line in self._database.rows(sql, numbers=new) if new else ():
                 kept[number] = _SessionFacts(*line)
             self._session_facts = kept
             self._is_stale = False
         return self._session_facts
 
     def text_lengths(self) -> dict[int, tuple[int, ...]]:
-        """Return how much each session says, by its number."""
         lines = self.session_facts
         return {
             number: TextLengths.unpack_counts(one.lengths)
@@ -317,7 +314,7 @@ class TeamSearchFacts:
         }
 
     def time_ranges(self) -> dict[int, tuple[int, int]]:
-        """Return the first and last time of each session's records; 0: no time."""
+        """Return the first and last time of each session's records; 0 if unknown."""
         read = (
             (number, TextLengths(one.lengths))
             for number, one in self.session_facts.items()
@@ -325,7 +322,7 @@ class TeamSearchFacts:
         return {number: (one.first_ms, one.last_ms) for number, one in read}
 
     def end_times(self) -> dict[int, int]:
-        """Return when each session ended, in milliseconds; 0 where that is unknown."""
+        """Return the end of each session in milliseconds; 0 if unknown."""
         return {number: one.ended_ms for number, one in self.session_facts.items()}
 
     def newest_sessions(self, limit: int) -> list[int]:
@@ -336,12 +333,10 @@ class TeamSearchFacts:
         )
 
     def given_titles(self) -> list[tuple[int, str]]:
-        """Return the titles of sessions that were given one."""
         lines = self.session_facts.items()
         return [(number, one.title) for number, one in lines if one.title]
 
     def families(self) -> dict[int, int]:
-        """Return the family of each session that shares records with another."""
         sizes: dict[int, int] = {}
         for one in self.session_facts.values():
             sizes[one.family] = sizes.get(one.family, 0) + 1
@@ -349,7 +344,7 @@ class TeamSearchFacts:
         return {number: one.family for number, one in lines if sizes[one.family] > 1}
 
     def prefetch(self, sessions: Sequence[int], records: Sequence[int]) -> None:
-        """Read what will be asked of sessions and records, and their bytes."""
+        """Load what will be needed of sessions and records, and their bytes."""
         self._load_sessions([one for one in sessions if one not in self._abandoned])
         new = [record for record in records if record not in self._locations]
         if len(self._locations) > _MAX_CACHED_RECORDS:
@@ -363,9 +358,9 @@ class TeamSearchFacts:
     def _load_sessions(self, sessions: Sequence[int]) -> None:
         if not sessions:
             return
-        among = self._sight.db.in_list("number", "numbers")
-        rows = self._sight.rows(
-            f"SELECT number, summary, 0 AS record_key, '' AS agent, '' AS agent_type, 0 AS what"  # noqa: S608 (our names)
+        among = self._database.db.in_list("number", "numbers")
+        rows = self._database.rows(
+            f"SELECT number, summary, 0 AS record_key, '' AS agent, '' AS agent_type, 0 AS what"  # noqa: S608 (constants)
             f" FROM {{session}} AS s WHERE {among} UNION ALL"
             " SELECT number, NULL, record_key, '', '', 1"
             f" FROM {{abandoned_record}} AS a WHERE {among} UNION ALL"
@@ -385,38 +380,35 @@ class TeamSearchFacts:
                 self._agent_types[number][agent] = kind
 
     def load_summary(self, number: int) -> SessionSummary | None:
-        """Return a session's line by its number."""
         if number not in self._abandoned:
             self._load_sessions([number])
         return self._summaries.get(number)
 
     def numbered_summaries(self) -> Iterator[tuple[int, SessionSummary]]:
-        """Yield the number and the line of every session."""
-        for number, blob in self._sight.rows("SELECT number, summary FROM {session} s"):
+        for number, blob in self._database.rows(
+            "SELECT number, summary FROM {session} s"
+        ):
             yield number, decode_summary(blob)
 
     def abandoned_keys(self, session: int) -> set[int]:
-        """Return what was left of a session: the numbers of its records' ids."""
+        """Return the keys of records on abandoned branches."""
         if session not in self._abandoned:
             self._load_sessions([session])
         return self._abandoned[session]
 
     def agent_type(self, session: int, agent: str) -> str | None:
-        """Return of which type an agent run is."""
         if session not in self._agent_types:
             self._load_sessions([session])
         return self._agent_types[session].get(agent)
 
     def abandoned_records(self) -> list[int]:
-        """Return all records on branches that were left."""
-        rows = self._sight.rows(
+        rows = self._database.rows(
             "SELECT r.number, r.record FROM {record} AS r JOIN {abandoned_record} AS w"
             " ON w.number = r.number AND w.record_key = r.key"
         )
         return [pack_key(*row) for row in rows]
 
     def record_location(self, record: int) -> RecordLocation | None:
-        """Return where a record stands."""
         if record not in self._locations:
             session, within = unpack_key(record)
             self._query_locations(
@@ -430,9 +422,9 @@ class TeamSearchFacts:
     def _load_locations(self, records: Sequence[int]) -> None:
         if records:
             pairs = sorted(map(unpack_key, records))
-            # Engines find sessions by an index, and not always pairs.
-            among = self._sight.db.in_list("number", "numbers")
-            is_listed = self._sight.db.pair_in_list("number, record", "records")
+            # Not all databases use an index for pairs of columns.
+            among = self._database.db.in_list("number", "numbers")
+            is_listed = self._database.db.pair_in_list("number, record", "records")
             where = f"{among} AND {is_listed}"
             numbers = sorted({number for number, _ in pairs})
             self._query_locations(where, numbers=numbers, records=pairs)
@@ -442,18 +434,17 @@ class TeamSearchFacts:
             "SELECT number, record, number, key, source, start, length"
             " FROM {record} AS r"
         )
-        for number, record, *place in self._sight.rows(
+        for number, record, *place in self._database.rows(
             f"{sql} WHERE {where}", **values
         ):
             found = self._locations[pack_key(number, record)] = RecordLocation(*place)
             self._records_by_uuid.setdefault((number, found.key), record)
 
     def find_record(self, session: int, key: int) -> int | None:
-        """Return a record of a session by the number of its id."""
         known = self._records_by_uuid.get((session, key))
         if known is not None:
             return pack_key(session, known)
-        row = self._sight.first_row(
+        row = self._database.first_row(
             "SELECT record FROM {record} AS r"
             " WHERE number = %(number)s AND key = %(key)s ORDER BY record LIMIT 1",
             number=session,
@@ -462,7 +453,7 @@ class TeamSearchFacts:
         return pack_key(session, row[0]) if row else None
 
     def record_keys(self, records: Iterable[int]) -> frozenset[int]:
-        """Return the numbers of records' ids: copies have the same."""
+        """Return the keys of records; copies of a record have the same."""
         wanted = list(records)
         new = [record for record in wanted if record not in self._locations]
         self._load_locations(new)
@@ -481,7 +472,7 @@ _GUESSED_SUM = "CAST(sum(greatest(e.estimated_output - e.output, 0)) AS bigint)"
 
 
 class _TitleFields(Struct, frozen=True, gc=False, array_like=True):
-    """Of a session's line its title, and nothing that takes longer to read."""
+    """The first fields of a summary; the others are not decoded."""
 
     id: SessionId
     title: Title
@@ -491,23 +482,22 @@ _decode_title = msgspec.msgpack.Decoder(_TitleFields).decode
 
 
 class TeamUsageReader:
-    """The rows about tokens."""
+    """Tokens, costs and tool results."""
 
-    def __init__(self, sight: ScopedDatabase) -> None:
-        self._sight = sight
+    def __init__(self, database: ScopedDatabase) -> None:
+        self._database = database
 
     def load_payers(self, sessions: Iterable[int] | None = None) -> list[Payer]:
-        """Return all purses, or those of sessions by their numbers."""
         sql = (
             "SELECT number, payer, agent, agent_type, model, terms, entrypoint"
             " FROM {payer} AS p"
         )
         if sessions is None:
-            rows = self._sight.rows(sql)
+            rows = self._database.rows(sql)
         else:
-            among = self._sight.db.in_list("number", "numbers")
+            among = self._database.db.in_list("number", "numbers")
             numbers = [*sessions, 0]
-            rows = self._sight.rows(f"{sql} WHERE {among}", numbers=numbers)
+            rows = self._database.rows(f"{sql} WHERE {among}", numbers=numbers)
         return [
             Payer(
                 pack_key(number, payer),
@@ -522,25 +512,23 @@ class TeamUsageReader:
         ]
 
     def session_projects(self) -> dict[int, tuple[SessionId, str | None]]:
-        """Return the id and the project of each session, by its number."""
-        rows = self._sight.rows("SELECT number, session, project FROM {session} AS s")
+        rows = self._database.rows(
+            "SELECT number, session, project FROM {session} AS s"
+        )
         return {row[0]: (SessionId(row[1]), row[2]) for row in rows}
 
     def reported_costs(self) -> list[tuple[int, ReportedCost]]:
-        """Return what Claude Code claims, by the session's number."""
-        rows = self._sight.rows("SELECT number, cost FROM {reported_cost} AS c")
+        rows = self._database.rows("SELECT number, cost FROM {reported_cost} AS c")
         return [(row[0], _decode_claim(row[1])) for row in rows]
 
     def time_range(self) -> tuple[int, int] | None:
-        """Return two times between which about everything was said."""
-        row = self._sight.first_row(
+        row = self._database.first_row(
             "SELECT min(started_ms), max(ended_ms) FROM {session} AS s"
         )
         return (row[0], row[1]) if row and None not in row else None
 
     def session_titles(self) -> dict[SessionId, str]:
-        """Return the titles of all sessions."""
-        rows = self._sight.rows("SELECT session, summary FROM {session} AS s")
+        rows = self._database.rows("SELECT session, summary FROM {session} AS s")
         return {SessionId(name): _decode_title(blob).title.text for name, blob in rows}
 
     def sum_usage(  # noqa: PLR0913 (each a way to part the sums, all by name)
@@ -555,10 +543,10 @@ class TeamUsageReader:
         by_branch: bool = False,
         only_reported: bool = False,
     ) -> Iterator[UsageSum]:
-        """Yield what was spent, parted as far as a price or a report needs it."""
-        limits = _UsageFilter(self._sight, row_filter, "e.time_ms")
+        """Yield sums of tokens, separated by everything that prices depend on."""
+        limits = _UsageFilter(self._database, row_filter, "e.time_ms")
         slot = (
-            self._sight.db.integer_division(
+            self._database.db.integer_division(
                 _local_time_sql("e.time_ms", utc_offsets), slot_ms
             )
             if slot_ms
@@ -576,7 +564,7 @@ class TeamUsageReader:
             str(at) for at, part in enumerate(parts, 1) if part not in {"NULL", "0"}
         ]
         sql = (
-            f"SELECT {', '.join(parts)}, count(*), {_COUNTED_SUMS}, {_GUESSED_SUM},"  # noqa: S608 (our names)
+            f"SELECT {', '.join(parts)}, count(*), {_COUNTED_SUMS}, {_GUESSED_SUM},"  # noqa: S608 (constants)
             " min(e.time_ms), max(e.time_ms) FROM {usage} AS e"
         )
         if only_reported:
@@ -584,7 +572,7 @@ class TeamUsageReader:
         told = [limits.condition(where)] if where is not None else []
         told += ["e.time_ms <= c.until_ms"] if only_reported else []
         sql += f" WHERE {' AND '.join(told)}" if told else ""
-        for row in self._sight.rows(
+        for row in self._database.rows(
             f"{sql} GROUP BY {', '.join(keys)}", **limits.values
         ):
             number, payer, slot_of, step, age, abandoned, answers = row[:7]
@@ -603,8 +591,9 @@ class TeamUsageReader:
             )
 
     def session_tools(self) -> list[tuple[int, str]]:
-        """Return which tools each session called, by its number."""
-        rows = self._sight.rows("SELECT DISTINCT number, tool FROM {tool_context} AS e")
+        rows = self._database.rows(
+            "SELECT DISTINCT number, tool FROM {tool_context} AS e"
+        )
         return [(number, tool) for number, tool in rows]
 
     def sum_tool_context(
@@ -613,9 +602,10 @@ class TeamUsageReader:
         where: Term | None,
         row_filter: Callable[[FieldValue | FieldTerm], RowFilter],
     ) -> list[ToolContextSum]:
-        """Return what each tool put into contexts."""
         limits = _UsageFilter(
-            self._sight, row_filter, f"(e.quarter_hour * {QUARTER_HOUR_SECONDS * 1000})"
+            self._database,
+            row_filter,
+            f"(e.quarter_hour * {QUARTER_HOUR_SECONDS * 1000})",
         )
         sql = (
             "SELECT tool, CAST(sum(calls) AS bigint), CAST(sum(result_bytes) AS bigint)"
@@ -623,20 +613,20 @@ class TeamUsageReader:
         )
         if where is not None:
             sql += f" WHERE {limits.condition(where)}"
-        rows = self._sight.rows(f"{sql} GROUP BY tool", **limits.values)
+        rows = self._database.rows(f"{sql} GROUP BY tool", **limits.values)
         return [ToolContextSum(*row) for row in rows]
 
 
 class _UsageFilter:
-    """Turns a query into a condition, and remembers what it compares with."""
+    """Compiles a query to a condition, and collects its values."""
 
     def __init__(
         self,
-        sight: ScopedDatabase,
+        database: ScopedDatabase,
         among: Callable[[FieldValue | FieldTerm], RowFilter],
         time: str,
     ) -> None:
-        self._db = sight.db
+        self._db = database.db
         self._among = among
         self._time = time
         self.values: dict[str, object] = {}
@@ -684,7 +674,7 @@ def _sum_flags_sql(conditions: Iterator[str]) -> str:
 
 
 def _local_time_sql(time: str, clock: UtcOffsets | None) -> str:
-    """Return what a clock on the wall shows, in milliseconds since 1970."""
+    """Return local time as milliseconds since 1970."""
     if clock is None or not (clock.transitions or clock.final_offset):
         return time
     if not clock.transitions:

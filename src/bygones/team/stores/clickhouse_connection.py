@@ -1,7 +1,7 @@
 """Connections to ClickHouse, and its schema.
 
 An address is that of a server's HTTP port, ``clickhouse://name:word@server:8123/team``,
-or of the same engine in this process, ``chdb:///folder?database=team``.
+or of ClickHouse in this process, ``chdb:///folder?database=team``.
 """
 
 from __future__ import annotations
@@ -37,22 +37,22 @@ _BYTES_COLUMNS: dict[str, str | dict[str, str]] = dict.fromkeys(
     ),
     "bytes",
 )
-"""Columns that hold bytes, not text."""
+"""Columns with bytes instead of text."""
 _LIVE_SESSIONS = (
     "SELECT number FROM session WHERE holder IN %(holders)s"
     " AND number NOT IN (SELECT number FROM dead)"
 )
 _SOURCE_TABLES = {"source", "span"}
 _HOLDER_TABLES = (*TEAM_TABLES, "text", "posting", *sorted(_SOURCE_TABLES))
-"""Tables whose rows are of a holder."""
+"""Tables whose rows belong to a holder."""
 _MAX_FILTERED_HOLDERS = 500
-"""Holders that the engine is told of besides the statements; these name all."""
+"""Holders up to which a filter is set in addition to that in each statement."""
 _MAX_QUERY_BYTES = 64 * 1024 * 1024
-"""Bytes of a statement: one for an auditor may name ten thousand holders."""
+"""Bytes of a statement: an auditor may see ten thousand holders."""
 
 
 class ClickHouseConnection:
-    """A connection, and the SQL in which this engine differs from others."""
+    """A connection to ClickHouse; threads may share it."""
 
     def __init__(self, address: str) -> None:
         self._lock = RLock()
@@ -69,7 +69,6 @@ class ClickHouseConnection:
             )
 
     def rows(self, sql: str, values: Mapping[str, Any]) -> list[Any]:
-        """Return the rows of a statement with ``%(name)s`` in it."""
         with self._lock, translate_errors():
             found = self._db.query(
                 sql,
@@ -80,33 +79,30 @@ class ClickHouseConnection:
             return list(found.result_rows)
 
     def execute(self, sql: str, values: Mapping[str, Any] | None = None) -> None:
-        """Run a statement."""
         with self._lock, translate_errors():
             self._db.command(sql, parameters=dict(values) if values else None)
 
     def insert(
         self, table: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]
     ) -> None:
-        """Add many rows."""
         if rows:
             with self._lock, translate_errors():
                 self._db.insert(table, rows, column_names=list(columns))
 
     def visible_rows(self, table: str) -> str:
-        """Return a table's rows that are of ``%(holders)s``, to be selected from."""
         if table in _SOURCE_TABLES:
-            return f"(SELECT * FROM {table} FINAL WHERE holder IN %(holders)s)"  # noqa: S608 (our names)
+            return f"(SELECT * FROM {table} FINAL WHERE holder IN %(holders)s)"  # noqa: S608 (constants)
         if table == "session":
             return f"({_LIVE_SESSIONS.replace('number', '*', 1)})"
         return (
-            f"(SELECT * FROM {table} WHERE holder IN %(holders)s"  # noqa: S608 (our names)
+            f"(SELECT * FROM {table} WHERE holder IN %(holders)s"  # noqa: S608 (constants)
             f" AND number IN ({_LIVE_SESSIONS}))"
         )
 
     def restrict_to(self, holders: Sequence[int]) -> None:
-        """Let the connection see rows of some holders only, and change nothing.
+        """Make the connection read-only, and limit it to the rows of some holders.
 
-        The engine itself adds this to every table that a statement reads.
+        ClickHouse adds the filter to every table that a statement reads.
         """
         self._settings = {"max_query_size": _MAX_QUERY_BYTES, "readonly": 2}
         if len(holders) <= _MAX_FILTERED_HOLDERS:
@@ -115,33 +111,29 @@ class ClickHouseConnection:
             self._settings["additional_table_filters"] = filters
 
     def read_transaction(self) -> AbstractContextManager[None]:
-        """Nothing: each statement has its own moment, and readers put up with that."""
+        """Do nothing: ClickHouse has no transactions."""
         return nullcontext()
 
     def in_list(self, column: str, key: str) -> str:
-        """Return the condition that a column is one of the list ``key``."""
         return f"{column} IN %({key})s"
 
     def pair_in_list(self, columns: str, key: str) -> str:
-        """Return the condition that two columns are one of the pairs in ``key``."""
         return f"({columns}) IN %({key})s"
 
     def integer_division(self, number: str, divisor: int) -> str:
-        """Return a division without its rest."""
         return f"intDiv({number}, {divisor:d})"
 
     def close(self) -> None:
-        """Let go of the connection."""
         self._db.close()
 
 
 def _client_options(url: str) -> dict[str, Any]:
-    # A session of the server's own would forbid two questions at once.
+    # The server would reject concurrent statements of one session.
     return {} if url.startswith("chdb:") else {"autogenerate_session_id": False}
 
 
 def _split_database(url: str) -> tuple[str, str]:
-    """Return an address without its database, and the database."""
+    """Split a URL into one without a database, and the database."""
     split = urlsplit(url)
     given = dict(parse_qsl(split.query))
     path = split.path
@@ -157,21 +149,21 @@ def _split_database(url: str) -> tuple[str, str]:
 
 @contextmanager
 def translate_errors() -> Iterator[None]:
-    """Turn what the engine says into our error."""
+    """Translate errors of the database."""
     try:
         yield
     except (ClickHouseError, OSError) as error:
-        told = str(error).strip().splitlines() or [type(error).__name__]
-        is_of_row = isinstance(error, DataError)
-        raise StoreError(told[0][:500], is_permanent=is_of_row) from error
+        lines = str(error).strip().splitlines() or [type(error).__name__]
+        is_permanent = isinstance(error, DataError)
+        raise StoreError(lines[0][:500], is_permanent=is_permanent) from error
     except UnicodeError as error:
         raise StoreError("it is no text", is_permanent=True) from error
 
 
 DERIVED_TABLES = (*TEAM_TABLES, "text", "posting")
-"""Tables whose rows are of a session that was derived."""
+"""Tables whose rows belong to a session."""
 _TABLE_SETTINGS = "SETTINGS old_parts_lifetime = 1"
-"""What was erased must not lie about in parts that nobody reads."""
+"""Erased rows must not remain in unused parts."""
 _LASTING_TABLES = {
     "holder": "holder Int64, person String, teams Array(String)",
     "source": "number Int64, holder Int64, person String, machine String, home String,"
@@ -212,7 +204,7 @@ _SKIP_INDEXES = {
     "record": ", INDEX by_key key TYPE bloom_filter GRANULARITY 1"
     ", INDEX by_message message_key TYPE bloom_filter GRANULARITY 1",
 }
-"""Records are opened by session, and seldom looked for by their ids."""
+"""Records are usually found by session, and rarely by id."""
 _SEARCH_COLUMNS = {
     "text": "text UInt32, record UInt32, kind UInt8, length UInt32",
     "posting": "term String CODEC(ZSTD(1)), text UInt32 CODEC(Delta, ZSTD(1)),"
@@ -223,7 +215,7 @@ _SEARCH_COLUMNS = {
 
 
 def prepare(db: ClickHouseConnection) -> None:
-    """Make the schema; what was derived by another version is derived anew."""
+    """Create the schema; if it has changed, everything is derived again."""
     for table, columns in _LASTING_TABLES.items():
         db.execute(
             f"CREATE TABLE IF NOT EXISTS {table} ({columns})"

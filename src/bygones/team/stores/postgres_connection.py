@@ -16,22 +16,22 @@ from bygones.store.index_db import DERIVATION_VERSION
 from bygones.store.schema import TEAM_TABLES
 
 READER_ROLE = "bygones_reader"
-"""The role of whoever reads: row security holds for it."""
+"""The role of readers, to which row security applies."""
 _NUL, _NUL_SUBSTITUTE = "\0", "\ufdd0"
-"""A sign that the engine refuses, and one that no text has, which stands for it."""
+"""PostgreSQL rejects NUL in texts; a noncharacter is stored instead."""
 
 
 _ROW_ERRORS = (psycopg.DataError, psycopg.errors.ProgramLimitExceeded)
-"""What the engine says of a row that it can never take."""
+"""Errors about rows that the database can never store."""
 _TEXT_OID = 25
 _COPY_BATCH = 200
-"""Written rows that are handed to the engine at once."""
+"""Lines that are sent to the server at once."""
 
 
 class PostgresConnection:
-    """A connection, and the SQL in which this engine differs from others.
+    """A connection to PostgreSQL; threads may share it.
 
-    Threads may share one: whoever writes at once is not disturbed.
+    A transaction keeps other threads waiting.
     """
 
     def __init__(self, address: str) -> None:
@@ -49,9 +49,9 @@ class PostgresConnection:
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
-        """Have the connection to oneself; open it again if the server went away.
+        """Lock the connection; open it again if it is broken.
 
-        Not in the midst of something that is to be written at once: that is lost.
+        Within a transaction it stays broken, because the transaction is lost.
         """
         with self._lock, translate_errors():
             if self.db.broken and not self._depth:
@@ -61,7 +61,6 @@ class PostgresConnection:
             yield
 
     def restrict_to(self, holders: Sequence[int]) -> None:
-        """Let the connection see rows of some holders only, and change nothing."""
         self._restricted_to = ",".join(map(str, holders))
         with self._locked():
             self._apply_restriction(self._restricted_to)
@@ -74,12 +73,11 @@ class PostgresConnection:
             self.db.execute(b"SET default_transaction_read_only = on")
             self.db.execute(b"SET default_transaction_isolation = 'repeatable read'")
         except BaseException:
-            # Nobody may read over a connection that is limited by half.
+            # The connection must not be used if it is only partly restricted.
             self.db.close()
             raise
 
     def rows(self, sql: str, values: Mapping[str, Any]) -> list[Any]:
-        """Return the rows of a statement with ``%(name)s`` in it."""
         with self._locked():
             cursor = self.db.execute(
                 sql.encode(), _encode_parameters(values), binary=True
@@ -91,10 +89,10 @@ class PostgresConnection:
         return [_unescape_row(row) if _has_escaped_nul(row) else row for row in rows]
 
     def execute(self, sql: str, values: Mapping[str, Any] | None = None) -> int:
-        """Run a statement; return how many rows it changed."""
+        """Run a statement; return the number of rows that it changed."""
         with self._locked():
-            given = _encode_parameters(values) if values is not None else None
-            return self.db.execute(sql.encode(), given).rowcount
+            parameters = _encode_parameters(values) if values is not None else None
+            return self.db.execute(sql.encode(), parameters).rowcount
 
     def copy(
         self,
@@ -103,7 +101,7 @@ class PostgresConnection:
         rows: Sequence[Sequence[Any]],
         types: Sequence[str] = (),
     ) -> None:
-        """Add many rows; in the engine's own form, if types are named."""
+        """Insert many rows; in binary format if types are given."""
         if not rows:
             return
         sql = f"COPY {table} ({', '.join(columns)}) FROM STDIN"
@@ -121,7 +119,7 @@ class PostgresConnection:
     def copy_lines(
         self, table: str, columns: Sequence[str], lines: Sequence[str]
     ) -> None:
-        """Add many rows that are written already, as the engine's text has them."""
+        """Insert many rows that are already in the text format of ``COPY``."""
         sql = f"COPY {table} ({', '.join(columns)}) FROM STDIN"
         with (
             self._locked(),
@@ -133,7 +131,6 @@ class PostgresConnection:
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        """Have all that is written be there, or nothing of it."""
         with self._locked(), self.db.transaction():
             self._depth += 1
             try:
@@ -143,7 +140,6 @@ class PostgresConnection:
 
     @contextmanager
     def read_transaction(self) -> Iterator[None]:
-        """Have all that a reader reads be of one moment; others of it wait."""
         with self._locked():
             if self._depth:
                 yield
@@ -152,58 +148,53 @@ class PostgresConnection:
                 yield
 
     def visible_rows(self, table: str) -> str:
-        """Return a table's rows that are of ``%(holders)s``, to be selected from."""
-        return f"(SELECT * FROM {table} WHERE holder = ANY(%(holders)s))"  # noqa: S608 (our names)
+        return f"(SELECT * FROM {table} WHERE holder = ANY(%(holders)s))"  # noqa: S608 (constants)
 
     def in_list(self, column: str, key: str) -> str:
-        """Return the condition that a column is one of the list ``key``."""
         return f"{column} = ANY(%({key})s)"
 
     def pair_in_list(self, columns: str, key: str) -> str:
-        """Return the condition that two columns are one of the pairs in ``key``."""
-        # Of a list the engine knows how long it is, and looks up one by one.
+        # The planner knows the length of arrays, and uses an index.
         return (
-            f"({columns}) IN (SELECT * FROM"  # noqa: S608 (our names)
+            f"({columns}) IN (SELECT * FROM"  # noqa: S608 (constants)
             f" unnest(%({key}_first)s::bigint[], %({key}_second)s::bigint[]))"
         )
 
     def integer_division(self, number: str, divisor: int) -> str:
-        """Return a division without its rest."""
         return f"({number} / {divisor:d})"
 
     def close(self) -> None:
-        """Let go of the connection."""
         self.db.close()
 
 
 @contextmanager
 def translate_errors() -> Iterator[None]:
-    """Turn what the engine says into our error."""
+    """Translate errors of the database."""
     try:
         yield
     except psycopg.Error as error:
-        told = str(error).strip().splitlines() or [type(error).__name__]
-        is_of_row = isinstance(error, _ROW_ERRORS)
-        raise StoreError(told[0], is_permanent=is_of_row) from error
+        lines = str(error).strip().splitlines() or [type(error).__name__]
+        is_permanent = isinstance(error, _ROW_ERRORS)
+        raise StoreError(lines[0], is_permanent=is_permanent) from error
     except UnicodeError as error:
         raise StoreError("it is no text", is_permanent=True) from error
 
 
-def _escape_nul(value: Any) -> Any:  # noqa: ANN401 (of any kind)
+def _escape_nul(value: Any) -> Any:  # noqa: ANN401 (any type of column)
     if isinstance(value, str) and _NUL in value:
         return value.replace(_NUL, _NUL_SUBSTITUTE)
     if isinstance(value, list) and value and isinstance(value[0], str):
-        return [_escape_nul(one) for one in value]
+        return [_escape_nul(item) for item in value]
     return value
 
 
 def _encode_parameters(values: Mapping[str, Any]) -> dict[str, Any]:
-    given = {key: _escape_nul(value) for key, value in values.items()}
+    encoded = {key: _escape_nul(value) for key, value in values.items()}
     for key, value in values.items():
         if isinstance(value, list) and value and isinstance(value[0], tuple):
-            first, second = zip(*given.pop(key), strict=True)
-            given |= {f"{key}_first": list(first), f"{key}_second": list(second)}
-    return given
+            first, second = zip(*encoded.pop(key), strict=True)
+            encoded |= {f"{key}_first": list(first), f"{key}_second": list(second)}
+    return encoded
 
 
 def _has_escaped_nul(row: Sequence[Any]) -> bool:
@@ -243,13 +234,13 @@ _PLAIN_FUNCTIONS = ("visible()", "keep_terms(tsvector, text[])")
 
 
 def iter_migrations() -> Iterator[tuple[int, str]]:
-    """Yield the numbers and texts of all steps, in order."""
+    """Yield the numbers and statements of all migrations, in order."""
     for path in sorted((_HERE / "migrations").glob("*.sql")):
         yield int(path.name[:4]), path.read_text("utf-8")
 
 
 def prepare(db: PostgresConnection) -> None:
-    """Make or migrate the schema; whoever comes at the same time waits."""
+    """Create or migrate the schema; concurrent callers wait."""
     with db.transaction():
         db.execute("SELECT pg_advisory_xact_lock(7325662)")
         db.execute("CREATE SCHEMA IF NOT EXISTS bygones")
@@ -278,7 +269,7 @@ def _migrate(db: PostgresConnection) -> None:
 
 
 def _recreate_derived_tables(db: PostgresConnection) -> None:
-    """Make the derived tables anew, and have everything derived again."""
+    """Create the derived tables again, and make all sources pending."""
     for table in (*TEAM_TABLES, *_SEARCH_TABLES):
         db.execute(f"DROP TABLE IF EXISTS {table} CASCADE")
     for function in (*_READER_FUNCTIONS, *_PLAIN_FUNCTIONS):
@@ -310,7 +301,7 @@ def _table_ddl(table: str) -> str:
 
 
 def _enable_row_security(db: PostgresConnection) -> None:
-    """Let readers see rows of those holders only that are set on their connection."""
+    """Limit readers to the rows of the holders that are set on their connection."""
     _ensure_reader_role(db)
     db.execute(f"GRANT USAGE ON SCHEMA bygones TO {READER_ROLE}")
     for table in (*TEAM_TABLES, *_READABLE_TABLES):
@@ -327,7 +318,7 @@ def _enable_row_security(db: PostgresConnection) -> None:
 
 
 def _ensure_reader_role(db: PostgresConnection) -> None:
-    """Make the role of readers, or take the one that somebody has made."""
+    """Create the role of readers, unless an administrator has."""
     found = db.rows(
         "SELECT pg_has_role(current_user, oid, 'MEMBER') FROM pg_roles"
         " WHERE rolname = %(reader)s",
