@@ -58,7 +58,9 @@ def test_an_answer_that_fails_leaves_the_next_one_as_limited(
 
     with Archive.from_store(shelf) as archive:
         with pytest.raises(StoreError), archive.read_transaction():
-            shelf.search_facts._database.db.rows("SELECT nothing_of_this FROM session", {})
+            shelf.search_facts._database.db.rows(
+                "SELECT nothing_of_this FROM session", {}
+            )
 
         assert list(archive.sessions()) == []
         plain = "SELECT count(*) FROM session"
