@@ -12,6 +12,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from shutil import rmtree
 from typing import TYPE_CHECKING, Self
 
 from bygones.errors import (
@@ -417,6 +418,4 @@ def _index_inode(index_path: Path | None) -> tuple[int, int] | None:
 
 
 def _remove_tree(folder: Path) -> None:
-    from shutil import rmtree
-
     rmtree(folder, ignore_errors=True)

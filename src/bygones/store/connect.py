@@ -9,7 +9,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from errno import EINVAL, ENOTSUP, EPERM
 from pathlib import Path
+from shutil import disk_usage
 from typing import Any, TypeGuard
+from urllib.parse import quote
 
 import apsw
 
@@ -269,8 +271,6 @@ def has_free_space(path: Path, min_bytes: int = _MIN_FREE_BYTES) -> bool:
 
     SQLite and tantivy don't always report why they could not write.
     """
-    from shutil import disk_usage
-
     for folder in (path, *path.absolute().parents):
         try:
             return disk_usage(folder).free >= min_bytes
@@ -297,8 +297,6 @@ def _connect(path: Path, *, write: bool) -> apsw.Connection:
         # The lock is in the archive's folder; an index is two levels below.
         if has_wal or any(is_locked(folder) for folder in list(path.parents)[:3]):
             raise
-        from urllib.parse import quote
-
         uri = f"file:{quote(str(path))}?immutable=1"
         flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
         return apsw.Connection(uri, flags=flags)

@@ -155,10 +155,6 @@ def _get_decoder() -> msgspec.msgpack.Decoder[list[RecordNode]]:
         return _decoder_cache[0]
 
 
-if TYPE_CHECKING:
-    from bygones.model.nodes import RecordNode
-
-
 INDEX_FILE = "index.db"
 DERIVATION_VERSION = 20
 """To be raised whenever nodes, sessions or texts are derived differently."""

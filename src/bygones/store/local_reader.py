@@ -28,7 +28,19 @@ from bygones.store.index_db import IndexDB
 from bygones.store.protocols import PromptRow, RecordLocation, StoreReader
 
 if TYPE_CHECKING:
-    from bygones.store.protocols import Lookup
+    from contextlib import AbstractContextManager
+
+    from bygones.model.summary import Annotations
+    from bygones.store.archive_dir import ArchiveDir
+    from bygones.store.protocols import (
+        EditReader,
+        Lookup,
+        NodeReader,
+        PromptReader,
+        SearchEngine,
+        SearchFacts,
+        UsageReader,
+    )
 
 
 MAX_SUGGESTIONS = 5
@@ -316,21 +328,6 @@ def _find_source_numbers(archive_db: ArchiveDB) -> list[int]:
         with suppress(ArchiveDamaged), translate_read_errors(archive_db.path):
             found.update(row[0] for row in archive_db.db.execute(sql))
     return sorted(found)
-
-
-if TYPE_CHECKING:  # start-up time: most commands need few of these
-    from contextlib import AbstractContextManager
-
-    from bygones.model.summary import Annotations
-    from bygones.store.archive_dir import ArchiveDir
-    from bygones.store.protocols import (
-        EditReader,
-        NodeReader,
-        PromptReader,
-        SearchEngine,
-        SearchFacts,
-        UsageReader,
-    )
 
 
 class LocalReader:

@@ -40,6 +40,7 @@ from bygones.store.compression import compress, decompress
 from bygones.store.connect import fetch_all, fetch_one
 
 if TYPE_CHECKING:
+    from bygones.model.summary import SessionSummary
     from bygones.store.index_db import IndexDB
 
 
@@ -371,11 +372,6 @@ def _omit_loader(value: Any) -> None:  # noqa: ANN401 (msgspec's hook)
 
 
 _ENCODER = msgspec.msgpack.Encoder(enc_hook=_omit_loader)
-
-
-if TYPE_CHECKING:
-    from bygones.model.summary import SessionSummary
-    from bygones.store.index_db import IndexDB
 
 
 class SessionPreview(Struct, frozen=True, kw_only=True, array_like=True):

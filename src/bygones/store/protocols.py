@@ -8,7 +8,23 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from msgspec import Struct
 
 if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+    from datetime import datetime
+
+    from bygones.model.base import Problem, RecordId, SessionId
+    from bygones.model.nodes import RecordNode
+    from bygones.model.query import FieldTerm, FieldValue, Term
+    from bygones.model.summary import Annotations, IndexedEdit, SessionSummary
+    from bygones.model.usage import ReportedCost
+    from bygones.store.archive_db import Chunk, StoredSource
     from bygones.store.text_index import TextMatch
+    from bygones.store.usage_tables import (
+        Payer,
+        RowFilter,
+        ToolContextSum,
+        UsageSum,
+        UtcOffsets,
+    )
 
 
 EngineQuery = Any
@@ -115,25 +131,6 @@ class SearchEngine(Protocol):
     def tokenize(self, text: str) -> list[str]:
         """Return the terms of a text as they are indexed."""
         ...
-
-
-if TYPE_CHECKING:  # start-up time: most commands need few of these
-    from contextlib import AbstractContextManager
-    from datetime import datetime
-
-    from bygones.model.base import Problem, RecordId, SessionId
-    from bygones.model.nodes import RecordNode
-    from bygones.model.query import FieldTerm, FieldValue, Term
-    from bygones.model.summary import Annotations, IndexedEdit, SessionSummary
-    from bygones.model.usage import ReportedCost
-    from bygones.store.archive_db import Chunk, StoredSource
-    from bygones.store.usage_tables import (
-        Payer,
-        RowFilter,
-        ToolContextSum,
-        UsageSum,
-        UtcOffsets,
-    )
 
 
 class RecordLocation(Struct, frozen=True, gc=False):

@@ -23,7 +23,7 @@ from bygones.store.connect import (
     has_free_space,
     make_private_folder,
 )
-from bygones.store.tokenizer import PreparedText, tokenize
+from bygones.store.tokenizer import PreparedText, correct_term, tokenize
 
 if TYPE_CHECKING:
     from tempfile import TemporaryDirectory
@@ -344,8 +344,6 @@ class TantivyEngine:
 
     def correct_spelling(self, term: str) -> str | None:
         """Return the term that was probably meant by one that doesn't exist."""
-        from bygones.store.tokenizer import correct_term
-
         return correct_term(term, self._frequencies, self.terms_with_prefix)
 
     def _frequencies(self, terms: Iterable[str]) -> dict[str, int]:
