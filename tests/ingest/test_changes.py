@@ -91,9 +91,9 @@ def test_replacement_with_a_changed_middle_is_detected(
     keeping.ingest()
     middle = len(LONG) // 2
     other = LONG[:middle] + b"?" + LONG[middle + 1 :] + jsonl([prompt("more")])
-    beside = path.with_suffix(".new")
-    beside.write_bytes(other)
-    beside.replace(path)
+    temp_path = path.with_suffix(".new")
+    temp_path.write_bytes(other)
+    temp_path.replace(path)
 
     keeping.ingest()
 
@@ -122,9 +122,9 @@ def test_every_generation_stays_readable(keeping: Keeping) -> None:
         keeping.ingest()
 
     assert keeping.generations(path) == written
-    with keeping.vault() as vault:
+    with keeping.vault() as archive_dir:
         for generation, raw in enumerate(written):
-            assert vault.byte_store.read_bytes(1, generation, 0, 10**6) == raw
+            assert archive_dir.byte_store.read_bytes(1, generation, 0, 10**6) == raw
 
 
 def test_copy_is_a_separate_source(keeping: Keeping) -> None:

@@ -84,7 +84,7 @@ def test_windows_are_rendered_like_the_whole_session(name: str, tmp_path: Path) 
     with Archive.open(tmp_path / "archive") as archive:
         for listed in archive.sessions(include_empty=True):
             session = archive.session(listed.id)
-            for talk, cut in iter_conversations(archive, session):
+            for conversation, cut in iter_conversations(archive, session):
                 for branch in cut.facts.branches:
                     for start in range(0, branch.message_count, 3):
                         view = SessionView(
@@ -95,12 +95,12 @@ def test_windows_are_rendered_like_the_whole_session(name: str, tmp_path: Path) 
                             include_tools=True,
                         )
                         drawn = render_fragments(cut.session, view, setting)
-                        window = talk.window(branch.number, start, start + 3)
-                        made = [
+                        window = conversation.window(branch.number, start, start + 3)
+                        rendered = [
                             _without_position(one)
                             for one in render_window_fragments(window, setting)
                         ]
-                        assert made == list(drawn)
+                        assert rendered == list(drawn)
 
 
 @every_case
@@ -111,39 +111,47 @@ def test_all_windows_joined_are_the_markdown_of_the_session(
     with Archive.open(tmp_path / "archive") as archive:
         for listed in archive.sessions(include_empty=True):
             session = archive.session(listed.id)
-            for talk, cut in iter_conversations(archive, session):
+            for conversation, cut in iter_conversations(archive, session):
                 for branch in cut.facts.branches:
                     view = SessionView(branch=branch.number, include_tools=True)
                     starts = range(0, max(branch.message_count, 1), 3)
-                    windows = (talk.window(branch.number, n, n + 3) for n in starts)
-                    made = "".join(render_branch_markdown(windows))
-                    assert made == "".join(render_session_markdown(cut.session, view))
+                    windows = (
+                        conversation.window(branch.number, n, n + 3) for n in starts
+                    )
+                    rendered = "".join(render_branch_markdown(windows))
+                    assert rendered == "".join(
+                        render_session_markdown(cut.session, view)
+                    )
 
 
 def test_window_grows_with_its_session(tmp_path: Path) -> None:
     home = Home(tmp_path / "home")
-    said = [one for at in range(9) for one in (prompt(f"Ask {at}"), reply(f"Say {at}"))]
-    records = thread(*said)
+    messages_written = [
+        one for at in range(9) for one in (prompt(f"Ask {at}"), reply(f"Say {at}"))
+    ]
+    records = thread(*messages_written)
     for count in (1, 2, 7, 18):
         home.session(session_id(1), records[:count])
         Archive.ingest(tmp_path / "archive", [home.path])
 
         with Archive.open(tmp_path / "archive") as archive:
             check(archive)
-            talk = archive.conversation(session_id(1))
-            assert talk.facts.branches[0].message_count == count
+            conversation = archive.conversation(session_id(1))
+            assert conversation.facts.branches[0].message_count == count
 
 
 def test_messages_with_a_name_are_found(tmp_path: Path) -> None:
     home = Home(tmp_path / "home")
-    said = [one for at in range(9) for one in (prompt(f"Ask {at}"), reply(f"Say {at}"))]
-    home.session(session_id(1), thread(*said))
+    messages_written = [
+        one for at in range(9) for one in (prompt(f"Ask {at}"), reply(f"Say {at}"))
+    ]
+    home.session(session_id(1), thread(*messages_written))
     Archive.ingest(tmp_path / "archive", [home.path])
 
     with Archive.open(tmp_path / "archive") as archive:
-        talk = archive.conversation(session_id(1))
-        seventh = talk.window(0, 7, 8).messages[0]
-        near = dict(talk.messages(0, [seventh.id]))
+        conversation = archive.conversation(session_id(1))
+        seventh = conversation.window(0, 7, 8).messages[0]
+        near = dict(conversation.messages(0, [seventh.id]))
 
     assert near[7] == seventh
     assert len(near) <= messages.MESSAGES_PER_BLOCK
@@ -154,16 +162,18 @@ def test_messages_of_short_sessions_are_not_stored(
 ) -> None:
     monkeypatch.setattr(workers, "MIN_STORED_MESSAGES", 7)
     home = Home(tmp_path / "home")
-    said = [one for at in range(4) for one in (prompt(f"Ask {at}"), reply(f"Say {at}"))]
-    records = thread(*said)
+    messages_written = [
+        one for at in range(4) for one in (prompt(f"Ask {at}"), reply(f"Say {at}"))
+    ]
+    records = thread(*messages_written)
     kinds = []
     for count in (6, 7, 8):
         home.session(session_id(1), records[:count])
         Archive.ingest(tmp_path / "archive", [home.path])
         with Archive.open(tmp_path / "archive") as archive:
-            talk = archive.conversation(session_id(1))
-            kinds.append(type(talk))
-            assert talk.window(0, 2, 4) == AssembledConversation(
+            conversation = archive.conversation(session_id(1))
+            kinds.append(type(conversation))
+            assert conversation.window(0, 2, 4) == AssembledConversation(
                 archive.session(session_id(1))
             ).window(0, 2, 4)
 
@@ -176,9 +186,9 @@ def test_unknown_branch_or_agent_raises_an_error(tmp_path: Path) -> None:
     Archive.ingest(tmp_path / "archive", [home.path])
 
     with Archive.open(tmp_path / "archive") as archive:
-        talk = archive.conversation(session_id(1))
+        conversation = archive.conversation(session_id(1))
         whole = AssembledConversation(archive.session(session_id(1)))
-        for one in (talk, whole):
+        for one in (conversation, whole):
             with pytest.raises(NotInArchive):
                 one.window(3, 0, 1)
             with pytest.raises(NotInArchive):

@@ -35,11 +35,11 @@ def keeping(tmp_path: Path) -> Keeping:
 def agent_facts(keeping: Keeping) -> tuple[str | None, AgentStatus]:
     """Return description and status of the agent, after comparing both ways of reading."""
     with Archive(keeping.archive) as archive:
-        kept = archive.session(SessionId(SESSION))
+        session_kept = archive.session(SessionId(SESSION))
     (read,) = reader.read_sessions(keeping.home.path)
-    assert written([kept]) == written([read])
+    assert written([session_kept]) == written([read])
     assert unlike_rebuilt(keeping) == []
-    (run,) = kept.agents
+    (run,) = session_kept.agents
     return run.description, run.status
 
 
@@ -73,12 +73,12 @@ def test_journal_that_arrives_before_its_agent_is_used(tmp_path: Path) -> None:
 
 def test_journal_line_may_be_written_in_two_steps(keeping: Keeping) -> None:
     path = write_journal(keeping.home, STARTED)
-    begun, cut = path.read_bytes(), len(line(RESULT)) // 2
-    path.write_bytes(begun + line(RESULT)[:cut])
+    started, cut = path.read_bytes(), len(line(RESULT)) // 2
+    path.write_bytes(started + line(RESULT)[:cut])
     keeping.ingest()
     assert agent_facts(keeping) == RUNNING
 
-    path.write_bytes(begun + line(RESULT))
+    path.write_bytes(started + line(RESULT))
     keeping.ingest()
     assert agent_facts(keeping) == COMPLETED
 
@@ -131,9 +131,9 @@ def test_damaged_journal_chunk_only_loses_its_lines(keeping: Keeping) -> None:
     other = step("started", "a2", label="y" * CHUNK_SIZE)
     write_journal(keeping.home, long, other, step("failed", "a1"))
     keeping.ingest()
-    with keeping.vault(write=True) as vault:
+    with keeping.vault(write=True) as archive_dir:
         journal = keeping.sources()["journal.jsonl"].number
-        vault.byte_store.db.execute(
+        archive_dir.byte_store.db.execute(
             "UPDATE chunk SET frame = x'00' WHERE source = ? AND start = 0", (journal,)
         )
     with Archive(keeping.archive) as archive:

@@ -23,6 +23,6 @@ def test_text_beyond_the_limit_is_reported_as_a_problem(
     keeping.ingest()
 
     with Archive.open(keeping.archive) as archive:
-        told = [problem.kind for _, problem in archive.problems()]
-        assert told == ["long-text"]
+        problems = [problem.kind for _, problem in archive.problems()]
+        assert problems == ["long-text"]
     assert unlike_rebuilt(keeping) == []

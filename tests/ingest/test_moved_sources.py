@@ -83,9 +83,9 @@ def test_gone_files_move_with_their_home(keeping: Keeping) -> None:
 
     keeping.ingest(other)
 
-    kept = keeping.sources()[f"{session_id(2)}.jsonl"]
-    assert kept.home == str(other)
-    assert kept.gone_ns is not None
+    stored = keeping.sources()[f"{session_id(2)}.jsonl"]
+    assert stored.home == str(other)
+    assert stored.gone_ns is not None
     assert {one.home for one in keeping.sources().values()} == {str(other)}
     assert unlike_rebuilt(keeping) == []
     assert keeping.ingest(other).changed == 0
@@ -103,8 +103,8 @@ def test_single_moved_file_does_not_move_its_home(keeping: Keeping) -> None:
 
     keeping.ingest(keeping.home.path, keeping.folder / "elsewhere")
 
-    kept = keeping.sources()[f"{session_id(2)}.jsonl"]
-    assert kept.home == str(keeping.home.path)
+    stored = keeping.sources()[f"{session_id(2)}.jsonl"]
+    assert stored.home == str(keeping.home.path)
 
 
 def test_moved_and_changed_home_is_imported(keeping: Keeping) -> None:

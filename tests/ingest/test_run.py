@@ -21,12 +21,12 @@ def test_interrupted_ingestion_keeps_committed_sources(
     keeping = Keeping(tmp_path)
     first = keeping.home.session(session_id(1), [prompt("a")]).read_bytes()
     keeping.home.session(session_id(2), [prompt("b")])
-    begun: list[object] = []
+    started: list[object] = []
 
     def interrupted(*words: Any, **more: Any) -> object:  # noqa: ANN401 (handed through)
-        if begun:
+        if started:
             raise KeyboardInterrupt
-        begun.append(words)
+        started.append(words)
         return read_line_blocks(*words, **more)
 
     monkeypatch.setattr("bygones.ingest.run.read_line_blocks", interrupted)

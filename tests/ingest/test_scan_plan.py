@@ -40,8 +40,8 @@ def keeping(tmp_path: Path, scanned_folders: list[Path]) -> Keeping:
     """An archive of a home with old timestamps."""
     found = Keeping(tmp_path)
     for number in (1, 2):
-        told = thread(prompt(f"words {number}"), reply("an answer"))
-        found.home.session(session_id(number), told)
+        folders = thread(prompt(f"words {number}"), reply("an answer"))
+        found.home.session(session_id(number), folders)
     found.home.agent(session_id(1), "a1", [prompt("Look")], meta={})
     settle(found.home.path)
     found.ingest()
@@ -292,8 +292,8 @@ def test_snapshot_contains_no_purged_names(keeping: Keeping) -> None:
 def test_restored_backup_is_scanned_again(
     keeping: Keeping, scanned_folders: list[Path], tmp_path: Path
 ) -> None:
-    with keeping.vault() as vault:
-        backup(vault, tmp_path / "copy")
+    with keeping.vault() as archive_dir:
+        backup(archive_dir, tmp_path / "copy")
     append(transcript(keeping))
     keeping.home.session(session_id(3), thread(prompt("three"), reply("four")))
     settle(keeping.home.path, 2)

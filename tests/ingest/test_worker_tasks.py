@@ -18,15 +18,18 @@ from tests.store.keeping import Keeping
 def test_encoded_family_is_derived_like_values(name: str, tmp_path: Path) -> None:
     keeping = Keeping(tmp_path)
     keeping.ingest(copied(CASES / name, tmp_path / "case"))
-    with keeping.vault() as vault:
-        assert vault.index is not None
-        derived = DerivedTables(vault.index)
+    with keeping.vault() as archive_dir:
+        assert archive_dir.index is not None
+        derived = DerivedTables(archive_dir.index)
         numbers = [
             derived.session_number(line.id) or 0 for line in derived.iter_summaries()
         ]
         for family in {tuple(derived.family_members(number)) for number in numbers}:
             gathered = gather_family(
-                vault, derived, family, page_frames=vault.index.load_node_frames
+                archive_dir,
+                derived,
+                family,
+                page_frames=archive_dir.index.load_node_frames,
             )
             sheets = DERIVE_TASK.func(gathered)
 
@@ -37,7 +40,7 @@ def test_encoded_family_is_derived_like_values(name: str, tmp_path: Path) -> Non
                 == sheets
             )
             assert gathered.assemble_sessions(Loader()) == load_family(
-                vault, derived, family, Loader()
+                archive_dir, derived, family, Loader()
             )
             assert [sheet.session for sheet in sheets] == [
                 session.id for session in gathered.assemble_sessions(Loader())

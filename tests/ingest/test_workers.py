@@ -159,7 +159,7 @@ def test_results_are_delivered_in_order() -> None:
             some.call_in_order(partial(done.append, -number))
         some.drain()
 
-    assert done == [sign * number for number in range(40) for sign in (1, -1)]
+    assert done == [text * number for number in range(40) for text in (1, -1)]
 
 
 @pytest.mark.usefixtures("always_parallel")

@@ -29,16 +29,18 @@ def check(archive: Archive, sizes: tuple[int, ...] = SIZES) -> int:
     count = 0
     for listed in archive.sessions(include_empty=True):
         session = archive.session(listed.id)
-        for talk, cut in iter_conversations(archive, session):
-            assert talk.facts == cut.facts
-            assert sorted(talk.agent_ids) == sorted(cut.agent_ids)
+        for conversation, cut in iter_conversations(archive, session):
+            assert conversation.facts == cut.facts
+            assert sorted(conversation.agent_ids) == sorted(cut.agent_ids)
             for branch in cut.facts.branches:
                 whole = list(cut.messages(branch.number))
-                assert list(talk.messages(branch.number)) == whole
+                assert list(conversation.messages(branch.number)) == whole
                 assert len(whole) == branch.message_count
                 for size in sizes:
                     for start in range(0, branch.message_count + 1, size):
-                        asked = (branch.number, start, start + size)
-                        assert talk.window(*asked) == cut.window(*asked)
+                        window_range = (branch.number, start, start + size)
+                        assert conversation.window(*window_range) == cut.window(
+                            *window_range
+                        )
                         count += 1
     return count

@@ -24,8 +24,8 @@ def diff_both_ways(one: Path, other: Path) -> tuple[ArchiveDiff, ArchiveDiff]:
 
 
 def copy(keeping: Keeping, folder: Path) -> Path:
-    with keeping.vault() as vault:
-        backup(vault, folder)
+    with keeping.vault() as archive_dir:
+        backup(archive_dir, folder)
     return folder
 
 

@@ -38,16 +38,16 @@ def damage(keeping: Keeping) -> None:
 def test_damaged_archive_does_not_replace_an_intact_backup(tmp_path: Path) -> None:
     keeping = kept(tmp_path)
     good = tmp_path / "good"
-    with keeping.vault() as vault:
-        backup(vault, good)
+    with keeping.vault() as archive_dir:
+        backup(archive_dir, good)
     before = (good / ARCHIVE_FILE).read_bytes()
     damage(keeping)
 
     with (
-        keeping.vault() as vault,
+        keeping.vault() as archive_dir,
         pytest.raises(ArchiveDamaged, match=r"\b1 chunk; .* left alone"),
     ):
-        backup(vault, good)
+        backup(archive_dir, good)
 
     assert (good / ARCHIVE_FILE).read_bytes() == before
 
@@ -62,8 +62,8 @@ def test_a_backup_has_every_row(tmp_path: Path) -> None:
     keeping.ingest()
     starred = Annotations(is_starred=True)
     annotate(keeping.archive, [SessionId(SESSION)], lambda _: starred)
-    with keeping.vault() as vault:
-        backup(vault, tmp_path / "copy")
+    with keeping.vault() as archive_dir:
+        backup(archive_dir, tmp_path / "copy")
 
     copy = rows(tmp_path / "copy")
 
@@ -88,8 +88,11 @@ def test_first_backup_of_a_damaged_archive_reports_the_damage(tmp_path: Path) ->
     keeping = kept(tmp_path)
     damage(keeping)
 
-    with keeping.vault() as vault, pytest.raises(ArchiveDamaged, match="same damage"):
-        backup(vault, tmp_path / "first")
+    with (
+        keeping.vault() as archive_dir,
+        pytest.raises(ArchiveDamaged, match="same damage"),
+    ):
+        backup(archive_dir, tmp_path / "first")
 
     assert (tmp_path / "first" / ARCHIVE_FILE).exists()
 
@@ -122,8 +125,8 @@ def star(folder: Path, told: Annotations = STARRED) -> None:
 
 
 def make_backup(archive: Path, folder: Path) -> Path:
-    with ArchiveDir(archive) as vault:
-        backup(vault, folder)
+    with ArchiveDir(archive) as archive_dir:
+        backup(archive_dir, folder)
     return folder
 
 
@@ -185,8 +188,8 @@ def test_newer_archive_is_not_replaced_by_its_backup(
     assert (keeping.bytes(), keeping.rows("SELECT * FROM annotation")) == before
     assert keeping.dump()
     make_backup(keeping.archive, older)
-    with ArchiveDir(older) as vault:
-        assert len(list(vault.byte_store.sources())) == len(before[0])
+    with ArchiveDir(older) as archive_dir:
+        assert len(list(archive_dir.byte_store.sources())) == len(before[0])
 
 
 @pytest.mark.parametrize("change", [add_session, grow, begin_line, rewrite])
@@ -215,8 +218,8 @@ def test_older_backup_is_replaced(
 
     make_backup(keeping.archive, older)
 
-    with ArchiveDir(older) as copy, keeping.vault() as vault:
-        assert list(copy.byte_store.sources()) == list(vault.byte_store.sources())
+    with ArchiveDir(older) as copy, keeping.vault() as archive_dir:
+        assert list(copy.byte_store.sources()) == list(archive_dir.byte_store.sources())
 
 
 def test_removed_star_does_not_prevent_a_backup(
@@ -242,17 +245,17 @@ def test_files_added_during_a_backup_are_not_damage(
     keeping = kept(tmp_path)
     older = make_backup(keeping.archive, tmp_path / "older")
     inner = ArchiveDB._load_chunk_rows  # between finding a chunk and reading it
-    due = [grow]
+    pending = [grow]
 
     def growing(self: ArchiveDB, *words: int) -> object:
         found = inner(self, *words)
-        if due:
-            due.pop()(keeping)
+        if pending:
+            pending.pop()(keeping)
         return found
 
-    with keeping.vault() as vault:
+    with keeping.vault() as archive_dir:
         monkeypatch.setattr(ArchiveDB, "_load_chunk_rows", growing)
-        backup(vault, older)
+        backup(archive_dir, older)
 
-    assert due == []
+    assert pending == []
     assert Archive.verify(older).is_sound

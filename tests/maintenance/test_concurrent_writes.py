@@ -62,8 +62,10 @@ def test_line_finished_during_a_restore_is_consistent(
         file.write(b'{"type": "user", ')
     keeping.ingest()
     before = path.read_bytes()
-    with keeping.vault() as vault:
-        plans = plan_restore(vault, vault.byte_store.sources(), target=tmp_path / "to")
+    with keeping.vault() as archive_dir:
+        plans = plan_restore(
+            archive_dir, archive_dir.byte_store.sources(), target=tmp_path / "to"
+        )
 
         def finish(line: bytes) -> bytes:
             if path.read_bytes() == before:
@@ -72,7 +74,7 @@ def test_line_finished_during_a_restore_is_consistent(
                 keeping.ingest()
             return line
 
-        restore(vault, plans, rewrite=finish)
+        restore(archive_dir, plans, rewrite=finish)
     assert Path(plans[0].path).read_bytes() == before
 
 
@@ -81,12 +83,12 @@ def _call_once_after_method(
 ) -> None:
     """Call a function once, after a method of the archive was called."""
     inner = getattr(ArchiveDB, name)
-    due = [happen]
+    pending = [happen]
 
     def asked(self: ArchiveDB, *words: object) -> object:
         found = inner(self, *words)
-        if due:
-            due.pop()()
+        if pending:
+            pending.pop()()
         return found
 
     monkeypatch.setattr(ArchiveDB, name, asked)
@@ -107,10 +109,10 @@ def test_line_finished_while_loading_is_the_same_line(
             file.write(b"\n{")
         keeping.ingest()
 
-    with keeping.vault() as vault:
+    with keeping.vault() as archive_dir:
         _call_once_after_method(monkeypatch, "source_by_id", finish)
-        place = Position(SourceId(str(path)), 0, whole, len(half))
-        raw = StoreLoader(vault).read_raw(place)
+        position = Position(SourceId(str(path)), 0, whole, len(half))
+        raw = StoreLoader(archive_dir).read_raw(position)
 
     assert raw == half
 
@@ -126,10 +128,10 @@ def test_file_that_grows_during_a_comparison_is_the_same(
     to.parent.mkdir(parents=True)
     to.write_bytes(before)
 
-    with keeping.vault() as vault:
-        sources = list(vault.byte_store.sources())
+    with keeping.vault() as archive_dir:
+        sources = list(archive_dir.byte_store.sources())
         _call_once_after_method(monkeypatch, "source", _grow_on_progress(keeping, path))
-        (plan,) = plan_restore(vault, sources, target=tmp_path / "to")
+        (plan,) = plan_restore(archive_dir, sources, target=tmp_path / "to")
 
     assert path.read_bytes() != before
     assert plan.state is TargetState.SAME
@@ -146,16 +148,16 @@ def _once_after(
 ) -> list[Callable[[], None]]:
     """Call a function after the first call of another; return the pending ones."""
     inner = getattr(owner, name)
-    due = [happen]
+    pending = [happen]
 
     def called(*words: object) -> object:
         found = inner(*words)
-        if due:
-            due.pop()()
+        if pending:
+            pending.pop()()
         return found
 
     monkeypatch.setattr(owner, name, called)
-    return due
+    return pending
 
 
 @pytest.mark.parametrize(
@@ -173,11 +175,11 @@ def test_writes_during_a_deep_verification_are_not_damage(
     keeping = Keeping(tmp_path)
     path = keeping.home.session(session_id(1), session("a", "b<a"))
     keeping.ingest()
-    due = _once_after(monkeypatch, owner, name, _grow_on_progress(keeping, path))
+    pending = _once_after(monkeypatch, owner, name, _grow_on_progress(keeping, path))
 
     verdict = verify(keeping.archive, deep=True)
 
-    assert due == []
+    assert pending == []
     assert (verdict.is_sound, verdict.is_index_compared, verdict.differences) == (
         True,
         True,

@@ -31,8 +31,8 @@ def keeping(tmp_path_factory: pytest.TempPathFactory) -> Keeping:
         path = keeping.home.session(session_id(number), told)
         path.write_bytes(path.read_bytes() + b'{"half":"' + random.randbytes(9))
     keeping.ingest()
-    with keeping.vault(write=True) as vault:
-        vault.byte_store.vacuum()
+    with keeping.vault(write=True) as archive_dir:
+        archive_dir.byte_store.vacuum()
     return keeping
 
 
@@ -70,14 +70,14 @@ def assert_found(keeping: Keeping, seed: int, tmp_path: Path) -> None:
     assert not verdict.is_sound
     assert len(verdict.damages) == 1
     (damage,) = verdict.damages
-    with keeping.vault() as vault, ArchiveDir(tmp_path) as rotten:
-        for kept in vault.byte_store.sources():
-            for chunk, sound in vault.byte_store.read_chunks(kept.number, 0):
-                is_hit = (kept.id, chunk.start) == (damage.source, damage.start)
+    with keeping.vault() as archive_dir, ArchiveDir(tmp_path) as rotten:
+        for source in archive_dir.byte_store.sources():
+            for chunk, sound in archive_dir.byte_store.read_chunks(source.number, 0):
+                is_hit = (source.id, chunk.start) == (damage.source, damage.start)
                 if not is_hit:
                     length = chunk.stop - chunk.start
                     found = rotten.byte_store.read_bytes(
-                        kept.number, 0, chunk.start, length
+                        source.number, 0, chunk.start, length
                     )
                     assert found == sound
 
@@ -121,11 +121,11 @@ def test_flipped_bit_anywhere_raises_only_our_errors(
 
 def corrupt_chunk(keeping: Keeping, start: int) -> Path:
     """Corrupt the chunk at an offset; return its file."""
-    with keeping.vault(write=True) as vault:
+    with keeping.vault(write=True) as archive_dir:
         sql = "UPDATE chunk SET frame = zeroblob(length(frame)) WHERE start = ?"
-        vault.byte_store.db.execute(sql, (start,))
-    (kept,) = keeping.sources().values()
-    return Path(kept.id)
+        archive_dir.byte_store.db.execute(sql, (start,))
+    (source,) = keeping.sources().values()
+    return Path(source.id)
 
 
 @pytest.fixture
@@ -160,9 +160,9 @@ def test_damaged_source_is_imported_again(single: Keeping) -> None:
     single.ingest()
 
     assert single.sources()[path.name].generation == 1
-    with single.vault() as vault:
+    with single.vault() as archive_dir:
         raw = path.read_bytes()
-        assert vault.byte_store.read_bytes(1, 1, 0, len(raw)) == raw
+        assert archive_dir.byte_store.read_bytes(1, 1, 0, len(raw)) == raw
     assert unlike_rebuilt(single) == []
 
 
@@ -174,9 +174,9 @@ def test_damaged_source_does_not_prevent_importing_others(single: Keeping) -> No
     report = single.ingest()
 
     assert (report.new, report.gone) == (1, 1)
-    with single.vault() as vault:
+    with single.vault() as archive_dir:
         raw = other.read_bytes()
-        assert vault.byte_store.read_bytes(2, 0, 0, len(raw)) == raw
+        assert archive_dir.byte_store.read_bytes(2, 0, 0, len(raw)) == raw
 
 
 @pytest.mark.parametrize("column", ["path", "kind"])
@@ -201,7 +201,7 @@ def test_damaged_row_does_not_prevent_verifying_and_restoring_others(
 
     verdict = verify(keeping.archive)
     with Archive(keeping.archive) as archive:
-        left = [kept.id for kept in archive.sources()]
+        left = [source.id for source in archive.sources()]
 
     assert not verdict.is_sound
     assert [damage.source for damage in verdict.damages] == ["source 2"]

@@ -24,14 +24,14 @@ def keeping(tmp_path: Path) -> Keeping:
     keeping.home.session(NEVER, session("a", "b<a"))
     keeping.home.history([{"display": "Count", "sessionId": ONE}])
     keeping.ingest()
-    with keeping.vault(write=True) as vault:
-        begin_purge(vault.byte_store.db, [ONE, TWO])
+    with keeping.vault(write=True) as archive_dir:
+        begin_purge(archive_dir.byte_store.db, [ONE, TWO])
     return keeping
 
 
 def known(keeping: Keeping, name: str) -> str | None:
-    with keeping.vault() as vault:
-        return find_purged(vault.byte_store, name)
+    with keeping.vault() as archive_dir:
+        return find_purged(archive_dir.byte_store, name)
 
 
 def test_purged_session_is_found_by_its_id(keeping: Keeping) -> None:
@@ -45,8 +45,8 @@ def test_prefix_works_while_the_purge_is_unfinished(keeping: Keeping) -> None:
 
 
 def test_prefix_works_while_a_file_still_contains_the_id(keeping: Keeping) -> None:
-    with keeping.vault(write=True) as vault:
-        end_purge(vault.byte_store.db)
+    with keeping.vault(write=True) as archive_dir:
+        end_purge(archive_dir.byte_store.db)
 
     assert (known(keeping, ONE[:4]), known(keeping, TWO[:8])) == (ONE, None)
 

@@ -75,7 +75,7 @@ def read_files(folder: Path) -> dict[str, tuple[bytes, int]]:
 
 def test_archive_is_complete_after_all_sources_are_deleted(keeping: Keeping) -> None:
     before = read_files(keeping.home.path)
-    dumped, kept = keeping.dump(), keeping.bytes()
+    dumped, stored = keeping.dump(), keeping.bytes()
     with Archive.open(keeping.archive) as archive:
         shown = list(archive.sessions(include_empty=True))
     shutil.rmtree(keeping.home.path)
@@ -84,11 +84,13 @@ def test_archive_is_complete_after_all_sources_are_deleted(keeping: Keeping) -> 
     rebuild(keeping.archive)
 
     assert report.gone == len(before)
-    assert (keeping.dump(), keeping.bytes()) == (dumped, kept)
+    assert (keeping.dump(), keeping.bytes()) == (dumped, stored)
     with Archive.open(keeping.archive) as archive:
         assert list(archive.sessions(include_empty=True)) == shown
-    with keeping.vault() as vault:
-        restore(vault, plan_restore(vault, vault.byte_store.sources()))
+    with keeping.vault() as archive_dir:
+        restore(
+            archive_dir, plan_restore(archive_dir, archive_dir.byte_store.sources())
+        )
     assert read_files(keeping.home.path) == before
     assert keeping.ingest().returned == len(before)
     assert keeping.dump() == dumped
@@ -99,9 +101,10 @@ def test_restored_files_have_their_bytes_paths_and_times(
 ) -> None:
     to = tmp_path / "restored"
 
-    with keeping.vault() as vault:
+    with keeping.vault() as archive_dir:
         done = restore(
-            vault, plan_restore(vault, vault.byte_store.sources(), target=to)
+            archive_dir,
+            plan_restore(archive_dir, archive_dir.byte_store.sources(), target=to),
         )
 
     assert done.written == 7
@@ -120,16 +123,24 @@ def test_older_generation_can_be_restored(keeping: Keeping, tmp_path: Path) -> N
 
     for steps, raw in enumerate(reversed(versions)):
         to = tmp_path / str(steps)
-        with keeping.vault() as vault:
+        with keeping.vault() as archive_dir:
             plans = plan_restore(
-                vault, vault.byte_store.sources(), target=to, generations_back=steps
+                archive_dir,
+                archive_dir.byte_store.sources(),
+                target=to,
+                generations_back=steps,
             )
-            restore(vault, plans)
+            restore(archive_dir, plans)
         found = [at for at in to.rglob("*.jsonl") if at.name == path.name]
         assert [at.read_bytes() for at in found] == [raw]
         assert steps == 0 or len(plans) == 1
-    with keeping.vault() as vault:
-        assert plan_restore(vault, vault.byte_store.sources(), generations_back=3) == []
+    with keeping.vault() as archive_dir:
+        assert (
+            plan_restore(
+                archive_dir, archive_dir.byte_store.sources(), generations_back=3
+            )
+            == []
+        )
 
 
 def test_backup_during_writes_is_consistent(keeping: Keeping, tmp_path: Path) -> None:
@@ -150,8 +161,8 @@ def test_backup_during_writes_is_consistent(keeping: Keeping, tmp_path: Path) ->
         copies = [tmp_path / f"copy-{number}" for number in range(12)]
         for copy in copies:
             copy.mkdir()
-            with keeping.vault() as vault:
-                vault.byte_store.backup(copy / "archive.db")
+            with keeping.vault() as archive_dir:
+                archive_dir.byte_store.backup(copy / "archive.db")
     finally:
         stop.set()
         growing.join()
@@ -163,8 +174,8 @@ def test_backup_during_writes_is_consistent(keeping: Keeping, tmp_path: Path) ->
         sizes.add(verdict.bytes)
     assert len(sizes) > 1
     rebuild(copies[-1])
-    with ArchiveDir(copies[-1]) as vault:
-        assert hash_tables(vault)
+    with ArchiveDir(copies[-1]) as archive_dir:
+        assert hash_tables(archive_dir)
     assert unlike_rebuilt(keeping) == []
 
 
@@ -173,12 +184,12 @@ def test_backups_of_edited_files_are_archived(keeping: Keeping) -> None:
     (keeping.home.path / "file-history" / ONE / BACKUP).unlink()
     keeping.ingest()
 
-    kept = keeping.sources()[BACKUP]
+    stored = keeping.sources()[BACKUP]
 
-    assert (kept.kind, kept.session) == (SourceKind.FILE_HISTORY, ONE)
-    with keeping.vault() as vault:
-        raw = vault.byte_store.read_bytes(
-            kept.number, kept.generation, 0, kept.stored_bytes
+    assert (stored.kind, stored.session) == (SourceKind.FILE_HISTORY, ONE)
+    with keeping.vault() as archive_dir:
+        raw = archive_dir.byte_store.read_bytes(
+            stored.number, stored.generation, 0, stored.stored_bytes
         )
     assert raw == b"\x00\xff as it was\n"
 
@@ -186,15 +197,15 @@ def test_backups_of_edited_files_are_archived(keeping: Keeping) -> None:
 @pytest.mark.req("H2")
 def test_version_without_its_backup_is_lost(keeping: Keeping) -> None:
     path = keeping.home.session(session_id(5), [])
-    told = snapshot(
+    found_text = snapshot(
         "m", {"a.py": BACKUP, "new.py": None, "z.py": "ffffffffffffffff@v3"}
     )
-    path.write_bytes(jsonl([prompt("edit"), told]))
+    path.write_bytes(jsonl([prompt("edit"), found_text]))
     keeping.home.backup(session_id(5), BACKUP, b"as it was")
     keeping.ingest()
 
-    with Archive.open(keeping.archive) as archive, keeping.vault() as vault:
-        found = archived_versions(vault, archive.session(session_id(5)))
+    with Archive.open(keeping.archive) as archive, keeping.vault() as archive_dir:
+        found = archived_versions(archive_dir, archive.session(session_id(5)))
         sizes = [one.backup.size if one.backup else None for one in found]
 
     assert [(one.version.path, one.version.version) for one in found] == [
@@ -210,9 +221,9 @@ def test_version_without_its_backup_is_lost(keeping: Keeping) -> None:
 def test_index_has_all_facts_to_find_and_sort_records(keeping: Keeping) -> None:
     number = keeping.sources()["agent-abc1234.jsonl"].number
 
-    with keeping.vault() as vault:
-        assert vault.index is not None
-        first, second = vault.index.nodes(number)
+    with keeping.vault() as archive_dir:
+        assert archive_dir.index is not None
+        first, second = archive_dir.index.nodes(number)
 
     assert (first.uuid, second.uuid, second.parent_uuid) == ("in", "out", "in")
     assert (second.session_id, second.agent_id) == (ONE, "abc1234")
@@ -249,10 +260,10 @@ def test_resumed_session_is_complete_and_counted_once(tmp_path: Path) -> None:
 @pytest.mark.req("F5")
 def test_file_with_several_sessions_is_one_session(tmp_path: Path) -> None:
     keeping = Keeping(tmp_path)
-    told = thread(prompt("a"), reply("b"), prompt("c"), reply("d"))
-    for record in told[2:]:
+    found_text = thread(prompt("a"), reply("b"), prompt("c"), reply("d"))
+    for record in found_text[2:]:
         record["sessionId"] = session_id(9)
-    keeping.home.session(ONE, told)
+    keeping.home.session(ONE, found_text)
     keeping.ingest()
 
     with Archive.open(keeping.archive) as archive:
@@ -261,9 +272,9 @@ def test_file_with_several_sessions_is_one_session(tmp_path: Path) -> None:
 
     assert len(found.live_branch.messages) == 4
     assert [problem.kind for problem in found.problems] == ["mixed-sessions"]
-    with keeping.vault() as vault:
-        assert vault.index is not None
-        own = [node.session_id for node in vault.index.nodes(1)]
+    with keeping.vault() as archive_dir:
+        assert archive_dir.index is not None
+        own = [node.session_id for node in archive_dir.index.nodes(1)]
     assert own == [ONE, ONE, session_id(9), session_id(9)]
 
 

@@ -50,7 +50,7 @@ def all_sources(folder: Path) -> bytes:
 
 def session_sources(keeping: Keeping, *, session: str = ONE) -> list[StoredSource]:
     found = keeping.sources().values()
-    return [kept for kept in found if kept.session == session]
+    return [source for source in found if source.session == session]
 
 
 def find_canaries(keeping: Keeping) -> list[str]:
@@ -78,9 +78,9 @@ def test_stored_text_can_be_found_in_the_files(keeping: Keeping) -> None:
 def test_purge_leaves_no_bytes(keeping: Keeping) -> None:
     before = frames(keeping)
 
-    gone = purge(keeping.archive, session_sources(keeping))
+    purged = purge(keeping.archive, session_sources(keeping))
 
-    assert gone.sources == 5
+    assert purged.sources == 5
     assert find_canaries(keeping) == []
     raw = all_sources(keeping.archive)
     assert [frame for frame in before if frame[9:33] in raw] == []
@@ -186,8 +186,8 @@ def test_new_agent_of_another_session_is_imported(keeping: Keeping) -> None:
 
 def test_purge_deletes_copies_of_older_versions(keeping: Keeping) -> None:
     copy = keeping.archive / f"{ARCHIVE_FILE}.version-1"
-    with keeping.vault() as vault:
-        vault.byte_store.backup(copy)
+    with keeping.vault() as archive_dir:
+        archive_dir.byte_store.backup(copy)
 
     purge(keeping.archive, session_sources(keeping))
 
@@ -229,8 +229,8 @@ def test_interrupted_purge_does_not_show_purged_data(
 
     keeping.ingest()
 
-    with keeping.vault() as vault:
-        assert len(list(vault.text_index.iter_documents())) == 2
+    with keeping.vault() as archive_dir:
+        assert len(list(archive_dir.text_index.iter_documents())) == 2
     assert unlike_rebuilt(keeping) == []
 
 
@@ -292,10 +292,10 @@ def test_new_and_moved_files_of_a_session_are_purged_with_it(
     moved = keeping.home.path.with_name("moved")
     keeping.home.path.rename(moved)
     keeping.ingest(moved)
-    assert {kept.home for kept in session_sources(keeping)} == {str(moved)}
+    assert {source.home for source in session_sources(keeping)} == {str(moved)}
 
-    gone = purge(keeping.archive, seen, sessions=[SessionId(ONE)])
+    purged = purge(keeping.archive, seen, sessions=[SessionId(ONE)])
 
-    assert gone.sources == len(seen) + 1
+    assert purged.sources == len(seen) + 1
     assert find_canaries(keeping) == []
     assert session_sources(keeping) == []

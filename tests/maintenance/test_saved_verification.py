@@ -124,8 +124,8 @@ def test_verification_is_unknown_after_copying_an_earlier_state(
 def _copy_over(source: Path, target: Path) -> None:
     """Copy an archive file as `cp` does, which keeps the inode of the target."""
     inode = (target / ARCHIVE_FILE).stat().st_ino
-    for beside in target.glob(f"{ARCHIVE_FILE}-*"):
-        beside.unlink()
+    for temp_path in target.glob(f"{ARCHIVE_FILE}-*"):
+        temp_path.unlink()
     shutil.copyfile(source / ARCHIVE_FILE, target / ARCHIVE_FILE)
     assert (target / ARCHIVE_FILE).stat().st_ino == inode
 

@@ -124,9 +124,9 @@ def test_interrupted_write_leaves_no_file(
 ) -> None:
     def stopped() -> Iterator[bytes]:
         yield OURS
-        (beside,) = tmp_path.iterdir()
-        assert beside.name.startswith(".bygones-")
-        assert beside.stat().st_mode & 0o777 == 0o600
+        (temp_path,) = tmp_path.iterdir()
+        assert temp_path.name.startswith(".bygones-")
+        assert temp_path.stat().st_mode & 0o777 == 0o600
         raise reason
 
     with pytest.raises(reason):
@@ -164,18 +164,18 @@ def test_leftovers_in_use_are_not_removed(tmp_path: Path, *, overwrite: bool) ->
 def test_temp_file_removed_before_locking_is_created_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    made = os.open
-    gone: list[Path] = []
+    created = os.open
+    removed: list[Path] = []
 
     def swept(path: Path, flags: int, mode: int = 0o777) -> int:
-        handle = made(path, flags, mode)
-        if flags & os.O_EXCL and not gone:
-            gone.append(path)
+        handle = created(path, flags, mode)
+        if flags & os.O_EXCL and not removed:
+            removed.append(path)
             remove_leftovers(tmp_path)
         return handle
 
     monkeypatch.setattr(os, "open", swept)
     assert restore_file(tmp_path / "file", overwrite=False).is_written
 
-    assert len(gone) == 1
+    assert len(removed) == 1
     assert (tmp_path / "file").read_bytes() == OURS

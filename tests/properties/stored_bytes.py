@@ -58,15 +58,15 @@ def assert_archived_once(
     keeping: Keeping, before: Mapping[int, Row], files: Iterable[Path]
 ) -> None:
     """Compare an archive after an ingestion with the files that existed."""
-    there = {str(path): path.read_bytes() for path in files}
+    present = {str(path): path.read_bytes() for path in files}
     after = rows_of(keeping)
     for source, kept, length, end, fragment in keeping.rows(_SPANS):
         assert kept == length == end, source
         assert fragment in (None, kept), source
     assert set(before) <= set(after)
     for number, row in after.items():
-        assert row.generations == _grown(before.get(number), there.get(row.path))
-    missing = [row for row in after.values() if row.path not in there]
+        assert row.generations == _grown(before.get(number), present.get(row.path))
+    missing = [row for row in after.values() if row.path not in present]
     for number in set(after) - set(before):
         assert not [row.path for row in missing if _may_be(row, after[number])]
 

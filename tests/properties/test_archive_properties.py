@@ -41,7 +41,7 @@ def test_ingesting_again_changes_nothing(layout: dict[str, bytes]) -> None:
     with kept_in() as keeping:
         lay(keeping, layout)
         keeping.ingest()
-        before, kept = keeping.dump(), keeping.bytes()
+        before, stored = keeping.dump(), keeping.bytes()
 
         again = keeping.ingest()
 
@@ -51,7 +51,7 @@ def test_ingesting_again_changes_nothing(layout: dict[str, bytes]) -> None:
             0,
             0,
         )
-        assert (keeping.dump(), keeping.bytes()) == (before, kept)
+        assert (keeping.dump(), keeping.bytes()) == (before, stored)
 
 
 @some
@@ -104,8 +104,11 @@ def test_every_byte_is_restored(layout: dict[str, bytes]) -> None:
         keeping.ingest()
         to = keeping.folder / "restored"
 
-        with keeping.vault() as vault:
-            restore(vault, plan_restore(vault, vault.byte_store.sources(), target=to))
+        with keeping.vault() as archive_dir:
+            restore(
+                archive_dir,
+                plan_restore(archive_dir, archive_dir.byte_store.sources(), target=to),
+            )
 
         assert {
             path.relative_to(to).as_posix(): path.read_bytes()
@@ -179,5 +182,5 @@ def test_generated_homes_have_every_kind_of_file(tmp_path: Path) -> None:
 
     keeping.ingest()
 
-    kinds = {kept.kind.value for kept in keeping.sources().values()}
+    kinds = {stored.kind.value for stored in keeping.sources().values()}
     assert kinds == {"session", "agent", "sidecar", "tool-result", "file-history"}

@@ -124,9 +124,11 @@ class Sources(RuleBasedStateMachine):
         """Replace a file by another with a rename."""
         path = self.chosen(data)
         before = path.read_bytes()
-        beside = path.with_name("beside.tmp")
-        beside.write_bytes(raw + before if data.draw(st.booleans()) else before + raw)
-        beside.replace(path)
+        temp_path = path.with_name("beside.tmp")
+        temp_path.write_bytes(
+            raw + before if data.draw(st.booleans()) else before + raw
+        )
+        temp_path.replace(path)
 
     @precondition(lambda self: self.own())
     @rule(name=names, data=st.data())
@@ -224,8 +226,8 @@ class Sources(RuleBasedStateMachine):
         told = {
             one.position.source_id for one in report.problems if one.kind == "link-out"
         }
-        made = {home / name for name in self.links if (home / name).is_symlink()}
-        assert {str(path) for path in made if is_out(path, home)} <= told
+        copies = {home / name for name in self.links if (home / name).is_symlink()}
+        assert {str(path) for path in copies if is_out(path, home)} <= told
         self.links.clear()
         self.is_new = True
         self.looks += 1

@@ -125,19 +125,21 @@ def at(second: int) -> datetime:
 
 def iter_texts(keeping: Keeping) -> Iterator[tuple[int, TextMatch, SearchableText]]:
     """Yield every text of an archive, read from its lines."""
-    with keeping.vault() as vault:
-        index = vault.index
+    with keeping.vault() as archive_dir:
+        index = archive_dir.index
         assert index is not None
         places = IndexLookup(index)
-        opened = TextLoader(vault.byte_store, places, {})
+        opened = TextLoader(archive_dir.byte_store, places, {})
         listed = dict(places.numbered_summaries())
         rows: list[Any] = index.db.execute(
             "SELECT id, session, source, start, length FROM record"
         ).fetchall()
         for record, session, source, offset, length in rows:
-            kept = vault.byte_store.source(source)
+            kept = archive_dir.byte_store.source(source)
             assert kept is not None
-            raw = vault.byte_store.read_bytes(source, kept.generation, offset, length)
+            raw = archive_dir.byte_store.read_bytes(
+                source, kept.generation, offset, length
+            )
             sketched, nodes, _ = decode_lines(
                 split_lines(kept.id, kept.generation, offset, raw)
             )
@@ -168,9 +170,9 @@ def iter_texts(keeping: Keeping) -> Iterator[tuple[int, TextMatch, SearchableTex
 
 
 def answer(keeping: Keeping, query: Query) -> SearchResults:
-    with keeping.vault() as vault:
-        assert vault.index is not None
-        return Searcher(LocalReader(vault)).search(query, limit=ALL, hits=ALL)
+    with keeping.vault() as archive_dir:
+        assert archive_dir.index is not None
+        return Searcher(LocalReader(archive_dir)).search(query, limit=ALL, hits=ALL)
 
 
 def found_sessions(found: SearchResults) -> set[str]:

@@ -43,12 +43,12 @@ _WORDS = ["Go on", "Stop", "Warmup", "/compact", ""]
 def _blocks(draw: st.DrawFn) -> list[Written]:
     kinds = draw(st.lists(st.sampled_from(["text", "call", "think"]), max_size=3))
     given = {"subagent_type": "x", "prompt": draw(st.sampled_from(_WORDS))}
-    made = {
+    record_made = {
         "text": build.text(draw(st.sampled_from(_WORDS))),
         "call": build.tool_use("Task", id=draw(st.sampled_from(_CALLS)), **given),
         "think": build.thinking("Hm"),
     }
-    return [made[kind] for kind in kinds]
+    return [record_made[kind] for kind in kinds]
 
 
 @st.composite
@@ -79,10 +79,15 @@ def _bare(draw: st.DrawFn) -> Written:  # noqa: PLR0911 (one line a kind)
             follows = draw(st.sampled_from(_NAMES))
             return draw(st.sampled_from([build.compact(follows), digest()]))
         case 8:
-            made = [command("/cost"), printed("much"), caveat(), filler()]
-            made += [build.prompt(INTERRUPT), notification("agent1", "completed")]
-            made.append(build.prompt("x", isMeta=True, sourceToolUseID="toolu_1"))
-            return draw(st.sampled_from(made))
+            record_made = [command("/cost"), printed("much"), caveat(), filler()]
+            record_made += [
+                build.prompt(INTERRUPT),
+                notification("agent1", "completed"),
+            ]
+            record_made.append(
+                build.prompt("x", isMeta=True, sourceToolUseID="toolu_1")
+            )
+            return draw(st.sampled_from(record_made))
         case 9:
             return build.attachment("queued_command", prompt=words)
         case 10:

@@ -41,8 +41,8 @@ class Keeping:
         return ArchiveDir(self.archive, write=write)
 
     def dump(self) -> dict[str, str]:
-        with self.vault() as vault:
-            return hash_tables(vault)
+        with self.vault() as archive_dir:
+            return hash_tables(archive_dir)
 
     def sources(self) -> dict[str, StoredSource]:
         """Return the stored sources, by file name."""
@@ -110,13 +110,13 @@ def unlike_rebuilt(keeping: Keeping) -> list[str]:
     copy.mkdir(exist_ok=True)
     for path in copy.glob("archive.db*"):
         path.unlink()
-    with keeping.vault() as vault:
-        mine = hash_tables(vault)
-        vault.byte_store.backup(copy / "archive.db")
+    with keeping.vault() as archive_dir:
+        mine = hash_tables(archive_dir)
+        archive_dir.byte_store.backup(copy / "archive.db")
     rebuild(copy)
-    with ArchiveDir(copy) as vault:
-        anew = hash_tables(vault)
-    return [table for table in mine if mine[table] != anew[table]]
+    with ArchiveDir(copy) as archive_dir:
+        rebuilt = hash_tables(archive_dir)
+    return [table for table in mine if mine[table] != rebuilt[table]]
 
 
 def set_back(path: Path, content: bytes) -> None:

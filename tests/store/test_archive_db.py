@@ -36,11 +36,11 @@ def chunks(tmp_path: Path) -> Iterator[ArchiveDB]:
         yield opened
 
 
-def store_blocks(chunks: ArchiveDB, kept: StoredSource, *raws: bytes) -> int:
+def store_blocks(chunks: ArchiveDB, stored: StoredSource, *raws: bytes) -> int:
     """Store blocks one after another; return the end offset."""
     end = 0
     for raw in raws:
-        chunks.add_chunk(kept, end, end + len(raw), compress_and_hash(raw))
+        chunks.add_chunk(stored, end, end + len(raw), compress_and_hash(raw))
         end += len(raw)
     return end
 
@@ -52,28 +52,28 @@ def corrupt(chunks: ArchiveDB, sql: str, *values: bytes) -> None:
 
 
 def test_any_range_of_bytes_can_be_read(chunks: ArchiveDB) -> None:
-    kept = chunks.add_source(SOURCE)
-    store_blocks(chunks, kept, b"one\n", b"two\n", b"three\n")
+    stored = chunks.add_source(SOURCE)
+    store_blocks(chunks, stored, b"one\n", b"two\n", b"three\n")
 
     whole = b"one\ntwo\nthree\n"
     for offset in range(len(whole) + 2):
         for length in range(len(whole) + 2):
-            found = chunks.read_bytes(kept.number, 0, offset, length)
+            found = chunks.read_bytes(stored.number, 0, offset, length)
             assert found == whole[offset : offset + length]
 
 
 def test_chunk_with_changed_bytes_is_reported_as_damaged(chunks: ArchiveDB) -> None:
-    kept = chunks.add_source(SOURCE)
-    store_blocks(chunks, kept, b"one\n", b"two\n", b"six\n")
+    stored = chunks.add_source(SOURCE)
+    store_blocks(chunks, stored, b"one\n", b"two\n", b"six\n")
     _, other = compress_and_hash(b"TWO\n")
     corrupt(chunks, "UPDATE chunk SET frame = ? WHERE start = 4", other)
 
     with pytest.raises(ArchiveDamaged, match="different hash"):
-        chunks.read_bytes(kept.number, 0, 0, 12)
+        chunks.read_bytes(stored.number, 0, 0, 12)
 
-    assert chunks.read_bytes(kept.number, 0, 0, 4) == b"one\n"
-    assert chunks.read_bytes(kept.number, 0, 8, 4) == b"six\n"
-    assert [raw for _, raw in chunks.try_read_chunks(kept.number, 0)] == [
+    assert chunks.read_bytes(stored.number, 0, 0, 4) == b"one\n"
+    assert chunks.read_bytes(stored.number, 0, 8, 4) == b"six\n"
+    assert [raw for _, raw in chunks.try_read_chunks(stored.number, 0)] == [
         b"one\n",
         None,
         b"six\n",
@@ -81,49 +81,49 @@ def test_chunk_with_changed_bytes_is_reported_as_damaged(chunks: ArchiveDB) -> N
 
 
 def test_invalid_frame_is_reported_as_damaged(chunks: ArchiveDB) -> None:
-    kept = chunks.add_source(SOURCE)
-    store_blocks(chunks, kept, b"one\n")
-    chunks.set_fragment(kept, 4, b"half")
+    stored = chunks.add_source(SOURCE)
+    store_blocks(chunks, stored, b"one\n")
+    chunks.set_fragment(stored, 4, b"half")
     corrupt(chunks, "UPDATE chunk SET frame = x'00'")
     corrupt(chunks, "UPDATE fragment SET hash = x'00'")
 
     with pytest.raises(ArchiveDamaged):
-        chunks.read_bytes(kept.number, 0, 0, 4)
+        chunks.read_bytes(stored.number, 0, 0, 4)
     with pytest.raises(ArchiveDamaged):
-        chunks.fragment(kept.number, 0)
+        chunks.fragment(stored.number, 0)
 
 
 def test_reused_chunk_id_does_not_return_cached_bytes(
     chunks: ArchiveDB,
 ) -> None:
-    kept = chunks.add_source(SOURCE)
-    kept = StoredSource(
-        number=kept.number, home="/home", path="a", kind=kept.kind, stored_bytes=4
+    stored = chunks.add_source(SOURCE)
+    stored = StoredSource(
+        number=stored.number, home="/home", path="a", kind=stored.kind, stored_bytes=4
     )
-    store_blocks(chunks, kept, b"one\n")
+    store_blocks(chunks, stored, b"one\n")
 
-    assert chunks.pop_small_last_chunk(kept) == (0, b"one\n")
-    store_blocks(chunks, kept, b"other\n")
+    assert chunks.pop_small_last_chunk(stored) == (0, b"one\n")
+    store_blocks(chunks, stored, b"other\n")
 
-    assert chunks.read_bytes(kept.number, 0, 0, 9) == b"other\n"
+    assert chunks.read_bytes(stored.number, 0, 0, 9) == b"other\n"
 
 
 def test_only_a_small_last_chunk_is_popped(
     chunks: ArchiveDB,
 ) -> None:
-    kept = chunks.add_source(SOURCE)
+    stored = chunks.add_source(SOURCE)
     large = b"x" * CHUNK_SIZE
-    kept = StoredSource(
-        number=kept.number,
+    stored = StoredSource(
+        number=stored.number,
         home="/home",
         path="a",
-        kind=kept.kind,
+        kind=stored.kind,
         stored_bytes=CHUNK_SIZE,
     )
-    store_blocks(chunks, kept, large)
+    store_blocks(chunks, stored, large)
 
-    assert chunks.pop_small_last_chunk(kept) == (CHUNK_SIZE, b"")
-    assert chunks.read_bytes(kept.number, 0, 0, CHUNK_SIZE) == large
+    assert chunks.pop_small_last_chunk(stored) == (CHUNK_SIZE, b"")
+    assert chunks.read_bytes(stored.number, 0, 0, CHUNK_SIZE) == large
 
 
 def test_many_small_appends_make_few_chunks(tmp_path: Path) -> None:
@@ -155,28 +155,28 @@ def test_giant_line_is_stored_in_several_chunks(tmp_path: Path) -> None:
 
 
 def test_fragment_replaces_the_previous_one(chunks: ArchiveDB) -> None:
-    kept = chunks.add_source(SOURCE)
+    stored = chunks.add_source(SOURCE)
 
-    chunks.set_fragment(kept, 0, b"ha")
-    chunks.set_fragment(kept, 0, b"half")
-    assert chunks.fragment(kept.number, 0) == b"half"
+    chunks.set_fragment(stored, 0, b"ha")
+    chunks.set_fragment(stored, 0, b"half")
+    assert chunks.fragment(stored.number, 0) == b"half"
 
-    chunks.set_fragment(kept, 0, b"")
-    assert chunks.fragment(kept.number, 0) == b""
+    chunks.set_fragment(stored, 0, b"")
+    assert chunks.fragment(stored.number, 0) == b""
 
 
 def test_new_generation_leaves_the_old_one_unchanged(chunks: ArchiveDB) -> None:
-    kept = chunks.add_source(SOURCE)
-    store_blocks(chunks, kept, b"old\n")
-    chunks.set_fragment(kept, 4, b"ha")
+    stored = chunks.add_source(SOURCE)
+    store_blocks(chunks, stored, b"old\n")
+    chunks.set_fragment(stored, 4, b"ha")
 
-    anew = chunks.start_generation(kept)
-    store_blocks(chunks, anew, b"new\n")
+    next_generation = chunks.start_generation(stored)
+    store_blocks(chunks, next_generation, b"new\n")
 
-    assert anew.generation == 1
-    assert chunks.read_bytes(kept.number, 0, 0, 9) == b"old\n"
-    assert chunks.read_bytes(kept.number, 1, 0, 9) == b"new\n"
-    assert chunks.fragment(kept.number, 0) == b"ha"
+    assert next_generation.generation == 1
+    assert chunks.read_bytes(stored.number, 0, 0, 9) == b"old\n"
+    assert chunks.read_bytes(stored.number, 1, 0, 9) == b"new\n"
+    assert chunks.fragment(stored.number, 0) == b"ha"
 
 
 def test_sources_below_returns_sources_in_a_folder(chunks: ArchiveDB) -> None:
@@ -192,16 +192,16 @@ def test_sources_below_returns_sources_in_a_folder(chunks: ArchiveDB) -> None:
             )
         )
 
-    found = {kept.path for kept in chunks.sources_below("/home", "a/b/")}
+    found = {stored.path for stored in chunks.sources_below("/home", "a/b/")}
 
     assert found == {"a/b/1", "a/b/c/2"}
 
 
 def test_chunks_are_stored_with_their_sha256(chunks: ArchiveDB) -> None:
-    kept = chunks.add_source(SOURCE)
-    store_blocks(chunks, kept, b"one\n")
+    stored = chunks.add_source(SOURCE)
+    store_blocks(chunks, stored, b"one\n")
 
-    assert chunks.chunk_hashes(kept.number, 0) == [(0, 4, sha256_digest(b"one\n"))]
+    assert chunks.chunk_hashes(stored.number, 0) == [(0, 4, sha256_digest(b"one\n"))]
     assert sha256_digest(b"").hex().startswith("e3b0c442")
 
 

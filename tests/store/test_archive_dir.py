@@ -326,15 +326,15 @@ def test_index_that_is_being_built_is_reported_as_busy(
 def test_index_replaced_while_opening_is_followed_by_the_next(
     keeping: Keeping, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    due = [keeping.archive]
+    pending = [keeping.archive]
 
     def opening(place: Path, *, write: bool, fingerprint: str) -> indexing.IndexDB:
-        if due and not write:
-            rebuild(due.pop())
+        if pending and not write:
+            rebuild(pending.pop())
         return indexing.IndexDB(place, write=write, fingerprint=fingerprint)
 
     monkeypatch.setattr(vaults, "IndexDB", opening)
 
     with Archive.open(keeping.archive) as archive:
         assert len(list(archive.sessions())) == 2
-    assert due == []
+    assert pending == []

@@ -28,7 +28,7 @@ def test_compressed_frames_are_delivered_in_order() -> None:
         thread.drain()
 
     assert [decompress(frame) for _, frame in found] == raws
-    assert [sign for sign, _ in found] == [sha256_digest(raw) for raw in raws]
+    assert [digest for digest, _ in found] == [sha256_digest(raw) for raw in raws]
 
 
 def test_pending_bytes_are_limited() -> None:

@@ -67,9 +67,9 @@ def test_archive_on_a_full_disk_can_be_read(
     with full_disk():
         code = main([*words, *fixed, "--archive", str(keeping.archive)])
 
-    told = capsys.readouterr()
-    assert code == ExitCode.SUCCESS, told.err
-    assert "can be read" in told.out or "sound: 1 file" in told.out
+    message = capsys.readouterr()
+    assert code == ExitCode.SUCCESS, message.err
+    assert "can be read" in message.out or "sound: 1 file" in message.out
 
 
 def test_sessions_on_a_full_disk_can_be_shown(
@@ -81,10 +81,10 @@ def test_sessions_on_a_full_disk_can_be_shown(
     with full_disk():
         code = main(["list", "--home", home, "--archive", str(keeping.archive), "-v"])
 
-    told = capsys.readouterr()
-    assert code == ExitCode.SUCCESS, told.err
-    assert "full disk" in told.out
-    assert "the archive is not up to date: " in told.err
+    captured = capsys.readouterr()
+    assert code == ExitCode.SUCCESS, captured.err
+    assert "full disk" in captured.out
+    assert "the archive is not up to date: " in captured.err
 
 
 def test_locked_archive_is_not_opened_as_immutable(
@@ -105,20 +105,20 @@ def test_full_disk_is_reported_as_such(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     place = tmp_path / "not" / "yet"
-    told = [system_failure(apsw.FullError("not an error"), place)]
-    told.append(SystemFailure(str(translate_error(apsw.FullError("not an error")))))
+    message = [system_failure(apsw.FullError("not an error"), place)]
+    message.append(SystemFailure(str(translate_error(apsw.FullError("not an error")))))
     assert has_free_space(place)
     assert DISK_FULL not in str(system_failure(apsw.IOError("disk I/O error"), place))
 
     free = shutil.disk_usage(tmp_path)._replace(free=4096)
     monkeypatch.setattr(shutil, "disk_usage", lambda _: free)
-    told.append(system_failure(apsw.IOError("disk I/O error"), place))
-    told.append(
+    message.append(system_failure(apsw.IOError("disk I/O error"), place))
+    message.append(
         texts._system_failure(ValueError("Worker thread failed"), place)
         or SystemFailure("")
     )
 
-    assert all(DISK_FULL in str(error) for error in told), told
+    assert all(DISK_FULL in str(error) for error in message), message
 
 
 def test_failure_to_start_a_thread_is_not_reported_as_damage(
@@ -126,10 +126,10 @@ def test_failure_to_start_a_thread_is_not_reported_as_damage(
 ) -> None:
     said = "System error.'Failed to spawn segment merging thread'"
 
-    told = texts._system_failure(ValueError(said), tmp_path)
+    message = texts._system_failure(ValueError(said), tmp_path)
 
-    assert isinstance(told, SystemFailure)
-    assert told.reason == "the text index: no thread could be started"
+    assert isinstance(message, SystemFailure)
+    assert message.reason == "the text index: no thread could be started"
 
 
 def test_copy_without_enough_space_names_the_path(

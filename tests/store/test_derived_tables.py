@@ -131,9 +131,9 @@ def test_empty_sessions_are_listed_on_request_only(keeping: Keeping) -> None:
     keeping.home.agent(session_id(4), "abc1234", [prompt("Warmup"), reply("Ready")])
     keeping.ingest()
 
-    with keeping.vault() as vault:
-        assert vault.index is not None
-        derived = DerivedTables(vault.index)
+    with keeping.vault() as archive_dir:
+        assert archive_dir.index is not None
+        derived = DerivedTables(archive_dir.index)
         shown = {line.id for line in derived.iter_summaries()}
         everything = {line.id for line in derived.iter_summaries(include_empty=True)}
 
@@ -147,9 +147,9 @@ def test_sessions_with_equal_end_times_are_sorted_by_id(keeping: Keeping) -> Non
         keeping.home.session(session_id(number), records)
         keeping.ingest()
 
-    with keeping.vault() as vault:
-        assert vault.index is not None
-        shown = [line.id for line in DerivedTables(vault.index).iter_summaries()]
+    with keeping.vault() as archive_dir:
+        assert archive_dir.index is not None
+        shown = [line.id for line in DerivedTables(archive_dir.index).iter_summaries()]
 
     assert shown == [session_id(number) for number in (1, 2, 3)]
 

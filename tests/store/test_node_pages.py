@@ -54,10 +54,10 @@ def test_joined_pages_keep_all_nodes_in_order(counts: tuple[int, ...]) -> None:
 def test_decoder_is_created_by_one_thread_at_a_time(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    made = []
+    created = []
 
     def make(kind: object) -> msgspec.msgpack.Decoder[object]:
-        made.append(index_db._decoder_lock.locked())
+        created.append(index_db._decoder_lock.locked())
         return msgspec.msgpack.Decoder(kind)
 
     msgpack = SimpleNamespace(Decoder=make)
@@ -66,7 +66,7 @@ def test_decoder_is_created_by_one_thread_at_a_time(
 
     for _ in range(2):
         assert decode_nodes(encode_nodes(nodes(3)).msgpack) == nodes(3)
-    assert made == [True]
+    assert created == [True]
 
 
 def test_nodes_of_a_long_source_share_repeated_strings(

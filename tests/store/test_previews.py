@@ -36,22 +36,25 @@ def check(archive: Archive) -> list[type]:
 
 
 def _check_session(archive: Archive, name: SessionId) -> type:
-    talk, cut = archive.conversation(name), AssembledConversation(archive.session(name))
-    assert talk.facts == cut.facts
-    if not isinstance(talk, PreviewConversation):
-        return type(talk)
+    conversation, cut = (
+        archive.conversation(name),
+        AssembledConversation(archive.session(name)),
+    )
+    assert conversation.facts == cut.facts
+    if not isinstance(conversation, PreviewConversation):
+        return type(conversation)
     (live,) = (branch for branch in cut.facts.branches if branch.is_live)
     count = min(PREVIEW_MESSAGES, live.message_count)
     for start in range(count + 1):
         for stop in range(start, count + 1):
-            asked = (live.number, start, stop)
-            assert talk.window(*asked) == cut.window(*asked)
-    begun = talk.window(live.number, 0, count)
-    rest = cut.rest_of_turn(begun, bool)
-    assert talk.rest_of_turn(begun, bool) == merge_by_model(rest)
-    assert not talk.is_assembled
-    assert talk.rest_of_turn(begun, lambda _: not rest.usages) == rest
-    assert talk.window(live.number, 0, 99) == cut.window(live.number, 0, 99)
+            opened = (live.number, start, stop)
+            assert conversation.window(*opened) == cut.window(*opened)
+    started = conversation.window(live.number, 0, count)
+    rest = cut.rest_of_turn(started, bool)
+    assert conversation.rest_of_turn(started, bool) == merge_by_model(rest)
+    assert not conversation.is_assembled
+    assert conversation.rest_of_turn(started, lambda _: not rest.usages) == rest
+    assert conversation.window(live.number, 0, 99) == cut.window(live.number, 0, 99)
     return PreviewConversation
 
 
@@ -94,16 +97,18 @@ def test_preview_of_any_session_equals_the_start_of_the_session(
 
 def test_preview_is_updated_when_its_session_grows(tmp_path: Path) -> None:
     home = Home(tmp_path / "home")
-    said = [one for at in range(9) for one in (prompt(f"Ask {at}"), reply(f"Say {at}"))]
-    records = thread(*said)
+    lines_written = [
+        one for at in range(9) for one in (prompt(f"Ask {at}"), reply(f"Say {at}"))
+    ]
+    records = thread(*lines_written)
     for count in (1, 2, 7, 18):
         home.session(session_id(1), records[:count])
         Archive.ingest(tmp_path / "archive", [home.path])
 
         with Archive.open(tmp_path / "archive") as archive:
             assert check(archive) == [PreviewConversation]
-            talk = archive.conversation(session_id(1))
-            assert talk.facts.branches[0].message_count == count
+            conversation = archive.conversation(session_id(1))
+            assert conversation.facts.branches[0].message_count == count
 
 
 def test_preview_includes_agent_runs(
@@ -119,10 +124,10 @@ def test_preview_includes_agent_runs(
     with Archive.open(tmp_path / "archive") as archive:
         assert check(archive) == [PreviewConversation]
         monkeypatch.setattr(archive, "_load_session", None)
-        talk = archive.conversation(session_id(1))
-        (call,) = talk.window(0, 0, 2).messages[1].tool_calls
+        conversation = archive.conversation(session_id(1))
+        (call,) = conversation.window(0, 0, 2).messages[1].tool_calls
         assert [run.id for run in call.agents] == ["a1"]
-        assert talk.facts.agent_count == 1
+        assert conversation.facts.agent_count == 1
 
 
 def test_preview_remembers_its_source(
@@ -133,10 +138,10 @@ def test_preview_remembers_its_source(
     Archive.ingest(tmp_path / "archive", [home.path])
 
     with Archive.open(tmp_path / "archive") as archive:
-        talk = archive.conversation(session_id(1))
+        conversation = archive.conversation(session_id(1))
         monkeypatch.setattr(type(archive._archive_dir.byte_store), "source_by_id", None)
-        said, answered = talk.window(0, 0, 2).messages
-        assert said.blocks == (TextBlock(text="Ask"),)
+        lines_written, answered = conversation.window(0, 0, 2).messages
+        assert lines_written.blocks == (TextBlock(text="Ask"),)
         assert answered.blocks == (TextBlock(text="Say"),)
 
 
@@ -171,12 +176,12 @@ def test_unknown_branch_raises_an_error(tmp_path: Path) -> None:
     Archive.ingest(tmp_path / "archive", [home.path])
 
     with Archive.open(tmp_path / "archive") as archive:
-        talk = archive.conversation(session_id(1))
-        assert isinstance(talk, PreviewConversation)
+        conversation = archive.conversation(session_id(1))
+        assert isinstance(conversation, PreviewConversation)
         with pytest.raises(NotInArchive):
-            talk.window(3, 0, 1)
+            conversation.window(3, 0, 1)
         with pytest.raises(NotInArchive):
-            list(talk.messages(3))
+            list(conversation.messages(3))
         with pytest.raises(NotInArchive):
             archive.conversation(session_id(1), "nobody")
 

@@ -43,13 +43,13 @@ def test_purge_without_sessions_has_no_ids(tmp_path: Path) -> None:
 
 
 def test_file_name_that_is_not_an_id_is_not_hashed() -> None:
-    def signs(session: str) -> set[bytes]:
-        place = f"projects/-work/{session}.jsonl"
+    def hashes(session: str) -> set[bytes]:
+        path = f"projects/-work/{session}.jsonl"
         return hashes_of_source(
             SourceFile(
-                id=SourceId(f"/home/{place}"),
+                id=SourceId(f"/home/{path}"),
                 home="/home",
-                relative_path=place,
+                relative_path=path,
                 kind=SourceKind.SESSION,
                 size=0,
                 mtime_ns=0,
@@ -57,5 +57,5 @@ def test_file_name_that_is_not_an_id_is_not_hashed() -> None:
             )
         )
 
-    assert hash_of_session(ONE) in signs(ONE)
-    assert hash_of_session(TWO) not in signs(TWO)
+    assert hash_of_session(ONE) in hashes(ONE)
+    assert hash_of_session(TWO) not in hashes(TWO)

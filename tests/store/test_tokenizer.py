@@ -82,15 +82,15 @@ def test_typo_is_corrected(typed: str, meant: str | None) -> None:
 
 @given(st.text(max_size=50))
 def test_simple_characters_do_not_change_the_terms(text: str) -> None:
-    for sign in ("\u2014", "\u2026", "✅", "→"):
-        told = f"{text} {sign} {text}"
+    for char in ("\u2014", "\u2026", "✅", "→"):
+        terms_with_char = f"{text} {char} {text}"
         # What is long is never taken for simple.
         padding = " ." * 500
 
-        assert tokenize(told) == tokenize(told + padding)
+        assert tokenize(terms_with_char) == tokenize(terms_with_char + padding)
 
 
 def test_simple_characters_are_not_part_of_words() -> None:
-    beyond = [sign for sign in tokenizer._SIMPLE_CHARS if not sign.isascii()]
+    beyond = [char for char in tokenizer._SIMPLE_CHARS if not char.isascii()]
 
     assert tokenize("".join(beyond) + " " * 2000) == []

@@ -61,8 +61,8 @@ def test_quarter_hour_sums_equal_sums_of_answers(
     usage_archive = UsageArchive(tmp_path_factory.mktemp("spells"))
     for number, (seconds, model, read, output) in enumerate(spent):
         time = (START + timedelta(seconds=seconds)).isoformat()
-        made = answer(number, model=model, read=read, output=output)
-        records = [prompt("go"), made | {"timestamp": time}]
+        reply_record = answer(number, model=model, read=read, output=output)
+        records = [prompt("go"), reply_record | {"timestamp": time}]
         usage_archive.home.session(
             session_id(number % 3 + 1) + f"-{number}", thread(*records)
         )
@@ -82,15 +82,15 @@ def never(*_: object) -> bool:
 
 def record_decisions(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
     """Return a list that records each decision to use quarter-hour sums."""
-    told: list[bool] = []
+    decisions: list[bool] = []
     real: Callable[..., bool] = usage_tables._is_answered_by_15_minutes
 
     def tell(*words: object) -> bool:
-        told.append(real(*words))
-        return told[-1]
+        decisions.append(real(*words))
+        return decisions[-1]
 
     monkeypatch.setattr(usage_tables, "_is_answered_by_15_minutes", tell)
-    return told
+    return decisions
 
 
 @pytest.mark.parametrize(
@@ -108,7 +108,7 @@ def test_quarter_hour_sums_are_used_where_they_suffice(
     usage_archive.home.session(
         session_id(1), thread(prompt("go"), answer(1, output=5) | time)
     )
-    told = record_decisions(monkeypatch)
+    decisions = record_decisions(monkeypatch)
 
     assert usage_archive.total(query).tokens == (0 if "T" in query else 5)
-    assert told == [is_enough]
+    assert decisions == [is_enough]
