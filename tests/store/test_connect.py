@@ -111,7 +111,7 @@ def test_full_disk_is_reported_as_such(
     assert DISK_FULL not in str(system_failure(apsw.IOError("disk I/O error"), place))
 
     free = shutil.disk_usage(tmp_path)._replace(free=4096)
-    monkeypatch.setattr(shutil, "disk_usage", lambda _: free)
+    monkeypatch.setattr("bygones.store.connect.disk_usage", lambda _: free)
     message.append(system_failure(apsw.IOError("disk I/O error"), place))
     message.append(
         texts._system_failure(ValueError("Worker thread failed"), place)
@@ -136,7 +136,7 @@ def test_copy_without_enough_space_names_the_path(
     keeping: Keeping, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     free = shutil.disk_usage(keeping.folder)._replace(free=0)
-    monkeypatch.setattr(shutil, "disk_usage", lambda _: free)
+    monkeypatch.setattr("bygones.store.connect.disk_usage", lambda _: free)
     chunks = ArchiveDB(keeping.archive)
 
     with full_disk(), pytest.raises(SystemFailure, match=f"copy.db: {DISK_FULL}"):
