@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
     from contextlib import AbstractContextManager
     from datetime import tzinfo
+    from threading import Event
 
     from bygones.errors import BygonesError
     from bygones.ingest.loading import StoreLoader
@@ -219,6 +220,24 @@ class Archive:
         if checksum == saved:
             self._archive_dir.save_snapshot(snapshot)
         return checksum == saved
+
+    @staticmethod
+    def watch(
+        folder: str | Path,
+        paths: Sequence[Path],
+        on_report: Callable[[IngestReport], None],
+        *,
+        stop: Event | None = None,
+        polling: bool = False,
+    ) -> None:
+        """Keep the archive in a folder up to date with homes until ``stop`` is set.
+
+        ``on_report`` gets the report of every ingestion that changed something.
+        ``polling`` looks for changes where the system does not report them.
+        """
+        from bygones.ingest.watch import watch
+
+        watch(_require_folder(folder), paths, on_report, stop=stop, polling=polling)
 
     @staticmethod
     def verify(

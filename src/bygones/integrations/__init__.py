@@ -1,1 +1,1 @@
-"""Settings, hooks and status line of Claude Code."""
+"""Integration with Claude Code: settings, hooks, plugin files and the status line."""

@@ -1,7 +1,8 @@
-"""Claude Code's own files: what would be added to them, adding it, taking it away.
+"""Add Bygones to the files of Claude Code, and remove it from them.
 
-Nothing is written that was not planned, and nothing at all if one of the files cannot
-be read. Files are replaced whole, and only if they are still what the plan has seen.
+Changes are planned first and then applied. Nothing is written if one of the files
+cannot be read. A file is replaced atomically, and only if it has not changed since it
+was planned.
 """
 
 from __future__ import annotations
@@ -22,63 +23,53 @@ from bygones.integrations.json_edit import (
 )
 from bygones.store.connect import fsync_folder
 
-__all__ = [
-    "ClaudePaths",
-    "IntegrationChange",
-    "PartState",
-    "apply_changes",
-    "claude_paths",
-    "plan_changes",
-]
-
 _HOOK_EVENTS = ("SessionEnd", "PreCompact")
 _OWN_NAME = "bygones"
 
 
 class PartState(StrEnum):
-    """Whether a part is there."""
+    """Whether a part of the integration is installed."""
 
     MISSING = "missing"
     INSTALLED = "there"
     CONFLICT = "taken"
-    """Something else stands in its place, which stays."""
+    """There is something else in its place, which is not changed."""
 
 
 class ClaudePaths(NamedTuple):
-    """Where Claude Code keeps what, and where our plugin is."""
+    """The files of Claude Code, and the folder of our plugin."""
 
     settings: Path
     servers: Path
-    """The file with the user's own servers."""
+    """The file with the MCP servers of the user."""
     skills: Path
     commands: Path
     plugin: Path
 
 
 class IntegrationChange(NamedTuple):
-    """A part: what it is for, where it goes, how that stands, and the file with it."""
+    """A part of the integration, and the file before and after its change."""
 
     description: str
     path: Path
     state: PartState
     before: bytes | None
-    """The file as it is; none where there is no file."""
+    """The current content; ``None`` if there is no file."""
     after: bytes | None
-    """The file as it will be; none where it goes."""
+    """The new content; ``None`` if the file is deleted."""
 
     @property
     def is_needed(self) -> bool:
-        """Whether carrying it out changes anything."""
         return self.before != self.after
 
 
 def claude_paths(
     environ: Mapping[str, str], user_home: Path, plugin: Path
 ) -> ClaudePaths:
-    """Return where this user's Claude Code looks."""
-    set_to = environ.get("CLAUDE_CONFIG_DIR", "").strip()
-    home = Path(set_to) if set_to else user_home / ".claude"
-    servers = home / ".claude.json" if set_to else user_home / ".claude.json"
+    """Return the paths that the Claude Code of a user has."""
+    configured = environ.get("CLAUDE_CONFIG_DIR", "").strip()
+    home = Path(configured) if configured else user_home / ".claude"
+    servers = (home if configured else user_home) / ".claude.json"
     return ClaudePaths(
         settings=home / "settings.json",
         servers=servers,
@@ -91,17 +82,17 @@ def claude_paths(
 def plan_changes(
     paths: ClaudePaths, command: Sequence[str], *, removing: bool, statusline: bool
 ) -> list[IntegrationChange]:
-    """Return what adding or removing comes to, file by file; nothing is written.
+    """Return the changes that add or remove the integration; nothing is written.
 
-    ``words`` start our command. One file may come several times: each change goes on
+    ``command`` starts Bygones. A file may occur several times: each change continues
     from the one before it.
 
-    :raises FileUnreadable: if a file is not what it should be.
+    Raises `UnreadableFile` if a file does not have the expected format.
     """
-    edited: dict[Path, bytes | None] = {}
-    edits = [*_json_edits(command, statusline=statusline or removing)]
+    pending: dict[Path, bytes | None] = {}
     changes = [
-        _plan_json_edit(edit, paths, edited, removing=removing) for edit in edits
+        _plan_json_edit(edit, paths, pending, removing=removing)
+        for edit in _json_edits(command, statusline=statusline or removing)
     ]
     return changes + [
         _plan_copy(source, target, removing=removing)
@@ -110,7 +101,7 @@ def plan_changes(
 
 
 class _JsonEdit(NamedTuple):
-    """A member of a JSON file, or an element of a list in it."""
+    """A member to add to a JSON file, or an item to add to a list in it."""
 
     description: str
     file: str
@@ -121,18 +112,20 @@ class _JsonEdit(NamedTuple):
 
 def _json_edits(command: Sequence[str], *, statusline: bool) -> Iterator[_JsonEdit]:
     server = {"type": "stdio", "command": command[0], "args": [*command[1:], "mcp"]}
-    yield _JsonEdit(
-        "tools to recall with", "servers", ("mcpServers", _OWN_NAME), server
-    )
+    yield _JsonEdit("tools for agents", "servers", ("mcpServers", _OWN_NAME), server)
     shell = " ".join(f'"{word}"' if " " in word else word for word in command)
     hook = {"type": "command", "command": f"{shell} hook || true", "timeout": 10}
     for event in _HOOK_EVENTS:
-        told = f"keeps the archive current ({event})"
-        path = ("hooks", event)
-        yield _JsonEdit(told, "settings", path, {"hooks": [hook]}, is_list_item=True)
+        description = f"keeps the archive current ({event})"
+        value = {"hooks": [hook]}
+        yield _JsonEdit(
+            description, "settings", ("hooks", event), value, is_list_item=True
+        )
     if statusline:
         line = {"type": "command", "command": f"{shell} statusline"}
-        yield _JsonEdit("a line below the prompt", "settings", ("statusLine",), line)
+        yield _JsonEdit(
+            "a status line below the prompt", "settings", ("statusLine",), line
+        )
 
 
 def _plan_json_edit(
@@ -150,10 +143,11 @@ def _plan_json_edit(
         after = _apply_json_edit(text, edit, state, removing=removing)
     except (JsonEditError, UnicodeDecodeError) as error:
         raise UnreadableFile(path, str(error)) from error
-    # A file that holds nothing any more was made for us.
-    left = None if after == "{}\n" and (removing or before is None) else after.encode()
-    pending_contents[path] = left
-    return IntegrationChange(edit.description, path, state, before, left)
+    # A file that is empty now was created by us.
+    is_empty = after == "{}\n" and (removing or before is None)
+    content = None if is_empty else after.encode()
+    pending_contents[path] = content
+    return IntegrationChange(edit.description, path, state, before, content)
 
 
 def _apply_json_edit(
@@ -169,19 +163,19 @@ def _apply_json_edit(
 
 
 def _edit_state(text: str, edit: _JsonEdit) -> PartState:
-    found: object = parse_object(text)
+    value: object = parse_object(text)
     for key in edit.path:
-        found = found.get(key) if isinstance(found, dict) else None
+        value = value.get(key) if isinstance(value, dict) else None
     if edit.is_list_item:
-        many = found if isinstance(found, list) else []
-        return PartState.INSTALLED if any(map(_is_ours, many)) else PartState.MISSING
-    if found is None:
+        items = value if isinstance(value, list) else []
+        return PartState.INSTALLED if any(map(_is_ours, items)) else PartState.MISSING
+    if value is None:
         return PartState.MISSING
-    return PartState.INSTALLED if _is_ours(found) else PartState.CONFLICT
+    return PartState.INSTALLED if _is_ours(value) else PartState.CONFLICT
 
 
 def _is_ours(value: object) -> bool:
-    """Whether a server, a group of hooks or a status line is one that we added."""
+    """Return whether a server, a group of hooks or a status line is ours."""
     match value:
         case {"hooks": [{"command": str(command)}], **rest} if not rest:
             return _OWN_NAME in command and command.endswith(" hook || true")
@@ -202,18 +196,20 @@ def _plugin_files(paths: ClaudePaths) -> Iterator[tuple[Path, Path]]:
 
 
 def _plan_copy(source: Path, target: Path, *, removing: bool) -> IntegrationChange:
-    wanted, before = source.read_bytes(), _read_file(target)
-    kind = "a skill" if source.name == "SKILL.md" else f"/{_OWN_NAME}:{source.stem}"
+    content, before = source.read_bytes(), _read_file(target)
+    description = (
+        "a skill" if source.name == "SKILL.md" else f"/{_OWN_NAME}:{source.stem}"
+    )
     if before is None:
         state = PartState.MISSING
     else:
-        state = PartState.INSTALLED if before == wanted else PartState.CONFLICT
+        state = PartState.INSTALLED if before == content else PartState.CONFLICT
     after = before
     if removing and state is PartState.INSTALLED:
         after = None
     elif not removing and state is PartState.MISSING:
-        after = wanted
-    return IntegrationChange(kind, target, state, before, after)
+        after = content
+    return IntegrationChange(description, target, state, before, after)
 
 
 def _read_file(path: Path) -> bytes | None:
@@ -226,9 +222,9 @@ def _read_file(path: Path) -> bytes | None:
 
 
 def apply_changes(changes: Sequence[IntegrationChange]) -> list[IntegrationChange]:
-    """Write what is planned, and return what was.
+    """Write the planned changes, and return those that were needed.
 
-    :raises FileChanged: if somebody wrote to a file since it was planned.
+    Raises `FileModifiedConcurrently` if a file has changed since it was planned.
     """
     needed = [change for change in changes if change.is_needed]
     first: dict[Path, bytes | None] = {}
@@ -245,24 +241,24 @@ def apply_changes(changes: Sequence[IntegrationChange]) -> list[IntegrationChang
 
 
 def _write_file(path: Path, content: bytes) -> None:
-    # Settings are often a link into somebody's own folder of such files.
-    real = Path(os.path.realpath(path))
-    real.parent.mkdir(parents=True, exist_ok=True)
-    mode = real.stat().st_mode & 0o777 if real.exists() else 0o600
-    draft = real.with_name(f"{real.name}.bygones")
+    # Settings are often a link into a folder of dotfiles: replace its target.
+    target = Path(os.path.realpath(path))
+    target.parent.mkdir(parents=True, exist_ok=True)
+    mode = target.stat().st_mode & 0o777 if target.exists() else 0o600
+    draft = target.with_name(f"{target.name}.bygones")
     handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode)
     with os.fdopen(handle, "wb") as file:
         file.write(content)
         file.flush()
         os.fsync(file.fileno())
     draft.chmod(mode)
-    draft.replace(real)
-    fsync_folder(real.parent)
+    draft.replace(target)
+    fsync_folder(target.parent)
 
 
 def _delete_file(path: Path) -> None:
     path.unlink(missing_ok=True)
-    # The folder of ours, and that in which such folders lie: an empty one says nothing.
+    # Delete our folder and its parent if they are empty now.
     for folder in (path.parent, path.parent.parent):
         is_ours = folder.name in {_OWN_NAME, "recall", "skills", "commands"}
         if is_ours and folder.is_dir() and not any(folder.iterdir()):

@@ -1,10 +1,10 @@
-"""Changing a JSON file as text: one member comes or goes, and nothing else moves.
+"""Add and remove members of a JSON file as text, without changing anything else.
 
-Somebody else's settings keep their order, their spaces and their line ends. What is
-put in can be taken out again to the byte. A container that is made here stands on one
-line; that tells it from one that was there before and was empty. Where somebody has
-written the file anew since, on lines of its own, nothing tells them apart any more, and
-what our going leaves empty goes too.
+The settings of the user keep their order, spaces and line ends, and removing restores
+the file byte for byte. A container that is created here is written on one line, which
+distinguishes it from an empty container of the user. If another program has reformatted
+the file in the meantime, they look the same, and a container that becomes empty is
+removed, too.
 """
 
 from __future__ import annotations
@@ -15,39 +15,37 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-__all__ = ["JsonEditError", "add_member", "append_item", "parse_object", "remove_owned"]
-
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\],:]|[^\s{}\[\],:"]+', re.DOTALL)
 _DECODE_ERRORS = (msgspec.MsgspecError, UnicodeError, RecursionError)
 
 
 class JsonEditError(Exception):
-    """What stands in a file is no JSON object, or not of the shape that is needed."""
+    """A file does not contain a JSON object, or not in the expected form."""
 
 
 class _JsonPart(NamedTuple):
-    """A member of an object or an element of a list, by where it stands."""
+    """The offsets of a member of an object, or of an item of a list."""
 
     key: str | None
     start: int
-    """Where its key stands, or the element."""
+    """The offset of its key, or of the item."""
     value_start: int
     end: int
 
 
 def parse_object(text: str) -> dict[str, Any]:
-    """Return the object that a text holds.
+    """Parse a JSON object.
 
-    A key that stands twice is refused: programs differ in which of the two they take.
+    Duplicate keys are an error, as programs differ in which of them they use.
     """
     try:
-        found = msgspec.json.decode(text.encode())
+        value = msgspec.json.decode(text.encode())
     except _DECODE_ERRORS as error:
         raise JsonEditError(str(error)) from error
-    if not isinstance(found, dict):
-        raise JsonEditError("it holds no object")
+    if not isinstance(value, dict):
+        raise JsonEditError("it does not contain an object")
     _reject_duplicate_keys(text)
-    return found
+    return value
 
 
 def _reject_duplicate_keys(text: str) -> None:
@@ -61,45 +59,45 @@ def _reject_duplicate_keys(text: str) -> None:
         elif token[0] == ":":
             key: str = msgspec.json.decode(before)
             if key in seen[-1]:
-                raise JsonEditError(f"{key!r} stands twice in one object")
+                raise JsonEditError(f"{key!r} is twice in one object")
             seen[-1].add(key)
         before = token[0]
 
 
 def add_member(text: str, path: Sequence[str], value: object) -> str:
-    """Return the text with a member added; objects on the way are made if need be."""
+    """Add a member, and the objects on its path that do not exist."""
     parse_object(text)
     at = _root_offset(text)
     for number, key in enumerate(path):
         found = next((p for p in _container_parts(text, at) if p.key == key), None)
         if found is None:
-            made = value
+            member = value
             for name in reversed(path[number + 1 :]):
-                made = {name: made}
-            return _insert(text, at, f"{_to_json(key)}: {_to_json(made)}")
+                member = {name: member}
+            return _insert(text, at, f"{_to_json(key)}: {_to_json(member)}")
         if number < len(path) - 1 and text[found.value_start] != "{":
-            raise JsonEditError(f"{key!r} is no object")
+            raise JsonEditError(f"{key!r} is not an object")
         at = found.value_start
-    raise JsonEditError(f"{path[-1]!r} is there already")
+    raise JsonEditError(f"{path[-1]!r} exists already")
 
 
 def append_item(text: str, path: Sequence[str], value: object) -> str:
-    """Return the text with an element added to a list, which is made if need be."""
+    """Add an item to a list, which is created if it does not exist."""
     at = _find_value(text, path)
     if at is None:
         return add_member(text, path, [value])
     if text[at] != "[":
-        raise JsonEditError(f"{path[-1]!r} is no list")
+        raise JsonEditError(f"{path[-1]!r} is not a list")
     return _insert(text, at, _to_json(value))
 
 
 def remove_owned(
     text: str, path: Sequence[str], is_owned: Callable[[object], bool]
 ) -> str:
-    """Return the text without what is ours: a member, or elements of a list.
+    """Remove a member or the items of a list that are ours.
 
-    A container that this leaves empty goes too if it was made here, or if what is ours
-    was written anew, so that this cannot be told.
+    A container that becomes empty is removed if it was created here, or if the file was
+    reformatted, so that this is not known.
     """
     parse_object(text)
     at = _find_value(text, path)
@@ -120,13 +118,13 @@ def remove_owned(
 
 
 def _remove_member(text: str, path: Sequence[str], *, is_rewritten: bool) -> str:
-    """Return the text without a member, and without objects made here for it."""
+    """Remove a member, and the objects that were created for it."""
     parent = _find_value(text, path[:-1])
     assert parent is not None  # noqa: S101 (the member was found below it)
     parts = _container_parts(text, parent)
     part = next(p for p in parts if p.key == path[-1])
-    is_made_here = is_rewritten or _is_on_one_line(text, parent)
-    if len(parts) == 1 and len(path) > 1 and is_made_here:
+    is_created_here = is_rewritten or _is_on_one_line(text, parent)
+    if len(parts) == 1 and len(path) > 1 and is_created_here:
         return _remove_member(text, path[:-1], is_rewritten=is_rewritten)
     return _cut_part(text, parent, part.start)
 
@@ -167,7 +165,7 @@ def _root_offset(text: str) -> int:
 
 
 def _find_value(text: str, path: Sequence[str]) -> int | None:
-    """Return where the value at a path stands."""
+    """Return the offset of the value at a path."""
     at = _root_offset(text)
     for key in path:
         if text[at] != "{":
@@ -182,18 +180,18 @@ def _find_value(text: str, path: Sequence[str]) -> int | None:
 
 
 def _container_parts(text: str, offset: int) -> list[_JsonPart]:
-    """Return the members or elements of the container at a place."""
+    """Return the members or items of the container at an offset."""
     is_object = text[offset] == "{"
     if not is_object and text[offset] != "[":
-        raise JsonEditError("a value stands where an object should")
-    found: list[_JsonPart] = []
+        raise JsonEditError("there is a value in place of an object")
+    parts: list[_JsonPart] = []
     key: str | None = None
     start = offset
     place = offset + 1
     while True:
         token = _TOKEN.search(text, place)
         if token is None or token[0] in "}]":
-            return found
+            return parts
         if token[0] in ",:":
             place = token.end()
         elif is_object and key is None:
@@ -204,13 +202,13 @@ def _container_parts(text: str, offset: int) -> list[_JsonPart]:
             )
         else:
             place = _value_end(text, token.start())
-            begun = start if is_object else token.start()
-            found.append(_JsonPart(key, begun, token.start(), place))
+            first = start if is_object else token.start()
+            parts.append(_JsonPart(key, first, token.start(), place))
             key = None
 
 
 def _value_end(text: str, offset: int) -> int:
-    """Return where the value at a place ends."""
+    """Return the end of the value at an offset."""
     depth = 0
     for token in _TOKEN.finditer(text, offset):
         if token[0] in "{[":
@@ -223,10 +221,10 @@ def _value_end(text: str, offset: int) -> int:
 
 
 def _decode_value(text: str, offset: int) -> object:
-    found: object = msgspec.json.decode(
+    value: object = msgspec.json.decode(
         text[offset : _value_end(text, offset)].encode()
     )
-    return found
+    return value
 
 
 def _to_json(value: object) -> str:

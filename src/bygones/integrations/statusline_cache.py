@@ -1,8 +1,8 @@
-"""The status line: what was worked out a moment ago, printed in no time.
+"""A cache for the status line.
 
-Claude Code asks for the line several times a second. So the line is read from a small
-file, and if that is old, a program that nobody waits for makes it anew. This module
-imports next to nothing: starting Python is most of what a line costs.
+Claude Code asks for the line several times a second. Therefore it is read from a small
+file, and an outdated file is renewed by a detached process. This module imports next to
+nothing, as the start of Python is most of the cost.
 """
 
 from __future__ import annotations
@@ -16,18 +16,16 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-__all__ = ["StatusLineCache", "clear_statusline_cache", "read_stdin", "spawn_detached"]
-
 _MAX_INPUT_BYTES = 65_536
 _MAX_AGE = 30.0
-"""Seconds for which a line is good."""
+"""Seconds for which a line is current."""
 _FILE_PREFIX = "line-"
 _QUOTE = 0x22
 _BACKSLASH = 0x5C
 
 
 class StatusLineCache:
-    """A line for whoever asks, by the directory and the session that are asked from."""
+    """The cached line of a directory and a session."""
 
     def __init__(self, input_json: bytes, environ: Mapping[str, str]) -> None:
         directory = _json_string(input_json, b'"current_dir"') or _json_string(
@@ -36,13 +34,13 @@ class StatusLineCache:
         session = _json_string(input_json, b'"session_id"')
         self.context_json = b'{"cwd":"%s","session_id":"%s"}' % (directory, session)
         archive = environ.get("BYGONES_ARCHIVE", "").encode()
-        self.path = os.path.join(  # noqa: PTH118 (pathlib takes longer than all else)
+        self.path = os.path.join(  # noqa: PTH118 (importing pathlib is slow)
             _cache_dir(environ),
             f"{_FILE_PREFIX}{crc32(self.context_json):08x}{crc32(archive):08x}",
         )
 
     def load(self) -> tuple[str, bool]:
-        """Return the line as it was last made, and whether it is still good."""
+        """Return the line, and whether it is current."""
         try:
             with open(self.path, encoding="utf-8") as file:  # noqa: PTH123 (as above)
                 age = time.time() - os.fstat(file.fileno()).st_mtime
@@ -51,7 +49,6 @@ class StatusLineCache:
             return "", False
 
     def save(self, line: str) -> None:
-        """Write the line down for the next one who asks."""
         os.makedirs(os.path.dirname(self.path), mode=0o700, exist_ok=True)  # noqa: PTH103, PTH120
         draft = f"{self.path}.{os.getpid()}"
         handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
@@ -61,7 +58,7 @@ class StatusLineCache:
 
 
 def clear_statusline_cache(environ: Mapping[str, str]) -> None:
-    """Remove all lines: one may name a session that is to be forgotten."""
+    """Delete all lines, as one may name a session that is purged."""
     folder = _cache_dir(environ)
     names = os.listdir(folder) if os.path.isdir(folder) else []  # noqa: PTH112, PTH208 (as above)
     for name in names:
@@ -70,14 +67,14 @@ def clear_statusline_cache(environ: Mapping[str, str]) -> None:
 
 
 def read_stdin() -> bytes:
-    """Return what Claude Code says about the session, if it says anything."""
+    """Return the JSON that Claude Code passes; empty on a terminal."""
     if sys.stdin is None or sys.stdin.isatty():
         return b""
     return sys.stdin.buffer.read(_MAX_INPUT_BYTES)
 
 
 def _json_string(input_json: bytes, name: bytes) -> bytes:
-    """Return a text in JSON as it is written there, its escapes untouched."""
+    """Return the value of a JSON string without decoding its escapes."""
     at = input_json.find(name)
     start = input_json.find(b'"', at + len(name)) + 1
     if at < 0 or start <= 0 or input_json[at + len(name) : start - 1].strip() != b":":
@@ -89,7 +86,6 @@ def _json_string(input_json: bytes, name: bytes) -> bytes:
 
 
 def _cache_dir(environ: Mapping[str, str]) -> str:
-    """Return where this system keeps what can be made again."""
     for name in ("XDG_CACHE_HOME", "LOCALAPPDATA"):
         if environ.get(name):
             return os.path.join(environ[name], "bygones")  # noqa: PTH118 (as above)
@@ -97,22 +93,22 @@ def _cache_dir(environ: Mapping[str, str]) -> str:
 
 
 def spawn_detached(command: Sequence[str]) -> None:
-    """Start a program that outlives us, says nothing, and is not waited for.
+    """Start a process that continues after this one, without output.
 
-    Where the system has no room for one more, nothing is started.
+    Errors are ignored.
     """
     if not hasattr(os, "posix_spawn"):
         _spawn_with_subprocess(command)
         return
-    nothing = [
+    to_devnull = [
         (os.POSIX_SPAWN_OPEN, number, os.devnull, os.O_RDWR, 0) for number in range(3)
     ]
     try:
         os.posix_spawn(
-            command[0], list(command), os.environ, file_actions=nothing, setsid=True
+            command[0], list(command), os.environ, file_actions=to_devnull, setsid=True
         )
     except (OSError, ValueError):
-        return  # whoever asks next tries again
+        return  # the next call tries again
 
 
 def _spawn_with_subprocess(command: Sequence[str]) -> None:

@@ -14,6 +14,7 @@ from msgspec import Struct
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response, StreamingResponse
 
+from bygones.archive import Archive
 from bygones.errors import NotInArchive
 from bygones.model.base import SessionId
 from bygones.model.summary import SessionSummary
@@ -147,11 +148,9 @@ class ArchiveWatcher:
         self._thread.join(10)
 
     def _run(self) -> None:
-        from bygones.ingest.watch import watch
-
         if self._pool.folder is None:
             return
-        watch(
+        Archive.watch(
             self._pool.folder,
             self._homes,
             self._publish_changes,

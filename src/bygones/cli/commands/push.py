@@ -185,8 +185,8 @@ def _push_once(
 def _push_continuously(
     settings: PushSettings, options: CommonOptions, *, as_json: bool
 ) -> None:
+    from bygones.archive import Archive
     from bygones.hub.client import PushLoop
-    from bygones.ingest.watch import watch
 
     errors: list[BygonesError] = []
 
@@ -201,7 +201,7 @@ def _push_continuously(
         sys.stderr.write(f"pushing to {settings.hub} as you work; Ctrl-C ends it\n")
     try:
         paths = find_homes(options.homes)
-        watch(
+        Archive.watch(
             options.folder,
             paths,
             lambda _: loop.notify(),

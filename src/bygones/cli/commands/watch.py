@@ -23,7 +23,6 @@ from bygones.cli.open_archive import load_session_costs
 from bygones.cli.output import ingest_report_lines, print_objects
 from bygones.cli.terminal import StagedProgressBar
 from bygones.errors import ArchiveInUse, ExitCode
-from bygones.ingest.watch import watch as keep_current
 from bygones.model.progress import IngestReport
 from bygones.model.summary import SessionSummary
 from bygones.model.usage import Cost
@@ -68,7 +67,7 @@ def watch(
             sys.stderr.write(f"watching {places}; Ctrl-C ends it\n")
     printer = _ChangePrinter(folder, as_json=as_json, quiet=quiet)
     try:
-        keep_current(folder, paths, printer.print_changes, polling=poll)
+        Archive.watch(folder, paths, printer.print_changes, polling=poll)
     except KeyboardInterrupt:
         sys.stderr.write("\nstopped; everything printed is in the archive\n")
         raise click.exceptions.Exit(ExitCode.INTERRUPTED) from None
