@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     )
     from bygones.model.summary import SearchResults
     from bygones.reader import read_sessions
+    from bygones.schema.library import to_dict
 
 __all__ = [
     "AgentRun",
@@ -48,6 +49,7 @@ __all__ = [
     "__version__",
     "errors",
     "read_sessions",
+    "to_dict",
 ]
 
 __version__ = "0.1.0"
@@ -62,6 +64,7 @@ _MODULES = {
     "ToolCall": "bygones.model.sessions",
     "Turn": "bygones.model.sessions",
     "read_sessions": "bygones.reader",
+    "to_dict": "bygones.schema.library",
 }
 
 

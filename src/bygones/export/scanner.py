@@ -21,7 +21,7 @@ from bygones.export.formats import ExportOptions, apply_redaction
 from bygones.model.harness_text import parse_user_text
 from bygones.model.sessions import Session
 from bygones.redact.session import RedactionLog
-from bygones.schema.encoding import to_dict
+from bygones.schema.encoding import encode_object_as_dict
 from bygones.schema.sessions import session_objects
 
 
@@ -156,7 +156,7 @@ def _write_texts(
         for value in session_objects(redacted, options.view, parse_user_text):
             starts.append(line)
             records.append(getattr(value, "message_id", session.id))
-            for text in _texts(to_dict(value)):
+            for text in _texts(encode_object_as_dict(value)):
                 file.write(f"{text}\n")
                 line += text.count("\n") + 1
     return str(session.id), starts, records

@@ -98,7 +98,7 @@ def encode_object(value: Struct) -> str:
     return sanitize_json(encoded.decode())
 
 
-def to_dict(value: Struct) -> dict[str, Any]:
+def encode_object_as_dict(value: Struct) -> dict[str, Any]:
     """Return an object as the dict that its JSON decodes to."""
     decoded: dict[str, Any] = msgspec.json.decode(encode_object(value))
     return decoded
