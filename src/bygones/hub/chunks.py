@@ -41,11 +41,11 @@ class LineRedactor:
         """Redact a line or a file; return nothing if it is private."""
         if not raw.strip():
             return b""
-        told, found = redact_line(raw, self._redactor)
+        redacted, found = redact_line(raw, self._redactor)
         self.redaction_counts.update(one.kind for one in found)
-        if told is None:
+        if redacted is None:
             self.private_records += 1
-        return told or b""
+        return redacted or b""
 
     def redact_directory(self, text: str) -> str:
         """Redact a directory."""
@@ -53,10 +53,10 @@ class LineRedactor:
 
     def redact_name(self, text: str) -> str:
         """Redact names of people in a path or an id."""
-        told, found = self._redactor.redact(text)
+        redacted, found = self._redactor.redact(text)
         for one in found:
-            told = told.replace(one.replacement, one.kind, 1)
-        return told
+            redacted = redacted.replace(one.replacement, one.kind, 1)
+        return redacted
 
 
 _BLOCK_BYTES = 1024 * 1024
@@ -107,38 +107,45 @@ class ChunkBuilder:
         self.foreign_lines = 0
         """Lines of other projects' sessions in files that are pushed."""
 
-    def remote_path(self, kept: StoredSource) -> tuple[str, str]:
+    def remote_path(self, stored_source: StoredSource) -> tuple[str, str]:
         """Return the home and path of a source on the hub.
 
         The home is a pseudonym that differs for each project folder, because two
         folders may have the same name after redaction.
         """
-        folder = "/".join(kept.path.split("/")[:2])
-        home = _keyed_hash(self._identity, f"{kept.home}\0{folder}")[:16]
-        return home, self.redactor.redact_name(kept.path)
+        folder = "/".join(stored_source.path.split("/")[:2])
+        home = _keyed_hash(self._identity, f"{stored_source.home}\0{folder}")[:16]
+        return home, self.redactor.redact_name(stored_source.path)
 
-    def probe(self, kept: StoredSource) -> UploadChunk:
+    def probe(self, stored_source: StoredSource) -> UploadChunk:
         """Return a chunk without bytes, to ask whether a source was erased."""
-        home, path = self.remote_path(kept)
-        return self._make_chunk(kept, SourceState(home=home, path=path), 0, (b"", b""))
+        home, path = self.remote_path(stored_source)
+        return self._make_chunk(
+            stored_source, SourceState(home=home, path=path), 0, (b"", b"")
+        )
 
-    def is_valid_name(self, kept: StoredSource) -> bool:
+    def is_valid_name(self, stored_source: StoredSource) -> bool:
         """Whether a hub accepts the redacted names of a source."""
-        return has_valid_names(kept) or has_valid_names(self.probe(kept))
+        return has_valid_names(stored_source) or has_valid_names(
+            self.probe(stored_source)
+        )
 
     def titles_path(
-        self, kept: StoredSource, borrowed: BorrowedTitles
+        self, stored_source: StoredSource, borrowed: BorrowedTitles
     ) -> tuple[str, str]:
         """Return the home and path of a session's titles from a file not pushed.
 
         They are stored beside the session: the file may belong to another project.
         """
-        home, path = self.remote_path(kept)
+        home, path = self.remote_path(stored_source)
         name = _keyed_hash(self._identity, borrowed.title_source.id)[:16]
         return home, f"{path.removesuffix('.jsonl')}/titles/{name}.jsonl"
 
     def titles_chunk(
-        self, kept: StoredSource, borrowed: BorrowedTitles, known: SourceState | None
+        self,
+        stored_source: StoredSource,
+        borrowed: BorrowedTitles,
+        known: SourceState | None,
     ) -> PreparedChunk | None:
         """Return such titles as a small file, if it has changed."""
         lines = [
@@ -147,87 +154,110 @@ class ChunkBuilder:
         ]
         raw = b"\n".join(lines)
         # The file is never continued: the number identifies the version that was sent.
-        origin = int(_keyed_hash(self._identity, raw.hex())[:_TITLES_HASH_DIGITS], 16)
-        if known is not None and known.client_offset == origin:
+        own_offset = int(
+            _keyed_hash(self._identity, raw.hex())[:_TITLES_HASH_DIGITS], 16
+        )
+        if known is not None and known.client_offset == own_offset:
             return None
-        home, path = self.titles_path(kept, borrowed)
+        home, path = self.titles_path(stored_source, borrowed)
         generation = known.generation + 1 if known is not None else 0
         at = SourceState(
-            home=home, path=path, generation=generation, client_offset=origin
+            home=home, path=path, generation=generation, client_offset=own_offset
         )
-        masked = self._redact_lines(raw)
+        redacted = self._redact_lines(raw)
         like = structs.replace(
             borrowed.title_source,
             kind=SourceKind.SESSION,
-            project=kept.project,
+            project=stored_source.project,
             session=borrowed.session,
             agent=None,
         )
-        piece = self._prepare_chunk(like, at, masked, len(lines)) if masked else None
-        return piece and structs.replace(piece, source=SourceId(path))
+        chunk = (
+            self._prepare_chunk(like, at, redacted, len(lines)) if redacted else None
+        )
+        return chunk and structs.replace(chunk, source=SourceId(path))
 
     def iter_chunks(
-        self, kept: StoredSource, known: SourceState | None
+        self, stored_source: StoredSource, known: SourceState | None
     ) -> Iterator[PreparedChunk]:
         """Yield what the hub lacks of a source."""
-        if kept.kind.is_transcript:
-            goes_on = known is not None and self._is_continuation(kept, known)
-            start = known if known and goes_on else self._restart(kept, known)
-            yield from self._line_chunks(kept, start)
-        elif not self._is_unchanged(kept, known):
-            yield from self._file_chunk(kept, self._restart(kept, known))
+        if stored_source.kind.is_transcript:
+            is_continued = known is not None and self._is_continuation(
+                stored_source, known
+            )
+            start = (
+                known if known and is_continued else self._restart(stored_source, known)
+            )
+            yield from self._line_chunks(stored_source, start)
+        elif not self._is_unchanged(stored_source, known):
+            yield from self._file_chunk(
+                stored_source, self._restart(stored_source, known)
+            )
 
-    def _is_continuation(self, kept: StoredSource, known: SourceState) -> bool:
+    def _is_continuation(self, stored_source: StoredSource, known: SourceState) -> bool:
         """Whether what the hub has is the start of what the archive has now."""
-        if known.generation >> _RESTART_BITS < kept.generation:
+        if known.generation >> _RESTART_BITS < stored_source.generation:
             return False
         if not known.client_offset:
             return True
-        place = (kept.number, kept.generation)
+        place = (stored_source.number, stored_source.generation)
         return self._chunks.read_bytes(*place, known.client_offset - 1, 1) == b"\n"
 
-    def _is_unchanged(self, kept: StoredSource, known: SourceState | None) -> bool:
-        if known is None or known.generation >> _RESTART_BITS < kept.generation:
+    def _is_unchanged(
+        self, stored_source: StoredSource, known: SourceState | None
+    ) -> bool:
+        if (
+            known is None
+            or known.generation >> _RESTART_BITS < stored_source.generation
+        ):
             return False
-        return known.client_offset == kept.stored_bytes
+        return known.client_offset == stored_source.stored_bytes
 
-    def _restart(self, kept: StoredSource, known: SourceState | None) -> SourceState:
-        home, path = self.remote_path(kept)
-        generation = kept.generation << _RESTART_BITS
+    def _restart(
+        self, stored_source: StoredSource, known: SourceState | None
+    ) -> SourceState:
+        home, path = self.remote_path(stored_source)
+        generation = stored_source.generation << _RESTART_BITS
         if known is not None:
             generation = max(generation, known.generation + 1)
         return SourceState(home=home, path=path, generation=generation)
 
     def _line_chunks(
-        self, kept: StoredSource, known: SourceState
+        self, stored_source: StoredSource, known: SourceState
     ) -> Iterator[PreparedChunk]:
         """Yield the complete lines of a transcript that the hub lacks."""
-        upto, origin = known.stored_bytes, known.client_offset
-        masked, count = b"", 0
-        for raw in self._iter_line_blocks(kept, origin):
-            origin += len(raw)
-            told = self._redact_lines(raw)
-            masked += told
-            count += told.count(b"\n")
+        remote_offset, own_offset = known.stored_bytes, known.client_offset
+        redacted, count = b"", 0
+        for raw in self._iter_line_blocks(stored_source, own_offset):
+            own_offset += len(raw)
+            lines = self._redact_lines(raw)
+            redacted += lines
+            count += lines.count(b"\n")
             # Nothing is left of private lines: they are sent with the next chunk.
-            if not masked:
+            if not redacted:
                 continue
-            at = structs.replace(known, stored_bytes=upto, client_offset=origin)
-            piece = self._prepare_chunk(kept, at, masked, count)
-            upto += len(masked) if piece else 0
-            masked, count = b"", 0
-            if piece:
+            at = structs.replace(
+                known, stored_bytes=remote_offset, client_offset=own_offset
+            )
+            chunk = self._prepare_chunk(stored_source, at, redacted, count)
+            remote_offset += len(redacted) if chunk else 0
+            redacted, count = b"", 0
+            if chunk:
                 known = structs.replace(known, fingerprint=b"")
-                yield piece
-        at = structs.replace(known, stored_bytes=upto, client_offset=origin)
+                yield chunk
+        at = structs.replace(
+            known, stored_bytes=remote_offset, client_offset=own_offset
+        )
         fragment = (
-            self._fragment_chunk(kept, at) if kept.size > kept.stored_bytes else None
+            self._fragment_chunk(stored_source, at)
+            if stored_source.size > stored_source.stored_bytes
+            else None
         )
         if fragment:
             yield fragment
 
     def _fragment_chunk(
-        self, kept: StoredSource, at: SourceState
+        self, stored_source: StoredSource, at: SourceState
     ) -> PreparedChunk | None:
         """Return the unfinished last line of a transcript, unless the hub has it.
 
@@ -235,34 +265,36 @@ class ChunkBuilder:
         half a secret cannot be known. The hub is told that something was cut off.
         """
         with self._chunks.read_transaction():
-            now = self._chunks.source(kept.number)
+            now = self._chunks.source(stored_source.number)
             if now is None or (now.generation, now.stored_bytes) != (
-                kept.generation,
+                stored_source.generation,
                 at.client_offset,
             ):
                 return None  # it was completed meanwhile: the next push sends it
-            raw = self._chunks.fragment(kept.number, kept.generation)
+            raw = self._chunks.fragment(stored_source.number, stored_source.generation)
         mark = _keyed_hash(self._identity, raw.hex()).encode()
         if not raw or mark == at.fingerprint:
             return None
-        masked = self._redact_fragment(raw)
-        if not (masked or at.stored_bytes):
+        redacted = self._redact_fragment(raw)
+        if not (redacted or at.stored_bytes):
             return None
-        pressed = compress_and_hash(masked) if masked else (b"", b"")
+        pressed = compress_and_hash(redacted) if redacted else (b"", b"")
         if len(pressed[1]) > MAX_FRAME_BYTES:
             self.long_lines += 1
             return None
-        packed = self._make_chunk(kept, at, len(masked), pressed)
-        lines = int(masked not in {b"", _CUT_MARKER})
-        return PreparedChunk(kept.id, lines, structs.replace(packed, fingerprint=mark))
+        packed = self._make_chunk(stored_source, at, len(redacted), pressed)
+        lines = int(redacted not in {b"", _CUT_MARKER})
+        return PreparedChunk(
+            stored_source.id, lines, structs.replace(packed, fingerprint=mark)
+        )
 
     def _redact_fragment(self, raw: bytes) -> bytes:
         if len(raw) > MAX_LINE_BYTES:
             self.long_lines += 1
             return b""
         whole = raw[: _complete_length(raw)]
-        masked = self._redact_lines(whole).removesuffix(b"\n")
-        return masked + _CUT_MARKER if len(whole) < len(raw) else masked
+        redacted = self._redact_lines(whole).removesuffix(b"\n")
+        return redacted + _CUT_MARKER if len(whole) < len(raw) else redacted
 
     def _redact_lines(self, raw: bytes) -> bytes:
         """Redact lines, without those that are not pushed."""
@@ -275,16 +307,18 @@ class ChunkBuilder:
                 self.foreign_lines += 1
             elif not line.strip():
                 told.append(line + b"\n")
-            elif masked := self.redactor.redact(line):
-                told.append(masked + b"\n")
+            elif redacted := self.redactor.redact(line):
+                told.append(redacted + b"\n")
         return b"".join(told)
 
-    def _iter_line_blocks(self, kept: StoredSource, start: int) -> Iterator[bytes]:
+    def _iter_line_blocks(
+        self, stored_source: StoredSource, start: int
+    ) -> Iterator[bytes]:
         """Yield complete lines, about a megabyte at a time, or a single longer line."""
         step = _BLOCK_BYTES
-        place = (kept.number, kept.generation)
-        while start < kept.stored_bytes:
-            size = min(step, kept.stored_bytes - start)
+        place = (stored_source.number, stored_source.generation)
+        while start < stored_source.stored_bytes:
+            size = min(step, stored_source.stored_bytes - start)
             raw = self._chunks.read_bytes(*place, start, size)
             # Of a longer stretch only the long line is taken: it may have to stay.
             cut = (raw.rfind if step == _BLOCK_BYTES else raw.find)(b"\n") + 1
@@ -298,45 +332,62 @@ class ChunkBuilder:
                 step *= 4
 
     def _file_chunk(
-        self, kept: StoredSource, known: SourceState
+        self, stored_source: StoredSource, known: SourceState
     ) -> Iterator[PreparedChunk]:
         """Yield a file other than a transcript as a whole, if it has changed."""
-        if not 0 < kept.stored_bytes <= MAX_LINE_BYTES:
-            self.long_lines += kept.stored_bytes > 0
+        if not 0 < stored_source.stored_bytes <= MAX_LINE_BYTES:
+            self.long_lines += stored_source.stored_bytes > 0
             return
         raw = self._chunks.read_bytes(
-            kept.number, kept.generation, 0, kept.stored_bytes
+            stored_source.number,
+            stored_source.generation,
+            0,
+            stored_source.stored_bytes,
         )
-        masked = self.redactor.redact(raw)
-        at = structs.replace(known, client_offset=kept.stored_bytes)
-        piece = self._prepare_chunk(kept, at, masked, 0) if masked else None
-        if piece:
-            yield piece
+        redacted = self.redactor.redact(raw)
+        at = structs.replace(known, client_offset=stored_source.stored_bytes)
+        chunk = (
+            self._prepare_chunk(stored_source, at, redacted, 0) if redacted else None
+        )
+        if chunk:
+            yield chunk
 
     def _prepare_chunk(
-        self, kept: StoredSource, at: SourceState, masked: bytes, lines: int
+        self, stored_source: StoredSource, at: SourceState, redacted: bytes, lines: int
     ) -> PreparedChunk | None:
-        pressed = compress_and_hash(masked)
+        pressed = compress_and_hash(redacted)
         if len(pressed[1]) > MAX_FRAME_BYTES:
             self.long_lines += 1
             return None
         return PreparedChunk(
-            kept.id, lines, self._make_chunk(kept, at, len(masked), pressed)
+            stored_source.id,
+            lines,
+            self._make_chunk(stored_source, at, len(redacted), pressed),
         )
 
     def _make_chunk(
-        self, kept: StoredSource, at: SourceState, length: int, pressed: HashedFrame
+        self,
+        stored_source: StoredSource,
+        at: SourceState,
+        length: int,
+        pressed: HashedFrame,
     ) -> UploadChunk:
         mask = self.redactor
         sha256, frame = pressed
         return UploadChunk(
             home=at.home,
             path=at.path,
-            kind=kept.kind,
-            project=mask.redact_name(kept.project) if kept.project else None,
-            session=mask.redact_name(kept.session) if kept.session else None,
-            agent=mask.redact_name(kept.agent) if kept.agent else None,
-            mtime_ns=kept.mtime_ns,
+            kind=stored_source.kind,
+            project=mask.redact_name(stored_source.project)
+            if stored_source.project
+            else None,
+            session=mask.redact_name(stored_source.session)
+            if stored_source.session
+            else None,
+            agent=mask.redact_name(stored_source.agent)
+            if stored_source.agent
+            else None,
+            mtime_ns=stored_source.mtime_ns,
             generation=at.generation,
             offset=at.stored_bytes,
             length=length,
@@ -361,12 +412,12 @@ def build_requests(
     """Combine chunks into requests; yield each with its number of lines."""
     waiting: list[PreparedChunk] = []
     weight = 0
-    for piece in chunks:
-        more = len(piece.chunk.frame) + len(piece.chunk.path) + _CHUNK_OVERHEAD
+    for chunk in chunks:
+        more = len(chunk.chunk.frame) + len(chunk.chunk.path) + _CHUNK_OVERHEAD
         if waiting and weight + more > TARGET_REQUEST_BYTES:
             yield _build_request(machine, waiting, has_more=True)
             waiting, weight = [], 0
-        waiting.append(piece)
+        waiting.append(chunk)
         weight += more
     if waiting:
         yield _build_request(machine, waiting)
@@ -375,8 +426,8 @@ def build_requests(
 def _build_request(
     machine: str, chunks: Sequence[PreparedChunk], *, has_more: bool = False
 ) -> tuple[UploadRequest, int]:
-    packed = tuple(piece.chunk for piece in chunks)
-    lines = sum(piece.line_count for piece in chunks)
+    packed = tuple(chunk.chunk for chunk in chunks)
+    lines = sum(chunk.line_count for chunk in chunks)
     return UploadRequest(machine=machine, chunks=packed, has_more=has_more), lines
 
 

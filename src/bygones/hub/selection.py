@@ -102,13 +102,18 @@ def select_sources(
     newest = [one.id for one in archive.sessions(include_empty=True)]
     others = [session for session in newest if session not in named]
     own = [
-        kept
-        for kept in archive.sources(sessions=list(named))
-        if kept.kind in PUSHED_KINDS
+        stored_source
+        for stored_source in archive.sources(sessions=list(named))
+        if stored_source.kind in PUSHED_KINDS
     ]
-    foreign = {kept.number: kept for kept in archive.sources(sessions=others)}
+    foreign = {
+        stored_source.number: stored_source
+        for stored_source in archive.sources(sessions=others)
+    }
     owners = dict(_iter_owners(derived, named))
-    sources = [kept for kept in own if kept.number not in foreign]
+    sources = [
+        stored_source for stored_source in own if stored_source.number not in foreign
+    ]
     every = derived.all_leaf_titles()
     summaries = {
         session: every.get(number, [])
@@ -121,7 +126,9 @@ def select_sources(
         sessions=named,
         owners=owners,
         other_sessions=frozenset(others),
-        shared_sources=tuple(kept for kept in own if kept.number in foreign),
+        shared_sources=tuple(
+            stored_source for stored_source in own if stored_source.number in foreign
+        ),
         titles=_borrowed_titles(sources, owners, foreign, summaries),
         foreign_leaves=_titled_leaves(summaries, others)
         - _titled_leaves(summaries, named),
@@ -151,9 +158,13 @@ def _borrowed_titles(
     """
     titles: dict[int, list[BorrowedTitles]] = {}
     met: set[SessionId] = set()
-    for kept in sources:
-        session = owners.get(kept.number)
-        if kept.kind is not SourceKind.SESSION or session is None or session in met:
+    for stored_source in sources:
+        session = owners.get(stored_source.number)
+        if (
+            stored_source.kind is not SourceKind.SESSION
+            or session is None
+            or session in met
+        ):
             continue
         met.add(session)
         by_file: dict[int, list[tuple[RecordId, str]]] = {}
@@ -161,7 +172,7 @@ def _borrowed_titles(
             if source in foreign:
                 by_file.setdefault(source, []).append((leaf, text))
         if by_file:
-            titles[kept.number] = [
+            titles[stored_source.number] = [
                 BorrowedTitles(session, foreign[source], tuple(told))
                 for source, told in by_file.items()
             ]
@@ -191,10 +202,12 @@ def _sort_by_family(
     ):
         places[one] = len(places)
 
-    def order(kept: StoredSource) -> tuple[int, str]:
-        session = owners.get(kept.number, kept.session or SessionId(""))
+    def order(stored_source: StoredSource) -> tuple[int, str]:
+        session = owners.get(
+            stored_source.number, stored_source.session or SessionId("")
+        )
         place = places.get(family.get(session), len(places))
-        return place, kept.id.removesuffix(".jsonl")
+        return place, stored_source.id.removesuffix(".jsonl")
 
     return sorted(sources, key=order)
 

@@ -1,4 +1,4 @@
-"""Access tokens, of which only the hash is kept, and opening a team store by URL."""
+"""Access tokens, and opening a team store by its URL."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ class AccessScope(Struct, frozen=True, kw_only=True):
 
 
 class RemoteSource(Struct, frozen=True, kw_only=True):
-    """A source that somebody sends: whose it is, and what the file is.
+    """A source on a client: its owner, and which file it is.
 
     It is known by person, machine, home and path. ``person`` and ``teams`` come from
     the token, never from what was sent.

@@ -182,9 +182,14 @@ class TeamByteReader:
         self._load_sources_with_spans({one.source for one in records})
         wanted: dict[str, _SpanRow] = {}
         for one in records:
-            kept = self._sources[one.source]
-            if kept is not None:
-                place = (kept.number, kept.generation, one.start, one.start + 1)
+            stored_source = self._sources[one.source]
+            if stored_source is not None:
+                place = (
+                    stored_source.number,
+                    stored_source.generation,
+                    one.start,
+                    one.start + 1,
+                )
                 wanted |= {
                     span.address: span for span in self._overlapping_spans(*place)
                 }
@@ -204,10 +209,12 @@ class TeamByteReader:
             numbers=new,
         )
         for row in rows:
-            kept = self._sources[row[0]] = self._source_from_row(
+            stored_source = self._sources[row[0]] = self._source_from_row(
                 row[: -len(_SpanRow._fields)]
             )
-            spans = self._spans_by_source.setdefault((kept.number, kept.generation), [])
+            spans = self._spans_by_source.setdefault(
+                (stored_source.number, stored_source.generation), []
+            )
             span = _SpanRow(*row[-len(_SpanRow._fields) :])
             if span.stop:  # without a span it is NULL in PostgreSQL, 0 in ClickHouse
                 spans.append(span)
@@ -216,7 +223,10 @@ class TeamByteReader:
         """Load sources and all other files of their sessions; return their numbers."""
         self._load_sources(numbers)
         own = self._cached_sources(numbers)
-        stems = {(kept.home, kept.path.split("/subagents/")[0]) for kept in own}
+        stems = {
+            (stored_source.home, stored_source.path.split("/subagents/")[0])
+            for stored_source in own
+        }
         folders = {(home, stem.removesuffix(".jsonl")) for home, stem in stems}
         values: dict[str, str] = {}
         ranges: list[str] = []
@@ -227,26 +237,31 @@ class TeamByteReader:
             rows = self._database.rows(
                 f"{_SOURCE} WHERE {' OR '.join(ranges)}", **values
             )
-            for kept in map(self._source_from_row, rows):
-                self._sources[kept.number] = kept
-                self._sources_by_path[kept.home, kept.path] = kept
+            for stored_source in map(self._source_from_row, rows):
+                self._sources[stored_source.number] = stored_source
+                self._sources_by_path[stored_source.home, stored_source.path] = (
+                    stored_source
+                )
         self._folders |= folders
         beside = [
-            kept
-            for kept in self._sources_by_path.values()
+            stored_source
+            for stored_source in self._sources_by_path.values()
             if any(
-                kept.home == home and kept.path.startswith(folder)
+                stored_source.home == home and stored_source.path.startswith(folder)
                 for home, folder in folders
             )
         ]
-        keys = [(kept.number, kept.generation) for kept in (*own, *beside)]
+        keys = [
+            (stored_source.number, stored_source.generation)
+            for stored_source in (*own, *beside)
+        ]
         self._load_spans(keys)
         self._read_ahead([span for key in keys for span in self._spans_by_source[key]])
-        return [kept.number for kept in own]
+        return [stored_source.number for stored_source in own]
 
     def _cached_sources(self, numbers: Iterable[int]) -> list[StoredSource]:
         found = (self._sources.get(number) for number in numbers)
-        return [kept for kept in found if kept is not None]
+        return [stored_source for stored_source in found if stored_source is not None]
 
     def _load_spans(self, sources: Iterable[tuple[int, int]]) -> None:
         new = sorted(set(sources) - self._spans_by_source.keys())
@@ -394,18 +409,22 @@ class TeamNodeReader:
             f" WHERE {among} ORDER BY source, position",
             sources=new,
         )
-        for source, *told in rows:
-            self._problem_rows[source].append(tuple(told))
+        for source, *columns in rows:
+            self._problem_rows[source].append(tuple(columns))
 
     def nodes(self, source: int) -> tuple[RecordNode, ...]:
         """Return all nodes of a source, in order."""
-        kept = self._chunks.source(source)
-        if kept is None:
+        stored_source = self._chunks.source(source)
+        if stored_source is None:
             return ()
         found: list[RecordNode] = []
-        for chunk, raw in self._chunks.try_read_chunks(source, kept.generation):
+        for chunk, raw in self._chunks.try_read_chunks(
+            source, stored_source.generation
+        ):
             if raw is not None:
-                lines = split_lines(kept.id, kept.generation, chunk.start, raw)
+                lines = split_lines(
+                    stored_source.id, stored_source.generation, chunk.start, raw
+                )
                 found += decode_lines(lines)[1]
         return tuple(found)
 

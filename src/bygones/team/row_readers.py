@@ -291,18 +291,20 @@ class TeamSearchFacts:
         if self._is_stale:
             self._clear_cache()
             rows = self._database.rows("SELECT number FROM {session} AS s")
-            there = {row[0] for row in rows}
-            new = list(there - self._session_facts.keys())
-            kept = {n: line for n, line in self._session_facts.items() if n in there}
+            current = {row[0] for row in rows}
+            new = list(current - self._session_facts.keys())
+            facts = {n: f for n, f in self._session_facts.items() if n in current}
             sql = (
                 "SELECT number, family, coalesce(ended_ms, 0), title, text_lengths"
                 " FROM {session} AS s"
             )
-            if new and kept:
+            if new and facts:
                 sql += f" WHERE {self._database.db.in_list('number', 'numbers')}"
-            for number, *line in self._database.rows(sql, numbers=new) if new else ():
-                kept[number] = _SessionFacts(*line)
-            self._session_facts = kept
+            for number, *columns in (
+                self._database.rows(sql, numbers=new) if new else ()
+            ):
+                facts[number] = _SessionFacts(*columns)
+            self._session_facts = facts
             self._is_stale = False
         return self._session_facts
 
@@ -569,9 +571,9 @@ class TeamUsageReader:
         )
         if only_reported:
             sql += " JOIN {reported_cost} AS c ON c.number = e.number"
-        told = [limits.condition(where)] if where is not None else []
-        told += ["e.time_ms <= c.until_ms"] if only_reported else []
-        sql += f" WHERE {' AND '.join(told)}" if told else ""
+        conditions = [limits.condition(where)] if where is not None else []
+        conditions += ["e.time_ms <= c.until_ms"] if only_reported else []
+        sql += f" WHERE {' AND '.join(conditions)}" if conditions else ""
         for row in self._database.rows(
             f"{sql} GROUP BY {', '.join(keys)}", **limits.values
         ):
@@ -639,8 +641,8 @@ class _UsageFilter:
             return f"NOT {self.condition(term.term)}"
         if isinstance(term, TimeRange):
             sides = [
-                f"coalesce({self._time} {sign} {to_milliseconds(moment):d}, false)"
-                for moment, sign in ((term.start, ">="), (term.end, "<"))
+                f"coalesce({self._time} {operator} {to_milliseconds(moment):d}, false)"
+                for moment, operator in ((term.start, ">="), (term.end, "<"))
                 if moment is not None
             ]
             return f"({' AND '.join(sides) or 'true'})"

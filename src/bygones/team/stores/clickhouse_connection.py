@@ -157,7 +157,7 @@ def translate_errors() -> Iterator[None]:
         is_permanent = isinstance(error, DataError)
         raise StoreError(lines[0][:500], is_permanent=is_permanent) from error
     except UnicodeError as error:
-        raise StoreError("it is no text", is_permanent=True) from error
+        raise StoreError("it is not valid text", is_permanent=True) from error
 
 
 DERIVED_TABLES = (*TEAM_TABLES, "text", "posting")

@@ -177,7 +177,7 @@ def translate_errors() -> Iterator[None]:
         is_permanent = isinstance(error, _ROW_ERRORS)
         raise StoreError(lines[0], is_permanent=is_permanent) from error
     except UnicodeError as error:
-        raise StoreError("it is no text", is_permanent=True) from error
+        raise StoreError("it is not valid text", is_permanent=True) from error
 
 
 def _escape_nul(value: Any) -> Any:  # noqa: ANN401 (any type of column)
