@@ -91,7 +91,7 @@ def test_bash_completes(taught: Path) -> None:
     assert told("bygones", "list", "project", ":", "no") == ["notes"]
     assert told("bygones", "export", "no") == ["notes"]
     assert told("bygones", "help", "que") == ["query"]
-    assert told("bygones", "show", "b956", "--branch", "''") == ["0", "1"]
+    assert told("bygones", "show", "b956", "--branch", "''") == ["1", "2"]
 
 
 @needs("fish")

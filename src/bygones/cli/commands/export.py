@@ -513,7 +513,7 @@ def export(names: tuple[str, ...], *, options: CommonOptions, **fields: Any) -> 
     bygones export 5e551000
     bygones export 5e551000 --format markdown --turns 2-4
     bygones export . --to site
-    bygones export --search "login test" --to site
+    bygones export --search retry --to site
     bygones export --all --since 30d --report hidden.jsonl
     """
     request = ExportRequest(names=names, **fields)
