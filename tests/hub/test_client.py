@@ -18,7 +18,7 @@ from tests.build import jsonl, prompt, reply, session_id, summary, thread
 from tests.hub.sending import KEY, NOW, PROJECT, Losing, MemoryHub, sent, worked
 
 
-def test_all_lines_of_a_named_project_arrive_masked(tmp_path: Path) -> None:
+def test_all_lines_of_a_project_arrive_redacted(tmp_path: Path) -> None:
     _, folder = worked(tmp_path)
     hub = MemoryHub(tmp_path / "raw")
 
@@ -36,7 +36,7 @@ def test_all_lines_of_a_named_project_arrive_masked(tmp_path: Path) -> None:
     assert done.redactions["home"] > 12
 
 
-def test_nothing_of_another_project_leaves(tmp_path: Path) -> None:
+def test_other_projects_are_not_pushed(tmp_path: Path) -> None:
     home, folder = worked(tmp_path)
     other = thread(
         prompt("hush", cwd="/home/ann/diary"), reply("yes", cwd="/home/ann/diary")
@@ -63,7 +63,7 @@ def test_nothing_of_another_project_leaves(tmp_path: Path) -> None:
     assert done.foreign_lines == 2
 
 
-def test_a_second_push_sends_nothing_and_a_third_what_was_added(tmp_path: Path) -> None:
+def test_push_sends_only_what_was_added(tmp_path: Path) -> None:
     home, folder = worked(tmp_path)
     hub = MemoryHub(tmp_path / "raw")
     sent(folder, hub)
@@ -83,7 +83,7 @@ def test_a_second_push_sends_nothing_and_a_third_what_was_added(tmp_path: Path) 
     assert b"half a li" not in text
 
 
-def test_a_file_that_was_rewritten_takes_the_place_of_the_old_one(
+def test_rewritten_file_replaces_the_old_one(
     tmp_path: Path,
 ) -> None:
     home, folder = worked(tmp_path, sessions=1)
@@ -100,7 +100,7 @@ def test_a_file_that_was_rewritten_takes_the_place_of_the_old_one(
     assert b"Question" not in text
 
 
-def test_private_records_and_copies_of_files_stay(tmp_path: Path) -> None:
+def test_private_records_and_file_copies_are_not_pushed(tmp_path: Path) -> None:
     home, folder = worked(tmp_path, sessions=1)
     path = home.path / "projects" / KEY / f"{session_id(0)}.jsonl"
     with path.open("ab") as file:
@@ -123,7 +123,7 @@ def test_private_records_and_copies_of_files_stay(tmp_path: Path) -> None:
     assert b"typed" not in everything
 
 
-def test_a_dry_run_counts_what_a_push_sends_and_sends_nothing(tmp_path: Path) -> None:
+def test_dry_run_reports_the_same_as_a_push(tmp_path: Path) -> None:
     _, folder = worked(tmp_path)
     hub = MemoryHub(tmp_path / "raw")
 
@@ -135,7 +135,7 @@ def test_a_dry_run_counts_what_a_push_sends_and_sends_nothing(tmp_path: Path) ->
     assert sent(folder, None, dry=True) == dry
 
 
-def test_whatever_is_lost_on_the_way_nothing_is_lost_or_doubled(
+def test_lost_requests_and_responses_lose_or_double_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("bygones.hub.chunks._BLOCK_BYTES", 600)
@@ -156,7 +156,7 @@ def test_whatever_is_lost_on_the_way_nothing_is_lost_or_doubled(
         assert hub.texts() == whole.texts()
 
 
-def test_two_who_push_the_same_archive_at_once_end_with_one_copy(
+def test_concurrent_pushes_of_one_archive_store_one_copy(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("bygones.hub.chunks._BLOCK_BYTES", 600)
@@ -180,7 +180,7 @@ def test_two_who_push_the_same_archive_at_once_end_with_one_copy(
     assert hub.texts() == whole.texts()
 
 
-def test_what_was_erased_on_the_hub_does_not_even_travel_again(tmp_path: Path) -> None:
+def test_erased_sessions_are_not_sent_again(tmp_path: Path) -> None:
     _, folder = worked(tmp_path)
     hub = MemoryHub(tmp_path / "raw")
     sent(folder, hub)
@@ -195,7 +195,7 @@ def test_what_was_erased_on_the_hub_does_not_even_travel_again(tmp_path: Path) -
     assert not any(piece.frame for parcel in hub.requests for piece in parcel.chunks)
 
 
-def test_a_dry_run_knows_what_was_erased_and_tells_of_no_file(tmp_path: Path) -> None:
+def test_dry_run_finds_erased_files_without_naming_any(tmp_path: Path) -> None:
     _, folder = worked(tmp_path)
     hub = MemoryHub(tmp_path / "raw")
     sent(folder, hub)
@@ -210,7 +210,7 @@ def test_a_dry_run_knows_what_was_erased_and_tells_of_no_file(tmp_path: Path) ->
     assert (dry.files, dry.erased_sessions) == (0, {session_id(1)})
 
 
-def test_names_that_are_one_once_masked_stay_two_files(tmp_path: Path) -> None:
+def test_names_that_are_equal_after_redaction_stay_two_files(tmp_path: Path) -> None:
     home, folder = worked(tmp_path, sessions=1)
     there = "/home/bea/work/shop"
     records = thread(prompt("by bea", cwd=there), reply("Yes", cwd=there))
@@ -226,7 +226,7 @@ def test_names_that_are_one_once_masked_stay_two_files(tmp_path: Path) -> None:
     )
 
 
-def test_all_parcels_but_the_last_say_that_more_comes(
+def test_all_requests_but_the_last_announce_more(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _, folder = worked(tmp_path)
@@ -239,7 +239,7 @@ def test_all_parcels_but_the_last_say_that_more_comes(
     assert said == [True, True, False]
 
 
-def test_families_travel_together_behind_what_gives_them_titles(
+def test_families_are_sent_together_after_their_titles(
     tmp_path: Path,
 ) -> None:
     home, folder = worked(tmp_path)
@@ -264,9 +264,7 @@ def test_families_travel_together_behind_what_gives_them_titles(
 @pytest.mark.parametrize(
     "name", ["zero\u200bwidth", "new\nline", "bad\udcff\udcfename"], ids=ascii
 )
-def test_a_file_whose_name_cannot_be_sent_stays_and_the_rest_goes(
-    tmp_path: Path, name: str
-) -> None:
+def test_file_with_invalid_name_is_skipped(tmp_path: Path, name: str) -> None:
     home, folder = worked(tmp_path)
     odd = thread(prompt("odd", cwd=PROJECT, sessionId=session_id(9)), start=900)
     try:

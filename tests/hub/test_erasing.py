@@ -27,7 +27,7 @@ def hub(tmp_path: Path) -> MemoryHub:
     return hub
 
 
-def test_of_an_erased_session_no_object_is_left(hub: MemoryHub, tmp_path: Path) -> None:
+def test_erasure_removes_all_blobs_of_a_session(hub: MemoryHub, tmp_path: Path) -> None:
     assert len(bytes_in(tmp_path / "raw")) == 3
 
     receipt = erase(
@@ -45,7 +45,7 @@ def test_of_an_erased_session_no_object_is_left(hub: MemoryHub, tmp_path: Path) 
     assert len(bytes_in(tmp_path / "raw")) == 2
 
 
-def test_whoever_is_erased_whole_has_no_token(hub: MemoryHub, tmp_path: Path) -> None:
+def test_erased_person_has_no_token(hub: MemoryHub, tmp_path: Path) -> None:
     secret, _ = TokenStore(hub.store).issue("ann", now=NOW)
     other, _ = TokenStore(hub.store).issue("ben", now=NOW)
 
@@ -56,9 +56,7 @@ def test_whoever_is_erased_whole_has_no_token(hub: MemoryHub, tmp_path: Path) ->
     assert TokenStore(hub.store).authenticate(other) is not None
 
 
-def test_what_is_held_stays_until_it_is_released(
-    hub: MemoryHub, tmp_path: Path
-) -> None:
+def test_held_session_is_erased_after_release(hub: MemoryHub, tmp_path: Path) -> None:
     hold = ErasureSelector(session=SessionId(session_id(2)))
     hub.store.hold(hold, reason="a dispute")
 
@@ -71,7 +69,7 @@ def test_what_is_held_stays_until_it_is_released(
     assert bytes_in(tmp_path / "raw") == {}
 
 
-def test_an_erasure_that_was_stopped_goes_on(hub: MemoryHub, tmp_path: Path) -> None:
+def test_interrupted_erasure_can_be_repeated(hub: MemoryHub, tmp_path: Path) -> None:
     # Stopped after the engine's part: nothing of the raw store is gone yet.
     hub.store.erase(ErasureSelector(session=SessionId(session_id(0))), now=NOW)
     assert len(bytes_in(tmp_path / "raw")) == 3
@@ -82,9 +80,7 @@ def test_an_erasure_that_was_stopped_goes_on(hub: MemoryHub, tmp_path: Path) -> 
     assert remove_orphaned_blobs(hub.store, hub.objects) == 0
 
 
-def test_what_a_killed_hub_wrote_and_never_told_goes_too(
-    hub: MemoryHub, tmp_path: Path
-) -> None:
+def test_blobs_of_a_killed_hub_are_removed(hub: MemoryHub, tmp_path: Path) -> None:
     hub.objects.for_source("ann", "a source that the engine never had").put(b"canary\n")
     kept = dict(hub.texts())
 

@@ -175,7 +175,7 @@ def suffer(scene: Scene, kills: int, victims: Sequence[str]) -> None:
     assert scene.pusher.exitcode == 0
 
 
-def test_whoever_is_killed_nothing_is_lost_and_nothing_is_twice(scene: Scene) -> None:
+def test_killed_processes_lose_or_double_nothing(scene: Scene) -> None:
     suffer(scene, KILLS, VICTIMS)
 
     store, objects = open_store(scene.engine.address), open_blob_store(scene.raw)
@@ -200,7 +200,7 @@ def test_whoever_is_killed_nothing_is_lost_and_nothing_is_twice(scene: Scene) ->
     reached("kills of engine, hub or pusher during pushes", KILLS)
 
 
-def test_a_hub_that_acknowledges_before_it_has_written_is_caught(
+def test_harness_catches_a_hub_that_acknowledges_too_early(
     tmp_path: Path,
 ) -> None:
     raw = str(tmp_path / "raw")

@@ -101,7 +101,7 @@ def own_routes(hub: TestHub) -> list[Route]:
     ).routes()
 
 
-def test_no_route_of_a_hub_leads_out(door: Door) -> None:
+def test_hub_routes_reject_path_traversal(door: Door) -> None:
     asked: dict[str, set[str]] = {}
     count = 0
     every = [*own_routes(door.hub), *(r for r in routes() if "live" not in r.path)]
@@ -126,14 +126,14 @@ def every_address(hub: TestHub) -> list[tuple[str, str]]:
     return [(method_of(one), filled(one.path)) for one in known] + [("POST", PATH)]
 
 
-def test_no_route_of_a_hub_answers_to_a_foreign_host(door: Door) -> None:
+def test_hub_routes_reject_foreign_hosts(door: Door) -> None:
     told = door.bearer | {"Host": "attacker.test"}
 
     for method, path in every_address(door.hub):
         assert door.hub.ask(method, path, told).status == 421, path
 
 
-def test_only_the_entrance_of_a_hub_answers_without_a_token(door: Door) -> None:
+def test_only_public_paths_work_without_a_token(door: Door) -> None:
     ours = {"Sec-Fetch-Site": "same-origin"}
 
     told = {
@@ -162,7 +162,7 @@ def parcels(door: Door) -> Iterator[UploadRequest]:
                 yield parcel(other(**{field: name}), machine=MACHINE)
 
 
-def test_no_name_in_a_parcel_leads_out(door: Door) -> None:
+def test_names_in_requests_cannot_escape_the_blob_store(door: Door) -> None:
     told = [door.send(one) for one in parcels(door)]
 
     assert set(told) == {200, 400}
@@ -170,7 +170,7 @@ def test_no_name_in_a_parcel_leads_out(door: Door) -> None:
     reached("names that lead out, in parcels for a hub", len(told))
 
 
-def test_a_raw_store_that_trusts_names_is_caught(
+def test_harness_catches_a_blob_store_that_trusts_names(
     door: Door, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     objects_by_name(monkeypatch.setattr)

@@ -67,7 +67,7 @@ def stalled(
     return is_there, may_go
 
 
-def test_rows_that_are_being_written_do_not_outlive_an_erasure(
+def test_rows_written_during_an_erasure_do_not_survive_it(
     hub: MemoryHub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     is_there, may_go = stalled(monkeypatch, postgres_rows, "_insert_sessions")
@@ -85,7 +85,7 @@ def test_rows_that_are_being_written_do_not_outlive_an_erasure(
     assert sessions(hub) == [session_id(0), session_id(2)]
 
 
-def test_what_comes_while_it_is_erased_is_refused_or_erased(
+def test_upload_during_an_erasure_is_rejected_or_erased(
     hub: MemoryHub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     derive_all(hub.store, hub.objects)

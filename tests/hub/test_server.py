@@ -69,7 +69,7 @@ def places(id_: str) -> list[str]:
     return [f"{path}?{more[path]}" if path in more else path for path in paths]
 
 
-def test_without_a_token_every_route_is_shut(hub: TestHub) -> None:
+def test_every_route_needs_a_token(hub: TestHub) -> None:
     revoked, token = hub.token("ann")
     TokenStore(hub.store).revoke(token.id, NOW)
     told = [
@@ -95,7 +95,7 @@ def test_without_a_token_every_route_is_shut(hub: TestHub) -> None:
     assert hub.ask("GET", "/health").body == b"alive\n"
 
 
-def test_health_says_what_could_not_be_derived(hub: TestHub) -> None:
+def test_health_reports_sources_that_could_not_be_derived(hub: TestHub) -> None:
     hub.serving.worker._describe_failures = lambda: "1 file could not"
     hub.serving.worker.notify()
     while not hub.serving.worker.warning:
@@ -104,7 +104,7 @@ def test_health_says_what_could_not_be_derived(hub: TestHub) -> None:
     assert hub.ask("GET", "/health").body == b"alive; 1 file could not\n"
 
 
-def test_every_route_shows_a_person_their_own_and_nothing_else(hub: TestHub) -> None:
+def test_every_route_shows_only_own_sessions(hub: TestHub) -> None:
     ann, ben = hub.token("ann")[0], hub.token("ben")[0]
     hers = session_id(71)
 
@@ -120,7 +120,7 @@ def test_every_route_shows_a_person_their_own_and_nothing_else(hub: TestHub) -> 
             assert one.status == 404, path
 
 
-def test_what_is_remembered_for_one_is_not_told_to_another(hub: TestHub) -> None:
+def test_caches_are_not_shared_between_people(hub: TestHub) -> None:
     ann, ben = hub.token("ann")[0], hub.token("ben")[0]
 
     for _ in range(3):
@@ -142,7 +142,7 @@ def called(hub: TestHub, secret: str, tool: str, given: dict[str, object]) -> by
     return hub.ask("POST", "/mcp", {**bearer(secret), **MCP}, told).body
 
 
-def test_every_tool_tells_a_person_their_own_and_nothing_else(hub: TestHub) -> None:
+def test_every_mcp_tool_shows_only_own_sessions(hub: TestHub) -> None:
     ann, ben = hub.token("ann")[0], hub.token("ben")[0]
     hers = session_id(72)
     asked: dict[str, dict[str, object]] = {
@@ -179,7 +179,7 @@ def test_a_push_over_the_network_arrives(hub: TestHub) -> None:
     assert hub.derived
 
 
-def test_a_wrong_token_and_no_hub_are_told_apart(hub: TestHub) -> None:
+def test_invalid_token_and_unreachable_hub_are_different_errors(hub: TestHub) -> None:
     wrong = HubClient(hub.address, "rcl_wrong")
     with wrong, pytest.raises(HubRejected, match="token"):
         wrong.fetch_state("0" * 32)
@@ -190,7 +190,7 @@ def test_a_wrong_token_and_no_hub_are_told_apart(hub: TestHub) -> None:
         nobody.fetch_state("0" * 32)
 
 
-def test_the_gate_keeps_out_foreign_hosts_pages_and_floods(hub: TestHub) -> None:
+def test_foreign_hosts_origins_and_large_bodies_are_rejected(hub: TestHub) -> None:
     secret, _ = hub.token("ann")
     mine = bearer(secret)
     evil = {"Origin": "https://evil.example"}
@@ -205,7 +205,7 @@ def test_the_gate_keeps_out_foreign_hosts_pages_and_floods(hub: TestHub) -> None
     assert hub.ask("GET", "/push/acks?machine=../..", mine).status == 400
 
 
-def test_a_browser_hands_its_token_over_once(hub: TestHub) -> None:
+def test_login_form_sets_the_cookie(hub: TestHub) -> None:
     secret, _ = hub.token("ann")
     # So does Chromium send a form, from a page that tells no referrer.
     own = {"Sec-Fetch-Site": "same-origin", "Origin": "null"}
@@ -228,7 +228,7 @@ def test_a_browser_hands_its_token_over_once(hub: TestHub) -> None:
     assert there.headers["set-cookie"].endswith("; Secure")
 
 
-def test_what_a_page_changes_needs_the_page(hub: TestHub) -> None:
+def test_state_changing_request_from_another_page_is_rejected(hub: TestHub) -> None:
     secret, _ = hub.token("ann")
     cookie = {"Cookie": f"bygones-hub={secret}"}
     path = f"/api/sessions/{session_id(71)}/annotations"

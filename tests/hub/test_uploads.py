@@ -87,19 +87,19 @@ BOMB = compress(b"\n" * (80 * 1024 * 1024))
     ],
     ids=range(23),
 )
-def test_a_piece_that_lies_is_refused_whole(piece: UploadChunk) -> None:
+def test_request_with_an_invalid_chunk_is_rejected(piece: UploadChunk) -> None:
     with pytest.raises(UploadRejected):
         parse_request(encode_message(parcel(PIECE, piece)))
 
 
 @pytest.mark.parametrize("machine", ["", "laptop", "0" * 33, "../" + "0" * 29])
-def test_a_parcel_says_which_machine_it_is_from(machine: str) -> None:
+def test_request_without_machine_is_rejected(machine: str) -> None:
     with pytest.raises(UploadRejected, match="machine"):
         parse_request(encode_message(parcel(PIECE, machine=machine)))
 
 
 @pytest.mark.parametrize("signs", [(b"",), (b"1" * 33,), (SHA,) * 10_001], ids=range(3))
-def test_a_question_that_cannot_be_is_refused(signs: tuple[bytes, ...]) -> None:
+def test_request_with_invalid_hashes_is_rejected(signs: tuple[bytes, ...]) -> None:
     with pytest.raises(UploadRejected, match="cannot be"):
         parse_request(
             encode_message(UploadRequest(machine=MACHINE, chunks=(), hashes=signs))
@@ -107,9 +107,7 @@ def test_a_question_that_cannot_be_is_refused(signs: tuple[bytes, ...]) -> None:
 
 
 @given(st.binary(max_size=200), st.integers(0, 400), st.integers(0, 255))
-def test_no_bytes_whatever_do_more_than_be_refused(
-    junk: bytes, at: int, sign: int
-) -> None:
+def test_random_bytes_are_rejected(junk: bytes, at: int, sign: int) -> None:
     whole = bytearray(encode_message(parcel(PIECE)))
     whole[at % len(whole)] = sign
 
@@ -121,7 +119,7 @@ def test_no_bytes_whatever_do_more_than_be_refused(
         assert all(one.sha256 == SHA for one in checked.chunks)
 
 
-def test_whose_it_is_comes_from_the_token_alone(tmp_path: Path) -> None:
+def test_owner_comes_from_the_token_only(tmp_path: Path) -> None:
     ann, ben = MemoryHub(tmp_path, "ann"), MemoryHub(tmp_path, "ben")
     ben.store, ben.intake = ann.store, ann.intake
     ann.send(parcel(PIECE))
@@ -148,7 +146,7 @@ def test_whose_it_is_comes_from_the_token_alone(tmp_path: Path) -> None:
         ([other(length=0, frame=b"", sha256=b"")], 0),
     ],
 )
-def test_only_what_goes_on_is_kept_and_the_answer_says_how_far(
+def test_only_continuing_chunks_are_stored(
     tmp_path: Path, pieces: list[UploadChunk], upto: int
 ) -> None:
     hub = MemoryHub(tmp_path)
@@ -160,7 +158,7 @@ def test_only_what_goes_on_is_kept_and_the_answer_says_how_far(
     assert len(set(hub.objects.addresses())) == min(upto, 1)
 
 
-def test_an_older_generation_does_not_come_back(tmp_path: Path) -> None:
+def test_older_generation_is_ignored(tmp_path: Path) -> None:
     hub = MemoryHub(tmp_path)
     hub.send(parcel(other(generation=3)))
 
@@ -169,7 +167,7 @@ def test_an_older_generation_does_not_come_back(tmp_path: Path) -> None:
     assert (known.generation, known.stored_bytes) == (3, len(RAW))
 
 
-def test_whoever_only_asks_leaves_nothing(tmp_path: Path) -> None:
+def test_probe_stores_nothing(tmp_path: Path) -> None:
     hub = MemoryHub(tmp_path)
 
     (known,) = hub.send(parcel(other(length=0, frame=b"", sha256=b""))).sources
@@ -179,7 +177,7 @@ def test_whoever_only_asks_leaves_nothing(tmp_path: Path) -> None:
     assert list(hub.objects.addresses()) == []
 
 
-def test_no_byte_is_written_of_what_was_erased(tmp_path: Path) -> None:
+def test_bytes_of_erased_sources_are_not_written(tmp_path: Path) -> None:
     hub = MemoryHub(tmp_path)
     hub.send(parcel(PIECE))
     receipt = hub.store.erase(ErasureSelector(session=SessionId("5e55")), now=NOW)
@@ -191,7 +189,7 @@ def test_no_byte_is_written_of_what_was_erased(tmp_path: Path) -> None:
     assert list(hub.objects.addresses()) == []
 
 
-def test_what_is_erased_while_it_comes_is_taken_back(
+def test_blobs_of_a_source_erased_during_upload_are_removed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hub = MemoryHub(tmp_path)
@@ -209,7 +207,7 @@ def test_what_is_erased_while_it_comes_is_taken_back(
     assert list(hub.objects.addresses()) == []
 
 
-def test_a_source_is_known_before_its_first_byte_is_kept(tmp_path: Path) -> None:
+def test_source_is_stored_before_its_first_blob(tmp_path: Path) -> None:
     hub = MemoryHub(tmp_path)
     # Whoever sweeps the raw store removes what is of no source.
     known: list[int] = []
@@ -225,7 +223,7 @@ def test_a_source_is_known_before_its_first_byte_is_kept(tmp_path: Path) -> None
     assert known == [2, 2]
 
 
-def test_what_is_refused_keeps_nothing_else_back(tmp_path: Path) -> None:
+def test_rejected_source_does_not_affect_others(tmp_path: Path) -> None:
     hub = MemoryHub(tmp_path)
     hub.send(parcel(PIECE))
     hub.store.erase(ErasureSelector(session=SessionId("5e55")), now=NOW)

@@ -15,7 +15,7 @@ from tests.team.memory import MemoryStore
 NOW = datetime(2026, 11, 15, tzinfo=UTC)
 
 
-def test_a_token_is_known_again_and_stands_nowhere() -> None:
+def test_issued_token_is_recognized_and_stored_only_as_hash() -> None:
     store = MemoryStore()
     secret, token = TokenStore(store).issue(
         "ann", teams=("shop", "api"), role=AccessRole.TEAM, label="laptop", now=NOW
@@ -32,14 +32,14 @@ def test_a_token_is_known_again_and_stands_nowhere() -> None:
 
 
 @pytest.mark.parametrize("secret", ["", "rcl_", "rcl_wrong", "x" * 5000, "rcl_\udcff"])
-def test_what_is_no_token_is_nobody(secret: str) -> None:
+def test_invalid_token_is_rejected(secret: str) -> None:
     store = MemoryStore()
     TokenStore(store).issue("ann", now=NOW)
 
     assert TokenStore(store).authenticate(secret) is None
 
 
-def test_a_revoked_token_is_nobody_after_a_moment_everywhere() -> None:
+def test_revoked_token_is_rejected_everywhere_after_the_cache_expires() -> None:
     store = MemoryStore()
     clock = [0.0]
     tokens = TokenStore(store, lambda: clock[0])
@@ -58,14 +58,14 @@ def test_a_revoked_token_is_nobody_after_a_moment_everywhere() -> None:
 
 
 @pytest.mark.parametrize("name", ["", "Ann", "a/b", "..", ".a", "a b", "a" * 65, "a\n"])
-def test_a_name_that_could_lead_elsewhere_is_refused(name: str) -> None:
+def test_account_name_with_path_characters_is_rejected(name: str) -> None:
     with pytest.raises(InvalidAccountName):
         TokenStore(MemoryStore()).issue(name, now=NOW)
     with pytest.raises(InvalidAccountName):
         TokenStore(MemoryStore()).issue("ann", teams=(name,), now=NOW)
 
 
-def test_a_token_in_a_transcript_is_masked() -> None:
+def test_token_in_a_transcript_is_redacted() -> None:
     secret, _ = TokenStore(MemoryStore()).issue("ann", now=NOW)
 
     assert secret not in Redactor().redact_text(f"export X={secret} and {secret}")

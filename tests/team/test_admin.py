@@ -23,7 +23,7 @@ SENT = RemoteSource(
 )
 
 
-def test_what_was_erased_is_refused_in_the_new_store() -> None:
+def test_erased_sources_are_rejected_by_the_new_store() -> None:
     here, there = MemoryStore(), MemoryStore()
     batch = SourceUpdate(
         source=SENT, spans=tuple(spans_of(b"{}\n", here.database_blobs()))

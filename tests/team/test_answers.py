@@ -143,7 +143,7 @@ def test_prompts_and_records_are_the_same(both: Asked, person: str) -> None:
 
 @every_person
 @pytest.mark.parametrize("query", QUERIES)
-def test_searches_find_the_same(both: Asked, person: str, query: str) -> None:
+def test_search_results_are_the_same(both: Asked, person: str, query: str) -> None:
     asked = parse_query(query, now=NOW, zone=UTC)
     team, folder = both(person)
 
@@ -184,7 +184,7 @@ def test_sums_are_limited_alike(both: Asked, words: str) -> None:
     assert ours == folder.usage("model", query=query, now=NOW)
 
 
-def test_nobody_sees_what_is_not_theirs(filled: Made, people: People) -> None:
+def test_people_see_only_their_own_sessions(filled: Made, people: People) -> None:
     with opened(filled, AccessScope(person="dan", teams=("core", "web"))) as team:
         assert list(team.sessions(include_empty=True)) == []
         assert list(team.prompts()) == []
@@ -207,7 +207,7 @@ def test_nobody_sees_what_is_not_theirs(filled: Made, people: People) -> None:
                     team.record(prompt.id)
 
 
-def test_a_team_sees_what_is_shared_with_it(filled: Made, people: People) -> None:
+def test_team_members_see_shared_sessions(filled: Made, people: People) -> None:
     def seen(scope: AccessScope) -> int:
         with opened(filled, scope) as team:
             return len(list(team.sessions(include_empty=True)))
@@ -230,7 +230,7 @@ def test_a_team_sees_what_is_shared_with_it(filled: Made, people: People) -> Non
 
 
 @every_person
-def test_what_fits_a_person_is_what_they_have(
+def test_selector_for_a_person_matches_all_their_sessions(
     filled: Made, people: People, person: str
 ) -> None:
     store, _ = filled
@@ -245,7 +245,7 @@ def test_what_fits_a_person_is_what_they_have(
     )
 
 
-def test_what_is_done_to_files_is_refused(filled: Made) -> None:
+def test_operations_on_local_files_are_rejected(filled: Made) -> None:
     with (
         opened(filled, AccessScope(person="ann")) as team,
         pytest.raises(UnsupportedOnTeamStore),

@@ -29,7 +29,7 @@ def objects(request: pytest.FixtureRequest, tmp_path: Path) -> ExternalBlobStore
     return open_blob_store(f"{request.getfixturevalue('served')}/{uuid4().hex}")
 
 
-def test_the_same_bytes_of_a_source_are_one_object(objects: ExternalBlobStore) -> None:
+def test_same_bytes_of_one_source_share_a_blob(objects: ExternalBlobStore) -> None:
     place = objects.for_source("ann", "a.jsonl")
 
     address = place.put(RAW)
@@ -42,7 +42,7 @@ def test_the_same_bytes_of_a_source_are_one_object(objects: ExternalBlobStore) -
     assert objects.get(address) == RAW
 
 
-def test_the_same_bytes_of_two_sources_are_two_objects(
+def test_same_bytes_of_two_sources_are_two_blobs(
     objects: ExternalBlobStore,
 ) -> None:
     first = objects.for_source("ann", "a.jsonl").put(RAW)
@@ -58,14 +58,14 @@ def test_the_same_bytes_of_two_sources_are_two_objects(
 
 
 @pytest.mark.parametrize("address", ["../x", "a/../b", "/etc/passwd", "", "a//b", "A"])
-def test_an_address_leads_nowhere_else(
+def test_address_with_path_traversal_is_rejected(
     objects: ExternalBlobStore, address: str
 ) -> None:
     with pytest.raises(ArchiveDamaged, match="no address"):
         objects.get(address)
 
 
-def test_bytes_that_are_others_are_not_given(tmp_path: Path) -> None:
+def test_blob_with_another_hash_is_rejected(tmp_path: Path) -> None:
     objects = open_blob_store(f"file://{tmp_path}/raw")
     address = objects.for_source("ann", "a").put(RAW)
     path = tmp_path / "raw" / f"{address}.zst"
@@ -78,7 +78,7 @@ def test_bytes_that_are_others_are_not_given(tmp_path: Path) -> None:
         objects.get(address)
 
 
-def test_what_a_killed_writer_left_goes_with_its_object(tmp_path: Path) -> None:
+def test_temporary_files_are_removed_with_their_blob(tmp_path: Path) -> None:
     objects = open_blob_store(str(tmp_path / "raw"))
     address = objects.for_source("ann", "a").put(RAW)
     (tmp_path / "raw" / f"{address}.zst.77.abcd").write_bytes(b"half")
@@ -88,7 +88,7 @@ def test_what_a_killed_writer_left_goes_with_its_object(tmp_path: Path) -> None:
     assert list((tmp_path / "raw").iterdir()) == []
 
 
-def test_only_the_owner_can_look_into_the_folder(tmp_path: Path) -> None:
+def test_blob_folder_is_private(tmp_path: Path) -> None:
     objects = open_blob_store(str(tmp_path / "raw"))
     address = objects.for_source("ann", "a").put(RAW)
 
@@ -98,13 +98,13 @@ def test_only_the_owner_can_look_into_the_folder(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("url", ["file://", "nowhere://bucket", ""])
-def test_an_address_of_no_store_is_refused(url: str) -> None:
+def test_invalid_blob_store_url_is_rejected(url: str) -> None:
     pytest.importorskip("fsspec", reason="fsspec is not installed")
     with pytest.raises(InvalidStoreURL):
         open_blob_store(url)
 
 
-def test_a_bucket_that_is_not_there_is_a_sentence(
+def test_missing_bucket_is_reported_as_store_error(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     pytest.importorskip("s3fs", reason="s3fs is not installed")

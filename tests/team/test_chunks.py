@@ -21,7 +21,7 @@ Made = tuple[TeamStore, BlobStore]
 
 
 @given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 40))), st.integers(1, 50))
-def test_no_more_is_kept_than_there_is_room_for_but_the_last(
+def test_blob_cache_is_limited_but_holds_the_last_blob(
     kept: list[tuple[int, int]], room: int
 ) -> None:
     unpacked = BlobCache(room)
@@ -36,7 +36,7 @@ def test_no_more_is_kept_than_there_is_room_for_but_the_last(
         assert sum(map(len, found.values())) <= room or len(found) == 1
 
 
-def test_what_was_not_asked_for_longest_gives_way() -> None:
+def test_blob_cache_evicts_least_recently_used() -> None:
     unpacked = BlobCache(2)
     for name in ("a", "b"):
         unpacked.put(name, b"1")
@@ -75,7 +75,7 @@ class Counted:
         return self._objects.get_many(addresses)
 
 
-def test_readers_of_a_store_share_what_they_unpacked(sent: Made) -> None:
+def test_readers_of_a_store_share_the_blob_cache(sent: Made) -> None:
     store, objects = sent
     counted = Counted(objects)
 

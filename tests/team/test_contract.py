@@ -43,7 +43,7 @@ def span(raw: bytes, offset: int, objects: BlobStore) -> StoredSpan:
     )
 
 
-def test_a_batch_that_comes_twice_is_there_once(made: Made) -> None:
+def test_repeated_update_is_stored_once(made: Made) -> None:
     store, objects = made
     batch = SourceUpdate(source=SENT, spans=(span(b"{}\n", 0, objects),))
 
@@ -55,7 +55,7 @@ def test_a_batch_that_comes_twice_is_there_once(made: Made) -> None:
     assert store.machine_sources("ben", "laptop") == []
 
 
-def test_a_gap_and_other_bytes_are_refused(made: Made) -> None:
+def test_gap_or_different_bytes_are_rejected(made: Made) -> None:
     store, objects = made
     store.put(SourceUpdate(source=SENT, spans=(span(b"{}\n", 0, objects),)))
 
@@ -65,7 +65,7 @@ def test_a_gap_and_other_bytes_are_refused(made: Made) -> None:
         store.put(SourceUpdate(source=SENT, spans=(span(b"[]\n", 0, objects),)))
 
 
-def test_what_was_erased_does_not_come_back(made: Made) -> None:
+def test_erased_source_is_rejected(made: Made) -> None:
     store, objects = made
     batch = SourceUpdate(source=SENT, spans=(span(b"{}\n", 0, objects),))
     store.put(batch)
@@ -91,7 +91,7 @@ def test_what_was_erased_does_not_come_back(made: Made) -> None:
         store.put(batch)
 
 
-def test_what_is_held_stays(made: Made) -> None:
+def test_held_sessions_are_not_erased(made: Made) -> None:
     store, objects = made
     store.put(SourceUpdate(source=SENT, spans=(span(b"{}\n", 0, objects),)))
     store.hold(ErasureSelector(person="ann"), reason="a dispute")
@@ -102,7 +102,7 @@ def test_what_is_held_stays(made: Made) -> None:
     assert len(store.machine_sources("ann", "laptop")) == 1
 
 
-def test_a_note_is_kept_and_forgotten(made: Made) -> None:
+def test_note_is_stored_and_deleted(made: Made) -> None:
     store, _ = made
     store.set_note("token", "ann", b"hash")
 
@@ -111,7 +111,7 @@ def test_a_note_is_kept_and_forgotten(made: Made) -> None:
     assert store.get_note("token", "ann") is None
 
 
-def test_an_unfinished_line_gives_way_to_what_comes_in_its_place(made: Made) -> None:
+def test_unfinished_line_is_replaced_by_later_uploads(made: Made) -> None:
     store, objects = made
     whole = SourceUpdate(source=SENT, spans=(span(b"{}\n", 0, objects),))
     half = SourceFragment(offset=3, fingerprint=b"1", frame=b"frame")
@@ -138,7 +138,7 @@ def test_an_unfinished_line_gives_way_to_what_comes_in_its_place(made: Made) -> 
     assert store.fragments([number]) == {}
 
 
-def test_an_unfinished_line_alone_must_be_derived(made: Made) -> None:
+def test_unfinished_line_makes_a_source_pending(made: Made) -> None:
     store, _ = made
     half = SourceFragment(offset=0, fingerprint=b"1", frame=b"frame")
 

@@ -64,7 +64,7 @@ def listed(archive: Archive) -> list[tuple[object, ...]]:
 
 
 @pytest.mark.parametrize("order", list(permutations(range(3))))
-def test_sessions_that_come_one_by_one_are_as_if_they_had_come_at_once(
+def test_order_of_uploads_does_not_matter(
     empty: Made, tmp_path: Path, order: Sequence[int]
 ) -> None:
     store, objects = empty
@@ -84,7 +84,7 @@ def test_sessions_that_come_one_by_one_are_as_if_they_had_come_at_once(
         assert "Of the end" in {one.title.text for one in team.sessions()}
 
 
-def test_what_a_title_stands_beside_is_not_derived_again(
+def test_source_of_a_borrowed_title_is_not_derived_again(
     empty: Made, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store, objects = empty
@@ -99,7 +99,7 @@ def test_what_a_title_stands_beside_is_not_derived_again(
     assert sorted(written) == [session_id(0), session_id(1)]
 
 
-def test_a_family_that_came_whole_is_derived_once(
+def test_complete_family_is_derived_once(
     empty: Made, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store, objects = empty
@@ -116,7 +116,7 @@ def test_a_family_that_came_whole_is_derived_once(
     assert store.pending_sources() == []
 
 
-def test_what_comes_meanwhile_waits_for_the_next_time(
+def test_uploads_during_derivation_stay_pending(
     empty: Made, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store, objects = empty
@@ -134,9 +134,7 @@ def test_what_comes_meanwhile_waits_for_the_next_time(
     assert len(store.pending_sources()) == 1
 
 
-def test_bytes_that_are_missing_or_others_are_not_derived(
-    empty: Made, tmp_path: Path
-) -> None:
+def test_source_with_damaged_bytes_is_not_derived(empty: Made, tmp_path: Path) -> None:
     store, objects = empty
     first, _, titles = homes(tmp_path / "homes")
     send(store, objects, "ann", [first])
@@ -179,7 +177,7 @@ def refusing(
     return tried
 
 
-def test_what_the_engine_cannot_take_keeps_nobody_back_until_more_of_it_comes(
+def test_family_that_cannot_be_stored_is_skipped_until_it_changes(
     empty: Made, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store, objects = empty
@@ -211,7 +209,7 @@ def test_what_the_engine_cannot_take_keeps_nobody_back_until_more_of_it_comes(
     assert (store.pending_sources(), withheld.describe()) == ([], "")
 
 
-def test_an_engine_that_is_away_is_so_for_all(
+def test_unavailable_database_fails_the_whole_derivation(
     empty: Made, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store, objects = empty
@@ -233,7 +231,7 @@ def test_an_engine_that_is_away_is_so_for_all(
     ["S\0", "".join(sha256(b"%d" % n).hexdigest() for n in range(250))],
     ids=["zero", "long"],
 )
-def test_sessions_of_any_name_are_derived_as_in_a_folder(
+def test_file_names_without_session_id_are_derived_as_locally(
     empty: Made, tmp_path: Path, odd: str
 ) -> None:
     store, objects = empty

@@ -105,7 +105,7 @@ def sending(engine: Callable[[], Made], tmp_path: Path) -> Iterator[Sending]:
 
 
 @pytest.mark.parametrize("ending", ENDINGS)
-def test_the_last_line_is_told_as_the_archive_tells_it(
+def test_unfinished_last_line_is_shown_as_locally(
     sending: Sending, ending: str
 ) -> None:
     sending.write(ENDINGS[ending])
@@ -117,7 +117,7 @@ def test_the_last_line_is_told_as_the_archive_tells_it(
     assert sending.send() == 0
 
 
-def test_a_last_line_gives_way_to_what_it_grows_to(sending: Sending) -> None:
+def test_unfinished_last_line_is_replaced_when_it_grows(sending: Sending) -> None:
     before = b""
     for more in (WHOLE[:40], WHOLE[40:200], WHOLE[200:], b"\n" + WHOLE[:9], b"x\n"):
         before += more
@@ -131,7 +131,9 @@ def test_a_last_line_gives_way_to_what_it_grows_to(sending: Sending) -> None:
     assert kept.count(b"the last words") == 1
 
 
-def test_a_last_line_of_a_file_that_is_rewritten_goes_with_it(sending: Sending) -> None:
+def test_unfinished_last_line_is_dropped_when_the_file_is_rewritten(
+    sending: Sending,
+) -> None:
     sending.write(WHOLE)
     sending.send()
     sending.path.write_bytes(said("quite another", 5) + b"\n")
@@ -145,7 +147,7 @@ def test_a_last_line_of_a_file_that_is_rewritten_goes_with_it(sending: Sending) 
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_whatever_is_lost_while_a_line_grows_the_end_is_the_same(
+def test_lost_requests_do_not_change_the_final_line(
     sending: Sending, seed: int
 ) -> None:
     luck = random.Random(seed)  # noqa: S311 (repeatable, not secret)
@@ -165,7 +167,7 @@ def test_whatever_is_lost_while_a_line_grows_the_end_is_the_same(
     assert team == own
 
 
-def test_nothing_of_half_a_line_and_of_a_private_one_leaves(sending: Sending) -> None:
+def test_partial_and_private_last_lines_are_not_pushed(sending: Sending) -> None:
     for more in (b'{"type":"bridge-session","secret":"hus', b'h hush"}'):
         sending.write(more)
         sending.send()
@@ -184,7 +186,7 @@ def _fragments(sending: Sending) -> list[SourceFragment]:
     return list(store.fragments(numbers).values())
 
 
-def test_a_last_line_is_exported_too(sending: Sending) -> None:
+def test_unfinished_last_line_is_exported(sending: Sending) -> None:
     sending.write(WHOLE)
     sending.send()
     sending.both()
@@ -204,7 +206,7 @@ def test_a_last_line_is_exported_too(sending: Sending) -> None:
     assert there.endswith(WHOLE)
 
 
-def test_a_last_line_moves_to_another_engine(
+def test_unfinished_last_line_is_migrated(
     sending: Sending, engine: Callable[[], Made]
 ) -> None:
     sending.write(WHOLE)

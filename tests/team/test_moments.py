@@ -25,7 +25,7 @@ def say(made: Made, home: Home, number: int) -> None:
     derive_all(*made)
 
 
-def test_what_comes_while_an_answer_is_made_is_in_the_next(
+def test_uploads_during_a_read_transaction_are_seen_by_the_next(
     engine: Callable[[], Made], tmp_path: Path
 ) -> None:
     made = store, objects = engine()
@@ -49,7 +49,7 @@ def test_what_comes_while_an_answer_is_made_is_in_the_next(
     store.close()
 
 
-def test_an_answer_that_fails_leaves_the_next_one_as_limited(
+def test_failed_statement_keeps_the_scope_of_the_reader(
     engine: Callable[[], Made], tmp_path: Path
 ) -> None:
     made = store, objects = engine()

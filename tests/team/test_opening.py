@@ -9,7 +9,7 @@ from bygones.team.access import _split_url, open_store, parse_scope
 from bygones.team.contract import AccessRole, AccessScope
 
 
-def test_what_is_ours_does_not_reach_the_engine() -> None:
+def test_own_url_parameters_are_not_passed_to_the_database() -> None:
     plain, ours = _split_url(
         "postgresql://a:b@c:5/d?person=ann&sslmode=require&teams=x"
     )
@@ -33,11 +33,11 @@ def test_what_is_ours_does_not_reach_the_engine() -> None:
         ("clickhouse:/a:8123/b", "clickhouse://a:8123/b"),
     ],
 )
-def test_an_address_may_have_come_as_a_path(told: str, address: str) -> None:
+def test_url_passed_as_a_path_is_restored(told: str, address: str) -> None:
     assert _split_url(told)[0] == address
 
 
-def test_an_address_says_who_asks() -> None:
+def test_url_names_the_scope() -> None:
     assert parse_scope("postgresql://a/b?person=ann") == AccessScope(person="ann")
     assert parse_scope("postgresql://a/b?person=ann&teams=x,y") == AccessScope(
         person="ann", teams=("x", "y"), role=AccessRole.TEAM
@@ -51,11 +51,11 @@ def test_an_address_says_who_asks() -> None:
 @pytest.mark.parametrize(
     "address", ["postgresql://a/b", "postgresql://a/b?person=a&role=king"]
 )
-def test_an_address_without_somebody_is_refused(address: str) -> None:
+def test_url_without_person_is_rejected(address: str) -> None:
     with pytest.raises(InvalidStoreURL):
         parse_scope(address)
 
 
-def test_an_engine_that_is_not_known_is_refused() -> None:
+def test_unknown_database_is_rejected() -> None:
     with pytest.raises(InvalidStoreURL, match="mysql"):
         open_store("mysql://a/b")

@@ -60,7 +60,7 @@ def archive(filled: Made) -> Iterator[Archive]:
         ("hel*", 13),
     ],
 )
-def test_a_search_asks_a_few_questions(
+def test_search_needs_few_statements(
     archive: Archive, asked: Asked, query: str, most: int
 ) -> None:
     archive.search(parse_query("warm", now=NOW, zone=UTC))
@@ -72,7 +72,7 @@ def test_a_search_asks_a_few_questions(
     assert len(asked) <= most, "\n".join(one[:70] for one in asked)
 
 
-def test_words_that_were_asked_for_are_known(archive: Archive, asked: Asked) -> None:
+def test_repeated_search_uses_cached_counts(archive: Archive, asked: Asked) -> None:
     query = parse_query("hello", now=NOW, zone=UTC)
     first = archive.search(query)
     asked.clear()
@@ -81,7 +81,7 @@ def test_words_that_were_asked_for_are_known(archive: Archive, asked: Asked) -> 
     assert len(asked) <= 2, "\n".join(asked)
 
 
-def test_what_came_is_found_by_who_looks_again(archive: Archive, asked: Asked) -> None:
+def test_new_sessions_are_found_after_a_refresh(archive: Archive, asked: Asked) -> None:
     archive.search(parse_query("hello", now=NOW, zone=UTC))
     asked.clear()
 
@@ -90,14 +90,12 @@ def test_what_came_is_found_by_who_looks_again(archive: Archive, asked: Asked) -
     assert len(asked) <= 2, "\n".join(asked)
 
 
-def test_a_list_asks_one_question(archive: Archive, asked: Asked) -> None:
+def test_list_needs_one_statement(archive: Archive, asked: Asked) -> None:
     assert list(archive.sessions())
     assert len(asked) == 1, "\n".join(asked)
 
 
-def test_a_session_is_shown_with_a_few_questions(
-    archive: Archive, asked: Asked
-) -> None:
+def test_showing_a_session_needs_few_statements(archive: Archive, asked: Asked) -> None:
     largest = max(archive.sessions(), key=lambda one: one.message_count)
     asked.clear()
 
@@ -108,6 +106,6 @@ def test_a_session_is_shown_with_a_few_questions(
 
 
 @pytest.mark.parametrize("by", ["day", "session", "project", "model"])
-def test_sums_ask_a_few_questions(archive: Archive, asked: Asked, by: str) -> None:
+def test_usage_needs_few_statements(archive: Archive, asked: Asked, by: str) -> None:
     assert archive.usage(by, now=NOW).rows
     assert len(asked) <= 6, "\n".join(asked)

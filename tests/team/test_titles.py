@@ -88,7 +88,7 @@ def sending(engine: Callable[[], Made], tmp_path: Path) -> Iterator[Sending]:
 
 
 @pytest.mark.parametrize("where", [SHOP, DIARY])
-def test_a_title_from_a_file_of_titles_alone_comes_along(
+def test_title_from_a_file_without_sessions_is_pushed(
     sending: Sending, where: str
 ) -> None:
     # Which project it is of nobody knows: none of its lines says.
@@ -104,7 +104,7 @@ def test_a_title_from_a_file_of_titles_alone_comes_along(
     assert sending.push() == 0
 
 
-def test_a_title_from_a_session_of_another_project_comes_without_it(
+def test_title_from_another_project_is_pushed_without_that_session(
     sending: Sending,
 ) -> None:
     named = [summary("Ours", sending.leaf), *sending.theirs]
@@ -117,7 +117,7 @@ def test_a_title_from_a_session_of_another_project_comes_without_it(
     assert b"diary" not in sending.left()
 
 
-def test_a_title_of_another_project_in_a_file_that_goes_stays(sending: Sending) -> None:
+def test_title_for_another_project_is_not_pushed(sending: Sending) -> None:
     named = [summary("Hush", sending.other_leaf), *sending.ours]
     sending.write(OURS, named, SHOP, age=30)
 
@@ -127,7 +127,7 @@ def test_a_title_of_another_project_in_a_file_that_goes_stays(sending: Sending) 
     assert b"Hush" not in sending.left()
 
 
-def test_the_newest_of_several_titles_counts_there_too(sending: Sending) -> None:
+def test_newest_title_wins_on_the_hub(sending: Sending) -> None:
     for number, age in ((5, 50), (6, 40)):
         titles = [summary(f"Title {number}", sending.leaf)]
         sending.write(session_id(number), titles, DIARY, age=age)
@@ -143,7 +143,7 @@ def test_the_newest_of_several_titles_counts_there_too(sending: Sending) -> None
     assert sending.push() == 0
 
 
-def test_an_erased_session_leaves_no_title(sending: Sending) -> None:
+def test_erased_session_leaves_no_title(sending: Sending) -> None:
     sending.write(TITLES, [summary("Ours", sending.leaf)], DIARY, age=30)
     sending.sent()
     store, objects = sending.hub.store, sending.hub.objects

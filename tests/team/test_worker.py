@@ -12,7 +12,7 @@ from bygones.team.worker import IndexWorker
 LONG = 30.0
 
 
-def test_what_comes_in_many_parcels_is_derived_a_few_times() -> None:
+def test_many_requests_are_derived_together() -> None:
     calls: list[int] = []
     is_derived = Event()
 
@@ -31,7 +31,7 @@ def test_what_comes_in_many_parcels_is_derived_a_few_times() -> None:
     assert len(calls) < 10
 
 
-def test_what_failed_is_tried_again_and_told() -> None:
+def test_failed_derivation_is_reported_and_retried() -> None:
     calls: list[int] = []
     is_told = Event()
 
@@ -66,7 +66,7 @@ class Counting:
         self.is_done.clear()
 
 
-def test_nothing_is_derived_while_a_sender_has_more(
+def test_worker_waits_while_a_sender_announces_more(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     looks = 0
@@ -101,7 +101,7 @@ def test_nothing_is_derived_while_a_sender_has_more(
 
 
 @pytest.mark.parametrize("limit", ["_SENDER_TIMEOUT", "_MAX_WAIT"])
-def test_a_sender_that_is_killed_or_never_ends_is_not_waited_for(
+def test_worker_does_not_wait_forever_for_a_sender(
     monkeypatch: pytest.MonkeyPatch, limit: str
 ) -> None:
     monkeypatch.setattr(worker, "_QUIET_PERIOD", 0.01)
@@ -118,7 +118,7 @@ def test_a_sender_that_is_killed_or_never_ends_is_not_waited_for(
     assert made.count >= 2
 
 
-def test_what_is_withheld_or_fails_is_said_once(
+def test_each_warning_is_reported_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(worker, "_RETRY_DELAY", 0.01)

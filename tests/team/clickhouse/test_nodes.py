@@ -52,7 +52,7 @@ def dying(one: Node, seconds: float) -> Iterator[None]:
         one.start()
 
 
-def test_an_engine_that_is_killed_has_everything_once(
+def test_killed_server_has_everything_exactly_once(
     people: People, tmp_path: Path
 ) -> None:
     dice = Random(seeded(11))  # noqa: S311 (repeatable, not secret)
@@ -101,7 +101,7 @@ def put_all(
         assert store.put(batch).stored_bytes == sum(span.length for span in batch.spans)
 
 
-def test_a_node_that_was_moved_to_answers_as_the_one_before(people: People) -> None:
+def test_migrated_server_gives_the_same_answers(people: People) -> None:
     with node() as one, node() as other:
         here = ClickHouseStore(f"{one.address}/team")
         there = ClickHouseStore(f"{other.address}/team")

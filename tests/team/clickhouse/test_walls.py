@@ -37,14 +37,14 @@ def holders(db: ClickHouseConnection, person: str) -> list[int]:
     return [row[0] for row in db.rows(sql, {"person": person})]
 
 
-def test_who_is_nobody_sees_no_row(reader: ClickHouseConnection) -> None:
+def test_reader_without_scope_sees_no_rows(reader: ClickHouseConnection) -> None:
     reader.restrict_to([])
 
     for table in TABLES:
         assert reader.rows(f"SELECT count(*) FROM {table}", {}) == [(0,)]  # noqa: S608 (our names)
 
 
-def test_a_person_sees_their_own_rows_without_a_filter(
+def test_database_limits_rows_without_a_filter_in_the_statement(
     reader: ClickHouseConnection,
 ) -> None:
     own = holders(reader, "ann")
@@ -59,7 +59,7 @@ def test_a_person_sees_their_own_rows_without_a_filter(
     "sql",
     ["TRUNCATE TABLE session", "INSERT INTO dead VALUES (1)", "DROP TABLE posting"],
 )
-def test_a_reader_changes_nothing(reader: ClickHouseConnection, sql: str) -> None:
+def test_reader_cannot_write(reader: ClickHouseConnection, sql: str) -> None:
     reader.restrict_to(holders(reader, "ann"))
 
     with pytest.raises(StoreError):

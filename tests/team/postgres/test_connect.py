@@ -34,7 +34,7 @@ def store() -> Iterator[PostgresStore]:
     ],
     ids=["too long", "no text", "no number", "no table", "away"],
 )
-def test_only_what_is_said_of_a_row_is_of_it(
+def test_only_errors_about_rows_are_permanent(
     store: PostgresStore, sql: str, value: str, *, is_of_row: bool
 ) -> None:
     with pytest.raises(StoreError) as failed:

@@ -56,7 +56,7 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Archive, Ar
     "query",
     ["secure boot", "secure boot key", '"secure boot"', "boot secure", "filler boot"],
 )
-def test_a_text_with_two_words_of_a_unit_counts_once(
+def test_text_with_two_variants_of_a_word_counts_once(
     both: tuple[Archive, Archive], query: str
 ) -> None:
     asked = parse_query(query, now=NOW, zone=UTC)

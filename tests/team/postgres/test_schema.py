@@ -11,7 +11,7 @@ from tests.team.servers import missing, postgres
 
 
 @pytest.mark.skipif(missing() is not None, reason=str(missing()))
-def test_a_user_who_may_not_make_roles_is_told_who_has_to() -> None:
+def test_missing_right_to_create_roles_is_explained() -> None:
     with postgres() as server:
         with psycopg.connect(server.address, autocommit=True) as db:
             db.execute("CREATE ROLE plain LOGIN")

@@ -31,7 +31,7 @@ def holders(db: PostgresConnection, person: str) -> list[int]:
     return [row[0] for row in db.rows(sql, {"person": person})]
 
 
-def test_who_is_nobody_sees_no_row(reader: PostgresConnection) -> None:
+def test_reader_without_scope_sees_no_rows(reader: PostgresConnection) -> None:
     reader.restrict_to([])
 
     for table in TABLES:
@@ -41,7 +41,7 @@ def test_who_is_nobody_sees_no_row(reader: PostgresConnection) -> None:
     assert reader.rows(counts, {}) == []
 
 
-def test_a_person_sees_their_own_rows_without_a_filter(
+def test_database_limits_rows_without_a_filter_in_the_statement(
     reader: PostgresConnection,
 ) -> None:
     own = holders(reader, "ann")
@@ -62,7 +62,7 @@ def test_a_person_sees_their_own_rows_without_a_filter(
         "INSERT INTO holder_stats VALUES (1, 1, 1)",
     ],
 )
-def test_a_reader_changes_nothing_and_reads_nothing_else(
+def test_reader_cannot_write_or_read_other_tables(
     reader: PostgresConnection, sql: str
 ) -> None:
     reader.restrict_to(holders(reader, "ann"))
@@ -71,7 +71,7 @@ def test_a_reader_changes_nothing_and_reads_nothing_else(
         reader.rows(sql, {})
 
 
-def test_texts_are_found_by_the_index_behind_the_wall(
+def test_search_function_uses_the_index_despite_row_security(
     reader: PostgresConnection,
 ) -> None:
     asked = "SELECT number FROM text WHERE terms @@ 'hello'::tsquery"
@@ -87,7 +87,7 @@ def test_texts_are_found_by_the_index_behind_the_wall(
     assert "text_terms" not in plan()
 
 
-def test_a_connection_that_was_cut_is_made_anew_and_as_limited(
+def test_reopened_connection_keeps_its_restriction(
     reader: PostgresConnection,
 ) -> None:
     own = holders(reader, "ann")
@@ -104,7 +104,7 @@ def test_a_connection_that_was_cut_is_made_anew_and_as_limited(
     assert found == (own,)
 
 
-def test_a_connection_that_was_cut_in_a_moment_is_made_anew(
+def test_connection_broken_in_a_transaction_is_reopened_later(
     reader: PostgresConnection,
 ) -> None:
     own = holders(reader, "ann")
