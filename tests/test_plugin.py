@@ -61,7 +61,7 @@ def test_parts_are_where_claude_code_looks_for_them() -> None:
     }
 
 
-def test_the_manifest_names_the_plugin_and_this_version() -> None:
+def test_manifest_has_name_and_version() -> None:
     manifest = read(".claude-plugin/plugin.json")
 
     assert NAME.fullmatch(manifest["name"])
@@ -70,7 +70,7 @@ def test_the_manifest_names_the_plugin_and_this_version() -> None:
     assert isinstance(manifest["author"]["name"], str)
 
 
-def test_the_marketplace_offers_the_plugin_beside_it() -> None:
+def test_marketplace_lists_the_plugin() -> None:
     market = read(".claude-plugin/marketplace.json")
     (offer,) = market["plugins"]
 
@@ -80,7 +80,7 @@ def test_the_marketplace_offers_the_plugin_beside_it() -> None:
     assert (PLUGIN / offer["source"]).resolve() == PLUGIN
 
 
-def test_the_server_is_started_by_a_command_of_ours() -> None:
+def test_server_command_exists() -> None:
     ((name, server),) = read(".mcp.json")["mcpServers"].items()
 
     assert NAME.fullmatch(name)
@@ -97,7 +97,7 @@ def hooks() -> list[tuple[str, dict[str, Any]]]:
     ]
 
 
-def test_hooks_are_of_events_that_there_are() -> None:
+def test_hook_events_exist() -> None:
     assert {event for event, _ in hooks()} == {"SessionEnd", "PreCompact"}
     assert {event for event, _ in hooks()} <= EVENTS
     for _, hook in hooks():
@@ -106,9 +106,7 @@ def test_hooks_are_of_events_that_there_are() -> None:
 
 
 @pytest.mark.parametrize("installed", [True, False])
-def test_a_hook_ends_well_even_where_bygones_is_not_installed(
-    tmp_path: Path, *, installed: bool
-) -> None:
+def test_hook_succeeds_without_bygones(tmp_path: Path, *, installed: bool) -> None:
     command = tmp_path / "bygones"
     asked = tmp_path / "asked"
     if installed:
@@ -132,14 +130,14 @@ def test_a_hook_ends_well_even_where_bygones_is_not_installed(
     assert asked.exists() is installed
 
 
-def test_commands_say_what_they_do_and_take_words() -> None:
+def test_commands_have_description_and_arguments() -> None:
     for path in (PLUGIN / "commands").glob("*.md"):
         assert NAME.fullmatch(path.stem)
         assert front(path)["description"]
         assert "$ARGUMENTS" in path.read_text("utf-8")
 
 
-def test_the_skill_is_named_for_its_folder_and_says_when_to_use_it() -> None:
+def test_skill_name_matches_its_folder() -> None:
     path = PLUGIN / "skills" / "recall" / "SKILL.md"
     head = front(path)
 
@@ -148,7 +146,7 @@ def test_the_skill_is_named_for_its_folder_and_says_when_to_use_it() -> None:
     assert len(head["description"]) <= 1024
 
 
-def test_texts_name_only_tools_and_commands_that_there_are() -> None:
+def test_texts_name_existing_tools_and_commands() -> None:
     known = {*TOOLS_BY_NAME, *(row.name for row in COMMANDS)}
     for path in PLUGIN.rglob("*.md"):
         words = path.read_text("utf-8")
@@ -158,7 +156,7 @@ def test_texts_name_only_tools_and_commands_that_there_are() -> None:
         assert named <= known | {"before"}, path
 
 
-def test_the_command_is_there_under_the_name_that_the_plugin_uses() -> None:
+def test_command_name_matches_the_plugin() -> None:
     found = subprocess.run(
         [sys.executable, "-m", "bygones", "mcp", "--help"],
         capture_output=True,

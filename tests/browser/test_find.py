@@ -11,7 +11,7 @@ from playwright.sync_api import Browser, Page, expect
 from bygones.archive import Archive
 from tests.browser.serving import opened, served
 from tests.build import Home, jsonl, prompt, reply, thread, tool_result, tool_use
-from tests.web.places import PLAIN
+from tests.web.archives import PLAIN
 
 pytestmark = pytest.mark.full
 

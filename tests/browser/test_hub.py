@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import Browser, expect
 
 from tests.hub.hubs import serving
-from tests.web.places import furnished
+from tests.web.archives import furnished
 
 pytestmark = pytest.mark.full
 

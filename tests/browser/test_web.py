@@ -26,7 +26,7 @@ from tests.build import (
     tool_result,
     tool_use,
 )
-from tests.web.places import (
+from tests.web.archives import (
     AGENT,
     EDITED,
     EDITED_PATH,

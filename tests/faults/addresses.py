@@ -16,7 +16,7 @@ from unittest.mock import patch
 from starlette.datastructures import QueryParams
 from starlette.routing import Route
 
-from tests.web.places import AGENT
+from tests.web.archives import AGENT
 
 __all__ = [
     "CANARY",

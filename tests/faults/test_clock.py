@@ -21,8 +21,8 @@ from bygones.maintenance.verify import verify
 from tests.build import Home, jsonl, prompt, reply, session_id, summary, thread
 from tests.faults.sizes import reached, sized
 from tests.store.keeping import Keeping, unlike_rebuilt
-from tests.web.asking import asking
-from tests.web.places import Kept
+from tests.web.archives import Kept
+from tests.web.client import asking
 
 HERE = Path(__file__).parent
 YEAR = 365 * 86_400

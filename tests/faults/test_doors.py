@@ -47,9 +47,9 @@ from tests.faults.addresses import (
 from tests.faults.careless import files_by_path, pictures_by_name
 from tests.faults.mutations import Set
 from tests.faults.sizes import reached, sized
-from tests.web.asking import Answer, Asking, asking
-from tests.web.places import PLAIN, Kept, furnished
-from tests.web.test_gate import entrances, routes
+from tests.web.archives import PLAIN, Kept, furnished
+from tests.web.client import Answer, Asking, asking
+from tests.web.test_security import entrances, routes
 
 STEP = sized(400, 10, 1)
 """Of so many names a place is given one; another place is given others."""

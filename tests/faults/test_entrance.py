@@ -20,8 +20,8 @@ from tests.faults.addresses import NAMES, leading_to
 from tests.faults.careless import any_key, leading_anywhere
 from tests.faults.mutations import Set
 from tests.faults.sizes import reached, sized
-from tests.web.asking import PORT, Answer, Asking, asking
-from tests.web.places import Kept, furnished
+from tests.web.archives import Kept, furnished
+from tests.web.client import PORT, Answer, Asking, asking
 
 STEP = sized(400, 10, 1)
 TRIES = 15

@@ -30,7 +30,7 @@ from tests.faults.losing import told
 from tests.faults.mutations import any_version, copied_only, dropped_when_gone
 from tests.faults.sizes import reached, sized
 from tests.store.keeping import Keeping, unlike_rebuilt
-from tests.web.places import furnished
+from tests.web.archives import furnished
 
 CASES = Path(__file__).parent.parent / "cases"
 HOMES = sorted(path for path in CASES.iterdir() if (path / "input").is_dir())

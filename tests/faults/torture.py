@@ -129,7 +129,7 @@ HARNESSES = (
         (
             "tests/faults/test_doors.py",
             "tests/faults/test_entrance.py",
-            "tests/web/test_gate.py",
+            "tests/web/test_security.py",
             "tests/hub/test_names.py",
         ),
     ),

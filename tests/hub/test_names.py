@@ -36,8 +36,8 @@ from tests.faults.careless import objects_by_name
 from tests.faults.sizes import reached, sized
 from tests.hub.hubs import Answered, TestHub, serving
 from tests.hub.test_uploads import MACHINE, PIECE, other, parcel
-from tests.web.places import furnished
-from tests.web.test_gate import routes
+from tests.web.archives import furnished
+from tests.web.test_security import routes
 
 STEP = sized(400, 10, 1)
 OBJECT = re.compile(r"[a-z]+/[0-9a-f]{32}/[0-9a-f]{64}\.zst")

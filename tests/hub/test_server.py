@@ -19,7 +19,7 @@ from tests.build import session_id
 from tests.hub.hubs import TestHub, serving
 from tests.hub.sending import NOW, PROJECT, worked
 from tests.team.engines import ENGINES, opened
-from tests.web.places import EDITED_PATH, PLAIN, furnished
+from tests.web.archives import EDITED_PATH, PLAIN, furnished
 
 ANN_SAID = b"Question"
 MCP = {

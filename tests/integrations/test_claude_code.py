@@ -69,7 +69,7 @@ def test_all_parts_are_added_where_claude_code_reads_them(
     assert places.settings.stat().st_mode & 0o077 == 0
 
 
-def test_adding_twice_is_adding_once(places: ClaudePaths, tmp_path: Path) -> None:
+def test_adding_twice_equals_adding_once(places: ClaudePaths, tmp_path: Path) -> None:
     add(places)
     once = files(tmp_path)
 
@@ -81,7 +81,7 @@ def test_adding_twice_is_adding_once(places: ClaudePaths, tmp_path: Path) -> Non
 @pytest.mark.parametrize("statusline", [True, False])
 @pytest.mark.parametrize("settings", [None, OWN, "{}", '{"hooks": {"SessionEnd": []}}'])
 @pytest.mark.parametrize("servers", [None, SERVERS, '{\n  "a": 1\n}'])
-def test_what_was_added_is_taken_away_to_the_byte(
+def test_removing_restores_files_byte_for_byte(
     places: ClaudePaths,
     tmp_path: Path,
     settings: str | None,
@@ -103,7 +103,7 @@ def test_what_was_added_is_taken_away_to_the_byte(
     assert files(tmp_path) == before
 
 
-def test_no_folder_is_left_behind(places: ClaudePaths, tmp_path: Path) -> None:
+def test_removing_leaves_no_folder(places: ClaudePaths, tmp_path: Path) -> None:
     own = tmp_path / ".claude" / "commands" / "mine.md"
     own.parent.mkdir(parents=True)
     own.write_text("mine")
@@ -115,7 +115,7 @@ def test_no_folder_is_left_behind(places: ClaudePaths, tmp_path: Path) -> None:
     assert own.read_text() == "mine"
 
 
-def test_what_others_wrote_since_stays(places: ClaudePaths) -> None:
+def test_later_changes_of_the_user_stay(places: ClaudePaths) -> None:
     add(places)
     settings = json.loads(places.settings.read_text())
     settings["model"] = "opus"
@@ -131,7 +131,7 @@ def test_what_others_wrote_since_stays(places: ClaudePaths) -> None:
 
 
 @pytest.mark.parametrize("indent", [None, 0, 2, "\t"])
-def test_nothing_of_ours_is_left_in_files_that_were_written_anew(
+def test_removing_works_in_reformatted_files(
     places: ClaudePaths, indent: int | str | None
 ) -> None:
     own = {"model": "opus", "hooks": {"Stop": [], "Start": [{"hooks": []}]}}
@@ -164,7 +164,7 @@ def test_another_status_line_stays(places: ClaudePaths) -> None:
     assert json.loads(places.settings.read_text())["statusLine"]["command"] == "mine"
 
 
-def test_a_skill_that_was_changed_stays(places: ClaudePaths) -> None:
+def test_modified_skill_stays(places: ClaudePaths) -> None:
     add(places)
     skill = places.skills / "recall" / "SKILL.md"
     skill.write_text("my own")
@@ -185,7 +185,7 @@ def test_a_skill_that_was_changed_stays(places: ClaudePaths) -> None:
         "\xff",
     ],
 )
-def test_one_file_that_cannot_be_read_stops_everything(
+def test_one_unreadable_file_stops_everything(
     places: ClaudePaths, tmp_path: Path, broken: str
 ) -> None:
     places.settings.parent.mkdir()
@@ -198,7 +198,7 @@ def test_one_file_that_cannot_be_read_stops_everything(
     assert files(tmp_path) == before
 
 
-def test_a_file_that_changed_since_the_plan_is_not_written(places: ClaudePaths) -> None:
+def test_file_that_changed_since_the_plan_is_not_written(places: ClaudePaths) -> None:
     places.servers.write_text("{}")
     changes = plan_changes(places, ["bygones"], removing=False, statusline=False)
     places.servers.write_text('{"numStartups": 1}')
@@ -210,7 +210,7 @@ def test_a_file_that_changed_since_the_plan_is_not_written(places: ClaudePaths) 
     assert not places.settings.exists()
 
 
-def test_a_link_stays_a_link(places: ClaudePaths, tmp_path: Path) -> None:
+def test_symbolic_link_is_preserved(places: ClaudePaths, tmp_path: Path) -> None:
     real = tmp_path / "dotfiles" / "settings.json"
     real.parent.mkdir()
     real.write_text("{}")
@@ -223,7 +223,7 @@ def test_a_link_stays_a_link(places: ClaudePaths, tmp_path: Path) -> None:
     assert "hooks" in json.loads(real.read_text())
 
 
-def test_another_config_folder_is_respected(tmp_path: Path) -> None:
+def test_claude_config_dir_is_respected(tmp_path: Path) -> None:
     places = claude_paths({"CLAUDE_CONFIG_DIR": str(tmp_path / "c")}, tmp_path, PLUGIN)
 
     assert places.settings == tmp_path / "c" / "settings.json"

@@ -41,7 +41,7 @@ def is_ours(value: object) -> bool:
 
 
 @given(objects, hooks | st.none(), indents, st.sampled_from(["", "\n", "\r\n"]))
-def test_what_is_put_in_comes_out_to_the_byte(
+def test_add_then_remove_restores_the_text(
     others: dict[str, object], own: object, indent: int | str | None, end: str
 ) -> None:
     before = others if own is None else {**others, "hooks": own}
@@ -59,7 +59,7 @@ def test_what_is_put_in_comes_out_to_the_byte(
 
 
 @given(objects, indents)
-def test_what_is_not_ours_stays(others: dict[str, object], indent: object) -> None:
+def test_members_of_others_stay(others: dict[str, object], indent: object) -> None:
     text = written(others, indent)  # type: ignore[arg-type]
 
     assert remove_owned(text, ["a"], is_ours) == text
@@ -67,7 +67,7 @@ def test_what_is_not_ours_stays(others: dict[str, object], indent: object) -> No
 
 
 @given(objects, indents)
-def test_nothing_else_changes_its_meaning(
+def test_other_members_keep_their_values(
     others: dict[str, object], indent: object
 ) -> None:
     text = add_member(written(others, indent), ["new"], OURS)  # type: ignore[arg-type]
@@ -76,7 +76,7 @@ def test_nothing_else_changes_its_meaning(
     assert list(json.loads(text)) == [*others, "new"]
 
 
-def test_a_container_that_was_empty_stays() -> None:
+def test_empty_container_of_the_user_stays() -> None:
     text = '{\n  "mcpServers": {},\n  "x": 1\n}\n'
 
     added = add_member(text, ["mcpServers", "bygones"], OURS)
@@ -85,7 +85,7 @@ def test_a_container_that_was_empty_stays() -> None:
     assert remove_owned(added, ["mcpServers", "bygones"], is_ours) == text
 
 
-def test_others_may_come_between() -> None:
+def test_other_members_may_be_added_in_between() -> None:
     text = add_member('{"a": 1}', ["servers", "bygones"], OURS)
     later = json.dumps(json.loads(text) | {"b": 2}, indent=2)
 
@@ -97,7 +97,7 @@ def test_others_may_come_between() -> None:
 @pytest.mark.parametrize(
     "text", ["", "{", "[]", "7", "// x\n{}", "\ufeff{}", '{"a": 1,}', "\ud800"]
 )
-def test_what_is_no_object_is_not_touched(text: str) -> None:
+def test_text_that_is_not_an_object_is_rejected(text: str) -> None:
     with pytest.raises(JsonEditError):
         add_member(text, ["new"], OURS)
 
@@ -106,7 +106,7 @@ def test_what_is_no_object_is_not_touched(text: str) -> None:
     "text",
     ['{"new": 1, "a": 2, "new": 1}', '{"b": [{"a": 1, "\\u0061": 2}]}'],
 )
-def test_a_key_that_stands_twice_is_not_touched(text: str) -> None:
+def test_duplicate_key_is_rejected(text: str) -> None:
     with pytest.raises(JsonEditError, match="is twice"):
         add_member(text, ["other"], OURS)
     with pytest.raises(JsonEditError, match="is twice"):
@@ -114,7 +114,7 @@ def test_a_key_that_stands_twice_is_not_touched(text: str) -> None:
 
 
 @pytest.mark.parametrize("path", [["a", "b"], ["a"]])
-def test_a_value_in_the_way_is_not_touched(path: list[str]) -> None:
+def test_value_in_place_of_an_object_is_rejected(path: list[str]) -> None:
     with pytest.raises(JsonEditError):
         add_member('{"a": 1}', path, OURS)
     with pytest.raises(JsonEditError):

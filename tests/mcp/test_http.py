@@ -63,7 +63,7 @@ def port(home: Home) -> Iterator[int]:
         assert "Traceback" not in started.communicate(timeout=20)[1]
 
 
-def test_whoever_has_the_token_is_answered(port: int) -> None:
+def test_request_with_token_is_served(port: int) -> None:
     headers = {
         "Authorization": f"Bearer {TOKEN}",
         "Content-Type": "application/json",
@@ -78,7 +78,7 @@ def test_whoever_has_the_token_is_answered(port: int) -> None:
     connection.close()
 
 
-def test_what_is_new_is_taken_in_behind_an_answer(
+def test_new_messages_are_imported_after_a_response(
     port: int, home: Home, tmp_path: Path
 ) -> None:
     home.session(session_id(2), thread(prompt("News"), reply("Good"), start=60))
@@ -96,7 +96,7 @@ def test_what_is_new_is_taken_in_behind_an_answer(
 
 
 @pytest.mark.usefixtures("home")
-def test_a_port_that_is_taken_is_told_in_a_sentence(
+def test_port_in_use_is_an_error_message(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     with bind_socket(HOST, 0) as taken:
@@ -106,7 +106,7 @@ def test_a_port_that_is_taken_is_told_in_a_sentence(
     assert "address already in use" in capsys.readouterr().err
 
 
-def test_accepted_connections_send_at_once() -> None:
+def test_accepted_connections_have_no_delay() -> None:
     with bind_socket(HOST, 0) as place, socket.create_connection(place.getsockname()):
         accepted, _ = place.accept()
         with accepted:

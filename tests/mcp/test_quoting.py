@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from bygones.errors import InvalidCursor
 from bygones.mcp.quoting import Cursor, QuotedRow, build_answer, parse_cursor, take_rows
-from tests.mcp.talking import body, outside
+from tests.mcp.client import body, outside
 
 texts = st.lists(st.text(st.characters(exclude_categories=["Cs"])), max_size=8)
 
@@ -28,7 +28,7 @@ def framed(rows: list[str], most: int = 999) -> str:
 
 
 @given(texts, st.integers(1, 60))
-def test_all_slices_joined_are_the_whole(rows: list[str], room: int) -> None:
+def test_parts_joined_are_all_rows(rows: list[str], room: int) -> None:
     parts = []
     rest: Cursor | None = Cursor("0")
 
@@ -43,13 +43,13 @@ def test_all_slices_joined_are_the_whole(rows: list[str], room: int) -> None:
 
 
 @given(texts, st.integers(400, 900))
-def test_an_answer_is_never_longer_than_was_asked(rows: list[str], most: int) -> None:
+def test_answer_is_never_longer_than_requested(rows: list[str], most: int) -> None:
     text = framed(rows, most)
 
     assert len(text.encode()) <= most
 
 
-def test_a_row_that_fits_is_not_cut() -> None:
+def test_row_with_enough_room_is_not_cut() -> None:
     rows = quoted(["a" * 30 + "\n", "b" * 30 + "\n"])
 
     found = take_rows(iter(rows), 0, 40)
@@ -58,27 +58,27 @@ def test_a_row_that_fits_is_not_cut() -> None:
     assert found.next_cursor == Cursor("1")
 
 
-def test_a_long_row_is_cut_at_the_end_of_a_line() -> None:
+def test_long_row_is_cut_at_the_end_of_a_line() -> None:
     found = take_rows(iter(quoted(["one line\nanother line"])), 0, 15)
 
     assert found.body == "one line\n"
     assert found.next_cursor == Cursor("0", 9)
 
 
-def test_no_letter_is_cut_in_two() -> None:
+def test_no_character_is_cut_in_two() -> None:
     found = take_rows(iter(quoted(["日本語"])), 0, 7)
 
     assert found.body == "日本"
 
 
-def test_every_answer_draws_its_own_mark() -> None:
+def test_every_answer_has_a_new_mark() -> None:
     first, second = framed(["words"]), framed(["words"])
 
     assert body(first) == body(second) == "words"
     assert first != second
 
 
-def test_a_mark_of_another_answer_closes_nothing() -> None:
+def test_mark_of_another_answer_does_not_close_the_quotation() -> None:
     old = framed(["old"])
 
     new = framed([old, "more"])
@@ -88,11 +88,11 @@ def test_a_mark_of_another_answer_closes_nothing() -> None:
 
 
 @pytest.mark.parametrize("text", ["3", "3+17", "5e551000-0000+1"])
-def test_a_cursor_is_read_as_it_was_written(text: str) -> None:
+def test_cursor_round_trip(text: str) -> None:
     assert str(parse_cursor(text)) == text
 
 
 @pytest.mark.parametrize("text", ["+", "3+", "3 17", "../3", "é", "3+" + "9" * 20])
-def test_what_is_no_cursor_is_refused(text: str) -> None:
+def test_invalid_cursor_is_rejected(text: str) -> None:
     with pytest.raises(InvalidCursor):
         parse_cursor(text)

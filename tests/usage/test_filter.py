@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from bygones.archive import Archive
-from tests.web.places import AGENT, EDITED, PLAIN, furnished
+from tests.web.archives import AGENT, EDITED, PLAIN, furnished
 
 
 def test_sessions_are_listed_by_tool(tmp_path: Path) -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.web.asking import Asking, asking
-from tests.web.places import Kept, furnished
+from tests.web.archives import Kept, furnished
+from tests.web.client import Asking, asking
 
 
 @pytest.fixture(scope="session")

@@ -10,8 +10,8 @@ from bygones.archive import Archive
 from bygones.cli.main import main
 from bygones.web.app import ROUTES
 from bygones.web.openapi import build_openapi
-from tests.web.asking import Asking, asking
-from tests.web.places import AGENT, LONG, PLAIN, REWOUND, Kept, furnished
+from tests.web.archives import AGENT, LONG, PLAIN, REWOUND, Kept, furnished
+from tests.web.client import Asking, asking
 
 
 @pytest.mark.parametrize(
@@ -27,7 +27,7 @@ from tests.web.places import AGENT, LONG, PLAIN, REWOUND, Kept, furnished
         (f"/api/files?session={PLAIN}", ["files", PLAIN]),
     ],
 )
-def test_the_same_question_has_the_same_answer(
+def test_api_equals_the_json_of_commands(
     path: str, words: list[str], kept: Kept, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main([*words, "--json", "--archive", str(kept.folder)]) == 0
@@ -57,7 +57,7 @@ def test_the_same_question_has_the_same_answer(
         ("/api/nothing", 404),
     ],
 )
-def test_what_cannot_be_answered_is_a_sentence_and_a_hint(
+def test_api_errors_have_a_message_and_a_hint(
     path: str, status: int, page: Asking
 ) -> None:
     answer = page.get(path)
@@ -76,7 +76,7 @@ def test_what_cannot_be_answered_is_a_sentence_and_a_hint(
         ("project=/work", "project:/work"),
     ],
 )
-def test_sessions_are_selected_as_by_a_query(
+def test_session_parameters_select_like_a_query(
     parameters: str, query: str, page: Asking, kept: Kept
 ) -> None:
     rows = page.get(f"/api/sessions?{parameters}").json["items"]
@@ -87,7 +87,7 @@ def test_sessions_are_selected_as_by_a_query(
     assert [row["session_id"] for row in rows] == selected
 
 
-def test_the_description_names_every_route(page: Asking) -> None:
+def test_openapi_describes_every_route(page: Asking) -> None:
     told = page.get("/api/openapi.json").json
 
     paths = {row.path for row in ROUTES if row.is_api} - {"/api/openapi.json"}
@@ -107,7 +107,7 @@ def _refs(value: object) -> list[str]:
     return []
 
 
-def test_what_a_reader_adds_is_kept(tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_annotations_are_saved(tmp_path_factory: pytest.TempPathFactory) -> None:
     page = asking(furnished(tmp_path_factory.mktemp("annotated")))
     path = f"/api/sessions/{LONG}/annotations"
 
@@ -135,9 +135,9 @@ def test_what_a_reader_adds_is_kept(tmp_path_factory: pytest.TempPathFactory) ->
         [],
     ],
 )
-def test_what_cannot_be_kept_is_refused(change: object, page: Asking) -> None:
+def test_invalid_annotations_are_rejected(change: object, page: Asking) -> None:
     assert page.post(f"/api/sessions/{PLAIN}/annotations", change).status == 400
 
 
-def test_a_session_that_is_not_there_cannot_be_annotated(page: Asking) -> None:
+def test_annotating_an_unknown_session_fails(page: Asking) -> None:
     assert page.post("/api/sessions/ffff/annotations", {}).status == 404

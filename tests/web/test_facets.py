@@ -7,8 +7,8 @@ from pathlib import Path
 
 from bygones.archive import Archive
 from tests.build import Home, prompt, reply, session_id, thread, tool_result, tool_use
-from tests.web.asking import Asking, asking
-from tests.web.places import EDITED, PLAIN, Kept
+from tests.web.archives import EDITED, PLAIN, Kept
+from tests.web.client import Asking, asking
 
 MANY = 25
 
@@ -19,7 +19,7 @@ def counts(text: str) -> dict[str, int]:
     return {value: int(count.replace(",", "")) for value, count in found}
 
 
-def test_all_sessions_are_counted_that_a_search_finds(tmp_path: Path) -> None:
+def test_facets_count_all_sessions_of_a_search(tmp_path: Path) -> None:
     home = Home(tmp_path / ".claude")
     for number in range(MANY):
         tool = "Bash" if number % 5 else "Grep"
@@ -43,21 +43,21 @@ def test_all_sessions_are_counted_that_a_search_finds(tmp_path: Path) -> None:
     assert sum(count for value, count in found.items() if value[:2] == "20") == MANY
 
 
-def test_a_facet_that_is_on_takes_itself_away(page: Asking) -> None:
+def test_link_of_an_active_facet_removes_it(page: Asking) -> None:
     text = page.get("/search/facets?q=wc+tool:Bash").text
 
     assert 'aria-current="true"' in text
     assert '/search?q=wc"' in text
 
 
-def test_a_query_that_cannot_be_read_has_no_facets(page: Asking) -> None:
+def test_invalid_query_has_no_facets(page: Asking) -> None:
     answer = page.get("/search/facets?q=tool:")
 
     assert answer.status == 200
     assert counts(answer.text) == {}
 
 
-def test_home_can_be_narrowed_to_a_tool(page: Asking) -> None:
+def test_home_page_filters_by_tool(page: Asking) -> None:
     text = page.get("/?tool=Edit").text
 
     assert f'data-session="{EDITED}"' in text

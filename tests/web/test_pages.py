@@ -14,8 +14,7 @@ from bygones.usage.prices import load_prices
 from bygones.web.app import ROUTES
 from bygones.web.conversation_view import MAX_FIRST_MESSAGES, WINDOW_SIZE
 from tests.build import Home, prompt, reply, thread, tool_result, tool_use
-from tests.web.asking import Asking, asking
-from tests.web.places import (
+from tests.web.archives import (
     AGENT,
     EDITED,
     EDITED_PATH,
@@ -27,6 +26,7 @@ from tests.web.places import (
     Kept,
     furnished,
 )
+from tests.web.client import Asking, asking
 
 
 class _Outline(HTMLParser):
@@ -76,7 +76,7 @@ PATHS = [
 
 
 @pytest.mark.parametrize("path", PATHS)
-def test_a_page_needs_no_inline_script_or_style(path: str, page: Asking) -> None:
+def test_pages_have_no_inline_script_or_style(path: str, page: Asking) -> None:
     found = outline(page.get(path).text)
 
     assert found.bad == []
@@ -84,7 +84,7 @@ def test_a_page_needs_no_inline_script_or_style(path: str, page: Asking) -> None
 
 
 @pytest.mark.parametrize("path", PATHS)
-def test_a_page_loads_nothing_from_elsewhere(path: str, page: Asking) -> None:
+def test_pages_load_nothing_from_other_sites(path: str, page: Asking) -> None:
     text = page.get(path).text
 
     loaded = re.findall(r'(?:src|<link[^>]*href)="([^"]*)"', text)
@@ -95,7 +95,7 @@ def test_a_page_loads_nothing_from_elsewhere(path: str, page: Asking) -> None:
             assert page.get(one).status == 200
 
 
-def test_what_pages_load_may_be_kept_forever(page: Asking) -> None:
+def test_static_files_are_immutable(page: Asking) -> None:
     text = page.get("/").text
     (sheet,) = re.findall(r'"(/static/[^"]*/web.css)"', text)
 
@@ -105,7 +105,7 @@ def test_what_pages_load_may_be_kept_forever(page: Asking) -> None:
     assert answer.headers["content-type"].startswith("text/css")
 
 
-def test_home_lists_sessions_below_their_day(page: Asking) -> None:
+def test_home_page_groups_sessions_by_day(page: Asking) -> None:
     text = page.get("/").text
 
     assert "Counting lines" in text
@@ -125,7 +125,7 @@ def test_home_lists_sessions_below_their_day(page: Asking) -> None:
         ("model=haiku", "No session matches", "Counting lines"),
     ],
 )
-def test_home_shows_what_a_filter_lets_through(
+def test_home_page_applies_filters(
     asked: str, shown: str, hidden: str, page: Asking
 ) -> None:
     timeline = page.get(f"/more?{asked}").text
@@ -135,14 +135,14 @@ def test_home_shows_what_a_filter_lets_through(
 
 
 @pytest.mark.parametrize("asked", ["on=tomorrow", "days=x", "offset=x"])
-def test_a_filter_that_makes_no_sense_is_a_sentence(asked: str, page: Asking) -> None:
+def test_invalid_filter_is_an_error_page(asked: str, page: Asking) -> None:
     answer = page.get(f"/more?{asked}")
 
     assert answer.status == 400
     assert "has to be" in answer.text
 
 
-def test_a_session_is_read_in_windows(page: Asking) -> None:
+def test_session_is_loaded_in_windows(page: Asking) -> None:
     first = page.get(f"/session/{LONG}")
     second = page.get(f"/session/{LONG}/window?from={WINDOW_SIZE}")
 
@@ -155,7 +155,7 @@ def test_a_session_is_read_in_windows(page: Asking) -> None:
     assert f"Question number {WINDOW_SIZE // 2}<" in second.text
 
 
-def test_a_page_is_completed_by_the_rest_of_its_window(page: Asking) -> None:
+def test_first_window_can_be_completed(page: Asking) -> None:
     asked = page.get(f"/session/{LONG}?from=20").text
     (start, stop) = re.findall(r'data-from="(\d+)" data-until="(\d+)"', asked)[0]
     own = f"/session/{LONG}/window"
@@ -171,7 +171,7 @@ def test_a_page_is_completed_by_the_rest_of_its_window(page: Asking) -> None:
     assert ids.findall(above + shown + below) == ids.findall(whole)
 
 
-def test_without_script_one_gets_everywhere(page: Asking) -> None:
+def test_all_messages_are_reachable_without_scripts(page: Asking) -> None:
     found: list[str] = []
     there: str | None = f"/session/{LONG}"
     while there:
@@ -184,7 +184,7 @@ def test_without_script_one_gets_everywhere(page: Asking) -> None:
     assert "Earlier" in text
 
 
-def test_a_long_output_is_had_when_it_is_unfolded(page: Asking) -> None:
+def test_rest_of_a_long_output_is_in_the_full_message(page: Asking) -> None:
     text = page.get(f"/session/{LOUD}/window?from=0").text
     (article,) = re.findall(r'<article class="answer" id="([^"]*)"', text)
 
@@ -199,7 +199,7 @@ def test_a_long_output_is_had_when_it_is_unfolded(page: Asking) -> None:
     assert "new 900 words" in whole
 
 
-def test_an_outline_can_be_had_from_a_message_on(page: Asking) -> None:
+def test_outline_can_start_at_a_message(page: Asking) -> None:
     whole = page.get(f"/session/{LONG}/outline").json
 
     assert page.get(f"/session/{LONG}/outline?from=100").json == [
@@ -207,7 +207,7 @@ def test_an_outline_can_be_had_from_a_message_on(page: Asking) -> None:
     ]
 
 
-def test_windows_together_are_the_whole(page: Asking) -> None:
+def test_windows_joined_are_the_whole_session(page: Asking) -> None:
     windows = [
         page.get(f"/session/{LONG}/window?from={at}").text
         for at in range(0, 2 * LONG_TURNS, WINDOW_SIZE)
@@ -217,7 +217,7 @@ def test_windows_together_are_the_whole(page: Asking) -> None:
     assert found == [str(number) for number in range(LONG_TURNS)]
 
 
-def test_a_message_is_found_by_its_record(page: Asking) -> None:
+def test_message_is_found_by_its_record(page: Asking) -> None:
     marks = page.get(f"/session/{LONG}/outline").json
     kind, at, anchor, text = marks[30]
 
@@ -230,7 +230,7 @@ def test_a_message_is_found_by_its_record(page: Asking) -> None:
     assert page.get(f"/session/{LONG}?at=nowhere").status == 404
 
 
-def test_a_fork_leads_to_the_other_branch(page: Asking) -> None:
+def test_fork_links_to_the_other_branch(page: Asking) -> None:
     live = page.get(f"/session/{REWOUND}").text
     (other,) = set(re.findall(r'class="mark fork"><a href="([^"]*)"', live))
 
@@ -242,7 +242,7 @@ def test_a_fork_leads_to_the_other_branch(page: Asking) -> None:
     assert page.get(f"/session/{REWOUND}?branch=7").status == 404
 
 
-def test_an_agent_has_a_page_of_its_own(page: Asking) -> None:
+def test_agent_run_has_its_own_page(page: Asking) -> None:
     text = page.get(f"/session/{AGENT}").text
     (agent,) = set(re.findall(r'<p class="agent"[^>]*><a href="([^"]*)"', text))
 
@@ -254,31 +254,31 @@ def test_an_agent_has_a_page_of_its_own(page: Asking) -> None:
     assert page.get(f"/session/{AGENT}/agent/nobody").status == 404
 
 
-def test_the_record_is_shown_as_it_was_written(page: Asking) -> None:
+def test_raw_record_is_shown_unchanged(page: Asking) -> None:
     answer = page.get(f"/session/{PLAIN}/raw?from=0")
 
     assert answer.headers["content-type"].startswith("text/plain")
     assert '"content": "Please count the lines"' in answer.text
 
 
-def test_a_beginning_of_an_id_is_enough(page: Asking) -> None:
+def test_id_prefix_is_sufficient(page: Asking) -> None:
     assert page.get(f"/session/{PLAIN}").status == 200
     assert page.get("/session/5e551000").status == 400
     assert page.get("/session/ffff").status == 404
 
 
-def test_what_went_wrong_is_a_sentence(page: Asking) -> None:
+def test_error_page_has_a_message(page: Asking) -> None:
     answer = page.get("/session/ffff")
 
     assert "<h1>" in answer.text
     assert "Traceback" not in answer.text
 
 
-def test_every_page_has_a_way_back() -> None:
+def test_error_page_links_to_all_sessions() -> None:
     assert len({row.path for row in ROUTES}) == len(ROUTES)
 
 
-def test_a_search_marks_what_was_looked_for(page: Asking) -> None:
+def test_search_results_highlight_the_query(page: Asking) -> None:
     text = page.get("/search/answer?q=count+lines").text
 
     assert "<mark>" in text
@@ -286,7 +286,7 @@ def test_a_search_marks_what_was_looked_for(page: Asking) -> None:
     assert "Counting" in text
 
 
-def test_a_search_can_be_narrowed_by_what_it_found(page: Asking) -> None:
+def test_search_can_be_narrowed_by_facets(page: Asking) -> None:
     text = page.get("/search/facets?q=question").text
     (narrower,) = re.findall(r'<a href="([^"]*)" title="/work/other"', text)
 
@@ -297,24 +297,24 @@ def test_a_search_can_be_narrowed_by_what_it_found(page: Asking) -> None:
 
 
 @pytest.mark.parametrize("typed", ["tool:", "(((", "/[/", "x" * 3000])
-def test_a_search_that_cannot_be_read_says_why(typed: str, page: Asking) -> None:
+def test_invalid_query_shows_the_reason(typed: str, page: Asking) -> None:
     assert page.get(f"/search/answer?q={typed}").status == 200
 
 
-def test_hints_come_from_the_table_of_the_language(page: Asking) -> None:
+def test_hints_are_the_fields_of_the_query_language(page: Asking) -> None:
     rows = page.get("/search/hints").json
 
     assert {"tool:", "is:", "after:"} <= {row["insert"] for row in rows}
 
 
-def test_a_record_that_is_elsewhere_is_led_to(page: Asking) -> None:
+def test_record_on_another_branch_redirects_there(page: Asking) -> None:
     branch = page.get(f"/session/{REWOUND}?at=p1")
     assert branch.status == 303
     assert "branch=1" in branch.headers["location"]
     assert page.get(branch.headers["location"]).status == 200
 
 
-def test_a_message_can_be_had_as_markdown(page: Asking) -> None:
+def test_message_as_markdown(page: Asking) -> None:
     answer = page.get(f"/session/{PLAIN}/markdown?from=0")
 
     assert "Please count the lines" in answer.text
@@ -322,7 +322,7 @@ def test_a_message_can_be_had_as_markdown(page: Asking) -> None:
     assert "Three lines" in page.get(f"/session/{PLAIN}/markdown").text
 
 
-def test_a_file_is_shown_as_it_changed(page: Asking) -> None:
+def test_file_page_shows_diffs(page: Asking) -> None:
     text = page.get(f"/files?session={EDITED}&path={EDITED_PATH}").text
 
     assert "<ins>" in text
@@ -331,21 +331,21 @@ def test_a_file_is_shown_as_it_changed(page: Asking) -> None:
     assert "No session changed" in page.get("/files?path=nowhere.py").text
 
 
-def test_usage_is_a_table_for_spreadsheets_too(page: Asking) -> None:
+def test_usage_as_csv(page: Asking) -> None:
     answer = page.get("/usage.csv?by=model")
 
     assert answer.headers["content-type"].startswith("text/csv")
     assert answer.text.splitlines()[0].startswith("key,title,answers")
 
 
-def test_problems_are_told_by_kind(page: Asking) -> None:
+def test_problems_are_grouped_by_kind(page: Asking) -> None:
     text = page.get("/problems?kind=not-json").text
 
     assert "is not JSON" in text
     assert "odd-new-kind" in text
 
 
-def test_the_map_leads_to_every_part(page: Asking) -> None:
+def test_map_links_to_every_part(page: Asking) -> None:
     text = page.get(f"/session/{REWOUND}/map").text
 
     assert "First way" in text
@@ -358,14 +358,14 @@ def test_the_map_leads_to_every_part(page: Asking) -> None:
     assert f"/session/{AGENT}/agent/a-a1" in agents
 
 
-def test_about_tells_what_will_be_deleted_next(page: Asking) -> None:
+def test_about_page_lists_sessions_deleted_next(page: Asking) -> None:
     text = page.get("/about").text
 
     assert "It deletes sessions after 30 days" in text
     assert "Counting lines" in text
 
 
-def test_about_tells_when_the_archive_was_verified(tmp_path: Path) -> None:
+def test_about_page_shows_the_last_verification(tmp_path: Path) -> None:
     kept = furnished(tmp_path)
     page = asking(kept)
     assert "never: bygones verify" in page.get("/about").text
@@ -375,7 +375,7 @@ def test_about_tells_when_the_archive_was_verified(tmp_path: Path) -> None:
     assert "just now: " in page.get("/about").text
 
 
-def test_a_list_shows_what_a_reader_added(tmp_path: Path) -> None:
+def test_lists_show_annotations(tmp_path: Path) -> None:
     page = asking(furnished(tmp_path))
     added = {"tags": ["one", "two"], "note": "look <again>", "is_starred": True}
 
@@ -390,7 +390,7 @@ def test_a_list_shows_what_a_reader_added(tmp_path: Path) -> None:
     assert "starred" in line
 
 
-def test_a_chart_says_what_its_ends_are(page: Asking) -> None:
+def test_chart_has_axis_labels(page: Asking) -> None:
     text = page.get("/usage").text
 
     (told,) = re.findall(r'<p class="scale">(.*?)</p>', text)
@@ -398,14 +398,14 @@ def test_a_chart_says_what_its_ends_are(page: Asking) -> None:
     assert "most: " in told
 
 
-def test_all_files_are_counted_once(page: Asking) -> None:
+def test_files_page_counts_each_file_once(page: Asking) -> None:
     text = page.get("/files").text
 
     assert "2 files</p>" in text
     assert "the newest" not in text
 
 
-def test_turns_agents_and_the_head_tell_what_they_cost(tmp_path: Path) -> None:
+def test_turns_agents_and_header_show_costs(tmp_path: Path) -> None:
     home = Home(tmp_path / ".claude")
     much = {"input_tokens": 100_000, "output_tokens": 0}
     task = tool_use("Task", id="toolu_9", description="Explore")
@@ -457,7 +457,7 @@ def test_turns_agents_and_the_head_tell_what_they_cost(tmp_path: Path) -> None:
     assert format_usd(each) in rest
 
 
-def test_a_fork_leads_to_where_the_branches_part(tmp_path: Path) -> None:
+def test_fork_links_to_where_branches_diverge(tmp_path: Path) -> None:
     home = Home(tmp_path / ".claude")
     asked = [prompt("Begin", uuid="p1"), reply("Begun", uuid="r1")]
     first = thread(*asked, prompt("First way", uuid="p2"), reply("One", uuid="r2"))
@@ -479,7 +479,7 @@ def test_a_fork_leads_to_where_the_branches_part(tmp_path: Path) -> None:
     assert 'data-from="1"' in there
 
 
-def test_a_window_tells_the_day_only_where_it_changes(page: Asking) -> None:
+def test_window_shows_the_date_only_when_it_changes(page: Asking) -> None:
     turns = re.findall(
         r'<h2 class="turn".*?</h2>', page.get(f"/session/{LONG}/window?from=16").text
     )
@@ -488,5 +488,5 @@ def test_a_window_tells_the_day_only_where_it_changes(page: Asking) -> None:
     assert not any(re.search(r"\d{4}-\d\d-\d\d", turn) for turn in turns)
 
 
-def test_no_picture_of_the_page_is_missing(page: Asking) -> None:
+def test_documented_screenshots_exist(page: Asking) -> None:
     assert page.get("/favicon.ico").status == 204

@@ -12,10 +12,10 @@ import pytest
 from bygones.web import server
 from bygones.web.live import EventBroadcaster
 from bygones.web.server import ServerConfig, WebServer
-from tests.web.places import furnished
+from tests.web.archives import furnished
 
 
-def test_who_is_cut_off_when_a_server_ends_leaves_no_trace(
+def test_stopping_the_server_logs_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(server, "_SHUTDOWN_SECONDS", 0)

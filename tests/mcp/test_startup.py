@@ -13,10 +13,10 @@ import pytest
 from bygones.archive import Archive
 from tests.build import prompt, reply, session_id, thread, tool_result, tool_use
 from tests.cli.terminals import piped
-from tests.mcp.talking import Talk, body, cursor
+from tests.mcp.client import Talk, body, cursor
 
 
-def test_the_server_starts_without_what_takes_long_to_import() -> None:
+def test_server_starts_without_slow_imports() -> None:
     code = "import bygones.cli.commands.mcp, sys; print(*sys.modules)"
 
     found = subprocess.run(
@@ -29,7 +29,7 @@ def test_the_server_starts_without_what_takes_long_to_import() -> None:
     assert not loaded & {"tantivy", "asyncio", "subprocess", "markdown_it"}
 
 
-def test_answers_come_while_others_take_in(tmp_path: Path) -> None:
+def test_tools_respond_during_ingestion(tmp_path: Path) -> None:
     talk = Talk(tmp_path)
     talk.home.session(session_id(0), thread(prompt("The first walrus"), reply("Yes")))
     talk.keeping.ingest()
@@ -56,7 +56,7 @@ def test_answers_come_while_others_take_in(tmp_path: Path) -> None:
     assert len(talk.whole("recent").splitlines()) == 150
 
 
-def test_a_huge_session_is_read_in_slices_of_the_asked_size(tmp_path: Path) -> None:
+def test_huge_session_is_read_in_parts_of_the_requested_size(tmp_path: Path) -> None:
     talk = Talk(tmp_path)
     turns = [
         one
@@ -82,7 +82,7 @@ def test_a_huge_session_is_read_in_slices_of_the_asked_size(tmp_path: Path) -> N
     assert cursor(full) is not None
 
 
-def test_with_broken_settings_every_answer_says_so(
+def test_broken_settings_are_reported_in_every_answer(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings = tmp_path / "mine.toml"

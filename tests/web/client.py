@@ -18,7 +18,7 @@ from bygones.web.context import AppState
 from bygones.web.live import EventBroadcaster
 from bygones.web.pool import ArchivePool
 from bygones.web.security import LoginKeys, SecurityMiddleware
-from tests.web.places import Kept
+from tests.web.archives import Kept
 
 __all__ = ["PORT", "Answer", "Asking", "asking", "ran", "scope_of", "sent_by"]
 

@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.web.places import AGENT, EDITED, LONG, PLAIN, REWOUND, furnished
+from tests.web.archives import AGENT, EDITED, LONG, PLAIN, REWOUND, furnished
 
 PROGRAM = """
 import gc
@@ -40,7 +40,7 @@ print(*sorted(n for n in set(sys.modules) - before if n.startswith("bygones")))
 """
 
 
-def test_no_page_is_the_first_to_load_anything(tmp_path: Path) -> None:
+def test_pages_import_nothing_after_warm_up(tmp_path: Path) -> None:
     kept = furnished(tmp_path)
     names = [PLAIN, LONG, REWOUND, AGENT, EDITED]
     done = subprocess.run(

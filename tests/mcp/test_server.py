@@ -18,7 +18,7 @@ from bygones.mcp.server import (
     McpDispatcher,
     serve_stdio,
 )
-from tests.mcp.talking import Talk
+from tests.mcp.client import Talk
 
 
 @pytest.fixture
@@ -38,20 +38,22 @@ def request(method: str, id: object = 1, **params: object) -> bytes:  # noqa: A0
 
 
 @pytest.mark.parametrize("version", PROTOCOL_VERSIONS)
-def test_a_known_version_is_agreed_on(speaker: McpDispatcher, version: str) -> None:
+def test_known_protocol_version_is_accepted(
+    speaker: McpDispatcher, version: str
+) -> None:
     (answer,) = said(speaker, request("initialize", protocolVersion=version))
 
     assert answer["result"]["protocolVersion"] == version
     assert answer["result"]["serverInfo"]["name"] == "bygones"
 
 
-def test_an_unknown_version_gets_our_newest(speaker: McpDispatcher) -> None:
+def test_unknown_protocol_version_gets_the_newest(speaker: McpDispatcher) -> None:
     (answer,) = said(speaker, request("initialize", protocolVersion="1999-01-01"))
 
     assert answer["result"]["protocolVersion"] == PROTOCOL_VERSIONS[0]
 
 
-def test_notifications_and_answers_get_no_answer(speaker: McpDispatcher) -> None:
+def test_notifications_and_responses_get_no_response(speaker: McpDispatcher) -> None:
     note = b'{"jsonrpc":"2.0","method":"notifications/initialized"}'
 
     assert (
@@ -80,7 +82,7 @@ def test_notifications_and_answers_get_no_answer(speaker: McpDispatcher) -> None
         (request("resources/read"), -32002),
     ],
 )
-def test_what_cannot_be_answered_is_refused_by_number(
+def test_invalid_messages_get_an_error_code(
     speaker: McpDispatcher, line: bytes, code: int
 ) -> None:
     (answer,) = said(speaker, line)
@@ -88,7 +90,7 @@ def test_what_cannot_be_answered_is_refused_by_number(
     assert answer["error"]["code"] == code
 
 
-def test_a_line_that_never_ends_is_refused_and_the_next_is_answered(
+def test_too_long_line_is_rejected_and_the_next_is_served(
     speaker: McpDispatcher, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(server, "_MAX_MESSAGE_BYTES", 1000)
@@ -99,7 +101,7 @@ def test_a_line_that_never_ends_is_refused_and_the_next_is_answered(
     assert short == {"jsonrpc": "2.0", "id": "next", "result": {}}
 
 
-def test_several_in_one_line_are_answered_in_one(speaker: McpDispatcher) -> None:
+def test_batch_gets_one_response(speaker: McpDispatcher) -> None:
     (answers,) = said(
         speaker, b"[" + request("ping", 1) + b"," + request("x", 2) + b"]"
     )
@@ -107,7 +109,7 @@ def test_several_in_one_line_are_answered_in_one(speaker: McpDispatcher) -> None
     assert [answer["id"] for answer in answers] == [1, 2]
 
 
-def test_a_failure_of_ours_ends_nothing(
+def test_server_continues_after_an_internal_error(
     speaker: McpDispatcher, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def broken(*_: object) -> None:
@@ -130,7 +132,7 @@ def test_no_bytes_stop_the_server(lines: list[bytes]) -> None:
 
 
 @pytest.mark.parametrize("what", ["tools", "prompts", "resources"])
-def test_a_list_has_no_cursors(speaker: McpDispatcher, what: str) -> None:
+def test_lists_reject_cursors(speaker: McpDispatcher, what: str) -> None:
     assert speaker.dispatch(f"{what}/list", {})[what] is not None
     with pytest.raises(JsonRpcError, match="omit the cursor"):
         speaker.dispatch(f"{what}/list", {"cursor": "abc"})

@@ -22,7 +22,7 @@ from tests.build import (
     tool_result,
     tool_use,
 )
-from tests.mcp.talking import Talk, body, cursor, outside
+from tests.mcp.client import Talk, body, cursor, outside
 
 ONE, TWO, THREE = map(session_id, (1, 2, 3))
 
@@ -72,13 +72,13 @@ def test_recent_lists_sessions_newest_first(talk: Talk) -> None:
     assert "Counting lines" in told
 
 
-def test_the_session_that_asks_is_left_out(talk: Talk) -> None:
+def test_calling_session_is_not_listed(talk: Talk) -> None:
     assert THREE not in talk.whole("recent", scope="all")
     assert "the calling session is left out" in talk.fail("read", session=THREE)
     assert "the calling session is left out" in talk.fail("outline", session=THREE)
 
 
-def test_recent_can_look_beyond_the_project(talk: Talk) -> None:
+def test_recent_lists_all_projects_on_request(talk: Talk) -> None:
     talk.home.session(
         session_id(4),
         thread(*[one | {"cwd": "/work/other"} for one in (prompt("x"), reply("y"))]),
@@ -90,7 +90,7 @@ def test_recent_can_look_beyond_the_project(talk: Talk) -> None:
     assert session_id(4) in talk.whole("recent", scope="all")
 
 
-def test_an_outline_tells_turns_calls_and_edits(talk: Talk) -> None:
+def test_outline_has_turns_calls_and_edits(talk: Talk) -> None:
     told = body(talk.ask("outline", session=ONE)).splitlines()
 
     assert told[0].startswith(ONE)
@@ -100,7 +100,7 @@ def test_an_outline_tells_turns_calls_and_edits(talk: Talk) -> None:
     assert "edited /work/demo/count.txt" in told[4]
 
 
-def test_reading_tells_who_said_what(talk: Talk) -> None:
+def test_read_names_the_speakers(talk: Talk) -> None:
     told = body(talk.ask("read", session=ONE))
 
     assert "prompt: Please count the lines\n" in told
@@ -109,21 +109,21 @@ def test_reading_tells_who_said_what(talk: Talk) -> None:
     assert "3 notes.txt" not in told
 
 
-def test_the_talk_alone_has_no_calls(talk: Talk) -> None:
+def test_detail_talk_has_no_calls(talk: Talk) -> None:
     told = body(talk.ask("read", session=ONE, detail="talk"))
 
     assert "I shall count." in told
     assert "wc -l" not in told
 
 
-def test_in_full_there_is_thinking_input_and_output(talk: Talk) -> None:
+def test_detail_full_has_thinking_input_and_output(talk: Talk) -> None:
     told = body(talk.ask("read", session=ONE, detail="full"))
 
     assert "\n~ how many may it be\n| I shall count.\n" in told
     assert "    | 3 notes.txt" in told
 
 
-def test_reading_begins_at_a_turn_or_a_record_or_before_it(talk: Talk) -> None:
+def test_read_starts_at_a_turn_or_record_or_before(talk: Talk) -> None:
     from_turn = body(talk.ask("read", session=ONE, at="t1"))
     record = from_turn.split(" ")[0]
 
@@ -135,9 +135,7 @@ def test_reading_begins_at_a_turn_or_a_record_or_before_it(talk: Talk) -> None:
 
 @pytest.mark.parametrize("size", [1000, 1100, 1500])
 @pytest.mark.parametrize("detail", ["talk", "calls", "full"])
-def test_all_slices_of_a_session_are_the_whole(
-    talk: Talk, size: int, detail: str
-) -> None:
+def test_parts_joined_are_the_whole_session(talk: Talk, size: int, detail: str) -> None:
     for session in (ONE, TWO):
         whole = body(talk.ask("read", session=session, detail=detail, max_bytes=60_000))
 
@@ -146,14 +144,14 @@ def test_all_slices_of_a_session_are_the_whole(
         assert parts == whole
 
 
-def test_a_long_message_goes_on_where_it_was_cut(talk: Talk) -> None:
+def test_long_message_continues_where_it_was_cut(talk: Talk) -> None:
     first = talk.ask("read", session=TWO, max_bytes=1000)
 
     assert "there is more" in outside(first)
     assert "+" in (cursor(first) or "")
 
 
-def test_a_list_goes_on_where_it_was_cut(talk: Talk) -> None:
+def test_list_continues_where_it_was_cut(talk: Talk) -> None:
     for number in range(10, 40):
         talk.home.session(
             session_id(number), thread(prompt(f"Ask {number}"), reply(""))
@@ -165,7 +163,7 @@ def test_a_list_goes_on_where_it_was_cut(talk: Talk) -> None:
     assert len(told.splitlines()) == 32
 
 
-def test_an_agent_run_is_read_by_its_id(talk: Talk) -> None:
+def test_agent_run_is_read_by_its_id(talk: Talk) -> None:
     talk.home.agent(ONE, "a1b2c3d", thread(prompt("Look around"), reply("All is well")))
     talk.keeping.ingest()
 
@@ -175,7 +173,7 @@ def test_an_agent_run_is_read_by_its_id(talk: Talk) -> None:
     assert "All is well" in body(told)
 
 
-def test_a_record_of_a_rewound_branch_is_found_and_labelled(talk: Talk) -> None:
+def test_record_of_a_rewound_branch_is_found_and_labelled(talk: Talk) -> None:
     rewound = [
         prompt("first", uuid="aaaaaaaa-0000-4000-8000-000000000001"),
         reply("one", uuid="aaaaaaab-0000-4000-8000-000000000001"),
@@ -198,7 +196,7 @@ def test_a_record_of_a_rewound_branch_is_found_and_labelled(talk: Talk) -> None:
     assert "lost" in body(told)
 
 
-def test_a_compaction_is_told(talk: Talk) -> None:
+def test_compaction_is_shown(talk: Talk) -> None:
     talk.home.session(
         session_id(6),
         thread(prompt("go on"), reply("yes", uuid="b"), compact("b"), prompt("and on")),
@@ -208,7 +206,7 @@ def test_a_compaction_is_told(talk: Talk) -> None:
     assert "compacted" in talk.whole("outline", session=session_id(6))
 
 
-def test_secrets_are_hidden_and_counted(talk: Talk) -> None:
+def test_secrets_are_redacted_and_counted(talk: Talk) -> None:
     secret = "ghp_" + "a1B2c3D4e5F6g7H8i9J0" * 2
     talk.home.session(
         session_id(7),
@@ -231,7 +229,7 @@ def test_secrets_are_hidden_and_counted(talk: Talk) -> None:
     )
 
 
-def test_private_records_never_come_out(talk: Talk) -> None:
+def test_private_records_are_never_quoted(talk: Talk) -> None:
     account = "acc0un7-of-somebody"
     talk.home.session(
         session_id(10),
@@ -257,7 +255,7 @@ def test_private_records_never_come_out(talk: Talk) -> None:
     assert "0 sessions found" in talk.ask("search", query=f'"{account}"')
 
 
-def test_what_was_recalled_is_not_recalled_again(talk: Talk) -> None:
+def test_results_of_own_tools_are_left_out(talk: Talk) -> None:
     talk.home.session(
         session_id(8),
         thread(
@@ -292,17 +290,17 @@ def test_what_was_recalled_is_not_recalled_again(talk: Talk) -> None:
         {"session": "5e551000"},
     ],
 )
-def test_what_is_asked_wrongly_is_told_to_the_model(
+def test_invalid_arguments_are_reported_to_the_model(
     talk: Talk, arguments: dict[str, object]
 ) -> None:
     assert talk.fail("read", **arguments).startswith("error: ")
 
 
-def test_without_an_archive_the_answer_says_so(tmp_path: Path) -> None:
+def test_missing_archive_is_reported(tmp_path: Path) -> None:
     assert "no archive in" in Talk(tmp_path).fail("recent")
 
 
-def test_names_that_settings_hide_are_hidden_from_agents(talk: Talk) -> None:
+def test_configured_names_are_redacted(talk: Talk) -> None:
     said = thread(prompt("Ask Zebraquux"), reply("zebraquux says yes"))
     talk.home.session(session_id(7), said)
     talk.keeping.ingest()
@@ -323,7 +321,7 @@ def test_names_that_settings_hide_are_hidden_from_agents(talk: Talk) -> None:
         ("read", {"session": ONE, "cursor": "m0+99999"}),
     ],
 )
-def test_a_cursor_that_leads_nowhere_is_told_to_the_model(
+def test_unknown_cursor_is_reported_to_the_model(
     tool: str, given: dict[str, str], talk: Talk
 ) -> None:
     told = talk.fail(tool, **given)
@@ -331,7 +329,7 @@ def test_a_cursor_that_leads_nowhere_is_told_to_the_model(
     assert "hint: give the cursor as it stands in the last answer, or none" in told
 
 
-def test_what_only_looks_hidden_is_not_counted(talk: Talk) -> None:
+def test_redactions_in_transcripts_are_not_counted(talk: Talk) -> None:
     secret = "ghp_" + "a1B2c3D4e5F6g7H8i9J0" * 2
     imitated = "[redacted github-token] " * 5
     private = "".join(map(chr, range(0xF0000, 0xF0100)))
@@ -353,7 +351,7 @@ def test_what_only_looks_hidden_is_not_counted(talk: Talk) -> None:
     assert "\\U000f" not in told
 
 
-def test_the_head_of_a_search_tells_what_is_elsewhere(talk: Talk) -> None:
+def test_search_counts_matches_in_other_projects(talk: Talk) -> None:
     records = thread(prompt("Feed the walrus", cwd="/work/zoo"), reply("Fed."))
     talk.home.session(session_id(8), records, project="-work-zoo")
     talk.keeping.ingest()

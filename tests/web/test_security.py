@@ -24,8 +24,8 @@ from bygones.web.security import (
     is_loopback,
     safe_redirect_path,
 )
-from tests.web.asking import PORT, Asking, asking, ran, scope_of, sent_by
-from tests.web.places import PLAIN, Kept
+from tests.web.archives import PLAIN, Kept
+from tests.web.client import PORT, Asking, asking, ran, scope_of, sent_by
 
 
 def routes() -> list[Route]:
@@ -61,7 +61,7 @@ def entrances() -> list[Route]:
     return [Route(one, Response, methods=["GET"]) for one in sorted(path.others)]
 
 
-def test_the_gate_answers_the_entrance_and_nothing_else() -> None:
+def test_middleware_itself_responds_to_the_login_path_only() -> None:
     assert [route.path for route in entrances()] == [LOGIN_PATH]
 
 
@@ -104,7 +104,7 @@ every_route = pytest.mark.parametrize(
     ],
     ids=lambda value: str(value)[:60],
 )
-def test_no_route_lets_anybody_else_in(
+def test_every_route_requires_the_cookie(
     route: Route, wrong: dict[str, str], status: int, page: Asking
 ) -> None:
     method, path = tried(route)
@@ -118,7 +118,9 @@ def test_no_route_lets_anybody_else_in(
 
 @every_route
 @pytest.mark.parametrize("method", ["GET", "HEAD"])
-def test_no_way_of_asking_needs_no_key(route: Route, method: str, page: Asking) -> None:
+def test_every_method_requires_the_cookie(
+    route: Route, method: str, page: Asking
+) -> None:
     _, path = tried(route)
 
     answer = page.ask(method, path, page.usual | {"cookie": ""})
@@ -132,7 +134,7 @@ def _real(value: str, page: Asking) -> str:
 
 @every_route
 @pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "PATCH", "OPTIONS", "X"])
-def test_whoever_changes_something_says_where_it_comes_from(
+def test_state_changing_request_without_origin_is_rejected(
     route: Route, method: str, page: Asking
 ) -> None:
     _, path = tried(route)
@@ -144,12 +146,12 @@ def test_whoever_changes_something_says_where_it_comes_from(
 
 
 @every_route
-def test_no_web_socket_is_accepted(route: Route, page: Asking) -> None:
+def test_web_sockets_are_rejected(route: Route, page: Asking) -> None:
     assert page.socket(tried(route)[1]) == ["websocket.close"]
 
 
 @every_route
-def test_every_answer_has_the_headers(route: Route, page: Asking) -> None:
+def test_every_response_has_the_security_headers(route: Route, page: Asking) -> None:
     method, path = tried(route)
     if path == "/api/live":
         return  # it does not end; the test of live news looks at it
@@ -165,7 +167,7 @@ def test_every_answer_has_the_headers(route: Route, page: Asking) -> None:
         assert "server" not in answer.headers
 
 
-def test_the_policy_lets_no_script_in_but_ours() -> None:
+def test_content_security_policy_allows_own_scripts_only() -> None:
     policy = SECURITY_HEADERS["Content-Security-Policy"]
 
     assert "default-src 'none'" in policy
@@ -175,7 +177,7 @@ def test_the_policy_lets_no_script_in_but_ours() -> None:
     assert "require-trusted-types-for 'script'" in policy
 
 
-def test_a_link_works_once(page: Asking) -> None:
+def test_login_link_works_once(page: Asking) -> None:
     once = page.keys.one_time_key
     first = page.ask("GET", f"/enter?key={once}", {"host": HOST})
 
@@ -188,7 +190,7 @@ def test_a_link_works_once(page: Asking) -> None:
     assert page.ask("GET", "/about", {"host": HOST, "cookie": told}).status == 200
 
 
-def test_whoever_uses_a_link_is_told_the_next() -> None:
+def test_using_a_login_link_announces_the_next() -> None:
     told: list[str] = []
     keys = LoginKeys(PORT, told.append)
 
@@ -200,7 +202,7 @@ def test_whoever_uses_a_link_is_told_the_next() -> None:
 @pytest.mark.parametrize(
     "to", ["//evil.test", "/\\evil.test", "https://evil.test", "/a?b", '/"><script>']
 )
-def test_a_link_leads_nowhere_else(to: str, page: Asking) -> None:
+def test_login_link_does_not_redirect_to_other_sites(to: str, page: Asking) -> None:
     answer = page.ask(
         "GET", f"/enter?key={page.keys.one_time_key}&to={to}", {"host": HOST}
     )
@@ -209,19 +211,19 @@ def test_a_link_leads_nowhere_else(to: str, page: Asking) -> None:
 
 
 @given(st.text())
-def test_a_path_of_ours_can_close_no_attribute(path: str) -> None:
+def test_redirect_path_cannot_close_an_attribute(path: str) -> None:
     assert safe_redirect_path(path).startswith("/")
     assert not set(safe_redirect_path(path)) & set("\"'<>&;\\ ")
 
 
-def test_a_link_may_lead_to_a_session() -> None:
+def test_login_link_may_lead_to_a_session() -> None:
     assert safe_redirect_path(f"/session/{PLAIN}") == f"/session/{PLAIN}"
     assert safe_redirect_path("/session/a?at=b-c") == "/session/a?at=b-c"
     assert safe_redirect_path("/session/a?at=b&c") == "/"
     assert safe_redirect_path("/session/a?at=b?at=c") == "/"
 
 
-def test_many_wrong_keys_lock_the_door_but_not_for_the_owner(page: Asking) -> None:
+def test_many_wrong_keys_block_logins_but_not_the_cookie(page: Asking) -> None:
     for _ in range(RequestLimits.max_failed_logins):
         assert page.ask("GET", "/enter?key=wrong", {"host": HOST}).status == 401
 
@@ -232,11 +234,11 @@ def test_many_wrong_keys_lock_the_door_but_not_for_the_owner(page: Asking) -> No
     assert page.get("/about").status == 200
 
 
-def test_an_endless_address_is_refused(page: Asking) -> None:
+def test_too_long_url_is_rejected(page: Asking) -> None:
     assert page.get("/?text=" + "x" * RequestLimits.max_url_bytes).status == 414
 
 
-def test_more_than_was_announced_is_cut_off(page: Asking) -> None:
+def test_body_longer_than_announced_is_cut_off(page: Asking) -> None:
     headers = page.usual | {"content-type": "application/json"}
 
     answer = page.ask(
@@ -246,7 +248,7 @@ def test_more_than_was_announced_is_cut_off(page: Asking) -> None:
     assert answer.status in {405, 413}
 
 
-def test_another_page_may_lead_here(page: Asking) -> None:
+def test_other_sites_may_link_here(page: Asking) -> None:
     headers = page.usual | {
         "sec-fetch-site": "cross-site",
         "sec-fetch-mode": "navigate",
@@ -269,7 +271,9 @@ def test_another_page_may_lead_here(page: Asking) -> None:
         ("//about", 404),
     ],
 )
-def test_no_path_leads_out(path: str, status: int, page: Asking) -> None:
+def test_paths_cannot_leave_the_static_folder(
+    path: str, status: int, page: Asking
+) -> None:
     assert page.get(path).status == status
 
 
@@ -285,11 +289,11 @@ def test_no_path_leads_out(path: str, status: int, page: Asking) -> None:
         ("example.org", False),
     ],
 )
-def test_loopback_is_this_machine_alone(host: str, expected: bool) -> None:
+def test_loopback_hosts(host: str, expected: bool) -> None:
     assert is_loopback(host) is expected
 
 
-def test_an_open_host_takes_addresses_but_no_names(kept: Kept) -> None:
+def test_wildcard_bind_accepts_addresses_but_no_names(kept: Kept) -> None:
     page = asking(kept, host="0.0.0.0")  # noqa: S104 (nothing listens)
 
     for host, status in (
@@ -301,6 +305,6 @@ def test_an_open_host_takes_addresses_but_no_names(kept: Kept) -> None:
         assert page.get("/about", host=host).status == status
 
 
-def test_the_hosts_are_spelt_as_browsers_do() -> None:
+def test_allowed_hosts_are_spelled_like_host_headers() -> None:
     assert allowed_hosts("::1", 1) >= {"[::1]:1", "localhost:1", "127.0.0.1:1"}
     assert "attacker.test:1" not in allowed_hosts("127.0.0.1", 1)

@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 
 from bygones.web.app import ROUTES
 from bygones.web.openapi import build_openapi
-from tests.web.asking import Asking
+from tests.web.client import Asking
 
 # By its name: following its types makes ignored imports of ours known to mypy.
 schemathesis: Any = import_module("schemathesis")
@@ -28,7 +28,7 @@ OPERATIONS = [
 
 
 @pytest.mark.parametrize(("path", "method"), OPERATIONS)
-def test_every_answer_is_as_it_is_described(
+def test_every_response_matches_its_schema(
     path: str, method: str, page: Asking
 ) -> None:
     described = schemathesis.openapi.from_asgi(

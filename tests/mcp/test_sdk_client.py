@@ -23,7 +23,7 @@ from mcp_types import CallToolResult, TextContent, TextResourceContents
 
 from bygones.mcp.http import PATH, create_mcp_app
 from tests.build import prompt, reply, session_id, thread, tool_result, tool_use
-from tests.mcp.talking import Talk, body, cursor
+from tests.mcp.client import Talk, body, cursor
 
 ONE = session_id(1)
 TOKEN = "a token"  # noqa: S105 (of this test)
@@ -106,7 +106,7 @@ def text_of(result: CallToolResult) -> str:
     return block.text
 
 
-def test_every_tool_is_listed_with_a_tight_schema(
+def test_every_tool_is_listed_with_a_strict_schema(
     asking: Callable[[Asking], None],
 ) -> None:
     async def ask(client: Client) -> None:
@@ -123,9 +123,7 @@ def test_every_tool_is_listed_with_a_tight_schema(
     asking(ask)
 
 
-def test_a_session_is_read_slice_by_slice(
-    asking: Callable[[Asking], None], talk: Talk
-) -> None:
+def test_session_is_read_in_parts(asking: Callable[[Asking], None], talk: Talk) -> None:
     whole = body(talk.ask("read", session=ONE, max_bytes=60_000))
 
     async def ask(client: Client) -> None:
@@ -146,7 +144,7 @@ def test_a_session_is_read_slice_by_slice(
     asking(ask)
 
 
-def test_a_call_that_is_wrong_gets_a_tool_error(
+def test_invalid_call_is_a_tool_error(
     asking: Callable[[Asking], None],
 ) -> None:
     async def ask(client: Client) -> None:
@@ -158,7 +156,7 @@ def test_a_call_that_is_wrong_gets_a_tool_error(
     asking(ask)
 
 
-def test_prompts_and_resources_are_offered(asking: Callable[[Asking], None]) -> None:
+def test_prompts_and_resources_are_listed(asking: Callable[[Asking], None]) -> None:
     async def ask(client: Client) -> None:
         prompts = (await client.list_prompts()).prompts
         got = await client.get_prompt("recall", {"question": "the flaky test"})
@@ -179,7 +177,7 @@ def test_prompts_and_resources_are_offered(asking: Callable[[Asking], None]) -> 
     asking(ask)
 
 
-def test_without_the_token_nothing_is_said(talk: Talk) -> None:
+def test_request_without_token_is_rejected(talk: Talk) -> None:
     with serving(talk) as address:
         for headers in ({}, {"Authorization": "Bearer another"}):
             answer = httpx2.post(address, json={"x": 1}, headers=headers)
@@ -188,7 +186,7 @@ def test_without_the_token_nothing_is_said(talk: Talk) -> None:
             assert answer.content == b""
 
 
-def test_another_host_name_is_refused(talk: Talk) -> None:
+def test_foreign_host_name_is_rejected(talk: Talk) -> None:
     with serving(talk) as address:
         headers = {"Authorization": f"Bearer {TOKEN}", "Host": "evil.example"}
 

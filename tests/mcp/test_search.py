@@ -19,7 +19,7 @@ from tests.build import (
     tool_result,
     tool_use,
 )
-from tests.mcp.talking import Talk, body, cursor, outside
+from tests.mcp.client import Talk, body, cursor, outside
 
 ONE, TWO, ASKING = map(session_id, (1, 2, 9))
 
@@ -53,7 +53,7 @@ def first_words(told: str) -> list[str]:
     return [line.split(" · ")[0] for line in told.splitlines() if line[0] not in " ("]
 
 
-def test_a_hit_is_cited_and_can_be_read_from(talk: Talk) -> None:
+def test_cited_record_can_be_read(talk: Talk) -> None:
     told = body(talk.ask("search", query="scheduler lock sleeps"))
     found = re.search(
         r"#([0-9a-f]{8}) \d\d-\d\d \d\d:\d\d reply: .*holds its lock", told
@@ -65,7 +65,7 @@ def test_a_hit_is_cited_and_can_be_read_from(talk: Talk) -> None:
     assert "holds its lock" in read
 
 
-def test_this_project_comes_first(talk: Talk) -> None:
+def test_sessions_of_this_project_come_first(talk: Talk) -> None:
     everywhere = talk.ask("search", query="scheduler")
 
     assert first_words(body(everywhere)) == [ONE, "elsewhere:", TWO]
@@ -74,17 +74,17 @@ def test_this_project_comes_first(talk: Talk) -> None:
     assert first_words(only) == [ONE]
 
 
-def test_a_project_that_is_named_counts(talk: Talk) -> None:
+def test_project_in_the_query_replaces_the_scope(talk: Talk) -> None:
     told = talk.whole("search", query="scheduler project:other")
 
     assert first_words(told) == [TWO]
 
 
-def test_the_session_that_asks_is_not_found(talk: Talk) -> None:
+def test_calling_session_is_not_found(talk: Talk) -> None:
     assert ASKING not in talk.whole("search", query="scheduler stall did")
 
 
-def test_what_was_recalled_is_not_found_again(talk: Talk) -> None:
+def test_results_of_own_tools_are_not_found(talk: Talk) -> None:
     quoted = "<<<x\nthe scheduler holds a pangolin\nx>>>"
     recalled = f"Bygones: 1 session.\n{QUOTE_NOTICE}\n{quoted}"
     talk.home.session(
@@ -103,7 +103,7 @@ def test_what_was_recalled_is_not_found_again(talk: Talk) -> None:
     assert "holds a pangolin" not in told
 
 
-def test_who_quotes_what_was_recalled_is_heard(talk: Talk) -> None:
+def test_prompts_that_quote_own_results_are_found(talk: Talk) -> None:
     pasted = f"{QUOTE_NOTICE} Is it true that the scheduler has an axolotl?"
     talk.home.session(session_id(6), thread(prompt(pasted), reply("It is.")))
     talk.keeping.ingest()
@@ -114,7 +114,7 @@ def test_who_quotes_what_was_recalled_is_heard(talk: Talk) -> None:
     assert "Left out: results that quote these tools, and your own session." in told
 
 
-def test_a_rewound_branch_and_an_agent_are_labelled(talk: Talk) -> None:
+def test_rewound_branch_and_agent_are_labelled(talk: Talk) -> None:
     first = prompt("begin", uuid="a")
     left = prompt("try the zeppelin", uuid="b", parent="a")
     taken = prompt("go by train", uuid="c", parent="a")
@@ -129,7 +129,7 @@ def test_a_rewound_branch_and_an_agent_are_labelled(talk: Talk) -> None:
     assert "reply, agent Explore: a zeppelin was seen" in told
 
 
-def test_a_secret_is_hidden_before_it_is_cut(talk: Talk) -> None:
+def test_secret_is_redacted_before_the_excerpt_is_cut(talk: Talk) -> None:
     secret = "ghp_" + "a1B2c3D4e5F6g7H8i9J0" * 2
     words = "padding " * 11 + f"quokka {secret} " + "more words " * 40
     talk.home.session(session_id(5), thread(prompt("hello"), reply(words)))
@@ -143,7 +143,7 @@ def test_a_secret_is_hidden_before_it_is_cut(talk: Talk) -> None:
 
 
 @pytest.mark.parametrize("size", [1000, 1300, 2000])
-def test_all_slices_of_an_answer_are_the_whole(talk: Talk, size: int) -> None:
+def test_parts_joined_are_the_whole_answer(talk: Talk, size: int) -> None:
     for number in range(20, 45):
         said = thread(prompt(f"a walrus, number {number}"), reply("walrus " * number))
         if number % 2:
@@ -162,17 +162,17 @@ def test_all_slices_of_an_answer_are_the_whole(talk: Talk, size: int) -> None:
 
 
 @pytest.mark.parametrize("query", ["", "/(/", "on:nonsense", "x" * 3000, "is:nothing"])
-def test_a_query_that_cannot_be_is_told_to_the_model(talk: Talk, query: str) -> None:
+def test_invalid_query_is_reported_to_the_model(talk: Talk, query: str) -> None:
     assert talk.fail("search", query=query).startswith("error: ")
 
 
-def test_what_nobody_said_is_not_found(talk: Talk) -> None:
+def test_search_without_match_finds_nothing(talk: Talk) -> None:
     told = talk.ask("search", query="xylophonequartet")
 
     assert "0 sessions found" in outside(told)
     assert "no match for xylophonequartet" in body(told)
 
 
-def test_the_description_names_every_field() -> None:
+def test_description_names_every_query_field() -> None:
     for field in FIELDS:
         assert f"{field.name}:" in TOOLS_BY_NAME["search"].description

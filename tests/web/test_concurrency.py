@@ -15,7 +15,7 @@ from bygones.archive import Archive
 from bygones.web.pool import ArchivePool
 from bygones.web.server import ServerConfig, WebServer
 from tests.build import prompt, reply, session_id, thread
-from tests.web.places import LONG, PLAIN, Kept, furnished
+from tests.web.archives import LONG, PLAIN, Kept, furnished
 
 READERS = 200
 PATHS = ("/", f"/session/{PLAIN}", f"/session/{LONG}", "/search/answer?q=lines")
@@ -48,7 +48,7 @@ def asked(port: int, path: str, cookie: str = "") -> tuple[int, str, bytes]:
         connection.close()
 
 
-def test_two_hundred_read_while_one_writes(tmp_path: Path) -> None:
+def test_two_hundred_readers_during_ingestion(tmp_path: Path) -> None:
     kept = furnished(tmp_path)
     ended = Event()
     written: list[int] = []
@@ -75,7 +75,7 @@ def test_two_hundred_read_while_one_writes(tmp_path: Path) -> None:
     assert written
 
 
-def test_whoever_is_slow_holds_nobody_up(tmp_path: Path) -> None:
+def test_slow_client_blocks_no_other(tmp_path: Path) -> None:
     with serving(furnished(tmp_path)) as (port, cookie):
         slow = [socket.create_connection(("127.0.0.1", port)) for _ in range(50)]
         try:
@@ -88,7 +88,7 @@ def test_whoever_is_slow_holds_nobody_up(tmp_path: Path) -> None:
                 one.close()
 
 
-def test_what_was_taken_in_is_seen_by_the_next_reader(tmp_path: Path) -> None:
+def test_next_request_sees_imported_messages(tmp_path: Path) -> None:
     kept = furnished(tmp_path)
     readers = ArchivePool(kept.folder)
     with readers.session(PLAIN) as held:
@@ -106,7 +106,7 @@ def test_what_was_taken_in_is_seen_by_the_next_reader(tmp_path: Path) -> None:
     readers.close()
 
 
-def test_a_page_is_kept_until_its_session_changes(tmp_path: Path) -> None:
+def test_page_is_cached_until_its_session_changes(tmp_path: Path) -> None:
     readers = ArchivePool(tmp_path)
     readers.cache_page("/a", "as it was", b"made")
 
@@ -115,7 +115,7 @@ def test_a_page_is_kept_until_its_session_changes(tmp_path: Path) -> None:
     assert readers.cached_page("/b", "as it was") is None
 
 
-def test_pages_that_are_kept_have_a_limit(tmp_path: Path) -> None:
+def test_page_cache_has_a_limit(tmp_path: Path) -> None:
     readers = ArchivePool(tmp_path)
     for number in range(60):
         readers.cache_page(f"/{number}", 0, b"x" * 1_000_000)

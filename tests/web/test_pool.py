@@ -19,7 +19,7 @@ from bygones.web.conversation_view import open_view
 from bygones.web.pool import ArchivePool, OpenSession, load_summaries
 from tests.build import jsonl, prompt, session_id
 from tests.usage.usage_archive import NOW
-from tests.web.places import LONG, PLAIN, Kept, furnished
+from tests.web.archives import LONG, PLAIN, Kept, furnished
 
 
 @pytest.fixture
@@ -34,7 +34,7 @@ def grow(kept: Kept, number: int) -> None:
     Archive.ingest(kept.folder, [kept.home.path])
 
 
-def test_a_session_that_grew_leaves_nothing_behind(kept: Kept) -> None:
+def test_old_version_of_a_grown_session_is_freed(kept: Kept) -> None:
     readers, seen, connections = ArchivePool(kept.folder), [], []
     for number in range(4):
         grow(kept, number)
@@ -55,7 +55,7 @@ def gone(*sessions: OpenSession) -> list[bool]:
     return [one.is_released for one in sessions]
 
 
-def test_a_session_is_open_as_long_as_somebody_reads_it(kept: Kept) -> None:
+def test_session_stays_open_while_it_is_used(kept: Kept) -> None:
     readers = ArchivePool(kept.folder, max_open_sessions=1)
     with readers.session(PLAIN) as first:
         with readers.session(LONG) as second:
@@ -80,7 +80,7 @@ class Litter:
         self.itself = self
 
 
-def test_litter_that_lay_about_when_a_session_was_made_is_found(kept: Kept) -> None:
+def test_garbage_is_collected_after_loading_sessions(kept: Kept) -> None:
     readers = ArchivePool(kept.folder, max_open_sessions=1)
     gc.disable()
     try:
@@ -96,7 +96,7 @@ def test_litter_that_lay_about_when_a_session_was_made_is_found(kept: Kept) -> N
     readers.close()
 
 
-def test_what_a_search_opened_goes_with_it(
+def test_memory_of_a_search_is_freed_with_its_archive(
     kept: Kept, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made: list[weakref.ref[texts.TextLoader]] = []
@@ -117,7 +117,7 @@ def test_what_a_search_opened_goes_with_it(
     assert [one() for one in made] == [None, None]
 
 
-def test_an_archive_that_is_closed_remembers_no_text(kept: Kept) -> None:
+def test_closed_archive_keeps_no_text(kept: Kept) -> None:
     archive = Archive.open(kept.folder)
     session = archive.session(session_id(1))
     assert session.live_branch.messages[0].blocks
@@ -133,7 +133,7 @@ def test_an_archive_that_is_closed_remembers_no_text(kept: Kept) -> None:
     assert not archive._archive_dir.byte_store._cached_chunk.cache_info().currsize
 
 
-def test_archives_that_searched_are_few_however_many_sessions_are_open(
+def test_open_sessions_use_archives_that_never_searched(
     kept: Kept,
 ) -> None:
     readers = ArchivePool(kept.folder, max_open_sessions=2)
@@ -149,7 +149,7 @@ def test_archives_that_searched_are_few_however_many_sessions_are_open(
     readers.close()
 
 
-def test_archives_of_one_server_know_the_same_of_sessions(kept: Kept) -> None:
+def test_archives_of_a_pool_share_search_statistics(kept: Kept) -> None:
     readers = ArchivePool(kept.folder)
     query = parse_query("line", now=NOW, zone=UTC)
     with readers.archive() as one, readers.archive() as other:
@@ -165,7 +165,7 @@ def test_archives_of_one_server_know_the_same_of_sessions(kept: Kept) -> None:
     readers.close()
 
 
-def test_who_comes_while_another_asks_waits_for_that_answer(kept: Kept) -> None:
+def test_concurrent_requests_share_a_cached_result(kept: Kept) -> None:
     readers = ArchivePool(kept.folder)
     asked, is_asked, may_answer = [], Event(), Event()
 
@@ -190,7 +190,7 @@ def test_who_comes_while_another_asks_waits_for_that_answer(kept: Kept) -> None:
     readers.close()
 
 
-def test_an_old_answer_is_gone_before_there_is_another(kept: Kept) -> None:
+def test_stale_result_is_freed_before_the_new_one_is_computed(kept: Kept) -> None:
     class Large:
         """An answer."""
 
@@ -207,7 +207,7 @@ def test_an_old_answer_is_gone_before_there_is_another(kept: Kept) -> None:
     readers.close()
 
 
-def test_lines_of_sessions_share_what_they_say_alike(kept: Kept) -> None:
+def test_summaries_share_equal_values(kept: Kept) -> None:
     with Archive.open(kept.folder) as archive:
         told = load_summaries(archive)
         assert list(told) == list(archive.sessions(include_empty=True))

@@ -11,8 +11,8 @@ import pytest
 from bygones.archive import Archive
 from bygones.model.reports import Grouping
 from tests.build import Home, prompt, reply, session_id, thread
-from tests.web.asking import asking
-from tests.web.places import Kept
+from tests.web.archives import Kept
+from tests.web.client import asking
 
 TIMES = (
     "0001-01-01T00:00:00Z",
@@ -37,7 +37,7 @@ def zone(
 
 
 @pytest.mark.usefixtures("zone")
-def test_a_year_that_clocks_do_not_have_breaks_no_page(tmp_path: Path) -> None:
+def test_years_outside_the_local_clock_break_no_page(tmp_path: Path) -> None:
     home = Home(tmp_path / ".claude")
     for number, told in enumerate(TIMES):
         records = thread(prompt(f"year {told}"), reply("y", message_id=f"m{number}"))

@@ -14,8 +14,8 @@ from bygones.archive import Archive
 from bygones.render.html.markup import Html
 from bygones.web.images import iter_embedded_images, link_images
 from tests.build import Home, image, prompt, reply, thread, tool_result, tool_use
-from tests.web.asking import Asking, asking
-from tests.web.places import PLAIN, Kept
+from tests.web.archives import PLAIN, Kept
+from tests.web.client import Asking, asking
 
 
 def png(width: int, height: int) -> bytes:
@@ -68,7 +68,7 @@ def addresses(text: str) -> list[str]:
     return [one.replace("&amp;", "&") for one in found]
 
 
-def test_a_page_names_its_pictures_and_each_is_what_was_archived(page: Asking) -> None:
+def test_images_are_served_unchanged(page: Asking) -> None:
     text = page.get(f"/session/{PLAIN}").text
 
     answers = [page.get(one) for one in addresses(text)]
@@ -83,7 +83,7 @@ def test_a_page_names_its_pictures_and_each_is_what_was_archived(page: Asking) -
     assert addresses(window) == addresses(text)
 
 
-def test_what_is_no_picture_is_never_sent_as_one(page: Asking) -> None:
+def test_other_data_is_not_served_as_image(page: Asking) -> None:
     text = page.get(f"/session/{PLAIN}/window?from=0").text
 
     assert "svg+xml" not in re.sub(r"<p.*?</p>", "", text)
@@ -92,7 +92,7 @@ def test_what_is_no_picture_is_never_sent_as_one(page: Asking) -> None:
     assert '<p class="note">[image/png, 59 B]' in text
 
 
-def test_a_picture_is_asked_for_by_its_own_name_and_message(page: Asking) -> None:
+def test_image_url_needs_its_name_and_message(page: Asking) -> None:
     first, second = addresses(page.get(f"/session/{PLAIN}").text)
     name, _, rest = first.rpartition("/")[2].partition("?")
 
@@ -109,7 +109,7 @@ def test_a_picture_is_asked_for_by_its_own_name_and_message(page: Asking) -> Non
         (WEBP, "image/webp", None),
     ],
 )
-def test_the_first_bytes_say_what_a_picture_is(
+def test_media_type_comes_from_the_first_bytes(
     content: bytes, kind: str, size: tuple[int, int] | None
 ) -> None:
     made = shown(content, "image/png")
@@ -124,14 +124,14 @@ def test_the_first_bytes_say_what_a_picture_is(
 
 
 @pytest.mark.parametrize("content", [SVG, b"<html>", b"\x89PNG"])
-def test_anything_else_is_only_named(content: bytes) -> None:
+def test_unknown_data_is_only_named(content: bytes) -> None:
     made = shown(content)
 
     assert list(iter_embedded_images(made)) == []
     assert link_images(made, str) == '<p class="note">a picture</p>'
 
 
-def test_words_that_look_like_a_picture_are_words() -> None:
+def test_text_that_looks_like_an_image_stays_text() -> None:
     made = Html("&lt;img src=&quot;data:image/png;base64,iVBORw0KGgo=&quot;")
 
     assert link_images(Html(f"<img > {made}"), str) == f"<img > {made}"

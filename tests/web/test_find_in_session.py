@@ -9,8 +9,8 @@ import pytest
 
 from bygones.archive import Archive
 from tests.build import Home, prompt, reply, thread, tool_result, tool_use
-from tests.web.asking import Asking, asking
-from tests.web.places import AGENT, LONG, REWOUND, Kept, furnished
+from tests.web.archives import AGENT, LONG, REWOUND, Kept, furnished
+from tests.web.client import Asking, asking
 
 
 @pytest.fixture(scope="module")
@@ -23,14 +23,14 @@ def found(page: Asking, session: str, words: str) -> list[int]:
     return [at for at, _ in told["places"]]
 
 
-def test_words_are_found_in_a_session_in_its_order(page: Asking) -> None:
+def test_matches_are_in_the_order_of_the_session(page: Asking) -> None:
     places = found(page, LONG, "answer")
 
     assert len(places) > 10
     assert places == sorted(set(places))
 
 
-def test_every_place_is_found_however_many_there_are(tmp_path: Path) -> None:
+def test_all_matches_are_returned(tmp_path: Path) -> None:
     home = Home(tmp_path / ".claude")
     said = [one for at in range(300) for one in (prompt(f"Ask {at}"), reply("Kiwi"))]
     home.session(LONG, thread(*said))
@@ -43,14 +43,14 @@ def test_every_place_is_found_however_many_there_are(tmp_path: Path) -> None:
     assert not told.json["is_partial"]
 
 
-def test_each_place_has_the_anchor_of_its_message(page: Asking) -> None:
+def test_each_match_has_the_anchor_of_its_message(page: Asking) -> None:
     told = page.get(f"/session/{LONG}/find?q=answer").json
 
     at, anchor = told["places"][3]
     assert f'id="{anchor}"' in page.get(f"/session/{LONG}/message?from={at}").text
 
 
-def test_words_that_stand_together_are_found_there_alone(tmp_path: Path) -> None:
+def test_adjacent_words_are_matched_as_a_phrase(tmp_path: Path) -> None:
     home = Home(tmp_path / ".claude")
     said = [prompt("red kite"), reply("kite red"), prompt("a red kite flies")]
     home.session(LONG, thread(*said))
@@ -63,7 +63,7 @@ def test_words_that_stand_together_are_found_there_alone(tmp_path: Path) -> None
     assert found(page, LONG, "absent") == []
 
 
-def test_what_stands_on_another_branch_leads_there(tmp_path: Path) -> None:
+def test_matches_on_other_branches_link_there(tmp_path: Path) -> None:
     home = Home(tmp_path / ".claude")
     asked = [prompt("Begin heron", uuid="p1"), reply("Begun", uuid="r1")]
     first = thread(*asked, prompt("First way", uuid="p2"), reply("Heron", uuid="r2"))
@@ -87,7 +87,7 @@ def test_what_stands_on_another_branch_leads_there(tmp_path: Path) -> None:
     assert [name for name, _, _ in back["others"]] == ["the live branch"]
 
 
-def test_every_branch_is_looked_at_however_many_there_are(tmp_path: Path) -> None:
+def test_all_branches_are_searched(tmp_path: Path) -> None:
     home = Home(tmp_path / ".claude")
     asked = thread(prompt("Begin", uuid="p"), reply("Begun", uuid="r"))
     ways = [
@@ -114,7 +114,7 @@ def test_every_branch_is_looked_at_however_many_there_are(tmp_path: Path) -> Non
         assert anchors == [f"m-p{at}"]
 
 
-def test_every_agent_is_looked_at_however_many_there_are(tmp_path: Path) -> None:
+def test_all_agents_are_searched(tmp_path: Path) -> None:
     home = Home(tmp_path / ".claude")
     calls = [tool_use("Task", id=f"toolu_{at}", description="Go") for at in range(60)]
     answers = [
@@ -136,7 +136,7 @@ def test_every_agent_is_looked_at_however_many_there_are(tmp_path: Path) -> None
         assert f"/agent/a-a{at}?" in to
 
 
-def test_who_looks_for_nothing_finds_nothing(page: Asking) -> None:
+def test_empty_query_has_no_match(page: Asking) -> None:
     for nothing in ("", "?q=", "?q=%20"):
         told = page.get(f"/session/{LONG}/find{nothing}").json
         assert told == {
@@ -148,7 +148,7 @@ def test_who_looks_for_nothing_finds_nothing(page: Asking) -> None:
         }
 
 
-def test_it_is_told_as_what_words_are_found(tmp_path: Path) -> None:
+def test_response_contains_the_matched_terms(tmp_path: Path) -> None:
     home = Home(tmp_path / ".claude")
     said = [prompt("It retries"), reply("They retried a red kite"), reply("retrieve")]
     home.session(LONG, thread(*said))
@@ -164,7 +164,7 @@ def test_it_is_told_as_what_words_are_found(tmp_path: Path) -> None:
     assert begun["prefixes"] == [["retr"]]
 
 
-def test_what_stands_in_an_agent_leads_there(tmp_path: Path) -> None:
+def test_matches_in_agents_link_there(tmp_path: Path) -> None:
     home = Home(tmp_path / ".claude")
     task = tool_use("Task", id="toolu_9", description="Explore")
     home.session(

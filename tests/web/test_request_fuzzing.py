@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from bygones.web.app import ROUTES
 from bygones.web.openapi import build_openapi
-from tests.web.asking import Asking
-from tests.web.places import PLAIN
+from tests.web.archives import PLAIN
+from tests.web.client import Asking
 
 DESCRIPTION = build_openapi(ROUTES)
 OPERATIONS = [
@@ -40,7 +40,7 @@ CHANGES = st.one_of(
 @pytest.mark.parametrize("asked_of", OPERATIONS, ids=[one[0] for one in OPERATIONS])
 @settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(drawn=st.data())
-def test_no_request_makes_the_page_fail(
+def test_no_request_causes_a_server_error(
     asked_of: tuple[str, str, dict[str, Any]], page: Asking, drawn: st.DataObject
 ) -> None:
     path, method, operation = asked_of

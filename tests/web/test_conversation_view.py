@@ -13,8 +13,8 @@ from bygones.web.conversation_view import open_view
 from bygones.web.pages import session_map
 from bygones.web.pool import ArchivePool
 from tests.build import Home, prompt, reply, thread
-from tests.web.asking import Asking, asking
-from tests.web.places import AGENT, EDITED, LONG, REWOUND, Kept, furnished
+from tests.web.archives import AGENT, EDITED, LONG, REWOUND, Kept, furnished
+from tests.web.client import Asking, asking
 
 
 @pytest.fixture(scope="module")
@@ -37,7 +37,7 @@ def _unread(*_: object) -> None:
 
 
 @pytest.mark.parametrize("session", [LONG, REWOUND, AGENT, EDITED])
-def test_a_page_comes_before_its_session_is_assembled(
+def test_page_does_not_assemble_its_session(
     kept: Kept, monkeypatch: pytest.MonkeyPatch, session: str
 ) -> None:
     after = asking(kept)
@@ -50,7 +50,7 @@ def test_a_page_comes_before_its_session_is_assembled(
 
 
 @pytest.mark.parametrize("session", [LONG, AGENT, EDITED])
-def test_the_map_of_a_long_session_is_that_of_any(
+def test_map_of_a_long_session_equals_that_of_a_short_one(
     page: Asking, monkeypatch: pytest.MonkeyPatch, session: str
 ) -> None:
     whole = page.get(f"/session/{session}/map").text
@@ -63,7 +63,7 @@ def test_the_map_of_a_long_session_is_that_of_any(
     assert _lines(text) == _lines(whole)
 
 
-def test_the_map_of_a_long_session_names_other_branches(
+def test_map_of_a_long_session_names_other_branches(
     page: Asking, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(session_map, "MAX_ASSEMBLED_MESSAGES", 0)
@@ -74,7 +74,7 @@ def test_the_map_of_a_long_session_names_other_branches(
     assert page.get(other).status == 200
 
 
-def test_the_map_of_a_long_session_has_branches_where_they_were_left(
+def test_map_of_a_long_session_has_branches_at_their_forks(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     home = Home(tmp_path / ".claude")
@@ -98,9 +98,7 @@ def test_the_map_of_a_long_session_has_branches_where_they_were_left(
     assert lines == outer
 
 
-def test_a_long_map_goes_on_behind_its_first_lines(
-    page: Asking, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_long_map_has_pages(page: Asking, monkeypatch: pytest.MonkeyPatch) -> None:
     path = f"/session/{LONG}/map"
     whole = _lines(page.get(path).text)
     monkeypatch.setattr(session_map, "_PAGE_SIZE", 40)
@@ -117,7 +115,7 @@ def test_a_long_map_goes_on_behind_its_first_lines(
 
 
 @pytest.mark.parametrize("session", [LONG, REWOUND])
-def test_the_interface_gives_the_same_turns_of_a_long_session(
+def test_api_returns_the_same_turns_for_a_long_session(
     page: Asking, monkeypatch: pytest.MonkeyPatch, session: str
 ) -> None:
     asked = f"/api/sessions/{session}?first=1&tools=1"
@@ -129,7 +127,7 @@ def test_the_interface_gives_the_same_turns_of_a_long_session(
 
 
 @pytest.mark.parametrize("size", [1, 3, 7])
-def test_turns_are_whole_wherever_windows_end(
+def test_turns_are_complete_across_windows(
     kept: Kept, monkeypatch: pytest.MonkeyPatch, size: int
 ) -> None:
     monkeypatch.setattr(conversation_view, "_BATCH_SIZE", size)
@@ -144,7 +142,7 @@ def test_turns_are_whole_wherever_windows_end(
             ]
 
 
-def test_a_change_of_a_file_is_shown_as_it_was_made(page: Asking, kept: Kept) -> None:
+def test_file_change_is_shown_as_a_diff(page: Asking, kept: Kept) -> None:
     with Archive.open(kept.folder) as archive:
         edits = archive.session(EDITED).edits
     (path,) = {edit.path for edit in edits}

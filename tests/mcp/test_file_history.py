@@ -16,7 +16,7 @@ from tests.build import (
     tool_result,
     tool_use,
 )
-from tests.mcp.talking import Talk, body, outside
+from tests.mcp.client import Talk, body, outside
 
 ONE, TWO, ASKING = map(session_id, (1, 2, 9))
 PATH = "/work/demo/src/clock.py"
@@ -44,7 +44,7 @@ def talk(tmp_path: Path) -> Talk:
     return talk
 
 
-def test_sessions_come_newest_first_with_what_was_asked_and_said(talk: Talk) -> None:
+def test_history_has_newest_sessions_first_with_prompt_and_reply(talk: Talk) -> None:
     told = talk.ask("file_history", path=PATH)
     lines = body(told).splitlines()
 
@@ -56,17 +56,17 @@ def test_sessions_come_newest_first_with_what_was_asked_and_said(talk: Talk) -> 
 
 
 @pytest.mark.parametrize("path", ["clock.py", "src/clock.py", "demo/src/clock.py"])
-def test_the_end_of_a_path_is_enough(talk: Talk, path: str) -> None:
+def test_end_of_a_path_is_sufficient(talk: Talk, path: str) -> None:
     assert talk.whole("file_history", path=path) == talk.whole(
         "file_history", path=PATH
     )
 
 
-def test_a_folder_stands_for_what_is_in_it(talk: Talk) -> None:
+def test_folder_includes_its_files(talk: Talk) -> None:
     assert "clock.pyi" in talk.whole("file_history", path="/work/demo/src")
 
 
-def test_a_change_can_be_read_from_its_record(talk: Talk) -> None:
+def test_change_can_be_read_by_its_record(talk: Talk) -> None:
     line = body(talk.ask("file_history", path=PATH)).splitlines()[2]
     record = line.split()[0]
 
@@ -76,7 +76,7 @@ def test_a_change_can_be_read_from_its_record(talk: Talk) -> None:
     assert "+b" in told
 
 
-def test_a_rewound_change_says_so(talk: Talk) -> None:
+def test_rewound_change_is_labelled(talk: Talk) -> None:
     begun = [prompt("begin", uuid="a"), reply("yes", uuid="b", parent="a")]
     left = changing("try this", "Tried.")
     left[0] |= {"uuid": "c", "parentUuid": "b"}
@@ -90,14 +90,14 @@ def test_a_rewound_change_says_so(talk: Talk) -> None:
     assert f"changed {PATH}, rewound branch 2: Tried." in told
 
 
-def test_what_nobody_changed_has_no_history(talk: Talk) -> None:
+def test_unchanged_file_has_no_history(talk: Talk) -> None:
     told = talk.ask("file_history", path="/work/demo/nothing.py")
 
     assert "0 sessions changed this path" in told
     assert body(told) == ""
 
 
-def test_all_slices_are_the_whole(talk: Talk) -> None:
+def test_parts_joined_are_the_whole_history(talk: Talk) -> None:
     for number in range(20, 40):
         said = changing(f"Once more, {number}", "Done. " * 20, start=number)
         talk.home.session(session_id(number), said)
