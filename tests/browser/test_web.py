@@ -35,8 +35,8 @@ from tests.web.archives import (
     LOUD,
     PLAIN,
     REWOUND,
-    Kept,
-    furnished,
+    WebArchive,
+    build_archive,
 )
 
 pytestmark = pytest.mark.full
@@ -64,12 +64,12 @@ PATHS = (
 
 
 @pytest.fixture(scope="module")
-def kept(tmp_path_factory: pytest.TempPathFactory) -> Kept:
-    return furnished(tmp_path_factory.mktemp("kept"))
+def kept(tmp_path_factory: pytest.TempPathFactory) -> WebArchive:
+    return build_archive(tmp_path_factory.mktemp("kept"))
 
 
 @pytest.fixture(scope="module")
-def site(kept: Kept) -> Iterator[Served]:
+def site(kept: WebArchive) -> Iterator[Served]:
     with served(kept.folder) as found:
         yield found
 
@@ -306,7 +306,7 @@ def test_what_is_found_in_a_fold_unfolds(browser: Browser, tmp_path: Path) -> No
 
 
 def test_news_appear_and_move_nothing(browser: Browser, tmp_path: Path) -> None:
-    kept = furnished(tmp_path)
+    kept = build_archive(tmp_path)
     path = kept.home.path / "projects" / "-work-other" / f"{LONG}.jsonl"
     with (
         served(kept.folder, kept.home.path) as site,
@@ -341,7 +341,7 @@ def test_news_appear_and_move_nothing(browser: Browser, tmp_path: Path) -> None:
 def test_of_a_branch_that_is_left_while_it_is_read_no_other_is_shown(
     browser: Browser, tmp_path: Path
 ) -> None:
-    kept = furnished(tmp_path)
+    kept = build_archive(tmp_path)
     path = kept.home.path / "projects" / "-work-other" / f"{LONG}.jsonl"
     above = json.loads(path.read_bytes().splitlines()[7])["uuid"]
     left = thread(prompt("Another way", parent=above), reply("Gone."), start=9000)
@@ -366,7 +366,7 @@ def test_of_a_branch_that_is_left_while_it_is_read_no_other_is_shown(
 def test_stopping_lets_pages_go_that_listen(
     browser: Browser, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    kept = furnished(tmp_path)
+    kept = build_archive(tmp_path)
     with ExitStack() as stack:
         with served(kept.folder, kept.home.path) as site:
             seen = stack.enter_context(opened(browser, site))

@@ -21,8 +21,8 @@ from bygones.maintenance.verify import verify
 from tests.build import Home, jsonl, prompt, reply, session_id, summary, thread
 from tests.faults.sizes import reached, sized
 from tests.store.keeping import Keeping, unlike_rebuilt
-from tests.web.archives import Kept
-from tests.web.client import asking
+from tests.web.archives import WebArchive
+from tests.web.client import web_client
 
 HERE = Path(__file__).parent
 YEAR = 365 * 86_400
@@ -176,7 +176,7 @@ def test_a_file_may_say_that_it_was_written_at_any_time(
     given = ["--archive", str(keeping.archive), "--home", str(keeping.home.path)]
     for name, *more in (("list",), ("show", session_id(1)), ("doctor",)):
         assert main([name, *given, *more]) == 0
-    page = asking(Kept(keeping.home, keeping.archive))
+    page = web_client(WebArchive(keeping.home, keeping.archive))
     assert {page.get(path).status for path in ("/", "/about", "/files")} == {200}
     with keeping.vault() as vault:
         plans = plan_restore(vault, vault.byte_store.sources(), target=tmp_path / "to")

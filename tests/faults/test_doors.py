@@ -47,8 +47,8 @@ from tests.faults.addresses import (
 from tests.faults.careless import files_by_path, pictures_by_name
 from tests.faults.mutations import Set
 from tests.faults.sizes import reached, sized
-from tests.web.archives import PLAIN, Kept, furnished
-from tests.web.client import Answer, Asking, asking
+from tests.web.archives import PLAIN, WebArchive, build_archive
+from tests.web.client import ClientResponse, WebClient, web_client
 from tests.web.test_security import entrances, routes
 
 STEP = sized(400, 10, 1)
@@ -66,20 +66,20 @@ WORDS = [
 
 
 @pytest.fixture(scope="module")
-def kept(tmp_path_factory: pytest.TempPathFactory) -> Kept:
+def kept(tmp_path_factory: pytest.TempPathFactory) -> WebArchive:
     place = tmp_path_factory.mktemp("doors")
-    kept = furnished(place)
+    kept = build_archive(place)
     for folder in (place, kept.folder, kept.home.path):
         (folder / "canary.txt").write_text(CANARY, "utf-8")
     return kept
 
 
 @pytest.fixture(scope="module")
-def page(kept: Kept) -> Asking:
-    return asking(kept)
+def page(kept: WebArchive) -> WebClient:
+    return web_client(kept)
 
 
-def hostile(kept: Kept, page: Asking, asked: list[Route]) -> Iterator[Address]:
+def hostile(kept: WebArchive, page: WebClient, asked: list[Route]) -> Iterator[Address]:
     """Yield hostile addresses for each place of some routes."""
     sure = leading_to(kept.folder.parent / "canary.txt")
     for number, route in enumerate(asked):
@@ -87,7 +87,7 @@ def hostile(kept: Kept, page: Asking, asked: list[Route]) -> Iterator[Address]:
         yield from addresses(route, parameters(as_usual(page), route), names)
 
 
-def as_usual(page: Asking) -> Callable[[str, str], Answer]:
+def as_usual(page: WebClient) -> Callable[[str, str], ClientResponse]:
     """Return a way to ask as one of our pages would."""
     return lambda method, path: page.ask(method, path, page.usual)
 
@@ -100,8 +100,8 @@ def limited() -> list[Route]:
 class Watched:
     """What hostile addresses brought, and which of them a route's function saw."""
 
-    def __init__(self, kept: Kept, put: Set, asked: list[Route]) -> None:
-        page = asking(kept)
+    def __init__(self, kept: WebArchive, put: Set, asked: list[Route]) -> None:
+        page = web_client(kept)
         self.asked = {one.path: one for one in hostile(kept, page, asked)}
         self.faults: list[str] = []
         self.seen: set[tuple[str, str]] = set()
@@ -116,7 +116,7 @@ class Watched:
         ways = [(one.method, one.path) for one in self.asked.values()]
         page.ask_many(ways, self.look, STARRED)
 
-    def look(self, path: str, answer: Answer) -> None:
+    def look(self, path: str, answer: ClientResponse) -> None:
         """Note what an answer should not say."""
         told = answer.body + str(answer.headers).encode()
         self.faults += self.asked[path].faults(answer.status, told)
@@ -130,7 +130,7 @@ class Watched:
 
 
 @pytest.mark.full
-def test_no_route_leads_out(kept: Kept, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_route_leads_out(kept: WebArchive, monkeypatch: pytest.MonkeyPatch) -> None:
     before = state_of(kept.folder.parent)
 
     watched = Watched(kept, monkeypatch.setattr, limited())
@@ -145,7 +145,7 @@ def test_no_route_leads_out(kept: Kept, monkeypatch: pytest.MonkeyPatch) -> None
     reached("places for a name, in paths and queries", len(came))
 
 
-def test_every_value_that_is_described_is_given_hostile_names(page: Asking) -> None:
+def test_every_value_that_is_described_is_given_hostile_names(page: WebClient) -> None:
     known = {route.path: parameters(as_usual(page), route) for route in limited()}
 
     for row in ROUTES:
@@ -155,7 +155,7 @@ def test_every_value_that_is_described_is_given_hostile_names(page: Asking) -> N
 
 @pytest.mark.parametrize("mutation", [pictures_by_name, files_by_path])
 def test_a_route_that_opens_what_it_is_told_is_caught(
-    mutation: Callable[[Set], None], kept: Kept, monkeypatch: pytest.MonkeyPatch
+    mutation: Callable[[Set], None], kept: WebArchive, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     known = {row.path: row.handler for row in app.ROUTES}
     mutation(monkeypatch.setattr)
@@ -167,7 +167,7 @@ def test_a_route_that_opens_what_it_is_told_is_caught(
     assert [fault for fault in watched.faults if CANARY in fault]
 
 
-def open_to_others(page: Asking) -> str | None:
+def open_to_others(page: WebClient) -> str | None:
     """Return the first route that answers to a host that is not ours."""
     for route in [*entrances(), *routes()]:
         told = page.ask(
@@ -181,12 +181,12 @@ def open_to_others(page: Asking) -> str | None:
 
 
 def test_a_gate_that_does_not_look_at_the_host_is_caught(
-    kept: Kept, monkeypatch: pytest.MonkeyPatch
+    kept: WebArchive, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert open_to_others(asking(kept)) is None
+    assert open_to_others(web_client(kept)) is None
     monkeypatch.setattr(SecurityMiddleware, "_is_allowed_host", lambda *_: True)
 
-    assert open_to_others(asking(kept))
+    assert open_to_others(web_client(kept))
 
 
 ENDLESS = frozenset({"watch", "serve", "mcp"})
@@ -197,7 +197,7 @@ ELSEWHERE = frozenset({"push", "open", "hub"})
 
 @pytest.fixture
 def surroundings(
-    kept: Kept, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    kept: WebArchive, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Path]:
     """Give a folder in which commands run, and all that is theirs is."""
     monkeypatch.chdir(tmp_path)
@@ -226,7 +226,7 @@ def assert_no_accident(words: list[str], capfd: pytest.CaptureFixture[str]) -> N
 )
 @pytest.mark.usefixtures("surroundings")
 def test_no_command_stumbles_over_a_name(
-    name: str, kept: Kept, capfd: pytest.CaptureFixture[str]
+    name: str, kept: WebArchive, capfd: pytest.CaptureFixture[str]
 ) -> None:
     chosen = WORDS[:: sized(4, 1, 1)]
     for word in chosen:
@@ -258,7 +258,7 @@ def values_of(row: CommandSpec) -> list[str]:
 def test_no_command_stumbles_over_a_value(
     row: CommandSpec, surroundings: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    own = str(furnished(surroundings / "own").folder)
+    own = str(build_archive(surroundings / "own").folder)
     # Whoever runs a command may have it write where they like: not over our own files.
     words = [word for word in WORDS if "passwd" not in word]
     count = 0
@@ -270,7 +270,7 @@ def test_no_command_stumbles_over_a_value(
     reached("hostile values given to options of commands", count)
 
 
-def tools_of(kept: Kept) -> McpDispatcher:
+def tools_of(kept: WebArchive) -> McpDispatcher:
     """Return the server for agents over an archive."""
     caller = Caller(directory=Path(CWD), session=None, clock=lambda: kept.now, zone=UTC)
     return McpDispatcher(ToolService(kept.folder, caller))
@@ -294,7 +294,7 @@ def requests(words: list[str]) -> Iterator[tuple[str, dict[str, object]]]:
             yield "prompts/get", {"name": prompt["name"], "arguments": words_of}
 
 
-def told_to_agents(kept: Kept, words: list[str]) -> list[str]:
+def told_to_agents(kept: WebArchive, words: list[str]) -> list[str]:
     """Return all that agents are told when they ask so."""
     speaker = tools_of(kept)
     told = []
@@ -322,13 +322,13 @@ def state_of(folder: Path) -> dict[str, bytes]:
     }
 
 
-def ways_out(kept: Kept) -> list[str]:
+def ways_out(kept: WebArchive) -> list[str]:
     """Return names that lead out, and such by which the canary would be reached."""
     sure = leading_to(kept.folder.parent / "canary.txt")
     return [*map(unquote, dict.fromkeys([*sure, *NAMES[::STEP]])), *WORDS]
 
 
-def test_no_tool_leads_out_or_changes_anything(kept: Kept) -> None:
+def test_no_tool_leads_out_or_changes_anything(kept: WebArchive) -> None:
     before = state_of(kept.folder)
 
     told = told_to_agents(kept, ways_out(kept))
@@ -342,7 +342,7 @@ def test_no_tool_leads_out_or_changes_anything(kept: Kept) -> None:
 
 
 def test_a_tool_that_opens_what_it_is_told_is_caught(
-    kept: Kept, monkeypatch: pytest.MonkeyPatch
+    kept: WebArchive, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def careless(_: ToolService, asked: FileHistoryArguments) -> str:
         path = Path(asked.path)

@@ -20,8 +20,8 @@ from tests.faults.addresses import NAMES, leading_to
 from tests.faults.careless import any_key, leading_anywhere
 from tests.faults.mutations import Set
 from tests.faults.sizes import reached, sized
-from tests.web.archives import Kept, furnished
-from tests.web.client import PORT, Answer, Asking, asking
+from tests.web.archives import WebArchive, build_archive
+from tests.web.client import PORT, ClientResponse, WebClient, web_client
 
 STEP = sized(400, 10, 1)
 TRIES = 15
@@ -44,11 +44,11 @@ PAGE = re.compile(
 
 
 @pytest.fixture(scope="module")
-def kept(tmp_path_factory: pytest.TempPathFactory) -> Kept:
-    return furnished(tmp_path_factory.mktemp("entrance"))
+def kept(tmp_path_factory: pytest.TempPathFactory) -> WebArchive:
+    return build_archive(tmp_path_factory.mktemp("entrance"))
 
 
-def values(page: Asking) -> list[str]:
+def values(page: WebClient) -> list[str]:
     """Return what the entrance asks a link for, as it does."""
     heard: set[str] = set()
 
@@ -67,7 +67,7 @@ def names() -> list[str]:
     return list(dict.fromkeys([*ELSEWHERE, *sure, *NAMES[::STEP]]))
 
 
-def faults(answer: Answer, value: str) -> Iterator[str]:
+def faults(answer: ClientResponse, value: str) -> Iterator[str]:
     """Yield what an answer should not be, or should not say."""
     if value == "key":
         if answer.status != 401 or "set-cookie" in answer.headers:
@@ -80,13 +80,13 @@ def faults(answer: Answer, value: str) -> Iterator[str]:
         yield f"leads to {found[1]}"
 
 
-def entered(kept: Kept, value: str) -> tuple[int, list[str]]:
+def entered(kept: WebArchive, value: str) -> tuple[int, list[str]]:
     """Come in with one hostile value each; return how often, and what was wrong."""
     wrong: list[str] = []
-    page = asking(kept)
+    page = web_client(kept)
     for number, name in enumerate(names()):
         if not number % TRIES:
-            page = asking(kept)
+            page = web_client(kept)
         given = {"key": page.keys.one_time_key, "to": "/"} | {value: name}
         query = "&".join(f"{one}={text}" for one, text in given.items())
         answer = page.ask("GET", f"{LOGIN_PATH}?{query}", HOST)
@@ -94,8 +94,8 @@ def entered(kept: Kept, value: str) -> tuple[int, list[str]]:
     return len(names()), wrong
 
 
-def test_no_value_of_a_link_lets_in_or_leads_elsewhere(kept: Kept) -> None:
-    asked = values(asking(kept))
+def test_no_value_of_a_link_lets_in_or_leads_elsewhere(kept: WebArchive) -> None:
+    asked = values(web_client(kept))
     assert {"key", "to"} <= set(asked)
 
     for value in asked:
@@ -110,7 +110,7 @@ def test_no_value_of_a_link_lets_in_or_leads_elsewhere(kept: Kept) -> None:
 def test_an_entrance_that_trusts_a_link_is_caught(
     mutation: Callable[[Set], None],
     value: str,
-    kept: Kept,
+    kept: WebArchive,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     mutation(monkeypatch.setattr)

@@ -30,7 +30,7 @@ from tests.faults.losing import told
 from tests.faults.mutations import any_version, copied_only, dropped_when_gone
 from tests.faults.sizes import reached, sized
 from tests.store.keeping import Keeping, unlike_rebuilt
-from tests.web.archives import furnished
+from tests.web.archives import build_archive
 
 CASES = Path(__file__).parent.parent / "cases"
 HOMES = sorted(path for path in CASES.iterdir() if (path / "input").is_dir())
@@ -205,7 +205,7 @@ def codes(archive: Path, place: Path) -> dict[str, int]:
 
 def made_newer(place: Path) -> Path:
     """Return an archive that a later version has written."""
-    kept = furnished(place)
+    kept = build_archive(place)
     db = apsw.Connection(str(kept.folder / "archive.db"))
     db.pragma("user_version", LATEST_VERSION + 1)
     db.pragma("journal_mode", "DELETE")

@@ -36,7 +36,7 @@ from tests.faults.careless import objects_by_name
 from tests.faults.sizes import reached, sized
 from tests.hub.hubs import Answered, TestHub, serving
 from tests.hub.test_uploads import MACHINE, PIECE, other, parcel
-from tests.web.archives import furnished
+from tests.web.archives import build_archive
 from tests.web.test_security import routes
 
 STEP = sized(400, 10, 1)
@@ -86,7 +86,7 @@ class Door:
 
 @pytest.fixture
 def door(tmp_path: Path) -> Iterator[Door]:
-    folder = furnished(tmp_path / "ann").folder
+    folder = build_archive(tmp_path / "ann").folder
     for place in (tmp_path, folder):
         (place / "canary.txt").write_text(CANARY, "utf-8")
     with serving(tmp_path, {"ann": folder}) as hub:

@@ -19,7 +19,7 @@ from tests.build import session_id
 from tests.hub.hubs import TestHub, serving
 from tests.hub.sending import NOW, PROJECT, worked
 from tests.team.engines import ENGINES, opened
-from tests.web.archives import EDITED_PATH, PLAIN, furnished
+from tests.web.archives import EDITED_PATH, PLAIN, build_archive
 
 ANN_SAID = b"Question"
 MCP = {
@@ -35,7 +35,7 @@ def hub(
     """Return a hub with sessions of two people: in folders, and in a real engine."""
     place = tmp_path_factory.mktemp("hub")
     _, ann = worked(place / "ann", first=70)
-    folders = {"ann": ann, "ben": furnished(place / "ben").folder}
+    folders = {"ann": ann, "ben": build_archive(place / "ben").folder}
     if request.param == "folders":
         with serving(place, folders) as hub:
             yield hub

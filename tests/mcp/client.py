@@ -13,14 +13,14 @@ from bygones.redact.engine import Redactor
 from tests.build import CWD
 from tests.store.keeping import Keeping
 
-__all__ = ["NOW", "Talk", "body", "cursor", "outside"]
+__all__ = ["NOW", "ToolClient", "body", "cursor", "outside"]
 
 NOW = datetime(2026, 1, 6, tzinfo=UTC)
 _MARKED = re.compile(r"\n<<<([0-9a-f]{16})\n(.*)\n\1>>>(?:\n|$)", re.DOTALL)
 _CURSOR = re.compile(r"To continue: cursor (\S+)")
 
 
-class Talk:
+class ToolClient:
     """Asks a server in this process; the home can be written to in between."""
 
     def __init__(self, folder: Path, session: str | None = None) -> None:
@@ -31,11 +31,11 @@ class Talk:
         )
         redactor = Redactor(names=["zebraquux"])
         recall = ToolService(self.keeping.archive, caller, redactor=redactor)
-        self.speaker = McpDispatcher(recall)
+        self.dispatcher = McpDispatcher(recall)
 
     def call(self, tool: str, **arguments: Any) -> tuple[str, bool]:  # noqa: ANN401
         params = {"name": tool, "arguments": arguments}
-        result = self.speaker.dispatch("tools/call", params)
+        result = self.dispatcher.dispatch("tools/call", params)
         (block,) = result["content"]
         return block["text"], result["isError"]
 

@@ -16,7 +16,7 @@ from tests.build import (
     tool_result,
     tool_use,
 )
-from tests.mcp.client import Talk, body, outside
+from tests.mcp.client import ToolClient, body, outside
 
 ONE, TWO, ASKING = map(session_id, (1, 2, 9))
 PATH = "/work/demo/src/clock.py"
@@ -33,19 +33,21 @@ def changing(asked: str, said: str, path: str = PATH, start: int = 0) -> list[Wr
 
 
 @pytest.fixture
-def talk(tmp_path: Path) -> Talk:
-    talk = Talk(tmp_path, session=ASKING)
-    talk.home.session(ONE, changing("Make it tick", "It ticks now."))
-    talk.home.session(TWO, changing("Stop it", "It stands still.", start=600))
-    talk.home.session(ASKING, changing("And now?", "Not to be told.", start=900))
+def client(tmp_path: Path) -> ToolClient:
+    client = ToolClient(tmp_path, session=ASKING)
+    client.home.session(ONE, changing("Make it tick", "It ticks now."))
+    client.home.session(TWO, changing("Stop it", "It stands still.", start=600))
+    client.home.session(ASKING, changing("And now?", "Not to be told.", start=900))
     other = changing("Unrelated", "Elsewhere.", path="/work/demo/src/clock.pyi")
-    talk.home.session(session_id(3), other)
-    talk.keeping.ingest()
-    return talk
+    client.home.session(session_id(3), other)
+    client.keeping.ingest()
+    return client
 
 
-def test_history_has_newest_sessions_first_with_prompt_and_reply(talk: Talk) -> None:
-    told = talk.ask("file_history", path=PATH)
+def test_history_has_newest_sessions_first_with_prompt_and_reply(
+    client: ToolClient,
+) -> None:
+    told = client.ask("file_history", path=PATH)
     lines = body(told).splitlines()
 
     assert "2 sessions changed this path" in outside(told)
@@ -56,53 +58,53 @@ def test_history_has_newest_sessions_first_with_prompt_and_reply(talk: Talk) -> 
 
 
 @pytest.mark.parametrize("path", ["clock.py", "src/clock.py", "demo/src/clock.py"])
-def test_end_of_a_path_is_sufficient(talk: Talk, path: str) -> None:
-    assert talk.whole("file_history", path=path) == talk.whole(
+def test_end_of_a_path_is_sufficient(client: ToolClient, path: str) -> None:
+    assert client.whole("file_history", path=path) == client.whole(
         "file_history", path=PATH
     )
 
 
-def test_folder_includes_its_files(talk: Talk) -> None:
-    assert "clock.pyi" in talk.whole("file_history", path="/work/demo/src")
+def test_folder_includes_its_files(client: ToolClient) -> None:
+    assert "clock.pyi" in client.whole("file_history", path="/work/demo/src")
 
 
-def test_change_can_be_read_by_its_record(talk: Talk) -> None:
-    line = body(talk.ask("file_history", path=PATH)).splitlines()[2]
+def test_change_can_be_read_by_its_record(client: ToolClient) -> None:
+    line = body(client.ask("file_history", path=PATH)).splitlines()[2]
     record = line.split()[0]
 
-    told = body(talk.ask("read", session=TWO, at=record, detail="full"))
+    told = body(client.ask("read", session=TWO, at=record, detail="full"))
 
     assert "It stands still." in told
     assert "+b" in told
 
 
-def test_rewound_change_is_labelled(talk: Talk) -> None:
+def test_rewound_change_is_labelled(client: ToolClient) -> None:
     begun = [prompt("begin", uuid="a"), reply("yes", uuid="b", parent="a")]
     left = changing("try this", "Tried.")
     left[0] |= {"uuid": "c", "parentUuid": "b"}
     left[1] |= {"parentUuid": "c"}
     taken = [prompt("do that instead", uuid="z", parent="b")]
-    talk.home.session(session_id(4), [*begun, *left, *thread(*taken, start=99)])
-    talk.keeping.ingest()
+    client.home.session(session_id(4), [*begun, *left, *thread(*taken, start=99)])
+    client.keeping.ingest()
 
-    told = talk.whole("file_history", path=PATH)
+    told = client.whole("file_history", path=PATH)
 
     assert f"changed {PATH}, rewound branch 2: Tried." in told
 
 
-def test_unchanged_file_has_no_history(talk: Talk) -> None:
-    told = talk.ask("file_history", path="/work/demo/nothing.py")
+def test_unchanged_file_has_no_history(client: ToolClient) -> None:
+    told = client.ask("file_history", path="/work/demo/nothing.py")
 
     assert "0 sessions changed this path" in told
     assert body(told) == ""
 
 
-def test_parts_joined_are_the_whole_history(talk: Talk) -> None:
+def test_parts_joined_are_the_whole_history(client: ToolClient) -> None:
     for number in range(20, 40):
         said = changing(f"Once more, {number}", "Done. " * 20, start=number)
-        talk.home.session(session_id(number), said)
-    talk.keeping.ingest()
+        client.home.session(session_id(number), said)
+    client.keeping.ingest()
 
-    whole = body(talk.ask("file_history", path=PATH, max_bytes=60_000))
+    whole = body(client.ask("file_history", path=PATH, max_bytes=60_000))
 
-    assert talk.whole("file_history", path=PATH, max_bytes=1000) == whole
+    assert client.whole("file_history", path=PATH, max_bytes=1000) == whole

@@ -23,7 +23,7 @@ from mcp_types import CallToolResult, TextContent, TextResourceContents
 
 from bygones.mcp.http import PATH, create_mcp_app
 from tests.build import prompt, reply, session_id, thread, tool_result, tool_use
-from tests.mcp.client import Talk, body, cursor
+from tests.mcp.client import ToolClient, body, cursor
 
 ONE = session_id(1)
 TOKEN = "a token"  # noqa: S105 (of this test)
@@ -31,8 +31,8 @@ Asking = Callable[[Client], Awaitable[None]]
 
 
 @pytest.fixture
-def talk(tmp_path: Path) -> Talk:
-    talk = Talk(tmp_path)
+def tool_client(tmp_path: Path) -> ToolClient:
+    tool_client = ToolClient(tmp_path)
     many = [
         one
         for number in range(40)
@@ -42,16 +42,16 @@ def talk(tmp_path: Path) -> Talk:
             tool_result(f"toolu_{number}", "a\nb"),
         )
     ]
-    talk.home.session(ONE, thread(*many))
-    talk.keeping.ingest()
-    return talk
+    tool_client.home.session(ONE, thread(*many))
+    tool_client.keeping.ingest()
+    return tool_client
 
 
 @asynccontextmanager
-async def over_stdio(talk: Talk) -> AsyncIterator[Client]:
+async def over_stdio(tool_client: ToolClient) -> AsyncIterator[Client]:
     parameters = StdioServerParameters(
         command=sys.executable,
-        args=["-m", "bygones", "mcp", "--archive", str(talk.keeping.archive)],
+        args=["-m", "bygones", "mcp", "--archive", str(tool_client.keeping.archive)],
         env={**os.environ, "CLAUDE_PROJECT_DIR": "/work/demo"},
     )
     async with Client(stdio_client(parameters)) as client:
@@ -59,11 +59,11 @@ async def over_stdio(talk: Talk) -> AsyncIterator[Client]:
 
 
 @contextmanager
-def serving(talk: Talk) -> Iterator[str]:
+def serving(tool_client: ToolClient) -> Iterator[str]:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    app = create_mcp_app(talk.speaker, TOKEN)
+    app = create_mcp_app(tool_client.dispatcher, TOKEN)
     server = uvicorn.Server(uvicorn.Config(app, port=port, log_level="error"))
     thread = threading.Thread(target=server.run)
     thread.start()
@@ -77,8 +77,8 @@ def serving(talk: Talk) -> Iterator[str]:
 
 
 @asynccontextmanager
-async def over_http(talk: Talk) -> AsyncIterator[Client]:
-    with serving(talk) as address:
+async def over_http(tool_client: ToolClient) -> AsyncIterator[Client]:
+    with serving(tool_client) as address:
         headers = {"Authorization": f"Bearer {TOKEN}"}
         async with httpx2.AsyncClient(headers=headers) as http:
             transport = streamable_http_client(address, http_client=http)
@@ -87,10 +87,12 @@ async def over_http(talk: Talk) -> AsyncIterator[Client]:
 
 
 @pytest.fixture(params=[over_stdio, over_http])
-def asking(request: pytest.FixtureRequest, talk: Talk) -> Callable[[Asking], None]:
+def asking(
+    request: pytest.FixtureRequest, tool_client: ToolClient
+) -> Callable[[Asking], None]:
     def run(ask: Asking) -> None:
         async def whole() -> None:
-            async with request.param(talk) as client:
+            async with request.param(tool_client) as client:
                 await ask(client)
 
         # In a thread: a browser's loop may run in this one.
@@ -123,8 +125,10 @@ def test_every_tool_is_listed_with_a_strict_schema(
     asking(ask)
 
 
-def test_session_is_read_in_parts(asking: Callable[[Asking], None], talk: Talk) -> None:
-    whole = body(talk.ask("read", session=ONE, max_bytes=60_000))
+def test_session_is_read_in_parts(
+    asking: Callable[[Asking], None], tool_client: ToolClient
+) -> None:
+    whole = body(tool_client.ask("read", session=ONE, max_bytes=60_000))
 
     async def ask(client: Client) -> None:
         parts = []
@@ -177,8 +181,8 @@ def test_prompts_and_resources_are_listed(asking: Callable[[Asking], None]) -> N
     asking(ask)
 
 
-def test_request_without_token_is_rejected(talk: Talk) -> None:
-    with serving(talk) as address:
+def test_request_without_token_is_rejected(tool_client: ToolClient) -> None:
+    with serving(tool_client) as address:
         for headers in ({}, {"Authorization": "Bearer another"}):
             answer = httpx2.post(address, json={"x": 1}, headers=headers)
 
@@ -186,8 +190,8 @@ def test_request_without_token_is_rejected(talk: Talk) -> None:
             assert answer.content == b""
 
 
-def test_foreign_host_name_is_rejected(talk: Talk) -> None:
-    with serving(talk) as address:
+def test_foreign_host_name_is_rejected(tool_client: ToolClient) -> None:
+    with serving(tool_client) as address:
         headers = {"Authorization": f"Bearer {TOKEN}", "Host": "evil.example"}
 
         answer = httpx2.post(address, json={"x": 1}, headers=headers)

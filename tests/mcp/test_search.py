@@ -19,7 +19,7 @@ from tests.build import (
     tool_result,
     tool_use,
 )
-from tests.mcp.client import Talk, body, cursor, outside
+from tests.mcp.client import ToolClient, body, cursor, outside
 
 ONE, TWO, ASKING = map(session_id, (1, 2, 9))
 
@@ -29,9 +29,9 @@ def elsewhere(records: list[Written]) -> list[Written]:
 
 
 @pytest.fixture
-def talk(tmp_path: Path) -> Talk:
-    talk = Talk(tmp_path, session=ASKING)
-    talk.home.session(
+def client(tmp_path: Path) -> ToolClient:
+    client = ToolClient(tmp_path, session=ASKING)
+    client.home.session(
         ONE,
         thread(
             prompt("Why does the scheduler stall?"),
@@ -43,51 +43,51 @@ def talk(tmp_path: Path) -> Talk:
     other = thread(
         prompt("The scheduler, the scheduler!"), reply("scheduler"), start=60
     )
-    talk.home.session(TWO, elsewhere(other), project="-work-other")
-    talk.home.session(ASKING, thread(prompt("Did the scheduler stall?"), reply("…")))
-    talk.keeping.ingest()
-    return talk
+    client.home.session(TWO, elsewhere(other), project="-work-other")
+    client.home.session(ASKING, thread(prompt("Did the scheduler stall?"), reply("…")))
+    client.keeping.ingest()
+    return client
 
 
 def first_words(told: str) -> list[str]:
     return [line.split(" · ")[0] for line in told.splitlines() if line[0] not in " ("]
 
 
-def test_cited_record_can_be_read(talk: Talk) -> None:
-    told = body(talk.ask("search", query="scheduler lock sleeps"))
+def test_cited_record_can_be_read(client: ToolClient) -> None:
+    told = body(client.ask("search", query="scheduler lock sleeps"))
     found = re.search(
         r"#([0-9a-f]{8}) \d\d-\d\d \d\d:\d\d reply: .*holds its lock", told
     )
 
     assert found is not None
-    read = body(talk.ask("read", session=ONE, at=f"#{found[1]}", before=2))
+    read = body(client.ask("read", session=ONE, at=f"#{found[1]}", before=2))
     assert read.splitlines()[0].endswith("prompt: Why does the scheduler stall?")
     assert "holds its lock" in read
 
 
-def test_sessions_of_this_project_come_first(talk: Talk) -> None:
-    everywhere = talk.ask("search", query="scheduler")
+def test_sessions_of_this_project_come_first(client: ToolClient) -> None:
+    everywhere = client.ask("search", query="scheduler")
 
     assert first_words(body(everywhere)) == [ONE, "elsewhere:", TWO]
     assert "1 session found in this project" in outside(everywhere)
-    only = talk.whole("search", query="scheduler", scope="project")
+    only = client.whole("search", query="scheduler", scope="project")
     assert first_words(only) == [ONE]
 
 
-def test_project_in_the_query_replaces_the_scope(talk: Talk) -> None:
-    told = talk.whole("search", query="scheduler project:other")
+def test_project_in_the_query_replaces_the_scope(client: ToolClient) -> None:
+    told = client.whole("search", query="scheduler project:other")
 
     assert first_words(told) == [TWO]
 
 
-def test_calling_session_is_not_found(talk: Talk) -> None:
-    assert ASKING not in talk.whole("search", query="scheduler stall did")
+def test_calling_session_is_not_found(client: ToolClient) -> None:
+    assert ASKING not in client.whole("search", query="scheduler stall did")
 
 
-def test_results_of_own_tools_are_not_found(talk: Talk) -> None:
+def test_results_of_own_tools_are_not_found(client: ToolClient) -> None:
     quoted = "<<<x\nthe scheduler holds a pangolin\nx>>>"
     recalled = f"Bygones: 1 session.\n{QUOTE_NOTICE}\n{quoted}"
-    talk.home.session(
+    client.home.session(
         session_id(3),
         thread(
             prompt("What was it?"),
@@ -95,65 +95,65 @@ def test_results_of_own_tools_are_not_found(talk: Talk) -> None:
             tool_result("toolu_1", recalled),
         ),
     )
-    talk.keeping.ingest()
+    client.keeping.ingest()
 
-    told = talk.whole("search", query="scheduler holds pangolin", hits=10)
+    told = client.whole("search", query="scheduler holds pangolin", hits=10)
 
     assert "mcp__bygones" not in told
     assert "holds a pangolin" not in told
 
 
-def test_prompts_that_quote_own_results_are_found(talk: Talk) -> None:
+def test_prompts_that_quote_own_results_are_found(client: ToolClient) -> None:
     pasted = f"{QUOTE_NOTICE} Is it true that the scheduler has an axolotl?"
-    talk.home.session(session_id(6), thread(prompt(pasted), reply("It is.")))
-    talk.keeping.ingest()
+    client.home.session(session_id(6), thread(prompt(pasted), reply("It is.")))
+    client.keeping.ingest()
 
-    told = talk.ask("search", query="axolotl")
+    told = client.ask("search", query="axolotl")
 
     assert "an axolotl" in body(told)
     assert "Left out: results that quote these tools, and your own session." in told
 
 
-def test_rewound_branch_and_agent_are_labelled(talk: Talk) -> None:
+def test_rewound_branch_and_agent_are_labelled(client: ToolClient) -> None:
     first = prompt("begin", uuid="a")
     left = prompt("try the zeppelin", uuid="b", parent="a")
     taken = prompt("go by train", uuid="c", parent="a")
-    talk.home.session(session_id(4), thread(first, left, taken, reply("Yes")))
+    client.home.session(session_id(4), thread(first, left, taken, reply("Yes")))
     said = thread(prompt("look"), reply("a zeppelin was seen"))
-    talk.home.agent(session_id(4), "a1b2c3d", said, meta={"agentType": "Explore"})
-    talk.keeping.ingest()
+    client.home.agent(session_id(4), "a1b2c3d", said, meta={"agentType": "Explore"})
+    client.keeping.ingest()
 
-    told = talk.whole("search", query="zeppelin")
+    told = client.whole("search", query="zeppelin")
 
     assert "prompt, rewound: try the zeppelin" in told
     assert "reply, agent Explore: a zeppelin was seen" in told
 
 
-def test_secret_is_redacted_before_the_excerpt_is_cut(talk: Talk) -> None:
+def test_secret_is_redacted_before_the_excerpt_is_cut(client: ToolClient) -> None:
     secret = "ghp_" + "a1B2c3D4e5F6g7H8i9J0" * 2
     words = "padding " * 11 + f"quokka {secret} " + "more words " * 40
-    talk.home.session(session_id(5), thread(prompt("hello"), reply(words)))
-    talk.keeping.ingest()
+    client.home.session(session_id(5), thread(prompt("hello"), reply(words)))
+    client.keeping.ingest()
 
     for query in ("quokka", "quokka more words", secret):
-        told = talk.ask("search", query=query)
+        told = client.ask("search", query=query)
         assert secret[4:12] not in told
 
-    assert "quokka [redacted" in body(talk.ask("search", query="quokka"))
+    assert "quokka [redacted" in body(client.ask("search", query="quokka"))
 
 
 @pytest.mark.parametrize("size", [1000, 1300, 2000])
-def test_parts_joined_are_the_whole_answer(talk: Talk, size: int) -> None:
+def test_parts_joined_are_the_whole_answer(client: ToolClient, size: int) -> None:
     for number in range(20, 45):
         said = thread(prompt(f"a walrus, number {number}"), reply("walrus " * number))
         if number % 2:
-            talk.home.session(session_id(number), said)
+            client.home.session(session_id(number), said)
         else:
-            talk.home.session(session_id(number), elsewhere(said), project="-o")
-    talk.keeping.ingest()
-    whole = talk.ask("search", query="walrus walros", max_bytes=60_000)
+            client.home.session(session_id(number), elsewhere(said), project="-o")
+    client.keeping.ingest()
+    whole = client.ask("search", query="walrus walros", max_bytes=60_000)
 
-    parts = talk.whole("search", query="walrus walros", max_bytes=size)
+    parts = client.whole("search", query="walrus walros", max_bytes=size)
 
     assert cursor(whole) is None
     assert parts == body(whole)
@@ -162,12 +162,12 @@ def test_parts_joined_are_the_whole_answer(talk: Talk, size: int) -> None:
 
 
 @pytest.mark.parametrize("query", ["", "/(/", "on:nonsense", "x" * 3000, "is:nothing"])
-def test_invalid_query_is_reported_to_the_model(talk: Talk, query: str) -> None:
-    assert talk.fail("search", query=query).startswith("error: ")
+def test_invalid_query_is_reported_to_the_model(client: ToolClient, query: str) -> None:
+    assert client.fail("search", query=query).startswith("error: ")
 
 
-def test_search_without_match_finds_nothing(talk: Talk) -> None:
-    told = talk.ask("search", query="xylophonequartet")
+def test_search_without_match_finds_nothing(client: ToolClient) -> None:
+    told = client.ask("search", query="xylophonequartet")
 
     assert "0 sessions found" in outside(told)
     assert "no match for xylophonequartet" in body(told)

@@ -18,12 +18,12 @@ from bygones.mcp.server import (
     McpDispatcher,
     serve_stdio,
 )
-from tests.mcp.client import Talk
+from tests.mcp.client import ToolClient
 
 
 @pytest.fixture
 def speaker(tmp_path: Path) -> McpDispatcher:
-    return Talk(tmp_path).speaker
+    return ToolClient(tmp_path).dispatcher
 
 
 def said(speaker: McpDispatcher, *lines: bytes) -> list[Any]:
@@ -125,7 +125,7 @@ def test_server_continues_after_an_internal_error(
 @given(lines=st.lists(st.binary(max_size=60).filter(lambda b: b"\n" not in b)))
 def test_no_bytes_stop_the_server(lines: list[bytes]) -> None:
     answers = said(
-        Talk(Path("/nowhere/at/all")).speaker, *lines, request("ping", "end")
+        ToolClient(Path("/nowhere/at/all")).dispatcher, *lines, request("ping", "end")
     )
 
     assert answers[-1] == {"jsonrpc": "2.0", "id": "end", "result": {}}

@@ -13,7 +13,7 @@ import pytest
 from bygones.archive import Archive
 from tests.build import prompt, reply, session_id, thread, tool_result, tool_use
 from tests.cli.terminals import piped
-from tests.mcp.client import Talk, body, cursor
+from tests.mcp.client import ToolClient, body, cursor
 
 
 def test_server_starts_without_slow_imports() -> None:
@@ -30,17 +30,17 @@ def test_server_starts_without_slow_imports() -> None:
 
 
 def test_tools_respond_during_ingestion(tmp_path: Path) -> None:
-    talk = Talk(tmp_path)
-    talk.home.session(session_id(0), thread(prompt("The first walrus"), reply("Yes")))
-    talk.keeping.ingest()
+    client = ToolClient(tmp_path)
+    client.home.session(session_id(0), thread(prompt("The first walrus"), reply("Yes")))
+    client.keeping.ingest()
     for number in range(1, 150):
         records = thread(prompt(f"walrus {number}"), reply("walrus " * 300))
-        talk.home.session(session_id(number), records)
+        client.home.session(session_id(number), records)
     is_done = threading.Event()
 
     def take_in() -> None:
         try:
-            Archive.ingest(talk.keeping.archive, [talk.home.path])
+            Archive.ingest(client.keeping.archive, [client.home.path])
         finally:
             is_done.set()
 
@@ -48,16 +48,16 @@ def test_tools_respond_during_ingestion(tmp_path: Path) -> None:
     writer.start()
     asked = 0
     while not is_done.is_set() or asked < 2:
-        assert "walrus" in body(talk.ask("search", query="walrus"))
-        assert "The first walrus" in body(talk.ask("read", session=session_id(0)))
+        assert "walrus" in body(client.ask("search", query="walrus"))
+        assert "The first walrus" in body(client.ask("read", session=session_id(0)))
         asked += 1
     writer.join()
 
-    assert len(talk.whole("recent").splitlines()) == 150
+    assert len(client.whole("recent").splitlines()) == 150
 
 
 def test_huge_session_is_read_in_parts_of_the_requested_size(tmp_path: Path) -> None:
-    talk = Talk(tmp_path)
+    client = ToolClient(tmp_path)
     turns = [
         one
         for number in range(700)
@@ -68,11 +68,11 @@ def test_huge_session_is_read_in_parts_of_the_requested_size(tmp_path: Path) -> 
             reply(f"Answer {number}: " + "漢字 " * 30),
         )
     ]
-    talk.home.session(session_id(1), thread(*turns))
-    talk.keeping.ingest()
+    client.home.session(session_id(1), thread(*turns))
+    client.keeping.ingest()
 
-    last = talk.ask("read", session=session_id(1), at="t699", max_bytes=1000)
-    full = talk.ask(
+    last = client.ask("read", session=session_id(1), at="t699", max_bytes=1000)
+    full = client.ask(
         "read", session=session_id(1), at="t650", detail="full", max_bytes=60_000
     )
 

@@ -22,19 +22,21 @@ from tests.build import (
     tool_result,
     tool_use,
 )
-from tests.mcp.client import Talk, body, cursor, outside
+from tests.mcp.client import ToolClient, body, cursor, outside
 
 ONE, TWO, THREE = map(session_id, (1, 2, 3))
 
 
 @pytest.fixture
-def talk(tmp_path: Path) -> Talk:
-    talk = Talk(tmp_path, session=THREE)
-    talk.home.session(ONE, [*everyday(), title("Counting lines", custom=True)])
-    talk.home.session(TWO, thread(prompt("Hello"), reply("日本語 " * 400), start=3600))
-    talk.home.session(THREE, thread(prompt("I am the one who asks"), reply("Yes")))
-    talk.keeping.ingest()
-    return talk
+def client(tmp_path: Path) -> ToolClient:
+    client = ToolClient(tmp_path, session=THREE)
+    client.home.session(ONE, [*everyday(), title("Counting lines", custom=True)])
+    client.home.session(
+        TWO, thread(prompt("Hello"), reply("日本語 " * 400), start=3600)
+    )
+    client.home.session(THREE, thread(prompt("I am the one who asks"), reply("Yes")))
+    client.keeping.ingest()
+    return client
 
 
 def everyday() -> list[Written]:
@@ -65,33 +67,33 @@ def everyday() -> list[Written]:
     )
 
 
-def test_recent_lists_sessions_newest_first(talk: Talk) -> None:
-    told = body(talk.ask("recent"))
+def test_recent_lists_sessions_newest_first(client: ToolClient) -> None:
+    told = body(client.ask("recent"))
 
     assert [line.split(" · ")[0] for line in told.splitlines()] == [TWO, ONE]
     assert "Counting lines" in told
 
 
-def test_calling_session_is_not_listed(talk: Talk) -> None:
-    assert THREE not in talk.whole("recent", scope="all")
-    assert "the calling session is left out" in talk.fail("read", session=THREE)
-    assert "the calling session is left out" in talk.fail("outline", session=THREE)
+def test_calling_session_is_not_listed(client: ToolClient) -> None:
+    assert THREE not in client.whole("recent", scope="all")
+    assert "the calling session is left out" in client.fail("read", session=THREE)
+    assert "the calling session is left out" in client.fail("outline", session=THREE)
 
 
-def test_recent_lists_all_projects_on_request(talk: Talk) -> None:
-    talk.home.session(
+def test_recent_lists_all_projects_on_request(client: ToolClient) -> None:
+    client.home.session(
         session_id(4),
         thread(*[one | {"cwd": "/work/other"} for one in (prompt("x"), reply("y"))]),
         project="-work-other",
     )
-    talk.keeping.ingest()
+    client.keeping.ingest()
 
-    assert session_id(4) not in talk.whole("recent")
-    assert session_id(4) in talk.whole("recent", scope="all")
+    assert session_id(4) not in client.whole("recent")
+    assert session_id(4) in client.whole("recent", scope="all")
 
 
-def test_outline_has_turns_calls_and_edits(talk: Talk) -> None:
-    told = body(talk.ask("outline", session=ONE)).splitlines()
+def test_outline_has_turns_calls_and_edits(client: ToolClient) -> None:
+    told = body(client.ask("outline", session=ONE)).splitlines()
 
     assert told[0].startswith(ONE)
     assert told[1].startswith("t0 #")
@@ -100,8 +102,8 @@ def test_outline_has_turns_calls_and_edits(talk: Talk) -> None:
     assert "edited /work/demo/count.txt" in told[4]
 
 
-def test_read_names_the_speakers(talk: Talk) -> None:
-    told = body(talk.ask("read", session=ONE))
+def test_read_names_the_speakers(client: ToolClient) -> None:
+    told = body(client.ask("read", session=ONE))
 
     assert "prompt: Please count the lines\n" in told
     assert "Claude:\n| I shall count.\n  $ wc -l notes.txt\n" in told
@@ -109,71 +111,77 @@ def test_read_names_the_speakers(talk: Talk) -> None:
     assert "3 notes.txt" not in told
 
 
-def test_detail_talk_has_no_calls(talk: Talk) -> None:
-    told = body(talk.ask("read", session=ONE, detail="talk"))
+def test_detail_talk_has_no_calls(client: ToolClient) -> None:
+    told = body(client.ask("read", session=ONE, detail="talk"))
 
     assert "I shall count." in told
     assert "wc -l" not in told
 
 
-def test_detail_full_has_thinking_input_and_output(talk: Talk) -> None:
-    told = body(talk.ask("read", session=ONE, detail="full"))
+def test_detail_full_has_thinking_input_and_output(client: ToolClient) -> None:
+    told = body(client.ask("read", session=ONE, detail="full"))
 
     assert "\n~ how many may it be\n| I shall count.\n" in told
     assert "    | 3 notes.txt" in told
 
 
-def test_read_starts_at_a_turn_or_record_or_before(talk: Talk) -> None:
-    from_turn = body(talk.ask("read", session=ONE, at="t1"))
+def test_read_starts_at_a_turn_or_record_or_before(client: ToolClient) -> None:
+    from_turn = body(client.ask("read", session=ONE, at="t1"))
     record = from_turn.split(" ")[0]
 
     assert "Now write it down" in from_turn.splitlines()[0]
-    assert body(talk.ask("read", session=ONE, at=record)) == from_turn
-    earlier = body(talk.ask("read", session=ONE, at=record, before=1))
+    assert body(client.ask("read", session=ONE, at=record)) == from_turn
+    earlier = body(client.ask("read", session=ONE, at=record, before=1))
     assert earlier.splitlines()[0].endswith("Claude: Three.")
 
 
 @pytest.mark.parametrize("size", [1000, 1100, 1500])
 @pytest.mark.parametrize("detail", ["talk", "calls", "full"])
-def test_parts_joined_are_the_whole_session(talk: Talk, size: int, detail: str) -> None:
+def test_parts_joined_are_the_whole_session(
+    client: ToolClient, size: int, detail: str
+) -> None:
     for session in (ONE, TWO):
-        whole = body(talk.ask("read", session=session, detail=detail, max_bytes=60_000))
+        whole = body(
+            client.ask("read", session=session, detail=detail, max_bytes=60_000)
+        )
 
-        parts = talk.whole("read", session=session, detail=detail, max_bytes=size)
+        parts = client.whole("read", session=session, detail=detail, max_bytes=size)
 
         assert parts == whole
 
 
-def test_long_message_continues_where_it_was_cut(talk: Talk) -> None:
-    first = talk.ask("read", session=TWO, max_bytes=1000)
+def test_long_message_continues_where_it_was_cut(client: ToolClient) -> None:
+    first = client.ask("read", session=TWO, max_bytes=1000)
 
     assert "there is more" in outside(first)
     assert "+" in (cursor(first) or "")
 
 
-def test_list_continues_where_it_was_cut(talk: Talk) -> None:
+def test_list_continues_where_it_was_cut(client: ToolClient) -> None:
     for number in range(10, 40):
-        talk.home.session(
+        client.home.session(
             session_id(number), thread(prompt(f"Ask {number}"), reply(""))
         )
-    talk.keeping.ingest()
+    client.keeping.ingest()
 
-    told = talk.whole("recent", max_bytes=1000)
+    told = client.whole("recent", max_bytes=1000)
 
     assert len(told.splitlines()) == 32
 
 
-def test_agent_run_is_read_by_its_id(talk: Talk) -> None:
-    talk.home.agent(ONE, "a1b2c3d", thread(prompt("Look around"), reply("All is well")))
-    talk.keeping.ingest()
+def test_agent_run_is_read_by_its_id(client: ToolClient) -> None:
+    client.home.agent(
+        ONE, "a1b2c3d", thread(prompt("Look around"), reply("All is well"))
+    )
+    client.keeping.ingest()
 
-    told = talk.ask("read", session=ONE, agent="a1b2c3d")
+    told = client.ask("read", session=ONE, agent="a1b2c3d")
 
     assert "agent run" in outside(told)
     assert "All is well" in body(told)
 
 
-def test_record_of_a_rewound_branch_is_found_and_labelled(talk: Talk) -> None:
+def test_record_of_a_rewound_branch_is_found_and_labelled(client: ToolClient) -> None:
     rewound = [
         prompt("first", uuid="aaaaaaaa-0000-4000-8000-000000000001"),
         reply("one", uuid="aaaaaaab-0000-4000-8000-000000000001"),
@@ -184,11 +192,11 @@ def test_record_of_a_rewound_branch_is_found_and_labelled(talk: Talk) -> None:
         "parentUuid": rewound[1]["uuid"]
     }
     records = thread(*rewound, anew, reply("kept"))
-    talk.home.session(session_id(5), records)
-    talk.keeping.ingest()
+    client.home.session(session_id(5), records)
+    client.keeping.ingest()
 
-    outline = body(talk.ask("outline", session=session_id(5)))
-    told = talk.ask("read", session=session_id(5), at="#aaaaaaac")
+    outline = body(client.ask("outline", session=session_id(5)))
+    told = client.ask("read", session=session_id(5), at="#aaaaaaac")
 
     assert "rewound: 1 prompt; begins: left behind" in outline
     assert "branch 2 leaves here" in outline
@@ -196,19 +204,19 @@ def test_record_of_a_rewound_branch_is_found_and_labelled(talk: Talk) -> None:
     assert "lost" in body(told)
 
 
-def test_compaction_is_shown(talk: Talk) -> None:
-    talk.home.session(
+def test_compaction_is_shown(client: ToolClient) -> None:
+    client.home.session(
         session_id(6),
         thread(prompt("go on"), reply("yes", uuid="b"), compact("b"), prompt("and on")),
     )
-    talk.keeping.ingest()
+    client.keeping.ingest()
 
-    assert "compacted" in talk.whole("outline", session=session_id(6))
+    assert "compacted" in client.whole("outline", session=session_id(6))
 
 
-def test_secrets_are_redacted_and_counted(talk: Talk) -> None:
+def test_secrets_are_redacted_and_counted(client: ToolClient) -> None:
     secret = "ghp_" + "a1B2c3D4e5F6g7H8i9J0" * 2
-    talk.home.session(
+    client.home.session(
         session_id(7),
         thread(
             prompt(f"my token is {secret}"),
@@ -216,22 +224,22 @@ def test_secrets_are_redacted_and_counted(talk: Talk) -> None:
             tool_result("toolu_1", f"token {secret}"),
         ),
     )
-    talk.keeping.ingest()
+    client.keeping.ingest()
 
     for told in (
-        talk.ask("read", session=session_id(7), detail="full"),
-        talk.ask("outline", session=session_id(7)),
-        talk.ask("recent"),
+        client.ask("read", session=session_id(7), detail="full"),
+        client.ask("outline", session=session_id(7)),
+        client.ask("recent"),
     ):
         assert secret[:20] not in told
     assert "Hidden as secret or private: " in outside(
-        talk.ask("read", session=session_id(7))
+        client.ask("read", session=session_id(7))
     )
 
 
-def test_private_records_are_never_quoted(talk: Talk) -> None:
+def test_private_records_are_never_quoted(client: ToolClient) -> None:
     account = "acc0un7-of-somebody"
-    talk.home.session(
+    client.home.session(
         session_id(10),
         [
             *thread(
@@ -245,18 +253,18 @@ def test_private_records_are_never_quoted(talk: Talk) -> None:
             *(meta(kind, ownerAccountUuid=account) for kind in PrivateRecord.types),
         ],
     )
-    talk.keeping.ingest()
+    client.keeping.ingest()
 
-    told = talk.whole("read", session=session_id(10), detail="full")
+    told = client.whole("read", session=session_id(10), detail="full")
 
     assert "Hello" in told
     assert account not in told
-    assert account not in talk.whole("outline", session=session_id(10))
-    assert "0 sessions found" in talk.ask("search", query=f'"{account}"')
+    assert account not in client.whole("outline", session=session_id(10))
+    assert "0 sessions found" in client.ask("search", query=f'"{account}"')
 
 
-def test_results_of_own_tools_are_left_out(talk: Talk) -> None:
-    talk.home.session(
+def test_results_of_own_tools_are_left_out(client: ToolClient) -> None:
+    client.home.session(
         session_id(8),
         thread(
             prompt("What did we do?"),
@@ -264,9 +272,9 @@ def test_results_of_own_tools_are_left_out(talk: Talk) -> None:
             tool_result("toolu_1", "an echo of old words"),
         ),
     )
-    talk.keeping.ingest()
+    client.keeping.ingest()
 
-    told = body(talk.ask("read", session=session_id(8), detail="full"))
+    told = body(client.ask("read", session=session_id(8), detail="full"))
 
     assert "an echo" not in told
     assert "recalled history: left out" in told
@@ -291,21 +299,24 @@ def test_results_of_own_tools_are_left_out(talk: Talk) -> None:
     ],
 )
 def test_invalid_arguments_are_reported_to_the_model(
-    talk: Talk, arguments: dict[str, object]
+    client: ToolClient, arguments: dict[str, object]
 ) -> None:
-    assert talk.fail("read", **arguments).startswith("error: ")
+    assert client.fail("read", **arguments).startswith("error: ")
 
 
 def test_missing_archive_is_reported(tmp_path: Path) -> None:
-    assert "no archive in" in Talk(tmp_path).fail("recent")
+    assert "no archive in" in ToolClient(tmp_path).fail("recent")
 
 
-def test_configured_names_are_redacted(talk: Talk) -> None:
+def test_configured_names_are_redacted(client: ToolClient) -> None:
     said = thread(prompt("Ask Zebraquux"), reply("zebraquux says yes"))
-    talk.home.session(session_id(7), said)
-    talk.keeping.ingest()
+    client.home.session(session_id(7), said)
+    client.keeping.ingest()
 
-    told = [talk.ask("read", session=session_id(7)), talk.ask("search", query="says")]
+    told = [
+        client.ask("read", session=session_id(7)),
+        client.ask("search", query="says"),
+    ]
 
     assert not any("zebraquux" in one.lower() for one in told)
 
@@ -322,18 +333,18 @@ def test_configured_names_are_redacted(talk: Talk) -> None:
     ],
 )
 def test_unknown_cursor_is_reported_to_the_model(
-    tool: str, given: dict[str, str], talk: Talk
+    tool: str, given: dict[str, str], client: ToolClient
 ) -> None:
-    told = talk.fail(tool, **given)
+    told = client.fail(tool, **given)
 
     assert "hint: give the cursor as it stands in the last answer, or none" in told
 
 
-def test_redactions_in_transcripts_are_not_counted(talk: Talk) -> None:
+def test_redactions_in_transcripts_are_not_counted(client: ToolClient) -> None:
     secret = "ghp_" + "a1B2c3D4e5F6g7H8i9J0" * 2
     imitated = "[redacted github-token] " * 5
     private = "".join(map(chr, range(0xF0000, 0xF0100)))
-    talk.home.session(
+    client.home.session(
         session_id(7),
         thread(
             prompt(f"{imitated}{private} and {secret} by ann@example.org"),
@@ -341,9 +352,9 @@ def test_redactions_in_transcripts_are_not_counted(talk: Talk) -> None:
             tool_result("toolu_1", "nothing"),
         ),
     )
-    talk.keeping.ingest()
+    client.keeping.ingest()
 
-    told = talk.ask("read", session=session_id(7), detail="full", max_bytes=20000)
+    told = client.ask("read", session=session_id(7), detail="full", max_bytes=20000)
 
     assert body(told).count("[redacted ") > 5
     counted = body(told).count("[redacted ") - 5
@@ -351,13 +362,13 @@ def test_redactions_in_transcripts_are_not_counted(talk: Talk) -> None:
     assert "\\U000f" not in told
 
 
-def test_search_counts_matches_in_other_projects(talk: Talk) -> None:
+def test_search_counts_matches_in_other_projects(client: ToolClient) -> None:
     records = thread(prompt("Feed the walrus", cwd="/work/zoo"), reply("Fed."))
-    talk.home.session(session_id(8), records, project="-work-zoo")
-    talk.keeping.ingest()
+    client.home.session(session_id(8), records, project="-work-zoo")
+    client.keeping.ingest()
 
-    told = talk.ask("search", query="walrus")
+    told = client.ask("search", query="walrus")
     assert "Bygones: 0 sessions found in this project, 1 elsewhere." in told
     assert "walrus" in body(told)
-    told = talk.ask("search", query="unheardofword")
+    told = client.ask("search", query="unheardofword")
     assert "Bygones: 0 sessions found, here and elsewhere." in told

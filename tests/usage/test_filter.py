@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 from bygones.archive import Archive
-from tests.web.archives import AGENT, EDITED, PLAIN, furnished
+from tests.web.archives import AGENT, EDITED, PLAIN, build_archive
 
 
 def test_sessions_are_listed_by_tool(tmp_path: Path) -> None:
-    with Archive.open(furnished(tmp_path).folder) as archive:
+    with Archive.open(build_archive(tmp_path).folder) as archive:
         found = archive.sessions_by_tool()
 
     assert PLAIN in found["Bash"]

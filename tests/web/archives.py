@@ -30,8 +30,8 @@ __all__ = [
     "LOUD",
     "PLAIN",
     "REWOUND",
-    "Kept",
-    "furnished",
+    "WebArchive",
+    "build_archive",
 ]
 
 PLAIN, LONG, REWOUND, AGENT, EDITED, LOUD = map(session_id, range(1, 7))
@@ -39,7 +39,7 @@ EDITED_PATH = "/work/demo/words.txt"
 LONG_TURNS = 60
 
 
-class Kept(NamedTuple):
+class WebArchive(NamedTuple):
     """A home, the archive made of it, and a time at which it is looked at."""
 
     home: Home
@@ -47,7 +47,7 @@ class Kept(NamedTuple):
     now: datetime = datetime(2026, 1, 5, 12, tzinfo=UTC)
 
 
-def furnished(place: Path) -> Kept:
+def build_archive(place: Path) -> WebArchive:
     """Return an archive with a plain, a long, a rewound session and one with agents."""
     home = Home(place / ".claude")
     home.session(
@@ -96,7 +96,7 @@ def furnished(place: Path) -> Kept:
     home.agent(AGENT, "a1", thread(prompt("Look around"), reply("Nothing odd.")))
     folder = place / "archive"
     Archive.ingest(folder, [home.path])
-    return Kept(home, folder)
+    return WebArchive(home, folder)
 
 
 def _add_loud(home: Home) -> None:

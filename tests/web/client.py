@@ -18,16 +18,24 @@ from bygones.web.context import AppState
 from bygones.web.live import EventBroadcaster
 from bygones.web.pool import ArchivePool
 from bygones.web.security import LoginKeys, SecurityMiddleware
-from tests.web.archives import Kept
+from tests.web.archives import WebArchive
 
-__all__ = ["PORT", "Answer", "Asking", "asking", "ran", "scope_of", "sent_by"]
+__all__ = [
+    "PORT",
+    "ClientResponse",
+    "WebClient",
+    "ran",
+    "scope_of",
+    "sent_by",
+    "web_client",
+]
 
 PORT = 8765
 Headers = dict[str, str]
 T = TypeVar("T")
 
 
-class Answer(NamedTuple):
+class ClientResponse(NamedTuple):
     """What came back."""
 
     status: int
@@ -45,7 +53,7 @@ class Answer(NamedTuple):
         return json.loads(self.body)
 
 
-class Asking:
+class WebClient:
     """A page that has been opened with its link."""
 
     def __init__(self, app: ASGIApp, keys: LoginKeys) -> None:
@@ -57,25 +65,25 @@ class Asking:
             "sec-fetch-site": "same-origin",
         }
 
-    def get(self, path: str, **headers: str) -> Answer:
+    def get(self, path: str, **headers: str) -> ClientResponse:
         """Read something as one of our pages would."""
         return self.ask("GET", path, {**self.usual, **_named(headers)})
 
-    def post(self, path: str, value: object, **headers: str) -> Answer:
+    def post(self, path: str, value: object, **headers: str) -> ClientResponse:
         """Send something as one of our pages would."""
         told = {**self.usual, "content-type": "application/json", **_named(headers)}
         return self.ask("POST", path, told, json.dumps(value).encode())
 
     def ask(
         self, method: str, path: str, headers: Headers, body: bytes = b""
-    ) -> Answer:
+    ) -> ClientResponse:
         """Ask with exactly these headers."""
         return ran(_asked(self.app, scope_of(method, path, headers), body))
 
     def ask_many(
         self,
         asked: Iterable[tuple[str, str]],
-        see: Callable[[str, Answer], None],
+        see: Callable[[str, ClientResponse], None],
         body: bytes = b"",
     ) -> None:
         """Ask for one thing after the other, of a page that lives all the while."""
@@ -122,17 +130,17 @@ def scope_of(method: str, path: str, headers: Headers) -> Message:
     }
 
 
-async def _asked(app: ASGIApp, scope: Message, body: bytes) -> Answer:
+async def _asked(app: ASGIApp, scope: Message, body: bytes) -> ClientResponse:
     async with _living(app):
         return await _answer(app, scope, body)
 
 
-async def _answer(app: ASGIApp, scope: Message, body: bytes) -> Answer:
+async def _answer(app: ASGIApp, scope: Message, body: bytes) -> ClientResponse:
     sent = await sent_by(app, scope, [{"type": "http.request", "body": body}])
     start = next(one for one in sent if one["type"] == "http.response.start")
     headers = {name.decode(): value.decode() for name, value in start["headers"]}
     parts = (one.get("body", b"") for one in sent if one is not start)
-    return Answer(start["status"], headers, b"".join(parts))
+    return ClientResponse(start["status"], headers, b"".join(parts))
 
 
 @asynccontextmanager
@@ -169,7 +177,7 @@ async def sent_by(
     return sent
 
 
-def asking(kept: Kept, host: str = "127.0.0.1") -> Asking:
+def web_client(kept: WebArchive, host: str = "127.0.0.1") -> WebClient:
     """Return a page over an archive, opened."""
     house = AppState(
         pool=ArchivePool(kept.folder),
@@ -179,6 +187,6 @@ def asking(kept: Kept, host: str = "127.0.0.1") -> Asking:
         clock=lambda: kept.now,
     )
     keys = LoginKeys(PORT)
-    return Asking(
+    return WebClient(
         SecurityMiddleware(create_app(house), keys, host=host, port=PORT), keys
     )

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from tests.web.archives import Kept, furnished
-from tests.web.client import Asking, asking
+from tests.web.archives import WebArchive, build_archive
+from tests.web.client import WebClient, web_client
 
 
 @pytest.fixture(scope="session")
-def kept(tmp_path_factory: pytest.TempPathFactory) -> Kept:
+def kept(tmp_path_factory: pytest.TempPathFactory) -> WebArchive:
     """Return an archive that nobody changes."""
-    return furnished(tmp_path_factory.mktemp("kept"))
+    return build_archive(tmp_path_factory.mktemp("kept"))
 
 
 @pytest.fixture
-def page(kept: Kept) -> Asking:
+def page(kept: WebArchive) -> WebClient:
     """Return the page over that archive, opened."""
-    return asking(kept)
+    return web_client(kept)

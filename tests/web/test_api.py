@@ -10,8 +10,8 @@ from bygones.archive import Archive
 from bygones.cli.main import main
 from bygones.web.app import ROUTES
 from bygones.web.openapi import build_openapi
-from tests.web.archives import AGENT, LONG, PLAIN, REWOUND, Kept, furnished
-from tests.web.client import Asking, asking
+from tests.web.archives import AGENT, LONG, PLAIN, REWOUND, WebArchive, build_archive
+from tests.web.client import WebClient, web_client
 
 
 @pytest.mark.parametrize(
@@ -28,12 +28,12 @@ from tests.web.client import Asking, asking
     ],
 )
 def test_api_equals_the_json_of_commands(
-    path: str, words: list[str], kept: Kept, capsys: pytest.CaptureFixture[str]
+    path: str, words: list[str], kept: WebArchive, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main([*words, "--json", "--archive", str(kept.folder)]) == 0
     printed = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
 
-    answer = asking(kept).get(path).json
+    answer = web_client(kept).get(path).json
 
     assert answer["schema"] == 2
     assert answer["items"] == printed
@@ -58,7 +58,7 @@ def test_api_equals_the_json_of_commands(
     ],
 )
 def test_api_errors_have_a_message_and_a_hint(
-    path: str, status: int, page: Asking
+    path: str, status: int, page: WebClient
 ) -> None:
     answer = page.get(path)
 
@@ -77,7 +77,7 @@ def test_api_errors_have_a_message_and_a_hint(
     ],
 )
 def test_session_parameters_select_like_a_query(
-    parameters: str, query: str, page: Asking, kept: Kept
+    parameters: str, query: str, page: WebClient, kept: WebArchive
 ) -> None:
     rows = page.get(f"/api/sessions?{parameters}").json["items"]
 
@@ -87,7 +87,7 @@ def test_session_parameters_select_like_a_query(
     assert [row["session_id"] for row in rows] == selected
 
 
-def test_openapi_describes_every_route(page: Asking) -> None:
+def test_openapi_describes_every_route(page: WebClient) -> None:
     told = page.get("/api/openapi.json").json
 
     paths = {row.path for row in ROUTES if row.is_api} - {"/api/openapi.json"}
@@ -108,7 +108,7 @@ def _refs(value: object) -> list[str]:
 
 
 def test_annotations_are_saved(tmp_path_factory: pytest.TempPathFactory) -> None:
-    page = asking(furnished(tmp_path_factory.mktemp("annotated")))
+    page = web_client(build_archive(tmp_path_factory.mktemp("annotated")))
     path = f"/api/sessions/{LONG}/annotations"
 
     assert page.post(path, {"is_starred": True}).json["items"][0]["is_starred"] is True
@@ -135,9 +135,9 @@ def test_annotations_are_saved(tmp_path_factory: pytest.TempPathFactory) -> None
         [],
     ],
 )
-def test_invalid_annotations_are_rejected(change: object, page: Asking) -> None:
+def test_invalid_annotations_are_rejected(change: object, page: WebClient) -> None:
     assert page.post(f"/api/sessions/{PLAIN}/annotations", change).status == 400
 
 
-def test_annotating_an_unknown_session_fails(page: Asking) -> None:
+def test_annotating_an_unknown_session_fails(page: WebClient) -> None:
     assert page.post("/api/sessions/ffff/annotations", {}).status == 404

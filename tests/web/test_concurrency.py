@@ -15,14 +15,14 @@ from bygones.archive import Archive
 from bygones.web.pool import ArchivePool
 from bygones.web.server import ServerConfig, WebServer
 from tests.build import prompt, reply, session_id, thread
-from tests.web.archives import LONG, PLAIN, Kept, furnished
+from tests.web.archives import LONG, PLAIN, WebArchive, build_archive
 
 READERS = 200
 PATHS = ("/", f"/session/{PLAIN}", f"/session/{LONG}", "/search/answer?q=lines")
 
 
 @contextmanager
-def serving(kept: Kept) -> Iterator[tuple[int, str]]:
+def serving(kept: WebArchive) -> Iterator[tuple[int, str]]:
     """Serve, and give the port and the cookie."""
     links: list[str] = []
     server = WebServer(ServerConfig(folder=kept.folder), links.append)
@@ -49,7 +49,7 @@ def asked(port: int, path: str, cookie: str = "") -> tuple[int, str, bytes]:
 
 
 def test_two_hundred_readers_during_ingestion(tmp_path: Path) -> None:
-    kept = furnished(tmp_path)
+    kept = build_archive(tmp_path)
     ended = Event()
     written: list[int] = []
 
@@ -76,7 +76,7 @@ def test_two_hundred_readers_during_ingestion(tmp_path: Path) -> None:
 
 
 def test_slow_client_blocks_no_other(tmp_path: Path) -> None:
-    with serving(furnished(tmp_path)) as (port, cookie):
+    with serving(build_archive(tmp_path)) as (port, cookie):
         slow = [socket.create_connection(("127.0.0.1", port)) for _ in range(50)]
         try:
             for one in slow:
@@ -89,7 +89,7 @@ def test_slow_client_blocks_no_other(tmp_path: Path) -> None:
 
 
 def test_next_request_sees_imported_messages(tmp_path: Path) -> None:
-    kept = furnished(tmp_path)
+    kept = build_archive(tmp_path)
     readers = ArchivePool(kept.folder)
     with readers.session(PLAIN) as held:
         before = held.summary.message_count

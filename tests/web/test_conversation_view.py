@@ -13,18 +13,18 @@ from bygones.web.conversation_view import open_view
 from bygones.web.pages import session_map
 from bygones.web.pool import ArchivePool
 from tests.build import Home, prompt, reply, thread
-from tests.web.archives import AGENT, EDITED, LONG, REWOUND, Kept, furnished
-from tests.web.client import Asking, asking
+from tests.web.archives import AGENT, EDITED, LONG, REWOUND, WebArchive, build_archive
+from tests.web.client import WebClient, web_client
 
 
 @pytest.fixture(scope="module")
-def kept(tmp_path_factory: pytest.TempPathFactory) -> Kept:
-    return furnished(tmp_path_factory.mktemp("reading"))
+def kept(tmp_path_factory: pytest.TempPathFactory) -> WebArchive:
+    return build_archive(tmp_path_factory.mktemp("reading"))
 
 
 @pytest.fixture
-def page(kept: Kept) -> Asking:
-    return asking(kept)
+def page(kept: WebArchive) -> WebClient:
+    return web_client(kept)
 
 
 def _lines(text: str) -> list[str]:
@@ -38,20 +38,20 @@ def _unread(*_: object) -> None:
 
 @pytest.mark.parametrize("session", [LONG, REWOUND, AGENT, EDITED])
 def test_page_does_not_assemble_its_session(
-    kept: Kept, monkeypatch: pytest.MonkeyPatch, session: str
+    kept: WebArchive, monkeypatch: pytest.MonkeyPatch, session: str
 ) -> None:
-    after = asking(kept)
+    after = web_client(kept)
     after.get(f"/session/{session}/outline")
     wanted = after.get(f"/session/{session}").text
     monkeypatch.setattr(Archive, "_load_session", _unread)
 
-    assert asking(kept).get(f"/session/{session}").text == wanted
-    assert asking(kept).get(f"/session/{session}/outline").status == 500
+    assert web_client(kept).get(f"/session/{session}").text == wanted
+    assert web_client(kept).get(f"/session/{session}/outline").status == 500
 
 
 @pytest.mark.parametrize("session", [LONG, AGENT, EDITED])
 def test_map_of_a_long_session_equals_that_of_a_short_one(
-    page: Asking, monkeypatch: pytest.MonkeyPatch, session: str
+    page: WebClient, monkeypatch: pytest.MonkeyPatch, session: str
 ) -> None:
     whole = page.get(f"/session/{session}/map").text
     monkeypatch.setattr(session_map, "MAX_ASSEMBLED_MESSAGES", 0)
@@ -64,7 +64,7 @@ def test_map_of_a_long_session_equals_that_of_a_short_one(
 
 
 def test_map_of_a_long_session_names_other_branches(
-    page: Asking, monkeypatch: pytest.MonkeyPatch
+    page: WebClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(session_map, "MAX_ASSEMBLED_MESSAGES", 0)
 
@@ -86,7 +86,7 @@ def test_map_of_a_long_session_has_branches_at_their_forks(
     ways = (thread(*way, start=60 * at) for at, way in enumerate((inner, other, last)))
     home.session(REWOUND, [*first, *(one for way in ways for one in way)])
     Archive.ingest(tmp_path / "archive", [home.path])
-    page = asking(Kept(home, tmp_path / "archive"))
+    page = web_client(WebArchive(home, tmp_path / "archive"))
     whole = _lines(page.get(f"/session/{REWOUND}/map").text)
     monkeypatch.setattr(session_map, "MAX_ASSEMBLED_MESSAGES", 0)
 
@@ -98,7 +98,7 @@ def test_map_of_a_long_session_has_branches_at_their_forks(
     assert lines == outer
 
 
-def test_long_map_has_pages(page: Asking, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_long_map_has_pages(page: WebClient, monkeypatch: pytest.MonkeyPatch) -> None:
     path = f"/session/{LONG}/map"
     whole = _lines(page.get(path).text)
     monkeypatch.setattr(session_map, "_PAGE_SIZE", 40)
@@ -116,7 +116,7 @@ def test_long_map_has_pages(page: Asking, monkeypatch: pytest.MonkeyPatch) -> No
 
 @pytest.mark.parametrize("session", [LONG, REWOUND])
 def test_api_returns_the_same_turns_for_a_long_session(
-    page: Asking, monkeypatch: pytest.MonkeyPatch, session: str
+    page: WebClient, monkeypatch: pytest.MonkeyPatch, session: str
 ) -> None:
     asked = f"/api/sessions/{session}?first=1&tools=1"
     whole = page.get(asked)
@@ -128,7 +128,7 @@ def test_api_returns_the_same_turns_for_a_long_session(
 
 @pytest.mark.parametrize("size", [1, 3, 7])
 def test_turns_are_complete_across_windows(
-    kept: Kept, monkeypatch: pytest.MonkeyPatch, size: int
+    kept: WebArchive, monkeypatch: pytest.MonkeyPatch, size: int
 ) -> None:
     monkeypatch.setattr(conversation_view, "_BATCH_SIZE", size)
     with Archive.open(kept.folder) as archive:
@@ -142,7 +142,7 @@ def test_turns_are_complete_across_windows(
             ]
 
 
-def test_file_change_is_shown_as_a_diff(page: Asking, kept: Kept) -> None:
+def test_file_change_is_shown_as_a_diff(page: WebClient, kept: WebArchive) -> None:
     with Archive.open(kept.folder) as archive:
         edits = archive.session(EDITED).edits
     (path,) = {edit.path for edit in edits}

@@ -11,8 +11,8 @@ import pytest
 from bygones.archive import Archive
 from bygones.model.reports import Grouping
 from tests.build import Home, prompt, reply, session_id, thread
-from tests.web.archives import Kept
-from tests.web.client import asking
+from tests.web.archives import WebArchive
+from tests.web.client import web_client
 
 TIMES = (
     "0001-01-01T00:00:00Z",
@@ -44,7 +44,7 @@ def test_years_outside_the_local_clock_break_no_page(tmp_path: Path) -> None:
         dated = [record | {"timestamp": told} for record in records]
         home.session(session_id(number), dated)
     Archive.ingest(tmp_path / "archive", [home.path])
-    page = asking(Kept(home, tmp_path / "archive"))
+    page = web_client(WebArchive(home, tmp_path / "archive"))
     sessions = [f"/session/{session_id(number)}" for number in range(len(TIMES))]
 
     for path in (*PAGES, *sessions, *(f"/usage?by={one}" for one in Grouping)):

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from bygones.archive import Archive
 from tests.build import Home, prompt, reply, session_id, thread, tool_result, tool_use
-from tests.web.archives import EDITED, PLAIN, Kept
-from tests.web.client import Asking, asking
+from tests.web.archives import EDITED, PLAIN, WebArchive
+from tests.web.client import WebClient, web_client
 
 MANY = 25
 
@@ -34,7 +34,7 @@ def test_facets_count_all_sessions_of_a_search(tmp_path: Path) -> None:
     folder = tmp_path / "archive"
     Archive.ingest(folder, [home.path])
 
-    text = asking(Kept(home, folder)).get("/search/facets?q=needle").text
+    text = web_client(WebArchive(home, folder)).get("/search/facets?q=needle").text
     found = counts(text)
 
     assert found["Bash"] == 20
@@ -43,21 +43,21 @@ def test_facets_count_all_sessions_of_a_search(tmp_path: Path) -> None:
     assert sum(count for value, count in found.items() if value[:2] == "20") == MANY
 
 
-def test_link_of_an_active_facet_removes_it(page: Asking) -> None:
+def test_link_of_an_active_facet_removes_it(page: WebClient) -> None:
     text = page.get("/search/facets?q=wc+tool:Bash").text
 
     assert 'aria-current="true"' in text
     assert '/search?q=wc"' in text
 
 
-def test_invalid_query_has_no_facets(page: Asking) -> None:
+def test_invalid_query_has_no_facets(page: WebClient) -> None:
     answer = page.get("/search/facets?q=tool:")
 
     assert answer.status == 200
     assert counts(answer.text) == {}
 
 
-def test_home_page_filters_by_tool(page: Asking) -> None:
+def test_home_page_filters_by_tool(page: WebClient) -> None:
     text = page.get("/?tool=Edit").text
 
     assert f'data-session="{EDITED}"' in text

@@ -9,21 +9,21 @@ import pytest
 
 from bygones.archive import Archive
 from tests.build import Home, prompt, reply, thread, tool_result, tool_use
-from tests.web.archives import AGENT, LONG, REWOUND, Kept, furnished
-from tests.web.client import Asking, asking
+from tests.web.archives import AGENT, LONG, REWOUND, WebArchive, build_archive
+from tests.web.client import WebClient, web_client
 
 
 @pytest.fixture(scope="module")
-def page(tmp_path_factory: pytest.TempPathFactory) -> Asking:
-    return asking(furnished(tmp_path_factory.mktemp("find")))
+def page(tmp_path_factory: pytest.TempPathFactory) -> WebClient:
+    return web_client(build_archive(tmp_path_factory.mktemp("find")))
 
 
-def found(page: Asking, session: str, words: str) -> list[int]:
+def found(page: WebClient, session: str, words: str) -> list[int]:
     told = page.get(f"/session/{session}/find?q={words}").json
     return [at for at, _ in told["places"]]
 
 
-def test_matches_are_in_the_order_of_the_session(page: Asking) -> None:
+def test_matches_are_in_the_order_of_the_session(page: WebClient) -> None:
     places = found(page, LONG, "answer")
 
     assert len(places) > 10
@@ -36,14 +36,16 @@ def test_all_matches_are_returned(tmp_path: Path) -> None:
     home.session(LONG, thread(*said))
     Archive.ingest(tmp_path / "archive", [home.path])
 
-    told = asking(Kept(home, tmp_path / "archive")).get(f"/session/{LONG}/find?q=kiwi")
+    told = web_client(WebArchive(home, tmp_path / "archive")).get(
+        f"/session/{LONG}/find?q=kiwi"
+    )
 
     assert [at for at, _ in told.json["places"]] == list(range(1, 600, 2))
     assert told.json["others"] == []
     assert not told.json["is_partial"]
 
 
-def test_each_match_has_the_anchor_of_its_message(page: Asking) -> None:
+def test_each_match_has_the_anchor_of_its_message(page: WebClient) -> None:
     told = page.get(f"/session/{LONG}/find?q=answer").json
 
     at, anchor = told["places"][3]
@@ -55,7 +57,7 @@ def test_adjacent_words_are_matched_as_a_phrase(tmp_path: Path) -> None:
     said = [prompt("red kite"), reply("kite red"), prompt("a red kite flies")]
     home.session(LONG, thread(*said))
     Archive.ingest(tmp_path / "archive", [home.path])
-    page = asking(Kept(home, tmp_path / "archive"))
+    page = web_client(WebArchive(home, tmp_path / "archive"))
 
     assert found(page, LONG, "red kite") == [0, 2]
     assert found(page, LONG, "flies red") == [0, 1, 2]
@@ -72,7 +74,7 @@ def test_matches_on_other_branches_link_there(tmp_path: Path) -> None:
     )
     home.session(REWOUND, [*first, *second])
     Archive.ingest(tmp_path / "archive", [home.path])
-    page = asking(Kept(home, tmp_path / "archive"))
+    page = web_client(WebArchive(home, tmp_path / "archive"))
 
     told = page.get(f"/session/{REWOUND}/find?q=heron").json
 
@@ -101,7 +103,7 @@ def test_all_branches_are_searched(tmp_path: Path) -> None:
     ]
     home.session(REWOUND, [*asked, *ways])
     Archive.ingest(tmp_path / "archive", [home.path])
-    page = asking(Kept(home, tmp_path / "archive"))
+    page = web_client(WebArchive(home, tmp_path / "archive"))
 
     told = page.get(f"/session/{REWOUND}/find?q=ibex").json
 
@@ -125,7 +127,7 @@ def test_all_agents_are_searched(tmp_path: Path) -> None:
     for at in range(60):
         home.agent(AGENT, f"a{at}", thread(prompt("Go"), reply(f"ocelot ocelot{at}")))
     Archive.ingest(tmp_path / "archive", [home.path])
-    page = asking(Kept(home, tmp_path / "archive"))
+    page = web_client(WebArchive(home, tmp_path / "archive"))
 
     assert len(page.get(f"/session/{AGENT}/find?q=ocelot").json["others"]) == 60
     for at in range(60):
@@ -136,7 +138,7 @@ def test_all_agents_are_searched(tmp_path: Path) -> None:
         assert f"/agent/a-a{at}?" in to
 
 
-def test_empty_query_has_no_match(page: Asking) -> None:
+def test_empty_query_has_no_match(page: WebClient) -> None:
     for nothing in ("", "?q=", "?q=%20"):
         told = page.get(f"/session/{LONG}/find{nothing}").json
         assert told == {
@@ -153,7 +155,7 @@ def test_response_contains_the_matched_terms(tmp_path: Path) -> None:
     said = [prompt("It retries"), reply("They retried a red kite"), reply("retrieve")]
     home.session(LONG, thread(*said))
     Archive.ingest(tmp_path / "archive", [home.path])
-    page = asking(Kept(home, tmp_path / "archive"))
+    page = web_client(WebArchive(home, tmp_path / "archive"))
 
     one = page.get(f"/session/{LONG}/find?q=retry").json
     together = page.get(f"/session/{LONG}/find?q=red%20kite").json
@@ -177,7 +179,7 @@ def test_matches_in_agents_link_there(tmp_path: Path) -> None:
     )
     home.agent(AGENT, "a1", thread(prompt("Go"), reply("A hidden egret.")))
     Archive.ingest(tmp_path / "archive", [home.path])
-    page = asking(Kept(home, tmp_path / "archive"))
+    page = web_client(WebArchive(home, tmp_path / "archive"))
 
     told = page.get(f"/session/{AGENT}/find?q=egret").json
 

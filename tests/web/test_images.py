@@ -14,8 +14,8 @@ from bygones.archive import Archive
 from bygones.render.html.markup import Html
 from bygones.web.images import iter_embedded_images, link_images
 from tests.build import Home, image, prompt, reply, thread, tool_result, tool_use
-from tests.web.archives import PLAIN, Kept
-from tests.web.client import Asking, asking
+from tests.web.archives import PLAIN, WebArchive
+from tests.web.client import WebClient, web_client
 
 
 def png(width: int, height: int) -> bytes:
@@ -46,7 +46,7 @@ def shown(content: bytes, kind: str = "image/png") -> Html:
 
 
 @pytest.fixture
-def page(tmp_path: Path) -> Asking:
+def page(tmp_path: Path) -> WebClient:
     home = Home(tmp_path / ".claude")
     coded = [b64encode(one).decode() for one in (ONE, TWO, SVG)]
     home.session(
@@ -60,7 +60,7 @@ def page(tmp_path: Path) -> Asking:
         ),
     )
     Archive.ingest(tmp_path / "archive", [home.path])
-    return asking(Kept(home, tmp_path / "archive"))
+    return web_client(WebArchive(home, tmp_path / "archive"))
 
 
 def addresses(text: str) -> list[str]:
@@ -68,7 +68,7 @@ def addresses(text: str) -> list[str]:
     return [one.replace("&amp;", "&") for one in found]
 
 
-def test_images_are_served_unchanged(page: Asking) -> None:
+def test_images_are_served_unchanged(page: WebClient) -> None:
     text = page.get(f"/session/{PLAIN}").text
 
     answers = [page.get(one) for one in addresses(text)]
@@ -83,7 +83,7 @@ def test_images_are_served_unchanged(page: Asking) -> None:
     assert addresses(window) == addresses(text)
 
 
-def test_other_data_is_not_served_as_image(page: Asking) -> None:
+def test_other_data_is_not_served_as_image(page: WebClient) -> None:
     text = page.get(f"/session/{PLAIN}/window?from=0").text
 
     assert "svg+xml" not in re.sub(r"<p.*?</p>", "", text)
@@ -92,7 +92,7 @@ def test_other_data_is_not_served_as_image(page: Asking) -> None:
     assert '<p class="note">[image/png, 59 B]' in text
 
 
-def test_image_url_needs_its_name_and_message(page: Asking) -> None:
+def test_image_url_needs_its_name_and_message(page: WebClient) -> None:
     first, second = addresses(page.get(f"/session/{PLAIN}").text)
     name, _, rest = first.rpartition("/")[2].partition("?")
 

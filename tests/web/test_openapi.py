@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 
 from bygones.web.app import ROUTES
 from bygones.web.openapi import build_openapi
-from tests.web.client import Asking
+from tests.web.client import WebClient
 
 # By its name: following its types makes ignored imports of ours known to mypy.
 schemathesis: Any = import_module("schemathesis")
@@ -29,7 +29,7 @@ OPERATIONS = [
 
 @pytest.mark.parametrize(("path", "method"), OPERATIONS)
 def test_every_response_matches_its_schema(
-    path: str, method: str, page: Asking
+    path: str, method: str, page: WebClient
 ) -> None:
     described = schemathesis.openapi.from_asgi(
         "/api/openapi.json", page.app, headers=page.usual

@@ -23,10 +23,10 @@ from tests.web.archives import (
     LOUD,
     PLAIN,
     REWOUND,
-    Kept,
-    furnished,
+    WebArchive,
+    build_archive,
 )
-from tests.web.client import Asking, asking
+from tests.web.client import WebClient, web_client
 
 
 class _Outline(HTMLParser):
@@ -76,7 +76,7 @@ PATHS = [
 
 
 @pytest.mark.parametrize("path", PATHS)
-def test_pages_have_no_inline_script_or_style(path: str, page: Asking) -> None:
+def test_pages_have_no_inline_script_or_style(path: str, page: WebClient) -> None:
     found = outline(page.get(path).text)
 
     assert found.bad == []
@@ -84,7 +84,7 @@ def test_pages_have_no_inline_script_or_style(path: str, page: Asking) -> None:
 
 
 @pytest.mark.parametrize("path", PATHS)
-def test_pages_load_nothing_from_other_sites(path: str, page: Asking) -> None:
+def test_pages_load_nothing_from_other_sites(path: str, page: WebClient) -> None:
     text = page.get(path).text
 
     loaded = re.findall(r'(?:src|<link[^>]*href)="([^"]*)"', text)
@@ -95,7 +95,7 @@ def test_pages_load_nothing_from_other_sites(path: str, page: Asking) -> None:
             assert page.get(one).status == 200
 
 
-def test_static_files_are_immutable(page: Asking) -> None:
+def test_static_files_are_immutable(page: WebClient) -> None:
     text = page.get("/").text
     (sheet,) = re.findall(r'"(/static/[^"]*/web.css)"', text)
 
@@ -105,7 +105,7 @@ def test_static_files_are_immutable(page: Asking) -> None:
     assert answer.headers["content-type"].startswith("text/css")
 
 
-def test_home_page_groups_sessions_by_day(page: Asking) -> None:
+def test_home_page_groups_sessions_by_day(page: WebClient) -> None:
     text = page.get("/").text
 
     assert "Counting lines" in text
@@ -126,7 +126,7 @@ def test_home_page_groups_sessions_by_day(page: Asking) -> None:
     ],
 )
 def test_home_page_applies_filters(
-    asked: str, shown: str, hidden: str, page: Asking
+    asked: str, shown: str, hidden: str, page: WebClient
 ) -> None:
     timeline = page.get(f"/more?{asked}").text
 
@@ -135,14 +135,14 @@ def test_home_page_applies_filters(
 
 
 @pytest.mark.parametrize("asked", ["on=tomorrow", "days=x", "offset=x"])
-def test_invalid_filter_is_an_error_page(asked: str, page: Asking) -> None:
+def test_invalid_filter_is_an_error_page(asked: str, page: WebClient) -> None:
     answer = page.get(f"/more?{asked}")
 
     assert answer.status == 400
     assert "has to be" in answer.text
 
 
-def test_session_is_loaded_in_windows(page: Asking) -> None:
+def test_session_is_loaded_in_windows(page: WebClient) -> None:
     first = page.get(f"/session/{LONG}")
     second = page.get(f"/session/{LONG}/window?from={WINDOW_SIZE}")
 
@@ -155,7 +155,7 @@ def test_session_is_loaded_in_windows(page: Asking) -> None:
     assert f"Question number {WINDOW_SIZE // 2}<" in second.text
 
 
-def test_first_window_can_be_completed(page: Asking) -> None:
+def test_first_window_can_be_completed(page: WebClient) -> None:
     asked = page.get(f"/session/{LONG}?from=20").text
     (start, stop) = re.findall(r'data-from="(\d+)" data-until="(\d+)"', asked)[0]
     own = f"/session/{LONG}/window"
@@ -171,7 +171,7 @@ def test_first_window_can_be_completed(page: Asking) -> None:
     assert ids.findall(above + shown + below) == ids.findall(whole)
 
 
-def test_all_messages_are_reachable_without_scripts(page: Asking) -> None:
+def test_all_messages_are_reachable_without_scripts(page: WebClient) -> None:
     found: list[str] = []
     there: str | None = f"/session/{LONG}"
     while there:
@@ -184,7 +184,7 @@ def test_all_messages_are_reachable_without_scripts(page: Asking) -> None:
     assert "Earlier" in text
 
 
-def test_rest_of_a_long_output_is_in_the_full_message(page: Asking) -> None:
+def test_rest_of_a_long_output_is_in_the_full_message(page: WebClient) -> None:
     text = page.get(f"/session/{LOUD}/window?from=0").text
     (article,) = re.findall(r'<article class="answer" id="([^"]*)"', text)
 
@@ -199,7 +199,7 @@ def test_rest_of_a_long_output_is_in_the_full_message(page: Asking) -> None:
     assert "new 900 words" in whole
 
 
-def test_outline_can_start_at_a_message(page: Asking) -> None:
+def test_outline_can_start_at_a_message(page: WebClient) -> None:
     whole = page.get(f"/session/{LONG}/outline").json
 
     assert page.get(f"/session/{LONG}/outline?from=100").json == [
@@ -207,7 +207,7 @@ def test_outline_can_start_at_a_message(page: Asking) -> None:
     ]
 
 
-def test_windows_joined_are_the_whole_session(page: Asking) -> None:
+def test_windows_joined_are_the_whole_session(page: WebClient) -> None:
     windows = [
         page.get(f"/session/{LONG}/window?from={at}").text
         for at in range(0, 2 * LONG_TURNS, WINDOW_SIZE)
@@ -217,7 +217,7 @@ def test_windows_joined_are_the_whole_session(page: Asking) -> None:
     assert found == [str(number) for number in range(LONG_TURNS)]
 
 
-def test_message_is_found_by_its_record(page: Asking) -> None:
+def test_message_is_found_by_its_record(page: WebClient) -> None:
     marks = page.get(f"/session/{LONG}/outline").json
     kind, at, anchor, text = marks[30]
 
@@ -230,7 +230,7 @@ def test_message_is_found_by_its_record(page: Asking) -> None:
     assert page.get(f"/session/{LONG}?at=nowhere").status == 404
 
 
-def test_fork_links_to_the_other_branch(page: Asking) -> None:
+def test_fork_links_to_the_other_branch(page: WebClient) -> None:
     live = page.get(f"/session/{REWOUND}").text
     (other,) = set(re.findall(r'class="mark fork"><a href="([^"]*)"', live))
 
@@ -242,7 +242,7 @@ def test_fork_links_to_the_other_branch(page: Asking) -> None:
     assert page.get(f"/session/{REWOUND}?branch=7").status == 404
 
 
-def test_agent_run_has_its_own_page(page: Asking) -> None:
+def test_agent_run_has_its_own_page(page: WebClient) -> None:
     text = page.get(f"/session/{AGENT}").text
     (agent,) = set(re.findall(r'<p class="agent"[^>]*><a href="([^"]*)"', text))
 
@@ -254,20 +254,20 @@ def test_agent_run_has_its_own_page(page: Asking) -> None:
     assert page.get(f"/session/{AGENT}/agent/nobody").status == 404
 
 
-def test_raw_record_is_shown_unchanged(page: Asking) -> None:
+def test_raw_record_is_shown_unchanged(page: WebClient) -> None:
     answer = page.get(f"/session/{PLAIN}/raw?from=0")
 
     assert answer.headers["content-type"].startswith("text/plain")
     assert '"content": "Please count the lines"' in answer.text
 
 
-def test_id_prefix_is_sufficient(page: Asking) -> None:
+def test_id_prefix_is_sufficient(page: WebClient) -> None:
     assert page.get(f"/session/{PLAIN}").status == 200
     assert page.get("/session/5e551000").status == 400
     assert page.get("/session/ffff").status == 404
 
 
-def test_error_page_has_a_message(page: Asking) -> None:
+def test_error_page_has_a_message(page: WebClient) -> None:
     answer = page.get("/session/ffff")
 
     assert "<h1>" in answer.text
@@ -278,7 +278,7 @@ def test_error_page_links_to_all_sessions() -> None:
     assert len({row.path for row in ROUTES}) == len(ROUTES)
 
 
-def test_search_results_highlight_the_query(page: Asking) -> None:
+def test_search_results_highlight_the_query(page: WebClient) -> None:
     text = page.get("/search/answer?q=count+lines").text
 
     assert "<mark>" in text
@@ -286,7 +286,7 @@ def test_search_results_highlight_the_query(page: Asking) -> None:
     assert "Counting" in text
 
 
-def test_search_can_be_narrowed_by_facets(page: Asking) -> None:
+def test_search_can_be_narrowed_by_facets(page: WebClient) -> None:
     text = page.get("/search/facets?q=question").text
     (narrower,) = re.findall(r'<a href="([^"]*)" title="/work/other"', text)
 
@@ -297,24 +297,24 @@ def test_search_can_be_narrowed_by_facets(page: Asking) -> None:
 
 
 @pytest.mark.parametrize("typed", ["tool:", "(((", "/[/", "x" * 3000])
-def test_invalid_query_shows_the_reason(typed: str, page: Asking) -> None:
+def test_invalid_query_shows_the_reason(typed: str, page: WebClient) -> None:
     assert page.get(f"/search/answer?q={typed}").status == 200
 
 
-def test_hints_are_the_fields_of_the_query_language(page: Asking) -> None:
+def test_hints_are_the_fields_of_the_query_language(page: WebClient) -> None:
     rows = page.get("/search/hints").json
 
     assert {"tool:", "is:", "after:"} <= {row["insert"] for row in rows}
 
 
-def test_record_on_another_branch_redirects_there(page: Asking) -> None:
+def test_record_on_another_branch_redirects_there(page: WebClient) -> None:
     branch = page.get(f"/session/{REWOUND}?at=p1")
     assert branch.status == 303
     assert "branch=1" in branch.headers["location"]
     assert page.get(branch.headers["location"]).status == 200
 
 
-def test_message_as_markdown(page: Asking) -> None:
+def test_message_as_markdown(page: WebClient) -> None:
     answer = page.get(f"/session/{PLAIN}/markdown?from=0")
 
     assert "Please count the lines" in answer.text
@@ -322,7 +322,7 @@ def test_message_as_markdown(page: Asking) -> None:
     assert "Three lines" in page.get(f"/session/{PLAIN}/markdown").text
 
 
-def test_file_page_shows_diffs(page: Asking) -> None:
+def test_file_page_shows_diffs(page: WebClient) -> None:
     text = page.get(f"/files?session={EDITED}&path={EDITED_PATH}").text
 
     assert "<ins>" in text
@@ -331,21 +331,21 @@ def test_file_page_shows_diffs(page: Asking) -> None:
     assert "No session changed" in page.get("/files?path=nowhere.py").text
 
 
-def test_usage_as_csv(page: Asking) -> None:
+def test_usage_as_csv(page: WebClient) -> None:
     answer = page.get("/usage.csv?by=model")
 
     assert answer.headers["content-type"].startswith("text/csv")
     assert answer.text.splitlines()[0].startswith("key,title,answers")
 
 
-def test_problems_are_grouped_by_kind(page: Asking) -> None:
+def test_problems_are_grouped_by_kind(page: WebClient) -> None:
     text = page.get("/problems?kind=not-json").text
 
     assert "is not JSON" in text
     assert "odd-new-kind" in text
 
 
-def test_map_links_to_every_part(page: Asking) -> None:
+def test_map_links_to_every_part(page: WebClient) -> None:
     text = page.get(f"/session/{REWOUND}/map").text
 
     assert "First way" in text
@@ -358,7 +358,7 @@ def test_map_links_to_every_part(page: Asking) -> None:
     assert f"/session/{AGENT}/agent/a-a1" in agents
 
 
-def test_about_page_lists_sessions_deleted_next(page: Asking) -> None:
+def test_about_page_lists_sessions_deleted_next(page: WebClient) -> None:
     text = page.get("/about").text
 
     assert "It deletes sessions after 30 days" in text
@@ -366,8 +366,8 @@ def test_about_page_lists_sessions_deleted_next(page: Asking) -> None:
 
 
 def test_about_page_shows_the_last_verification(tmp_path: Path) -> None:
-    kept = furnished(tmp_path)
-    page = asking(kept)
+    kept = build_archive(tmp_path)
+    page = web_client(kept)
     assert "never: bygones verify" in page.get("/about").text
 
     Archive.verify(kept.folder, now=kept.now)
@@ -376,7 +376,7 @@ def test_about_page_shows_the_last_verification(tmp_path: Path) -> None:
 
 
 def test_lists_show_annotations(tmp_path: Path) -> None:
-    page = asking(furnished(tmp_path))
+    page = web_client(build_archive(tmp_path))
     added = {"tags": ["one", "two"], "note": "look <again>", "is_starred": True}
 
     answer = page.post(f"/api/sessions/{PLAIN}/annotations", added)
@@ -390,7 +390,7 @@ def test_lists_show_annotations(tmp_path: Path) -> None:
     assert "starred" in line
 
 
-def test_chart_has_axis_labels(page: Asking) -> None:
+def test_chart_has_axis_labels(page: WebClient) -> None:
     text = page.get("/usage").text
 
     (told,) = re.findall(r'<p class="scale">(.*?)</p>', text)
@@ -398,7 +398,7 @@ def test_chart_has_axis_labels(page: Asking) -> None:
     assert "most: " in told
 
 
-def test_files_page_counts_each_file_once(page: Asking) -> None:
+def test_files_page_counts_each_file_once(page: WebClient) -> None:
     text = page.get("/files").text
 
     assert "2 files</p>" in text
@@ -430,7 +430,7 @@ def test_turns_agents_and_header_show_costs(tmp_path: Path) -> None:
     home.agent(AGENT, "a2", thread(prompt("Go on"), reply("Nothing.", usage=much)))
     folder = tmp_path / "archive"
     Archive.ingest(folder, [home.path])
-    page = asking(Kept(home, folder))
+    page = web_client(WebArchive(home, folder))
     text = page.get(f"/session/{AGENT}").text
     with Archive.open(folder) as archive:
         (listed,) = archive.sessions()
@@ -466,7 +466,7 @@ def test_fork_links_to_where_branches_diverge(tmp_path: Path) -> None:
     )
     home.session(REWOUND, [*first, *second])
     Archive.ingest(tmp_path / "archive", [home.path])
-    page = asking(Kept(home, tmp_path / "archive"))
+    page = web_client(WebArchive(home, tmp_path / "archive"))
 
     live = page.get(f"/session/{REWOUND}").text
     (to,) = set(re.findall(r'class="mark fork"><a href="([^"]*)"', live))
@@ -479,7 +479,7 @@ def test_fork_links_to_where_branches_diverge(tmp_path: Path) -> None:
     assert 'data-from="1"' in there
 
 
-def test_window_shows_the_date_only_when_it_changes(page: Asking) -> None:
+def test_window_shows_the_date_only_when_it_changes(page: WebClient) -> None:
     turns = re.findall(
         r'<h2 class="turn".*?</h2>', page.get(f"/session/{LONG}/window?from=16").text
     )
@@ -488,5 +488,5 @@ def test_window_shows_the_date_only_when_it_changes(page: Asking) -> None:
     assert not any(re.search(r"\d{4}-\d\d-\d\d", turn) for turn in turns)
 
 
-def test_documented_screenshots_exist(page: Asking) -> None:
+def test_documented_screenshots_exist(page: WebClient) -> None:
     assert page.get("/favicon.ico").status == 204

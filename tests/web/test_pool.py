@@ -19,22 +19,22 @@ from bygones.web.conversation_view import open_view
 from bygones.web.pool import ArchivePool, OpenSession, load_summaries
 from tests.build import jsonl, prompt, session_id
 from tests.usage.usage_archive import NOW
-from tests.web.archives import LONG, PLAIN, Kept, furnished
+from tests.web.archives import LONG, PLAIN, WebArchive, build_archive
 
 
 @pytest.fixture
-def kept(tmp_path: Path) -> Kept:
-    return furnished(tmp_path)
+def kept(tmp_path: Path) -> WebArchive:
+    return build_archive(tmp_path)
 
 
-def grow(kept: Kept, number: int) -> None:
+def grow(kept: WebArchive, number: int) -> None:
     path = kept.home.path / "projects" / "-work-demo" / f"{PLAIN}.jsonl"
     with path.open("ab") as file:
         file.write(jsonl([prompt(f"More {number}") | {"sessionId": PLAIN}]))
     Archive.ingest(kept.folder, [kept.home.path])
 
 
-def test_old_version_of_a_grown_session_is_freed(kept: Kept) -> None:
+def test_old_version_of_a_grown_session_is_freed(kept: WebArchive) -> None:
     readers, seen, connections = ArchivePool(kept.folder), [], []
     for number in range(4):
         grow(kept, number)
@@ -55,7 +55,7 @@ def gone(*sessions: OpenSession) -> list[bool]:
     return [one.is_released for one in sessions]
 
 
-def test_session_stays_open_while_it_is_used(kept: Kept) -> None:
+def test_session_stays_open_while_it_is_used(kept: WebArchive) -> None:
     readers = ArchivePool(kept.folder, max_open_sessions=1)
     with readers.session(PLAIN) as first:
         with readers.session(LONG) as second:
@@ -80,7 +80,7 @@ class Litter:
         self.itself = self
 
 
-def test_garbage_is_collected_after_loading_sessions(kept: Kept) -> None:
+def test_garbage_is_collected_after_loading_sessions(kept: WebArchive) -> None:
     readers = ArchivePool(kept.folder, max_open_sessions=1)
     gc.disable()
     try:
@@ -97,7 +97,7 @@ def test_garbage_is_collected_after_loading_sessions(kept: Kept) -> None:
 
 
 def test_memory_of_a_search_is_freed_with_its_archive(
-    kept: Kept, monkeypatch: pytest.MonkeyPatch
+    kept: WebArchive, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made: list[weakref.ref[texts.TextLoader]] = []
 
@@ -117,7 +117,7 @@ def test_memory_of_a_search_is_freed_with_its_archive(
     assert [one() for one in made] == [None, None]
 
 
-def test_closed_archive_keeps_no_text(kept: Kept) -> None:
+def test_closed_archive_keeps_no_text(kept: WebArchive) -> None:
     archive = Archive.open(kept.folder)
     session = archive.session(session_id(1))
     assert session.live_branch.messages[0].blocks
@@ -134,7 +134,7 @@ def test_closed_archive_keeps_no_text(kept: Kept) -> None:
 
 
 def test_open_sessions_use_archives_that_never_searched(
-    kept: Kept,
+    kept: WebArchive,
 ) -> None:
     readers = ArchivePool(kept.folder, max_open_sessions=2)
     for name in (PLAIN, LONG, session_id(3), session_id(4)):
@@ -149,7 +149,7 @@ def test_open_sessions_use_archives_that_never_searched(
     readers.close()
 
 
-def test_archives_of_a_pool_share_search_statistics(kept: Kept) -> None:
+def test_archives_of_a_pool_share_search_statistics(kept: WebArchive) -> None:
     readers = ArchivePool(kept.folder)
     query = parse_query("line", now=NOW, zone=UTC)
     with readers.archive() as one, readers.archive() as other:
@@ -165,7 +165,7 @@ def test_archives_of_a_pool_share_search_statistics(kept: Kept) -> None:
     readers.close()
 
 
-def test_concurrent_requests_share_a_cached_result(kept: Kept) -> None:
+def test_concurrent_requests_share_a_cached_result(kept: WebArchive) -> None:
     readers = ArchivePool(kept.folder)
     asked, is_asked, may_answer = [], Event(), Event()
 
@@ -190,7 +190,7 @@ def test_concurrent_requests_share_a_cached_result(kept: Kept) -> None:
     readers.close()
 
 
-def test_stale_result_is_freed_before_the_new_one_is_computed(kept: Kept) -> None:
+def test_stale_result_is_freed_before_the_new_one_is_computed(kept: WebArchive) -> None:
     class Large:
         """An answer."""
 
@@ -207,7 +207,7 @@ def test_stale_result_is_freed_before_the_new_one_is_computed(kept: Kept) -> Non
     readers.close()
 
 
-def test_summaries_share_equal_values(kept: Kept) -> None:
+def test_summaries_share_equal_values(kept: WebArchive) -> None:
     with Archive.open(kept.folder) as archive:
         told = load_summaries(archive)
         assert list(told) == list(archive.sessions(include_empty=True))

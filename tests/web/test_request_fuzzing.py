@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from bygones.web.app import ROUTES
 from bygones.web.openapi import build_openapi
 from tests.web.archives import PLAIN
-from tests.web.client import Asking
+from tests.web.client import WebClient
 
 DESCRIPTION = build_openapi(ROUTES)
 OPERATIONS = [
@@ -41,7 +41,7 @@ CHANGES = st.one_of(
 @settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(drawn=st.data())
 def test_no_request_causes_a_server_error(
-    asked_of: tuple[str, str, dict[str, Any]], page: Asking, drawn: st.DataObject
+    asked_of: tuple[str, str, dict[str, Any]], page: WebClient, drawn: st.DataObject
 ) -> None:
     path, method, operation = asked_of
     asked: dict[str, str] = {}

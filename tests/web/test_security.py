@@ -24,8 +24,8 @@ from bygones.web.security import (
     is_loopback,
     safe_redirect_path,
 )
-from tests.web.archives import PLAIN, Kept
-from tests.web.client import PORT, Asking, asking, ran, scope_of, sent_by
+from tests.web.archives import PLAIN, WebArchive
+from tests.web.client import PORT, WebClient, ran, scope_of, sent_by, web_client
 
 
 def routes() -> list[Route]:
@@ -105,7 +105,7 @@ every_route = pytest.mark.parametrize(
     ids=lambda value: str(value)[:60],
 )
 def test_every_route_requires_the_cookie(
-    route: Route, wrong: dict[str, str], status: int, page: Asking
+    route: Route, wrong: dict[str, str], status: int, page: WebClient
 ) -> None:
     method, path = tried(route)
     wrong = {name: _real(value, page) for name, value in wrong.items()}
@@ -119,7 +119,7 @@ def test_every_route_requires_the_cookie(
 @every_route
 @pytest.mark.parametrize("method", ["GET", "HEAD"])
 def test_every_method_requires_the_cookie(
-    route: Route, method: str, page: Asking
+    route: Route, method: str, page: WebClient
 ) -> None:
     _, path = tried(route)
 
@@ -128,14 +128,14 @@ def test_every_method_requires_the_cookie(
     assert answer.status == 401
 
 
-def _real(value: str, page: Asking) -> str:
+def _real(value: str, page: WebClient) -> str:
     return value.replace("LASTING", page.keys.cookie_key)
 
 
 @every_route
 @pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "PATCH", "OPTIONS", "X"])
 def test_state_changing_request_without_origin_is_rejected(
-    route: Route, method: str, page: Asking
+    route: Route, method: str, page: WebClient
 ) -> None:
     _, path = tried(route)
     silent = {name: page.usual[name] for name in ("host", "cookie")}
@@ -146,12 +146,12 @@ def test_state_changing_request_without_origin_is_rejected(
 
 
 @every_route
-def test_web_sockets_are_rejected(route: Route, page: Asking) -> None:
+def test_web_sockets_are_rejected(route: Route, page: WebClient) -> None:
     assert page.socket(tried(route)[1]) == ["websocket.close"]
 
 
 @every_route
-def test_every_response_has_the_security_headers(route: Route, page: Asking) -> None:
+def test_every_response_has_the_security_headers(route: Route, page: WebClient) -> None:
     method, path = tried(route)
     if path == "/api/live":
         return  # it does not end; the test of live news looks at it
@@ -177,7 +177,7 @@ def test_content_security_policy_allows_own_scripts_only() -> None:
     assert "require-trusted-types-for 'script'" in policy
 
 
-def test_login_link_works_once(page: Asking) -> None:
+def test_login_link_works_once(page: WebClient) -> None:
     once = page.keys.one_time_key
     first = page.ask("GET", f"/enter?key={once}", {"host": HOST})
 
@@ -202,7 +202,7 @@ def test_using_a_login_link_announces_the_next() -> None:
 @pytest.mark.parametrize(
     "to", ["//evil.test", "/\\evil.test", "https://evil.test", "/a?b", '/"><script>']
 )
-def test_login_link_does_not_redirect_to_other_sites(to: str, page: Asking) -> None:
+def test_login_link_does_not_redirect_to_other_sites(to: str, page: WebClient) -> None:
     answer = page.ask(
         "GET", f"/enter?key={page.keys.one_time_key}&to={to}", {"host": HOST}
     )
@@ -223,7 +223,7 @@ def test_login_link_may_lead_to_a_session() -> None:
     assert safe_redirect_path("/session/a?at=b?at=c") == "/"
 
 
-def test_many_wrong_keys_block_logins_but_not_the_cookie(page: Asking) -> None:
+def test_many_wrong_keys_block_logins_but_not_the_cookie(page: WebClient) -> None:
     for _ in range(RequestLimits.max_failed_logins):
         assert page.ask("GET", "/enter?key=wrong", {"host": HOST}).status == 401
 
@@ -234,11 +234,11 @@ def test_many_wrong_keys_block_logins_but_not_the_cookie(page: Asking) -> None:
     assert page.get("/about").status == 200
 
 
-def test_too_long_url_is_rejected(page: Asking) -> None:
+def test_too_long_url_is_rejected(page: WebClient) -> None:
     assert page.get("/?text=" + "x" * RequestLimits.max_url_bytes).status == 414
 
 
-def test_body_longer_than_announced_is_cut_off(page: Asking) -> None:
+def test_body_longer_than_announced_is_cut_off(page: WebClient) -> None:
     headers = page.usual | {"content-type": "application/json"}
 
     answer = page.ask(
@@ -248,7 +248,7 @@ def test_body_longer_than_announced_is_cut_off(page: Asking) -> None:
     assert answer.status in {405, 413}
 
 
-def test_other_sites_may_link_here(page: Asking) -> None:
+def test_other_sites_may_link_here(page: WebClient) -> None:
     headers = page.usual | {
         "sec-fetch-site": "cross-site",
         "sec-fetch-mode": "navigate",
@@ -272,7 +272,7 @@ def test_other_sites_may_link_here(page: Asking) -> None:
     ],
 )
 def test_paths_cannot_leave_the_static_folder(
-    path: str, status: int, page: Asking
+    path: str, status: int, page: WebClient
 ) -> None:
     assert page.get(path).status == status
 
@@ -293,8 +293,8 @@ def test_loopback_hosts(host: str, expected: bool) -> None:
     assert is_loopback(host) is expected
 
 
-def test_wildcard_bind_accepts_addresses_but_no_names(kept: Kept) -> None:
-    page = asking(kept, host="0.0.0.0")  # noqa: S104 (nothing listens)
+def test_wildcard_bind_accepts_addresses_but_no_names(kept: WebArchive) -> None:
+    page = web_client(kept, host="0.0.0.0")  # noqa: S104 (nothing listens)
 
     for host, status in (
         (f"192.168.1.2:{PORT}", 200),

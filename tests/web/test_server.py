@@ -12,7 +12,7 @@ import pytest
 from bygones.web import server
 from bygones.web.live import EventBroadcaster
 from bygones.web.server import ServerConfig, WebServer
-from tests.web.archives import furnished
+from tests.web.archives import build_archive
 
 
 def test_stopping_the_server_logs_nothing(
@@ -21,7 +21,9 @@ def test_stopping_the_server_logs_nothing(
     monkeypatch.setattr(server, "_SHUTDOWN_SECONDS", 0)
     monkeypatch.setattr(EventBroadcaster, "close", lambda _: None)
     links: list[str] = []
-    serving = WebServer(ServerConfig(folder=furnished(tmp_path).folder), links.append)
+    serving = WebServer(
+        ServerConfig(folder=build_archive(tmp_path).folder), links.append
+    )
     running = Thread(target=serving.run)
     running.start()
     link = urlsplit(links[0])

@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.web.archives import AGENT, EDITED, LONG, PLAIN, REWOUND, furnished
+from tests.web.archives import AGENT, EDITED, LONG, PLAIN, REWOUND, build_archive
 
 PROGRAM = """
 import gc
@@ -41,7 +41,7 @@ print(*sorted(n for n in set(sys.modules) - before if n.startswith("bygones")))
 
 
 def test_pages_import_nothing_after_warm_up(tmp_path: Path) -> None:
-    kept = furnished(tmp_path)
+    kept = build_archive(tmp_path)
     names = [PLAIN, LONG, REWOUND, AGENT, EDITED]
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM, kept.folder, kept.home.path, *names],
