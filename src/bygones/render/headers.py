@@ -4,15 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from datetime import tzinfo
+from typing import TYPE_CHECKING
 
-from bygones.model.reports import LastVerification
-from bygones.model.sessions import (
-    AgentRun,
-    Branch,
-    BranchSummary,
-    ConversationHeader,
-    Session,
-)
 from bygones.model.summary import SearchResults
 from bygones.model.usage import Cost, Usage
 from bygones.render.numbers import (
@@ -32,6 +25,16 @@ from bygones.render.text.primitives import (
     styled_line,
     truncate_end,
 )
+
+if TYPE_CHECKING:  # `search` needs the notes below, but not what sessions are made of
+    from bygones.model.reports import LastVerification
+    from bygones.model.sessions import (
+        AgentRun,
+        Branch,
+        BranchSummary,
+        ConversationHeader,
+        Session,
+    )
 
 _MAX_NAMES = 3
 """Names that are listed; further ones are counted."""
@@ -208,6 +211,8 @@ def agent_facts(run: AgentRun) -> list[str]:
 
 def describe_branch(branch: Branch | BranchSummary) -> str:
     """Describe a branch by its number of prompts, its first prompt and its tokens."""
+    from bygones.model.sessions import BranchSummary
+
     if isinstance(branch, BranchSummary):
         count, preview = branch.own_prompt_count, branch.preview
     else:
