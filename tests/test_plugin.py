@@ -1,4 +1,4 @@
-"""The plugin for Claude Code: laid out as documented, and all it names is there."""
+"""The plugin for Claude Code has the documented layout."""
 
 from __future__ import annotations
 

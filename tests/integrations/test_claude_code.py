@@ -1,4 +1,4 @@
-"""Claude Code's own files: planned, added, and taken away to the byte."""
+"""Adding Bygones to the files of Claude Code, and removing it."""
 
 from __future__ import annotations
 

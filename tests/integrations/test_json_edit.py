@@ -1,4 +1,4 @@
-"""Somebody else's JSON: what is put in comes out again, to the byte."""
+"""Adding members to JSON text, and removing them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A home, its archive and a server on it, and what is between an answer's marks."""
+"""A client for the tools of a server in this process."""
 
 from __future__ import annotations
 

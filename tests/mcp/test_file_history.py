@@ -1,4 +1,4 @@
-"""The history of a file: which sessions changed it, when, and what for."""
+"""The tool file_history."""
 
 from __future__ import annotations
 
@@ -22,10 +22,12 @@ ONE, TWO, ASKING = map(session_id, (1, 2, 9))
 PATH = "/work/demo/src/clock.py"
 
 
-def changing(asked: str, said: str, path: str = PATH, start: int = 0) -> list[Written]:
+def changing(
+    arguments: str, said: str, path: str = PATH, start: int = 0
+) -> list[Written]:
     call = tool_use("Edit", file_path=path, old_string="a", new_string="b\nc")
     return thread(
-        prompt(asked),
+        prompt(arguments),
         reply([text(said), call]),
         tool_result("toolu_1", "The file has been updated"),
         start=start,
@@ -47,10 +49,10 @@ def client(tmp_path: Path) -> ToolClient:
 def test_history_has_newest_sessions_first_with_prompt_and_reply(
     client: ToolClient,
 ) -> None:
-    told = client.ask("file_history", path=PATH)
-    lines = body(told).splitlines()
+    answer = client.ask("file_history", path=PATH)
+    lines = body(answer).splitlines()
 
-    assert "2 sessions changed this path" in outside(told)
+    assert "2 sessions changed this path" in outside(answer)
     assert [line.split(" · ")[0] for line in lines if line[0] != " "] == [TWO, ONE]
     assert lines[1] == "  asked: Stop it"
     assert lines[2].endswith(f"changed {PATH}: It stands still.")
@@ -72,10 +74,10 @@ def test_change_can_be_read_by_its_record(client: ToolClient) -> None:
     line = body(client.ask("file_history", path=PATH)).splitlines()[2]
     record = line.split()[0]
 
-    told = body(client.ask("read", session=TWO, at=record, detail="full"))
+    answer = body(client.ask("read", session=TWO, at=record, detail="full"))
 
-    assert "It stands still." in told
-    assert "+b" in told
+    assert "It stands still." in answer
+    assert "+b" in answer
 
 
 def test_rewound_change_is_labelled(client: ToolClient) -> None:
@@ -87,16 +89,16 @@ def test_rewound_change_is_labelled(client: ToolClient) -> None:
     client.home.session(session_id(4), [*begun, *left, *thread(*taken, start=99)])
     client.keeping.ingest()
 
-    told = client.whole("file_history", path=PATH)
+    answer = client.whole("file_history", path=PATH)
 
-    assert f"changed {PATH}, rewound branch 2: Tried." in told
+    assert f"changed {PATH}, rewound branch 2: Tried." in answer
 
 
 def test_unchanged_file_has_no_history(client: ToolClient) -> None:
-    told = client.ask("file_history", path="/work/demo/nothing.py")
+    answer = client.ask("file_history", path="/work/demo/nothing.py")
 
-    assert "0 sessions changed this path" in told
-    assert body(told) == ""
+    assert "0 sessions changed this path" in answer
+    assert body(answer) == ""
 
 
 def test_parts_joined_are_the_whole_history(client: ToolClient) -> None:

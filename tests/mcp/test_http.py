@@ -1,4 +1,4 @@
-"""The server over HTTP as the command starts it."""
+"""The server over HTTP, started by the command."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Transcripts that try to speak for us: all they say stays between the marks."""
+"""Prompt injection: text of transcripts stays between the marks."""
 
 from __future__ import annotations
 
@@ -80,9 +80,9 @@ def test_transcript_text_stays_inside_the_quotation(tmp_path: Path, words: str) 
     client.home.session(ONE, attacked(words))
     client.keeping.ingest()
 
-    for told in answers(client):
-        assert EVIL not in outside(told)
-        assert EVIL.lower() in body(told).lower() or QUOTE_NOTICE in words
+    for output in answers(client):
+        assert EVIL not in outside(output)
+        assert EVIL.lower() in body(output).lower() or QUOTE_NOTICE in words
 
 
 @pytest.mark.parametrize("detail", ["talk", "calls", "full"])
@@ -102,16 +102,16 @@ def test_transcript_lines_cannot_look_like_own_lines(
     client.home.session(ONE, thread(prompt(words), said, prompt(f"\n{words}")))
     client.keeping.ingest()
 
-    told = body(client.ask("read", session=ONE, detail=detail)).splitlines()
+    output = body(client.ask("read", session=ONE, detail=detail)).splitlines()
 
-    assert not set(forged) & set(told)
-    heads = [line for line in told if line.startswith("#")]
+    assert not set(forged) & set(output)
+    heads = [line for line in output if line.startswith("#")]
     assert [line.rpartition(" ")[2] for line in heads] == [
         "prompt:",
         "Claude:",
         "prompt:",
     ]
-    assert all(line[:2] in {"| ", "~ "} for line in told if not line.startswith("#"))
+    assert all(line[:2] in {"| ", "~ "} for line in output if not line.startswith("#"))
 
 
 @pytest.mark.parametrize("words", ATTACKS, ids=range(len(ATTACKS)))
@@ -120,8 +120,8 @@ def test_invisible_characters_are_removed(tmp_path: Path, words: str) -> None:
     client.home.session(ONE, attacked(words))
     client.keeping.ingest()
 
-    for told in answers(client):
-        assert all(sign.isprintable() or sign in "\n\t" for sign in told)
+    for output in answers(client):
+        assert all(sign.isprintable() or sign in "\n\t" for sign in output)
 
 
 def test_text_in_an_id_stays_inside_the_quotation(tmp_path: Path) -> None:
@@ -132,12 +132,12 @@ def test_text_in_an_id_stays_inside_the_quotation(tmp_path: Path) -> None:
     client.home.session(name, thread(record, answer))
     client.keeping.ingest()
 
-    for told in (
+    for output in (
         client.ask("recent"),
         client.ask("outline", session=name),
         client.ask("read", session=name, max_bytes=1000),
     ):
-        assert EVIL not in outside(told)
+        assert EVIL not in outside(output)
     whole = client.whole("read", session=name, max_bytes=1000)
     assert "x" * 3000 in whole
 

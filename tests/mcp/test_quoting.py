@@ -1,4 +1,4 @@
-"""Quotations: of a stated size, and closed by nobody but us."""
+"""Quotations of limited size, and cursors."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def framed(rows: list[str], most: int = 999) -> str:
         iter(quoted(rows)),
         0,
         max_bytes=most,
-        tail=lambda told: [f"To continue: cursor {told.next_cursor}"],
+        tail=lambda answer: [f"To continue: cursor {answer.next_cursor}"],
     )
 
 

@@ -1,4 +1,4 @@
-"""The SDK's own client talks to the server, over both transports."""
+"""The client of the SDK with the server, over both transports."""
 
 from __future__ import annotations
 

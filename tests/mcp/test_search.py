@@ -1,4 +1,4 @@
-"""Searching: what fits, this project first, with places to read on from."""
+"""The tool search."""
 
 from __future__ import annotations
 
@@ -49,14 +49,14 @@ def client(tmp_path: Path) -> ToolClient:
     return client
 
 
-def first_words(told: str) -> list[str]:
-    return [line.split(" · ")[0] for line in told.splitlines() if line[0] not in " ("]
+def first_words(answer: str) -> list[str]:
+    return [line.split(" · ")[0] for line in answer.splitlines() if line[0] not in " ("]
 
 
 def test_cited_record_can_be_read(client: ToolClient) -> None:
-    told = body(client.ask("search", query="scheduler lock sleeps"))
+    answer = body(client.ask("search", query="scheduler lock sleeps"))
     found = re.search(
-        r"#([0-9a-f]{8}) \d\d-\d\d \d\d:\d\d reply: .*holds its lock", told
+        r"#([0-9a-f]{8}) \d\d-\d\d \d\d:\d\d reply: .*holds its lock", answer
     )
 
     assert found is not None
@@ -75,9 +75,9 @@ def test_sessions_of_this_project_come_first(client: ToolClient) -> None:
 
 
 def test_project_in_the_query_replaces_the_scope(client: ToolClient) -> None:
-    told = client.whole("search", query="scheduler project:other")
+    answer = client.whole("search", query="scheduler project:other")
 
-    assert first_words(told) == [TWO]
+    assert first_words(answer) == [TWO]
 
 
 def test_calling_session_is_not_found(client: ToolClient) -> None:
@@ -97,10 +97,10 @@ def test_results_of_own_tools_are_not_found(client: ToolClient) -> None:
     )
     client.keeping.ingest()
 
-    told = client.whole("search", query="scheduler holds pangolin", hits=10)
+    answer = client.whole("search", query="scheduler holds pangolin", hits=10)
 
-    assert "mcp__bygones" not in told
-    assert "holds a pangolin" not in told
+    assert "mcp__bygones" not in answer
+    assert "holds a pangolin" not in answer
 
 
 def test_prompts_that_quote_own_results_are_found(client: ToolClient) -> None:
@@ -108,10 +108,10 @@ def test_prompts_that_quote_own_results_are_found(client: ToolClient) -> None:
     client.home.session(session_id(6), thread(prompt(pasted), reply("It is.")))
     client.keeping.ingest()
 
-    told = client.ask("search", query="axolotl")
+    answer = client.ask("search", query="axolotl")
 
-    assert "an axolotl" in body(told)
-    assert "Left out: results that quote these tools, and your own session." in told
+    assert "an axolotl" in body(answer)
+    assert "Left out: results that quote these tools, and your own session." in answer
 
 
 def test_rewound_branch_and_agent_are_labelled(client: ToolClient) -> None:
@@ -123,10 +123,10 @@ def test_rewound_branch_and_agent_are_labelled(client: ToolClient) -> None:
     client.home.agent(session_id(4), "a1b2c3d", said, meta={"agentType": "Explore"})
     client.keeping.ingest()
 
-    told = client.whole("search", query="zeppelin")
+    answer = client.whole("search", query="zeppelin")
 
-    assert "prompt, rewound: try the zeppelin" in told
-    assert "reply, agent Explore: a zeppelin was seen" in told
+    assert "prompt, rewound: try the zeppelin" in answer
+    assert "reply, agent Explore: a zeppelin was seen" in answer
 
 
 def test_secret_is_redacted_before_the_excerpt_is_cut(client: ToolClient) -> None:
@@ -136,8 +136,8 @@ def test_secret_is_redacted_before_the_excerpt_is_cut(client: ToolClient) -> Non
     client.keeping.ingest()
 
     for query in ("quokka", "quokka more words", secret):
-        told = client.ask("search", query=query)
-        assert secret[4:12] not in told
+        answer = client.ask("search", query=query)
+        assert secret[4:12] not in answer
 
     assert "quokka [redacted" in body(client.ask("search", query="quokka"))
 
@@ -167,10 +167,10 @@ def test_invalid_query_is_reported_to_the_model(client: ToolClient, query: str) 
 
 
 def test_search_without_match_finds_nothing(client: ToolClient) -> None:
-    told = client.ask("search", query="xylophonequartet")
+    answer = client.ask("search", query="xylophonequartet")
 
-    assert "0 sessions found" in outside(told)
-    assert "no match for xylophonequartet" in body(told)
+    assert "0 sessions found" in outside(answer)
+    assert "no match for xylophonequartet" in body(answer)
 
 
 def test_description_names_every_query_field() -> None:

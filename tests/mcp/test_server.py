@@ -1,4 +1,4 @@
-"""Messages on standard input and output, sound and unsound."""
+"""Valid and invalid messages on standard input and output."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ def said(speaker: McpDispatcher, *lines: bytes) -> list[Any]:
 
 
 def request(method: str, id: object = 1, **params: object) -> bytes:  # noqa: A002
-    asked = {"jsonrpc": "2.0", "id": id, "method": method, "params": params}
-    return json.dumps(asked).encode()
+    query = {"jsonrpc": "2.0", "id": id, "method": method, "params": params}
+    return json.dumps(query).encode()
 
 
 @pytest.mark.parametrize("version", PROTOCOL_VERSIONS)

@@ -1,4 +1,4 @@
-"""Starting and staying: cheap to start, and answering while others write."""
+"""Start-up time, and answers during ingestion."""
 
 from __future__ import annotations
 
@@ -46,11 +46,11 @@ def test_tools_respond_during_ingestion(tmp_path: Path) -> None:
 
     writer = threading.Thread(target=take_in)
     writer.start()
-    asked = 0
-    while not is_done.is_set() or asked < 2:
+    arguments = 0
+    while not is_done.is_set() or arguments < 2:
         assert "walrus" in body(client.ask("search", query="walrus"))
         assert "The first walrus" in body(client.ask("read", session=session_id(0)))
-        asked += 1
+        arguments += 1
     writer.join()
 
     assert len(client.whole("recent").splitlines()) == 150
@@ -89,9 +89,9 @@ def test_broken_settings_are_reported_in_every_answer(
     settings.write_text("[redact]\npatterns = 3\n")
     monkeypatch.setenv("BYGONES_SETTINGS", str(settings))
     asking = {"name": "recent", "arguments": {}}
-    asked = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": asking}
+    arguments = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": asking}
 
-    done = piped("mcp", "--no-ingest", given=json.dumps(asked) + "\n")
+    done = piped("mcp", "--no-ingest", given=json.dumps(arguments) + "\n")
 
     assert done.returncode == 0
     assert "mine.toml holds no settings: [redact] has odd values" in done.stderr

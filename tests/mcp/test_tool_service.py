@@ -1,4 +1,4 @@
-"""The tools, asked in this process: what they tell, cite and leave out."""
+"""The tools recent, outline and read."""
 
 from __future__ import annotations
 
@@ -68,10 +68,10 @@ def everyday() -> list[Written]:
 
 
 def test_recent_lists_sessions_newest_first(client: ToolClient) -> None:
-    told = body(client.ask("recent"))
+    answer = body(client.ask("recent"))
 
-    assert [line.split(" · ")[0] for line in told.splitlines()] == [TWO, ONE]
-    assert "Counting lines" in told
+    assert [line.split(" · ")[0] for line in answer.splitlines()] == [TWO, ONE]
+    assert "Counting lines" in answer
 
 
 def test_calling_session_is_not_listed(client: ToolClient) -> None:
@@ -93,36 +93,36 @@ def test_recent_lists_all_projects_on_request(client: ToolClient) -> None:
 
 
 def test_outline_has_turns_calls_and_edits(client: ToolClient) -> None:
-    told = body(client.ask("outline", session=ONE)).splitlines()
+    answer = body(client.ask("outline", session=ONE)).splitlines()
 
-    assert told[0].startswith(ONE)
-    assert told[1].startswith("t0 #")
-    assert told[1].endswith("Please count the lines")
-    assert told[2].startswith("  1 call;")
-    assert "edited /work/demo/count.txt" in told[4]
+    assert answer[0].startswith(ONE)
+    assert answer[1].startswith("t0 #")
+    assert answer[1].endswith("Please count the lines")
+    assert answer[2].startswith("  1 call;")
+    assert "edited /work/demo/count.txt" in answer[4]
 
 
 def test_read_names_the_speakers(client: ToolClient) -> None:
-    told = body(client.ask("read", session=ONE))
+    answer = body(client.ask("read", session=ONE))
 
-    assert "prompt: Please count the lines\n" in told
-    assert "Claude:\n| I shall count.\n  $ wc -l notes.txt\n" in told
-    assert "how many may it be" not in told
-    assert "3 notes.txt" not in told
+    assert "prompt: Please count the lines\n" in answer
+    assert "Claude:\n| I shall count.\n  $ wc -l notes.txt\n" in answer
+    assert "how many may it be" not in answer
+    assert "3 notes.txt" not in answer
 
 
 def test_detail_talk_has_no_calls(client: ToolClient) -> None:
-    told = body(client.ask("read", session=ONE, detail="talk"))
+    answer = body(client.ask("read", session=ONE, detail="talk"))
 
-    assert "I shall count." in told
-    assert "wc -l" not in told
+    assert "I shall count." in answer
+    assert "wc -l" not in answer
 
 
 def test_detail_full_has_thinking_input_and_output(client: ToolClient) -> None:
-    told = body(client.ask("read", session=ONE, detail="full"))
+    answer = body(client.ask("read", session=ONE, detail="full"))
 
-    assert "\n~ how many may it be\n| I shall count.\n" in told
-    assert "    | 3 notes.txt" in told
+    assert "\n~ how many may it be\n| I shall count.\n" in answer
+    assert "    | 3 notes.txt" in answer
 
 
 def test_read_starts_at_a_turn_or_record_or_before(client: ToolClient) -> None:
@@ -164,9 +164,9 @@ def test_list_continues_where_it_was_cut(client: ToolClient) -> None:
         )
     client.keeping.ingest()
 
-    told = client.whole("recent", max_bytes=1000)
+    answer = client.whole("recent", max_bytes=1000)
 
-    assert len(told.splitlines()) == 32
+    assert len(answer.splitlines()) == 32
 
 
 def test_agent_run_is_read_by_its_id(client: ToolClient) -> None:
@@ -175,10 +175,10 @@ def test_agent_run_is_read_by_its_id(client: ToolClient) -> None:
     )
     client.keeping.ingest()
 
-    told = client.ask("read", session=ONE, agent="a1b2c3d")
+    answer = client.ask("read", session=ONE, agent="a1b2c3d")
 
-    assert "agent run" in outside(told)
-    assert "All is well" in body(told)
+    assert "agent run" in outside(answer)
+    assert "All is well" in body(answer)
 
 
 def test_record_of_a_rewound_branch_is_found_and_labelled(client: ToolClient) -> None:
@@ -196,12 +196,12 @@ def test_record_of_a_rewound_branch_is_found_and_labelled(client: ToolClient) ->
     client.keeping.ingest()
 
     outline = body(client.ask("outline", session=session_id(5)))
-    told = client.ask("read", session=session_id(5), at="#aaaaaaac")
+    answer = client.ask("read", session=session_id(5), at="#aaaaaaac")
 
     assert "rewound: 1 prompt; begins: left behind" in outline
     assert "branch 2 leaves here" in outline
-    assert "rewound branch 2" in outside(told)
-    assert "lost" in body(told)
+    assert "rewound branch 2" in outside(answer)
+    assert "lost" in body(answer)
 
 
 def test_compaction_is_shown(client: ToolClient) -> None:
@@ -226,12 +226,12 @@ def test_secrets_are_redacted_and_counted(client: ToolClient) -> None:
     )
     client.keeping.ingest()
 
-    for told in (
+    for answer in (
         client.ask("read", session=session_id(7), detail="full"),
         client.ask("outline", session=session_id(7)),
         client.ask("recent"),
     ):
-        assert secret[:20] not in told
+        assert secret[:20] not in answer
     assert "Hidden as secret or private: " in outside(
         client.ask("read", session=session_id(7))
     )
@@ -255,10 +255,10 @@ def test_private_records_are_never_quoted(client: ToolClient) -> None:
     )
     client.keeping.ingest()
 
-    told = client.whole("read", session=session_id(10), detail="full")
+    answer = client.whole("read", session=session_id(10), detail="full")
 
-    assert "Hello" in told
-    assert account not in told
+    assert "Hello" in answer
+    assert account not in answer
     assert account not in client.whole("outline", session=session_id(10))
     assert "0 sessions found" in client.ask("search", query=f'"{account}"')
 
@@ -274,10 +274,10 @@ def test_results_of_own_tools_are_left_out(client: ToolClient) -> None:
     )
     client.keeping.ingest()
 
-    told = body(client.ask("read", session=session_id(8), detail="full"))
+    answer = body(client.ask("read", session=session_id(8), detail="full"))
 
-    assert "an echo" not in told
-    assert "recalled history: left out" in told
+    assert "an echo" not in answer
+    assert "recalled history: left out" in answer
 
 
 @pytest.mark.parametrize(
@@ -313,12 +313,12 @@ def test_configured_names_are_redacted(client: ToolClient) -> None:
     client.home.session(session_id(7), said)
     client.keeping.ingest()
 
-    told = [
+    answer = [
         client.ask("read", session=session_id(7)),
         client.ask("search", query="says"),
     ]
 
-    assert not any("zebraquux" in one.lower() for one in told)
+    assert not any("zebraquux" in one.lower() for one in answer)
 
 
 @pytest.mark.parametrize(
@@ -335,9 +335,9 @@ def test_configured_names_are_redacted(client: ToolClient) -> None:
 def test_unknown_cursor_is_reported_to_the_model(
     tool: str, given: dict[str, str], client: ToolClient
 ) -> None:
-    told = client.fail(tool, **given)
+    answer = client.fail(tool, **given)
 
-    assert "hint: give the cursor as it stands in the last answer, or none" in told
+    assert "hint: give the cursor as it stands in the last answer, or none" in answer
 
 
 def test_redactions_in_transcripts_are_not_counted(client: ToolClient) -> None:
@@ -354,12 +354,12 @@ def test_redactions_in_transcripts_are_not_counted(client: ToolClient) -> None:
     )
     client.keeping.ingest()
 
-    told = client.ask("read", session=session_id(7), detail="full", max_bytes=20000)
+    answer = client.ask("read", session=session_id(7), detail="full", max_bytes=20000)
 
-    assert body(told).count("[redacted ") > 5
-    counted = body(told).count("[redacted ") - 5
-    assert f"Hidden as secret or private: {counted}." in outside(told)
-    assert "\\U000f" not in told
+    assert body(answer).count("[redacted ") > 5
+    counted = body(answer).count("[redacted ") - 5
+    assert f"Hidden as secret or private: {counted}." in outside(answer)
+    assert "\\U000f" not in answer
 
 
 def test_search_counts_matches_in_other_projects(client: ToolClient) -> None:
@@ -367,8 +367,8 @@ def test_search_counts_matches_in_other_projects(client: ToolClient) -> None:
     client.home.session(session_id(8), records, project="-work-zoo")
     client.keeping.ingest()
 
-    told = client.ask("search", query="walrus")
-    assert "Bygones: 0 sessions found in this project, 1 elsewhere." in told
-    assert "walrus" in body(told)
-    told = client.ask("search", query="unheardofword")
-    assert "Bygones: 0 sessions found, here and elsewhere." in told
+    answer = client.ask("search", query="walrus")
+    assert "Bygones: 0 sessions found in this project, 1 elsewhere." in answer
+    assert "walrus" in body(answer)
+    answer = client.ask("search", query="unheardofword")
+    assert "Bygones: 0 sessions found, here and elsewhere." in answer

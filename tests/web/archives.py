@@ -1,4 +1,4 @@
-"""An archive to show: some sessions of every sort, and the time at which one looks."""
+"""An archive with sessions of every kind, and the time at which it is viewed."""
 
 from __future__ import annotations
 
@@ -65,8 +65,8 @@ def build_archive(place: Path) -> WebArchive:
     )
     turns = []
     for number in range(LONG_TURNS):
-        asked = prompt(f"Question number {number}", cwd="/work/other")
-        turns += [asked, reply(f"Answer {number}", cwd="/work/other")]
+        query = prompt(f"Question number {number}", cwd="/work/other")
+        turns += [query, reply(f"Answer {number}", cwd="/work/other")]
     home.session(LONG, thread(*turns, start=60), project="-work-other")
     forked = thread(prompt("First way", uuid="p1"), reply("One", uuid="r1"), start=120)
     other = thread(prompt("Second way", uuid="p2"), reply("Two", uuid="r2"), start=130)

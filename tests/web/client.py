@@ -1,4 +1,4 @@
-"""Asks the application as a server would, without one."""
+"""A client that calls the ASGI application without a server."""
 
 from __future__ import annotations
 
@@ -71,8 +71,8 @@ class WebClient:
 
     def post(self, path: str, value: object, **headers: str) -> ClientResponse:
         """Send something as one of our pages would."""
-        told = {**self.usual, "content-type": "application/json", **_named(headers)}
-        return self.ask("POST", path, told, json.dumps(value).encode())
+        content = {**self.usual, "content-type": "application/json", **_named(headers)}
+        return self.ask("POST", path, content, json.dumps(value).encode())
 
     def ask(
         self, method: str, path: str, headers: Headers, body: bytes = b""
@@ -82,7 +82,7 @@ class WebClient:
 
     def ask_many(
         self,
-        asked: Iterable[tuple[str, str]],
+        parameters: Iterable[tuple[str, str]],
         see: Callable[[str, ClientResponse], None],
         body: bytes = b"",
     ) -> None:
@@ -90,7 +90,7 @@ class WebClient:
 
         async def each() -> None:
             async with _living(self.app):
-                for method, path in asked:
+                for method, path in parameters:
                     scope = scope_of(method, path, self.usual)
                     see(path, await _answer(self.app, scope, body))
 
@@ -102,10 +102,10 @@ class WebClient:
         return [one["type"] for one in ran(sent_by(self.app, scope, []))]
 
 
-def ran(asked: Coroutine[Any, Any, T]) -> T:
+def ran(parameters: Coroutine[Any, Any, T]) -> T:
     """Return what comes of it, in a thread: a browser's loop may run in this one."""
     with ThreadPoolExecutor(1) as thread:
-        return thread.submit(asyncio.run, asked).result()
+        return thread.submit(asyncio.run, parameters).result()
 
 
 def _named(headers: Headers) -> Headers:
@@ -146,12 +146,12 @@ async def _answer(app: ASGIApp, scope: Message, body: bytes) -> ClientResponse:
 @asynccontextmanager
 async def _living(app: ASGIApp) -> AsyncIterator[None]:
     """Begin the application's life, and end it."""
-    told: asyncio.Queue[Message] = asyncio.Queue()
+    content: asyncio.Queue[Message] = asyncio.Queue()
     heard: asyncio.Queue[Message] = asyncio.Queue()
     scope: Message = {"type": "lifespan", "state": {}}
-    life = asyncio.ensure_future(app(scope, told.get, heard.put))
+    life = asyncio.ensure_future(app(scope, content.get, heard.put))
     for what in ("startup", "shutdown"):
-        await told.put({"type": f"lifespan.{what}"})
+        await content.put({"type": f"lifespan.{what}"})
         assert (await heard.get())["type"] == f"lifespan.{what}.complete"
         if what == "startup":
             yield
@@ -177,14 +177,14 @@ async def sent_by(
     return sent
 
 
-def web_client(kept: WebArchive, host: str = "127.0.0.1") -> WebClient:
+def web_client(web_archive: WebArchive, host: str = "127.0.0.1") -> WebClient:
     """Return a page over an archive, opened."""
     house = AppState(
-        pool=ArchivePool(kept.folder),
+        pool=ArchivePool(web_archive.folder),
         broadcaster=EventBroadcaster(),
-        homes=(kept.home.path,),
+        homes=(web_archive.home.path,),
         prices=load_prices(),
-        clock=lambda: kept.now,
+        clock=lambda: web_archive.now,
     )
     keys = LoginKeys(PORT)
     return WebClient(

@@ -1,4 +1,4 @@
-"""An archive that all tests of the page look at, and the page over it."""
+"""An archive that all web tests share, and a client for it."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from tests.web.client import WebClient, web_client
 
 
 @pytest.fixture(scope="session")
-def kept(tmp_path_factory: pytest.TempPathFactory) -> WebArchive:
+def web_archive(tmp_path_factory: pytest.TempPathFactory) -> WebArchive:
     """Return an archive that nobody changes."""
     return build_archive(tmp_path_factory.mktemp("kept"))
 
 
 @pytest.fixture
-def page(kept: WebArchive) -> WebClient:
+def page(web_archive: WebArchive) -> WebClient:
     """Return the page over that archive, opened."""
-    return web_client(kept)
+    return web_client(web_archive)

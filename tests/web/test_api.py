@@ -1,4 +1,4 @@
-"""The interface for programs: the same rows as commands print."""
+"""The web API returns the same objects as the commands."""
 
 from __future__ import annotations
 
@@ -28,12 +28,15 @@ from tests.web.client import WebClient, web_client
     ],
 )
 def test_api_equals_the_json_of_commands(
-    path: str, words: list[str], kept: WebArchive, capsys: pytest.CaptureFixture[str]
+    path: str,
+    words: list[str],
+    web_archive: WebArchive,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    assert main([*words, "--json", "--archive", str(kept.folder)]) == 0
+    assert main([*words, "--json", "--archive", str(web_archive.folder)]) == 0
     printed = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
 
-    answer = web_client(kept).get(path).json
+    answer = web_client(web_archive).get(path).json
 
     assert answer["schema"] == 2
     assert answer["items"] == printed
@@ -77,24 +80,24 @@ def test_api_errors_have_a_message_and_a_hint(
     ],
 )
 def test_session_parameters_select_like_a_query(
-    parameters: str, query: str, page: WebClient, kept: WebArchive
+    parameters: str, query: str, page: WebClient, web_archive: WebArchive
 ) -> None:
     rows = page.get(f"/api/sessions?{parameters}").json["items"]
 
-    with Archive.open(kept.folder) as archive:
+    with Archive.open(web_archive.folder) as archive:
         selected = [one.id for one in archive.sessions(query)]
         assert len(selected) > 0
     assert [row["session_id"] for row in rows] == selected
 
 
 def test_openapi_describes_every_route(page: WebClient) -> None:
-    told = page.get("/api/openapi.json").json
+    result = page.get("/api/openapi.json").json
 
     paths = {row.path for row in ROUTES if row.is_api} - {"/api/openapi.json"}
-    assert set(told["paths"]) == paths
-    assert told == json.loads(json.dumps(build_openapi(ROUTES)))
-    known = set(told["components"]["schemas"])
-    named = set(_refs(told))
+    assert set(result["paths"]) == paths
+    assert result == json.loads(json.dumps(build_openapi(ROUTES)))
+    known = set(result["components"]["schemas"])
+    named = set(_refs(result))
     assert named <= known
 
 
@@ -112,10 +115,10 @@ def test_annotations_are_saved(tmp_path_factory: pytest.TempPathFactory) -> None
     path = f"/api/sessions/{LONG}/annotations"
 
     assert page.post(path, {"is_starred": True}).json["items"][0]["is_starred"] is True
-    (told,) = page.post(path, {"tags": ["b", "a"], "note": "to read"}).json["items"]
+    (result,) = page.post(path, {"tags": ["b", "a"], "note": "to read"}).json["items"]
 
-    assert told["tags"] == ["a", "b"]
-    assert told["is_starred"] is True
+    assert result["tags"] == ["a", "b"]
+    assert result["is_starred"] is True
     text = page.get(f"/session/{LONG}").text
     assert 'aria-pressed="true"' in text
     assert 'value="a b"' in text

@@ -1,4 +1,4 @@
-"""Many at once, and slow ones, while somebody writes."""
+"""Many and slow requests during ingestion."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ PATHS = ("/", f"/session/{PLAIN}", f"/session/{LONG}", "/search/answer?q=lines")
 
 
 @contextmanager
-def serving(kept: WebArchive) -> Iterator[tuple[int, str]]:
+def serving(web_archive: WebArchive) -> Iterator[tuple[int, str]]:
     """Serve, and give the port and the cookie."""
     links: list[str] = []
-    server = WebServer(ServerConfig(folder=kept.folder), links.append)
+    server = WebServer(ServerConfig(folder=web_archive.folder), links.append)
     running = Thread(target=server.run, daemon=True)
     running.start()
     try:
         link = urlsplit(links[0])
-        status, cookie, _ = asked(link.port or 0, f"{link.path}?{link.query}")
+        status, cookie, _ = query(link.port or 0, f"{link.path}?{link.query}")
         assert status == 200
         yield link.port or 0, cookie.partition(";")[0]
     finally:
@@ -38,7 +38,7 @@ def serving(kept: WebArchive) -> Iterator[tuple[int, str]]:
         running.join(20)
 
 
-def asked(port: int, path: str, cookie: str = "") -> tuple[int, str, bytes]:
+def query(port: int, path: str, cookie: str = "") -> tuple[int, str, bytes]:
     connection = HTTPConnection("127.0.0.1", port, timeout=60)
     try:
         connection.request("GET", path, headers={"Cookie": cookie} if cookie else {})
@@ -49,7 +49,7 @@ def asked(port: int, path: str, cookie: str = "") -> tuple[int, str, bytes]:
 
 
 def test_two_hundred_readers_during_ingestion(tmp_path: Path) -> None:
-    kept = build_archive(tmp_path)
+    web_archive = build_archive(tmp_path)
     ended = Event()
     written: list[int] = []
 
@@ -58,15 +58,15 @@ def test_two_hundred_readers_during_ingestion(tmp_path: Path) -> None:
         while not ended.is_set():
             number += 1
             said = thread(prompt(f"New {number}"), reply(f"Said {number}"))
-            kept.home.session(session_id(number), said)
-            Archive.ingest(kept.folder, [kept.home.path], lock_timeout=30)
+            web_archive.home.session(session_id(number), said)
+            Archive.ingest(web_archive.folder, [web_archive.home.path], lock_timeout=30)
             written.append(number)
 
     writer = Thread(target=write)
-    with serving(kept) as (port, cookie), ThreadPoolExecutor(READERS) as pool:
+    with serving(web_archive) as (port, cookie), ThreadPoolExecutor(READERS) as pool:
         writer.start()
         paths = [PATHS[at % len(PATHS)] for at in range(READERS)]
-        answers = list(pool.map(lambda path: asked(port, path, cookie), paths))
+        answers = list(pool.map(lambda path: query(port, path, cookie), paths))
         ended.set()
         writer.join(60)
 
@@ -82,27 +82,27 @@ def test_slow_client_blocks_no_other(tmp_path: Path) -> None:
             for one in slow:
                 one.sendall(b"GET / HTTP/1.1\r\nHost: 127.0.0.1")
 
-            assert asked(port, "/about", cookie)[0] == 200
+            assert query(port, "/about", cookie)[0] == 200
         finally:
             for one in slow:
                 one.close()
 
 
 def test_next_request_sees_imported_messages(tmp_path: Path) -> None:
-    kept = build_archive(tmp_path)
-    readers = ArchivePool(kept.folder)
-    with readers.session(PLAIN) as held:
-        before = held.summary.message_count
-    path = kept.home.path / "projects" / "-work-demo" / f"{PLAIN}.jsonl"
+    web_archive = build_archive(tmp_path)
+    readers = ArchivePool(web_archive.folder)
+    with readers.session(PLAIN) as open_session:
+        before = open_session.summary.message_count
+    path = web_archive.home.path / "projects" / "-work-demo" / f"{PLAIN}.jsonl"
     text = path.read_bytes()
     more = thread(prompt("Once more"), reply("Yes"), start=900)
-    kept.home.session(PLAIN, more)
+    web_archive.home.session(PLAIN, more)
     path.write_bytes(text + path.read_bytes())
-    Archive.ingest(kept.folder, [kept.home.path])
+    Archive.ingest(web_archive.folder, [web_archive.home.path])
     readers.invalidate()
 
-    with readers.session(PLAIN) as held:
-        assert held.summary.message_count != before
+    with readers.session(PLAIN) as open_session:
+        assert open_session.summary.message_count != before
     readers.close()
 
 

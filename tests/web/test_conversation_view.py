@@ -1,4 +1,4 @@
-"""Sessions that are too long to be assembled are read by windows, and say the same."""
+"""Sessions that are too long to be assembled give the same pages."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from tests.web.client import WebClient, web_client
 
 
 @pytest.fixture(scope="module")
-def kept(tmp_path_factory: pytest.TempPathFactory) -> WebArchive:
+def web_archive(tmp_path_factory: pytest.TempPathFactory) -> WebArchive:
     return build_archive(tmp_path_factory.mktemp("reading"))
 
 
 @pytest.fixture
-def page(kept: WebArchive) -> WebClient:
-    return web_client(kept)
+def page(web_archive: WebArchive) -> WebClient:
+    return web_client(web_archive)
 
 
 def _lines(text: str) -> list[str]:
@@ -38,15 +38,15 @@ def _unread(*_: object) -> None:
 
 @pytest.mark.parametrize("session", [LONG, REWOUND, AGENT, EDITED])
 def test_page_does_not_assemble_its_session(
-    kept: WebArchive, monkeypatch: pytest.MonkeyPatch, session: str
+    web_archive: WebArchive, monkeypatch: pytest.MonkeyPatch, session: str
 ) -> None:
-    after = web_client(kept)
+    after = web_client(web_archive)
     after.get(f"/session/{session}/outline")
     wanted = after.get(f"/session/{session}").text
     monkeypatch.setattr(Archive, "_load_session", _unread)
 
-    assert web_client(kept).get(f"/session/{session}").text == wanted
-    assert web_client(kept).get(f"/session/{session}/outline").status == 500
+    assert web_client(web_archive).get(f"/session/{session}").text == wanted
+    assert web_client(web_archive).get(f"/session/{session}/outline").status == 500
 
 
 @pytest.mark.parametrize("session", [LONG, AGENT, EDITED])
@@ -78,8 +78,8 @@ def test_map_of_a_long_session_has_branches_at_their_forks(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     home = Home(tmp_path / ".claude")
-    asked = [prompt("Begin", uuid="p1"), reply("Begun", uuid="r1")]
-    first = thread(*asked, prompt("First", uuid="p2"), reply("One", uuid="r2"))
+    query = [prompt("Begin", uuid="p1"), reply("Begun", uuid="r1")]
+    first = thread(*query, prompt("First", uuid="p2"), reply("One", uuid="r2"))
     inner = [prompt("Inner", uuid="p4", parent="r2"), reply("In", uuid="r4")]
     other = [prompt("Other", uuid="p5", parent="r2"), reply("Out", uuid="r5")]
     last = [prompt("Last", uuid="p3", parent="r1"), reply("Two", uuid="r3")]
@@ -109,7 +109,7 @@ def test_long_map_has_pages(page: WebClient, monkeypatch: pytest.MonkeyPatch) ->
         lines += _lines(text)
         links = dict(re.findall(r'<a href="([^"]*)">(← Earlier|Later →)', text))
         assert ("← Earlier" in links.values()) is (len(lines) > 40)
-        path = next((to for to, told in links.items() if told == "Later →"), "")
+        path = next((to for to, result in links.items() if result == "Later →"), "")
 
     assert lines == whole
 
@@ -118,32 +118,34 @@ def test_long_map_has_pages(page: WebClient, monkeypatch: pytest.MonkeyPatch) ->
 def test_api_returns_the_same_turns_for_a_long_session(
     page: WebClient, monkeypatch: pytest.MonkeyPatch, session: str
 ) -> None:
-    asked = f"/api/sessions/{session}?first=1&tools=1"
-    whole = page.get(asked)
+    query = f"/api/sessions/{session}?first=1&tools=1"
+    whole = page.get(query)
     monkeypatch.setattr(api, "MAX_ASSEMBLED_MESSAGES", 0)
 
-    assert page.get(asked).body == whole.body
-    assert page.get(f"{asked}&branch=77").status == 404
+    assert page.get(query).body == whole.body
+    assert page.get(f"{query}&branch=77").status == 404
 
 
 @pytest.mark.parametrize("size", [1, 3, 7])
 def test_turns_are_complete_across_windows(
-    kept: WebArchive, monkeypatch: pytest.MonkeyPatch, size: int
+    web_archive: WebArchive, monkeypatch: pytest.MonkeyPatch, size: int
 ) -> None:
     monkeypatch.setattr(conversation_view, "_BATCH_SIZE", size)
-    with Archive.open(kept.folder) as archive:
+    with Archive.open(web_archive.folder) as archive:
         for listed in archive.sessions():
             turns = archive.session(listed.id).live_branch.turns
-            with ArchivePool(kept.folder).session(listed.id) as held:
-                found = list(open_view(held, "", 0).iter_turns())
+            with ArchivePool(web_archive.folder).session(listed.id) as open_session:
+                found = list(open_view(open_session, "", 0).iter_turns())
             assert [turn.number for turn in found] == [turn.number for turn in turns]
             assert [len(turn.messages) for turn in found] == [
                 len(turn.messages) for turn in turns
             ]
 
 
-def test_file_change_is_shown_as_a_diff(page: WebClient, kept: WebArchive) -> None:
-    with Archive.open(kept.folder) as archive:
+def test_file_change_is_shown_as_a_diff(
+    page: WebClient, web_archive: WebArchive
+) -> None:
+    with Archive.open(web_archive.folder) as archive:
         edits = archive.session(EDITED).edits
     (path,) = {edit.path for edit in edits}
 

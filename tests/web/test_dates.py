@@ -1,4 +1,4 @@
-"""Sessions of years that hardly any clock has: every page answers."""
+"""Pages of sessions with extreme years."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ def zone(
 @pytest.mark.usefixtures("zone")
 def test_years_outside_the_local_clock_break_no_page(tmp_path: Path) -> None:
     home = Home(tmp_path / ".claude")
-    for number, told in enumerate(TIMES):
-        records = thread(prompt(f"year {told}"), reply("y", message_id=f"m{number}"))
-        dated = [record | {"timestamp": told} for record in records]
+    for number, result in enumerate(TIMES):
+        records = thread(prompt(f"year {result}"), reply("y", message_id=f"m{number}"))
+        dated = [record | {"timestamp": result} for record in records]
         home.session(session_id(number), dated)
     Archive.ingest(tmp_path / "archive", [home.path])
     page = web_client(WebArchive(home, tmp_path / "archive"))

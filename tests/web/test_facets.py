@@ -1,4 +1,4 @@
-"""What narrows a search counts everything that was found, not one page of it."""
+"""Facets count all results of a search."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Finding words in a session."""
+"""Find in a session."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> WebClient:
 
 
 def found(page: WebClient, session: str, words: str) -> list[int]:
-    told = page.get(f"/session/{session}/find?q={words}").json
-    return [at for at, _ in told["places"]]
+    result = page.get(f"/session/{session}/find?q={words}").json
+    return [at for at, _ in result["places"]]
 
 
 def test_matches_are_in_the_order_of_the_session(page: WebClient) -> None:
@@ -36,19 +36,19 @@ def test_all_matches_are_returned(tmp_path: Path) -> None:
     home.session(LONG, thread(*said))
     Archive.ingest(tmp_path / "archive", [home.path])
 
-    told = web_client(WebArchive(home, tmp_path / "archive")).get(
+    result = web_client(WebArchive(home, tmp_path / "archive")).get(
         f"/session/{LONG}/find?q=kiwi"
     )
 
-    assert [at for at, _ in told.json["places"]] == list(range(1, 600, 2))
-    assert told.json["others"] == []
-    assert not told.json["is_partial"]
+    assert [at for at, _ in result.json["places"]] == list(range(1, 600, 2))
+    assert result.json["others"] == []
+    assert not result.json["is_partial"]
 
 
 def test_each_match_has_the_anchor_of_its_message(page: WebClient) -> None:
-    told = page.get(f"/session/{LONG}/find?q=answer").json
+    result = page.get(f"/session/{LONG}/find?q=answer").json
 
-    at, anchor = told["places"][3]
+    at, anchor = result["places"][3]
     assert f'id="{anchor}"' in page.get(f"/session/{LONG}/message?from={at}").text
 
 
@@ -67,8 +67,8 @@ def test_adjacent_words_are_matched_as_a_phrase(tmp_path: Path) -> None:
 
 def test_matches_on_other_branches_link_there(tmp_path: Path) -> None:
     home = Home(tmp_path / ".claude")
-    asked = [prompt("Begin heron", uuid="p1"), reply("Begun", uuid="r1")]
-    first = thread(*asked, prompt("First way", uuid="p2"), reply("Heron", uuid="r2"))
+    query = [prompt("Begin heron", uuid="p1"), reply("Begun", uuid="r1")]
+    first = thread(*query, prompt("First way", uuid="p2"), reply("Heron", uuid="r2"))
     second = thread(
         prompt("Second way", uuid="p3", parent="r1"), reply("Two", uuid="r3"), start=60
     )
@@ -76,10 +76,10 @@ def test_matches_on_other_branches_link_there(tmp_path: Path) -> None:
     Archive.ingest(tmp_path / "archive", [home.path])
     page = web_client(WebArchive(home, tmp_path / "archive"))
 
-    told = page.get(f"/session/{REWOUND}/find?q=heron").json
+    result = page.get(f"/session/{REWOUND}/find?q=heron").json
 
-    assert told["places"] == [[0, "m-p1"]]
-    ((name, count, to),) = told["others"]
+    assert result["places"] == [[0, "m-p1"]]
+    ((name, count, to),) = result["others"]
     assert (name, count) == ("branch 2: First way", 1)
     assert "branch=1" in to
     assert "at=m-r2" in to
@@ -91,7 +91,7 @@ def test_matches_on_other_branches_link_there(tmp_path: Path) -> None:
 
 def test_all_branches_are_searched(tmp_path: Path) -> None:
     home = Home(tmp_path / ".claude")
-    asked = thread(prompt("Begin", uuid="p"), reply("Begun", uuid="r"))
+    query = thread(prompt("Begin", uuid="p"), reply("Begun", uuid="r"))
     ways = [
         one
         for at in range(60)
@@ -101,17 +101,17 @@ def test_all_branches_are_searched(tmp_path: Path) -> None:
             start=60 * (at + 1),
         )
     ]
-    home.session(REWOUND, [*asked, *ways])
+    home.session(REWOUND, [*query, *ways])
     Archive.ingest(tmp_path / "archive", [home.path])
     page = web_client(WebArchive(home, tmp_path / "archive"))
 
-    told = page.get(f"/session/{REWOUND}/find?q=ibex").json
+    result = page.get(f"/session/{REWOUND}/find?q=ibex").json
 
-    assert len(told["places"]) + sum(count for _, count, _ in told["others"]) == 60
+    assert len(result["places"]) + sum(count for _, count, _ in result["others"]) == 60
     for at in range(60):
-        told = page.get(f"/session/{REWOUND}/find?q=ibex{at}").json
-        anchors = [anchor for _, anchor in told["places"]]
-        for _, _, to in told["others"]:
+        result = page.get(f"/session/{REWOUND}/find?q=ibex{at}").json
+        anchors = [anchor for _, anchor in result["places"]]
+        for _, _, to in result["others"]:
             anchors += re.findall(r"at=([^&]+)", to)
         assert anchors == [f"m-p{at}"]
 
@@ -140,8 +140,8 @@ def test_all_agents_are_searched(tmp_path: Path) -> None:
 
 def test_empty_query_has_no_match(page: WebClient) -> None:
     for nothing in ("", "?q=", "?q=%20"):
-        told = page.get(f"/session/{LONG}/find{nothing}").json
-        assert told == {
+        result = page.get(f"/session/{LONG}/find{nothing}").json
+        assert result == {
             "places": [],
             "others": [],
             "is_partial": False,
@@ -181,9 +181,9 @@ def test_matches_in_agents_link_there(tmp_path: Path) -> None:
     Archive.ingest(tmp_path / "archive", [home.path])
     page = web_client(WebArchive(home, tmp_path / "archive"))
 
-    told = page.get(f"/session/{AGENT}/find?q=egret").json
+    result = page.get(f"/session/{AGENT}/find?q=egret").json
 
-    assert told["places"] == []
-    ((name, count, to),) = told["others"]
+    assert result["places"] == []
+    ((name, count, to),) = result["others"]
     assert (name, count) == ("Explore", 1)
     assert "A hidden egret." in page.get(to).text

@@ -1,4 +1,4 @@
-"""Pictures of messages have addresses of their own."""
+"""Images of messages have their own URLs."""
 
 from __future__ import annotations
 
@@ -20,8 +20,12 @@ from tests.web.client import WebClient, web_client
 
 def png(width: int, height: int) -> bytes:
     def part(name: bytes, body: bytes) -> bytes:
-        told = name + body
-        return struct.pack(">I", len(body)) + told + struct.pack(">I", zlib.crc32(told))
+        result = name + body
+        return (
+            struct.pack(">I", len(body))
+            + result
+            + struct.pack(">I", zlib.crc32(result))
+        )
 
     head = struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0)
     rows = zlib.compress((b"\0" + b"\x7f" * width) * height)
@@ -115,12 +119,12 @@ def test_media_type_comes_from_the_first_bytes(
     made = shown(content, "image/png")
 
     (found,) = iter_embedded_images(made)
-    told = link_images(made, lambda name: f"/at?name={name}&x=1")
+    result = link_images(made, lambda name: f"/at?name={name}&x=1")
 
     assert (found.media_type, found.content) == (kind, content)
     room = f' width="{size[0]}" height="{size[1]}"' if size else ""
     to = f"/at?name={found.name}&amp;x=1"
-    assert told == f'<img src="{to}"{room} alt="a picture">'
+    assert result == f'<img src="{to}"{room} alt="a picture">'
 
 
 @pytest.mark.parametrize("content", [SVG, b"<html>", b"\x89PNG"])

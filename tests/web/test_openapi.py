@@ -1,4 +1,4 @@
-"""The interface for programs against its own description, asked by schemathesis."""
+"""The web API matches its OpenAPI description (schemathesis)."""
 
 from __future__ import annotations
 
@@ -43,10 +43,10 @@ def test_every_response_matches_its_schema(
         suppress_health_check=list(HealthCheck),
     )
     @given(case=described[path][method.upper()].as_strategy())
-    def asked(case: Any) -> None:  # noqa: ANN401 (see above)
+    def query(case: Any) -> None:  # noqa: ANN401 (see above)
         answer = case.call_and_validate(headers=page.usual, checks=CHECKS)
         statuses.add(answer.status_code)
 
-    asked()
+    query()
     # Whoever is not let in sees nothing of the interface.
     assert statuses - {401, 403, 421}

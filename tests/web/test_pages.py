@@ -1,4 +1,4 @@
-"""Pages, as they are sent."""
+"""The HTML of all pages."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ class _Outline(HTMLParser):
         self.bad: list[str] = []
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        told = dict(attrs)
-        if "id" in told:
-            self.ids.append(told["id"] or "")
-        if "style" in told or any(name.startswith("on") for name in told):
+        result = dict(attrs)
+        if "id" in result:
+            self.ids.append(result["id"] or "")
+        if "style" in result or any(name.startswith("on") for name in result):
             self.bad.append(self.get_starttag_text() or "")
-        if tag == "style" or (tag == "script" and not told.get("src")):
+        if tag == "style" or (tag == "script" and not result.get("src")):
             self.bad.append(tag)
 
 
@@ -115,7 +115,7 @@ def test_home_page_groups_sessions_by_day(page: WebClient) -> None:
 
 
 @pytest.mark.parametrize(
-    ("asked", "shown", "hidden"),
+    ("query", "shown", "hidden"),
     [
         ("text=counting", "Counting lines", "Question number 0"),
         ("project=/work/other", "Question number 0", "Counting lines"),
@@ -126,17 +126,17 @@ def test_home_page_groups_sessions_by_day(page: WebClient) -> None:
     ],
 )
 def test_home_page_applies_filters(
-    asked: str, shown: str, hidden: str, page: WebClient
+    query: str, shown: str, hidden: str, page: WebClient
 ) -> None:
-    timeline = page.get(f"/more?{asked}").text
+    timeline = page.get(f"/more?{query}").text
 
     assert shown in timeline
     assert hidden not in timeline
 
 
-@pytest.mark.parametrize("asked", ["on=tomorrow", "days=x", "offset=x"])
-def test_invalid_filter_is_an_error_page(asked: str, page: WebClient) -> None:
-    answer = page.get(f"/more?{asked}")
+@pytest.mark.parametrize("query", ["on=tomorrow", "days=x", "offset=x"])
+def test_invalid_filter_is_an_error_page(query: str, page: WebClient) -> None:
+    answer = page.get(f"/more?{query}")
 
     assert answer.status == 400
     assert "has to be" in answer.text
@@ -156,15 +156,15 @@ def test_session_is_loaded_in_windows(page: WebClient) -> None:
 
 
 def test_first_window_can_be_completed(page: WebClient) -> None:
-    asked = page.get(f"/session/{LONG}?from=20").text
-    (start, stop) = re.findall(r'data-from="(\d+)" data-until="(\d+)"', asked)[0]
+    query = page.get(f"/session/{LONG}?from=20").text
+    (start, stop) = re.findall(r'data-from="(\d+)" data-until="(\d+)"', query)[0]
     own = f"/session/{LONG}/window"
 
     above = page.get(f"{own}?from={WINDOW_SIZE}&until={start}").text
     below = page.get(f"{own}?from={stop}&until={2 * WINDOW_SIZE}").text
 
     whole = page.get(f"{own}?from={WINDOW_SIZE}").text
-    shown = asked.partition('<section class="window"')[2].partition("</section>")[0]
+    shown = query.partition('<section class="window"')[2].partition("</section>")[0]
     ids = re.compile(r'id="([mt]-[^"]*)"')
     assert int(start) == 20
     assert all(map(ids.search, (above, shown, below)))
@@ -366,11 +366,11 @@ def test_about_page_lists_sessions_deleted_next(page: WebClient) -> None:
 
 
 def test_about_page_shows_the_last_verification(tmp_path: Path) -> None:
-    kept = build_archive(tmp_path)
-    page = web_client(kept)
+    web_archive = build_archive(tmp_path)
+    page = web_client(web_archive)
     assert "never: bygones verify" in page.get("/about").text
 
-    Archive.verify(kept.folder, now=kept.now)
+    Archive.verify(web_archive.folder, now=web_archive.now)
 
     assert "just now: " in page.get("/about").text
 
@@ -393,9 +393,9 @@ def test_lists_show_annotations(tmp_path: Path) -> None:
 def test_chart_has_axis_labels(page: WebClient) -> None:
     text = page.get("/usage").text
 
-    (told,) = re.findall(r'<p class="scale">(.*?)</p>', text)
-    assert "2026-01-05" in told
-    assert "most: " in told
+    (result,) = re.findall(r'<p class="scale">(.*?)</p>', text)
+    assert "2026-01-05" in result
+    assert "most: " in result
 
 
 def test_files_page_counts_each_file_once(page: WebClient) -> None:
@@ -459,8 +459,8 @@ def test_turns_agents_and_header_show_costs(tmp_path: Path) -> None:
 
 def test_fork_links_to_where_branches_diverge(tmp_path: Path) -> None:
     home = Home(tmp_path / ".claude")
-    asked = [prompt("Begin", uuid="p1"), reply("Begun", uuid="r1")]
-    first = thread(*asked, prompt("First way", uuid="p2"), reply("One", uuid="r2"))
+    query = [prompt("Begin", uuid="p1"), reply("Begun", uuid="r1")]
+    first = thread(*query, prompt("First way", uuid="p2"), reply("One", uuid="r2"))
     second = thread(
         prompt("Second way", uuid="p3", parent="r1"), reply("Two", uuid="r3"), start=60
     )

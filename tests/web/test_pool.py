@@ -1,4 +1,4 @@
-"""Readers of a server that goes on for weeks: nothing stays that nobody reads."""
+"""The pool frees what is not used, also in a server that runs for weeks."""
 
 from __future__ import annotations
 
@@ -23,27 +23,27 @@ from tests.web.archives import LONG, PLAIN, WebArchive, build_archive
 
 
 @pytest.fixture
-def kept(tmp_path: Path) -> WebArchive:
+def web_archive(tmp_path: Path) -> WebArchive:
     return build_archive(tmp_path)
 
 
-def grow(kept: WebArchive, number: int) -> None:
-    path = kept.home.path / "projects" / "-work-demo" / f"{PLAIN}.jsonl"
+def grow(web_archive: WebArchive, number: int) -> None:
+    path = web_archive.home.path / "projects" / "-work-demo" / f"{PLAIN}.jsonl"
     with path.open("ab") as file:
         file.write(jsonl([prompt(f"More {number}") | {"sessionId": PLAIN}]))
-    Archive.ingest(kept.folder, [kept.home.path])
+    Archive.ingest(web_archive.folder, [web_archive.home.path])
 
 
-def test_old_version_of_a_grown_session_is_freed(kept: WebArchive) -> None:
-    readers, seen, connections = ArchivePool(kept.folder), [], []
+def test_old_version_of_a_grown_session_is_freed(web_archive: WebArchive) -> None:
+    readers, seen, connections = ArchivePool(web_archive.folder), [], []
     for number in range(4):
-        grow(kept, number)
+        grow(web_archive, number)
         readers.invalidate()
-        with readers.session(PLAIN) as held:
-            assert held.session.live_branch.messages
-            assert open_view(held, "", 0).find_message("nowhere") is None
-            seen.append(weakref.ref(held))
-        del held
+        with readers.session(PLAIN) as open_session:
+            assert open_session.session.live_branch.messages
+            assert open_view(open_session, "", 0).find_message("nowhere") is None
+            seen.append(weakref.ref(open_session))
+        del open_session
         connections.append(len(apsw.connections()))
 
     assert [one() is None for one in seen] == [True, True, True, False]
@@ -55,8 +55,8 @@ def gone(*sessions: OpenSession) -> list[bool]:
     return [one.is_released for one in sessions]
 
 
-def test_session_stays_open_while_it_is_used(kept: WebArchive) -> None:
-    readers = ArchivePool(kept.folder, max_open_sessions=1)
+def test_session_stays_open_while_it_is_used(web_archive: WebArchive) -> None:
+    readers = ArchivePool(web_archive.folder, max_open_sessions=1)
     with readers.session(PLAIN) as first:
         with readers.session(LONG) as second:
             said = first.session.live_branch.messages[0]
@@ -80,15 +80,15 @@ class Litter:
         self.itself = self
 
 
-def test_garbage_is_collected_after_loading_sessions(kept: WebArchive) -> None:
-    readers = ArchivePool(kept.folder, max_open_sessions=1)
+def test_garbage_is_collected_after_loading_sessions(web_archive: WebArchive) -> None:
+    readers = ArchivePool(web_archive.folder, max_open_sessions=1)
     gc.disable()
     try:
         litter = weakref.ref(Litter())
         for _ in range(8):
             for name in (PLAIN, LONG):
-                with readers.session(name) as held:
-                    assert held.session.live_branch.messages
+                with readers.session(name) as open_session:
+                    assert open_session.session.live_branch.messages
         assert litter() is None
     finally:
         gc.enable()
@@ -97,28 +97,28 @@ def test_garbage_is_collected_after_loading_sessions(kept: WebArchive) -> None:
 
 
 def test_memory_of_a_search_is_freed_with_its_archive(
-    kept: WebArchive, monkeypatch: pytest.MonkeyPatch
+    web_archive: WebArchive, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    made: list[weakref.ref[texts.TextLoader]] = []
+    html: list[weakref.ref[texts.TextLoader]] = []
 
     class Noted(texts.TextLoader):
         def __init__(self, *given: object, **named: object) -> None:
             super().__init__(*given, **named)  # type: ignore[arg-type]
-            made.append(weakref.ref(self))
+            html.append(weakref.ref(self))
 
     monkeypatch.setattr("bygones.search.service.TextLoader", Noted)
-    with Archive.open(kept.folder) as archive:
+    with Archive.open(web_archive.folder) as archive:
         query = parse_query("lines is:rewound", now=NOW, zone=UTC)
         archive.search(query)
         archive.search(parse_query("line", now=NOW, zone=UTC))
     gc.collect()
 
-    assert made
-    assert [one() for one in made] == [None, None]
+    assert html
+    assert [one() for one in html] == [None, None]
 
 
-def test_closed_archive_keeps_no_text(kept: WebArchive) -> None:
-    archive = Archive.open(kept.folder)
+def test_closed_archive_keeps_no_text(web_archive: WebArchive) -> None:
+    archive = Archive.open(web_archive.folder)
     session = archive.session(session_id(1))
     assert session.live_branch.messages[0].blocks
     opened = archive._loader
@@ -134,23 +134,23 @@ def test_closed_archive_keeps_no_text(kept: WebArchive) -> None:
 
 
 def test_open_sessions_use_archives_that_never_searched(
-    kept: WebArchive,
+    web_archive: WebArchive,
 ) -> None:
-    readers = ArchivePool(kept.folder, max_open_sessions=2)
+    readers = ArchivePool(web_archive.folder, max_open_sessions=2)
     for name in (PLAIN, LONG, session_id(3), session_id(4)):
         with readers.archive() as archive:
             assert archive.search(parse_query("line", now=NOW, zone=UTC)).session_count
-        with readers.session(name) as held:
-            assert held.archive is not archive
-            assert held.archive._open_searcher is None
+        with readers.session(name) as open_session:
+            assert open_session.archive is not archive
+            assert open_session.archive._open_searcher is None
 
     with readers.archive() as archive:
         assert archive._open_searcher is not None
     readers.close()
 
 
-def test_archives_of_a_pool_share_search_statistics(kept: WebArchive) -> None:
-    readers = ArchivePool(kept.folder)
+def test_archives_of_a_pool_share_search_statistics(web_archive: WebArchive) -> None:
+    readers = ArchivePool(web_archive.folder)
     query = parse_query("line", now=NOW, zone=UTC)
     with readers.archive() as one, readers.archive() as other:
         assert one is not other
@@ -159,18 +159,18 @@ def test_archives_of_a_pool_share_search_statistics(kept: WebArchive) -> None:
         assert other._open_searcher is not None
         assert one._open_searcher.stats is other._open_searcher.stats
         known = weakref.ref(one._open_searcher.stats)
-    grow(kept, 1)
+    grow(web_archive, 1)
     readers.invalidate()
     assert known() is None  # though nobody has searched since
     readers.close()
 
 
-def test_concurrent_requests_share_a_cached_result(kept: WebArchive) -> None:
-    readers = ArchivePool(kept.folder)
-    asked, is_asked, may_answer = [], Event(), Event()
+def test_concurrent_requests_share_a_cached_result(web_archive: WebArchive) -> None:
+    readers = ArchivePool(web_archive.folder)
+    parameters, is_asked, may_answer = [], Event(), Event()
 
     def ask(archive: Archive) -> list[str]:
-        asked.append(archive)
+        parameters.append(archive)
         is_asked.set()
         assert may_answer.wait(60)
         return [one.id for one in archive.sessions()]
@@ -181,20 +181,22 @@ def test_concurrent_requests_share_a_cached_result(kept: WebArchive) -> None:
         others = [threads.submit(readers.cached, "sessions", ask) for _ in range(3)]
         may_answer.set()
         answers = [one.result() for one in (first, *others)]
-        assert len(asked) == 1
+        assert len(parameters) == 1
         assert all(answer is answers[0] for answer in answers)
 
         readers.invalidate()
         assert readers.cached("sessions", ask) is not answers[0]
-        assert len(asked) == 2
+        assert len(parameters) == 2
     readers.close()
 
 
-def test_stale_result_is_freed_before_the_new_one_is_computed(kept: WebArchive) -> None:
+def test_stale_result_is_freed_before_the_new_one_is_computed(
+    web_archive: WebArchive,
+) -> None:
     class Large:
         """An answer."""
 
-    readers = ArchivePool(kept.folder)
+    readers = ArchivePool(web_archive.folder)
     old = weakref.ref(readers.cached("large", lambda _: Large()))
     assert old() is not None
     readers.invalidate()
@@ -207,11 +209,11 @@ def test_stale_result_is_freed_before_the_new_one_is_computed(kept: WebArchive) 
     readers.close()
 
 
-def test_summaries_share_equal_values(kept: WebArchive) -> None:
-    with Archive.open(kept.folder) as archive:
-        told = load_summaries(archive)
-        assert list(told) == list(archive.sessions(include_empty=True))
+def test_summaries_share_equal_values(web_archive: WebArchive) -> None:
+    with Archive.open(web_archive.folder) as archive:
+        content = load_summaries(archive)
+        assert list(content) == list(archive.sessions(include_empty=True))
 
     for name in ("project", "project_keys", "models", "versions", "git_branches"):
-        values = [getattr(one, name) for one in told]
+        values = [getattr(one, name) for one in content]
         assert len({id(value) for value in values}) == len(set(values)) < len(values)

@@ -1,4 +1,4 @@
-"""Whatever programs ask, as the description lets them: an answer, never a failure."""
+"""Random requests that match the OpenAPI description never fail."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_no_request_causes_a_server_error(
     asked_of: tuple[str, str, dict[str, Any]], page: WebClient, drawn: st.DataObject
 ) -> None:
     path, method, operation = asked_of
-    asked: dict[str, str] = {}
+    parameters: dict[str, str] = {}
     for one in operation["parameters"]:
         if one["in"] == "path":
             name = drawn.draw(
@@ -52,8 +52,8 @@ def test_no_request_causes_a_server_error(
             )
             path = path.replace(f"{{{one['name']}}}", quote(_text(name), safe=""))
         elif drawn.draw(st.booleans()):
-            asked[one["name"]] = _text(drawn.draw(VALUES))
-    query = f"{path}?{urlencode(asked)}"
+            parameters[one["name"]] = _text(drawn.draw(VALUES))
+    query = f"{path}?{urlencode(parameters)}"
     if method == "post":
         answer = page.post(f"{path.replace(PLAIN, 'nobody')}", drawn.draw(CHANGES))
     else:

@@ -1,4 +1,4 @@
-"""The gate, tried on every route that the application has."""
+"""The security middleware, tried on every route."""
 
 from __future__ import annotations
 
@@ -55,8 +55,8 @@ def entrances() -> list[Route]:
     path.others = set()
     gate = SecurityMiddleware(Response(), LoginKeys(PORT), host="127.0.0.1", port=PORT)
     for method in ("GET", "HEAD", "POST"):
-        told = {"host": HOST, "sec-fetch-site": "same-origin"}
-        scope = {**scope_of(method, path, told), "path": path}
+        result = {"host": HOST, "sec-fetch-site": "same-origin"}
+        scope = {**scope_of(method, path, result), "path": path}
         ran(sent_by(gate, scope, []))
     return [Route(one, Response, methods=["GET"]) for one in sorted(path.others)]
 
@@ -186,16 +186,16 @@ def test_login_link_works_once(page: WebClient) -> None:
     assert cookie.startswith(f"bygones-{PORT}={page.keys.cookie_key}; ")
     assert "HttpOnly; SameSite=Strict" in cookie
     assert page.ask("GET", f"/enter?key={once}", {"host": HOST}).status == 401
-    told = cookie.partition(";")[0]
-    assert page.ask("GET", "/about", {"host": HOST, "cookie": told}).status == 200
+    result = cookie.partition(";")[0]
+    assert page.ask("GET", "/about", {"host": HOST, "cookie": result}).status == 200
 
 
 def test_using_a_login_link_announces_the_next() -> None:
-    told: list[str] = []
-    keys = LoginKeys(PORT, told.append)
+    result: list[str] = []
+    keys = LoginKeys(PORT, result.append)
 
     assert keys.redeem(keys.one_time_key)
-    assert told == [keys.one_time_key]
+    assert result == [keys.one_time_key]
     assert not keys.redeem("")
 
 
@@ -293,8 +293,8 @@ def test_loopback_hosts(host: str, expected: bool) -> None:
     assert is_loopback(host) is expected
 
 
-def test_wildcard_bind_accepts_addresses_but_no_names(kept: WebArchive) -> None:
-    page = web_client(kept, host="0.0.0.0")  # noqa: S104 (nothing listens)
+def test_wildcard_bind_accepts_addresses_but_no_names(web_archive: WebArchive) -> None:
+    page = web_client(web_archive, host="0.0.0.0")  # noqa: S104 (nothing listens)
 
     for host, status in (
         (f"192.168.1.2:{PORT}", 200),

@@ -1,4 +1,4 @@
-"""A server that ends, whoever still listens."""
+"""Stopping the server."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What pages need is there before the first of them is asked for."""
+"""Everything that pages need is loaded before the first request."""
 
 from __future__ import annotations
 
@@ -41,10 +41,17 @@ print(*sorted(n for n in set(sys.modules) - before if n.startswith("bygones")))
 
 
 def test_pages_import_nothing_after_warm_up(tmp_path: Path) -> None:
-    kept = build_archive(tmp_path)
+    web_archive = build_archive(tmp_path)
     names = [PLAIN, LONG, REWOUND, AGENT, EDITED]
     done = subprocess.run(
-        [sys.executable, "-c", PROGRAM, kept.folder, kept.home.path, *names],
+        [
+            sys.executable,
+            "-c",
+            PROGRAM,
+            web_archive.folder,
+            web_archive.home.path,
+            *names,
+        ],
         capture_output=True,
         text=True,
         check=False,

@@ -45,14 +45,14 @@ class QuotedRow(NamedTuple):
 
 
 class QuotedSlice(NamedTuple):
-    """The part of the rows that fits into an answer."""
+    """The rows of one answer, and where the next one starts."""
 
     body: str
     next_cursor: Cursor | None
 
 
 def parse_cursor(text: str) -> Cursor | None:
-    """Parse a cursor; an empty text is no cursor."""
+    """Parse a cursor; return `None` for an empty text."""
     if not text:
         return None
     match = _CURSOR_PATTERN.fullmatch(text.strip())

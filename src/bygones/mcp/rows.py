@@ -175,7 +175,7 @@ def outline_rows(session: Session, branch_number: int) -> Iterator[QuotedRow]:
         if not run.call_ids and run.kind.is_shown:
             facts = ", ".join(filter(None, agent_facts(run)))
             yield QuotedRow(
-                "", f"agent {sanitize_line(run.id)}, called by nobody: {facts}\n"
+                "", f"agent {sanitize_line(run.id)}, without a known caller: {facts}\n"
             )
 
 

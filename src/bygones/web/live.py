@@ -30,7 +30,7 @@ _MAX_SUBSCRIBERS = 64
 _KEEPALIVE_SECONDS = 15.0
 """How often an idle stream sends a comment."""
 _QUEUE_SIZE = 256
-"""Events that may wait for a page; a slower page is told to reload."""
+"""Events that may wait for a page; a slower page has to reload."""
 
 
 class SessionUpdate(Struct, frozen=True, kw_only=True, tag="grown", tag_field="row"):
