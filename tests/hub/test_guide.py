@@ -66,8 +66,8 @@ def given(line: str) -> dict[str, Any]:
 def test_the_containers_run_commands_that_there_are(services: dict[str, Any]) -> None:
     asked = given(services["hub"]["command"])
 
-    door = shlex.split(services["door"]["command"])
-    named = dict(zip(door[2::2], door[3::2], strict=True))
+    proxy = shlex.split(services["proxy"]["command"])
+    named = dict(zip(proxy[2::2], proxy[3::2], strict=True))
     assert asked["names"] == (named["--from"],)
     assert named["--to"] == f"hub:{asked['port']}"
     assert asked["host"] == "0.0.0.0"  # noqa: S104 (as containers need it)
