@@ -65,7 +65,7 @@ def test_nothing_of_a_page_runs_or_loads(
     assert seen.errors == []
     assert links <= {"file:", "https:", "http:", "mailto:"}
     if policy:  # each is tried twice, and counted once
-        what = "attacks in every place of an exported page, with a policy and without"
+        what = "exported page: attacks in every place, with and without a CSP"
         reached(what, len(attacks(number)))
 
 

@@ -100,8 +100,8 @@ def test_each_attack_stands_on_every_list_and_runs_nowhere(
                 looked += 1
         for path in ("/", "/projects", "/files", "/problems", *map(_usage, Grouping)):
             assert assert_harmless(seen, site, path)
-    how = "with a policy" if policy else "without one"
-    reached(f"pages on which one attack stands among others, looked at {how}", looked)
+    how = "with" if policy else "without"
+    reached(f"web: lists and sessions with one attack each, {how} a CSP", looked)
 
 
 def _usage(grouping: Grouping) -> str:

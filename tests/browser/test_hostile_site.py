@@ -77,10 +77,8 @@ def test_nothing_of_a_transcript_runs_or_leaves(
         pages = sum(assert_harmless(seen, site, path) for path in addresses(bad))
 
     assert pages > 20
-    how = "with a policy" if policy else "without one"
-    reached(
-        f"pages of a site of 25 attacks that were served and looked at {how}", pages
-    )
+    how = "with" if policy else "without"
+    reached(f"web: all pages, 25 attacks together, {how} a CSP", pages)
 
 
 def test_a_page_that_does_not_escape_is_caught(

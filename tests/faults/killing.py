@@ -244,17 +244,17 @@ def strike(
 
 def killed(deed: str) -> str:
     """Return what is said of a deed that died of it."""
-    return f"kills of {deed} at a random moment"
+    return f"kills of {deed} at random moments"
 
 
 def what_became(deed: str, code: int | None, sign: int) -> str:
     """Return what a signal did; it is a kill only if that is what a deed died of."""
     if code == 0:
-        return "signals that came too late and do not count"
+        return "signals that arrived too late (not counted)"
     if sign == signal.SIGKILL:
         assert code == -signal.SIGKILL
         return killed(deed)
-    return f"interrupts of {deed} at a random moment"
+    return f"interrupts of {deed} at random moments"
 
 
 def clear(folder: Path) -> None:

@@ -140,9 +140,11 @@ def test_no_route_leads_out(kept: WebArchive, monkeypatch: pytest.MonkeyPatch) -
     came = watched.reached()
     assert min(came.values()) >= 10
     assert sum(came.values()) >= 1_000
-    reached("addresses with a name that leads out", len(watched.asked))
-    reached("of these seen by a route's own function", sum(came.values()))
-    reached("places for a name, in paths and queries", len(came))
+    reached("web: requests with path traversal", len(watched.asked))
+    reached(
+        "web: requests with path traversal that reached a handler", sum(came.values())
+    )
+    reached("web: parameters tried, in paths and queries", len(came))
 
 
 def test_every_value_that_is_described_is_given_hostile_names(page: WebClient) -> None:
@@ -231,7 +233,7 @@ def test_no_command_stumbles_over_a_name(
     chosen = WORDS[:: sized(4, 1, 1)]
     for word in chosen:
         assert_no_accident([name, "--archive", str(kept.folder), "--", word], capfd)
-    reached("hostile names given to commands", len(chosen))
+    reached("commands: hostile arguments", len(chosen))
 
 
 def values_of(row: CommandSpec) -> list[str]:
@@ -267,7 +269,7 @@ def test_no_command_stumbles_over_a_value(
             given = f"{option}={word}"
             assert_no_accident([row.name, "--archive", own, given], capfd)
             count += 1
-    reached("hostile values given to options of commands", count)
+    reached("commands: hostile option values", count)
 
 
 def tools_of(kept: WebArchive) -> McpDispatcher:
@@ -338,7 +340,7 @@ def test_no_tool_leads_out_or_changes_anything(kept: WebArchive) -> None:
     assert not [text for text in told if "error: unexpected " in text]
     assert {c for text in told for c in text if not c.isprintable()} <= {"\n", "\t"}
     assert state_of(kept.folder) == before
-    reached("hostile words given to tools of agents", len(told))
+    reached("MCP: hostile tool arguments", len(told))
 
 
 def test_a_tool_that_opens_what_it_is_told_is_caught(

@@ -101,7 +101,7 @@ def test_no_value_of_a_link_lets_in_or_leads_elsewhere(kept: WebArchive) -> None
     for value in asked:
         count, wrong = entered(kept, value)
         assert wrong == []
-        reached("hostile values of the link by which one comes in", count)
+        reached("web: hostile login links", count)
 
 
 @pytest.mark.parametrize(

@@ -137,7 +137,7 @@ def test_a_call_that_fails_is_told_in_a_sentence_and_made_good_later(  # noqa: P
     found = endings(scratch, library, name, kind, lasting, looks=LOOKS[lasting])
 
     assert faults(found, name) == []
-    reached(f"failing {kind} calls", len(found))
+    reached(f"failed calls: {kind}", len(found))
 
 
 @needs_compiler
@@ -172,7 +172,7 @@ def test_a_rename_that_the_text_engine_is_refused_is_told_and_made_good(
     found = endings(scratch, library, name, "rename", lasting, looks=LOOKS[lasting])
 
     assert faults(found, name) == []
-    reached("failing renames of any thread", len(found))
+    reached("failed calls: rename, in any thread", len(found))
 
 
 ROOMS = sized(3, 20, 60)
@@ -191,8 +191,8 @@ def test_a_full_disk_is_told_in_a_sentence_and_made_good_with_more_room(
     assert faults(found, name) == []
     assert all(one.failed.struck for one in found)
     told = [one for one in found if one.failed.code]
-    reached("disks on which a command ran out of room", len(found))
-    reached("of these told by it, the rest done without", len(told))
+    reached("full disks", len(found))
+    reached("full disks that made a command fail", len(told))
 
 
 @needs_compiler

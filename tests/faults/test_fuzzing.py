@@ -72,7 +72,7 @@ def tamper(name: str, count: int) -> None:
 def test_no_bytes_of_very_many_raise_anything(name: str) -> None:
     tamper(name, COUNT)
 
-    reached(f"{name} tampered with", COUNT)
+    reached(f"mutated inputs: {name}", COUNT)
 
 
 @pytest.mark.parametrize("name", TARGETS)
@@ -92,7 +92,7 @@ def test_a_fuzzer_finds_nothing(name: str, tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr[-3000:]
     told = re.search(r"number_of_executed_units: (\d+)", done.stderr)
     assert told
-    reached(f"fuzzed {name}", int(told[1]))
+    reached(f"coverage-guided inputs: {name}", int(told[1]))
 
 
 FAULTS: dict[str, tuple[tuple[str, object], ...]] = {

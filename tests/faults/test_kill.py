@@ -145,7 +145,7 @@ def test_killed_at_each_point_it_ends_where_an_undisturbed_one_does(
 ) -> None:
     looked = killed_at_points(trial_of(deed, tmp_path, monkeypatch))
 
-    reached(f"kills at the points of {deed}", looked)
+    reached(f"kills of {deed} at its commit points", looked)
 
 
 @pytest.mark.parametrize(

@@ -89,7 +89,7 @@ def test_without_its_sources_the_archive_answers_as_before(
 ) -> None:
     assert_lasts(case, tmp_path, capfd)
 
-    reached("homes that were gone", 1)
+    reached("homes deleted after the ingest", 1)
 
 
 def test_an_archive_that_lets_go_of_what_is_gone_is_caught(
@@ -147,7 +147,7 @@ def assert_backups(keeping: Keeping, count: int) -> None:
 def test_backups_of_an_archive_that_grows_are_whole(tmp_path: Path) -> None:
     assert_backups(Keeping(tmp_path), BACKUPS)
 
-    reached("backups during ingestion", BACKUPS)
+    reached("backups during an ingest", BACKUPS)
 
 
 def test_a_backup_that_only_copies_a_file_is_caught(
@@ -224,7 +224,7 @@ def test_an_archive_that_is_too_new_is_left_alone(
 
     assert set(found.values()) == {int(ExitCode.ARCHIVE_TOO_NEW)}, found
     assert (archive / "archive.db").read_bytes() == before
-    reached("commands that leave a newer archive alone", len(found))
+    reached("commands that leave an archive of a newer version unchanged", len(found))
 
 
 def test_a_version_that_takes_any_archive_for_its_own_is_caught(

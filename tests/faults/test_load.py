@@ -114,18 +114,18 @@ def test_many_read_while_some_write(tmp_path: Path) -> None:
     times = compared(load)
     assert is_usual() or len(times) == KINDS
     figures = {
-        "reads while others wrote": len(load.reads),
-        "ingestions beside them": load.writes,
+        "reads during writes": len(load.reads),
+        "ingests during reads": load.writes,
     }
     if times:
         slowest = max(times, key=times.__getitem__)
-        usually = "of the time that it takes when nobody writes"
-        figures[f"% {usually}: reading"] = percent(mean(times.values()))
-        figures[f"% {usually}: its slowest kind, {slowest}"] = percent(times[slowest])
+        usually = "p95 of reads during writes, % of p95 without"
+        figures[f"{usually}: mean"] = percent(mean(times.values()))
+        figures[f"{usually}: worst ({slowest})"] = percent(times[slowest])
     for name, seen in load.peaks.items():
         own = max(memory.own for memory in seen)
-        figures[f"MB that {name} had at most"] = max(one.resident for one in seen)
-        figures[f"MB of these its own, and no file's ({name})"] = own
+        figures[f"memory of {name}, peak MB"] = max(one.resident for one in seen)
+        figures[f"memory of {name} without mapped files, peak MB"] = own
     print(figures, times, sep="\n")  # noqa: T201 (shown if it fails)
 
     assert load.faults == []
@@ -133,7 +133,7 @@ def test_many_read_while_some_write(tmp_path: Path) -> None:
     sizes = larger(keeping, keeping.home.path, much)
     print(sizes)  # noqa: T201 (shown if it fails)
     for what, share in sizes.items():
-        figures[f"% of the size that {what} has when nobody reads"] = percent(share)
+        figures[f"size of {what}, % of one written without readers"] = percent(share)
     assert verify(keeping.archive).is_sound
     if not given_much():
         assert unlike_rebuilt(keeping) == []

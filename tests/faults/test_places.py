@@ -98,7 +98,7 @@ def test_children_of_a_reader_read_for_themselves(keeping: Keeping) -> None:
 
     keeping.home.session(session_id(4), thread(prompt("words 4"), reply("more")))
     assert keeping.ingest().new == 1
-    reached("children that read beside the one that they come from", CHILDREN)
+    reached("forked readers", CHILDREN)
 
 
 def test_readers_that_keep_their_children_out_are_caught(keeping: Keeping) -> None:
@@ -121,7 +121,7 @@ def test_an_archive_that_nobody_can_write_to_is_read(keeping: Keeping) -> None:
         assert verify(place).is_sound
         with pytest.raises(OSError, match="Read-only"):
             ingest(place, [keeping.home.path])
-    reached("archives read where nobody can write", 1)
+    reached("read-only archives, read", 1)
 
 
 def test_a_log_that_nobody_can_take_in_is_told_of(keeping: Keeping) -> None:
@@ -137,7 +137,7 @@ def test_a_log_that_nobody_can_take_in_is_told_of(keeping: Keeping) -> None:
         read_all(place, 4)
 
     read_all(left, 4)
-    reached("archives with a log where nobody can write", 1)
+    reached("read-only archives with an unmerged log, reported", 1)
 
 
 @pytest.mark.parametrize("mutation", ["notes_of_readers", "words_where_they_lie"])

@@ -42,7 +42,7 @@ def test_what_was_acknowledged_survives_the_loss_of_power(
     looked = cut_power(recorded, POINTS)
 
     assert looked >= 0.9 * POINTS
-    reached("moments without power", looked)
+    reached("power cuts, SQLite files", looked)
 
 
 def go_on(recorded: Recorded, keeping: Keeping, points: int) -> int:
@@ -77,7 +77,7 @@ def test_the_index_goes_on_after_the_loss_of_power(
 
     looked = go_on(recorded, keeping, GOING_ON)
 
-    reached("ingestions after a loss of power", looked)
+    reached("ingests after a power cut, compared with a rebuild", looked)
 
 
 @pytest.mark.full

@@ -68,7 +68,7 @@ def test_nothing_is_open_to_others_for_a_moment(scratch: Path) -> None:
 
     assert open_to_others(found) == []
     assert {act.at for act in found} == {0o600, 0o700}
-    reached("files and folders made, none open to others for a moment", len(found))
+    reached("files and folders created, all private from the start", len(found))
 
 
 @pytest.mark.full

@@ -188,8 +188,8 @@ def test_a_line_of_any_length_is_kept_and_found(tmp_path: Path) -> None:
     assert times < MOST
     if not is_usual():
         assert taken.cpu - least.cpu < 30
-    reached("MB in one line", LINE // 1_000_000)
-    reached("% of its length in memory", round(100 * times))
+    reached("longest line, MB", LINE // 1_000_000)
+    reached("longest line, memory in % of its length", round(100 * times))
 
 
 @pytest.mark.full
@@ -219,10 +219,10 @@ def test_many_sessions_are_looked_at_quickly(tmp_path: Path) -> None:
         # What a walk finds is in memory until it is read.
         assert first.memory < 300_000_000 + 1_200 * SESSIONS
         assert late < 0.2
-    reached("sessions", SESSIONS)
-    reached("ms of CPU to look at them again", round(again.cpu * 1000))
-    reached("MB of memory to take them in", first.memory // 1_000_000)
-    reached("ms of CPU for a page of the list", round(late * 1000))
+    reached("sessions, number", SESSIONS)
+    reached("sessions, ingest without changes, CPU ms", round(again.cpu * 1000))
+    reached("sessions, first ingest, peak MB", first.memory // 1_000_000)
+    reached("sessions, one page of the list, p95 CPU ms", round(late * 1000))
 
 
 def _listing(archive: Archive) -> float:
@@ -239,7 +239,7 @@ def test_more_sessions_take_no_more_each(tmp_path: Path) -> None:
 
     assert outgrown(few, more, most) == []
     each = round((most.look - more.look) / (2 * FEW))
-    reached("lines of Python to look at a session again", each)
+    reached("lines of Python run per unchanged session", each)
 
 
 @pytest.mark.parametrize(

@@ -255,8 +255,8 @@ def test_every_file_survives_the_loss_of_power_or_is_made_anew(
 
     looked, went_on = cut_power(series, POINTS, GOING_ON, capfd)
 
-    reached("moments without power for all files", looked)
-    reached("of these gone on from", went_on)
+    reached("power cuts, all files of a series of commands", looked)
+    reached("power cuts, all files, then read and ingested again", went_on)
 
 
 @pytest.mark.parametrize(

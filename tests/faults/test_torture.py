@@ -1,44 +1,53 @@
-"""What long runs reached is told as they told it, and added up from their parts."""
+"""The reliability page shows the figures of long runs, added up from their parts."""
 
 from __future__ import annotations
 
 import json
 
-from tests.faults.torture import FIGURES, HARNESSES, PAGE, command, page, row_with, told
+from tests.faults.torture import (
+    FIGURES,
+    HARNESSES,
+    PAGE,
+    command,
+    page,
+    row_with,
+    total_figures,
+)
 
 
-def test_the_page_says_what_the_runs_reached() -> None:
+def test_page_shows_the_stored_figures() -> None:
     rows = json.loads(FIGURES.read_text("utf-8"))
 
     assert set(rows) <= {harness.name for harness in HARNESSES}
     assert page(PAGE.read_text("utf-8"), rows) == PAGE.read_text("utf-8")
 
 
-def test_parts_of_a_run_are_added_up() -> None:
+def test_figures_of_parts_are_added_up() -> None:
     first = row_with(None, 0, {"kills": 3000}, "nightly")
 
     second = row_with(first, 1, {"kills": 4, "hits": 1}, "nightly")
     again = row_with(second, 1, {"kills": 5, "hits": 1}, "nightly")
 
-    assert told(second) == "3,004 kills; 1 hits"
-    assert told(again) == "3,005 kills; 1 hits"
+    assert total_figures(second) == {"hits": 1, "kills": 3004}
+    assert total_figures(again) == {"hits": 1, "kills": 3005}
 
 
-def test_a_run_from_the_beginning_or_of_another_size_begins_a_new_row() -> None:
+def test_first_part_or_another_size_replaces_the_figures() -> None:
     first = row_with(None, 1, {"kills": 3}, "nightly")
 
-    assert told(row_with(first, 0, {"kills": 4}, "nightly")) == "4 kills"
-    assert told(row_with(first, 2, {"kills": 4}, "release")) == "4 kills"
+    for part, size in ((0, "nightly"), (2, "release")):
+        row = row_with(first, part, {"kills": 4}, size)
+        assert total_figures(row) == {"kills": 4}
 
 
-def test_parts_from_several_days_are_of_the_first_of_them() -> None:
+def test_parts_from_several_days_have_the_earliest_date() -> None:
     first = row_with(None, 0, {"kills": 3}, "nightly") | {"day": "2026-01-02"}
 
     assert row_with(first, 1, {"kills": 4}, "nightly")["day"] == "2026-01-02"
     assert row_with(first, 0, {"kills": 4}, "nightly")["day"] > "2026-01-02"
 
 
-def test_a_row_says_what_was_run() -> None:
+def test_command_of_a_run_includes_its_parts_and_variables() -> None:
     known = {harness.name: harness for harness in HARNESSES}
     row = row_with(None, 0, {"kills": 3}, "nightly")
     long = row_with(None, 0, {"reads": 3}, "release")

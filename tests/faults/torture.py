@@ -1,10 +1,10 @@
-"""Runs the harnesses at length, and writes down what they reached.
+"""Run the fault harnesses at length, and write their results to the reliability page.
 
-``python -m tests.faults.torture`` runs all of them in the nightly size; names choose
-some, ``--size release`` takes longer still. What is too long for one sitting is cut
-into parts: ``--part 1`` and so on try what no other part tries, and their figures are
-added up. A row of ``docs/reliability.md`` tells only of runs that found nothing, by
-which command, and since when; of parts from several days, the day of the first.
+``python -m tests.faults.torture`` runs all of them in the nightly size; names select
+some, ``--size release`` takes longer. A long run can be split into parts: ``--part 1``
+and so on use other seeds, and their figures are added up. ``docs/reliability.md`` lists
+only runs that found nothing, with the command and the date; of parts from several days,
+the date of the first.
 """
 
 from __future__ import annotations
@@ -12,106 +12,118 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from tests.faults.sizes import SIZES
 
-__all__ = ["FIGURES", "HARNESSES", "PAGE", "Harness", "main", "page", "row_with"]
+__all__ = [
+    "FIGURES",
+    "HARNESSES",
+    "PAGE",
+    "Harness",
+    "command",
+    "main",
+    "page",
+    "row_with",
+    "total_figures",
+]
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "reliability.md"
 FIGURES = Path(__file__).with_name("figures.json")
-"""What was reached, by harness; the page is written from it."""
-_MARK = "| harness | property | reached | command | date |\n|---|---|---|---|---|\n"
+"""The results by harness, from which the tables of the page are written."""
+_HARNESS_HEADER = "| harness | what must hold | last run | date |\n|---|---|---|---|\n"
+_FIGURES_HEADER = "| harness | tried or measured | result |\n|---|---|---:|\n"
 
 
 class Harness(NamedTuple):
-    """A name, the property that is tried, and where."""
+    """A fault harness: its name, what must hold, and its test files."""
 
     name: str
     property: str
-    where: tuple[str, ...]
-    given: str = ""
-    """What the longest run is told besides, in words of a shell."""
+    test_files: tuple[str, ...]
+    variables: str = ""
+    """Environment variables of the longest run, as in a shell."""
 
 
 HARNESSES = (
     Harness(
         "kill",
-        "Killed at any moment, nothing is lost and nothing comes twice.",
+        "A command that is killed at any moment loses nothing and stores nothing twice.",
         ("tests/faults/test_kill.py",),
     ),
     Harness(
         "power",
-        "Without power, what was acknowledged is there, and nothing is corrupt.",
+        "After a power cut, committed data is there and nothing is corrupt.",
         ("tests/faults/test_power.py", "tests/faults/test_tearing.py"),
     ),
     Harness(
         "failing",
-        "A call that fails, a full disk: a sentence, and the next run makes it good.",
+        "A failed system call or a full disk is reported, and the next run recovers.",
         ("tests/faults/test_failing.py",),
     ),
     Harness(
         "motion",
-        "Files in motion: every byte that was there at a look is archived, once.",
+        "Every byte that an ingest could see is stored once, however files change.",
         ("tests/properties/test_changing_sources.py",),
     ),
     Harness(
         "live",
-        "Written while it is watched: whole lines, all of them, and soon.",
+        "`watch` stores every complete line while files are written, within two seconds.",
         ("tests/faults/test_live.py",),
     ),
     Harness(
         "rot",
-        "A bit that flips is found, and costs the chunk that it is in.",
+        "A flipped bit is detected and affects only its chunk.",
         ("tests/maintenance/test_damage.py",),
     ),
     Harness(
         "size",
-        "A line of any length, sessions without number: kept, found, and quick.",
+        "Very long lines and very many sessions are stored, found and listed quickly.",
         ("tests/faults/test_size.py",),
     ),
     Harness(
         "load",
-        "Eight read and four write: no error is heard, and reading stays quick.",
+        "Eight readers and four writers see no errors, and reading stays fast.",
         ("tests/faults/test_load.py",),
         "BYGONES_LOAD_HOME=HOME ",
     ),
     Harness(
         "places",
-        "Readers that fork, media that nobody may write to: the archive answers.",
+        "Forked processes can read, and archives on read-only media can be read.",
         ("tests/faults/test_places.py",),
     ),
     Harness(
         "lasting",
-        "Without its sources, as a backup, of another version: the archive answers.",
+        "The archive outlives its sources, backups are complete, other versions are safe.",
         ("tests/faults/test_lasting.py",),
     ),
     Harness(
         "clock",
-        "Whatever the clock says, and the times of files: the same is kept and found.",
+        "Wrong clocks and odd file times change nothing in what is stored and found.",
         ("tests/faults/test_clock.py",),
     ),
     Harness(
         "erasure",
-        "What was purged is nowhere any more, in no byte of ours.",
+        "Purged data is in no file of the archive.",
         ("tests/faults/test_erasure.py",),
     ),
     Harness(
         "fuzz",
-        "Hostile bytes raise nothing but our errors.",
+        "Hostile input raises only documented errors.",
         ("tests/faults/test_fuzzing.py",),
     ),
     Harness(
         "scripts",
-        "Nothing of a transcript runs in a browser, and nothing leaves it.",
+        "No content of a transcript runs in the browser or causes a request.",
         (
             "tests/browser/test_hostile.py",
             "tests/browser/test_hostile_lists.py",
@@ -120,12 +132,12 @@ HARNESSES = (
     ),
     Harness(
         "hub",
-        "Engine, hub or pusher killed: nothing is lost, nothing comes twice.",
+        "Killing database, hub or client loses nothing and stores nothing twice.",
         ("tests/hub/test_killing.py",),
     ),
     Harness(
         "doors",
-        "No name leads out, nobody gets in: every route, every command, every tool.",
+        "No route, command or tool reads outside its data or answers without a login.",
         (
             "tests/faults/test_doors.py",
             "tests/faults/test_entrance.py",
@@ -137,24 +149,24 @@ HARNESSES = (
 
 
 def main(words: list[str]) -> int:
-    """Run what is asked for; return 0 if nothing was found."""
+    """Run the selected harnesses; return 0 if all of them passed."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("names", nargs="*", choices=[*(h.name for h in HARNESSES), []])
     parser.add_argument("--size", choices=SIZES, default="nightly")
     parser.add_argument("--part", type=int, default=0)
     parser.add_argument("--jobs", default="2")
-    asked = parser.parse_args(words)
+    options = parser.parse_args(words)
     failed = False
     for harness in HARNESSES:
-        if asked.names and harness.name not in asked.names:
+        if options.names and harness.name not in options.names:
             continue
-        figures = run(harness, asked.size, asked.part, asked.jobs)
+        figures = run(harness, options.size, options.part, options.jobs)
         if figures is None:
             failed = True
             continue
         known = json.loads(FIGURES.read_text("utf-8"))
         before = known.get(harness.name)
-        known[harness.name] = row_with(before, asked.part, figures, asked.size)
+        known[harness.name] = row_with(before, options.part, figures, options.size)
         FIGURES.write_text(json.dumps(known, indent=1) + "\n", "utf-8")
         PAGE.write_text(page(PAGE.read_text("utf-8"), known), "utf-8")
     return int(failed)
@@ -163,7 +175,7 @@ def main(words: list[str]) -> int:
 def row_with(
     row: Mapping[str, Any] | None, part: int, figures: Mapping[str, int], size: str
 ) -> dict[str, Any]:
-    """Return what is known of a harness once a part of a run has told its figures."""
+    """Add the figures of a part of a run to the results of a harness."""
     before = row if part and row is not None and row["size"] == size else None
     parts = {**(before["parts"] if before else {}), str(part): dict(figures)}
     today = f"{datetime.now(UTC):%Y-%m-%d}"
@@ -172,12 +184,15 @@ def row_with(
 
 
 def run(harness: Harness, size: str, part: int, jobs: str) -> Counter[str] | None:
-    """Run one harness; return what it reached, or ``None`` if it found something."""
+    """Run one harness; return its figures, or ``None`` if it failed."""
     with tempfile.TemporaryDirectory() as folder:
         figures = Path(folder) / "figures"
         figures.touch()
         done = subprocess.run(
-            [sys.executable, "-m", "pytest", "-q", "-n", jobs, *harness.where],
+            [
+                *(sys.executable, "-m", "pytest", "--full", "-q", "-n", jobs),
+                *harness.test_files,
+            ],
             cwd=ROOT,
             env={
                 **os.environ,
@@ -194,35 +209,45 @@ def run(harness: Harness, size: str, part: int, jobs: str) -> Counter[str] | Non
     return found if done.returncode == 0 else None
 
 
-def told(row: Mapping[str, Any]) -> str:
-    """Return the figures of all parts as words."""
+def total_figures(row: Mapping[str, Any]) -> dict[str, int]:
+    """Return the sums over all parts, sorted by what was tried."""
     figures: Counter[str] = Counter()
     for part in row["parts"].values():
         figures.update(part)
-    return "; ".join(f"{count:,} {what}" for what, count in figures.items())
+    return dict(sorted(figures.items()))
 
 
 def command(harness: Harness, row: Mapping[str, Any]) -> str:
-    """Return what was run for a row; of its parts, each in its turn."""
+    """Return the command of a run, and its parts."""
     parts = " and ".join(f"`--part {part}`" for part in row["parts"] if part != "0")
-    given = harness.given if row["size"] == SIZES[-1] else ""
-    words = f"`{given}just torture {harness.name} --size {row['size']}`"
+    variables = harness.variables if row["size"] == SIZES[-1] else ""
+    words = f"`{variables}just torture {harness.name} --size {row['size']}`"
     if not parts:
         return words
     return f"{words}, then {parts}" if "0" in row["parts"] else f"{words}, {parts}"
 
 
 def page(text: str, rows: Mapping[str, Mapping[str, Any]]) -> str:
-    """Return the page with a row for each harness that ran."""
-    head, _, rest = text.partition(_MARK)
-    _, _, tail = rest.partition("\n\n")
-    lines = "\n".join(
-        f"| `{harness.name}` | {harness.property} | {told(row)}"
-        f" | {command(harness, row)} | {row['day']} |"
-        for harness in HARNESSES
-        if (row := rows.get(harness.name))
+    """Return the page with the results of all harnesses that ran."""
+    ran = [(one, rows[one.name]) for one in HARNESSES if one.name in rows]
+    harnesses = (
+        f"| `{harness.name}` | {harness.property} | {command(harness, row)}"
+        f" | {row['day']} |"
+        for harness, row in ran
     )
-    return f"{head}{_MARK}{lines}\n\n{tail}".rstrip() + "\n"
+    figures = (
+        f"| {f'`{harness.name}`' if not number else ''} | {what} | {count:,} |"
+        for harness, row in ran
+        for number, (what, count) in enumerate(total_figures(row).items())
+    )
+    text = _replace_table(text, _HARNESS_HEADER, harnesses)
+    return _replace_table(text, _FIGURES_HEADER, figures)
+
+
+def _replace_table(text: str, header: str, lines: Iterable[str]) -> str:
+    before, _, rest = text.partition(header)
+    after = re.sub(r"\A(?:\|.*\n)+", "", rest)
+    return "".join([before, header, *(f"{line}\n" for line in lines), after])
 
 
 if __name__ == "__main__":

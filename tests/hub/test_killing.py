@@ -197,7 +197,7 @@ def test_killed_processes_lose_or_double_nothing(scene: Scene) -> None:
         assert list(nobody.sessions()) == []
     assert store.verify().faults == ()
     store.close()
-    reached("kills of engine, hub or pusher during pushes", KILLS)
+    reached("kills of database, hub or client during pushes", KILLS)
 
 
 def test_harness_catches_a_hub_that_acknowledges_too_early(

@@ -117,7 +117,7 @@ def test_hub_routes_reject_path_traversal(door: Door) -> None:
     assert asked[PROGRESS_PATH] == {"machine"}
     assert asked["/api/files"] == {"session", "path"}
     assert door.led_out() == []
-    reached("addresses with a name that leads out, of a hub", count)
+    reached("hub: requests with path traversal", count)
 
 
 def every_address(hub: TestHub) -> list[tuple[str, str]]:
@@ -146,7 +146,7 @@ def test_only_public_paths_work_without_a_token(door: Door) -> None:
         ("GET", path) for path in (HEALTH_PATH, LOGIN_CSS_PATH, LOGIN_PATH)
     }
     assert not [one for one in told.values() if "set-cookie" in one.headers]
-    reached("routes of a hub that are shut without a token", len(told) - len(is_open))
+    reached("hub: routes closed without a token", len(told) - len(is_open))
 
 
 def parcels(door: Door) -> Iterator[UploadRequest]:
@@ -167,7 +167,7 @@ def test_names_in_requests_cannot_escape_the_blob_store(door: Door) -> None:
 
     assert set(told) == {200, 400}
     assert door.led_out() == []
-    reached("names that lead out, in parcels for a hub", len(told))
+    reached("hub: uploads with path traversal", len(told))
 
 
 def test_harness_catches_a_blob_store_that_trusts_names(

@@ -88,7 +88,7 @@ def test_flipped_bit_in_a_frame_damages_one_chunk(
 ) -> None:
     assert_found(keeping, seed, tmp_path)
 
-    reached("flips in frames, all found", 1)
+    reached("bit flips in chunks, all detected", 1)
 
 
 def test_missing_hash_check_is_caught(
@@ -116,7 +116,7 @@ def test_flipped_bit_anywhere_raises_only_our_errors(
 
     with suppress(ArchiveError):
         verify(tmp_path)
-    reached("flips anywhere", 1)
+    reached("bit flips anywhere in the database", 1)
 
 
 def corrupt_chunk(keeping: Keeping, start: int) -> Path:
@@ -239,7 +239,7 @@ def test_rebuild_reports_damaged_pages(
         session_id(n) for n in range(3) if not any(session_id(n) in h for h in hurt)
     }
     assert whole <= known
-    reached("rebuilds of archives with damaged pages", 1)
+    reached("rebuilds from archives with damaged pages", 1)
 
 
 def test_backup_of_a_damaged_archive_has_all_readable_data(

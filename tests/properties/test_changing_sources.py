@@ -63,8 +63,8 @@ class Sources(RuleBasedStateMachine):
 
     def teardown(self) -> None:
         if self.steps >= STEPS and self.looks >= STEPS // EVERY:
-            reached("sequences of files in motion, of 30 steps and 3 looks at least", 1)
-            reached("looks in these", self.looks)
+            reached("sequences of at least 30 changes", 1)
+            reached("sequences of at least 30 changes: ingests in them", self.looks)
         else:
             reached("shorter sequences", 1)
         shutil.rmtree(self.folder, ignore_errors=True)

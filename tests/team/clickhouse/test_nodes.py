@@ -79,7 +79,7 @@ def test_killed_server_has_everything_exactly_once(
                 folder.sessions(include_empty=True)
             )
             assert team.usage("model", now=NOW) == folder.usage("model", now=NOW)
-    reached("kills of ClickHouse's engine", KILLS)
+    reached("kills of ClickHouse", KILLS)
 
 
 def go_on(
