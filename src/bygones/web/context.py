@@ -13,6 +13,8 @@ from starlette.responses import Response
 
 from bygones.config import LocalTimezone
 from bygones.errors import BadRequest
+from bygones.model.query import Query
+from bygones.query.parser import parse_query
 from bygones.web.live import EventBroadcaster
 from bygones.web.pool import ArchivePool
 
@@ -83,6 +85,10 @@ class RequestContext(Struct, frozen=True, kw_only=True):
             return date.fromisoformat(text) if text else None
         except ValueError:
             raise BadRequest(f"{name} has to be a day, as in 2026-01-31") from None
+
+    def parse_query(self, text: str) -> Query:
+        """Parse a query of the query language, relative to the time of the request."""
+        return parse_query(text, now=self.now, zone=self.zone)
 
 
 class RouteSpec(NamedTuple):

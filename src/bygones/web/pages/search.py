@@ -14,7 +14,6 @@ from starlette.responses import Response
 from bygones.archive import Archive
 from bygones.errors import QueryError
 from bygones.model.base import SessionId
-from bygones.model.query import Query
 from bygones.model.summary import (
     CountBound,
     Excerpt,
@@ -25,7 +24,6 @@ from bygones.model.summary import (
     SessionSummary,
 )
 from bygones.query.fields import list_hints
-from bygones.query.parser import parse_query
 from bygones.render.headers import search_notes
 from bygones.render.html.markup import (
     EMPTY_HTML,
@@ -73,11 +71,6 @@ class _SearchRequest(Struct, frozen=True):
         return build_url("search", **({"q": self.text, "sort": sort} | changes))
 
 
-def request_query(context: RequestContext, query_text: str) -> Query:
-    """Parse a query with the time and the time zone of a request."""
-    return parse_query(query_text, now=context.now, zone=context.zone)
-
-
 def run_search(
     context: RequestContext,
     query_text: str,
@@ -86,7 +79,7 @@ def run_search(
     limit: int = _PAGE_SIZE,
     offset: int = 0,
 ) -> SearchResults:
-    query = request_query(context, query_text)
+    query = context.parse_query(query_text)
     with context.pool.archive() as archive:
         return archive.search(
             query,
@@ -332,7 +325,7 @@ def count_facets(
     sessions_by_tool: _SessionsByTool,
 ) -> Facets:
     """Count the facets of the sessions that a query finds."""
-    query = request_query(context, query_text)
+    query = context.parse_query(query_text)
     first = archive.search(query, limit=1, hits_per_session=0)
     limit = (
         _MAX_COUNTED_SLOW
@@ -376,7 +369,7 @@ def _role_counts(
     archive: Archive, context: RequestContext, query_text: str
 ) -> Iterable[tuple[str, int]]:
     for role in _FACET_ROLES:
-        query = request_query(context, f"{query_text} role:{role}")
+        query = context.parse_query(f"{query_text} role:{role}")
         total = archive.search(query, limit=1, hits_per_session=0).session_count
         if total:
             yield str(role), total

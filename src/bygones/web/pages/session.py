@@ -56,7 +56,6 @@ from bygones.web.layout import (
     pager,
     render_page,
 )
-from bygones.web.pages.search import request_query
 from bygones.web.pool import OpenSession
 
 _HTTP_OK = 200
@@ -456,7 +455,7 @@ def _match_positions(
     positions = MatchPositions()
     with context.pool.archive() as archive:
         for text in queries:
-            positions = archive.match_positions(request_query(context, text), session)
+            positions = archive.match_positions(context.parse_query(text), session)
             if positions.record_numbers:
                 break
     return positions

@@ -36,7 +36,6 @@ from bygones.web.layout import (
     render_table,
     short_path,
 )
-from bygones.web.pages.search import request_query
 
 _MAX_ROWS = 400
 _MAX_BARS = 12
@@ -61,7 +60,7 @@ def usage_report(context: RequestContext) -> UsageReport:
     if by not in known:
         raise BadRequest(f"by has to be one of {', '.join(sorted(known))}")
     zone = context.zone
-    query = request_query(context, text)
+    query = context.parse_query(text)
     terms = [query.root] if query.root is not None else []
     if since:
         period = parse_period("after", since, ReferenceTime(context.now, zone))
