@@ -1,4 +1,4 @@
-"""Runs every benchmark over one home: ``python -m benchmarks HOME``."""
+"""Run the parsing benchmark over one home: ``python -m benchmarks HOME``."""
 
 from __future__ import annotations
 

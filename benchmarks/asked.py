@@ -1,4 +1,4 @@
-"""Queries with known answers: titles that were given, and kinds made from texts."""
+"""Queries with known answers: titles given by Claude Code, and generated queries."""
 
 from __future__ import annotations
 

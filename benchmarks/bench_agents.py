@@ -1,11 +1,11 @@
-"""How much an agent must read to answer a question about earlier sessions.
+"""Measure how much an agent must read to answer a question about earlier sessions.
 
-``python -m benchmarks.bench_agents`` makes a home in which the same few hundred words
-come in every session, plants thirty facts in it, and answers thirty questions about
-them in two ways: with our tools, as an agent calls them, and by grepping and reading
-the transcripts. A question is answered when the line with the fact has been read. Both
-ways have the same words to look for, and both are told at once where to look next;
-counted is what is read, and what is asked, at four bytes a token.
+``python -m benchmarks.bench_agents`` generates a home in which the same few hundred words
+occur in every session, plants thirty facts in it, and answers thirty questions about them
+with Bygones' tools, as an agent calls them, and by grepping and reading the transcripts.
+A question is answered when the line with the fact has been read. All methods search for
+the same words and know where to look next. Everything that is read and sent counts, at
+four bytes per token.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ CUT = 2_000
 """Characters of a line that a reading tool shows."""
 MOST_CALLS = 10
 NEAR = 5
-"""Lines before and behind a match that are read."""
+"""Lines before and after a match that are read."""
 AROUND = 200
-"""Signs that an expert has printed around a match."""
+"""Characters that an expert prints around a match."""
 MOST_FILES = 100
 """Files that a tool for searching lists."""
 _START = datetime(2025, 6, 1, tzinfo=UTC)
@@ -58,11 +58,11 @@ VERBS = ("check", "trace", "rename", "measure", "split", "document", "test", "mo
 
 
 Show = Callable[[Sequence[str], re.Pattern[str]], Iterator[str]]
-OURS = "our tools"
+OURS = "Bygones' tools"
 
 
 class Fact(NamedTuple):
-    """What was found out once, the words to look for it, and what tells it."""
+    """Something said in one session, words to search for it, and the answer."""
 
     said: str
     words: tuple[str, str]
@@ -78,7 +78,7 @@ class Answer(NamedTuple):
 
 
 def facts() -> list[Fact]:
-    """Return thirty facts, of which every word stands in other sessions too."""
+    """Return thirty facts; all their words also occur in other sessions."""
     found = []
     for number, thing in enumerate(THINGS):
         setting = SETTINGS[number % len(SETTINGS)]
@@ -179,7 +179,7 @@ def _body(kind: int, said: str, output: str, call: str) -> dict[str, object]:
 
 
 class Agent:
-    """Asks our tools: searches, and goes on where an answer was cut."""
+    """Calls Bygones' tools: searches, and continues where an answer was cut."""
 
     def __init__(self, archive: Path) -> None:
         caller = Caller(
@@ -198,7 +198,7 @@ class Agent:
             told, more = self._call("search", asked)
             size += more
             calls += 1
-            rest = re.search(r"To go on: cursor (\S+)$", told)
+            rest = re.search(r"To continue: cursor (\S+)", told)
             if fact.answer in told or rest is None:
                 return Answer(size, calls, fact.answer in told)
             asked["cursor"] = rest[1]
@@ -238,7 +238,7 @@ class Grep:
 
 
 def around_match(lines: Sequence[str], pattern: re.Pattern[str]) -> Iterator[str]:
-    """Yield what ``grep -o`` prints with some signs before and behind the match."""
+    """Yield what ``grep -o`` prints with some characters around the match."""
     for line in lines:
         for found in pattern.finditer(line):
             yield line[max(0, found.start() - AROUND) : found.end() + AROUND]
@@ -263,20 +263,20 @@ def read_around(lines: Sequence[str], pattern: re.Pattern[str]) -> Iterator[str]
 
 
 def _near(words: Sequence[str]) -> re.Pattern[str]:
-    """Return a pattern for the first word and the last within a hundred signs."""
+    """Return a pattern for the first word and the last within a hundred characters."""
     first, last = re.escape(words[0]), re.escape(words[-1])
     return re.compile(f"{first}.{{0,100}}{last}|{last}.{{0,100}}{first}", re.IGNORECASE)
 
 
 SHOWN: Mapping[str, Show] = {
-    "Grep and Read of Claude Code": read_around,
-    "grep, each line cut to 2,000 signs": matching_lines,
-    "grep -o, 200 signs around": around_match,
+    "Claude Code's Grep and Read": read_around,
+    "grep, lines cut to 2,000 characters": matching_lines,
+    "grep -o, 200 characters around": around_match,
 }
 
 
 def main(words: Sequence[str] | None = None) -> None:
-    """Make the home, answer all questions in all ways, and print a table."""
+    """Generate the home, answer all questions with all methods, print a table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--sessions", type=int, default=SESSIONS)
     asked = parser.parse_args(words)
@@ -302,15 +302,13 @@ def main(words: Sequence[str] | None = None) -> None:
     )
     for line in table(ways):
         print(line)
-    print(
-        f"\nThe tools' own descriptions, once a session: {agent.listing // 4} tokens."
-    )
+    print(f"\nTool descriptions, once per session: {agent.listing // 4} tokens.")
     sys.exit(0 if all(one.is_found for one in ways[OURS]) else 1)
 
 
 def table(ways: dict[str, list[Answer]]) -> Iterator[str]:
-    """Yield a Markdown table; ratios are to our tools."""
-    yield "| way | answered | calls | tokens a question | most | times ours |"
+    """Yield a Markdown table, with ratios to Bygones' tools."""
+    yield "| method | answered | calls | tokens per question | most | x Bygones |"
     yield "|---|---:|---:|---:|---:|---:|"
     ours = sum(one.bytes for one in ways[OURS])
     for name, found in ways.items():

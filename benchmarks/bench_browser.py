@@ -1,10 +1,9 @@
-"""How soon a session is seen in a browser, against agentsview serving the same home.
+"""Measure how soon a session is visible in a browser, compared with agentsview.
 
-``python -m benchmarks.bench_browser HOME --archive ARCHIVE`` opens sessions by their
-addresses in Debian's Chromium, one after the other, ours and theirs in turn, and takes
-the time from the beginning of the navigation until the first message stands in the
-page. Scripts and styles are in the browser's cache by then; every session is new to
-server and browser. What either loads from elsewhere is refused.
+``python -m benchmarks.bench_browser HOME --archive ARCHIVE`` opens sessions by URL in
+Debian's Chromium, alternating between the two servers, and measures the time from the
+start of the navigation until the first message is in the page. Scripts and styles are
+cached by then; every session is new to server and browser. External requests are blocked.
 """
 
 from __future__ import annotations
@@ -86,7 +85,7 @@ def _refused(route: Route) -> None:
 
 def report(took: Sequence[tuple[str, list[float]]]) -> Iterator[str]:
     """Yield the lines of the table."""
-    yield "| contender | median ms | p95 ms | of theirs |"
+    yield "| program | median ms | p95 ms | share of agentsview |"
     yield "|---|---:|---:|---:|"
     last = {name: _p95(some) for name, some in took}
     for name, some in took:
@@ -101,7 +100,7 @@ def _p95(took: Sequence[float]) -> float:
 
 def main(words: list[str]) -> int:
     """Measure, print the report, and keep it if asked to."""
-    told = "Open sessions of ours and of a peer in a browser, in turn."
+    told = "Open sessions in a browser, served by Bygones and by agentsview in turn."
     asked = options("bench_browser", told, count=40).parse_args(words)
     asked.scratch.mkdir(parents=True, exist_ok=True)
     version = install(PEER, asked.scratch)
@@ -116,7 +115,7 @@ def main(words: list[str]) -> int:
         f"# In a browser · Python {platform.python_version()}, {platform.machine()}\n",
         (
             f"{asked.count} sessions, in turn; {os.cpu_count()} cores, {PEER.name}"
-            f" {version}. Until the first message stands in the page.\n"
+            f" {version}. Time until the first message is in the page.\n"
         ),
         *report(took),
     ]

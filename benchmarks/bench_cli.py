@@ -1,6 +1,6 @@
-"""How long commands take to start, in what bare Python takes.
+"""Measure how long commands take to start, as a multiple of bare Python.
 
-``python -m benchmarks.bench_cli HOME`` takes the home into an archive in a temporary
+``python -m benchmarks.bench_cli HOME`` ingests the home into an archive in a temporary
 folder, or into ``--archive``, and then runs short commands that change nothing.
 """
 
@@ -22,7 +22,7 @@ LIMITS = {"version": 2.0, "list": 8.0, "search": 8.0}
 
 
 def main(words: Sequence[str]) -> int:
-    """Print the table, and return 1 if an aim is missed."""
+    """Print the table; return 1 if an aim is missed."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("home", type=Path)
     parser.add_argument("--archive", type=Path)
@@ -41,7 +41,7 @@ def main(words: Sequence[str]) -> int:
         measure(arms, times=1)
         rounds = [measure(arms, times=1) for _ in range(asked.times)]
     missed = False
-    print("| command | CPU ms | times bare Python | aim |")
+    print("| command | CPU ms | x bare Python | aim |")
     print("|---|---:|---:|---:|")
     for arm in arms:
         spent = median(one[arm.name].seconds for one in rounds)
@@ -73,7 +73,7 @@ def arms_of(home: Path, archive: Path) -> list[Arm]:
 
 
 def command(name: str, *words: str) -> Arm:
-    """Return a command of ours as an arm, begun as the installed one begins."""
+    """Return a command of Bygones, started like the installed one."""
     return Arm(name, [sys.executable, "-c", _BEGIN, *words])
 
 

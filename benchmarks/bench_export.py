@@ -1,7 +1,7 @@
-"""Exporting homes as pages, beside claude-code-log: processor, bytes, memory.
+"""Compare exports to HTML with claude-code-log: CPU time, size, memory.
 
 ``python -m benchmarks.bench_export --peer /path/to/claude-code-log HOME…`` runs each
-arm on each home as a child program and prints ratios; wall time is not looked at.
+program on each home as a child process and prints ratios. Wall time is not measured.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""How a team's store takes in and finds: ``python -m benchmarks.bench_hub HOME``.
+"""Compare a team store with agentsview's: ``python -m benchmarks.bench_hub HOME``.
 
-One PostgreSQL is started; the home goes into it twice: as a hub would put it, and as
-agentsview pushes it to its own mirror. With ``--records`` all rows of both are then
-copied within the engine, each session as another one, until there are so many records.
-Then both are asked the same words in turn, by one who keeps asking. The peer looks for
-words as pieces of text and ranks nothing; ours ranks sessions. Seconds are of the
-clock, as most of the work is the server's; only ratios within one run say something.
+One PostgreSQL is started and the home is stored twice: as a hub stores it, and as
+agentsview pushes it to its own mirror. With ``--records``, all rows of both are then
+copied inside the database, each session as another one, up to that number. Then both
+answer the same queries in turn, from a single client. agentsview looks for substrings and
+doesn't rank; Bygones ranks sessions. Times are wall times, because most of the work is
+the server's; only ratios within one run are meaningful.
 """
 
 from __future__ import annotations
@@ -47,11 +47,11 @@ NOW = datetime(2026, 11, 15, tzinfo=UTC)
 PEER = next(peer for peer in PEERS if peer.name == "agentsview")
 _LONG = 3
 _THREE = re.compile(r"(?<![^ ])[a-z]{4,} [a-z]{4,} [a-z]{4,}(?![^ ])")
-"""Three words side by side, which both find as they stand."""
+"""Three adjacent words, which both programs find."""
 
 
 class Taken(NamedTuple):
-    """What taking in cost."""
+    """What storing the home cost."""
 
     seconds: float
     rows: int
@@ -148,7 +148,7 @@ def questions(
     )
     yield "a common word", dice.sample(frequent, each)
     said = sorted({run for text in prompts for run in _THREE.findall(text.lower())})
-    yield "three words as they were typed", dice.sample(said, each)
+    yield "three words as typed", dice.sample(said, each)
 
 
 def timed(
@@ -186,8 +186,8 @@ def report(home: Path, scratch: Path, records: int, each: int) -> Iterator[str]:
     ):
         put, words, opened = ours(server, home)
         pushed, env = theirs(server, home, scratch, Path(room))
-        yield "\n## Taking in\n"
-        yield "| contender | rows | rows/s | seconds for the home, of theirs |"
+        yield "\n## Storing\n"
+        yield "| program | rows | rows/s | time, share of agentsview |"
         yield "|---|---:|---:|---:|"
         for name, taken in (("bygones", put), (PEER.name, pushed)):
             rate = taken.rows / taken.seconds
@@ -201,7 +201,7 @@ def report(home: Path, scratch: Path, records: int, each: int) -> Iterator[str]:
             multiply_theirs(db, times)
         yield (
             f"\nCopied {times - 1} times: {put.rows * times:,} records,"
-            f" {pushed.rows * times:,} messages of theirs."
+            f" {pushed.rows * times:,} messages of agentsview."
         )
         archive = opened()
 
@@ -210,7 +210,7 @@ def report(home: Path, scratch: Path, records: int, each: int) -> Iterator[str]:
 
         with archive, serving(scratch, env) as port:
             yield "\n## Searching\n"
-            yield "| queries | contender | median ms | p95 ms | p95 of theirs |"
+            yield "| queries | program | median ms | p95 ms | p95, share of agentsview |"
             yield "|---|---|---:|---:|---:|"
             both = (ask, _asker(port))
             timed(["warming"], both)
@@ -224,7 +224,7 @@ def report(home: Path, scratch: Path, records: int, each: int) -> Iterator[str]:
 
 
 def _rows(kind: str, took: Sequence[Sequence[float]]) -> Iterator[str]:
-    """Yield the lines of a kind of queries: what ours took, and theirs."""
+    """Yield the rows of one kind of query, for both programs."""
     last = _p95(took[1])
     for name, own in zip(("bygones", PEER.name), took, strict=True):
         yield (

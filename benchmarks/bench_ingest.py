@@ -1,11 +1,11 @@
-"""How much taking a home in costs, against other programs that take it in.
+"""Compare the cost of an ingest with other programs that import transcripts.
 
 ``python -m benchmarks.bench_ingest HOME`` copies the home, adds a session of 10 MB, and
-lets the contenders take it in one after the other, each into a scratch HOME of its own
-and without a network: everything, then with nothing changed, then with 1 KB appended to
-the session of 10 MB; ours also rebuilds, and takes in what was appended once more in a
-process that goes on, as ``watch`` does. Peers are installed into environments of their
-own in the scratch folder; that step alone uses the network.
+runs the programs one after the other, each with its own scratch HOME and without a
+network: first everything, then with nothing changed, then with 1 KB appended to the
+session of 10 MB. Bygones also rebuilds, and ingests another append in a running process,
+as ``watch`` does. The other programs are installed into environments of their own in the
+scratch folder; only that step uses the network.
 """
 
 from __future__ import annotations
@@ -32,17 +32,17 @@ FIRST, UNCHANGED, APPENDED, WATCHED, REBUILD = STEPS = (
     "First ingest",
     "Nothing changed",
     "1 KB appended to a session of 10 MB",
-    "1 KB appended, in a process that goes on",
+    "1 KB appended, in a running process",
     "Rebuild",
 )
 SHORT_TIMES = 3
-"""How often a step is run that is over in a moment."""
+"""How often a short step is run."""
 SESSION = 10_000_000
 APPEND = 1_000
 NOTE = """\
-CPU s: user and system, of all processes of the contender. Peak MB: resident memory of
+CPU s: user and system, of all processes of the program. Peak MB: resident memory of
 all of them together, sampled every 10 ms. Wrote MB: all files in its scratch HOME
-afterwards. Taken in: by its own count, of files or sessions."""
+afterwards. Imported: files or sessions, by its own count."""
 
 
 class Result(NamedTuple):
@@ -157,15 +157,15 @@ class Bench:
 
 
 def table(step: str, results: Results) -> Iterator[str]:
-    """Yield a Markdown table of what a step took, with ratios to ours."""
+    """Yield a Markdown table of one step, with ratios to Bygones."""
     rows = {name: found for (of, name), found in results.items() if of == step}
     if not rows:
         return
     ours = rows.get(OURS.name)
     yield title(step)
     yield (
-        "| contender | CPU s | times ours | wall s | times ours"
-        " | peak MB | times ours | wrote MB | times ours | taken in |"
+        "| program | CPU s | x Bygones | wall s | x Bygones"
+        " | peak MB | x Bygones | wrote MB | x Bygones | imported |"
     )
     yield "|---|" + "---:|" * 9
     for name, found in rows.items():
@@ -177,29 +177,31 @@ def table(step: str, results: Results) -> Iterator[str]:
 
 
 def aims(results: Results, size: int) -> Iterator[str]:
-    """Yield a Markdown table of what we want to reach, and where we are."""
+    """Yield a Markdown table of the aims and the measured values."""
     found = {step: results.get((step, OURS.name)) for step in STEPS}
     first, rebuild = found[FIRST], found[REBUILD]
     if not first:
         return
     rows = [
         ("first ingest, CPU s per GB", first.seconds / size * 1e9, 15.0),
-        ("first ingest, wall of CPU", first.wall / first.seconds, 0.7),
+        ("first ingest, wall time of CPU time", first.wall / first.seconds, 0.7),
         ("first ingest, peak MB", first.peak / 1e6, 200.0),
-        ("archive and index, of the source", first.written / size, 0.35),
+        ("archive and index, share of the source", first.written / size, 0.35),
     ]
     peer = results.get((FIRST, PEERS[0].name))
     if peer:
         of_peer = first.seconds / peer.seconds
-        rows.append((f"first ingest, CPU of {PEERS[0].name}'s", of_peer, 0.1))
+        rows.append(
+            (f"first ingest, share of {PEERS[0].name}'s CPU time", of_peer, 0.1)
+        )
     for step, most in ((UNCHANGED, 0.3), (WATCHED, 0.1)):
         short = found[step]
         if short:
             rows.append((f"{step[0].lower()}{step[1:]}, CPU s", short.seconds, most))
     if rebuild:
         of_first = rebuild.seconds / first.seconds
-        rows.append(("rebuild, CPU of the first ingest", of_first, 1.0))
-    yield title("Our aims")
+        rows.append(("rebuild, share of the first ingest's CPU time", of_first, 1.0))
+    yield title("Aims")
     yield "| aim | measured | at most | reached |"
     yield "|---|---:|---:|---|"
     for aim, measured, most in rows:
@@ -209,9 +211,9 @@ def aims(results: Results, size: int) -> Iterator[str]:
 
 def page(bench: Bench, versions: dict[str, str], turns: int) -> Iterator[str]:
     """Yield the lines of the whole report."""
-    yield f"# Ingestion · Python {platform.python_version()}, {platform.machine()}"
+    yield f"# Ingest · Python {platform.python_version()}, {platform.machine()}"
     yield ""
-    where = "without a network" if bench.is_offline else "with the network at hand"
+    where = "without a network" if bench.is_offline else "with network access"
     yield (
         f"A home of {bench.files:,} files, {bench.size / 1e6:,.0f} MB; "
         f"{os.cpu_count()} cores; best of {turns}; {where}."
@@ -231,7 +233,7 @@ def page(bench: Bench, versions: dict[str, str], turns: int) -> Iterator[str]:
 
 
 def main(words: list[str]) -> int:
-    """Measure, print the report, and keep it when everybody took part."""
+    """Measure, print the report, and save it if all programs took part."""
     asked = _parser().parse_args(words)
     names = asked.only or [OURS.name, *(peer.name for peer in PEERS)]
     if asked.skip_peers:
@@ -261,29 +263,29 @@ def _today() -> Path:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.bench_ingest",
-        description="Take a home in, with ours and with others, side by side.",
+        description="Ingest a home with Bygones and with other programs.",
         epilog="To make a home where the generator is at hand: "
         "python ../shared/bench/gen.py HOME --mb 1000 --seed 1 --procs 2",
     )
     names = [row.name for row in (OURS, *PEERS)]
     parser.add_argument("home", type=Path, metavar="HOME", help="with projects/ in it")
+    parser.add_argument("--only", action="append", choices=names, help="repeatable")
     parser.add_argument(
-        "--only", action="append", choices=names, help="may be repeated"
+        "--skip-peers", action="store_true", help="measure only Bygones"
     )
-    parser.add_argument("--skip-peers", action="store_true", help="measure ours alone")
     parser.add_argument("--repeat", type=int, default=1, metavar="N", help="best of N")
     parser.add_argument(
         "--scratch",
         type=Path,
         default=Path(tempfile.gettempdir(), "bygones-bench"),
         metavar="DIR",
-        help="for the peers' programs, which stay, and for all that is written",
+        help="where other programs are installed, and all output is written",
     )
     parser.add_argument(
         "--out",
         type=Path,
         metavar="FILE",
-        help="keep the report here; otherwise only one with everybody in it is kept",
+        help="save the report here; default: only complete reports are saved",
     )
     return parser
 

@@ -1,10 +1,10 @@
-"""How fast lines become records, against decoding them with ``json`` and ``orjson``.
+"""Compare parsing with decoding by ``json`` and ``orjson``.
 
-``python -m benchmarks.bench_parse HOME`` runs five arms, each in its own process, over
-the same files read in the same way: reading alone, which all of them do,
-``json.loads`` a line, ``orjson.loads`` a line, the light pass, and ``bygones
-inspect``. Then decoding alone, of lines that are in memory already. Then the arms over
-one file of a gigabyte and over one line of 200 MB, both made on the spot.
+``python -m benchmarks.bench_parse HOME`` runs five variants, each in its own process, over
+the same files: reading alone, which all of them do, ``json.loads`` per line,
+``orjson.loads`` per line, the light pass, and ``bygones inspect``. Then it measures
+decoding alone, with lines in memory, and the variants over a generated file of 1 GB and a
+generated line of 200 MB.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def decode(path: Path, loads: Callable[[bytes], object]) -> None:
 
 
 def with_nothing(path: Path) -> None:
-    """Only read, which all arms do before they decode."""
+    """Only read, which all variants do before they decode."""
     for _ in lines(path):
         pass
 
@@ -74,7 +74,7 @@ def with_orjson(path: Path) -> None:
 
 
 def with_light_pass(path: Path) -> None:
-    """Sketch every line, as ingestion does."""
+    """Run the light pass on every line, as ingest does."""
     for line in lines(path):
         parse_line_light(line)
 
@@ -202,7 +202,7 @@ def main(words: list[str]) -> int:
         )
     )
     compare(home, times=3)
-    print(title("Decoding alone, the lines being in memory"))
+    print(title("Decoding alone, with lines in memory"))
     compare_decoding(home, times=3)
     with tempfile.TemporaryDirectory() as folder:
         big, long = Path(folder, "big.jsonl"), Path(folder, "long.jsonl")

@@ -1,9 +1,9 @@
-"""What a push costs, on the machine, in the hub and in its engine.
+"""Measure what a push costs for the client, the hub and the database.
 
-``python -m benchmarks.bench_push HOME`` takes the home into an archive in a temporary
+``python -m benchmarks.bench_push HOME`` ingests the home into an archive in a temporary
 folder, starts PostgreSQL and a hub, pushes everything, and pushes it again as a second
-machine while fifty readers search. CPU seconds are told in those of the ingestion of
-the same run; waiting is told in that of the same search with nobody else there.
+machine while fifty readers search. CPU time is shown as a multiple of the ingest in the
+same run, latency as a multiple of the same search with a single reader.
 """
 
 from __future__ import annotations
@@ -180,14 +180,14 @@ def main(words: Sequence[str]) -> int:
             again = here.spent("push", "--archive", str(first))
             size = sum(p.stat().st_size for p in asked.home.rglob("*.jsonl"))
             print(title(f"A push of {size / 1e6:,.0f} MB of transcripts"))
-            print("| what | CPU s | of an ingestion |\n|---|---:|---:|")
+            print("| what | CPU s | x ingest |\n|---|---:|---:|")
             weights = [peak_of(here.hub.pid)]
             for name, spent in (
                 ("ingest, for comparison", ingest),
                 ("push --dry-run", dry),
                 ("push", push),
-                ("hub: take in and derive", hub),
-                ("engine: rows and words", rows),
+                ("hub: receive and derive", hub),
+                ("database: rows and text index", rows),
                 ("push, nothing new", again),
             ):
                 print(f"| {name} | {spent:.1f} | {spent / ingest:.2f} |", flush=True)
@@ -195,13 +195,13 @@ def main(words: Sequence[str]) -> int:
             weights.append(peak_of(here.hub.pid))
             told_weights = " and ".join(f"{one:,.0f} MB" for one in weights)
             print(
-                f"\nPeak memory of the hub, before readers and after: {told_weights}."
+                f"\nPeak memory of the hub, without and with readers: {told_weights}."
             )
     return 0
 
 
 def read(here: Bench, archive: Path) -> None:
-    """Print how long readers wait: alone, fifty, and fifty while somebody pushes."""
+    """Print how long readers wait: one, fifty, and fifty during a push."""
     here.ask("/api/search?q=warm")
     count = iter(range(40))
     alone = told(waits(here, 1, lambda: next(count, None) is None))
@@ -210,7 +210,7 @@ def read(here: Bench, archive: Path) -> None:
     with ThreadPoolExecutor(1) as thread:
         pushing = thread.submit(here.spent, "push", "--archive", str(archive))
         during = told(waits(here, READERS, pushing.done))
-    print("\n| search over the hub | p50 ms | p95 ms | times alone, p50 |")
+    print("\n| search on the hub | p50 ms | p95 ms | x one reader, p50 |")
     print("|---|---:|---:|---:|")
     for name, (middle, most) in (
         ("one reader", alone),

@@ -1,7 +1,7 @@
-"""How well search finds what is known to be there, beside simpler ways to search.
+"""Compare search quality with simpler methods, by known-item queries.
 
-``python -m benchmarks.bench_relevance CORPUS QUERIES``: transcripts, and queries with
-the files that answer them. Titles are kept out of what is searched.
+``python -m benchmarks.bench_relevance CORPUS QUERIES``: transcripts, and queries with the
+files that answer them. Titles are removed from the searched data.
 """
 
 from __future__ import annotations
@@ -136,7 +136,7 @@ def tables(
             continue
         sessions = {session for one in chosen for session in one.truth}
         yield f"\n### {kind}: {len(chosen)} queries, {len(sessions)} sessions\n"
-        yield "| way | MRR@10 | per session | hit@1 | hit@10 | nothing |"
+        yield "| method | MRR@10 | per session | hit@1 | hit@10 | no result |"
         yield "|---|---:|---:|---:|---:|---:|"
         for name, search in ways.items():
             score = Score()
@@ -155,17 +155,19 @@ def misses(asked: Iterable[Asked], search: Search) -> Iterator[str]:
 
 
 def main(words: list[str]) -> int:
-    """Search for all queries in all ways, and print how well that went."""
+    """Run all queries with all methods, and print the scores."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.bench_relevance")
     parser.add_argument("corpus", type=Path, help="a folder of transcripts")
     parser.add_argument("queries", type=Path, help="queries.jsonl")
-    parser.add_argument("--half", type=int, choices=(0, 1), help="of the sessions")
-    parser.add_argument("--ours", action="store_true", help="leave out the others")
-    parser.add_argument("--misses", action="store_true", help="list what is not first")
     parser.add_argument(
-        "--keep", type=Path, help="where to put the archive, or find it"
+        "--half", type=int, choices=(0, 1), help="use one half of the sessions"
     )
-    parser.add_argument("--out", type=Path, help="write the tables here too")
+    parser.add_argument("--ours", action="store_true", help="measure only Bygones")
+    parser.add_argument(
+        "--misses", action="store_true", help="list queries whose session is not first"
+    )
+    parser.add_argument("--keep", type=Path, help="folder in which the archive is kept")
+    parser.add_argument("--out", type=Path, help="also write the tables to this file")
     chosen = parser.parse_args(words)
     corpus = chosen.corpus.resolve()
     with tempfile.TemporaryDirectory() as scratch:

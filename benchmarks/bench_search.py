@@ -1,9 +1,9 @@
-"""How fast search answers: ``python -m benchmarks.bench_search ARCHIVE [--home HOME]``.
+"""Measure search speed: ``python -m benchmarks.bench_search ARCHIVE [--home HOME]``.
 
-Words are drawn from the archive's own vocabulary, the same ones every time. Times are
-CPU time, in a process that is warm and in one that is fresh. A busy machine lengthens
-CPU time too, so each is also told as a multiple of what ``python -c pass`` takes in the
-same minute. With a home, a fresh process looks whether it is current.
+Words are drawn from the archive's vocabulary, the same ones every time. Times are CPU
+times, in a warm process and in a fresh one. CPU time also grows on a busy machine, so
+each is shown as a multiple of ``python -c pass`` in the same minute too. With a home, a
+fresh process checks it for new data first.
 """
 
 from __future__ import annotations
@@ -139,9 +139,9 @@ def main(words: list[str]) -> int:
     """Measure and print a table."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.bench_search")
     parser.add_argument("archive", type=Path)
-    parser.add_argument("--home", type=Path, help="what the archive is to be as new as")
-    parser.add_argument("--repeat", type=int, default=5, help="best of so many")
-    parser.add_argument("--out", type=Path, help="write the table here too")
+    parser.add_argument("--home", type=Path, help="home to check for new data")
+    parser.add_argument("--repeat", type=int, default=5, help="best of N")
+    parser.add_argument("--out", type=Path, help="also write the table to this file")
     asked = parser.parse_args(words)
     with tempfile.TemporaryDirectory() as cache:
         lines = list(rows(asked, Path(cache)))
@@ -149,7 +149,7 @@ def main(words: list[str]) -> int:
     load = os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0
     lines.append(
         f"\nCPU time, best of {asked.repeat}; fresh processes: median of {_FRESH};"
-        f" python -c pass {nothing * 1000:.0f} ms; load of the machine {load:.1f}."
+        f" python -c pass {nothing * 1000:.0f} ms; system load {load:.1f}."
     )
     print(*lines, sep="\n")
     if asked.out:

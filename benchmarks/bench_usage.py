@@ -1,11 +1,11 @@
-"""How much it costs to ask where the tokens went, against ccusage 20.
+"""Compare the cost of usage reports with ccusage 20.
 
     python -m benchmarks.bench_usage HOME -- COMMAND...
 
-``COMMAND`` starts ccusage 20, say ``npx ccusage@20``. The home is copied, and a session
-of 10 MB is added. Ours takes everything in once; then both are asked the same questions
-in alternation, each in a process of its own: nothing changed, and 1 KB more in the
-session of 10 MB. ccusage reads all files each time; so do we, the first time.
+``COMMAND`` starts ccusage 20, for example ``npx ccusage@20``. The home is copied, and a
+session of 10 MB is added. Bygones ingests everything once; then both programs print the
+same reports in alternation, each in its own process: with nothing changed, and with 1 KB
+appended to the session of 10 MB. ccusage reads all files each time.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from benchmarks.tree import follow
 ROOT = Path(__file__).resolve().parent.parent
 TIMES = 5
 AIM = 10.0
-"""How many times less CPU than ccusage a warm question is to take."""
+"""By which factor a warm report should take less CPU time than ccusage."""
 SESSION = 10_000_000
 APPEND = 1_000
 
@@ -84,8 +84,8 @@ class Bench:
                 self._measure(name, "bygones", (*words, *question.ours), env)
                 self._ask_them(name, question)
             append_record(self._session, APPEND, number=turn)
-            self._measure("1 KB more, by day", "bygones", words, env)
-            self._ask_them("1 KB more, by day", DAYS)
+            self._measure("by day, 1 KB appended", "bygones", words, env)
+            self._ask_them("by day, 1 KB appended", DAYS)
 
     def _ask_them(self, name: str, question: Question) -> None:
         words = [*self.command, "claude", *question.theirs, "--json", "--offline"]
@@ -113,13 +113,13 @@ def page(bench: Bench) -> Iterator[str]:
     yield (
         f"A home of {bench.files:,} files, {bench.size / 1e6:,.0f} MB; "
         f"{os.cpu_count()} cores; best of {TIMES}, in alternation. CPU s: user and"
-        " system, of all processes of the program, the look for what is new included."
+        " system, of all processes of the program, including the check for new data."
     )
-    yield title("Warm: the archive is there")
-    yield "| question | bygones CPU s | ccusage CPU s | times less | times sooner |"
+    yield title("Warm: the archive exists")
+    yield "| report | Bygones CPU s | ccusage CPU s | CPU factor | wall factor |"
     yield "|---|---:|---:|---:|---:|"
     asked = [question.name for question in QUESTIONS]
-    for name in (*asked, "1 KB more, by day"):
+    for name in (*asked, "by day, 1 KB appended"):
         ours, theirs = bench.best[name, "bygones"], bench.best[name, "ccusage"]
         less, sooner = theirs[0] / ours[0], theirs[1] / ours[1]
         cells = f"{ours[0]:.3f} | {theirs[0]:.3f} | {less:.1f} | {sooner:.1f}"
@@ -130,20 +130,20 @@ def page(bench: Bench) -> Iterator[str]:
     )
     theirs_once = bench.best[DAYS.name, "ccusage"][0]
     yield title("Cold: by day, the first time")
-    yield "| | bygones CPU s | ccusage CPU s | times ccusage's |"
+    yield "| | Bygones CPU s | ccusage CPU s | share of ccusage |"
     yield "|---|---:|---:|---:|"
     for name, spent in (
-        ("first ingestion excluded", question),
-        ("first ingestion included", first + question),
+        ("without the first ingest", question),
+        ("with the first ingest", first + question),
     ):
         share = spent / theirs_once
         yield f"| {name} | {spent:.2f} | {theirs_once:.2f} | {share:.2f} |"
     warm = bench.best[DAYS.name, "bygones"][0]
     saved = theirs_once - warm
     yield ""
-    yield f"An ingestion has paid for itself after {first / saved:.0f} questions."
+    yield f"The first ingest has paid for itself after {first / saved:.0f} reports."
     reached = "yes" if theirs_once / warm >= AIM else "**no**"
-    yield title("Our aim")
+    yield title("Aim")
     yield "| aim | measured | at least | reached |"
     yield "|---|---:|---:|---|"
     yield (
@@ -157,7 +157,7 @@ def main(words: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(description="usage, ours beside ccusage's")
     parser.add_argument("home", type=Path)
     parser.add_argument("command", nargs="+", help="starts ccusage; after --")
-    parser.add_argument("--out", type=Path, help="keep the report here")
+    parser.add_argument("--out", type=Path, help="save the report here")
     chosen = parser.parse_args(words)
     compileall.compile_dir(ROOT / "src", quiet=1)  # as pip does
     with tempfile.TemporaryDirectory(prefix="bygones-usage-") as scratch:

@@ -1,12 +1,12 @@
-"""How fast pages come, against agentsview serving the same home.
+"""Compare the speed of pages with agentsview, which serves the same home.
 
-``python -m benchmarks.bench_web HOME --archive ARCHIVE`` serves the archive (made of
-the home) and the same home by agentsview, both on this machine only, and asks each for
-what people look at: searches, and the beginning of sessions. One client asks, then
-sixteen; questions and sessions are the same for both, in the same order. Every search
-and every session is new to the servers in the series that say so. The peer answers with
-JSON that a browser has still to draw, ours with the page itself. Of a session, the peer
-is asked for what its own page asks for, and for forty messages, which it never does.
+``python -m benchmarks.bench_web HOME --archive ARCHIVE`` serves the archive (made from the
+home) and the same home with agentsview, both on this machine, and requests what people
+look at: searches, and the start of sessions. First with one client, then with sixteen;
+queries and sessions are the same for both, in the same order. In the series that say so,
+every search and session is new to the servers. agentsview answers with JSON that a browser
+still has to render, Bygones with the page. For a session, agentsview is asked for what its
+own page requests, and for forty messages, which its page never requests.
 """
 
 from __future__ import annotations
@@ -98,14 +98,14 @@ def questions(archive: Path, count: int) -> list[Question]:
     def others(number: int) -> list[str]:
         return sessions(number + _APART)
 
-    session, known = "/session/{}", "session, opened again"
-    first = "session, opened for the first time"
+    session, known = "/session/{}", "session, again"
+    first = "session, first time"
     return [
         Question("search", searches, "/search/answer?q={}", _SEARCH),
         Question(first, sessions, session, _MESSAGES),
         Question(known, again, session, _MESSAGES, True),
-        Question(f"{first}, forty messages of theirs", others, session, _FORTY),
-        Question(f"{known}, forty messages of theirs", again, session, _FORTY, True),
+        Question(f"{first}, 40 messages of agentsview", others, session, _FORTY),
+        Question(f"{known}, 40 messages of agentsview", again, session, _FORTY, True),
     ]
 
 
@@ -206,7 +206,7 @@ def report(
     """Yield the lines of the tables; every turn asks both, one after the other."""
     for question in asked:
         yield f"\n## {question.title}\n"
-        yield "| clients | contender | requests/s | median ms | p95 ms | of theirs |"
+        yield "| clients | program | requests/s | median ms | p95 ms | share of agentsview |"
         yield "|---:|---|---:|---:|---:|---:|"
         if question.is_known:
             for server in servers:
@@ -239,7 +239,7 @@ def _p95(times: Times) -> float:
 
 def main(words: list[str]) -> int:
     """Measure, print the report, and keep it if asked to."""
-    told = "Ask ours and a peer for the same pages, side by side."
+    told = "Request the same pages from Bygones and agentsview."
     parser = options("bench_web", told, count=100)
     parser.add_argument("--repeat", type=int, default=2, metavar="N", help="best of N")
     asked = parser.parse_args(words)
@@ -252,7 +252,7 @@ def main(words: list[str]) -> int:
         lines = [
             f"# Pages · Python {platform.python_version()}, {platform.machine()}\n",
             (
-                f"{asked.count} requests a series, best of {asked.repeat}; "
+                f"{asked.count} requests per series, best of {asked.repeat}; "
                 f"{os.cpu_count()} cores, {PEER.name} {version}, both on 127.0.0.1."
             ),
             *report(chosen, (us, them), asked.repeat),
@@ -274,12 +274,14 @@ def options(name: str, told: str, *, count: int) -> argparse.ArgumentParser:
         prog=f"python -m benchmarks.{name}", description=told
     )
     parser.add_argument("home", type=Path, metavar="HOME", help="with projects/ in it")
-    parser.add_argument("--archive", type=Path, required=True, help="made of the home")
-    parser.add_argument("--count", type=int, default=count, help="pages to ask for")
+    parser.add_argument(
+        "--archive", type=Path, required=True, help="made from the home"
+    )
+    parser.add_argument("--count", type=int, default=count, help="pages to request")
     parser.add_argument(
         "--scratch", type=Path, default=Path(tempfile.gettempdir(), "bygones-bench")
     )
-    parser.add_argument("--out", type=Path, metavar="FILE", help="keep the report")
+    parser.add_argument("--out", type=Path, metavar="FILE", help="save the report")
     return parser
 
 

@@ -1,8 +1,8 @@
-"""What ccusage 20 reads and counts, in our own words.
+"""The rules by which ccusage 20 reads and counts.
 
-Taken from its public source and tried on version 20.0.24, which differs from other
-versions in details. Its reports hold totals only; with these rules they are broken
-down to the message. What is right is in ``bygones.assemble.usage``, not here.
+They follow its public source and were checked with version 20.0.24; other versions differ
+in details. Its reports have only totals; these rules break them down to messages. The
+correct rules are in ``bygones.assemble.usage``, not here.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ __all__ = [
     "Booked",
     "Counts",
     "Row",
-    "foretell",
     "kept",
     "plus",
+    "predict",
     "rank",
     "rows_of",
 ]
@@ -337,7 +337,7 @@ def rank(row: Row) -> tuple[bool, int, bool]:
     return (not row.is_sidechain, sum(row.theirs), row.speed is not None)
 
 
-def foretell(groups: dict[str, list[Row]]) -> dict[str, Booked]:
+def predict(groups: dict[str, list[Row]]) -> dict[str, Booked]:
     """Return what ccusage should count for each message."""
     found = {}
     for group, rows in groups.items():

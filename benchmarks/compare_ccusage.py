@@ -1,13 +1,13 @@
-"""Our token counts beside those of ccusage, down to the message.
+"""Compare token counts with ccusage, down to the message.
 
     python -m benchmarks.compare_ccusage HOME [--brief] -- COMMAND...
 
-``COMMAND`` starts ccusage 20, say ``npx ccusage@20``. Its session report has totals
-only, so ``benchmarks/ccusage_rules.py`` foretells it message by message, and is held
-to the report, session by session and model by model. Then each message whose counts
-differ is taken from ccusage's figure to ours in steps; a step that changes the figure
-is a reason. ``docs/concepts/usage.md`` explains the reasons. The exit code is 0 if
-they lead from the one figure to the other for every message.
+``COMMAND`` starts ccusage 20, for example ``npx ccusage@20``. Its session report has only
+totals, so ``benchmarks/ccusage_rules.py`` predicts it message by message, and the
+prediction is checked against the report, per session and model. For each message whose
+counts differ, steps lead from ccusage's figure to ours; a step that changes the figure is
+a reason. ``docs/concepts/usage.md`` explains the reasons. The exit code is 0 if every
+difference is explained.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ from benchmarks.ccusage_rules import (
     Booked,
     Counts,
     Row,
-    foretell,
     kept,
     plus,
+    predict,
     rank,
     rows_of,
 )
@@ -48,7 +48,7 @@ _UNIQUE = re.compile(r"[0-9A-Za-z]{16}|[0-9a-f]{8}-[0-9a-f]{4}-")
 EXPLAINED = {
     "advisor": "ccusage counts no compactions on the side, and advisors by record",
     "synthetic": "ccusage counts what the client wrote itself, or an error",
-    "unread": "ccusage passes over a line that we read",
+    "unread": "ccusage skips a line that we read",
     "split": "cache writes: ccusage takes the split, we the larger of split and sum",
     "requests": "ccusage counts one message id several times",
     "sidechain": "ccusage prefers the main conversation's record to a larger one",
@@ -56,14 +56,14 @@ EXPLAINED = {
     "agent": "ccusage makes an agent's file a session of its own",
     "progress": "we count agents of which only progress records are left",
     "quiet": "we leave out what warm-ups and replays spend; ccusage counts it",
-    "copies": "ccusage books to another of the sessions that hold a message",
-    "speed": "ccusage names a model in fast mode apart",
+    "copies": "ccusage counts it for another of the sessions that contain the message",
+    "speed": "ccusage lists a model in fast mode separately",
     "models": "records of one message name several models",
 }
 UNEXPLAINED = {
     "twice": "we count a message in several projects",
-    "unforetold": "ccusage's total is not what its rules lead to",
-    "unknown": "no step leads from ccusage's figure to ours",
+    "unpredicted": "ccusage's total does not follow from its rules",
+    "unknown": "no known reason explains the difference",
 }
 
 
@@ -308,7 +308,7 @@ def show(kind: str, theirs: Sums, ours: Sums, *, brief: bool) -> None:
 
 def main(words: Sequence[str]) -> int:
     """Compare, print, and return 0 if every difference is explained."""
-    parser = argparse.ArgumentParser(description="our counts beside those of ccusage")
+    parser = argparse.ArgumentParser(description="Compare token counts with ccusage.")
     parser.add_argument("home", type=Path)
     parser.add_argument("command", nargs="+", help="starts ccusage; after --")
     parser.add_argument("--brief", action="store_true", help="no sessions or messages")
@@ -316,9 +316,9 @@ def main(words: Sequence[str]) -> int:
     report, their_seconds = count_theirs(chosen.command, chosen.home)
     ours = count_ours(chosen.home)
     groups = rows_of(chosen.home)
-    theirs = foretell(groups)
+    theirs = predict(groups)
     found = differences(groups, theirs, ours)
-    told, foretold, counted = (
+    told, predicted, counted = (
         reported(report),
         sums_of(theirs.values()),
         sums_of(ours.booked.values()),
@@ -331,16 +331,16 @@ def main(words: Sequence[str]) -> int:
             pair = (theirs.get(group, Booked()), ours.booked.get(group, Booked()))
             print(group, " ".join(why), pair[0].counts, pair[1].counts, sep="  ")
     tally = Counter(reason for why in found.values() for reason in why)
-    names = {*told, *foretold}
+    names = {*told, *predicted}
     missed = [
-        n for n in names if told.get(n, NONE) != foretold.get(n, NONE) and n[1] != "-"
+        n for n in names if told.get(n, NONE) != predicted.get(n, NONE) and n[1] != "-"
     ]
-    tally["unforetold"] += len(missed)
+    tally["unpredicted"] += len(missed)
     counts = f"{len(theirs):,} {len(ours.booked):,}"
-    print(f"\nmessages: {counts}, of them unlike: {len(found):,}")
+    print(f"\nmessages: {counts}; different: {len(found):,}")
     for reason, number in (+tally).most_common():
         print(f"{number:9,} {reason:11} {(EXPLAINED | UNEXPLAINED)[reason]}")
-    print(*(f"unforetold: {' '.join(n)}" for n in missed), sep="\n")
+    print(*(f"unpredicted: {' '.join(n)}" for n in missed), sep="\n")
     print(f"CPU seconds: {their_seconds:.2f} {ours.seconds:.2f}")
     return int(any(tally[reason] for reason in UNEXPLAINED))
 

@@ -1,7 +1,7 @@
-"""The programs that take a home in: ours, and others that can be installed.
+"""The programs that are compared: Bygones, and others that can be installed.
 
-Each is a row: the words that run it, its environment, and a scratch HOME in which
-``.claude`` leads to the home and everything that it writes stays.
+Each has the words that run it, its environment, and a scratch HOME in which ``.claude``
+is a link to the home and everything that it writes stays.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 class Contender(NamedTuple):
-    """A program that takes a home in; ``{room}`` and ``{bin}`` stand for folders."""
+    """A program that imports a home; ``{room}`` and ``{bin}`` are folders."""
 
     name: str
     words: Sequence[str]
-    """Take in what is new in the home, and exit: the first time that is everything."""
+    """Import what is new in the home, and exit."""
     keeps: str
-    """What it writes, for those who compare the sizes."""
+    """What it stores, to compare sizes."""
     taken: re.Pattern[str]
-    """Finds in what it prints the counts of what it took in."""
+    """Finds the counts of imported files in its output."""
     rebuild: Sequence[str] = ()
-    """Derive everything anew, where it can."""
+    """Derive everything again, if it can."""
     env: Mapping[str, str] = {}
     package: str = ""
     """What pip installs, into an environment of its own."""
@@ -46,8 +46,8 @@ _HERE = ("--archive", "{room}/archive")
 OURS = Contender(
     "bygones",
     (*_US, "ingest", *_HERE, "--home", "{room}/.claude", "--json"),
-    keeps="every byte, compressed; texts with results, whole; usage",
-    taken=re.compile(r'"(?:new|grown|anew|moved)": ?(\d+)'),
+    keeps="every byte, compressed; complete texts with results; usage",
+    taken=re.compile(r'"(?:new|grown|rewritten|moved)_count": ?(\d+)'),
     rebuild=(*_US, "rebuild", *_HERE),
     env={"PYTHONPATH": str(ROOT / "src")},
 )
@@ -58,7 +58,7 @@ PEERS = (
         keeps="no raw bytes; messages and tool calls with results; usage",
         taken=re.compile(r"Sync complete: (\d+) sessions"),
         env={
-            # Without it the work is handed to a server that goes on running.
+            # Otherwise a server that keeps running does the work.
             "AGENTSVIEW_NO_DAEMON": "1",
             "AGENTSVIEW_DISABLE_UPDATE_CHECK": "1",
             "AGENTSVIEW_TELEMETRY_ENABLED": "0",
@@ -67,9 +67,9 @@ PEERS = (
     ),
     Contender(
         "claude-session-search",
-        # It says "rebuild", and takes in only what has changed.
+        # It says "rebuild", and imports only what has changed.
         ("{bin}/claude-session-search", "--reindex"),
-        keeps="no raw bytes; texts, those of tools cut at 4,000 characters",
+        keeps="no raw bytes; texts; those of tools are cut at 4,000 characters",
         taken=re.compile(r'"files_indexed": (\d+)'),
         package="claude-session-search==0.2.*",
     ),

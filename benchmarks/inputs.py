@@ -1,7 +1,7 @@
-"""Makes sessions of any size, the same ones every time, in little time and memory.
+"""Generate sessions of any size, the same ones every time, in little time and memory.
 
-The words are drawn as in real text, a few of them very often; most bytes are results
-of tools, written twice as Claude Code writes them.
+Word frequencies are like those of real text. Most bytes are tool results, written twice
+as Claude Code writes them.
 """
 
 from __future__ import annotations

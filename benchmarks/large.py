@@ -1,7 +1,7 @@
-"""What our ingest takes on inputs beyond the usual: long, big and many.
+"""Measure an ingest of extreme inputs: long, big and many.
 
-``python -m benchmarks.large`` makes each input in a temporary folder, takes it in, runs
-again with nothing changed, prints a row of each, and deletes the input: a file with one
+``python -m benchmarks.large`` generates each input in a temporary folder, ingests it, runs
+again with nothing changed, prints a row for each, and deletes the input: a file with one
 line of 200 MB, a file of 4 GB, and 100,000 small sessions.
 """
 
@@ -45,7 +45,7 @@ INPUTS: dict[str, Callable[[Path], None]] = {
 
 
 def measure(name: str, scratch: Path) -> bool:
-    """Make an input, take it in twice, and print what that took."""
+    """Generate an input, ingest it twice, and print the cost."""
     home = scratch / name
     session_path(home, 0).parent.mkdir(parents=True)
     INPUTS[name](home)
@@ -71,13 +71,14 @@ def main(words: list[str]) -> int:
     """Measure all inputs, or those asked for."""
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.large",
-        description="Take in inputs beyond the usual: long, big and many.",
+        description="Ingest extreme inputs: long, big and many.",
     )
+    parser.add_argument("--only", action="append", choices=INPUTS, help="repeatable")
     parser.add_argument(
-        "--only", action="append", choices=INPUTS, help="may be repeated"
-    )
-    parser.add_argument(
-        "--scratch", type=Path, metavar="DIR", help="in place of the usual"
+        "--scratch",
+        type=Path,
+        metavar="DIR",
+        help="default: the system's temporary folder",
     )
     asked = parser.parse_args(words)
     print("| input | MB | run | CPU s | wall s | peak MB | wrote MB |")

@@ -1,6 +1,6 @@
-"""Copies what is in a team's store within the engine: to have a million of something.
+"""Copy the sessions of a team store inside the database, up to a million records.
 
-Every session is copied as another one, with all that a search reads of it.
+Every session is copied as another one, with everything that a search reads of it.
 """
 
 from __future__ import annotations

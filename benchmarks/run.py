@@ -1,7 +1,7 @@
-"""Runs programs against each other: CPU seconds and peak memory, best of several.
+"""Run programs against each other: CPU seconds and peak memory, best of several.
 
-Seconds of the clock say more about who else uses the machine than about the program,
-so CPU seconds of the child process are compared, and only within one run.
+Wall time depends on what else the machine does, so CPU seconds of the child process are
+compared, and only within one run.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def ratios(
 ) -> Iterable[str]:
     """Yield a Markdown table: each arm's speed, and how many times the others'."""
     names = "".join(f" times {name} |" for name in against)
-    yield f"| arm | CPU s | MB per CPU s |{names} peak MB |"
+    yield f"| variant | CPU s | MB per CPU s |{names} peak MB |"
     yield "|---|---:|---:|" + "---:|" * (len(against) + 1)
     for name, found in measures.items():
         times = "".join(

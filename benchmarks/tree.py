@@ -1,10 +1,10 @@
-"""Measures a program with all the processes it starts.
+"""Measure a program with all the processes it starts.
 
-CPU seconds are what the system accounts to the program and to everything below it,
-also to what outlives it: orphans are adopted, and waited for. Peak memory is the
-resident memory of all of them together, looked at a hundred times a second, or the peak
-that the system noted for the largest, whichever is more; pages that two processes share
-count twice. Where there is no ``/proc`` it is the largest process alone.
+CPU seconds are those of the program and all its descendants, including ones that outlive
+it: orphans are adopted and waited for. Peak memory is the resident memory of all of them
+together, sampled a hundred times per second, or the peak that the system noted for the
+largest, whichever is more; shared pages count twice. Without ``/proc`` it is the largest
+process alone.
 """
 
 from __future__ import annotations
