@@ -34,7 +34,7 @@ from benchmarks.contenders import PEERS
 from benchmarks.multiply import multiply_ours, multiply_theirs
 from bygones.archive import Archive
 from bygones.query.parser import parse_query
-from bygones.query.terms import STOP_WORDS
+from bygones.query.tokens import STOP_WORDS
 from bygones.team.contract import AccessScope
 from bygones.team.stores.postgres import PostgresStore
 from bygones.team.worker import derive_all

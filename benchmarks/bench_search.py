@@ -23,7 +23,7 @@ from pathlib import Path
 
 from bygones import Archive
 from bygones.query.parser import parse_query
-from bygones.query.terms import STOP_WORDS
+from bygones.query.tokens import STOP_WORDS
 from bygones.store.archive_dir import ArchiveDir
 from bygones.store.text_index import TantivyEngine
 

@@ -15,7 +15,7 @@ from threading import Thread
 from playwright.sync_api import sync_playwright
 
 from bygones.archive import Archive
-from bygones.cli.commands.demo_data import write_demo_home
+from bygones.cli.commands.demo import write_demo_home
 from bygones.usage.prices import load_prices
 from bygones.web.server import ServerConfig, WebServer
 from docs.requirements import ROOT

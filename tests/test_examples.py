@@ -13,7 +13,7 @@ import click
 import pytest
 
 from bygones.archive import Archive
-from bygones.cli.commands.demo_data import write_demo_home
+from bygones.cli.commands.demo import write_demo_home
 from bygones.cli.commands.registry import COMMANDS
 from bygones.cli.group import CommandGroup
 from bygones.cli.main import main

@@ -13,13 +13,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bygones.inspection import inspect_transcripts, total_transcript_size
+from bygones.inspection import (
+    FileStats,
+    TranscriptStats,
+    inspect_transcripts,
+    total_transcript_size,
+)
 from bygones.model.base import SourceFile, SourceKind
 from bygones.model.nodes import LocatedRecord
 from bygones.model.reports import ContentKind, DriftKind, FileClass, ProblemRow, Survey
 from bygones.parse.light import parse_line_light
 from bygones.sources.walk import discover_sources
-from bygones.transcript_stats import FileStats, TranscriptStats
 from tests import build
 from tests.build import Home, jsonl, line, prompt, reply, session_id, source_line
 from tests.corpus import CORPUS, corpus_lines, needs_corpus
@@ -324,7 +328,7 @@ def test_progress_is_reported(tmp_path: Path) -> None:
 def test_unbounded_names_use_bounded_memory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("bygones.transcript_stats._MAX_NAMES", 10)
+    monkeypatch.setattr("bygones.inspection._MAX_NAMES", 10)
     records = [{"type": f"{'x' * 5000}{number}"} for number in range(5)]
     records += [{"type": f"type-{number}"} for number in range(20)]
 

@@ -10,7 +10,7 @@ import pytest
 PROGRAM = """
 import ctypes, sys
 from threading import Barrier, Thread
-from bygones.memory import limit_malloc_arenas
+from bygones.runtime import limit_malloc_arenas
 if sys.argv[1] == "shared":
     limit_malloc_arenas()
 told, kept = Barrier(9), []

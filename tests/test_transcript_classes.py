@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bygones.inspection import classify_transcript
 from bygones.model.base import AgentId
 from bygones.model.reports import FileClass, FileFacts
-from bygones.transcript_stats import classify_transcript
 
 AGENT = FileFacts(nodes=2, messages=2, sidechains=2, first_prompt="Count the lines")
 

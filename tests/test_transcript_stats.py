@@ -9,13 +9,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import fields
 
-from bygones.inspection import inspect_transcripts
+from bygones.inspection import (
+    find_unknown_fields,
+    inspect_transcripts,
+    parse_known_line,
+)
 from bygones.model.base import Line
 from bygones.model.nodes import LightMessage, LightRecord, LocatedRecord
 from bygones.model.reports import DriftKind
 from bygones.parse.full import unknown_fields
 from bygones.parse.light import parse_line_light
-from bygones.transcript_stats import find_unknown_fields, parse_known_line
 from tests import build
 from tests.build import line, prompt, reply, source_line
 from tests.corpus import CORPUS, corpus_lines, needs_corpus

@@ -23,7 +23,6 @@ from __future__ import annotations
 # Type checkers know this name; importing it from typing takes as long as all of this.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from bygones import errors
     from bygones.archive import Archive
     from bygones.model.sessions import (
         AgentRun,

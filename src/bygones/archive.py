@@ -17,8 +17,8 @@ from bygones.errors import ArchiveNotFound, UnsupportedOnTeamStore
 from bygones.model.base import SessionId, SourceId
 from bygones.model.query import Query, Term
 from bygones.model.summary import SessionSummary
+from bygones.store.archive_db import is_purge_pending, with_annotations
 from bygones.store.archive_dir import ArchiveDir
-from bygones.store.archive_tables import is_purge_pending, with_annotations
 from bygones.store.encoding import id_key
 from bygones.store.local_reader import LocalReader, find_session
 
@@ -34,8 +34,7 @@ if TYPE_CHECKING:
     from bygones.maintenance.purge import PurgeResult
     from bygones.maintenance.restore import LineRewriter, PlannedFile, RestoreResult
     from bygones.maintenance.verify import VerificationResult
-    from bygones.model.base import Problem
-    from bygones.model.progress import IngestReport, ProgressReporter
+    from bygones.model.base import IngestReport, Problem, ProgressReporter
     from bygones.model.reports import (
         ContextReport,
         DriftRow,
@@ -55,8 +54,8 @@ if TYPE_CHECKING:
         SessionSelection,
     )
     from bygones.model.usage import Cost
+    from bygones.search.scoring import SharedSearchStats
     from bygones.search.service import Searcher
-    from bygones.search.stats import SharedSearchStats
     from bygones.store.archive_db import StoredSource
     from bygones.store.protocols import StoreReader
     from bygones.usage.costs import SessionCosts
@@ -146,7 +145,7 @@ class Archive:
 
         Pass the result to :meth:`open`; searches then load them once for all.
         """
-        from bygones.search.stats import SharedSearchStats
+        from bygones.search.scoring import SharedSearchStats
 
         return SharedSearchStats(Path(folder))
 
@@ -267,7 +266,7 @@ class Archive:
         folder: str | Path, *, progress: ProgressReporter | None = None
     ) -> IngestReport:
         """Rebuild the index from the archive; readers keep the old one meanwhile."""
-        from bygones.maintenance.rebuild import rebuild
+        from bygones.maintenance.verify import rebuild
 
         return rebuild(_require_folder(folder), progress=progress)
 
@@ -542,7 +541,7 @@ class Archive:
 
     def sessions_by_tool(self) -> dict[str, frozenset[SessionId]]:
         """Return the sessions that called each tool, including in agent runs."""
-        from bygones.usage.filter import sessions_by_tool
+        from bygones.usage.grouping import sessions_by_tool
 
         return sessions_by_tool(self._reader)
 
@@ -606,7 +605,7 @@ class Archive:
 
     def context(self, id_or_prefix: str) -> ContextReport:
         """Return the size of a session's context, turn by turn."""
-        from bygones.usage.context import build_context_report
+        from bygones.usage.report import build_context_report
 
         return build_context_report(self.session(id_or_prefix))
 
@@ -686,13 +685,13 @@ class Archive:
         Files of a session include those of its agents, and its sidecars, long outputs,
         backups, todos and tasks.
         """
-        from bygones.maintenance.session_files import select_files
+        from bygones.maintenance.purge import select_files
 
         return select_files(self._reader, sessions, project)
 
     def related_sessions(self, sessions: Sequence[SessionId]) -> set[SessionId]:
         """Return other sessions that share records with these."""
-        from bygones.maintenance.session_files import related_sessions
+        from bygones.maintenance.purge import related_sessions
 
         with self.read_transaction():
             return related_sessions(
@@ -701,7 +700,7 @@ class Archive:
 
     def sources_mentioning(self, sessions: Sequence[SessionId]) -> list[StoredSource]:
         """Return files outside of sessions that name one of these, such as the history."""
-        from bygones.maintenance.session_files import sources_mentioning
+        from bygones.maintenance.purge import sources_mentioning
 
         return sources_mentioning(self._archive_dir.byte_store, sessions)
 

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from bygones.errors import HomeNotFound, InvalidSettings, PathNotFound
-from bygones.sources.paths import find_homes, resolve_home, symlinked_projects
+from bygones.sources.layout import find_homes, resolve_home, symlinked_projects
 
 ARCHIVE_ENV = "BYGONES_ARCHIVE"
 HOME_ENV = "BYGONES_HOME"

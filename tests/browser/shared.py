@@ -8,7 +8,7 @@ from pathlib import Path
 
 from playwright.sync_api import Browser, Page
 
-from bygones.model.harness_text import parse_user_text
+from bygones.model.nodes import parse_user_text
 from bygones.model.sessions import Session
 from bygones.render.html.page import PageFrame, render_session_page
 from bygones.render.html.session import HtmlOptions

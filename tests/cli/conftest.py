@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from bygones.archive import Archive
-from bygones.cli.commands.demo_data import write_demo_home
+from bygones.cli.commands.demo import write_demo_home
 from tests.build import (
     Home,
     image,

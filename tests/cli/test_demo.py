@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from bygones import read_sessions
-from bygones.cli.commands.demo_data import write_demo_home
+from bygones.cli.commands.demo import write_demo_home
 from bygones.cli.main import main
 from bygones.errors import ExitCode
 from bygones.inspection import inspect_transcripts

@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 
 from bygones.archive import Archive
-from bygones.cli.commands.demo_data import write_demo_home
+from bygones.cli.commands.demo import write_demo_home
 from bygones.cli.main import main
 from bygones.errors import ExitCode
 from bygones.render.text.primitives import display_width
+from bygones.store.archive_db import begin_purge
 from bygones.store.archive_dir import ArchiveDir
-from bygones.store.archive_tables import begin_purge
 from bygones.store.connect import writer_lock
 from tests.build import Home, session_id
 from tests.cli.terminals import Terminal

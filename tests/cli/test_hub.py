@@ -21,7 +21,7 @@ def hub(place: Path, monkeypatch: pytest.MonkeyPatch) -> MemoryHub:
     _, folder = worked(place)
     hub = MemoryHub(place / "raw")
     sent(folder, hub)
-    monkeypatch.setattr("bygones.team.admin.open_store", lambda _: hub.store)
+    monkeypatch.setattr("bygones.team.access.open_store", lambda _: hub.store)
     monkeypatch.setenv("BYGONES_HUB_STORE", "postgresql://nowhere")
     monkeypatch.setenv("BYGONES_HUB_RAW", str(place / "raw"))
     return hub

@@ -15,7 +15,7 @@ import pytest
 
 from bygones.cli.commands.inspect import SurveyPage
 from bygones.cli.main import main
-from bygones.cli.terminal import Style
+from bygones.cli.output import Style
 from bygones.errors import ExitCode
 from bygones.inspection import inspect_transcripts
 from bygones.model import reports

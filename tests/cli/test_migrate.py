@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from bygones.cli.commands.migrate import migrate
-from bygones.team.admin import migrate_store
+from bygones.team.access import migrate_store
 from bygones.team.contract import BlobStore, ErasureSelector, SourceUpdate
 from bygones.team.stores.base import TeamStore
 from bygones.team.worker import derive_all

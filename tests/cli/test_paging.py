@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from bygones.cli.terminal import pager_command, print_paged
+from bygones.cli.output import pager_command, print_paged
 from bygones.errors import ExitCode
 from tests.cli.terminals import Terminal
 

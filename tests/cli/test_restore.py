@@ -12,7 +12,7 @@ import pytest
 from bygones import Archive, read_sessions
 from bygones.cli.main import main
 from bygones.errors import ExitCode
-from bygones.sources.paths import project_key
+from bygones.sources.layout import project_key
 from tests.build import Home, jsonl, prompt, reply, session_id, thread
 
 FIRST = session_id(1)

@@ -14,7 +14,7 @@ from bygones import Archive
 from bygones.cli.main import main
 from bygones.errors import ExitCode
 from bygones.maintenance.restore import RestoreResult
-from bygones.sources.paths import project_key
+from bygones.sources.layout import project_key
 from bygones.store.archive_dir import ArchiveDir
 from tests.build import Home, prompt, reply, session_id, thread
 

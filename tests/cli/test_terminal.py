@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bygones.cli.terminal import (
+from bygones.cli.output import (
     ColorMode,
     ProgressBar,
     StagedProgressBar,
@@ -21,14 +21,8 @@ from bygones.cli.terminal import (
     output_width,
     shorten_path,
 )
-from bygones.render.text.primitives import (
-    display_width,
-    truncate_end,
-    truncate_start,
-)
-from bygones.render.text.primitives import (
-    sanitize_name as plain,
-)
+from bygones.render.text.primitives import display_width, truncate_end, truncate_start
+from bygones.render.text.primitives import sanitize_name as plain
 
 
 class Screen(io.StringIO):
@@ -42,7 +36,7 @@ class Screen(io.StringIO):
 def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """Return a clock that stands still until its only number is changed."""
     now = [0.0]
-    monkeypatch.setattr("bygones.cli.terminal.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("bygones.cli.output.time.monotonic", lambda: now[0])
     return now
 
 

@@ -16,7 +16,7 @@ import pytest
 from bygones.archive import Archive
 from bygones.errors import ArchiveError, ExitCode, NotInArchive
 from bygones.ingest.watch import watch
-from bygones.model.progress import IngestReport
+from bygones.model.base import IngestReport
 from bygones.store.connect import writer_lock
 from tests.build import Home, jsonl, prompt, reply, session_id, thread
 from tests.cli.terminals import words_of

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from bygones.export.report import RedactionReport
+from bygones.export.formats import RedactionReport
 from bygones.model.base import Position, SessionId, SourceId
 from bygones.redact.engine import Redaction
 from bygones.redact.session import RedactionLog

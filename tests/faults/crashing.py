@@ -19,8 +19,8 @@ from typing import Any
 from bygones.ingest import indexer
 from bygones.ingest.run import ingest
 from bygones.maintenance.purge import purge
-from bygones.maintenance.rebuild import rebuild
 from bygones.maintenance.restore import plan_restore, restore
+from bygones.maintenance.verify import rebuild
 from bygones.store import archive_db, connect
 from bygones.store.archive_db import ArchiveDB
 from bygones.store.archive_dir import ArchiveDir

@@ -30,11 +30,7 @@ from bygones.parse.texts import extract_text_spans
 from bygones.query.fields import list_hints
 from bygones.query.parser import format_query, parse_query
 from bygones.render.html.markdown_html import render_markdown
-from bygones.render.text.primitives import (
-    sanitize,
-    sanitize_json,
-    sanitize_name,
-)
+from bygones.render.text.primitives import sanitize, sanitize_json, sanitize_name
 from bygones.sources.lines import read_at, read_line_blocks, read_lines
 from bygones.store.compression import compress_and_hash, decompress
 

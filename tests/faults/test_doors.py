@@ -30,8 +30,8 @@ from bygones.mcp.tool_service import Caller, ToolService
 from bygones.mcp.tools import TOOLS_BY_NAME, list_prompts, list_tools
 from bygones.web import app
 from bygones.web.api import PARAMETERS
-from bygones.web.app import ROUTES, RouteSpec
-from bygones.web.context import RequestContext
+from bygones.web.app import ROUTES
+from bygones.web.context import RequestContext, RouteSpec
 from bygones.web.security import SecurityMiddleware
 from tests.build import CWD
 from tests.faults.addresses import (

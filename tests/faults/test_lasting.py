@@ -18,8 +18,7 @@ from bygones.archive import Archive
 from bygones.cli.commands.registry import COMMANDS
 from bygones.cli.main import main
 from bygones.errors import BygonesError, ExitCode
-from bygones.maintenance.rebuild import rebuild
-from bygones.maintenance.verify import verify
+from bygones.maintenance.verify import rebuild, verify
 from bygones.model.base import SessionId
 from bygones.model.summary import Annotations
 from bygones.store import archive_db

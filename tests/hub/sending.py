@@ -13,7 +13,7 @@ from bygones.hub.uploads import UploadHandler, parse_request
 from bygones.redact.engine import Redactor
 from bygones.team.access import AccessToken
 from bygones.team.blobs import ExternalBlobStore, FolderBackend
-from bygones.team.protocol import UploadRequest, UploadResponse, encode_message
+from bygones.team.contract import UploadRequest, UploadResponse, encode_message
 from bygones.team.stores.base import TeamStore
 from tests.build import Home, prompt, reply, session_id, thread
 from tests.team.memory import MemoryStore

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from bygones.model.base import SessionId
-from bygones.team.access import TokenStore
-from bygones.team.admin import erase, remove_orphaned_blobs
+from bygones.team.access import TokenStore, erase, remove_orphaned_blobs
 from bygones.team.contract import ErasureSelector
 from tests.build import session_id
 from tests.hub.sending import NOW, MemoryHub, sent, worked

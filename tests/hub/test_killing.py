@@ -20,8 +20,7 @@ from bygones.archive import Archive
 from bygones.errors import ArchiveDamaged
 from bygones.model.base import SessionId
 from bygones.store.compression import decompress
-from bygones.team.access import TokenStore, open_store
-from bygones.team.admin import erase
+from bygones.team.access import TokenStore, erase, open_store
 from bygones.team.blobs import ExternalBlobStore, open_blob_store
 from bygones.team.contract import AccessScope, ErasureSelector
 from bygones.team.stores.base import TeamStore

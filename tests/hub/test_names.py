@@ -15,7 +15,7 @@ from bygones.hub.server import HEALTH_PATH, LOGIN_CSS_PATH, _HubRoutes
 from bygones.hub.uploads import UploadHandler
 from bygones.mcp.http import PATH
 from bygones.team.access import TokenStore
-from bygones.team.protocol import (
+from bygones.team.contract import (
     PROGRESS_PATH,
     PUSH_PATH,
     UploadRequest,

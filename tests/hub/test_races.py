@@ -9,7 +9,7 @@ from threading import Event, Thread
 import pytest
 
 from bygones.model.base import SessionId
-from bygones.team.admin import erase
+from bygones.team.access import erase
 from bygones.team.blobs import ExternalBlobStore
 from bygones.team.contract import AccessScope, BlobStore, ErasureSelector
 from bygones.team.stores import postgres_rows

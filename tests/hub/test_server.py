@@ -13,7 +13,7 @@ from bygones.hub.client import HubClient, push
 from bygones.mcp.tools import TOOLS
 from bygones.redact.engine import Redactor
 from bygones.team.access import TokenStore
-from bygones.team.protocol import MAX_FRAME_BYTES
+from bygones.team.contract import MAX_FRAME_BYTES
 from bygones.web.app import ROUTES
 from tests.build import session_id
 from tests.hub.hubs import TestHub, serving

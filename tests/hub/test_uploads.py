@@ -15,8 +15,12 @@ from bygones.errors import UploadRejected
 from bygones.hub.uploads import parse_request
 from bygones.model.base import SessionId, SourceKind
 from bygones.store.compression import compress, compress_and_hash
-from bygones.team.contract import ErasureSelector
-from bygones.team.protocol import UploadChunk, UploadRequest, encode_message
+from bygones.team.contract import (
+    ErasureSelector,
+    UploadChunk,
+    UploadRequest,
+    encode_message,
+)
 from tests.hub.sending import NOW, MemoryHub
 
 RAW = b'{"type":"user","uuid":"a"}\n'

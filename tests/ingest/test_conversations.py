@@ -24,7 +24,7 @@ from bygones.render.html.session import (
     render_fragments,
     render_window_fragments,
 )
-from bygones.render.markdown.session import (
+from bygones.render.markdown import (
     render_branch_markdown,
     render_session_markdown,
 )

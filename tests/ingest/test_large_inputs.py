@@ -16,7 +16,7 @@ MEASURED = """
 import sys
 from pathlib import Path
 from bygones.ingest.run import ingest
-from bygones.maintenance.rebuild import rebuild
+from bygones.maintenance.verify import rebuild
 archive, home = map(Path, sys.argv[1:])
 if home.name == "rebuild":
     rebuild(archive)

@@ -12,7 +12,7 @@ from watchfiles import Change
 
 from bygones.errors import ArchiveInUse
 from bygones.ingest import watch as watching
-from bygones.model.progress import IngestReport
+from bygones.model.base import IngestReport
 
 Changes = set[tuple[Change, str]]
 

@@ -17,7 +17,7 @@ import pytest
 from bygones.ingest import workers
 from bygones.ingest.index_batch import IndexBatch, LineBlock, index_block
 from bygones.ingest.workers import INDEX_TASK, Worker, WorkerPool, WorkerTask
-from bygones.maintenance.rebuild import rebuild
+from bygones.maintenance.verify import rebuild
 from bygones.model.base import SourceId
 from tests.build import jsonl, prompt, reply, session_id, thread
 from tests.cases.make import CASES, copied, stories

@@ -14,8 +14,7 @@ from bygones.archive import Archive
 from bygones.ingest.loading import StoreLoader
 from bygones.maintenance.restore import TargetState, plan_restore, restore
 from bygones.maintenance.verify import verify
-from bygones.model.base import Position, SourceId
-from bygones.model.progress import NullProgress
+from bygones.model.base import NullProgress, Position, SourceId
 from bygones.store.archive_db import ArchiveDB
 from bygones.store.archive_dir import ArchiveDir
 from bygones.store.connect import writer_lock

@@ -10,8 +10,7 @@ import pytest
 
 from bygones.archive import Archive
 from bygones.errors import ArchiveDamaged, ArchiveError
-from bygones.maintenance.rebuild import rebuild
-from bygones.maintenance.verify import verify
+from bygones.maintenance.verify import rebuild, verify
 from bygones.store.archive_dir import ArchiveDir
 from tests.build import jsonl, prompt, session_id, thread
 from tests.faults.mutations import hash_unheeded

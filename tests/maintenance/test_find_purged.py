@@ -9,7 +9,7 @@ import pytest
 from bygones.errors import AmbiguousSelector
 from bygones.maintenance.purge import find_purged
 from bygones.model.base import SessionId
-from bygones.store.archive_tables import begin_purge, end_purge
+from bygones.store.archive_db import begin_purge, end_purge
 from tests.build import session, session_id
 from tests.store.keeping import Keeping
 

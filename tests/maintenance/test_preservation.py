@@ -11,9 +11,8 @@ import pytest
 
 from bygones.archive import Archive
 from bygones.ingest.loading import archived_versions
-from bygones.maintenance.rebuild import rebuild
 from bygones.maintenance.restore import plan_restore, restore
-from bygones.maintenance.verify import verify
+from bygones.maintenance.verify import rebuild, verify
 from bygones.model.base import SourceKind
 from bygones.store.archive_dir import ArchiveDir
 from bygones.store.compare import hash_tables

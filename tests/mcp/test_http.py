@@ -19,7 +19,7 @@ from bygones.archive import Archive
 from bygones.cli.main import main
 from bygones.errors import ExitCode
 from bygones.mcp.http import HOST, PATH
-from bygones.sockets import bind_socket
+from bygones.runtime import bind_socket
 from tests.build import Home, prompt, reply, session_id, thread
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="ended with a signal")

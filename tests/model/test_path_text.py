@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bygones.model.base import Line
-from bygones.model.path_text import decode_path, encode_path
+from bygones.model.base import Line, decode_path, encode_path
 from bygones.sources.lines import read_lines
 from bygones.sources.walk import discover_sources
 from tests.sources.trees import found

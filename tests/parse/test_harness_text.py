@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from bygones.model.base import ToolUseId
-from bygones.model.harness_text import parse_user_text
-from bygones.model.nodes import Command, Notification, Origin, UserText
+from bygones.model.nodes import Command, Notification, Origin, UserText, parse_user_text
 
 NOTICE = """<task-notification>
 <task-id>a1</task-id>

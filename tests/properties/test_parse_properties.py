@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bygones.model.base import Line, Problem
-from bygones.model.harness_text import parse_user_text
-from bygones.model.nodes import LocatedRecord
+from bygones.model.nodes import LocatedRecord, parse_user_text
 from bygones.model.records import UnknownRecord
 from bygones.parse.decode import SalvagedObject, salvage_line
 from bygones.parse.full import parse_line, parse_record, unknown_fields

@@ -28,7 +28,7 @@ from bygones.model.summary import SearchResults
 from bygones.parse.texts import build_record_texts, extract_text_spans
 from bygones.query.matcher import SearchableText, make_session_text, matches_text
 from bygones.query.parser import parse_query
-from bygones.query.terms import drop_stop_words
+from bygones.query.tokens import drop_stop_words
 from bygones.search.plan import relax_query
 from bygones.search.service import Searcher
 from bygones.search.texts import TextLoader

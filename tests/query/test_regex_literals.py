@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bygones.query.regex_literals import (
+from bygones.query.regex import (
     LiteralChoice,
     RequiredLiteral,
     extract_glob_literals,

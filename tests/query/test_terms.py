@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bygones.query.terms import drop_stop_words, expand_word, expand_words
+from bygones.query.tokens import drop_stop_words, expand_word, expand_words
 from bygones.store.tokenizer import tokenize
 
 

@@ -8,8 +8,13 @@ from random import Random
 import pytest
 
 from bygones.redact.engine import Redactor
-from bygones.redact.rules import TOKEN_START, load_rule_definitions, load_rules
-from bygones.redact.validators import is_mixed_value, is_placeholder
+from bygones.redact.rules import (
+    TOKEN_START,
+    is_mixed_value,
+    is_placeholder,
+    load_rule_definitions,
+    load_rules,
+)
 from tests.redact.tokens import COUNTEREXAMPLES, EXAMPLES
 
 REDACTOR = Redactor()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from bygones.model.harness_text import parse_user_text
+from bygones.model.nodes import parse_user_text
 from bygones.model.sessions import Session
 from bygones.reader import read_sessions
 from bygones.redact.engine import Redactor

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from bygones.model.harness_text import parse_user_text
+from bygones.model.nodes import parse_user_text
 from bygones.model.sessions import Session, ToolCall
 from bygones.reader import read_sessions
 from bygones.render.session_tree import TreeLineKind, iter_tree_lines

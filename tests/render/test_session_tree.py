@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from bygones import read_sessions
-from bygones.cli.commands.demo_data import write_demo_home
+from bygones.cli.commands.demo import write_demo_home
 from bygones.model.sessions import Session
 from bygones.model.usage import Cost, Usage
 from bygones.render.session_tree import (

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from bygones.model.harness_text import parse_user_text
+from bygones.model.nodes import parse_user_text
 from bygones.model.sessions import Session
 from bygones.render.walk import SessionView
 from bygones.schema.encoding import encode_object

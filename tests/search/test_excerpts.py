@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bygones.search.excerpts import EXCERPT_WIDTH, cut_excerpt, make_highlighter
+from bygones.search.results import EXCERPT_WIDTH, cut_excerpt, make_highlighter
 from tests.search.searching import marked
 
 WALRUS = make_highlighter([("walrus",), ("walruses",)])

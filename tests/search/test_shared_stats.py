@@ -14,11 +14,11 @@ import pytest
 from bygones.archive import Archive
 from bygones.errors import IndexNotFound
 from bygones.maintenance.purge import purge
-from bygones.maintenance.rebuild import rebuild
+from bygones.maintenance.verify import rebuild
 from bygones.model.base import SessionId
 from bygones.model.summary import Annotations
 from bygones.query.parser import parse_query
-from bygones.search.stats import SearchStats, SharedSearchStats
+from bygones.search.scoring import SearchStats, SharedSearchStats
 from bygones.store.archive_dir import ArchiveDir
 from bygones.store.local_reader import LocalReader
 from tests.build import prompt, reply, session_id, thread, title

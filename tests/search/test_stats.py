@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from bygones.model.summary import Annotations
-from bygones.search import stats as remembered
-from bygones.search.stats import SearchStats
+from bygones.search import scoring as remembered
+from bygones.search.scoring import SearchStats
 from bygones.store.local_reader import LocalReader
 from tests.build import Home, prompt, reply, session_id, thread, title
 from tests.search.searching import open_archive

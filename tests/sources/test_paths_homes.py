@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from bygones.sources.paths import find_homes
+from bygones.sources.layout import find_homes
 
 pytestmark = pytest.mark.req("F1")
 

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bygones.sources import paths
-from bygones.sources.paths import project_key
+from bygones.sources import layout
+from bygones.sources.layout import project_key
 
 pytestmark = pytest.mark.req("F3")
 
@@ -60,4 +60,4 @@ def test_key_of_any_text_is_alphanumeric_with_dashes(path: str) -> None:
 
 
 def test_key_cannot_be_decoded() -> None:
-    assert not [name for name in vars(paths) if "decode_project" in name]
+    assert not [name for name in vars(layout) if "decode_project" in name]

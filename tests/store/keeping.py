@@ -15,8 +15,8 @@ from pathlib import Path
 import zstandard
 
 from bygones.ingest.run import ingest
-from bygones.maintenance.rebuild import rebuild
-from bygones.model.progress import IngestReport
+from bygones.maintenance.verify import rebuild
+from bygones.model.base import IngestReport
 from bygones.store.archive_db import ArchiveDB, StoredSource
 from bygones.store.archive_dir import ArchiveDir
 from bygones.store.compare import hash_tables

@@ -12,9 +12,8 @@ import pytest
 from bygones.archive import Archive
 from bygones.errors import IndexBusy, IndexNotFound, SystemFailure
 from bygones.maintenance.purge import purge
-from bygones.maintenance.rebuild import rebuild
-from bygones.maintenance.verify import verify
-from bygones.model.progress import NullProgress
+from bygones.maintenance.verify import rebuild, verify
+from bygones.model.base import NullProgress
 from bygones.store import archive_dir as vaults
 from bygones.store import index_db as indexing
 from bygones.store.archive_dir import ArchiveDir

@@ -10,7 +10,7 @@ import apsw
 import pytest
 
 from bygones.archive import Archive
-from bygones.maintenance.rebuild import rebuild
+from bygones.maintenance.verify import rebuild
 from bygones.query.parser import parse_query
 from bygones.store import index_db as indexing
 from bygones.store.connect import open_index_db

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from bygones.model.base import SessionId, SourceFile, SourceId, SourceKind
-from bygones.store.archive_db import ArchiveDB
-from bygones.store.archive_tables import (
+from bygones.store.archive_db import (
+    ArchiveDB,
     begin_purge,
     end_purge,
     hash_of_session,

@@ -11,7 +11,7 @@ import pytest
 
 from bygones.errors import ArchiveInUse
 from bygones.ingest.run import ingest
-from bygones.maintenance.rebuild import rebuild
+from bygones.maintenance.verify import rebuild
 from bygones.store.connect import writer_lock
 from tests.build import session, session_id
 from tests.store.keeping import Keeping

@@ -8,7 +8,7 @@ import pytest
 
 from bygones.errors import SourceUpdateRejected
 from bygones.model.base import SessionId, SourceKind
-from bygones.team.admin import migrate_store
+from bygones.team.access import migrate_store
 from bygones.team.contract import ErasureSelector, RemoteSource, SourceUpdate
 from tests.team.homes import spans_of
 from tests.team.memory import MemoryStore

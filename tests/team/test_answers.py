@@ -16,12 +16,7 @@ from bygones.errors import NotInArchive, UnsupportedOnTeamStore
 from bygones.model.reports import Grouping
 from bygones.model.summary import SearchResults
 from bygones.query.parser import parse_query
-from bygones.team.contract import (
-    AccessRole,
-    AccessScope,
-    BlobStore,
-    ErasureSelector,
-)
+from bygones.team.contract import AccessRole, AccessScope, BlobStore, ErasureSelector
 from bygones.team.stores.base import TeamStore
 from tests.cases.shape import written
 from tests.team.homes import PEOPLE, People

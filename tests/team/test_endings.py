@@ -15,7 +15,7 @@ from bygones.errors import HubUnreachable
 from bygones.hub.client import push
 from bygones.model.base import SessionId
 from bygones.redact.engine import Redactor
-from bygones.team.admin import migrate_store
+from bygones.team.access import migrate_store
 from bygones.team.contract import AccessScope, BlobStore, SourceFragment
 from bygones.team.stores.base import TeamStore
 from bygones.team.worker import derive_all

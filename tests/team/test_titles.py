@@ -13,7 +13,7 @@ from bygones.archive import Archive
 from bygones.hub.client import push
 from bygones.model.base import SessionId
 from bygones.redact.engine import Redactor
-from bygones.team.admin import erase
+from bygones.team.access import erase
 from bygones.team.contract import AccessScope, BlobStore, ErasureSelector
 from bygones.team.stores.base import TeamStore
 from bygones.team.worker import derive_all

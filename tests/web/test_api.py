@@ -8,8 +8,8 @@ import pytest
 
 from bygones.archive import Archive
 from bygones.cli.main import main
+from bygones.web.api import build_openapi
 from bygones.web.app import ROUTES
-from bygones.web.openapi import build_openapi
 from tests.web.archives import AGENT, LONG, PLAIN, REWOUND, WebArchive, build_archive
 from tests.web.client import WebClient, web_client
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 
+from bygones.web.api import build_openapi
 from bygones.web.app import ROUTES
-from bygones.web.openapi import build_openapi
 from tests.web.client import WebClient
 
 # By its name: following its types makes ignored imports of ours known to mypy.

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from bygones.web.api import build_openapi
 from bygones.web.app import ROUTES
-from bygones.web.openapi import build_openapi
 from tests.web.archives import PLAIN
 from tests.web.client import WebClient
 

@@ -14,7 +14,7 @@ import sys
 from pathlib import Path
 from bygones.web.app import ROUTES, create_app
 from bygones.web.live import EventBroadcaster
-from bygones.web.warmup import warm_up
+from bygones.web.server import warm_up
 from bygones.web.pool import ArchivePool
 from bygones.web.context import AppState
 from starlette.testclient import TestClient

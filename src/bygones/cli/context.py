@@ -14,13 +14,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 from click.core import ParameterSource
 
-from bygones.cli.terminal import ColorMode, print_paged, shorten_path
+from bygones.cli.output import ColorMode, print_paged
 from bygones.config import (
     HOME_ENV,
     load_settings,
     resolve_archive_location,
     resolve_homes,
-    strip_password,
 )
 from bygones.errors import BygonesError
 from bygones.render.text.primitives import sanitize_name
@@ -97,12 +96,6 @@ def open_without_ingest(archive: Path | None) -> Archive:
     from bygones.archive import Archive
 
     return Archive.open(resolve_archive_folder(archive))
-
-
-def display_path(path: str | Path) -> str:
-    """Return a path with `~` for the home directory and without a password."""
-    home, path = Path.home(), strip_password(str(path))
-    return "~" if str(path) == str(home) else shorten_path(str(path), home=home)
 
 
 EMPTY_PATH_MESSAGE = "a path must not be empty; use . for this folder"

@@ -8,15 +8,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bygones.archive import Archive
-from bygones.cli.context import display_path, find_homes, open_without_ingest
+from bygones.cli.context import find_homes, open_without_ingest
 from bygones.cli.output import (
     INDEX_INTERRUPTED,
+    StagedProgressBar,
+    display_path,
     explain_interrupt,
     ingest_interrupted_message,
     ingest_report_lines,
     print_problems,
 )
-from bygones.cli.terminal import StagedProgressBar
 from bygones.config import find_prices_file
 from bygones.errors import (
     ArchiveInUse,
@@ -34,8 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from bygones.cli.context import CommonOptions
-    from bygones.model.base import SessionId
-    from bygones.model.progress import IngestReport
+    from bygones.model.base import IngestReport, SessionId
     from bygones.model.summary import SessionSummary
     from bygones.model.usage import Cost
     from bygones.usage.prices import Prices

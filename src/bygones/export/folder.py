@@ -20,10 +20,10 @@ from bygones.export.files import (
 from bygones.export.formats import (
     ExportFormat,
     ExportOptions,
+    RedactionReport,
     apply_redaction,
     export_session,
 )
-from bygones.export.report import RedactionReport
 from bygones.model.base import SessionId
 from bygones.model.sessions import Branch, Session
 from bygones.redact.session import RedactionLog

@@ -1,12 +1,14 @@
-"""Export a session in one of the formats."""
+"""Export a session in one of the formats, and report what was redacted."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from datetime import UTC, tzinfo
 from enum import StrEnum
 from pathlib import Path
 
+import msgspec
 from msgspec import Struct
 
 from bygones.export.files import (
@@ -16,20 +18,20 @@ from bygones.export.files import (
     open_nothing,
     write_atomic,
 )
-from bygones.model.harness_text import parse_user_text
+from bygones.model.base import SessionId
+from bygones.model.nodes import parse_user_text
 from bygones.model.sessions import Session
 from bygones.redact.engine import Redactor
 from bygones.redact.session import RedactionLog, redact_session
 from bygones.render.html.markup import Html, escape_line
 from bygones.render.html.page import PageFrame, render_session_page
 from bygones.render.html.session import HtmlOptions
-from bygones.render.markdown.session import render_session_markdown
-from bygones.render.numbers import MessagePricer
+from bygones.render.markdown import render_session_markdown
+from bygones.render.numbers import MessagePricer, pluralize
 from bygones.render.session_tree import UsagePricer
-from bygones.render.step_renderer import RenderOptions
 from bygones.render.text.primitives import plain_text
 from bygones.render.text.session import TextOptions, render_lines
-from bygones.render.walk import SHOW_ALL, SessionView, visible_positions
+from bygones.render.walk import SHOW_ALL, RenderOptions, SessionView, visible_positions
 from bygones.schema.encoding import encode_object
 from bygones.schema.sessions import session_objects
 
@@ -168,3 +170,72 @@ def _companion_folder(path: Path) -> Path:
     """Return the folder for the transcripts of agents."""
     stem = path.name.removesuffix(ExportFormat.JSONL.suffix)
     return path.with_name(stem if stem and stem != path.name else f"{path.name}-agents")
+
+
+_PERSONAL_LABELS = {
+    "home": ("home folder", ""),
+    "user": ("user name", ""),
+    "email": ("mail address", "mail addresses"),
+}
+
+
+class RedactionReportRow(Struct, frozen=True, kw_only=True):
+    """One redaction."""
+
+    session: SessionId
+    source: str
+    """Path of the transcript."""
+    offset: int
+    """Byte offset of the line."""
+    text: str
+    """Path of the text in its record, such as ``content[0].input.command``."""
+    kind: str
+    start: int
+    """Offset in that text, in characters."""
+    end: int
+
+
+class RedactionReport:
+    """Collects the redactions in all exported sessions."""
+
+    def __init__(self) -> None:
+        self.counts: Counter[str] = Counter()
+        self.private_records = 0
+        self.rows: list[RedactionReportRow] = []
+
+    def add(
+        self, session: SessionId, log: RedactionLog, *, keep_details: bool = False
+    ) -> None:
+        """Add the redactions in a session; ``keep_details`` keeps a row for each."""
+        self.counts.update(log.count_by_kind())
+        self.private_records += log.private_records
+        if keep_details:
+            self.rows.extend(_report_rows(session, log))
+
+    def to_jsonl(self) -> bytes:
+        """Return one JSON line for each redaction."""
+        return b"".join(msgspec.json.encode(row) + b"\n" for row in self.rows)
+
+    def summary(self) -> str:
+        """Return the counts as a sentence; empty if nothing was redacted."""
+        parts = [
+            pluralize(count, *_PERSONAL_LABELS.get(kind, (kind, "")))
+            for kind, count in self.counts.most_common()
+        ]
+        if self.private_records:
+            parts.append(pluralize(self.private_records, "private record"))
+        return f"hidden: {', '.join(parts)}" if parts else ""
+
+
+def _report_rows(session: SessionId, log: RedactionLog) -> Iterator[RedactionReportRow]:
+    for position, redactions in log.records.items():
+        for redaction in redactions:
+            yield RedactionReportRow(
+                session=session,
+                source=position.source_id,
+                offset=position.offset,
+                text=redaction.path.removeprefix("."),
+                kind=redaction.kind,
+                start=redaction.start,
+                end=redaction.end,
+            )

@@ -18,7 +18,7 @@ from msgspec import Struct
 
 from bygones.errors import ScannerFailed, ScannerNotFound
 from bygones.export.formats import ExportOptions, apply_redaction
-from bygones.model.harness_text import parse_user_text
+from bygones.model.nodes import parse_user_text
 from bygones.model.sessions import Session
 from bygones.redact.session import RedactionLog
 from bygones.schema.encoding import encode_object_as_dict

@@ -24,21 +24,21 @@ from bygones.hub.chunks import (
     ChunkBuilder,
     LineRedactor,
     PreparedChunk,
+    PushSelection,
     build_requests,
     machine_id,
+    select_sources,
 )
-from bygones.hub.selection import PushSelection, select_sources
-from bygones.model.base import SessionId, SourceId
-from bygones.model.progress import NullProgress, ProgressReporter
+from bygones.model.base import NullProgress, ProgressReporter, SessionId, SourceId
 from bygones.redact.engine import Redactor
 from bygones.redact.personal import login_names_in
 from bygones.store.archive_db import StoredSource
 from bygones.store.archive_dir import ArchiveDir
 from bygones.store.derived_tables import DerivedTables
-from bygones.team.contract import RemoteSource, tombstone_hashes
-from bygones.team.protocol import (
+from bygones.team.contract import (
     PROGRESS_PATH,
     PUSH_PATH,
+    RemoteSource,
     SourceState,
     UploadChunk,
     UploadRequest,
@@ -46,6 +46,7 @@ from bygones.team.protocol import (
     decode_response,
     encode_message,
     has_valid_names,
+    tombstone_hashes,
 )
 
 _TIMEOUT = 120.0

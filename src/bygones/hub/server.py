@@ -38,15 +38,15 @@ from bygones.hub.uploads import UploadHandler, parse_request
 from bygones.mcp.http import PATH, create_shared_mcp_app
 from bygones.mcp.server import McpDispatcher
 from bygones.mcp.tool_service import Caller, ToolService
-from bygones.sockets import bind_socket
+from bygones.runtime import bind_socket
 from bygones.store.protocols import StoreReader
 from bygones.team.access import AccessToken, TokenStore
 from bygones.team.blobs import ExternalBlobStore
-from bygones.team.contract import AccessScope
-from bygones.team.protocol import (
+from bygones.team.contract import (
     MAX_FRAME_BYTES,
     PROGRESS_PATH,
     PUSH_PATH,
+    AccessScope,
     UploadResponse,
     encode_message,
 )
@@ -66,8 +66,7 @@ from bygones.web.security import (
     is_loopback,
     is_trusted_origin,
 )
-from bygones.web.server import create_server
-from bygones.web.warmup import warm_up
+from bygones.web.server import create_server, warm_up
 
 HUB_COOKIE = "bygones-hub"
 HEALTH_PATH = "/health"

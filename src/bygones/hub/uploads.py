@@ -19,17 +19,15 @@ from bygones.store.compression import decompress, sha256_digest
 from bygones.team.access import AccessToken
 from bygones.team.blobs import ExternalBlobStore
 from bygones.team.contract import (
-    RemoteSource,
-    SourceFragment,
-    SourceUpdate,
-    StoredSpan,
-    TeamSource,
-)
-from bygones.team.protocol import (
     MAX_FRAME_BYTES,
     MAX_LINE_BYTES,
     PROTOCOL_VERSION,
+    RemoteSource,
+    SourceFragment,
     SourceState,
+    SourceUpdate,
+    StoredSpan,
+    TeamSource,
     UploadChunk,
     UploadRequest,
     UploadResponse,

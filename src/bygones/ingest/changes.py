@@ -13,30 +13,37 @@ from bygones.assemble.grouping import has_session_id
 from bygones.errors import ArchiveDamaged
 from bygones.ingest.index_batch import decode_lines
 from bygones.model.base import (
+    IngestReport,
     Position,
     Problem,
     SessionId,
     SourceFile,
     SourceId,
     SourceKind,
+    decode_path,
+    encode_path,
 )
-from bygones.model.path_text import decode_path, encode_path
-from bygones.model.progress import IngestReport
-from bygones.sources.fingerprint import SourceChange, SourceFingerprint, detect_change
-from bygones.sources.lines import read_at, read_lines
+from bygones.sources.lines import (
+    SourceChange,
+    SourceFingerprint,
+    detect_change,
+    read_at,
+    read_lines,
+)
 from bygones.sources.snapshot import (
     ModifiedFile,
     ModifiedFiles,
     modified_since,
     scan_tree,
 )
-from bygones.store.archive_db import ArchiveDB, StoredSource
-from bygones.store.archive_dir import ArchiveDir
-from bygones.store.archive_tables import (
+from bygones.store.archive_db import (
+    ArchiveDB,
+    StoredSource,
     hash_of_session,
     hashes_of_source,
     load_purged_hashes,
 )
+from bygones.store.archive_dir import ArchiveDir
 from bygones.store.compression import sha256_digest
 
 

@@ -13,9 +13,16 @@ from bygones.errors import ArchiveDamaged
 from bygones.ingest.index_batch import IndexBatch, LineBlock, decode_lines, index_block
 from bygones.ingest.loading import gather_family
 from bygones.ingest.workers import DERIVE_TASK, INDEX_TASK, WorkerPool
-from bygones.model.base import Position, Problem, SessionId, SourceId, SourceKind
+from bygones.model.base import (
+    IngestReport,
+    Position,
+    Problem,
+    ProgressReporter,
+    SessionId,
+    SourceId,
+    SourceKind,
+)
 from bygones.model.nodes import RecordNode, Transcript
-from bygones.model.progress import IngestReport, ProgressReporter
 from bygones.sources.lines import split_lines
 from bygones.store.archive_db import StoredSource
 from bygones.store.archive_dir import ArchiveDir

@@ -19,7 +19,6 @@ from bygones.model.base import (
     SourceKind,
     require_valid_text,
 )
-from bygones.model.harness_text import parse_user_text
 from bygones.model.metadata import FileVersion
 from bygones.model.nodes import (
     PREVIEW_LIMIT,
@@ -27,6 +26,7 @@ from bygones.model.nodes import (
     RecordNode,
     TitleFacts,
     Transcript,
+    parse_user_text,
 )
 from bygones.model.records import TextBlock
 from bygones.model.sessions import Session

@@ -14,12 +14,17 @@ from bygones.errors import ArchiveDamaged, IndexDamaged
 from bygones.ingest.changes import ChangeDetector, ChangedSource, ScanPlan, plan_scan
 from bygones.ingest.indexer import Indexer, derive_sessions, line_block, rebuild_index
 from bygones.ingest.workers import WorkerPool
-from bygones.memory import gc_paused, trim_heap
-from bygones.model.base import Problem, SourceFile
-from bygones.model.path_text import decode_path, encode_path
-from bygones.model.progress import IngestReport, NullProgress, ProgressReporter
-from bygones.sources.fingerprint import fingerprint_bytes
-from bygones.sources.lines import read_line_blocks
+from bygones.model.base import (
+    IngestReport,
+    NullProgress,
+    Problem,
+    ProgressReporter,
+    SourceFile,
+    decode_path,
+    encode_path,
+)
+from bygones.runtime import gc_paused, trim_heap
+from bygones.sources.lines import fingerprint_bytes, read_line_blocks
 from bygones.sources.walk import discover_sources
 from bygones.store.archive_db import CHUNK_SIZE, ArchiveDB, StoredSource
 from bygones.store.archive_dir import ArchiveDir

@@ -14,7 +14,7 @@ from watchfiles._rust_notify import WatchfilesRustInternalError
 
 from bygones.errors import ArchiveInUse
 from bygones.ingest.run import ingest
-from bygones.model.progress import IngestReport
+from bygones.model.base import IngestReport
 from bygones.sources.walk import is_source
 
 _DEBOUNCE_MS = 400

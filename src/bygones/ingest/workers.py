@@ -19,9 +19,9 @@ import msgspec
 from bygones.assemble.summary import summarize_session
 from bygones.ingest.index_batch import IndexBatch, LineBlock, index_block
 from bygones.ingest.loading import SessionFamily
-from bygones.memory import gc_paused
 from bygones.model.sessions import count_messages
 from bygones.model.summary import Loader
+from bygones.runtime import gc_paused
 from bygones.store.derived_rows import DerivedRows, derive_rows
 
 TaskArgument = TypeVar("TaskArgument")

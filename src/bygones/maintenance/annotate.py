@@ -7,8 +7,7 @@ from pathlib import Path
 
 from bygones.model.base import SessionId
 from bygones.model.summary import Annotations
-from bygones.store.archive_db import ArchiveDB
-from bygones.store.archive_tables import load_annotations, write_annotations
+from bygones.store.archive_db import ArchiveDB, load_annotations, write_annotations
 from bygones.store.connect import writer_lock
 
 __all__ = ["annotate"]

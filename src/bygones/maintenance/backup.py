@@ -16,14 +16,12 @@ from bygones.store.archive_db import (
     UNFINISHED_SUFFIX,
     ArchiveDB,
     StoredSource,
-)
-from bygones.store.archive_dir import ArchiveDir, remove_indexes
-from bygones.store.archive_tables import (
     annotation_times,
     hash_of_session,
     hashes_of_source,
     load_lasting_hashes,
 )
+from bygones.store.archive_dir import ArchiveDir, remove_indexes
 from bygones.store.compression import sha256_digest
 from bygones.store.connect import (
     LOCK_FILE,

@@ -1,30 +1,225 @@
-"""Erase sources from the archive, and recognize what was purged."""
+"""Erase sessions from an archive; select stored files, and say what Claude Code will delete."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from msgspec import Struct
 
+from bygones.config import DEFAULT_CLEANUP_DAYS, read_cleanup_days
 from bygones.errors import AmbiguousSelector
 from bygones.ingest.indexer import rebuild_index
-from bygones.maintenance.session_files import files_of_sessions, iter_sessionless_chunks
 from bygones.maintenance.verify import remove_verification
-from bygones.model.base import SessionId
-from bygones.model.progress import NullProgress, ProgressReporter
-from bygones.store.archive_db import ArchiveDB, StoredSource
-from bygones.store.archive_dir import ArchiveDir
-from bygones.store.archive_tables import (
+from bygones.model.base import (
+    NullProgress,
+    ProgressReporter,
+    ProjectKey,
+    SessionId,
+    SourceFile,
+    SourceKind,
+)
+from bygones.model.summary import Project
+from bygones.schema.commands import ExpiringSessionObject, RetentionObject
+from bygones.sources.walk import discover_sources
+from bygones.store.archive_db import (
+    ArchiveDB,
+    StoredSource,
     begin_purge,
     end_purge,
     hash_of_session,
     load_pending_purge,
     load_purged_hashes,
 )
+from bygones.store.archive_dir import ArchiveDir
 from bygones.store.connect import writer_lock
 from bygones.store.derived_tables import DerivedTables
+from bygones.store.local_reader import load_sources
+from bygones.store.protocols import Lookup, SessionReader, StoreReader
+
+
+def select_files(
+    reader: StoreReader, sessions: Sequence[SessionId] | None, project: Project | None
+) -> list[StoredSource]:
+    """Return the files of a store: all, or those of sessions or a project."""
+    sources = load_sources(reader)
+    if sessions is None and project is None:
+        return sources
+    keys = project.project_keys if project else ()
+    session_ids = (*(sessions or ()), *(project.session_ids if project else ()))
+    return files_of_sessions(sources, reader.sessions, session_ids, keys)
+
+
+def files_of_sessions(
+    sources: Iterable[StoredSource],
+    session_reader: SessionReader,
+    sessions: Sequence[SessionId],
+    project_keys: Sequence[ProjectKey] = (),
+) -> list[StoredSource]:
+    """Return the files of sessions: transcripts, agents and files next to them.
+
+    That includes sidecars, long outputs, workflows, backups of edited files, todos and
+    tasks. The index knows the session of a transcript; other files are assigned by
+    their path. `project_keys` adds files that belong to a project as a whole.
+    """
+    all_sources = list(sources)
+    numbers = [session_reader.session_number(session) for session in sessions]
+    session_sources = {
+        source
+        for number in numbers
+        if number is not None
+        for source in session_reader.session_sources(number)
+    }
+    stems = {
+        stored_source.id.removesuffix(".jsonl")
+        for stored_source in all_sources
+        if stored_source.number in session_sources
+    }
+    session_ids, folders = set(sessions), set(project_keys)
+    return [
+        stored_source
+        for stored_source in all_sources
+        if stored_source.number in session_sources
+        or (
+            not stored_source.kind.is_transcript
+            and _belongs_to(stored_source, stems, session_ids)
+        )
+        or _is_project_sidecar(stored_source, folders)
+    ]
+
+
+def _belongs_to(
+    stored_source: StoredSource, stems: set[str], session_ids: set[SessionId]
+) -> bool:
+    if (
+        stored_source.session in session_ids
+        or stored_source.id.removesuffix(".meta.json") in stems
+    ):
+        return True
+    above = str(stored_source.id)
+    while "/" in above:
+        above = above.rpartition("/")[0]
+        if above in stems:
+            return True
+    return False
+
+
+def _is_project_sidecar(stored_source: StoredSource, folders: set[ProjectKey]) -> bool:
+    """Whether a file describes a project as a whole."""
+    is_sidecar = (
+        stored_source.kind is SourceKind.SIDECAR and stored_source.session is None
+    )
+    return (
+        is_sidecar and stored_source.agent is None and stored_source.project in folders
+    )
+
+
+def related_sessions(
+    session_reader: SessionReader, lookup: Lookup, sessions: Sequence[SessionId]
+) -> set[SessionId]:
+    """Return other sessions that share records with these."""
+    chosen = set(sessions)
+    related = set()
+    for number in map(session_reader.session_number, chosen):
+        for member in (
+            session_reader.family_members(number) if number is not None else ()
+        ):
+            summary = lookup.load_summary(member)
+            others = (
+                {lineage.session_id for lineage in summary.lineage}
+                if summary
+                else set()
+            )
+            if summary and (summary.id in chosen or others & chosen):
+                related |= {summary.id, *others}
+    return related - chosen
+
+
+def sources_mentioning(
+    archive_db: ArchiveDB, sessions: Sequence[SessionId]
+) -> list[StoredSource]:
+    """Return files without a session that contain one of these ids."""
+    names = [session.encode() for session in sessions]
+    found = {
+        source.number: source
+        for source, raw in iter_sessionless_chunks(archive_db)
+        if any(name in raw for name in names)
+    }
+    return list(found.values())
+
+
+def iter_sessionless_chunks(
+    archive_db: ArchiveDB,
+) -> Iterator[tuple[StoredSource, bytes]]:
+    """Yield the chunks of files without a session, in all generations."""
+    for source in list(archive_db.sources()):
+        if source.kind.is_transcript or source.session is not None:
+            continue
+        for generation in range(source.generation + 1):
+            for _, raw in archive_db.read_chunks(source.number, generation):
+                yield source, raw
+
+
+def find_source_files(homes: Iterable[Path]) -> list[SourceFile]:
+    """Return the files that are in some homes now."""
+    found = (source for home in homes for source in discover_sources(home))
+    return [source for source in found if isinstance(source, SourceFile)]
+
+
+def read_retention_periods(
+    files: Sequence[SourceFile], homes: Sequence[Path]
+) -> list[RetentionObject]:
+    """Return the retention period of each home, as its settings say."""
+    periods = []
+    for home in homes:
+        own = [source for source in files if source.home == home.as_posix()]
+        days = read_cleanup_days(home)
+        periods.append(
+            RetentionObject(
+                home=str(home),
+                file_count=len(own),
+                size_bytes=sum(source.size for source in own),
+                days=DEFAULT_CLEANUP_DAYS if days is None else days,
+                is_configured=days is not None,
+                settings_path=str(home / "settings.json"),
+            )
+        )
+    return periods
+
+
+def find_expiring_sessions(
+    files: Sequence[SourceFile],
+    periods: Sequence[RetentionObject],
+    titles: Mapping[SessionId, str] | None,
+    now: datetime,
+) -> list[ExpiringSessionObject]:
+    """Return the sessions that Claude Code will delete, the next one first.
+
+    With `titles` only the sessions in it are returned.
+    """
+    days_by_home = {Path(period.home).as_posix(): period.days for period in periods}
+    expiring: dict[str, ExpiringSessionObject] = {}
+    for source in files:
+        session_id = source.session_id
+        if (
+            source.kind is not SourceKind.SESSION
+            or session_id is None
+            or source.home not in days_by_home
+            or (titles is not None and session_id not in titles)
+        ):
+            continue
+        written_at = datetime.fromtimestamp(source.mtime_ns / 1e9, UTC)
+        left = written_at + timedelta(days=days_by_home[source.home]) - now
+        expiring[session_id] = ExpiringSessionObject(
+            session_id=session_id,
+            title=titles[session_id] if titles is not None else "",
+            home=source.home,
+            days_left=max(left.days, 0),
+        )
+    return sorted(expiring.values(), key=lambda session: session.days_left)
+
 
 _MAX_ID_LENGTH = 100
 """Characters of a session id; more than any that Claude Code uses."""

@@ -1,30 +1,33 @@
-"""Restore files: each completely, and without overwriting anything by default."""
+"""Write original files back, also to another directory or as an earlier generation."""
 
 from __future__ import annotations
 
 import os
 import re
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from enum import StrEnum
 from errno import EDQUOT, ENOSPC, EROFS
 from filecmp import cmp
+from hashlib import sha256
 from itertools import chain, count
 from pathlib import Path
 from secrets import token_hex
 
+import msgspec
 from msgspec import Struct, structs
 
 from bygones.errors import ArchiveDamaged
-from bygones.maintenance.relocate import (
-    escapes_home,
-    name_home_folders,
-    target_path,
+from bygones.model.base import (
+    NullProgress,
+    ProgressReporter,
+    SourceId,
+    SourceKind,
+    decode_path,
 )
-from bygones.model.base import SourceId
-from bygones.model.progress import NullProgress, ProgressReporter
-from bygones.sources.layout import REPLACED_FILE_SUFFIX, TEMP_FILE_PREFIX
+from bygones.sources.layout import REPLACED_FILE_SUFFIX, TEMP_FILE_PREFIX, project_key
 from bygones.sources.lines import iter_raw_lines
 from bygones.store.archive_db import ArchiveDB, StoredSource
 from bygones.store.archive_dir import ArchiveDir
@@ -37,6 +40,122 @@ from bygones.store.connect import (
 )
 from bygones.store.local_reader import LocalReader
 from bygones.store.protocols import StoreReader
+
+_decode = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+_text = msgspec.json.Decoder(str).decode
+_encode = msgspec.json.Encoder().encode
+_CWD_KEY = b'"cwd"'
+_HOME_LEVEL_KINDS = frozenset(
+    {
+        SourceKind.FILE_HISTORY,
+        SourceKind.HISTORY,
+        SourceKind.PLAN,
+        SourceKind.TASK,
+        SourceKind.TODO,
+    }
+)
+"""Files in the home itself, not in the folder of a project."""
+
+
+def name_home_folders(homes: Iterable[str]) -> dict[str, str]:
+    """Return a unique folder name for each home.
+
+    Names are compared without case, because some file systems ignore it.
+    """
+    keys = {home: project_key(home) for home in homes}
+    counts = Counter(key.casefold() for key in keys.values())
+    return {
+        home: key if counts[key.casefold()] == 1 else f"{key}.{_short_hash(home)}"
+        for home, key in keys.items()
+    }
+
+
+def _short_hash(home: str) -> str:
+    return sha256(home.encode("utf-8", "surrogatepass")).hexdigest()[:8]
+
+
+def escapes_home(path: str) -> bool:
+    """Whether a path leads out of its home.
+
+    A scan never finds such a path, but the archive may come from another user.
+    """
+    parts = path.split("/")
+    return "\0" in path or any(part in {"", ".", ".."} for part in parts)
+
+
+def target_path(
+    stored_source: StoredSource, home: str | None = None, project: str | None = None
+) -> Path:
+    """Return where a file belongs: below its own home, or below another.
+
+    `project` is the current directory of its project; the file goes to the folder where
+    Claude Code looks for it. Files outside project folders are only moved into one in
+    another home.
+    """
+    home_parts = (stored_source.home if home is None else home).rstrip("/").split("/")
+    parts = stored_source.path.split("/")
+    if project is not None:
+        key = project_key(project)
+        if stored_source.project in parts:
+            parts[parts.index(stored_source.project)] = key
+        elif home is None and stored_source.project in home_parts:
+            home_parts[_last_index(home_parts, stored_source.project)] = key
+        elif home is not None and stored_source.kind not in _HOME_LEVEL_KINDS:
+            parts = ["projects", key, *_path_below_project(stored_source, parts)]
+    return Path(decode_path("/".join((*home_parts, *parts))))
+
+
+def _last_index(parts: list[str], name: str) -> int:
+    return len(parts) - 1 - parts[::-1].index(name)
+
+
+def _path_below_project(stored_source: StoredSource, parts: list[str]) -> list[str]:
+    """Return the part of a path that belongs to the session: its file or folder."""
+    return parts[
+        parts.index(stored_source.session) if stored_source.session in parts else -1 :
+    ]
+
+
+def cwd_rewriter(old: str, new: str) -> Callable[[bytes], bytes]:
+    """Return a function that changes the working directory in a line.
+
+    A directory outside `old` stays unchanged, and so does every other byte.
+    """
+
+    def rewrite(line: bytes) -> bytes:
+        if _CWD_KEY not in line:
+            return line
+        try:
+            fields = _decode(line)
+            cwd = _text(fields["cwd"])
+        except (KeyError, ValueError):
+            return line
+        moved = _moved_cwd(cwd, old, new)
+        return line if moved is None else _with_cwd(line, fields, moved)
+
+    return rewrite
+
+
+def _moved_cwd(cwd: str, old: str, new: str) -> str | None:
+    prefix = old.rstrip("/\\")
+    rest = cwd[len(prefix) :]
+    if not cwd.startswith(prefix) or (rest and rest[0] not in "/\\"):
+        return None
+    return new.rstrip("/\\") + rest
+
+
+def _with_cwd(line: bytes, fields: Mapping[str, msgspec.Raw], cwd: str) -> bytes:
+    """Return a line with another value of its top-level `cwd`."""
+    old_value, value = bytes(fields["cwd"]), _encode(cwd)
+    start = 0
+    for match in re.finditer(rb'"cwd"\s*:\s*', line):
+        if line.startswith(old_value, match.end()):
+            start = match.end()
+            changed = line[:start] + value + line[start + len(old_value) :]
+            if bytes(_decode(changed)["cwd"]) == value:
+                return changed
+    return line
+
 
 _TEMP_NAME = re.compile(rf"{re.escape(TEMP_FILE_PREFIX)}[0-9a-f]{{16}}")
 _NEW_FILE_FLAGS = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)

@@ -1,4 +1,4 @@
-"""Verify an archive: hashes of all chunks, gaps, and the index."""
+"""Verify an archive (hashes, gaps, index), and rebuild its index."""
 
 from __future__ import annotations
 
@@ -12,14 +12,19 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct, structs
 
-from bygones.errors import ArchiveDamaged, IndexBusy
-from bygones.ingest.indexer import fill_index
-from bygones.model.progress import IngestReport, NullProgress, ProgressReporter
+from bygones.errors import ArchiveDamaged, ArchiveNotFound, IndexBusy
+from bygones.ingest.indexer import fill_index, rebuild_index
+from bygones.model.base import IngestReport, NullProgress, ProgressReporter
 from bygones.model.reports import LastVerification
 from bygones.store.archive_db import ARCHIVE_FILE, ArchiveDB, Chunk, StoredSource
 from bygones.store.archive_dir import ArchiveDir
 from bygones.store.compare import hash_tables
-from bygones.store.connect import find_corruption, is_locked, translate_read_errors
+from bygones.store.connect import (
+    find_corruption,
+    is_locked,
+    translate_read_errors,
+    writer_lock,
+)
 from bygones.store.derived_tables import DerivedTables
 from bygones.store.local_reader import load_readable_sources
 
@@ -313,3 +318,17 @@ def _compare_with_rebuild(
             expected = hash_tables(rebuilt)
         shutil.rmtree(copy)
     return [table for table in sorted(current) if current[table] != expected[table]]
+
+
+def rebuild(
+    folder: Path, *, progress: ProgressReporter | None = None, lock_timeout: float = 5.0
+) -> IngestReport:
+    """Build a new index and replace the old one; readers are not interrupted."""
+    if not ArchiveDir.exists(folder):
+        raise ArchiveNotFound(folder)
+    ArchiveDB(folder).close()  # raises an error if the file isn't an archive
+    with (
+        writer_lock(folder, timeout=lock_timeout),
+        ArchiveDir(folder, write=True) as archive_dir,
+    ):
+        return rebuild_index(archive_dir, progress or NullProgress())

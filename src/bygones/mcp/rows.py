@@ -13,8 +13,7 @@ from bygones.mcp.quoting import (
     short_session_id,
 )
 from bygones.model.base import RecordId, SessionId
-from bygones.model.harness_text import parse_user_text
-from bygones.model.nodes import Origin
+from bygones.model.nodes import Origin, parse_user_text
 from bygones.model.query import And, FieldValue, Not, Part, Phrase, Query, Term
 from bygones.model.records import TextBlock, ThinkingBlock
 from bygones.model.sessions import Branch, FileEdit, Message, Session, ToolCall, Turn
@@ -29,7 +28,7 @@ from bygones.render.text.primitives import (
     sanitize_line,
     truncate_line,
 )
-from bygones.render.text.system_messages import MessageLayout, TextSystemMessages
+from bygones.render.text.session import MessageLayout, TextSystemMessages
 from bygones.render.tool_detail import render_input, render_result
 from bygones.render.tool_line import ToolCallFormatter, render_tool_line
 

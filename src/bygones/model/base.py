@@ -1,13 +1,14 @@
-"""Ids, positions, source files, problems, and the base of structs in transcripts."""
+"""Ids, positions, source files, problems, progress, and the base of structs in transcripts."""
 
 from __future__ import annotations
 
+import os
 import re
 from datetime import datetime
 from enum import StrEnum
-from typing import Annotated, ClassVar, NewType
+from typing import Annotated, ClassVar, NewType, Protocol
 
-from msgspec import Meta, MsgspecError, Struct
+from msgspec import Meta, MsgspecError, Struct, structs
 
 from bygones.errors import InvalidSelector
 
@@ -208,3 +209,121 @@ class Problem(Struct, frozen=True):
     def __post_init__(self) -> None:
         if self.kind not in PROBLEM_KINDS:
             raise ValueError(self.kind)
+
+
+_PRIVATE_USE_BASE = 0xEF00
+"""Byte `0xNN` (never below 0x80) is written as the character `U+EFNN`."""
+
+_NEEDS_ESCAPE = "[\udc80-\udcff\uef80-\uefff]"
+_ESCAPED = "[\uef80-\uefff]"
+
+
+def encode_path(path: str | os.PathLike[str]) -> str:
+    """Return a path as text with forward slashes.
+
+    Bytes that are not valid UTF-8 become characters of the private use area.
+    """
+    native = os.fspath(path)
+    if os.sep != "/":
+        native = native.replace(os.sep, "/")
+    if native.isascii():
+        return native
+    text = os.fsencode(native).decode("utf-8", "surrogateescape")
+    return re.sub(_NEEDS_ESCAPE, lambda match: _escape(match[0]), text)
+
+
+def decode_path(text: str) -> str:
+    """Return the native path for a text from `encode_path`."""
+    if text.isascii():
+        return text
+    escaped = re.sub(
+        _ESCAPED, lambda match: chr(ord(match[0]) - _PRIVATE_USE_BASE + 0xDC00), text
+    )
+    try:
+        return os.fsdecode(escaped.encode("utf-8", "surrogateescape"))
+    except UnicodeEncodeError:
+        return text  # not made by encode_path, so it names no file
+
+
+def _escape(character: str) -> str:
+    raw = character.encode("utf-8", "surrogateescape")
+    return "".join(chr(_PRIVATE_USE_BASE + byte) for byte in raw)
+
+
+class ProgressReporter(Protocol):
+    """Receives the progress of an operation, stage by stage."""
+
+    def begin(self, stage: str, total: int) -> None:
+        """Start a stage; `total` is in bytes or in sessions."""
+
+    def advance(self, amount: int) -> None:
+        """Add to what is done of the current stage."""
+
+    def end(self) -> None:
+        """End the current stage."""
+
+
+class NullProgress:
+    """A `ProgressReporter` that ignores everything."""
+
+    def begin(self, stage: str, total: int) -> None:
+        pass
+
+    def advance(self, amount: int) -> None:
+        pass
+
+    def end(self) -> None:
+        pass
+
+
+class IngestReport(Struct, kw_only=True):
+    """How many sources an ingestion found new, changed or gone, and its problems."""
+
+    files: int = 0
+    new: int = 0
+    grown: int = 0
+    rewritten: int = 0
+    """Shrunk or rewritten: stored as a new generation."""
+    moved: int = 0
+    gone: int = 0
+    returned: int = 0
+    unchanged: int = 0
+    refused: int = 0
+    """Purged earlier, therefore not imported again."""
+    bytes: int = 0
+    records: int = 0
+    derived_sessions: int = 0
+    updated_sessions: list[SessionId] = []
+    """The derived sessions that have changed."""
+    session_count: int = 0
+    """Sessions in the archive, without empty ones."""
+    empty_count: int = 0
+    """Sessions without a message."""
+    problems: list[Problem] = []
+
+    @property
+    def changed(self) -> int:
+        """Sources with new content or a new place."""
+        return self.new + self.grown + self.rewritten + self.moved
+
+    def merge_interrupted(self, interrupted: IngestReport) -> IngestReport:
+        """Return the report of this run and of an interrupted run before it.
+
+        What the interrupted run had committed is unchanged to this one.
+        """
+        names = (
+            "new",
+            "grown",
+            "rewritten",
+            "moved",
+            "gone",
+            "returned",
+            "bytes",
+            "records",
+        )
+        counts = {
+            name: max(getattr(self, name), getattr(interrupted, name)) for name in names
+        }
+        changed = sum(counts[name] for name in ("new", "grown", "rewritten", "moved"))
+        unchanged = self.unchanged - (changed - self.changed)
+        return structs.replace(self, **counts, unchanged=unchanged)

@@ -23,7 +23,6 @@ from bygones.model.base import (
     Problem,
     wire_name,
 )
-from bygones.model.harness_text import display_text, parse_user_text
 from bygones.model.nodes import (
     PREVIEW_LIMIT,
     LightBlock,
@@ -37,6 +36,8 @@ from bygones.model.nodes import (
     ResultFacts,
     SideText,
     UserText,
+    display_text,
+    parse_user_text,
 )
 from bygones.parse.decode import (
     FieldHooks,

@@ -8,7 +8,6 @@ import msgspec
 from msgspec import Raw, Struct
 
 from bygones.model.base import DECODE_ERRORS, AgentId, ToolUseId, WireStruct
-from bygones.model.harness_text import display_text, parse_user_text, typed_text
 from bygones.model.metadata import (
     VISIBLE_ATTACHMENT_TYPES,
     AgentNameRecord,
@@ -51,6 +50,9 @@ from bygones.model.nodes import (
     RetractionFacts,
     TextSpan,
     TitleFacts,
+    display_text,
+    parse_user_text,
+    typed_text,
 )
 from bygones.model.records import CompactionMetadata, SystemRecord
 from bygones.parse.decode import content_text, replace_invalid_utf8

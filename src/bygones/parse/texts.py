@@ -14,7 +14,6 @@ import msgspec
 from msgspec import Raw, Struct
 
 from bygones.model.base import DECODE_ERRORS
-from bygones.model.harness_text import typed_text
 from bygones.model.nodes import (
     IndexField,
     LightBlock,
@@ -24,14 +23,10 @@ from bygones.model.nodes import (
     RecordNode,
     RecordText,
     TextSpan,
+    typed_text,
 )
 from bygones.model.query import Part
-from bygones.parse.decode import (
-    content_text,
-    raw_head,
-    raw_size,
-    replace_invalid_utf8,
-)
+from bygones.parse.decode import content_text, raw_head, raw_size, replace_invalid_utf8
 
 TEXT_LIMIT = 16 * 1024 * 1024
 """Characters of one record that are indexed; all its bytes are archived."""

@@ -43,7 +43,7 @@ from bygones.query.fields import (
     term_level,
 )
 from bygones.query.regex import compile_regex
-from bygones.query.terms import Analyzer, WordVariants, expand_word, expand_words
+from bygones.query.tokens import Analyzer, WordVariants, expand_word, expand_words
 
 if TYPE_CHECKING:
     from bygones.model.sessions import Session

@@ -23,14 +23,15 @@ from bygones.redact.personal import (
     name_spellings,
 )
 from bygones.redact.prefilter import LinePrefilter, SensitiveKind, matching_rules
-from bygones.redact.rules import Rule, load_rules
-from bygones.redact.split_tokens import find_split_tokens
-from bygones.redact.validators import (
+from bygones.redact.rules import (
+    Rule,
     is_mixed_value,
     is_passphrase,
     is_password_field,
     is_placeholder,
+    load_rules,
 )
+from bygones.redact.split_tokens import find_split_tokens
 
 # Plain integers: operators of IntFlag are slow.
 _EMAIL, _HOME, _PROJECT_KEY = (

@@ -1,4 +1,4 @@
-"""Rules that recognise secrets, loaded from rules.toml."""
+"""The rules for secrets, loaded from rules.toml, and the validators they name."""
 
 from __future__ import annotations
 
@@ -10,6 +10,124 @@ from pathlib import Path
 
 import msgspec
 from msgspec import Struct
+
+_PLACEHOLDER = re.compile(
+    r"(?i)example|placeholder|redacted|your[-_]|x{4,}|\*{4,}|changeme|dummy|foobar"
+    r"|\d*1234567890\d*|abcdefgh[a-z]*|process\.env|os\.environ|\.\.\."
+)
+_WHITESPACE = re.compile(r"\s")
+_MIN_REAL_LENGTH = 16
+"""Random characters next to a placeholder word that make a value a secret anyway."""
+_SHORT_X_RUN = re.compile(r"(?i)(?<!x)x{4,6}(?!x)")
+_COMMON_VALUES = frozenset(
+    (
+        *("password", "passwd", "passphrase", "passwort", "pass", "secret", "token"),
+        *("postgres", "mysql", "test", "user", "root", "admin", "guest"),
+        *("true", "false", "null", "none", "undefined", "required", "optional"),
+        *("string", "text", "varchar", "number", "boolean", "hidden", "input"),
+    )
+)
+_MIN_DISTINCT_CHARS = 5
+_MIN_MIXED_LENGTH = 8
+_REFERENCE = re.compile(
+    r"\$(?:\w+$|[A-Z_{(])|<|\{|\[|%\w+%|%[sd({]|#\{|[A-Za-z_][\w.:]*[(\[<]|!"
+    r"|f?\\*[\"'`]|\d{2,5}:\d{2,5}$"
+)
+"""A variable, a template field, a call, a type, or two port numbers."""
+_PUNCTUATION = frozenset("!@#$%^&*?~+|")
+_PATH_LIKE = re.compile(
+    r"\w*://|[~.]{0,2}/|[A-Za-z]:\\|@/|[\w./-]+/[\w.-]+\.[a-z]{1,5}(?::\d+)?$"
+)
+_PASSWORD_FIELD = re.compile(r"(?i)\w*(?:password|passwd|passphrase)")
+_ONE_WORD = re.compile(r"\S{5,128}")
+_PASSPHRASE_WORD = re.compile(r"[^\W_]{2,16}[!?$%&*+-]?")
+_MIN_PASSPHRASE_WORDS = 3
+_SENTENCE_WORDS_TEXT = """
+the an of to in on at is are was be been has have had must should may can could will
+would not no and or but if for from with without by as it its this that these those your
+you my our we their they he she his her who what when where which how why field value
+type text name user username login key secret token string hash hashed enter set use get
+new old current default change reset confirm invalid incorrect wrong required optional
+least minimum maximum characters letters digits please choose der die das den dem ein
+eine ist und oder nicht mit von zu im am auf le les un une est et ou pas de du des dans
+pour el los las una es con por para
+"""
+_SENTENCE_WORDS = frozenset(_SENTENCE_WORDS_TEXT.split())
+"""Words of sentences and labels; a passphrase contains none of them."""
+_LABEL_SUFFIX = re.compile(r"(?i)[-_](?:secret|key|token|password)$")
+"""The end of made-up values such as ``my-api-key``."""
+_ATTRIBUTE_ACCESS = re.compile(
+    r"[A-Za-z_]{1,30}(?:(?:\.|::|->)[A-Za-z_]\w{0,30})+[,;)]*$"
+)
+
+
+def is_placeholder(value: str) -> bool:
+    """Whether a value only marks the place of a secret."""
+    lowered = value.lower()
+    return (
+        len(set(lowered)) < _MIN_DISTINCT_CHARS
+        or lowered in _COMMON_VALUES
+        or _REFERENCE.match(value) is not None
+        or (
+            _PLACEHOLDER.search(value) is not None
+            and not _is_real_despite_placeholder(value)
+        )
+    )
+
+
+def _is_real_despite_placeholder(value: str) -> bool:
+    """Whether a value is a secret although it contains a placeholder word."""
+    if _WHITESPACE.search(value):
+        return False
+    rest = re.findall(r"[A-Za-z0-9]+", _PLACEHOLDER.sub(" ", value))
+    if any(
+        len(part) >= _MIN_REAL_LENGTH and not part.isalpha() and not part.isdigit()
+        for part in rest
+    ):
+        return True
+    # A real token may contain a few x by chance; a placeholder has little else.
+    without_x = _SHORT_X_RUN.sub("", value)
+    return (
+        len(set(without_x)) >= _MIN_REAL_LENGTH
+        and _PLACEHOLDER.search(without_x) is None
+    )
+
+
+def is_password_field(name: str, value: str) -> bool:
+    """Whether the name of a field is enough to treat its value as a password."""
+    return (
+        _PASSWORD_FIELD.fullmatch(name) is not None
+        and _ONE_WORD.fullmatch(value) is not None
+        and not is_placeholder(value)
+    )
+
+
+def is_passphrase(value: str) -> bool:
+    """Whether several words are a passphrase and not a sentence, a label or code."""
+    words = value.lower().split()
+    return (
+        len(set(words)) >= _MIN_PASSPHRASE_WORDS
+        and all(map(_PASSPHRASE_WORD.fullmatch, words))
+        and _SENTENCE_WORDS.isdisjoint(words)
+        and not any(map(_PASSWORD_FIELD.match, words))
+    )
+
+
+def is_mixed_value(value: str) -> bool:
+    """Whether a value mixes letters with digits or punctuation as tokens do."""
+    if (
+        _PATH_LIKE.match(value)
+        or _ATTRIBUTE_ACCESS.match(value)
+        or _LABEL_SUFFIX.search(value)
+    ):
+        return False
+    longest = max(value.split(), key=len, default="").rstrip(",.;)]}")
+    if len(longest) < _MIN_MIXED_LENGTH:
+        return False
+    has_letter = any(char.isalpha() for char in longest)
+    has_digit = any(char.isdigit() for char in longest)
+    return has_letter and (has_digit or not _PUNCTUATION.isdisjoint(longest))
+
 
 TOKEN_START = (
     r"(?:\b|_|\\[abefnrtv0]|\\u[0-9a-fA-F]{4}|\\x[0-9a-fA-F]{2}|%[0-9a-fA-F]{2}"

@@ -6,12 +6,15 @@ memory use does not depend on the size of the session.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from typing import Any, TypeVar
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime, tzinfo
+from typing import Any, Generic, TypeVar
 
 from msgspec import Struct, structs
 
 from bygones.model.base import Position, RecordId
+from bygones.model.nodes import Origin
 from bygones.model.records import Block, ToolUseBlock
 from bygones.model.sessions import (
     AgentRun,
@@ -25,6 +28,9 @@ from bygones.model.sessions import (
 )
 from bygones.model.summary import Role
 from bygones.model.usage import Usage
+from bygones.render.message_text import TextParser, display_origin, parse_as_typed
+from bygones.render.numbers import format_duration, format_time, format_tokens
+from bygones.render.tool_line import ToolCallFormatter
 
 
 class SessionView(Struct, frozen=True, kw_only=True):
@@ -495,3 +501,192 @@ def _contains_id(message: Message, ids: Collection[str]) -> bool:
     agents = (run.id for call in message.tool_calls for run in call.agents)
     results = (call.result_record_id for call in message.tool_calls)
     return any(id_ in ids for id_ in (*message.record_ids, *agents, *results))
+
+
+T = TypeVar("T")
+
+ORPHAN_AGENTS_HEADING = "Agents that no call here is known to have started"
+
+
+class RenderOptions(Struct, frozen=True, kw_only=True):
+    """Options of every renderer."""
+
+    zone: tzinfo | None = UTC
+    """Time zone of all times; ``None`` for that of the machine."""
+    text_parser: TextParser = parse_as_typed
+
+
+class StepRenderer(ABC, Generic[T]):
+    """Renders the steps of a walk through a session.
+
+    Repeated API failures are collapsed: they are counted, and rendered before the next
+    step. Call `finish` after the last step.
+    """
+
+    def __init__(
+        self,
+        project: str | None,
+        options: RenderOptions,
+        previous_time: datetime | None = None,
+    ) -> None:
+        self._call_formatter = ToolCallFormatter(project)
+        self._zone = options.zone
+        self._last_time = previous_time
+        self._api_failures = 0
+
+    def render_step(  # noqa: C901 (one case for each kind of step)
+        self, step: WalkStep | BranchLink
+    ) -> Iterator[T]:
+        if isinstance(step, MessageStep) and step.message.system_subtype == "api_error":
+            self._api_failures += 1
+            return
+        yield from self._before_step(step)
+        yield from self._flush_api_failures()
+        match step:
+            case MessageStep(message=message):
+                yield from self._render_message(message)
+            case BlockStep(message=message, block=block):
+                yield from self._render_block(block, is_error=message.is_error)
+            case ToolCallStep(call=call):
+                yield from self._render_call(call)
+            case SessionStart():
+                yield from self._render_header(step)
+            case TurnStart(turn=turn):
+                yield from self._render_turn(turn)
+            case AgentStep():
+                yield from self._render_agent(step)
+            case AgentEnd():
+                yield from self._render_agent_end()
+            case BranchStep():
+                yield from self._render_branch(step)
+            case BranchLink():
+                yield from self._render_branch_link(step)
+            case BranchEnd(branch=branch):
+                yield from self._render_branch_end(branch)
+            case OrphanAgents():
+                yield from self._render_heading(ORPHAN_AGENTS_HEADING)
+
+    def finish(self) -> Iterator[T]:
+        yield from self._flush_api_failures()
+
+    def _flush_api_failures(self) -> Iterator[T]:
+        count, self._api_failures = self._api_failures, 0
+        if count:
+            times = f" {count} times in a row" if count > 1 else ""
+            yield from self._render_failure(f"• the API failed{times}")
+
+    def _turn_facts(self, turn: Turn) -> list[str]:
+        """Return time, duration and tokens of a turn; the date only if it changed."""
+        time = next((m.sent_at for m in turn.messages if m.sent_at), None)
+        facts = []
+        if time is not None:
+            facts.append(format_time(time, self._zone, self._last_time))
+            self._last_time = time
+        if turn.duration:
+            facts.append(format_duration(turn.duration))
+        if turn.usage.total:
+            facts.append(f"{format_tokens(turn.usage.total)} tokens")
+        return facts
+
+    def _before_step(self, _step: WalkStep | BranchLink) -> Iterator[T]:
+        return iter(())
+
+    def _render_header(self, _step: SessionStart) -> Iterator[T]:
+        return iter(())
+
+    def _render_branch_link(self, _step: BranchLink) -> Iterator[T]:
+        return iter(())
+
+    @abstractmethod
+    def _render_message(self, message: Message) -> Iterator[T]: ...
+
+    @abstractmethod
+    def _render_block(self, block: Block, *, is_error: bool) -> Iterator[T]: ...
+
+    @abstractmethod
+    def _render_call(self, call: ToolCall) -> Iterator[T]: ...
+
+    @abstractmethod
+    def _render_turn(self, turn: Turn) -> Iterator[T]: ...
+
+    @abstractmethod
+    def _render_agent(self, step: AgentStep) -> Iterator[T]: ...
+
+    @abstractmethod
+    def _render_agent_end(self) -> Iterator[T]: ...
+
+    @abstractmethod
+    def _render_branch(self, step: BranchStep) -> Iterator[T]: ...
+
+    @abstractmethod
+    def _render_branch_end(self, branch: Branch) -> Iterator[T]: ...
+
+    @abstractmethod
+    def _render_heading(self, text: str) -> Iterator[T]: ...
+
+    @abstractmethod
+    def _render_failure(self, text: str) -> Iterator[T]: ...
+
+
+class SystemMessageRenderer(ABC, Generic[T]):
+    """Renders messages that are not answers of the model: prompts, commands, notices."""
+
+    def render(self, message: Message) -> T:
+        if message.compaction is not None:
+            return self.compaction(message)
+        renderers: dict[Origin, Callable[[Message], T]] = {
+            Origin.PERSON: self.prompt,
+            Origin.CALLER: self.agent_task,
+            Origin.COMMAND: self.command,
+            Origin.COMMAND_OUTPUT: self.command_output,
+            Origin.SHELL: self.shell,
+            Origin.SHELL_OUTPUT: self.command_output,
+            Origin.MEMORY: self.memory,
+            Origin.INTERRUPT: self.interrupt,
+            Origin.COMPACTION: self.continuation,
+            Origin.NOTIFICATION: self.notification,
+            Origin.TEAMMATE: self.teammate,
+            Origin.TOOL: self.orphan_result,
+        }
+        return renderers.get(display_origin(message), self.notice)(message)
+
+    @abstractmethod
+    def prompt(self, message: Message) -> T: ...
+
+    @abstractmethod
+    def agent_task(self, message: Message) -> T: ...
+
+    @abstractmethod
+    def command(self, message: Message) -> T: ...
+
+    @abstractmethod
+    def shell(self, message: Message) -> T: ...
+
+    @abstractmethod
+    def memory(self, message: Message) -> T: ...
+
+    @abstractmethod
+    def command_output(self, message: Message) -> T: ...
+
+    @abstractmethod
+    def interrupt(self, message: Message) -> T: ...
+
+    @abstractmethod
+    def compaction(self, message: Message) -> T: ...
+
+    @abstractmethod
+    def continuation(self, message: Message) -> T:
+        """Render the first message after a compaction."""
+
+    @abstractmethod
+    def notification(self, message: Message) -> T: ...
+
+    @abstractmethod
+    def teammate(self, message: Message) -> T: ...
+
+    @abstractmethod
+    def orphan_result(self, message: Message) -> T:
+        """Render a tool result that belongs to no known call."""
+
+    @abstractmethod
+    def notice(self, message: Message) -> T: ...

@@ -9,8 +9,12 @@ from bygones.model.sessions import Session
 from bygones.model.summary import IndexedPrompt, Project, SessionMatch, SessionSummary
 from bygones.model.usage import Cost
 from bygones.schema.encoding import JsonObject, encode_object_as_dict
-from bygones.schema.search import MatchObject
-from bygones.schema.summaries import ProjectObject, PromptObject, SessionObject
+from bygones.schema.summaries import (
+    MatchObject,
+    ProjectObject,
+    PromptObject,
+    SessionObject,
+)
 
 Convertible = Session | SessionSummary | Project | IndexedPrompt | SessionMatch
 

@@ -8,7 +8,7 @@ import msgspec
 from msgspec import Struct
 
 from bygones.model import reports
-from bygones.schema import commands, search, sessions, summaries, usage
+from bygones.schema import commands, sessions, summaries
 
 OBJECT_GROUPS: dict[str, tuple[type[Struct], ...]] = {
     "Sessions and lists": (
@@ -29,13 +29,13 @@ OBJECT_GROUPS: dict[str, tuple[type[Struct], ...]] = {
         sessions.BranchObject,
         sessions.TreeLineObject,
     ),
-    "Search": (search.SearchObject, search.MatchObject, search.HitObject),
+    "Search": (summaries.SearchObject, summaries.MatchObject, summaries.HitObject),
     "Usage": (
-        usage.UsageObject,
-        usage.ToolUsageObject,
-        usage.UsageReportObject,
-        usage.ContextObject,
-        usage.ContextReportObject,
+        commands.UsageObject,
+        commands.ToolUsageObject,
+        commands.UsageReportObject,
+        commands.ContextObject,
+        commands.ContextReportObject,
     ),
     "Archive": (
         commands.IngestReportObject,

@@ -35,13 +35,7 @@ from bygones.render.walk import (
     WalkStep,
     walk_session,
 )
-from bygones.schema.encoding import (
-    JsonObject,
-    TokenCounts,
-    portable_id,
-    to_ms,
-    to_usd,
-)
+from bygones.schema.encoding import JsonObject, TokenCounts, portable_id, to_ms, to_usd
 from bygones.schema.summaries import SessionObject
 
 

@@ -37,14 +37,14 @@ from bygones.model.query import (
 from bygones.model.summary import Role
 from bygones.query.fields import RESULT_FIELDS, FieldLevel, term_level
 from bygones.query.matcher import SearchableText, is_main_agent, matches_text
-from bygones.query.regex_literals import (
+from bygones.query.regex import (
     LiteralChoice,
     RequiredLiteral,
     extract_glob_literals,
     extract_literals,
     split_words,
 )
-from bygones.query.terms import (
+from bygones.query.tokens import (
     TermRun,
     WordVariants,
     drop_stop_words,

@@ -34,15 +34,16 @@ from bygones.query.matcher import SearchableText, make_session_text, matches_tex
 from bygones.search.plan import ScoredTerm, SearchPlan, matching_kinds
 from bygones.search.scoring import (
     CorpusNorms,
+    SearchStats,
     SessionScores,
     TermCounts,
+    TitleIndex,
     idf,
     score_sessions,
     term_contribution,
 )
-from bygones.search.stats import SearchStats, TitleIndex
 from bygones.search.texts import AnnotationsBySession
-from bygones.store.archive_tables import with_annotations
+from bygones.store.archive_db import with_annotations
 from bygones.store.protocols import EngineQuery, SearchEngine, SearchFacts
 from bygones.store.text_index import stem_word
 

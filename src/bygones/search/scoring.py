@@ -9,12 +9,30 @@ word's count is saturated, so that a word in many parts counts as one word.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping, Sequence
-from itertools import islice
+from _thread import allocate_lock
+from array import array
+from bisect import bisect_right
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from functools import cached_property
+from itertools import accumulate, islice
+from pathlib import Path
+from threading import Lock
+from typing import TypeVar
 
 from msgspec import Struct
+from msgspec.structs import replace
 
-from bygones.model.query import KIND_TO_PART, KINDS_PER_SESSION, Part
+from bygones.model.base import SessionId
+from bygones.model.query import KIND_TO_PART, KINDS_PER_SESSION, Flag, Part
+from bygones.model.summary import Annotations
+from bygones.query.matcher import SearchableText, make_session_text
+from bygones.query.tokens import Analyzer, TermRun
+from bygones.search.plan import ScoredTerm
+from bygones.store.archive_dir import ArchiveDir
+from bygones.store.local_reader import LocalReader
+from bygones.store.protocols import SearchFacts, StoreReader
+from bygones.store.text_index import stem_prefix, stem_word
+from bygones.store.tokenizer import strip_accents
 
 PartLengths = Sequence[int]
 """Of a session: the number of records, then of characters, for each part in order."""
@@ -263,3 +281,279 @@ def _weigh(term: TermCounts, corpus: CorpusNorms) -> tuple[dict[int, float], ...
 def recency_bonus(age_days: float) -> float:
     """Return what a session's age adds to its score; it halves with each half-life."""
     return _RECENCY_WEIGHT * math.pow(0.5, max(age_days, 0.0) / RECENCY_HALF_LIFE_DAYS)
+
+
+T = TypeVar("T")
+_DAY_MS = 86_400_000
+_MAX_CACHED_TITLES = 8_192
+"""Titles whose terms are cached."""
+_MAX_CACHED_STEMS = 512
+"""Stems for which the titles that have them are cached."""
+
+
+class _TitleForms(Struct, frozen=True):
+    """The forms of a word that titles have, and the sessions with such titles."""
+
+    forms: frozenset[str]
+    sessions: array[int]
+
+
+class TitleIndex:
+    """Finds explicit titles by their words.
+
+    A title is split into terms only if it contains the letters of a query. Searches in
+    several threads may use it at the same time.
+    """
+
+    def __init__(self, titles: Sequence[tuple[int, str]], analyzer: Analyzer) -> None:
+        self._numbers = array("q", [number for number, _ in titles])
+        self._titles = [title for _, title in titles]
+        self._analyzer = analyzer
+        self._terms_by_title: dict[int, TermRun] = {}
+        self._forms_by_stem: dict[str, _TitleForms] = {}
+
+    def matched_runs(self, term: ScoredTerm) -> Iterator[TermRun]:
+        """Yield the forms of a term's words that titles have."""
+        for variant in term.variants if not term.is_exact else ():
+            if len(variant) == 1:
+                yield from ((form,) for form in self._find_forms(variant[0]).forms)
+
+    def has_term(self, term: str) -> bool:
+        """Whether a title has some form of a term."""
+        return bool(self._find_forms(term).sessions)
+
+    def sessions_matching(self, term: ScoredTerm) -> set[int]:
+        """Return the sessions whose title has a term; one without variants is in all."""
+        if not term.variants:
+            return set(self._numbers)
+        return {
+            session
+            for variant in term.variants
+            for session in self._sessions_with(variant, term)
+        }
+
+    def _sessions_with(self, variant: TermRun, term: ScoredTerm) -> Iterator[int]:
+        if len(variant) == 1 and not term.is_exact:
+            yield from self._find_forms(variant[0]).sessions
+            return
+        contains = _contains_prefix if term.is_prefix else _contains_run
+        longest = max(variant, key=len)
+        for index in self._titles_containing(longest):
+            if contains(variant, self._terms(index)):
+                yield self._numbers[index]
+
+    @cached_property
+    def _lines(self) -> tuple[str, array[int]]:
+        """All titles in lower case without accents, one per line, and their offsets."""
+        lines = [title.replace("\n", " ").lower() for title in self._titles]
+        # Accents are stripped from all titles at once, which is far faster.
+        accented = [index for index, line in enumerate(lines) if not line.isascii()]
+        joined = "\n".join([self._titles[at].replace("\n", " ") for at in accented])
+        for at, line in zip(accented, strip_accents(joined).split("\n"), strict=False):
+            lines[at] = line.lower()
+        text = "\n".join((*lines, ""))
+        lengths = (len(line) + 1 for line in (*lines, ""))
+        return text, array("q", accumulate(lengths, initial=0))
+
+    def _terms(self, index: int) -> TermRun:
+        terms = self._terms_by_title.get(index)
+        if terms is None:
+            if len(self._terms_by_title) >= _MAX_CACHED_TITLES:
+                self._terms_by_title.clear()
+            terms = tuple(self._analyzer(self._titles[index]))
+            self._terms_by_title[index] = terms
+        return terms
+
+    def _titles_containing(self, letters: str) -> Iterator[int]:
+        text, starts = self._lines
+        offset = text.find(letters)
+        while offset >= 0:
+            next_line = bisect_right(starts, offset)
+            yield next_line - 1
+            offset = text.find(letters, starts[next_line])
+
+    def _find_forms(self, term: str) -> _TitleForms:
+        """Return the sessions whose title has some form of a term, and these forms."""
+        stem = stem_word(term)
+        found = self._forms_by_stem.get(stem)
+        if found is None:
+            if len(self._forms_by_stem) >= _MAX_CACHED_STEMS:
+                self._forms_by_stem.clear()
+            # Complete before it is visible to searches in other threads.
+            found = self._forms_by_stem[stem] = self._scan_forms(stem)
+        return found
+
+    def _scan_forms(self, stem: str) -> _TitleForms:
+        prefix = stem_prefix(stem)
+        forms: set[str] = set()
+        sessions = array("q")
+        for index in self._titles_containing(prefix):
+            candidates = (t for t in self._terms(index) if t.startswith(prefix))
+            own_forms = [term for term in candidates if stem_word(term) == stem]
+            if own_forms:
+                forms.update(own_forms)
+                sessions.append(self._numbers[index])
+        return _TitleForms(frozenset(forms), sessions)
+
+
+def _contains_run(run: TermRun, terms: TermRun) -> bool:
+    count = len(run)
+    return run[0] in terms and any(
+        terms[at : at + count] == run for at in range(len(terms))
+    )
+
+
+def _contains_prefix(run: TermRun, terms: TermRun) -> bool:
+    *whole, start = run
+    return any(
+        terms[at : at + len(whole)] == tuple(whole)
+        and terms[at + len(whole)].startswith(start)
+        for at in range(len(terms) - len(whole))
+    )
+
+
+class SessionGroup(Struct, frozen=True):
+    """Sessions with the same fields, except for their ids and titles."""
+
+    sample: SearchableText
+    """The fields of one of them."""
+    numbers: array[int]
+    ids: list[SessionId]
+    titles: list[str]
+
+    def text_at(self, index: int, annotations: Annotations | None) -> SearchableText:
+        """Return the fields of one of them, with its annotations."""
+        added = annotations or Annotations()
+        star = {Flag.STARRED} if added.is_starred else set()
+        return replace(
+            self.sample,
+            session_id=self.ids[index],
+            title=self.titles[index],
+            tags=(*self.sample.tags, *added.tags),
+            flags=self.sample.flags | star,
+        )
+
+
+class SearchStats:
+    """What searches need to know of all sessions, as they were when it was made.
+
+    Searches in several threads may use it, each with connections of its own.
+    """
+
+    def __init__(self, reader: StoreReader) -> None:
+        # The engine first: its numbers are looked up in the index that it belongs to.
+        self.engine = reader.engine()
+        with reader.read_transaction():
+            facts = reader.search_facts
+            self.families = facts.families()
+            self.ended_ms = facts.end_times()
+            self.norms = CorpusNorms.from_lengths(facts.text_lengths())
+            self.titles = TitleIndex(facts.given_titles(), self.engine.tokenize)
+        newest = max(self.ended_ms.values(), default=0)
+        self.recency = {
+            session: recency_bonus((newest - ended) / _DAY_MS)
+            for session, ended in self.ended_ms.items()
+        }
+        """What a session's age adds to its score."""
+        self._lock = allocate_lock()
+        self._loaded: dict[Callable[[SearchFacts], object], object] = {}
+
+    def time_spans(self, facts: SearchFacts) -> Mapping[int, tuple[int, int]]:
+        """Return the first and last time of each session's records."""
+        return self._load_once(_load_time_spans, facts)
+
+    def session_groups(self, facts: SearchFacts) -> list[SessionGroup]:
+        """Return all sessions, grouped by their fields."""
+        return self._load_once(_load_session_groups, facts)
+
+    def _load_once(self, load: Callable[[SearchFacts], T], facts: SearchFacts) -> T:
+        """Return what only some searches need; it is loaded for the first of them."""
+        with self._lock:
+            if load not in self._loaded:
+                self._loaded[load] = load(facts)
+            value: T = self._loaded[load]  # type: ignore[assignment]
+            return value
+
+
+def _load_time_spans(facts: SearchFacts) -> Mapping[int, tuple[int, int]]:
+    return facts.time_ranges()
+
+
+def _load_session_groups(facts: SearchFacts) -> list[SessionGroup]:
+    groups: dict[tuple[object, ...], SessionGroup] = {}
+    for number, summary in facts.numbered_summaries():
+        text = make_session_text(summary)
+        key = (
+            text.project,
+            text.project_keys,
+            text.models,
+            text.git_branches,
+            text.entrypoints,
+            text.tags,
+            text.flags,
+        )
+        group = groups.get(key)
+        if group is None:
+            group = groups[key] = SessionGroup(text, array("q"), [], [])
+        group.numbers.append(number)
+        group.ids.append(text.session_id)
+        group.titles.append(text.title)
+    return list(groups.values())
+
+
+class SharedSearchStats:
+    """Shares statistics between all searchers of an archive, and renews them.
+
+    It has connections of its own: only a connection that has read something can tell
+    whether the database changed since.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._lock = Lock()
+        self._reader: LocalReader | None = None
+        self._stats: SearchStats | None = None
+        self._data_version = 0
+
+    def refresh(self) -> None:
+        """Drop the statistics if the archive has changed; they are loaded on demand."""
+        with self._lock:
+            if self._reader is None:
+                return
+            if not self._reader.archive_dir.is_newest_index():
+                self._release()
+            elif self._reader.archive_dir.data_version != self._data_version:
+                self._stats = None
+
+    def stats_for(self, reader: StoreReader) -> SearchStats | None:
+        """Return the statistics of the index that a reader has open.
+
+        None if there is a newer index: its numbers mean other sessions.
+        """
+        with self._lock:
+            try:
+                own = self._reader = self._reader or LocalReader(
+                    ArchiveDir(self._folder)
+                )
+                if self._stats is None:
+                    # What is written from here on is noticed by the next refresh.
+                    self._data_version = own.archive_dir.data_version
+                    self._stats = SearchStats(own)
+            except BaseException:
+                self._release()
+                raise
+            is_same = (
+                isinstance(reader, LocalReader)
+                and reader.archive_dir.index_inode == own.archive_dir.index_inode
+            )
+            return self._stats if is_same else None
+
+    def _release(self) -> None:
+        reader, self._reader, self._stats = self._reader, None, None
+        if reader is not None:
+            reader.close()
+
+    def close(self) -> None:
+        """Release the statistics; running searches keep what they have."""
+        with self._lock:
+            self._release()

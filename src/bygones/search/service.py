@@ -18,11 +18,11 @@ from bygones.model.summary import (
 )
 from bygones.query.fields import iter_leaves
 from bygones.query.parser import and_terms
-from bygones.query.terms import TermRun, drop_stop_words, expand_word, expand_words
+from bygones.query.tokens import TermRun, drop_stop_words, expand_word, expand_words
 from bygones.search.plan import SearchPlan, plan_search, relax_query
 from bygones.search.ranking import RankedSessions, SessionRanker, SortOrder
 from bygones.search.results import ResultBuilder
-from bygones.search.stats import SearchStats, SharedSearchStats
+from bygones.search.scoring import SearchStats, SharedSearchStats
 from bygones.search.texts import AnnotationsBySession, TextLoader
 from bygones.store.protocols import StoreReader
 

@@ -18,17 +18,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from bygones.model.base import SessionId
-from bygones.model.query import (
-    And,
-    FieldValue,
-    Flag,
-    Not,
-    Or,
-    Part,
-    Query,
-    Term,
-    Words,
-)
+from bygones.model.query import And, FieldValue, Flag, Not, Or, Part, Query, Term, Words
 from bygones.model.summary import (
     IndexedPrompt,
     Role,

@@ -22,7 +22,7 @@ from bygones.model.summary import Annotations, Excerpt, Hit, Role, SessionSummar
 from bygones.parse.light import build_node, parse_line_light
 from bygones.parse.texts import build_record_texts, extract_text_spans
 from bygones.query.matcher import SearchableText, make_session_text
-from bygones.store.archive_tables import with_annotations
+from bygones.store.archive_db import with_annotations
 from bygones.store.encoding import id_key
 from bygones.store.protocols import ByteReader, RecordLocation, SearchFacts
 from bygones.store.text_index import TextMatch

@@ -11,8 +11,14 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import replace
 
-from bygones.model.base import Problem, SessionId, SourceFile, SourceId, SourceKind
-from bygones.model.path_text import encode_path
+from bygones.model.base import (
+    Problem,
+    SessionId,
+    SourceFile,
+    SourceId,
+    SourceKind,
+    encode_path,
+)
 from bygones.sources.layout import (
     ANY_DIR,
     HOME_MARKERS,

@@ -23,8 +23,12 @@ from bygones.errors import (
     IndexNotFound,
     SystemFailure,
 )
-from bygones.store.archive_db import ARCHIVE_FILE, ArchiveDB
-from bygones.store.archive_tables import has_purged, is_purge_pending
+from bygones.store.archive_db import (
+    ARCHIVE_FILE,
+    ArchiveDB,
+    has_purged,
+    is_purge_pending,
+)
 from bygones.store.connect import (
     begin_read,
     check_is_folder,

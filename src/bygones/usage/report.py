@@ -1,8 +1,8 @@
-"""Build usage reports: tokens and costs by day, project, model and so on."""
+"""Build usage reports, and the context of a session turn by turn."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, tzinfo
 from typing import TYPE_CHECKING
 
@@ -11,6 +11,8 @@ from msgspec import structs
 from bygones.model.base import SessionId
 from bygones.model.query import MAIN_AGENT, FieldTerm, FieldValue, Query
 from bygones.model.reports import (
+    ContextReport,
+    ContextRow,
     Grouping,
     ReportedCostRow,
     ToolRow,
@@ -18,10 +20,11 @@ from bygones.model.reports import (
     UsageReport,
     UsageRow,
 )
-from bygones.model.usage import ReportedCost
+from bygones.model.sessions import Message, Session, Turn
+from bygones.model.usage import ReportedCost, Usage
+from bygones.store.derived_tables import Payer, RowFilter, UsageSum
 from bygones.store.encoding import to_milliseconds
 from bygones.store.protocols import StoreReader, UsageReader
-from bygones.store.usage_tables import Payer, RowFilter, UsageSum
 from bygones.usage.costs import SumPricer
 from bygones.usage.grouping import (
     DAY_MS,
@@ -37,7 +40,7 @@ from bygones.usage.grouping import (
 from bygones.usage.prices import Prices, normalize_model_name, picos_to_nanos
 
 if TYPE_CHECKING:
-    from bygones.usage.filter import SelectSessions, UsageFilter
+    from bygones.usage.grouping import SelectSessions, UsageFilter
 
 _NANOS_PER_MICRO = 1000
 
@@ -199,7 +202,7 @@ def _make_filter(
     if query is None or query.root is None:
         return None
     # Late: most reports have no query, and the query language takes 15 ms.
-    from bygones.usage.filter import UsageFilter
+    from bygones.usage.grouping import UsageFilter
 
     return UsageFilter(query.root, payers, select_sessions)
 
@@ -358,3 +361,64 @@ def _make_block_row(block: BlockWindow, total: UsageTotal, now: datetime) -> Usa
             projected_cost=cost + cost * remaining // duration,
         )
     return structs.replace(row, block=usage_block)
+
+
+def build_context_report(session: Session) -> ContextReport:
+    """Return the size of the context along the live branch.
+
+    All answers on it count, including those that were copied from another session.
+    """
+    rows = tuple(row for turn in session.live_branch.turns for row in _turn_rows(turn))
+    usages = [
+        message.usage
+        for turn in session.live_branch.turns
+        for message in turn.messages
+        if message.usage is not None
+    ]
+    contexts = sum(usage.context for usage in usages)
+    reads = sum(usage.cache_read for usage in usages)
+    return ContextReport(
+        session_id=session.id,
+        title=session.title.text,
+        rows=rows,
+        peak_tokens=max((row.peak_tokens for row in rows), default=0),
+        cache_hit_rate=reads / contexts if contexts else 0.0,
+        compaction_count=sum(row.trigger is not None for row in rows),
+    )
+
+
+def _turn_rows(turn: Turn) -> Iterator[ContextRow]:
+    answers: list[Message] = []
+    for message in turn.messages:
+        if message.compaction is not None:
+            yield from _answer_row(turn, answers)
+            answers = []
+            yield ContextRow(
+                turn_number=turn.number,
+                measured_at=message.sent_at,
+                tokens=message.compaction.tokens_after or 0,
+                compacted_from=message.compaction.tokens_before,
+                trigger=message.compaction.trigger or "unknown",
+            )
+        elif message.usage is not None and message.usage.context:
+            answers.append(message)
+    yield from _answer_row(turn, answers)
+
+
+def _answer_row(turn: Turn, answers: list[Message]) -> Iterator[ContextRow]:
+    usages = [message.usage or Usage() for message in answers]
+    if not usages:
+        return
+    total = sum(usages, Usage())
+    yield ContextRow(
+        turn_number=turn.number,
+        measured_at=answers[-1].sent_at,
+        tokens=usages[-1].context,
+        peak_tokens=max(usage.context for usage in usages),
+        output_tokens=total.output,
+        cache_read_tokens=total.cache_read,
+        cache_write_tokens=total.cache_write,
+        input_tokens=total.input,
+        answers=len(answers),
+        prompt=turn.prompt.preview if turn.prompt else "",
+    )

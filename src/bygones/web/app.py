@@ -23,19 +23,11 @@ from bygones.errors import (
 )
 from bygones.render.html.markup import escape_line, tag
 from bygones.web import api
+from bygones.web.api import openapi_document
 from bygones.web.context import AppState, RequestContext, RouteSpec
 from bygones.web.layout import ASSETS, PageMeta, link, load_asset, render_page
 from bygones.web.live import live_events
-from bygones.web.openapi import openapi_document
-from bygones.web.pages import (
-    about,
-    files,
-    home,
-    search,
-    session,
-    session_map,
-    usage,
-)
+from bygones.web.pages import about, files, home, search, session, usage
 
 __all__ = ["ROUTES", "RouteSpec", "create_app"]
 
@@ -82,7 +74,7 @@ ROUTES = (
             ),
         )
     ),
-    RouteSpec("/session/{id}/map", session_map.session_map_page),
+    RouteSpec("/session/{id}/map", session.session_map_page),
     RouteSpec("/search", search.search_page),
     RouteSpec("/search/answer", search.search_results),
     RouteSpec("/search/facets", search.search_facets),

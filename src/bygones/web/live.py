@@ -22,7 +22,7 @@ from bygones.model.summary import SessionSummary
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from bygones.model.progress import IngestReport
+    from bygones.model.base import IngestReport
     from bygones.web.pool import ArchivePool
 
 _MAX_SUBSCRIBERS = 64

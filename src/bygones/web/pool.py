@@ -18,10 +18,10 @@ from typing import Any, NamedTuple, TypeVar
 from msgspec.structs import force_setattr
 
 from bygones.archive import Archive
-from bygones.memory import trim_heap
 from bygones.model.base import SessionId
 from bygones.model.sessions import Conversation, Session
 from bygones.model.summary import SessionSummary
+from bygones.runtime import trim_heap
 
 T = TypeVar("T")
 _GcPause = Callable[[], AbstractContextManager[None]]

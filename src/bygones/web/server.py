@@ -1,16 +1,28 @@
-"""The web server: socket, application, login links and the archive watcher."""
+"""Start the web server, and load all types before threads start.
+
+No page then waits for a lexer or a Markdown rule. It also avoids a crash: msgspec
+inspects a type when it is first decoded, and a second thread that decodes the same type
+at that moment uses half-initialized data.
+"""
 
 from __future__ import annotations
 
+import gc
 import os
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from importlib import import_module
 from pathlib import Path
+from pkgutil import walk_packages
 
+import msgspec
 import uvicorn
 from msgspec import Struct
 
-from bygones.sockets import BACKLOG, bind_socket
+from bygones.render.html.markdown_html import render_markdown
+from bygones.render.html.markup import highlight_code
+from bygones.runtime import BACKLOG, bind_socket, limit_malloc_arenas
 from bygones.usage.prices import Prices
 from bygones.web.app import create_app
 from bygones.web.context import AppState
@@ -22,7 +34,61 @@ from bygones.web.security import (
     RequestLimits,
     SecurityMiddleware,
 )
-from bygones.web.warmup import warm_up
+
+_PACKAGES = (
+    "assemble",
+    "export",
+    "ingest",
+    "model",
+    "parse",
+    "query",
+    "render",
+    "search",
+    "sources",
+    "store",
+    "maintenance",
+    "redact",
+    "usage",
+)
+"""Packages that are imported late elsewhere; all their modules are loaded."""
+_HIGHLIGHT_LANGUAGES = (
+    "python",
+    "bash",
+    "json",
+    "javascript",
+    "typescript",
+    "html",
+    "diff",
+)
+_MARKDOWN_SAMPLE = (
+    "# a\n\n**b** `c` [d](https://e.f) *g*\n\n- h\n\n| i |\n|---|\n| j |\n"
+)
+"""Contains what replies usually contain; parts of the parser are created on use."""
+
+
+def warm_up() -> None:
+    """Import all modules, create all decoders, and freeze the heap."""
+    limit_malloc_arenas()
+    for name in _PACKAGES:
+        package = import_module(f"bygones.{name}")
+        for module in walk_packages(package.__path__, f"{package.__name__}."):
+            import_module(module.name)
+    for struct_type in _iter_subclasses(Struct):
+        with suppress(TypeError, NameError):  # types that are never decoded
+            msgspec.msgpack.Decoder(struct_type)
+    render_markdown(_MARKDOWN_SAMPLE)
+    for language in _HIGHLIGHT_LANGUAGES:
+        highlight_code("k", language)
+    # All of this stays. Collecting it would take longer than rendering a page.
+    gc.collect()
+    gc.freeze()
+
+
+def _iter_subclasses(base: type[Struct]) -> Iterator[type[Struct]]:
+    for subclass in base.__subclasses__():
+        yield subclass
+        yield from _iter_subclasses(subclass)
+
 
 _SHUTDOWN_SECONDS = 2
 """How long requests may take to end when the server stops."""

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from bygones.model.harness_text import parse_user_text
+from bygones.model.nodes import parse_user_text
 from bygones.render.html.markup import Html
 from bygones.render.html.page import (
     STATIC_FILES,

@@ -10,13 +10,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from bygones.model.harness_text import parse_user_text
+from bygones.model.nodes import parse_user_text
 from bygones.model.sessions import Session
-from bygones.render.html.session import (
-    HtmlFragment,
-    HtmlOptions,
-    render_fragments,
-)
+from bygones.render.html.session import HtmlFragment, HtmlOptions, render_fragments
 from bygones.render.walk import SHOW_ALL, SessionView
 from tests.build import prompt, reply, thread, tool_use
 from tests.render.html.outline import attributes, outline, tags

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from bygones.model.harness_text import parse_user_text
+from bygones.model.nodes import parse_user_text
 from bygones.render.html.session import HtmlSystemMessages
 from tests import forms
 from tests.build import compact, image, prompt, system, text, thread

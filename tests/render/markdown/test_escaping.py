@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from bygones.render.markdown.session import (
+from bygones.render.markdown import (
     escape_markdown,
     escape_summary,
     fenced_code,

@@ -19,7 +19,7 @@ import pytest
 from bygones.archive import Archive
 from bygones.errors import StoreError
 from bygones.query.parser import parse_query
-from bygones.team.admin import migrate_store
+from bygones.team.access import migrate_store
 from bygones.team.contract import AccessRole, AccessScope, SourceUpdate
 from bygones.team.worker import derive_all
 from tests.faults.sizes import reached, seeded, sized

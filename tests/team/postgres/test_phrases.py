@@ -12,7 +12,7 @@ from bygones.model.summary import SearchResults
 from bygones.query.parser import parse_query
 from bygones.team.contract import AccessScope, BlobStore
 from bygones.team.stores.base import TeamStore
-from bygones.team.stores.postgres_search import PIECE_OVERLAP, PIECE_TERMS
+from bygones.team.stores.postgres_rows import PIECE_OVERLAP, PIECE_TERMS
 from bygones.team.worker import derive_all
 from tests.build import Home, prompt, reply, session_id, thread
 from tests.team.engines import opened

@@ -11,11 +11,7 @@ import pytest
 from bygones.model.base import SessionId, SourceKind
 from bygones.team.contract import BlobStore, ErasureSelector, RemoteSource, SourceUpdate
 from bygones.team.stores.postgres import PostgresStore
-from bygones.team.stores.postgres_search import (
-    PIECE_OVERLAP,
-    PIECE_TERMS,
-    iter_vectors,
-)
+from bygones.team.stores.postgres_rows import PIECE_OVERLAP, PIECE_TERMS, iter_vectors
 from bygones.team.worker import derive_all
 from tests.build import jsonl, prompt, reply, session_id, thread
 from tests.team.engines import opened

@@ -8,13 +8,12 @@ import click
 
 from bygones.cli.context import (
     archive_option,
-    display_path,
     json_option,
     open_without_ingest,
     path_type,
     quiet_option,
 )
-from bygones.cli.output import explain_interrupt, print_objects
+from bygones.cli.output import display_path, explain_interrupt, print_objects
 from bygones.render.numbers import format_bytes
 from bygones.render.text.primitives import sanitize_name
 from bygones.schema.commands import BackupObject

@@ -20,12 +20,11 @@ from bygones.cli.context import (
     CommonOptions,
     archive_options,
     color_option,
-    display_path,
     find_homes,
     json_option,
 )
 from bygones.cli.open_archive import open_current
-from bygones.cli.output import Console, print_objects
+from bygones.cli.output import Console, display_path, print_objects
 from bygones.config import (
     PATH_SETTINGS,
     PRICES_ENV,
@@ -42,7 +41,7 @@ from bygones.errors import (
     PathNotFound,
     UnsupportedOnTeamStore,
 )
-from bygones.maintenance.retention import (
+from bygones.maintenance.purge import (
     find_expiring_sessions,
     find_source_files,
     read_retention_periods,
@@ -50,11 +49,7 @@ from bygones.maintenance.retention import (
 from bygones.render.headers import describe_verification
 from bygones.render.numbers import format_bytes, pluralize
 from bygones.render.text.primitives import sanitize_line, sanitize_name, truncate_end
-from bygones.schema.commands import (
-    DoctorObject,
-    ExpiringSessionObject,
-    RetentionObject,
-)
+from bygones.schema.commands import DoctorObject, ExpiringSessionObject, RetentionObject
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -22,15 +22,19 @@ from bygones.cli.context import (
     archive_options,
     complete_branches,
     complete_names,
-    display_path,
     json_option,
     parse_time_option,
     path_type,
 )
 from bygones.cli.open_archive import open_current
-from bygones.cli.output import WRITE_INTERRUPTED, explain_interrupt, print_objects
+from bygones.cli.output import (
+    WRITE_INTERRUPTED,
+    StagedProgressBar,
+    display_path,
+    explain_interrupt,
+    print_objects,
+)
 from bygones.cli.resolve import choose_branch, project_scope, resolve_names
-from bygones.cli.terminal import StagedProgressBar
 from bygones.config import find_prices_file, load_redact_settings
 from bygones.errors import SecretsDetected
 from bygones.export.files import (
@@ -43,13 +47,12 @@ from bygones.export.folder import ExportItem, export_folder
 from bygones.export.formats import (
     ExportFormat,
     ExportOptions,
+    RedactionReport,
     export_session,
     render_session,
 )
-from bygones.export.report import RedactionReport
 from bygones.export.scanner import scan_sessions
-from bygones.model.base import SessionId
-from bygones.model.path_text import encode_path
+from bygones.model.base import SessionId, encode_path
 from bygones.model.query import TimeRange
 from bygones.model.sessions import Session
 from bygones.query.matcher import overlaps
@@ -58,7 +61,7 @@ from bygones.redact.engine import Redactor
 from bygones.redact.session import RedactionLog
 from bygones.render.numbers import format_bytes, pluralize
 from bygones.schema.commands import ExportObject
-from bygones.usage.message_costs import make_message_pricer
+from bygones.usage.costs import make_message_pricer
 from bygones.usage.prices import load_prices
 
 if TYPE_CHECKING:

@@ -20,9 +20,14 @@ from bygones.cli.context import (
     json_option,
 )
 from bygones.cli.open_archive import open_current
-from bygones.cli.output import Console, TextColumn, TextTable, print_objects
+from bygones.cli.output import (
+    Console,
+    TextColumn,
+    TextTable,
+    print_objects,
+    shorten_path,
+)
 from bygones.cli.resolve import find_search_result, resolve_session_id
-from bygones.cli.terminal import shorten_path
 from bygones.errors import NotInArchive
 from bygones.render.text.primitives import sanitize_line, sanitize_name, truncate_start
 from bygones.schema.summaries import FileChangeObject, summarize_edits

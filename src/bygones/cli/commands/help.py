@@ -10,8 +10,7 @@ import click
 
 from bygones.cli.commands.registry import COMMANDS, CommandSpec
 from bygones.cli.context import complete_topics, json_option
-from bygones.cli.output import print_objects
-from bygones.cli.terminal import output_width, print_paged
+from bygones.cli.output import output_width, print_objects, print_paged
 from bygones.schema.commands import HelpObject
 
 __all__ = ["show_help"]

@@ -122,7 +122,7 @@ def hub_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 @contextmanager
 def open_hub(store: str, raw: str) -> Iterator[tuple[TeamStore, ExternalBlobStore]]:
-    from bygones.team.admin import open_hub_stores
+    from bygones.team.access import open_hub_stores
 
     with open_hub_stores(store, raw) as place:
         yield place
@@ -342,7 +342,7 @@ def erase(  # noqa: PLR0913 (one parameter per option)
     all of a person also revokes their tokens. Run it from a timer with --before alone
     to limit how long a hub keeps sessions.
     """
-    from bygones.team.admin import erase as carry_out
+    from bygones.team.access import erase as carry_out
 
     selector = build_selector(person, session, project, before)
     moment = utc_now()

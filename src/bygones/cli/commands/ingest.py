@@ -9,7 +9,6 @@ import click
 from bygones.archive import Archive
 from bygones.cli.context import (
     archive_option,
-    display_path,
     find_homes,
     home_option,
     json_option,
@@ -17,14 +16,15 @@ from bygones.cli.context import (
     resolve_archive_folder,
 )
 from bygones.cli.output import (
+    StagedProgressBar,
+    display_path,
     explain_interrupt,
     ingest_interrupted_message,
     ingest_report_lines,
     print_objects,
     print_problems,
 )
-from bygones.cli.terminal import StagedProgressBar
-from bygones.model.progress import IngestReport
+from bygones.model.base import IngestReport
 from bygones.model.reports import ProblemRow
 from bygones.render.numbers import pluralize
 from bygones.render.text.primitives import sanitize_name

@@ -18,20 +18,22 @@ from bygones.cli.context import (
     json_option,
     path_type,
 )
-from bygones.cli.output import TextColumn, TextTable, print_objects
-from bygones.cli.terminal import (
+from bygones.cli.output import (
     ColorMode,
     ProgressBar,
     Style,
+    TextColumn,
+    TextTable,
     format_size,
     is_color_enabled,
     output_width,
+    print_objects,
     print_paged,
     shorten_path,
 )
 from bygones.errors import NoTranscriptsFound, PathNotFound
 from bygones.inspection import inspect_transcripts, total_transcript_size
-from bygones.model.path_text import encode_path
+from bygones.model.base import encode_path
 from bygones.model.reports import (
     DriftRow,
     ProblemKindRow,

@@ -11,9 +11,8 @@ from pathlib import Path
 import click
 
 import bygones
-from bygones.cli.context import display_path, json_option
-from bygones.cli.output import print_objects
-from bygones.cli.terminal import output_width
+from bygones.cli.context import json_option
+from bygones.cli.output import display_path, output_width, print_objects
 from bygones.integrations.claude_code import (
     IntegrationChange,
     PartState,
@@ -21,7 +20,7 @@ from bygones.integrations.claude_code import (
     claude_paths,
     plan_changes,
 )
-from bygones.model.path_text import encode_path
+from bygones.model.base import encode_path
 from bygones.render.text.primitives import display_width, sanitize_name
 from bygones.schema.commands import IntegrationObject
 

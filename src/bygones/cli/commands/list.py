@@ -33,10 +33,7 @@ from bygones.cli.output import (
     short_session_id,
 )
 from bygones.render.numbers import format_cost, format_tokens
-from bygones.render.text.primitives import (
-    sanitize_line,
-    truncate_end,
-)
+from bygones.render.text.primitives import sanitize_line, truncate_end
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

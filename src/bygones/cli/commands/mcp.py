@@ -124,7 +124,7 @@ def _serve_http(
     import secrets
 
     from bygones.mcp.http import HOST, PATH, serve_http
-    from bygones.sockets import bind_socket
+    from bygones.runtime import bind_socket
 
     listener = bind_socket(HOST, port)
 

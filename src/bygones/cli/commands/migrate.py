@@ -56,8 +56,7 @@ def migrate(
     \b
     bygones migrate --from postgres:///a --to clickhouse://b
     """
-    from bygones.team.access import open_store
-    from bygones.team.admin import migrate_store
+    from bygones.team.access import migrate_store, open_store
 
     before, after = open_store(source_url), open_store(target_url)
     try:

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 from bygones.cli.commands.list import SessionTable, print_sessions_json
 from bygones.cli.context import CommonOptions, cwd
 from bygones.cli.open_archive import load_session_costs, open_current
-from bygones.cli.output import Console
-from bygones.cli.terminal import ColorMode
+from bygones.cli.output import ColorMode, Console
 from bygones.errors import NoArchiveAndNoHome
 from bygones.render.text.primitives import wrap_line
 

@@ -10,12 +10,17 @@ import click
 from bygones.cli.context import (
     CommonOptions,
     archive_options,
-    display_path,
     iso_option,
     json_option,
 )
 from bygones.cli.open_archive import open_current
-from bygones.cli.output import Console, TextColumn, TextTable, print_objects
+from bygones.cli.output import (
+    Console,
+    TextColumn,
+    TextTable,
+    display_path,
+    print_objects,
+)
 from bygones.render.numbers import format_bytes, format_tokens
 from bygones.render.text.primitives import truncate_start
 from bygones.schema.summaries import ProjectObject

@@ -12,19 +12,22 @@ from pathlib import Path
 import click
 
 from bygones.archive import Archive
-from bygones.cli import last_search
+from bygones.cli import resolve
 from bygones.cli.context import (
     archive_option,
     complete_projects,
     complete_sessions,
-    display_path,
     json_option,
     parse_time_option,
 )
 from bygones.cli.open_archive import open_indexed
-from bygones.cli.output import print_objects
+from bygones.cli.output import (
+    StagedProgressBar,
+    display_path,
+    output_width,
+    print_objects,
+)
 from bygones.cli.resolve import LAST, newest_session, resolve_project_scope
-from bygones.cli.terminal import StagedProgressBar, output_width
 from bygones.errors import ExitCode, NotInArchive
 from bygones.integrations.statusline_cache import clear_statusline_cache
 from bygones.model.base import SessionId
@@ -134,7 +137,7 @@ def erase_sources(
             print_interruption(found, sources)
         raise click.exceptions.Exit(ExitCode.INTERRUPTED) from None
     clear_statusline_cache(os.environ)
-    last_search.forget_results()
+    resolve.forget_results()
     if not done.is_vacuumed:
         sys.stderr.write(
             "note: another process is reading the archive, so erased pages are still in "

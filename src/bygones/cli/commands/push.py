@@ -14,8 +14,7 @@ import click
 
 from bygones.cli.context import CommonOptions, archive_options, find_homes, json_option
 from bygones.cli.open_archive import open_current
-from bygones.cli.output import TextColumn, TextTable, print_objects
-from bygones.cli.terminal import StagedProgressBar
+from bygones.cli.output import StagedProgressBar, TextColumn, TextTable, print_objects
 from bygones.config import PushSettings, get_machine_id, load_push_settings
 from bygones.errors import BygonesError, ExitCode, PushNotConfigured
 from bygones.render.numbers import format_bytes, pluralize

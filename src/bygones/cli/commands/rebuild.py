@@ -16,11 +16,11 @@ from bygones.cli.context import (
 )
 from bygones.cli.output import (
     INDEX_INTERRUPTED,
+    StagedProgressBar,
     explain_interrupt,
     print_objects,
     print_problems,
 )
-from bygones.cli.terminal import StagedProgressBar
 from bygones.errors import ArchiveDamaged
 from bygones.render.numbers import pluralize
 

@@ -15,27 +15,27 @@ from bygones.archive import Archive
 from bygones.cli.context import (
     archive_option,
     complete_names,
-    display_path,
     json_option,
     open_without_ingest,
     path_type,
 )
 from bygones.cli.output import (
     WRITE_INTERRUPTED,
+    StagedProgressBar,
     TextColumn,
     TextTable,
+    display_path,
     explain_interrupt,
     print_objects,
 )
 from bygones.cli.resolve import ResolvedNames, resolve_names
-from bygones.cli.terminal import StagedProgressBar
 from bygones.errors import ExitCode
-from bygones.maintenance.relocate import cwd_rewriter
 from bygones.maintenance.restore import (
     LineRewriter,
     PlannedFile,
     RestoreResult,
     TargetState,
+    cwd_rewriter,
 )
 from bygones.render.numbers import format_bytes, pluralize
 from bygones.render.text.primitives import sanitize_name

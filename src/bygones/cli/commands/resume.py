@@ -16,11 +16,10 @@ from bygones.cli.context import (
     CommonOptions,
     archive_options,
     complete_sessions,
-    display_path,
     json_option,
 )
 from bygones.cli.open_archive import open_current
-from bygones.cli.output import print_objects
+from bygones.cli.output import display_path, print_objects
 from bygones.cli.resolve import LAST, resolve_summary
 from bygones.errors import ResumeFailed
 from bygones.render.text.primitives import sanitize_name

@@ -22,10 +22,15 @@ from bygones.cli.context import (
     json_option,
     unescape_words,
 )
-from bygones.cli.last_search import save_results
 from bygones.cli.open_archive import open_current
-from bygones.cli.output import Console, print_objects, short_session_id
-from bygones.cli.terminal import output_width, print_paged
+from bygones.cli.output import (
+    Console,
+    output_width,
+    print_objects,
+    print_paged,
+    short_session_id,
+)
+from bygones.cli.resolve import save_results
 from bygones.model.query import Part
 from bygones.model.summary import CountBound, Excerpt, Hit, SearchResults, SessionMatch
 from bygones.query.parser import parse_query
@@ -267,7 +272,7 @@ def search(  # noqa: PLR0913 (one parameter per option)
         folder = archived.folder
     save_results(folder, found, offset)
     if as_json:
-        from bygones.schema.search import search_objects
+        from bygones.schema.summaries import search_objects
 
         print_objects(search_objects(text, found, offset))
         return

@@ -30,7 +30,7 @@ from bygones.cli.resolve import (
 )
 from bygones.errors import ArchiveNotFound, NotInArchive, PathNotFound
 from bygones.model.base import Position
-from bygones.model.harness_text import parse_user_text
+from bygones.model.nodes import parse_user_text
 from bygones.model.query import Part
 from bygones.reader import read_sessions
 from bygones.render.text.primitives import sanitize_json

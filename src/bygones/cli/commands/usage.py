@@ -18,7 +18,6 @@ from bygones.cli.context import (
     color_option,
     complete_query,
     complete_sessions,
-    display_path,
     join_query_words,
     json_option,
     parse_time_option,
@@ -29,6 +28,7 @@ from bygones.cli.output import (
     Console,
     TextColumn,
     TextTable,
+    display_path,
     print_objects,
     short_session_id,
 )
@@ -62,7 +62,7 @@ from bygones.render.text.primitives import (
     truncate_end,
     truncate_start,
 )
-from bygones.schema.usage import usage_objects
+from bygones.schema.commands import usage_objects
 
 
 def build_query(

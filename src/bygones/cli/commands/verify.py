@@ -12,13 +12,16 @@ import click
 from bygones.archive import Archive
 from bygones.cli.context import (
     archive_option,
-    display_path,
     json_option,
     quiet_option,
     resolve_archive_folder,
 )
-from bygones.cli.output import explain_interrupt, print_objects
-from bygones.cli.terminal import StagedProgressBar
+from bygones.cli.output import (
+    StagedProgressBar,
+    display_path,
+    explain_interrupt,
+    print_objects,
+)
 from bygones.errors import ArchiveInUse, ExitCode, IndexNotFound
 from bygones.maintenance.verify import VerificationResult
 from bygones.render.numbers import format_bytes, pluralize

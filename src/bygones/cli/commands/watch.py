@@ -12,7 +12,6 @@ import click
 from bygones.archive import Archive
 from bygones.cli.context import (
     archive_option,
-    display_path,
     find_homes,
     home_option,
     json_option,
@@ -20,10 +19,14 @@ from bygones.cli.context import (
     resolve_archive_folder,
 )
 from bygones.cli.open_archive import load_session_costs
-from bygones.cli.output import ingest_report_lines, print_objects
-from bygones.cli.terminal import StagedProgressBar
+from bygones.cli.output import (
+    StagedProgressBar,
+    display_path,
+    ingest_report_lines,
+    print_objects,
+)
 from bygones.errors import ArchiveInUse, ExitCode
-from bygones.model.progress import IngestReport
+from bygones.model.base import IngestReport
 from bygones.model.summary import SessionSummary
 from bygones.model.usage import Cost
 from bygones.render.numbers import pluralize

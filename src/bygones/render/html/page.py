@@ -22,11 +22,7 @@ from bygones.render.html.markup import (
     render_facts,
     tag,
 )
-from bygones.render.html.session import (
-    HtmlFragment,
-    HtmlOptions,
-    render_fragments,
-)
+from bygones.render.html.session import HtmlFragment, HtmlOptions, render_fragments
 from bygones.render.numbers import pluralize
 from bygones.render.text.primitives import sanitize
 from bygones.render.walk import SHOW_ALL, SessionView, describe_turn_range

@@ -60,11 +60,6 @@ from bygones.render.message_text import (
 )
 from bygones.render.numbers import MessagePricer, format_cost, pluralize
 from bygones.render.session_tree import UsagePricer
-from bygones.render.step_renderer import (
-    RenderOptions,
-    StepRenderer,
-    SystemMessageRenderer,
-)
 from bygones.render.tool_line import ToolCallState
 from bygones.render.walk import (
     SHOW_ALL,
@@ -72,7 +67,10 @@ from bygones.render.walk import (
     BlockStep,
     BranchLink,
     BranchStep,
+    RenderOptions,
     SessionView,
+    StepRenderer,
+    SystemMessageRenderer,
     ToolCallStep,
     WalkStep,
     walk_session,

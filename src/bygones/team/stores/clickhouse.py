@@ -38,12 +38,12 @@ from bygones.team.stores.clickhouse_connection import (
     prepare,
 )
 from bygones.team.stores.clickhouse_rows import (
+    ClickHouseTextSearch,
     delete_dead_rows,
     get_or_create_holder,
     mark_dead,
     write_sessions,
 )
-from bygones.team.stores.clickhouse_search import ClickHouseTextSearch
 
 _IS_LIVE = "number NOT IN (SELECT number FROM dead)"
 _SYNC_MUTATION = "SETTINGS mutations_sync = 2"

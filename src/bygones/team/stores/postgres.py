@@ -33,11 +33,11 @@ from bygones.team.stores.base import (
 )
 from bygones.team.stores.postgres_connection import PostgresConnection, prepare
 from bygones.team.stores.postgres_rows import (
+    PostgresTextSearch,
     delete_sessions,
     get_or_create_holder,
     write_sessions,
 )
-from bygones.team.stores.postgres_search import PostgresTextSearch
 
 _SELECT_SOURCE = (
     "SELECT s.person, h.teams, machine, home, path, kind, project, session, agent,"

@@ -13,8 +13,13 @@ from starlette.responses import Response
 from bygones import __version__
 from bygones.archive import Archive
 from bygones.config import DEFAULT_CLEANUP_DAYS, read_cleanup_days
-from bygones.model.base import PROBLEM_KINDS, Problem, SessionId, SourceKind
-from bygones.model.path_text import encode_path
+from bygones.model.base import (
+    PROBLEM_KINDS,
+    Problem,
+    SessionId,
+    SourceKind,
+    encode_path,
+)
 from bygones.model.reports import DriftRow
 from bygones.model.summary import SessionSummary
 from bygones.render.headers import describe_verification

@@ -40,7 +40,6 @@ from bygones.render.numbers import (
     format_tokens,
     pluralize,
 )
-from bygones.web.charts import bar_chart, heat_map
 from bygones.web.context import RequestContext
 from bygones.web.layout import (
     PageMeta,
@@ -55,6 +54,7 @@ from bygones.web.layout import (
     short_path,
     time_tag,
 )
+from bygones.web.pages.usage import bar_chart, heat_map
 
 _PAGE_SIZE = 60
 _MAX_CHOICES = 200

@@ -44,11 +44,6 @@ from bygones.render.message_text import (
     prompt_text,
     system_text,
 )
-from bygones.render.step_renderer import (
-    RenderOptions,
-    StepRenderer,
-    SystemMessageRenderer,
-)
 from bygones.render.text.primitives import sanitize
 from bygones.render.tool_detail import (
     TodoItem,
@@ -63,8 +58,11 @@ from bygones.render.walk import (
     BranchLink,
     BranchStep,
     MessageStep,
+    RenderOptions,
     SessionStart,
     SessionView,
+    StepRenderer,
+    SystemMessageRenderer,
     ToolCallStep,
     walk_session,
     walk_window,

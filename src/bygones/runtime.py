@@ -1,10 +1,13 @@
-"""Memory of this process: the garbage collector and the heaps of the C library."""
+"""Process-wide settings: garbage collection, heaps of the C library, listening sockets."""
 
 from __future__ import annotations
 
 import gc
+import socket
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+
+from bygones.errors import SystemFailure
 
 _M_ARENA_MAX = -8
 """The number of `M_ARENA_MAX` in glibc's `malloc.h`."""
@@ -49,3 +52,30 @@ def limit_malloc_arenas() -> None:
 
     with suppress(AttributeError, OSError, TypeError):
         ctypes.CDLL(None).mallopt(_M_ARENA_MAX, _MAX_ARENAS)
+
+
+BACKLOG = 512
+"""Connections that may wait to be accepted."""
+
+
+def bind_socket(host: str, port: int) -> socket.socket:
+    """Return a socket that listens at an address; port 0 chooses a free one.
+
+    Connections that arrive before the server accepts them wait in the backlog.
+
+    Raises `SystemFailure` if the address cannot be used.
+    """
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    # Accepted connections inherit this. With Nagle's algorithm, a short response waits
+    # 40 ms for an acknowledgement.
+    listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((host, port))
+        listener.listen(BACKLOG)
+    except OSError as error:
+        listener.close()
+        reason = (error.strerror or str(error)).lower()
+        raise SystemFailure(f"{host} port {port}: {reason}") from error
+    return listener
