@@ -15,7 +15,7 @@ from bygones.export.formats import ExportOptions, render_session
 from bygones.reader import read_sessions
 from bygones.redact.engine import Redactor
 from bygones.redact.session import RedactionLog
-from bygones.usage.costs import make_message_pricer
+from bygones.usage.message_costs import make_message_pricer
 from bygones.usage.prices import load_prices
 from docs.requirements import ROOT
 from docs.web_pictures import check_fonts

@@ -33,8 +33,9 @@ from bygones.model.sessions import Session
 from bygones.model.summary import SessionSummary
 from bygones.render.html import markup
 from bygones.sources import lines, walk
+from bygones.sources.fingerprint import SourceChange
 from bygones.sources.layout import DirInfo, classify_file
-from bygones.sources.lines import SourceChange, read_line_blocks
+from bygones.sources.lines import read_line_blocks
 from bygones.store import archive_db, connect, index_db, text_index
 from bygones.store.archive_db import ArchiveDB, StoredSource
 from bygones.store.archive_dir import ArchiveDir

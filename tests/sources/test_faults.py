@@ -13,7 +13,8 @@ from typing import Self
 import pytest
 
 from bygones.model.base import Position, Problem, SourceFile, SourceId
-from bygones.sources.lines import detect_change, fingerprint_bytes, read_at, read_lines
+from bygones.sources.fingerprint import detect_change, fingerprint_bytes
+from bygones.sources.lines import read_at, read_lines
 from bygones.sources.walk import discover_sources
 from tests.sources.trees import UUID, create_files, found, problems
 

@@ -10,13 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bygones.model.base import Line, SourceId
-from bygones.sources.lines import (
+from bygones.sources.fingerprint import (
     SourceChange,
     SourceFingerprint,
     detect_change,
     fingerprint_bytes,
-    read_lines,
 )
+from bygones.sources.lines import read_lines
 from tests.sources.test_lines import BLOCKS, BYTES, lines
 
 pytestmark = pytest.mark.req("F7")

@@ -12,7 +12,7 @@ from bygones.export.formats import ExportOptions, render_session
 from bygones.model.sessions import ModelUsage, collect_remainder, merge_by_model
 from bygones.model.usage import Usage
 from bygones.redact.session import RedactionLog
-from bygones.usage.costs import has_single_price, make_message_pricer
+from bygones.usage.message_costs import has_single_price, make_message_pricer
 from bygones.usage.prices import load_prices
 from tests.build import prompt, reply, thread
 from tests.render.shared import session_of

@@ -23,13 +23,8 @@ from bygones.model.base import (
     decode_path,
     encode_path,
 )
-from bygones.sources.lines import (
-    SourceChange,
-    SourceFingerprint,
-    detect_change,
-    read_at,
-    read_lines,
-)
+from bygones.sources.fingerprint import SourceChange, SourceFingerprint, detect_change
+from bygones.sources.lines import read_at, read_lines
 from bygones.sources.snapshot import (
     ModifiedFile,
     ModifiedFiles,

@@ -24,7 +24,8 @@ from bygones.model.base import (
     encode_path,
 )
 from bygones.runtime import gc_paused, trim_heap
-from bygones.sources.lines import fingerprint_bytes, read_line_blocks
+from bygones.sources.fingerprint import fingerprint_bytes
+from bygones.sources.lines import read_line_blocks
 from bygones.sources.walk import discover_sources
 from bygones.store.archive_db import CHUNK_SIZE, ArchiveDB, StoredSource
 from bygones.store.archive_dir import ArchiveDir

@@ -61,7 +61,7 @@ from bygones.redact.engine import Redactor
 from bygones.redact.session import RedactionLog
 from bygones.render.numbers import format_bytes, pluralize
 from bygones.schema.commands import ExportObject
-from bygones.usage.costs import make_message_pricer
+from bygones.usage.message_costs import make_message_pricer
 from bygones.usage.prices import load_prices
 
 if TYPE_CHECKING:

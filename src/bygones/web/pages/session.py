@@ -54,7 +54,8 @@ from bygones.render.session_tree import (
 from bygones.render.text.primitives import sanitize, sanitize_line
 from bygones.render.tool_detail import format_json
 from bygones.render.walk import RenderOptions
-from bygones.usage.costs import SessionCosts, has_single_price, make_message_pricer
+from bygones.usage.costs import SessionCosts
+from bygones.usage.message_costs import has_single_price, make_message_pricer
 from bygones.web.context import RequestContext
 from bygones.web.conversation_view import (
     MAX_ASSEMBLED_MESSAGES,
