@@ -193,12 +193,12 @@ def test_a_terminal_sees_how_far_it_is_and_then_only_what_was_done(
 def test_an_interruption_keeps_what_was_done_and_says_so(place: Path) -> None:
     big_home(place, megabytes=20)
     screen = Terminal("ingest", columns=100)
-    screen.read_until(lambda shown: "reading" in shown or "took in" in shown)
+    screen.read_until(lambda shown: "reading" in shown or "imported" in shown)
 
     screen.type("\x03")
     code = screen.end()
 
-    if "took in" not in screen.shown:  # else it was done before it could be stopped
+    if "imported" not in screen.shown:  # else it was done before it could be stopped
         assert code == ExitCode.INTERRUPTED
         assert "interrupted: " in screen.shown
         assert "; run it again" in screen.shown
@@ -213,12 +213,12 @@ def test_a_first_time_that_is_interrupted_says_what_was_done(
 ) -> None:
     big_home(place, megabytes=20)
     screen = Terminal(*words, columns=100)
-    screen.read_until(lambda shown: "reading" in shown or "took in" in shown)
+    screen.read_until(lambda shown: "reading" in shown or "imported" in shown)
 
     screen.type("\x03")
     code = screen.end()
 
-    if "took in" not in screen.shown:  # else it was done before it could be stopped
+    if "imported" not in screen.shown:  # else it was done before it could be stopped
         assert code == ExitCode.INTERRUPTED
         assert "interrupted: " in screen.shown
         assert "; run it again" in screen.shown

@@ -54,5 +54,5 @@ def test_a_zone_is_known_by_its_name() -> None:
     assert parse_zone("utc") is UTC
     assert str(parse_zone("Europe/Paris")) == "Europe/Paris"
     assert str(parse_zone(None)) == "local time"
-    with pytest.raises(click.BadParameter, match="no time zone"):
+    with pytest.raises(click.BadParameter, match="not a known time zone"):
         parse_zone("Nowhere")
