@@ -11,7 +11,7 @@ import pytest
 from hypothesis import settings
 
 # Other checks may run on the same machine, so there are no deadlines.
-settings.register_profile("default", deadline=None, max_examples=30)
+settings.register_profile("default", deadline=None, max_examples=20)
 settings.register_profile("full", deadline=None, max_examples=100)
 # In the background the shell ignores SIGINT, and so would every command a test starts.
 signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -147,6 +147,7 @@ def test_no_route_leads_out(kept: WebArchive, monkeypatch: pytest.MonkeyPatch) -
     reached("web: parameters tried, in paths and queries", len(came))
 
 
+@pytest.mark.full
 def test_every_value_that_is_described_is_given_hostile_names(page: WebClient) -> None:
     known = {route.path: parameters(as_usual(page), route) for route in limited()}
 
@@ -330,6 +331,7 @@ def ways_out(kept: WebArchive) -> list[str]:
     return [*map(unquote, dict.fromkeys([*sure, *NAMES[::STEP]])), *WORDS]
 
 
+@pytest.mark.full
 def test_no_tool_leads_out_or_changes_anything(kept: WebArchive) -> None:
     before = state_of(kept.folder)
 

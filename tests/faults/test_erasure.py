@@ -164,6 +164,7 @@ def test_after_a_purge_no_canary_is_left(place: Place) -> None:
 
 
 @pytest.mark.parametrize("mutation", [forgetful_only, words_left])
+@pytest.mark.full
 def test_an_archive_that_only_forgets_is_caught(
     mutation: Callable[[Set], None], place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -131,6 +131,7 @@ def is_told(run: Run) -> bool:
 
 @needs_compiler
 @pytest.mark.parametrize(("name", "kind", "lasting"), TRIED)
+@pytest.mark.full
 def test_a_call_that_fails_is_told_in_a_sentence_and_made_good_later(  # noqa: PLR0917
     scratch: Path, library: Path, name: str, kind: str, lasting: str
 ) -> None:

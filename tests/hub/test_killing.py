@@ -32,6 +32,8 @@ from tests.hub.sending import KEY, NOW, PROJECT
 from tests.team.buckets import bucket
 from tests.team.servers import Postgres, missing, postgres
 
+pytestmark = pytest.mark.full
+
 KILLS = sized(9, 120, 600)
 LONG = 60.0
 _UNENDED = 0.3

@@ -68,6 +68,7 @@ def test_preview_of_each_case_equals_the_start_of_the_session(
         assert set(check(archive)) <= {PreviewConversation, AssembledConversation}
 
 
+@pytest.mark.full
 def test_nearly_all_short_sessions_have_a_preview(tmp_path: Path) -> None:
     kinds = []
     for name in sorted(stories()):

@@ -34,6 +34,8 @@ if any(
 from bygones.team.stores.clickhouse import ClickHouseStore
 from bygones.team.stores.clickhouse_connection import ClickHouseConnection
 
+pytestmark = pytest.mark.full
+
 KILLS = sized(3, 25, 100)
 NOW = datetime(2026, 11, 15, tzinfo=UTC)
 EVERYBODY = AccessScope(person="dan", role=AccessRole.AUDITOR)

@@ -11,6 +11,8 @@ from bygones.errors import StoreError
 from bygones.team.contract import BlobStore
 from bygones.team.stores.base import TeamStore
 
+pytestmark = pytest.mark.full
+
 if TYPE_CHECKING:
     from bygones.team.stores.clickhouse_connection import ClickHouseConnection
 
