@@ -165,7 +165,7 @@ def test_no_transcripts_found_lists_the_paths() -> None:
 
 
 def test_home_not_found_lists_the_default_locations() -> None:
-    assert str(HomeNotFound()).startswith("no Claude Code home is found; looked at: ")
+    assert str(HomeNotFound()).startswith("no Claude Code home found in ")
 
 
 def test_missing_path_is_a_usage_error() -> None:
@@ -233,7 +233,7 @@ def test_invalid_field_value_lists_allowed_values_and_a_suggestion() -> None:
     )
 
     assert str(error) == (
-        "'wrong' at character 6 is no value of is:, which has error;"
+        "'wrong' at character 6 is not a value of is:; use error;"
         " did you mean has:wrong?"
     )
 

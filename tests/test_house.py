@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+import tokenize
 import tomllib
 import warnings
 from collections import defaultdict
@@ -214,6 +215,35 @@ def test_the_former_name_appears_only_in_the_changelog() -> None:
 
     assert offenders == []
     assert sum(former in line for line in changelog.splitlines()) == 1
+
+
+ODD_WORDS = re.compile(
+    r"\b(whoever|nobody|somebody|anew|taken in|takes in|took in|slips are|dearest"
+    r"|begun|parted|litter|deeds?|purses?|stands? nowhere|one a line|tells of|goes on)\b",
+    re.IGNORECASE,
+)
+"""Words that documentation and messages avoid; see the glossary for the usual terms."""
+
+
+def test_prose_uses_plain_words() -> None:
+    """Documents, docstrings, comments and messages avoid stilted words."""
+    documents = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
+    offenders = [
+        f"{relative(path)}: {match[0]}"
+        for path in documents
+        for match in ODD_WORDS.finditer(path.read_text("utf-8"))
+    ]
+    for path in MODULES:
+        with path.open("rb") as file:
+            offenders += [
+                f"{relative(path)}:{token.start[0]}: {match[0]}"
+                for token in tokenize.tokenize(file.readline)
+                if token.type in (tokenize.COMMENT, tokenize.STRING)
+                for match in ODD_WORDS.finditer(token.string)
+                if path.name not in {"demo.py", "personal.py"}  # sample data
+            ]
+
+    assert offenders == []
 
 
 def test_both_lock_files_pin_the_same_versions() -> None:

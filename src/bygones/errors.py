@@ -80,7 +80,7 @@ class ExitCode(IntEnum):
 
     SUCCESS = 0, "The command did what was asked."
     FAILURE = 1, "The command could not do what was asked."
-    USAGE_ERROR = 2, "The command, an option or a path was given wrongly."
+    USAGE_ERROR = 2, "A command, an option or a path is wrong."
     NO_ARCHIVE = 10, "There is no archive yet."
     ARCHIVE_TOO_NEW = 11, "A newer version of Bygones wrote the archive."
     ARCHIVE_IN_USE = 12, "Another command is writing to the archive."
@@ -143,7 +143,7 @@ class ArchiveTooNew(ArchiveError):
     exit_code = ExitCode.ARCHIVE_TOO_NEW
     message = (
         "{self.path} has version {self.found_version}; "
-        "this bygones knows {self.supported_version}"
+        "this version of Bygones reads up to {self.supported_version}"
     )
     hint = "upgrade bygones"
 
@@ -153,7 +153,7 @@ class ArchiveInUse(ArchiveError):
 
     exit_code = ExitCode.ARCHIVE_IN_USE
     message = "another command is writing to {self.path}"
-    hint = "wait until the other command is done; reading works meanwhile"
+    hint = "wait until the other command has finished; you can still read the archive"
 
 
 class IndexBusy(ArchiveInUse):
@@ -161,12 +161,12 @@ class IndexBusy(ArchiveInUse):
 
     is_purging: bool
 
-    hint = "try again in a moment: the index is being made"
+    hint = "try again in a moment"
 
     def __str__(self) -> str:
         if self.is_purging:
-            return f"a purge is under way in {self.path}"
-        return f"another command is making the index of the archive in {self.path}"
+            return f"a purge is running in {self.path}"
+        return f"another command is building the index of {self.path}"
 
 
 class ArchiveDamaged(ArchiveError):
@@ -176,29 +176,29 @@ class ArchiveDamaged(ArchiveError):
 
     exit_code = ExitCode.ARCHIVE_DAMAGED
     message = "{self.path} is damaged: {self.detail}"
-    hint = "run `bygones verify` to see what is whole, and restore a backup"
+    hint = "run `bygones verify` to see what is intact, and restore a backup"
 
 
 class NotADatabase(ArchiveDamaged):
     """The file of the archive is not a database."""
 
-    hint = "restore a backup, or name another folder with --archive"
+    hint = "restore a backup, or choose another folder with --archive"
 
 
 class ArchiveEmpty(NotADatabase):
     """The file of the archive exists, but has no content."""
 
-    detail: str = "it is empty, as no archive ever is"
+    detail: str = "the file is empty"
 
-    hint = "restore a backup; if nothing was ever kept there, remove the file"
+    hint = "restore a backup, or remove the file if it was never used"
 
 
 class ArchiveNotOwned(ArchiveError):
     """The folder contains the database of another program."""
 
     exit_code = ExitCode.USAGE_ERROR
-    message = "{self.path} is a database of another program"
-    hint = "name another folder with --archive; this file was left alone"
+    message = "{self.path} belongs to another program"
+    hint = "choose another folder with --archive; the file was not changed"
 
 
 class ArchiveNotAFolder(ArchiveError):
@@ -206,14 +206,14 @@ class ArchiveNotAFolder(ArchiveError):
 
     exit_code = ExitCode.USAGE_ERROR
     message = "{self.path} is not a folder"
-    hint = "an archive is a folder: name one, or one that does not exist yet"
+    hint = "an archive is a folder; choose one, or a path that does not exist yet"
 
 
 class IndexNotFound(ArchiveError):
     """The archive has no index, or one that this version cannot use."""
 
-    message = "the archive in {self.path} has no index that can be used"
-    hint = "run `bygones rebuild`, which makes the index anew from the archive"
+    message = "the archive in {self.path} has no usable index"
+    hint = "run `bygones rebuild` to build the index again from the archive"
 
 
 class IndexDamaged(ArchiveError):
@@ -229,8 +229,8 @@ class NotABackup(ArchiveError):
     """The target of a backup exists and is not an older backup of this archive."""
 
     exit_code = ExitCode.USAGE_ERROR
-    message = "{self.path} holds something other than a backup of this archive"
-    hint = "name a folder that does not exist yet, or that holds an older backup"
+    message = "{self.path} contains something other than a backup of this archive"
+    hint = "choose a folder that does not exist yet, or one with an older backup"
 
 
 class BackupNewer(ArchiveError):
@@ -244,14 +244,16 @@ class BackupNewer(ArchiveError):
 
     exit_code = ExitCode.USAGE_ERROR
     hint = (
-        "nothing was changed; name a folder that does not exist yet, or, if that is the"
-        " archive to keep, back it up the other way round"
+        "nothing was changed; choose a folder that does not exist yet, or swap source"
+        " and target if that is the archive to keep"
     )
 
     def __str__(self) -> str:
-        more = f"it has {self.surplus} that {self.archive} has not"
+        more = f"it has {self.surplus} that {self.archive} lacks"
         if self.has_diverged:
-            return f"{self.path} is no older backup: both were written to, and {more}"
+            return (
+                f"{self.path} is not an older backup: both were written to, and {more}"
+            )
         return f"{self.path} is newer than the archive in {self.archive}: {more}"
 
 
@@ -338,7 +340,7 @@ class MissingFieldValue(QueryError):
         "{self.field}: at character {self._character} has no value;"
         " write it like {self.example}"
     )
-    hint = "put a value right behind the colon, or \\ before the name to find the word"
+    hint = "put a value after the colon, or \\ before the name to search for the word"
 
 
 class InvalidFieldValue(QueryError):
@@ -353,8 +355,8 @@ class InvalidFieldValue(QueryError):
     def __str__(self) -> str:
         suggestion = f"; did you mean {self.suggestion}?" if self.suggestion else ""
         return (
-            f"{self._quoted} is no value of {self.field}:,"
-            f" which has {', '.join(self.allowed_values)}{suggestion}"
+            f"{self._quoted} is not a value of {self.field}:;"
+            f" use {', '.join(self.allowed_values)}{suggestion}"
         )
 
 
@@ -363,8 +365,8 @@ class InvalidTime(QueryError):
 
     field: str
 
-    message = "{self._quoted} is no time that {self.field}: can use"
-    hint = 'times are like 2025-12-01, 2025-12, 3h, 2d, yesterday, "last week"'
+    message = "{self._quoted} is not a valid time for {self.field}:"
+    hint = 'use 2025-12-01, 2025-12, 3h, 2d, yesterday or "last week"'
 
 
 class InvalidRegex(QueryError):
@@ -372,17 +374,15 @@ class InvalidRegex(QueryError):
 
     detail: str
 
-    message = (
-        "the regular expression fails at character {self._character}: {self.detail}"
-    )
-    hint = "put the text in quotation marks to find it as it stands"
+    message = "the regular expression is invalid at character {self._character}: {self.detail}"
+    hint = "put the text in quotation marks to search for it literally"
 
 
 class UngroupableField(QueryError):
     """Usage cannot be filtered by a field that only texts have."""
 
     hint = (
-        "project, session, title, tag, git and times work here; unless by tool also"
+        "use project, session, title, tag, git and times; except --by tool also"
         " model, entrypoint, agent and branch"
     )
 
@@ -392,7 +392,7 @@ class UngroupableField(QueryError):
 
     def __str__(self) -> str:
         grouped = f" by {self.grouping}" if self.grouping else ""
-        return f"usage{grouped} cannot be limited to {self.text!r}"
+        return f"usage{grouped} cannot be filtered by {self.text!r}"
 
 
 class PushNotConfigured(BygonesError):
@@ -402,7 +402,7 @@ class PushNotConfigured(BygonesError):
 
     exit_code = ExitCode.USAGE_ERROR
     message = "[push] in the settings names no {self.setting}"
-    hint = "docs/guide/team.md shows the settings; nothing leaves that is not named"
+    hint = "see docs/guide/team.md; only named projects are sent"
 
 
 class HubUnreachable(BygonesError):
@@ -412,7 +412,7 @@ class HubUnreachable(BygonesError):
     reason: str
 
     message = "{self.url} cannot be reached: {self.reason}"
-    hint = "nothing is lost: the next push goes on where this one stopped"
+    hint = "nothing is lost: the next push continues where this one stopped"
 
 
 class HubRejected(BygonesError):
@@ -421,8 +421,10 @@ class HubRejected(BygonesError):
     url: str
     reason: str
 
-    message = "{self.url} refused: {self.reason}"
-    hint = "look at the address and the token; whoever runs the hub can make a new one"
+    message = "{self.url} rejected the request: {self.reason}"
+    hint = (
+        "check the address and the token; the hub's administrator can issue a new one"
+    )
 
 
 class InvalidAccountName(BygonesError):
@@ -431,8 +433,8 @@ class InvalidAccountName(BygonesError):
     name: str
 
     exit_code = ExitCode.USAGE_ERROR
-    message = "{self.name!r} is no name of a person or a team"
-    hint = "use small letters, digits and . _ @ + -; begin with a letter or a digit"
+    message = "{self.name!r} is not a valid name for a person or a team"
+    hint = "use lowercase letters, digits and . _ @ + -; start with a letter or a digit"
 
 
 class UploadRejected(BygonesError):
@@ -441,8 +443,8 @@ class UploadRejected(BygonesError):
     reason: str
 
     exit_code = ExitCode.USAGE_ERROR
-    message = "the parcel was refused: {self.reason}"
-    hint = "bring both ends to the same version of bygones"
+    message = "the upload was rejected: {self.reason}"
+    hint = "use the same version of Bygones on both sides"
 
 
 class ErasureOnHold(BygonesError):
@@ -450,11 +452,11 @@ class ErasureOnHold(BygonesError):
 
     session_count: int
 
-    hint = "bygones hub hold lists what is held and why; --release takes a hold back"
+    hint = "`bygones hub hold` lists holds and reasons; --release removes one"
 
     def __str__(self) -> str:
-        which = "the session that fits" if self.session_count == 1 else "every session"
-        return f"nothing was erased: {which} is held ({self.session_count:,})"
+        which = "the session" if self.session_count == 1 else "every session"
+        return f"nothing was erased: {which} is on hold ({self.session_count:,})"
 
 
 class StoreError(BygonesError):
@@ -465,7 +467,7 @@ class StoreError(BygonesError):
     """Whether trying again cannot help."""
 
     message = "the team's store: {self.detail}"
-    hint = "look whether the server runs, and whether its address and rights are right"
+    hint = "check that the server is running, its address and your permissions"
 
 
 class SourceUpdateRejected(BygonesError):
@@ -474,8 +476,8 @@ class SourceUpdateRejected(BygonesError):
     source_name: str
     reason: str
 
-    message = "{self.source_name} was refused: {self.reason}"
-    hint = "ask the hub up to where it has the source, and go on from there"
+    message = "{self.source_name} was rejected: {self.reason}"
+    hint = "ask the hub how much of the source it has, and continue from there"
 
 
 class InvalidStoreURL(BygonesError):
@@ -484,8 +486,8 @@ class InvalidStoreURL(BygonesError):
     reason: str
 
     exit_code = ExitCode.USAGE_ERROR
-    message = "the address of the archive cannot be used: {self.reason}"
-    hint = "write postgresql://server/database?person=ann, or clickhouse://server?…"
+    message = "invalid archive address: {self.reason}"
+    hint = "use postgresql://server/database?person=ann or clickhouse://server?…"
 
 
 class MissingDependency(BygonesError):
@@ -503,8 +505,8 @@ class UnsupportedOnTeamStore(BygonesError):
     name: str
 
     exit_code = ExitCode.USAGE_ERROR
-    message = "{self.name} is a team's archive, which has no files of its own"
-    hint = "use an archive in a folder; a team's is kept with `bygones hub`"
+    message = "{self.name} is a team store, which has no files of its own"
+    hint = "use an archive in a folder; team stores are managed with `bygones hub`"
 
 
 class ScannerNotFound(BygonesError):
@@ -516,7 +518,7 @@ class ScannerNotFound(BygonesError):
     hint = "gitleaks is in many package managers; pip install kingfisher-bin works too"
 
     def __str__(self) -> str:
-        return f"no program for a second opinion is installed: {', '.join(self.names)}"
+        return f"no secret scanner is installed: {', '.join(self.names)}"
 
 
 class ScannerFailed(BygonesError):
@@ -525,8 +527,8 @@ class ScannerFailed(BygonesError):
     name: str
     code: int
 
-    message = "{self.name} gave no opinion, and ended with {self.code}"
-    hint = "nothing was written; run it by itself to see why, or export without it"
+    message = "{self.name} failed with exit code {self.code}"
+    hint = "nothing was written; run the scanner by itself to see why, or export without it"
 
 
 class SecretsDetected(BygonesError):
@@ -535,17 +537,17 @@ class SecretsDetected(BygonesError):
     count: int
     kinds: Sequence[str]
 
-    hint = "nothing was written; hide it by a pattern, or export without the opinion"
+    hint = "nothing was written; add a pattern to your settings, or export without the scanner"
 
     def __str__(self) -> str:
         places = "1 place" if self.count == 1 else f"{self.count:,} places"
-        return f"secrets may be left in {places}: {', '.join(self.kinds)}"
+        return f"possible secrets in {places}: {', '.join(self.kinds)}"
 
 
 class NoTranscriptsFound(BygonesError):
     """The given paths contain no transcripts."""
 
-    hint = "name a transcript, a folder of transcripts or a Claude Code home"
+    hint = "give a transcript, a folder of transcripts or a Claude Code home"
 
     def __init__(self, *paths: Path) -> None:
         super().__init__(*paths)
@@ -558,11 +560,11 @@ class NoTranscriptsFound(BygonesError):
 class HomeNotFound(NoTranscriptsFound):
     """There is no home in the default locations, and none was given."""
 
-    hint = "--home names one that lies elsewhere; `bygones demo` makes one up to try"
+    hint = "use --home PATH for another location; `bygones demo` creates sample data"
 
     def __str__(self) -> str:
         places = "CLAUDE_CONFIG_DIR, ~/.claude and ~/.config/claude"
-        return f"no Claude Code home is found; looked at: {places}"
+        return f"no Claude Code home found in {places}"
 
 
 class PathNotFound(BygonesError):
@@ -572,7 +574,7 @@ class PathNotFound(BygonesError):
 
     exit_code = ExitCode.USAGE_ERROR
     message = "{self.path} does not exist"
-    hint = "check the spelling; a path is taken from the current directory"
+    hint = "check the spelling; paths are relative to the current directory"
 
 
 class InvalidSelector(BygonesError):
@@ -581,8 +583,8 @@ class InvalidSelector(BygonesError):
     name: str
 
     exit_code = ExitCode.USAGE_ERROR
-    message = "{self.name!r} is not text"
-    hint = "give another name: an id, or a path that is text"
+    message = "{self.name!r} is not valid text"
+    hint = "use an id, or a path that is valid Unicode"
 
 
 class NotInArchive(BygonesError):
@@ -593,7 +595,7 @@ class NotInArchive(BygonesError):
     suggestions: Sequence[str] = ()
 
     exit_code = ExitCode.USAGE_ERROR
-    hint = "`bygones list --all` and `bygones projects` say what there is"
+    hint = "`bygones list --all` and `bygones projects` show what exists"
 
     def __str__(self) -> str:
         names = ", ".join(self.suggestions)
@@ -609,7 +611,7 @@ class UnknownResultNumber(BygonesError):
 
     exit_code = ExitCode.USAGE_ERROR
     message = "there is no {self.name}: {self.available}"
-    hint = "search again, or give the beginning of a session's id"
+    hint = "search again, or use the start of a session id"
 
 
 class AmbiguousSelector(BygonesError):
@@ -620,7 +622,7 @@ class AmbiguousSelector(BygonesError):
     candidates: Sequence[str]
 
     exit_code = ExitCode.USAGE_ERROR
-    hint = "give more of the beginning, or the whole of it"
+    hint = "use more characters, or the whole id"
 
     def __str__(self) -> str:
         return f"{self.name!r} may be {self.kind} {' or '.join(self.candidates)}"
@@ -631,10 +633,10 @@ class SystemFailure(BygonesError):
 
     reason: str
 
-    message = "the system refused: {self.reason}"
+    message = "the system reported an error: {self.reason}"
     hint = (
-        "check the room on the disk and in memory, and who may write there, then run it"
-        " again: what is in the archive is whole, and the rest is made good"
+        "check disk space, memory and permissions, then run it again; the archive is"
+        " intact, and the next run continues"
     )
 
 
@@ -645,8 +647,8 @@ class InvalidPrices(BygonesError):
     reason: str
 
     exit_code = ExitCode.USAGE_ERROR
-    message = "{self.path} holds no prices: {self.reason}"
-    hint = "docs/guide/usage.md shows the form; without the file our prices are used"
+    message = "{self.path} is not a valid price file: {self.reason}"
+    hint = "see docs/guide/usage.md; without the file, built-in prices are used"
 
 
 class InvalidCursor(BygonesError):
@@ -655,8 +657,8 @@ class InvalidCursor(BygonesError):
     cursor: str
 
     exit_code = ExitCode.USAGE_ERROR
-    message = "{self.cursor!r} is no cursor of this answer"
-    hint = "give the cursor as it stands in the last answer, or none"
+    message = "{self.cursor!r} is not a cursor of this answer"
+    hint = "use the cursor of the last answer, or none"
 
 
 class UnreadableFile(BygonesError):
@@ -667,7 +669,7 @@ class UnreadableFile(BygonesError):
 
     message = "{self.path} cannot be read: {self.reason}"
     hint = (
-        "nothing was changed; mend the file, or add by hand what is shown in the docs"
+        "nothing was changed; fix the file, or add the entries by hand as in the docs"
     )
 
 
@@ -676,7 +678,7 @@ class FileModifiedConcurrently(BygonesError):
 
     path: Path
 
-    message = "{self.path} was written to by another program just now"
+    message = "another program is writing to {self.path}"
     hint = "nothing was changed; try again"
 
 
@@ -686,7 +688,7 @@ class ResumeFailed(BygonesError):
     reason: str
 
     message = "claude cannot be started: {self.reason}"
-    hint = "leave out --run to see what would be run; restore --as moves a session"
+    hint = "leave out --run to see the command; `restore --as` moves a session"
 
 
 class InvalidRedactPattern(BygonesError):
@@ -696,8 +698,8 @@ class InvalidRedactPattern(BygonesError):
     detail: str
 
     exit_code = ExitCode.USAGE_ERROR
-    message = "the pattern {self.pattern!r} cannot be used: {self.detail}"
-    hint = "patterns are RE2 expressions: no look-around, no references back"
+    message = "invalid pattern {self.pattern!r}: {self.detail}"
+    hint = "patterns are RE2 expressions: no look-around, no back-references"
 
 
 class InvalidSettings(BygonesError):
@@ -708,8 +710,8 @@ class InvalidSettings(BygonesError):
     reason: str
 
     exit_code = ExitCode.USAGE_ERROR
-    message = "{self.location} holds no settings: {self.reason}"
-    hint = "docs/reference/settings.md shows what can be set; nothing need be"
+    message = "{self.location} is not valid: {self.reason}"
+    hint = "see docs/reference/settings.md; all settings are optional"
 
 
 class BadRequest(BygonesError):
@@ -719,15 +721,15 @@ class BadRequest(BygonesError):
 
     exit_code = ExitCode.USAGE_ERROR
     message = "{self.reason}"
-    hint = "go back, or begin at the list of sessions"
+    hint = "go back, or start at the list of sessions"
 
 
 class NoArchiveAndNoHome(ArchiveNotFound):
     """There is no archive in the folder, and nothing to import into one."""
 
     hint = (
-        "`bygones ingest --home PATH` takes in a home that lies elsewhere;"
-        " `bygones demo` makes one up to try"
+        "`bygones ingest --home PATH` imports a home from another location;"
+        " `bygones demo` creates sample data"
     )
 
     def __str__(self) -> str:

@@ -103,7 +103,7 @@ def test_a_second_opinion_can_stop_an_export(
 
     err = capsys.readouterr().err
     assert f"odd: session {FIRST}" in err
-    assert "secrets may be left in 1 place: odd" in err
+    assert "possible secrets in 1 place: odd" in err
     assert not (place / "x.html").exists()
 
 

@@ -91,7 +91,7 @@ def test_an_erasure_leaves_a_receipt_and_nothing_else(
 
     assert main(["hub", "erase", "--person", "ann", "--yes"]) == ExitCode.FAILURE
     told = capsys.readouterr().err
-    assert "nothing was erased: the session that fits is held (1)" in told
+    assert "nothing was erased: the session is on hold (1)" in told
     assert "hub hold" in told
     words = ["hub", "erase", "--session", session_id(2), "--yes", "--json"]
     assert main(words) == ExitCode.FAILURE

@@ -224,7 +224,7 @@ def test_where_memory_is_short_it_is_said_so(
 
     assert run(["act"], ROWS) == ExitCode.FAILURE
     assert capsys.readouterr().err == (
-        "error: the system refused: there is not enough memory\n\n"
+        "error: the system reported an error: there is not enough memory\n\n"
         f"hint: {SystemFailure.hint}\n"
     )
 
@@ -348,7 +348,7 @@ def test_an_output_without_room_is_said_in_a_sentence(
 
     assert done.returncode == ExitCode.FAILURE
     assert done.stderr == (
-        "error: the system refused: no space left on device\n\n"
+        "error: the system reported an error: no space left on device\n\n"
         f"hint: {SystemFailure.hint}\n"
     )
 

@@ -230,8 +230,8 @@ def test_where_nothing_is_at_all_the_demo_is_offered_in_a_pipe_too(
     assert main(words) == ExitCode.NO_ARCHIVE
 
     told = capsys.readouterr().err
-    assert "and no Claude Code home is found; looked at: " in told
-    assert "`bygones demo` makes one up to try" in told
+    assert "and no Claude Code home found in " in told
+    assert "`bygones demo` creates sample data" in told
 
 
 @pytest.mark.usefixtures("archived")

@@ -120,5 +120,5 @@ def test_a_home_that_is_named_is_not_said_to_be_missing(
     assert main(words) == ExitCode.NO_ARCHIVE
 
     told = capsys.readouterr().err
-    assert "no Claude Code home is found" not in told
+    assert "no Claude Code home found" not in told
     assert f"`bygones ingest --archive {archive} --home {home}` to make one" in told

@@ -261,13 +261,13 @@ def test_ones_own_prices_count(
     other.write_text("prices = 3")
     monkeypatch.setenv("BYGONES_PRICES", str(other))
     assert main(["usage"]) == ExitCode.USAGE_ERROR
-    assert "other.toml holds no prices" in capsys.readouterr().err
+    assert "other.toml is not a valid price file" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (["flaky"], "usage cannot be limited to 'flaky'"),
+        (["flaky"], "usage cannot be filtered by 'flaky'"),
         (["--zone", "Nowhere/City"], "is not a known time zone"),
         (["--zone", "../../etc/passwd"], "is not a known time zone"),
         (["--since", "soon"], "'soon' is not a time"),
@@ -275,7 +275,7 @@ def test_ones_own_prices_count(
         (["--by", "hour"], "'hour' is not one of"),
         (["--csv", "--json"], "use either --csv or --json"),
         (["--context", "zzz"], "the archive has no session 'zzz'"),
-        (["is:wrong"], "'wrong' at character 4 is no value of is:"),
+        (["is:wrong"], "'wrong' at character 4 is not a value of is:"),
     ],
 )
 def test_what_is_asked_wrongly_is_told_in_a_sentence(

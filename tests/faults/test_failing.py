@@ -104,7 +104,7 @@ def endings(
     return [Ending(at, Run(*one), Run(*two), wrong) for at, one, two, wrong in told]
 
 
-TOLD = ("error: the system refused: ", "not written: ")
+TOLD = ("error: the system reported an error: ", "not written: ")
 """What is said of a call that failed; of a file that is restored, beside the others."""
 
 

@@ -175,7 +175,9 @@ def test_invalid_user_file_raises_with_its_path(tmp_path: Path, text: str) -> No
     own = tmp_path / "prices.toml"
     own.write_bytes(text.encode("latin-1"))
 
-    with pytest.raises(InvalidPrices, match=r"prices\.toml holds no prices: "):
+    with pytest.raises(
+        InvalidPrices, match=r"prices\.toml is not a valid price file: "
+    ):
         load_prices(own)
 
 

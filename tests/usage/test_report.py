@@ -219,7 +219,7 @@ def test_usage_by_tool(usage_archive: UsageArchive) -> None:
     )
     assert usage_archive.usage("tool", "before:2020").rows == ()
     with pytest.raises(
-        UngroupableField, match="by tool cannot be limited to 'model:opus'"
+        UngroupableField, match="by tool cannot be filtered by 'model:opus'"
     ):
         usage_archive.usage("tool", "model:opus")
 

@@ -92,7 +92,7 @@ class PushSelection(Struct, frozen=True, kw_only=True):
     def is_foreign(self, line: bytes) -> bool:
         """Whether a line is of another session, in a project that was not named.
 
-        A file may hold lines of several sessions. A session that was begun in a named
+        A file may hold lines of several sessions. A session that started in a named
         project is of that project wherever it went.
         """
         try:

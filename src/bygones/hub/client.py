@@ -262,7 +262,7 @@ class _PushRun:
                 break
         else:
             address = self._transport.address if self._transport else "the hub"
-            raise HubUnreachable(address, "somebody else sends the same files")
+            raise HubUnreachable(address, "another client sends the same files")
         self.report.erased_files = len(self._erased_paths)
         self.report.erased_sessions = {
             self._session_of(kept)

@@ -343,7 +343,7 @@ _LOGIN_PAGE = (
     "<meta name=viewport content='width=device-width'>"
     f"<link rel=stylesheet href={LOGIN_CSS_PATH}>"
     "<main><h1>Bygones</h1><form method=post action=/enter><label for=token>Your "
-    "token, as whoever runs this hub gave it to you</label><input id=token name=token "
+    "token that the administrator of this hub gave you</label><input id=token name=token "
     "type=password autocomplete=off required autofocus><button>Enter</button></form>"
 )
 _LOGIN_CSS = """\

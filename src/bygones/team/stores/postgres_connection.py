@@ -334,7 +334,7 @@ def _ensure_reader_role(db: PostgresConnection) -> None:
         )
         if not rows[0][0]:
             raise StoreError(
-                "its user may not make roles; have somebody who may do this once:"
+                "its user may not create roles; ask an administrator to run this once:"
                 f" CREATE ROLE {READER_ROLE}; GRANT {READER_ROLE} TO …"
             )
         db.execute(
