@@ -254,7 +254,7 @@ def test_invalid_environment_variable_is_rejected(
         load(tmp_path, "", **{f"BYGONES_{name.upper()}": value})
 
     assert in_file.value.reason == in_variable.value.reason == reason
-    assert str(in_variable.value).startswith(f"BYGONES_{name.upper()} holds no")
+    assert str(in_variable.value).startswith(f"BYGONES_{name.upper()} is not valid")
 
 
 def test_empty_environment_variable_is_ignored(tmp_path: Path) -> None:

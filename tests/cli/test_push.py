@@ -67,7 +67,7 @@ def test_a_token_is_never_sent_in_the_clear(
     named(place, hub, "rcl_x")
 
     assert main(["push"]) == ExitCode.FAILURE
-    assert "refused" in capsys.readouterr().err
+    assert "rejected the request" in capsys.readouterr().err
 
 
 @pytest.mark.usefixtures("home")

@@ -285,7 +285,7 @@ def test_long_purge_is_reported_to_readers(
     def read() -> None:
         with (
             Archive.open(keeping.archive) as archive,
-            pytest.raises(IndexBusy, match="a purge is under way"),
+            pytest.raises(IndexBusy, match="a purge is running"),
         ):
             next(archive.sessions())
 
@@ -299,7 +299,7 @@ def test_text_index_removed_by_a_purge_is_not_reported_as_damaged(
     with keeping.vault() as reader:
 
         def read() -> None:
-            with pytest.raises(IndexBusy, match="a purge is under way"):
+            with pytest.raises(IndexBusy, match="a purge is running"):
                 _ = reader.text_index
 
         purge_while(keeping, read)
@@ -313,7 +313,7 @@ def test_index_that_is_being_built_is_reported_as_busy(
     def read() -> None:
         with (
             Archive.open(keeping.archive) as archive,
-            pytest.raises(IndexBusy, match="is making the index"),
+            pytest.raises(IndexBusy, match="is building the index"),
         ):
             next(archive.sessions())
 
