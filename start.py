@@ -85,10 +85,12 @@ def main(arguments: list[str]) -> int:
         return run_bygones(arguments)
     if has_no_transcripts():
         print("No Claude Code transcripts found; using sample data.\n", flush=True)
-        return run_bygones(["demo"])
-    code = run_bygones(["ingest"]) or run_bygones(["list", "-n", "10"])
+        code = run_bygones(["demo"])
+    else:
+        code = run_bygones(["ingest"]) or run_bygones(["list", "-n", "10"])
     if code == 0:
-        print(f"\nNext: {os.path.relpath(SCRIPTS / 'bygones')} show last")
+        program = os.path.relpath(SCRIPTS / "bygones")
+        print(f"\nIn this checkout, run `bygones` as {program}: {program} show last")
     return code
 
 
