@@ -26,7 +26,8 @@ from bygones.model.query import (
 )
 from bygones.model.summary import SearchResults
 from bygones.parse.texts import build_record_texts, extract_text_spans
-from bygones.query.matcher import SearchableText, make_session_text, matches_text
+from bygones.query.fields import SearchableText
+from bygones.query.matcher import make_session_text, matches_text
 from bygones.query.parser import parse_query
 from bygones.query.tokens import drop_stop_words
 from bygones.search.plan import relax_query
@@ -196,7 +197,7 @@ def test_each_word_of_each_text_finds_its_session(layout: dict[str, bytes]) -> N
 
                 found = answer(keeping, query)
 
-                assert subject.session_id in found_sessions(found)
+                assert subject.session.id in found_sessions(found)
 
 
 @few
@@ -216,7 +217,7 @@ def test_store_and_matcher_find_the_same_sessions(
                 words = list(found.query_words)
             # Where nobody wrote any of the words, nothing is found.
             fitting = {
-                subject.session_id
+                subject.session.id
                 for _, _, subject in texts
                 if (words or not found.missing_words)
                 and matches_text(

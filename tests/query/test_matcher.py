@@ -13,23 +13,27 @@ from hypothesis import strategies as st
 
 from bygones.model.base import AgentId, SessionId
 from bygones.model.query import Flag, HasValue, Part, Query, Regex, Term
-from bygones.model.summary import Role
-from bygones.query.fields import FIELDS, QueryField
-from bygones.query.matcher import SearchableText, matches_text
+from bygones.model.summary import Role, SessionSummary, Title, TitleKind
+from bygones.model.usage import Usage
+from bygones.query.fields import FIELDS, QueryField, SearchableText
+from bygones.query.matcher import matches_text
 from bygones.query.parser import and_terms, negate_term, or_terms
 from tests.query.parsing import read
 from tests.query.trees import terms
 
 SUBJECT = SearchableText(
-    session_id=SessionId("0F3C9A11-aaaa"),
-    project="/home/ada/Work/bygones",
-    title="Fix the flaky login test",
-    models=("claude-opus-4-5", "claude-haiku-4-5"),
-    git_branches=("main", "feature/Login"),
-    entrypoints=("claude-vscode",),
-    tags=("release",),
-    started_at=datetime(2025, 12, 1, 8, tzinfo=UTC),
-    flags=frozenset({Flag.COMPACTED}),
+    session=SessionSummary(
+        id=SessionId("0F3C9A11-aaaa"),
+        project="/home/ada/Work/bygones",
+        title=Title("Fix the flaky login test", TitleKind.CUSTOM),
+        models=("claude-opus-4-5", "claude-haiku-4-5"),
+        git_branches=("main", "feature/Login"),
+        entrypoints=("claude-vscode",),
+        tags=("release",),
+        started_at=datetime(2025, 12, 1, 8, tzinfo=UTC),
+        flags=(Flag.COMPACTED,),
+        usage=Usage(),
+    ),
     role=Role.ASSISTANT,
     part=Part.TOOL,
     tool_names=("Bash",),
@@ -43,7 +47,10 @@ SUBJECT = SearchableText(
     has=frozenset({HasValue.EDIT}),
     text="Connection reset by peer: ENOENT in std::vector, retried twice",
 )
-PLAIN = SearchableText(session_id=SessionId("b"), part=Part.PROMPT, text="hello")
+BARE_SESSION = SessionSummary(
+    id=SessionId("b"), title=Title("", TitleKind.ID), usage=Usage()
+)
+PLAIN = SearchableText(session=BARE_SESSION, part=Part.PROMPT, text="hello")
 
 
 def analyse(text: str) -> Sequence[str]:
@@ -112,7 +119,7 @@ def test_text_does_not_match(text: str) -> None:
 
 @pytest.mark.parametrize("field", FIELDS, ids=lambda field: field.name)
 def test_text_without_fields_matches_no_field(field: QueryField) -> None:
-    bare = SearchableText(session_id=SessionId("b"), part=Part.TITLE)
+    bare = SearchableText(session=BARE_SESSION, part=Part.TITLE)
 
     assert finds(field.example, bare) == (field.example == "branch:live")
 
@@ -125,8 +132,9 @@ def test_text_without_a_time_has_that_of_its_session() -> None:
 
 
 def test_fields_of_the_session_match_each_of_its_texts() -> None:
-    assert not finds("is:error", PLAIN)
-    assert finds("is:error", msgspec.structs.replace(PLAIN, flags=frozenset(Flag)))
+    assert not finds("is:compacted", PLAIN)
+    compacted = msgspec.structs.replace(BARE_SESSION, flags=(Flag.COMPACTED,))
+    assert finds("is:compacted", msgspec.structs.replace(PLAIN, session=compacted))
 
 
 def test_query_of_punctuation_matches_everything() -> None:

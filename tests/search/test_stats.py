@@ -61,10 +61,10 @@ def test_groups_and_time_spans_are_loaded_once(tmp_path: Path) -> None:
             for at, number in enumerate(alike_.numbers)
         }
     assert sorted(found) == [1, 1, 2]  # one has a model
-    assert sorted(subject.title for _, subject in named) == sorted(
+    assert sorted(subject.session.title.text for _, subject in named) == sorted(
         f"The {word} word" for word in WORDS
     )
-    assert {subject.tags for _, subject in named} == {("more",)}
+    assert {subject.session.tags for _, subject in named} == {("more",)}
     assert {number for number, _ in named} == set(known.ended_ms)
 
 

@@ -1,17 +1,20 @@
 """The query language as tables: syntax forms, fields and times.
 
-The parser, the help text, the reference documentation, the hints of the search box and
-the tool description for agents are all generated from them.
+The parser, the matcher, the help text, the reference documentation, the hints of the
+search box and the tool description for agents are all generated from them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
 from enum import StrEnum
 from textwrap import wrap
 
 from msgspec import Struct
+from msgspec.structs import replace
 
+from bygones.model.base import AgentId
 from bygones.model.query import (
     MAIN_AGENT,
     And,
@@ -24,7 +27,7 @@ from bygones.model.query import (
     Part,
     Term,
 )
-from bygones.model.summary import Role
+from bygones.model.summary import Role, SessionSummary
 
 
 class FieldType(StrEnum):
@@ -56,13 +59,61 @@ class FieldLevel(StrEnum):
     """The text has to be looked at, or the record that it is in."""
 
 
+class SearchableText(Struct, frozen=True, kw_only=True):
+    """One text of a session, with all that the fields of a query ask about."""
+
+    session: SessionSummary
+    """With its annotations."""
+    part: Part
+    role: Role | None = None
+    tool_names: tuple[str, ...] = ()
+    paths: tuple[str, ...] = ()
+    commands: tuple[str, ...] = ()
+    result_tools: tuple[str, ...] = ()
+    """The tools that returned it."""
+    result_paths: tuple[str, ...] = ()
+    result_commands: tuple[str, ...] = ()
+    """The paths and commands of the calls that returned it."""
+    agent_id: AgentId | None = None
+    """The agent run that it is part of."""
+    agent_type: str | None = None
+    is_rewound: bool = False
+    """Whether it is on an abandoned branch."""
+    is_error: bool = False
+    sent_at: datetime | None = None
+    has: frozenset[HasValue] = frozenset()
+    text: str = ""
+
+    @property
+    def flags(self) -> frozenset[Flag]:
+        """What is true of the text, or of its session."""
+        known = {
+            Flag.ERROR: self.is_error,
+            Flag.REWOUND: self.is_rewound,
+            Flag.AGENT: self.agent_id is not None,
+            Flag.STARRED: self.session.is_starred,
+            Flag.EMPTY: self.session.is_empty,
+        }
+        true_flags = (flag for flag, is_true in known.items() if is_true)
+        return frozenset((*self.session.flags, *true_flags))
+
+
+FieldGetter = Callable[[SearchableText], Iterable[str | None]]
+
+
 class QueryField(Struct, frozen=True, kw_only=True):
-    """A field: its name, what it means, and an example."""
+    """A field: its name, what it means, an example, and how to get its values."""
 
     name: str
     meaning: str
     example: str
     value_type: FieldType
+    values: FieldGetter
+    """The values that a text has; empty for fields of times."""
+    result_values: FieldGetter | None = None
+    """The values of the call that a text is the result of."""
+    is_unique: bool = False
+    """Whether sessions rarely share a value."""
     level: FieldLevel = FieldLevel.TEXT
     value_levels: Mapping[str, FieldLevel] = {}
     """Values of another level than the field's."""
@@ -127,6 +178,7 @@ FIELDS = (
         "/, ~ or . is that directory and all below it",
         example="project:bygones",
         value_type=FieldType.DIRECTORY,
+        values=lambda text: (text.session.project,),
         level=FieldLevel.SESSION,
         mistaken_names=("dir", "cwd", "folder", "repo"),
     ),
@@ -135,6 +187,7 @@ FIELDS = (
         meaning="the name of a tool that Claude called",
         example="tool:Bash",
         value_type=FieldType.EXACT,
+        values=lambda text: text.tool_names,
     ),
     QueryField(
         name="answers",
@@ -142,6 +195,7 @@ FIELDS = (
         "tool: means this, and file: and cmd: mean those of the call",
         example="answers:Bash timeout",
         value_type=FieldType.EXACT,
+        values=lambda text: text.result_tools,
         mistaken_names=("result", "output"),
     ),
     QueryField(
@@ -149,6 +203,8 @@ FIELDS = (
         meaning="part of the path of a file that a call names",
         example="file:src/*.py",
         value_type=FieldType.SUBSTRING,
+        values=lambda text: text.paths,
+        result_values=lambda text: text.result_paths,
         mistaken_names=("path", "filename"),
     ),
     QueryField(
@@ -156,6 +212,8 @@ FIELDS = (
         meaning="words of a command that was run",
         example='cmd:"git rebase"',
         value_type=FieldType.TEXT,
+        values=lambda text: text.commands,
+        result_values=lambda text: text.result_commands,
         mistaken_names=("command", "shell", "bash"),
     ),
     QueryField(
@@ -163,6 +221,7 @@ FIELDS = (
         meaning="part of the name of a model that answered",
         example="model:opus",
         value_type=FieldType.SUBSTRING,
+        values=lambda text: text.session.models,
         level=FieldLevel.SESSION,
     ),
     QueryField(
@@ -170,6 +229,7 @@ FIELDS = (
         meaning="on the branch that counts, or on one that was left",
         example="branch:live",
         value_type=FieldType.CHOICE,
+        values=lambda text: ("rewound" if text.is_rewound else "live",),
         choices=("live", "rewound"),
         fallback_field="git",
     ),
@@ -178,6 +238,7 @@ FIELDS = (
         meaning="the git branch that was checked out",
         example="git:feature/*",
         value_type=FieldType.EXACT,
+        values=lambda text: text.session.git_branches,
         level=FieldLevel.SESSION,
     ),
     QueryField(
@@ -185,6 +246,7 @@ FIELDS = (
         meaning="the program in which Claude Code ran: cli, sdk-py, claude-vscode",
         example="entrypoint:sdk-*",
         value_type=FieldType.EXACT,
+        values=lambda text: text.session.entrypoints,
         level=FieldLevel.SESSION,
         mistaken_names=("program", "client", "app"),
     ),
@@ -193,6 +255,7 @@ FIELDS = (
         meaning="whose side said it",
         example="role:user",
         value_type=FieldType.CHOICE,
+        values=lambda text: (text.role,),
         level=FieldLevel.KIND,
         choices=tuple(Role),
         mistaken_names=("from", "by", "author"),
@@ -202,6 +265,7 @@ FIELDS = (
         meaning="said in an agent run of this type or id; main: in none",
         example="agent:Explore",
         value_type=FieldType.EXACT,
+        values=lambda text: (text.agent_id, text.agent_type),
         value_levels={MAIN_AGENT: FieldLevel.KIND},
         mistaken_names=("subagent",),
     ),
@@ -210,6 +274,7 @@ FIELDS = (
         meaning="what is true of it",
         example="is:error",
         value_type=FieldType.CHOICE,
+        values=lambda text: text.flags,
         level=FieldLevel.SESSION,
         value_levels={
             Flag.ERROR: FieldLevel.KIND,
@@ -223,6 +288,7 @@ FIELDS = (
         meaning="what it holds besides text",
         example="has:edit",
         value_type=FieldType.CHOICE,
+        values=lambda text: text.has,
         value_levels={HasValue.THINKING: FieldLevel.KIND},
         choices=tuple(HasValue),
     ),
@@ -231,6 +297,8 @@ FIELDS = (
         meaning="words of the session's title",
         example="title:(login OR signup)",
         value_type=FieldType.TEXT,
+        values=lambda text: (text.session.title.text,),
+        is_unique=True,
         level=FieldLevel.SESSION,
         mistaken_names=("name", "subject"),
     ),
@@ -239,6 +307,8 @@ FIELDS = (
         meaning="the beginning of the session's id",
         example="session:0f3c9a",
         value_type=FieldType.PREFIX,
+        values=lambda text: (text.session.id,),
+        is_unique=True,
         level=FieldLevel.SESSION,
         mistaken_names=("id", "uuid"),
     ),
@@ -247,6 +317,7 @@ FIELDS = (
         meaning="a tag of the session",
         example="tag:release",
         value_type=FieldType.EXACT,
+        values=lambda text: text.session.tags,
         level=FieldLevel.SESSION,
         mistaken_names=("label",),
     ),
@@ -255,6 +326,7 @@ FIELDS = (
         meaning="said before this begins",
         example="before:2025-12-01",
         value_type=FieldType.TIME,
+        values=lambda _: (),
         mistaken_names=("until", "older"),
     ),
     QueryField(
@@ -262,6 +334,7 @@ FIELDS = (
         meaning="said since this began",
         example="after:2w",
         value_type=FieldType.TIME,
+        values=lambda _: (),
         mistaken_names=("since", "newer"),
     ),
     QueryField(
@@ -269,6 +342,7 @@ FIELDS = (
         meaning="said on this day, or in this week, month, year or range",
         example="on:yesterday",
         value_type=FieldType.TIME,
+        values=lambda _: (),
         mistaken_names=("date", "during", "when"),
     ),
     QueryField(
@@ -276,6 +350,7 @@ FIELDS = (
         meaning="the words appear in this kind of text",
         example="in:prompt refactor",
         value_type=FieldType.CHOICE,
+        values=lambda text: (text.part,),
         level=FieldLevel.KIND,
         choices=tuple(part for part in Part if part is not Part.TITLE),
     ),
@@ -305,9 +380,9 @@ Names with a dot cannot be typed: they are formatted as the fields of the call.
 FIELDS_BY_NAME: Mapping[str, QueryField] = {
     **{field.name: field for field in FIELDS},
     **{
-        RESULT_FIELDS[field.name]: field
+        RESULT_FIELDS[field.name]: replace(field, values=field.result_values)
         for field in FIELDS
-        if "." in RESULT_FIELDS.get(field.name, "")
+        if field.result_values is not None
     },
 }
 

@@ -11,16 +11,11 @@ from collections.abc import Callable, Iterable
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from msgspec import Struct
-
-from bygones.model.base import AgentId, SessionId
 from bygones.model.query import (
     MAIN_AGENT,
     And,
     FieldTerm,
     FieldValue,
-    Flag,
-    HasValue,
     Not,
     Or,
     Part,
@@ -33,12 +28,13 @@ from bygones.model.query import (
     Word,
     Words,
 )
-from bygones.model.summary import Role, SessionSummary, is_in_folder
+from bygones.model.summary import SessionSummary, is_in_folder
 from bygones.query.fields import (
     FIELDS_BY_NAME,
     FieldLevel,
     FieldType,
     QueryField,
+    SearchableText,
     iter_leaves,
     term_level,
 )
@@ -50,42 +46,6 @@ if TYPE_CHECKING:
 
 Stemmer = Callable[[str], str]
 """Returns the stem that the forms of a term have in common."""
-
-
-class SearchableText(Struct, frozen=True, kw_only=True):
-    """One text of a session, with all fields that a query can ask about."""
-
-    session_id: SessionId
-    project: str | None = None
-    project_keys: tuple[str, ...] = ()
-    title: str = ""
-    models: tuple[str, ...] = ()
-    git_branches: tuple[str, ...] = ()
-    entrypoints: tuple[str, ...] = ()
-    tags: tuple[str, ...] = ()
-    started_at: datetime | None = None
-    flags: frozenset[Flag] = frozenset()
-    """Flags of the session as a whole."""
-
-    role: Role | None = None
-    part: Part
-    tool_names: tuple[str, ...] = ()
-    paths: tuple[str, ...] = ()
-    commands: tuple[str, ...] = ()
-    result_tools: tuple[str, ...] = ()
-    """The tools that returned it."""
-    result_paths: tuple[str, ...] = ()
-    result_commands: tuple[str, ...] = ()
-    """The paths and commands of the calls that returned it."""
-    agent_id: AgentId | None = None
-    """The agent run that it is part of."""
-    agent_type: str | None = None
-    is_rewound: bool = False
-    """Whether it is on an abandoned branch."""
-    is_error: bool = False
-    sent_at: datetime | None = None
-    has: frozenset[HasValue] = frozenset()
-    text: str = ""
 
 
 def matches_text(
@@ -189,25 +149,17 @@ def _evaluate_field(
 ) -> bool | None:
     if isinstance(term, FieldTerm):
         # Without a text no word matches, but punctuation is ignored even then.
-        texts = ("", *_field_texts(candidate)[term.field])
+        texts = ("", *filter(None, FIELDS_BY_NAME[term.field].values(candidate)))
         return _combine([_contains(term.term, text, terms) for text in texts], any)
     if isinstance(term, TimeRange):
-        return _is_within(term, candidate.sent_at or candidate.started_at)
+        return _is_within(term, candidate.sent_at or candidate.session.started_at)
     if is_main_agent(term):
         return candidate.agent_id is None
-    if term.field == "project" and term.value in candidate.project_keys:
+    if term.field == "project" and term.value in candidate.session.project_keys:
         return True
     field = FIELDS_BY_NAME[term.field]
-    values = _field_values(candidate)[term.field]
+    values = field.values(candidate)
     return any(value_matches(field, term.value, value) for value in values)
-
-
-def _field_texts(candidate: SearchableText) -> dict[str, Iterable[str]]:
-    return {
-        "cmd": candidate.commands,
-        "answers.cmd": candidate.result_commands,
-        "title": (candidate.title,),
-    }
 
 
 def _is_within(period: TimeRange, time: datetime | None) -> bool:
@@ -216,36 +168,6 @@ def _is_within(period: TimeRange, time: datetime | None) -> bool:
         and (period.start is None or period.start <= time)
         and (period.end is None or time < period.end)
     )
-
-
-def _field_values(candidate: SearchableText) -> dict[str, Iterable[str | None]]:
-    return {
-        "project": (candidate.project,),
-        "tool": candidate.tool_names,
-        "answers": candidate.result_tools,
-        "file": candidate.paths,
-        "answers.file": candidate.result_paths,
-        "model": candidate.models,
-        "branch": ("rewound" if candidate.is_rewound else "live",),
-        "git": candidate.git_branches,
-        "entrypoint": candidate.entrypoints,
-        "role": (candidate.role,),
-        "agent": (candidate.agent_id, candidate.agent_type),
-        "is": _all_flags(candidate),
-        "has": candidate.has,
-        "session": (candidate.session_id,),
-        "tag": candidate.tags,
-        "in": (candidate.part,),
-    }
-
-
-def _all_flags(candidate: SearchableText) -> frozenset[Flag]:
-    text_flags = {
-        Flag.ERROR: candidate.is_error,
-        Flag.REWOUND: candidate.is_rewound,
-        Flag.AGENT: candidate.agent_id is not None,
-    }
-    return candidate.flags | {flag for flag, is_set in text_flags.items() if is_set}
 
 
 def value_matches(field: QueryField, expected: str, actual: str | None) -> bool:
@@ -340,22 +262,8 @@ def make_session_text(
     summary: SessionSummary, part: Part = Part.OTHER
 ) -> SearchableText:
     """Return a text with the session's fields; the text is the title, or empty."""
-    flags = set(summary.flags)
-    if summary.is_starred:
-        flags.add(Flag.STARRED)
-    if summary.is_empty:
-        flags.add(Flag.EMPTY)
     return SearchableText(
-        session_id=summary.id,
-        project=summary.project,
-        project_keys=summary.project_keys,
-        title=summary.title.text,
-        models=summary.models,
-        git_branches=summary.git_branches,
-        entrypoints=summary.entrypoints,
-        tags=summary.tags,
-        started_at=summary.started_at,
-        flags=frozenset(flags),
+        session=summary,
         part=part,
         text=summary.title.text if part is Part.TITLE else "",
         sent_at=summary.ended_at,

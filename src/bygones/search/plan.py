@@ -34,9 +34,15 @@ from bygones.model.query import (
     Word,
     Words,
 )
-from bygones.model.summary import Role
-from bygones.query.fields import RESULT_FIELDS, FieldLevel, term_level
-from bygones.query.matcher import SearchableText, is_main_agent, matches_text
+from bygones.model.summary import Role, SessionSummary, Title, TitleKind
+from bygones.model.usage import Usage
+from bygones.query.fields import (
+    RESULT_FIELDS,
+    FieldLevel,
+    SearchableText,
+    term_level,
+)
+from bygones.query.matcher import is_main_agent, matches_text
 from bygones.query.regex import (
     LiteralChoice,
     RequiredLiteral,
@@ -68,6 +74,9 @@ _MAX_TERM_LENGTH = 32
 """Characters up to which a word is certainly one term of the index."""
 _MIN_FRAGMENT_LENGTH = 3
 """Characters of a part of a word that make it worth searching for."""
+_NO_SESSION = SessionSummary(
+    id=SessionId(""), title=Title("", TitleKind.ID), usage=Usage()
+)
 
 
 class ScoredTerm(Struct, frozen=True):
@@ -244,7 +253,7 @@ def matching_kinds(terms: Sequence[Term]) -> frozenset[int]:
     for code, part in enumerate(parts):
         for agent_bit, agent in ((0, None), (8, AgentId(""))):
             text = SearchableText(
-                session_id=SessionId(""),
+                session=_NO_SESSION,
                 part=part,
                 role=ROLE_BY_PART.get(part),
                 is_error=code == len(Part),

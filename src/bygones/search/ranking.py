@@ -29,8 +29,8 @@ from bygones.model.query import (
     text_key_part,
 )
 from bygones.model.summary import WordShare
-from bygones.query.fields import iter_leaves
-from bygones.query.matcher import SearchableText, make_session_text, matches_text
+from bygones.query.fields import FIELDS, SearchableText, iter_leaves
+from bygones.query.matcher import make_session_text, matches_text
 from bygones.search.plan import ScoredTerm, SearchPlan, matching_kinds
 from bygones.search.scoring import (
     CorpusNorms,
@@ -55,7 +55,7 @@ _MAX_CANDIDATES = 150
 """How many sessions each criterion contributes to the candidates for the best."""
 _SAMPLE_SIZE = 2_000
 """Of how many of the engine's best texts the sessions become candidates."""
-_UNIQUE_FIELDS = {"title", "session"}
+_UNIQUE_FIELDS = {field.name for field in FIELDS if field.is_unique}
 """Fields that differ between the sessions of a group."""
 _IS_EMPTY = FieldValue("is", Flag.EMPTY)
 _IS_STARRED = FieldValue("is", Flag.STARRED)

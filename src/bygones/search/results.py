@@ -19,7 +19,8 @@ from bygones.model.query import (
     text_key_session,
 )
 from bygones.model.summary import CountBound, Excerpt, Hit, SessionMatch, SessionSummary
-from bygones.query.matcher import SearchableText, matches_text
+from bygones.query.fields import SearchableText
+from bygones.query.matcher import matches_text
 from bygones.query.tokens import TermRun
 from bygones.search.plan import SearchPlan, matching_kinds
 from bygones.search.scoring import TitleIndex

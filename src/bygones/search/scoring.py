@@ -23,11 +23,13 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from bygones.model.base import SessionId
-from bygones.model.query import KIND_TO_PART, KINDS_PER_SESSION, Flag, Part
-from bygones.model.summary import Annotations
-from bygones.query.matcher import SearchableText, make_session_text
+from bygones.model.query import KIND_TO_PART, KINDS_PER_SESSION, Part
+from bygones.model.summary import Annotations, Title
+from bygones.query.fields import FIELDS, FieldLevel, SearchableText
+from bygones.query.matcher import make_session_text
 from bygones.query.tokens import Analyzer, TermRun
 from bygones.search.plan import ScoredTerm
+from bygones.store.archive_db import with_annotations
 from bygones.store.archive_dir import ArchiveDir
 from bygones.store.local_reader import LocalReader
 from bygones.store.protocols import SearchFacts, StoreReader
@@ -412,6 +414,13 @@ def _contains_prefix(run: TermRun, terms: TermRun) -> bool:
     )
 
 
+_GROUP_FIELDS = tuple(
+    field
+    for field in FIELDS
+    if field.level is FieldLevel.SESSION and not field.is_unique
+)
+
+
 class SessionGroup(Struct, frozen=True):
     """Sessions with the same fields, except for their ids and titles."""
 
@@ -419,19 +428,15 @@ class SessionGroup(Struct, frozen=True):
     """The fields of one of them."""
     numbers: array[int]
     ids: list[SessionId]
-    titles: list[str]
+    titles: list[Title]
 
     def text_at(self, index: int, annotations: Annotations | None) -> SearchableText:
         """Return the fields of one of them, with its annotations."""
-        added = annotations or Annotations()
-        star = {Flag.STARRED} if added.is_starred else set()
-        return replace(
-            self.sample,
-            session_id=self.ids[index],
-            title=self.titles[index],
-            tags=(*self.sample.tags, *added.tags),
-            flags=self.sample.flags | star,
+        session = replace(
+            self.sample.session, id=self.ids[index], title=self.titles[index]
         )
+        known = {session.id: annotations} if annotations else {}
+        return make_session_text(with_annotations(session, known))
 
 
 class SearchStats:
@@ -484,20 +489,15 @@ def _load_session_groups(facts: SearchFacts) -> list[SessionGroup]:
     for number, summary in facts.numbered_summaries():
         text = make_session_text(summary)
         key = (
-            text.project,
-            text.project_keys,
-            text.models,
-            text.git_branches,
-            text.entrypoints,
-            text.tags,
-            text.flags,
+            summary.project_keys,
+            *(tuple(field.values(text)) for field in _GROUP_FIELDS),
         )
         group = groups.get(key)
         if group is None:
             group = groups[key] = SessionGroup(text, array("q"), [], [])
         group.numbers.append(number)
-        group.ids.append(text.session_id)
-        group.titles.append(text.title)
+        group.ids.append(summary.id)
+        group.titles.append(summary.title)
     return list(groups.values())
 
 

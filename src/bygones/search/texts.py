@@ -21,7 +21,8 @@ from bygones.model.query import (
 from bygones.model.summary import Annotations, Excerpt, Hit, Role, SessionSummary
 from bygones.parse.light import build_node, parse_line_light
 from bygones.parse.texts import build_record_texts, extract_text_spans
-from bygones.query.matcher import SearchableText, make_session_text
+from bygones.query.fields import SearchableText
+from bygones.query.matcher import make_session_text
 from bygones.store.archive_db import with_annotations
 from bygones.store.encoding import id_key
 from bygones.store.protocols import ByteReader, RecordLocation, SearchFacts
