@@ -54,6 +54,7 @@
   - ScannerNotFound
   - ScannerFailed
   - SecretsDetected
+  - ExportIncomplete
 
 A `bygones.model.base.Problem` is not an error: it describes something odd in a
 transcript, is stored with the records and never raised.
@@ -542,6 +543,26 @@ class SecretsDetected(BygonesError):
     def __str__(self) -> str:
         places = "1 place" if self.count == 1 else f"{self.count:,} places"
         return f"possible secrets in {places}: {', '.join(self.kinds)}"
+
+
+class ExportIncomplete(BygonesError):
+    """Some sessions could not be exported; the others were."""
+
+    count: int
+    first_session: str
+    first_error: Exception
+
+    hint = (
+        "the other sessions were written; `bygones verify` finds damage in the archive"
+    )
+
+    def __str__(self) -> str:
+        sessions = "1 session" if self.count == 1 else f"{self.count:,} sessions"
+        reason = str(self.first_error) or type(self.first_error).__name__
+        return (
+            f"{sessions} could not be exported; the first is {self.first_session}: "
+            f"{reason}"
+        )
 
 
 class NoTranscriptsFound(BygonesError):

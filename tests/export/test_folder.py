@@ -5,9 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
-from bygones.export.folder import export_folder
+from bygones.export.folder import ExportItem, export_folder
 from bygones.export.formats import ExportFormat
+from bygones.model.sessions import Session
 from tests.build import prompt, reply, session_id, thread
 from tests.export.shared import KEY, export_items, export_options, make_home
 
@@ -109,3 +111,34 @@ def test_report_keeps_details_if_requested(tmp_path: Path) -> None:
 
     kinds = [row.kind for row in done.report.rows]
     assert kinds.count("github-token") == 3
+
+
+def test_session_that_fails_does_not_stop_the_others(tmp_path: Path) -> None:
+    home = make_home(tmp_path / "home")
+    site = tmp_path / "site"
+    first, *others = export_items(home.path)
+    error = ValueError("cannot be loaded")
+
+    done = export_folder([fail_to_load(first, error), *others], site, HTML)
+
+    assert done.failures == {first.id: error}
+    assert done.written_sessions == len(others)
+    assert (site / "index.html").is_file()
+
+
+def test_full_disk_stops_the_export(tmp_path: Path) -> None:
+    items = export_items(make_home(tmp_path / "home").path)
+
+    with pytest.raises(OSError, match="full"):
+        export_folder(
+            [fail_to_load(item, OSError("disk full")) for item in items],
+            tmp_path / "site",
+            HTML,
+        )
+
+
+def fail_to_load(item: ExportItem, error: Exception) -> ExportItem:
+    def load() -> Session:
+        raise error
+
+    return structs.replace(item, load=load)

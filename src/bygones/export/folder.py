@@ -306,6 +306,8 @@ class ExportItem(Struct, frozen=True, kw_only=True):
 
 class ExportResult(Struct, kw_only=True):
     written_sessions: int = 0
+    failures: dict[SessionId, Exception] = {}
+    """Sessions that could not be exported."""
     unchanged_sessions: int = 0
     bytes_written: int = 0
     report: RedactionReport = msgspec.field(default_factory=RedactionReport)
@@ -335,7 +337,7 @@ def export_folder(
     """Export sessions into a folder.
 
     An existing export is updated: unchanged sessions and sessions that are not among
-    ``items`` are kept.
+    ``items`` are kept. A session that cannot be exported does not stop the others.
     """
     result = ExportResult()
     entries = _read_manifest(folder)
@@ -349,7 +351,13 @@ def export_folder(
         ):
             result.unchanged_sessions += 1
         else:
-            session = _write_session(item, folder, options, result)
+            try:
+                session = _write_session(item, folder, options, result)
+            except (OSError, MemoryError):
+                raise  # a full disk or a missing permission affects all sessions
+            except Exception as error:  # noqa: BLE001 (the others are exported)
+                result.failures[item.id] = error
+                continue
             result.report.add(item.id, result.last_log, keep_details=keep_details)
             entries[item.id] = _ManifestEntry(fingerprint, session)
             result.written_sessions += 1

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 import msgspec
 from msgspec import structs
 
-from bygones.model.base import DECODE_ERRORS
+from bygones.model.base import DECODE_ERRORS, TOOL_USE_TYPES
 from bygones.model.metadata import PrivateAttachment, PrivateRecord
 from bygones.redact.engine import Redaction, Redactor
 from bygones.redact.rules import secret_field_pattern
@@ -24,6 +25,19 @@ _MEDIA_PREFIXES = {
 }
 """How images and documents start in base64."""
 _BASE64 = re.compile(r"[A-Za-z0-9+/]*={0,2}")
+_ENUM_FIELDS_TEXT = """
+type types subtype system_subtype role kind status trigger operation mode level
+model models model_id version versions terms entrypoint entrypoints
+service_tier speed stop_reason stopReason userType user_type permissionMode
+permission_mode media_type encoding
+"""
+ENUM_FIELDS = frozenset(_ENUM_FIELDS_TEXT.split())
+"""Fields whose values are words of Claude Code, here and in its transcripts."""
+_ENUM_FIELDS_OF_TOOL_USE = ENUM_FIELDS | {"name"}
+_ID_SUFFIXES = ("Id", "_id", "Uuid", "uuid")
+_IDENTIFIER = re.compile(r"[A-Za-z0-9_$<][A-Za-z0-9_$.:>-]{0,63}")
+_MCP_PREFIX = "mcp__"
+"""Names of MCP tools contain the name of a server, which the user chooses."""
 _decode = msgspec.json.Decoder().decode
 
 
@@ -39,6 +53,18 @@ class TextRedactor:
         redacted, redactions = self._redactor.redact(text, field_name)
         self.redactions += redactions
         return redacted
+
+    def redact_identifier(self, text: str) -> str:
+        """Redact the name of a field, a tool or a kind.
+
+        A word that is also a login name is kept: readers of the transcript rely on it.
+        Secrets and paths are redacted.
+        """
+        if _IDENTIFIER.fullmatch(text) and not text.startswith(_MCP_PREFIX):
+            found = self._redactor.find(text)
+            if all(redaction.kind == "user" for redaction in found):
+                return text
+        return self.redact(text)
 
     def prefix_paths(self, start: int, prefix: str) -> None:
         """Prefix the paths of the redactions from number ``start`` on."""
@@ -111,15 +137,20 @@ def _redact_value(value: object, redactor: TextRedactor) -> object:
     if isinstance(value, dict):
         # Base64 data of an image is long and contains no text; its siblings may.
         skipped = "data" if _is_media_object(value) else None
+        enums = _enum_fields(value)
         pairs = [
-            (name, item) if name == skipped else _redact_field(name, item, redactor)
+            (name, item)
+            if name == skipped
+            else _redact_field(
+                name, item, redactor, is_enum=name in enums or _is_id(name)
+            )
             for name, item in value.items()
         ]
         is_changed = any(
             a is not c or b is not d
             for (a, b), (c, d) in zip(pairs, value.items(), strict=True)
         )
-        return _build_object(pairs) if is_changed else value
+        return build_object(pairs) if is_changed else value
     return value
 
 
@@ -131,13 +162,29 @@ def _redact_element(at: int, value: object, redactor: TextRedactor) -> object:
     return new
 
 
+def _enum_fields(value: dict[str, object]) -> frozenset[str]:
+    """Return the fields of an object whose values are no text."""
+    kind = value.get("type")
+    is_tool_use = isinstance(kind, str) and kind in TOOL_USE_TYPES
+    return _ENUM_FIELDS_OF_TOOL_USE if is_tool_use else ENUM_FIELDS
+
+
+def _is_id(name: str) -> bool:
+    return name == "id" or name.endswith(_ID_SUFFIXES)
+
+
 def _redact_field(
-    name: str, value: object, redactor: TextRedactor
-) -> tuple[object, object]:
+    name: str, value: object, redactor: TextRedactor, *, is_enum: bool
+) -> tuple[str, object]:
     before = len(redactor.redactions)
-    redacted_name = _redact_value(name, redactor)
-    if isinstance(value, str) and secret_field_pattern().search(name):
-        new: object = redactor.redact(value, name)
+    redacted_name = redactor.redact_identifier(name)
+    redacted_name = name if redacted_name == name else redacted_name
+    if isinstance(value, str) and (is_enum or secret_field_pattern().search(name)):
+        new: object = (
+            redactor.redact_identifier(value)
+            if is_enum
+            else redactor.redact(value, name)
+        )
         new = value if new == value else new
     else:
         new = _redact_value(value, redactor)
@@ -164,11 +211,11 @@ def is_base64_media(media_type: object, content: object) -> bool:
     )
 
 
-def _build_object(pairs: list[tuple[object, object]]) -> dict[str, object]:
+def build_object(pairs: Iterable[tuple[str, object]]) -> dict[str, object]:
     """Build an object; names that are equal after redaction are numbered."""
     result: dict[str, object] = {}
     for name, value in pairs:
-        unique = str(name)
+        unique = name
         number = 2
         while unique in result:
             unique = f"{name} ({number})"

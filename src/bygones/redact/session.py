@@ -13,7 +13,7 @@ from typing import Any, NewType, TypeVar, Union, get_args, get_origin
 import msgspec
 from msgspec import Raw, Struct, structs
 
-from bygones.model.base import Position
+from bygones.model.base import Position, Problem
 from bygones.model.metadata import FileDeltaRecord, FileSnapshotRecord
 from bygones.model.outcomes import (
     BashOutcome,
@@ -23,11 +23,23 @@ from bygones.model.outcomes import (
     Outcome,
     ReadOutcome,
 )
-from bygones.model.records import Block, MediaSource, TextBlock, ToolResultBlock
+from bygones.model.records import (
+    Block,
+    MediaSource,
+    TextBlock,
+    ToolResultBlock,
+    ToolUseBlock,
+)
 from bygones.model.sessions import AgentRun, Branch, Message, Session, ToolCall, Turn
 from bygones.model.summary import HiddenRecord, Loader, MessageUsage
 from bygones.redact.engine import Redaction, Redactor
-from bygones.redact.json import TextRedactor, is_base64_media, redact_json
+from bygones.redact.json import (
+    ENUM_FIELDS,
+    TextRedactor,
+    build_object,
+    is_base64_media,
+    redact_json,
+)
 from bygones.redact.personal import login_names_in
 
 
@@ -274,7 +286,10 @@ class _ValueRedactor(TextRedactor):
         elif isinstance(value, bytes):
             new = redact_json(value, self)
         elif isinstance(value, dict):
-            new = {self._redact_any(k): self._redact_any(v) for k, v in value.items()}
+            new = build_object(
+                (self.redact_identifier(name), self._redact_any(item))
+                for name, item in value.items()
+            )
         elif isinstance(value, Loader):
             new = self._loader
         else:
@@ -302,11 +317,12 @@ class _ValueRedactor(TextRedactor):
         changed = {}
         before = last = len(self.redactions)
         is_inside = not isinstance(value, _CONTAINER_TYPES)
+        enums = _ENUM_FIELDS_OF_CALL if isinstance(value, _CALL_TYPES) else ENUM_FIELDS
         for name in names:
             old = getattr(value, name)
             if not old:
                 continue
-            new = self.redact(old) if type(old) is str else self._redact_any(old)
+            new = self._redact_enum(old) if name in enums else self._redact_any(old)
             if new is not old:
                 changed[name] = new
                 if is_inside and len(self.redactions) > last:
@@ -319,6 +335,15 @@ class _ValueRedactor(TextRedactor):
             # The old value is kept alive so that its id is not reused.
             self._redacted_by_id[id(value)] = (value, new)
         return new
+
+    def _redact_enum(self, value: object) -> object:
+        if type(value) is str:
+            new = self.redact_identifier(value)
+            return value if new == value else new
+        if isinstance(value, tuple):
+            items = [*map(self._redact_enum, value)]
+            return value if all(map(is_, items, value)) else tuple(items)
+        return self._redact_any(value)
 
     def _log_unopened(self, message: Message, redactions: list[Redaction]) -> None:
         """Log redactions in previews, which are shown without loading the record."""
@@ -334,8 +359,14 @@ class _ValueRedactor(TextRedactor):
 _FIELDS_BESIDE_MEDIA = ("type", "url", "file_id", "content")
 _TEXTLESS_TYPES = (Position, HiddenRecord)
 """The only text of a hidden record is the reason, which Bygones sets."""
-_ID_FIELDS = ((MessageUsage, "key"),)
-"""Fields that contain ids only and are never shown."""
+_TEXTLESS_FIELDS = (
+    (MessageUsage, "key"),
+    (Problem, "kind"),
+    (AgentRun, "linked_by"),
+)
+"""Fields that contain ids that are never shown, or words that Bygones sets."""
+_CALL_TYPES = (ToolCall, ToolUseBlock)
+_ENUM_FIELDS_OF_CALL = ENUM_FIELDS | {"name"}
 _AGENTS_PATH = ".tool_calls.agents"
 """Path of texts that belong to the messages of agents."""
 _CONTAINER_TYPES = (Session, AgentRun, Branch, Turn)
@@ -352,7 +383,7 @@ def _text_fields(kind: type[Struct]) -> tuple[str, ...]:
     return tuple(
         name
         for name, hint in _field_types(kind)
-        if _holds_text(hint, within=(kind,)) and (kind, name) not in _ID_FIELDS
+        if _holds_text(hint, within=(kind,)) and (kind, name) not in _TEXTLESS_FIELDS
     )
 
 

@@ -231,6 +231,8 @@ class ExportObject(JsonObject, frozen=True, kw_only=True, tag="export"):
     """Sessions that had not changed since the last export."""
     empty_count: int
     """Sessions without a message, which were skipped."""
+    failed_sessions: tuple[SessionId, ...]
+    """Sessions that could not be exported."""
     written_bytes: int
     is_redacted: bool
     redactions: dict[str, int]

@@ -36,7 +36,7 @@ from bygones.cli.output import (
 )
 from bygones.cli.resolve import choose_branch, project_scope, resolve_names
 from bygones.config import find_prices_file, load_redact_settings
-from bygones.errors import SecretsDetected
+from bygones.errors import ExportIncomplete, SecretsDetected
 from bygones.export.files import (
     SourceOpener,
     iter_transcript_files,
@@ -113,6 +113,7 @@ class _ExportResult(Struct, frozen=True, kw_only=True):
     empty: int = 0
     bytes: int
     report: RedactionReport
+    failures: dict[SessionId, Exception] = {}
 
 
 class _Skipped(Struct):
@@ -150,11 +151,13 @@ def run_export(
         write_atomic(request.report, [done.report.to_jsonl()], private=True)
     if request.as_json:
         print_objects([_result_object(request, done)])
-        return
-    if request.to != _STDOUT:
-        out.writelines(f"{path}\n" for path in done.files or (done.path,))
-    if not options.quiet:
-        err.write("".join(f"{told}\n" for told in _summary_lines(request, done)))
+    else:
+        if request.to != _STDOUT:
+            out.writelines(f"{path}\n" for path in done.files or (done.path,))
+        if not options.quiet:
+            err.writelines(f"{line}\n" for line in _summary_lines(request, done))
+    for session, error in done.failures.items():
+        raise ExportIncomplete(len(done.failures), session, error)
 
 
 def validate_request(request: ExportRequest) -> None:
@@ -185,6 +188,7 @@ def _result_object(request: ExportRequest, result: _ExportResult) -> ExportObjec
         is_redacted=request.redact,
         redactions=dict(result.report.counts),
         private_record_count=result.report.private_records,
+        failed_sessions=tuple(result.failures),
         report_path=encode_path(request.report) if request.report else None,
     )
 
@@ -426,6 +430,7 @@ def _export_many(
         unchanged=done.unchanged_sessions,
         bytes=done.bytes_written,
         report=done.report,
+        failures=done.failures,
     )
 
 
