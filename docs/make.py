@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import importlib.util
 import inspect
-import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
 import click
-import msgspec
 
 from bygones import errors
 from bygones.cli.commands.registry import COMMANDS, CommandSpec
@@ -21,7 +19,6 @@ from docs.queries import query_page
 from docs.requirements import ROOT, pending, requirements, showing_tests
 from docs.schemas import schemas_page
 
-PRICES = ROOT / "src" / "bygones" / "usage" / "prices.json"
 REFERENCE = ROOT / "docs" / "reference"
 NOTE = "<!-- Written by `python -m docs.make`; change the code instead. -->\n"
 WIDTH = 80
@@ -168,20 +165,8 @@ def test_lines(path: str, tests: list[str]) -> Iterator[str]:
         yield f"  - {test.removeprefix('test_').replace('_', ' ')}"
 
 
-def price_table() -> str:
-    """Return the table of prices as JSON, which is read ten times as fast as TOML."""
-    found = tomllib.loads((PRICES.with_suffix(".toml")).read_text("utf-8"))
-    rows = ",\n".join(map(_json, found.pop("price")))
-    return f'{_json(found)[:-1]},"price":[\n{rows}\n]}}\n'
-
-
-def _json(value: object) -> str:
-    return msgspec.json.encode(value).decode()
-
-
 def main() -> None:
-    """Write every page, and the table of prices."""
-    PRICES.write_text(price_table(), "utf-8")
+    """Write every page."""
     for folder in (REFERENCE, MAN):
         folder.mkdir(exist_ok=True)
     for path, text in all_pages().items():

@@ -7,6 +7,7 @@ every sum is exact.
 from __future__ import annotations
 
 import re
+import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, date, datetime, time
 from decimal import Decimal
@@ -223,21 +224,17 @@ def load_prices(user_file: Path | None = None) -> Prices:
 
     Raises `InvalidPrices` if the user's file is invalid.
     """
-    # JSON generated from prices.toml: every list shows costs, and parsing TOML takes
-    # longer than everything else here.
-    table = Path(__file__).with_name("prices.json").read_bytes()
-    files = [msgspec.json.decode(table, type=_PricesFile)]
+    built_in = Path(__file__).with_name("prices.toml")
+    files = [_parse_prices(built_in.read_text("utf-8"))]
     if user_file is not None and user_file.exists():
         try:
-            files.append(_parse_user_file(user_file.read_text("utf-8")))
+            files.append(_parse_prices(user_file.read_text("utf-8")))
         except (ValueError, OSError) as error:
             raise InvalidPrices(user_file, " ".join(str(error).split())) from error
     return Prices(files)
 
 
-def _parse_user_file(text: str) -> _PricesFile:
-    import tomllib
-
+def _parse_prices(text: str) -> _PricesFile:
     table = tomllib.loads(text, parse_float=Decimal)
     file = msgspec.convert(table, _PricesFile)
     amounts = [file.search, *file.terms.values()]
