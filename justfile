@@ -10,7 +10,7 @@ full:
 
 # only the tests; arguments go to pytest
 test *arguments:
-    {{python}} -m pytest -n 2 {{arguments}}
+    {{python}} -m pytest -n 2 --dist worksteal {{arguments}}
 
 # rewrite the stored outputs; read the diff before you commit it
 golden:

@@ -36,6 +36,14 @@ BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stab
 ENGINE = ("chdb==4.4.0", "chdb-core==26.9.0")
 """Not in the lock file: half a gigabyte, and its tests are skipped without it."""
 APT = "apt-get -qq update; apt-get install -y -qq --no-install-recommends chromium"
+ENVIRONMENT = {
+    "NO_COLOR": "1",
+    "PYTHONUTF8": "1",
+    # Many tests start a command: without byte code each compiles its modules again.
+    "PYTHONDONTWRITEBYTECODE": "",
+    "PYTHONPYCACHEPREFIX": str(VENV / "bytecode"),
+}
+"""What the checks get besides the variables that are set."""
 INSTALLED_FROM = (ROOT / "pyproject.toml", ROOT / "uv.lock", PINS)
 
 
@@ -55,8 +63,10 @@ class Outcome(NamedTuple):
     output: str
 
 
+XDIST = ("-n", "2", "--dist", "worksteal")
+"""Each worker gets half of the files, so that fixtures of a file are made once."""
 CHECKS = (
-    Check("tests", (str(PYTHON), "-m", "pytest", "-q", "--tb=short", "-n", "2")),
+    Check("tests", (str(PYTHON), "-m", "pytest", "-q", "--tb=short", *XDIST)),
     Check("types", (str(PYTHON), "-m", "mypy")),
     Check("format", (str(PYTHON), "-m", "ruff", "format", "--check")),
     Check("lint", (str(PYTHON), "-m", "ruff", "check", "--output-format=concise")),
@@ -247,7 +257,7 @@ def run_check(check: Check, arguments: list[str]) -> Outcome:
     done = subprocess.run(
         [*check.command, *(arguments if check.name == "tests" else ())],
         cwd=ROOT,
-        env={**os.environ, "NO_COLOR": "1", "PYTHONUTF8": "1"},
+        env={**os.environ, **ENVIRONMENT},
         check=False,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,

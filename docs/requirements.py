@@ -33,8 +33,10 @@ def showing_tests(folder: Path = ROOT / "tests") -> dict[str, dict[str, list[str
     """
     found: dict[str, dict[str, list[str]]] = {}
     for path in sorted(folder.rglob("test_*.py")):
-        tree = ast.parse(path.read_text("utf-8"))
-        for test, number in marks(tree, None):
+        text = path.read_text("utf-8")
+        if "mark.req" not in text:
+            continue
+        for test, number in marks(ast.parse(text), None):
             names = found.setdefault(number, {}).setdefault(_name(path, folder), [])
             if test and test not in names:
                 names.append(test)
