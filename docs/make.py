@@ -12,6 +12,7 @@ import click
 from bygones import errors
 from bygones.cli.commands.registry import COMMANDS, CommandSpec
 from bygones.cli.group import CommandGroup
+from bygones.cli.help_page import help_page
 from bygones.config import SETTINGS
 from bygones.errors import BygonesError, ExitCode
 from docs.man import MAN, man_pages
@@ -78,8 +79,11 @@ def help_block(command: click.Command, name: str) -> str:
         terminal_width=WIDTH,
         max_content_width=WIDTH,
         help_option_names=["-h", "--help"],
+        show_default=True,
     )
-    return f"```text\n{command.get_help(context)}\n```\n"
+    is_overview = isinstance(command, CommandGroup)
+    page = command.get_help(context) if is_overview else help_page(context)
+    return f"```text\n{page}\n```\n"
 
 
 def exit_codes_page() -> str:

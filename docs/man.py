@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,6 +9,7 @@ import click
 
 from bygones.cli.commands.registry import COMMANDS, CommandSpec
 from bygones.cli.group import CommandGroup
+from bygones.cli.help_page import split_help
 from docs.requirements import ROOT
 
 __all__ = ["MAN", "man_pages"]
@@ -35,7 +35,7 @@ def _group_page(group: CommandGroup) -> str:
         for row in COMMANDS
     )
     lines = [
-        *_head("bygones", "keep, find and show what you and Claude Code have said"),
+        *_head("bygones", "keep, search and share Claude Code sessions"),
         f".SH SYNOPSIS\n.B bygones\n{usage}",
         *_options(group),
         ".SH COMMANDS",
@@ -52,7 +52,7 @@ def _page(row: CommandSpec, command: click.Command) -> str:
         *_head(name, row.summary.rstrip(".").lower()),
         f".SH SYNOPSIS\n.B bygones {_safe(row.name)}\n{_safe(usage)}",
         ".SH DESCRIPTION",
-        *_description(command.help or ""),
+        *_description(command),
         *_options(command),
         ".SH SEE ALSO\n.BR bygones (1)",
     ]
@@ -64,15 +64,14 @@ def _head(name: str, summary: str) -> Iterator[str]:
     yield f".SH NAME\n{_safe(name)} \\- {_safe(summary)}"
 
 
-def _description(text: str) -> Iterator[str]:
-    for paragraph in re.split(r"\n\s*\n", text.strip()):
-        lines = [line.strip() for line in paragraph.splitlines()]
-        if lines[0] in {"\b", "\\b"}:
-            yield ".SH EXAMPLES\n.nf"
-            yield from map(_safe, lines[1:])
-            yield ".fi"
-        else:
-            yield f".PP\n{_safe(' '.join(lines))}"
+def _description(command: click.Command) -> Iterator[str]:
+    text = split_help(command)
+    for paragraph in (text.summary, *text.paragraphs):
+        yield f".PP\n{_safe(paragraph)}"
+    if text.examples:
+        yield ".SH EXAMPLES\n.nf"
+        yield from map(_safe, text.examples)
+        yield ".fi"
 
 
 def _options(command: click.Command) -> Iterator[str]:

@@ -16,6 +16,7 @@ from bygones.archive import Archive
 from bygones.cli.commands.demo import write_demo_home
 from bygones.cli.commands.registry import COMMANDS
 from bygones.cli.group import CommandGroup
+from bygones.cli.help_page import split_help
 from bygones.cli.main import main
 from bygones.errors import ExitCode
 
@@ -56,9 +57,9 @@ def lines() -> Iterator[tuple[str, str]]:
     group = CommandGroup(COMMANDS)
     for row in COMMANDS:
         command = group.get_command(click.Context(group), row.name)
-        _, _, examples = ((command.help if command else "") or "").partition("\b\n")
-        for line in examples.splitlines():
-            yield f"{row.name} --help", line.strip()
+        assert command is not None
+        for line in split_help(command).examples:
+            yield f"{row.name} --help", line
 
 
 def words_of(line: str) -> list[str] | None:

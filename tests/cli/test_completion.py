@@ -36,7 +36,7 @@ def asked(*words: str) -> list[str]:
 
 
 def test_commands_are_completed() -> None:
-    assert asked("pro") == ["projects", "prompts"]
+    assert asked("pro") == ["prompts", "projects"]
 
 
 @pytest.mark.usefixtures("invented")
@@ -99,7 +99,7 @@ def test_branches_are_completed(command: str) -> None:
 
 
 def test_topics_are_completed() -> None:
-    assert asked("help", "pro") == ["projects", "prompts"]
+    assert asked("help", "pro") == ["prompts", "projects"]
     assert asked("help", "que") == ["query"]
 
 

@@ -122,7 +122,7 @@ def test_settings_are_the_last_word_but_one(
 @pytest.mark.usefixtures("invented")
 @pytest.mark.parametrize(
     ("topic", "words"),
-    [("query", "Fields"), ("list", "Usage: bygones list"), (None, "Commands:")],
+    [("query", "Fields"), ("list", "Usage: bygones list"), (None, "Read and find")],
 )
 def test_help_is_had_in_both_ways(
     topic: str | None, words: str, capsys: pytest.CaptureFixture[str]

@@ -84,7 +84,7 @@ def test_bash_completes(taught: Path) -> None:
         )
         return done.stdout.split()
 
-    assert told("bygones", "pro") == ["projects", "prompts"]
+    assert told("bygones", "pro") == ["prompts", "projects"]
     assert told("bygones", "show", "b9") == ["b9568747"]
     assert told("bygones", "list", "--project", "no") == ["notes"]
     assert "--project" in told("bygones", "list", "--p")
@@ -107,7 +107,7 @@ def test_fish_completes(taught: Path) -> None:
         return done.stdout.splitlines()
 
     assert [one.partition("\t")[0] for one in told("bygones pro")] == [
-        *("projects", "prompts")
+        *("prompts", "projects")
     ]
     assert told("bygones show b9") == [
         "b9568747\tMake checkout retry without charging twice"

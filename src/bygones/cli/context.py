@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 from click.core import ParameterSource
 
+from bygones.cli.help_page import help_page
 from bygones.cli.output import ColorMode, print_paged
 from bygones.config import (
     HOME_ENV,
@@ -142,7 +143,7 @@ _ARCHIVE = _SharedOption(
     {
         "type": path_type(),
         "metavar": "FOLDER",
-        "help": "The archive; default: BYGONES_ARCHIVE, then the user's data folder.",
+        "help": "Archive to use (default: in your data folder).",
     },
 )
 _HOME = _SharedOption(
@@ -151,7 +152,7 @@ _HOME = _SharedOption(
         "multiple": True,
         "type": path_type(),
         "metavar": "PATH",
-        "help": "A home to import, repeatable; default: BYGONES_HOME, then those found.",
+        "help": "Home to import; repeatable (default: ~/.claude).",
     },
 )
 _JSON = _SharedOption(
@@ -161,20 +162,21 @@ _COLOR = _SharedOption(
     ("--color",),
     {
         "type": click.Choice([mode.value for mode in ColorMode]),
-        "help": "When to use colour; NO_COLOR is honoured.",
+        "metavar": "WHEN",
+        "help": "Use colour: auto, always or never.",
     },
     default=ColorMode.AUTO.value,
 )
 _QUIET = _SharedOption(
-    ("-q", "--quiet"), {"is_flag": True, "help": "Print only errors and results."}
+    ("-q", "--quiet"), {"is_flag": True, "help": "Print only results and errors."}
 )
 _VERBOSE = _SharedOption(
     ("-v", "--verbose"),
-    {"is_flag": True, "help": "Report what was imported, and problems."},
+    {"is_flag": True, "help": "Also print what was imported, and problems."},
 )
 _NO_INGEST = _SharedOption(
     ("--no-ingest",),
-    {"is_flag": True, "help": "Do not look for new transcripts first."},
+    {"is_flag": True, "help": "Do not import new transcripts first."},
 )
 _SHARED_OPTIONS = (_ARCHIVE, _HOME, _JSON, _COLOR, _QUIET, _VERBOSE, _NO_INGEST)
 
@@ -186,7 +188,7 @@ quiet_option = _QUIET.decorate
 verbose_option = _VERBOSE.decorate
 no_ingest_option = _NO_INGEST.decorate
 iso_option = click.option(
-    "--iso", is_flag=True, help="Print times as ISO 8601, not as an age."
+    "--iso", is_flag=True, help="Print times as ISO 8601 instead of ages."
 )
 
 
@@ -282,7 +284,7 @@ def print_help_paged(
     context: click.Context, _: click.Parameter, is_requested: bool
 ) -> None:
     if is_requested and not context.resilient_parsing:
-        print_paged(context.get_help().split("\n"), is_terminal=sys.stdout.isatty())
+        print_paged(help_page(context).split("\n"), is_terminal=sys.stdout.isatty())
         context.exit()
 
 

@@ -23,9 +23,10 @@ from bygones.cli.context import (
     find_homes,
     global_option_values,
     global_options,
-    print_help_paged,
     unsupported_option_message,
 )
+from bygones.cli.help_page import overview_page
+from bygones.cli.output import print_paged
 from bygones.errors import (
     ArchiveNotFound,
     BygonesError,
@@ -37,6 +38,15 @@ from bygones.errors import (
     SystemFailure,
 )
 
+_OVERVIEW = """\
+Keep, search and share your Claude Code sessions.
+
+\b
+bygones                          Show your newest sessions
+bygones search flaky login test  Find sessions
+bygones show 1                   Read the first one found
+"""
+_MAX_HELP_WIDTH = 100
 _DEBUG_VARIABLE = "BYGONES_DEBUG"
 _CWD_GONE = "the current directory does not exist any more"
 _COMMAND_PATTERN = "`bygones (ingest|list|projects|rebuild|verify)"
@@ -176,14 +186,20 @@ class CommandGroup(click.Group):
     def __init__(self, specs: Iterable[CommandSpec]) -> None:
         super().__init__(
             "bygones",
-            help="Keep, find and show what you and Claude Code have said.",
-            epilog="Every command has its own page: bygones COMMAND --help.",
+            help=_OVERVIEW,
             params=[_version_option(), *global_options()],
-            context_settings={"help_option_names": HELP_OPTION_NAMES},
+            context_settings={
+                "help_option_names": HELP_OPTION_NAMES,
+                "max_content_width": _MAX_HELP_WIDTH,
+                "show_default": True,
+            },
             invoke_without_command=True,
             callback=_run_without_command,
         )
         self.specs = {row.name: row for row in specs}
+        self._by_name = self.specs | {
+            alias: row for row in self.specs.values() for alias in row.aliases
+        }
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
         return list(self.specs)
@@ -193,39 +209,39 @@ class CommandGroup(click.Group):
         ctx: click.Context,  # noqa: ARG002
         cmd_name: str,
     ) -> click.Command | None:
-        spec = self.specs.get(cmd_name)
-        if spec is None:
-            return None
-        command = _import_command(spec)
-        # Docstrings are raw strings, so click's \b is two characters in them.
-        command.help = (command.help or "").replace("\\b", "\b")
-        return add_global_options(command)
+        spec = self._by_name.get(cmd_name)
+        return add_global_options(_import_command(spec)) if spec is not None else None
 
     def get_help_option(self, ctx: click.Context) -> click.Option | None:
         option = super().get_help_option(ctx)
         if option is not None:
-            option.callback = print_help_paged
+            option.callback = _print_overview
         return option
+
+    def get_help(self, ctx: click.Context) -> str:
+        """Return the list of commands without importing them."""
+        return overview_page(ctx, self.specs.values())
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Find the command, and pass on the options that came before it."""
-        if args and args[0] not in self.specs and args[0][:1] != "-":
-            raise click.UsageError(_unknown_command_message(args[0], self.specs), ctx)
+        if args and args[0] not in self._by_name and args[0][:1] != "-":
+            raise click.UsageError(
+                _unknown_command_message(args[0], self._by_name), ctx
+            )
         name, command, rest = super().resolve_command(ctx, args)
         if command is not None:
             ctx.default_map = {name or "": defaults_for(command, ctx.params)}
         return name, command, rest
 
-    def format_commands(
-        self,
-        ctx: click.Context,  # noqa: ARG002
-        formatter: click.HelpFormatter,
-    ) -> None:
-        """Write the list of commands without importing them."""
-        with formatter.section("Commands"):
-            formatter.write_dl([(row.name, row.summary) for row in self.specs.values()])
+
+def _print_overview(
+    context: click.Context, _: click.Parameter, is_requested: bool
+) -> None:
+    if is_requested and not context.resilient_parsing:
+        print_paged(context.get_help().split("\n"), is_terminal=sys.stdout.isatty())
+        context.exit()
 
 
 def run(args: Sequence[str], specs: Iterable[CommandSpec] = COMMANDS) -> int:

@@ -91,15 +91,16 @@ def tag(
     options: CommonOptions,
     as_json: bool,
 ) -> None:
-    r"""Tag a session, or show its tags.
-
-    Tags are stored in the archive; Claude Code's files are not changed. Without
-    arguments, all tags are listed. "bygones list tag:NAME" shows the sessions.
-    SESSION is an id, the beginning of one, "last", or a number of the last search.
+    r"""Tag a session, or list tags.
 
     \b
     bygones tag last release flaky-test
     bygones tag 5e551000 --delete flaky-test
+    bygones list tag:release
+
+    SESSION is an id or its first characters, "last", or a result number of the last
+    search. Without TAGS, its tags are listed; without arguments, all tags. Tags are
+    stored in the archive; Claude Code's files are not changed.
     """
     wanted = dict.fromkeys(_validate_tag(word) for word in tags)
     if session is None:
@@ -160,12 +161,13 @@ def note(
 ) -> None:
     r"""Add a note to a session, or show it.
 
-    The note is stored in the archive and replaces an earlier one.
-    SESSION is an id, the beginning of one, "last", or a number of the last search.
-
     \b
     bygones note last "the retry was the fix"
+    bygones note last
     bygones note 5e551000 --delete
+
+    SESSION is an id or its first characters, "last", or a result number of the last
+    search. A new note replaces the old one. Notes are stored in the archive.
     """
     text = " ".join(words).strip()
     if delete and text:
@@ -186,13 +188,15 @@ def note(
 def star(
     *, sessions: tuple[str, ...], delete: bool, options: CommonOptions, as_json: bool
 ) -> None:
-    r"""Star sessions; "bygones list --starred" shows them.
-
-    A SESSION is an id, the beginning of one, "last", or a number of the last search.
+    r"""Star sessions to find them again.
 
     \b
     bygones star last
     bygones star 5e551000 --delete
+    bygones list --starred
+
+    SESSION is an id or its first characters, "last", or a result number of the last
+    search. Stars are stored in the archive.
     """
 
     def change(annotations: Annotations) -> Annotations:

@@ -27,17 +27,17 @@ __all__ = ["backup"]
 @json_option
 @quiet_option
 def backup(folder: Path, *, archive: Path | None, as_json: bool, quiet: bool) -> None:
-    r"""Write a copy of the archive into the folder DEST.
-
-    The copy is consistent, even during an ingest. DEST may contain an older backup of
-    the same archive, which is replaced when the new one is complete. A backup with
-    sessions that this archive does not have is not replaced.
-    The index is not copied: rebuild creates it again.
+    r"""Copy the archive to another folder.
 
     \b
     bygones backup /mnt/disk/bygones
     bygones verify --archive /mnt/disk/bygones
     bygones rebuild --archive /mnt/disk/bygones
+
+    The copy is consistent, even during an import. DEST may contain an older backup of the
+    same archive, which is replaced when the new one is complete; a backup with sessions
+    that this archive does not have is never replaced. The index is not copied; `rebuild`
+    creates it again.
     """
     place = folder.expanduser().absolute()
     with open_without_ingest(archive) as opened:

@@ -194,18 +194,16 @@ _SHELLS = ("bash", "zsh", "fish")
 @click.argument("shell", type=click.Choice(_SHELLS))
 @click.pass_context
 def completion(context: click.Context, shell: str) -> None:
-    r"""Print the script with which a shell completes commands, sessions and projects.
-
-    \b
-    cd ~/.local/share/bash-completion/completions
-    bygones completion bash > bygones
+    r"""Print a completion script for your shell.
 
     \b
     bygones completion zsh > ~/.zfunc/_bygones
-
-    \b
+    cd ~/.local/share/bash-completion/completions
+    bygones completion bash > bygones
     cd ~/.config/fish/completions
     bygones completion fish > bygones.fish
+
+    The script completes commands, options, sessions and projects.
     """
     found = get_completion_class(shell)
     above = context.parent

@@ -30,15 +30,15 @@ from bygones.sources.layout import project_key
 @json_option
 @color_option
 def demo(*, folder: Path | None, as_json: bool, color: str) -> None:
-    r"""Create and import a small home with invented sessions.
-
-    It contains a rewind, agents, a compaction and edited files. Everything is written
-    to FOLDER, which must be new or empty; default: a temporary folder. Your own home
-    and archive are not touched.
+    r"""Create sample sessions to try Bygones with.
 
     \b
     bygones demo
     bygones demo ~/demo
+
+    The sessions are invented. They include an abandoned branch, agents, a compaction and
+    edited files. Everything is written to FOLDER, which must be new or empty (default: a
+    temporary folder). Your own sessions and archive are not changed.
     """
     place = folder.expanduser().absolute() if folder else _make_temp_folder()
     if place.exists() and any(place.iterdir()):

@@ -305,12 +305,15 @@ def deletion_lines(
 @json_option
 @color_option
 def doctor(*, options: CommonOptions, as_json: bool, color: str) -> None:
-    """Check the archive and the settings, and show what Claude Code will delete.
+    r"""Check the setup, and show what Claude Code will delete.
 
-    Claude Code deletes a transcript some days after it was last written: 30, unless
-    cleanupPeriodDays in its settings.json says otherwise. That setting is read and
-    never changed; the archive keeps everything. Invalid settings of Bygones are
-    reported and ignored.
+    \b
+    bygones doctor
+    bygones doctor --json
+
+    Claude Code deletes transcripts 30 days after they were last written, or after
+    cleanupPeriodDays in its settings.json. Bygones does not change this setting; the
+    archive keeps everything. Invalid settings of Bygones are reported and ignored.
     """
     with ignore_invalid_settings() as errors:
         console = Console.for_stdout(color)

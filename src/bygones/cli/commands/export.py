@@ -443,86 +443,97 @@ def _count_progress(
 
 
 FORMATS = tuple(form.value for form in ExportFormat)
+_FORMAT_ALIASES = {"md": ExportFormat.MARKDOWN.value, "txt": ExportFormat.TEXT.value}
+
+
+class _FormatChoice(click.Choice[str]):
+    """The name of a format; `md` and `txt` are accepted as well."""
+
+    def convert(
+        self, value: str, param: click.Parameter | None, ctx: click.Context | None
+    ) -> str:
+        return super().convert(_FORMAT_ALIASES.get(value, value), param, ctx)
 
 
 @click.command("export")
 @click.argument(
     "names", nargs=-1, metavar="[SESSION|PROJECT]...", shell_complete=complete_names
 )
-@click.option("--all", "select_all", is_flag=True, help="All that the archive has.")
+@click.option("--all", "select_all", is_flag=True, help="Export all sessions.")
 @click.option(
     "--from",
     "source",
     type=path_type(),
     metavar="PATH",
-    help="Read a transcript, a folder of them or a home, without any archive.",
+    help="Read transcripts or a home directly, without an archive.",
 )
 @click.option(
     "--format",
     "format",
-    type=click.Choice([one.value for one in ExportFormat]),
+    type=_FormatChoice(FORMATS),
     default="html",
-    show_default=True,
-    help="What to write; jsonl is the original lines.",
+    metavar="FORMAT",
+    help="html, markdown (or md), text, json or jsonl; jsonl is the original lines.",
 )
 @click.option(
     "-o",
     "--to",
     type=path_type(),
     metavar="PATH",
-    help="The file of a session, or the folder of several; - for stdout.",
+    help="File for one session, folder for several; - is stdout.",
 )
 @click.option(
     "--branch",
     metavar="NUMBER|LEAF",
     shell_complete=complete_branches,
-    help="Follow another branch.",
+    show_default="the live branch",
+    help="Export this branch: its number, or the id of a record on it.",
 )
-@click.option("--turns", metavar="FIRST-LAST", help="Only these turns, from 1 on.")
+@click.option("--turns", metavar="FIRST-LAST", help="Only these turns, such as 2-4.")
 @click.option("--search", metavar="QUERY", help="Only sessions that match a query.")
 @click.option(
-    "--since", metavar="WHEN", help="Only sessions that ended since, as in a query."
+    "--since", metavar="WHEN", help="Only sessions that ended since then, such as 30d."
 )
 @click.option(
     "--redact/--no-redact",
     default=True,
-    show_default=True,
-    help="Redact secrets, home folders, names and addresses.",
+    help="Redact secrets, home folders, user names and email addresses.",
 )
 @click.option(
     "--private",
     is_flag=True,
-    help="With --no-redact --format jsonl: private records too, every byte.",
+    help="With --no-redact --format jsonl: include private records.",
 )
 @click.option(
     "--second-opinion",
     is_flag=True,
-    help="Scan with gitleaks or kingfisher first; findings stop the export.",
+    help="Also scan with gitleaks or kingfisher; stop if they find secrets.",
 )
 @click.option(
     "--report",
     type=path_type(allow_folder=False),
     metavar="FILE",
-    help="Write the position of every redaction to a file.",
+    help="Write the position of each redaction to a file.",
 )
 @archive_options
 @json_option
 def export(names: tuple[str, ...], *, options: CommonOptions, **fields: Any) -> None:  # noqa: ANN401 (the fields of ExportRequest)
-    r"""Write sessions as pages and files to share.
-
-    A SESSION is an id, the beginning of one, "last", or a number of the last search;
-    a PROJECT is its directory or its name. One session becomes one file that needs
-    nothing else. Several become a folder, in HTML with lists and a search; exporting
-    again writes only what changed.
-    Secrets, home folders, user names and mail addresses are redacted unless
-    --no-redact is given; private records are left out unless --private is.
+    r"""Export sessions as HTML, Markdown, text or JSON.
 
     \b
     bygones export 5e551000
-    bygones export 5e551000 --format markdown --turns 2-4
+    bygones export 5e551000 --format md --turns 2-4
     bygones export . --to site
     bygones export --search retry --to site
     bygones export --all --since 30d --report hidden.jsonl
+
+    SESSION is an id or its first characters, "last", or a result number of the last
+    search. PROJECT is a directory or a name.
+
+    One session becomes one self-contained file. Several become a folder, in HTML with
+    lists and a search; exporting to it again writes only what changed. Secrets, home
+    folders, user names and email addresses are redacted, and private records are left
+    out.
     """
     request = ExportRequest(names=names, **fields)
     validate_request(request)

@@ -85,16 +85,16 @@ def _session_cell(
 def files(
     *, name: str, iso: bool, options: CommonOptions, as_json: bool, color: str
 ) -> None:
-    r"""List the files that a session changed, or the sessions that changed a file.
-
-    A SESSION is an id, the beginning of one, "last", or a number of the last search. A
-    PATH is that of a file or a folder, or how its path ends. Changes on all branches
-    and by all agents count.
+    r"""List files that a session changed, or sessions that changed a file.
 
     \b
     bygones files last
     bygones files src/app.py
     bygones files .
+
+    SESSION is an id or its first characters, "last", or a result number of the last
+    search. PATH is a file or a folder, or the end of its path. Changes on all branches
+    and by all agents are listed.
     """
     console = Console.for_stdout(color, iso=iso)
     with open_current(options) as archive:

@@ -10,6 +10,7 @@ import click
 
 from bygones.cli.commands.registry import COMMANDS, CommandSpec
 from bygones.cli.context import complete_topics, json_option
+from bygones.cli.help_page import help_page
 from bygones.cli.output import output_width, print_objects, print_paged
 from bygones.schema.commands import HelpObject
 
@@ -33,7 +34,11 @@ def show_help(context: click.Context, topic: str | None, *, as_json: bool) -> No
     bygones help query
     bygones help --json
     """
-    known = {row.name: row for row in (*COMMANDS, _QUERY_TOPIC)}
+    known = {
+        name: row
+        for row in (*COMMANDS, _QUERY_TOPIC)
+        for name in (row.name, *row.aliases)
+    }
     if topic is not None and topic not in known:
         close = get_close_matches(topic, known, n=2)
         meant = f"; did you mean {' or '.join(close)}?" if close else ""
@@ -42,7 +47,9 @@ def show_help(context: click.Context, topic: str | None, *, as_json: bool) -> No
         page = _help_page(context, topic) if topic is not None else ""
         print_objects(
             HelpObject(topic=spec.name, summary=spec.summary, page=page)
-            for spec in (known.values() if topic is None else (known[topic],))
+            for spec in (
+                (*COMMANDS, _QUERY_TOPIC) if topic is None else (known[topic],)
+            )
         )
         return
     lines = _help_page(context, topic).rstrip("\n").split("\n")
@@ -59,4 +66,4 @@ def _help_page(context: click.Context, topic: str | None) -> str:
     if topic is None or not isinstance(group, click.Group):
         return above.get_help()
     command = group.get_command(above, topic) or group
-    return click.Context(command, info_name=topic, parent=above).get_help()
+    return help_page(click.Context(command, info_name=command.name, parent=above))

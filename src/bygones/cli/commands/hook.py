@@ -36,17 +36,17 @@ _LOCK_TIMEOUT = 600.0
 
 
 @click.command("hook")
-@click.option("--now", is_flag=True, help="Import now, and return when done.")
+@click.option("--now", is_flag=True, help="Import in the foreground.")
 @archive_option
 @home_option
 def hook(*, now: bool, archive: Path | None, homes: tuple[Path, ...]) -> None:
-    r"""Import new transcripts in the background; for hooks of Claude Code.
-
-    It always returns at once and with success, because a hook must never delay a
-    session. The archive is created if there is none.
+    r"""Import new transcripts in the background, for hooks.
 
     \b
     bygones hook
+
+    Always returns at once with exit code 0, because a hook must not delay a session. The
+    archive is created if it does not exist.
     """
     if not now:
         ingest_in_background(archive, homes)

@@ -108,14 +108,14 @@ def hub_options(command: Callable[..., Any]) -> Callable[..., Any]:
         envvar=STORE_VARIABLE,
         required=True,
         metavar="ADDRESS",
-        help="The engine: postgresql://… or clickhouse://….",
+        help="Database: postgresql://… or clickhouse://….",
     )
     raw = click.option(
         "--raw",
         envvar=RAW_VARIABLE,
         required=True,
         metavar="FOLDER|URL",
-        help="The raw store: a folder, or s3://bucket/folder.",
+        help="Raw store: a folder, or s3://bucket/folder.",
     )
     return store(raw(command))
 
@@ -135,9 +135,9 @@ def utc_now() -> datetime:
 def selector_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add the options that select sessions."""
     for name, meaning in (
-        ("--project", "A directory as the hub shows it, such as ~/work/shop."),
-        ("--session", "One session, by its whole id."),
-        ("--person", "What this person sent."),
+        ("--project", "Directory as the hub shows it, such as ~/work/shop."),
+        ("--session", "One session, by its complete id."),
+        ("--person", "Sessions that this person pushed."),
     ):
         command = click.option(name, help=meaning)(command)
     return command
@@ -179,23 +179,25 @@ def describe_selector(selector: ErasureSelector) -> str:
 
 
 @click.command("serve")
-@click.option("--host", default="127.0.0.1", show_default=True, help="Where to listen.")
-@click.option("--port", type=click.IntRange(0, 65535), default=8787, show_default=True)
+@click.option("--host", default="127.0.0.1", help="Address to listen on.")
+@click.option(
+    "--port", type=click.IntRange(0, 65535), default=8787, help="Port to listen on."
+)
 @click.option(
     "--name",
     "names",
     multiple=True,
     metavar="HOST",
-    help="A name people use for it, such as hub.example.com; repeatable.",
+    help="Host name that browsers use, such as hub.example.com; repeatable.",
 )
 @hub_options
 def serve(
     *, host: str, port: int, names: tuple[str, ...], store: str, raw: str
 ) -> None:
-    """Serve uploads, the page, the API and MCP until Ctrl-C.
+    """Serve uploads, the web page, the API and MCP.
 
-    A hub has no state of its own: several can use the same database and raw store.
-    Run it behind a proxy with TLS.
+    Runs until you press Ctrl-C. A hub has no state of its own, so several can use the
+    same database and raw store. Run it behind a proxy with TLS.
     """
     from bygones.hub.server import HubConfig, HubServer
     from bygones.team.access import open_store
@@ -233,27 +235,28 @@ def serve(
 
 @click.group("token")
 def token() -> None:
-    """Create, list and revoke tokens; a token identifies a person."""
+    """Create, list and revoke the tokens of people."""
 
 
 @token.command("new")
 @click.argument("person")
-@click.option("--team", "teams", multiple=True, help="A team of theirs; repeatable.")
+@click.option("--team", "teams", multiple=True, help="Team of the person; repeatable.")
 @click.option(
     "--role",
     type=click.Choice([role.value for role in AccessRole]),
     default=AccessRole.TEAM.value,
-    show_default=True,
-    help="See one's own, one's teams', or everybody's sessions.",
+    metavar="ROLE",
+    help="Sessions the person can see: own, team, or auditor (all).",
 )
-@click.option("--label", default="", help="What it is for, such as a machine.")
+@click.option("--label", default="", help="What the token is for, such as a machine.")
 @hub_options
 def new_token(  # noqa: PLR0913 (one parameter per option)
     *, person: str, teams: tuple[str, ...], role: str, label: str, store: str, raw: str
 ) -> None:
-    """Print a new token for a person; it is shown once, and only its hash is stored.
+    """Create a token for a person.
 
-    What a person pushes is visible to the teams that the token names.
+    The token is printed once; only its hash is stored. Sessions that the person pushes
+    are visible to the teams of the token.
     """
     with open_hub(store, raw) as (engine, _):
         secret, made = TokenStore(engine).issue(
@@ -267,7 +270,7 @@ def new_token(  # noqa: PLR0913 (one parameter per option)
 @hub_options
 @json_option
 def list_tokens(*, store: str, raw: str, as_json: bool) -> None:
-    """List tokens with their owners, and whether they are revoked."""
+    """List tokens, with their owners and whether they are revoked."""
     with open_hub(store, raw) as (engine, _):
         tokens = list(TokenStore(engine).list_tokens())
     if as_json:
@@ -307,7 +310,7 @@ def _token_cells(token: AccessToken) -> tuple[str, ...]:
 def revoke_tokens(*, name: str, store: str, raw: str) -> None:
     """Revoke a token by its prefix, or all tokens of a person.
 
-    Every hub rejects it within five seconds.
+    Every hub rejects a revoked token within five seconds.
     """
     with open_hub(store, raw) as (engine, _):
         revoked = TokenStore(engine).revoke(name, utc_now())
@@ -320,8 +323,12 @@ def revoke_tokens(*, name: str, store: str, raw: str) -> None:
 
 @click.command("erase")
 @selector_options
-@click.option("--before", metavar="TIME", help="Sessions that ended before, as 400d.")
-@click.option("-y", "--yes", is_flag=True, help="Ask nothing.")
+@click.option(
+    "--before",
+    metavar="TIME",
+    help="Sessions that ended before this time, such as 400d.",
+)
+@click.option("-y", "--yes", is_flag=True, help="Do not ask for confirmation.")
 @hub_options
 @json_option
 def erase(  # noqa: PLR0913 (one parameter per option)
@@ -335,12 +342,17 @@ def erase(  # noqa: PLR0913 (one parameter per option)
     raw: str,
     as_json: bool,
 ) -> None:
-    """Erase the sessions that match all options: rows, index and raw bytes.
+    r"""Erase sessions from the hub permanently.
 
-    They are rejected if anyone pushes them again; a receipt lists what was erased.
-    Sessions on hold are kept; if no other session matches, the exit code is 1. Erasing
-    all of a person also revokes their tokens. Run it from a timer with --before alone
-    to limit how long a hub keeps sessions.
+    \b
+    bygones hub erase --person ann --before 400d
+
+    Sessions that match all options are erased with their rows, index entries and raw
+    bytes. They are rejected if they are pushed again, and a receipt lists what was erased.
+    Erasing everything of a person also revokes their tokens. To limit how long a hub keeps
+    sessions, run it from a timer with --before.
+
+    Sessions on hold are not erased. The exit code is 1 if all matching sessions are on hold.
     """
     from bygones.team.access import erase as carry_out
 
@@ -386,8 +398,8 @@ def _save_receipt(engine: TeamStore, receipt: ErasureReceipt, moment: datetime) 
 
 @click.command("hold")
 @selector_options
-@click.option("--reason", default="", help="Why it may not be erased.")
-@click.option("--release", is_flag=True, help="Remove the hold.")
+@click.option("--reason", default="", help="Why they must not be erased.")
+@click.option("--release", is_flag=True, help="Remove the protection.")
 @hub_options
 def hold(  # noqa: PLR0913 (one parameter per option)
     *,
@@ -399,7 +411,13 @@ def hold(  # noqa: PLR0913 (one parameter per option)
     store: str,
     raw: str,
 ) -> None:
-    """Protect the sessions that match all options from erasure, or list holds."""
+    r"""Protect sessions from erasure, or list what is protected.
+
+    \b
+    bygones hub hold --project ~/work/shop --reason audit
+
+    Sessions that match all options are protected. Without options, all holds are listed.
+    """
     with open_hub(store, raw) as (engine, _):
         if not any((person, session, project)):
             for held, why in engine.holds():
@@ -415,15 +433,15 @@ def hold(  # noqa: PLR0913 (one parameter per option)
 
 @click.group("hub")
 def hub() -> None:
-    r"""Run a hub, which stores what machines push and shows it to teams.
-
-    A hub uses a database, PostgreSQL or ClickHouse, and a raw store, a folder or a
-    bucket. Set both with --store and --raw, or with BYGONES_HUB_STORE and
-    BYGONES_HUB_RAW.
+    r"""Run a hub: one archive for a team.
 
     \b
     bygones hub token new ann --team core
     bygones hub serve --store postgres:///a --raw /srv/a
+
+    A hub stores the sessions that machines push, and shows them to teams. It needs a
+    database (PostgreSQL or ClickHouse) and a raw store (a folder or a bucket). Set them
+    with --store and --raw, or with BYGONES_HUB_STORE and BYGONES_HUB_RAW.
     """
 
 

@@ -41,14 +41,14 @@ __all__ = ["ingest"]
 def ingest(
     homes: tuple[Path, ...], *, archive: Path | None, as_json: bool, quiet: bool
 ) -> None:
-    r"""Import new transcripts into the archive and index them.
-
-    Only what is new is read; what Claude Code has deleted stays in the archive. You can
-    interrupt it at any time; the next run continues.
+    r"""Import new transcripts into the archive.
 
     \b
     bygones ingest
     bygones ingest --home ~/.claude --home /mnt/old/.claude
+
+    Only new data is read. Sessions that Claude Code has deleted stay in the archive. You
+    can interrupt the import at any time; the next run continues.
     """
     folder, paths = resolve_archive_folder(archive), find_homes(homes)
     before = Archive.stored_bytes(folder)

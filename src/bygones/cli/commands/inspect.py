@@ -295,12 +295,16 @@ def inspect(
     as_json: bool,
     color: str,
 ) -> None:
-    """Show what transcripts contain: records, versions, problems, drift.
+    r"""Show what transcripts contain, without importing them.
 
-    A PATH is a transcript, a folder of transcripts or a Claude Code home; default: the
-    homes that other commands import. Nothing is written.
+    \b
+    bygones inspect
+    bygones inspect transcript.jsonl --problems
 
-    Problems are facts about the files, not failures: the exit code is 0.
+    PATH is a transcript, a folder of transcripts or a Claude Code home (default: the
+    homes that other commands import). Shows record types, versions, problems, and fields
+    that this version does not know. Nothing is written. Problems in transcripts do not
+    change the exit code.
     """
     places = resolve_inspected_paths(paths, homes)
     on_terminal = sys.stdout.isatty()

@@ -60,10 +60,14 @@ def print_change(action: str, change: IntegrationChange) -> None:
 
 @click.command("integrate")
 @click.argument("program", type=click.Choice(["claude"]))
-@click.option("--add", is_flag=True, help="Write the changes; default: only show them.")
-@click.option("--remove", is_flag=True, help="Show what would be removed.")
-@click.option("--statusline", is_flag=True, help="Also add the line below the prompt.")
-@click.option("--yes", is_flag=True, help="With --remove: do it.")
+@click.option(
+    "--add", is_flag=True, help="Write the changes instead of only showing them."
+)
+@click.option(
+    "--remove", is_flag=True, help="Show what would be removed; with --yes, remove it."
+)
+@click.option("--statusline", is_flag=True, help="Also add the status line.")
+@click.option("--yes", is_flag=True, help="With --remove: remove it.")
 @json_option
 def integrate(  # noqa: PLR0913 (one parameter per option)
     *,
@@ -74,16 +78,16 @@ def integrate(  # noqa: PLR0913 (one parameter per option)
     yes: bool,
     as_json: bool,
 ) -> None:
-    r"""Add the tools, hooks and commands to Claude Code, or remove them.
-
-    Without --add nothing is written: every part is listed with its file. Files keep
-    their formatting, and --remove restores them byte for byte. If one of the files is
-    invalid, none is changed.
+    r"""Add Bygones to Claude Code, or remove it.
 
     \b
     bygones integrate claude
     bygones integrate claude --add --statusline
     bygones integrate claude --remove --yes
+
+    Adds the MCP server, hooks and slash commands. Without --add, nothing is written: each
+    change is listed with its file. The formatting of files is preserved, and --remove
+    restores them byte for byte. If one of the files is invalid, none is changed.
     """
     del program  # there is one
     if add and remove:

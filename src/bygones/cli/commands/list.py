@@ -151,17 +151,18 @@ def short_model_name(model: str) -> str:
     "--project",
     metavar="PATH|NAME",
     shell_complete=complete_projects,
-    help="Only sessions of this project; a dot for that of this folder.",
+    help="Only sessions of this project; . is the current directory.",
 )
-@click.option("--starred", is_flag=True, help="Only sessions that have a star.")
+@click.option("--starred", is_flag=True, help="Only starred sessions.")
 @click.option(
-    "--all", "include_empty", is_flag=True, help="Also sessions without a message."
+    "--all", "include_empty", is_flag=True, help="Include sessions without messages."
 )
 @click.option(
     "-n",
     "--limit",
     type=click.IntRange(min=1),
-    help=f"How many; {TERMINAL_LIMIT} on a terminal, else all.",
+    show_default=f"{TERMINAL_LIMIT} on a terminal, otherwise all",
+    help="Number of sessions.",
 )
 @iso_option
 @archive_options
@@ -181,16 +182,16 @@ def list_sessions(  # noqa: PLR0913 (one parameter per option)
 ) -> None:
     r"""List sessions, newest first.
 
-    QUERY is in the language of searches, such as model:opus after:2w; see "bygones
-    help query". MSGS counts prompts, and all messages on the live branch; AGENTS and
-    BRANCHES are blank where there is nothing but the session itself. In a pipe
-    nothing is cut to a width. A session without a title is called by the first 200
-    characters of its prompt; "bygones prompts --full" prints all of it.
-
     \b
     bygones list --project . -n 50
     bygones list model:opus after:2w
     bygones list --json | jq -r .session_id
+
+    QUERY filters sessions, for example model:opus after:2w; see `bygones help query`.
+
+    MSGS shows the number of prompts and of all messages on the live branch. A session
+    without a title is listed by the start of its first prompt. Text is shortened to the
+    width of the terminal, but not in a pipe.
     """
     console = Console.for_stdout(color, iso=iso)
     is_page = limit is None and console.is_terminal and not as_json

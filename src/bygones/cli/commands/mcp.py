@@ -66,13 +66,14 @@ _INGEST_INTERVAL = 60.0
 
 
 @click.command("mcp")
-@click.option("--http", is_flag=True, help="Serve over HTTP, on this machine only.")
+@click.option(
+    "--http", is_flag=True, help="Serve over HTTP instead, only on this machine."
+)
 @click.option(
     "--port",
     type=click.IntRange(1, 65535),
     default=8766,
-    show_default=True,
-    help="Where to serve, with --http.",
+    help="Port to listen on, with --http.",
 )
 @archive_option
 @home_option
@@ -85,16 +86,18 @@ def mcp(
     homes: tuple[Path, ...],
     no_ingest: bool,
 ) -> None:
-    r"""Serve the archive to agents, over the Model Context Protocol.
-
-    It speaks on standard input and output, as Claude Code starts it. Agents can search,
-    outline and read earlier sessions; no tool changes anything. With --http, clients
-    need the token of BYGONES_MCP_TOKEN; default: a random one, which is printed. New
-    transcripts are imported in the background.
+    r"""Serve the archive to agents over MCP.
 
     \b
     bygones mcp
     bygones mcp --http --port 8766
+
+    Uses standard input and output, which is how Claude Code starts it. Agents can search,
+    outline and read sessions; no tool changes anything. New transcripts are imported in
+    the background.
+
+    With --http, clients authenticate with the token in BYGONES_MCP_TOKEN (default: a
+    random token, which is printed).
     """
     options = CommonOptions(archive=archive, homes=homes, no_ingest=no_ingest)
     dispatcher = McpDispatcher(create_recall(options))

@@ -30,31 +30,31 @@ _SCORE_TOLERANCE = 1e-6
 
 @click.command("migrate")
 @click.option(
-    "--from", "source_url", required=True, metavar="ADDRESS", help="The old store."
+    "--from", "source_url", required=True, metavar="ADDRESS", help="Old store."
 )
-@click.option(
-    "--to", "target_url", required=True, metavar="ADDRESS", help="The new store."
-)
+@click.option("--to", "target_url", required=True, metavar="ADDRESS", help="New store.")
 @click.option(
     "--queries",
     type=click.Path(path_type=Path, exists=True, dir_okay=False),
     metavar="FILE",
-    help="Queries to compare, one per line; default: words of the newest prompts.",
+    show_default="words of the newest prompts",
+    help="File with queries to compare, one per line.",
 )
 @quiet_option
 def migrate(
     source_url: str, target_url: str, *, queries: Path | None, quiet: bool
 ) -> None:
-    r"""Move a team's archive to another database, and compare search results.
-
-    All sources are copied to the new store, with erasures and holds; the old store is
-    not changed. You can interrupt it and run it again, also while people push to the
-    old one. Use `bygones push` for the archive in a folder, which redacts it first.
-
-    The exit code is 1 if a query has different results.
+    r"""Copy a team's archive to another database.
 
     \b
     bygones migrate --from postgres:///a --to clickhouse://b
+
+    All sources, erasures and holds are copied to the new store, then the results of
+    queries are compared. The old store is not changed and can be used meanwhile. You can
+    interrupt the copy and run it again. The exit code is 1 if a query has different
+    results.
+
+    To send an archive in a folder to a team, use `bygones push`, which redacts it.
     """
     from bygones.team.access import migrate_store, open_store
 

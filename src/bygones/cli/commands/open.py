@@ -24,7 +24,7 @@ __all__ = ["open_page"]
 
 @click.command("open")
 @click.argument("session", default="last", shell_complete=complete_sessions)
-@click.option("--no-browser", is_flag=True, help="Print the link; open nothing.")
+@click.option("--no-browser", is_flag=True, help="Print the link without opening it.")
 @archive_options
 @json_option
 def open_page(
@@ -32,14 +32,16 @@ def open_page(
 ) -> None:
     r"""Open a session in the browser.
 
-    SESSION is an id, the beginning of one, "last", the uuid of any record, or a number
-    of the last search: 2, or 2.1 for the first hit of the second session. If
-    `bygones serve` is running for this archive, its page is used; otherwise a page is
-    served until Ctrl-C. `bygones show` accepts the same names.
-
     \b
     bygones search flaky login test
     bygones open 1
+
+    SESSION is an id or its first characters, "last", the id of a record, or a result
+    number of the last search: 2, or 2.1 for the first hit of the second session
+    (default: last).
+
+    If `bygones serve` is running for this archive, the page opens there. Otherwise it is
+    served until you press Ctrl-C.
     """
     with open_current(options) as archive:
         name, record = resolve_session_and_record(archive, session)

@@ -41,14 +41,18 @@ _COLUMNS = (
 
 
 @click.command("projects")
-@click.option("--all", "empty", is_flag=True, help="Also those without a message.")
+@click.option("--all", "empty", is_flag=True, help="Include projects without messages.")
 @iso_option
 @archive_options
 @json_option
 def projects(*, empty: bool, iso: bool, options: CommonOptions, as_json: bool) -> None:
-    """List projects, the one last worked on first.
+    r"""List projects, most recently used first.
 
-    A project is the directory in which sessions were started, as their records say.
+    \b
+    bygones projects
+    bygones projects --json
+
+    A project is the directory in which sessions were started.
     """
     with open_current(options) as archive:
         rows = _project_objects(archive, empty=empty)

@@ -72,14 +72,17 @@ _TERMINAL_LIMIT = 20
     "--project",
     metavar="PATH|NAME",
     shell_complete=complete_projects,
-    help="Only prompts of this project; a dot for that of this folder.",
+    help="Only prompts of this project; . is the current directory.",
 )
-@click.option("--full", is_flag=True, help="Print prompts whole, not a line of each.")
+@click.option(
+    "--full", is_flag=True, help="Print whole prompts instead of one line each."
+)
 @click.option(
     "-n",
     "--limit",
     type=click.IntRange(min=1),
-    help=f"How many; {_TERMINAL_LIMIT} on a terminal, else all.",
+    show_default=f"{_TERMINAL_LIMIT} on a terminal, otherwise all",
+    help="Number of prompts.",
 )
 @iso_option
 @archive_options
@@ -96,15 +99,15 @@ def prompts(  # noqa: PLR0913 (one parameter per option)
     as_json: bool,
     color: str,
 ) -> None:
-    r"""List what you typed, in all sessions, newest first.
-
-    QUERY is in the language of searches: words, "phrases", project:, after: and the
-    like; see "bygones help query". What was rewound is there too.
+    r"""List the prompts you typed, newest first.
 
     \b
     bygones prompts refactor project:web after:2w
     bygones prompts --project . -n 50
     bygones prompts --full --json branch:live
+
+    QUERY filters prompts with words, "phrases" and fields; see `bygones help query`.
+    Prompts on abandoned branches are included.
     """
     console = Console.for_stdout(color, iso=iso)
     is_page = limit is None and console.is_terminal and not as_json

@@ -200,17 +200,17 @@ def _resolve_session(
     "--project",
     metavar="PATH|NAME",
     shell_complete=complete_projects,
-    help="All sessions of this project, and of folders below it.",
+    help="Sessions of this project and of folders below it.",
 )
 @click.option(
     "--before",
     metavar="TIME",
-    help="All sessions that ended before this time, such as 2026-01-31 or 400d.",
+    help="Sessions that ended before this time, such as 2026-01-31 or 400d.",
 )
 @click.option(
     "--mentions",
     is_flag=True,
-    help="Also shared files that mention them, such as the history.",
+    help="Also erase shared files that mention them, such as the history.",
 )
 @click.option("-y", "--yes", is_flag=True, help="Do not ask for confirmation.")
 @click.option("-n", "--dry-run", is_flag=True, help="Show what would be erased.")
@@ -227,16 +227,18 @@ def purge(  # noqa: PLR0913 (one parameter per option)
     archive: Path | None,
     as_json: bool,
 ) -> None:
-    r"""Erase sessions from the archive, with all that belongs to them.
-
-    A SESSION is an id, at least the first 4 characters of one, or "last", but not a
-    result number. No byte of it remains in the archive, and it is not imported again.
-    Claude Code's own files are not touched. With both --project and --before, only
-    sessions that match both are erased.
+    r"""Erase sessions from the archive permanently.
 
     \b
     bygones purge 5e551000
     bygones purge --project . --before 2026-01-01 --yes
+
+    SESSION is an id, at least its first 4 characters, or "last"; result numbers of a
+    search are not accepted. With both --project and --before, sessions that match both
+    are erased.
+
+    No byte of a purged session remains in the archive, and it is not imported again.
+    Claude Code's own files are not changed.
     """
     with open_indexed(archive) as archived:
         chosen, gone = select_sessions(archived, names, project, before)

@@ -124,19 +124,20 @@ def push_report_object(report: PushReport, *, is_dry_run: bool) -> PushObject:
 
 @click.command("push")
 @click.option("--dry-run", is_flag=True, help="Show what would be sent.")
-@click.option("--watch", is_flag=True, help="Continue while Claude Code writes.")
+@click.option("--watch", is_flag=True, help="Keep sending while Claude Code writes.")
 @archive_options
 @json_option
 def push(*, dry_run: bool, watch: bool, options: CommonOptions, as_json: bool) -> None:
     r"""Send redacted sessions of selected projects to a hub.
 
-    The hub and the projects are set under [push] in the settings; nothing else is ever
-    sent. Secrets, names and home folders are redacted first, and private records are
-    not sent. Only what the hub lacks is sent; you can interrupt it at any time.
-
     \b
     bygones push --dry-run
     bygones push --watch
+
+    Set the hub and the projects under [push] in the settings; nothing else is sent.
+    Secrets, names and home folders are redacted before anything is sent, and private
+    records are left out. Only what the hub does not have yet is sent. You can interrupt
+    it at any time.
     """
     settings = load_push_settings(os.environ, Path.home())
     _check_settings(settings, is_dry_run=dry_run)

@@ -32,12 +32,16 @@ __all__ = ["rebuild"]
 @json_option
 @quiet_option
 def rebuild(*, archive: Path | None, as_json: bool, quiet: bool) -> None:
-    """Create the index again from the archive.
+    r"""Rebuild the search index from the archive.
 
-    This is needed only if the index is damaged; after an update of Bygones the next
-    ingest does it. No transcript is read and the archive is not changed; readers use
-    the old index until the new one is complete. Damaged parts of the archive are
-    left out and reported.
+    \b
+    bygones rebuild
+    bygones rebuild --archive /mnt/disk/bygones
+
+    You need this only if the index is damaged; after an update of Bygones, the next
+    command does it. The archive and the transcripts are not changed, and other commands
+    use the old index until the new one is complete. Damaged parts of the archive are
+    skipped and reported.
     """
     folder = resolve_archive_folder(archive)
     with explain_interrupt(INDEX_INTERRUPTED), StagedProgressBar() as bar:

@@ -6,9 +6,18 @@ from typing import NamedTuple
 
 __all__ = ["COMMANDS", "CommandSpec"]
 
+_PACKAGE = "bygones.cli.commands"
+_READ = "Read and find"
+_FILES = "Files"
+_CONTINUE = "Continue"
+_ARCHIVE = "Archive"
+_SHARE = "Share"
+_TEAM = "Team"
+_INTEGRATIONS = "Integrations"
+
 
 class CommandSpec(NamedTuple):
-    """The name of a command, its module and its summary.
+    """The name of a command, its module, and what the overview says about it.
 
     The module is imported when the command is used.
     """
@@ -16,182 +25,226 @@ class CommandSpec(NamedTuple):
     name: str
     module: str
     summary: str
+    group: str = ""
+    """The heading under which it is listed; without one it is not listed."""
+    aliases: tuple[str, ...] = ()
+
+    @property
+    def label(self) -> str:
+        """The name and the aliases."""
+        return ", ".join((self.name, *self.aliases))
 
 
 COMMANDS = (
     CommandSpec(
-        "ingest",
-        "bygones.cli.commands.ingest",
-        "Import new transcripts into the archive and index them.",
-    ),
-    CommandSpec(
-        "watch",
-        "bygones.cli.commands.watch",
-        "Keep the archive up to date while Claude Code writes.",
-    ),
-    CommandSpec(
         "search",
-        "bygones.cli.commands.search",
-        "Find sessions by what was said, run, read or answered in them.",
+        f"{_PACKAGE}.search",
+        "Find sessions by what was said and done in them.",
+        _READ,
     ),
     CommandSpec(
         "list",
-        "bygones.cli.commands.list",
+        f"{_PACKAGE}.list",
         "List sessions, newest first.",
-    ),
-    CommandSpec(
-        "projects",
-        "bygones.cli.commands.projects",
-        "List projects, the one last worked on first.",
+        _READ,
+        aliases=("ls",),
     ),
     CommandSpec(
         "show",
-        "bygones.cli.commands.show",
-        "Show a session: prompts, answers, tool calls and their results.",
-    ),
-    CommandSpec(
-        "open",
-        "bygones.cli.commands.open",
-        "Open a session in the browser.",
-    ),
-    CommandSpec(
-        "usage",
-        "bygones.cli.commands.usage",
-        "Show tokens and costs.",
-    ),
-    CommandSpec(
-        "export",
-        "bygones.cli.commands.export",
-        "Write sessions as pages and files to share.",
+        f"{_PACKAGE}.show",
+        "Show prompts, replies, tool calls and results.",
+        _READ,
     ),
     CommandSpec(
         "tree",
-        "bygones.cli.commands.tree",
-        "Draw a session: its turns, branches, agents and compactions.",
-    ),
-    CommandSpec(
-        "files",
-        "bygones.cli.commands.files",
-        "List what a session changed, or which sessions changed a file.",
+        f"{_PACKAGE}.tree",
+        "Outline a session: turns, branches and agents.",
+        _READ,
     ),
     CommandSpec(
         "prompts",
-        "bygones.cli.commands.prompts",
-        "List what you typed, in all sessions.",
+        f"{_PACKAGE}.prompts",
+        "List the prompts you typed, newest first.",
+        _READ,
     ),
     CommandSpec(
-        "tag",
-        "bygones.cli.commands.annotate",
-        "Tag a session, or list tags.",
+        "projects",
+        f"{_PACKAGE}.projects",
+        "List projects, most recently used first.",
+        _READ,
     ),
     CommandSpec(
-        "note",
-        "bygones.cli.commands.annotate",
-        "Add a note to a session.",
+        "usage",
+        f"{_PACKAGE}.usage",
+        "Show tokens and costs.",
+        _READ,
     ),
     CommandSpec(
-        "star",
-        "bygones.cli.commands.annotate",
-        "Star sessions to come back to.",
-    ),
-    CommandSpec(
-        "resume",
-        "bygones.cli.commands.resume",
-        "Continue a session in Claude Code.",
-    ),
-    CommandSpec(
-        "doctor",
-        "bygones.cli.commands.doctor",
-        "Check the archive, and show what Claude Code will delete.",
+        "open",
+        f"{_PACKAGE}.open",
+        "Open a session in the browser.",
+        _READ,
     ),
     CommandSpec(
         "serve",
-        "bygones.cli.commands.serve",
-        "Show the archive in a browser: read, find and watch.",
+        f"{_PACKAGE}.serve",
+        "Browse and search the archive in the browser.",
+        _READ,
+    ),
+    CommandSpec(
+        "tag",
+        f"{_PACKAGE}.annotate",
+        "Tag a session, or list tags.",
+        _READ,
+    ),
+    CommandSpec(
+        "note",
+        f"{_PACKAGE}.annotate",
+        "Add a note to a session.",
+        _READ,
+    ),
+    CommandSpec(
+        "star",
+        f"{_PACKAGE}.annotate",
+        "Star sessions to find them again.",
+        _READ,
+    ),
+    CommandSpec(
+        "files",
+        f"{_PACKAGE}.files",
+        "List files by session, or sessions by file.",
+        _FILES,
+    ),
+    CommandSpec(
+        "resume",
+        f"{_PACKAGE}.resume",
+        "Continue a session in Claude Code.",
+        _CONTINUE,
+    ),
+    CommandSpec(
+        "ingest",
+        f"{_PACKAGE}.ingest",
+        "Import new transcripts into the archive.",
+        _ARCHIVE,
+    ),
+    CommandSpec(
+        "watch",
+        f"{_PACKAGE}.watch",
+        "Import transcripts while Claude Code writes them.",
+        _ARCHIVE,
+    ),
+    CommandSpec(
+        "doctor",
+        f"{_PACKAGE}.doctor",
+        "Check the setup and what Claude Code will delete.",
+        _ARCHIVE,
     ),
     CommandSpec(
         "verify",
-        "bygones.cli.commands.verify",
-        "Check that every byte in the archive is what was stored.",
+        f"{_PACKAGE}.verify",
+        "Check that the archive is intact.",
+        _ARCHIVE,
     ),
     CommandSpec(
         "rebuild",
-        "bygones.cli.commands.rebuild",
-        "Create the index again from the archive.",
+        f"{_PACKAGE}.rebuild",
+        "Rebuild the search index from the archive.",
+        _ARCHIVE,
     ),
     CommandSpec(
         "backup",
-        "bygones.cli.commands.backup",
-        "Write a copy of the archive into a folder.",
+        f"{_PACKAGE}.backup",
+        "Copy the archive to another folder.",
+        _ARCHIVE,
     ),
     CommandSpec(
         "restore",
-        "bygones.cli.commands.restore",
-        "Write the original files back, byte for byte.",
+        f"{_PACKAGE}.restore",
+        "Write original files back, byte for byte.",
+        _ARCHIVE,
     ),
     CommandSpec(
         "purge",
-        "bygones.cli.commands.purge",
+        f"{_PACKAGE}.purge",
         "Erase sessions from the archive permanently.",
-    ),
-    CommandSpec(
-        "migrate",
-        "bygones.cli.commands.migrate",
-        "Move a team's archive to another database.",
-    ),
-    CommandSpec(
-        "push",
-        "bygones.cli.commands.push",
-        "Send redacted sessions of selected projects to a hub.",
-    ),
-    CommandSpec(
-        "hub",
-        "bygones.cli.commands.hub",
-        "Run a hub: one archive for many people.",
-    ),
-    CommandSpec(
-        "mcp",
-        "bygones.cli.commands.mcp",
-        "Serve the archive to agents, over the Model Context Protocol.",
-    ),
-    CommandSpec(
-        "integrate",
-        "bygones.cli.commands.integrate",
-        "Add the tools, hooks and commands to Claude Code, or remove them.",
-    ),
-    CommandSpec(
-        "statusline",
-        "bygones.cli.commands.statusline",
-        "Print a line about this project, for Claude Code's status line.",
-    ),
-    CommandSpec(
-        "hook",
-        "bygones.cli.commands.hook",
-        "Import new transcripts in the background; for hooks of Claude Code.",
+        _ARCHIVE,
     ),
     CommandSpec(
         "inspect",
-        "bygones.cli.commands.inspect",
-        "Show what transcripts contain: records, versions, problems, drift.",
-    ),
-    CommandSpec(
-        "schema",
-        "bygones.cli.commands.schema",
-        "Print the JSON Schemas of what --json prints.",
+        f"{_PACKAGE}.inspect",
+        "Analyse transcripts without importing them.",
+        _ARCHIVE,
     ),
     CommandSpec(
         "demo",
-        "bygones.cli.commands.demo",
-        "Create a home with invented sessions to try everything.",
+        f"{_PACKAGE}.demo",
+        "Create sample sessions to try Bygones with.",
+        _ARCHIVE,
     ),
     CommandSpec(
-        "help",
-        "bygones.cli.commands.help",
-        "Show the help page of a command, or the query language.",
+        "export",
+        f"{_PACKAGE}.export",
+        "Export sessions as HTML, Markdown, text or JSON.",
+        _SHARE,
+    ),
+    CommandSpec(
+        "push",
+        f"{_PACKAGE}.push",
+        "Send redacted sessions to a hub.",
+        _TEAM,
+    ),
+    CommandSpec(
+        "hub",
+        f"{_PACKAGE}.hub",
+        "Run a hub: one archive for a team.",
+        _TEAM,
+    ),
+    CommandSpec(
+        "migrate",
+        f"{_PACKAGE}.migrate",
+        "Copy a team's archive to another database.",
+        _TEAM,
+    ),
+    CommandSpec(
+        "integrate",
+        f"{_PACKAGE}.integrate",
+        "Add Bygones to Claude Code, or remove it.",
+        _INTEGRATIONS,
+    ),
+    CommandSpec(
+        "mcp",
+        f"{_PACKAGE}.mcp",
+        "Serve the archive to agents over MCP.",
+        _INTEGRATIONS,
+    ),
+    CommandSpec(
+        "statusline",
+        f"{_PACKAGE}.statusline",
+        "Print a line for Claude Code's status line.",
+        _INTEGRATIONS,
+    ),
+    CommandSpec(
+        "hook",
+        f"{_PACKAGE}.hook",
+        "Import transcripts in the background, for hooks.",
+        _INTEGRATIONS,
+    ),
+    CommandSpec(
+        "schema",
+        f"{_PACKAGE}.schema",
+        "Print the JSON Schema of --json output.",
+        _INTEGRATIONS,
     ),
     CommandSpec(
         "completion",
-        "bygones.cli.commands.completion",
-        "Print the completion script of a shell.",
+        f"{_PACKAGE}.completion",
+        "Print a completion script for your shell.",
+        _INTEGRATIONS,
+    ),
+    CommandSpec(
+        "help",
+        f"{_PACKAGE}.help",
+        "Show the help page of a command, or the query language.",
     ),
 )
+"""In the order of the overview; the commands of a group are adjacent."""

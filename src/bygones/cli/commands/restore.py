@@ -177,30 +177,39 @@ def _result_objects(
     metavar="[SESSION|PROJECT]...",
     shell_complete=complete_names,
 )
-@click.option("--all", "select_all", is_flag=True, help="All that the archive has.")
+@click.option(
+    "--all", "select_all", is_flag=True, help="Restore everything in the archive."
+)
 @click.option(
     "--to",
     type=path_type(allow_file=False),
     metavar="DIR",
-    help="Write below this folder, as if it were the home.",
+    show_default="the original home",
+    help="Write to this folder instead of the home.",
 )
 @click.option(
     "--as",
     "project",
     type=path_type(),
     metavar="PATH",
-    help="Restore for a project that lies in this directory now.",
+    help="Restore for a project that has moved to this directory.",
 )
-@click.option("--rewrite-cwd", is_flag=True, help="With --as: also in the records.")
+@click.option(
+    "--rewrite-cwd",
+    is_flag=True,
+    help="With --as: also replace the directory in the records.",
+)
 @click.option(
     "--older",
     type=click.IntRange(0, 1_000_000),
     default=0,
     metavar="N",
-    help="As files were before they were last rewritten, N times back.",
+    help="Restore the version before the last N times a file was replaced.",
 )
 @click.option("-n", "--dry-run", is_flag=True, help="Show what would be written.")
-@click.option("--overwrite", is_flag=True, help="Replace what differs; keep a copy.")
+@click.option(
+    "--overwrite", is_flag=True, help="Replace files that differ, and keep copies."
+)
 @archive_option
 @json_option
 def restore(  # noqa: PLR0913 (one parameter per option)
@@ -216,17 +225,19 @@ def restore(  # noqa: PLR0913 (one parameter per option)
     archive: Path | None,
     as_json: bool,
 ) -> None:
-    r"""Write the original files back, byte for byte.
-
-    A SESSION is an id, the beginning of one, "last", or a number of the last search;
-    a PROJECT is its directory or its name. Agents, sidecars, long outputs, backups
-    of edited files, todos and tasks are restored as well, with their modification
-    times, so that claude --resume works. An existing file that differs is not changed,
-    and the exit code is 1; --overwrite replaces it and keeps a copy.
+    r"""Write original files back, byte for byte.
 
     \b
     bygones restore old-project --as ~/src/new --rewrite-cwd
     bygones restore --all --to /tmp/home --dry-run
+
+    SESSION is an id or its first characters, "last", or a result number of the last
+    search. PROJECT is a directory or a name.
+
+    Transcripts are restored with everything that belongs to them (agents, long outputs,
+    backups of edited files, todos and tasks) and with their modification times, so that
+    `claude --resume` works. An existing file with other content is not changed, and the
+    exit code is 1; --overwrite replaces it and keeps a copy.
     """
     _check_arguments(names, project, select_all=select_all, rewrite_cwd=rewrite_cwd)
     with open_without_ingest(archive) as archived:

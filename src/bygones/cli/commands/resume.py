@@ -37,19 +37,21 @@ _HOME_VARIABLE = "CLAUDE_CONFIG_DIR"
 
 @click.command("resume")
 @click.argument("session", default=LAST, shell_complete=complete_sessions)
-@click.option("--run", is_flag=True, help="Run it, in the right directory.")
+@click.option(
+    "--run", is_flag=True, help="Start Claude Code in the directory of the session."
+)
 @archive_options
 @json_option
 def resume(*, session: str, run: bool, options: CommonOptions, as_json: bool) -> None:
-    r"""Print the command that continues a session in Claude Code, or run it.
-
-    If Claude Code has deleted the transcript, --run or the printed command restores
-    it first, byte for byte. SESSION is an id, the beginning of
-    one, "last", or a number of the last search.
+    r"""Continue a session in Claude Code.
 
     \b
     bygones resume last --run
     eval "$(bygones resume 5e551000)"
+
+    Without --run, the command that continues the session is printed. SESSION is an id or
+    its first characters, "last", or a result number of the last search (default: last).
+    If Claude Code has deleted the transcript, it is restored first, byte for byte.
     """
     with open_current(options) as archive:
         one = resolve_summary(archive, session)

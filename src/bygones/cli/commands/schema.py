@@ -12,15 +12,16 @@ from bygones.schema.registry import OBJECT_TYPES, json_schema
 
 @click.command("schema")
 @click.argument("type_name", metavar="[TYPE]", required=False)
-@click.option("--list", "list_types", is_flag=True, help="List the types instead.")
+@click.option("--list", "list_types", is_flag=True, help="List the types.")
 def schema(type_name: str | None, *, list_types: bool) -> None:
-    r"""Print the JSON Schema of all objects that --json prints, or of one TYPE.
-
-    Each object has its type in the field "type". The web API returns the same objects.
+    r"""Print the JSON Schema of --json output.
 
     \b
     bygones schema session
     bygones schema --list
+
+    Without TYPE, the schemas of all objects are printed. Each object has its type in the
+    field "type". The web API returns the same objects.
     """
     if list_types:
         for name in OBJECT_TYPES:

@@ -214,19 +214,23 @@ def _print_query_help(
     shell_complete=complete_query,
 )
 @click.option(
-    "-n", "--limit", type=click.IntRange(1, 1000), default=10, show_default=True
+    "-n",
+    "--limit",
+    type=click.IntRange(1, 1000),
+    default=10,
+    help="Number of sessions.",
 )
-@click.option("--page", type=click.IntRange(1), default=1, help="Show a later page.")
+@click.option("--page", type=click.IntRange(1), default=1, help="Page of results.")
 @click.option(
-    "--hits", type=click.IntRange(0, 100), default=2, show_default=True,
-    help="How many hits of each session.",
+    "--hits", type=click.IntRange(0, 100), default=2,
+    help="Number of hits per session.",
 )  # fmt: skip
 @click.option(
     "--sort", type=click.Choice(["best", "newest", "oldest"]), default="best",
-    show_default=True, help="Which sessions come first.",
+    metavar="ORDER", help="Order: best, newest or oldest first.",
 )  # fmt: skip
 @click.option(
-    "--explain", is_flag=True, help="Show what each word contributed to a score."
+    "--explain", is_flag=True, help="Show how much each word contributed to the score."
 )
 @iso_option
 @click.option(
@@ -249,16 +253,20 @@ def search(  # noqa: PLR0913 (one parameter per option)
     as_json: bool,
     color: str,
 ) -> None:
-    r"""Find sessions by what was said, run, read or answered in them.
-
-    Type words as you remember them: not all need to match, other forms of them
-    count, and typos are corrected. "Quoted words" must be adjacent, -word excludes,
-    and fields narrow: project: tool: file: is:error after:2w; see --syntax.
-    Then `bygones show 2` shows the second session, `show 2.1` at its first hit.
+    r"""Find sessions by what was said and done in them.
 
     \b
     bygones search why does the login test fail
     bygones search '"reset by peer" tool:Bash after:2w'
+    bygones search project:shop is:error -docker
+
+    Type words as you remember them. A session need not contain all of them, word forms
+    such as "retried" match "retry", and typos are corrected. "Quoted words" must be
+    adjacent, -word excludes a word, and fields such as project: and after: filter;
+    --syntax lists them all.
+
+    Results are numbered: `bygones show 2` shows the second session, `bygones show 2.1`
+    its first hit. The exit code is 1 if nothing is found.
     """
     console = Console.for_stdout(color, iso=iso)
     now = console.now

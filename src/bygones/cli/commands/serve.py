@@ -158,14 +158,19 @@ connection is not encrypted. Press Ctrl-C to stop.
 
 
 @click.command("serve")
-@click.option("--port", type=click.IntRange(0, 65535), help="Default: a free port.")
-@click.option("--host", default="127.0.0.1", show_default=True, help="Where to listen.")
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    show_default="a free port",
+    help="Port to listen on.",
+)
+@click.option("--host", default="127.0.0.1", help="Address to listen on.")
 @click.option(
     "--allow-network",
     is_flag=True,
-    help="Allow other machines; needed for a --host that they can reach.",
+    help="Allow a --host that other machines can reach.",
 )
-@click.option("--no-browser", is_flag=True, help="Print the link; open nothing.")
+@click.option("--no-browser", is_flag=True, help="Print the link without opening it.")
 @archive_options
 def serve(
     *,
@@ -175,14 +180,15 @@ def serve(
     no_browser: bool,
     options: CommonOptions,
 ) -> None:
-    r"""Show the archive in a browser: read, find and watch.
-
-    Only this machine can reach the page, and only with the printed link. A link works
-    once; after that, the next one is printed. Sessions appear while they are written.
+    r"""Browse and search the archive in the browser.
 
     \b
     bygones serve
     bygones serve --port 8765 --no-browser
+
+    The page is only available on this machine, and only with the printed link. Each link
+    works once; after that, a new one is printed. Sessions are updated while Claude Code
+    writes them.
     """
     from bygones.web.security import is_loopback
 

@@ -169,7 +169,7 @@ def _record_positions(session: Session) -> dict[Position, str | None]:
 @click.command("show")
 @click.argument(
     "name",
-    metavar="SESSION|PATH",
+    metavar="[SESSION|PATH]",
     default="last",
     shell_complete=complete_names_or_paths,
 )
@@ -178,20 +178,27 @@ def _record_positions(session: Session) -> dict[Position, str | None]:
     "--branch",
     metavar="NUMBER|LEAF",
     shell_complete=complete_branches,
-    help="Follow another branch: its number, or the id of a record on it.",
+    show_default="the live branch",
+    help="Show this branch: its number, or the id of a record on it.",
 )
 @click.option(
     "--around",
     metavar="UUID",
-    help="Show only the turn of this record, and those next to it.",
+    help="Show only the turn of this record and its neighbours.",
 )
-@click.option("--agents", is_flag=True, help="Show agent runs whole, where called.")
 @click.option(
-    "--all", "everything", is_flag=True, help="Show every branch and agent, in place."
+    "--agents", is_flag=True, help="Show complete agent runs, where they were called."
 )
-@click.option("--thinking", is_flag=True, help="Show Claude's reasoning.")
-@click.option("--tools", is_flag=True, help="Show calls with all input and output.")
-@click.option("--raw", is_flag=True, help="Print the original lines, or that of UUID.")
+@click.option(
+    "--all", "everything", is_flag=True, help="Show all branches and agent runs."
+)
+@click.option("--thinking", is_flag=True, help="Show thinking.")
+@click.option(
+    "--tools", is_flag=True, help="Show tool calls with complete input and output."
+)
+@click.option(
+    "--raw", is_flag=True, help="Print the original lines; with --around, that of UUID."
+)
 @archive_options
 @json_option
 @color_option
@@ -210,19 +217,21 @@ def show(  # noqa: PLR0913 (one parameter per option)
     as_json: bool,
     color: str,
 ) -> None:
-    r"""Show a session: prompts, answers, tool calls and their results.
-
-    SESSION is the id of a session in the archive, the beginning of one, or "last"; 2 is
-    the second of the last search, 2.1 its first hit with its context. The uuid of a
-    record shows the branch that it is on. PATH is a transcript, a folder of transcripts
-    or a Claude Code home, which is read without the archive; if it contains several
-    sessions, the second argument names one; default: the newest.
+    r"""Show a session: prompts, replies, tool calls and results.
 
     \b
     bygones show last
     bygones show 5e551000 --tools
     bygones show ~/.claude 5e55
     bygones show transcript.jsonl --json
+
+    SESSION is an id or its first characters, "last", or a result number of the last
+    search: 2 is the second session, 2.1 its first hit with the turns around it. With the
+    id of a record, the branch that contains it is shown.
+
+    PATH is a transcript, a folder of transcripts or a Claude Code home. It is read
+    directly, without the archive. If it contains several sessions, name one with the
+    second argument (default: the newest).
     """
     console = Console.for_stdout(color)
     with open_named_session(name, session, options, priced=as_json) as shown:
@@ -244,17 +253,17 @@ def show(  # noqa: PLR0913 (one parameter per option)
         part = window(found, view.branch, around) if around else found
         view = view if around else view_around_hit(shown, view)
         if as_json:
-            print_objects(
-                session_objects(
-                    part,
-                    view,
-                    parse_user_text,
-                    summary=shown.summary,
-                    cost=shown.cost,
-                )
-            )
-            return
-        _print_session(part, view, console)
+            _print_json(part, view, shown)
+        else:
+            _print_session(part, view, console)
+
+
+def _print_json(session: Session, view: SessionView, shown: ShownSession) -> None:
+    print_objects(
+        session_objects(
+            session, view, parse_user_text, summary=shown.summary, cost=shown.cost
+        )
+    )
 
 
 def _print_session(session: Session, view: SessionView, console: Console) -> None:

@@ -16,16 +16,16 @@ __all__ = ["statusline"]
 
 @click.command("statusline")
 @click.option(
-    "--now", metavar="JSON", help="Compute and cache the line for this context."
+    "--now", metavar="JSON", help="Compute and cache the line for this input."
 )
 def statusline(*, now: str | None) -> None:
-    r"""Print a line about this project, for Claude Code's status line.
-
-    It shows the number of sessions, the cost of today, and the most similar session.
-    The line is cached for half a minute, so printing it is cheap.
+    r"""Print a line for Claude Code's status line.
 
     \b
     bygones statusline
+
+    The line shows the number of sessions of this project, today's cost and the most
+    similar session. It is cached for 30 seconds.
     """
     if now is None:
         print_status_line()

@@ -36,15 +36,15 @@ __all__ = ["tree"]
 @json_option
 @color_option
 def tree(*, session: str, options: CommonOptions, as_json: bool, color: str) -> None:
-    r"""Draw a session: its turns, branches, agents and compactions.
-
-    SESSION is an id, the beginning of one, "last", a number of the last search, or the
-    uuid of any record. Each line has its calls, duration, tokens and cost; the line of a
-    branch has those of the turns after its fork.
+    r"""Show the outline of a session: turns, branches and agents.
 
     \b
     bygones tree last
     bygones tree 5e551000 --json
+
+    SESSION is an id or its first characters, "last", the id of a record, or a result
+    number of the last search (default: last). Each turn has its tool calls, duration,
+    tokens and cost; a branch has the sums of the turns after its fork.
     """
     console = Console.for_stdout(color)
     with open_current(options) as archive:

@@ -439,25 +439,30 @@ _TERMINAL_LIMIT = 30
     "--by",
     type=click.Choice([grouping.value for grouping in Grouping]),
     default=Grouping.DAY.value,
-    show_default=True,
     metavar="WHAT",
-    help=f"What to group by: {', '.join(Grouping)}; a block is five hours, and tool is"
-    " what filled contexts.",
+    help=f"Group by {', '.join(Grouping)}; a block is five hours, and"
+    " tool shows what filled the context.",
 )
-@click.option("--since", metavar="TIME", help="From this day or time on.")
-@click.option("--until", metavar="TIME", help="Up to the end of this day.")
 @click.option(
-    "--zone", metavar="NAME", help="The time zone of days; default: local time."
+    "--since", metavar="TIME", help="Count from this time on, such as 7d or 2026-01-31."
+)
+@click.option("--until", metavar="TIME", help="Count up to the end of this day.")
+@click.option(
+    "--zone",
+    metavar="NAME",
+    show_default="local time",
+    help="Time zone in which days start.",
 )
 @click.option(
     "--context", metavar="SESSION", shell_complete=complete_sessions,
-    help="Show the context size of each turn.",
+    help="Show the context size of each turn of a session.",
 )  # fmt: skip
 @click.option(
     "-n", "--limit", type=click.IntRange(min=1),
-    help=f"How many rows; {_TERMINAL_LIMIT} on a terminal, else all.",
+    show_default=f"{_TERMINAL_LIMIT} on a terminal, otherwise all",
+    help="Number of rows.",
 )  # fmt: skip
-@click.option("--csv", "as_csv", is_flag=True, help="Print a table for spreadsheets.")
+@click.option("--csv", "as_csv", is_flag=True, help="Print CSV.")
 @json_option
 @archive_options
 @color_option
@@ -477,15 +482,17 @@ def usage(  # noqa: PLR0913 (one parameter per option)
 ) -> None:
     r"""Show tokens and costs.
 
-    QUERY limits it: project:, session:, title:, tag:, git:, model:, entrypoint:,
-    agent:, branch:, is:agent, is:rewound, before:, after:, on:. Every answer counts
-    once, even if several files contain it; costs use the prices of the API.
-
     \b
     bygones usage --since 7d
     bygones usage --by model project:bygones
     bygones usage --by branch branch:rewound
     bygones usage --context last
+
+    QUERY filters what is counted: project:, session:, title:, tag:, git:, model:,
+    entrypoint:, agent:, branch:, is:agent, is:rewound, before:, after:, on:.
+
+    Each reply is counted once, even if several files contain it. Costs are computed with
+    API prices.
     """
     if as_csv and as_json:
         raise click.UsageError("use either --csv or --json")

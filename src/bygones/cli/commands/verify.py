@@ -79,17 +79,23 @@ def _repair_hint(result: VerificationResult) -> str:
 
 
 @click.command("verify")
-@click.option("--deep", is_flag=True, help="Also compare the index with a rebuild.")
+@click.option("--deep", is_flag=True, help="Also compare the index with a rebuilt one.")
 @archive_option
 @json_option
 @quiet_option
 def verify(*, deep: bool, archive: Path | None, as_json: bool, quiet: bool) -> None:
-    """Check that every byte in the archive is what was stored.
+    r"""Check that the archive is intact.
 
-    It continues after damage and reports which files are intact. The exit code is 0 if
-    everything is sound and 13 if not; with --deep it is 1 if there is no index to
-    compare, and 12 if another process keeps writing. `bygones doctor` and the web page
-    show the last result.
+    \b
+    bygones verify
+    bygones verify --deep
+    bygones verify --archive /mnt/disk/bygones
+
+    Every stored byte is compared with its checksum. If something is damaged, the check
+    continues and reports which files are intact. `bygones doctor` shows the last result.
+
+    The exit code is 0 if the archive is intact and 13 if it is damaged. With --deep, it
+    is 1 if there is no index to compare, and 12 if another process keeps writing.
     """
     folder = resolve_archive_folder(archive)
     now = datetime.now(UTC)  # noqa: TID251 (an interface reads the clock)

@@ -41,7 +41,7 @@ __all__ = ["watch"]
 @click.option(
     "--poll",
     is_flag=True,
-    help="Poll for changes instead of waiting for notifications.",
+    help="Poll instead of waiting for notifications.",
 )
 @archive_option
 @json_option
@@ -54,11 +54,15 @@ def watch(
     as_json: bool,
     quiet: bool,
 ) -> None:
-    """Keep the archive current while Claude Code writes, until Ctrl-C.
+    r"""Import new transcripts while Claude Code writes them.
 
-    It prints a line for every session that grows. New records are in the archive and
-    the index within two seconds. If the file system reports no changes, it polls;
-    --poll does so from the start.
+    \b
+    bygones watch
+    bygones watch --poll
+
+    Runs until you press Ctrl-C and prints a line for each session that grows. New
+    messages can be searched within two seconds. If the file system does not report
+    changes, for example on a network drive, it polls.
     """
     folder, paths = resolve_archive_folder(archive), find_homes(homes)
     if not as_json:
