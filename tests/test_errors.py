@@ -73,7 +73,7 @@ ERRORS = (
     HomeNotFound(),
     NoTranscriptsFound(Path("a"), Path("b")),
     PathNotFound(Path("a")),
-    BadRequest("limit has to be a number"),
+    BadRequest("limit must be a number"),
     InvalidSelector("\udcff"),
     ArchiveNotFound(Path("a")),
     NoArchiveAndNoHome(Path("a")),

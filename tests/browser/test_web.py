@@ -258,7 +258,7 @@ def test_a_message_gives_its_link_and_its_record(
                 break
         expect(page.locator("article.target")).to_contain_text("Question number 50")
         page.keyboard.press("c")
-        expect(page.locator("#live-region")).to_have_text("link copied")
+        expect(page.locator("#live-region")).to_have_text("Link copied")
         link = page.evaluate("navigator.clipboard.readText()")
         page.keyboard.press("r")
         expect(page.locator("dialog[open] pre")).to_contain_text("Question number 50")
@@ -268,7 +268,7 @@ def test_a_message_gives_its_link_and_its_record(
         expect(page.locator("article.target")).to_be_in_viewport()
         page.keyboard.press("f")
         page.keyboard.type("question number 9")
-        expect(page.locator(".finder output")).to_have_text("1 place")
+        expect(page.locator(".finder output")).to_have_text("1 match")
         page.keyboard.press("Enter")
         expect(page.locator("article.target")).to_contain_text("Question number 9")
         page.keyboard.press("Escape")
@@ -290,14 +290,14 @@ def test_what_is_found_in_a_fold_unfolds(browser: Browser, tmp_path: Path) -> No
     with served(tmp_path / "archive") as site, opened(browser, site) as seen:
         page, told = seen.page, seen.page.locator(".finder output")
         page.goto(f"{site.home}/session/{PLAIN}?find=lemur")
-        expect(told).to_have_text("1 place")
+        expect(told).to_have_text("1 match")
         expect(page.get_by_text("Perhaps a lemur")).to_be_hidden()
         page.locator(".finder input").press("Enter")
         expect(page.get_by_text("Perhaps a lemur")).to_be_visible()
         expect(page.get_by_text("Of something else")).to_be_hidden()
         page.locator(".finder input").fill("tapir")
         expect(told).to_have_text(
-            "nothing here (of results, only the beginning is searched)"
+            "No matches here (only the start of each tool result is searched)"
         )
         at = page.locator("article", has_text="Of something else").get_attribute("id")
         page.goto(f"{site.home}/session/{PLAIN}?at={at}&find=something")

@@ -25,7 +25,7 @@ def typed(capsys: pytest.CaptureFixture[str], *words: str) -> list[str]:
     [
         ("", 11),
         ("retry", 3),
-        ("branch:rewound", 1),
+        ("branch:abandoned", 1),
         ("branch:live retry", 2),
         ("project:notes", 5),
         ('"charged twice"', 1),

@@ -46,7 +46,7 @@ def test_quotation_marks_that_a_shell_took_are_put_back(
         ("file:checkout.py", 1),
         ("tool:Edit -project:shop", 2),
         ("jitter idempotency", 1),
-        ("branch:rewound", 1),
+        ("branch:abandoned", 1),
     ],
 )
 @pytest.mark.req("L1")

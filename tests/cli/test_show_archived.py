@@ -56,7 +56,7 @@ def test_a_record_shows_the_branch_that_it_is_on(
     page = shown(capsys, "aaaa1111")
 
     assert "The wrong way" in page
-    assert "The right way" not in page.partition("rewound")[0]
+    assert "The right way" not in page.partition("abandoned branch")[0]
 
 
 @pytest.mark.usefixtures("archived")

@@ -91,7 +91,7 @@ def test_rewound_change_is_labelled(client: ToolClient) -> None:
 
     answer = client.whole("file_history", path=PATH)
 
-    assert f"changed {PATH}, rewound branch 2: Tried." in answer
+    assert f"changed {PATH}, abandoned branch 2: Tried." in answer
 
 
 def test_unchanged_file_has_no_history(client: ToolClient) -> None:

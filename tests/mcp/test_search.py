@@ -125,7 +125,7 @@ def test_rewound_branch_and_agent_are_labelled(client: ToolClient) -> None:
 
     answer = client.whole("search", query="zeppelin")
 
-    assert "prompt, rewound: try the zeppelin" in answer
+    assert "prompt, abandoned branch: try the zeppelin" in answer
     assert "reply, agent Explore: a zeppelin was seen" in answer
 
 

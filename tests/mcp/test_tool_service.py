@@ -198,9 +198,9 @@ def test_record_of_a_rewound_branch_is_found_and_labelled(client: ToolClient) ->
     outline = body(client.ask("outline", session=session_id(5)))
     answer = client.ask("read", session=session_id(5), at="#aaaaaaac")
 
-    assert "rewound: 1 prompt; begins: left behind" in outline
+    assert "abandoned: 1 prompt; begins: left behind" in outline
     assert "branch 2 leaves here" in outline
-    assert "rewound branch 2" in outside(answer)
+    assert "abandoned branch 2" in outside(answer)
     assert "lost" in body(answer)
 
 

@@ -90,7 +90,7 @@ FACTS = (
     ),
     *(
         FieldValue("is", "error"),
-        FieldValue("is", "rewound"),
+        FieldValue("is", "abandoned"),
         FieldValue("branch", "live"),
         FieldValue("has", "edit"),
     ),

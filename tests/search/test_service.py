@@ -333,14 +333,14 @@ def test_hits_in_agents_and_on_rewound_branches_are_marked(
     with open_archive(home, tmp_path / "archive") as asked:
         (one,) = asked.search("walrus").sessions
         hits = {str(hit.record_id): hit for hit in one.hits}
-        assert {id_: hit.is_rewound for id_, hit in hits.items()} == {
+        assert {id_: hit.is_abandoned for id_, hit in hits.items()} == {
             "c": True,
             "d": False,
             "e": False,
         }
         assert (hits["e"].agent_id, hits["e"].agent_type) == ("a1", "Explore")
         assert [
-            h.record_id for h in asked.search("walrus is:rewound").sessions[0].hits
+            h.record_id for h in asked.search("walrus is:abandoned").sessions[0].hits
         ] == ["c"]
         assert [
             h.record_id for h in asked.search("walrus is:agent").sessions[0].hits
@@ -444,7 +444,7 @@ def test_rewound_texts_are_found_in_a_large_session(tmp_path: Path) -> None:
     home.session(session_id(1), [first, left, *kept])
 
     with open_archive(home, tmp_path / "archive") as asked:
-        found = asked.search("is:rewound")
+        found = asked.search("is:abandoned")
         others = asked.search("branch:live left")
 
     (session,) = found.sessions

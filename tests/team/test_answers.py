@@ -36,7 +36,7 @@ QUERIES = (
     "tool:Bash",
     "tool:Read file",
     "is:error",
-    "is:rewound",
+    "is:abandoned",
     "branch:live hello",
     "is:agent",
     "in:prompt hello",
@@ -169,7 +169,7 @@ def test_sums_are_the_same(both: Asked, person: str, by: Grouping) -> None:
 
 
 @pytest.mark.parametrize(
-    "words", ["after:2020-01-01", "model:opus", "is:agent", "-is:rewound"]
+    "words", ["after:2020-01-01", "model:opus", "is:agent", "-is:abandoned"]
 )
 def test_sums_are_limited_alike(both: Asked, words: str) -> None:
     query = parse_query(words, now=NOW, zone=UTC)

@@ -96,9 +96,9 @@ def test_both_branches_of_a_fork_are_counted(usage_archive: UsageArchive) -> Non
         }
     usage_archive.home.session(FIRST, records)
 
-    assert usage_archive.tokens("branch") == {"live": 1010, "rewound": 100}
-    assert usage_archive.total("branch:rewound").tokens == 100
-    assert usage_archive.total("-is:rewound").tokens == 1010
+    assert usage_archive.tokens("branch") == {"live": 1010, "abandoned": 100}
+    assert usage_archive.total("branch:abandoned").tokens == 100
+    assert usage_archive.total("-is:abandoned").tokens == 1010
 
 
 def test_replayed_answers_with_new_request_ids_cost_nothing(

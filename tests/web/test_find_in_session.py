@@ -80,7 +80,7 @@ def test_matches_on_other_branches_link_there(tmp_path: Path) -> None:
 
     assert result["places"] == [[0, "m-p1"]]
     ((name, count, to),) = result["others"]
-    assert (name, count) == ("branch 2: First way", 1)
+    assert (name, count) == ("abandoned branch 2: First way", 1)
     assert "branch=1" in to
     assert "at=m-r2" in to
     assert "find=heron" in to

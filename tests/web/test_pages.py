@@ -119,10 +119,10 @@ def test_home_page_groups_sessions_by_day(page: WebClient) -> None:
     [
         ("text=counting", "Counting lines", "Question number 0"),
         ("project=/work/other", "Question number 0", "Counting lines"),
-        ("on=2026-01-05", "Counting lines", "No session matches"),
-        ("on=2026-01-06", "No session matches", "Counting lines"),
-        ("days=1", "Counting lines", "No session matches"),
-        ("model=haiku", "No session matches", "Counting lines"),
+        ("on=2026-01-05", "Counting lines", "No sessions match"),
+        ("on=2026-01-06", "No sessions match", "Counting lines"),
+        ("days=1", "Counting lines", "No sessions match"),
+        ("model=haiku", "No sessions match", "Counting lines"),
     ],
 )
 def test_home_page_applies_filters(
@@ -139,7 +139,7 @@ def test_invalid_filter_is_an_error_page(query: str, page: WebClient) -> None:
     answer = page.get(f"/more?{query}")
 
     assert answer.status == 400
-    assert "has to be" in answer.text
+    assert "must be" in answer.text
 
 
 def test_session_is_loaded_in_windows(page: WebClient) -> None:
@@ -250,7 +250,7 @@ def test_agent_run_has_its_own_page(page: WebClient) -> None:
 
     assert "Nothing odd." not in text
     assert "Nothing odd." in own
-    assert "An agent of" in own
+    assert "Agent of" in own
     assert page.get(f"/session/{AGENT}/agent/nobody").status == 404
 
 
@@ -361,7 +361,7 @@ def test_map_links_to_every_part(page: WebClient) -> None:
 def test_about_page_lists_sessions_deleted_next(page: WebClient) -> None:
     text = page.get("/about").text
 
-    assert "It deletes sessions after 30 days" in text
+    assert "Claude Code deletes sessions after 30 days" in text
     assert "Counting lines" in text
 
 
@@ -395,7 +395,7 @@ def test_chart_has_axis_labels(page: WebClient) -> None:
 
     (result,) = re.findall(r'<p class="scale">(.*?)</p>', text)
     assert "2026-01-05" in result
-    assert "most: " in result
+    assert "highest: " in result
 
 
 def test_files_page_counts_each_file_once(page: WebClient) -> None:

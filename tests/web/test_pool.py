@@ -108,7 +108,7 @@ def test_memory_of_a_search_is_freed_with_its_archive(
 
     monkeypatch.setattr("bygones.search.service.TextLoader", Noted)
     with Archive.open(web_archive.folder) as archive:
-        query = parse_query("lines is:rewound", now=NOW, zone=UTC)
+        query = parse_query("lines is:abandoned", now=NOW, zone=UTC)
         archive.search(query)
         archive.search(parse_query("line", now=NOW, zone=UTC))
     gc.collect()

@@ -256,7 +256,7 @@ def _edited_files(edits: list[FileEdit]) -> str:
 
 
 def _branch_line(branch: Branch) -> str:
-    kind = "live" if branch.is_live else "rewound"
+    kind = "live" if branch.is_live else "abandoned"
     prompts = branch.prompts
     words = truncate_line(prompts[0].preview, _OUTLINE_PROMPT_CHARS) if prompts else ""
     counted = pluralize(len(prompts), "prompt")
@@ -340,7 +340,7 @@ def _change_text(edit: FileEdit) -> str:
 def _branch_suffix(branch: int, live: int, agent: str | None) -> str:
     if agent is not None:
         return f", by agent {sanitize_line(agent)}"
-    return "" if branch == live else f", rewound branch {branch + 1}"
+    return "" if branch == live else f", abandoned branch {branch + 1}"
 
 
 def _index_messages(
@@ -468,7 +468,7 @@ class SearchRows:
             f"#{short_record_id(hit.record_id)}" if hit.record_id else "",
             f"{hit.sent_at:%m-%d %H:%M}" if hit.sent_at else "",
             "failed result" if hit.is_error else str(hit.part),
-            ", rewound" if hit.is_rewound else "",
+            ", abandoned branch" if hit.is_abandoned else "",
             f", agent {sanitize_line(hit.agent_type or hit.agent_id)}"
             if hit.agent_id
             else "",

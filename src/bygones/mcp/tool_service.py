@@ -193,7 +193,7 @@ class ToolService:
             elif sequence.is_live:
                 where = "live branch"
             else:
-                where = f"rewound branch {sequence.branch + 1}"
+                where = f"abandoned branch {sequence.branch + 1}"
             head = f"Bygones: {place}, {where}."
             return self._answer_rows(head, rows, cursor, arguments)
 

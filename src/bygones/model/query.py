@@ -31,7 +31,7 @@ class Flag(StrEnum):
 
     ERROR = "error"
     AGENT = "agent"
-    REWOUND = "rewound"
+    ABANDONED = "abandoned"
     INTERRUPTED = "interrupted"
     COMPACTED = "compacted"
     STARRED = "starred"

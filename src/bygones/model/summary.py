@@ -344,7 +344,7 @@ class Hit(Struct, frozen=True, kw_only=True):
     """Names of the tools that the message calls."""
     agent_id: AgentId | None = None
     agent_type: str | None = None
-    is_rewound: bool = False
+    is_abandoned: bool = False
     is_error: bool = False
     excerpt: Excerpt
 

@@ -77,7 +77,7 @@ class SearchableText(Struct, frozen=True, kw_only=True):
     agent_id: AgentId | None = None
     """The agent run that it is part of."""
     agent_type: str | None = None
-    is_rewound: bool = False
+    is_abandoned: bool = False
     """Whether it is on an abandoned branch."""
     is_error: bool = False
     sent_at: datetime | None = None
@@ -89,7 +89,7 @@ class SearchableText(Struct, frozen=True, kw_only=True):
         """What is true of the text, or of its session."""
         known = {
             Flag.ERROR: self.is_error,
-            Flag.REWOUND: self.is_rewound,
+            Flag.ABANDONED: self.is_abandoned,
             Flag.AGENT: self.agent_id is not None,
             Flag.STARRED: self.session.is_starred,
             Flag.EMPTY: self.session.is_empty,
@@ -226,11 +226,11 @@ FIELDS = (
     ),
     QueryField(
         name="branch",
-        meaning="on the branch that counts, or on one that was left",
+        meaning="on the live branch, or on an abandoned one",
         example="branch:live",
         value_type=FieldType.CHOICE,
-        values=lambda text: ("rewound" if text.is_rewound else "live",),
-        choices=("live", "rewound"),
+        values=lambda text: ("abandoned" if text.is_abandoned else "live",),
+        choices=("live", "abandoned"),
         fallback_field="git",
     ),
     QueryField(
@@ -279,7 +279,7 @@ FIELDS = (
         value_levels={
             Flag.ERROR: FieldLevel.KIND,
             Flag.AGENT: FieldLevel.KIND,
-            Flag.REWOUND: FieldLevel.TEXT,
+            Flag.ABANDONED: FieldLevel.TEXT,
         },
         choices=tuple(Flag),
     ),

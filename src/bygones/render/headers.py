@@ -159,7 +159,7 @@ def _usage_facts(usage: Usage, cost: Cost | None) -> list[str]:
     return [
         f"{format_tokens(usage.total)} tokens",
         f"{format_tokens(usage.input + usage.cache_write)} in",
-        f"{format_tokens(usage.cache_read)} read again",
+        f"{format_tokens(usage.cache_read)} cache read",
         f"{format_tokens(usage.output)} out",
         format_cost(cost),
     ]

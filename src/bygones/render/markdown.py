@@ -255,7 +255,7 @@ class _MarkdownRenderer(StepRenderer[str]):
         elif isinstance(block, ThinkingBlock):
             thinking = (block.thinking or "").strip()
             if self._view.include_thinking and thinking:
-                yield _render_details("Thought", quote_markdown(thinking))
+                yield _render_details("Thinking", quote_markdown(thinking))
         else:
             yield escape_markdown(describe_block(block))
 
@@ -372,7 +372,7 @@ def _header_lines(
 
 def _describe_fork(branch: Branch | BranchSummary) -> str:
     name = (
-        "The live branch" if branch.is_live else f"Rewound, branch {branch.number + 1}"
+        "The live branch" if branch.is_live else f"Abandoned branch {branch.number + 1}"
     )
     return f"**{name}:** {escape_markdown(describe_branch(branch))}"
 

@@ -335,7 +335,7 @@ def render_tree_line(
     symbol, style = _line_symbol(line)
     text = sanitize(line.text, newlines="space") or "…"
     if line.kind is TreeLineKind.BRANCH:
-        text = f"branch {line.branch + 1}, rewound: {text}"
+        text = f"abandoned branch {line.branch + 1}: {text}"
     elif line.kind is TreeLineKind.OTHER:
         text = f"elsewhere: {text}"
     all_facts = _line_facts(line, zone)

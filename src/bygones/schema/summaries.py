@@ -154,7 +154,7 @@ class PromptObject(JsonObject, frozen=True, kw_only=True, tag="prompt"):
     project: str | None
     sent_at: datetime | None
     branch: int
-    """1 is the live branch; prompts on others were rewound."""
+    """1 is the live branch; prompts on other branches were abandoned."""
     text: str
 
     @classmethod
@@ -311,7 +311,7 @@ class HitObject(JsonObject, frozen=True, kw_only=True, tag="hit"):
     tool_names: tuple[str, ...]
     agent_id: AgentId | None
     agent_type: str | None
-    is_rewound: bool
+    is_abandoned: bool
     is_error: bool
     excerpt: HitExcerpt
 
@@ -329,7 +329,7 @@ class HitObject(JsonObject, frozen=True, kw_only=True, tag="hit"):
             tool_names=hit.tool_names,
             agent_id=hit.agent_id,
             agent_type=hit.agent_type,
-            is_rewound=hit.is_rewound,
+            is_abandoned=hit.is_abandoned,
             is_error=hit.is_error,
             excerpt=HitExcerpt.from_excerpt(hit.excerpt),
         )

@@ -68,7 +68,7 @@ _MIN_VERBATIM_TERMS, _MAX_VERBATIM_TERMS = 3, 30
 _MIN_SIGNIFICANT_WORDS = 5
 """Words that half a sentence needs to be more than a common expression."""
 _HAS_EDIT = FieldValue("has", HasValue.EDIT)
-_REWOUND_FACTS = (FieldValue("is", Flag.REWOUND), FieldValue("branch", "rewound"))
+_ABANDONED_FACTS = (FieldValue("is", Flag.ABANDONED), FieldValue("branch", "abandoned"))
 _LIVE_BRANCH = FieldValue("branch", "live")
 _MAX_TERM_LENGTH = 32
 """Characters up to which a word is certainly one term of the index."""
@@ -144,13 +144,13 @@ def plan_search(
     query: Query,
     words: Sequence[str],
     engine: SearchEngine,
-    rewound_records: Callable[[], Sequence[int]],
+    abandoned_records: Callable[[], Sequence[int]],
 ) -> SearchPlan:
     """Return the plan for a query of which these plain words count.
 
-    ``rewound_records`` returns the records on abandoned branches.
+    ``abandoned_records`` returns the records on abandoned branches.
     """
-    builder = _QueryBuilder(engine, rewound_records)
+    builder = _QueryBuilder(engine, abandoned_records)
     terms = [
         builder.make_term(variants)
         for variants in expand_words(words, engine.tokenize)
@@ -305,10 +305,10 @@ class _QueryBuilder:
     """Builds engine queries: exact ones, or ones that find at least the matches."""
 
     def __init__(
-        self, engine: SearchEngine, rewound_records: Callable[[], Sequence[int]]
+        self, engine: SearchEngine, abandoned_records: Callable[[], Sequence[int]]
     ) -> None:
         self._engine = engine
-        self._rewound_records = rewound_records
+        self._abandoned_records = abandoned_records
 
     def make_term(
         self, word: WordVariants, *, is_plain_word: bool = True
@@ -379,10 +379,10 @@ class _QueryBuilder:
             return _ConditionQuery(self._engine.none_of(built.query), is_exact=True)
         if isinstance(term, And | Or):
             return self._combine(term)
-        if term in _REWOUND_FACTS or term == _LIVE_BRANCH:
-            rewound = self._engine.in_records(self._rewound_records())
+        if term in _ABANDONED_FACTS or term == _LIVE_BRANCH:
+            abandoned = self._engine.in_records(self._abandoned_records())
             is_live = term == _LIVE_BRANCH
-            query = self._engine.none_of(rewound) if is_live else rewound
+            query = self._engine.none_of(abandoned) if is_live else abandoned
             return _ConditionQuery(query, is_exact=True)
         return _ConditionQuery(self._prefilter(term), is_exact=False)
 

@@ -203,7 +203,7 @@ def filter_prompts(
         text = replace(
             make_session_text(summary, Part.PROMPT),
             role=Role.USER,
-            is_rewound=prompt.branch_number != 0,
+            is_abandoned=prompt.branch_number != 0,
             sent_at=prompt.sent_at,
             text=prompt.text,
         )

@@ -76,7 +76,7 @@ class TextLoader:
         """How many records were read so far."""
         self._load_record = lru_cache(_CACHE_SIZE)(self._read_record)
         self._load_source = lru_cache(_CACHE_SIZE)(byte_reader.source)
-        self._load_rewound = lru_cache(64)(facts.abandoned_keys)
+        self._load_abandoned = lru_cache(64)(facts.abandoned_keys)
 
     def load(
         self, text: TextMatch, summary: SessionSummary
@@ -108,7 +108,7 @@ class TextLoader:
             result_commands=_span_texts(call_spans, IndexField.COMMAND),
             agent_id=agent,
             agent_type=self.facts.agent_type(session, agent) if agent else None,
-            is_rewound=record.location.key in self._load_rewound(session),
+            is_abandoned=record.location.key in self._load_abandoned(session),
             is_error=is_error,
             sent_at=node.timestamp,
             has=_contents(node, part),
@@ -130,7 +130,7 @@ class TextLoader:
             tool_names=text.tool_names,
             agent_id=text.agent_id,
             agent_type=text.agent_type,
-            is_rewound=text.is_rewound,
+            is_abandoned=text.is_abandoned,
             is_error=text.is_error,
             excerpt=excerpt,
         )

@@ -42,7 +42,7 @@ SelectSessions = Callable[[Term], frozenset[int]]
 
 _ROW_FIELDS = frozenset({"model", "entrypoint", "agent", "branch"})
 """Fields of an answer; those of sessions with the same name are not used here."""
-_ROW_FLAGS = frozenset({Flag.AGENT, Flag.REWOUND})
+_ROW_FLAGS = frozenset({Flag.AGENT, Flag.ABANDONED})
 
 
 class UsageFilter:

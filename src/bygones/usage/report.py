@@ -299,7 +299,7 @@ class _ReportBuilder:
             Grouping.SESSION: lambda one: sessions[payers[one.payer].session][0],
             Grouping.MODEL: lambda one: payers[one.payer].model or "",
             Grouping.AGENT: lambda one: _agent_key(payers[one.payer]),
-            Grouping.BRANCH: lambda one: "rewound" if one.abandoned else "live",
+            Grouping.BRANCH: lambda one: "abandoned" if one.abandoned else "live",
             Grouping.ENTRYPOINT: lambda one: payers[one.payer].entrypoint or "",
             Grouping.TOOL: lambda _: "",
         }

@@ -75,8 +75,9 @@ def build_openapi(routes: Iterable[RouteSpec]) -> _Schema:
         "info": {
             "title": "Bygones",
             "version": __version__,
-            "description": "Conversations with Claude Code: the objects that commands "
-            "print with `--json`. Every request needs the cookie of an opened page.",
+            "description": "Your sessions, as the objects that commands print with "
+            "`--json`. Every request needs the cookie that the link of `bygones serve` "
+            "sets.",
         },
         "paths": {
             route.path: {route.method.lower(): _operation(route)}
@@ -94,7 +95,7 @@ def _operation(route: RouteSpec) -> _Schema:
             "name": part,
             "in": "path",
             "required": True,
-            "description": "An id, or a unique prefix of one.",
+            "description": "An id or a unique prefix of it.",
             "schema": {"type": "string", "minLength": 1},
         }
         for part in re.findall(r"{(\w+)}", route.path)
@@ -113,9 +114,7 @@ def _operation(route: RouteSpec) -> _Schema:
         "summary": (route.handler.__doc__ or "").strip(),
         "parameters": parameters,
         "responses": {
-            "200": _json_content(
-                "The response.", _response_schema(RESPONSE_TYPES[name])
-            ),
+            "200": _json_content("The result.", _response_schema(RESPONSE_TYPES[name])),
             **{
                 status: _json_content(meaning, {"$ref": _REF.format(name="Error")})
                 for status, meaning in _ERROR_RESPONSES.items()
@@ -133,7 +132,7 @@ def _operation(route: RouteSpec) -> _Schema:
 
 _ERROR_RESPONSES = {
     "400": "The request is not valid.",
-    "404": "The archive does not have it.",
+    "404": "The archive has no such session, branch or record.",
     "503": "Another process is writing to the archive, or it has no index.",
 }
 
@@ -180,7 +179,7 @@ def check_parameters(context: RequestContext, route: str) -> None:
     for name in context.request.query_params:
         if name not in known:
             allowed = ", ".join(sorted(known)) or "none"
-            raise BadRequest(f"unknown parameter {name!r}; there are: {allowed}")
+            raise BadRequest(f"unknown parameter {name!r}; allowed: {allowed}")
 
 
 def json_response(items: Iterable[Struct]) -> Response:
@@ -274,10 +273,10 @@ def _parse_change(body: bytes) -> AnnotationChange:
     try:
         change = msgspec.json.decode(body, type=AnnotationChange)
     except msgspec.DecodeError as error:
-        raise BadRequest(f"the change cannot be read: {error}") from None
+        raise BadRequest(f"invalid annotation: {error}") from None
     tags = change.tags if isinstance(change.tags, tuple) else ()
     if len(tags) > _MAX_TAGS or any(not _is_valid_tag(tag) for tag in tags):
-        raise BadRequest("a tag is one word of at most 100 printable characters")
+        raise BadRequest("a tag must be one word of at most 100 printable characters")
     if isinstance(change.note, str) and not _is_valid_note(change.note):
         raise BadRequest("the note contains control characters")
     return change
@@ -306,7 +305,7 @@ def search_sessions(context: RequestContext) -> Response:
     text = context.query_param("q")
     sort = context.query_param("sort") or "best"
     if sort not in {"best", "newest", "oldest"}:
-        raise BadRequest("sort has to be best, newest or oldest")
+        raise BadRequest("sort must be best, newest or oldest")
     offset = context.query_int("offset", 0, 0, 100_000)
     found = run_search(
         context,
@@ -325,10 +324,10 @@ def get_usage(context: RequestContext) -> Response:
 
 
 def list_files(context: RequestContext) -> Response:
-    """List what a session changed, or which sessions changed a file."""
+    """List the files that a session changed, or the sessions that changed a file."""
     name, path = context.query_param("session"), context.query_param("path")
     if not name and not path:
-        raise BadRequest("name a session or a path")
+        raise BadRequest("either session or path is required")
     with context.pool.archive() as archive:
         edits = archive.edits(session=name) if name else archive.edits(path=path)
     return json_response(summarize_edits(edits))
@@ -363,13 +362,13 @@ RESPONSE_TYPES: dict[str, tuple[type[Struct], ...]] = {
 
 _FILTER_PARAMETERS = (
     Parameter("q", "A query, in the language of `bygones search --syntax`."),
-    Parameter("project", "A directory, which includes all below it, or a project key."),
+    Parameter("project", "A directory, including those below it, or a project key."),
     Parameter("model", "Part of the name of a model."),
     Parameter("tool", "The name of a tool that was called."),
-    Parameter("text", "Words of the title; the last may be a prefix."),
-    Parameter("on", "A day, as in 2026-01-31."),
+    Parameter("text", "Words of the title; the last one may be a prefix."),
+    Parameter("on", "A date such as 2026-01-31."),
     Parameter("days", "Ended in the last N days.", "integer"),
-    Parameter("all", "Also sessions without a message.", "boolean"),
+    Parameter("all", "Include sessions without messages.", "boolean"),
 )
 _QUERY_PARAMETER = Parameter(
     "q", "A query, in the language of `bygones search --syntax`."
@@ -388,11 +387,9 @@ PARAMETERS: dict[str, tuple[Parameter, ...]] = {
             f"The number of the last turn; by default {_DEFAULT_TURNS} turns are returned.",
             "integer",
         ),
-        Parameter("agents", "Whether to include the messages of agents.", "boolean"),
-        Parameter("thinking", "Whether to include thinking.", "boolean"),
-        Parameter(
-            "tools", "Whether to include inputs and results of tools.", "boolean"
-        ),
+        Parameter("agents", "Include the messages of agents.", "boolean"),
+        Parameter("thinking", "Include thinking.", "boolean"),
+        Parameter("tools", "Include inputs and results of tools.", "boolean"),
     ),
     "search": (
         _QUERY_PARAMETER,
@@ -402,12 +399,12 @@ PARAMETERS: dict[str, tuple[Parameter, ...]] = {
     ),
     "usage": (
         Parameter("by", "day, week, month, block, project, session, model and more."),
-        Parameter("since", "A time, as in 7d or 2026-01-31."),
+        Parameter("since", "A time such as 7d or 2026-01-31."),
         _QUERY_PARAMETER,
     ),
     "files": (
-        Parameter("session", "An id, or a prefix of one."),
-        Parameter("path", "A file, a folder, or the end of its path."),
+        Parameter("session", "An id or a unique prefix of it."),
+        Parameter("path", "A file or folder, or the end of its path."),
     ),
 }
 """The query parameters of a route, by its name."""

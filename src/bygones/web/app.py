@@ -159,8 +159,8 @@ def _handle_request(route: RouteSpec, context: RequestContext) -> Response:
         return _error_response(
             route.is_api,
             500,
-            "This should not have happened.",
-            "start with BYGONES_DEBUG=1 to see why",
+            "Internal error.",
+            "start the server with BYGONES_DEBUG=1 to see the cause",
         )
 
 
@@ -182,7 +182,7 @@ def _error_response(is_api: bool, status: int, message: str, hint: str) -> Respo
     message = message[:1].upper() + message[1:]
     main = (
         tag("h1", escape_line(message)),
-        tag("p", escape_line(hint), kind="note"),
+        tag("p", escape_line(f"{hint[:1].upper()}{hint[1:]}."), kind="note"),
         tag("p", link("/", escape_line("All sessions"))),
     )
     return render_page(
@@ -192,10 +192,10 @@ def _error_response(is_api: bool, status: int, message: str, hint: str) -> Respo
 
 async def _handle_http_error(request: Request, error: Exception) -> Response:
     status = error.status_code if isinstance(error, HTTPException) else 500
-    messages = {404: "There is no such page.", 405: "This method is not allowed here."}
+    messages = {404: "Page not found.", 405: "Method not allowed."}
     return _error_response(
         request.url.path.startswith("/api/"),
         status,
         messages.get(status, "The request failed."),
-        "start from the list of sessions",
+        "the list of sessions leads to every page",
     )

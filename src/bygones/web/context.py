@@ -76,7 +76,7 @@ class RequestContext(Struct, frozen=True, kw_only=True):
         try:
             return min(max(int(text), minimum), maximum)
         except ValueError:
-            raise BadRequest(f"{name} has to be a number") from None
+            raise BadRequest(f"{name} must be a number") from None
 
     def query_date(self, name: str) -> date | None:
         """Return a day of the query."""
@@ -84,7 +84,7 @@ class RequestContext(Struct, frozen=True, kw_only=True):
         try:
             return date.fromisoformat(text) if text else None
         except ValueError:
-            raise BadRequest(f"{name} has to be a day, as in 2026-01-31") from None
+            raise BadRequest(f"{name} must be a date such as 2026-01-31") from None
 
     def parse_query(self, text: str) -> Query:
         """Parse a query of the query language, relative to the time of the request."""

@@ -115,7 +115,7 @@ def _page_head(page: PageMeta) -> Iterable[str]:
         for url, name in _NAV_ITEMS
     )
     yield (
-        '</head><body><a class="skip" href="#main">To the content</a>'
+        '</head><body><a class="skip" href="#main">Skip to content</a>'
         '<header class="bar-top"><nav aria-label="Main">'
         f'<a class="brand" href="/">Bygones</a><ul class="nav-items">{nav_items}</ul></nav>'
         '<form class="header-search" action="/search" role="search">'

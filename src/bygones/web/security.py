@@ -137,14 +137,14 @@ class SecurityMiddleware:
         headers = Headers(scope=scope)
         hosts = headers.getlist("host")
         if len(hosts) != 1 or not self._is_allowed_host(hosts[0]):
-            return error_response(421, "This server does not have that host name.")
+            return error_response(421, "This host name is not allowed.")
         if (
             len(scope["path"]) + len(scope["query_string"])
             > RequestLimits.max_url_bytes
         ):
             return error_response(414, "The URL is too long.")
         if not self._is_trusted_origin(scope["method"], headers, hosts[0]):
-            return error_response(403, "The request comes from another web site.")
+            return error_response(403, "Requests from other web sites are not allowed.")
         if _content_length(headers) > self._max_body_bytes(scope):
             return error_response(413, "The request is too large.")
         if self._active_requests >= RequestLimits.max_concurrent_requests:
@@ -161,7 +161,7 @@ class SecurityMiddleware:
         if key and self._keys.is_valid_cookie(key):
             return None
         if self._is_locked_out():
-            return error_response(429, "Too many wrong keys.", {"Retry-After": "60"})
+            return error_response(429, "Too many failed logins.", {"Retry-After": "60"})
         if scope["path"] == LOGIN_PATH and scope["method"] == "GET":
             return self._log_in(scope)
         if key:
@@ -208,8 +208,8 @@ class SecurityMiddleware:
 
 
 _LOGIN_REQUIRED = (
-    "This page opens with the link that `bygones serve` prints. A link works once;"
-    " the terminal shows the next one."
+    "Open this page with the link that `bygones serve` prints. Each link works once;"
+    " after that, the terminal shows a new one."
 )
 _SAFE_PATH_CHARS = frozenset(
     "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.~/"

@@ -120,7 +120,9 @@ def test_branch_can_be_selected_without_script(tmp_path: Path) -> None:
 
 def test_collapsed_agents_and_branches_are_only_named(tmp_path: Path) -> None:
     assert "Count it" not in markup(called(tmp_path / "a"), SessionView())
-    assert "Rewound from here" in markup(rewound(tmp_path / "b"), SessionView())
+    assert "Abandoned branch from here" in markup(
+        rewound(tmp_path / "b"), SessionView()
+    )
 
 
 def test_hostile_transcript_is_escaped_and_visible(tmp_path: Path) -> None:

@@ -114,8 +114,8 @@ class SearchResultsPage(Struct, frozen=True, kw_only=True):
         told = [" ".join(hit.tool_names) or name]
         if hit.agent_id is not None:
             told.append(f"agent {hit.agent_type or hit.agent_id}".strip())
-        if hit.is_rewound:
-            told.append("rewound")
+        if hit.is_abandoned:
+            told.append("abandoned branch")
         return sanitize_line(", ".join(told)) + ":"
 
     def _wrap(

@@ -485,11 +485,11 @@ def usage(  # noqa: PLR0913 (one parameter per option)
     \b
     bygones usage --since 7d
     bygones usage --by model project:bygones
-    bygones usage --by branch branch:rewound
+    bygones usage --by branch branch:abandoned
     bygones usage --context last
 
     QUERY filters what is counted: project:, session:, title:, tag:, git:, model:,
-    entrypoint:, agent:, branch:, is:agent, is:rewound, before:, after:, on:.
+    entrypoint:, agent:, branch:, is:agent, is:abandoned, before:, after:, on:.
 
     Each reply is counted once, even if several files contain it. Costs are computed with
     API prices.

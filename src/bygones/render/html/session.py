@@ -144,7 +144,7 @@ class HtmlSystemMessages(SystemMessageRenderer[SystemMessageHtml | None]):
 
     def prompt(self, message: Message) -> SystemMessageHtml:
         text = render_preformatted(prompt_text(message, self._text_parser))
-        author = "You, while Claude was at work" if message.is_steering else "You"
+        author = "You, while Claude was working" if message.is_steering else "You"
         return SystemMessageHtml(
             "prompt", author, join_html((text, render_media_blocks(message.blocks)))
         )
@@ -441,7 +441,7 @@ class _HtmlRenderer(StepRenderer[HtmlFragment]):
         self, branch: Branch | BranchSummary, last_shared: RecordId | None = None
     ) -> HtmlFragment:
         """Render the link to a branch that forks here."""
-        label = "The live branch continues" if branch.is_live else "Rewound"
+        label = "The live branch continues" if branch.is_live else "Abandoned branch"
         line = escape_line(f"{label} from here: {describe_branch(branch)}")
         if self._options.branch_url:
             fork = (
@@ -458,10 +458,10 @@ def _render_branch_switch(branch: Branch, label: str) -> Html:
     """Render the start of a branch that radio buttons show or hide without script."""
     id_ = make_element_id("b", branch.id)
     live_label = "the live branch continues below"
-    branch_label = f"branch {branch.number + 1}, abandoned: {label}"
+    branch_label = f"abandoned branch {branch.number + 1}: {label}"
     return Html(
         f'<fieldset class="fork" id="{id_}">'
-        f"<legend>A rewind</legend>"
+        f"<legend>Rewind</legend>"
         f'<label><input type="radio" name="{id_}" checked> '
         f"{escape_line(live_label)}</label>"
         f'<label><input type="radio" name="{id_}" class="other"> '
@@ -484,7 +484,7 @@ def _render_block(block: Block, *, is_error: bool) -> Html:
         thinking = (block.thinking or "").strip("\n")
         if not thinking.strip():
             return EMPTY_HTML
-        summary = f"Thought, {pluralize(len(thinking.splitlines()), 'line')}"
+        summary = f"Thinking, {pluralize(len(thinking.splitlines()), 'line')}"
         return render_details(
             escape_line(summary), render_preformatted(thinking), "thought"
         )

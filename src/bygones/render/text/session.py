@@ -406,12 +406,12 @@ class _TextRenderer(StepRenderer[StyledLine]):
         branch = step.branch
         description = describe_branch(branch)
         if step.is_expanded:
-            text = f"╭ rewound, branch {branch.number + 1}: {description}"
+            text = f"╭ abandoned branch {branch.number + 1}: {description}"
         elif branch.is_live:
             text = f"╰ the live branch continues from here: {description}"
         else:
             option = f"--branch {branch.number + 1}" if not self._bars else "--all"
-            text = f"╰ rewound: {description} — show with {option}"
+            text = f"╰ abandoned branch: {description} — show with {option}"
         yield from self._emit("fork", self._fork_lines(text))
         if step.is_expanded:
             self._bars.append(StyledSpan("│ ", SpanStyle.FORK))

@@ -50,15 +50,15 @@ def about_page(context: RequestContext) -> Response:
         ("Bygones", __version__),
         *(_archive_rows(context, pool.folder) if pool.folder else ()),
         ("Files", f"{pluralize(file_count, 'file')}, {format_bytes(stored_bytes)}"),
-        ("Deleted", pluralize(gone_count, "file") + " that only the archive has"),
+        ("Deleted", _describe_deleted(gone_count)),
         (
             "Sessions",
-            f"{session_count:,}, and {len(summaries) - session_count:,} without a message",
+            f"{session_count:,}, plus {len(summaries) - session_count:,} without messages",
         ),
     ]
     if pool.folder:
         homes = ", ".join(map(encode_path, context.app_state.homes))
-        rows.append(("Watches", homes or "nothing"))
+        rows.append(("Watched homes", homes or "none"))
     lines = join_html(
         join_html((tag("dt", escape_line(name)), tag("dd", escape_text(value))))
         for name, value in rows
@@ -72,14 +72,20 @@ def about_page(context: RequestContext) -> Response:
     return render_page(PageMeta(title="About", nav="/about"), main)
 
 
+def _describe_deleted(count: int) -> str:
+    if not count:
+        return "no files"
+    return f"{pluralize(count, 'file')}, now only in this archive"
+
+
 _LOCAL_NOTE = Html(
-    '<p class="note">Nothing here leaves this machine: the page loads nothing '
-    "from other sites, and only a browser that opened the link of "
+    '<p class="note">Your sessions stay on this machine: this page loads nothing '
+    "from other sites, and only a browser that opened a link from "
     "<code>bygones serve</code> can read it.</p>"
 )
 _HUB_NOTE = Html(
-    '<p class="note">This is a hub: it shows the redacted sessions that people have '
-    "pushed to it, as far as your token allows.</p>"
+    '<p class="note">This is a hub. It shows the sessions that people pushed to it, '
+    "redacted, if your token gives you access to them.</p>"
 )
 
 
@@ -89,7 +95,7 @@ def _archive_rows(context: RequestContext, folder: Path) -> tuple[tuple[str, str
     when = format_age(found.verified_at, context.now) if found else ""
     return (
         ("Archive", encode_path(folder)),
-        ("On disk", format_bytes(_disk_usage(folder))),
+        ("Disk space", format_bytes(_disk_usage(folder))),
         ("Verified", describe_verification(found, when)),
     )
 
@@ -112,12 +118,15 @@ def _expiring_sections(context: RequestContext) -> Iterator[Html]:
             )
             for time, summary in rows
         ]
-        title = f"What Claude Code deletes next from {encode_path(home)}"
+        title = f"Next to be deleted from {encode_path(home)}"
         yield tag("h2", escape_line(title))
-        origin = "its default" if days is None else "as configured"
-        note = f"It deletes sessions after {period.days} days ({origin})."
+        origin = "the default" if days is None else "from its settings"
+        note = (
+            f"Claude Code deletes sessions after {period.days} days ({origin}). "
+            "This archive keeps them."
+        )
         yield tag("p", escape_line(note), kind="note")
-        yield render_table(("Session", "Days left"), lines)
+        yield render_table(("Session", "Deleted in"), lines)
 
 
 def _oldest_sessions(
@@ -176,9 +185,9 @@ def problems_page(context: RequestContext) -> Response:
         tag(
             "p",
             escape_line(
-                "Nothing is lost: the archive has every byte, and everything that could "
-                "be read is shown. Problems are unexpected contents of files; drift is "
-                "what this version of Bygones does not know yet."
+                "Nothing is lost: the archive has every byte, and everything readable is "
+                "shown. A problem is unexpected content in a file. Drift is a record "
+                "type, field or version that this version of Bygones does not know."
             ),
             kind="note",
         ),
@@ -197,7 +206,7 @@ def _problem_kinds_table(
 ) -> Html:
     counts = Counter(problem.kind for _, problem in session_problems)
     if not counts:
-        return empty_message("There are no problems.")
+        return empty_message("No problems found.")
     lines = [
         (
             link(build_url("problems", kind=kind), escape_line(kind), "word"),
@@ -228,7 +237,7 @@ def _problem_table(
 
 def _drift_table(rows: tuple[DriftRow, ...]) -> Html:
     if not rows:
-        return empty_message("There is no drift: every type and field is known.")
+        return empty_message("No drift: all record types and fields are known.")
     lines = [
         (
             escape_line(row.kind),

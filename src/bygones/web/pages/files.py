@@ -73,7 +73,7 @@ def files_page(context: RequestContext) -> Response:
 def _render_files_page(title: str, *main: Html, path: str = "") -> Response:
     form = Html(
         '<form class="filters" action="/files"><input type="search" name="path" '
-        'placeholder="A file, a folder, or the end of its path" '
+        'placeholder="A file or folder, or the end of its path" '
         f'aria-label="Path" value="{escape(path)}"><button>Show</button></form>'
     )
     page = PageMeta(title=title, nav="/files", css_class="wide")
@@ -91,7 +91,7 @@ def _files_under(context: RequestContext, path: str) -> Response:
     title = f"Files in {path}" if path else "Files"
     if not counts:
         return _render_files_page(
-            title, empty_message("No session changed a file there."), path=path
+            title, empty_message("No session changed a file with this path."), path=path
         )
     rows = sorted(counts.values(), key=_last_changed_key, reverse=True)
     lines = [
@@ -102,7 +102,9 @@ def _files_under(context: RequestContext, path: str) -> Response:
         )
         for file in rows[:_MAX_ROWS]
     ]
-    newest = f", the newest {len(lines):,} shown" if len(lines) < len(rows) else ""
+    newest = (
+        f"; showing the {len(lines):,} changed last" if len(lines) < len(rows) else ""
+    )
     count = escape_line(f"{pluralize(len(rows), 'file')}{newest}")
     headers = ("File", "Sessions", *_COUNT_HEADERS)
     return _render_files_page(
@@ -110,7 +112,7 @@ def _files_under(context: RequestContext, path: str) -> Response:
     )
 
 
-_COUNT_HEADERS = ("Changes", "Lines", "Last")
+_COUNT_HEADERS = ("Changes", "Lines", "Last changed")
 
 
 def _last_changed_key(counts: _ChangeCounts) -> float:
@@ -182,10 +184,10 @@ def _files_of_session(context: RequestContext, name: str) -> Response:
     table = (
         render_table(("File", *_COUNT_HEADERS), lines)
         if lines
-        else empty_message("It changed no file.")
+        else empty_message("This session changed no files.")
     )
     return _render_files_page(
-        "Files of a session", tag("p", _session_link(summary)), table
+        "Files changed in a session", tag("p", _session_link(summary)), table
     )
 
 
@@ -215,7 +217,7 @@ def _file_history(context: RequestContext, name: str, path: str) -> Response:
                 _session_link(summary),
                 link(
                     build_url("files", path=path),
-                    escape_line("all sessions of this file"),
+                    escape_line("All sessions that changed this file"),
                 ),
             ),
             " · ",
@@ -226,7 +228,7 @@ def _file_history(context: RequestContext, name: str, path: str) -> Response:
     if remaining > 0:
         more = tag("p", escape_line(f"{remaining:,} more"), kind="note")
     return _render_files_page(
-        path, back, diffs or empty_message("No change is known."), more, path=path
+        path, back, diffs or empty_message("No changes found."), more, path=path
     )
 
 
@@ -274,10 +276,10 @@ def _render_diffs(
             (result.added_lines, result.removed_lines) if result else (0, 0)
         )
         facts = [
-            "created it" if result and result.is_new_file else "",
+            "created" if result and result.is_new_file else "",
             f"+{added} \N{MINUS SIGN}{removed}",
             f"by agent {edit.agent}" if edit.agent else "",
-            "rewound" if edit.branch else "",
+            "abandoned branch" if edit.branch else "",
         ]
         heading = join_html((link(url, escape_line(time)), render_facts(facts)), " · ")
         yield tag("h2", heading, kind="turn")

@@ -246,7 +246,12 @@ def _filter_form(
     projects = Counter(summary.project for summary in summaries if summary.project)
     models = Counter(model for summary in summaries for model in summary.models)
     tools = Counter({tool: len(ids) for tool, ids in sessions_by_tool.items()})
-    periods = (("0", "any time"), ("1", "a day"), ("7", "a week"), ("30", "a month"))
+    periods = (
+        ("0", "Any time"),
+        ("1", "Last day"),
+        ("7", "Last 7 days"),
+        ("30", "Last 30 days"),
+    )
     day = EMPTY_HTML
     if filters.day:
         day = link(
@@ -295,9 +300,7 @@ def _timeline(
     offset: int,
 ) -> Html:
     if not sessions:
-        return empty_message(
-            "No session matches.", tag("p", link("/", escape_line("Show all")))
-        )
+        return _no_sessions(is_filtered=any(filters.query_params.values()))
     shown = sessions[offset : offset + _PAGE_SIZE]
     previous = sessions[offset - 1] if 0 < offset <= len(sessions) else None
     parts = list(_group_by_day(shown, previous, context.now))
@@ -311,6 +314,17 @@ def _timeline(
     if offset:
         return join_html(parts)
     return tag("div", join_html(parts), kind="timeline", id="timeline")
+
+
+def _no_sessions(*, is_filtered: bool) -> Html:
+    if is_filtered:
+        clear = tag("p", link("/", escape_line("Clear filters")))
+        return empty_message("No sessions match these filters.", clear)
+    hint = Html(
+        "<p>Use Claude Code, then reload this page. If its files are in another "
+        "folder, run <code>bygones ingest --home FOLDER</code>.</p>"
+    )
+    return empty_message("This archive has no sessions yet.", hint)
 
 
 def _group_by_day(
@@ -339,7 +353,7 @@ def _session_day(summary: SessionSummary) -> date | None:
 
 def _day_label(day: date | None, now: datetime) -> str:
     if day is None:
-        return "Without a date"
+        return "No date"
     today = now.astimezone().date()
     names = {0: "Today", 1: "Yesterday"}
     name = names.get((today - day).days, f"{day:%A}")
@@ -429,7 +443,7 @@ def projects_page(context: RequestContext) -> Response:
                 time_tag(project.last_active_at, context.now),
             )
         )
-    headers = ("Project", "Sessions", "Tokens", "Size", "Last")
+    headers = ("Project", "Sessions", "Tokens", "Size", "Last active")
     return render_page(
         PageMeta(title="Projects", nav="/projects", css_class="wide"),
         (tag("h1", escape_line("Projects")), render_table(headers, rows)),

@@ -51,7 +51,7 @@ from bygones.web.layout import (
 
 _PAGE_SIZE = 10
 _HITS_PER_SESSION = 2
-_SORTS = (("best", "Best"), ("newest", "Newest"), ("oldest", "Oldest"))
+_SORTS = (("best", "Best match"), ("newest", "Newest"), ("oldest", "Oldest"))
 
 
 class _SearchRequest(Struct, frozen=True):
@@ -98,9 +98,9 @@ def search_page(context: RequestContext) -> Response:
         'spellcheck="false" maxlength="2000" role="combobox" '
         'aria-expanded="false" aria-controls="hints" aria-autocomplete="list" '
         'aria-label="Search all sessions" '
-        'placeholder="Words as you remember them, or a field: tool:Bash is:error" '
+        'placeholder="Words, or fields such as tool:Bash is:error" '
         f'value="{escape(search_request.text)}">'
-        '<ul class="hints" id="hints" role="listbox" aria-label="Hints" hidden></ul>'
+        '<ul class="hints" id="hints" role="listbox" aria-label="Suggestions" hidden></ul>'
         "</form>"
     )
     main = (
@@ -139,8 +139,8 @@ def _render_results(context: RequestContext, search_request: _SearchRequest) -> 
             context, search_request.text, sort=search_request.sort, offset=offset
         )
     except QueryError as error:
-        hint = tag("p", escape_line(error.hint))
-        return join_html((_NO_FACETS, empty_message(f"{error}.".capitalize(), hint)))
+        hint = tag("p", escape_line(_sentence(error.hint)))
+        return join_html((_NO_FACETS, empty_message(_sentence(str(error)), hint)))
     matches = join_html(_session_match(match, context) for match in results.sessions)
     content = join_html(
         (
@@ -150,7 +150,7 @@ def _render_results(context: RequestContext, search_request: _SearchRequest) -> 
             _result_pager(search_request, results),
         )
     )
-    facets = tag("div", kind="facets", aria_label="Narrow", role="group")
+    facets = tag("div", kind="facets", aria_label="Filters", role="group")
     return join_html((facets, tag("div", content, kind="results")))
 
 
@@ -203,14 +203,18 @@ def _summary_line(search_request: _SearchRequest, results: SearchResults) -> Htm
 
 
 def _search_notes(results: SearchResults) -> Html:
-    notes = (f"{note[:1].upper()}{note[1:]}." for note in search_notes(results))
+    notes = map(_sentence, search_notes(results))
     return join_html(tag("p", escape_line(note), kind="note") for note in notes)
 
 
+def _sentence(text: str) -> str:
+    return f"{text[:1].upper()}{text[1:]}."
+
+
 def _no_results(results: SearchResults) -> Html:
-    hint = "Try fewer words; a session does not need to contain all of them."
+    hint = "Try fewer or different words."
     if results.missing_words:
-        hint = "Try another word for it."
+        hint = "Try a different word."
     return empty_message("No results.", tag("p", escape_line(hint)))
 
 
@@ -243,7 +247,7 @@ def _hit_link(match: SessionMatch, hit: Hit) -> Html:
         str(hit.part),
         ", ".join(hit.tool_names),
         hit.agent_type or ("agent" if hit.agent_id else ""),
-        "rewound" if hit.is_rewound else "",
+        "abandoned branch" if hit.is_abandoned else "",
         "error" if hit.is_error else "",
         f"{hit.sent_at.astimezone():%Y-%m-%d %H:%M}" if hit.sent_at else "",
     ]
@@ -392,7 +396,7 @@ def _render_facets(counts: Facets, query_text: str, sort: str) -> Html:
     note = EMPTY_HTML
     if parts and not counts.is_complete:
         note = tag(
-            "p", escape_line(f"Counted in the best {counts.session_count:,} sessions.")
+            "p", escape_line(f"Counts of the best {counts.session_count:,} matches.")
         )
     return join_html((*parts, note))
 

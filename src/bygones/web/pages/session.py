@@ -311,9 +311,7 @@ def _session_header(context: RequestContext, view: ConversationView) -> Html:
     if session.agent_id:
         url = conversation_url(session.id, at=session.agent_id)
         parent = link(url, escape_line(summary.title.text))
-        parent_link = tag(
-            "p", join_html((escape_line("An agent of "), parent)), kind="up"
-        )
+        parent_link = tag("p", join_html((escape_line("Agent of "), parent)), kind="up")
     badge = EMPTY_HTML
     if is_running(summary, context.now):
         badge = tag("span", escape_line("running"), kind="running")
@@ -354,7 +352,9 @@ def _branch_list(view: ConversationView) -> Html:
         return EMPTY_HTML
     items = []
     for branch in branches:
-        name = "live branch" if branch.is_live else f"branch {branch.number + 1}"
+        name = (
+            "live branch" if branch.is_live else f"abandoned branch {branch.number + 1}"
+        )
         preview = branch.preview[:_MAX_LABEL]
         branch_link = tag(
             "a",
@@ -385,7 +385,7 @@ def _action_bar(view: ConversationView) -> Html:
     starred = "true" if summary.is_starred else "false"
     changed = pluralize(session.file_count, "changed file")
     files = link(build_url("files", session=session.id), escape_line(changed))
-    map_link = link(conversation_url(session.id, "map"), escape_line("map"))
+    map_link = link(conversation_url(session.id, "map"), escape_line("Map"))
     return Html(
         '<div class="actions">'
         f'<button type="button" class="star" data-act="star" aria-pressed="{starred}">'
@@ -407,7 +407,7 @@ def _annotation_form(summary: SessionSummary) -> Html:
         '<label><span class="visually-hidden">Tags</span><input type="text" name="tags" '
         f'placeholder="Tags" value="{tags}" maxlength="500"></label>'
         '<label><span class="visually-hidden">Note</span><input type="text" name="note" '
-        f'placeholder="A note" value="{escape(sanitize(summary.note))}" '
+        f'placeholder="Note" value="{escape(sanitize(summary.note))}" '
         'maxlength="4000"></label></form>'
     )
 
@@ -431,7 +431,7 @@ def _message_pager(view: ConversationView, at: int, stop: int) -> Html:
         ("← Earlier", window_url(previous) if at else ""),
         f"{at + 1} to {stop} of {view.message_count}",
         ("Later →", window_url(stop) if stop < view.message_count else ""),
-        label="Windows",
+        label="Messages",
     )
 
 
@@ -512,7 +512,8 @@ def _branch_label(view: ConversationView) -> str:
     branch = view.branch
     if branch.is_live:
         return "the live branch"
-    label = f"branch {branch.number + 1}: {sanitize_line(branch.preview)[:_MAX_LABEL]}"
+    preview = sanitize_line(branch.preview)[:_MAX_LABEL]
+    label = f"abandoned branch {branch.number + 1}: {preview}"
     return label.rstrip(": ")
 
 
@@ -540,10 +541,11 @@ def session_map_page(context: RequestContext) -> Response:
         has_more = next(lines, None) is not None
     back = link(conversation_url(summary.id), escape_line(summary.title.text))
     note = (
-        f"{pluralize(summary.message_count, 'message')}: the live branch, without cost."
+        f"This session has {pluralize(summary.message_count, 'message')}. Its map shows "
+        "the live branch and a line for each abandoned branch, without costs."
     )
     main = (
-        tag("h1", escape_line("Map of a session")),
+        tag("h1", escape_line("Session map")),
         tag("p", back),
         tag("p", escape_line(note), kind="note") if is_long else EMPTY_HTML,
         tag("ol", join_html(items), kind="map"),
@@ -589,7 +591,7 @@ def _map_item(session: SessionId, line: TreeLine) -> Html:
     ]
     name = line.text or str(line.kind)
     if line.kind is TreeLineKind.BRANCH:
-        name = f"branch {line.branch + 1}: {name}"
+        name = f"abandoned branch {line.branch + 1}: {name}"
     elif line.kind is TreeLineKind.OTHER:
         name = f"elsewhere: {name}"
     inner = join_html(

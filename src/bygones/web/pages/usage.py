@@ -144,10 +144,10 @@ def column_chart(
 _MAX_ROWS = 400
 _MAX_BARS = 12
 _PERIODS = (
-    ("7d", "a week"),
-    ("30d", "a month"),
-    ("90d", "3 months"),
-    ("", "everything"),
+    ("7d", "last 7 days"),
+    ("30d", "last 30 days"),
+    ("90d", "last 90 days"),
+    ("", "all time"),
 )
 _TIME_GROUPINGS = {Grouping.DAY, Grouping.WEEK, Grouping.MONTH, Grouping.BLOCK}
 _FORMULA_PREFIXES = ("=", "+", "-", "@", "\t", "\r")
@@ -162,14 +162,14 @@ def usage_report(context: RequestContext) -> UsageReport:
     )
     known = {str(grouping) for grouping in Grouping}
     if by not in known:
-        raise BadRequest(f"by has to be one of {', '.join(sorted(known))}")
+        raise BadRequest(f"by must be one of {', '.join(sorted(known))}")
     zone = context.zone
     query = context.parse_query(text)
     terms = [query.root] if query.root is not None else []
     if since:
         period = parse_period("after", since, ReferenceTime(context.now, zone))
         if not isinstance(period, TimeRange):
-            raise BadRequest("since has to be a time, as in 7d or 2026-01-31")
+            raise BadRequest("since must be a time such as 7d or 2026-01-31")
         terms.append(period)
     limited = Query(and_terms(terms), query.notes) if terms else None
 
@@ -197,7 +197,7 @@ def usage_page(context: RequestContext) -> Response:
         _total_line(report),
     ]
     if not rows:
-        parts.append(empty_message("There is no usage."))
+        parts.append(empty_message("No usage in this period."))
     else:
         parts += [_chart(by, rows), _usage_table(by, rows)]
         csv_link = link(
@@ -237,7 +237,7 @@ def _tabs(
 
 def _total_line(report: UsageReport) -> Html:
     total = report.total
-    cached = f"{total.cache_hit_rate:.0%} of input from the cache"
+    cached = f"{total.cache_hit_rate:.0%} of input read from the cache"
     unpriced = ""
     if total.unpriced_tokens:
         unpriced = f"{format_tokens(total.unpriced_tokens)} tokens have no known price"
@@ -246,7 +246,7 @@ def _total_line(report: UsageReport) -> Html:
         pluralize(total.answers, "answer"),
         cached,
         unpriced,
-        f"prices of {report.prices_date}" if report.prices_date else "",
+        f"prices as of {report.prices_date}" if report.prices_date else "",
     ]
     line = join_html(
         (
@@ -271,7 +271,7 @@ def _chart_axis(values: Sequence[ChartValue]) -> Html:
     """Return the labels of the first, the highest and the last column."""
     first, last = values[0][0], values[-1][0]
     name, _, amount = max(values, key=lambda value: value[1])
-    labels = (first, f"most: {amount}, {name}", last if len(values) > 1 else "")
+    labels = (first, f"highest: {amount}, {name}", last if len(values) > 1 else "")
     return tag(
         "p",
         join_html(tag("span", escape_line(label)) for label in labels),
@@ -288,7 +288,7 @@ def _chart_value(row: UsageRow | ToolRow) -> ChartValue:
 
 def _usage_table(by: Grouping, rows: Sequence[UsageRow | ToolRow]) -> Html:
     if by is Grouping.TOOL:
-        headers: tuple[str, ...] = ("Tool", "Calls", "Bytes", "Tokens, about")
+        headers: tuple[str, ...] = ("Tool", "Calls", "Bytes", "Tokens (estimate)")
     else:
         headers = (str(by).capitalize(), "Cost", "Tokens", "Input", "Output")
         headers += ("Cache writes", "Cache reads", "Answers")

@@ -52,23 +52,23 @@ addEventListener("keydown", (event) => {
   shortcut.action(event);
 });
 
-onKey("/", "search", () => {
+onKey("/", "Search", () => {
   const input = document.getElementById("query") ?? document.querySelector(".header-search input");
   input.focus(); input.select();
 });
-onKey("t", "another theme", () => {
+onKey("t", "Switch theme", () => {
   const at = themes.findIndex((theme) => theme.checked);
   themes[(at + 1) % themes.length]?.click();
 });
 const pages = [["s", "/", "sessions"], ["p", "/projects", "projects"], ["f", "/files", "files"], ["u", "/usage", "usage"], ["a", "/about", "about"]];
-for (const [key, url, name] of pages) onKey(`g${key}`, `go to ${name}`, () => { location.assign(url); });
-onKey("?", "these keys", showKeys);
+for (const [key, url, name] of pages) onKey(`g${key}`, `Go to ${name}`, () => { location.assign(url); });
+onKey("?", "Show keyboard shortcuts", showKeys);
 
 function showKeys() {
   const dialog = document.getElementById("keys");
   const lines = [...keys].map(([key, { label }]) => createElement("li", {}, createElement("kbd", {}, key.split("").join(" ")), ` ${label}`));
   dialog.replaceChildren(
-    createElement("h2", { id: "keys-title" }, "Keys"),
+    createElement("h2", { id: "keys-title" }, "Keyboard shortcuts"),
     createElement("ul", { className: "keys" }, ...lines),
     createElement("form", { method: "dialog" }, createElement("button", {}, "Close")),
   );
@@ -85,8 +85,8 @@ function step(by) {
   next?.scrollIntoView({ block: "nearest" });
 }
 if (!document.querySelector(".reading")) {
-  onKey("j", "next", () => step(1));
-  onKey("k", "previous", () => step(-1));
+  onKey("j", "Next session", () => step(1));
+  onKey("k", "Previous session", () => step(-1));
 }
 
 // Filters are applied when they change.
@@ -123,7 +123,7 @@ document.addEventListener("click", (event) => {
   const copy = event.target.closest?.("[data-copy]");
   if (copy) {
     navigator.clipboard.writeText(copy.dataset.copy).then(() => {
-      announce("copied");
+      announce("Copied");
       copy.dataset.done = "1";
       setTimeout(() => delete copy.dataset.done, 1500);
     });

@@ -77,8 +77,8 @@ export class Finder {
     this.input.setAttribute("aria-label", "Find in this session");
     this.others = createElement("ul", {});
     this.form = createElement("form", { className: "finder" }, this.input, this.output,
-      createElement("button", { type: "button", title: "Previous", onclick: () => this.move(-1) }, "↑"),
-      createElement("button", { type: "button", title: "Next", onclick: () => this.move(1) }, "↓"),
+      createElement("button", { type: "button", title: "Previous match", onclick: () => this.move(-1) }, "↑"),
+      createElement("button", { type: "button", title: "Next match", onclick: () => this.move(1) }, "↓"),
       createElement("button", { type: "button", title: "Close", onclick: () => this.close() }, "×"), this.others);
     this.form.setAttribute("role", "search");
     let timer = 0;
@@ -128,11 +128,11 @@ export class Finder {
     const response = await fetch(this.conversation.url("find", { q: words }));
     const result = response.ok ? await response.json() : null;
     if (this.words !== words || !this.form) return;
-    if (!result) { this.output.textContent = "not understood"; return; }
+    if (!result) { this.output.textContent = "Invalid query"; return; }
     this.showResults(result);
     this.at = current ? this.places.findIndex(([, anchor]) => anchor === current) : -1;
     if (this.at >= 0) this.showPosition();
-    else if (this.places.length) this.output.textContent = pluralize(this.places.length, "place", result.is_partial ? "places or more" : "places");
+    else if (this.places.length) this.output.textContent = pluralize(this.places.length, "match", result.is_partial ? "matches or more" : "matches");
     else this.output.textContent = noMatchText(result);
   }
 
@@ -211,6 +211,6 @@ export class Finder {
 }
 
 function noMatchText(result) {
-  if (result.is_partial) return "no match in the part that was searched: narrow it down";
-  return result.others.length ? "nothing here" : "nothing here (of results, only the beginning is searched)";
+  if (result.is_partial) return "No matches in the part that was searched. Try a more specific query.";
+  return result.others.length ? "No matches here" : "No matches here (only the start of each tool result is searched)";
 }

@@ -22,7 +22,7 @@ function loadFacets(url) {
       const { content } = await load(`/search/facets${url.search}`, request?.signal);
       shownFacets = content.cloneNode(true);
       facets.replaceChildren(content);
-    } catch (error) { if (error.name !== "AbortError") announce("the counts failed"); }
+    } catch (error) { if (error.name !== "AbortError") announce("Loading the filters failed"); }
   }, FACETS_DELAY);
 }
 
@@ -36,7 +36,7 @@ async function search(target, { push = false } = {}) {
     history[push ? "pushState" : "replaceState"](null, "", url.pathname + url.search);
     loadFacets(url);
     announce(answers.querySelector(".result-summary span")?.textContent ?? "");
-  } catch (error) { if (error.name !== "AbortError") announce("the search failed"); }
+  } catch (error) { if (error.name !== "AbortError") announce("Search failed"); }
 }
 function searchUrl() {
   const query = new URLSearchParams();

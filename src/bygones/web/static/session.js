@@ -354,15 +354,15 @@ function compareToViewport({ at, anchor }) {
 function jump(kind, by) {
   const list = marks.filter((mark) => mark.kind === kind);
   const next = by > 0 ? list.find((mark) => compareToViewport(mark) > 0) : list.findLast((mark) => compareToViewport(mark) < 0);
-  if (next) go(next.at, next.anchor); else announce(`no further ${kind}`);
+  if (next) go(next.at, next.anchor); else announce(`No more ${kind}s`);
 }
-onKey("j", "next message", () => step(1));
-onKey("k", "previous message", () => step(-1));
-onKey("n", "next prompt", () => jump("prompt", 1));
-onKey("p", "previous prompt", () => jump("prompt", -1));
-onKey("e", "next error", () => jump("error", 1));
-onKey("E", "previous error", () => jump("error", -1));
-onKey("gg", "beginning", () => go(0, ""));
+onKey("j", "Next message", () => step(1));
+onKey("k", "Previous message", () => step(-1));
+onKey("n", "Next prompt", () => jump("prompt", 1));
+onKey("p", "Previous prompt", () => jump("prompt", -1));
+onKey("e", "Next error", () => jump("error", 1));
+onKey("E", "Previous error", () => jump("error", -1));
+onKey("gg", "Go to start", () => go(0, ""));
 // Scrolls to the end; windows that are loaded on the way may be higher than estimated.
 async function toEnd() {
   await conversation.reveal(conversation.total - 1, "");
@@ -373,13 +373,13 @@ async function toEnd() {
     await Promise.all(conversation.loading.values());
   }
 }
-onKey("G", "end", toEnd);
-onKey("o", "fold or unfold all", () => {
+onKey("G", "Go to end", toEnd);
+onKey("o", "Expand or collapse all", () => {
   const all = [...place.querySelectorAll("details.call, details.thought, details.agent")];
   const open = !all.some((details) => details.open);
   for (const details of all) details.open = open;
 });
-onKey("l", "outline", () => document.querySelector(".outline").classList.toggle("open"));
+onKey("l", "Show or hide outline", () => document.querySelector(".outline").classList.toggle("open"));
 for (const button of document.querySelectorAll('[data-act="outline"]')) {
   button.addEventListener("click", () => document.querySelector(".outline").classList.toggle("open"));
 }
@@ -404,16 +404,16 @@ async function textOf(article, name) {
   return response.ok ? response.text() : `${response.status}`;
 }
 const actions = {
-  link: (article) => copy(permalink(article), "link"),
+  link: (article) => copy(permalink(article), "Link"),
   markdown: async (article) => copy(await textOf(article, "markdown"), "Markdown"),
   raw: async (article) => {
     const dialog = document.getElementById("keys");
     const close = createElement("form", { method: "dialog" }, createElement("button", {}, "Close"));
-    dialog.replaceChildren(createElement("h2", { id: "keys-title" }, "The raw record"), createElement("pre", {}, await textOf(article, "raw")), close);
+    dialog.replaceChildren(createElement("h2", { id: "keys-title" }, "Raw record"), createElement("pre", {}, await textOf(article, "raw")), close);
     dialog.showModal();
   },
 };
-for (const [key, name, label] of [["c", "link", "copy a link to the message"], ["m", "markdown", "copy the message as Markdown"], ["r", "raw", "show the raw record"]]) {
+for (const [key, name, label] of [["c", "link", "Copy link to message"], ["m", "markdown", "Copy message as Markdown"], ["r", "raw", "Show raw record"]]) {
   onKey(key, label, () => { const article = currentArticle(); if (article) actions[name](article); });
 }
 function addActions(article) {
@@ -443,7 +443,7 @@ main.addEventListener("toggle", async (event) => {
   const response = await load(`${dataset.own}/message?${query}`).catch(() => null);
   const whole = response?.content.querySelector(`#${CSS.escape(call.id)}`);
   const rest = whole?.querySelectorAll("details.more")[at] ?? whole?.querySelector("pre.diff");
-  if (!rest) { fold.setAttribute("data-rest", ""); fold.open = false; announce("loading failed"); return; }
+  if (!rest) { fold.setAttribute("data-rest", ""); fold.open = false; announce("Loading failed"); return; }
   call.setAttribute("data-whole", "");
   if (rest.localName === "details") fold.append(...[...rest.children].slice(1)); else fold.append(rest);
 }, true);
@@ -466,7 +466,7 @@ async function openPanel(link) {
   const inside = createElement("div", { className: "conversation" });
   panel = createElement("aside", { className: "panel" }, createElement("header", {},
     createElement("h2", {}, link.textContent),
-    createElement("a", { href: own }, "Page"),
+    createElement("a", { href: own }, "Open as page"),
     createElement("button", { type: "button", onclick: closePanel }, "Close")), inside);
   panel.setAttribute("aria-label", "Agent");
   main.append(panel);
@@ -534,7 +534,7 @@ if (!isAgent && !Number(place.dataset.branch)) {
       const before = conversation.total;
       const last = (conversation.count - 1) * conversation.size;
       const isCurrent = await conversation.refresh().catch(() => true);
-      if (!isCurrent) showNotice("rewound: show the live branch", () => location.assign(location.pathname));
+      if (!isCurrent) showNotice("The session was rewound. Show the live branch", () => location.assign(location.pathname));
       if (conversation.total > before) { showRunning(); showNewCount(conversation.total - before); finder.refresh(); await loadOutline(last); }
     });
   });
@@ -567,7 +567,7 @@ function showNotice(text, action) {
 
 // Find in the session.
 const finder = new Finder({ place, conversation, go, compareToViewport });
-onKey("f", "find in the session", () => finder.open());
+onKey("f", "Find in session", () => finder.open());
 for (const button of document.querySelectorAll('[data-act="find"]')) button.addEventListener("click", () => finder.open());
 if (parameters.get("find")) {
   Promise.all([finder.open(parameters.get("find").slice(0, 500)), arrived]).then(([, anchor]) => { if (anchor) finder.show(anchor); });
@@ -587,8 +587,8 @@ async function annotate(change) {
   const response = await fetch(`/api/sessions/${encodeURIComponent(place.dataset.session)}/annotations`, {
     method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(change),
   });
-  if (!response.ok) { announce("saving failed"); return null; }
-  announce("saved");
+  if (!response.ok) { announce("Saving failed"); return null; }
+  announce("Saved");
   return (await response.json()).items[0];
 }
 const star = document.querySelector('[data-act="star"]');
@@ -598,7 +598,7 @@ async function toggleStar() {
 }
 if (star) {
   star.addEventListener("click", toggleStar);
-  onKey("s", "star the session", toggleStar);
+  onKey("s", "Star or unstar session", toggleStar);
 }
 document.getElementById("annotations")?.addEventListener("change", (event) => {
   const { name, value } = event.target;
