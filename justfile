@@ -32,3 +32,7 @@ lock:
 # the fault harnesses of docs/reliability.md at length; arguments select some
 torture *names:
     {{python}} -m tests.faults.torture {{names}}
+
+# all scenarios with the real Claude Code; needs npm, and tmux for those in a terminal
+client *arguments:
+    {{python}} -m pytest -n 2 --full tests/client {{arguments}}

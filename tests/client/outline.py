@@ -1,0 +1,72 @@
+"""Outlines of what `tree` and `show` print, without times, sizes and ids.
+
+An outline of `tree` starts with the title and the lineage of the session. An outline of
+`show` has a line for each message and tool call::
+
+    > a prompt            < an answer          = a compaction
+    # a notification      ! a notice           % a command
+      Bash failed: the label of the call
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+
+from tests.client.messages_api import Json
+
+_LINEAGE = re.compile(r" · (continues|forked from) ([0-9a-f]{8})")
+_LINE_OF_ID = re.compile(r"session ([0-9a-f-]{36})")
+
+
+def outline_tree(text: str, session_ids: Sequence[str]) -> str:
+    """Return the outline of what `tree` prints."""
+    header, _, body = text.partition("\n\n")
+    title = header.partition("\n")[0]
+    lineage = "".join(
+        f" ({relation} session {_number(session_ids, prefix)})"
+        for relation, prefix in _LINEAGE.findall(header)
+    )
+    # Two spaces separate the text of a line from its counts.
+    lines = [line.partition("  ")[0].rstrip() for line in body.splitlines()]
+    return "\n".join([title + lineage, *lines])
+
+
+def _number(session_ids: Sequence[str], prefix: str) -> int:
+    numbers = [n for n, id_ in enumerate(session_ids, 1) if id_.startswith(prefix)]
+    return numbers[0] if numbers else 0
+
+
+def outline_show(json_lines: str) -> str:
+    """Return the outline of what `show --json` prints."""
+    objects = [json.loads(line) for line in json_lines.splitlines()]
+    lines: list[str] = []
+    for item in objects:
+        if item["type"] == "message":
+            lines += _outline_message(item)
+    return "\n".join(lines)
+
+
+def _outline_message(message: Json) -> list[str]:
+    text = message["text"].strip().partition("\n")[0]
+    lines = [f"{_mark(message)} {text}"] if text else []
+    return [
+        *lines,
+        *(
+            f"  {call['name']} {call['state']}: {call['label']}".rstrip(": ")
+            for call in message["tool_calls"]
+        ),
+    ]
+
+
+def _mark(message: Json) -> str:
+    if message["compaction"]:
+        return "="
+    if message["command"]:
+        return "%"
+    if message["notification"]:
+        return "#"
+    if message["role"] == "assistant":
+        return "!" if message["is_error"] else "<"
+    return ">" if message["origin"] in ("person", "sdk") else "!"

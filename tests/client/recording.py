@@ -1,0 +1,208 @@
+"""Plays scenarios and loads what they leave behind.
+
+    python -m tests.client.recording --out FOLDER [NAME...]
+
+A scenario is played in a process of its own, in a network namespace that has only a
+loopback interface; where namespaces are not permitted, on the machine's loopback. It
+leaves a folder with `home`, `work`, `requests.jsonl` (what the model was sent and
+answered) and `actions.jsonl` (what was done).
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import socket
+import struct
+import subprocess
+import sys
+import traceback
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from tests.client.driver import ClaudeCode
+from tests.client.install import PINNED_VERSION, install_client
+from tests.client.messages_api import Json, MessagesApi, Script, say
+from tests.client.scenario import load_scenarios
+
+ROOT = Path(__file__).resolve().parents[2]
+_SIOCGIFFLAGS, _SIOCSIFFLAGS, _IFF_UP = 0x8913, 0x8914, 1
+FOLLOW_UP = "one more question after that"
+_RESUME_LOG = "resumed.jsonl"
+
+
+@dataclass(frozen=True)
+class Recording:
+    """The folder that a played scenario leaves."""
+
+    folder: Path
+
+    @property
+    def home(self) -> Path:
+        return self.folder / "home" / ".claude"
+
+    @property
+    def work(self) -> Path:
+        return self.folder / "work"
+
+    def requests(self, name: str = "requests.jsonl") -> list[Json]:
+        """Return every request to the stub, with its answer."""
+        return [entry for entry in read_lines(self.folder / name) if "request" in entry]
+
+    def answers(self) -> list[Json]:
+        """Return the answers that the stub sent, in order."""
+        return [entry["answer"] for entry in self.requests() if "answer" in entry]
+
+    def transcripts(self) -> list[Path]:
+        """Return all files of records, those of agents too."""
+        return sorted((self.home / "projects").rglob("*.jsonl"))
+
+    def session_ids(self) -> list[str]:
+        """Return the ids of the sessions, oldest first."""
+        files = (self.home / "projects").glob("*/*.jsonl")
+        return [path.stem for path in sorted(files, key=_first_time)]
+
+    def recorded_ids(self) -> set[str]:
+        """Return the ids of the answers that are in a transcript."""
+        messages = [
+            record.get("message", {})
+            for path in self.transcripts()
+            for record in read_lines(path)
+        ]
+        return {message["id"] for message in messages if "id" in message}
+
+
+def read_lines(path: Path) -> list[Json]:
+    with path.open(encoding="utf-8") as lines:
+        return [json.loads(line) for line in lines]
+
+
+def _first_time(path: Path) -> str:
+    # A fork starts with copies of older records, but has its own requests.
+    times = [
+        record["timestamp"]
+        for record in read_lines(path)
+        if record.get("sessionId") == path.stem and "forkedFrom" not in record
+        if record.get("timestamp")
+    ]
+    return min(times, default="")
+
+
+@cache
+def _namespace_command() -> tuple[str, ...]:
+    """Return the start of a command that runs in a network namespace, if permitted."""
+    command = ("unshare", "--map-root-user", "--net")
+    if shutil.which("unshare") is None:
+        return ()
+    done = subprocess.run([*command, "true"], check=False, capture_output=True)
+    return command if done.returncode == 0 else ()
+
+
+def play_apart(name: str, folder: Path, *, version: str = PINNED_VERSION) -> None:
+    """Play a scenario into a folder, in a process of its own.
+
+    Raises `RuntimeError` with the output of the process if it fails.
+    """
+    _run_apart("--play", folder, [name], version)
+
+
+def resume_apart(recording: Recording, session_ids: list[str]) -> list[list[Json]]:
+    """Resume sessions with a follow-up and return the messages that were sent."""
+    log = recording.folder / _RESUME_LOG
+    log.unlink(missing_ok=True)
+    _run_apart("--resume", recording.folder, session_ids, PINNED_VERSION)
+    sent = [
+        entry["request"]["messages"]
+        for entry in recording.requests(_RESUME_LOG)
+        if entry["phrase"] == FOLLOW_UP
+    ]
+    if len(sent) != len(session_ids):
+        raise RuntimeError(f"{len(sent)} of {len(session_ids)} sessions were resumed")
+    return sent
+
+
+def _run_apart(task: str, folder: Path, names: list[str], version: str) -> None:
+    command = [sys.executable, "-m", "tests.client.recording", task]
+    options = ["--out", str(folder), "--version", version]
+    done = subprocess.run(
+        [*_namespace_command(), *command, *options, *names],
+        check=False,
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=600,
+    )
+    if done.returncode:
+        raise RuntimeError(f"{task} {names} failed:\n{done.stdout}{done.stderr}")
+
+
+def _enable_loopback() -> None:
+    """Bring up the loopback interface, which is down in a new namespace."""
+    import fcntl
+
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as control:
+        request = struct.pack("16sH14x", b"lo", 0)
+        answer = fcntl.ioctl(control, _SIOCGIFFLAGS, request)
+        (flags,) = struct.unpack_from("H", answer, 16)
+        if not flags & _IFF_UP:
+            changed = struct.pack("16sH14x", b"lo", flags | _IFF_UP)
+            fcntl.ioctl(control, _SIOCSIFFLAGS, changed)
+
+
+def _play(name: str, folder: Path, program: Path) -> None:
+    scenario = load_scenarios()[name]
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    with _serve(scenario.script, folder, "requests.jsonl") as api:
+        scenario.play(ClaudeCode(folder, program, api.port))
+
+
+def _resume(session_ids: list[str], folder: Path, program: Path) -> None:
+    with _serve({FOLLOW_UP: [say("That is all.")]}, folder, _RESUME_LOG) as api:
+        client = ClaudeCode(folder, program, api.port)
+        for session_id in session_ids:
+            client.ask(FOLLOW_UP, "--resume", session_id)
+
+
+def _serve(script: Script, folder: Path, log: str) -> MessagesApi:
+    placeholders = {"{work}": str(folder / "work"), "{home}": str(folder / "home")}
+    return MessagesApi(script, folder / log, placeholders)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("names", nargs="*", metavar="NAME", help="default: all")
+    parser.add_argument("--out", type=Path, required=True, help="for the recordings")
+    parser.add_argument("--version", default=PINNED_VERSION, help="of Claude Code")
+    parser.add_argument("--play", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--resume", action="store_true", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    out: Path = options.out.resolve()
+    if not options.play and not options.resume:
+        return _play_all(options.names or list(load_scenarios()), out, options.version)
+    _enable_loopback()
+    program = install_client(options.version)
+    if options.play:
+        (name,) = options.names
+        _play(name, out, program)
+    else:
+        _resume(options.names, out, program)
+    return 0
+
+
+def _play_all(names: list[str], out: Path, version: str) -> int:
+    failures = 0
+    for name in names:
+        try:
+            play_apart(name, out / name, version=version)
+            sys.stdout.write(f"{name}: {out / name}\n")
+        except RuntimeError:
+            failures += 1
+            traceback.print_exc()
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
