@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     )
     from bygones.model.summary import SearchResults
     from bygones.reader import read_sessions
-    from bygones.schema.library import to_dict
+    from bygones.schema.registry import to_dict
 
 __all__ = [
     "AgentRun",
@@ -63,7 +63,7 @@ _MODULES = {
     "ToolCall": "bygones.model.sessions",
     "Turn": "bygones.model.sessions",
     "read_sessions": "bygones.reader",
-    "to_dict": "bygones.schema.library",
+    "to_dict": "bygones.schema.registry",
 }
 
 

@@ -25,8 +25,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from bygones.cli.main import main
-from bygones.store.archive_dir import ArchiveDir
-from bygones.store.compare import hash_tables
+from bygones.store.archive_dir import ArchiveDir, hash_tables
 from tests.faults.mutations import MUTATIONS, put
 from tests.faults.sizes import PART
 from tests.store.keeping import Keeping

@@ -16,8 +16,7 @@ import pytest
 from benchmarks.inputs import session_path, write_session
 from bygones.ingest.run import ingest
 from bygones.maintenance.verify import verify
-from bygones.store.archive_dir import ArchiveDir
-from bygones.store.compare import hash_tables
+from bygones.store.archive_dir import ArchiveDir, hash_tables
 from bygones.store.schema import SESSION_TABLES, USAGE_TABLES
 from tests.build import prompt, reply, session_id, thread
 from tests.faults.loading import KINDS, Load, Memory, Read, opened

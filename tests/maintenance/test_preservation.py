@@ -14,8 +14,7 @@ from bygones.ingest.loading import archived_versions
 from bygones.maintenance.restore import plan_restore, restore
 from bygones.maintenance.verify import rebuild, verify
 from bygones.model.base import SourceKind
-from bygones.store.archive_dir import ArchiveDir
-from bygones.store.compare import hash_tables
+from bygones.store.archive_dir import ArchiveDir, hash_tables
 from tests.build import (
     Home,
     jsonl,

@@ -18,8 +18,7 @@ from bygones.ingest.run import ingest
 from bygones.maintenance.verify import rebuild
 from bygones.model.base import IngestReport
 from bygones.store.archive_db import ArchiveDB, StoredSource
-from bygones.store.archive_dir import ArchiveDir
-from bygones.store.compare import hash_tables
+from bygones.store.archive_dir import ArchiveDir, hash_tables
 from tests.build import Home
 
 __all__ = ["Keeping", "set_back", "settle", "unlike_rebuilt"]

@@ -16,8 +16,7 @@ from bygones.maintenance.verify import rebuild, verify
 from bygones.model.base import NullProgress
 from bygones.store import archive_dir as vaults
 from bygones.store import index_db as indexing
-from bygones.store.archive_dir import ArchiveDir
-from bygones.store.compare import hash_tables
+from bygones.store.archive_dir import ArchiveDir, hash_tables
 from tests.build import jsonl, prompt, session, session_id
 from tests.store.keeping import Keeping, unlike_rebuilt
 

@@ -12,7 +12,7 @@ import pytest
 
 from bygones.archive import Archive
 from bygones.render.html.markup import Html
-from bygones.web.images import iter_embedded_images, link_images
+from bygones.web.conversation_view import iter_embedded_images, link_images
 from tests.build import Home, image, prompt, reply, thread, tool_result, tool_use
 from tests.web.archives import PLAIN, WebArchive
 from tests.web.client import WebClient, web_client

@@ -26,8 +26,7 @@ from bygones.assemble.dedupe import (
     last_timestamp,
 )
 from bygones.assemble.grouping import SessionRecords
-from bygones.assemble.messages import build_messages
-from bygones.assemble.queue import find_queued_prompts
+from bygones.assemble.messages import build_messages, find_queued_prompts
 from bygones.assemble.tree import build_tree, join_fragments, order_parents_first
 from bygones.assemble.usage import (
     Ledger,

@@ -72,7 +72,7 @@ def _run(args: Sequence[str]) -> int:
         sys.stdout.write(f"bygones {__version__}\n")
         return 0
     if list(args) == ["statusline"]:
-        from bygones.cli.fastpath import print_status_line
+        from bygones.integrations.statusline_cache import print_status_line
 
         return print_status_line()
     if instruction := os.environ.get("_BYGONES_COMPLETE"):

@@ -122,3 +122,15 @@ def _spawn_with_subprocess(command: Sequence[str]) -> None:
         stderr=nothing,
         creationflags=getattr(subprocess, "DETACHED_PROCESS", 0),
     )
+
+
+def print_status_line() -> int:
+    """Print the cached line, and refresh it in the background if it is old."""
+    cache = StatusLineCache(read_stdin(), os.environ)
+    line, is_fresh = cache.load()
+    sys.stdout.write(f"{line}\n")
+    if not is_fresh:
+        context = os.fsdecode(cache.context_json)
+        command = [sys.executable, "-m", "bygones", "statusline", "--now", context]
+        spawn_detached(command)
+    return 0

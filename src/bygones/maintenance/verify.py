@@ -17,8 +17,7 @@ from bygones.ingest.indexer import fill_index, rebuild_index
 from bygones.model.base import IngestReport, NullProgress, ProgressReporter
 from bygones.model.reports import LastVerification
 from bygones.store.archive_db import ARCHIVE_FILE, ArchiveDB, Chunk, StoredSource
-from bygones.store.archive_dir import ArchiveDir
-from bygones.store.compare import hash_tables
+from bygones.store.archive_dir import ArchiveDir, hash_tables
 from bygones.store.connect import (
     find_corruption,
     is_locked,

@@ -31,6 +31,7 @@ from bygones.model.nodes import (
     LineageFacts,
     LocatedRecord,
     NodeBlock,
+    NodeFacts,
     Origin,
     RecordNode,
     ResultFacts,
@@ -38,6 +39,8 @@ from bygones.model.nodes import (
     UserText,
     display_text,
     parse_user_text,
+    text_digest,
+    user_text_facts,
 )
 from bygones.parse.decode import (
     FieldHooks,
@@ -52,7 +55,6 @@ from bygones.parse.decode import (
     replace_invalid_utf8,
     salvage_line,
 )
-from bygones.parse.node_facts import NodeFacts, text_digest, user_text_facts
 from bygones.parse.usage import parse_billing, parse_progress_usage, parse_usage
 
 _decode_light = msgspec.json.Decoder(LightRecord).decode

@@ -44,6 +44,7 @@ from bygones.model.nodes import (
     LineageFacts,
     LocatedRecord,
     NodeExtra,
+    NodeFacts,
     Origin,
     QueueFacts,
     ReportedCostFacts,
@@ -53,11 +54,11 @@ from bygones.model.nodes import (
     display_text,
     parse_user_text,
     typed_text,
+    user_text_facts,
 )
 from bygones.model.records import CompactionMetadata, SystemRecord
 from bygones.parse.decode import content_text, replace_invalid_utf8
 from bygones.parse.full import parse_record
-from bygones.parse.node_facts import NodeFacts, user_text_facts
 from bygones.parse.usage import parse_reported_cost
 
 

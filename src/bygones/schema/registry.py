@@ -1,4 +1,4 @@
-"""All JSON objects, and their JSON Schemas."""
+"""All JSON objects, their JSON Schemas, and `to_dict` for values of the library."""
 
 from __future__ import annotations
 
@@ -7,8 +7,13 @@ from typing import Any, get_args
 import msgspec
 from msgspec import Struct
 
+from bygones.assemble.summary import summarize_session
 from bygones.model import reports
+from bygones.model.sessions import Session
+from bygones.model.summary import IndexedPrompt, Project, SessionMatch, SessionSummary
+from bygones.model.usage import Cost
 from bygones.schema import commands, sessions, summaries
+from bygones.schema.encoding import JsonObject, encode_object_as_dict
 
 OBJECT_GROUPS: dict[str, tuple[type[Struct], ...]] = {
     "Sessions and lists": (
@@ -76,3 +81,28 @@ def json_schema(type_name: str | None = None) -> dict[str, Any]:
         OBJECT_TYPES.values(), ref_template="#/$defs/{name}"
     )
     return {"anyOf": list(refs), "$defs": definitions}
+
+
+Convertible = Session | SessionSummary | Project | IndexedPrompt | SessionMatch
+
+
+def to_dict(value: Convertible, *, cost: Cost | None = None) -> dict[str, Any]:
+    """Return a value as the dict that `--json` prints for it.
+
+    `cost` is the cost of a session, as `Archive.costs` returns it.
+    """
+    return encode_object_as_dict(_to_object(value, cost))
+
+
+def _to_object(value: Convertible, cost: Cost | None) -> JsonObject:
+    match value:
+        case Session():
+            return summaries.SessionObject.from_summary(summarize_session(value), cost)
+        case SessionSummary():
+            return summaries.SessionObject.from_summary(value, cost)
+        case Project():
+            return summaries.ProjectObject.from_project(value)
+        case IndexedPrompt():
+            return summaries.PromptObject.from_prompt(value, None)
+        case SessionMatch():
+            return summaries.MatchObject.from_match(1, value)

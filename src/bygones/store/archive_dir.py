@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from hashlib import sha256
 from pathlib import Path
 from shutil import rmtree
 from typing import TYPE_CHECKING, Self
@@ -33,6 +34,7 @@ from bygones.store.connect import (
     begin_read,
     check_is_folder,
     end_read,
+    fetch_all,
     find_corruption,
     fsync_folder,
     get_data_version,
@@ -44,6 +46,7 @@ from bygones.store.connect import (
     translate_read_errors,
 )
 from bygones.store.index_db import INDEX_FILE, IndexDB, compute_index_fingerprint
+from bygones.store.schema import COMPARED_TABLES
 
 if TYPE_CHECKING:  # importing tantivy takes longer than listing sessions
     from bygones.store.text_index import TextIndex
@@ -423,3 +426,50 @@ def _index_inode(index_path: Path | None) -> tuple[int, int] | None:
 
 def _remove_tree(folder: Path) -> None:
     rmtree(folder, ignore_errors=True)
+
+
+_FAMILIES = (
+    "SELECT a.id, b.id FROM session AS x JOIN session AS y ON x.family = y.family"
+    " JOIN session_id AS a ON a.number = x.number"
+    " JOIN session_id AS b ON b.number = y.number"
+)
+
+
+def hash_tables(archive_dir: ArchiveDir) -> dict[str, str]:
+    """Return a hash of each table, of the families, the nodes and the text index."""
+    index = archive_dir.index
+    if index is None:
+        return {}
+    queries = {table.name: table.comparison_sql for table in COMPARED_TABLES}
+    queries["family"] = _FAMILIES
+    hashes = {
+        table: _hash_rows(sorted(map(repr, index.db.execute(sql))))
+        for table, sql in queries.items()
+    }
+    sources = fetch_all(index.db, "SELECT source FROM source_state ORDER BY source")
+    hashes["node"] = _hash_rows(repr(index.nodes(source)) for (source,) in sources)
+    hashes["text"] = _hash_texts(archive_dir, index)
+    return hashes
+
+
+def _hash_texts(archive_dir: ArchiveDir, index: IndexDB) -> str:
+    session_ids = dict(fetch_all(index.db, "SELECT number, id FROM session_id"))
+    locations = {
+        record: (source, start, session_ids[session])
+        for record, source, start, session in fetch_all(
+            index.db, "SELECT id, source, start, session FROM record"
+        )
+    }
+    texts = (
+        repr((locations.get(record), session_ids.get(session), kind, digest))
+        for record, session, kind, digest in archive_dir.text_index.iter_documents()
+    )
+    return _hash_rows(sorted(texts))
+
+
+def _hash_rows(rows: Iterable[str]) -> str:
+    hashed = sha256()
+    for row in rows:
+        hashed.update(row.encode("utf-8", "surrogatepass"))
+        hashed.update(b"\n")
+    return hashed.hexdigest()

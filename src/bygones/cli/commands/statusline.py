@@ -8,8 +8,7 @@ from pathlib import Path
 
 import click
 
-from bygones.cli.fastpath import print_status_line
-from bygones.integrations.statusline_cache import StatusLineCache
+from bygones.integrations.statusline_cache import StatusLineCache, print_status_line
 
 __all__ = ["statusline"]
 
