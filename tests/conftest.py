@@ -10,6 +10,9 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from tests.cases.archives import CaseArchives
+from tests.session_end import SESSION_END
+
 # Other checks may run on the same machine, so there are no deadlines.
 settings.register_profile("default", deadline=None, max_examples=20)
 settings.register_profile("full", deadline=None, max_examples=100)
@@ -39,6 +42,10 @@ def pytest_configure(config: pytest.Config) -> None:
         settings.load_profile("ci")
 
 
+def pytest_sessionfinish() -> None:
+    SESSION_END.close()
+
+
 def pytest_collection_modifyitems(
     config: pytest.Config, items: list[pytest.Item]
 ) -> None:
@@ -50,6 +57,12 @@ def pytest_collection_modifyitems(
         skipped = [item for item in items if item.get_closest_marker("full")]
         config.hook.pytest_deselected(items=skipped)
         items[:] = selected
+
+
+@pytest.fixture(scope="session")
+def case_archives(tmp_path_factory: pytest.TempPathFactory) -> CaseArchives:
+    """Return archives of the cases, which no test may change."""
+    return CaseArchives(tmp_path_factory.mktemp("cases"))
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
@@ -21,6 +21,7 @@ from bygones.errors import (
 )
 from bygones.inspection import inspect_transcripts
 from bygones.model.base import SourceFile
+from bygones.model.sessions import Session
 from bygones.sources.walk import discover_sources
 from tests.build import (
     Home,
@@ -33,10 +34,10 @@ from tests.build import (
     tool_result,
     tool_use,
 )
+from tests.cases.archives import CaseArchives
+from tests.cases.make import stories
 
-CASES = Path(__file__).parent / "cases"
 CORPUS = Path(__file__).resolve().parent.parent / ".." / "shared" / "corpus"
-INPUTS = sorted(CASES.glob("*/input"))
 on_the_corpus = pytest.mark.skipif(
     not CORPUS.is_dir(), reason=f"no transcripts at {CORPUS}: not part of the project"
 )
@@ -206,15 +207,14 @@ def test_content_of_messages_is_loaded_from_the_archive(tmp_path: Path) -> None:
         ]
 
 
-@pytest.mark.parametrize("folder", INPUTS, ids=lambda path: path.parent.name)
-def test_archive_equals_the_files(folder: Path, tmp_path: Path) -> None:
-    assert_equal(folder, tmp_path / "archive")
+@pytest.mark.parametrize("name", sorted(stories()))
+def test_archive_equals_the_files(name: str, case_archives: CaseArchives) -> None:
+    assert_equal(case_archives.sessions(name), case_archives.archive(name))
 
 
-def assert_equal(folder: Path, place: Path) -> None:
+def assert_equal(sessions: Iterable[Session], place: Path) -> None:
     """Compare all summaries, sessions and projects."""
-    Archive.ingest(place, [folder])
-    theirs = {session.id: session for session in read_sessions(folder)}
+    theirs = {session.id: session for session in sessions}
     with Archive.open(place) as archive:
         lines = {one.id: one for one in archive.sessions(include_empty=True)}
         assert lines == {
@@ -245,7 +245,7 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @on_the_corpus
 def test_archive_equals_real_files(corpus: Path) -> None:
-    assert_equal(CORPUS.resolve(), corpus)
+    assert_equal(read_sessions(CORPUS.resolve()), corpus)
 
 
 @on_the_corpus

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from bygones.reader import read_sessions
 from bygones.render.text.session import render_text
 from bygones.render.walk import SessionView
-from tests.cases.make import CASES, copied, stories, write
+from tests.cases.archives import CaseArchives
+from tests.cases.make import CASES, stories, write
 from tests.cases.shape import written
 
 every_case = pytest.mark.parametrize("name", sorted(stories()))
@@ -43,23 +43,24 @@ def test_an_input_is_what_its_story_tells(
 
 @every_case
 def test_a_case_reads_as_it_really_was(
-    name: str, tmp_path: Path, golden: Golden
+    name: str, case_archives: CaseArchives, golden: Golden
 ) -> None:
-    home = copied(CASES / name, tmp_path)
+    home = case_archives.home(name)
 
-    text = written(read_sessions(home)).replace(str(home), "")
+    text = written(case_archives.sessions(name)).replace(str(home), "")
 
     golden(CASES / name / "session.json", text)
 
 
 @every_case
 def test_a_case_is_shown_as_it_really_was(
-    name: str, tmp_path: Path, golden: Golden
+    name: str, case_archives: CaseArchives, golden: Golden
 ) -> None:
-    home = copied(CASES / name, tmp_path)
+    home = case_archives.home(name)
     view = SessionView(include_branches=True, include_agents=True)
 
-    text = "\n".join(render_text(session, view) for session in read_sessions(home))
+    sessions = case_archives.sessions(name)
+    text = "\n".join(render_text(session, view) for session in sessions)
 
     golden(CASES / name / "plain.txt", text.replace(str(home), ""))
 

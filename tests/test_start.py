@@ -217,3 +217,20 @@ def test_clickhouse_engine_is_installed_if_missing(
 
     assert [one[:4] for one in ran] == ([words] if words else [])
     assert all(set(start.ENGINE) <= set(one) for one in ran)
+
+
+def test_temporary_folder_that_is_set_is_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+
+    assert start.temporary_folder() == {}
+
+
+def test_tests_write_to_memory_only_where_there_is_room(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delenv("TMPDIR", raising=False)
+    monkeypatch.setattr(start, "MEMORY_NEEDED", 2**62)
+
+    assert start.temporary_folder() == {}

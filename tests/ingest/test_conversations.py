@@ -31,7 +31,8 @@ from bygones.render.markdown import (
 from bygones.render.walk import SessionView
 from bygones.store import messages
 from tests.build import Home, prompt, reply, session_id, thread
-from tests.cases.make import CASES, copied, stories
+from tests.cases.archives import CaseArchives
+from tests.cases.make import stories
 from tests.ingest.window_checks import check, iter_conversations
 from tests.properties.homes import LONGER, kept_in, lay, layouts
 
@@ -45,13 +46,17 @@ def _store_all_messages(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(messages, "MESSAGES_PER_BLOCK", 3)
 
 
+@pytest.fixture(scope="module")
+def stored_cases(tmp_path_factory: pytest.TempPathFactory) -> CaseArchives:
+    """Return archives of the cases in which all messages are stored."""
+    return CaseArchives(tmp_path_factory.mktemp("stored"))
+
+
 @every_case
 def test_windows_of_each_case_are_slices_of_the_session(
-    name: str, tmp_path: Path
+    name: str, stored_cases: CaseArchives
 ) -> None:
-    Archive.ingest(tmp_path / "archive", [copied(CASES / name, tmp_path)])
-
-    with Archive.open(tmp_path / "archive") as archive:
+    with Archive.open(stored_cases.archive(name)) as archive:
         everything = archive.sessions(include_empty=True)
         kinds = {type(archive.conversation(listed.id)) for listed in everything}
         assert kinds == {StoredConversation}
@@ -78,10 +83,11 @@ def _without_position(fragment: HtmlFragment) -> HtmlFragment:
 
 
 @every_case
-def test_windows_are_rendered_like_the_whole_session(name: str, tmp_path: Path) -> None:
-    Archive.ingest(tmp_path / "archive", [copied(CASES / name, tmp_path)])
+def test_windows_are_rendered_like_the_whole_session(
+    name: str, stored_cases: CaseArchives
+) -> None:
     setting = HtmlOptions(agent_url="/agent/", branch_url="?branch=")
-    with Archive.open(tmp_path / "archive") as archive:
+    with Archive.open(stored_cases.archive(name)) as archive:
         for listed in archive.sessions(include_empty=True):
             session = archive.session(listed.id)
             for conversation, cut in iter_conversations(archive, session):
@@ -105,10 +111,9 @@ def test_windows_are_rendered_like_the_whole_session(name: str, tmp_path: Path) 
 
 @every_case
 def test_all_windows_joined_are_the_markdown_of_the_session(
-    name: str, tmp_path: Path
+    name: str, stored_cases: CaseArchives
 ) -> None:
-    Archive.ingest(tmp_path / "archive", [copied(CASES / name, tmp_path)])
-    with Archive.open(tmp_path / "archive") as archive:
+    with Archive.open(stored_cases.archive(name)) as archive:
         for listed in archive.sessions(include_empty=True):
             session = archive.session(listed.id)
             for conversation, cut in iter_conversations(archive, session):

@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from bygones.ingest.loading import gather_family, load_family
 from bygones.ingest.workers import DERIVE_TASK
 from bygones.model.summary import Loader
+from bygones.store.archive_dir import ArchiveDir
 from bygones.store.derived_tables import DerivedTables
-from tests.cases.make import CASES, copied, stories
-from tests.store.keeping import Keeping
+from tests.cases.archives import CaseArchives
+from tests.cases.make import stories
 
 
 @pytest.mark.parametrize("name", sorted(stories()))
-def test_encoded_family_is_derived_like_values(name: str, tmp_path: Path) -> None:
-    keeping = Keeping(tmp_path)
-    keeping.ingest(copied(CASES / name, tmp_path / "case"))
-    with keeping.vault() as archive_dir:
+def test_encoded_family_is_derived_like_values(
+    name: str, case_archives: CaseArchives
+) -> None:
+    with ArchiveDir(case_archives.archive(name), write=False) as archive_dir:
         assert archive_dir.index is not None
         derived = DerivedTables(archive_dir.index)
         numbers = [

@@ -71,7 +71,7 @@ def test_examples_of_every_rule_pass_the_prefilter(kind: str) -> None:
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.id)
-@settings(max_examples=15)
+@settings(max_examples=settings().max_examples // 5)
 @given(drawn=st.data())
 def test_every_match_of_a_rule_passes_the_prefilter(
     rule: Rule, drawn: st.DataObject

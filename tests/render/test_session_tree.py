@@ -19,6 +19,7 @@ from bygones.render.session_tree import (
 )
 from bygones.render.text.primitives import display_width, plain_text
 from tests.build import Home, session, session_id
+from tests.cases.archives import CaseArchives
 from tests.cases.make import CASES, copied, stories
 from tests.render.shared import check_sums
 
@@ -102,8 +103,10 @@ def test_deeply_nested_session_is_drawn(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", sorted(stories()))
-def test_usage_of_all_lines_adds_up_to_the_session(name: str, tmp_path: Path) -> None:
-    for found in read_sessions(copied(CASES / name, tmp_path)):
+def test_usage_of_all_lines_adds_up_to_the_session(
+    name: str, case_archives: CaseArchives
+) -> None:
+    for found in case_archives.sessions(name):
         check_sums(found)
 
 

@@ -21,7 +21,8 @@ from bygones.model.sessions import PREVIEW_MESSAGES, merge_by_model
 from bygones.store import messages
 from bygones.store.derived_tables import DerivedTables
 from tests.build import Home, prompt, reply, session_id, thread, tool_result, tool_use
-from tests.cases.make import CASES, copied, stories
+from tests.cases.archives import CaseArchives
+from tests.cases.make import stories
 from tests.properties.homes import LONGER, kept_in, lay, layouts
 
 every_case = pytest.mark.parametrize("name", sorted(stories()))
@@ -60,21 +61,16 @@ def _check_session(archive: Archive, name: SessionId) -> type:
 
 @every_case
 def test_preview_of_each_case_equals_the_start_of_the_session(
-    name: str, tmp_path: Path
+    name: str, case_archives: CaseArchives
 ) -> None:
-    Archive.ingest(tmp_path / "archive", [copied(CASES / name, tmp_path)])
-
-    with Archive.open(tmp_path / "archive") as archive:
+    with Archive.open(case_archives.archive(name)) as archive:
         assert set(check(archive)) <= {PreviewConversation, AssembledConversation}
 
 
-@pytest.mark.full
-def test_nearly_all_short_sessions_have_a_preview(tmp_path: Path) -> None:
+def test_nearly_all_short_sessions_have_a_preview(case_archives: CaseArchives) -> None:
     kinds = []
     for name in sorted(stories()):
-        folder = tmp_path / name
-        Archive.ingest(folder / "archive", [copied(CASES / name, folder)])
-        with Archive.open(folder / "archive") as archive:
+        with Archive.open(case_archives.archive(name)) as archive:
             kinds += [type(archive.conversation(one.id)) for one in archive.sessions()]
 
     assert kinds.count(PreviewConversation) > 0.9 * len(kinds)

@@ -6,7 +6,6 @@ in this process; databases called ``team…`` are made there, and dropped again.
 
 from __future__ import annotations
 
-import atexit
 import importlib.util
 import os
 import shutil
@@ -20,24 +19,26 @@ import pytest
 
 from bygones.team.contract import BlobStore
 from bygones.team.stores.base import TeamStore
-from tests.team.servers import missing, postgres
+from tests.session_end import SESSION_END
+from tests.team.servers import Postgres, missing, postgres
 
 __all__ = ["ENGINES", "opened"]
 
 ENGINES = ("postgresql", "clickhouse")
 _NUMBERS = count()
+_TEMPLATE = "prepared"
+"""The database that new ones are copied from."""
 _GIVEN = os.environ.get("BYGONES_TEST_CLICKHOUSE", "")
 Made = tuple[TeamStore, BlobStore]
 
 
 @contextmanager
 def opened(name: str) -> Iterator[Callable[[], Made]]:
-    """Start an engine; yield a function that makes a new store on it."""
+    """Yield a function that makes a new store; each worker starts an engine once."""
     if name == "postgresql":
         if why := missing():
             pytest.skip(f"PostgreSQL is NOT tried: {why}")
-        with _postgres() as make:
-            yield make
+        yield _make_postgres
     elif not _has("clickhouse_connect") or not (_GIVEN or _has("chdb")):
         pytest.skip(
             "ClickHouse is NOT tried: pip install chdb clickhouse-connect (555 MB)"
@@ -75,25 +76,35 @@ def _clickhouse() -> Iterator[Callable[[], Made]]:
 def _folder() -> str:
     """Return the one folder that the engine in this process takes, while it lives."""
     folder = tempfile.mkdtemp(prefix="ch-")
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    SESSION_END.callback(shutil.rmtree, folder, ignore_errors=True)
     return folder
 
 
-@contextmanager
-def _postgres() -> Iterator[Callable[[], Made]]:
-    import psycopg
-
+@cache
+def _server() -> Postgres:
+    """Start the server that all tests of a worker share."""
     from bygones.team.stores.postgres import PostgresStore
 
-    numbers = count()
-    with postgres() as server:
+    server = SESSION_END.enter_context(postgres())
+    _create_database(server, _TEMPLATE)
+    store = PostgresStore(server.database(_TEMPLATE))
+    store.prepare()
+    store.close()
+    return server
 
-        def make() -> Made:
-            name = f"team{next(numbers)}"
-            with psycopg.connect(server.address, autocommit=True) as db:
-                db.execute(f"CREATE DATABASE {name}".encode())
-            store = PostgresStore(server.address.removesuffix("postgres") + name)
-            store.prepare()
-            return store, store.database_blobs()
 
-        yield make
+def _create_database(server: Postgres, name: str, *, template: str = "") -> None:
+    import psycopg
+
+    copied = f" TEMPLATE {template}" if template else ""
+    with psycopg.connect(server.address, autocommit=True) as db:
+        db.execute(f"CREATE DATABASE {name}{copied}".encode())
+
+
+def _make_postgres() -> Made:
+    from bygones.team.stores.postgres import PostgresStore
+
+    name = f"team{next(_NUMBERS)}"
+    _create_database(_server(), name, template=_TEMPLATE)
+    store = PostgresStore(_server().database(name))
+    return store, store.database_blobs()

@@ -39,6 +39,10 @@ class Postgres:
     def address(self) -> str:
         return f"postgresql://team@127.0.0.1:{self.port}/postgres"
 
+    def database(self, name: str) -> str:
+        """Return the address of a database."""
+        return self.address.removesuffix("postgres") + name
+
     def start(self) -> None:
         settings = {
             "listen_addresses": "127.0.0.1",

@@ -2,30 +2,29 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from bygones.archive import Archive
-from bygones.ingest.run import ingest
 from bygones.model.reports import Grouping, UsageRow
 from bygones.model.usage import Cost, Usage
-from bygones.reader import read_sessions
 from bygones.render.session_tree import TreeLineKind, iter_tree_lines
 from bygones.usage.prices import load_prices
+from tests.cases.archives import CaseArchives
+from tests.cases.make import stories
 from tests.usage.usage_archive import NOW, usages
 
-CASES = Path(__file__).resolve().parent.parent / "cases"
-HOMES = sorted({path.parent for path in CASES.rglob("projects")})
+every_case = pytest.mark.parametrize("name", sorted(stories()))
 
 
 @pytest.mark.req("U1", "U3")
-@pytest.mark.parametrize("home", HOMES, ids=lambda path: path.parent.name)
-def test_every_grouping_has_the_same_total(home: Path, tmp_path: Path) -> None:
-    ingest(tmp_path, [home])
-    spent = sum((session.total_usage for session in read_sessions(home)), Usage())
+@every_case
+def test_every_grouping_has_the_same_total(
+    name: str, case_archives: CaseArchives
+) -> None:
+    sessions = case_archives.sessions(name)
+    spent = sum((session.total_usage for session in sessions), Usage())
 
-    with Archive.open(tmp_path) as archive:
+    with Archive.open(case_archives.archive(name)) as archive:
         for by in Grouping:
             report = archive.usage(by, now=NOW)
             rows = [row for row in report.rows if isinstance(row, UsageRow)]
@@ -45,14 +44,13 @@ def test_every_grouping_has_the_same_total(home: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.req("L1", "U2")
-@pytest.mark.parametrize("home", HOMES, ids=lambda path: path.parent.name)
+@every_case
 def test_list_tree_and_report_agree_on_the_cost_of_a_session(
-    home: Path, tmp_path: Path
+    name: str, case_archives: CaseArchives
 ) -> None:
-    ingest(tmp_path, [home])
     prices = load_prices()
 
-    with Archive.open(tmp_path) as archive:
+    with Archive.open(case_archives.archive(name)) as archive:
         report = archive.usage(Grouping.SESSION, now=NOW, prices=prices)
         rows = {row.key: row for row in report.rows if isinstance(row, UsageRow)}
         listed = list(archive.sessions(include_empty=True))

@@ -11,7 +11,10 @@ from bygones.errors import StoreError
 from bygones.team.contract import BlobStore
 from bygones.team.stores.base import TeamStore
 
-pytestmark = pytest.mark.full
+pytestmark = [
+    pytest.mark.full,
+    pytest.mark.parametrize("engine", ["clickhouse"], indirect=True),
+]
 
 if TYPE_CHECKING:
     from bygones.team.stores.clickhouse_connection import ClickHouseConnection
@@ -23,8 +26,6 @@ TABLES = ("session", "record", "text", "posting", "prompt", "usage", "source", "
 @pytest.fixture
 def reader(filled: Made) -> Iterator[ClickHouseConnection]:
     store, _ = filled
-    if type(store).__name__ != "ClickHouseStore":
-        pytest.skip("these filters are ClickHouse's")
     from bygones.team.stores.clickhouse import ClickHouseStore
     from bygones.team.stores.clickhouse_connection import ClickHouseConnection
 

@@ -12,6 +12,7 @@ from bygones.team.stores.base import TeamStore
 from bygones.team.stores.postgres import PostgresStore
 from bygones.team.stores.postgres_connection import PostgresConnection
 
+pytestmark = pytest.mark.parametrize("engine", ["postgresql"], indirect=True)
 Made = tuple[TeamStore, BlobStore]
 TABLES = ("session", "record", "text", "term", "prompt", "usage", "source", "span")
 
@@ -19,8 +20,7 @@ TABLES = ("session", "record", "text", "term", "prompt", "usage", "source", "spa
 @pytest.fixture
 def reader(filled: Made) -> Iterator[PostgresConnection]:
     store, _ = filled
-    if not isinstance(store, PostgresStore):
-        pytest.skip("row security is PostgreSQL's")
+    assert isinstance(store, PostgresStore)
     db = PostgresConnection(store._address)
     yield db
     db.close()
