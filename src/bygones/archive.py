@@ -17,7 +17,8 @@ from bygones.errors import ArchiveNotFound, UnsupportedOnTeamStore
 from bygones.model.base import SessionId, SourceId
 from bygones.model.query import Query, Term
 from bygones.model.summary import SessionSummary
-from bygones.store.archive_db import is_purge_pending, with_annotations
+from bygones.store.annotations import with_annotations
+from bygones.store.archive_db import is_purge_pending
 from bygones.store.archive_dir import ArchiveDir
 from bygones.store.encoding import id_key
 from bygones.store.local_reader import LocalReader, find_session
@@ -410,7 +411,7 @@ class Archive:
         star = lambda old: msgspec.structs.replace(old, is_starred=True)
         archive.annotate([session.id], star)
         """
-        from bygones.maintenance.annotate import annotate
+        from bygones.store.annotations import annotate
 
         return annotate(self._archive_dir.folder, sessions, change)
 

@@ -15,8 +15,6 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import msgspec
-
 from bygones.errors import HomeNotFound, InvalidSettings, PathNotFound
 from bygones.sources.layout import find_homes, resolve_home, symlinked_projects
 
@@ -28,8 +26,6 @@ PRICES_ENV = "BYGONES_PRICES"
 SETTINGS_ENV = "BYGONES_SETTINGS"
 TOKEN_ENV = "BYGONES_HUB_TOKEN"  # noqa: S105 (its name)
 _APP_NAME = "bygones"
-DEFAULT_CLEANUP_DAYS = 30
-"""Claude Code deletes transcripts after this many days by default."""
 
 
 def resolve_archive_location(
@@ -343,19 +339,6 @@ def find_settings_file(
     if configured:
         return _absolute(_expand_user(Path(configured), user_home))
     return _config_dir(environ, user_home, platform) / "settings.toml"
-
-
-def read_cleanup_days(home: Path) -> int | None:
-    """Return `cleanupPeriodDays` of Claude Code's settings, if it is set."""
-    try:
-        raw = (home / "settings.json").read_bytes()
-        return msgspec.json.decode(raw, type=_ClaudeSettings).days
-    except (OSError, msgspec.MsgspecError):
-        return None
-
-
-class _ClaudeSettings(msgspec.Struct):
-    days: int | None = msgspec.field(name="cleanupPeriodDays", default=None)
 
 
 def _expand_user(path: Path, user_home: Path) -> Path:

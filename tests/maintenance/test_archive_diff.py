@@ -5,11 +5,11 @@ from __future__ import annotations
 from contextlib import closing
 from pathlib import Path
 
-from bygones.maintenance.annotate import annotate
 from bygones.maintenance.backup import ArchiveDiff, backup, diff_archives
 from bygones.maintenance.purge import purge
 from bygones.model.base import SessionId
 from bygones.model.summary import Annotations
+from bygones.store.annotations import annotate
 from bygones.store.archive_db import ArchiveDB
 from tests.build import session, session_id
 from tests.store.keeping import Keeping

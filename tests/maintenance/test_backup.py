@@ -10,11 +10,11 @@ import pytest
 
 from bygones.archive import Archive
 from bygones.errors import ArchiveDamaged, BackupNewer
-from bygones.maintenance.annotate import annotate
 from bygones.maintenance.backup import backup
 from bygones.maintenance.purge import purge
 from bygones.model.base import SessionId
 from bygones.model.summary import Annotations
+from bygones.store.annotations import annotate
 from bygones.store.archive_db import ARCHIVE_FILE, ArchiveDB
 from bygones.store.archive_dir import ArchiveDir
 from tests.build import SESSION, jsonl, prompt, reply, session, session_id, thread

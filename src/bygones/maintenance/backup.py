@@ -11,12 +11,12 @@ from bygones.errors import ArchiveDamaged, ArchiveError, BackupNewer, NotABackup
 from bygones.maintenance.verify import remove_verification
 from bygones.model.base import SessionId
 from bygones.render.numbers import pluralize
+from bygones.store.annotations import annotation_times
 from bygones.store.archive_db import (
     ARCHIVE_FILE,
     UNFINISHED_SUFFIX,
     ArchiveDB,
     StoredSource,
-    annotation_times,
     hash_of_session,
     hashes_of_source,
     load_lasting_hashes,

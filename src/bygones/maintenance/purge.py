@@ -1,15 +1,13 @@
-"""Erase sessions from an archive; select stored files, and say what Claude Code will delete."""
+"""Erase sessions from an archive, and select the stored files that belong to them."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from msgspec import Struct
 
-from bygones.config import DEFAULT_CLEANUP_DAYS, read_cleanup_days
 from bygones.errors import AmbiguousSelector
 from bygones.ingest.indexer import rebuild_index
 from bygones.maintenance.verify import remove_verification
@@ -18,12 +16,9 @@ from bygones.model.base import (
     ProgressReporter,
     ProjectKey,
     SessionId,
-    SourceFile,
     SourceKind,
 )
 from bygones.model.summary import Project
-from bygones.schema.commands import ExpiringSessionObject, RetentionObject
-from bygones.sources.walk import discover_sources
 from bygones.store.archive_db import (
     ArchiveDB,
     StoredSource,
@@ -160,65 +155,6 @@ def iter_sessionless_chunks(
         for generation in range(source.generation + 1):
             for _, raw in archive_db.read_chunks(source.number, generation):
                 yield source, raw
-
-
-def find_source_files(homes: Iterable[Path]) -> list[SourceFile]:
-    """Return the files that are in some homes now."""
-    found = (source for home in homes for source in discover_sources(home))
-    return [source for source in found if isinstance(source, SourceFile)]
-
-
-def read_retention_periods(
-    files: Sequence[SourceFile], homes: Sequence[Path]
-) -> list[RetentionObject]:
-    """Return the retention period of each home, as its settings say."""
-    periods = []
-    for home in homes:
-        own = [source for source in files if source.home == home.as_posix()]
-        days = read_cleanup_days(home)
-        periods.append(
-            RetentionObject(
-                home=str(home),
-                file_count=len(own),
-                size_bytes=sum(source.size for source in own),
-                days=DEFAULT_CLEANUP_DAYS if days is None else days,
-                is_configured=days is not None,
-                settings_path=str(home / "settings.json"),
-            )
-        )
-    return periods
-
-
-def find_expiring_sessions(
-    files: Sequence[SourceFile],
-    periods: Sequence[RetentionObject],
-    titles: Mapping[SessionId, str] | None,
-    now: datetime,
-) -> list[ExpiringSessionObject]:
-    """Return the sessions that Claude Code will delete, the next one first.
-
-    With `titles` only the sessions in it are returned.
-    """
-    days_by_home = {Path(period.home).as_posix(): period.days for period in periods}
-    expiring: dict[str, ExpiringSessionObject] = {}
-    for source in files:
-        session_id = source.session_id
-        if (
-            source.kind is not SourceKind.SESSION
-            or session_id is None
-            or source.home not in days_by_home
-            or (titles is not None and session_id not in titles)
-        ):
-            continue
-        written_at = datetime.fromtimestamp(source.mtime_ns / 1e9, UTC)
-        left = written_at + timedelta(days=days_by_home[source.home]) - now
-        expiring[session_id] = ExpiringSessionObject(
-            session_id=session_id,
-            title=titles[session_id] if titles is not None else "",
-            home=source.home,
-            days_left=max(left.days, 0),
-        )
-    return sorted(expiring.values(), key=lambda session: session.days_left)
 
 
 _MAX_ID_LENGTH = 100

@@ -43,7 +43,7 @@ from bygones.search.scoring import (
     term_contribution,
 )
 from bygones.search.texts import AnnotationsBySession
-from bygones.store.archive_db import with_annotations
+from bygones.store.annotations import with_annotations
 from bygones.store.protocols import EngineQuery, SearchEngine, SearchFacts
 from bygones.store.text_index import stem_word
 

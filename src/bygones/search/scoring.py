@@ -29,7 +29,7 @@ from bygones.query.fields import FIELDS, FieldLevel, SearchableText
 from bygones.query.matcher import make_session_text
 from bygones.query.tokens import Analyzer, TermRun
 from bygones.search.plan import ScoredTerm
-from bygones.store.archive_db import with_annotations
+from bygones.store.annotations import with_annotations
 from bygones.store.archive_dir import ArchiveDir
 from bygones.store.local_reader import LocalReader
 from bygones.store.protocols import SearchFacts, StoreReader

@@ -23,7 +23,7 @@ from bygones.parse.light import build_node, parse_line_light
 from bygones.parse.texts import build_record_texts, extract_text_spans
 from bygones.query.fields import SearchableText
 from bygones.query.matcher import make_session_text
-from bygones.store.archive_db import with_annotations
+from bygones.store.annotations import with_annotations
 from bygones.store.encoding import id_key
 from bygones.store.protocols import ByteReader, RecordLocation, SearchFacts
 from bygones.store.text_index import TextMatch

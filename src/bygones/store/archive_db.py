@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 import uuid
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from functools import lru_cache
 from pathlib import Path
@@ -15,7 +15,6 @@ from zlib import crc32
 
 import apsw
 from msgspec import Struct
-from msgspec.structs import replace
 
 from bygones.errors import ArchiveDamaged, ArchiveNotFound
 from bygones.model.base import (
@@ -26,7 +25,6 @@ from bygones.model.base import (
     SourceId,
     SourceKind,
 )
-from bygones.model.summary import Annotations, SessionSummary
 from bygones.store.compression import (
     HashedFrame,
     compress_and_hash,
@@ -588,83 +586,6 @@ def _ensure_identity(db: apsw.Connection) -> None:
         with db:
             sql = "INSERT INTO identity VALUES (?, ?)"
             db.execute(sql, (uuid.uuid4().hex, time.time_ns()))
-
-
-_REMOVED = "removed"
-"""The kind of a row with the hash of an annotation that was removed."""
-
-
-def load_annotations(db: apsw.Connection) -> dict[SessionId, Annotations]:
-    """Return the annotations of every session that has some."""
-    sql = "SELECT session, kind, value FROM annotation WHERE kind != ? ORDER BY value"
-    rows = fetch_all(db, sql, (_REMOVED,))
-    sessions: dict[SessionId, list[tuple[str, str]]] = {}
-    for session, kind, value in rows:
-        sessions.setdefault(session, []).append((kind, value))
-    return {session: _build_annotations(found) for session, found in sessions.items()}
-
-
-def with_annotations(
-    summary: SessionSummary, annotations: Mapping[SessionId, Annotations]
-) -> SessionSummary:
-    """Return a summary with the annotations of its session."""
-    added = annotations.get(summary.id)
-    if added is None:
-        return summary
-    tags = tuple(dict.fromkeys((*summary.tags, *added.tags)))
-    return replace(summary, tags=tags, note=added.note, is_starred=added.is_starred)
-
-
-def _build_annotations(rows: Iterable[tuple[str, str]]) -> Annotations:
-    values = list(rows)
-    return Annotations(
-        tags=tuple(value for kind, value in values if kind == "tag"),
-        note="".join(value for kind, value in values if kind == "note"),
-        is_starred=any(kind == "star" for kind, _ in values),
-    )
-
-
-def annotation_times(db: apsw.Connection) -> dict[tuple[str, str], int]:
-    """Return when each annotation was last added or removed, by session and hash."""
-    rows = fetch_all(db, "SELECT session, kind, value, added_ns FROM annotation")
-    return {
-        (session, value if kind == _REMOVED else _annotation_hash(kind, value)): added
-        for session, kind, value, added in rows
-    }
-
-
-def _annotation_hash(kind: str, value: str) -> str:
-    return sha256_digest(f"{kind} {value}".encode("utf-8", "replace")).hex()
-
-
-def write_annotations(
-    db: apsw.Connection, session: SessionId, annotations: Annotations
-) -> None:
-    """Replace the annotations of a session; those that stay keep their time.
-
-    A hash of each removed annotation is kept, so that a copy is known to be older.
-    """
-    wanted = [("tag", tag) for tag in annotations.tags]
-    wanted += [("note", annotations.note)] if annotations.note else []
-    wanted += [("star", "")] if annotations.is_starred else []
-    sql = "SELECT kind, value FROM annotation WHERE session = ? AND kind != ?"
-    before = fetch_all(db, sql, (session, _REMOVED))
-    for kind, value in set(before) - set(wanted):
-        _remove(db, session, kind, value)
-        _add(db, session, _REMOVED, _annotation_hash(kind, value))
-    for kind, value in set(wanted) - set(before):
-        _remove(db, session, _REMOVED, _annotation_hash(kind, value))
-        _add(db, session, kind, value)
-
-
-def _add(db: apsw.Connection, session: SessionId, kind: str, value: str) -> None:
-    sql = "INSERT INTO annotation VALUES (?, ?, ?, ?)"
-    db.execute(sql, (session, kind, value, time.time_ns()))
-
-
-def _remove(db: apsw.Connection, session: SessionId, kind: str, value: str) -> None:
-    sql = "DELETE FROM annotation WHERE session = ? AND kind = ? AND value = ?"
-    db.execute(sql, (session, kind, value))
 
 
 _PENDING_PREFIX = b"unfinished "

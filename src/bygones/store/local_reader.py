@@ -12,7 +12,8 @@ import msgspec
 from bygones.errors import AmbiguousSelector, ArchiveDamaged, NotInArchive
 from bygones.model.base import AgentId, SessionId, require_valid_text
 from bygones.model.summary import IndexedEdit, SessionSummary
-from bygones.store.archive_db import ArchiveDB, StoredSource, load_annotations
+from bygones.store.annotations import load_annotations
+from bygones.store.archive_db import ArchiveDB, StoredSource
 from bygones.store.connect import fetch_all, fetch_one, translate_read_errors
 from bygones.store.derived_tables import DerivedTables
 from bygones.store.derived_tables import decode_summary as _decode

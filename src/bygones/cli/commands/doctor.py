@@ -41,7 +41,7 @@ from bygones.errors import (
     PathNotFound,
     UnsupportedOnTeamStore,
 )
-from bygones.maintenance.purge import (
+from bygones.maintenance.retention import (
     find_expiring_sessions,
     find_source_files,
     read_retention_periods,

@@ -12,7 +12,7 @@ from starlette.responses import Response
 
 from bygones import __version__
 from bygones.archive import Archive
-from bygones.config import DEFAULT_CLEANUP_DAYS, read_cleanup_days
+from bygones.maintenance.retention import read_retention_days
 from bygones.model.base import (
     PROBLEM_KINDS,
     Problem,
@@ -103,8 +103,8 @@ def _archive_rows(context: RequestContext, folder: Path) -> tuple[tuple[str, str
 def _expiring_sections(context: RequestContext) -> Iterator[Html]:
     """Yield the sessions that Claude Code deletes next from the watched homes."""
     for home in context.app_state.homes:
-        days = read_cleanup_days(home)
-        period = timedelta(days=DEFAULT_CLEANUP_DAYS if days is None else days)
+        days, is_configured = read_retention_days(home)
+        period = timedelta(days=days)
         name = home.as_posix()
         rows = context.pool.cached(
             f"oldest {name}", partial(_oldest_sessions, home=name)
@@ -120,9 +120,9 @@ def _expiring_sections(context: RequestContext) -> Iterator[Html]:
         ]
         title = f"Next to be deleted from {encode_path(home)}"
         yield tag("h2", escape_line(title))
-        origin = "the default" if days is None else "from its settings"
+        origin = "from its settings" if is_configured else "the default"
         note = (
-            f"Claude Code deletes sessions after {period.days} days ({origin}). "
+            f"Claude Code deletes sessions after {days} days ({origin}). "
             "This archive keeps them."
         )
         yield tag("p", escape_line(note), kind="note")

@@ -1,0 +1,125 @@
+"""Tags, notes and stars of sessions, in `archive.db`."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+
+import apsw
+from msgspec.structs import replace
+
+from bygones.model.base import (
+    SessionId,
+)
+from bygones.model.summary import Annotations, SessionSummary
+from bygones.store.archive_db import ArchiveDB
+from bygones.store.compression import (
+    sha256_digest,
+)
+from bygones.store.connect import (
+    fetch_all,
+    writer_lock,
+)
+
+_REMOVED = "removed"
+"""The kind of a row with the hash of an annotation that was removed."""
+
+
+def load_annotations(db: apsw.Connection) -> dict[SessionId, Annotations]:
+    """Return the annotations of every session that has some."""
+    sql = "SELECT session, kind, value FROM annotation WHERE kind != ? ORDER BY value"
+    rows = fetch_all(db, sql, (_REMOVED,))
+    sessions: dict[SessionId, list[tuple[str, str]]] = {}
+    for session, kind, value in rows:
+        sessions.setdefault(session, []).append((kind, value))
+    return {session: _build_annotations(found) for session, found in sessions.items()}
+
+
+def with_annotations(
+    summary: SessionSummary, annotations: Mapping[SessionId, Annotations]
+) -> SessionSummary:
+    """Return a summary with the annotations of its session."""
+    added = annotations.get(summary.id)
+    if added is None:
+        return summary
+    tags = tuple(dict.fromkeys((*summary.tags, *added.tags)))
+    return replace(summary, tags=tags, note=added.note, is_starred=added.is_starred)
+
+
+def _build_annotations(rows: Iterable[tuple[str, str]]) -> Annotations:
+    values = list(rows)
+    return Annotations(
+        tags=tuple(value for kind, value in values if kind == "tag"),
+        note="".join(value for kind, value in values if kind == "note"),
+        is_starred=any(kind == "star" for kind, _ in values),
+    )
+
+
+def annotation_times(db: apsw.Connection) -> dict[tuple[str, str], int]:
+    """Return when each annotation was last added or removed, by session and hash."""
+    rows = fetch_all(db, "SELECT session, kind, value, added_ns FROM annotation")
+    return {
+        (session, value if kind == _REMOVED else _annotation_hash(kind, value)): added
+        for session, kind, value, added in rows
+    }
+
+
+def _annotation_hash(kind: str, value: str) -> str:
+    return sha256_digest(f"{kind} {value}".encode("utf-8", "replace")).hex()
+
+
+def write_annotations(
+    db: apsw.Connection, session: SessionId, annotations: Annotations
+) -> None:
+    """Replace the annotations of a session; those that stay keep their time.
+
+    A hash of each removed annotation is kept, so that a copy is known to be older.
+    """
+    wanted = [("tag", tag) for tag in annotations.tags]
+    wanted += [("note", annotations.note)] if annotations.note else []
+    wanted += [("star", "")] if annotations.is_starred else []
+    sql = "SELECT kind, value FROM annotation WHERE session = ? AND kind != ?"
+    before = fetch_all(db, sql, (session, _REMOVED))
+    for kind, value in set(before) - set(wanted):
+        _remove(db, session, kind, value)
+        _add(db, session, _REMOVED, _annotation_hash(kind, value))
+    for kind, value in set(wanted) - set(before):
+        _remove(db, session, _REMOVED, _annotation_hash(kind, value))
+        _add(db, session, kind, value)
+
+
+def _add(db: apsw.Connection, session: SessionId, kind: str, value: str) -> None:
+    sql = "INSERT INTO annotation VALUES (?, ?, ?, ?)"
+    db.execute(sql, (session, kind, value, time.time_ns()))
+
+
+def _remove(db: apsw.Connection, session: SessionId, kind: str, value: str) -> None:
+    sql = "DELETE FROM annotation WHERE session = ? AND kind = ? AND value = ?"
+    db.execute(sql, (session, kind, value))
+
+
+_NO_ANNOTATIONS = Annotations()
+
+
+def annotate(
+    folder: Path,
+    sessions: Iterable[SessionId],
+    change: Callable[[Annotations], Annotations],
+    *,
+    lock_timeout: float = 5.0,
+) -> dict[SessionId, Annotations]:
+    """Change the annotations of sessions in one transaction; return the new ones."""
+    changed = {}
+    with writer_lock(folder, timeout=lock_timeout):
+        archive_db = ArchiveDB(folder, write=True)
+        try:
+            with archive_db.db:
+                known = load_annotations(archive_db.db)
+                for session in sessions:
+                    annotations = change(known.get(session, _NO_ANNOTATIONS))
+                    write_annotations(archive_db.db, session, annotations)
+                    changed[session] = annotations
+        finally:
+            archive_db.close()
+    return changed
