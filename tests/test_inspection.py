@@ -165,6 +165,37 @@ def test_unknown_names_are_listed_with_their_version(tmp_path: Path) -> None:
     ]
 
 
+def test_unknown_fields_of_results_attachments_and_compactions_are_drift(
+    tmp_path: Path,
+) -> None:
+    result = build.tool_result("toolu_1", "x", toolUseResult={"stdout": "", "hue": 1})
+    boundary = build.system("compact_boundary") | {"compactMetadata": {"tide": 1}}
+
+    found = of_file(
+        tmp_path,
+        result,
+        build.tool_result("toolu_2", "x", toolUseResult={"of": "another tool"}),
+        build.attachment("file", filename="a", aura=1),
+        build.attachment("prompt_snapshot", systemPrompt="x"),
+        boundary,
+    )
+
+    assert [name for _, name, _, _ in drift(found)] == [
+        "attachment.attachment.ContextFile.aura",
+        "system.compactMetadata.tide",
+        "user.toolUseResult.hue",
+    ]
+
+
+def test_unknown_fields_of_an_agent_sidecar_are_drift(home: Home) -> None:
+    agent = home.agent(session_id(0), "a1", [prompt("go")])
+    agent.with_name("agent-a1.meta.json").write_text('{"agentType":"x","zeal":1}')
+
+    found = inspect_transcripts([home.path])
+
+    assert drift(found) == [(DriftKind.FIELD, "meta.json.zeal", None, 1)]
+
+
 def test_invalid_attachment_is_counted_without_a_type(tmp_path: Path) -> None:
     broken = build.attachment("file") | {"attachment": "torn"}
 

@@ -19,9 +19,11 @@ from bygones.model.base import (
     PROBLEM_KINDS,
     AgentId,
     Line,
+    Position,
     Problem,
     SourceFile,
     SourceKind,
+    wire_name,
 )
 from bygones.model.metadata import (
     ATTACHMENTS_BY_TYPE,
@@ -29,8 +31,10 @@ from bygones.model.metadata import (
     RECORDS_BY_TYPE,
 )
 from bygones.model.nodes import LightBlock, LightMessage, LightRecord, LocatedRecord
+from bygones.model.outcomes import find_outcome_type
 from bygones.model.records import (
     BLOCKS_BY_TYPE,
+    CompactionMetadata,
     ProgressData,
     SystemRecord,
     WireMessage,
@@ -52,10 +56,11 @@ from bygones.model.reports import (
     VersionRow,
 )
 from bygones.model.summary import REPLAY_ID_PREFIXES
-from bygones.parse.decode import field_names
+from bygones.parse.decode import field_names, known_names
 from bygones.parse.full import unknown_fields
 from bygones.parse.light import parse_line_light
-from bygones.sources.lines import read_lines
+from bygones.parse.metadata import SIDECAR_FIELDS
+from bygones.sources.lines import read_at, read_lines
 from bygones.sources.walk import discover_sources
 
 _WARMUP_PROMPT = "Warmup"
@@ -122,7 +127,7 @@ def find_unknown_fields(raw: bytes) -> tuple[str, ...]:
 
 
 def _known_shape(name: str, kind: type[Struct]) -> type[Struct]:
-    known = field_names(kind) - {"type"}
+    known = known_names(kind) - {"type"}
     hints = get_type_hints(LightRecord, include_extras=True)
     if name in {"user", "assistant"}:
         hints["message"] = _closed_struct(LightMessage, field_names(WireMessage)) | None
@@ -197,6 +202,8 @@ _UNKNOWN_TYPE = ""
 _PAYLOAD_FIELDS = {"attachment": "attachment", "progress": "data"}
 _EMPTY = Raw()
 _LIST_START = ord("[")
+_OBJECT_START = ord("{")
+_MAX_SIDECAR_BYTES = 1 << 20
 
 K = TypeVar("K")
 
@@ -319,8 +326,13 @@ class TranscriptStats:
         self.first_time: datetime | None = None
         self.last_time: datetime | None = None
 
-    def add_unread_file(self, source: SourceFile) -> None:
+    def add_other_file(self, source: SourceFile) -> None:
+        """Count a file that is not a transcript; look for drift in agents' sidecars."""
         self.unread_files.add(source.kind, source.size)
+        for name in _unknown_sidecar_fields(source):
+            self.drift.add(
+                (DriftKind.FIELD, f"meta.json.{name[:_MAX_NAME_LENGTH]}", None)
+            )
 
     def finish_file(self, file: FileStats) -> None:
         """Count a file after all its lines."""
@@ -391,6 +403,8 @@ class TranscriptStats:
             self.agents.add(record.agent_id[:_MAX_NAME_LENGTH])
         if record.timestamp:
             self._add_time(record.timestamp)
+        for name in _unknown_nested_fields(part, payload):
+            self._add_drift(DriftKind.FIELD, f"{kind}.{name}", record)
         # Repaired bytes need not have the length of the original.
         is_original = len(part.raw) == length
         used = self._count_content(record, len(payload), length) if is_original else 0
@@ -465,6 +479,48 @@ class TranscriptStats:
         return sum(len(block.source) for block in blocks)
 
 
+def _unknown_nested_fields(part: LocatedRecord, payload: Raw) -> Iterator[str]:
+    """Yield unknown fields of a tool's result, an attachment or a compaction."""
+    record = part.record
+    if record.type == "attachment" and payload:
+        kind = ATTACHMENTS_BY_TYPE.get(_subtype(record, payload) or "")
+        if kind and not kind.is_private:
+            yield from _unknown_names(payload, kind, f"attachment.{kind.__name__}")
+    elif record.type == "system" and record.subtype == "compact_boundary":
+        fields = _decode_object(part.raw)
+        metadata = fields.get(wire_name("compaction"), _EMPTY)
+        yield from _unknown_names(metadata, CompactionMetadata, "compactMetadata")
+    elif record.tool_use_result:
+        yield from _unknown_names(record.tool_use_result, None, "toolUseResult")
+
+
+def _unknown_names(raw: Raw, kind: type[Struct] | None, path: str) -> Iterator[str]:
+    """Yield the unknown fields of an object; without `kind` it is a tool's result."""
+    if not raw or memoryview(raw)[0] != _OBJECT_START:
+        return
+    try:
+        fields = _decode_object(raw)
+    except DECODE_ERRORS:
+        return
+    kind = kind or find_outcome_type(fields)
+    if kind:
+        known = known_names(kind)
+        yield from (f"{path}.{name}" for name in fields if name not in known)
+
+
+def _unknown_sidecar_fields(source: SourceFile) -> list[str]:
+    if source.kind is not SourceKind.SIDECAR or source.agent_id is None:
+        return []
+    raw = read_at(Position(source.id, 0, 0, min(source.size, _MAX_SIDECAR_BYTES)))
+    if isinstance(raw, Problem):
+        return []
+    try:
+        fields = _decode_object(raw)
+    except DECODE_ERRORS:
+        return []
+    return [name for name in fields if name not in SIDECAR_FIELDS]
+
+
 def _payload(kind: str, raw: bytes) -> Raw:
     """Return the attachment or the progress data of a record."""
     if kind not in _PAYLOAD_FIELDS:
@@ -530,7 +586,7 @@ def inspect_transcripts(
             elif _is_parsed(source):
                 _read_file(source, stats, on_bytes_read)
             else:
-                stats.add_unread_file(source)
+                stats.add_other_file(source)
     return build_survey(stats)
 
 

@@ -7,13 +7,15 @@ import pytest
 from bygones.model.metadata import (
     ATTACHMENTS_BY_TYPE,
     METADATA_BY_TYPE,
+    ApiRequestRecord,
     AttachmentRecord,
     ContextFile,
     HookReport,
     MetadataRecord,
-    PrivateAttachment,
     PrivateRecord,
     QueuedCommand,
+    RequestBlobRecord,
+    RequestShapeRecord,
     UnknownAttachment,
 )
 from bygones.parse.full import unknown_fields
@@ -170,7 +172,7 @@ content-replacement cost-state bridge-session frame-link artifact-autoreact-ledg
 artifact-comment-monitor task-summary attribution-snapshot speculation-accept
 marble-origami-commit marble-origami-snapshot marble-origami-reset atis-latch
 isolation-latch ended-by-model observer-ref dev-mods launched started result failed
-agent_metadata
+agent_metadata tools-used api-request api-request-shape api-request-blob
 """
 ATTACHMENT_TYPES = """
 queued_command file edited_text_file compact_file_reference plan_file_reference
@@ -185,6 +187,8 @@ silent_turn_reminder task_status date date_change model environment ultrathink_e
 budget_usd goal_status max_turns_reached thinking_drop companion_intro
 remote_session_change diagnostics plan_mode plan_mode_exit plan_mode_reentry auto_mode
 auto_mode_exit structured_output session_context credential_org prompt_snapshot
+critical_system_reminder async_hook_response_batch at_mention_reference image document
+teammate_shutdown_batch
 """
 
 
@@ -334,6 +338,10 @@ def test_titles_summaries_and_totals_are_decoded() -> None:
         attachment("session_context", email="ann", note='"queued_command"'),
         attachment("credential_org", org="o"),
         attachment("prompt_snapshot", systemPrompt="You are"),
+        attachment("instructions", files=[{"content": "x"}]),
+        {"type": "api-request", "id": "r", "params": {"model": "m"}, "tail": ["h"]},
+        {"type": "api-request-shape", "shape": {"system": [{"text": "x"}]}},
+        {"type": "api-request-blob", "message": {"role": "user", "content": "x"}},
     ],
     ids=lambda written: str(written.get("attachment", written)["type"]),
 )
@@ -344,11 +352,15 @@ def test_case_32_private_records_are_recognised_and_never_indexed(
     private = getattr(record, "attachment", record)
 
     assert private.is_private
-    assert isinstance(private, PrivateRecord | PrivateAttachment)
     assert passages(written) == []
 
 
 def test_other_records_are_not_private() -> None:
     kinds: list[type[MetadataRecord]] = [*METADATA_BY_TYPE.values()]
 
-    assert {kind for kind in kinds if kind.is_private} == {PrivateRecord}
+    assert {kind for kind in kinds if kind.is_private} == {
+        PrivateRecord,
+        ApiRequestRecord,
+        RequestBlobRecord,
+        RequestShapeRecord,
+    }

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bygones.redact.engine import Redactor
-from bygones.redact.json import PRIVATE_TYPES, redact_line
+from bygones.redact.json import PRIVATE_TYPES, redact_file, redact_line
 
 KEY = "gh" + "p_" + "a1B2c3D4e5F6" * 3
 REDACTOR = Redactor()
@@ -24,7 +24,7 @@ def test_line_without_secrets_is_byte_identical() -> None:
 def test_redaction_has_the_path_of_its_text() -> None:
     line = {"a": [{"b": "x"}, {f"c {KEY}": [KEY]}], "d": "/home/ada"}
 
-    _, found = redact_line(json.dumps(line).encode(), Redactor())
+    _, found = redact_file(json.dumps(line).encode(), Redactor())
 
     assert [item.path for item in found] == [
         *(".a[1].c [redacted github-token]", ".a[1].c [redacted github-token][0]"),
@@ -35,7 +35,7 @@ def test_redaction_has_the_path_of_its_text() -> None:
 def test_secret_is_found_in_escaped_json() -> None:
     spelled = "".join(f"\\u{ord(char):04x}" for char in KEY)
 
-    redacted, found = redact_line(f'{{"a": ["{spelled}", 1]}}'.encode(), REDACTOR)
+    redacted, found = redact_file(f'{{"a": ["{spelled}", 1]}}'.encode(), REDACTOR)
 
     assert redacted == b'{"a":["[redacted github-token]",1]}'
     assert [item.kind for item in found] == ["github-token"]
@@ -44,7 +44,7 @@ def test_secret_is_found_in_escaped_json() -> None:
 def test_field_names_are_redacted_and_stay_distinct() -> None:
     raw = json.dumps({f"/home/{name}/x": name for name in ("ada", "bob")}).encode()
 
-    redacted, _ = redact_line(raw, REDACTOR)
+    redacted, _ = redact_file(raw, REDACTOR)
 
     assert json.loads(redacted or b"") == {"~/x": "ada", "~/x (2)": "bob"}
 
@@ -52,7 +52,7 @@ def test_field_names_are_redacted_and_stay_distinct() -> None:
 def test_token_in_a_field_name_is_redacted() -> None:
     raw = json.dumps({f"x_{KEY}": {"name": f"mcp__{KEY}"}}).encode()
 
-    redacted, _ = redact_line(raw, REDACTOR)
+    redacted, _ = redact_file(raw, REDACTOR)
 
     assert KEY.encode() not in (redacted or b"")
 
@@ -60,7 +60,7 @@ def test_token_in_a_field_name_is_redacted() -> None:
 def test_value_of_a_field_with_a_secret_name_is_redacted() -> None:
     fields = {"dbPassword": "a1b2!c3d4", "password": "string", "token": "next"}
 
-    redacted, found = redact_line(json.dumps(fields).encode(), REDACTOR)
+    redacted, found = redact_file(json.dumps(fields).encode(), REDACTOR)
 
     assert json.loads(redacted or b"") == {
         "dbPassword": "[redacted named-secret]",
@@ -73,7 +73,7 @@ def test_value_of_a_field_with_a_secret_name_is_redacted() -> None:
 def test_value_of_a_password_field_may_be_an_ordinary_word() -> None:
     raw = json.dumps({"password": "sunshine", "hint": "password: sunshine"}).encode()
 
-    redacted, _ = redact_line(raw, REDACTOR)
+    redacted, _ = redact_file(raw, REDACTOR)
 
     assert json.loads(redacted or b"") == {
         "password": "[redacted named-secret]",
@@ -85,12 +85,12 @@ def test_value_of_a_password_field_may_be_an_ordinary_word() -> None:
 def test_placeholder_in_a_password_field_is_kept(value: str) -> None:
     raw = json.dumps({"password": value}).encode()
 
-    assert redact_line(raw, REDACTOR) == (raw, ())
+    assert redact_file(raw, REDACTOR) == (raw, ())
 
 
 def test_offsets_in_a_named_field_are_relative_to_the_value() -> None:
     value = "ada1/a1b2!c3d4"
-    _, found = redact_line(json.dumps({"password": value}).encode(), REDACTOR)
+    _, found = redact_file(json.dumps({"password": value}).encode(), REDACTOR)
 
     assert [(item.start, item.end) for item in found] == [(0, len(value))]
 
@@ -110,7 +110,7 @@ PICTURE = {"type": "base64", "media_type": "image/png", "data": PNG}
     ],
 )
 def test_text_declared_as_base64_is_redacted(holding: dict[str, str]) -> None:
-    redacted, _ = redact_line(json.dumps(holding).encode(), REDACTOR)
+    redacted, _ = redact_file(json.dumps(holding).encode(), REDACTOR)
 
     assert KEY.encode() not in (redacted or b"")
 
@@ -119,7 +119,7 @@ def test_image_data_is_unchanged() -> None:
     chance = PNG + "/AKIA" + "Q4RT7YHU2KLM5NPW" + "/A"
     raw = json.dumps({"source": PICTURE | {"data": chance}, "text": KEY}).encode()
 
-    redacted, _ = redact_line(raw, REDACTOR)
+    redacted, _ = redact_file(raw, REDACTOR)
 
     assert json.loads(redacted or b"")["source"]["data"] == chance
 
@@ -127,11 +127,54 @@ def test_image_data_is_unchanged() -> None:
 @pytest.mark.parametrize("kind", sorted(PRIVATE_TYPES))
 def test_private_record_is_dropped(kind: str) -> None:
     record = json.dumps({"type": kind, "text": "x"}).encode()
-    attached = {"type": "attachment", "attachment": {"type": kind}}
 
     assert redact_line(record, REDACTOR)[0] is None
-    assert redact_line(json.dumps(attached).encode(), REDACTOR)[0] is None
     assert redact_line(record[:-1], REDACTOR)[0] is None
+
+
+@pytest.mark.parametrize("kind", sorted(PRIVATE_TYPES))
+@pytest.mark.parametrize("uuid", ["a", None, 7])
+def test_private_attachment_keeps_its_place_and_nothing_else(
+    kind: str, uuid: object
+) -> None:
+    record = {"type": "attachment", "uuid": uuid, "parentUuid": "p"}
+    content = {
+        "attachment": {"type": kind, "text": "x"},
+        "rendered": [{"content": "x"}],
+    }
+
+    redacted, _ = redact_line(json.dumps(record | content).encode(), REDACTOR)
+
+    assert json.loads(redacted or b"") == record | {"attachment": {"type": kind}}
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        {"type": "api-request-secrets", "text": "canary"},
+        {"type": "api-request-secrets", "uuid": "", "text": "canary"},
+        {"text": "canary"},
+        {"type": None, "text": "canary"},
+        {"type": ["user"], "text": "canary"},
+        ["canary"],
+        "canary",
+    ],
+)
+def test_unknown_record_without_a_uuid_is_private(record: object) -> None:
+    assert redact_line(json.dumps(record).encode(), REDACTOR)[0] is None
+
+
+def test_unknown_record_of_the_tree_is_public() -> None:
+    raw = b'{"type":"new-notice","uuid":"a","text":"x"}'
+
+    assert redact_line(raw, REDACTOR) == (raw, ())
+
+
+def test_damaged_line_is_public_only_if_it_names_a_public_type() -> None:
+    assert redact_line(b'{"type":"user","message":{"con', REDACTOR)[0]
+    assert redact_line(b'se follow CLAUDE.md"}]}}', REDACTOR)[0] is None
+    glued = b'{"type":"user","mess{"type":"api-request-blob","message":{}}'
+    assert redact_line(glued, REDACTOR)[0] is None
 
 
 def test_records_with_account_data_are_private() -> None:
@@ -142,8 +185,7 @@ def test_records_with_account_data_are_private() -> None:
 def test_any_bytes_can_be_redacted(raw: bytes) -> None:
     line = raw.replace(b"\n", b" ") + b" " + KEY.encode()
 
-    redacted, found = redact_line(line, REDACTOR)
+    redacted, found = redact_file(line, REDACTOR)
 
-    assert redacted is not None
     assert KEY.encode() not in redacted
     assert found

@@ -8,7 +8,7 @@ from random import Random
 import pytest
 
 from bygones.redact.engine import Redactor
-from bygones.redact.json import redact_line
+from bygones.redact.json import redact_file
 from bygones.redact.rules import load_rule_definitions
 from tests.redact.tokens import EXAMPLES
 
@@ -48,7 +48,7 @@ def test_split_token_is_redacted_completely(kind: str, at: str) -> None:
 
         assert redacted == f"see [redacted {kind}]\nand more"
         # The prefilter must recognise the JSON line too.
-        raw, _ = redact_line(json.dumps(text, ensure_ascii=False).encode(), REDACTOR)
+        raw, _ = redact_file(json.dumps(text, ensure_ascii=False).encode(), REDACTOR)
         assert json.loads(raw or b"") == redacted
 
 

@@ -13,7 +13,7 @@ from msgspec import Struct
 from bygones.model.base import Position, SourceFile, SourceId, SourceKind
 from bygones.model.sessions import Session
 from bygones.redact.engine import Redactor
-from bygones.redact.json import is_private_line, redact_line
+from bygones.redact.json import redact_line, remove_private
 from bygones.redact.personal import login_names_in
 from bygones.redact.session import RedactionLog
 from bygones.sources.lines import iter_raw_lines
@@ -154,7 +154,9 @@ def _redact_lines(
 
 def _drop_private_lines(chunks: Iterable[bytes], log: RedactionLog) -> Iterator[bytes]:
     for line in iter_raw_lines(chunks):
-        if is_private_line(line):
+        record = line.removesuffix(b"\n")
+        public = remove_private(record)
+        if public is None:
             log.private_records += 1
         else:
-            yield line
+            yield public + line[len(record) :]

@@ -24,7 +24,7 @@ from bygones.model.base import (
 from bygones.model.summary import is_in_folder
 from bygones.parse.decode import salvage_line
 from bygones.redact.engine import Redactor
-from bygones.redact.json import redact_line
+from bygones.redact.json import redact_file, redact_line
 from bygones.store.archive_db import ArchiveDB, StoredSource
 from bygones.store.compression import HashedFrame, compress_and_hash
 from bygones.store.derived_tables import DerivedTables
@@ -278,14 +278,20 @@ class LineRedactor:
         """Records that were dropped."""
 
     def redact(self, raw: bytes) -> bytes:
-        """Redact a line or a file; return nothing if it is private."""
+        """Redact a line of a transcript; return nothing if it is private."""
         if not raw.strip():
             return b""
-        redacted, found = redact_line(raw, self._redactor)
-        self.redaction_counts.update(one.kind for one in found)
+        redacted, redactions = redact_line(raw, self._redactor)
+        self.redaction_counts.update(redaction.kind for redaction in redactions)
         if redacted is None:
             self.private_records += 1
         return redacted or b""
+
+    def redact_file(self, raw: bytes) -> bytes:
+        """Redact a file that is not a transcript."""
+        redacted, redactions = redact_file(raw, self._redactor)
+        self.redaction_counts.update(redaction.kind for redaction in redactions)
+        return redacted if redacted.strip() else b""
 
     def redact_directory(self, text: str) -> str:
         """Redact a directory."""
@@ -584,7 +590,7 @@ class ChunkBuilder:
             0,
             stored_source.stored_bytes,
         )
-        redacted = self.redactor.redact(raw)
+        redacted = self.redactor.redact_file(raw)
         at = structs.replace(known, client_offset=stored_source.stored_bytes)
         chunk = (
             self._prepare_chunk(stored_source, at, redacted, 0) if redacted else None

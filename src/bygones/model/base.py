@@ -109,6 +109,8 @@ class WireStruct(Struct, frozen=True, kw_only=True, rename=wire_name):
 
     is_private: ClassVar[bool] = False
     """Whether it is never indexed, shown or exported."""
+    unused_fields: ClassVar[tuple[str, ...]] = ()
+    """Names in transcripts of fields that are known but not decoded."""
 
 
 class ForkedFrom(WireStruct, frozen=True, kw_only=True):

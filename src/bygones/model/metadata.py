@@ -95,10 +95,12 @@ class QueueOperationRecord(MetadataRecord, frozen=True, kw_only=True):
     """Text that was typed while Claude worked, added to or removed from a queue."""
 
     types: ClassVar[tuple[str, ...]] = ("queue-operation",)
+    unused_fields: ClassVar[tuple[str, ...]] = ("commandUuid", "deliveryId")
 
     operation: str | None = None
     content: Raw = Raw()
     reason: str | None = None
+    """Why text was removed: it was delivered to the model or to an agent."""
 
 
 class FileBackup(WireStruct, frozen=True, kw_only=True):
@@ -256,6 +258,7 @@ class JournalRecord(MetadataRecord, frozen=True, kw_only=True):
     """One step of an agent, in the journal of its workflow."""
 
     types: ClassVar[tuple[str, ...]] = ("launched", "started", "result", "failed")
+    unused_fields: ClassVar[tuple[str, ...]] = ("remoteSessionId", "hiddenScriptSha256")
 
     key: str | None = None
     agent_id: AgentId | None = None
@@ -263,6 +266,67 @@ class JournalRecord(MetadataRecord, frozen=True, kw_only=True):
     phase: Raw = Raw()
     result: Raw = Raw()
     error: Raw = Raw()
+
+
+class ToolsUsedRecord(MetadataRecord, frozen=True, kw_only=True):
+    """The names of all tools that the session has used; the last record counts."""
+
+    types: ClassVar[tuple[str, ...]] = ("tools-used",)
+
+    tools: tuple[str, ...] = ()
+
+
+class RequestShapeRecord(MetadataRecord, frozen=True, kw_only=True):
+    """A system prompt and the definitions of all tools, before their first request."""
+
+    is_private: ClassVar[bool] = True
+    types: ClassVar[tuple[str, ...]] = ("api-request-shape",)
+
+    agent_id: AgentId | None = None
+    shape_hash: str | None = None
+    version: str | None = None
+    shape: Raw = Raw()
+
+
+class RequestBlobRecord(MetadataRecord, frozen=True, kw_only=True):
+    """A message of a request that does not follow from the records of the tree.
+
+    It repeats a prompt together with what the harness added, for example CLAUDE.md.
+    """
+
+    is_private: ClassVar[bool] = True
+    types: ClassVar[tuple[str, ...]] = ("api-request-blob",)
+
+    agent_id: AgentId | None = None
+    hash: str | None = None
+    message: Raw = Raw()
+
+
+class CacheBreakpoint(WireStruct, frozen=True, kw_only=True):
+    """Where a request asked the API to cache its beginning."""
+
+    path: Raw = Raw()
+    value: Raw = Raw()
+
+
+class ApiRequestRecord(MetadataRecord, frozen=True, kw_only=True):
+    """A request to the model: `keep` messages of the request `base`, then `tail`."""
+
+    is_private: ClassVar[bool] = True
+    types: ClassVar[tuple[str, ...]] = ("api-request",)
+
+    id: str | None = None
+    version: str | None = None
+    query_source: str | None = None
+    agent_id: AgentId | None = None
+    shape_hash: str | None = None
+    params: Raw = Raw()
+    base: str | None = None
+    keep: int | None = None
+    tail: tuple[str, ...] = ()
+    """Hashes of messages; see `RequestBlobRecord`."""
+    cache_control: tuple[CacheBreakpoint, ...] = ()
+    request_digest: str | None = None
 
 
 class HarnessStateRecord(MetadataRecord, frozen=True, kw_only=True):
@@ -285,6 +349,7 @@ class HarnessStateRecord(MetadataRecord, frozen=True, kw_only=True):
         "dev-mods",
         "agent_metadata",
     )
+    unused_fields: ClassVar[tuple[str, ...]] = ("agentType", "folder", "ts", "side")
 
     mode: str | None = None
     permission_mode: str | None = None
@@ -389,12 +454,25 @@ class QueuedCommand(Attachment, frozen=True, kw_only=True):
     """
 
     types: ClassVar[tuple[str, ...]] = ("queued_command",)
+    unused_fields: ClassVar[tuple[str, ...]] = (
+        "source_uuid",
+        "delivery_id",
+        "humanTurn",
+        "timestamp",
+        "carriedByCompaction",
+        "fileAttachments",
+        "forwardedIntent",
+        "imageFileUuids",
+        "inlinedImageNames",
+        "inlinedImagePaths",
+        "isMeta",
+        "savedFiles",
+    )
 
     prompt: Raw = Raw()
     command_mode: str | None = None
     origin: WireOrigin | None = None
     image_paste_ids: Raw = Raw()
-    source_uuid: Raw = Raw()
 
 
 class ContextFile(Attachment, frozen=True, kw_only=True):
@@ -405,15 +483,20 @@ class ContextFile(Attachment, frozen=True, kw_only=True):
         "edited_text_file",
         "compact_file_reference",
         "plan_file_reference",
-        "nested_memory",
-        "instructions",
-        "memory",
-        "relevant_memories",
         "read_truncation_notice",
         "already_read_file",
         "directory",
         "selected_lines_in_ide",
+        "at_mention_reference",
+        "image",
+        "document",
         "opened_file_in_ide",
+    )
+    unused_fields: ClassVar[tuple[str, ...]] = (
+        "savedCopyFraming",
+        "rereadEntry",
+        "query",
+        "description",
     )
 
     filename: str | None = None
@@ -429,7 +512,6 @@ class ContextFile(Attachment, frozen=True, kw_only=True):
     line_start: Raw = Raw()
     line_end: Raw = Raw()
     ide_name: str | None = None
-    memories: Raw = Raw()
 
 
 class HookReport(Attachment, frozen=True, kw_only=True):
@@ -444,6 +526,14 @@ class HookReport(Attachment, frozen=True, kw_only=True):
         "hook_additional_context",
         "hook_permission_decision",
         "async_hook_response",
+        "async_hook_response_batch",
+    )
+    unused_fields: ClassVar[tuple[str, ...]] = (
+        "toolName",
+        "accountMemoryBatch",
+        "timedOut",
+        "timeoutMs",
+        "responses",
     )
 
     hook_name: str | None = None
@@ -466,7 +556,6 @@ class CapabilityList(Attachment, frozen=True, kw_only=True):
 
     types: ClassVar[tuple[str, ...]] = (
         "deferred_tools_delta",
-        "deferred_tools_record",
         "mcp_instructions_delta",
         "agent_listing_delta",
         "skill_listing",
@@ -474,7 +563,27 @@ class CapabilityList(Attachment, frozen=True, kw_only=True):
         "invoked_skills",
         "command_permissions",
         "team_context",
+        "teammate_shutdown_batch",
         "workflow_keyword_request",
+    )
+    unused_fields: ClassVar[tuple[str, ...]] = (
+        "readdedNames",
+        "surfacedNames",
+        "wireHiddenNames",
+        "pendingMcpServers",
+        "failedMcpServers",
+        "needsAuthMcpServers",
+        "addedTypes",
+        "removedTypes",
+        "builtInTypes",
+        "builtInPluginTypes",
+        "showConcurrencyNote",
+        "digests",
+        "model",
+        "displayPath",
+        "skillDir",
+        "skillNames",
+        "hasTaskListTools",
     )
 
     added_names: Raw = Raw()
@@ -515,6 +624,47 @@ class Reminder(Attachment, frozen=True, kw_only=True):
         "companion_intro",
         "remote_session_change",
         "diagnostics",
+        "critical_system_reminder",
+    )
+    unused_fields: ClassVar[tuple[str, ...]] = (
+        "date",
+        "snapshot",
+        "changes",
+        "identity",
+        "url",
+        "commit",
+        "pr",
+        "sendUserFileHint",
+        "managedCommit",
+        "managedPr",
+        "taskType",
+        "deltaSummary",
+        "outputFilePath",
+        "canContinueAgent",
+        "shell",
+        "isNew",
+        "connectorDownloadsUnchecked",
+        "onlyAsSystemMessage",
+        "condition",
+        "durationMs",
+        "failed",
+        "iterations",
+        "met",
+        "reason",
+        "sentinel",
+        "tokens",
+        "maxTurns",
+        "turnCount",
+        "blockHashes",
+        "clientChange",
+        "firstReportForThreadInProcess",
+        "model",
+        "newlyDropped",
+        "querySource",
+        "requestId",
+        "requestedBehavior",
+        "thinkingBlocksSent",
+        "thinkingTurnsSent",
     )
 
     content: Raw = Raw()
@@ -540,6 +690,15 @@ class ModeChange(Attachment, frozen=True, kw_only=True):
         "auto_mode",
         "auto_mode_exit",
     )
+    unused_fields: ClassVar[tuple[str, ...]] = (
+        "autoModeConsentFlow",
+        "finishExposedWork",
+        "bashFirst",
+        "bashFirstSteer",
+        "steerOnly",
+        "bypass",
+        "customInstructions",
+    )
 
     reminder_type: str | None = None
     is_sub_agent: bool | None = None
@@ -551,19 +710,28 @@ class StructuredOutput(Attachment, frozen=True, kw_only=True):
     """The result of a run with structured output."""
 
     types: ClassVar[tuple[str, ...]] = ("structured_output",)
+    unused_fields: ClassVar[tuple[str, ...]] = ("data", "toolUseID")
 
     content: Raw = Raw()
     output: Raw = Raw()
 
 
 class PrivateAttachment(Attachment, frozen=True, kw_only=True):
-    """Contains an e-mail address, an account or the system prompt; never shown."""
+    """Contains an account, the system prompt, tool definitions or memory files.
+
+    Memory files are CLAUDE.md and the notes of the user; never shown or exported.
+    """
 
     is_private: ClassVar[bool] = True
     types: ClassVar[tuple[str, ...]] = (
         "session_context",
         "credential_org",
         "prompt_snapshot",
+        "deferred_tools_record",
+        "instructions",
+        "memory",
+        "nested_memory",
+        "relevant_memories",
     )
 
 
@@ -587,6 +755,11 @@ VISIBLE_ATTACHMENT_TYPES = frozenset(
 
 class AttachmentRecord(Envelope, frozen=True, kw_only=True):
     """An attachment as a record of the tree; it may have children."""
+
+    unused_fields: ClassVar[tuple[str, ...]] = (
+        "renderedRole",
+        "renderedBesideToolResult",
+    )
 
     attachment: Attachment | UnknownAttachment | None = None
     rendered: Raw = Raw()

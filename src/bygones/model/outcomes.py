@@ -6,7 +6,7 @@ type is recognised by one of the `marker_fields`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from difflib import SequenceMatcher
 from typing import ClassVar
 
@@ -38,10 +38,37 @@ class PatchHunk(WireStruct, frozen=True, kw_only=True):
     lines: tuple[str, ...] = ()
 
 
+class ShellEdit(WireStruct, frozen=True, kw_only=True):
+    """A file that a shell command changed, with the patch if it was recorded."""
+
+    file_path: str | None = None
+    hunks: tuple[PatchHunk, ...] = ()
+    created: bool = False
+    deleted: bool = False
+
+
+class ShellEdits(WireStruct, frozen=True, kw_only=True):
+    """What a shell command changed in a git working tree.
+
+    Only the first five files are in `files`, and large files have no hunks; all paths are
+    in `changed_files`.
+    """
+
+    files: tuple[ShellEdit, ...] = ()
+    more_files: int | None = None
+    changed_files: tuple[str, ...] = ()
+
+
 class BashOutcome(WireStruct, frozen=True, kw_only=True):
     """The output and status of a shell command."""
 
     marker_fields: ClassVar[tuple[str, ...]] = ("stdout", "stderr", "stdoutLines")
+    unused_fields: ClassVar[tuple[str, ...]] = (
+        "stdoutLines",
+        "stderrLines",
+        "timestamp",
+        "staleReadFileStateHint",
+    )
 
     stdout: str | None = None
     stderr: str | None = None
@@ -61,6 +88,7 @@ class BashOutcome(WireStruct, frozen=True, kw_only=True):
     command: str | None = None
     exit_code: int | None = None
     status: str | None = None
+    bash_edit_diff: ShellEdits | None = None
 
 
 class FileText(WireStruct, frozen=True, kw_only=True):
@@ -197,6 +225,10 @@ class TaskOutcome(WireStruct, frozen=True, kw_only=True):
         "taskId",
         "retrieval_status",
     )
+    unused_fields: ClassVar[tuple[str, ...]] = (
+        "retrieval_status",
+        "verificationNudgeNeeded",
+    )
 
     task: Raw = Raw()
     tasks: Raw = Raw()
@@ -230,6 +262,7 @@ class AgentOutcome(WireStruct, frozen=True, kw_only=True):
     """
 
     marker_fields: ClassVar[tuple[str, ...]] = ("agentId", "agent_id", "sessionUrl")
+    unused_fields: ClassVar[tuple[str, ...]] = ("canContinueAgent",)
 
     status: str | None = None
     agent_id: AgentId | None = None
@@ -284,6 +317,7 @@ class SkillOutcome(WireStruct, frozen=True, kw_only=True):
     """A skill that was started."""
 
     marker_fields: ClassVar[tuple[str, ...]] = ("commandName",)
+    unused_fields: ClassVar[tuple[str, ...]] = ("model",)
 
     success: bool | None = None
     command_name: str | None = None
@@ -338,6 +372,15 @@ OUTCOME_TYPES: tuple[type[Struct], ...] = (
     TaskOutcome,
 )
 """In the order in which they are tried, the most specific first."""
+
+
+def find_outcome_type(names: Collection[str]) -> type[Struct] | None:
+    """Return the type of an outcome by the names of its fields."""
+    for outcome_type in OUTCOME_TYPES:
+        if any(name in names for name in outcome_type.marker_fields):  # type: ignore[attr-defined]
+            return outcome_type
+    return None
+
 
 Outcome = (
     WorkflowOutcome

@@ -176,6 +176,7 @@ class ToolChangeBlock(Struct, frozen=True, kw_only=True):
 
     type: str
     tool_name: str | None = None
+    tool: Raw = Raw()
 
 
 class McpToolListingBlock(Struct, frozen=True, kw_only=True):
@@ -306,6 +307,37 @@ class UserRecord(Envelope, frozen=True, kw_only=True):
     harness are user records too.
     """
 
+    unused_fields: ClassVar[tuple[str, ...]] = (
+        "sandboxed",
+        "mcpCallNotReadOnly",
+        "refusedMessageId",
+        "joinedNoticeLengths",
+        "joinedNoticeOwn",
+        "joinedNoticeRunIds",
+        "queueSkipAttachments",
+        "apiErrorIsTransient",
+        "bashEditDiff",
+        "classifierMetaLines",
+        "serverClassifierContext",
+        "hostClassifierContext",
+        "toolEndsTurn",
+        "toolDenialEndsTurn",
+        "toolDenialUnanswered",
+        "toolResultRemedy",
+        "userFeedback",
+        "stackedExpansion",
+        "stackedOriginalInput",
+        "interruptedByShutdown",
+        "isVirtual",
+        "isReplay",
+        "isSynthetic",
+        "mcpSkill",
+        "promptShellHandOff",
+        "replacesSpan",
+        "usageLimitNote",
+        "quotaLimits",
+        "remoteSourced",
+    )
     message: WireMessage | None = None
     tool_use_result: Raw = Raw()
     source_tool_assistant: RecordId | None = None
@@ -324,11 +356,39 @@ class UserRecord(Envelope, frozen=True, kw_only=True):
     mcp_meta: Raw = Raw()
     plan_content: str | None = None
     queue_priority: Raw = Raw()
+    permission_decision: Raw = Raw()
+    """Who allowed or refused the tool call."""
+    turn_position: Raw = Raw()
+    turn_companion: bool = False
+    """Whether the client wrote the message itself, for example an expanded command."""
+    summarize_metadata: Raw = Raw()
+    """The number of messages and the direction of a summary that the user asked for."""
+    summarized_turn_prompt_uuids: tuple[RecordId, ...] = ()
 
 
 class AssistantRecord(Envelope, frozen=True, kw_only=True):
     """A part of an answer, mostly one block."""
 
+    unused_fields: ClassVar[tuple[str, ...]] = (
+        "requestedModel",
+        "promptCacheRequested",
+        "madeBy",
+        "toolInputStreamMs",
+        "thinkingDisplay",
+        "thinkingDurationMs",
+        "serverClassifierRequest",
+        "serverClassifierContext",
+        "apiErrorType",
+        "apiErrorIsTransient",
+        "failedResponseHadNoToolCall",
+        "streamCutCause",
+        "truncatedAfterOutput",
+        "refusingModel",
+        "refusedMessageId",
+        "quotaLimits",
+        "isVirtual",
+        "remoteSourced",
+    )
     message: WireMessage | None = None
     request_id: str | None = None
     api_block_index: int | None = None
@@ -350,6 +410,8 @@ class AssistantRecord(Envelope, frozen=True, kw_only=True):
     advisor_model: str | None = None
     cost_usd: float | None = None
     duration_ms: float | None = None
+    request_ref: str | None = None
+    """The id of the `ApiRequestRecord` that this answers."""
 
 
 class PreservedSegment(WireStruct, frozen=True, kw_only=True):
@@ -382,6 +444,7 @@ class CompactionMetadata(WireStruct, frozen=True, kw_only=True):
     preserved_messages: PreservedMessages | None = None
     compacted_tool_ids: Raw = Raw()
     cleared_attachments: Raw = Raw()
+    messages_summarized: int | None = None
 
 
 class SystemRecord(Envelope, frozen=True, kw_only=True):
@@ -391,6 +454,22 @@ class SystemRecord(Envelope, frozen=True, kw_only=True):
     subtype can still be shown.
     """
 
+    unused_fields: ClassVar[tuple[str, ...]] = (
+        "source",
+        "commandRun",
+        "isDisplayOnly",
+        "quotaLimits",
+        "launchedAgentId",
+        "writtenPaths",
+        "snapshotFiles",
+        "heardAtNextPrompt",
+        "hookLabel",
+        "persistedAsDefault",
+        "originalModelName",
+        "remoteSourced",
+        "totalDurationMs",
+        "fromRemoteErrorResult",
+    )
     subtypes: ClassVar[dict[str | None, str]] = {
         None: "a line of an old version, or of a hook",
         "compact_boundary": "earlier context was replaced by a digest",

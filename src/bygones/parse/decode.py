@@ -230,6 +230,11 @@ def field_names(struct_type: type[Struct]) -> frozenset[str]:
     return frozenset(_wire_fields(struct_type))
 
 
+def known_names(struct_type: type[Struct]) -> frozenset[str]:
+    """Return the names of all known fields, including those that are not decoded."""
+    return field_names(struct_type).union(getattr(struct_type, "unused_fields", ()))
+
+
 @cache
 def _wire_fields(struct_type: type[Struct]) -> dict[str, tuple[str, Any]]:
     hints = get_type_hints(struct_type, include_extras=True)
@@ -459,7 +464,7 @@ def _looks_like_record(fields: _FieldPairs, text: str, at: int, stop: int) -> bo
     is_inside = text[stop : stop + 1] in {",", "]", "}"}
     is_value = text[max(at - 9, 0) : at].rstrip()[-1:] in {":", ",", "["}
     if is_inside or (
-        is_value and by_name.keys() - field_names(RECORDS_BY_TYPE.get(name, WireStruct))
+        is_value and by_name.keys() - known_names(RECORDS_BY_TYPE.get(name, WireStruct))
     ):
         return False
     return name in METADATA_BY_TYPE or "uuid" in by_name or "sessionId" in by_name

@@ -33,6 +33,7 @@ from bygones.parse.decode import (
     SalvagedObject,
     decode_struct,
     field_names,
+    known_names,
     raw_head,
     replace_invalid_utf8,
     salvage_line,
@@ -87,7 +88,7 @@ def unknown_fields(raw: bytes) -> tuple[str, ...]:
     record_type = RECORDS_BY_TYPE.get(_decode_type(raw) or "")
     if record_type is None:
         return ()
-    known = field_names(record_type) | _IGNORED_FIELDS
+    known = known_names(record_type)
     unknown = [key for key in fields if key not in known]
     message = fields.get("message")
     if record_type in _MESSAGE_RECORDS and message and raw_head(message, 1) == b"{":
@@ -99,25 +100,6 @@ def unknown_fields(raw: bytes) -> tuple[str, ...]:
 
 
 _MESSAGE_RECORDS = frozenset({UserRecord, AssistantRecord})
-
-
-_IGNORED_FIELDS = frozenset(
-    {
-        "queueSkipAttachments",
-        "classifierMetaLines",
-        "toolEndsTurn",
-        "turnCompanion",
-        "serverClassifierContext",
-        "bashEditDiff",
-        "quotaLimits",
-        "stackedExpansion",
-        "stackedOriginalInput",
-        "userFeedback",
-        "summarizeMetadata",
-        "apiErrorIsTransient",
-    }
-)
-"""Known fields that are not used."""
 
 
 def _decode_record(raw: bytes, on_invalid: InvalidFieldCallback) -> Record | None:

@@ -25,12 +25,12 @@ from bygones.model.metadata import (
     Record,
 )
 from bygones.model.outcomes import (
-    OUTCOME_TYPES,
     FileText,
     Outcome,
     ReadOutcome,
     TextOutcome,
     UnknownOutcome,
+    find_outcome_type,
 )
 from bygones.model.records import (
     AssistantRecord,
@@ -101,12 +101,11 @@ def parse_read_extent(raw: bytes) -> ReadOutcome | None:
 
 
 def _parse_object(raw: bytes) -> Outcome:
-    keys = _decode_object(raw).keys()
-    for outcome_type in OUTCOME_TYPES:
-        if not keys.isdisjoint(outcome_type.marker_fields):  # type: ignore[attr-defined]
-            outcome: Any = decode_struct(outcome_type, raw, ignore_invalid_field)
-            return outcome  # type: ignore[no-any-return]
-    return UnknownOutcome(raw)
+    outcome_type = find_outcome_type(_decode_object(raw))
+    if outcome_type is None:
+        return UnknownOutcome(raw)
+    outcome: Any = decode_struct(outcome_type, raw, ignore_invalid_field)
+    return outcome  # type: ignore[no-any-return]
 
 
 _CACHE_SIZE = 16

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import ClassVar
 
 import msgspec
 from msgspec import Raw, Struct
 
 from bygones.model.base import DECODE_ERRORS, AgentId, ToolUseId, WireStruct
 from bygones.model.metadata import (
+    METADATA_BY_TYPE,
     VISIBLE_ATTACHMENT_TYPES,
     AgentNameRecord,
     Attachment,
@@ -57,7 +59,7 @@ from bygones.model.nodes import (
     user_text_facts,
 )
 from bygones.model.records import CompactionMetadata, SystemRecord
-from bygones.parse.decode import content_text, replace_invalid_utf8
+from bygones.parse.decode import content_text, known_names, replace_invalid_utf8
 from bygones.parse.full import parse_record
 from bygones.parse.usage import parse_reported_cost
 
@@ -101,9 +103,14 @@ _MAX_DURATION_MS = 1e12
 _MAX_COUNT = 1 << 53
 """Larger numbers are not counts."""
 _TYPES_WITHOUT_FACTS = frozenset(
-    (*FileSnapshotRecord.types, *FileDeltaRecord.types, *HarnessStateRecord.types)
+    (
+        *FileSnapshotRecord.types,
+        *FileDeltaRecord.types,
+        *HarnessStateRecord.types,
+        *(name for name, kind in METADATA_BY_TYPE.items() if kind.is_private),
+    )
 )
-"""Types that add nothing to a node; snapshots are many and large."""
+"""Types that add nothing to a node; snapshots and requests are many and large."""
 
 
 def extract_metadata_facts(located_record: LocatedRecord) -> NodeFacts:
@@ -291,6 +298,18 @@ def extract_metadata_spans(located_record: LocatedRecord) -> Iterator[TextSpan]:
 
 
 class _SidecarJson(WireStruct, frozen=True, kw_only=True):
+    unused_fields: ClassVar[tuple[str, ...]] = (
+        "isFork",
+        "workflowPhase",
+        "isBuiltIn",
+        "launchedWithDefaults",
+        "spawnDepth",
+        "requestShape",
+        "requestNonInteractive",
+        "pickedEffortModel",
+        "finished",
+    )
+
     tool_use_id: str | None = None
     agent_type: str | None = None
     description: str | None = None
@@ -301,6 +320,8 @@ class _SidecarJson(WireStruct, frozen=True, kw_only=True):
 
 
 _decode_sidecar = msgspec.json.Decoder(_SidecarJson, strict=False).decode
+SIDECAR_FIELDS = known_names(_SidecarJson)
+"""The known fields of an agent's `.meta.json` file."""
 
 
 def parse_agent_sidecar(raw: bytes, agent: AgentId) -> AgentSidecar | None:

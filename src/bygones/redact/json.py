@@ -4,18 +4,32 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from typing import Any
 
 import msgspec
-from msgspec import structs
+from msgspec import Struct, structs
 
 from bygones.model.base import DECODE_ERRORS, TOOL_USE_TYPES
-from bygones.model.metadata import PrivateAttachment, PrivateRecord
+from bygones.model.metadata import (
+    ATTACHMENTS_BY_TYPE,
+    METADATA_BY_TYPE,
+    RECORDS_BY_TYPE,
+)
 from bygones.redact.engine import Redaction, Redactor
 from bygones.redact.rules import secret_field_pattern
 
-PRIVATE_TYPES = frozenset((*PrivateAttachment.types, *PrivateRecord.types))
+PRIVATE_TYPES = frozenset(
+    name
+    for kinds in (METADATA_BY_TYPE, ATTACHMENTS_BY_TYPE)
+    for name, kind in kinds.items()
+    if kind.is_private
+)
 """Records and attachments that contain only private data and are never exported."""
+_PUBLIC_RECORD_TYPES = RECORDS_BY_TYPE.keys() - PRIVATE_TYPES
 _PRIVATE_NAMES = re.compile("|".join(f'"{kind}"' for kind in PRIVATE_TYPES).encode())
+_PUBLIC_TYPE_FIELD = re.compile(
+    rf'"type"\s*:\s*"({"|".join(map(re.escape, sorted(_PUBLIC_RECORD_TYPES)))})"'.encode()
+)
 _MEDIA_PREFIXES = {
     "image/png": "iVBORw0KGgo",
     "image/jpeg": "/9j/",
@@ -93,8 +107,12 @@ def redact_line(
     Returns ``None`` for a private record. A line without redactions stays
     byte-identical.
     """
-    if is_private_line(raw):
-        return None, ()
+    public = remove_private(raw)
+    return (None, ()) if public is None else redact_file(public, redactor)
+
+
+def redact_file(raw: bytes, redactor: Redactor) -> tuple[bytes, tuple[Redaction, ...]]:
+    """Redact JSON or text that is not a line of a transcript, such as a sidecar."""
     line_redactor = redactor.for_line(raw)
     if line_redactor is None:
         return raw, ()
@@ -103,26 +121,69 @@ def redact_line(
     return redacted, tuple(text_redactor.redactions)
 
 
-def is_private_line(raw: bytes) -> bool:
-    """Whether a line is a record or an attachment of a private type."""
-    # A hostile transcript may spell the type with escapes.
-    if not _PRIVATE_NAMES.search(raw) and b"\\u00" not in raw:
-        return False
+class _TypedObject(Struct, frozen=True, gc=False):
+    type: str | None = None
+
+
+class _LineHead(Struct, frozen=True, gc=False):
+    type: str | None = None
+    uuid: str | None = None
+    attachment: _TypedObject | None = None
+
+
+_decode_head = msgspec.json.Decoder(_LineHead).decode
+
+
+def remove_private(raw: bytes) -> bytes | None:
+    """Return a line of a transcript without its private part, ``None`` if that is all.
+
+    A record of an unknown type is private unless it is part of the tree (has a uuid):
+    it may be a new kind of private record. A private attachment keeps the record that
+    links its parent and its children, but not its content.
+    """
     try:
-        return _is_private(_decode(raw))
+        head = _decode_head(raw)
     except DECODE_ERRORS:
-        # A damaged record may be private.
-        return _PRIVATE_NAMES.search(raw) is not None
+        return _remove_private_slowly(raw)
+    if head.type in PRIVATE_TYPES or not (
+        head.type in _PUBLIC_RECORD_TYPES or head.uuid
+    ):
+        return None
+    if head.attachment and head.attachment.type in PRIVATE_TYPES:
+        return _empty_attachment(_decode(raw))
+    return raw
 
 
-def _is_private(value: object) -> bool:
+def _remove_private_slowly(raw: bytes) -> bytes | None:
+    """Handle a line that is damaged, not an object, or has fields of other types."""
+    try:
+        value = _decode(raw)
+    except DECODE_ERRORS:
+        return raw if _is_public_damage(raw) else None
     if not isinstance(value, dict):
-        return False
-    types = [value.get("type")]
-    attachment = value.get("attachment")
-    if isinstance(attachment, dict):
-        types.append(attachment.get("type"))
-    return any(isinstance(name, str) and name in PRIVATE_TYPES for name in types)
+        return None
+    kind, attachment = value.get("type"), value.get("attachment")
+    kind = kind if isinstance(kind, str) else None
+    if kind in PRIVATE_TYPES or not (kind in _PUBLIC_RECORD_TYPES or value.get("uuid")):
+        return None
+    name = attachment.get("type") if isinstance(attachment, dict) else None
+    if isinstance(name, str) and name in PRIVATE_TYPES:
+        return _empty_attachment(value)
+    return raw
+
+
+def _is_public_damage(raw: bytes) -> bool:
+    """Whether a line that is not JSON is blank, or part of a record of a public type."""
+    if not raw.strip(b"\0\t\r\n "):
+        return True
+    return bool(_PUBLIC_TYPE_FIELD.search(raw)) and not _PRIVATE_NAMES.search(raw)
+
+
+def _empty_attachment(record: dict[str, Any]) -> bytes:
+    """Encode a record with only the type of its attachment."""
+    rest = {name: value for name, value in record.items() if name != "rendered"}
+    rest["attachment"] = {"type": record["attachment"]["type"]}
+    return msgspec.json.encode(rest)
 
 
 def _redact_value(value: object, redactor: TextRedactor) -> object:
