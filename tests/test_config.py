@@ -18,6 +18,7 @@ from bygones.config import (
     get_machine_id,
     load_push_settings,
     load_redact_settings,
+    load_redactor,
     load_settings,
     resolve_archive_location,
     resolve_homes,
@@ -141,6 +142,19 @@ def test_redact_settings_are_read(tmp_path: Path) -> None:
     assert load_redact_settings(environ, tmp_path) == RedactSettings(
         names=("Ada",), patterns={"ticket": "T-1"}
     )
+
+
+def test_redactor_hides_the_login_and_the_configured_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LOGNAME", "adalove")
+    path = tmp_path / "settings.toml"
+    path.write_text('[redact]\nnames = ["zebraquux"]\n', "utf-8")
+
+    redactor = load_redactor({"BYGONES_SETTINGS": str(path)}, tmp_path)
+
+    text = redactor.redact_text("adalove met zebraquux and walrus")
+    assert text == "[redacted user] met [redacted user] and walrus"
 
 
 @pytest.mark.parametrize(

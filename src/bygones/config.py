@@ -13,10 +13,13 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta, tzinfo
 from itertools import chain
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from bygones.errors import HomeNotFound, InvalidSettings, PathNotFound
 from bygones.sources.layout import find_homes, resolve_home, symlinked_projects
+
+if TYPE_CHECKING:  # slow to import, and few commands redact
+    from bygones.redact.engine import Redactor
 
 ARCHIVE_ENV = "BYGONES_ARCHIVE"
 HOME_ENV = "BYGONES_HOME"
@@ -145,6 +148,26 @@ def load_redact_settings(
 ) -> RedactSettings:
     """Return the `[redact]` settings. Raises `InvalidSettings`."""
     return load_settings(environ, user_home, platform).redact
+
+
+def load_redactor(environ: Mapping[str, str], user_home: Path) -> Redactor:
+    """Return the redactor for the user's login, names and own patterns.
+
+    Raises `InvalidSettings`.
+    """
+    import getpass
+
+    from bygones.redact.engine import Redactor
+
+    settings = load_redact_settings(environ, user_home)
+    try:
+        login = getpass.getuser()
+    except (OSError, KeyError, ImportError):
+        login = user_home.name
+    return Redactor(
+        names=(login, user_home.name, *settings.names),
+        patterns=settings.patterns.items(),
+    )
 
 
 class PushSettings(NamedTuple):

@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from bygones.model.query import Query, TimeRange
     from bygones.model.summary import SessionSelection
 
+    Decorator = Callable[[Callable[..., None]], Callable[..., None]]
+
 
 COMPLETE_VARIABLE = "_BYGONES_COMPLETE"
 """The variable by which a shell requests completions; see bygones.cli.main."""
@@ -215,6 +217,31 @@ complete_projects = _lazy_completer("suggest_projects")
 complete_query = _lazy_completer("suggest_query")
 complete_sessions = _lazy_completer("suggest_sessions")
 complete_topics = _lazy_completer("suggest_topics")
+
+query_argument = click.argument(
+    "query", nargs=-1, type=click.UNPROCESSED, shell_complete=complete_query
+)
+
+
+def project_option(noun: str) -> Decorator:
+    """Return the option that limits what is listed to a project."""
+    return click.option(
+        "--project",
+        metavar="PATH|NAME",
+        shell_complete=complete_projects,
+        help=f"Only {noun} of this project; . is the current directory.",
+    )
+
+
+def limit_option(noun: str, terminal_limit: int) -> Decorator:
+    """Return the option for how much is listed: a page on a terminal, else all."""
+    return click.option(
+        "-n",
+        "--limit",
+        type=click.IntRange(min=1),
+        show_default=f"{terminal_limit} on a terminal, otherwise all",
+        help=f"Number of {noun}.",
+    )
 
 
 def archive_options(command: Callable[..., None]) -> Callable[..., None]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 import os
 import sys
 from collections.abc import Iterable, Iterator, Sequence
@@ -35,7 +34,7 @@ from bygones.cli.output import (
     print_objects,
 )
 from bygones.cli.resolve import choose_branch, project_scope, resolve_names
-from bygones.config import find_prices_file, load_redact_settings
+from bygones.config import find_prices_file, load_redactor
 from bygones.errors import ExportIncomplete, SecretsDetected
 from bygones.export.files import (
     SourceOpener,
@@ -57,7 +56,6 @@ from bygones.model.query import TimeRange
 from bygones.model.sessions import Session
 from bygones.query.matcher import overlaps
 from bygones.reader import read_sessions, read_source_file
-from bygones.redact.engine import Redactor
 from bygones.redact.session import RedactionLog
 from bygones.render.numbers import format_bytes, pluralize
 from bygones.schema.commands import ExportObject
@@ -66,19 +64,6 @@ from bygones.usage.prices import load_prices
 
 if TYPE_CHECKING:
     from bygones.archive import Archive
-
-
-def load_user_redactor() -> Redactor:
-    """Return the redactor with the user's names and own patterns."""
-    home = Path.home()
-    settings = load_redact_settings(os.environ, home)
-    try:
-        login = getpass.getuser()
-    except (OSError, KeyError, ImportError):
-        login = home.name
-    return Redactor(
-        names=(login, home.name, *settings.names), patterns=settings.patterns.items()
-    )
 
 
 _DEFAULT_FOLDER = "bygones-export"
@@ -130,7 +115,7 @@ def run_export(
     with _select_sessions(request, options, skipped) as (selected, open_source):
         export_options = ExportOptions(
             format=ExportFormat(request.format),
-            redactor=load_user_redactor() if request.redact else None,
+            redactor=load_redactor(os.environ, Path.home()) if request.redact else None,
             message_pricer=make_message_pricer(prices),
             usage_pricer=prices.compute_cost,
             include_private=request.private,

@@ -16,12 +16,13 @@ from bygones.cli.context import (
     QueryCommand,
     archive_options,
     color_option,
-    complete_projects,
-    complete_query,
     iso_option,
     json_option,
+    limit_option,
     parse_query_words,
     print_selection_notes,
+    project_option,
+    query_argument,
     unescape_words,
 )
 from bygones.cli.open_archive import load_session_costs, open_current
@@ -144,26 +145,13 @@ def short_model_name(model: str) -> str:
 
 
 @click.command("list", cls=QueryCommand)
-@click.argument(
-    "query", nargs=-1, type=click.UNPROCESSED, shell_complete=complete_query
-)
-@click.option(
-    "--project",
-    metavar="PATH|NAME",
-    shell_complete=complete_projects,
-    help="Only sessions of this project; . is the current directory.",
-)
+@query_argument
+@project_option("sessions")
 @click.option("--starred", is_flag=True, help="Only starred sessions.")
 @click.option(
     "--all", "include_empty", is_flag=True, help="Include sessions without messages."
 )
-@click.option(
-    "-n",
-    "--limit",
-    type=click.IntRange(min=1),
-    show_default=f"{TERMINAL_LIMIT} on a terminal, otherwise all",
-    help="Number of sessions.",
-)
+@limit_option("sessions", TERMINAL_LIMIT)
 @iso_option
 @archive_options
 @json_option

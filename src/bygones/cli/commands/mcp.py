@@ -20,11 +20,10 @@ from bygones.cli.context import (
     home_option,
     no_ingest_option,
 )
-from bygones.config import load_redact_settings
+from bygones.config import load_redactor
 from bygones.errors import BygonesError
 from bygones.mcp.server import McpDispatcher, serve_stdio
 from bygones.mcp.tool_service import Caller, ToolService
-from bygones.redact.engine import Redactor
 from bygones.render.text.primitives import sanitize_name
 
 if TYPE_CHECKING:
@@ -38,8 +37,7 @@ def create_recall(options: CommonOptions) -> ToolService:
     server exited.
     """
     try:
-        own = load_redact_settings(os.environ, Path.home())
-        redactor = Redactor(names=own.names, patterns=own.patterns.items())
+        redactor = load_redactor(os.environ, Path.home())
         return ToolService(options.folder, _create_caller(), redactor=redactor)
     except BygonesError as error:
         settings_error = error

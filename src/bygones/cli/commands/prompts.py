@@ -13,11 +13,12 @@ from bygones.cli.context import (
     QueryCommand,
     archive_options,
     color_option,
-    complete_projects,
-    complete_query,
     iso_option,
     json_option,
+    limit_option,
     parse_query_words,
+    project_option,
+    query_argument,
     unescape_words,
 )
 from bygones.cli.open_archive import open_current
@@ -65,25 +66,12 @@ _TERMINAL_LIMIT = 20
 
 
 @click.command("prompts", cls=QueryCommand)
-@click.argument(
-    "query", nargs=-1, type=click.UNPROCESSED, shell_complete=complete_query
-)
-@click.option(
-    "--project",
-    metavar="PATH|NAME",
-    shell_complete=complete_projects,
-    help="Only prompts of this project; . is the current directory.",
-)
+@query_argument
+@project_option("prompts")
 @click.option(
     "--full", is_flag=True, help="Print whole prompts instead of one line each."
 )
-@click.option(
-    "-n",
-    "--limit",
-    type=click.IntRange(min=1),
-    show_default=f"{_TERMINAL_LIMIT} on a terminal, otherwise all",
-    help="Number of prompts.",
-)
+@limit_option("prompts", _TERMINAL_LIMIT)
 @iso_option
 @archive_options
 @json_option

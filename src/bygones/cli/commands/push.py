@@ -15,7 +15,12 @@ import click
 from bygones.cli.context import CommonOptions, archive_options, find_homes, json_option
 from bygones.cli.open_archive import open_current
 from bygones.cli.output import StagedProgressBar, TextColumn, TextTable, print_objects
-from bygones.config import PushSettings, get_machine_id, load_push_settings
+from bygones.config import (
+    PushSettings,
+    get_machine_id,
+    load_push_settings,
+    load_redactor,
+)
 from bygones.errors import BygonesError, ExitCode, PushNotConfigured
 from bygones.render.numbers import format_bytes, pluralize
 from bygones.render.text.primitives import sanitize_name
@@ -160,7 +165,6 @@ def _check_settings(settings: PushSettings, *, is_dry_run: bool) -> None:
 def _push_once(
     settings: PushSettings, options: CommonOptions, *, is_dry_run: bool, as_json: bool
 ) -> None:
-    from bygones.cli.commands.export import load_user_redactor
     from bygones.hub.client import HubClient, push
 
     client = HubClient(settings.hub, settings.token) if settings.hub else nullcontext()
@@ -168,7 +172,7 @@ def _push_once(
         report = push(
             options.folder,
             settings.projects,
-            redactor=load_user_redactor(),
+            redactor=load_redactor(os.environ, Path.home()),
             transport=transport,
             dry_run=is_dry_run,
             progress=bar,

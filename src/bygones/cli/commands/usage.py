@@ -16,11 +16,12 @@ from bygones.cli.context import (
     QueryCommand,
     archive_options,
     color_option,
-    complete_query,
     complete_sessions,
     join_query_words,
     json_option,
+    limit_option,
     parse_time_option,
+    query_argument,
     unescape_words,
 )
 from bygones.cli.open_archive import open_current
@@ -432,9 +433,7 @@ _TERMINAL_LIMIT = 30
 
 
 @click.command("usage", cls=QueryCommand)
-@click.argument(
-    "query", nargs=-1, type=click.UNPROCESSED, shell_complete=complete_query
-)
+@query_argument
 @click.option(
     "--by",
     type=click.Choice([grouping.value for grouping in Grouping]),
@@ -457,11 +456,7 @@ _TERMINAL_LIMIT = 30
     "--context", metavar="SESSION", shell_complete=complete_sessions,
     help="Show the context size of each turn of a session.",
 )  # fmt: skip
-@click.option(
-    "-n", "--limit", type=click.IntRange(min=1),
-    show_default=f"{_TERMINAL_LIMIT} on a terminal, otherwise all",
-    help="Number of rows.",
-)  # fmt: skip
+@limit_option("rows", _TERMINAL_LIMIT)
 @click.option("--csv", "as_csv", is_flag=True, help="Print CSV.")
 @json_option
 @archive_options
