@@ -221,6 +221,34 @@ def test_the_working_directory_moves_only_on_request(place: Path) -> None:
     assert not list(moved.parent.glob("*before*"))
 
 
+def test_directories_of_edited_files_move_with_the_working_directory(
+    place: Path,
+) -> None:
+    home = Home(place / ".claude")
+    backup = b'"version":1,"realParentDir":"/work/demo/src"'
+    records = [
+        prompt("One", toolUseResult={"realParentDir": "/work/demo"}),
+        b'{"type":"file-history-delta","backup":{%b}}' % backup,
+        b'{"type":"file-history-snapshot","snapshot":{"trackedFileBackups":{'
+        b'"a": {%b}, "/b": { "realParentDir" : "/work/demolition"}}}}' % backup,
+    ]
+    path = home.session(FIRST, records)
+    before = path.read_bytes().split(b"\n")
+    main(["ingest", "-q"])
+    there = place / "there"
+
+    words = ["restore", FIRST, "--as", str(there), "--rewrite-cwd"]
+    assert main(words) == ExitCode.SUCCESS
+
+    moved = home.path / "projects" / project_key(str(there)) / f"{FIRST}.jsonl"
+    after = moved.read_bytes().split(b"\n")
+    record = json.loads(after[0])
+    assert record["cwd"] == str(there)
+    assert record["toolUseResult"] == {"realParentDir": "/work/demo"}
+    old, new = b'"/work/demo/src"', f'"{there}/src"'.encode()
+    assert after[1:] == [line.replace(old, new) for line in before[1:]]
+
+
 def test_homes_that_hold_the_same_names_are_kept_apart(place: Path) -> None:
     for number in (1, 2):
         Home(place / f"h{number}").history([f"Prompt {number}"])

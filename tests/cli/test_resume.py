@@ -85,6 +85,57 @@ def test_it_is_run_where_the_session_was_begun(
     assert "restored 1 of the session's files" in done.stderr
 
 
+@pytest.mark.skipif(os.name == "nt", reason="the program is a shell's")
+def test_effect_of_another_home_is_explained_before_running(
+    invented: Path, claude: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    id_ = last(capsys)
+
+    done = piped("resume", id_, "--run")
+
+    assert claude.exists()
+    assert f"CLAUDE_CONFIG_DIR is set to {invented}" in done.stderr.replace(
+        "~", str(invented.parent)
+    )
+    assert "sign-in, settings, plugins" in done.stderr
+    assert f"bygones restore {id_} --to ~/.claude" in done.stderr
+
+
+@pytest.mark.skipif(os.name == "nt", reason="the program is a shell's")
+def test_home_that_is_already_set_is_not_explained(
+    invented: Path,
+    claude: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv("CLAUDE_CONFIG_DIR", str(invented))
+    id_ = last(capsys)
+
+    done = piped("resume", id_, "--run")
+
+    assert f" {invented} --resume" in claude.read_text()
+    assert "CLAUDE_CONFIG_DIR" not in done.stderr
+
+
+@pytest.mark.skipif(os.name == "nt", reason="the program is a shell's")
+def test_session_in_the_usual_home_is_run_without_the_variable(
+    invented: Path, claude: Path, place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    invented.rename(place / ".claude")
+    monkeypatch.setenv("BYGONES_HOME", str(place / ".claude"))
+    monkeypatch.setenv("CLAUDE_CONFIG_DIR", str(place / "other"))
+
+    assert (
+        piped("resume")
+        .stdout.partition(" && ")[2]
+        .startswith("env -u CLAUDE_CONFIG_DIR claude --resume")
+    )
+    done = piped("resume", "--run")
+
+    assert claude.read_text().startswith(f"{place}/shop  --resume")
+    assert "CLAUDE_CONFIG_DIR is not set for it" in done.stderr
+
+
 @pytest.mark.usefixtures("invented", "claude")
 def test_a_directory_that_is_gone_is_said_with_a_way_out(
     place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

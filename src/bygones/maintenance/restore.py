@@ -45,6 +45,9 @@ _decode = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _text = msgspec.json.Decoder(str).decode
 _encode = msgspec.json.Encoder().encode
 _CWD_KEY = b'"cwd"'
+_PARENT_KEY = b'"realParentDir"'
+_PARENT_FIELD = re.compile(rb'("realParentDir"\s*:\s*)("(?:[^"\\]|\\.)*")')
+_FILE_HISTORY_PREFIX = "file-history-"
 _HOME_LEVEL_KINDS = frozenset(
     {
         SourceKind.FILE_HISTORY,
@@ -119,10 +122,14 @@ def _path_below_project(stored_source: StoredSource, parts: list[str]) -> list[s
 def cwd_rewriter(old: str, new: str) -> Callable[[bytes], bytes]:
     """Return a function that changes the working directory in a line.
 
-    A directory outside `old` stays unchanged, and so does every other byte.
+    In a record of the file history it changes the directories of files: Claude Code
+    restores a file only if its directory is the recorded one. A directory outside
+    `old` stays unchanged, and so does every other byte.
     """
 
     def rewrite(line: bytes) -> bytes:
+        if _PARENT_KEY in line:
+            line = _with_parents(line, old, new)
         if _CWD_KEY not in line:
             return line
         try:
@@ -134,6 +141,21 @@ def cwd_rewriter(old: str, new: str) -> Callable[[bytes], bytes]:
         return line if moved is None else _with_cwd(line, fields, moved)
 
     return rewrite
+
+
+def _with_parents(line: bytes, old: str, new: str) -> bytes:
+    """Return a record of the file history with other directories of its files."""
+
+    def replace(match: re.Match[bytes]) -> bytes:
+        moved = _moved_cwd(_text(match[2]), old, new)
+        return match[0] if moved is None else match[1] + _encode(moved)
+
+    try:
+        if not _text(_decode(line)["type"]).startswith(_FILE_HISTORY_PREFIX):
+            return line
+        return _PARENT_FIELD.sub(replace, line)
+    except (KeyError, ValueError):
+        return line
 
 
 def _moved_cwd(cwd: str, old: str, new: str) -> str | None:

@@ -95,9 +95,16 @@ def _shell_command(plan: ResumeObject, options: CommonOptions) -> str:
         steps.append(shlex.join(["bygones", "restore", *where, plan.session_id]))
     if plan.directory is not None:
         steps.append(shlex.join(["cd", plan.directory]))
-    home = f"{_HOME_VARIABLE}={shlex.quote(plan.home)} " if plan.home else ""
-    steps.append(home + shlex.join(["claude", "--resume", plan.session_id]))
+    steps.append(
+        _variable_prefix(plan) + shlex.join(["claude", "--resume", plan.session_id])
+    )
     return sanitize_name(" && ".join(steps))
+
+
+def _variable_prefix(plan: ResumeObject) -> str:
+    if plan.home:
+        return f"{_HOME_VARIABLE}={shlex.quote(plan.home)} "
+    return f"env -u {_HOME_VARIABLE} " if _HOME_VARIABLE in os.environ else ""
 
 
 def _run_claude(plan: ResumeObject) -> None:
@@ -106,11 +113,29 @@ def _run_claude(plan: ResumeObject) -> None:
         raise ResumeFailed("it is not installed, or not found")
     if plan.directory is None or not Path(plan.directory).is_dir():
         raise ResumeFailed(f"{plan.directory} does not exist any more")
+    environ = {name: os.environ[name] for name in os.environ if name != _HOME_VARIABLE}
+    if plan.home:
+        environ[_HOME_VARIABLE] = plan.home
+    if environ.get(_HOME_VARIABLE) != os.environ.get(_HOME_VARIABLE):
+        sys.stderr.writelines(
+            f"{sanitize_name(line)}\n" for line in _explain_home(plan)
+        )
     where = display_path(plan.directory)
-    sys.stderr.write(
-        sanitize_name(f"claude --resume {plan.session_id}, in {where}") + "\n"
-    )
-    environ = {**os.environ, **({_HOME_VARIABLE: plan.home} if plan.home else {})}
+    started = f"claude --resume {plan.session_id}, in {where}"
+    sys.stderr.write(f"{sanitize_name(started)}\n")
     command = [program, "--resume", plan.session_id]
     done = subprocess.run(command, cwd=plan.directory, env=environ, check=False)  # noqa: S603 (as asked)
     raise click.exceptions.Exit(done.returncode)
+
+
+def _explain_home(plan: ResumeObject) -> tuple[str, ...]:
+    """Return what differs because Claude Code runs with another home."""
+    if plan.home is None:
+        return (f"the session is in ~/.claude, so {_HOME_VARIABLE} is not set for it",)
+    home = display_path(plan.home)
+    return (
+        f"the session is in another home: {_HOME_VARIABLE} is set to {home}",
+        "Claude Code uses the sign-in, settings, plugins and history of that home",
+        "and writes there; it may ask you to sign in and to trust the directory",
+        f"with your own settings: bygones restore {plan.session_id} --to ~/.claude",
+    )
