@@ -36,3 +36,7 @@ torture *names:
 # all scenarios with the real Claude Code; needs npm, and tmux for those in a terminal
 client *arguments:
     {{python}} -m pytest -n 2 --full tests/client {{arguments}}
+
+# measure what Claude Code charges, and print the differences from our prices
+client-prices *models:
+    {{python}} -m tests.client.prices {{models}}

@@ -13,22 +13,17 @@ from __future__ import annotations
 import argparse
 import json
 import shutil
-import socket
-import struct
-import subprocess
 import sys
 import traceback
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 
 from tests.client.driver import ClaudeCode
 from tests.client.install import PINNED_VERSION, install_client
+from tests.client.isolation import enable_loopback, run_isolated
 from tests.client.messages_api import Json, MessagesApi, Script, say
 from tests.client.scenario import load_scenarios
 
-ROOT = Path(__file__).resolve().parents[2]
-_SIOCGIFFLAGS, _SIOCSIFFLAGS, _IFF_UP = 0x8913, 0x8914, 1
 FOLLOW_UP = "one more question after that"
 _RESUME_LOG = "resumed.jsonl"
 
@@ -90,16 +85,6 @@ def _first_time(path: Path) -> str:
     return min(times, default="")
 
 
-@cache
-def _namespace_command() -> tuple[str, ...]:
-    """Return the start of a command that runs in a network namespace, if permitted."""
-    command = ("unshare", "--map-root-user", "--net")
-    if shutil.which("unshare") is None:
-        return ()
-    done = subprocess.run([*command, "true"], check=False, capture_output=True)
-    return command if done.returncode == 0 else ()
-
-
 def play_apart(name: str, folder: Path, *, version: str = PINNED_VERSION) -> None:
     """Play a scenario into a folder, in a process of its own.
 
@@ -124,31 +109,8 @@ def resume_apart(recording: Recording, session_ids: list[str]) -> list[list[Json
 
 
 def _run_apart(task: str, folder: Path, names: list[str], version: str) -> None:
-    command = [sys.executable, "-m", "tests.client.recording", task]
-    options = ["--out", str(folder), "--version", version]
-    done = subprocess.run(
-        [*_namespace_command(), *command, *options, *names],
-        check=False,
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=600,
-    )
-    if done.returncode:
-        raise RuntimeError(f"{task} {names} failed:\n{done.stdout}{done.stderr}")
-
-
-def _enable_loopback() -> None:
-    """Bring up the loopback interface, which is down in a new namespace."""
-    import fcntl
-
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as control:
-        request = struct.pack("16sH14x", b"lo", 0)
-        answer = fcntl.ioctl(control, _SIOCGIFFLAGS, request)
-        (flags,) = struct.unpack_from("H", answer, 16)
-        if not flags & _IFF_UP:
-            changed = struct.pack("16sH14x", b"lo", flags | _IFF_UP)
-            fcntl.ioctl(control, _SIOCSIFFLAGS, changed)
+    options = ("--out", str(folder), "--version", version)
+    run_isolated("tests.client.recording", task, *options, *names)
 
 
 def _play(name: str, folder: Path, program: Path) -> None:
@@ -182,7 +144,7 @@ def main() -> int:
     out: Path = options.out.resolve()
     if not options.play and not options.resume:
         return _play_all(options.names or list(load_scenarios()), out, options.version)
-    _enable_loopback()
+    enable_loopback()
     program = install_client(options.version)
     if options.play:
         (name,) = options.names

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import tomllib
 from pathlib import Path
 
 import pytest
 
+import bygones.usage.prices
 from bygones.errors import InvalidPrices
 from bygones.usage.prices import (
     PICOS_PER_DOLLAR,
@@ -43,12 +45,44 @@ def rates(
         ("claude-sonnet-4-5-20250929", "3 15 3.75 6 0.3"),
         ("claude-3-5-haiku-20241022", "0.8 4 1 1.6 0.08"),
         ("claude-haiku-5-5", "0.1 0.5 0.125 0.2 0.01"),
+        ("claude-fable-5-2", "8 40 10 16 0.2"),
+        ("claude-mythos-5-2", "8 40 10 16 0.2"),
         ("claude-fable-5-1", "10 50 12.5 20 0.25"),
         ("claude-3-sonnet-20240229", "3 15"),
     ],
 )
 def test_table_has_the_prices_of_models(model: str, told: str) -> None:
     assert " ".join(rates(model)) == told
+
+
+def test_every_price_has_a_source_and_the_day_it_was_checked() -> None:
+    path = Path(bygones.usage.prices.__file__).with_name("prices.toml")
+    table = tomllib.loads(path.read_text("utf-8"))
+
+    assert {row["source"] for row in table["price"]} == set(table["sources"])
+    assert max(row["checked"] for row in table["price"]) == table["date"]
+
+
+@pytest.mark.parametrize(
+    ("model", "term", "factor"),
+    [
+        ("claude-fable-5-2", "fast", (2, 1)),
+        ("claude-opus-4-7", "fast", (6, 1)),
+        ("claude-opus-4-5", "us", (11, 10)),
+        ("claude-haiku-4-5", "us", (11, 10)),
+        ("claude-3-5-haiku", "us", (11, 10)),
+    ],
+)
+def test_fast_mode_and_regions_multiply_prices(
+    model: str, term: str, factor: tuple[int, int]
+) -> None:
+    (*_, price) = load_prices().for_model(model)
+
+    rates_with_term = price.rates_for((term,))
+
+    assert rates_with_term is not None
+    assert rates_with_term.multiplier == factor
+    assert price.rates_for(("eu",)) is None
 
 
 def test_long_context_has_its_own_rates() -> None:

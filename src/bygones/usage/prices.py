@@ -82,11 +82,14 @@ class _PriceEntry(_RatesEntry, frozen=True, kw_only=True, forbid_unknown_fields=
     fast: Decimal | None = None
     us: Decimal | None = None
     long: _LongContextEntry | None = None
+    source: str | None = None
+    """Where the price is from: a key of the file's `sources`."""
+    checked: date | None = None
 
 
 class _PricesFile(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     date: date | None = None
-    sources: tuple[str, ...] = ()
+    sources: dict[str, str] = {}
     search: Decimal | None = None
     terms: dict[str, Decimal] = {}
     price: tuple[_PriceEntry, ...] = ()

@@ -119,7 +119,6 @@ MODELS = ("claude-sonnet-5-5", "claude-haiku-4-5", "claude-fable-5-2")
         > Which model is claude-fable-5-2?
         < The one that was asked for.
     """,
-    wrong={"cost": "deliverable 7: claude-fable-5-2 has no price"},
 )
 def models(client: ClaudeCode) -> None:
     """One session in which three models answer."""
