@@ -18,36 +18,36 @@ __all__ = ["query_page"]
 _INTRODUCTION = """\
 # Queries
 
-What is typed is looked for in what was said: in prompts, answers, thinking, calls,
-results and titles. Ids, branches, directories and times never match a word; they have
-fields. Upper and lower case are the same everywhere, except in `OR`.
+Words are searched in prompts, answers, thinking, tool calls, tool results and titles.
+Ids, branches, directories and times are not text; use fields for them. Case is ignored
+everywhere except in `OR`.
 """
 _READING = f"""\
-## How a query is read
+## How a query is interpreted
 
-- Phrases, fields and what is excluded must all hold. Of plain words one must be there;
-  sessions that have more of them are better, and up to three words come first.
-- `OR` joins the two things beside it and nothing further: `a b OR c` is `a (b OR c)`.
-- What is pasted is read as words where it can be: a quotation mark or parenthesis
-  without its other half, `std::vector`, `http://example.org`, `--flag`, a name before a
-  colon that is no field. A note says so where something else may have been meant. Among
-  more than five words a letter behind a dash, as in `git push -u`, is a word too.
-- A parenthesis or a quotation mark inside a word is part of the word, as in `main()`.
-- A regular expression stands between slashes, with a space or nothing behind it; a path
-  has slashes inside and is a word. It cannot look ahead or behind, nor refer back.
-- A value that a field cannot have, a time that is none, a field without a value and a
-  wrong regular expression are errors, and the place is pointed at.
-- A query has at most {MAX_LENGTH:,} characters, and groups stand at most {MAX_DEPTH}
-  deep.
+- Phrases, fields and exclusions must all match. Of the plain words, at least one must
+  match; sessions that match more rank higher, and with up to three words they come first.
+- `OR` joins only the terms next to it: `a b OR c` means `a (b OR c)`.
+- Pasted text is searched as words where possible: an unbalanced quotation mark or
+  parenthesis, `std::vector`, `http://example.org`, `--flag`, a name before a colon that
+  is not a field. If you may have meant something else, a note says so. In a query of
+  more than five words, a single letter after a dash, as in `git push -u`, is a word too.
+- A parenthesis or quotation mark inside a word is part of the word, as in `main()`.
+- A regular expression is between slashes, followed by a space or the end of the query. A
+  path contains slashes and is a word. Lookaround and backreferences are not supported.
+- An invalid value or time, a field without a value and an invalid regular expression are
+  errors; the message says at which character.
+- A query has at most {MAX_LENGTH:,} characters, and groups are nested at most
+  {MAX_DEPTH} deep.
 """
 _COMPARING = """\
-How a value is compared: *words* are searched like other text; *part of it* is any piece
-of the whole, and with `*` it is whole parts of a path up to its end (`*.py`, `src/*`);
-a *name* is the whole of it, and with `*` what fits.
+How values are compared: *words* are searched like other text. *part of it* matches any
+part of the value; with `*` it matches whole path components up to the end (`*.py`,
+`src/*`). A *name* must match completely, unless it contains `*`.
 """
 _TIMES = """\
-`before:` means before the beginning of what is named, `after:` since then, `on:` within
-it. Days begin at midnight where the reader is, weeks on Monday.
+`before:` means before the start of the given period, `after:` since its start, `on:`
+within it. Days start at midnight local time, weeks on Monday.
 """
 
 

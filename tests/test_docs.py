@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import doctest
 import re
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
+from bygones.archive import Archive
+from bygones.cli.commands.demo import write_demo_home
 from docs.make import all_pages
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -76,10 +79,12 @@ def test_no_generated_page_is_left_over() -> None:
 def test_the_examples_of_a_guide_hold(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.chdir(ROOT)
+    monkeypatch.chdir(tmp_path)
+    demo = Path("demo").absolute()
+    home = write_demo_home(demo, datetime(2026, 1, 31, 12, tzinfo=UTC))
+    Archive.ingest(demo / "archive", [home])
     page = FENCE.sub("", (ROOT / f"docs/guide/{name}.md").read_text("utf-8"))
-    known = {"folder": tmp_path / "archive"}
-    examples = doctest.DocTestParser().get_doctest(page, known, name, None, 0)
+    examples = doctest.DocTestParser().get_doctest(page, {}, name, None, 0)
 
     told: list[str] = []
     doctest.DocTestRunner().run(examples, out=told.append)

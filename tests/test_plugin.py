@@ -163,4 +163,4 @@ def test_command_name_matches_the_plugin() -> None:
         check=True,
     )
 
-    assert b"Model Context Protocol" in found.stdout
+    assert b"over MCP" in found.stdout

@@ -231,4 +231,4 @@ def test_it_is_told_when_the_archive_was_verified(
     verified = row["last_verification"]
     assert isinstance(verified, dict)
     assert verified["is_sound"]
-    assert re.search(r"verified 20\S+: \d+ files, .* sound", shown(capsys))
+    assert re.search(r"verified 20\S+: no damage in \d+ files", shown(capsys))

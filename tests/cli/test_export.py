@@ -39,7 +39,7 @@ def test_a_session_becomes_a_file_that_is_named(
 
     told = capsys.readouterr()
     assert told.out == f"{session_id(3)}.html\n"
-    assert "hidden: " in told.err
+    assert "redacted: " in told.err
     assert "3 github-tokens" in told.err
     page = (archived / f"{session_id(3)}.html").read_text("utf-8")
     assert "ask 2" in page

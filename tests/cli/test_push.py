@@ -176,7 +176,7 @@ def test_a_wrong_token_is_told(
     named(place, hub.address, "rcl_wrong")
 
     assert main(["push"]) == ExitCode.FAILURE
-    assert "needs a token" in capsys.readouterr().err
+    assert "valid token" in capsys.readouterr().err
 
 
 def test_what_is_written_while_it_watches_goes_too(

@@ -107,7 +107,7 @@ def told_of(place: Path, session: str) -> str:
 def test_the_session_most_like_this_one_is_named(place: Path) -> None:
     line = told_of(place, session_id(1))
 
-    assert line.endswith("like 5e551000 Mend the scheduler that stalls, part 2")
+    assert line.endswith("similar: 5e551000 Mend the scheduler that stalls, part 2")
 
 
 def edits(words: str, *paths: str) -> list[Written]:
@@ -132,7 +132,7 @@ def test_files_in_common_are_more_than_words(home: Home, place: Path) -> None:
     home.session(session_id(8), elsewhere, project="-other")
     Archive.ingest(place / "archive", [home.path])
 
-    assert told_of(place, session_id(5)).endswith("like 5e551000 Quite another")
+    assert told_of(place, session_id(5)).endswith("similar: 5e551000 Quite another")
     assert told_of(place, session_id(8)).count("·") == 1
 
 

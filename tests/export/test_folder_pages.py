@@ -86,7 +86,7 @@ def test_index_lists_sessions_and_projects() -> None:
     found = dict(render_index_pages(rows("~/a", "~/b", "~/a"), HTML))
 
     index = outline(found["index.html"].decode())
-    assert "3 sessions of 2 projects" in index
+    assert "3 sessions in 2 projects" in index
     assert re.search(r"<a href=sessions/0.html>\s+<t0>", index)
     assert len([name for name in found if name.startswith("projects/")]) == 2
 

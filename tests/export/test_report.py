@@ -24,7 +24,7 @@ def test_summary_lists_counts() -> None:
     tally.add(SessionId("s"), log())
     tally.add(SessionId("t"), log())
 
-    assert tally.summary() == "hidden: 2 home folders, 2 jwts, 2 private records"
+    assert tally.summary() == "redacted: 2 home folders, 2 jwts, 2 private records"
     assert RedactionReport().summary() == ""
     assert tally.to_jsonl() == b""
 

@@ -104,7 +104,7 @@ def test_request_without_machine_is_rejected(machine: str) -> None:
 
 @pytest.mark.parametrize("signs", [(b"",), (b"1" * 33,), (SHA,) * 10_001], ids=range(3))
 def test_request_with_invalid_hashes_is_rejected(signs: tuple[bytes, ...]) -> None:
-    with pytest.raises(UploadRejected, match="cannot be"):
+    with pytest.raises(UploadRejected, match="hashes"):
         parse_request(
             encode_message(UploadRequest(machine=MACHINE, chunks=(), hashes=signs))
         )

@@ -17,7 +17,7 @@ __all__ = ["NOW", "ToolClient", "body", "cursor", "outside"]
 
 NOW = datetime(2026, 1, 6, tzinfo=UTC)
 _MARKED = re.compile(r"\n<<<([0-9a-f]{16})\n(.*)\n\1>>>(?:\n|$)", re.DOTALL)
-_CURSOR = re.compile(r"To continue: cursor (\S+)")
+_CURSOR = re.compile(r"To continue, pass cursor (\S+)")
 
 
 class ToolClient:

@@ -23,7 +23,7 @@ def framed(rows: list[str], most: int = 999) -> str:
         iter(quoted(rows)),
         0,
         max_bytes=most,
-        tail=lambda answer: [f"To continue: cursor {answer.next_cursor}"],
+        tail=lambda answer: [f"To continue, pass cursor {answer.next_cursor}"],
     )
 
 

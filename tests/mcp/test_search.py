@@ -111,7 +111,7 @@ def test_prompts_that_quote_own_results_are_found(client: ToolClient) -> None:
     answer = client.ask("search", query="axolotl")
 
     assert "an axolotl" in body(answer)
-    assert "Left out: results that quote these tools, and your own session." in answer
+    assert "Not included: results of these tools and your own session." in answer
 
 
 def test_rewound_branch_and_agent_are_labelled(client: ToolClient) -> None:

@@ -76,8 +76,8 @@ def test_recent_lists_sessions_newest_first(client: ToolClient) -> None:
 
 def test_calling_session_is_not_listed(client: ToolClient) -> None:
     assert THREE not in client.whole("recent", scope="all")
-    assert "the calling session is left out" in client.fail("read", session=THREE)
-    assert "the calling session is left out" in client.fail("outline", session=THREE)
+    assert "your own session is not included" in client.fail("read", session=THREE)
+    assert "your own session is not included" in client.fail("outline", session=THREE)
 
 
 def test_recent_lists_all_projects_on_request(client: ToolClient) -> None:
@@ -153,7 +153,7 @@ def test_parts_joined_are_the_whole_session(
 def test_long_message_continues_where_it_was_cut(client: ToolClient) -> None:
     first = client.ask("read", session=TWO, max_bytes=1000)
 
-    assert "there is more" in outside(first)
+    assert "Truncated." in outside(first)
     assert "+" in (cursor(first) or "")
 
 
@@ -198,8 +198,8 @@ def test_record_of_a_rewound_branch_is_found_and_labelled(client: ToolClient) ->
     outline = body(client.ask("outline", session=session_id(5)))
     answer = client.ask("read", session=session_id(5), at="#aaaaaaac")
 
-    assert "abandoned: 1 prompt; begins: left behind" in outline
-    assert "branch 2 leaves here" in outline
+    assert "abandoned: 1 prompt; starts with: left behind" in outline
+    assert "branch 2 starts here" in outline
     assert "abandoned branch 2" in outside(answer)
     assert "lost" in body(answer)
 
@@ -232,9 +232,7 @@ def test_secrets_are_redacted_and_counted(client: ToolClient) -> None:
         client.ask("recent"),
     ):
         assert secret[:20] not in answer
-    assert "Hidden as secret or private: " in outside(
-        client.ask("read", session=session_id(7))
-    )
+    assert "Redacted: " in outside(client.ask("read", session=session_id(7)))
 
 
 def test_private_records_are_never_quoted(client: ToolClient) -> None:
@@ -277,7 +275,7 @@ def test_results_of_own_tools_are_left_out(client: ToolClient) -> None:
     answer = body(client.ask("read", session=session_id(8), detail="full"))
 
     assert "an echo" not in answer
-    assert "recalled history: left out" in answer
+    assert "quoted history omitted" in answer
 
 
 @pytest.mark.parametrize(
@@ -358,7 +356,7 @@ def test_redactions_in_transcripts_are_not_counted(client: ToolClient) -> None:
 
     assert body(answer).count("[redacted ") > 5
     counted = body(answer).count("[redacted ") - 5
-    assert f"Hidden as secret or private: {counted}." in outside(answer)
+    assert f"Redacted: {counted} value" in outside(answer)
     assert "\\U000f" not in answer
 
 
@@ -371,4 +369,4 @@ def test_search_counts_matches_in_other_projects(client: ToolClient) -> None:
     assert "Bygones: 0 sessions found in this project, 1 elsewhere." in answer
     assert "walrus" in body(answer)
     answer = client.ask("search", query="unheardofword")
-    assert "Bygones: 0 sessions found, here and elsewhere." in answer
+    assert "Bygones: 0 sessions found in any project." in answer

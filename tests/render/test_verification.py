@@ -13,7 +13,7 @@ from bygones.render.headers import describe_verification
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 
 
-DEEP = " and the index equal to a rebuild"
+DEEP = "; index checked"
 SOUND = LastVerification(
     verified_at=NOW, is_sound=True, source_count=3, verified_bytes=2_000_000
 )
@@ -22,19 +22,19 @@ SOUND = LastVerification(
 @pytest.mark.parametrize(
     ("verified", "expected"),
     [
-        (None, "never: bygones verify reads every byte"),
-        (SOUND, "a day ago: 3 files, 2.0 MB sound"),
+        (None, "never (run bygones verify)"),
+        (SOUND, "a day ago: no damage in 3 files, 2.0 MB"),
         (
             structs.replace(SOUND, is_deep=True, unverified_bytes=1_000),
-            f"a day ago: 3 files, 2.0 MB sound{DEEP}; 1.0 kB came since",
+            f"a day ago: no damage in 3 files, 2.0 MB{DEEP}; 1.0 kB added since",
         ),
         (
             structs.replace(SOUND, is_sound=False, damage_count=2),
-            "a day ago: 2 damages in 3 files, 2.0 MB; bygones verify shows where",
+            "a day ago: damage in 2 places (3 files, 2.0 MB); run bygones verify",
         ),
         (
             structs.replace(SOUND, is_sound=False),
-            "a day ago: 1 damage in 3 files, 2.0 MB; bygones verify shows where",
+            "a day ago: damage in 1 place (3 files, 2.0 MB); run bygones verify",
         ),
     ],
 )

@@ -108,10 +108,12 @@ class MemoryStore(TeamStore):
             known = next((s for s in source.spans if s.offset == span.offset), None)
             if known is not None:
                 if known.sha256 != span.sha256:
-                    raise SourceUpdateRejected(sent.id, "other bytes are there")
+                    raise SourceUpdateRejected(
+                        sent.id, "different bytes are stored there"
+                    )
                 continue
             if span.offset != source.upto:
-                raise SourceUpdateRejected(sent.id, f"{source.upto} bytes are there")
+                raise SourceUpdateRejected(sent.id, f"{source.upto} bytes are stored")
             source.spans.append(span)
             source.fragment = None
             source.revision += 1

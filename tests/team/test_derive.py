@@ -191,7 +191,7 @@ def test_family_that_cannot_be_stored_is_skipped_until_it_changes(
 
     assert derive_pending(store, objects, withheld) == 2
     assert [one.person for one in store.pending_sources()] == ["ann"]
-    assert withheld.describe().startswith("1 file could not be derived")
+    assert withheld.describe().startswith("1 file could not be indexed")
     # It is not tried for ever, only when more of it comes.
     tried.clear()
     assert derive_pending(store, objects, withheld) == 0

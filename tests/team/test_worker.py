@@ -146,5 +146,5 @@ def test_each_warning_is_reported_once(
     assert is_done.wait(LONG)
     deriving.stop()
 
-    assert said == ["deriving failed (OSError), it is tried again", "1 file was not"]
+    assert said == ["indexing failed (OSError); retrying", "1 file was not"]
     assert deriving.warning == "1 file was not"

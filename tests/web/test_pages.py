@@ -341,7 +341,7 @@ def test_usage_as_csv(page: WebClient) -> None:
 def test_problems_are_grouped_by_kind(page: WebClient) -> None:
     text = page.get("/problems?kind=not-json").text
 
-    assert "is not JSON" in text
+    assert "is not valid JSON" in text
     assert "odd-new-kind" in text
 
 
@@ -368,7 +368,7 @@ def test_about_page_lists_sessions_deleted_next(page: WebClient) -> None:
 def test_about_page_shows_the_last_verification(tmp_path: Path) -> None:
     web_archive = build_archive(tmp_path)
     page = web_client(web_archive)
-    assert "never: bygones verify" in page.get("/about").text
+    assert "never (run bygones verify)" in page.get("/about").text
 
     Archive.verify(web_archive.folder, now=web_archive.now)
 

@@ -206,8 +206,8 @@ def _render_project_page(
 
 
 _SEARCH_FORM = Html(
-    '<form role="search" hidden><label class="skip" for="find">Find sessions</label>'
-    '<input class="find" id="find" type="search" placeholder="Find sessions by words" '
+    '<form role="search" hidden><label class="skip" for="find">Search sessions</label>'
+    '<input class="find" id="find" type="search" placeholder="Search sessions" '
     'autocomplete="off"><p class="status" role="status"></p></form>'
 )
 
@@ -222,9 +222,9 @@ def _describe_counts(
 ) -> str:
     counts = pluralize(len(sessions), "session")
     if len(projects) > 1:
-        counts += f" of {pluralize(len(projects), 'project')}"
+        counts += f" in {pluralize(len(projects), 'project')}"
     if len(sessions) > _MAX_LISTED:
-        return f"{counts}; the newest {_MAX_LISTED} are listed"
+        return f"{counts}; showing the newest {_MAX_LISTED}"
     return counts
 
 

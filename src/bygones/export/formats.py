@@ -83,9 +83,9 @@ class ExportOptions(Struct, frozen=True, kw_only=True):
 
     @property
     def footer(self) -> Html:
-        text = "Made with Bygones."
+        text = "Exported with Bygones."
         if self.redactor is not None:
-            text += " Secrets, home folders and addresses that it found are hidden."
+            text += " Detected secrets, home folders and email addresses are redacted."
         return Html(f"<p>{escape_line(text)}</p>")
 
 
@@ -175,7 +175,7 @@ def _companion_folder(path: Path) -> Path:
 _PERSONAL_LABELS = {
     "home": ("home folder", ""),
     "user": ("user name", ""),
-    "email": ("mail address", "mail addresses"),
+    "email": ("email address", "email addresses"),
 }
 
 
@@ -224,7 +224,7 @@ class RedactionReport:
         ]
         if self.private_records:
             parts.append(pluralize(self.private_records, "private record"))
-        return f"hidden: {', '.join(parts)}" if parts else ""
+        return f"redacted: {', '.join(parts)}" if parts else ""
 
 
 def _report_rows(session: SessionId, log: RedactionLog) -> Iterator[RedactionReportRow]:

@@ -127,8 +127,10 @@ class HubClient:
                 try:
                     return decode_response(content)
                 except MsgspecError as error:
-                    raise HubRejected(self.address, "it is no hub") from error
-            reason = _error_message(content) or f"it answered {status}"
+                    raise HubRejected(
+                        self.address, "it is not a Bygones hub"
+                    ) from error
+            reason = _error_message(content) or f"HTTP status {status}"
             if status not in _RETRY_STATUSES:
                 raise HubRejected(self.address, reason)
         raise HubUnreachable(self.address, reason)
@@ -157,7 +159,9 @@ class HubClient:
 
 def _parse_url(url: str) -> SplitResult:
     """Split a URL; raise if others could read what is sent there."""
-    invalid = HubRejected(url, "no address; https://hub.example.com is one")
+    invalid = HubRejected(
+        url, "this is not a valid URL; use one like https://hub.example.com"
+    )
     try:
         parts = urlsplit(url)
         is_complete = parts.port != 0 and parts.hostname
@@ -166,7 +170,7 @@ def _parse_url(url: str) -> SplitResult:
     if not is_complete or parts.scheme not in {"http", "https"}:
         raise invalid
     if parts.scheme == "http" and not _is_loopback_host(parts.hostname or ""):
-        raise HubRejected(url, "over http everybody on the way can read; use https")
+        raise HubRejected(url, "http is not encrypted; use https")
     return parts
 
 
@@ -262,7 +266,7 @@ class _PushRun:
                 break
         else:
             address = self._transport.address if self._transport else "the hub"
-            raise HubUnreachable(address, "another client sends the same files")
+            raise HubUnreachable(address, "another client is sending the same files")
         self.report.erased_files = len(self._erased_paths)
         self.report.erased_sessions = {
             self._session_of(kept)

@@ -111,7 +111,7 @@ class HubSecurityMiddleware(SecurityMiddleware):
                 token = await self._authenticate(Headers(scope=scope))
             except BygonesError:
                 unavailable = error_response(
-                    503, "The store does not answer.", {"Retry-After": "2"}
+                    503, "The database is not available.", {"Retry-After": "2"}
                 )
                 await unavailable(scope, receive, send)
                 return
@@ -133,7 +133,7 @@ class HubSecurityMiddleware(SecurityMiddleware):
             return None
         if headers.get("accept", "").startswith("text/html"):
             return Response(status_code=303, headers={"Location": LOGIN_PATH})
-        message = "This needs a token that was not revoked."
+        message = "A valid token is required."
         return error_response(401, message, {"WWW-Authenticate": "Bearer"})
 
     def _max_body_bytes(self, scope: Scope) -> int:
@@ -162,7 +162,7 @@ def log_in(body: bytes, tokens: TokenStore, host: str) -> Response:
         form = {}
     secret = form.get("token", [""])[0].strip()
     if tokens.authenticate(secret) is None:
-        return error_response(401, "That is no token, or it was revoked.")
+        return error_response(401, "The token is invalid or was revoked.")
     name = host.rpartition(":")[0] or host
     secure = "" if is_loopback(name) else "; Secure"
     return Response(
@@ -342,9 +342,9 @@ _LOGIN_PAGE = (
     "<!doctype html><html lang=en><meta charset=utf-8><title>Bygones</title>"
     "<meta name=viewport content='width=device-width'>"
     f"<link rel=stylesheet href={LOGIN_CSS_PATH}>"
-    "<main><h1>Bygones</h1><form method=post action=/enter><label for=token>Your "
-    "token that the administrator of this hub gave you</label><input id=token name=token "
-    "type=password autocomplete=off required autofocus><button>Enter</button></form>"
+    "<main><h1>Bygones</h1><form method=post action=/enter><label for=token>"
+    "Token from the administrator of this hub</label><input id=token name=token "
+    "type=password autocomplete=off required autofocus><button>Sign in</button></form>"
 )
 _LOGIN_CSS = """\
 :root { color-scheme: light dark; font: 16px/1.5 system-ui, sans-serif }

@@ -54,17 +54,17 @@ def parse_request(body: bytes) -> UploadRequest:
     try:
         request = decode_request(body)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-        raise UploadRejected(f"it cannot be read: {error}") from None
+        raise UploadRejected(f"it cannot be decoded: {error}") from None
     if request.version > PROTOCOL_VERSION:
         raise UploadRejected("the client is newer than the hub: upgrade the hub")
     if not _MACHINE_ID.fullmatch(request.machine):
-        raise UploadRejected("it does not say which machine it is from")
+        raise UploadRejected("the machine id is missing or invalid")
     if len(request.chunks) > _MAX_CHUNKS:
-        raise UploadRejected(f"it has more than {_MAX_CHUNKS:,} pieces")
+        raise UploadRejected(f"it has more than {_MAX_CHUNKS:,} chunks")
     if len(request.hashes) > _MAX_CHUNKS or any(
         len(one) != _HASH_BYTES for one in request.hashes
     ):
-        raise UploadRejected("it asks for what cannot be")
+        raise UploadRejected("its list of hashes is invalid")
     for chunk in request.chunks:
         _check_chunk(chunk)
     return request
@@ -73,37 +73,37 @@ def parse_request(body: bytes) -> UploadRequest:
 def _check_chunk(chunk: UploadChunk) -> None:
     """Validate a chunk, including its compressed frame."""
     if not _HOME_ID.fullmatch(chunk.home) or not chunk.path:
-        raise UploadRejected("a piece does not say which file it is of")
+        raise UploadRejected("a chunk does not name its file")
     if not has_valid_names(chunk):
-        raise UploadRejected("a piece has a name that cannot be one")
+        raise UploadRejected("a chunk has an invalid name")
     numbers = (chunk.generation, chunk.offset, chunk.length, chunk.client_offset)
     if any(not 0 <= number < 1 << 53 for number in numbers):
-        raise UploadRejected("a piece has a number that cannot be one")
+        raise UploadRejected("a chunk has a number that is out of range")
     if chunk.generation >= 1 << 31 or not 0 <= chunk.mtime_ns < 1 << 63:
-        raise UploadRejected("a piece has a number that cannot be one")
+        raise UploadRejected("a chunk has a number that is out of range")
     if len(chunk.fingerprint) > _MAX_FINGERPRINT_BYTES or (
         chunk.fingerprint and not chunk.kind.is_transcript
     ):
-        raise UploadRejected("a piece has a mark that cannot be one")
+        raise UploadRejected("a chunk has an invalid fingerprint")
     if chunk.length or chunk.frame:
         _check_frame(chunk)
 
 
 def _check_frame(chunk: UploadChunk) -> None:
     if not 0 < chunk.length <= MAX_LINE_BYTES or len(chunk.frame) > MAX_FRAME_BYTES:
-        raise UploadRejected("a piece is too long")
+        raise UploadRejected("a chunk is too long")
     try:
         # Decompression fails if a frame contains more than it declares.
         declared = zstandard.frame_content_size(chunk.frame)
         raw = decompress(chunk.frame) if declared == chunk.length else b""
     except zstandard.ZstdError as error:
-        raise UploadRejected(f"a piece cannot be unpacked: {error}") from None
+        raise UploadRejected(f"a chunk cannot be decompressed: {error}") from None
     if len(raw) != chunk.length or sha256_digest(raw) != chunk.sha256:
-        raise UploadRejected("a piece is not what it says")
+        raise UploadRejected("a chunk does not match its length or hash")
     if chunk.kind.is_transcript and not chunk.fingerprint and not raw.endswith(b"\n"):
-        raise UploadRejected("a piece does not end with a line")
+        raise UploadRejected("a chunk does not end with a newline")
     if chunk.fingerprint and b"\n" in raw:
-        raise UploadRejected("a piece has a line behind the last one")
+        raise UploadRejected("an unfinished line contains a newline")
 
 
 class UploadHandler:
@@ -116,7 +116,7 @@ class UploadHandler:
     def source_states(self, token: AccessToken, machine: str) -> UploadResponse:
         """Return how much of each source of a machine is stored."""
         if not _MACHINE_ID.fullmatch(machine):
-            raise UploadRejected("it does not say which machine it is from")
+            raise UploadRejected("the machine id is missing or invalid")
         sources = self._store.machine_sources(token.person, machine)
         return UploadResponse(
             sources=tuple(map(_source_state, sources)), person=token.person

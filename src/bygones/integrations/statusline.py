@@ -47,7 +47,7 @@ def build_status_line(
             parts = [
                 pluralize(len(sessions), "session")
                 if sessions
-                else "no session here yet",
+                else "no sessions here yet",
                 _cost_today(archive, now.astimezone(zone), prices_path),
                 _most_similar(archive, context.session_id, sessions),
             ]
@@ -103,7 +103,7 @@ def _most_similar(
     if best is None:
         return ""
     title = truncate_line(best.title.text, _MAX_TITLE_CHARS)
-    return f"like {sanitize_line(best.id[:_ID_CHARS])} {title}"
+    return f"similar: {sanitize_line(best.id[:_ID_CHARS])} {title}"
 
 
 def _shared_file_counts(archive: Archive, session: SessionSummary) -> Mapping[str, int]:

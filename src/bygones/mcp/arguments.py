@@ -21,8 +21,8 @@ _Cursor = Annotated[
     str,
     Meta(
         max_length=100,
-        description="From the end of a cut answer; pass it with the same other"
-        " arguments to get the next part.",
+        description="The cursor at the end of a truncated answer; pass it with the"
+        " same arguments to get the next part.",
     ),
 ]
 _Session = Annotated[
@@ -30,7 +30,7 @@ _Session = Annotated[
     Meta(
         min_length=4,
         max_length=200,
-        description="A session id, or a unique prefix of it.",
+        description="A session id or a unique prefix of it.",
     ),
 ]
 _Scope = Annotated[
@@ -56,7 +56,7 @@ class SearchArguments(
         Meta(
             min_length=1,
             max_length=2_000,
-            description="Words as you would type them, and fields; see above.",
+            description="Words and fields, as described above.",
         ),
     ]
     scope: Annotated[
@@ -66,9 +66,7 @@ class SearchArguments(
             " project: only this project's."
         ),
     ] = "all"
-    hits: Annotated[
-        int, Meta(ge=1, le=10, description="Quotations for each session.")
-    ] = 2
+    hits: Annotated[int, Meta(ge=1, le=10, description="Excerpts per session.")] = 2
 
 
 class OutlineArguments(
@@ -76,7 +74,7 @@ class OutlineArguments(
 ):
     session: _Session
     branch: Annotated[
-        int, Meta(ge=1, description="A branch's number; 1 is the live one.")
+        int, Meta(ge=1, description="A branch number; 1 is the live branch.")
     ] = 1
 
 
@@ -93,21 +91,24 @@ class ReadArguments(
         ),
     ] = ""
     before: Annotated[
-        int, Meta(ge=0, le=20, description="How many messages to start earlier.")
+        int, Meta(ge=0, le=20, description="Start this many messages earlier.")
     ] = 0
     branch: Annotated[
-        int, Meta(ge=1, description="A branch's number; 1 is the live one.")
+        int, Meta(ge=1, description="A branch number; 1 is the live branch.")
     ] = 1
     agent: Annotated[
         str,
-        Meta(max_length=100, description="An agent run's id: read it, not its caller."),
+        Meta(
+            max_length=100,
+            description="The id of an agent run, to read it instead of the session.",
+        ),
     ] = ""
     detail: Annotated[
         Literal["talk", "calls", "full"],
         Meta(
-            description="talk: prompts and replies; calls: a line for each tool call as"
-            " well; full: also thinking, inputs and outputs. Lines that start with"
-            " | were said, those with ~ are thinking."
+            description="talk: prompts and replies; calls: also one line per tool call;"
+            " full: also thinking, inputs and outputs. Lines that start with | are"
+            " text, those with ~ are thinking."
         ),
     ] = "calls"
 
@@ -120,7 +121,7 @@ class FileHistoryArguments(
         Meta(
             min_length=1,
             max_length=4_000,
-            description="A file or folder: its whole path, or the end of it.",
+            description="A file or folder: its full path, or the end of it.",
         ),
     ]
 

@@ -139,7 +139,7 @@ class MessageRows:
             yield plain_text(row)
         if self._detail == "full":
             if is_own_tool(call.name):
-                yield "    (recalled history: left out)"
+                yield "    (quoted history omitted)"
             else:
                 yield from (f"    > {span.text}" for span in render_input(call))
                 yield from (f"    | {span.text}" for span in render_result(call))
@@ -174,7 +174,7 @@ def outline_rows(session: Session, branch_number: int) -> Iterator[QuotedRow]:
         if not run.call_ids and run.kind.is_shown:
             facts = ", ".join(filter(None, agent_facts(run)))
             yield QuotedRow(
-                "", f"agent {sanitize_line(run.id)}, without a known caller: {facts}\n"
+                "", f"agent {sanitize_line(run.id)}, caller unknown: {facts}\n"
             )
 
 
@@ -219,7 +219,7 @@ class _OutlineBuilder:
         if self._forks:
             records = [record for m in turn.messages for record in m.record_ids]
             for number in sorted(n for r in records for n in self._forks.get(r, ())):
-                yield f"branch {number + 1} leaves here"
+                yield f"branch {number + 1} starts here"
         yield "compacted" if any(m.compaction for m in turn.messages) else ""
 
 
@@ -251,7 +251,7 @@ def _edited_files(edits: list[FileEdit]) -> str:
         for path, (added, removed) in list(files.items())[:_MAX_FILES_PER_TURN]
     ]
     if len(files) > _MAX_FILES_PER_TURN:
-        parts.append(f"{len(files) - _MAX_FILES_PER_TURN} files more")
+        parts.append(f"{len(files) - _MAX_FILES_PER_TURN} more files")
     return f"edited {', '.join(parts)}" if parts else ""
 
 
@@ -260,7 +260,7 @@ def _branch_line(branch: Branch) -> str:
     prompts = branch.prompts
     words = truncate_line(prompts[0].preview, _OUTLINE_PROMPT_CHARS) if prompts else ""
     counted = pluralize(len(prompts), "prompt")
-    return f"branch {branch.number + 1}, {kind}: {counted}; begins: {words}\n"
+    return f"branch {branch.number + 1}, {kind}: {counted}; starts with: {words}\n"
 
 
 _HISTORY_PROMPT_CHARS = 200
@@ -327,7 +327,7 @@ def _change_text(edit: FileEdit) -> str:
     facts = [
         f"#{short_record_id(edit.message_id)}",
         f"{edit.edited_at:%Y-%m-%d %H:%M}" if edit.edited_at else "",
-        "made" if edit.is_new_file else "changed",
+        "created" if edit.is_new_file else "changed",
         sanitize_line(edit.path),
         f"+{edit.added_lines} -{edit.removed_lines}"
         if edit.added_lines or edit.removed_lines
@@ -385,10 +385,10 @@ class SearchRows:
         self._exclusions: list[Term] = [
             Not(And((FieldValue("in", "result"), Phrase(QUOTE_NOTICE))))
         ]
-        self.exclusion_note = "Left out: results that quote these tools"
+        self.exclusion_note = "Not included: results of these tools"
         if caller_session is not None:
             self._exclusions.append(Not(FieldValue("session", caller_session)))
-            self.exclusion_note += ", and your own session"
+            self.exclusion_note += " and your own session"
 
     def scopes(self, project: str | None, *, is_only: bool) -> list[list[Term]]:
         """Return the terms of each search: this project first, then all others."""

@@ -185,9 +185,9 @@ class ToolService:
 
             rows = MessageRows(session, sequence, arguments.detail).rows(start)
             count = len(sequence.messages)
-            place = "no message"
+            place = "no messages"
             if count:
-                place = f"message {start + 1} of {pluralize(count, 'message')}"
+                place = f"message {start + 1:,} of {count:,}"
             if sequence.agent is not None:
                 where = "agent run"
             elif sequence.is_live:
@@ -265,10 +265,10 @@ class ToolService:
         """Return how much was redacted, and the cursor of the next part."""
         hidden = quoted_slice.body.count(self._redaction_marker)
         return [
-            *([f"Hidden as secret or private: {hidden}."] if hidden else ()),
-            "This is all of it."
+            *([f"Redacted: {pluralize(hidden, 'value')}."] if hidden else ()),
+            "This is the complete answer."
             if quoted_slice.next_cursor is None
-            else f"Cut here: there is more. To continue: cursor {quoted_slice.next_cursor}",
+            else f"Truncated. To continue, pass cursor {quoted_slice.next_cursor}",
         ]
 
 
@@ -290,8 +290,8 @@ def _count_sentence(first_results: Sequence[SearchResults], scopes: int) -> str:
         count = others[0].session_count_bound.qualify(f"{others[0].session_count:,}")
         text += f" in this project, {count} elsewhere"
     elif others:
-        text += ", here and elsewhere"
+        text += " in any project"
     elif scopes > 1:
-        text += " in this project, others after them"
+        text += " in this project, others follow"
     is_partial = any(results.is_partial for results in first_results)
     return f"{text}; not everything was searched" if is_partial else text

@@ -144,31 +144,33 @@ class SyntaxForm(Struct, frozen=True):
 SYNTAX_FORMS = (
     SyntaxForm(
         "word word",
-        "the words, in any order; not all need to be there, more of them is better",
+        "the words in any order; sessions that contain more of them come first",
         "flaky retry test",
     ),
     SyntaxForm(
         '"a phrase"', "the words next to each other", '"connection reset by peer"'
     ),
-    SyntaxForm("begin*", "words that begin so", "migrat*"),
-    SyntaxForm(
-        "-not", "without this; also before a field or a group", "timeout -docker"
-    ),
+    SyntaxForm("start*", "words that start with this", "migrat*"),
+    SyntaxForm("-not", "exclude a word, a field or a group", "timeout -docker"),
     SyntaxForm(
         "a OR b",
-        "one of the two beside it, or both; in upper case",
+        "either or both; OR must be in upper case",
         "yarn OR pnpm lock",
     ),
     SyntaxForm("( )", "a group", "(yarn OR pnpm) -(ci lock)"),
     SyntaxForm(
-        "/regex/", "a regular expression, case ignored", r"/E(NOENT|ACCES): \w+ denied/"
+        "/regex/",
+        "a regular expression; case is ignored",
+        r"/E(NOENT|ACCES): \w+ denied/",
     ),
     SyntaxForm(
-        "field:value", "only where the field has the value", "tool:Bash migration"
+        "field:value",
+        "only texts or sessions whose field has this value",
+        "tool:Bash migration",
     ),
     SyntaxForm('field:"a b"', "a value with spaces", 'project:"my notes"'),
     SyntaxForm("field:(a OR b)", "one of several values", "role:(user OR system)"),
-    SyntaxForm("\\word", "the word itself, where it would mean something else", "\\OR"),
+    SyntaxForm("\\word", "the word itself, without its special meaning", "\\OR"),
 )
 
 FIELDS = (
@@ -200,7 +202,7 @@ FIELDS = (
     ),
     QueryField(
         name="file",
-        meaning="part of the path of a file that a call names",
+        meaning="part of the path of a file in a tool call",
         example="file:src/*.py",
         value_type=FieldType.SUBSTRING,
         values=lambda text: text.paths,
@@ -218,7 +220,7 @@ FIELDS = (
     ),
     QueryField(
         name="model",
-        meaning="part of the name of a model that answered",
+        meaning="part of the name of a model that was used",
         example="model:opus",
         value_type=FieldType.SUBSTRING,
         values=lambda text: text.session.models,
@@ -252,7 +254,7 @@ FIELDS = (
     ),
     QueryField(
         name="role",
-        meaning="whose side said it",
+        meaning="who wrote it",
         example="role:user",
         value_type=FieldType.CHOICE,
         values=lambda text: (text.role,),
@@ -262,7 +264,7 @@ FIELDS = (
     ),
     QueryField(
         name="agent",
-        meaning="said in an agent run of this type or id; main: in none",
+        meaning="in an agent run of this type or with this id; main: not in an agent run",
         example="agent:Explore",
         value_type=FieldType.EXACT,
         values=lambda text: (text.agent_id, text.agent_type),
@@ -271,7 +273,7 @@ FIELDS = (
     ),
     QueryField(
         name="is",
-        meaning="what is true of it",
+        meaning="has this property",
         example="is:error",
         value_type=FieldType.CHOICE,
         values=lambda text: text.flags,
@@ -285,7 +287,7 @@ FIELDS = (
     ),
     QueryField(
         name="has",
-        meaning="what it holds besides text",
+        meaning="contains this besides text",
         example="has:edit",
         value_type=FieldType.CHOICE,
         values=lambda text: text.has,
@@ -294,7 +296,7 @@ FIELDS = (
     ),
     QueryField(
         name="title",
-        meaning="words of the session's title",
+        meaning="words of the session title",
         example="title:(login OR signup)",
         value_type=FieldType.TEXT,
         values=lambda text: (text.session.title.text,),
@@ -304,7 +306,7 @@ FIELDS = (
     ),
     QueryField(
         name="session",
-        meaning="the beginning of the session's id",
+        meaning="the start of the session id",
         example="session:0f3c9a",
         value_type=FieldType.PREFIX,
         values=lambda text: (text.session.id,),
@@ -323,7 +325,7 @@ FIELDS = (
     ),
     QueryField(
         name="before",
-        meaning="said before this begins",
+        meaning="before this day or time",
         example="before:2025-12-01",
         value_type=FieldType.TIME,
         values=lambda _: (),
@@ -331,7 +333,7 @@ FIELDS = (
     ),
     QueryField(
         name="after",
-        meaning="said since this began",
+        meaning="since this day or time",
         example="after:2w",
         value_type=FieldType.TIME,
         values=lambda _: (),
@@ -339,7 +341,7 @@ FIELDS = (
     ),
     QueryField(
         name="on",
-        meaning="said on this day, or in this week, month, year or range",
+        meaning="on this day, or in this week, month, year or range",
         example="on:yesterday",
         value_type=FieldType.TIME,
         values=lambda _: (),
@@ -347,7 +349,7 @@ FIELDS = (
     ),
     QueryField(
         name="in",
-        meaning="the words appear in this kind of text",
+        meaning="in this kind of text",
         example="in:prompt refactor",
         value_type=FieldType.CHOICE,
         values=lambda text: (text.part,),
@@ -361,13 +363,17 @@ TIME_FORMS = (
     SyntaxForm("2025-12", "a month", "on:2025-12"),
     SyntaxForm("2025", "a year", "before:2025"),
     SyntaxForm(
-        "2025-12-01T10:30", "a minute, here or with an offset", "after:2025-12-01T10:30"
+        "2025-12-01T10:30",
+        "a minute, in local time or with an offset",
+        "after:2025-12-01T10:30",
     ),
-    SyntaxForm("3h", "so long ago: min, h, d, w, mo, y", "after:3h"),
-    SyntaxForm("today", "also yesterday", "after:today"),
-    SyntaxForm("last week", "also this; also month, year", "on:last-month"),
+    SyntaxForm("3h", "this long ago: min, h, d, w, mo or y", "after:3h"),
+    SyntaxForm("today", "today or yesterday", "after:today"),
+    SyntaxForm("last week", "last or this week, month or year", "on:last-month"),
     SyntaxForm(
-        "a..b", "from the first to the end of the second", "on:2025-12-01..2025-12-05"
+        "a..b",
+        "from the start of the first to the end of the second",
+        "on:2025-12-01..2025-12-05",
     ),
 )
 

@@ -246,7 +246,7 @@ def search_notes(results: SearchResults) -> Iterator[str]:
         words = ", ".join(map(_truncate_term, results.missing_words))
         yield f"no match for {words} (only the start of tool results is searched)"
     if results.is_partial:
-        yield "too many matches to check all of them; narrow the query down"
+        yield "too many matches to check all of them; narrow the query"
 
 
 def _truncate_term(word: str) -> str:
@@ -256,16 +256,16 @@ def _truncate_term(word: str) -> str:
 def describe_verification(verification: LastVerification | None, when: str) -> str:
     """Describe the result of the last verification; ``when`` is how long ago it was."""
     if verification is None:
-        return "never: bygones verify reads every byte"
-    deep = " and the index equal to a rebuild" if verification.is_deep else ""
+        return "never (run bygones verify)"
+    deep = "; index checked" if verification.is_deep else ""
     files = pluralize(verification.source_count, "file")
     scope = f"{files}, {format_bytes(verification.verified_bytes)}"
     if not verification.is_sound:
-        damages = pluralize(max(verification.damage_count, 1), "damage")
-        return f"{when}: {damages} in {scope}; bygones verify shows where"
+        places = pluralize(max(verification.damage_count, 1), "place")
+        return f"{when}: damage in {places} ({scope}); run bygones verify"
     since = (
-        f"; {format_bytes(verification.unverified_bytes)} came since"
+        f"; {format_bytes(verification.unverified_bytes)} added since"
         if verification.unverified_bytes
         else ""
     )
-    return f"{when}: {scope} sound{deep}{since}"
+    return f"{when}: no damage in {scope}{deep}{since}"

@@ -164,7 +164,7 @@ def _neutralize_line(line: str) -> str:
 
 def _neutralize_text(text: str) -> str:
     text = _AUTOLINK.sub(r"[\1](\1)", text)
-    text = _TAG.sub("&lt;", text).replace("![", "[picture: ")
+    text = _TAG.sub("&lt;", text).replace("![", "[image: ")
     return _UNSAFE_LINK_TARGET.sub(r"\1#not-followed:", text)
 
 

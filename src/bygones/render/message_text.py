@@ -32,14 +32,14 @@ TextParser = Callable[[str], UserText]
 INTERRUPTED = "✗ interrupted by the user"
 CONTINUATION = "continues after a compaction"
 _NOTICE_LABELS = {
-    "hook_blocking_error": "a hook stopped this",
-    "hook_non_blocking_error": "a hook failed",
-    "structured_output": "an answer in the form that was asked for",
-    "agents_killed": "the agents were stopped",
-    "model_refusal_fallback": "the model declined; another one answered",
-    "model_refusal_no_fallback": "the model declined",
+    "hook_blocking_error": "blocked by a hook",
+    "hook_non_blocking_error": "hook failed",
+    "structured_output": "structured output",
+    "agents_killed": "agents stopped",
+    "model_refusal_fallback": "the model refused; another model answered",
+    "model_refusal_no_fallback": "the model refused",
     "model_consent_fallback": "another model continued",
-    "scheduled_task_fire": "a scheduled task began",
+    "scheduled_task_fire": "scheduled task started",
 }
 _DISPLAYED_ORIGINS = frozenset(
     (
@@ -124,11 +124,11 @@ def describe_block(block: Block) -> str:
         case DocumentBlock():
             description = f"document {block.title or ''}"
         case SearchResultBlock():
-            description = f"found {block.title or ''} {block.source or ''}"
+            description = f"search result {block.title or ''} {block.source or ''}"
         case ToolReferenceBlock():
             description = f"tool {block.tool_name or ''}"
         case ToolUseBlock():
-            description = f"call of {block.name or 'no tool'}"
+            description = f"call to {block.name or 'an unknown tool'}"
         case UnknownBlock():
             description = f"unknown block {block.type}"
         case _:
@@ -180,12 +180,12 @@ def describe_notification(message: Message, text_parser: TextParser) -> str:
 def describe_orphan_result(message: Message) -> str:
     """Describe a tool result that belongs to no known call."""
     preview = sanitize(message.preview, newlines="space")
-    return f"• a result that answers no known call{': ' if preview else ''}{preview}"
+    return f"• tool result without a known call{': ' if preview else ''}{preview}"
 
 
 def describe_expansion(expansion: str) -> str:
     """Describe the size of the text that a command expanded to."""
-    return f"it put {pluralize(len(expansion.splitlines()), 'line')} before Claude"
+    return f"expanded to {pluralize(len(expansion.splitlines()), 'line')}"
 
 
 def describe_compaction(message: Message) -> str:

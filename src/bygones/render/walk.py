@@ -505,7 +505,7 @@ def _contains_id(message: Message, ids: Collection[str]) -> bool:
 
 T = TypeVar("T")
 
-ORPHAN_AGENTS_HEADING = "Agents that no call here is known to have started"
+ORPHAN_AGENTS_HEADING = "Agents without a known call"
 
 
 class RenderOptions(Struct, frozen=True, kw_only=True):
@@ -572,8 +572,8 @@ class StepRenderer(ABC, Generic[T]):
     def _flush_api_failures(self) -> Iterator[T]:
         count, self._api_failures = self._api_failures, 0
         if count:
-            times = f" {count} times in a row" if count > 1 else ""
-            yield from self._render_failure(f"• the API failed{times}")
+            times = f", {count} times in a row" if count > 1 else ""
+            yield from self._render_failure(f"• API error{times}")
 
     def _turn_facts(self, turn: Turn) -> list[str]:
         """Return time, duration and tokens of a turn; the date only if it changed."""

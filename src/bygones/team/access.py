@@ -164,7 +164,7 @@ def open_store(url: str) -> TeamStore:
         except ImportError as error:
             raise MissingDependency(error.name or "clickhouse-connect") from error
         return ClickHouseStore(plain)
-    raise InvalidStoreURL(f"{scheme}: is no engine that is known")
+    raise InvalidStoreURL(f"{scheme}: is not a supported engine")
 
 
 def open_reader(url: str) -> StoreReader:
@@ -186,12 +186,12 @@ def parse_scope(url: str) -> AccessScope:
     """Return the scope that a URL names."""
     _, own = _split_url(url)
     if not own.get("person"):
-        raise InvalidStoreURL("it does not say who asks: add ?person=…")
+        raise InvalidStoreURL("it names no person: add ?person=…")
     teams = tuple(team for team in own.get("teams", "").split(",") if team)
     try:
         role = AccessRole(own.get("role", AccessRole.TEAM if teams else AccessRole.OWN))
     except ValueError as error:
-        raise InvalidStoreURL("role is own, team or auditor") from error
+        raise InvalidStoreURL("role must be own, team or auditor") from error
     return AccessScope(person=own["person"], teams=teams, role=role)
 
 

@@ -99,7 +99,7 @@ class ExternalBlobStore:
         except Exception as error:
             raise ArchiveDamaged(Path("raw"), f"{address}: {error}") from error
         if sha256_digest(raw).hex() != address.rpartition("/")[2]:
-            raise ArchiveDamaged(Path("raw"), f"{address} has another hash")
+            raise ArchiveDamaged(Path("raw"), f"{address} does not match its hash")
         return raw
 
     def get_many(self, addresses: Sequence[str]) -> dict[str, bytes]:
@@ -262,5 +262,5 @@ class _translate_errors:  # noqa: N801 (used like a function)
 def _object_name(address: str) -> str:
     """Return the file name of a blob; validates the address."""
     if not all(_ADDRESS_PART.fullmatch(part) for part in address.split("/")):
-        raise ArchiveDamaged(Path("raw"), f"{address!r} is no address")
+        raise ArchiveDamaged(Path("raw"), f"{address!r} is not a valid address")
     return address + _SUFFIX

@@ -315,9 +315,11 @@ def select_new_spans(
         stored = known_by_offset.get(span.offset)
         if stored is not None:
             if (stored.length, stored.sha256) != (span.length, span.sha256):
-                raise SourceUpdateRejected(source_id, "other bytes are there")
+                raise SourceUpdateRejected(
+                    source_id, "different bytes are stored there"
+                )
         elif span.offset != stored_bytes:
-            raise SourceUpdateRejected(source_id, f"{stored_bytes} bytes are there")
+            raise SourceUpdateRejected(source_id, f"{stored_bytes} bytes are stored")
         else:
             new.append(span)
             stored_bytes += span.length

@@ -482,7 +482,7 @@ def read_spans(spans: Iterable[StoredSpan], blobs: BlobStore) -> Iterator[bytes]
             if raw is None:
                 raw = blobs.get(span.address)
             if sha256_digest(raw) != span.sha256:
-                raise ArchiveDamaged(Path(span.address), "it has another hash")
+                raise ArchiveDamaged(Path(span.address), "it does not match its hash")
             yield raw
 
 

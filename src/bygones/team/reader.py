@@ -325,7 +325,7 @@ class TeamByteReader:
             # This raises an error that says what is wrong.
             raw = self._blobs.get(span.address)
             if sha256_digest(raw) != span.sha256:
-                raise ArchiveDamaged(Path(span.address), "it has another hash")
+                raise ArchiveDamaged(Path(span.address), "it does not match its hash")
             self._add_to_caches(span.address, raw)
         return raw
 

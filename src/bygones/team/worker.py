@@ -71,9 +71,9 @@ class FailedFamilies:
         count = len(self)
         files = "1 file" if count == 1 else f"{count:,} files"
         return (
-            f"{files} could not be derived, because the database cannot store the"
-            " contents: uploads are kept, and tried again when more comes or the hub"
-            " is restarted"
+            f"{files} could not be indexed because the database cannot store the"
+            " contents; uploads are kept, and are tried again with the next upload or"
+            " when the hub restarts"
         )
 
 
@@ -322,8 +322,6 @@ class IndexWorker:
                 self._set_warning(self._describe_failures())
             except Exception as error:  # noqa: BLE001 (one bad source must not stop all)
                 self.last_error = f"{type(error).__name__}: {error}"
-                self._set_warning(
-                    f"deriving failed ({type(error).__name__}), it is tried again"
-                )
+                self._set_warning(f"indexing failed ({type(error).__name__}); retrying")
                 self._stop_event.wait(_RETRY_DELAY)
                 self._wake_event.set()

@@ -87,7 +87,7 @@ def test_hostile_markdown_yields_no_active_content(source: str) -> None:
 
 
 def test_image_becomes_a_labelled_link() -> None:
-    assert "[picture: a cat]" in render_markdown("![a cat](https://a.dev/cat.png)")
+    assert "[image: a cat]" in render_markdown("![a cat](https://a.dev/cat.png)")
     assert tags(render_markdown("![a cat](https://a.dev/cat.png)")) == {
         "div",
         "p",

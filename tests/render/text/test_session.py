@@ -141,7 +141,7 @@ def test_stored_output_is_read_from_its_file(
 
 
 def test_consecutive_api_failures_are_collapsed(tmp_path: Path) -> None:
-    assert "• the API failed 2 times in a row" in page(STORIES["passing"](tmp_path))
+    assert "• API error, 2 times in a row" in page(STORIES["passing"](tmp_path))
 
 
 def test_thinking_is_shown_on_request(tmp_path: Path) -> None:

@@ -371,7 +371,7 @@ def _write_retry_session(home: Path, shop: Path, started: datetime) -> None:
     )
     said.rewind(fork)
     said.prompt(
-        "Retry with exponential backoff and an idempotency key, so that nobody is "
+        "Retry with exponential backoff and an idempotency key, so that no customer is "
         "charged twice.",
         minutes=3,
     )

@@ -43,7 +43,7 @@ def format_prompt(
 ) -> Iterator[str]:
     """Yield the lines of a whole prompt, or one line with its start."""
     name = sanitize_line(prompt.session_id)[:8]
-    suffix = "  (abandoned branch)" if prompt.branch_number else ""
+    suffix = "  (abandoned)" if prompt.branch_number else ""
     when = console.format_time(prompt.sent_at).ljust(0 if full else time_width)
     head = f"{console.style.location(name)}  {when}{suffix}"
     if full:

@@ -54,7 +54,7 @@ def push_report_lines(
         yield from _project_lines(report)
     if report.redactions:
         kinds = sorted(report.redactions.items(), key=lambda pair: (-pair[1], pair[0]))
-        yield "hidden: " + ", ".join(f"{number:,} {kind}" for kind, number in kinds)
+        yield "redacted: " + ", ".join(f"{number:,} {kind}" for kind, number in kinds)
     stayed = (
         (report.private_records, "private record", "private records"),
         (report.foreign_lines, "line of other projects", "lines of other projects"),

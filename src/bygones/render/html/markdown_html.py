@@ -121,7 +121,7 @@ def _render_image(
 ) -> str:
     token = tokens[at]
     source = str(token.attrs.get("src", ""))
-    label = f'<span class="picture">[picture: {escape(token.content or source)}]</span>'
+    label = f'<span class="picture">[image: {escape(token.content or source)}]</span>'
     return (
         f'<a href="{escape(source)}">{label}</a>' if _is_allowed_link(source) else label
     )

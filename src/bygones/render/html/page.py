@@ -32,8 +32,8 @@ _MAX_TITLE_LENGTH = 90
 _SECTION_SIZE = 60
 """Messages and turns per section; browsers lay out visible sections only."""
 _KEYBOARD_HELP = (
-    "Keys: j and k go through messages, n and p through prompts, o folds, t changes "
-    "the theme."
+    "Keyboard shortcuts: j and k for the next and previous message, n and p for the "
+    "next and previous prompt, o to expand or collapse all, t to switch the theme."
 )
 
 
@@ -116,7 +116,7 @@ def render_html_page(
     )
     wide = " wide" if frame.sidebar else ""
     yield Html(
-        f'<body><a class="skip" href="#main">To the conversation</a>'
+        f'<body><a class="skip" href="#main">Skip to the conversation</a>'
         f'<div class="page{wide}"><header class="top">{index_link if frame.index_url else ""}'
         f'{header}<div class="bar">{_THEME_SWITCH}</div></header>{frame.sidebar}<main id="main">'
     )

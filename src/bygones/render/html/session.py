@@ -154,7 +154,7 @@ class HtmlSystemMessages(SystemMessageRenderer[SystemMessageHtml | None]):
         html = render_preformatted(task)
         line_count = task.count("\n") + 1
         if line_count > _MAX_TASK_LINES:
-            summary = escape_line(f"The task, {pluralize(line_count, 'line')}")
+            summary = escape_line(f"Task, {pluralize(line_count, 'line')}")
             html = render_details(summary, html, "more")
         return SystemMessageHtml("prompt caller", "Task", html)
 

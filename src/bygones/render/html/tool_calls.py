@@ -182,7 +182,7 @@ def render_media(block: Block) -> Html:
         return tag("p", note, kind="note")
     if len(data) > _MAX_IMAGE_CHARS:
         size = format_bytes(len(data) * 3 // 4)
-        text = f"a picture of {size}, too large for this page"
+        text = f"image, {size}: too large for this page"
         return tag("p", escape_line(text), kind="note")
     return Html(
         f'<img src="data:{media_type};base64,{data}" alt="{note}" '
