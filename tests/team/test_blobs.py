@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from uuid import uuid4
@@ -10,7 +11,9 @@ import pytest
 
 from bygones.errors import ArchiveDamaged, InvalidStoreURL, StoreError
 from bygones.store.compression import compress, sha256_digest
-from bygones.team.blobs import ExternalBlobStore, open_blob_store
+from bygones.store.connect import fsync_folder
+from bygones.team import blobs
+from bygones.team.blobs import ExternalBlobStore, FolderBackend, open_blob_store
 from tests.team.buckets import bucket
 
 RAW = b'{"type":"user"}\n' * 100
@@ -115,3 +118,42 @@ def test_missing_bucket_is_reported_as_store_error(
 
     with pytest.raises(StoreError, match="the raw store"):
         open_blob_store("s3://nowhere/raw").for_source("ann", "a").put(RAW)
+
+
+def test_blob_is_written_even_if_its_folder_is_removed_meanwhile(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    backend = FolderBackend(tmp_path / "raw")
+    sync = fsync_folder
+    removed: list[str] = []
+
+    def erase_then_sync(folder: Path) -> None:
+        if not removed and folder.name == "source":
+            removed.append("ann/source/1.zst")
+            backend.remove(removed[0])
+        sync(folder)
+
+    monkeypatch.setattr(blobs, "fsync_folder", erase_then_sync)
+
+    backend.write("ann/source/1.zst", RAW)
+
+    assert removed
+    assert backend.read("ann/source/1.zst") == RAW
+
+
+def test_folders_that_are_removed_while_blobs_are_listed_are_skipped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    backend = FolderBackend(tmp_path / "raw")
+    backend.write("ann/first/1.zst", RAW)
+    backend.write("ann/second/2.zst", RAW)
+    scan = os.scandir
+
+    def scan_or_fail(path: Path) -> object:
+        if str(path).endswith("second"):
+            raise FileNotFoundError(path)
+        return scan(path)
+
+    monkeypatch.setattr(os, "scandir", scan_or_fail)
+
+    assert list(backend.list_names("")) == ["ann/first/1.zst"]

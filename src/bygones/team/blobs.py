@@ -148,7 +148,17 @@ class FolderBackend:
         make_private_folder(folder)
 
     def write(self, name: str, raw: bytes) -> None:
-        path = self.folder / name
+        while True:
+            try:
+                self._write(self.folder / name, raw)
+            except FileNotFoundError:
+                # An erasure has removed the empty folder, or the temporary file.
+                if not self.folder.is_dir():
+                    raise
+                continue
+            return
+
+    def _write(self, path: Path, raw: bytes) -> None:
         for above in reversed(path.relative_to(self.folder).parents[:-1]):
             if not (self.folder / above).exists():
                 make_private_folder(self.folder / above)
@@ -179,8 +189,9 @@ class FolderBackend:
     def remove(self, name: str) -> None:
         """Remove a file, with temporary files of a writer that was killed."""
         path = self.folder / name
-        for file in (path, *path.parent.glob(f"{path.name}.*")):
-            file.unlink(missing_ok=True)
+        with suppress(FileNotFoundError):  # another erasure may remove the folder
+            for file in (path, *path.parent.glob(f"{path.name}.*")):
+                file.unlink(missing_ok=True)
         for folder in (path.parent, path.parent.parent):
             if folder == self.folder:
                 return
@@ -190,9 +201,10 @@ class FolderBackend:
                 return
 
     def list_names(self, prefix: str) -> Iterator[str]:
-        for path in sorted((self.folder / prefix).rglob("*")):
-            if path.is_file():
-                yield path.relative_to(self.folder).as_posix()
+        # Unlike glob, walk ignores folders that are removed meanwhile.
+        for folder, _, names in os.walk(self.folder / prefix):
+            for name in names:
+                yield (Path(folder) / name).relative_to(self.folder).as_posix()
 
 
 class FsspecBackend:
