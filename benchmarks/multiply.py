@@ -13,7 +13,15 @@ __all__ = ["multiply_ours", "multiply_theirs"]
 
 _STEP = 1 << 50
 """Between the number of a session and that of its copy."""
-_OURS = ("session", "session_source", "record", "abandoned_record", "agent_run", "text")
+_OURS = (
+    "session",
+    "session_source",
+    "record",
+    "abandoned_record",
+    "agent_run",
+    "text",
+    "session_word",
+)
 Db = psycopg.Connection[Any]
 
 
@@ -22,7 +30,12 @@ def multiply_ours(db: Db, times: int) -> None:
     db.execute("SET search_path = bygones")
     if times < 2:  # noqa: PLR2004 (nothing to do)
         return
-    db.execute("DROP INDEX text_terms")
+    indexes = db.execute(
+        "SELECT indexname, indexdef FROM pg_indexes WHERE schemaname = 'bygones'"
+        " AND tablename IN ('text', 'session_word')"
+    ).fetchall()
+    for name, _ in indexes:
+        db.execute(f"DROP INDEX {name}".encode())
     for table in _OURS:
         columns = _columns(db, "bygones", table)
         changed = {
@@ -40,7 +53,8 @@ def multiply_ours(db: Db, times: int) -> None:
         "UPDATE holder_stats SET texts = texts * %s, terms = terms * %s", (times,) * 2
     )
     db.execute("SET maintenance_work_mem = '512MB'")
-    db.execute("CREATE INDEX text_terms ON text USING gin (terms)")
+    for _, made in indexes:
+        db.execute(str(made).encode())
     db.execute("VACUUM ANALYZE")
 
 

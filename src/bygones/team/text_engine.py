@@ -6,7 +6,8 @@ their matches, and their scores are computed here.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from heapq import nsmallest
 from typing import Protocol
@@ -42,10 +43,27 @@ _MAX_OPENED_SESSIONS = 50
 _MAX_COUNTED_TEXTS = 50_000
 """Texts with some terms above which only those of the newest sessions are sampled."""
 _SAMPLED_SESSIONS = 1_000
+_MAX_COUNTED_WORDS = 32
+"""Words up to which each is counted by itself."""
 _MAX_CACHED_TERMS = 50_000
 """Terms whose number of texts is cached."""
 _MAX_CACHED_COUNTS = 100_000
 """Counts by session and kind that are cached; each takes about a hundred bytes."""
+
+
+_NO_STEM = "="
+"""With what a word starts that is a term without other forms: stems have only letters."""
+
+
+def words_of(terms: Sequence[str]) -> list[str]:
+    """Return the word that each term is a form of, as stores count them by session.
+
+    It is the stem that the forms share; a term without other forms is marked.
+    """
+    stems = stem_terms(terms)
+    return [
+        stem or f"{_NO_STEM}{term}" for term, stem in zip(terms, stems, strict=True)
+    ]
 
 
 class TermFilter(Struct, frozen=True, kw_only=True):
@@ -79,11 +97,16 @@ class TextSearchBackend(Protocol):
         ...
 
     def load_postings(
-        self, sessions: Sequence[int], terms: Sequence[str], *, include_unmatched: bool
+        self,
+        sessions: Sequence[int],
+        terms: Mapping[str, int],
+        *,
+        include_unmatched: bool,
     ) -> dict[int, SessionPostings]:
         """Return the positions of terms in the texts of sessions.
 
-        With ``include_unmatched``, texts without any of the terms are included.
+        ``terms`` says how many texts have each, in all sessions. With
+        ``include_unmatched``, texts without any of the terms are included.
         """
         ...
 
@@ -181,9 +204,22 @@ class TeamEngine:
         return MatchNoneQuery()
 
     def match_terms(self, terms: Sequence[str]) -> MatchQuery:
-        return MatchQuery(tuple((term,) for term in terms))
+        return MatchQuery(tuple((term,) for term in terms), self._find_word(terms))
+
+    def _find_word(self, terms: Sequence[str]) -> str | None:
+        """Return the word of which these terms are all indexed forms, if it is known."""
+        words = set(words_of(terms))
+        if len(words) != 1:
+            return None
+        (word,) = words
+        if word.startswith(_NO_STEM):
+            return word
+        forms = self._forms_by_stem.get(word)
+        return word if forms is not None and set(forms) <= set(terms) else None
 
     def match_phrase(self, terms: Sequence[str]) -> TextQuery:
+        if len(terms) == 1:
+            return self.match_terms(terms)
         return MatchQuery((tuple(terms),))
 
     def match_prefix_phrase(self, terms: Sequence[str]) -> TextQuery:
@@ -236,6 +272,8 @@ class TeamEngine:
         return UnscoredQuery(query)
 
     def any_of(self, queries: Sequence[TextQuery]) -> TextQuery:
+        if len(queries) == 1:
+            return queries[0]
         if all(isinstance(one, MatchQuery) for one in queries):
             runs = (
                 run
@@ -244,7 +282,7 @@ class TeamEngine:
                 for run in one.phrases
             )
             return MatchQuery(tuple(runs))
-        return queries[0] if len(queries) == 1 else OrQuery(tuple(queries))
+        return OrQuery(tuple(queries))
 
     def all_of(self, queries: Sequence[TextQuery]) -> TextQuery:
         return queries[0] if len(queries) == 1 else AndQuery(tuple(queries))
@@ -271,17 +309,36 @@ class TeamEngine:
     def best_keys(self, query: TextQuery, limit: int) -> tuple[int, dict[int, int]]:
         """Return the number of matching texts, and how many have which text key.
 
-        Terms in very many texts are looked up in the newest sessions only; the total
-        is then an upper bound.
+        For single terms both are upper bounds: all forms of each word are counted, and
+        a text counts once per word. Frequent words are counted in the newest sessions.
         """
         del limit
-        if isinstance(query, MatchQuery) and query.has_terms_only:
-            total = sum(self._frequencies(query_terms(query)).values())
-            if total > _MAX_COUNTED_TEXTS:
-                newest = self.in_sessions(self._newest_sessions(_SAMPLED_SESSIONS))
-                return total, self.count(self.all_of([query, newest]))
-        counts = self.count(query)
-        return sum(counts.values()), counts
+        if not isinstance(query, MatchQuery) or not query.has_terms_only:
+            counts = self.count(query)
+            return sum(counts.values()), counts
+        terms = list(query_terms(query))
+        total = sum(self._frequencies(terms).values())
+        queries: list[TextQuery] = list(self._word_queries(terms))
+        if total > _MAX_COUNTED_TEXTS:
+            newest = self.in_sessions(self._newest_sessions(_SAMPLED_SESSIONS))
+            queries = [self.all_of([one, newest]) for one in queries]
+        sums: Counter[int] = Counter()
+        for counts in self.count_many(queries):
+            sums.update(counts)
+        return total, sums
+
+    def _word_queries(self, terms: Sequence[str]) -> Iterator[MatchQuery]:
+        """Yield a query for each word that terms are forms of, with all its forms.
+
+        Many terms, as a prefix has, are matched by a single query instead.
+        """
+        if len(terms) > _MAX_COUNTED_WORDS:
+            yield self.match_terms(terms)
+            return
+        self.prefetch(terms)
+        for word in dict.fromkeys(words_of(terms)):
+            forms = self._forms_by_stem.get(word, [word.removeprefix(_NO_STEM)])
+            yield self.match_terms(forms)
 
     def search(self, query: TextQuery, limit: int) -> tuple[int, list[TextMatch]]:
         """Return the number of matching texts, and the best ones, best first.
@@ -296,50 +353,69 @@ class TeamEngine:
         sessions = {bucket // KINDS_PER_SESSION for bucket in counts}
         if len(sessions) > _MAX_OPENED_SESSIONS or sum(counts.values()) > limit:
             return limit + 1, []
-        postings = self._load_postings([query], sorted(sessions))
-        return self._top_texts(query, postings, limit, self._make_scorer([query]))
+        (found,) = self._search_in([query], [sorted(sessions)], limit)
+        return found
 
     def search_many(
         self, queries: Sequence[TextQuery], limit: int
     ) -> list[tuple[int, list[TextMatch]]]:
         """Search with several queries, at once if each is limited to a session."""
         sessions = [query_session(query) for query in queries]
-        named = [session for session in sessions if session is not None]
+        named = [[session] for session in sessions if session is not None]
         if len(named) < len(queries):
             return [self.search(query, limit) for query in queries]
-        postings = self._load_postings(queries, named)
-        scorer = self._make_scorer(queries)
+        return self._search_in(queries, named, limit)
+
+    def _search_in(
+        self,
+        queries: Sequence[TextQuery],
+        sessions: Sequence[Sequence[int]],
+        limit: int,
+    ) -> list[tuple[int, list[TextMatch]]]:
+        """Search with each query in some sessions."""
+        terms = dict.fromkeys(term for query in queries for term in query_terms(query))
+        frequencies = self._frequencies(terms)
+        include_unmatched = [not _requires_terms(query) for query in queries]
+        postings = self._load_postings(
+            [session for own in sessions for session in own],
+            frequencies,
+            include_unmatched=any(include_unmatched),
+        )
+        texts, length = self._totals
+        scorer = BM25Scorer(texts, length / texts if texts else 0.0, frequencies)
         return [
-            self._top_texts(query, {session: postings[session]}, limit, scorer)
-            for query, session in zip(queries, named, strict=True)
+            self._top_texts(
+                query,
+                {session: postings[session] for session in own},
+                limit,
+                scorer,
+                include_unmatched=is_unmatched,
+            )
+            for query, own, is_unmatched in zip(
+                queries, sessions, include_unmatched, strict=True
+            )
         ]
 
-    def _make_scorer(self, queries: Sequence[TextQuery]) -> BM25Scorer:
-        terms = (term for query in queries for term in query_terms(query))
-        texts, length = self._totals
-        average = length / texts if texts else 0.0
-        return BM25Scorer(texts, average, self._frequencies(terms))
-
     def _load_postings(
-        self, queries: Sequence[TextQuery], sessions: Sequence[int]
+        self,
+        sessions: Sequence[int],
+        frequencies: Mapping[str, int],
+        *,
+        include_unmatched: bool,
     ) -> Mapping[int, SessionPostings]:
-        terms = list(
-            dict.fromkeys(term for query in queries for term in query_terms(query))
-        )
-        include_unmatched = not all(map(_requires_terms, queries))
-        key = (frozenset(terms), include_unmatched)
+        key = (frozenset(frequencies), include_unmatched)
         if key != self._postings_key:
             self._postings_key = key
             self._postings_cache.clear()
         new = [session for session in sessions if session not in self._postings_cache]
         if new:
             found = self._backend.load_postings(
-                new, terms, include_unmatched=include_unmatched
+                new, frequencies, include_unmatched=include_unmatched
             )
             self._postings_cache |= {
                 session: found.get(session, SessionPostings({}, {})) for session in new
             }
-        return {session: self._postings_cache[session] for session in sessions}
+        return self._postings_cache
 
     @staticmethod
     def _top_texts(
@@ -347,8 +423,9 @@ class TeamEngine:
         postings: Mapping[int, SessionPostings],
         limit: int,
         scorer: BM25Scorer,
+        *,
+        include_unmatched: bool,
     ) -> tuple[int, list[TextMatch]]:
-        include_unmatched = not _requires_terms(query)
         found: list[tuple[float, int, int, int, int]] = []
         for session, texts in postings.items():
             scored = scorer.score_texts(

@@ -26,6 +26,8 @@ class MatchQuery(Struct, frozen=True):
     """Texts that contain one of some phrases; a single term is a phrase too."""
 
     phrases: tuple[TermSequence, ...]
+    word: str | None = None
+    """The word of which these are all forms, if a store may have counted it."""
 
     @property
     def has_terms_only(self) -> bool:

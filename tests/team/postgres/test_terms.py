@@ -9,9 +9,16 @@ from datetime import UTC, datetime
 import pytest
 
 from bygones.model.base import SessionId, SourceKind
-from bygones.team.contract import BlobStore, ErasureSelector, RemoteSource, SourceUpdate
+from bygones.team.contract import (
+    AccessScope,
+    BlobStore,
+    ErasureSelector,
+    RemoteSource,
+    SourceUpdate,
+)
 from bygones.team.stores.postgres import PostgresStore
 from bygones.team.stores.postgres_rows import PIECE_OVERLAP, PIECE_TERMS, iter_vectors
+from bygones.team.text_engine import words_of
 from bygones.team.worker import derive_all
 from tests.build import jsonl, prompt, reply, session_id, thread
 from tests.team.engines import opened
@@ -68,19 +75,52 @@ def actual_counts(store: PostgresStore) -> dict[str, int]:
     return dict(Counter(term for terms in texts.values() for term in terms))
 
 
+def stored_words(store: PostgresStore) -> dict[tuple[str, str, int], int]:
+    """Return the stored counts by session, word and kind."""
+    rows = store._db.rows(
+        "SELECT session, word, w.kind, texts FROM session_word AS w"
+        " JOIN session AS s USING (number)",
+        {},
+    )
+    assert len(rows) == len({row[:3] for row in rows})
+    return {(session, word, kind): texts for session, word, kind, texts in rows}
+
+
+def actual_words(store: PostgresStore) -> dict[tuple[str, str, int], int]:
+    """Return the same counts by the stored texts."""
+    rows = store._db.rows(
+        "SELECT session, text, t.kind, tsvector_to_array(terms) FROM text AS t"
+        " JOIN session AS s USING (number)",
+        {},
+    )
+    texts: dict[tuple[str, int, int], set[str]] = {}
+    for session, text, kind, terms in rows:
+        texts.setdefault((session, text, kind), set()).update(words_of(terms))
+    return dict(
+        Counter(
+            (session, word, kind)
+            for (session, _, kind), words in texts.items()
+            for word in words
+        )
+    )
+
+
 def test_term_counts_follow_replaced_and_erased_sessions(made: Store) -> None:
     store, _ = made
     upload(made, 1, "apples", "pears")
     upload(made, 2, "apples")
     assert stored_counts(store) == actual_counts(store)
+    assert stored_words(store) == actual_words(store)
     assert stored_counts(store)["apples"] == 4
 
     upload(made, 1, "apples", "pears", "plums " * (PIECE_TERMS + 1))
     assert stored_counts(store) == actual_counts(store)
+    assert stored_words(store) == actual_words(store)
     assert stored_counts(store)["plums"] == 2
 
     store.erase(ErasureSelector(session=SessionId(session_id(1))), now=NOW)
     assert stored_counts(store) == actual_counts(store)
+    assert stored_words(store) == actual_words(store)
     assert "pears" not in stored_counts(store)
     ((texts, terms),) = store._db.rows("SELECT texts, terms FROM holder_stats", {})
     assert [(texts, terms)] == store._db.rows(
@@ -95,6 +135,26 @@ def test_forms_of_a_word_share_a_stem(made: Store) -> None:
     rows = store._db.rows("SELECT term FROM term WHERE stem = 'test' ORDER BY 1", {})
 
     assert [row[0] for row in rows] == ["testing", "tests"]
+
+
+def test_text_with_two_forms_of_a_word_counts_once(made: Store) -> None:
+    store, blobs = made
+    upload(made, 4, "figs", "4figs")
+    upload(made, 5, "fig with figs")
+    reader = store.open_reader(AccessScope(person="ann"), blobs)
+    engine = reader.engine()
+    engine.prefetch(["fig", "4figs"])
+
+    def count(*terms: str) -> int:
+        return sum(engine.count(engine.match_terms(terms)).values())
+
+    assert engine.match_terms(["fig", "figs"]).word == "fig"
+    assert count("fig", "figs") == 4
+    # A query for some of the forms only cannot use the counts of the word.
+    assert engine.match_terms(["fig"]).word is None
+    assert count("fig") == 2
+    assert count("4figs") == 2
+    reader.close()
 
 
 def test_pieces_of_a_long_text_overlap() -> None:

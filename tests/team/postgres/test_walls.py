@@ -14,7 +14,21 @@ from bygones.team.stores.postgres_connection import PostgresConnection
 
 pytestmark = pytest.mark.parametrize("engine", ["postgresql"], indirect=True)
 Made = tuple[TeamStore, BlobStore]
-TABLES = ("session", "record", "text", "term", "prompt", "usage", "source", "span")
+TABLES = (
+    "session",
+    "record",
+    "text",
+    "term",
+    "session_word",
+    "prompt",
+    "usage",
+    "source",
+    "span",
+)
+POSITIONS = (
+    "SELECT * FROM term_positions("
+    "ARRAY['the', 'a'], 'the | a'::tsquery, %(sessions)s::bigint[], 1)"
+)
 
 
 @pytest.fixture
@@ -31,7 +45,12 @@ def holders(db: PostgresConnection, person: str) -> list[int]:
     return [row[0] for row in db.rows(sql, {"person": person})]
 
 
+def sessions(db: PostgresConnection) -> list[int]:
+    return [row[0] for row in db.rows("SELECT number FROM session", {})]
+
+
 def test_reader_without_scope_sees_no_rows(reader: PostgresConnection) -> None:
+    numbers = sessions(reader)
     reader.restrict_to([])
 
     for table in TABLES:
@@ -39,6 +58,22 @@ def test_reader_without_scope_sees_no_rows(reader: PostgresConnection) -> None:
     assert reader.rows("SELECT * FROM matching('hello'::tsquery)", {}) == []
     counts = "SELECT * FROM count_matching('hello'::tsquery)"
     assert reader.rows(counts, {}) == []
+    assert reader.rows(POSITIONS, {"sessions": numbers}) == []
+
+
+def test_positions_are_limited_to_the_scope(reader: PostgresConnection) -> None:
+    numbers = sessions(reader)
+    own = holders(reader, "ann")
+    rows = reader.rows(
+        "SELECT number FROM session WHERE holder = ANY(%(own)s)", {"own": own}
+    )
+    visible = {row[0] for row in rows}
+    reader.restrict_to(own)
+
+    found = {row[0] for row in reader.rows(POSITIONS, {"sessions": numbers})}
+
+    assert found
+    assert found <= visible < set(numbers)
 
 
 def test_database_limits_rows_without_a_filter_in_the_statement(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from bygones.store.compression import sha256_digest
 from bygones.store.schema import TEAM_TABLES
@@ -215,7 +215,11 @@ class ClickHouseTextSearch:
         ]
 
     def load_postings(
-        self, sessions: Sequence[int], terms: Sequence[str], *, include_unmatched: bool
+        self,
+        sessions: Sequence[int],
+        terms: Mapping[str, int],
+        *,
+        include_unmatched: bool,
     ) -> dict[int, SessionPostings]:
         found = {session: SessionPostings({}, {}) for session in sessions}
         if terms:

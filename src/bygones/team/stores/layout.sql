@@ -27,6 +27,20 @@ CREATE TABLE term (
 CREATE INDEX term_stem ON term (stem) WHERE stem IS NOT NULL;
 CREATE INDEX term_unused ON term (texts) WHERE texts <= 0;
 
+-- The number of a session's texts that contain a word, by kind of text. A word is the stem
+-- that its forms share, or '=' and a term that has no other forms. Sessions are ranked by
+-- these counts; the index contains all columns, so that the rows are not read.
+CREATE TABLE session_word (
+    holder      integer NOT NULL,
+    number      bigint NOT NULL,
+    word        text COLLATE "C" NOT NULL,
+    kind        smallint NOT NULL,
+    texts       integer NOT NULL
+);
+CREATE INDEX session_word_word ON session_word (word, number)
+    INCLUDE (kind, texts, holder);
+CREATE INDEX session_word_number ON session_word (number);
+
 -- The version grows with every change to the sessions of a holder.
 CREATE TABLE holder_stats (
     holder      integer PRIMARY KEY,
@@ -52,21 +66,17 @@ LANGUAGE sql STABLE SECURITY DEFINER SET search_path = bygones, pg_temp AS $$
      ORDER BY h.holder
 $$;
 
--- A vector with only some of its terms. Expanding whole vectors takes three times as long.
-CREATE FUNCTION keep_terms(vector tsvector, kept text[]) RETURNS tsvector
-LANGUAGE sql IMMUTABLE AS $$
-    SELECT ts_delete(vector, tsvector_to_array(ts_delete(vector, kept)))
-$$;
-
 -- Row security would keep the planner from using the GIN index, because the operator @@
 -- is not leakproof. These functions run with their owner's rights and filter by holder
 -- themselves. A sequential scan would read all vectors, which the planner does not know.
+-- Which index is best depends on the words and sessions, so no plan is used twice.
 
 -- Texts that match a query, each once: a long one by its first matching piece.
 CREATE FUNCTION matching(query tsquery, sessions bigint[] DEFAULT NULL)
 RETURNS TABLE (number bigint, text integer, kind smallint, record integer)
 LANGUAGE plpgsql STABLE SECURITY DEFINER ROWS 1000
 SET search_path = bygones, pg_temp SET enable_seqscan = off SET work_mem = '64MB'
+SET plan_cache_mode = force_custom_plan
 AS $$
 #variable_conflict use_column
 BEGIN
@@ -96,6 +106,7 @@ CREATE FUNCTION count_matching(query tsquery, sessions bigint[] DEFAULT NULL)
 RETURNS TABLE (number bigint, kind smallint, texts bigint)
 LANGUAGE plpgsql STABLE SECURITY DEFINER ROWS 1000
 SET search_path = bygones, pg_temp SET enable_seqscan = off SET work_mem = '64MB'
+SET plan_cache_mode = force_custom_plan
 AS $$
 #variable_conflict use_column
 BEGIN
@@ -119,5 +130,34 @@ BEGIN
                    AND earlier.piece < t.piece AND earlier.terms @@ query))
          GROUP BY t.number, t.kind;
     END IF;
+END
+$$;
+
+-- Where some terms are in the texts of sessions. For frequent terms the texts of the
+-- sessions are read, because the GIN index would return many more; ``frequency`` is the
+-- number of texts that have one of the terms. Vectors are reduced to the terms first:
+-- expanding whole vectors takes three times as long.
+CREATE FUNCTION term_positions(
+    wanted text[], query tsquery, sessions bigint[], frequency bigint)
+RETURNS TABLE (number bigint, text integer, piece integer, record integer,
+               kind smallint, length integer, term text, positions smallint[])
+LANGUAGE plpgsql STABLE SECURITY DEFINER ROWS 1000
+SET search_path = bygones, pg_temp SET enable_seqscan = off SET work_mem = '64MB'
+SET plan_cache_mode = force_custom_plan
+AS $$
+#variable_conflict use_column
+DECLARE
+    is_frequent boolean := frequency > 8 * (
+        SELECT count(*) FROM text AS t WHERE t.number = ANY (sessions));
+BEGIN
+    RETURN QUERY
+    SELECT t.number, t.text, t.piece, t.record, t.kind, t.length, u.lexeme, u.positions
+      FROM text AS t CROSS JOIN LATERAL unnest(
+           ts_delete(t.terms, tsvector_to_array(ts_delete(t.terms, wanted)))) AS u
+     WHERE t.number = ANY (sessions)
+       AND t.holder = ANY ((SELECT visible())::integer[])
+       AND (is_frequent OR t.terms @@ query)
+       AND (t.terms @@ query) IS TRUE  -- no index has this expression
+     ORDER BY t.number, t.text, t.piece;
 END
 $$;

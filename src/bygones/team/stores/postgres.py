@@ -31,7 +31,11 @@ from bygones.team.stores.base import (
     span_rows,
     team_source_from_row,
 )
-from bygones.team.stores.postgres_connection import PostgresConnection, prepare
+from bygones.team.stores.postgres_connection import (
+    PostgresConnection,
+    array_literal,
+    prepare,
+)
 from bygones.team.stores.postgres_rows import (
     PostgresTextSearch,
     delete_sessions,
@@ -297,7 +301,7 @@ class PostgresStore(SqlStore[PostgresConnection]):
             f" (SELECT number FROM {table} WHERE {column} = ANY(%(values)s{cast})"
             " AND holder IN (SELECT holder FROM holder WHERE person = %(person)s))",
             {
-                "values": _array_literal(values) if is_number else list(values),
+                "values": array_literal(values) if is_number else list(values),
                 "person": person,
             },
         )
@@ -310,7 +314,7 @@ class PostgresStore(SqlStore[PostgresConnection]):
             "SELECT leaf_key, source, start, leaf, title FROM leaf_title"
             " WHERE leaf_key = ANY(%(records)s::bigint[])"
             " AND holder IN (SELECT holder FROM holder WHERE person = %(person)s)",
-            {"records": _array_literal(records), "person": person},
+            {"records": array_literal(records), "person": person},
         )
 
     def replace_sessions(self, derived: DerivedSessions) -> None:
@@ -438,11 +442,6 @@ def _next_fragment(
         return update.fragment
     is_replaced = bool(new) or is_new_generation
     return SourceFragment(offset=offset, fingerprint=b"") if is_replaced else None
-
-
-def _array_literal(numbers: Sequence[object]) -> str:
-    """Return numbers as an array literal, which is faster than adapting a list."""
-    return f"{{{','.join(map(str, numbers))}}}"
 
 
 class PostgresBlobStore(DatabaseBlobStore[PostgresConnection]):

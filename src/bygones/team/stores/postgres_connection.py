@@ -83,10 +83,19 @@ class PostgresConnection:
                 sql.encode(), _encode_parameters(values), binary=True
             )
             rows = cursor.fetchall()
-            has_text = any(c.type_code == _TEXT_OID for c in cursor.description or ())
-        if not has_text:
+            text_columns = [
+                index
+                for index, column in enumerate(cursor.description or ())
+                if column.type_code == _TEXT_OID
+            ]
+        if not text_columns:
             return rows
-        return [_unescape_row(row) if _has_escaped_nul(row) else row for row in rows]
+        return [
+            _unescape_row(row)
+            if any((text := row[at]) and _NUL_SUBSTITUTE in text for at in text_columns)
+            else row
+            for row in rows
+        ]
 
     def execute(self, sql: str, values: Mapping[str, Any] | None = None) -> int:
         """Run a statement; return the number of rows that it changed."""
@@ -197,15 +206,16 @@ def _encode_parameters(values: Mapping[str, Any]) -> dict[str, Any]:
     return encoded
 
 
-def _has_escaped_nul(row: Sequence[Any]) -> bool:
-    return any(isinstance(value, str) and _NUL_SUBSTITUTE in value for value in row)
-
-
 def _unescape_row(row: Sequence[Any]) -> tuple[Any, ...]:
     return tuple(
         value.replace(_NUL_SUBSTITUTE, _NUL) if isinstance(value, str) else value
         for value in row
     )
+
+
+def array_literal(numbers: Sequence[object]) -> str:
+    """Return numbers as an array literal, which is faster than adapting a list."""
+    return f"{{{','.join(map(str, numbers))}}}"
 
 
 _HERE = Path(__file__).parent
@@ -221,16 +231,16 @@ _INDEXES = (
     "leaf_title (leaf_key)",
     "problem (source)",
 )
-_SEARCH_TABLES = ("text", "term", "holder_stats")
+_SEARCH_TABLES = ("text", "term", "session_word", "holder_stats")
 _READABLE_TABLES = ("holder", "source", "span", *_SEARCH_TABLES)
 """Tables that readers see, besides those of sessions."""
 _READER_FUNCTIONS = (
     "matching(tsquery, bigint[])",
     "count_matching(tsquery, bigint[])",
+    "term_positions(text[], tsquery, bigint[], bigint)",
     "visible_holders(text, text[], boolean)",
 )
 """Functions that readers call with the rights of their owner."""
-_PLAIN_FUNCTIONS = ("visible()", "keep_terms(tsvector, text[])")
 
 
 def iter_migrations() -> Iterator[tuple[int, str]]:
@@ -272,7 +282,7 @@ def _recreate_derived_tables(db: PostgresConnection) -> None:
     """Create the derived tables again, and make all sources pending."""
     for table in (*TEAM_TABLES, *_SEARCH_TABLES):
         db.execute(f"DROP TABLE IF EXISTS {table} CASCADE")
-    for function in (*_READER_FUNCTIONS, *_PLAIN_FUNCTIONS):
+    for function in (*_READER_FUNCTIONS, "visible()"):
         db.execute(f"DROP FUNCTION IF EXISTS {function} CASCADE")
     for table in TEAM_TABLES:
         db.execute(_table_ddl(table))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from operator import add
 
 from bygones.store.schema import TEAM_TABLES
@@ -16,8 +17,11 @@ from bygones.team.contract import (
     SessionRows,
     allocate_numbers,
 )
-from bygones.team.stores.postgres_connection import PostgresConnection
-from bygones.team.text_engine import TermFilter
+from bygones.team.stores.postgres_connection import (
+    PostgresConnection,
+    array_literal,
+)
+from bygones.team.text_engine import TermFilter, words_of
 from bygones.team.text_query import (
     MatchQuery,
     SessionPostings,
@@ -153,7 +157,7 @@ def _delete_rows(db: PostgresConnection, numbers: Sequence[int]) -> int:
     values = {"numbers": list(numbers)}
     return sum(
         db.execute(f"DELETE FROM {table} WHERE number = ANY(%(numbers)s)", values)  # noqa: S608 (constants)
-        for table in (*TEAM_TABLES, "text")
+        for table in (*TEAM_TABLES, "text", "session_word")
     )
 
 
@@ -172,10 +176,13 @@ class _TextWriter:
         self._db = db
         self._holder = holder
         self._lines: list[str] = []
+        self._word_lines: list[str] = []
         self._pending_bytes = 0
+        self._word_by_term: dict[str, str] = {}
         self.counts = _TextCounts()
 
     def add(self, number: int, session: SessionRows) -> None:
+        texts_by_word: Counter[tuple[str, int]] = Counter()
         for index, text in enumerate(session.texts):
             terms = text.terms
             for piece, vector in enumerate(iter_vectors(terms)):
@@ -187,13 +194,27 @@ class _TextWriter:
                 self._pending_bytes += len(vector)
             self.counts.texts += 1
             self.counts.terms += len(terms)
-            self.counts.texts_by_term.update(set(terms))
+            distinct = set(terms)
+            self.counts.texts_by_term.update(distinct)
+            texts_by_word.update((word, text.kind) for word in self._words(distinct))
             if self._pending_bytes > _FLUSH_BYTES:
                 self.flush()
+        self._word_lines += [
+            f"{self._holder}\t{number}\t{word}\t{kind}\t{texts}\n"
+            for (word, kind), texts in texts_by_word.items()
+        ]
+
+    def _words(self, terms: AbstractSet[str]) -> set[str]:
+        """Return the words that terms are forms of."""
+        known = self._word_by_term
+        new = list(terms - known.keys())
+        known.update(zip(new, words_of(new), strict=True))
+        return {known[term] for term in terms}
 
     def flush(self) -> None:
         self._db.copy_lines("text", _TEXT_COLUMNS, self._lines)
-        self._lines, self._pending_bytes = [], 0
+        self._db.copy_lines("session_word", _WORD_COLUMNS, self._word_lines)
+        self._lines, self._word_lines, self._pending_bytes = [], [], 0
 
 
 def _load_text_counts(
@@ -271,6 +292,7 @@ def _update_term_counts(
 
 _COPY_NULL = "\\N"
 _TERM_COLUMNS = ("holder", "term", "stem", "texts")
+_WORD_COLUMNS = ("holder", "number", "word", "kind", "texts")
 _TEXT_COLUMNS = (
     "holder",
     "number",
@@ -372,9 +394,20 @@ class PostgresTextSearch:
                 source = "(SELECT * FROM {text} AS a WHERE piece = 0)"
             else:
                 sessions, rest = split_sessions(rest)
+                if match.word is not None and rest is None:
+                    statements.append(
+                        f"SELECT {index:d}, number, kind, texts::bigint"  # noqa: S608 (constants)
+                        f" FROM {{session_word}} AS w WHERE word = {condition.bind(match.word)}"
+                    )
+                    if sessions is not None:
+                        numbers = condition.bind(array_literal(sessions))
+                        statements[-1] += f" AND number = ANY({numbers}::bigint[])"
+                    continue
                 arguments = f"{condition.bind(format_tsquery(match.phrases))}::tsquery"
                 if sessions is not None:
-                    arguments += f", {condition.bind(list(sessions))}::bigint[]"
+                    arguments += (
+                        f", {condition.bind(array_literal(sessions))}::bigint[]"
+                    )
                 if rest is None:
                     statements.append(
                         f"SELECT {index:d}, number, kind, texts"  # noqa: S608 (constants)
@@ -390,19 +423,23 @@ class PostgresTextSearch:
         return self._database.rows(" UNION ALL ".join(statements), **condition.values)
 
     def load_postings(
-        self, sessions: Sequence[int], terms: Sequence[str], *, include_unmatched: bool
+        self,
+        sessions: Sequence[int],
+        terms: Mapping[str, int],
+        *,
+        include_unmatched: bool,
     ) -> dict[int, SessionPostings]:
         found = {session: SessionPostings({}, {}) for session in sessions}
         if terms:
-            rows = self._database.rows(
-                "SELECT number, text, piece, record, kind, length, lexeme, positions"
-                " FROM {text} AS t"
-                " CROSS JOIN LATERAL unnest(keep_terms(t.terms, %(terms)s))"
-                " WHERE number = ANY(%(sessions)s) AND t.terms @@ %(query)s::tsquery"
-                " ORDER BY number, text, piece",
-                sessions=list(sessions),
-                query=format_tsquery([(term,) for term in terms]),
-                terms=list(terms),
+            rows = self._database.db.rows(
+                "SELECT * FROM term_positions(%(terms)s::text[], %(query)s::tsquery,"
+                " %(sessions)s::bigint[], %(frequency)s)",
+                {
+                    "frequency": sum(terms.values()),
+                    "terms": list(terms),
+                    "query": format_tsquery([(term,) for term in terms]),
+                    "sessions": array_literal(sessions),
+                },
             )
             for number, text, piece, *facts, term, positions in rows:
                 postings = found[number]
