@@ -52,11 +52,16 @@ def pytest_collection_modifyitems(
     """Deselect what only a full run needs, unless a test is named on its own."""
     if config.getoption("--full") or any("::" in name for name in config.args):
         return
-    selected = [item for item in items if item.get_closest_marker("full") is None]
-    if len(selected) < len(items):
-        skipped = [item for item in items if item.get_closest_marker("full")]
+    if skipped := [item for item in items if _needs_full_run(item)]:
         config.hook.pytest_deselected(items=skipped)
-        items[:] = selected
+        items[:] = [item for item in items if not _needs_full_run(item)]
+
+
+def _needs_full_run(item: pytest.Item) -> bool:
+    is_long_on_clickhouse = item.get_closest_marker("full_on_clickhouse") is not None
+    if is_long_on_clickhouse and isinstance(item, pytest.Function):
+        return "clickhouse" in item.callspec.params.values()
+    return item.get_closest_marker("full") is not None
 
 
 @pytest.fixture(scope="session")

@@ -18,9 +18,15 @@ Made = tuple[TeamStore, BlobStore]
 
 
 @pytest.fixture(scope="session", params=ENGINES)
-def engine(request: pytest.FixtureRequest) -> Iterator[Callable[[], Made]]:
+def engine_name(request: pytest.FixtureRequest) -> str:
+    name: str = request.param
+    return name
+
+
+@pytest.fixture(scope="session")
+def engine(engine_name: str) -> Iterator[Callable[[], Made]]:
     """Return a function that makes a new store on one of the engines."""
-    with opened(request.param) as make:
+    with opened(engine_name) as make:
         yield make
 
 
@@ -46,19 +52,38 @@ def made(any_engine: Callable[[], Made]) -> Iterator[Made]:
 @pytest.fixture(scope="session")
 def people(tmp_path_factory: pytest.TempPathFactory) -> People:
     """Return invented people, among whom all cases are dealt."""
-    homes = sorted(path for path in CASES.glob("*/input") if path.is_dir())
-    return People(homes, tmp_path_factory.mktemp("people"))
+    return People(_homes(), tmp_path_factory.mktemp("people"))
+
+
+def _homes() -> list[Path]:
+    return sorted(path for path in CASES.glob("*/input") if path.is_dir())
 
 
 @pytest.fixture(scope="session")
-def filled(engine: Callable[[], Made], people: People) -> Iterator[Made]:
+def filling(
+    engine_name: str,
+    request: pytest.FixtureRequest,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> People:
+    """Return the people whose sessions are in a filled store.
+
+    ClickHouse takes 0.1 s per case: in a short run it gets only some of them.
+    """
+    if engine_name == "clickhouse" and not request.config.getoption("--full"):
+        return People(_homes()[::5], tmp_path_factory.mktemp("few"))
+    people: People = request.getfixturevalue("people")
+    return people
+
+
+@pytest.fixture(scope="session")
+def filled(engine: Callable[[], Made], filling: People) -> Iterator[Made]:
     """Return a store to which all of them have sent everything."""
     from bygones.team.worker import derive_all
 
     store, objects = engine()
     store.prepare()
     for person in PEOPLE:
-        send(store, objects, person, people.homes[person])
+        send(store, objects, person, filling.homes[person])
     derive_all(store, objects)
     yield store, objects
     store.close()

@@ -63,6 +63,7 @@ def listed(archive: Archive) -> list[tuple[object, ...]]:
     return sorted((one.id, one.title, one.message_count) for one in archive.sessions())
 
 
+@pytest.mark.full_on_clickhouse
 @pytest.mark.parametrize("order", list(permutations(range(3))))
 def test_order_of_uploads_does_not_matter(
     empty: Made, tmp_path: Path, order: Sequence[int]

@@ -22,6 +22,7 @@ from bygones.team.worker import derive_all
 from tests.build import Home, jsonl, prompt, reply, session_id, thread
 from tests.hub.sending import Losing, MemoryHub
 
+pytestmark = pytest.mark.full_on_clickhouse
 Made = tuple[TeamStore, BlobStore]
 PROJECT = "/srv/shop"
 KEY = "-srv-shop"

@@ -34,6 +34,7 @@ def small() -> list[Path]:
     return [folder for folder in folders if 0 < weight(folder) <= MOST][:6]
 
 
+@pytest.mark.full_on_clickhouse
 @pytest.mark.skipif(not small(), reason=f"no transcripts at {CORPUS}")
 def test_real_sessions_are_the_same(engine: Callable[[], Made], tmp_path: Path) -> None:
     people = People(small(), tmp_path)

@@ -20,6 +20,7 @@ from bygones.team.worker import derive_all
 from tests.build import Home, Written, prompt, reply, session_id, summary, thread
 from tests.hub.sending import NOW, MemoryHub
 
+pytestmark = pytest.mark.full_on_clickhouse
 Made = tuple[TeamStore, BlobStore]
 SHOP, DIARY = "/srv/shop", "/srv/diary"
 OURS, THEIRS, TITLES = session_id(1), session_id(2), session_id(3)

@@ -129,11 +129,13 @@ def test_all_agents_are_searched(tmp_path: Path) -> None:
     Archive.ingest(tmp_path / "archive", [home.path])
     page = web_client(WebArchive(home, tmp_path / "archive"))
 
-    assert len(page.get(f"/session/{AGENT}/find?q=ocelot").json["others"]) == 60
-    for at in range(60):
-        ((_, count, to),) = page.get(f"/session/{AGENT}/find?q=ocelot{at}").json[
-            "others"
-        ]
+    others = page.get(f"/session/{AGENT}/find?q=ocelot").json["others"]
+    found = [re.findall(r"/agent/a-(a\d+)\?", to) for _, _, to in others]
+    assert sorted(found) == sorted([f"a{at}"] for at in range(60))
+    assert {count for _, count, _ in others} == {1}
+    for at in (0, 59):
+        answer = page.get(f"/session/{AGENT}/find?q=ocelot{at}").json
+        ((_, count, to),) = answer["others"]
         assert count == 1
         assert f"/agent/a-a{at}?" in to
 

@@ -13,7 +13,7 @@ from bygones.team.stores.base import TeamStore
 
 pytestmark = [
     pytest.mark.full,
-    pytest.mark.parametrize("engine", ["clickhouse"], indirect=True),
+    pytest.mark.parametrize("engine_name", ["clickhouse"], indirect=True),
 ]
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from bygones.team.stores.base import TeamStore
 from bygones.team.stores.postgres import PostgresStore
 from bygones.team.stores.postgres_connection import PostgresConnection
 
-pytestmark = pytest.mark.parametrize("engine", ["postgresql"], indirect=True)
+pytestmark = pytest.mark.parametrize("engine_name", ["postgresql"], indirect=True)
 Made = tuple[TeamStore, BlobStore]
 TABLES = (
     "session",
