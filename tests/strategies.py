@@ -14,7 +14,12 @@ from bygones.model.metadata import (
     QueueOperationRecord,
 )
 from bygones.model.outcomes import OUTCOME_TYPES
-from bygones.model.records import BLOCKS_BY_TYPE, ProgressData, SystemRecord, UserRecord
+from bygones.model.records import (
+    BLOCKS_BY_TYPE,
+    SYSTEM_SUBTYPES,
+    ProgressData,
+    UserRecord,
+)
 from bygones.parse.decode import field_names
 from tests import build
 from tests.build import Written
@@ -138,7 +143,7 @@ def records(draw: st.DrawFn) -> Written:  # noqa: PLR0911 (one line a kind)
             outcome = draw(outcomes)
             return build.tool_result("toolu_1", draw(texts), outcome=outcome, **place)
         case "system":
-            subtype = draw(st.sampled_from([*SystemRecord.subtypes, "from-tomorrow"]))
+            subtype = draw(st.sampled_from([*SYSTEM_SUBTYPES, "from-tomorrow"]))
             return build.system(subtype, draw(user_texts()), **place)
         case "attachment":
             name = draw(st.sampled_from([*ATTACHMENTS_BY_TYPE, "from-tomorrow"]))

@@ -34,9 +34,9 @@ from bygones.model.nodes import LightBlock, LightMessage, LightRecord, LocatedRe
 from bygones.model.outcomes import find_outcome_type
 from bygones.model.records import (
     BLOCKS_BY_TYPE,
+    SYSTEM_SUBTYPES,
     CompactionMetadata,
     ProgressData,
-    SystemRecord,
     WireMessage,
 )
 from bygones.model.reports import (
@@ -635,7 +635,7 @@ def _read_file(
 _KeyT = TypeVar("_KeyT")
 
 _KNOWN_SUBTYPES: Mapping[str, tuple[DriftKind, Container[str | None]]] = {
-    "system": (DriftKind.SUBTYPE, SystemRecord.subtypes),
+    "system": (DriftKind.SUBTYPE, SYSTEM_SUBTYPES),
     "attachment": (DriftKind.ATTACHMENT, ATTACHMENTS_BY_TYPE),
     "progress": (DriftKind.PROGRESS, ProgressData.types),
 }

@@ -20,6 +20,7 @@ from bygones.model.nodes import (
     ResultFacts,
     RetractionFacts,
 )
+from bygones.model.records import SYSTEM_SUBTYPES
 from bygones.model.sessions import AgentRun, Message, ToolCall
 from bygones.model.summary import HiddenRecord, Loader, RecordRef, Role
 from bygones.model.usage import Usage
@@ -415,25 +416,6 @@ def _is_tool_result(node: RecordNode) -> bool:
     return node.origin is Origin.TOOL
 
 
-SHOWN_SYSTEM_SUBTYPES = frozenset(
-    {
-        None,
-        "compact_boundary",
-        "local_command",
-        "away_summary",
-        "informational",
-        "scheduled_task_fire",
-        "agents_killed",
-        "api_error",
-        "error",
-        "model_refusal_fallback",
-        "model_refusal_no_fallback",
-        "model_consent_fallback",
-    }
-)
-"""Subtypes of system records that are shown."""
-
-
 def hidden_reason(node: RecordNode, removed: Mapping[RecordId, str]) -> str | None:
     """Return why a record is not shown, or `None` if it is.
 
@@ -460,7 +442,8 @@ def _user_reason(node: RecordNode) -> str | None:
 
 
 def _system_reason(node: RecordNode) -> str | None:
-    return None if node.subtype in SHOWN_SYSTEM_SUBTYPES else "notice"
+    known = SYSTEM_SUBTYPES.get(node.subtype)
+    return "notice" if known is None or known.label is None else None
 
 
 def _attachment_reason(node: RecordNode) -> str | None:

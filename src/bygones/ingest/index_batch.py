@@ -13,7 +13,7 @@ from bygones.model.base import Line, MessageId, Problem, SourceId
 from bygones.model.metadata import ATTACHMENTS_BY_TYPE, RECORDS_BY_TYPE
 from bygones.model.nodes import LocatedRecord, RecordNode, TitleFacts
 from bygones.model.query import pack_text_key
-from bygones.model.records import BLOCKS_BY_TYPE, SystemRecord
+from bygones.model.records import BLOCKS_BY_TYPE, SYSTEM_SUBTYPES
 from bygones.parse.light import build_node, parse_line_light
 from bygones.parse.texts import (
     build_record_texts,
@@ -149,7 +149,7 @@ def _find_drift(nodes: Sequence[RecordNode]) -> Iterator[tuple[str, str, str]]:
         version = node.version or ""
         if node.kind not in RECORDS_BY_TYPE:
             yield "record", node.kind, version
-        if node.kind == "system" and node.subtype not in SystemRecord.subtypes:
+        if node.kind == "system" and node.subtype not in SYSTEM_SUBTYPES:
             yield "system", node.subtype or "", version
         if node.kind == "attachment" and node.subtype not in ATTACHMENTS_BY_TYPE:
             yield "attachment", node.subtype or "", version

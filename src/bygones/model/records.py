@@ -447,6 +447,51 @@ class CompactionMetadata(WireStruct, frozen=True, kw_only=True):
     messages_summarized: int | None = None
 
 
+class SystemSubtype(Struct, frozen=True):
+    """What a subtype of system records means, and how it is shown."""
+
+    meaning: str
+    label: str | None = None
+    """What is shown before its text; `None` if it is not shown at all."""
+    is_indexed: bool = False
+    """Whether its text can be found."""
+
+
+SYSTEM_SUBTYPES: dict[str | None, SystemSubtype] = {
+    None: SystemSubtype("a line of an old version, or of a hook", ""),
+    "compact_boundary": SystemSubtype(
+        "earlier context was replaced by a digest", "compact boundary"
+    ),
+    "microcompact_boundary": SystemSubtype("old tool results were cleared"),
+    "local_command": SystemSubtype(
+        "a slash command, or what it printed", "local command"
+    ),
+    "turn_duration": SystemSubtype("how long a turn took"),
+    "stop_hook_summary": SystemSubtype("what hooks did at the end of a turn"),
+    "api_error": SystemSubtype("a request failed and is tried again", "api error"),
+    "error": SystemSubtype("a request failed", "error"),
+    "away_summary": SystemSubtype(
+        "a summary for a user who was away", "", is_indexed=True
+    ),
+    "informational": SystemSubtype("a notice", ""),
+    "bridge_status": SystemSubtype("the session is shared with another device"),
+    "scheduled_task_fire": SystemSubtype(
+        "a scheduled task began", "scheduled task started"
+    ),
+    "agents_killed": SystemSubtype("running agents were stopped", "agents stopped"),
+    "model_refusal_fallback": SystemSubtype(
+        "another model answered; some records are retracted",
+        "the model refused; another model answered",
+    ),
+    "model_refusal_no_fallback": SystemSubtype(
+        "the model refused and none took over", "the model refused"
+    ),
+    "model_consent_fallback": SystemSubtype(
+        "another model answered after being asked", "another model continued"
+    ),
+}
+
+
 class SystemRecord(Envelope, frozen=True, kw_only=True):
     """A notice of the harness.
 
@@ -470,25 +515,6 @@ class SystemRecord(Envelope, frozen=True, kw_only=True):
         "totalDurationMs",
         "fromRemoteErrorResult",
     )
-    subtypes: ClassVar[dict[str | None, str]] = {
-        None: "a line of an old version, or of a hook",
-        "compact_boundary": "earlier context was replaced by a digest",
-        "microcompact_boundary": "old tool results were cleared",
-        "local_command": "a slash command, or what it printed",
-        "turn_duration": "how long a turn took",
-        "stop_hook_summary": "what hooks did at the end of a turn",
-        "api_error": "a request failed and is tried again",
-        "error": "a request failed",
-        "away_summary": "a summary for a user who was away",
-        "informational": "a notice",
-        "bridge_status": "the session is shared with another device",
-        "scheduled_task_fire": "a scheduled task began",
-        "agents_killed": "running agents were stopped",
-        "model_refusal_fallback": "another model answered; some records are retracted",
-        "model_refusal_no_fallback": "the model refused and none took over",
-        "model_consent_fallback": "another model answered after being asked",
-    }
-
     subtype: str | None = None
     content: str | None = None
     level: str | None = None

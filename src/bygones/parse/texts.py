@@ -26,6 +26,7 @@ from bygones.model.nodes import (
     typed_text,
 )
 from bygones.model.query import Part
+from bygones.model.records import SYSTEM_SUBTYPES
 from bygones.parse.decode import content_text, raw_head, raw_size, replace_invalid_utf8
 
 TEXT_LIMIT = 16 * 1024 * 1024
@@ -69,6 +70,11 @@ _decode_any = msgspec.json.Decoder().decode
 _decode_string = msgspec.json.Decoder(str).decode
 
 
+_INDEXED_SUBTYPES = {
+    subtype for subtype, known in SYSTEM_SUBTYPES.items() if known.is_indexed
+}
+
+
 def extract_text_spans(located_record: LocatedRecord) -> tuple[TextSpan, ...]:
     """Return the texts of a record that are indexed, in the record's order.
 
@@ -81,7 +87,7 @@ def extract_text_spans(located_record: LocatedRecord) -> tuple[TextSpan, ...]:
             return _limit_spans(_message_spans(record))
         case "summary" | "ai-title" | "custom-title" | "task-summary":
             return _limit_spans(_load_metadata_spans()(located_record))
-        case "system" if record.subtype == "away_summary":
+        case "system" if record.subtype in _INDEXED_SUBTYPES:
             return _limit_spans(_load_metadata_spans()(located_record))
         case "attachment" if b'"queued_command"' in located_record.raw:
             return _limit_spans(_load_metadata_spans()(located_record))

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 from bygones.model.nodes import PREVIEW_LIMIT, Origin, UserText
 from bygones.model.records import (
+    SYSTEM_SUBTYPES,
     Block,
     CompactionBlock,
     ContainerUploadBlock,
@@ -31,15 +32,10 @@ TextParser = Callable[[str], UserText]
 
 INTERRUPTED = "✗ interrupted by the user"
 CONTINUATION = "continues after a compaction"
-_NOTICE_LABELS = {
+_ATTACHMENT_LABELS = {
     "hook_blocking_error": "blocked by a hook",
     "hook_non_blocking_error": "hook failed",
     "structured_output": "structured output",
-    "agents_killed": "agents stopped",
-    "model_refusal_fallback": "the model refused; another model answered",
-    "model_refusal_no_fallback": "the model refused",
-    "model_consent_fallback": "another model continued",
-    "scheduled_task_fire": "scheduled task started",
 }
 _DISPLAYED_ORIGINS = frozenset(
     (
@@ -212,9 +208,10 @@ def describe_compaction(message: Message) -> str:
 def describe_notice(message: Message, text_parser: TextParser) -> tuple[str, bool]:
     """Return a notice on one line, and whether it reports a failure."""
     subtype = message.system_subtype or ""
-    name = _NOTICE_LABELS.get(subtype, subtype.replace("_", " "))
-    if subtype in {"away_summary", "informational"}:
-        name = ""
+    known = SYSTEM_SUBTYPES.get(subtype)
+    name = known.label if known else _ATTACHMENT_LABELS.get(subtype)
+    if name is None:
+        name = subtype.replace("_", " ")
     is_failure = message.is_error or "error" in subtype
     parts = (
         sanitize(name, newlines="space"),
