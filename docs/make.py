@@ -96,7 +96,7 @@ def exit_codes_page() -> str:
             "|---:|---|",
             *rows,
             "\n## Errors\n",
-            "| error | code | what is the case | hint |",
+            "| error | code | cause | hint |",
             "|---|---:|---|---|",
             *(error_row(error) for error in error_classes()),
             "",
@@ -109,7 +109,7 @@ def error_classes() -> list[type[BygonesError]]:
     return [
         found
         for _, found in inspect.getmembers(errors, inspect.isclass)
-        if issubclass(found, BygonesError) and not found.__subclasses__()
+        if issubclass(found, BygonesError) and hasattr(found, "hint")
     ]
 
 

@@ -23,7 +23,12 @@ from bygones.config import (
     resolve_archive_location,
     resolve_homes,
 )
-from bygones.errors import InvalidSettings, NoTranscriptsFound, PathNotFound
+from bygones.errors import (
+    InvalidSettings,
+    InvalidStoreURL,
+    NoTranscriptsFound,
+    PathNotFound,
+)
 from tests.build import Home, prompt, session_id, thread
 
 ME = Path("/home/me")
@@ -215,19 +220,19 @@ def test_environment_variable_overrides_the_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ("archiv = 1", "nothing is called 'archiv'"),
-        ("archive = 1", "archive has an odd value"),
-        ("homes = 'a'", "homes has an odd value"),
-        ("iso = 'yes'", "iso has an odd value"),
-        ("color = 'red'", "color has an odd value, not auto, always or never"),
-        ("color = []", "color has an odd value, not auto, always or never"),
-        ("redact = 1", "redact has an odd value"),
-        ("[redact]\nname = []", "nothing is called 'name'"),
-        ("[redact]\nnames = [1]", "[redact] has odd values"),
-        ("push = 1", "push has an odd value"),
-        ("[push]\nproject = []", "nothing is called 'project'"),
-        ("[push]\nprojects = 'a'", "[push] has odd values"),
-        ("[push]\nhub = 1", "[push] has odd values"),
+        ("archiv = 1", "there is no setting 'archiv'"),
+        ("archive = 1", "archive must be"),
+        ("homes = 'a'", "homes must be"),
+        ("iso = 'yes'", "iso must be"),
+        ("color = 'red'", "color must be auto, always or never"),
+        ("color = []", "color must be auto, always or never"),
+        ("redact = 1", "redact must be"),
+        ("[redact]\nname = []", "[redact] has no setting 'name'"),
+        ("[redact]\nnames = [1]", "[redact] needs"),
+        ("push = 1", "push must be"),
+        ("[push]\nproject = []", "[push] has no setting 'project'"),
+        ("[push]\nprojects = 'a'", "[push] needs"),
+        ("[push]\nhub = 1", "[push] needs"),
         ("=", "Invalid"),
     ],
 )
@@ -254,9 +259,9 @@ def test_pushed_projects_are_absolute_paths(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "value", "reason"),
     [
-        ("color", "blue", "color has an odd value, not auto, always or never"),
-        ("iso", "maybe", "iso has an odd value, not true or false"),
-        ("ingest", "2", "ingest has an odd value, not true or false"),
+        ("color", "blue", "color must be auto, always or never"),
+        ("iso", "maybe", "iso must be true or false"),
+        ("ingest", "2", "ingest must be true or false"),
     ],
 )
 def test_invalid_environment_variable_is_rejected(
@@ -268,7 +273,7 @@ def test_invalid_environment_variable_is_rejected(
         load(tmp_path, "", **{f"BYGONES_{name.upper()}": value})
 
     assert in_file.value.reason == in_variable.value.reason == reason
-    assert str(in_variable.value).startswith(f"BYGONES_{name.upper()} is not valid")
+    assert str(in_variable.value).startswith(f"BYGONES_{name.upper()} is invalid")
 
 
 def test_empty_environment_variable_is_ignored(tmp_path: Path) -> None:
@@ -342,3 +347,11 @@ def test_target_of_a_symlinked_projects_folder_is_imported(tmp_path: Path) -> No
 
     assert found == (home.path, target)
     assert (report.new, report.problems) == (1, [])
+
+
+@pytest.mark.parametrize("address", ["http://example.com", "https://example.com/a"])
+def test_web_address_is_not_an_archive(address: str, tmp_path: Path) -> None:
+    with pytest.raises(InvalidStoreURL, match="not a website"):
+        resolve_archive_location(Path(address), {}, tmp_path)
+    with pytest.raises(InvalidStoreURL, match="not a website"):
+        resolve_archive_location(None, {"BYGONES_ARCHIVE": address}, tmp_path)

@@ -9,6 +9,7 @@ import pytest
 
 from bygones import errors
 from bygones.errors import (
+    AddressUnavailable,
     AmbiguousSelector,
     ArchiveDamaged,
     ArchiveEmpty,
@@ -23,6 +24,7 @@ from bygones.errors import (
     BygonesError,
     ErasureOnHold,
     ExitCode,
+    ExportIncomplete,
     FileModifiedConcurrently,
     HomeNotFound,
     HubRejected,
@@ -48,6 +50,8 @@ from bygones.errors import (
     NotInArchive,
     NoTranscriptsFound,
     PathNotFound,
+    PathUnusable,
+    PurgeUnfinished,
     PushNotConfigured,
     QueryError,
     QuerySpan,
@@ -83,6 +87,9 @@ ERRORS = (
     IndexBusy(Path("a"), is_purging=False),
     ArchiveDamaged(Path("a"), "chunk 7 has another hash"),
     IndexNotFound(Path("a")),
+    PurgeUnfinished(Path("a")),
+    AddressUnavailable("127.0.0.1", 80, "permission denied"),
+    PathUnusable("a: no such file or directory"),
     IndexDamaged(Path("a"), "page 7 is malformed"),
     ArchiveNotOwned(Path("a")),
     NotADatabase(Path("a"), "file is not a database"),
@@ -104,6 +111,7 @@ ERRORS = (
     ErasureOnHold(3),
     InvalidAccountName("Ann Lee"),
     UploadRejected("it cannot be read"),
+    ExportIncomplete(2, "5e551000", ValueError("no such chunk")),
     ScannerNotFound(["gitleaks"]),
     ScannerFailed("gitleaks", 2),
     SecretsDetected(2, ["github-pat"]),
@@ -207,7 +215,16 @@ def test_not_in_archive_suggests_similar_names() -> None:
 
 def test_ambiguous_selector_lists_the_candidates() -> None:
     assert str(AmbiguousSelector("project", "demo", ["/a/demo", "/b/demo"])) == (
-        "'demo' may be project /a/demo or /b/demo"
+        "'demo' matches 2 projects: /a/demo; /b/demo"
+    )
+
+
+def test_ambiguous_selector_has_one_line_per_candidate() -> None:
+    assert AmbiguousSelector("session", "5", ["5a", "5b"], 5).lines == (
+        "'5' matches 7 sessions:",
+        "  5a",
+        "  5b",
+        "  and 5 more",
     )
 
 

@@ -15,7 +15,12 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from bygones.errors import HomeNotFound, InvalidSettings, PathNotFound
+from bygones.errors import (
+    HomeNotFound,
+    InvalidSettings,
+    InvalidStoreURL,
+    PathNotFound,
+)
 from bygones.sources.layout import find_homes, resolve_home, symlinked_projects
 
 if TYPE_CHECKING:  # slow to import, and few commands redact
@@ -41,12 +46,19 @@ def resolve_archive_location(
     configured = environ.get(ARCHIVE_ENV, "").strip()
     if override is None and not configured:
         configured = load_settings(environ, user_home, platform).archive or ""
+    _reject_web_address(str(override or configured))
     if is_store_url(str(override or configured)):
         # The URL of a team's store is not a path.
         return override or Path(configured)
     if override is not None or configured:
         return _absolute(_expand_user(override or Path(configured), user_home))
     return _default_data_dir(environ, user_home, platform) / _APP_NAME
+
+
+def _reject_web_address(location: str) -> None:
+    # A path collapses two slashes; a folder called "http:" is never meant.
+    if re.match("https?:/", location):
+        raise InvalidStoreURL("an archive is a folder or a database, not a website")
 
 
 def _default_data_dir(
@@ -290,7 +302,7 @@ def _validated(values: dict[str, Any]) -> dict[str, Any]:
     specs = {spec.name: spec for spec in SETTINGS}
     for name, value in values.items():
         if name not in specs:
-            raise ValueError(f"nothing is called {name!r}")
+            raise ValueError(f"there is no setting {name!r}")
         _check_value(specs[name], value)
     fields = dict(values)
     if "homes" in fields:
@@ -310,10 +322,10 @@ def _check_value(spec: SettingSpec, value: object) -> None:
         "table": isinstance(value, dict),
     }
     if spec.name == "color" and value not in _COLORS:
-        raise ValueError("color has an odd value, not auto, always or never")
+        raise ValueError("color must be auto, always or never")
     if not is_valid[spec.kind]:
         kind = spec.kind if spec.kind == "true or false" else f"a {spec.kind}"
-        raise ValueError(f"{spec.name} has an odd value, not {kind}")
+        raise ValueError(f"{spec.name} must be {kind}")
 
 
 def _is_string_list(value: object) -> bool:
@@ -323,24 +335,24 @@ def _is_string_list(value: object) -> bool:
 def _parse_redact(table: Mapping[str, Any]) -> RedactSettings:
     unknown = set(table) - {"names", "patterns"}
     if unknown:
-        raise ValueError(f"nothing is called {min(unknown)!r}")
+        raise ValueError(f"[redact] has no setting {min(unknown)!r}")
     names, patterns = table.get("names", []), table.get("patterns", {})
     texts = [*patterns.values()] if isinstance(patterns, dict) else [0]
     if not _is_string_list(names) or not all(isinstance(text, str) for text in texts):
-        raise ValueError("[redact] has odd values")
+        raise ValueError("[redact] needs names = [texts] and patterns = {name = text}")
     return RedactSettings(tuple(names), patterns)
 
 
 def _parse_push(table: Mapping[str, Any]) -> PushSettings:
     unknown = set(table) - set(PushSettings._fields)
     if unknown:
-        raise ValueError(f"nothing is called {min(unknown)!r}")
+        raise ValueError(f"[push] has no setting {min(unknown)!r}")
     projects = table.get("projects", [])
     texts = (table.get("hub", ""), table.get("token", ""))
     if not _is_string_list(projects) or not all(
         isinstance(text, str) for text in texts
     ):
-        raise ValueError("[push] has odd values")
+        raise ValueError("[push] needs projects = [texts], and texts as hub and token")
     return PushSettings(*texts, tuple(projects))
 
 

@@ -8,7 +8,9 @@
   - NotInArchive
   - UnknownResultNumber
   - AmbiguousSelector
+  - AddressUnavailable
   - SystemFailure
+    + PathUnusable
   - ResumeFailed
   - InvalidRedactPattern
   - InvalidSettings
@@ -37,6 +39,7 @@
       * NotADatabase
         - ArchiveEmpty
     + IndexNotFound
+      * PurgeUnfinished
     + IndexDamaged
     + NotABackup
     + BackupNewer
@@ -79,13 +82,13 @@ class ExitCode(IntEnum):
         member.meaning = meaning
         return member
 
-    SUCCESS = 0, "The command did what was asked."
-    FAILURE = 1, "The command could not do what was asked."
-    USAGE_ERROR = 2, "A command, an option or a path is wrong."
+    SUCCESS = 0, "The command succeeded."
+    FAILURE = 1, "The command failed, or a search found nothing."
+    USAGE_ERROR = 2, "A command, an option, a name or a path is wrong."
     NO_ARCHIVE = 10, "There is no archive yet."
     ARCHIVE_TOO_NEW = 11, "A newer version of Bygones wrote the archive."
     ARCHIVE_IN_USE = 12, "Another command is writing to the archive."
-    ARCHIVE_DAMAGED = 13, "Some bytes of the archive are not what was stored."
+    ARCHIVE_DAMAGED = 13, "The archive is damaged."
     INTERRUPTED = 130, "The command was interrupted with Ctrl-C."
 
 
@@ -119,6 +122,11 @@ class BygonesError(Exception):
 
     def __str__(self) -> str:
         return self.message.format(self=self)
+
+    @property
+    def lines(self) -> Sequence[str]:
+        """The message as lines, for a terminal."""
+        return (str(self),)
 
 
 class ArchiveError(BygonesError):
@@ -215,6 +223,16 @@ class IndexNotFound(ArchiveError):
 
     message = "the archive in {self.path} has no usable index"
     hint = "run `bygones rebuild` to build the index again from the archive"
+
+
+class PurgeUnfinished(IndexNotFound):
+    """A purge was interrupted, which has removed the index."""
+
+    message = "a purge of {self.path} was interrupted, so there is no index"
+    hint = (
+        "run the same `bygones purge` again to finish it; `bygones rebuild` only builds"
+        " the index again"
+    )
 
 
 class IndexDamaged(ArchiveError):
@@ -383,8 +401,8 @@ class UngroupableField(QueryError):
     """Usage cannot be filtered by a field that only texts have."""
 
     hint = (
-        "use project, session, title, tag, git and times; except --by tool also"
-        " model, entrypoint, agent and branch"
+        "filter by project, session, title, tag, git or time, and (except with --by tool)"
+        " by model, entrypoint, agent or branch"
     )
 
     def __init__(self, term: str, grouping: str = "") -> None:
@@ -402,8 +420,8 @@ class PushNotConfigured(BygonesError):
     setting: str
 
     exit_code = ExitCode.USAGE_ERROR
-    message = "[push] in the settings names no {self.setting}"
-    hint = "see docs/guide/team.md; only named projects are sent"
+    message = "the settings have no {self.setting} under [push]"
+    hint = "see docs/guide/team.md for the settings; only named projects are sent"
 
 
 class HubUnreachable(BygonesError):
@@ -529,7 +547,10 @@ class ScannerFailed(BygonesError):
     code: int
 
     message = "{self.name} failed with exit code {self.code}"
-    hint = "nothing was written; run the scanner by itself to see why, or export without it"
+    hint = (
+        "nothing was written; run the scanner directly to see why, or export without"
+        " --second-opinion"
+    )
 
 
 class SecretsDetected(BygonesError):
@@ -538,7 +559,10 @@ class SecretsDetected(BygonesError):
     count: int
     kinds: Sequence[str]
 
-    hint = "nothing was written; add a pattern to your settings, or export without the scanner"
+    hint = (
+        "nothing was written; add a pattern under [redact] in your settings, or export"
+        " without --second-opinion"
+    )
 
     def __str__(self) -> str:
         places = "1 place" if self.count == 1 else f"{self.count:,} places"
@@ -631,8 +655,8 @@ class UnknownResultNumber(BygonesError):
     available: str
 
     exit_code = ExitCode.USAGE_ERROR
-    message = "there is no {self.name}: {self.available}"
-    hint = "search again, or use the start of a session id"
+    message = "there is no result {self.name}: {self.available}"
+    hint = "search again, or use the first characters of a session id"
 
 
 class AmbiguousSelector(BygonesError):
@@ -641,12 +665,40 @@ class AmbiguousSelector(BygonesError):
     kind: str
     name: str
     candidates: Sequence[str]
+    """What matches, one text each."""
+    more_count: int = 0
+    """How many more match."""
 
     exit_code = ExitCode.USAGE_ERROR
-    hint = "use more characters, or the whole id"
+    hint = "use more characters, or the full id or path"
 
     def __str__(self) -> str:
-        return f"{self.name!r} may be {self.kind} {' or '.join(self.candidates)}"
+        return f"{self._summary}: {'; '.join(self._listed)}"
+
+    @property
+    def lines(self) -> Sequence[str]:
+        return (f"{self._summary}:", *(f"  {line}" for line in self._listed))
+
+    @property
+    def _summary(self) -> str:
+        count = len(self.candidates) + self.more_count
+        return f"{self.name!r} matches {count:,} {self.kind}s"
+
+    @property
+    def _listed(self) -> list[str]:
+        more = [f"and {self.more_count:,} more"] if self.more_count else []
+        return [*self.candidates, *more]
+
+
+class AddressUnavailable(BygonesError):
+    """A server cannot listen at the given address."""
+
+    host: str
+    port: int
+    reason: str
+
+    message = "cannot listen on {self.host} port {self.port}: {self.reason}"
+    hint = "choose another port with --port, and check --host if you gave one"
 
 
 class SystemFailure(BygonesError):
@@ -656,9 +708,15 @@ class SystemFailure(BygonesError):
 
     message = "the system reported an error: {self.reason}"
     hint = (
-        "check disk space, memory and permissions, then run it again; the archive is"
+        "check disk space, memory and permissions, then try again; the archive is"
         " intact, and the next run continues"
     )
+
+
+class PathUnusable(SystemFailure):
+    """A path is missing, not permitted, or not what the command needs."""
+
+    hint = "check the path and its permissions, or choose another one"
 
 
 class InvalidPrices(BygonesError):
@@ -678,8 +736,8 @@ class InvalidCursor(BygonesError):
     cursor: str
 
     exit_code = ExitCode.USAGE_ERROR
-    message = "{self.cursor!r} is not a cursor of this answer"
-    hint = "use the cursor of the last answer, or none"
+    message = "{self.cursor!r} is not a valid cursor for this list"
+    hint = "use the cursor of the last response, or none"
 
 
 class UnreadableFile(BygonesError):
@@ -709,7 +767,9 @@ class ResumeFailed(BygonesError):
     reason: str
 
     message = "claude cannot be started: {self.reason}"
-    hint = "leave out --run to see the command; `restore --as` moves a session"
+    hint = (
+        "install Claude Code or add it to PATH; without --run, the command is printed"
+    )
 
 
 class InvalidRedactPattern(BygonesError):
@@ -731,7 +791,7 @@ class InvalidSettings(BygonesError):
     reason: str
 
     exit_code = ExitCode.USAGE_ERROR
-    message = "{self.location} is not valid: {self.reason}"
+    message = "{self.location} is invalid: {self.reason}"
     hint = "see docs/reference/settings.md; all settings are optional"
 
 

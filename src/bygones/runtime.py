@@ -7,7 +7,7 @@ import socket
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
-from bygones.errors import SystemFailure
+from bygones.errors import AddressUnavailable
 
 _M_ARENA_MAX = -8
 """The number of `M_ARENA_MAX` in glibc's `malloc.h`."""
@@ -63,7 +63,7 @@ def bind_socket(host: str, port: int) -> socket.socket:
 
     Connections that arrive before the server accepts them wait in the backlog.
 
-    Raises `SystemFailure` if the address cannot be used.
+    Raises `AddressUnavailable` if the address cannot be used.
     """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
@@ -77,5 +77,5 @@ def bind_socket(host: str, port: int) -> socket.socket:
     except OSError as error:
         listener.close()
         reason = (error.strerror or str(error)).lower()
-        raise SystemFailure(f"{host} port {port}: {reason}") from error
+        raise AddressUnavailable(host, port, reason) from error
     return listener

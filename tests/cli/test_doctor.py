@@ -150,10 +150,10 @@ def test_a_narrow_terminal_breaks_what_must_be_read_whole(colour: str) -> None:
 
 
 WRONG = {
-    "BYGONES_SETTINGS=color.toml": "color.toml is not valid: color has an odd",
-    "BYGONES_SETTINGS=broken.toml": "broken.toml is not valid: ",
+    "BYGONES_SETTINGS=color.toml": "color.toml is invalid: color must be",
+    "BYGONES_SETTINGS=broken.toml": "broken.toml is invalid: ",
     "BYGONES_SETTINGS=gone.toml": "gone.toml does not exist",
-    "BYGONES_ISO=maybe": "BYGONES_ISO is not valid: iso has an odd value",
+    "BYGONES_ISO=maybe": "BYGONES_ISO is invalid: iso must be",
     "BYGONES_HOMES=x": "BYGONES_HOMES is not a known variable; did you mean BYGONES_HOME?",
     "BYGONES_HOME=/gone": "/gone does not exist: it is configured as a home",
 }

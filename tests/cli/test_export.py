@@ -233,7 +233,7 @@ def test_a_beginning_that_several_have_is_refused(
     words = ["export", FIRST[:20], "--from", str(kept_home.path)]
 
     assert main(words) == ExitCode.USAGE_ERROR
-    assert "several sessions begin with" in capsys.readouterr().err
+    assert "several sessions start with" in capsys.readouterr().err
 
 
 def test_a_report_tells_every_place(archived: Path) -> None:

@@ -152,7 +152,7 @@ def test_a_slip_in_an_option_is_understood(capsys: pytest.CaptureFixture[str]) -
     assert main(["list", "--projct", "x"]) == ExitCode.USAGE_ERROR
 
     told = capsys.readouterr().err
-    assert "no such option '--projct'; did you mean '--project'?\n" in told
+    assert "no such option --projct; did you mean --project?\n" in told
 
 
 def test_our_errors_are_a_sentence_a_hint_and_a_code(

@@ -164,7 +164,9 @@ def test_a_beginning_that_two_purged_sessions_have_names_neither(
 
     assert main(["purge", GONE[:8], "--mentions", "-y"]) == ExitCode.USAGE_ERROR
 
-    assert " or ".join(ids) in capsys.readouterr().err
+    told = capsys.readouterr().err
+    assert "matches 2 sessions" in told
+    assert all(f"\n  {id_}\n" in told for id_ in ids)
     assert traces(archive, GONE)
 
 
@@ -208,7 +210,10 @@ def test_a_purge_that_was_stopped_is_asked_for_again(
         text=True,
         check=False,
     )
-    is_told = "interrupted: " in stopped.stderr and "run it again" in stopped.stderr
+    is_told = (
+        "interrupted: " in stopped.stderr
+        and "run the same command again" in stopped.stderr
+    )
     assert is_told or sign == "KILL"
     assert stopped.returncode in {-9, ExitCode.INTERRUPTED}
 
@@ -219,6 +224,29 @@ def test_a_purge_that_was_stopped_is_asked_for_again(
     assert sessions(archive) == {FIRST, SECOND}
     assert main(["verify", "--deep", "-q"]) == ExitCode.SUCCESS
     assert piped("purge", "--before", "1999-01-01", "-y").stderr == ""
+
+
+def test_reading_after_an_interrupted_purge_names_the_purge(
+    archive: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code = STOP.format(
+        module="archive_dir",
+        owner="ArchiveDir",
+        step="begin_index_build",
+        sign="KILL",
+    )
+    words = ("purge", FIRST, "--yes")
+    subprocess.run([sys.executable, "-c", code, *words], check=False)
+    capsys.readouterr()
+
+    assert main(["list", "--archive", str(archive)]) == ExitCode.FAILURE
+    told = capsys.readouterr().err
+    assert "was interrupted, so there is no index" in told
+    assert "run the same `bygones purge` again" in told
+
+    assert main(["list"]) == ExitCode.SUCCESS
+    told = capsys.readouterr().err
+    assert "note: a purge was interrupted; run it again" in told
 
 
 def test_a_purge_of_what_is_erased_changes_nothing(
@@ -242,7 +270,7 @@ def test_a_purge_that_the_system_stopped_is_asked_for_again(
     with monkeypatch.context() as patched:
         patched.setattr("bygones.store.archive_db.ArchiveDB.erase_source", refuse)
         assert main(["purge", session_id(5), "-y"]) == ExitCode.FAILURE
-    assert "run it again" in capsys.readouterr().err
+    assert "try again" in capsys.readouterr().err
 
     assert main(["purge", session_id(5), "-y"]) == ExitCode.SUCCESS
     assert traces(archive, SECRET) == []

@@ -48,13 +48,13 @@ def test_nothing_leaves_unless_it_was_named(
     place: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["push"]) == ExitCode.USAGE_ERROR
-    assert "names no project" in capsys.readouterr().err
+    assert "have no projects" in capsys.readouterr().err
     named(place)
     assert main(["push"]) == ExitCode.USAGE_ERROR
-    assert "names no hub" in capsys.readouterr().err
+    assert "have no hub" in capsys.readouterr().err
     named(place, hub="https://hub.example.com")
     assert main(["push"]) == ExitCode.USAGE_ERROR
-    assert "names no token" in capsys.readouterr().err
+    assert "have no token" in capsys.readouterr().err
 
 
 @pytest.mark.usefixtures("home")

@@ -81,7 +81,9 @@ def test_a_beginning_that_two_sessions_have_is_not_enough(
     lost: tuple[Home, Files], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["restore", "5e551000"]) == ExitCode.USAGE_ERROR
-    assert f"may be session {FIRST} (Counting lines) or" in capsys.readouterr().err
+    told = capsys.readouterr().err
+    assert "'5e551000' matches 2 sessions:\n" in told
+    assert f"\n  {FIRST}  2026-01-05  Counting lines\n" in told
 
     assert main(["restore", "5e551001"]) == ExitCode.USAGE_ERROR
     assert "did you mean 5e551000" in capsys.readouterr().err

@@ -105,7 +105,14 @@ def test_what_is_odd_about_an_answer_is_told_apart(
     assert "no match for walurs; searched for walrus" in errors
     assert "no match for zzyzx" in errors
     assert "colour: is not a field" in errors
-    assert told(capsys, "zzyzx")[1].endswith("nothing found\n")
+
+
+@pytest.mark.parametrize("options", [(), ("--json",)])
+def test_search_without_a_match_exits_like_grep(
+    options: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["search", "zzyzx", *options]) == ExitCode.FAILURE
+    assert options or capsys.readouterr().err.endswith("no sessions found\n")
 
 
 def test_pages_and_numbers_go_on(capsys: pytest.CaptureFixture[str]) -> None:
@@ -115,7 +122,8 @@ def test_pages_and_numbers_go_on(capsys: pytest.CaptureFixture[str]) -> None:
     assert "1 to 1 of 2 sessions; --page shows more" in errors
     assert first.startswith(" 1  ")
     assert second.startswith(" 2  ")
-    assert told(capsys, "--page", "3", "-n", "1", "count")[1] == "nothing more found\n"
+    assert main(["search", "--page", "3", "-n", "1", "count"]) == ExitCode.FAILURE
+    assert capsys.readouterr().err == "no more sessions\n"
 
 
 @pytest.mark.parametrize("word", ["-please", "-number", "-hits", "-n5x", "-null"])
@@ -136,7 +144,10 @@ def test_show_takes_numbers_of_the_last_search(
         assert main(words) == ExitCode.SUCCESS
         assert capsys.readouterr().out.startswith("Walruses\n")
     assert main(["open", "2"]) == ExitCode.USAGE_ERROR
-    assert "there is no 2: the last search found 1" in capsys.readouterr().err
+    assert (
+        "there is no result 2: the last search had only result 1"
+        in capsys.readouterr().err
+    )
     kept = place / ".local" / "state" / "bygones" / "last-search.json"
     assert stat.S_IMODE(kept.stat().st_mode) == 0o600 or os.name == "nt"
     assert b"walrus" not in kept.read_bytes().lower()
@@ -167,9 +178,9 @@ def test_a_hit_is_shown_with_what_stands_around_it(
 @pytest.mark.parametrize(
     ("number", "sentence"),
     [
-        ("1.99", "there is no 1.99: 1 was found with 2 hits"),
-        ("99", "there is no 99: the last search found 1"),
-        ("99.1", "there is no 99.1: the last search found 1"),
+        ("1.99", "there is no result 1.99: result 1 has 2 hits"),
+        ("99", "there is no result 99: the last search had only result 1"),
+        ("99.1", "there is no result 99.1: the last search had only result 1"),
     ],
 )
 def test_a_number_that_is_not_there_is_told_with_those_that_are(
@@ -214,7 +225,7 @@ def test_what_cannot_be_remembered_is_found_all_the_same(
 
     assert "Walruses" in told(capsys, "walrus")[0]
     assert main(["open", "1"]) == ExitCode.USAGE_ERROR
-    assert "there is no 1: no search of this archive" in capsys.readouterr().err
+    assert "there is no result 1: there are no results" in capsys.readouterr().err
 
 
 def test_an_error_points_at_its_place(capsys: pytest.CaptureFixture[str]) -> None:

@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from http.client import HTTPConnection
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -18,6 +18,7 @@ import pytest
 from bygones.archive import Archive
 from bygones.cli.main import main
 from bygones.errors import ExitCode
+from bygones.runtime import bind_socket
 from tests.build import Home
 
 
@@ -122,3 +123,18 @@ def test_a_home_that_is_named_is_not_said_to_be_missing(
     told = capsys.readouterr().err
     assert "no Claude Code home found" not in told
     assert f"`bygones ingest --archive {archive} --home {home}` to make one" in told
+
+
+@pytest.mark.usefixtures("invented")
+def test_busy_port_is_reported_with_a_useful_hint(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with closing(bind_socket("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        code = main(["serve", "--no-browser", "--port", str(port)])
+
+    assert code == ExitCode.FAILURE
+    told = capsys.readouterr().err
+    assert f"cannot listen on 127.0.0.1 port {port}: " in told
+    assert "choose another port with --port" in told
+    assert "disk" not in told

@@ -85,7 +85,8 @@ def test_the_newest_session_is_shown_and_the_others_are_named(
     shown = capsys.readouterr()
     assert "▌ A newer question\n\nA newer answer\n" in shown.out
     assert shown.err == (
-        "hint: this is the newest of 2 sessions; name another by its id: 5e551000 (Older)\n"
+        "note: this is the newest of 2 sessions; name another by its id:\n"
+        "  5e551000-0000-4000-8000-000000000000  2026-01-05  Older\n"
     )
 
 
@@ -101,17 +102,17 @@ def test_a_session_is_found_by_its_id_or_the_beginning_of_it(
         assert "An older answer" in shown.out
     else:
         assert code == ExitCode.USAGE_ERROR
-        assert "2 sessions start with" in shown.err
+        assert "matches 2 sessions:" in shown.err
 
 
 def test_a_session_that_is_not_there_is_asked_wrongly(
     home: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["show", str(home), "5e441000"]) == ExitCode.USAGE_ERROR
-    assert "did you mean 5e551000 (" in capsys.readouterr().err
+    assert "did you mean 5e551000?" in capsys.readouterr().err
 
     assert main(["show", str(home), "zz"]) == ExitCode.USAGE_ERROR
-    assert "there are 5e551000 (Newer), 5e551000 (Older)" in capsys.readouterr().err
+    assert "the newest are 5e551000, 5e551000" in capsys.readouterr().err
 
 
 def test_a_path_that_is_not_there_and_one_without_transcripts(
@@ -173,7 +174,7 @@ def test_a_branch_that_is_not_there_is_asked_wrongly(
     STORIES["rewound"](tmp_path)
 
     assert main(["show", str(tmp_path), "--branch", "9"]) == ExitCode.USAGE_ERROR
-    assert "no branch '9'; there are 1 (Write a poem), 3 (" in capsys.readouterr().err
+    assert "no branch '9'; branches: 1 (Write a poem), 3 (" in capsys.readouterr().err
 
 
 def test_json_is_one_object_a_line(

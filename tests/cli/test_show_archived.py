@@ -66,7 +66,7 @@ def test_a_name_that_is_nowhere_is_asked_wrongly(
     assert main(["show", "7778"]) == ExitCode.USAGE_ERROR
     assert "the archive has no session '7778'" in capsys.readouterr().err
     assert main(["show", "5e55"]) == ExitCode.USAGE_ERROR
-    assert "may be session" in capsys.readouterr().err
+    assert "matches 2 sessions" in capsys.readouterr().err
 
 
 @pytest.mark.usefixtures("place")

@@ -94,7 +94,7 @@ def test_broken_settings_are_reported_in_every_answer(
     done = piped("mcp", "--no-ingest", given=json.dumps(arguments) + "\n")
 
     assert done.returncode == 0
-    assert "mine.toml is not valid: [redact] has odd values" in done.stderr
+    assert "mine.toml is invalid: [redact] needs" in done.stderr
     result = json.loads(done.stdout)["result"]
     assert result["isError"]
-    assert "mine.toml is not valid" in result["content"][0]["text"]
+    assert "mine.toml is invalid" in result["content"][0]["text"]

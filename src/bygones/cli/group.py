@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import gc
 import os
+import re
 import sys
 from collections.abc import Iterable, Sequence
+from difflib import get_close_matches
 from importlib import import_module
 from itertools import pairwise
 
@@ -16,6 +19,7 @@ from bygones.cli.commands.registry import COMMANDS, CommandSpec
 from bygones.cli.context import (
     COMPLETE_VARIABLE,
     HELP_OPTION_NAMES,
+    QueryCommand,
     add_global_options,
     configured_defaults,
     cwd,
@@ -34,6 +38,7 @@ from bygones.errors import (
     HomeNotFound,
     InvalidSelector,
     NoArchiveAndNoHome,
+    PathUnusable,
     QueryError,
     SystemFailure,
 )
@@ -47,10 +52,21 @@ bygones search flaky login test  Find sessions
 bygones show 1                   Read the first one found
 """
 _MAX_HELP_WIDTH = 100
+_PLAIN_MESSAGES = (
+    (r"is not a valid integer range", "is not a whole number"),
+    (r"is not in the range (\d+)<=x<=(\d+)", r"is not between \1 and \2"),
+    (r"is not in the range x>=(\d+)", r"is less than \1"),
+    (r"^Invalid value for '\{.*?\}': ", ""),
+)
+"""Patterns in messages of click, and what is printed instead."""
 _DEBUG_VARIABLE = "BYGONES_DEBUG"
 _CWD_GONE = "the current directory does not exist any more"
 _COMMAND_PATTERN = "`bygones (ingest|list|projects|rebuild|verify)"
 """Commands in hints to which the named archive is added."""
+_PATH_ERRORS = {
+    *(errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.EEXIST),
+    *(errno.EACCES, errno.EPERM, errno.EROFS, errno.ENAMETOOLONG, errno.ELOOP),
+}
 _OUT_OF_MEMORY_TEXTS = (
     "failed to map segment",
     "annot allocate memory",
@@ -76,7 +92,8 @@ def report_exception(error: Exception, args: Sequence[str]) -> int:
     is_expected = known is error or not os.environ.get(_DEBUG_VARIABLE)
     if known is None or not is_expected:
         return _report_unexpected(error)
-    code = print_error(str(known), _expand_hint(known.hint, args), known.exit_code)
+    hint = _expand_hint(known.hint, args)
+    code = print_error("\n".join(map(_printable, known.lines)), hint, known.exit_code)
     if isinstance(known, QueryError):
         excerpt = known.marked_excerpt.replace("\n", "\n    ")
         sys.stderr.write(f"\n    {excerpt}\n")
@@ -103,13 +120,13 @@ def _explain_missing_archive(
 
 
 def print_error(message: str, hint: str, exit_code: int) -> int:
-    sys.stderr.write(f"error: {_printable(message)}\n\nhint: {_printable(hint)}\n")
+    """Print a message, of which every line is printable, and a hint."""
+    sys.stderr.write(f"error: {message}\n\nhint: {_printable(hint)}\n")
     return exit_code
 
 
 def _expand_hint(hint: str, args: Sequence[str]) -> str:
     """Add the named archive and homes to the commands in a hint."""
-    import re
     from shlex import quote
 
     archives, homes = (
@@ -141,7 +158,9 @@ def _translate(error: Exception) -> BygonesError | None:
     if isinstance(error, OSError):
         reason = error.strerror or str(error)
         name = f"{error.filename}: " if error.filename is not None else ""
-        return SystemFailure(f"{name}{reason.lower()}")
+        is_path = error.errno in _PATH_ERRORS and error.filename is not None
+        kind = PathUnusable if is_path else SystemFailure
+        return kind(f"{name}{reason.lower()}")
     if isinstance(error, UnicodeEncodeError):
         return InvalidSelector(error.object)
     if _is_out_of_memory(error):
@@ -166,7 +185,7 @@ def _report_unexpected(error: Exception) -> int:
         import traceback
 
         traceback.print_exception(error)
-    message = f"unexpected {type(error).__name__}: {error}"
+    message = _printable(f"unexpected {type(error).__name__}: {error}")
     return print_error(
         message, f"re-run with {_DEBUG_VARIABLE}=1 for the traceback", ExitCode.FAILURE
     )
@@ -258,9 +277,8 @@ def run(args: Sequence[str], specs: Iterable[CommandSpec] = COMMANDS) -> int:
     except click.Abort as error:
         raise KeyboardInterrupt from error
     except click.ClickException as error:
-        return print_error(
-            _usage_error_message(error), _help_hint(error, args), error.exit_code
-        )
+        message = _printable(_usage_error_message(error))
+        return print_error(message, _help_hint(error, args), error.exit_code)
     except Exception as error:  # noqa: BLE001 (reported without a traceback)
         return report_exception(error, args)
     return ExitCode.SUCCESS
@@ -298,8 +316,6 @@ def _run_without_command(**given: object) -> None:
 
 
 def _unknown_command_message(name: str, names: Iterable[str]) -> str:
-    from difflib import get_close_matches
-
     close = get_close_matches(name, list(names), n=2)
     meant = f"; did you mean {' or '.join(close)}?" if close else ""
     return f"no such command {name!r}{meant}"
@@ -331,13 +347,31 @@ def _usage_error_message(error: click.ClickException) -> str:
         shared = {name for option in global_options() for name in option.opts}
         if error.option_name in shared:
             return unsupported_option_message(command.name or "", error.option_name)
+        return _unknown_option_message(error, command)
     words = " ".join(error.format_message().split()).removesuffix(".")
-    words = words.replace(". Did you mean", "; did you mean")
-    words = words.replace("is not a valid integer range", "is not a whole number")
+    for pattern, replacement in _PLAIN_MESSAGES:
+        words = re.sub(pattern, replacement, words)
     if isinstance(error, click.BadOptionUsage):
         # QueryCommand replaces short options by their long names.
         words = words.replace("'--limit'", "'-n'")
     return words[:1].lower() + words[1:]
+
+
+def _unknown_option_message(error: click.NoSuchOption, command: click.Command) -> str:
+    """Suggest a similar option or, for a command that takes a query, a field."""
+    message = f"no such option {error.option_name}"
+    possible = error.possibilities or ()
+    close = get_close_matches(error.option_name, possible, n=2, cutoff=0.7)
+    if close:
+        return f"{message}; did you mean {' or '.join(close)}?"
+    if isinstance(command, QueryCommand):
+        from bygones.query.fields import FIELDS_BY_NAME
+        from bygones.query.tokens import suggest_field
+
+        field = suggest_field(error.option_name.lstrip("-"))
+        if field is not None:
+            return f"{message}; in the query, write {FIELDS_BY_NAME[field].example}"
+    return message
 
 
 def _help_hint(error: click.ClickException, args: Sequence[str]) -> str:

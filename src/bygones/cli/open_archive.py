@@ -91,7 +91,7 @@ def open_current(options: CommonOptions) -> Archive:
     if homes and not archive.is_current(homes):
         _update(archive, homes, options)
     elif not archive.has_index:
-        _announce_indexing(options)
+        _announce_indexing(archive, options)
         _build_index(archive)
     return archive
 
@@ -112,7 +112,7 @@ def _build_index(archive: Archive) -> None:
 
 def _update(archive: Archive, homes: tuple[Path, ...], options: CommonOptions) -> None:
     if not archive.has_index:
-        _announce_indexing(options)
+        _announce_indexing(archive, options)
     archive.close()
     try:
         with explain_interrupt(ingest_interrupted_message(0)):
@@ -163,9 +163,13 @@ def _create(options: CommonOptions, folder: Path) -> Archive:
     return Archive.open(folder)
 
 
-def _announce_indexing(options: CommonOptions) -> None:
+def _announce_indexing(archive: Archive, options: CommonOptions) -> None:
+    if archive.purge_pending:
+        _print_warning(
+            options, "a purge was interrupted; run it again to erase all bytes"
+        )
     if not options.quiet:
-        sys.stderr.write("creating the index for this version\n")
+        sys.stderr.write("building the search index\n")
 
 
 def _print_info(options: CommonOptions, message: str) -> None:

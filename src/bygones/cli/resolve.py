@@ -17,7 +17,7 @@ import msgspec
 from msgspec import Struct
 
 from bygones.config import find_state_dir
-from bygones.errors import NotInArchive, UnknownResultNumber
+from bygones.errors import AmbiguousSelector, NotInArchive, UnknownResultNumber
 from bygones.model.query import Part
 from bygones.model.sessions import Session
 from bygones.render.numbers import pluralize
@@ -165,7 +165,10 @@ class _Candidate(Struct, frozen=True):
     title: str
 
     def __str__(self) -> str:
-        return f"{self.id[:8]} ({truncate_end(sanitize_name(self.title), _MAX_TITLE_WIDTH)})"
+        _, ended_at = self.rank
+        date = f"{ended_at:%Y-%m-%d}  " if ended_at > _OLDEST else ""
+        title = truncate_end(sanitize_name(self.title), _MAX_TITLE_WIDTH)
+        return f"{self.id}  {date}{title}"
 
 
 def choose_session(sessions: Iterable[Session], prefix: str | None) -> Session:
@@ -191,15 +194,14 @@ def choose_session(sessions: Iterable[Session], prefix: str | None) -> Session:
         raise click.UsageError(_no_session_message(known, prefix or ""))
     is_exact = best[0][0]
     if prefix is not None and len(matching) > 1 and not is_exact:
-        names = _list_candidates(matching)
-        raise click.UsageError(
-            f"{len(matching)} sessions start with {prefix!r}: {names}"
-        )
+        listed = list(map(str, _newest(matching)))
+        more_count = len(matching) - len(listed)
+        raise AmbiguousSelector("session", prefix, listed, more_count)
     if prefix is None and len(known) > 1:
         others = [other for other in known if other.id != best[1].id]
         sys.stderr.write(
-            f"hint: this is the newest of {len(known):,} sessions; name another by its id: "
-            f"{_list_candidates(others)}\n"
+            f"note: this is the newest of {len(known):,} sessions; name another by its"
+            f" id:\n{_list_candidates(others)}\n"
         )
     return best[1]
 
@@ -207,19 +209,23 @@ def choose_session(sessions: Iterable[Session], prefix: str | None) -> Session:
 def _no_session_message(candidates: Sequence[_Candidate], prefix: str) -> str:
     by_prefix = {candidate.id[: len(prefix)]: candidate for candidate in candidates}
     close = get_close_matches(prefix, by_prefix, n=_MAX_LISTED, cutoff=0.6)
+    newest = [candidate.id[:8] for candidate in _newest(candidates)]
     if close:
-        names = ", ".join(str(by_prefix[name]) for name in close)
+        names = " or ".join(by_prefix[name].id[:8] for name in close)
         return f"no session starts with {prefix!r}; did you mean {names}?"
-    return (
-        f"no session starts with {prefix!r}; there are {_list_candidates(candidates)}"
-    )
+    return f"no session starts with {prefix!r}; the newest are {', '.join(newest)}"
+
+
+def _newest(candidates: Sequence[_Candidate]) -> list[_Candidate]:
+    ranked = sorted(candidates, key=lambda candidate: candidate.rank, reverse=True)
+    return ranked[:_MAX_LISTED]
 
 
 def _list_candidates(candidates: Sequence[_Candidate]) -> str:
-    newest = sorted(candidates, key=lambda candidate: candidate.rank, reverse=True)
-    rest = len(newest) - _MAX_LISTED
-    more = f" and {rest:,} more" if rest > 0 else ""
-    return ", ".join(map(str, newest[:_MAX_LISTED])) + more
+    newest = _newest(candidates)
+    rest = len(candidates) - len(newest)
+    more = [f"and {rest:,} more"] if rest > 0 else []
+    return "\n".join(f"  {line}" for line in (*map(str, newest), *more))
 
 
 def choose_branch(session: Session, name: str | None, record: str | None = None) -> int:
@@ -261,7 +267,7 @@ def _find_branch(session: Session, name: str) -> int:
     )
     rest = len(session.branches) - _MAX_LISTED
     more = f" and {rest:,} more" if rest > 0 else ""
-    raise click.UsageError(f"no branch {name!r}; there are {known}{more}")
+    raise click.UsageError(f"there is no branch {name!r}; branches: {known}{more}")
 
 
 def _find_branch_of_record(session: Session, record: str) -> int:
@@ -362,7 +368,7 @@ def find_result(name: str, archive: Path) -> SearchReference | None:
         return SearchReference(match.session)
     if hit > len(match.records):
         hits = pluralize(len(match.records), "hit")
-        raise UnknownResultNumber(name, f"{number} was found with {hits}")
+        raise UnknownResultNumber(name, f"result {number} has {hits}")
     parts = match.parts[hit - 1 : hit] or (Part.OTHER,)
     return SearchReference(match.session, match.records[hit - 1] or None, parts[0])
 
@@ -373,11 +379,11 @@ def check_result_number(name: str, archive: Path) -> None:
         return
     search = _load(archive)
     if search is None or not search.matches:
-        raise UnknownResultNumber(name, "no search of this archive found anything")
+        raise UnknownResultNumber(name, "there are no results of an earlier search")
     first = search.first_number
     last = first + len(search.matches) - 1
-    numbers = f"{first} to {last}" if last > first else f"{last}"
-    raise UnknownResultNumber(name, f"the last search found {numbers}")
+    numbers = f"results {first} to {last}" if last > first else f"only result {last}"
+    raise UnknownResultNumber(name, f"the last search had {numbers}")
 
 
 def _parse_number(name: str) -> tuple[int, int | None] | None:

@@ -22,6 +22,7 @@ from bygones.errors import (
     IndexBusy,
     IndexDamaged,
     IndexNotFound,
+    PurgeUnfinished,
     SystemFailure,
 )
 from bygones.store.archive_db import (
@@ -120,6 +121,8 @@ class ArchiveDir:
             return IndexBusy(
                 self.folder, is_purging=is_purge_pending(self.byte_store.db)
             )
+        if is_purge_pending(self.byte_store.db):
+            return PurgeUnfinished(self.folder)
         return IndexNotFound(self.folder)
 
     def _open_index(self, index_path: Path | None) -> None:

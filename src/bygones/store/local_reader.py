@@ -57,10 +57,13 @@ def find_session(lookup: Lookup, id_or_prefix: str) -> SessionSummary:
         else []
     )
     if len(found) > 1:
-        candidates = [
-            f"{summary.id} ({summary.title.text[:_TITLE_CHARS]})" for summary in found
-        ]
-        raise AmbiguousSelector("session", id_or_prefix, candidates)
+        count = sum(id_.startswith(id_or_prefix) for id_ in lookup.session_ids())
+        raise AmbiguousSelector(
+            "session",
+            id_or_prefix,
+            [_describe_candidate(summary) for summary in found],
+            max(0, count - len(found)),
+        )
     if not found:
         from difflib import get_close_matches
 
@@ -70,6 +73,11 @@ def find_session(lookup: Lookup, id_or_prefix: str) -> SessionSummary:
             "session", id_or_prefix, [prefixes[prefix] for prefix in close]
         )
     return found[0]
+
+
+def _describe_candidate(summary: SessionSummary) -> str:
+    date = f"{summary.ended_at:%Y-%m-%d}  " if summary.ended_at else ""
+    return f"{summary.id}  {date}{summary.title.text[:_TITLE_CHARS]}"
 
 
 class IndexLookup:

@@ -42,7 +42,7 @@ def demo(*, folder: Path | None, as_json: bool, color: str) -> None:
     """
     place = folder.expanduser().absolute() if folder else _make_temp_folder()
     if place.exists() and any(place.iterdir()):
-        raise click.UsageError(f"{place} is not empty")
+        raise click.UsageError(f"{place} is not empty; choose a new or an empty folder")
     console = Console.for_stdout(color)
     home = write_demo_home(place, console.now)
     archive = place / "archive"

@@ -249,7 +249,9 @@ def _select_from_files(
     for session in read_sessions(path):
         fitting = {name for name in names if session.id.startswith(name)}
         for name in fitting - missing:
-            raise click.UsageError(f"several sessions begin with {name!r}")
+            raise click.UsageError(
+                f"several sessions start with {name!r}; use more characters"
+            )
         missing -= fitting
         if names and not fitting:
             continue
@@ -264,7 +266,7 @@ def _select_from_files(
                 id=session.id, fingerprint=stamp, load=partial(_return_session, session)
             )
     if missing:
-        raise click.UsageError(f"no session begins with {min(missing)!r}")
+        raise click.UsageError(f"no session starts with {min(missing)!r}")
 
 
 def _is_raw_export(request: ExportRequest) -> bool:
@@ -325,7 +327,7 @@ def _is_single(request: ExportRequest, count: int) -> bool:
         and to.suffix == ExportFormat(request.format).suffix
         and not to.is_dir()
     ):
-        raise click.UsageError(f"several sessions go into a folder, not into {to}")
+        raise click.UsageError(f"{to} is a file; several sessions need a folder")
     return False
 
 
@@ -385,7 +387,9 @@ def _parse_turn_range(text: str | None) -> dict[str, int | None]:
     start = int(first) - 1
     end = (int(last) - 1 if last else None) if dash else start
     if start < 0 or (end is not None and end < start):
-        raise click.UsageError(f"{text!r} is not a range of turns; the first turn is 1")
+        raise click.UsageError(
+            f"{text!r} is not a range of turns; use 2-4, 2- or 2, counting from 1"
+        )
     return {"first_turn": start, "last_turn": end}
 
 

@@ -42,7 +42,7 @@ def show_help(context: click.Context, topic: str | None, *, as_json: bool) -> No
     if topic is not None and topic not in known:
         close = get_close_matches(topic, known, n=2)
         meant = f"; did you mean {' or '.join(close)}?" if close else ""
-        raise click.UsageError(f"there is no help about {topic!r}{meant}")
+        raise click.UsageError(f"there is no help page for {topic!r}{meant}")
     if as_json:
         page = _help_page(context, topic) if topic is not None else ""
         print_objects(

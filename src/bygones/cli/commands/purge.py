@@ -100,16 +100,16 @@ def print_interruption(archive: Archive, sources: Sequence[StoredSource]) -> Non
     remaining = {source.number for source in archive.sources()}
     if archive.purge_pending:
         state = (
-            "it is erased and nothing shows it, but its bytes may still be in the"
-            " file; run it again to finish"
+            "the sessions are erased, but some of their bytes may still be in the file;"
+            " run the same command again to finish"
         )
     elif any(source.number in remaining for source in sources):
-        state = "nothing is erased; run it again"
+        state = "nothing was erased; run the same command again"
     else:
-        state = "all of it is erased"
+        state = "everything was erased"
     sys.stderr.write(f"\ninterrupted: {state}\n")
     if not archive.has_index:
-        sys.stderr.write("that, or bygones rebuild, creates the index again\n")
+        sys.stderr.write("this, or `bygones rebuild`, also builds the index again\n")
 
 
 def confirm_erasure(*, yes: bool) -> None:
@@ -140,8 +140,8 @@ def erase_sources(
     resolve.forget_results()
     if not done.is_vacuumed:
         sys.stderr.write(
-            "note: another process is reading the archive, so erased pages are still in "
-            "the file; run it again later\n"
+            "note: another process is reading the archive, so erased bytes are still in "
+            "the file; run the same command again later\n"
         )
 
 
@@ -153,7 +153,7 @@ def select_sessions(
 ) -> tuple[list[SessionSummary], list[SessionId]]:
     """Return the selected sessions, and the ids that are erased already."""
     if bool(names) == (project is not None or before is not None):
-        raise click.UsageError("name sessions, a --project, or a time with --before")
+        raise click.UsageError("name sessions, or use --project and --before")
     if names:
         found = dict(_resolve_session(archive, name) for name in names)
         known = [one for one in found.values() if one is not None]
@@ -179,8 +179,8 @@ def _resolve_session(
     # Result numbers are not accepted: what is erased must be named explicitly.
     if len(name) < _MIN_PREFIX_LENGTH:
         raise click.UsageError(
-            f"purge takes an id, at least {_MIN_PREFIX_LENGTH} characters of one, or last,"
-            f" not {name!r}: result numbers are not accepted"
+            f"{name!r} is too short: use at least {_MIN_PREFIX_LENGTH} characters of an id,"
+            " or last; result numbers are not accepted"
         )
     try:
         one = newest_session(archive) if name == LAST else archive.session_summary(name)

@@ -155,7 +155,7 @@ def push(*, dry_run: bool, watch: bool, options: CommonOptions, as_json: bool) -
 
 def _check_settings(settings: PushSettings, *, is_dry_run: bool) -> None:
     if not settings.projects:
-        raise PushNotConfigured("project")
+        raise PushNotConfigured("projects")
     if not settings.hub and not is_dry_run:
         raise PushNotConfigured("hub")
     if settings.hub and not settings.token:

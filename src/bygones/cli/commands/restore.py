@@ -67,7 +67,7 @@ def plan_cwd_rewrite(
     directories.discard(None)
     if len(directories) > 1:
         raise click.UsageError(
-            "the sessions belong to several projects; name those of one"
+            "the sessions belong to several projects; name sessions of one project"
         )
     old = next(iter(directories), None)
     return cwd_rewriter(old, directory) if old and directory else None

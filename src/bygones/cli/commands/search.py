@@ -31,6 +31,7 @@ from bygones.cli.output import (
     short_session_id,
 )
 from bygones.cli.resolve import save_results
+from bygones.errors import ExitCode
 from bygones.model.query import Part
 from bygones.model.summary import CountBound, Excerpt, Hit, SearchResults, SessionMatch
 from bygones.query.parser import parse_query
@@ -180,7 +181,7 @@ def result_notes(results: SearchResults, offset: int) -> Iterator[str]:
         yield f"note: {remark}"
     shown = offset + len(results.sessions)
     if not results.sessions:
-        yield "nothing found" if not offset else "nothing more found"
+        yield "no sessions found" if not offset else "no more sessions"
     elif results.session_count > shown or results.session_count_bound:
         told = results.session_count_bound.qualify(
             pluralize(results.session_count, "session")
@@ -208,7 +209,7 @@ def _print_query_help(
 @click.command("search", cls=QueryCommand)
 @click.argument(
     "words",
-    metavar="QUERY...",
+    metavar="[QUERY]...",
     nargs=-1,
     type=click.UNPROCESSED,
     shell_complete=complete_query,
@@ -283,6 +284,7 @@ def search(  # noqa: PLR0913 (one parameter per option)
         from bygones.schema.summaries import search_objects
 
         print_objects(search_objects(text, found, offset))
+        _exit_if_empty(found)
         return
     page_layout = SearchResultsPage(
         console=console, first_number=offset + 1, shows_scores=explain
@@ -290,3 +292,10 @@ def search(  # noqa: PLR0913 (one parameter per option)
     console.print_lines(page_layout.lines(found))
     for line in () if options.quiet else result_notes(found, offset):
         sys.stderr.write(f"{sanitize_name(line)}\n")
+    _exit_if_empty(found)
+
+
+def _exit_if_empty(results: SearchResults) -> None:
+    """End with the exit code of grep if nothing was found."""
+    if not results.sessions:
+        raise click.exceptions.Exit(ExitCode.FAILURE)

@@ -195,7 +195,7 @@ def serve(
     if not is_loopback(host):
         if not allow_network:
             raise click.UsageError(
-                f"{host} can be reached from other machines; --allow-network lets them"
+                f"other machines can reach {host}; add --allow-network to allow this"
             )
         sys.stderr.write(_NETWORK_WARNING.format(host=host))
     with open_current(options) as archive:
