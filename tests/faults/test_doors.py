@@ -24,9 +24,8 @@ from bygones.cli.commands.registry import COMMANDS, CommandSpec
 from bygones.cli.group import CommandGroup
 from bygones.cli.main import main
 from bygones.errors import ExitCode
-from bygones.mcp.arguments import FileHistoryArguments
 from bygones.mcp.server import JsonRpcError, McpDispatcher
-from bygones.mcp.tool_service import Caller, ToolService
+from bygones.mcp.tool_service import Caller, FileHistoryArguments, ToolService
 from bygones.mcp.tools import TOOLS_BY_NAME, list_prompts, list_tools
 from bygones.web import app
 from bygones.web.api import PARAMETERS

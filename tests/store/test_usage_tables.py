@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from bygones.archive import Archive
 from bygones.model.reports import Grouping, UsageReport
 from bygones.query.parser import parse_query
-from bygones.store import derived_tables
+from bygones.store import usage_tables
 from tests.build import prompt, session_id, thread
 from tests.usage.usage_archive import NOW, OPUS, SONNET, UsageArchive, answer
 
@@ -70,7 +70,7 @@ def test_quarter_hour_sums_equal_sums_of_answers(
 
     coarse = reports(usage_archive, query, zone)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(derived_tables, "_is_answered_by_15_minutes", never)
+        patch.setattr(usage_tables, "_is_answered_by_15_minutes", never)
         fine = reports(usage_archive, query, zone)
 
     assert coarse == fine
@@ -83,13 +83,13 @@ def never(*_: object) -> bool:
 def record_decisions(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
     """Return a list that records each decision to use quarter-hour sums."""
     decisions: list[bool] = []
-    real: Callable[..., bool] = derived_tables._is_answered_by_15_minutes
+    real: Callable[..., bool] = usage_tables._is_answered_by_15_minutes
 
     def tell(*words: object) -> bool:
         decisions.append(real(*words))
         return decisions[-1]
 
-    monkeypatch.setattr(derived_tables, "_is_answered_by_15_minutes", tell)
+    monkeypatch.setattr(usage_tables, "_is_answered_by_15_minutes", tell)
     return decisions
 
 

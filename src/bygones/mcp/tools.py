@@ -9,15 +9,15 @@ from typing import Any, NamedTuple
 import msgspec
 
 from bygones.errors import AmbiguousSelector, BygonesError, NotInArchive
-from bygones.mcp.arguments import (
+from bygones.mcp.tool_service import (
     FileHistoryArguments,
     OutlineArguments,
     ReadArguments,
     RecentArguments,
     SearchArguments,
     ToolArguments,
+    ToolService,
 )
-from bygones.mcp.tool_service import ToolService
 from bygones.query.fields import FIELDS
 from bygones.render.text.primitives import sanitize_line
 

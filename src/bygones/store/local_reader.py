@@ -374,7 +374,7 @@ class LocalReader:
 
     @property
     def usage(self) -> UsageReader:
-        from bygones.store.derived_tables import UsageTables
+        from bygones.store.usage_tables import UsageTables
 
         return UsageTables(self.sessions.index)
 

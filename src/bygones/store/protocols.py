@@ -17,14 +17,14 @@ if TYPE_CHECKING:
     from bygones.model.summary import Annotations, IndexedEdit, SessionSummary
     from bygones.model.usage import ReportedCost
     from bygones.store.archive_db import Chunk, StoredSource
-    from bygones.store.derived_tables import (
+    from bygones.store.text_index import TextMatch
+    from bygones.store.usage_tables import (
         Payer,
         RowFilter,
         ToolContextSum,
         UsageSum,
         UtcOffsets,
     )
-    from bygones.store.text_index import TextMatch
 
 
 EngineQuery = Any

@@ -14,18 +14,17 @@ from bygones.model.base import AgentId, RecordId, SessionId
 from bygones.model.query import And, FieldTerm, FieldValue, Not, Or, Term, TimeRange
 from bygones.model.summary import IndexedEdit, SessionSummary, Title
 from bygones.model.usage import QUARTER_HOUR_SECONDS, ReportedCost
-from bygones.store.derived_tables import (
+from bygones.store.derived_tables import decode_by_end_time, decode_summary
+from bygones.store.encoding import TextLengths, id_key, id_key_range, to_milliseconds
+from bygones.store.local_reader import edit_from_row, from_milliseconds
+from bygones.store.protocols import PromptRow, RecordLocation
+from bygones.store.usage_tables import (
     Payer,
     RowFilter,
     ToolContextSum,
     UsageSum,
     UtcOffsets,
-    decode_by_end_time,
-    decode_summary,
 )
-from bygones.store.encoding import TextLengths, id_key, id_key_range, to_milliseconds
-from bygones.store.local_reader import edit_from_row, from_milliseconds
-from bygones.store.protocols import PromptRow, RecordLocation
 from bygones.team.contract import ScopedDatabase, pack_key, unpack_key
 
 _LAST_CHARACTER = "\U0010ffff"

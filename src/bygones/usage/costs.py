@@ -8,8 +8,8 @@ from typing import NamedTuple, TypeVar
 from bygones.model.base import AgentId, SessionId
 from bygones.model.query import FieldValue
 from bygones.model.usage import Cost
-from bygones.store.derived_tables import Payer, RowFilter, UsageSum
 from bygones.store.protocols import StoreReader
+from bygones.store.usage_tables import Payer, RowFilter, UsageSum
 from bygones.usage.prices import Price, Prices, Rates, picos_to_nanos
 
 

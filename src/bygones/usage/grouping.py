@@ -17,8 +17,8 @@ from bygones.model.reports import Grouping, UsageBlock, UsageRow
 from bygones.query.fields import FIELDS_BY_NAME, FieldLevel, iter_leaves, term_level
 from bygones.query.matcher import is_main_agent, value_matches
 from bygones.query.parser import format_query
-from bygones.store.derived_tables import Payer, RowFilter, UsageSum, UtcOffsets
 from bygones.store.protocols import StoreReader
+from bygones.store.usage_tables import Payer, RowFilter, UsageSum, UtcOffsets
 from bygones.usage.costs import SumPricer
 from bygones.usage.prices import picos_to_nanos
 

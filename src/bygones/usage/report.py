@@ -22,9 +22,9 @@ from bygones.model.reports import (
 )
 from bygones.model.sessions import Message, Session, Turn
 from bygones.model.usage import ReportedCost, Usage
-from bygones.store.derived_tables import Payer, RowFilter, UsageSum
 from bygones.store.encoding import to_milliseconds
 from bygones.store.protocols import StoreReader, UsageReader
+from bygones.store.usage_tables import Payer, RowFilter, UsageSum
 from bygones.usage.costs import SumPricer
 from bygones.usage.grouping import (
     DAY_MS,
