@@ -17,6 +17,7 @@ from bygones.team.contract import (
     SourceFragment,
     SourceUpdate,
     StoredSpan,
+    allocate_numbers,
     tombstone_hashes,
 )
 from bygones.team.stores.base import TeamStore
@@ -150,3 +151,15 @@ def test_unfinished_line_makes_a_source_pending(made: Made) -> None:
     assert [one.revision for one in store.list_sources("ann")] == [held.revision]
     store.erase(ErasureSelector(session=SessionId("5e55")), now=NOW)
     assert store.fragments([SENT.number]) == {}
+
+
+def test_numbers_grow_even_if_the_clock_is_set_back(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    first = allocate_numbers(3)
+    monkeypatch.setattr("bygones.team.contract.time.time_ns", lambda: 0)
+
+    second = allocate_numbers(2)
+
+    assert second[0] > first[-1]
+    assert allocate_numbers(1)[0] > second[-1]

@@ -17,6 +17,7 @@ from collections.abc import Set as AbstractSet
 from contextlib import AbstractContextManager
 from datetime import datetime
 from enum import StrEnum
+from threading import Lock
 from typing import Any, NamedTuple, Protocol
 
 from msgspec import Struct, msgpack
@@ -340,15 +341,27 @@ def unpack_key(key: int) -> tuple[int, int]:
     return divmod(key, _KEYS_PER_SESSION)
 
 
-def allocate_numbers(count: int) -> range:
-    """Return numbers that are higher than all allocated before.
+class _NumberAllocator:
+    """Allocates numbers from the time, so that several hubs need no coordination."""
 
-    They are made from the time, so that several hubs need no coordination.
-    """
-    first = (time.time_ns() // 1000) << _RANDOM_BITS | secrets.randbelow(
-        1 << _RANDOM_BITS
-    )
-    return range(first, first + count)
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._last = 0
+
+    def allocate(self, count: int) -> range:
+        """Return numbers that are higher than all that this process got before.
+
+        The clock may be set back, and the newest row must have the highest number.
+        """
+        random = secrets.randbelow(1 << _RANDOM_BITS)
+        with self._lock:
+            now = (time.time_ns() // 1000) << _RANDOM_BITS | random
+            first = max(now, self._last + 1)
+            self._last = first + count - 1
+        return range(first, first + count)
+
+
+allocate_numbers = _NumberAllocator().allocate
 
 
 _TABLE_NAME = re.compile(r"\{(\w+)\}")
