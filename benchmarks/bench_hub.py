@@ -4,8 +4,9 @@ One PostgreSQL is started and the home is stored twice: as a hub stores it, and 
 agentsview pushes it to its own mirror. With ``--records``, all rows of both are then
 copied inside the database, each session as another one, up to that number. Then both
 answer the same queries in turn, from a single client. agentsview looks for substrings and
-doesn't rank; Bygones ranks sessions. Times are wall times, because most of the work is
-the server's; only ratios within one run are meaningful.
+doesn't rank; Bygones ranks sessions. Both wall times and CPU times are reported. CPU times
+are those of the program and of its connections to the database; they vary less if the
+machine is busy. Only ratios within one run are meaningful.
 """
 
 from __future__ import annotations
@@ -116,8 +117,8 @@ def theirs(
 
 
 @contextmanager
-def serving(scratch: Path, env: dict[str, str]) -> Iterator[int]:
-    """Let the peer serve its mirror; yield its port."""
+def serving(scratch: Path, env: dict[str, str]) -> Iterator[tuple[int, int]]:
+    """Let the peer serve its mirror; yield its port and process."""
     words = [_program(scratch), "pg", "serve", "--no-browser", "--port", "0"]
     running = subprocess.Popen(
         words, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
@@ -127,7 +128,7 @@ def serving(scratch: Path, env: dict[str, str]) -> Iterator[int]:
         for line in running.stdout:
             found = re.search(r"http://[^:]+:(\d+)", line)
             if found:
-                yield int(found[1])
+                yield int(found[1]), running.pid
                 return
         raise RuntimeError("the peer does not listen")
     finally:
@@ -146,22 +147,55 @@ def questions(
         "three words from anywhere",
         [" ".join(dice.sample(middling, 3)) for _ in range(each)],
     )
-    yield "a common word", dice.sample(frequent, each)
+    yield "a common word", dice.sample(frequent, min(each, len(frequent)))
     said = sorted({run for text in prompts for run in _THREE.findall(text.lower())})
-    yield "three words as typed", dice.sample(said, each)
+    yield "three words as typed", dice.sample(said, min(each, len(said)))
 
 
-def timed(
-    asked: Sequence[str], ask: Sequence[Callable[[str], None]]
-) -> list[list[float]]:
-    """Return the milliseconds of each query, for each who is asked, in turn."""
-    took: list[list[float]] = [[] for _ in ask]
+class Program(NamedTuple):
+    """A program that answers queries, and the processes that work for it."""
+
+    ask: Callable[[str], None]
+    processes: Callable[[], Sequence[int]]
+
+
+class Took(NamedTuple):
+    """The milliseconds that a query took."""
+
+    wall: float
+    cpu: float
+
+
+def timed(asked: Sequence[str], programs: Sequence[Program]) -> list[list[Took]]:
+    """Return what each query took, for each program; they are asked in turn."""
+    took: list[list[Took]] = [[] for _ in programs]
     for query in asked:
-        for at, one in enumerate(ask):
+        for at, program in enumerate(programs):
+            processes = program.processes()
+            cpu = _cpu_ms(processes)
             begun = time.perf_counter()
-            one(query)
-            took[at].append(1000 * (time.perf_counter() - begun))
+            program.ask(query)
+            wall = 1000 * (time.perf_counter() - begun)
+            took[at].append(Took(wall, _cpu_ms(processes) - cpu))
     return took
+
+
+def _cpu_ms(processes: Sequence[int]) -> float:
+    """Return the CPU time of processes with all their threads."""
+    nanoseconds = 0
+    for process in processes:
+        for threads in Path(f"/proc/{process}/task").glob("*/schedstat"):
+            nanoseconds += int(threads.read_text().split()[0])
+    return nanoseconds / 1e6
+
+
+def _connections(db: psycopg.Connection[tuple[int]], database: str) -> list[int]:
+    """Return the processes of the database that have a connection open."""
+    rows = db.execute(
+        "SELECT pid FROM pg_stat_activity WHERE datname = %s AND leader_pid IS NULL",
+        (database,),
+    )
+    return [row[0] for row in rows]
 
 
 def _asker(port: int) -> Callable[[str], None]:
@@ -208,29 +242,43 @@ def report(home: Path, scratch: Path, records: int, each: int) -> Iterator[str]:
         def ask(query: str) -> None:
             archive.search(parse_query(query, now=NOW, zone=UTC))
 
-        with archive, serving(scratch, env) as port:
+        with (
+            psycopg.connect(server.address, autocommit=True) as db,
+            archive,
+            serving(scratch, env) as (port, process),
+        ):
             yield "\n## Searching\n"
-            yield "| queries | program | median ms | p95 ms | p95, share of agentsview |"
-            yield "|---|---|---:|---:|---:|"
-            both = (ask, _asker(port))
+            yield (
+                "| queries | program | median ms | p95 ms | of agentsview's"
+                " | CPU median ms | CPU p95 ms | of agentsview's |"
+            )
+            yield "|---|---|---:|---:|---:|---:|---:|---:|"
+            both = (
+                Program(ask, lambda: [os.getpid(), *_connections(db, "ours")]),
+                Program(_asker(port), lambda: [process, *_connections(db, "theirs")]),
+            )
             timed(["warming"], both)
             prompts = [prompt.text for prompt in archive.prompts()]
-            every: list[list[float]] = [[], []]
+            every: list[list[Took]] = [[], []]
             for kind, asked in questions(words, prompts, each):
                 took = timed(asked, both)
                 every = [[*all_, *some] for all_, some in zip(every, took, strict=True)]
-                yield from _rows(kind, took)
+                yield from _rows(f"{kind} ({len(asked)})", took)
             yield from _rows("all of these", every)
 
 
-def _rows(kind: str, took: Sequence[Sequence[float]]) -> Iterator[str]:
+def _rows(kind: str, took: Sequence[Sequence[Took]]) -> Iterator[str]:
     """Yield the rows of one kind of query, for both programs."""
-    last = _p95(took[1])
+    theirs = took[1]
     for name, own in zip(("bygones", PEER.name), took, strict=True):
-        yield (
-            f"| {kind} | {name} | {statistics.median(own):.1f} | {_p95(own):.1f} |"
-            f" {_p95(own) / last:.2f} |"
-        )
+        cells = [
+            f"{statistics.median(mine):.1f} | {_p95(mine):.1f} |"
+            f" {_p95(mine) / _p95(other):.2f}"
+            for mine, other in zip(
+                zip(*own, strict=True), zip(*theirs, strict=True), strict=True
+            )
+        ]
+        yield f"| {kind} | {name} | {' | '.join(cells)} |"
 
 
 def _p95(took: Sequence[float]) -> float:
