@@ -50,7 +50,7 @@ def multiply_ours(db: Db, times: int) -> None:
         )
     db.execute("UPDATE term SET texts = texts * %s", (times,))
     db.execute(
-        "UPDATE holder_stats SET texts = texts * %s, terms = terms * %s", (times,) * 2
+        "UPDATE owner_stats SET texts = texts * %s, terms = terms * %s", (times,) * 2
     )
     db.execute("SET maintenance_work_mem = '512MB'")
     for _, made in indexes:

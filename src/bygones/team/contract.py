@@ -375,11 +375,11 @@ class DatabaseConnection(Protocol):
         ...
 
     def visible_rows(self, table: str) -> str:
-        """Return the subquery for rows of a table that belong to ``%(holders)s``."""
+        """Return the subquery for rows of a table that belong to ``%(owners)s``."""
         ...
 
-    def restrict_to(self, holders: Sequence[int]) -> None:
-        """Make the connection read-only, and limit it to the rows of some holders."""
+    def restrict_to(self, owners: Sequence[int]) -> None:
+        """Make the connection read-only, and limit it to the rows of some owners."""
         ...
 
     def read_transaction(self) -> AbstractContextManager[None]:
@@ -406,21 +406,21 @@ class ScopedDatabase:
 
     def __init__(self, db: DatabaseConnection) -> None:
         self.db = db
-        self._holders: list[int] = []
+        self._owners: list[int] = []
         db.restrict_to(())
 
-    def set_holders(self, holders: Sequence[int]) -> None:
-        """Limit all following statements to the rows of some holders."""
-        if list(holders) != self._holders:
-            self._holders = list(holders)
-            self.db.restrict_to(self._holders)
+    def set_owners(self, owners: Sequence[int]) -> None:
+        """Limit all following statements to the rows of some owners."""
+        if list(owners) != self._owners:
+            self._owners = list(owners)
+            self.db.restrict_to(self._owners)
 
     def rows(self, sql: str, **values: Any) -> list[Any]:  # noqa: ANN401 (any type of column)
         """Return the rows of a statement; ``{table}`` means its visible rows."""
-        if not self._holders:
+        if not self._owners:
             return []
         scoped = _TABLE_NAME.sub(lambda match: self.db.visible_rows(match[1]), sql)
-        return self.db.rows(scoped, {**values, "holders": self._holders})
+        return self.db.rows(scoped, {**values, "owners": self._owners})
 
     def first_row(self, sql: str, **values: Any) -> Any:  # noqa: ANN401 (any type of column)
         rows = self.rows(sql, **values)

@@ -35,8 +35,8 @@ def reader(filled: Made) -> Iterator[ClickHouseConnection]:
     db.close()
 
 
-def holders(db: ClickHouseConnection, person: str) -> list[int]:
-    sql = "SELECT holder FROM holder FINAL WHERE person = %(person)s"
+def owners(db: ClickHouseConnection, person: str) -> list[int]:
+    sql = "SELECT owner FROM owner FINAL WHERE person = %(person)s"
     return [row[0] for row in db.rows(sql, {"person": person})]
 
 
@@ -50,11 +50,11 @@ def test_reader_without_scope_sees_no_rows(reader: ClickHouseConnection) -> None
 def test_database_limits_rows_without_a_filter_in_the_statement(
     reader: ClickHouseConnection,
 ) -> None:
-    own = holders(reader, "ann")
+    own = owners(reader, "ann")
     reader.restrict_to(own)
 
     for table in TABLES:
-        sql = f"SELECT groupUniqArray(holder) FROM (SELECT * FROM {table}) AS t"  # noqa: S608 (our names)
+        sql = f"SELECT groupUniqArray(owner) FROM (SELECT * FROM {table}) AS t"  # noqa: S608 (our names)
         assert reader.rows(sql, {}) == [(own,)]
 
 
@@ -63,7 +63,7 @@ def test_database_limits_rows_without_a_filter_in_the_statement(
     ["TRUNCATE TABLE session", "INSERT INTO dead VALUES (1)", "DROP TABLE posting"],
 )
 def test_reader_cannot_write(reader: ClickHouseConnection, sql: str) -> None:
-    reader.restrict_to(holders(reader, "ann"))
+    reader.restrict_to(owners(reader, "ann"))
 
     with pytest.raises(StoreError):
         reader.rows(sql, {})

@@ -122,7 +122,7 @@ def test_term_counts_follow_replaced_and_erased_sessions(made: Store) -> None:
     assert stored_counts(store) == actual_counts(store)
     assert stored_words(store) == actual_words(store)
     assert "pears" not in stored_counts(store)
-    ((texts, terms),) = store._db.rows("SELECT texts, terms FROM holder_stats", {})
+    ((texts, terms),) = store._db.rows("SELECT texts, terms FROM owner_stats", {})
     assert [(texts, terms)] == store._db.rows(
         "SELECT count(*), sum(length)::bigint FROM text WHERE piece = 0", {}
     )

@@ -40,8 +40,8 @@ def reader(filled: Made) -> Iterator[PostgresConnection]:
     db.close()
 
 
-def holders(db: PostgresConnection, person: str) -> list[int]:
-    sql = "SELECT holder FROM holder WHERE person = %(person)s"
+def owners(db: PostgresConnection, person: str) -> list[int]:
+    sql = "SELECT owner FROM owner WHERE person = %(person)s"
     return [row[0] for row in db.rows(sql, {"person": person})]
 
 
@@ -63,9 +63,9 @@ def test_reader_without_scope_sees_no_rows(reader: PostgresConnection) -> None:
 
 def test_positions_are_limited_to_the_scope(reader: PostgresConnection) -> None:
     numbers = sessions(reader)
-    own = holders(reader, "ann")
+    own = owners(reader, "ann")
     rows = reader.rows(
-        "SELECT number FROM session WHERE holder = ANY(%(own)s)", {"own": own}
+        "SELECT number FROM session WHERE owner = ANY(%(own)s)", {"own": own}
     )
     visible = {row[0] for row in rows}
     reader.restrict_to(own)
@@ -79,11 +79,11 @@ def test_positions_are_limited_to_the_scope(reader: PostgresConnection) -> None:
 def test_database_limits_rows_without_a_filter_in_the_statement(
     reader: PostgresConnection,
 ) -> None:
-    own = holders(reader, "ann")
+    own = owners(reader, "ann")
     reader.restrict_to(own)
 
     for table in TABLES:
-        (found,) = reader.rows(f"SELECT array_agg(DISTINCT holder) FROM {table}", {})  # noqa: S608 (our names)
+        (found,) = reader.rows(f"SELECT array_agg(DISTINCT owner) FROM {table}", {})  # noqa: S608 (our names)
         assert found == (own,)
 
 
@@ -94,13 +94,13 @@ def test_database_limits_rows_without_a_filter_in_the_statement(
         "SELECT * FROM object",
         "SELECT * FROM tombstone",
         "DELETE FROM session",
-        "INSERT INTO holder_stats VALUES (1, 1, 1)",
+        "INSERT INTO owner_stats VALUES (1, 1, 1)",
     ],
 )
 def test_reader_cannot_write_or_read_other_tables(
     reader: PostgresConnection, sql: str
 ) -> None:
-    reader.restrict_to(holders(reader, "ann"))
+    reader.restrict_to(owners(reader, "ann"))
 
     with pytest.raises(StoreError):
         reader.rows(sql, {})
@@ -118,14 +118,14 @@ def test_search_function_uses_the_index_despite_row_security(
 
     # This is how the function asks, and what would become of it in a reader's hands.
     assert "Bitmap Index Scan on text_terms" in plan()
-    reader.restrict_to(holders(reader, "ann"))
+    reader.restrict_to(owners(reader, "ann"))
     assert "text_terms" not in plan()
 
 
 def test_reopened_connection_keeps_its_restriction(
     reader: PostgresConnection,
 ) -> None:
-    own = holders(reader, "ann")
+    own = owners(reader, "ann")
     reader.restrict_to(own)
     ((number,),) = reader.rows("SELECT pg_backend_pid()", {})
     other = PostgresConnection(reader._address)
@@ -134,7 +134,7 @@ def test_reopened_connection_keeps_its_restriction(
     with pytest.raises(StoreError):
         reader.rows("SELECT 1", {})
 
-    (found,) = reader.rows("SELECT array_agg(DISTINCT holder) FROM session", {})
+    (found,) = reader.rows("SELECT array_agg(DISTINCT owner) FROM session", {})
 
     assert found == (own,)
 
@@ -142,7 +142,7 @@ def test_reopened_connection_keeps_its_restriction(
 def test_connection_broken_in_a_transaction_is_reopened_later(
     reader: PostgresConnection,
 ) -> None:
-    own = holders(reader, "ann")
+    own = owners(reader, "ann")
     reader.restrict_to(own)
     other = PostgresConnection(reader._address)
     cut = "SELECT pg_terminate_backend(%(number)s, 5000)"
@@ -154,6 +154,6 @@ def test_connection_broken_in_a_transaction_is_reopened_later(
     other.close()
 
     with reader.read_transaction():
-        (found,) = reader.rows("SELECT array_agg(DISTINCT holder) FROM session", {})
+        (found,) = reader.rows("SELECT array_agg(DISTINCT owner) FROM session", {})
 
     assert found == (own,)

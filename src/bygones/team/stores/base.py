@@ -218,7 +218,7 @@ class SqlStore(TeamStore, Generic[ConnectionT]):
     """The condition for rows that aren't marked as deleted."""
     _final = ""
     """A suffix of table names, for the current version of each row."""
-    _sessions_with_holders = "session AS s JOIN holder AS h ON h.holder = s.holder"
+    _sessions_with_owners = "session AS s JOIN owner AS o ON o.owner = s.owner"
 
     def __init__(self, address: str) -> None:
         self._address = address
@@ -356,7 +356,7 @@ class SqlStore(TeamStore, Generic[ConnectionT]):
         conditions: list[str] = []
         values: dict[str, object] = {}
         if selector.person is not None:
-            conditions.append("h.person = %(person)s")
+            conditions.append("o.person = %(person)s")
             values["person"] = selector.person
         if selector.session is not None:
             conditions.append("s.session = %(session)s")
@@ -377,7 +377,7 @@ class SqlStore(TeamStore, Generic[ConnectionT]):
             )
         where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
         rows = self._db.rows(
-            f"SELECT s.number, s.session FROM {self._sessions_with_holders}{where}",  # noqa: S608 (constants)
+            f"SELECT s.number, s.session FROM {self._sessions_with_owners}{where}",  # noqa: S608 (constants)
             values,
         )
         return {number: SessionId(session) for number, session in rows}
@@ -513,13 +513,13 @@ def span_from_row(row: Sequence[Any]) -> StoredSpan:
 
 
 def span_rows(
-    update: SourceUpdate, spans: Iterable[StoredSpan], holder: int, *more: object
+    update: SourceUpdate, spans: Iterable[StoredSpan], owner: int, *more: object
 ) -> list[tuple[object, ...]]:
     """Return rows of the table ``span`` with the columns :data:`SPAN_COLUMNS`."""
     return [
         (
             update.source.number,
-            holder,
+            owner,
             update.generation,
             span.offset,
             span.stop,
@@ -534,7 +534,7 @@ def span_rows(
 
 SPAN_COLUMNS = (
     "number",
-    "holder",
+    "owner",
     "generation",
     "start",
     "stop",

@@ -40,7 +40,7 @@ from bygones.team.stores.clickhouse_connection import (
 from bygones.team.stores.clickhouse_rows import (
     ClickHouseTextSearch,
     delete_dead_rows,
-    get_or_create_holder,
+    get_or_create_owner,
     mark_dead,
     write_sessions,
 )
@@ -49,7 +49,7 @@ _IS_LIVE = "number NOT IN (SELECT number FROM dead)"
 _SYNC_MUTATION = "SETTINGS mutations_sync = 2"
 _SOURCE_COLUMNS = (
     "number",
-    "holder",
+    "owner",
     "person",
     "machine",
     "home",
@@ -68,10 +68,10 @@ _SOURCE_COLUMNS = (
     "fragment",
 )
 _SELECT_SOURCE = (
-    "SELECT s.person, h.teams, s.machine, s.home, s.path, s.kind, s.project,"
+    "SELECT s.person, o.teams, s.machine, s.home, s.path, s.kind, s.project,"
     " s.session, s.agent, s.mtime_ns, s.generation, s.stored_bytes, s.client_offset,"
     " s.revision, s.fingerprint FROM (SELECT * FROM source FINAL WHERE {where}) AS s"
-    " JOIN (SELECT * FROM holder FINAL) AS h ON h.holder = s.holder"
+    " JOIN (SELECT * FROM owner FINAL) AS o ON o.owner = s.owner"
     " ORDER BY s.machine, s.home, s.path"
 )
 
@@ -85,9 +85,9 @@ class ClickHouseStore(SqlStore[ClickHouseConnection]):
 
     _live_condition = "is_deleted = 0"
     _final = " FINAL"
-    _sessions_with_holders = (
+    _sessions_with_owners = (
         f"(SELECT * FROM session WHERE {_IS_LIVE}) AS s"  # noqa: S608 (constants)
-        " JOIN (SELECT * FROM holder FINAL) AS h ON h.holder = s.holder"
+        " JOIN (SELECT * FROM owner FINAL) AS o ON o.owner = s.owner"
     )
 
     def _connect(self) -> ClickHouseConnection:
@@ -120,9 +120,9 @@ class ClickHouseStore(SqlStore[ClickHouseConnection]):
         known = self._load_spans(source.number, update.generation)
         stored_bytes = known[-1].stop if known else 0
         new = select_new_spans(source.id, update.spans, known, stored_bytes)
-        holder = get_or_create_holder(self._db, source.person, source.teams)
+        owner = get_or_create_owner(self._db, source.person, source.teams)
         (revision,) = allocate_numbers(1)
-        self._insert_spans(update, new, holder, revision)
+        self._insert_spans(update, new, owner, revision)
         last = (new or known)[-1] if new or known else None
         stored_bytes = last.stop if last else 0
         fragment = self._next_fragment(update, before, stored_bytes)
@@ -136,9 +136,9 @@ class ClickHouseStore(SqlStore[ClickHouseConnection]):
         )
         if before is not None and replace(before, revision=revision) == after:
             return before
-        self._insert_source(after, holder, fragment.frame)
+        self._insert_source(after, owner, fragment.frame)
         if before is not None and set(before.source.teams) != set(source.teams):
-            self._insert_spans(update, known, holder, revision)
+            self._insert_spans(update, known, owner, revision)
         return after
 
     def _next_fragment(
@@ -157,12 +157,12 @@ class ClickHouseStore(SqlStore[ClickHouseConnection]):
         return SourceFragment(offset=stored_bytes, fingerprint=b"")
 
     def _insert_source(
-        self, team_source: TeamSource, holder: int, fragment: bytes
+        self, team_source: TeamSource, owner: int, fragment: bytes
     ) -> None:
         source = team_source.source
         row = (
             source.number,
-            holder,
+            owner,
             source.person,
             source.machine,
             source.home,
@@ -186,10 +186,10 @@ class ClickHouseStore(SqlStore[ClickHouseConnection]):
         self,
         update: SourceUpdate,
         spans: Sequence[StoredSpan],
-        holder: int,
+        owner: int,
         revision: int,
     ) -> None:
-        rows = span_rows(update, spans, holder, revision)
+        rows = span_rows(update, spans, owner, revision)
         self._db.insert("span", (*SPAN_COLUMNS, "revision"), rows)
 
     def machine_sources(
@@ -246,7 +246,7 @@ class ClickHouseStore(SqlStore[ClickHouseConnection]):
         rows = self._db.rows(
             "SELECT DISTINCT source FROM session_source WHERE number IN"  # noqa: S608 (constants)
             f" (SELECT number FROM {table} WHERE {column} IN %(values)s"
-            " AND holder IN (SELECT holder FROM holder WHERE person = %(person)s)"
+            " AND owner IN (SELECT owner FROM owner WHERE person = %(person)s)"
             f" AND {_IS_LIVE})",
             {"values": list(values), "person": person},
         )
@@ -258,7 +258,7 @@ class ClickHouseStore(SqlStore[ClickHouseConnection]):
         return self._db.rows(
             "SELECT leaf_key, source, start, leaf, title FROM leaf_title"  # noqa: S608 (constants)
             " WHERE leaf_key IN %(records)s"
-            " AND holder IN (SELECT holder FROM holder WHERE person = %(person)s)"
+            " AND owner IN (SELECT owner FROM owner WHERE person = %(person)s)"
             f" AND {_IS_LIVE}",
             {"records": list(records), "person": person},
         )

@@ -39,16 +39,16 @@ _BYTES_COLUMNS: dict[str, str | dict[str, str]] = dict.fromkeys(
 )
 """Columns with bytes instead of text."""
 _LIVE_SESSIONS = (
-    "SELECT number FROM session WHERE holder IN %(holders)s"
+    "SELECT number FROM session WHERE owner IN %(owners)s"
     " AND number NOT IN (SELECT number FROM dead)"
 )
 _SOURCE_TABLES = {"source", "span"}
-_HOLDER_TABLES = (*TEAM_TABLES, "text", "posting", *sorted(_SOURCE_TABLES))
-"""Tables whose rows belong to a holder."""
-_MAX_FILTERED_HOLDERS = 500
+_OWNER_TABLES = (*TEAM_TABLES, "text", "posting", *sorted(_SOURCE_TABLES))
+"""Tables whose rows belong to an owner."""
+_MAX_FILTERED_OWNERS = 500
 """Holders up to which a filter is set in addition to that in each statement."""
 _MAX_QUERY_BYTES = 64 * 1024 * 1024
-"""Bytes of a statement: an auditor may see ten thousand holders."""
+"""Bytes of a statement: an auditor may see ten thousand owners."""
 
 
 class ClickHouseConnection:
@@ -91,23 +91,23 @@ class ClickHouseConnection:
 
     def visible_rows(self, table: str) -> str:
         if table in _SOURCE_TABLES:
-            return f"(SELECT * FROM {table} FINAL WHERE holder IN %(holders)s)"  # noqa: S608 (constants)
+            return f"(SELECT * FROM {table} FINAL WHERE owner IN %(owners)s)"  # noqa: S608 (constants)
         if table == "session":
             return f"({_LIVE_SESSIONS.replace('number', '*', 1)})"
         return (
-            f"(SELECT * FROM {table} WHERE holder IN %(holders)s"  # noqa: S608 (constants)
+            f"(SELECT * FROM {table} WHERE owner IN %(owners)s"  # noqa: S608 (constants)
             f" AND number IN ({_LIVE_SESSIONS}))"
         )
 
-    def restrict_to(self, holders: Sequence[int]) -> None:
-        """Make the connection read-only, and limit it to the rows of some holders.
+    def restrict_to(self, owners: Sequence[int]) -> None:
+        """Make the connection read-only, and limit it to the rows of some owners.
 
         ClickHouse adds the filter to every table that a statement reads.
         """
         self._settings = {"max_query_size": _MAX_QUERY_BYTES, "readonly": 2}
-        if len(holders) <= _MAX_FILTERED_HOLDERS:
-            own = f"holder IN ({', '.join(map(str, holders)) or 'NULL'})"
-            filters = {f"{self.database}.{table}": own for table in _HOLDER_TABLES}
+        if len(owners) <= _MAX_FILTERED_OWNERS:
+            own = f"owner IN ({', '.join(map(str, owners)) or 'NULL'})"
+            filters = {f"{self.database}.{table}": own for table in _OWNER_TABLES}
             self._settings["additional_table_filters"] = filters
 
     def read_transaction(self) -> AbstractContextManager[None]:
@@ -165,14 +165,14 @@ DERIVED_TABLES = (*TEAM_TABLES, "text", "posting")
 _TABLE_SETTINGS = "SETTINGS old_parts_lifetime = 1"
 """Erased rows must not remain in unused parts."""
 _LASTING_TABLES = {
-    "holder": "holder Int64, person String, teams Array(String)",
-    "source": "number Int64, holder Int64, person String, machine String, home String,"
+    "owner": "owner Int64, person String, teams Array(String)",
+    "source": "number Int64, owner Int64, person String, machine String, home String,"
     " path String, id String, kind String, project Nullable(String),"
     " session Nullable(String), agent Nullable(String), mtime_ns Int64,"
     " generation Int64, stored_bytes Int64, client_offset Int64, revision Int64,"
     " fingerprint String, fragment String",
     "derived_source": "number Int64, derived_revision Int64",
-    "span": "number Int64, holder Int64, generation Int64, start Int64, stop Int64,"
+    "span": "number Int64, owner Int64, generation Int64, start Int64, stop Int64,"
     " client_offset Int64, sha256 String, address String, revision Int64",
     "object": "address String, frame String",
     "tombstone": "hash String, erased_at DateTime64(6, 'UTC')",
@@ -182,7 +182,7 @@ _LASTING_TABLES = {
     "schema_version": "key String, value String, revision Int64",
 }
 _TABLE_ENGINES = {
-    "holder": "ReplacingMergeTree ORDER BY holder",
+    "owner": "ReplacingMergeTree ORDER BY owner",
     "source": "ReplacingMergeTree(revision) ORDER BY number",
     "derived_source": "ReplacingMergeTree(derived_revision) ORDER BY number",
     "span": "ReplacingMergeTree(revision) ORDER BY (number, generation, start)",
@@ -194,7 +194,7 @@ _TABLE_ENGINES = {
     "schema_version": "ReplacingMergeTree(revision) ORDER BY key",
 }
 _SORT_KEYS = {
-    "session": "holder, session, number",
+    "session": "owner, session, number",
     "record": "number, record",
     "edit": "path, number, position",
     "leaf_title": "leaf_key, number",
@@ -238,7 +238,7 @@ def _recreate_derived_tables(db: ClickHouseConnection) -> None:
         db.execute(f"DROP TABLE IF EXISTS {table} SYNC")
     for table in TEAM_TABLES:
         db.execute(_table_ddl(table))
-    owned = "holder Int64, number Int64 CODEC(Delta, ZSTD(1))"
+    owned = "owner Int64, number Int64 CODEC(Delta, ZSTD(1))"
     for table, order in (("text", "number, text"), ("posting", "term, number, text")):
         db.execute(
             f"CREATE TABLE {table} ({owned}, {_SEARCH_COLUMNS[table]})"
@@ -249,7 +249,7 @@ def _recreate_derived_tables(db: ClickHouseConnection) -> None:
 
 
 def _table_ddl(table: str) -> str:
-    columns = ["holder Int64", "number Int64"]
+    columns = ["owner Int64", "number Int64"]
     if table == "session":
         columns.append("family Int64")
     for column in TEAM_TABLES[table].team_columns:

@@ -28,25 +28,25 @@ from bygones.team.text_query import (
     split_required_match,
 )
 
-_TEXT_COLUMNS = ("holder", "number", "text", "record", "kind", "length")
+_TEXT_COLUMNS = ("owner", "number", "text", "record", "kind", "length")
 _POSTING_COLUMNS = (*_TEXT_COLUMNS, "term", "positions")
 _MAX_DEAD_SESSIONS = 2_000
 """Replaced sessions after which their rows are deleted."""
 _INSERT_BATCH = 200_000
 
 
-def get_or_create_holder(
+def get_or_create_owner(
     db: ClickHouseConnection, person: str, teams: Sequence[str]
 ) -> int:
     """Return the number of a person with some teams; a hash, the same everywhere."""
     names = sorted(set(teams))
     key = "\0".join((person, *names))
     digest = sha256_digest(key.encode("utf-8", "surrogatepass"))
-    holder = int.from_bytes(digest[:8], "big") >> 1
-    sql = "SELECT 1 FROM holder WHERE holder = %(holder)s"
-    if not db.rows(sql, {"holder": holder}):
-        db.insert("holder", ("holder", "person", "teams"), [(holder, person, names)])
-    return holder
+    owner = int.from_bytes(digest[:8], "big") >> 1
+    sql = "SELECT 1 FROM owner WHERE owner = %(owner)s"
+    if not db.rows(sql, {"owner": owner}):
+        db.insert("owner", ("owner", "person", "teams"), [(owner, person, names)])
+    return owner
 
 
 def write_sessions(db: ClickHouseConnection, derived: DerivedSessions) -> None:
@@ -57,8 +57,8 @@ def write_sessions(db: ClickHouseConnection, derived: DerivedSessions) -> None:
     who may no longer see it. If this is interrupted, the sources stay pending.
     """
     rows = db.rows(
-        "SELECT s.number, s.holder, d.derived_revision FROM"
-        " (SELECT number, holder FROM source FINAL WHERE number IN %(numbers)s) AS s"
+        "SELECT s.number, s.owner, d.derived_revision FROM"
+        " (SELECT number, owner FROM source FINAL WHERE number IN %(numbers)s) AS s"
         " LEFT JOIN (SELECT * FROM derived_source FINAL) AS d ON d.number = s.number",
         {"numbers": list(derived.sources)},
     )
@@ -67,26 +67,26 @@ def write_sessions(db: ClickHouseConnection, derived: DerivedSessions) -> None:
     if len(rows) < len(derived.sources):
         return  # erased meanwhile: the rest is derived when more of it comes
     replaced = _replaced_sessions(db, derived)
-    teams = dict(db.rows("SELECT holder, teams FROM holder FINAL", {}))
-    teams_by_source = {number: set(teams[holder]) for number, holder, _ in rows}
+    teams = dict(db.rows("SELECT owner, teams FROM owner FINAL", {}))
+    teams_by_source = {number: set(teams[owner]) for number, owner, _ in rows}
     rows_by_table: dict[str, list[tuple[object, ...]]] = {t: [] for t in TEAM_TABLES}
     families: dict[int, int] = {}
     numbers = allocate_numbers(len(derived.sessions))
     for number, session in zip(numbers, derived.sessions, strict=True):
         names = session.common_teams(teams_by_source)
-        holder = get_or_create_holder(db, derived.person, names)
+        owner = get_or_create_owner(db, derived.person, names)
         family = families.setdefault(session.family, number)
         for table, own_rows in session.rows.items():
-            first = (holder, number, family) if table == "session" else (holder, number)
+            first = (owner, number, family) if table == "session" else (owner, number)
             rows_by_table[table] += [(*first, *row) for row in own_rows]
-        _insert_texts(db, session, (holder, number))
+        _insert_texts(db, session, (owner, number))
     session_rows = rows_by_table.pop("session")
     for table, all_rows in rows_by_table.items():
         columns = [column.name for column in TEAM_TABLES[table].team_columns]
-        db.insert(table, ("holder", "number", *columns), all_rows)
+        db.insert(table, ("owner", "number", *columns), all_rows)
     mark_dead(db, replaced)
     columns = [column.name for column in TEAM_TABLES["session"].team_columns]
-    db.insert("session", ("holder", "number", "family", *columns), session_rows)
+    db.insert("session", ("owner", "number", "family", *columns), session_rows)
     sources = list(derived.sources.items())
     db.insert("derived_source", ("number", "derived_revision"), sources)
     if replaced:
@@ -99,7 +99,7 @@ def _replaced_sessions(db: ClickHouseConnection, derived: DerivedSessions) -> li
     rows = db.rows(
         "SELECT DISTINCT number FROM session_source WHERE source IN %(sources)s"
         " UNION DISTINCT SELECT number FROM session WHERE session IN %(sessions)s"
-        " AND holder IN (SELECT holder FROM holder WHERE person = %(person)s)",
+        " AND owner IN (SELECT owner FROM owner WHERE person = %(person)s)",
         {
             "sources": list(derived.sources),
             "sessions": [session.session for session in derived.sessions],
@@ -157,12 +157,12 @@ class ClickHouseTextSearch:
 
     def refresh_scope(self) -> object:
         rows = self._database.db.rows(
-            "SELECT holder, person, teams FROM holder FINAL ORDER BY holder", {}
+            "SELECT owner, person, teams FROM owner FINAL ORDER BY owner", {}
         )
-        self._database.set_holders(
+        self._database.set_owners(
             [
-                holder
-                for holder, person, teams in rows
+                owner
+                for owner, person, teams in rows
                 if self._scope.can_see(person, teams)
             ]
         )

@@ -3,7 +3,7 @@
 -- One row per text. The terms of a long text are split into pieces, one row each.
 -- Vectors are stored outside of the row, so that counting reads small rows only.
 CREATE TABLE text (
-    holder      integer NOT NULL,
+    owner       integer NOT NULL,
     number      bigint NOT NULL,
     text        integer NOT NULL,
     piece       integer NOT NULL,
@@ -16,13 +16,13 @@ ALTER TABLE text ALTER COLUMN terms SET STORAGE EXTERNAL;
 CREATE INDEX text_terms ON text USING gin (terms) WITH (gin_pending_list_limit = 8192);
 CREATE INDEX text_number ON text (number, text, piece);
 
--- The number of texts of a holder that contain a term. Forms of a word share a stem.
+-- The number of texts of an owner that contain a term. Forms of a word share a stem.
 CREATE TABLE term (
-    holder      integer NOT NULL,
+    owner       integer NOT NULL,
     term        text COLLATE "C" NOT NULL,
     stem        text COLLATE "C",
     texts       bigint NOT NULL,
-    PRIMARY KEY (term, holder)
+    PRIMARY KEY (term, owner)
 );
 CREATE INDEX term_stem ON term (stem) WHERE stem IS NOT NULL;
 CREATE INDEX term_unused ON term (texts) WHERE texts <= 0;
@@ -31,43 +31,43 @@ CREATE INDEX term_unused ON term (texts) WHERE texts <= 0;
 -- that its forms share, or '=' and a term that has no other forms. Sessions are ranked by
 -- these counts; the index contains all columns, so that the rows are not read.
 CREATE TABLE session_word (
-    holder      integer NOT NULL,
+    owner       integer NOT NULL,
     number      bigint NOT NULL,
     word        text COLLATE "C" NOT NULL,
     kind        smallint NOT NULL,
     texts       integer NOT NULL
 );
 CREATE INDEX session_word_word ON session_word (word, number)
-    INCLUDE (kind, texts, holder);
+    INCLUDE (kind, texts, owner);
 CREATE INDEX session_word_number ON session_word (number);
 
--- The version grows with every change to the sessions of a holder.
-CREATE TABLE holder_stats (
-    holder      integer PRIMARY KEY,
+-- The version grows with every change to the sessions of an owner.
+CREATE TABLE owner_stats (
+    owner       integer PRIMARY KEY,
     texts       bigint NOT NULL,
     terms       bigint NOT NULL,
     version     bigint NOT NULL
 );
 
--- The holders whose rows this connection may see: none unless set.
+-- The owners whose rows this connection may see: none unless set.
 CREATE FUNCTION visible() RETURNS integer[] LANGUAGE sql STABLE AS $$
-    SELECT string_to_array(nullif(current_setting('bygones.holders', true), ''), ',')
+    SELECT string_to_array(nullif(current_setting('bygones.owners', true), ''), ',')
         ::integer[]
 $$;
 
--- The holders that a person may see, with their statistics. Nothing else is readable of
--- holders other than those set on the connection.
-CREATE FUNCTION visible_holders(who text, member_of text[], is_auditor boolean)
-RETURNS TABLE (holder integer, texts bigint, terms bigint, version bigint)
+-- The owners that a person may see, with their statistics. Nothing else is readable of
+-- owners other than those set on the connection.
+CREATE FUNCTION visible_owners(who text, member_of text[], is_auditor boolean)
+RETURNS TABLE (owner integer, texts bigint, terms bigint, version bigint)
 LANGUAGE sql STABLE SECURITY DEFINER SET search_path = bygones, pg_temp AS $$
-    SELECT h.holder, coalesce(s.texts, 0), coalesce(s.terms, 0), coalesce(s.version, 0)
-      FROM holder AS h LEFT JOIN holder_stats AS s USING (holder)
-     WHERE is_auditor OR h.person = who OR h.teams && member_of
-     ORDER BY h.holder
+    SELECT o.owner, coalesce(s.texts, 0), coalesce(s.terms, 0), coalesce(s.version, 0)
+      FROM owner AS o LEFT JOIN owner_stats AS s USING (owner)
+     WHERE is_auditor OR o.person = who OR o.teams && member_of
+     ORDER BY o.owner
 $$;
 
 -- Row security would keep the planner from using the GIN index, because the operator @@
--- is not leakproof. These functions run with their owner's rights and filter by holder
+-- is not leakproof. These functions run with the rights of their creator and filter by owner
 -- themselves. A sequential scan would read all vectors, which the planner does not know.
 -- Which index is best depends on the words and sessions, so no plan is used twice.
 
@@ -83,7 +83,7 @@ BEGIN
     IF sessions IS NULL THEN
         RETURN QUERY
         SELECT t.number, t.text, t.kind, t.record FROM text AS t
-         WHERE t.terms @@ query AND t.holder = ANY ((SELECT visible())::integer[])
+         WHERE t.terms @@ query AND t.owner = ANY ((SELECT visible())::integer[])
            AND (t.piece = 0 OR NOT EXISTS (
                 SELECT 1 FROM text AS earlier
                  WHERE earlier.number = t.number AND earlier.text = t.text
@@ -92,7 +92,7 @@ BEGIN
         RETURN QUERY
         SELECT t.number, t.text, t.kind, t.record FROM text AS t
          WHERE t.number = ANY (sessions)
-           AND t.terms @@ query AND t.holder = ANY ((SELECT visible())::integer[])
+           AND t.terms @@ query AND t.owner = ANY ((SELECT visible())::integer[])
            AND (t.piece = 0 OR NOT EXISTS (
                 SELECT 1 FROM text AS earlier
                  WHERE earlier.number = t.number AND earlier.text = t.text
@@ -113,7 +113,7 @@ BEGIN
     IF sessions IS NULL THEN
         RETURN QUERY
         SELECT t.number, t.kind, count(*) FROM text AS t
-         WHERE t.terms @@ query AND t.holder = ANY ((SELECT visible())::integer[])
+         WHERE t.terms @@ query AND t.owner = ANY ((SELECT visible())::integer[])
            AND (t.piece = 0 OR NOT EXISTS (
                 SELECT 1 FROM text AS earlier
                  WHERE earlier.number = t.number AND earlier.text = t.text
@@ -123,7 +123,7 @@ BEGIN
         RETURN QUERY
         SELECT t.number, t.kind, count(*) FROM text AS t
          WHERE t.number = ANY (sessions)
-           AND t.terms @@ query AND t.holder = ANY ((SELECT visible())::integer[])
+           AND t.terms @@ query AND t.owner = ANY ((SELECT visible())::integer[])
            AND (t.piece = 0 OR NOT EXISTS (
                 SELECT 1 FROM text AS earlier
                  WHERE earlier.number = t.number AND earlier.text = t.text
@@ -155,7 +155,7 @@ BEGIN
       FROM text AS t CROSS JOIN LATERAL unnest(
            ts_delete(t.terms, tsvector_to_array(ts_delete(t.terms, wanted)))) AS u
      WHERE t.number = ANY (sessions)
-       AND t.holder = ANY ((SELECT visible())::integer[])
+       AND t.owner = ANY ((SELECT visible())::integer[])
        AND (is_frequent OR t.terms @@ query)
        AND (t.terms @@ query) IS TRUE  -- no index has this expression
      ORDER BY t.number, t.text, t.piece;

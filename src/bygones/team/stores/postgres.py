@@ -39,14 +39,14 @@ from bygones.team.stores.postgres_connection import (
 from bygones.team.stores.postgres_rows import (
     PostgresTextSearch,
     delete_sessions,
-    get_or_create_holder,
+    get_or_create_owner,
     write_sessions,
 )
 
 _SELECT_SOURCE = (
-    "SELECT s.person, h.teams, machine, home, path, kind, project, session, agent,"
+    "SELECT s.person, o.teams, machine, home, path, kind, project, session, agent,"
     " mtime_ns, generation, stored_bytes, client_offset, revision, fingerprint"
-    " FROM source AS s JOIN holder AS h USING (holder)"
+    " FROM source AS s JOIN owner AS o USING (owner)"
 )
 
 
@@ -56,7 +56,7 @@ class _SourceState(NamedTuple):
     generation: int
     stored_bytes: int
     fingerprint: bytes
-    holder: int
+    owner: int
     mtime_ns: int
 
 
@@ -67,7 +67,7 @@ class _SourceChange(NamedTuple):
     new_spans: Sequence[StoredSpan]
     fragment: SourceFragment | None
     """The unfinished last line from now on; ``None`` if it stays as it is."""
-    holder: int
+    owner: int
     before: _SourceState
 
     @property
@@ -79,7 +79,7 @@ class _SourceChange(NamedTuple):
         return (
             bool(self.new_spans)
             or has_new_fragment
-            or self.before.holder != self.holder
+            or self.before.owner != self.owner
             or self.before.mtime_ns != self.update.source.mtime_ns
         )
 
@@ -132,8 +132,8 @@ class PostgresStore(SqlStore[PostgresConnection]):
             for number in self.find_erased(list(sources.values())):
                 source = sources.pop(number)
                 results[number] = SourceUpdateRejected(source.id, "it was erased")
-            holders = self._source_holders(sources)
-            self._insert_sources(sources, holders)
+            owners = self._source_owners(sources)
+            self._insert_sources(sources, owners)
             before = self._lock_sources(list(sources))
             spans = self._load_spans([n for n, row in before.items() if row[1]])
             changes: list[_SourceChange] = []
@@ -149,7 +149,7 @@ class PostgresStore(SqlStore[PostgresConnection]):
                     continue
                 fragment = _next_fragment(update, state, new)
                 changes.append(
-                    _SourceChange(update, new, fragment, holders[number], state)
+                    _SourceChange(update, new, fragment, owners[number], state)
                 )
             self._save_changes(changes)
             changed = [change.update.source.number for change in changes]
@@ -157,30 +157,30 @@ class PostgresStore(SqlStore[PostgresConnection]):
                 results[stored.number] = stored
         return [results[update.source.number] for update in updates]
 
-    def _source_holders(self, sources: Mapping[int, RemoteSource]) -> dict[int, int]:
+    def _source_owners(self, sources: Mapping[int, RemoteSource]) -> dict[int, int]:
         known: dict[tuple[str, tuple[str, ...]], int] = {}
         for source in sources.values():
             key = (source.person, source.teams)
             if key not in known:
-                known[key] = get_or_create_holder(self._db, *key)
+                known[key] = get_or_create_owner(self._db, *key)
         return {n: known[one.person, one.teams] for n, one in sources.items()}
 
     def _insert_sources(
-        self, sources: Mapping[int, RemoteSource], holders: Mapping[int, int]
+        self, sources: Mapping[int, RemoteSource], owners: Mapping[int, int]
     ) -> None:
         sql = "SELECT number FROM source WHERE"
         known = {row[0] for row in self._rows_in(sql, "number", sources)}
         for number in sorted(sources.keys() - known):
             source = sources[number]
             self._db.execute(
-                "INSERT INTO source (number, holder, person, machine, home, path, id,"
+                "INSERT INTO source (number, owner, person, machine, home, path, id,"
                 " kind, project, session, agent, mtime_ns) VALUES (%(number)s,"
-                " %(holder)s, %(person)s, %(machine)s, %(home)s, %(path)s, %(id)s,"
+                " %(owner)s, %(person)s, %(machine)s, %(home)s, %(path)s, %(id)s,"
                 " %(kind)s, %(project)s, %(session)s, %(agent)s, %(mtime_ns)s)"
                 " ON CONFLICT (number) DO NOTHING",
                 {
                     "number": number,
-                    "holder": holders[number],
+                    "owner": owners[number],
                     "person": source.person,
                     "machine": source.machine,
                     "home": source.home,
@@ -197,7 +197,7 @@ class PostgresStore(SqlStore[PostgresConnection]):
     def _lock_sources(self, numbers: Sequence[int]) -> dict[int, _SourceState]:
         # Always in the order of numbers, so that two transactions cannot deadlock.
         rows = self._db.rows(
-            "SELECT number, generation, stored_bytes, fingerprint, holder, mtime_ns"
+            "SELECT number, generation, stored_bytes, fingerprint, owner, mtime_ns"
             " FROM source WHERE number = ANY(%(numbers)s) ORDER BY number FOR UPDATE",
             {"numbers": list(numbers)},
         )
@@ -207,7 +207,7 @@ class PostgresStore(SqlStore[PostgresConnection]):
         rows = [
             row
             for change in changes
-            for row in span_rows(change.update, change.new_spans, change.holder)
+            for row in span_rows(change.update, change.new_spans, change.owner)
         ]
         self._db.copy("span", SPAN_COLUMNS, rows)
         last = [
@@ -216,7 +216,7 @@ class PostgresStore(SqlStore[PostgresConnection]):
         fragments = [change.fragment for change in changes]
         # Sources of one request are pending in the order in which they were sent.
         self._db.execute(
-            "UPDATE source AS s SET holder = n.holder, mtime_ns = n.mtime_ns,"
+            "UPDATE source AS s SET owner = n.owner, mtime_ns = n.mtime_ns,"
             " generation = n.generation, revision = revision + n.changes,"
             " pending_since = CASE WHEN n.changes = 0 OR derived_revision < revision"
             " THEN pending_since ELSE now() + n.index * interval '1 microsecond' END,"
@@ -224,16 +224,16 @@ class PostgresStore(SqlStore[PostgresConnection]):
             " client_offset = coalesce(n.client_offset, s.client_offset),"
             " fingerprint = coalesce(n.fingerprint, s.fingerprint),"
             " fragment = coalesce(n.frame, s.fragment)"
-            " FROM unnest(%(number)s::bigint[], %(holder)s::integer[],"
+            " FROM unnest(%(number)s::bigint[], %(owner)s::integer[],"
             " %(mtime_ns)s::bigint[], %(generation)s::integer[],"
             " %(changes)s::integer[], %(stored_bytes)s::bigint[],"
             " %(client_offset)s::bigint[], %(fingerprint)s::bytea[],"
-            " %(frame)s::bytea[]) WITH ORDINALITY AS n (number, holder, mtime_ns,"
+            " %(frame)s::bytea[]) WITH ORDINALITY AS n (number, owner, mtime_ns,"
             " generation, changes, stored_bytes, client_offset, fingerprint, frame,"
             " index) WHERE s.number = n.number",
             {
                 "number": [change.update.source.number for change in changes],
-                "holder": [change.holder for change in changes],
+                "owner": [change.owner for change in changes],
                 "mtime_ns": [change.update.source.mtime_ns for change in changes],
                 "generation": [change.update.generation for change in changes],
                 "changes": [int(change.needs_deriving) for change in changes],
@@ -246,11 +246,11 @@ class PostgresStore(SqlStore[PostgresConnection]):
             },
         )
         for change in changes:
-            if change.before.holder != change.holder:
+            if change.before.owner != change.owner:
                 self._db.execute(
-                    "UPDATE span SET holder = %(holder)s WHERE number = %(number)s"
-                    " AND holder <> %(holder)s",
-                    {"holder": change.holder, "number": change.update.source.number},
+                    "UPDATE span SET owner = %(owner)s WHERE number = %(number)s"
+                    " AND owner <> %(owner)s",
+                    {"owner": change.owner, "number": change.update.source.number},
                 )
 
     def machine_sources(
@@ -299,7 +299,7 @@ class PostgresStore(SqlStore[PostgresConnection]):
         rows = self._db.rows(
             "SELECT DISTINCT b.source FROM session_source AS b WHERE b.number IN"  # noqa: S608 (constants)
             f" (SELECT number FROM {table} WHERE {column} = ANY(%(values)s{cast})"
-            " AND holder IN (SELECT holder FROM holder WHERE person = %(person)s))",
+            " AND owner IN (SELECT owner FROM owner WHERE person = %(person)s))",
             {
                 "values": array_literal(values) if is_number else list(values),
                 "person": person,
@@ -313,7 +313,7 @@ class PostgresStore(SqlStore[PostgresConnection]):
         return self._db.rows(
             "SELECT leaf_key, source, start, leaf, title FROM leaf_title"
             " WHERE leaf_key = ANY(%(records)s::bigint[])"
-            " AND holder IN (SELECT holder FROM holder WHERE person = %(person)s)",
+            " AND owner IN (SELECT owner FROM owner WHERE person = %(person)s)",
             {"records": array_literal(records), "person": person},
         )
 

@@ -60,13 +60,13 @@ class PostgresConnection:
                     self._apply_restriction(self._restricted_to)
             yield
 
-    def restrict_to(self, holders: Sequence[int]) -> None:
-        self._restricted_to = ",".join(map(str, holders))
+    def restrict_to(self, owners: Sequence[int]) -> None:
+        self._restricted_to = ",".join(map(str, owners))
         with self._locked():
             self._apply_restriction(self._restricted_to)
 
     def _apply_restriction(self, seen: str) -> None:
-        sql = b"SELECT set_config('bygones.holders', %s, false)"
+        sql = b"SELECT set_config('bygones.owners', %s, false)"
         try:
             self.db.execute(sql, (seen,))
             self.db.execute(f"SET ROLE {READER_ROLE}".encode())
@@ -157,7 +157,7 @@ class PostgresConnection:
                 yield
 
     def visible_rows(self, table: str) -> str:
-        return f"(SELECT * FROM {table} WHERE holder = ANY(%(holders)s))"  # noqa: S608 (constants)
+        return f"(SELECT * FROM {table} WHERE owner = ANY(%(owners)s))"  # noqa: S608 (constants)
 
     def in_list(self, column: str, key: str) -> str:
         return f"{column} = ANY(%({key})s)"
@@ -231,16 +231,16 @@ _INDEXES = (
     "leaf_title (leaf_key)",
     "problem (source)",
 )
-_SEARCH_TABLES = ("text", "term", "session_word", "holder_stats")
-_READABLE_TABLES = ("holder", "source", "span", *_SEARCH_TABLES)
+_SEARCH_TABLES = ("text", "term", "session_word", "owner_stats")
+_READABLE_TABLES = ("owner", "source", "span", *_SEARCH_TABLES)
 """Tables that readers see, besides those of sessions."""
 _READER_FUNCTIONS = (
     "matching(tsquery, bigint[])",
     "count_matching(tsquery, bigint[])",
     "term_positions(text[], tsquery, bigint[], bigint)",
-    "visible_holders(text, text[], boolean)",
+    "visible_owners(text, text[], boolean)",
 )
-"""Functions that readers call with the rights of their owner."""
+"""Functions that readers call with the rights of their creator."""
 
 
 def iter_migrations() -> Iterator[tuple[int, str]]:
@@ -299,7 +299,7 @@ _TYPES = {"INTEGER": "bigint", "TEXT": 'text COLLATE "C"', "BLOB": "bytea"}
 
 
 def _table_ddl(table: str) -> str:
-    columns = ["holder integer NOT NULL", "number bigint NOT NULL"]
+    columns = ["owner integer NOT NULL", "number bigint NOT NULL"]
     if table == "session":
         columns[1] = "number bigint PRIMARY KEY"
         columns.append("family bigint NOT NULL")
@@ -311,7 +311,7 @@ def _table_ddl(table: str) -> str:
 
 
 def _enable_row_security(db: PostgresConnection) -> None:
-    """Limit readers to the rows of the holders that are set on their connection."""
+    """Limit readers to the rows of the owners that are set on their connection."""
     _ensure_reader_role(db)
     db.execute(f"GRANT USAGE ON SCHEMA bygones TO {READER_ROLE}")
     for table in (*TEAM_TABLES, *_READABLE_TABLES):
@@ -320,7 +320,7 @@ def _enable_row_security(db: PostgresConnection) -> None:
         db.execute(f"DROP POLICY IF EXISTS seen ON {table}")
         db.execute(
             f"CREATE POLICY seen ON {table} FOR SELECT TO {READER_ROLE}"
-            " USING (holder = ANY ((SELECT visible())::integer[]))"
+            " USING (owner = ANY ((SELECT visible())::integer[]))"
         )
     for function in _READER_FUNCTIONS:
         db.execute(f"REVOKE ALL ON FUNCTION {function} FROM PUBLIC")

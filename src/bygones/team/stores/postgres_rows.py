@@ -35,16 +35,16 @@ _FLUSH_BYTES = 16 * 1024 * 1024
 """Bytes of vectors that are buffered before they are written."""
 
 
-def get_or_create_holder(
+def get_or_create_owner(
     db: PostgresConnection, person: str, teams: Sequence[str]
 ) -> int:
     """Return the number of a person with some teams."""
     values = {"person": person, "teams": sorted(set(teams))}
-    sql = "SELECT holder FROM holder WHERE person = %(person)s AND teams = %(teams)s"
+    sql = "SELECT owner FROM owner WHERE person = %(person)s AND teams = %(teams)s"
     rows = db.rows(sql, values)
     if not rows:
         db.execute(
-            "INSERT INTO holder (person, teams) VALUES (%(person)s, %(teams)s)"
+            "INSERT INTO owner (person, teams) VALUES (%(person)s, %(teams)s)"
             " ON CONFLICT DO NOTHING",
             values,
         )
@@ -62,7 +62,7 @@ def write_sessions(db: PostgresConnection, derived: DerivedSessions) -> None:
             {"person": derived.person},
         )
         rows = db.rows(
-            "SELECT number, derived_revision, holder FROM source"
+            "SELECT number, derived_revision, owner FROM source"
             " WHERE number = ANY(%(numbers)s)",
             {"numbers": list(derived.sources)},
         )
@@ -70,8 +70,8 @@ def write_sessions(db: PostgresConnection, derived: DerivedSessions) -> None:
             return  # another hub has derived a newer revision
         if len(rows) < len(derived.sources):
             return  # erased meanwhile: the rest is derived when more of it comes
-        holders = {number: holder for number, _, holder in rows}
-        _insert_sessions(db, derived, holders)
+        owners = {number: owner for number, _, owner in rows}
+        _insert_sessions(db, derived, owners)
         db.execute(
             "UPDATE source AS s SET derived_revision = n.revision"
             " FROM unnest(%(numbers)s::bigint[], %(revisions)s::bigint[])"
@@ -84,7 +84,7 @@ def write_sessions(db: PostgresConnection, derived: DerivedSessions) -> None:
 
 
 def _insert_sessions(
-    db: PostgresConnection, derived: DerivedSessions, holders: Mapping[int, int]
+    db: PostgresConnection, derived: DerivedSessions, owners: Mapping[int, int]
 ) -> None:
     """Insert sessions, and delete those that they replace."""
     replaced = _replaced_sessions(db, derived)
@@ -94,30 +94,30 @@ def _insert_sessions(
     rows: dict[str, list[tuple[object, ...]]] = {table: [] for table in TEAM_TABLES}
     writers: dict[int, _TextWriter] = {}
     numbers = allocate_numbers(len(derived.sessions))
-    session_holders = _session_holders(db, derived, holders)
-    for number, holder, session in zip(
-        numbers, session_holders, derived.sessions, strict=True
+    session_owners = _session_owners(db, derived, owners)
+    for number, owner, session in zip(
+        numbers, session_owners, derived.sessions, strict=True
     ):
         family = families.setdefault(session.family, number)
         for table, own_rows in session.rows.items():
-            first = (holder, number, family) if table == "session" else (holder, number)
+            first = (owner, number, family) if table == "session" else (owner, number)
             rows[table] += [(*first, *row) for row in own_rows]
-        writers.setdefault(holder, _TextWriter(db, holder)).add(number, session)
+        writers.setdefault(owner, _TextWriter(db, owner)).add(number, session)
     for table, all_rows in rows.items():
-        columns = ["holder", "number", *(["family"] if table == "session" else [])]
+        columns = ["owner", "number", *(["family"] if table == "session" else [])]
         columns += [column.name for column in TEAM_TABLES[table].team_columns]
         db.copy(table, columns, all_rows)
     for writer in writers.values():
         writer.flush()
-    new_counts = {holder: writer.counts for holder, writer in writers.items()}
+    new_counts = {owner: writer.counts for owner, writer in writers.items()}
     _update_term_counts(db, old_counts, new_counts)
 
 
 def _replaced_sessions(db: PostgresConnection, derived: DerivedSessions) -> list[int]:
     rows = db.rows(
         "SELECT number FROM session_source WHERE source = ANY(%(sources)s) UNION"
-        " SELECT number FROM session WHERE session = ANY(%(sessions)s) AND holder IN"
-        " (SELECT holder FROM holder WHERE person = %(person)s)",
+        " SELECT number FROM session WHERE session = ANY(%(sessions)s) AND owner IN"
+        " (SELECT owner FROM owner WHERE person = %(person)s)",
         {
             "sources": list(derived.sources),
             "sessions": [session.session for session in derived.sessions],
@@ -127,22 +127,22 @@ def _replaced_sessions(db: PostgresConnection, derived: DerivedSessions) -> list
     return [row[0] for row in rows]
 
 
-def _session_holders(
-    db: PostgresConnection, derived: DerivedSessions, holders: Mapping[int, int]
+def _session_owners(
+    db: PostgresConnection, derived: DerivedSessions, owners: Mapping[int, int]
 ) -> list[int]:
-    """Return the holder of each session: the person, with teams that may see it all."""
+    """Return the owner of each session: the person, with teams that may see it all."""
     rows = db.rows(
-        "SELECT holder, teams FROM holder WHERE holder = ANY(%(holders)s)",
-        {"holders": list(set(holders.values()))},
+        "SELECT owner, teams FROM owner WHERE owner = ANY(%(owners)s)",
+        {"owners": list(set(owners.values()))},
     )
-    teams = {holder: frozenset(names) for holder, names in rows}
-    teams_by_source = {source: teams[holder] for source, holder in holders.items()}
+    teams = {owner: frozenset(names) for owner, names in rows}
+    teams_by_source = {source: teams[owner] for source, owner in owners.items()}
     known: dict[tuple[str, ...], int] = {}
     found: list[int] = []
     for session in derived.sessions:
         names = session.common_teams(teams_by_source)
         if names not in known:
-            known[names] = get_or_create_holder(db, derived.person, names)
+            known[names] = get_or_create_owner(db, derived.person, names)
         found.append(known[names])
     return found
 
@@ -170,11 +170,11 @@ class _TextCounts:
 
 
 class _TextWriter:
-    """Writes the texts of a holder's sessions in batches, and counts their terms."""
+    """Writes the texts of an owner's sessions in batches, and counts their terms."""
 
-    def __init__(self, db: PostgresConnection, holder: int) -> None:
+    def __init__(self, db: PostgresConnection, owner: int) -> None:
         self._db = db
-        self._holder = holder
+        self._owner = owner
         self._lines: list[str] = []
         self._word_lines: list[str] = []
         self._pending_bytes = 0
@@ -188,7 +188,7 @@ class _TextWriter:
             for piece, vector in enumerate(iter_vectors(terms)):
                 # Numbers and terms contain nothing that COPY would have to escape.
                 self._lines.append(
-                    f"{self._holder}\t{number}\t{index}\t{piece}\t{text.record}"
+                    f"{self._owner}\t{number}\t{index}\t{piece}\t{text.record}"
                     f"\t{text.kind}\t{len(terms)}\t{vector}\n"
                 )
                 self._pending_bytes += len(vector)
@@ -200,7 +200,7 @@ class _TextWriter:
             if self._pending_bytes > _FLUSH_BYTES:
                 self.flush()
         self._word_lines += [
-            f"{self._holder}\t{number}\t{word}\t{kind}\t{texts}\n"
+            f"{self._owner}\t{number}\t{word}\t{kind}\t{texts}\n"
             for (word, kind), texts in texts_by_word.items()
         ]
 
@@ -220,27 +220,27 @@ class _TextWriter:
 def _load_text_counts(
     db: PostgresConnection, numbers: Sequence[int]
 ) -> dict[int, _TextCounts]:
-    """Count the stored texts and terms of sessions, by holder."""
+    """Count the stored texts and terms of sessions, by owner."""
     found: dict[int, _TextCounts] = {}
     if not numbers:
         return found
     values = {"numbers": list(numbers)}
     rows = db.rows(
-        "SELECT holder, count(*), sum(length)::bigint FROM text"
-        " WHERE number = ANY(%(numbers)s) AND piece = 0 GROUP BY holder",
+        "SELECT owner, count(*), sum(length)::bigint FROM text"
+        " WHERE number = ANY(%(numbers)s) AND piece = 0 GROUP BY owner",
         values,
     )
-    for holder, texts, terms in rows:
-        counts = found[holder] = _TextCounts()
+    for owner, texts, terms in rows:
+        counts = found[owner] = _TextCounts()
         counts.texts, counts.terms = texts, terms
     rows = db.rows(
-        "SELECT holder, lexeme, count(DISTINCT (number, text)) FROM text AS t"
+        "SELECT owner, lexeme, count(DISTINCT (number, text)) FROM text AS t"
         " CROSS JOIN LATERAL unnest(t.terms) WHERE number = ANY(%(numbers)s)"
-        " GROUP BY holder, lexeme",
+        " GROUP BY owner, lexeme",
         values,
     )
-    for holder, term, texts in rows:
-        found[holder].texts_by_term[term] = texts
+    for owner, term, texts in rows:
+        found[owner].texts_by_term[term] = texts
     return found
 
 
@@ -251,20 +251,20 @@ def _update_term_counts(
 ) -> None:
     """Subtract the counts of removed sessions, and add those of new ones."""
     changes: list[tuple[str, int, int]] = []
-    for holder in sorted({*old, *new}):
-        before = old.get(holder, _TextCounts())
-        after = new.get(holder, _TextCounts())
+    for owner in sorted({*old, *new}):
+        before = old.get(owner, _TextCounts())
+        after = new.get(owner, _TextCounts())
         changes += [
-            (term, holder, change)
+            (term, owner, change)
             for term in before.texts_by_term.keys() | after.texts_by_term.keys()
             if (change := after.texts_by_term[term] - before.texts_by_term[term])
         ]
         db.execute(
-            "INSERT INTO holder_stats AS s VALUES (%(holder)s, %(texts)s, %(terms)s, 1)"
-            " ON CONFLICT (holder) DO UPDATE SET texts = s.texts + excluded.texts,"
+            "INSERT INTO owner_stats AS s VALUES (%(owner)s, %(texts)s, %(terms)s, 1)"
+            " ON CONFLICT (owner) DO UPDATE SET texts = s.texts + excluded.texts,"
             " terms = s.terms + excluded.terms, version = s.version + 1",
             {
-                "holder": holder,
+                "owner": owner,
                 "texts": after.texts - before.texts,
                 "terms": after.terms - before.terms,
             },
@@ -278,23 +278,23 @@ def _update_term_counts(
         " ON COMMIT DROP"
     )
     lines = [
-        f"{holder}\t{term}\t{stems[term] or _COPY_NULL}\t{change}\n"
-        for term, holder, change in changes
+        f"{owner}\t{term}\t{stems[term] or _COPY_NULL}\t{change}\n"
+        for term, owner, change in changes
     ]
     db.copy_lines("term_change", _TERM_COLUMNS, lines)
     db.execute(
         "INSERT INTO term AS t SELECT * FROM term_change"
-        " ON CONFLICT (term, holder) DO UPDATE SET texts = t.texts + excluded.texts"
+        " ON CONFLICT (term, owner) DO UPDATE SET texts = t.texts + excluded.texts"
     )
     db.execute("DROP TABLE term_change")
     db.execute("DELETE FROM term WHERE texts <= 0")
 
 
 _COPY_NULL = "\\N"
-_TERM_COLUMNS = ("holder", "term", "stem", "texts")
-_WORD_COLUMNS = ("holder", "number", "word", "kind", "texts")
+_TERM_COLUMNS = ("owner", "term", "stem", "texts")
+_WORD_COLUMNS = ("owner", "number", "word", "kind", "texts")
 _TEXT_COLUMNS = (
-    "holder",
+    "owner",
     "number",
     "text",
     "piece",
@@ -347,14 +347,14 @@ class PostgresTextSearch:
     def refresh_scope(self) -> object:
         scope = self._scope
         rows = self._database.db.rows(
-            "SELECT * FROM visible_holders(%(person)s, %(teams)s::text[], %(all)s)",
+            "SELECT * FROM visible_owners(%(person)s, %(teams)s::text[], %(all)s)",
             {
                 "person": scope.person,
                 "teams": list(scope.teams) if scope.role is AccessRole.TEAM else [],
                 "all": scope.role is AccessRole.AUDITOR,
             },
         )
-        self._database.set_holders([row[0] for row in rows])
+        self._database.set_owners([row[0] for row in rows])
         self._totals = sum(row[1] for row in rows), sum(row[2] for row in rows)
         return rows
 

@@ -1,8 +1,8 @@
 -- What people uploaded: the only rows that cannot be derived again.
 
 -- A person, and the teams that may see what this person shares with them.
-CREATE TABLE holder (
-    holder          integer GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+CREATE TABLE owner (
+    owner           integer GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     person          text COLLATE "C" NOT NULL,
     teams           text[] NOT NULL,
     UNIQUE (person, teams)
@@ -12,7 +12,7 @@ CREATE TABLE holder (
 -- if no newline ends it; the client recognizes it by the fingerprint.
 CREATE TABLE source (
     number          bigint PRIMARY KEY,
-    holder          integer NOT NULL REFERENCES holder,
+    owner           integer NOT NULL REFERENCES owner,
     person          text COLLATE "C" NOT NULL,
     machine         text COLLATE "C" NOT NULL,
     home            text COLLATE "C" NOT NULL,
@@ -40,7 +40,7 @@ CREATE INDEX source_pending ON source (pending_since) WHERE derived_revision < r
 
 CREATE TABLE span (
     number          bigint NOT NULL,
-    holder          integer NOT NULL,
+    owner           integer NOT NULL,
     generation      integer NOT NULL,
     start           bigint NOT NULL,
     stop            bigint NOT NULL,
