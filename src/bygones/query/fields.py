@@ -176,8 +176,8 @@ SYNTAX_FORMS = (
 FIELDS = (
     QueryField(
         name="project",
-        meaning="part of the directory that was worked in; a path that starts with "
-        "/, ~ or . is that directory and all below it",
+        meaning="part of the project directory; a path that starts with /, ~ or . "
+        "includes everything below it",
         example="project:bygones",
         value_type=FieldType.DIRECTORY,
         values=lambda text: (text.session.project,),
@@ -186,15 +186,15 @@ FIELDS = (
     ),
     QueryField(
         name="tool",
-        meaning="the name of a tool that Claude called",
+        meaning="a tool that Claude called",
         example="tool:Bash",
         value_type=FieldType.EXACT,
         values=lambda text: text.tool_names,
     ),
     QueryField(
         name="answers",
-        meaning="what a tool of this name gave back; beside is:error or in:result, "
-        "tool: means this, and file: and cmd: mean those of the call",
+        meaning="results of this tool; with is:error or in:result, tool:, file: and "
+        "cmd: also refer to results",
         example="answers:Bash timeout",
         value_type=FieldType.EXACT,
         values=lambda text: text.result_tools,
@@ -228,7 +228,7 @@ FIELDS = (
     ),
     QueryField(
         name="branch",
-        meaning="on the live branch, or on an abandoned one",
+        meaning="which branch it is on",
         example="branch:live",
         value_type=FieldType.CHOICE,
         values=lambda text: ("abandoned" if text.is_abandoned else "live",),
@@ -273,7 +273,7 @@ FIELDS = (
     ),
     QueryField(
         name="is",
-        meaning="has this property",
+        meaning="a property",
         example="is:error",
         value_type=FieldType.CHOICE,
         values=lambda text: text.flags,
@@ -287,7 +287,7 @@ FIELDS = (
     ),
     QueryField(
         name="has",
-        meaning="contains this besides text",
+        meaning="content besides text",
         example="has:edit",
         value_type=FieldType.CHOICE,
         values=lambda text: text.has,
@@ -349,7 +349,7 @@ FIELDS = (
     ),
     QueryField(
         name="in",
-        meaning="in this kind of text",
+        meaning="the kind of text",
         example="in:prompt refactor",
         value_type=FieldType.CHOICE,
         values=lambda text: (text.part,),

@@ -148,7 +148,7 @@ def _count_facts(prompts: int, calls: int, agents: int, others: int) -> list[str
 
 def _branch_facts(branch: Branch | BranchSummary, problems: int) -> list[str]:
     return [
-        "" if branch.is_live else f"branch {branch.number + 1}",
+        "" if branch.is_live else f"abandoned branch {branch.number + 1}",
         pluralize(problems, "problem") if problems else "",
     ]
 

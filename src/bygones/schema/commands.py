@@ -87,7 +87,7 @@ class FileObject(JsonObject, frozen=True, kw_only=True, tag="file"):
     path: str
     size_bytes: int
     state: str | None
-    """What is at its place: `new` (nothing), `same`, `differs`, `damaged`, `taken` (a
+    """What is at its path: `new` (nothing), `same`, `differs`, `damaged`, `taken` (a
     newer copy goes there) or `outside` (the path leads out of the home); null for
     `purge`."""
 
@@ -105,7 +105,7 @@ class RestoreObject(JsonObject, frozen=True, kw_only=True, tag="restore"):
     refused_paths: tuple[str, ...]
     """Not written, because the system refused it or a newer copy goes there."""
     copy_paths: tuple[str, ...]
-    """Where files that were overwritten were kept."""
+    """Copies of the files that were overwritten."""
     is_dry_run: bool
 
 
@@ -247,10 +247,10 @@ class LinkObject(JsonObject, frozen=True, kw_only=True, tag="link"):
     """Where a session is shown in a browser."""
 
     url: str
-    """With the token that opens the page."""
+    """The URL with the token that opens the page."""
     session_id: SessionId
     record_id: RecordId | None
-    """At which the page opens."""
+    """The record at which the page opens."""
     is_temporary: bool
     """Whether the page is served only until this command ends."""
 
@@ -303,7 +303,7 @@ class ErasureObject(JsonObject, frozen=True, kw_only=True, tag="erasure"):
 
     erased_at: datetime
     person: str | None
-    """The selector; sessions had to match all of it."""
+    """The selector; the sessions match all of it."""
     session_id: SessionId | None
     project: str | None
     before_at: datetime | None
@@ -311,7 +311,7 @@ class ErasureObject(JsonObject, frozen=True, kw_only=True, tag="erasure"):
     file_count: int
     row_count: int
     blob_count: int
-    """In the raw store."""
+    """Objects in the raw store."""
     held_session_ids: tuple[SessionId, ...]
     """Sessions on hold, which were not erased."""
 
@@ -325,7 +325,7 @@ class BlockDetails(Struct, frozen=True, kw_only=True):
     tokens_per_minute: int
     cost_usd_per_hour: float | None
     projected_tokens: int | None
-    """At its end, at the present rate; null unless it is active."""
+    """Expected tokens at its end at the current rate; null unless it is active."""
     projected_cost_usd: float | None
 
     @classmethod
@@ -345,9 +345,9 @@ class UsageObject(JsonObject, frozen=True, kw_only=True, tag="usage"):
     """What one day, project, model or the like used."""
 
     key: str
-    """The day (of a week, the first), directory, model, id or name; may be empty."""
+    """The day (the first one of a week), directory, model, id or name; may be empty."""
     title: str
-    """Of a session."""
+    """The title of the session, if rows are sessions."""
     answer_count: int
     tokens: TokenCounts
     web_search_count: int
@@ -413,7 +413,7 @@ class ReportedCostDetails(Struct, frozen=True, kw_only=True):
     session_count: int
     reported_cost_usd: float | None
     computed_cost_usd: float | None
-    """Of the same sessions, up to the same moments."""
+    """The cost that Bygones computes for the same sessions, up to the same times."""
     unrecorded_cost_usd: float | None
     """Of the difference: models that no record names."""
     unrecorded_models: tuple[str, ...]
@@ -445,7 +445,7 @@ class UsageReportObject(JsonObject, frozen=True, kw_only=True, tag="usage_report
 
     by: Grouping
     timezone: str
-    """In which days start."""
+    """The time zone in which days start."""
     prices_date: date | None
     total: UsageObject
     unpriced_models: tuple[str, ...]
@@ -472,7 +472,7 @@ class ContextObject(JsonObject, frozen=True, kw_only=True, tag="context"):
     context_tokens: int
     """Input, cache writes and cache reads of the last answer."""
     peak_context_tokens: int
-    """The most of all answers of the turn."""
+    """The largest context of all answers of the turn."""
     output_tokens: int
     cache_read_tokens: int
     cache_write_tokens: int

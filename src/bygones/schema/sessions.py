@@ -92,7 +92,7 @@ class MessageObject(JsonObject, frozen=True, kw_only=True, tag="message"):
     message_id: RecordId
     role: Role
     origin: str | None
-    """Who produced a message of the user's side."""
+    """Who wrote a message on the user's side."""
     branch: int
     """The branch on which it was written first; 1 is the live branch."""
     turn: int
@@ -137,7 +137,7 @@ class AgentRunObject(JsonObject, frozen=True, kw_only=True, tag="agent_run"):
     duration_ms: int | None
     tool_call_count: int
     tokens: TokenCounts
-    """Without the agents that it called."""
+    """Tokens without those of the agents that it called."""
     is_expanded: bool
     """Whether its turns follow; with `--agents`."""
 
@@ -156,7 +156,7 @@ class BranchObject(JsonObject, frozen=True, kw_only=True, tag="branch"):
     """The agent run that it belongs to; null for the session itself."""
     prompt_count: int
     tokens: TokenCounts
-    """Of the turns that only it has."""
+    """Tokens of the turns that only this branch has."""
     is_expanded: bool
     """Whether its turns follow; with `--all`."""
 

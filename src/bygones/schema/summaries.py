@@ -66,10 +66,10 @@ class SessionObject(JsonObject, frozen=True, kw_only=True, tag="session"):
     is_empty: bool
     """Whether it has neither a prompt nor an answer."""
     tokens: TokenCounts
-    """All branches and agents included."""
+    """Includes all branches and agents."""
     web_search_count: int
     cost_usd: float | None
-    """Agents included."""
+    """Includes agents."""
     unpriced_tokens: int
     """Tokens without a known price, which the cost does not include."""
     lineage: tuple[Lineage, ...]
@@ -175,7 +175,7 @@ class FileChangeObject(JsonObject, frozen=True, kw_only=True, tag="file_change")
     path: str
     session_id: SessionId
     change_count: int
-    """On all branches and by all agents."""
+    """Changes on all branches and by all agents."""
     added_lines: int
     removed_lines: int
     is_new_file: bool
@@ -245,7 +245,7 @@ class SearchObject(JsonObject, frozen=True, kw_only=True, tag="search"):
     missing_words: tuple[str, ...]
     """Words that appear in no session."""
     notes: tuple[QueryNote, ...]
-    """What was read otherwise than it may have been meant."""
+    """Parts of the query that may have been interpreted differently than you meant."""
     is_phrase_relaxed: bool
     """Whether a quoted phrase had no match and its words were searched for instead."""
     is_partial: bool
@@ -368,7 +368,7 @@ class MatchObject(JsonObject, frozen=True, kw_only=True, tag="match"):
     hit_count_bound: CountBound
     """How exact the count is; empty if it is exact."""
     hits: tuple[HitObject, ...]
-    """The best ones."""
+    """The best hits."""
     duplicate_session_ids: tuple[SessionId, ...]
     """Sessions that contain copies of the same records and nothing else."""
     word_shares: tuple[WordContribution, ...]

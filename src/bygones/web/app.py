@@ -21,7 +21,7 @@ from bygones.errors import (
     NotInArchive,
     QueryError,
 )
-from bygones.render.html.markup import escape_line, tag
+from bygones.render.html.markup import Html, escape_line, join_html, tag
 from bygones.web import api
 from bygones.web.api import openapi_document
 from bygones.web.context import AppState, RequestContext, RouteSpec
@@ -181,12 +181,21 @@ def _error_response(is_api: bool, status: int, message: str, hint: str) -> Respo
         return JSONResponse({"error": message, "hint": hint}, status)
     message = message[:1].upper() + message[1:]
     main = (
-        tag("h1", escape_line(message)),
-        tag("p", escape_line(f"{hint[:1].upper()}{hint[1:]}."), kind="note"),
+        tag("h1", escape_line(message.removesuffix("."))),
+        tag("p", _hint_html(f"{hint[:1].upper()}{hint[1:]}."), kind="note"),
         tag("p", link("/", escape_line("All sessions"))),
     )
     return render_page(
         PageMeta(title=message[:80], css_class="plain lost"), main, status
+    )
+
+
+def _hint_html(hint: str) -> Html:
+    """Return a hint with its commands, which are in backticks, as code."""
+    parts = hint.split("`")
+    return join_html(
+        tag("code", escape_line(part)) if at % 2 else escape_line(part)
+        for at, part in enumerate(parts)
     )
 
 
@@ -197,5 +206,5 @@ async def _handle_http_error(request: Request, error: Exception) -> Response:
         request.url.path.startswith("/api/"),
         status,
         messages.get(status, "The request failed."),
-        "the list of sessions leads to every page",
+        "check the address, or start from the list of sessions",
     )

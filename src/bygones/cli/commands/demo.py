@@ -354,9 +354,9 @@ def _write_retry_session(home: Path, shop: Path, started: datetime) -> None:
     said.bash(
         "rg -n 'gateway.charge' src",
         "src/checkout.py:41:    return gateway.charge(order.total, order.card)",
-        text="I will look at where the gateway is called.",
+        text="I'll look at where the gateway is called.",
     )
-    fork = said.answer("There is one call, in `charge`. It has no retry at all.")
+    fork = said.answer("There is one call, in `charge`, and it is never retried.")
     said.prompt("Retry three times, a second apart.")
     said.edit("src/checkout.py", _ORIGINAL_CODE, _RETRY_CODE, line=40)
     said.bash(
@@ -380,7 +380,7 @@ def _write_retry_session(home: Path, shop: Path, started: datetime) -> None:
         _ORIGINAL_CODE,
         _BACKOFF_CODE,
         line=40,
-        text="The gateway takes an `idempotency_key`; with it a retry is safe.",
+        text="The gateway accepts an `idempotency_key`, which makes a retry safe.",
     )
     said.bash("pytest -q tests/test_checkout.py", "12 passed in 2.28s")
     said.answer(
@@ -396,7 +396,7 @@ def _write_retry_session(home: Path, shop: Path, started: datetime) -> None:
         "    assert len({waits(seed) for seed in range(20)}) == 20\n",
     )
     said.bash("pytest -q tests/test_backoff.py", "1 passed in 0.12s")
-    said.answer("The test is there, and passes.")
+    said.answer("I added the test; it passes.")
     said.title("Make checkout retry without charging twice")
     said.save(home)
 
@@ -415,7 +415,7 @@ def _write_agents_session(home: Path, shop: Path, started: datetime) -> None:
             "thinking": "Two suspects: fixtures and the network.",
             "signature": "",
         },
-        "I will have the fixtures and the network calls looked at side by side.",
+        "I'll have two agents check the fixtures and the network calls in parallel.",
     )
     for scout in _AGENTS:
         _write_agent(said, home, shop, scout)
@@ -461,7 +461,9 @@ def _write_agent(
 def _write_compacted_session(home: Path, notes: Path, started: datetime) -> None:
     """Write a session that outgrew its context."""
     said = TranscriptWriter("static pages", notes, started)
-    said.prompt("Move the notes from the database to Markdown files, one a note.")
+    said.prompt(
+        "Move the notes from the database to Markdown files, one file per note."
+    )
     said.write(
         "export.py", "for note in db.notes():\n    path(note).write_text(note.body)\n"
     )
@@ -474,10 +476,10 @@ def _write_compacted_session(home: Path, notes: Path, started: datetime) -> None
         "write_text(head(note) + note.body)",
         line=2,
     )
-    said.answer("Tags stand at the top of each file.")
+    said.answer("Each file now starts with its tags.")
     said.compact(
         "This session is being continued from a previous conversation that ran out of "
-        "context. 231 notes were exported to Markdown, tags at their top."
+        "context. 231 notes were exported to Markdown, with their tags at the top."
     )
     said.prompt("Now build an index page by tag.", minutes=2)
     said.write("index.py", "pages = group(read_all(), by='tag')\n")
@@ -502,6 +504,6 @@ def _write_old_session(home: Path, notes: Path, started: datetime) -> None:
     said.prompt("What is the difference between rsync -a and cp -r?")
     said.answer(
         "`rsync -a` keeps times, owners, permissions and links, and copies only what "
-        "differs; `cp -r` copies contents and makes everything new."
+        "differs; `cp -r` copies everything again and sets new times."
     )
     said.save(home)

@@ -90,9 +90,10 @@ def _files_under(context: RequestContext, path: str) -> Response:
     counts = _count_by_path(edits)
     title = f"Files in {path}" if path else "Files"
     if not counts:
-        return _render_files_page(
-            title, empty_message("No session changed a file with this path."), path=path
-        )
+        text = "No session changed a file with this path."
+        if not path:
+            text = "No session has changed a file yet."
+        return _render_files_page(title, empty_message(text), path=path)
     rows = sorted(counts.values(), key=_last_changed_key, reverse=True)
     lines = [
         (

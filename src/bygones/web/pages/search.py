@@ -23,7 +23,7 @@ from bygones.model.summary import (
     SessionMatch,
     SessionSummary,
 )
-from bygones.query.fields import list_hints
+from bygones.query.fields import QueryHint, list_hints
 from bygones.render.headers import search_notes
 from bygones.render.html.markup import (
     EMPTY_HTML,
@@ -167,7 +167,7 @@ def _syntax_help() -> Html:
                         build_url("search", q=hint.example),
                         tag("code", escape_line(hint.example)),
                     ),
-                    tag("span", escape_line(hint.meaning)),
+                    tag("span", escape_line(_describe_hint(hint))),
                 ),
                 " ",
             ),
@@ -175,6 +175,11 @@ def _syntax_help() -> Html:
         for hint in list_hints()
     )
     return join_html((_NO_FACETS, tag("ul", lines, kind="syntax-help")))
+
+
+def _describe_hint(hint: QueryHint) -> str:
+    values = f": {', '.join(hint.choices)}" if hint.choices else ""
+    return hint.meaning + values
 
 
 def _summary_line(search_request: _SearchRequest, results: SearchResults) -> Html:
@@ -223,7 +228,7 @@ def _session_match(match: SessionMatch, context: RequestContext) -> Html:
     facts = [
         short_path(summary.project) if summary.project else "",
         pluralize(summary.message_count, "message"),
-        match.hit_count_bound.qualify(pluralize(match.hit_count, "match", "matches"))
+        match.hit_count_bound.qualify(pluralize(match.hit_count, "hit"))
         if match.hit_count
         else "",
     ]
