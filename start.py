@@ -89,8 +89,9 @@ def main(arguments: list[str]) -> int:
         print(f"Set-up failed: {error}", file=sys.stderr)
         return 1
     if is_test:
-        install_browser()
-        install_axe()
+        if "--full" in arguments:
+            install_browser()
+            install_axe()
         install_engine()
         return run_checks(arguments[1:])
     if arguments:

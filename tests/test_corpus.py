@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -38,6 +39,12 @@ pytestmark = pytest.mark.skipif(
 every_folder = pytest.mark.parametrize("folder", FOLDERS, ids=lambda path: path.name)
 
 
+@cache
+def sessions_of(folder: Path) -> tuple[Session, ...]:
+    """Return the sessions of a folder, read once for all tests."""
+    return tuple(read_sessions(folder))
+
+
 def said(source: SourceFile) -> set[RecordId]:
     """Return the records of a file in which somebody says something."""
     nodes = load_transcript(source).nodes
@@ -52,7 +59,7 @@ def shown(*branches: Branch) -> set[RecordId]:
 
 def judged(folder: Path) -> Iterator[tuple[Session, set[RecordId]]]:
     """Yield sessions with what is said in all of their files."""
-    for session in read_sessions(folder):
+    for session in sessions_of(folder):
         everything: set[RecordId] = set()
         for source in session.sources:
             everything |= said(source)
@@ -93,7 +100,7 @@ def test_the_only_rewind_is_the_one_that_was_made_by_hand() -> None:
     found = [
         (branch.fork_id, branch.first_prompt_id)
         for folder in FOLDERS
-        for session in read_sessions(folder)
+        for session in sessions_of(folder)
         for branch in session.branches[1:]
     ]
 
@@ -108,7 +115,7 @@ def test_every_file_is_part_of_some_session() -> None:
             if isinstance(source, SourceFile) and source.kind.is_transcript
         }
         read_of = {
-            source.id for session in read_sessions(folder) for source in session.sources
+            source.id for session in sessions_of(folder) for source in session.sources
         }
 
         assert files == read_of
@@ -121,7 +128,7 @@ def test_every_file_is_part_of_some_session() -> None:
 def test_every_session_can_be_exported(folder: Path, form: ExportFormat) -> None:
     making = ExportOptions(format=form, redactor=REDACTOR)
 
-    for session in read_sessions(folder):
+    for session in sessions_of(folder):
         finds = RedactionLog()
         whole = "".join(render_session(session, making, finds))
 
@@ -131,7 +138,7 @@ def test_every_session_can_be_exported(folder: Path, form: ExportFormat) -> None
 
 @every_folder
 def test_the_lines_of_every_session_are_exported_as_they_were(folder: Path) -> None:
-    for session in read_sessions(folder):
+    for session in sessions_of(folder):
         sources = {
             source.id: Path(source.id).read_bytes() for source in session.sources
         }
@@ -169,7 +176,7 @@ def test_few_messages_are_flagged_without_a_reason() -> None:
 
 @every_folder
 def test_the_lines_of_a_drawing_add_up(folder: Path) -> None:
-    for session in read_sessions(folder):
+    for session in sessions_of(folder):
         check_sums(session)
 
 

@@ -19,6 +19,8 @@ from bygones.team.worker import derive_all
 from tests.build import session_id
 from tests.hub.sending import NOW, MemoryHub, sent, worked
 
+LONG = 300
+"""Seconds after which a thread is stuck, also on a busy machine."""
 GONE = ErasureSelector(session=SessionId(session_id(1)))
 Made = Callable[[], tuple[TeamStore, BlobStore]]
 
@@ -50,6 +52,11 @@ def sessions(hub: MemoryHub) -> list[str]:
         shelf.close()
 
 
+def join(thread: Thread) -> None:
+    thread.join(LONG)
+    assert not thread.is_alive()
+
+
 def stalled(
     monkeypatch: pytest.MonkeyPatch, module: object, name: str
 ) -> tuple[Event, Event]:
@@ -73,12 +80,12 @@ def test_rows_written_during_an_erasure_do_not_survive_it(
     is_there, may_go = stalled(monkeypatch, postgres_rows, "_insert_sessions")
     writer = Thread(target=derive_all, args=(hub.store, hub.objects))
     writer.start()
-    assert is_there.wait(30)
+    assert is_there.wait(LONG)
 
     store, objects = other(hub)
     erase(store, objects, GONE, now=NOW)
     may_go.set()
-    writer.join(30)
+    join(writer)
     derive_all(store, objects)
     store.close()
 
@@ -95,11 +102,11 @@ def test_upload_during_an_erasure_is_rejected_or_erased(
     is_there, may_go = stalled(monkeypatch, PostgresStore, "_insert_sources")
     late_push = Thread(target=_push_as_another_machine, args=(hub.folder, late))
     late_push.start()
-    assert is_there.wait(30)
+    assert is_there.wait(LONG)
 
     erase(hub.store, hub.objects, GONE, now=NOW)
     may_go.set()
-    late_push.join(60)
+    join(late_push)
     derive_all(store, objects)
     store.close()
 
