@@ -14,12 +14,13 @@ from bygones.maintenance.restore import plan_restore, restore
 from bygones.model.sessions import Session
 from bygones.reader import read_sessions
 from bygones.store import derived_tables
+from tests.faults.sizes import sized
 from tests.properties import homes as archives
-from tests.properties.homes import LONGER, kept_in, lay, layouts
+from tests.properties.homes import kept_in, lay, layouts
 from tests.store.keeping import Keeping, unlike_rebuilt
 
-few = settings(max_examples=25 * LONGER)
-some = settings(max_examples=50 * LONGER)
+few = settings(max_examples=sized(15, 500, 5_000))
+some = settings(max_examples=sized(25, 1_000, 10_000))
 
 
 @st.composite
