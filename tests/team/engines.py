@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
 from itertools import count
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -21,6 +22,9 @@ from bygones.team.contract import BlobStore
 from bygones.team.stores.base import TeamStore
 from tests.session_end import SESSION_END
 from tests.team.servers import Postgres, missing, postgres
+
+if TYPE_CHECKING:
+    from bygones.team.stores.clickhouse import ClickHouseStore
 
 __all__ = ["ENGINES", "opened"]
 
@@ -56,20 +60,27 @@ def _has(package: str) -> bool:
 def _clickhouse() -> Iterator[Callable[[], Made]]:
     from bygones.team.stores.clickhouse import ClickHouseStore
 
-    made: list[ClickHouseStore] = []
-
     def make() -> Made:
         name = f"team{os.getpid()}_{next(_NUMBERS)}"
         more = "&" if "?" in _GIVEN else "?"
         address = f"{_GIVEN}{more}" if _GIVEN else f"chdb://{_folder()}?"
         store = ClickHouseStore(f"{address}database={name}")
-        made.append(store)
+        _drop_on_close(store)
         store.prepare()
         return store, store.database_blobs()
 
     yield make
-    for store in made if _GIVEN else ():
-        store._db.execute(f"DROP DATABASE IF EXISTS {store._db.database}")
+
+
+def _drop_on_close(store: ClickHouseStore) -> None:
+    """Drop the database of a store with it: each one costs time in the background."""
+    close = store.close
+
+    def drop_and_close() -> None:
+        store._db.execute(f"DROP DATABASE IF EXISTS {store._db.database} SYNC")
+        close()
+
+    store.close = drop_and_close  # type: ignore[method-assign]
 
 
 @cache

@@ -62,7 +62,7 @@ def test_gap_or_different_bytes_are_rejected(made: Made) -> None:
 
     with pytest.raises(SourceUpdateRejected, match="3 bytes"):
         store.put(SourceUpdate(source=SENT, spans=(span(b"{}\n", 9, objects),)))
-    with pytest.raises(SourceUpdateRejected, match="other bytes"):
+    with pytest.raises(SourceUpdateRejected, match="different bytes"):
         store.put(SourceUpdate(source=SENT, spans=(span(b"[]\n", 0, objects),)))
 
 
