@@ -219,7 +219,3 @@ def text_key_part(text_key: int) -> Part:
 
 def text_key_is_error(text_key: int) -> bool:
     return text_key % _AGENT_BIT == _ERROR_KIND
-
-
-def text_key_is_agent(text_key: int) -> bool:
-    return bool(text_key & _AGENT_BIT)

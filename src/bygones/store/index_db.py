@@ -6,7 +6,6 @@ from _thread import allocate_lock
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from struct import pack
-from typing import TYPE_CHECKING
 from zlib import crc32
 
 import msgspec
@@ -14,6 +13,7 @@ from msgspec import Struct
 from msgspec.structs import force_setattr
 
 from bygones.model.base import Position, Problem, SessionId
+from bygones.model.nodes import RecordNode
 from bygones.store.archive_db import StoredSource
 from bygones.store.compression import compress, decompress
 from bygones.store.connect import (
@@ -35,10 +35,6 @@ from bygones.store.schema import (
     TEXT_LENGTH,
     index_schema,
 )
-
-if TYPE_CHECKING:
-    from bygones.model.nodes import RecordNode
-
 
 _encode = msgspec.msgpack.Encoder().encode
 _FIXARRAY_LIMIT = 16
@@ -147,8 +143,6 @@ def _array_header(count: int) -> bytes:
 
 def _get_decoder() -> msgspec.msgpack.Decoder[list[RecordNode]]:
     # Created with the first page: listing sessions needs none.
-    from bygones.model.nodes import RecordNode
-
     with _decoder_lock:  # creating two at once crashes msgspec
         if not _decoder_cache:
             _decoder_cache.append(msgspec.msgpack.Decoder(list[RecordNode]))
