@@ -6,6 +6,7 @@ from tests.build import (
     CWD,
     SESSION,
     Home,
+    Written,
     delta,
     prompt,
     reply,
@@ -141,6 +142,30 @@ def interrupted(home: Home) -> None:
         reply([_bash("2")], uuid="a3"),
         tool_result("toolu_2", "exit code 1", is_error=True, uuid="r2"),
         reply("It failed.", uuid="a4"),
+    )
+    home.session(SESSION, records)
+
+
+def stopped_refused_or_denied(home: Home) -> None:
+    """A command stopped while it ran, a call refused, and one denied in print mode."""
+    refusal = "The user doesn't want to proceed with this tool use."
+    asked = "touch needs approval."
+    for_tool_use = "[Request interrupted by user for tool use]"
+    denied: Written = {"toolDenialKind": "user-rejected"}
+    rejected: Written = {"permissionDecision": {"decision": "reject"}}
+    records = thread(
+        prompt("Run it", uuid="p1"),
+        reply([_bash("1")], uuid="a1", message_id="msg_1"),
+        tool_result("toolu_1", refusal, is_error=True, uuid="r1", **denied),
+        prompt([text(for_tool_use)], uuid="i1", interruptedMessageId="msg_1"),
+        prompt("Run the other", uuid="p2"),
+        reply([_bash("2")], uuid="a2", message_id="msg_2"),
+        tool_result("toolu_2", refusal, is_error=True, uuid="r2", **denied),
+        prompt([text(for_tool_use)], uuid="i2"),
+        prompt("Touch it", uuid="p3"),
+        reply([_bash("3")], uuid="a3", message_id="msg_3"),
+        tool_result("toolu_3", asked, is_error=True, uuid="r3", **denied, **rejected),
+        reply("I may not.", uuid="a4", message_id="msg_4"),
     )
     home.session(SESSION, records)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.build import SESSION, Home, Written, compact, moment, session
+from tests.build import SESSION, Home, Written, attachment, compact, moment, session
 from tests.forms import command, digest, printed
 
 
@@ -98,6 +98,42 @@ def compaction_twice(home: Home) -> None:
         _boundary(6, "a1", uuid="b2"),
         _digest(7, uuid="s2", parent="b2"),
         *_at(8, session("p3<s2:user", "a3<p3")),
+    ]
+    home.session(SESSION, records)
+
+
+def summarized_from_here(home: Home) -> None:
+    """The user had the turns from p2 on summarized; nothing was taken back."""
+    kept = {"anchorUuid": "b1", "uuids": ["p1", "a1"], "allUuids": ["p1", "a1"]}
+    records = [
+        *session("p1", "a1<p1", "p2<a1", "a2<p2"),
+        _boundary(4, "a1", trigger="manual", preservedMessages=kept),
+        _digest(5) | {"summarizeMetadata": {"direction": "from"}},
+        *_at(6, session("p3<s1:user", "a3<p3")),
+    ]
+    home.session(SESSION, records)
+
+
+def summarized_up_to_here(home: Home) -> None:
+    """The user had the turns before p2 summarized; p2 and its answer stay."""
+    kept = {"anchorUuid": "s1", "uuids": ["p2", "a2"], "allUuids": ["p2", "a2"]}
+    records = [
+        *session("p1", "a1<p1", "p2<a1", "a2<p2"),
+        _boundary(4, "a1", trigger="manual", preservedMessages=kept),
+        _digest(5) | {"summarizeMetadata": {"direction": "up_to"}},
+        *_at(6, session("p3<s1:user", "a3<p3")),
+    ]
+    home.session(SESSION, records)
+
+
+def compaction_before_attachments(home: Home) -> None:
+    """The summary of an automatic compaction follows attachments."""
+    records = [
+        *session("p1", "a1<p1", "p2<a1"),
+        _boundary(3, "p2", trigger="auto"),
+        *_at(4, [attachment("date", uuid="x1", parent="b1", date="2026-01-05")]),
+        _digest(5, parent="x1"),
+        *_at(6, session("a2<s1:assistant")),
     ]
     home.session(SESSION, records)
 

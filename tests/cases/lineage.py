@@ -55,6 +55,14 @@ def forked_session(home: Home) -> None:
     home.session(SECOND, [*_of(SECOND, first[:2]), *own])
 
 
+def forked_at_the_end(home: Home) -> None:
+    """``--fork-session`` copies the whole session, and only the copy goes on."""
+    first = _said(FIRST, "2.1.5", "p1", "a1<p1")
+    own = _said(SECOND, "2.1.5", "p2<a1:user", "a2<p2", start=60)
+    home.session(FIRST, first)
+    home.session(SECOND, [*_of(SECOND, first), *own])
+
+
 def branched_session(home: Home) -> None:
     """``/branch`` copies with the ids and says from where; the title says so too."""
     first = _said(FIRST, "2.1.90", "p1", "a1<p1", "p2<a1", "a2<p2")

@@ -15,6 +15,7 @@ from tests.build import (
     queue,
     reply,
     session,
+    system,
     text,
     thread,
     tool_result,
@@ -75,6 +76,43 @@ def rewind_to_start_with_hooks(home: Home) -> None:
         *_later(1, session("p1<x1:user", "a1<p1", "p2<a1", "a2<p2", "p3", "a3<p3")),
     ]
     home.session(SESSION, records)
+
+
+def rewind_to_start_below_a_notice(home: Home) -> None:
+    """All was taken back, and the new first prompt follows a notice of the client."""
+    records = [
+        *session("p1", "a1<p1", "p2<a1", "a2<p2"),
+        *_later(4, [system("informational", "Auto mode is on", uuid="n1")]),
+        *_later(5, session("p3<n1:user")),
+        _mark(),
+        *_later(6, session("a3<p3:assistant")),
+    ]
+    home.session(SESSION, records)
+
+
+def notice_without_a_parent(home: Home) -> None:
+    """A notice without a parent is not a rewind: the client would have marked it."""
+    records = [
+        *session("p1", "a1<p1"),
+        *_later(2, [system("informational", "A new version is out", uuid="n1")]),
+        *_later(3, session("p2<n1:user", "a2<p2")),
+    ]
+    home.session(SESSION, records)
+
+
+def went_back_to_the_first_branch(home: Home) -> None:
+    """The last leaf that the client noted is on the older branch: that one is live."""
+    records = [
+        *session("p1", "a1<p1", "p2<a1", "a2<p2", "p3<a1:user", "a3<p3"),
+        meta("last-prompt", lastPrompt="p2", leafUuid="a2"),
+    ]
+    home.session(SESSION, records)
+
+
+def _mark() -> Written:
+    """Return what the client writes with the first prompt after a rewind."""
+    nil = "00000000-0000-0000-0000-000000000000"
+    return meta("last-prompt", leafUuid=nil, explicit=True)
 
 
 def rewind_behind_compaction(home: Home) -> None:

@@ -132,3 +132,14 @@ def empty_prompts(home: Home) -> None:
         reply([], uuid="a2"),
     )
     home.session(SESSION, records)
+
+
+def unknown_notices(home: Home) -> None:
+    """The text of an unknown kind of notice is shown; without text it is hidden."""
+    records = thread(
+        prompt("Go", uuid="p1"),
+        system("from_tomorrow", "Something broke.", uuid="n1", level="error"),
+        system("from_tomorrow", uuid="n2"),
+        reply("Done.", uuid="a1"),
+    )
+    home.session(SESSION, records)

@@ -51,6 +51,8 @@ class _RewindContext(Struct, frozen=True):
     message_keys: Mapping[RecordId, str]
     subtrees: Mapping[RecordId, _SubtreeFacts]
     queued_prompts: frozenset[RecordId]
+    current_path: frozenset[RecordId]
+    """The record from which the client would continue, and its ancestors."""
 
     def first_node(self, path: list[RecordId]) -> RecordNode:
         """Return the first record of a path that belongs to a message."""
@@ -72,11 +74,13 @@ def assign_branches(
     tree: RecordTree,
     parents: Mapping[RecordId, RecordId | None],
     queued_prompts: frozenset[RecordId] = frozenset(),
+    current_leaf: RecordId | None = None,
 ) -> BranchLayout:
     """Assign branches, given the parents from `join_fragments`.
 
     The parent of a queued prompt is the record at the time of typing, so a sibling of
-    such a prompt does not mean a rewind.
+    such a prompt does not mean a rewind. The live branch contains `current_leaf`, or the
+    latest message if that is not known.
     """
     children: dict[RecordId | None, list[RecordId]] = {}
     for uuid in tree.nodes:
@@ -85,7 +89,11 @@ def assign_branches(
         return BranchLayout(dict.fromkeys(tree.nodes, 0), ())
     keys = _message_keys(tree)
     context = _RewindContext(
-        tree, keys, _summarize_subtrees(tree, children, keys), queued_prompts
+        tree,
+        keys,
+        _summarize_subtrees(tree, children, keys),
+        queued_prompts,
+        frozenset(_iter_path(parents, current_leaf)),
     )
     branch_of: dict[RecordId, int] = {}
     fork_points: list[tuple[int, RecordId | None]] = []
@@ -111,6 +119,15 @@ def assign_branches(
         for number, (parent_number, fork_point) in enumerate(fork_points, 1)
     )
     return BranchLayout(branch_of, tuple(forks))
+
+
+def _iter_path(
+    parents: Mapping[RecordId, RecordId | None], uuid: RecordId | None
+) -> Iterator[RecordId]:
+    """Yield a record and its ancestors."""
+    while uuid is not None:
+        yield uuid
+        uuid = parents[uuid]
 
 
 def _possible_rewinds(
@@ -218,9 +235,7 @@ def _abandoned_paths(
     by_message: dict[str, list[RecordId]] = {}
     for child in siblings:
         # Among roots, only the first and those that start over are continuations.
-        is_path = child == siblings[0] or starts_new_root(
-            context.tree, context.tree.nodes[child]
-        )
+        is_path = child == siblings[0] or _is_new_root(context, child)
         first = context.subtrees[child].first_record_id
         if first is not None and (parent is not None or is_path):
             by_message.setdefault(context.message_keys[first], []).append(child)
@@ -235,9 +250,21 @@ def _abandoned_paths(
         return []
     live = max(
         paths,
-        key=lambda path: max(context.subtrees[child].latest_index for child in path),
+        key=lambda path: (
+            not context.current_path.isdisjoint(path),
+            max(context.subtrees[child].latest_index for child in path),
+        ),
     )
     return [path for path in paths if path is not live]
+
+
+def _is_new_root(context: _RewindContext, child: RecordId) -> bool:
+    """Whether a root was started by the user, with a prompt or a notice before it."""
+    node = context.tree.nodes[child]
+    if starts_new_root(context.tree, node):
+        return True
+    is_notice = node.parent_uuid is None and not node.is_conversation
+    return is_notice and context.subtrees[child].has_prompt
 
 
 def _contains_prompt(context: _RewindContext, path: list[RecordId]) -> bool:

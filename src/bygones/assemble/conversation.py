@@ -27,7 +27,13 @@ from bygones.assemble.dedupe import (
 )
 from bygones.assemble.grouping import SessionRecords
 from bygones.assemble.messages import build_messages, find_queued_prompts
-from bygones.assemble.tree import build_tree, join_fragments, order_parents_first
+from bygones.assemble.tree import (
+    build_tree,
+    find_current_leaf,
+    find_restarts,
+    join_fragments,
+    order_parents_first,
+)
 from bygones.assemble.usage import (
     Ledger,
     answers_from_progress,
@@ -108,7 +114,9 @@ class ConversationBuilder:
         distinct = order_parents_first(unsorted)
         tree = build_tree(distinct, owners)
         queued = find_queued_prompts(distinct)
-        layout = assign_branches(tree, join_fragments(tree), queued)
+        parents = join_fragments(tree, find_restarts(distinct))
+        leaf = find_current_leaf(distinct, tree)
+        layout = assign_branches(tree, parents, queued, leaf)
         tree_problems, leaves = tree.problems, tree.leaves
         del tree  # It is large, and so are the messages.
         built = build_messages(distinct, layout.branch_of, self._loader, agents)

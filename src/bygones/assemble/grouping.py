@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from datetime import UTC, datetime
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from bygones.assemble.agents import AgentRecords, agent_kind, split_inline_agents
 from bygones.assemble.dedupe import first_timestamp
@@ -142,8 +142,9 @@ def find_lineages(
     """Return how sessions are related: as their records say, and by shared records.
 
     The sessions must be sorted from the oldest to the newest. Each is related to the
-    older one that it shares most records with; if it contains all of that one's records,
-    it continues it.
+    older one that it shares most records with. Old versions copied the whole history when
+    a session was resumed, so a session with all records of another continues it. Since
+    1.0.124 resuming appends to the same file, and a copy is a fork.
     """
     if len(nodes_by_session) == 1:
         return {
@@ -152,6 +153,8 @@ def find_lineages(
         }
     holders: dict[RecordId, list[SessionId]] = {}
     record_counts: dict[SessionId, int] = {}
+    continued: set[tuple[SessionId, SessionId]] = set()
+    """Sessions that moved to the background, with their copies."""
     lineages = {}
     for session, nodes in nodes_by_session.items():
         ids = _record_ids(nodes)
@@ -162,11 +165,50 @@ def find_lineages(
             for lineage in _shared_lineages(ids, holders, record_counts)
             if lineage.session_id not in known
         ]
+        if shared and _is_fork(session, nodes, holders):
+            shared = [
+                structs.replace(lineage, kind=LineageKind.FORKED_FROM)
+                if (lineage.session_id, session) not in continued
+                else lineage
+                for lineage in shared
+            ]
         lineages[session] = (*declared, *shared)
+        continued.update(
+            (session, lineage.session_id)
+            for lineage in declared
+            if lineage.kind is LineageKind.CONTINUED_IN
+        )
         record_counts[session] = len(ids)
         for uuid in ids:
             holders.setdefault(uuid, []).append(session)
     return lineages
+
+
+def _is_fork(
+    session: SessionId,
+    nodes: Iterable[RecordNode],
+    holders: Mapping[RecordId, Sequence[SessionId]],
+) -> bool:
+    """Whether the records of a session were copied to start another one.
+
+    That is the case if a version that resumes in the same file wrote the first own
+    record, and the copies name the new session.
+    """
+    first: RecordNode | None = None
+    for node in nodes:
+        if node.uuid in holders:
+            if node.session_id != session:
+                return False
+        elif first is None and node.uuid is not None and node.version:
+            first = node
+    if first is None:
+        return False
+    parts = [int(part) for part in re.findall(r"\d{1,9}", first.version or "")[:3]]
+    return tuple(parts) >= _RESUMES_IN_PLACE
+
+
+_RESUMES_IN_PLACE = (1, 0, 124)
+"""The first version that appends to the same file when a session is resumed."""
 
 
 def _shared_lineages(

@@ -13,6 +13,7 @@ from bygones.model.metadata import METADATA_BY_TYPE, VISIBLE_ATTACHMENT_TYPES
 from bygones.model.nodes import (
     CompactionFacts,
     DurationFacts,
+    InterruptFacts,
     NodeBlock,
     Origin,
     QueueFacts,
@@ -77,6 +78,11 @@ class _MessageBuilder:
         self._hidden: list[HiddenRecord] = []
         self._results, self._bodies = self._index_results()
         self._removed = _removed_records(nodes)
+        self._interrupted = {
+            node.extra.message_id
+            for node in nodes
+            if isinstance(node.extra, InterruptFacts)
+        }
         self._calls = self._index_calls()
         self._steering = {node.position for node in find_steering(nodes)}
         self._groups: list[list[RecordNode]] = []
@@ -137,6 +143,7 @@ class _MessageBuilder:
             return
         if reason is not None:
             self._hide(node, reason)
+            self._skip_to_compaction(node)
         elif node.kind == "assistant":
             self._add_assistant_record(node)
         elif node.origin is Origin.TOOL:
@@ -219,6 +226,15 @@ class _MessageBuilder:
             self._message_heads[get_record_id(node)] = head
         return belongs
 
+    def _skip_to_compaction(self, node: RecordNode) -> None:
+        """Let the summary after an attachment find its compaction before it."""
+        if node.kind != "attachment" or node.parent_uuid is None:
+            return
+        head = self._message_heads.get(node.parent_uuid)
+        is_compaction = head is not None and isinstance(head.extra, CompactionFacts)
+        if head and is_compaction and get_record_id(head) not in self._attached:
+            self._message_heads[get_record_id(node)] = head
+
     def _branch_of(self, node: RecordNode) -> int:
         """Return the branch of a record, outside the tree that of the record before."""
         current = self._current_branch
@@ -298,6 +314,7 @@ class _MessageBuilder:
             completed_at=result.completed_at,
             is_error=result.is_error,
             is_interrupted=result.is_interrupted,
+            is_stopped=result.is_interrupted and node.message_id in self._interrupted,
             result_size=result.size,
             result_facts=result.facts,
             attached_refs=_build_record_refs(bodies) if bodies else (),
@@ -443,7 +460,10 @@ def _user_reason(node: RecordNode) -> str | None:
 
 def _system_reason(node: RecordNode) -> str | None:
     known = SYSTEM_SUBTYPES.get(node.subtype)
-    return "notice" if known is None or known.label is None else None
+    if known is None:
+        # The text of an unknown subtype may be important.
+        return None if node.preview else "notice"
+    return "notice" if known.label is None else None
 
 
 def _attachment_reason(node: RecordNode) -> str | None:

@@ -29,7 +29,7 @@ from bygones.assemble.summary import (
     session_tags,
 )
 from bygones.assemble.usage import build_ledger, last_reported_cost
-from bygones.model.base import AgentId, Problem, SessionId, SourceKind
+from bygones.model.base import AgentId, Problem, RecordId, SessionId, SourceKind
 from bygones.model.nodes import Transcript
 from bygones.model.sessions import (
     AgentRun,
@@ -146,7 +146,9 @@ def _build_session(
     reported_cost, cost_reported_at = last_reported_cost(nodes)
     return Session(
         id=records.id,
-        title=choose_title(records.id, nodes, summaries),
+        title=choose_title(
+            records.id, nodes, summaries, _abandoned_record_ids(branches)
+        ),
         project=detect_project(nodes),
         project_keys=_distinct(t.source.project_key for t in records.transcripts),
         directories=_distinct(node.cwd for node in nodes),
@@ -178,6 +180,18 @@ def _build_session(
         sources=tuple(t.source for t in records.transcripts),
         is_empty=not any(map(_has_conversation, (*branches, *_shown_branches(runs)))),
         loader=loader,
+    )
+
+
+def _abandoned_record_ids(branches: Iterable[Branch]) -> frozenset[RecordId]:
+    """Return the records of messages that are only on abandoned branches."""
+    return frozenset(
+        ref.record_id
+        for branch in branches
+        if not branch.is_live
+        for turn in branch.own_turns
+        for message in turn.messages
+        for ref in message.record_refs
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from datetime import datetime
 
 from bygones.errors import AmbiguousSelector, NotInArchive
@@ -50,10 +51,16 @@ def collect_summaries(transcripts: Iterable[Transcript]) -> SummariesByLeaf:
 
 
 def choose_title(
-    session: SessionId, nodes: Sequence[RecordNode], summaries: SummariesByLeaf
+    session: SessionId,
+    nodes: Sequence[RecordNode],
+    summaries: SummariesByLeaf,
+    abandoned: AbstractSet[RecordId] = frozenset(),
 ) -> Title:
-    """Return the title of a session: the first candidate that is not blank."""
-    for kind, text in _title_candidates(nodes, summaries):
+    """Return the title of a session: the first candidate that is not blank.
+
+    Prompts and summaries of the live branch come before those that were abandoned.
+    """
+    for kind, text in _title_candidates(nodes, summaries, abandoned):
         cleaned = _clean_title(
             text, _EXPLICIT_TITLE_LIMIT if kind.is_explicit else _TITLE_LIMIT
         )
@@ -63,14 +70,19 @@ def choose_title(
 
 
 def _title_candidates(
-    nodes: Sequence[RecordNode], summaries: SummariesByLeaf
+    nodes: Sequence[RecordNode],
+    summaries: SummariesByLeaf,
+    abandoned: AbstractSet[RecordId],
 ) -> Iterable[tuple[TitleKind, str]]:
+    live = [n for n in nodes if n.uuid not in abandoned] if abandoned else nodes
     metadata = [node for node in nodes if node.extra is not None]
     yield TitleKind.CUSTOM, _last_title(metadata, "custom-title")
     yield TitleKind.GENERATED, _last_title(metadata, "ai-title")
     if not any(node.team_name for node in nodes):
         yield TitleKind.AGENT_NAME, _last_title(metadata, "agent-name")
+    yield TitleKind.SUMMARY, _latest_summary(live, summaries)
     yield TitleKind.SUMMARY, _latest_summary(nodes, summaries)
+    yield TitleKind.PROMPT, _first_preview(live, {Origin.PERSON, Origin.CALLER})
     yield TitleKind.PROMPT, _first_preview(nodes, {Origin.PERSON, Origin.CALLER})
     yield TitleKind.COMMAND, _first_preview(nodes, {Origin.COMMAND})
     yield TitleKind.LAST_PROMPT, _last_title(metadata, "last-prompt")

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 
 from msgspec import Struct
 
 from bygones.assemble.dedupe import TREE_KINDS
 from bygones.model.base import Problem, RecordId
-from bygones.model.nodes import CompactionFacts, Origin, RecordNode
+from bygones.model.nodes import CompactionFacts, Origin, RecordNode, TitleFacts
 
 
 class RecordTree(Struct, frozen=True):
@@ -129,13 +129,73 @@ def _cycle_breaks(parents: dict[RecordId, RecordId | None]) -> list[RecordId]:
     return breaks
 
 
-def join_fragments(tree: RecordTree) -> dict[RecordId, RecordId | None]:
+NIL_RECORD_ID = RecordId("00000000-0000-0000-0000-000000000000")
+
+
+def find_restarts(nodes: Iterable[RecordNode]) -> frozenset[RecordId]:
+    """Return the first prompt after each rewind that the client marked.
+
+    The client writes the mark, a `last-prompt` record with the nil uuid, after the prompt.
+    """
+    restarts = []
+    prompt: RecordId | None = None
+    for node in nodes:
+        facts = node.extra
+        if node.kind == "user" and node.origin in _PROMPT_ORIGINS:
+            prompt = node.uuid
+        elif (
+            prompt is not None
+            and isinstance(facts, TitleFacts)
+            and facts.is_explicit
+            and facts.leaf_id == NIL_RECORD_ID
+        ):
+            restarts.append(prompt)
+    return frozenset(restarts)
+
+
+def find_current_leaf(nodes: Sequence[RecordNode], tree: RecordTree) -> RecordId | None:
+    """Return the record from which the client would continue, if the file names it.
+
+    That is the leaf of the last `last-prompt` record, unless a prompt elsewhere follows.
+    """
+    later_prompts = []
+    for node in reversed(nodes):
+        facts = node.extra
+        if node.kind == "user" and node.origin in _PROMPT_ORIGINS and node.uuid:
+            later_prompts.append(node.uuid)
+        elif node.kind == "last-prompt" and isinstance(facts, TitleFacts):
+            if facts.leaf_id == NIL_RECORD_ID:
+                return None
+            if facts.leaf_id in tree.nodes:
+                leaf = facts.leaf_id
+                break
+    else:
+        return None
+    if any(leaf not in _iter_ancestors(tree, prompt) for prompt in later_prompts[:1]):
+        return None
+    return leaf
+
+
+def _iter_ancestors(tree: RecordTree, uuid: RecordId | None) -> Iterator[RecordId]:
+    """Yield a record and its ancestors."""
+    while uuid is not None:
+        yield uuid
+        uuid = tree.parents.get(uuid)
+
+
+def join_fragments(
+    tree: RecordTree, restarts: Container[RecordId] = ()
+) -> dict[RecordId, RecordId | None]:
     """Return the parent of each record, with fragments joined in file order.
 
     A fragment whose parent is missing continues the record before it; a compaction
     continues the record that it names, or the one before it. Roots are the first record,
-    and prompts with which the user started over.
+    and prompts with which the user started over, or the notice before such a prompt if
+    the client marked it (`restarts`).
     """
+    restart_roots = {
+        root for root in _restart_roots(tree, restarts) if root is not None
+    }
     detached = _detached_commands(tree)
     roots = _RootFinder(tree, detached)
     joined: dict[RecordId, RecordId | None] = {}
@@ -147,11 +207,11 @@ def join_fragments(tree: RecordTree) -> dict[RecordId, RecordId | None]:
         parent = tree.parents[uuid]
         if parent in tree.nodes and uuid not in detached:
             joined[uuid] = parent
-        elif has_prompt and starts_new_root(tree, node):
+        elif has_prompt and (starts_new_root(tree, node) or uuid in restart_roots):
             joined[uuid] = None
         else:
             # A parent before an earlier compaction would skip that compaction.
-            named = node.logical_parent_uuid
+            named = _named_parent(node, index, last)
             logical = (
                 named if named and index.get(named, -1) > last_compaction else None
             )
@@ -162,6 +222,43 @@ def join_fragments(tree: RecordTree) -> dict[RecordId, RecordId | None]:
         if isinstance(node.extra, CompactionFacts):
             last_compaction = i
     return joined
+
+
+def _restart_roots(
+    tree: RecordTree, restarts: Container[RecordId]
+) -> Iterator[RecordId | None]:
+    """Yield the root of each marked prompt that follows notices only."""
+    for uuid in tree.nodes:
+        if uuid not in restarts:
+            continue
+        root: RecordId | None = None
+        for ancestor in _iter_ancestors(tree, uuid):
+            node = tree.nodes.get(ancestor)
+            if node is None or (ancestor != uuid and node.is_conversation):
+                break
+            root = ancestor
+        else:
+            yield root
+
+
+def _named_parent(
+    node: RecordNode, index: Mapping[RecordId, int], last: RecordId | None
+) -> RecordId | None:
+    """Return the record that a fragment without a parent names as the one before it.
+
+    "Summarize from here" names the record before the summarized ones, and "Summarize up
+    to here" the last summarized one, before those that it preserved. Both were said
+    before the compaction.
+    """
+    facts = node.extra
+    if not isinstance(facts, CompactionFacts):
+        return node.logical_parent_uuid
+    if facts.anchor_id is not None and facts.anchor_id == node.uuid:
+        return last
+    known = [record for record in facts.preserved_ids if record in index]
+    if node.logical_parent_uuid is not None:
+        known.append(node.logical_parent_uuid)
+    return max(known, key=lambda record: index.get(record, -1), default=None)
 
 
 def starts_new_root(tree: RecordTree, node: RecordNode) -> bool:

@@ -180,6 +180,9 @@ class LightRecord(Struct, frozen=True, kw_only=True, gc=False, rename=wire_name)
     supersedes_uuids: tuple[RecordId, ...] = ()
     session_kind: str | None = None
     origin: LightOrigin | None = None
+    tool_denial_kind: str | None = None
+    interrupted_message_id: MessageId | None = None
+    turn_companion: bool = False
 
 
 class LocatedRecord(Struct, frozen=True, gc=False):
@@ -234,6 +237,8 @@ class ResultFacts(Struct, frozen=True, kw_only=True, gc=False, array_like=True):
     stored_path: str | None = None
     """Path of an output that was too long for the transcript."""
     web_searches: int = 0
+    is_denied: bool = False
+    """Whether the call was not allowed, by the user or by a rule."""
 
 
 class SideText(Struct, frozen=True, gc=False, array_like=True):
@@ -294,6 +299,12 @@ class RetractionFacts(Struct, frozen=True, tag="retraction", omit_defaults=True)
     record_ids: tuple[RecordId, ...] = ()
 
 
+class InterruptFacts(Struct, frozen=True, tag="interrupt", omit_defaults=True):
+    """The answer that the user interrupted while it was written or its calls ran."""
+
+    message_id: MessageId
+
+
 class DurationFacts(Struct, frozen=True, tag="duration", omit_defaults=True):
     """The duration of a turn."""
 
@@ -325,6 +336,7 @@ NodeExtra = (
     | JournalFacts
     | RetractionFacts
     | DurationFacts
+    | InterruptFacts
     | ReportedCostFacts
     | AgentProgressFacts
 )

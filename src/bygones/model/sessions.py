@@ -69,6 +69,9 @@ class ToolCall(Struct, frozen=True, kw_only=True, weakref=True, array_like=True)
     completed_at: datetime | None = None
     is_error: bool = False
     is_interrupted: bool = False
+    """Whether the result says that the user interrupted or refused the call."""
+    is_stopped: bool = False
+    """Whether the user stopped the call while it ran."""
     result_size: int = 0
     result_facts: ResultFacts | None = None
     attached_refs: tuple[RecordRef, ...] = ()

@@ -25,6 +25,7 @@ from bygones.model.base import (
 )
 from bygones.model.nodes import (
     PREVIEW_LIMIT,
+    InterruptFacts,
     LightBlock,
     LightMessage,
     LightRecord,
@@ -426,6 +427,8 @@ def _message_facts(record: LightRecord) -> NodeFacts:
     else:
         text = next((block.text for block in blocks if block.text), "")
         facts = NodeFacts(preview=text[:PREVIEW_LIMIT])
+    if record.interrupted_message_id:
+        facts.extra = InterruptFacts(record.interrupted_message_id)
     facts.message_id = message.id
     facts.model = message.model
     facts.blocks = tuple(map(build_node_block, blocks))
@@ -438,6 +441,8 @@ def _message_facts(record: LightRecord) -> NodeFacts:
 def _user_facts(record: LightRecord, blocks: list[LightBlock]) -> NodeFacts:
     if any(block.tool_use_id for block in blocks):
         result, error_text = extract_result_facts(record.tool_use_result, blocks)
+        if record.tool_denial_kind:
+            result = structs.replace(result or ResultFacts(), is_denied=True)
         others = [block for block in blocks if block.text and not block.tool_use_id]
         return NodeFacts(
             origin=Origin.TOOL,
@@ -484,7 +489,9 @@ def _detect_origin(record: LightRecord, user_text: UserText) -> Origin:
     if record.origin is not None and origin is Origin.PERSON:
         sender = _SENDER_ORIGINS.get(record.origin.kind or "human", Origin.HARNESS)
         origin = sender or origin
-    if origin is Origin.PERSON and (record.is_meta or record.source_tool_use):
+    if origin is Origin.PERSON and (
+        record.is_meta or record.source_tool_use or record.turn_companion
+    ):
         origin = Origin.HARNESS
     if origin is Origin.PERSON and _is_compact_command(user_text.typed_text):
         origin = Origin.COMMAND

@@ -63,6 +63,8 @@ _REFUSAL_PHRASES = (
     "rejected the tool",
     "chose to stay in plan mode",
 )
+_DENIAL_PREFIXES = ("Claude requested permissions to ", "Permission to use ")
+"""How the result of a denied call starts in versions that do not mark it."""
 _NOTABLE_OUTCOME_KEYS = (
     b'"returnCodeInterpretation"',
     b'"interrupted":true',
@@ -78,6 +80,9 @@ class ToolCallState(StrEnum):
     FAILED = "failed"
     INTERRUPTED = "interrupted"
     REFUSED = "refused"
+    """By the user."""
+    DENIED = "denied"
+    """By a permission rule, or because there was no user to ask."""
     WAITING = "waiting"
     """No result is known."""
 
@@ -406,8 +411,14 @@ def _call_state(call: ToolCall, error: str) -> ToolCallState:
         return ToolCallState.WAITING
     if not call.is_error:
         return ToolCallState.DONE
-    if any(phrase in error[:_NOTE_LIMIT] for phrase in _REFUSAL_PHRASES):
+    if call.is_stopped:
+        return ToolCallState.INTERRUPTED
+    note = error[:_NOTE_LIMIT]
+    if any(phrase in note for phrase in _REFUSAL_PHRASES):
         return ToolCallState.REFUSED
+    is_denied = call.result_facts is not None and call.result_facts.is_denied
+    if is_denied or note.startswith(_DENIAL_PREFIXES):
+        return ToolCallState.DENIED
     return ToolCallState.INTERRUPTED if call.is_interrupted else ToolCallState.FAILED
 
 

@@ -85,7 +85,6 @@ def conversation(client: ClaudeCode) -> None:
         """,
     ),
     wrong={
-        "tree": "deliverable 5: --fork-session is shown as a continuation",
         "cost": "the reported cost of a fork starts with that of its parent",
     },
 )

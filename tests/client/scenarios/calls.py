@@ -123,7 +123,6 @@ def files(client: ClaudeCode) -> None:
           Bash denied: touch no.txt
         < Neither was permitted.
     """,
-    wrong={"show": "deliverable 6: a call denied in print mode is not a failed one"},
 )
 def denied(client: ClaudeCode) -> None:
     """Calls that print mode denies, because it cannot ask."""
