@@ -49,6 +49,17 @@ MEMORY_NEEDED = 4 * 1024**3
 INSTALLED_FROM = (ROOT / "pyproject.toml", ROOT / "uv.lock", PINS)
 
 
+PROSE = (
+    "src",
+    "docs",
+    "plugin",
+    "benchmarks",
+    "start.py",
+    *map(str, ROOT.glob("*.md")),
+)
+"""Where the spelling is checked."""
+
+
 class Check(NamedTuple):
     """A check and the command that runs it."""
 
@@ -72,6 +83,7 @@ CHECKS = (
     Check("types", (str(PYTHON), "-m", "mypy")),
     Check("format", (str(PYTHON), "-m", "ruff", "format", "--check")),
     Check("lint", (str(PYTHON), "-m", "ruff", "check", "--output-format=concise")),
+    Check("spelling", (str(PYTHON), "-m", "codespell_lib", *PROSE)),
     Check("imports", (str(SCRIPTS / "lint-imports"), "--no-cache")),
 )
 

@@ -227,7 +227,15 @@ ODD_WORDS = re.compile(
 
 def test_prose_uses_plain_words() -> None:
     """Documents, docstrings, comments and messages avoid stilted words."""
-    documents = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
+    static = PACKAGE / "web" / "static"
+    documents = [
+        *(*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")),
+        *(
+            *(ROOT / "plugin").rglob("*.md"),
+            *static.glob("*.js"),
+            *static.glob("*.css"),
+        ),
+    ]
     offenders = [
         f"{relative(path)}: {match[0]}"
         for path in documents

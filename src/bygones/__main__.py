@@ -1,4 +1,4 @@
-"""Lets ``python -m bygones`` stand in for the ``bygones`` command."""
+"""Run the command line: ``python -m bygones``."""
 
 from __future__ import annotations
 
