@@ -306,13 +306,31 @@ def test_first_problems_of_a_kind_are_kept_and_all_reported(
     tmp_path: Path,
 ) -> None:
     actual: list[ProblemRow] = []
-    path = written(tmp_path / "a.jsonl", [b"{"] * 50)
+    path = written(tmp_path / "a.jsonl", [b"{", b"x"] * 25)
 
     (row,) = inspect_transcripts([path], on_problem=actual.append).problems
 
     assert row.problems == len(actual) == 50
     assert [problem.line for problem in actual] == list(range(1, 51))
     assert row.examples == tuple(actual[:3])
+
+
+def test_the_same_problem_on_adjacent_lines_is_one_row(tmp_path: Path) -> None:
+    actual: list[ProblemRow] = []
+    path = written(tmp_path / "a.jsonl", [b"{"] * 50 + [b"", b"", b"{"])
+
+    rows = inspect_transcripts([path], on_problem=actual.append).problems
+
+    assert [(row.kind, row.problems) for row in rows] == [
+        ("blank", 2),
+        ("not-json", 51),
+    ]
+    assert [(row.kind, row.line, row.count) for row in actual] == [
+        ("not-json", 1, 50),
+        ("blank", 51, 2),
+        ("not-json", 53, 1),
+    ]
+    assert (actual[0].offset, actual[0].length) == (0, 99)
 
 
 def test_problem_with_a_whole_file_has_no_line(home: Home) -> None:

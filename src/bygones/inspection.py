@@ -8,10 +8,10 @@ from datetime import datetime
 from functools import reduce
 from operator import or_
 from pathlib import Path
-from typing import Any, Generic, TypeVar, get_type_hints
+from typing import Any, Generic, NamedTuple, TypeVar, get_type_hints
 
 import msgspec
-from msgspec import Raw, Struct
+from msgspec import Raw, Struct, structs
 from msgspec.structs import fields
 
 from bygones.model.base import (
@@ -32,6 +32,7 @@ from bygones.model.metadata import (
 )
 from bygones.model.nodes import LightBlock, LightMessage, LightRecord, LocatedRecord
 from bygones.model.outcomes import find_outcome_type
+from bygones.model.problem_runs import is_adjacent, merge_problems, repeat_problem
 from bygones.model.records import (
     BLOCKS_BY_TYPE,
     SYSTEM_SUBTYPES,
@@ -56,7 +57,7 @@ from bygones.model.reports import (
     VersionRow,
 )
 from bygones.model.summary import REPLAY_ID_PREFIXES
-from bygones.parse.decode import field_names, known_names
+from bygones.parse.decode import field_names, has_too_many_values, known_names
 from bygones.parse.full import unknown_fields
 from bygones.parse.light import parse_line_light
 from bygones.parse.metadata import SIDECAR_FIELDS
@@ -112,6 +113,8 @@ def parse_known_line(line: Line) -> LocatedRecord | None:
     The result is that of `parse_line_light`, and `unknown_fields` would return nothing.
     Without this decoder `inspect` takes 0.43 s instead of 0.24 s for 49 MB.
     """
+    if has_too_many_values(line.raw):
+        return None
     try:
         return LocatedRecord(_decode_known(line.raw), line.position, line.raw)
     except DECODE_ERRORS:
@@ -232,15 +235,15 @@ class BoundedCounter(Generic[K]):
         self.limit = limit
         self.overflow = 0
 
-    def add(self, name: K, size: int = 0) -> None:
+    def add(self, name: K, size: int = 0, *, count: int = 1) -> None:
         sums = self.totals.get(name)
         if sums is not None:
-            sums[0] += 1
+            sums[0] += count
             sums[1] += size
         elif len(self.totals) < self.limit:
-            self.totals[name] = [1, size]
+            self.totals[name] = [count, size]
         else:
-            self.overflow += 1
+            self.overflow += count
 
 
 class ContentSizes(Struct):
@@ -308,6 +311,12 @@ class FileStats:
         )
 
 
+class _ProblemRun(NamedTuple):
+    problem: Problem
+    line: int | None
+    """The number of its first line."""
+
+
 class TranscriptStats:
     """Counts over all files."""
 
@@ -321,6 +330,8 @@ class TranscriptStats:
         self.agents: BoundedCounter[str] = BoundedCounter(_MAX_IDS)
         self.problems: BoundedCounter[str] = BoundedCounter(len(PROBLEM_KINDS))
         self.first_problems: dict[str, list[ProblemRow]] = {}
+        self._run: _ProblemRun | None = None
+        """Adjacent problems that are not reported yet."""
         self.sizes = ContentSizes()
         self.lines = self.unread_lines = self.records = 0
         self.first_time: datetime | None = None
@@ -336,22 +347,30 @@ class TranscriptStats:
 
     def finish_file(self, file: FileStats) -> None:
         """Count a file after all its lines."""
+        self.flush_problems()
         self.classes.add(classify_transcript(file.to_facts()), file.size)
         if file.agent_id:
             self.agents.add(file.agent_id[:_MAX_NAME_LENGTH])
 
     def add_problem(self, problem: Problem, number: int | None) -> None:
         """Count a problem on a line, or with a whole file."""
-        position = problem.position
-        row = ProblemRow(
-            kind=problem.kind,
-            source=position.source_id,
-            line=number,
-            offset=position.offset,
-            length=position.length,
-            detail=problem.detail[:_MAX_DETAIL_LENGTH],
+        self.problems.add(problem.kind, count=problem.count)
+        run = self._run
+        if run is not None and is_adjacent(run.problem, problem):
+            self._run = _ProblemRun(merge_problems(run.problem, problem), run.line)
+            return
+        self.flush_problems()
+        self._run = _ProblemRun(problem, number)
+
+    def flush_problems(self) -> None:
+        """Report the last run of problems."""
+        run, self._run = self._run, None
+        if run is None:
+            return
+        problem = structs.replace(
+            run.problem, detail=run.problem.detail[:_MAX_DETAIL_LENGTH]
         )
-        self.problems.add(problem.kind)
+        row = structs.replace(ProblemRow.from_problem(problem), line=run.line)
         first = self.first_problems.setdefault(problem.kind, [])
         if len(first) < _MAX_EXAMPLES:
             first.append(row)
@@ -360,8 +379,8 @@ class TranscriptStats:
 
     def add_line(self, line: Line, number: int, file: FileStats) -> None:
         """Count a line: its records and problems."""
-        self.lines += 1
-        file.size += len(line.raw) + line.has_newline
+        self.lines += line.repeats
+        file.size += (len(line.raw) + line.has_newline) * line.repeats
         located = parse_known_line(line)
         if located:
             self._add_record(located)
@@ -374,8 +393,10 @@ class TranscriptStats:
         read = 0
         for part in parse_line_light(line):
             if isinstance(part, Problem):
-                file.problem_count += part.kind != "blank"
-                self.add_problem(part, number)
+                if part.kind != "blank":
+                    file.problem_count += line.repeats
+                for problem in repeat_problem(part, line):
+                    self.add_problem(problem, number)
                 continue
             self._add_record(part)
             file.add_record(part.record)
@@ -388,8 +409,8 @@ class TranscriptStats:
             self.sizes.envelope += line.has_newline
             self.sizes.unread += len(line.raw) - read
         else:
-            self.unread_lines += 1
-            self.sizes.unread += len(line.raw) + line.has_newline
+            self.unread_lines += line.repeats
+            self.sizes.unread += (len(line.raw) + line.has_newline) * line.repeats
 
     def _add_record(self, part: LocatedRecord) -> None:
         record, length = part.record, part.position.length
@@ -587,6 +608,7 @@ def inspect_transcripts(
                 _read_file(source, stats, on_bytes_read)
             else:
                 stats.add_other_file(source)
+    stats.flush_problems()
     return build_survey(stats)
 
 
@@ -618,12 +640,14 @@ def _read_file(
 ) -> None:
     file = FileStats(source)
     reported = 0
-    for number, line in enumerate(read_lines(source), 1):
+    number = 1
+    for line in read_lines(source, merge_repeats=True):
         if isinstance(line, Problem):
             file.problem_count += 1
             stats.add_problem(line, None)
         else:
             stats.add_line(line, number, file)
+            number += line.repeats
         if on_bytes_read and file.size - reported >= _PROGRESS_STEP:
             on_bytes_read(file.size - reported)
             reported = file.size

@@ -13,8 +13,9 @@ from bygones.assemble.sessions import assemble_sessions
 from bygones.errors import NoTranscriptsFound, PathNotFound
 from bygones.model.base import Position, Problem, SourceFile, SourceId, SourceKind
 from bygones.model.nodes import AgentSidecar, LocatedRecord, Transcript
+from bygones.model.problem_runs import ProblemRuns, repeat_problem
 from bygones.model.sessions import Session
-from bygones.parse.light import build_node, parse_line_light
+from bygones.parse.light import build_node, is_empty_node, parse_line_light
 from bygones.parse.loader import RecordLoader, stored_output_id
 from bygones.parse.metadata import parse_agent_sidecar
 from bygones.sources.lines import read_at, read_lines
@@ -154,16 +155,18 @@ def load_transcript(
 ) -> Transcript:
     """Return the nodes of a source, and the problems found in it."""
     nodes = []
-    problems: list[Problem] = []
-    for line in read_lines(source):
+    problems = ProblemRuns()
+    for line in read_lines(source, merge_repeats=True):
         if isinstance(line, Problem):
-            problems.append(line)
+            problems.add(line)
             continue
         for found in parse_line_light(line):
             if isinstance(found, LocatedRecord):
-                nodes.append(build_node(found))
+                node = build_node(found)
+                if not is_empty_node(node):
+                    nodes.append(node)
             else:
-                problems.append(found)
+                problems.extend(repeat_problem(found, line))
     return Transcript(
         source=source,
         nodes=tuple(nodes),

@@ -91,6 +91,11 @@ HARNESSES = (
         ("tests/faults/test_size.py",),
     ),
     Harness(
+        "junk",
+        "A file of junk costs at most a small multiple of its size.",
+        ("tests/faults/test_junk.py",),
+    ),
+    Harness(
         "load",
         "Eight readers and four writers see no errors, and reading stays fast.",
         ("tests/faults/test_load.py",),

@@ -16,6 +16,7 @@ from bygones.model.nodes import (
     TitleFacts,
     Transcript,
 )
+from bygones.model.problem_runs import count_problems
 from bygones.model.query import Flag
 from bygones.model.sessions import Session
 from bygones.model.summary import Project, SessionSummary, Title, TitleKind
@@ -278,7 +279,7 @@ def summarize_session(session: Session) -> SessionSummary:
         tags=session.tags,
         usage=session.total_usage,
         lineage=session.lineage,
-        problem_count=len(session.problems),
+        problem_count=count_problems(session.problems),
         flags=tuple(_session_flags(session)),
         source_bytes=sum(source.size for source in session.sources),
         is_empty=session.is_empty,

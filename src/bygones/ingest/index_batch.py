@@ -5,16 +5,18 @@ A pure function of bytes, so it can run in another process.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 
 from msgspec import Struct
 
 from bygones.model.base import Line, MessageId, Problem, SourceId
 from bygones.model.metadata import ATTACHMENTS_BY_TYPE, RECORDS_BY_TYPE
 from bygones.model.nodes import LocatedRecord, RecordNode, TitleFacts
+from bygones.model.problem_runs import ProblemRuns, repeat_problem
 from bygones.model.query import pack_text_key
 from bygones.model.records import BLOCKS_BY_TYPE, SYSTEM_SUBTYPES
-from bygones.parse.light import build_node, parse_line_light
+from bygones.parse.light import build_node, is_empty_node, parse_line_light
 from bygones.parse.texts import (
     build_record_texts,
     extract_text_spans,
@@ -27,6 +29,7 @@ from bygones.store.tokenizer import PreparedText, prepare_with_checksum
 
 __all__ = ["IndexBatch", "IndexDocument", "LineBlock", "decode_lines", "index_block"]
 
+_MAX_NAME_LENGTH = 100
 RecordEntry = tuple[int, int | None, int, int]
 """The key of a record, the key of its message, its offset and its length."""
 
@@ -67,13 +70,17 @@ class IndexBatch(Struct, frozen=True, array_like=True):
     leaf_titles: list[tuple[int, int, str, str]]
     """Key of a leaf, offset of its title, leaf, title."""
     problems: list[Problem]
-    drift: list[tuple[str, str, str]]
+    drift: list[tuple[tuple[str, str, str], int]]
+    """Unknown types with their number: kind, name, version."""
 
 
 def index_block(block: LineBlock) -> IndexBatch:
     """Return the rows and texts of a block of lines."""
-    lines = split_lines(block.source, block.generation, block.start, block.raw)
-    records, nodes, problems = decode_lines(lines)
+    lines = split_lines(
+        block.source, block.generation, block.start, block.raw, merge_repeats=True
+    )
+    records, nodes, found_problems = decode_lines(lines)
+    problems = ProblemRuns(found_problems)
     lengths = TextLengths()
     lengths.include_times(
         node.timestamp for node in nodes if node.timestamp is not None
@@ -85,7 +92,7 @@ def index_block(block: LineBlock) -> IndexBatch:
         if not spans:
             continue
         if is_over_text_limit(spans):
-            problems.append(Problem("long-text", node.position))
+            problems.add(Problem("long-text", node.position))
         is_agent = block.is_agent or node.is_sidechain or node.agent_id is not None
         for text in build_record_texts(node, spans):
             lengths.add(text)
@@ -94,29 +101,31 @@ def index_block(block: LineBlock) -> IndexBatch:
             )
             documents.append(IndexDocument(row, kind, prepare_with_checksum(text.text)))
     return IndexBatch(
-        page=encode_nodes(nodes),
+        page=encode_nodes([node for node in nodes if not is_empty_node(node)]),
         rows=_record_entries([node for node, _ in with_id]),
         documents=documents,
         lengths=lengths.pack(),
         leaf_titles=list(_find_leaf_titles(nodes)),
-        problems=problems,
-        drift=list(_find_drift(nodes)),
+        problems=list(problems),
+        drift=list(Counter(_find_drift(nodes)).items()),
     )
 
 
 def decode_lines(
-    lines: Sequence[Line],
+    lines: Iterable[Line],
 ) -> tuple[list[LocatedRecord], list[RecordNode], list[Problem]]:
     """Return the records of lines, their nodes, and problems."""
     records: list[LocatedRecord] = []
-    problems: list[Problem] = []
+    problems = ProblemRuns()
     for line in lines:
         for found in parse_line_light(line):
             if isinstance(found, LocatedRecord):
                 records.append(found)
+            elif line.repeats > 1:
+                problems.extend(repeat_problem(found, line))
             else:
-                problems.append(found)
-    return records, [build_node(found) for found in records], problems
+                problems.add(found)
+    return records, [build_node(found) for found in records], list(problems)
 
 
 def _record_entries(nodes: Sequence[RecordNode]) -> list[RecordEntry]:
@@ -146,13 +155,14 @@ def _find_leaf_titles(
 def _find_drift(nodes: Sequence[RecordNode]) -> Iterator[tuple[str, str, str]]:
     """Yield unknown types, with the version of Claude Code that wrote them."""
     for node in nodes:
-        version = node.version or ""
+        version = (node.version or "")[:_MAX_NAME_LENGTH]
+        subtype = (node.subtype or "")[:_MAX_NAME_LENGTH]
         if node.kind not in RECORDS_BY_TYPE:
-            yield "record", node.kind, version
+            yield "record", node.kind[:_MAX_NAME_LENGTH], version
         if node.kind == "system" and node.subtype not in SYSTEM_SUBTYPES:
-            yield "system", node.subtype or "", version
+            yield "system", subtype, version
         if node.kind == "attachment" and node.subtype not in ATTACHMENTS_BY_TYPE:
-            yield "attachment", node.subtype or "", version
+            yield "attachment", subtype, version
         for block in node.blocks:
             if block.kind not in BLOCKS_BY_TYPE:
-                yield "block", block.kind, version
+                yield "block", block.kind[:_MAX_NAME_LENGTH], version

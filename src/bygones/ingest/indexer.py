@@ -117,7 +117,7 @@ class Indexer:
             stored_source.stored_bytes,
         ):
             if isinstance(block, Problem):
-                self._index.add_problems(stored_source.number, [block])
+                self._index.add_problems(stored_source, [block])
                 self._report.problems.append(block)
             else:
                 self.add_block(stored_source, block)
@@ -214,7 +214,7 @@ class Indexer:
         lengths = index.text_lengths(stored_source.number, is_new=not start)
         lengths.merge(TextLengths(batch.lengths))
         self._add_documents(indexed, batch, range(first, first + len(batch.rows)))
-        index.add_problems(stored_source.number, batch.problems)
+        index.add_problems(stored_source, batch.problems)
         index.add_drift(stored_source.number, batch.drift)
         self._report.records += batch.page.count
 

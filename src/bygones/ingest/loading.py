@@ -28,6 +28,7 @@ from bygones.model.nodes import (
     Transcript,
     parse_user_text,
 )
+from bygones.model.problem_runs import ProblemRuns
 from bygones.model.records import TextBlock
 from bygones.model.sessions import Session
 from bygones.model.summary import IndexedPrompt, IndexedRecord, Loader
@@ -158,7 +159,7 @@ def _load_transcript(
     return Transcript(
         source=stored.source,
         nodes=(*before, *nodes),
-        problems=(*store.index.problems(stored), *problems),
+        problems=tuple(ProblemRuns((*store.index.problems(stored), *problems))),
         sidecar=_load_agent_note(store, stored),
     )
 

@@ -53,6 +53,8 @@ class Line(Struct, frozen=True, gc=False):
     raw: bytes
     has_newline: bool = True
     """Only the last line of a source may lack it."""
+    repeats: int = 1
+    """How many identical lines this one is the first of, if a reader merges them."""
 
 
 def require_valid_text(text: str) -> str:
@@ -184,6 +186,7 @@ PROBLEM_KINDS = {
         ProblemKind("bom", "a byte order mark before the first record"),
         ProblemKind("mended", "invalid characters or numbers were replaced"),
         ProblemKind("too-deep", "values are nested too deeply to decode"),
+        ProblemKind("too-many", "the line has too many values to decode"),
         ProblemKind("not-an-object", "the line is JSON but not an object"),
         ProblemKind("no-type", "the record has no type"),
         ProblemKind("odd-field", "a field has an unexpected type and was ignored"),
@@ -202,11 +205,17 @@ PROBLEM_KINDS = {
 
 
 class Problem(Struct, frozen=True):
-    """Something odd in a source; it is stored with the records and shown."""
+    """Something odd in a source; it is stored with the records and shown.
+
+    The same problem on several lines is one object: `position` starts with the first
+    line and ends with the last one.
+    """
 
     kind: str
     position: Position
     detail: str = ""
+    count: int = 1
+    """How often it was found between start and end."""
 
     def __post_init__(self) -> None:
         if self.kind not in PROBLEM_KINDS:

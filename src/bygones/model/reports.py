@@ -302,12 +302,14 @@ class DriftRow(_SurveyRow, frozen=True, kw_only=True, tag="drift"):
 
 
 class ProblemRow(_SurveyRow, frozen=True, kw_only=True, tag="problem"):
-    """One problem; without a line it concerns the whole file."""
+    """One problem, or several of a kind; without a line it concerns the whole file."""
 
     kind: str
     source: str
+    count: int = 1
+    """How often it was found, from `offset` to `offset` + `length`."""
     line: int | None = None
-    """Counted from 1; `None` if it is unknown."""
+    """The first line, counted from 1; `None` if it is unknown."""
     offset: int
     length: int
     detail: str = ""
@@ -318,6 +320,7 @@ class ProblemRow(_SurveyRow, frozen=True, kw_only=True, tag="problem"):
         return cls(
             kind=problem.kind,
             source=position.source_id,
+            count=problem.count,
             offset=position.offset,
             length=position.length,
             detail=problem.detail,

@@ -33,6 +33,7 @@ from bygones.model.nodes import (
     ResultFacts,
 )
 from bygones.model.outcomes import Outcome, PatchHunk, ReadOutcome, build_hunks
+from bygones.model.problem_runs import count_problems
 from bygones.model.records import Block, ToolResultBlock, ToolUseBlock
 from bygones.model.summary import (
     AgentKind,
@@ -509,7 +510,7 @@ def build_conversation_header(
         usage=session.total_usage,
         lineage=session.lineage,
         agent_count=sum(1 for run in session.all_agents if run.kind.is_shown),
-        problem_count=len(session.problems),
+        problem_count=count_problems(session.problems),
         file_count=len({edit.path for edit in session.edits}),
         branches=tuple(_summarize_branches(session.branches)),
         orphan_agents=tuple(

@@ -341,6 +341,13 @@ _MAX_PASSES = 16
 """A damaged line is scanned at most this often, so hostile lines stay linear."""
 _SCAN_COST_RATIO = 64
 """Characters that can be skipped in the time one is parsed."""
+_MAX_PIECES = 1_000
+"""A damaged line is split into at most this many objects and problems."""
+MIN_RECORD_LENGTH = len(b'{"type":""}')
+MIN_GUARDED_LENGTH = 1 << 20
+MAX_VALUES = 500_000
+"""Values of a line that is decoded; a longer list of small ones would take gigabytes."""
+_STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
 
 
 class SalvagedObject(Struct, frozen=True):
@@ -353,9 +360,24 @@ class SalvagedObject(Struct, frozen=True):
     raw: bytes
 
 
+def has_too_many_values(raw: bytes) -> bool:
+    """Whether a line has so many values that decoding them would take gigabytes."""
+    if len(raw) < MIN_GUARDED_LENGTH or _count_values(raw) <= MAX_VALUES:
+        return False
+    # Most commas and brackets of a long line are in its strings.
+    return _count_values(_STRING.sub(b"", raw)) > MAX_VALUES
+
+
+def _count_values(raw: bytes) -> int:
+    return raw.count(b",") + raw.count(b"{") + raw.count(b"[")
+
+
 def salvage_line(line: Line) -> Iterator[SalvagedObject | Problem]:
     """Yield the whole objects on a line, and the problems found, in order."""
     raw = line.raw
+    if has_too_many_values(raw):
+        yield Problem("too-many", line.position)
+        return
     start, end = 0, len(raw.rstrip(_BLANK_BYTES))
     if line.position.offset == 0 and raw.startswith(_BOM):
         start = len(_BOM)
@@ -405,7 +427,11 @@ def _split_spliced(
     budget = _MAX_PASSES * len(text)
     found: list[SalvagedObject | Problem] = []
     at = done = start
-    while budget > 0 and (match := _OBJECT_START.search(text, at)):
+    while (
+        budget > 0
+        and len(found) < _MAX_PIECES
+        and (match := _OBJECT_START.search(text, at))
+    ):
         at = match.start()
         fields, stop, cost = _scan_object(text, at)
         budget -= cost

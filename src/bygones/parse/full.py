@@ -16,6 +16,7 @@ from bygones.model.metadata import (
     Record,
     UnknownAttachment,
 )
+from bygones.model.problem_runs import ProblemRuns
 from bygones.model.records import (
     BLOCKS_BY_TYPE,
     AssistantRecord,
@@ -63,10 +64,10 @@ def parse_record(raw: bytes, position: Position) -> tuple[Record | Problem, ...]
 
     Invalid UTF-8 is replaced. Never raises.
     """
-    problems: list[Record | Problem] = []
+    problems = ProblemRuns()
 
     def on_invalid(path: str, reason: str) -> None:
-        problems.append(Problem("odd-field", position, f"{path}: {reason}"))
+        problems.add(Problem("odd-field", position, f"{path}: {reason}"))
 
     try:
         record = _decode_record(replace_invalid_utf8(raw), on_invalid)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from datetime import MAXYEAR, MINYEAR, UTC, datetime
-from functools import cache
+from functools import cache, lru_cache
 from typing import TypeVar
 from zlib import crc32
 
@@ -20,9 +20,12 @@ from bygones.model.base import (
     TOOL_USE_TYPES,
     AgentId,
     Line,
+    Position,
     Problem,
+    SourceId,
     wire_name,
 )
+from bygones.model.metadata import RECORDS_BY_TYPE
 from bygones.model.nodes import (
     PREVIEW_LIMIT,
     InterruptFacts,
@@ -43,12 +46,16 @@ from bygones.model.nodes import (
     text_digest,
     user_text_facts,
 )
+from bygones.model.problem_runs import ProblemRuns
 from bygones.parse.decode import (
+    MIN_GUARDED_LENGTH,
+    MIN_RECORD_LENGTH,
     FieldHooks,
     InvalidFieldCallback,
     SalvagedObject,
     content_text,
     decode_struct,
+    has_too_many_values,
     ignore_invalid_field,
     raw_head,
     raw_size,
@@ -70,6 +77,11 @@ def parse_line_light(line: Line) -> tuple[LocatedRecord | Problem, ...]:
 
     A valid line gives exactly one record. Never raises.
     """
+    length = len(line.raw)
+    if length < MIN_RECORD_LENGTH and line.has_newline and line.position.offset:
+        return _short_line_problems(line)
+    if length >= MIN_GUARDED_LENGTH and has_too_many_values(line.raw):
+        return (Problem("too-many", line.position),)
     try:
         record = _decode_light(line.raw)
     except DECODE_ERRORS:
@@ -77,6 +89,47 @@ def parse_line_light(line: Line) -> tuple[LocatedRecord | Problem, ...]:
     if record.type is None:
         return _parse_damaged(line)
     return (LocatedRecord(record, line.position, line.raw),)
+
+
+def is_empty_node(node: RecordNode) -> bool:
+    """Whether a node of an unknown type has no id, so that nothing can refer to it.
+
+    Such nodes are only counted: junk can have one every dozen bytes.
+    """
+    return (
+        node.uuid is None
+        and node.session_id is None
+        and node.kind not in RECORDS_BY_TYPE
+    )
+
+
+def _short_line_problems(line: Line) -> tuple[Problem, ...]:
+    """Return the problems of a line that is too short to be a record."""
+    position = line.position
+    return tuple(
+        Problem(
+            kind,
+            Position(
+                position.source_id,
+                position.generation,
+                position.offset + start,
+                length,
+            ),
+            detail,
+        )
+        for kind, start, length, detail in _salvage_short(line.raw)
+    )
+
+
+@lru_cache(maxsize=4096)
+def _salvage_short(raw: bytes) -> tuple[tuple[str, int, int, str], ...]:
+    """Return kind, start, length and detail of problems; junk has many equal lines."""
+    found = _parse_damaged(Line(Position(SourceId(""), 0, 1, len(raw)), raw))
+    return tuple(
+        (part.kind, part.position.offset - 1, part.position.length, part.detail)
+        for part in found
+        if isinstance(part, Problem)
+    )
 
 
 def _parse_damaged(line: Line) -> tuple[LocatedRecord | Problem, ...]:
@@ -90,10 +143,10 @@ def _parse_damaged(line: Line) -> tuple[LocatedRecord | Problem, ...]:
 
 
 def _decode_salvaged(salvaged: SalvagedObject) -> list[LocatedRecord | Problem]:
-    problems: list[LocatedRecord | Problem] = []
+    problems = ProblemRuns()
 
     def on_invalid(path: str, reason: str) -> None:
-        problems.append(Problem("odd-field", salvaged.position, f"{path}: {reason}"))
+        problems.add(Problem("odd-field", salvaged.position, f"{path}: {reason}"))
 
     try:
         record = decode_struct(LightRecord, salvaged.raw, on_invalid, hooks=_HOOKS)

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from datetime import tzinfo
 from typing import TYPE_CHECKING
 
+from bygones.model.problem_runs import count_problems
 from bygones.model.summary import SearchResults
 from bygones.model.usage import Cost, Usage
 from bygones.render.numbers import (
@@ -72,7 +73,7 @@ def session_header_facts(
     others = len(session.branches) - 1
     counts = [
         *_count_facts(prompts, calls, agents, others),
-        *_branch_facts(branch, len(session.problems)),
+        *_branch_facts(branch, count_problems(session.problems)),
     ]
     return _header_facts(session, counts, _usage_facts(session.total_usage, cost), zone)
 

@@ -7,6 +7,7 @@ import os
 import stat
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from itertools import groupby
 
 from bygones.model.base import (
     Line,
@@ -102,6 +103,7 @@ def read_lines(
     start: int = 0,
     generation: int = 0,
     buffer_size: int = _BUFFER_SIZE,
+    merge_repeats: bool = False,
 ) -> Iterator[Line | Problem]:
     """Yield the lines of a source from the byte `start`, which starts a line.
 
@@ -117,7 +119,9 @@ def read_lines(
         if isinstance(block, Problem):
             yield block
         else:
-            yield from split_lines(source_id, generation, *block)
+            yield from split_lines(
+                source_id, generation, *block, merge_repeats=merge_repeats
+            )
 
 
 def read_line_blocks(
@@ -220,10 +224,29 @@ def _read_buffers(
         yield problem_from_error(error, source)
 
 
+_MIN_MEAN_LENGTH = 32
+"""Lines of transcripts are longer than this on average."""
+_MAX_MERGED_LENGTH = 10
+"""The longest line that cannot be a record: the shortest one is `{"type":""}`."""
+
+
 def split_lines(
-    source: SourceId, generation: int, start: int, raw: bytes
-) -> list[Line]:
-    """Split bytes that start at the offset `start` of a source into lines."""
+    source: SourceId,
+    generation: int,
+    start: int,
+    raw: bytes,
+    *,
+    merge_repeats: bool = False,
+) -> Iterable[Line]:
+    """Split bytes that start at the offset `start` of a source into lines.
+
+    With `merge_repeats`, identical lines that are too short to be records are one line
+    if most lines are short: a file of newlines must not take a line object per byte.
+    """
+    if raw.count(b"\n") * _MIN_MEAN_LENGTH > len(raw):
+        return _iter_short_lines(
+            source, generation, start, raw, merge_repeats=merge_repeats
+        )
     lines = []
     *whole, rest = raw.split(b"\n")
     for line in whole:
@@ -234,6 +257,26 @@ def split_lines(
         position = Position(source, generation, start, len(rest))
         lines.append(Line(position, rest, has_newline=False))
     return lines
+
+
+def _iter_short_lines(
+    source: SourceId, generation: int, start: int, raw: bytes, *, merge_repeats: bool
+) -> Iterator[Line]:
+    *whole, rest = raw.split(b"\n")
+    for line, repeated in groupby(whole):
+        number = sum(1 for _ in repeated)
+        length = len(line)
+        if merge_repeats and length <= _MAX_MERGED_LENGTH:
+            position = Position(source, generation, start, length)
+            yield Line(position, line, repeats=number)
+            start += (length + 1) * number
+            continue
+        for _ in range(number):
+            yield Line(Position(source, generation, start, length), line)
+            start += length + 1
+    if rest:
+        position = Position(source, generation, start, len(rest))
+        yield Line(position, rest, has_newline=False)
 
 
 def iter_raw_lines(chunks: Iterable[bytes]) -> Iterator[bytes]:

@@ -14,6 +14,7 @@ from msgspec.structs import force_setattr
 
 from bygones.model.base import Position, Problem, SessionId
 from bygones.model.nodes import RecordNode
+from bygones.model.problem_runs import ProblemRuns, add_drift
 from bygones.store.archive_db import StoredSource
 from bygones.store.compression import compress, decompress
 from bygones.store.connect import (
@@ -25,6 +26,7 @@ from bygones.store.connect import (
 from bygones.store.encoding import TextLengths
 from bygones.store.schema import (
     DIRTY_SESSION,
+    DRIFT,
     LEAF_TITLE,
     META,
     NODE_PAGE,
@@ -362,25 +364,46 @@ class IndexDB:
         if rows:
             self.db.executemany(LEAF_TITLE.insert_sql("REPLACE"), rows)
 
-    def add_problems(self, source: int, problems: Iterable[Problem]) -> None:
-        rows = [
-            (source, p.position.offset, p.position.length, p.kind, p.detail)
-            for p in problems
-        ]
-        if rows:
-            self.db.executemany(PROBLEM.insert_sql(), rows)
+    def add_problems(
+        self, stored_source: StoredSource, problems: Sequence[Problem]
+    ) -> None:
+        """Add problems to those that are known; long runs of them are merged."""
+        if not problems:
+            return
+        source = stored_source.number
+        runs = ProblemRuns(self.problems(stored_source))
+        runs.extend(problems)
+        self.db.execute("DELETE FROM problem WHERE source = ?", (source,))
+        self.db.executemany(
+            PROBLEM.insert_sql(),
+            (
+                (
+                    source,
+                    run.position.offset,
+                    run.position.length,
+                    run.kind,
+                    run.detail,
+                    run.count,
+                )
+                for run in runs
+            ),
+        )
 
     def add_drift(
-        self, source: int, unknown_types: Iterable[tuple[str, str, str]]
+        self,
+        source: int,
+        unknown_types: Sequence[tuple[tuple[str, str, str], int]],
     ) -> None:
         """Count unknown types and fields, by version."""
-        rows = [(source, *what) for what in unknown_types]
-        if rows:
-            self.db.executemany(
-                "INSERT INTO drift VALUES (?, ?, ?, ?, 1)"
-                " ON CONFLICT DO UPDATE SET count = count + 1",
-                rows,
-            )
+        if not unknown_types:
+            return
+        sql = "SELECT kind, name, version, count FROM drift WHERE source = ?"
+        known = {tuple(what): n for *what, n in self.db.execute(sql, (source,))}
+        add_drift(known, unknown_types)
+        self.db.executemany(
+            DRIFT.insert_sql("REPLACE"),
+            ((source, *what, count) for what, count in known.items()),
+        )
 
     def mark_dirty(self, sessions: Iterable[int]) -> None:
         """Mark sessions that must be derived again."""
@@ -402,15 +425,15 @@ class IndexDB:
     def problems(self, stored_source: StoredSource) -> Iterator[Problem]:
         """Yield the problems of a source, in order."""
         rows = self.db.execute(
-            "SELECT kind, start, length, detail FROM problem WHERE source = ?"
+            "SELECT kind, start, length, detail, count FROM problem WHERE source = ?"
             " ORDER BY rowid",
             (stored_source.number,),
         )
-        for kind, offset, length, detail in rows:
+        for kind, offset, length, detail, count in rows:
             position = Position(
                 stored_source.id, stored_source.generation, offset, length
             )
-            yield Problem(kind, position, detail)
+            yield Problem(kind, position, detail, count)
 
     def last_text_record(self) -> int:
         """Return the highest record whose text is known to be in the text index."""

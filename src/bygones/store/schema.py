@@ -215,6 +215,7 @@ _PROBLEM_COLUMNS = (
     _integer("length"),
     _text("kind"),
     _text("detail"),
+    _integer("count"),
 )
 PROBLEM = Table(
     name="problem",

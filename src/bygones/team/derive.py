@@ -6,7 +6,6 @@ values that they exchange stay in memory until a batch of sessions is complete.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import chain, islice
@@ -22,6 +21,7 @@ from bygones.ingest.loading import SessionFamily
 from bygones.ingest.workers import DERIVE_TASK, INDEX_TASK, WorkerPool
 from bygones.model.base import Problem, RecordId, SessionId, SourceFile, SourceKind
 from bygones.model.nodes import AgentSidecar, RecordNode, Transcript
+from bygones.model.problem_runs import ProblemRuns, add_drift
 from bygones.parse.metadata import parse_agent_sidecar
 from bygones.sources.lines import split_lines
 from bygones.store.compression import compress, decompress, sha256_digest
@@ -88,6 +88,12 @@ class _IndexedSource(Struct):
         )
         _, nodes, problems = decode_lines(lines)
         return nodes, problems
+
+    def problems(self) -> ProblemRuns:
+        """Return what is odd in the complete lines."""
+        return ProblemRuns(
+            problem for batch in self.batches for problem in batch.problems
+        )
 
     def iter_nodes(self) -> Iterator[RecordNode]:
         for batch in self.batches:
@@ -266,11 +272,10 @@ class SessionDeriver:
     def _transcript(self, source: _IndexedSource) -> Transcript:
         """Return a source with its last line; the other nodes are added from pages."""
         nodes, problems = source.decode_fragment()
-        indexed = [problem for batch in source.batches for problem in batch.problems]
         return Transcript(
             source=source.file,
             nodes=tuple(nodes),
-            problems=(*indexed, *problems),
+            problems=tuple(ProblemRuns((*source.problems(), *problems))),
             sidecar=self._sidecar(source.file),
             journal_nodes=self._journal_nodes(source.file),
         )
@@ -378,8 +383,9 @@ def _session_rows(
     records: list[Row] = []
     texts: list[SessionText] = []
     problems: list[Row] = []
-    drift: Counter[tuple[int, str, str, str]] = Counter()
+    drift: list[Row] = []
     for source in sources:
+        unknown: dict[tuple[str, str, str], int] = {}
         for batch in source.batches:
             lengths.merge(TextLengths(batch.lengths))
             texts += [
@@ -392,11 +398,13 @@ def _session_rows(
                 key, message_key, start, length = row
                 place = (source.number, start, length)
                 records.append((len(records), key, message_key, *place))
-            for problem in batch.problems:
-                at = problem.position
-                place = (source.number, at.offset, at.length)
-                problems.append((len(problems), *place, problem.kind, problem.detail))
-            drift.update((source.number, *unknown) for unknown in batch.drift)
+            add_drift(unknown, batch.drift)
+        drift += [(source.number, *what, count) for what, count in unknown.items()]
+        for problem in source.problems():
+            at = problem.position
+            place = (source.number, at.offset, at.length)
+            what = (problem.kind, problem.detail, problem.count)
+            problems.append((len(problems), *place, *what))
     rows: dict[str, list[Row]] = {
         "session": [(derived.session, *map(_plain, facts), lengths.pack(), summary)],
         "session_source": [(source.number,) for source in sources],
@@ -412,7 +420,7 @@ def _session_rows(
         "tool_context": list(derived.tool_contexts),
         "reported_cost": [derived.reported_cost] if derived.reported_cost else [],
         "problem": problems,
-        "drift": [(*unknown, count) for unknown, count in drift.items()],
+        "drift": drift,
         "leaf_title": _title_rows(sources),
     }
     if rows.keys() != TEAM_TABLES.keys():

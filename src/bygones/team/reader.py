@@ -391,7 +391,7 @@ class TeamNodeReader:
     def __init__(self, database: ScopedDatabase, chunks: TeamByteReader) -> None:
         self._database = database
         self._chunks = chunks
-        self._problem_rows: dict[int, list[tuple[str, int, int, str]]] = {}
+        self._problem_rows: dict[int, list[tuple[str, int, int, str, int]]] = {}
 
     def reset(self) -> None:
         """Drop what is known about sources, before the next request."""
@@ -405,7 +405,7 @@ class TeamNodeReader:
         self._problem_rows |= {source: [] for source in new}
         among = self._database.db.in_list("source", "sources")
         rows = self._database.rows(
-            "SELECT source, kind, start, length, detail FROM {problem} AS p"  # noqa: S608 (our names)
+            "SELECT source, kind, start, length, detail, count FROM {problem} AS p"  # noqa: S608 (our names)
             f" WHERE {among} ORDER BY source, position",
             sources=new,
         )
@@ -431,9 +431,10 @@ class TeamNodeReader:
     def problems(self, stored_source: StoredSource) -> Iterator[Problem]:
         """Yield what was odd in a source, in order."""
         self.prefetch_problems([stored_source.number])
-        for kind, start, length, detail in self._problem_rows[stored_source.number]:
+        for row in self._problem_rows[stored_source.number]:
+            kind, start, length, detail, count = row
             place = Position(stored_source.id, stored_source.generation, start, length)
-            yield Problem(kind, place, detail)
+            yield Problem(kind, place, detail, count)
 
 
 class TeamReader:

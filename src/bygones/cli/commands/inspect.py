@@ -210,13 +210,12 @@ class SurveyPage:
             return
         told = ""
         for problem in row.examples:
-            detail = sanitize_name(problem.detail)
+            detail = sanitize_name(f"{problem.detail}{_repeats_note(problem)}".strip())
             yield from self._location(problem, "" if detail == told else detail)
             told = detail
-        if row.problems > len(row.examples):
-            more = (
-                f"and {row.problems - len(row.examples):,} more; --problems lists all"
-            )
+        more_problems = row.problems - sum(problem.count for problem in row.examples)
+        if more_problems:
+            more = f"and {more_problems:,} more; --problems lists all"
             yield f"    {self.style.dim(more)}"
 
     def _location(self, problem: ProblemRow, detail: str) -> Iterator[str]:
@@ -236,6 +235,10 @@ def format_problem_location(
     """Return the position of a problem as editors and compilers write it."""
     path = shorten(problem.source)
     return path if problem.line is None else f"{path}:{problem.line}"
+
+
+def _repeats_note(problem: ProblemRow) -> str:
+    return f" ({problem.count:,} lines)" if problem.count > 1 else ""
 
 
 def _total_cells(rows: Sequence[RecordTypeRow]) -> tuple[str, str]:
@@ -355,6 +358,7 @@ def _survey_objects(survey: Survey) -> Iterator[SurveyObject]:
 
 def _problem_line(problem: ProblemRow) -> str:
     reason = f"{problem.kind}: {problem.detail}" if problem.detail else problem.kind
+    reason += _repeats_note(problem)
     return sanitize_name(f"{format_problem_location(problem, _shorten)}: {reason}")
 
 

@@ -20,6 +20,7 @@ from bygones.model.base import (
     SourceKind,
     encode_path,
 )
+from bygones.model.problem_runs import count_problems
 from bygones.model.reports import DriftRow
 from bygones.model.summary import SessionSummary
 from bygones.render.headers import describe_verification
@@ -204,7 +205,9 @@ def problems_page(context: RequestContext) -> Response:
 def _problem_kinds_table(
     session_problems: tuple[tuple[SessionId, Problem], ...],
 ) -> Html:
-    counts = Counter(problem.kind for _, problem in session_problems)
+    counts: Counter[str] = Counter()
+    for _, problem in session_problems:
+        counts[problem.kind] += problem.count
     if not counts:
         return empty_message("No problems found.")
     lines = [
@@ -228,11 +231,14 @@ def _problem_table(
             escape_line(problem.position.source_id),
             escape_line(problem.detail),
             escape_line(f"{problem.position.offset:,}"),
+            escape_line(f"{problem.count:,}"),
         )
         for session, problem in selected[:_MAX_PROBLEMS]
     ]
-    table = render_table(("Session", "File", "Detail", "Byte"), lines, text_columns=3)
-    return join_html((tag("h2", escape_line(f"{kind}: {len(selected):,}")), table))
+    header = ("Session", "File", "Detail", "Byte", "Count")
+    table = render_table(header, lines, text_columns=3)
+    total = count_problems(problem for _, problem in selected)
+    return join_html((tag("h2", escape_line(f"{kind}: {total:,}")), table))
 
 
 def _drift_table(rows: tuple[DriftRow, ...]) -> Html:

@@ -1,0 +1,114 @@
+"""Files of junk cost at most a small multiple of their size."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from bygones.model.problem_runs import ProblemRuns
+from tests.build import session_id
+from tests.faults.sizes import is_usual, reached, seeded, sized
+from tests.faults.test_size import cost
+from tests.store.keeping import Keeping, unlike_rebuilt
+
+SIZE = sized(1, 100, 100) * 1_000_000
+MAX_MEMORY = sized(100, 256, 256) * 1_000_000
+MAX_ARCHIVE = 8_000_000
+"""Random lines of one byte hardly compress; most files take less than 1 MB."""
+PIECES = (
+    *(b"\n", b"{\n", b"\0\n", b"\r\n", b"x\n", b"1\n", b"{}\n", b"{ \n", b'"\n'),
+    *(b"\xff\n", b"[[[\n", b'{"type":"x"}\n', b'{"type":1}\n', b'{"a":1}{"b":2}\n'),
+    *(b"\0" * 50, b"{" * 50, b'{"type":"x"}' * 9, b'{"type":'),
+)
+FILES = {
+    "blank": b"\n",
+    "braces": b"{\n",
+    "zeros": b"\0",
+    "alternating": b"\n{\n",
+    "objects": b"{}\n",
+    "unknown records": b'{"type":"x"}\n',
+    "one line of records": b'{"type":"x"}',
+    "one line of lists": b"[",
+}
+pytestmark = pytest.mark.skipif(
+    not sys.platform.startswith("linux"), reason="memory is counted as Linux counts it"
+)
+
+
+def junk(seed: int, size: int) -> bytes:
+    """Return random pieces in random proportions."""
+    random = Random(seed)  # noqa: S311 (not used for security)
+    weights = [random.random() ** 4 for _ in PIECES]
+    part = b"".join(random.choices(PIECES, weights, k=20_000))
+    return (part * (size // len(part) + 1))[:size]
+
+
+def many_blocks(size: int) -> bytes:
+    return b'{"type":"user","message":{"content":[%s{}]}}\n' % (b"{}," * (size // 3))
+
+
+def write_all(keeping: Keeping) -> None:
+    """Write all kinds of junk as small files of one home."""
+    files = [(raw * SIZE)[: SIZE // 8] for raw in FILES.values()]
+    files += [junk(seeded(seed), SIZE // 8) for seed in range(4)]
+    for number, raw in enumerate([*files, many_blocks(2_000_000)]):
+        path = keeping.home.path / "projects" / "-x" / f"{session_id(number)}.jsonl"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(raw)
+
+
+def archive_size(keeping: Keeping) -> int:
+    files = (path for path in keeping.archive.rglob("*") if path.is_file())
+    return sum(path.stat().st_size for path in files)
+
+
+@pytest.mark.skipif(not is_usual(), reason="the long form has larger files")
+def test_junk_of_all_kinds_takes_little_memory_and_space(tmp_path: Path) -> None:
+    keeping = Keeping(tmp_path)
+    write_all(keeping)
+
+    taken = cost(keeping)
+
+    assert taken.memory < MAX_MEMORY
+    assert archive_size(keeping) < MAX_ARCHIVE
+    assert unlike_rebuilt(keeping) == []
+
+
+@pytest.mark.skipif(is_usual(), reason="part of the long form")
+@pytest.mark.parametrize("name", [*FILES, "blocks", *map(str, range(4))])
+def test_large_file_of_junk_takes_little_memory_and_space(
+    name: str, tmp_path: Path
+) -> None:
+    keeping = Keeping(tmp_path)
+    path = keeping.home.path / "projects" / "-x" / f"{session_id(1)}.jsonl"
+    path.parent.mkdir(parents=True)
+    if name == "blocks":
+        path.write_bytes(many_blocks(SIZE))
+    elif name in FILES:
+        path.write_bytes((FILES[name] * SIZE)[:SIZE])
+    else:
+        path.write_bytes(junk(seeded(int(name)), SIZE))
+
+    taken = cost(keeping)
+
+    assert taken.memory < MAX_MEMORY
+    assert archive_size(keeping) < MAX_ARCHIVE
+    reached("files of 100 MB of junk", 1)
+    reached(f"peak MB: {name}", taken.memory // 1_000_000)
+
+
+def test_an_object_per_line_is_caught(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ProblemRuns, "MAX_RUNS", 10**9)
+    keeping = Keeping(tmp_path)
+    path = keeping.home.path / "projects" / "-x" / f"{session_id(1)}.jsonl"
+    path.parent.mkdir(parents=True)
+    path.write_bytes(b"\n{\n" * 60_000)
+
+    keeping.ingest()
+
+    assert archive_size(keeping) > 10 * path.stat().st_size
