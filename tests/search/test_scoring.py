@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-import pytest
-
 from bygones.model.query import Part, pack_text_key
 from bygones.search.scoring import (
     CorpusNorms,
@@ -15,6 +13,7 @@ from bygones.search.scoring import (
     recency_bonus,
     score_sessions,
 )
+from bygones.store.text_index import TextMatch
 
 HERE = Path(__file__).parent
 SIZES = {1: (3, 300), 2: (30, 6000), 3: (10, 500), 4: (10, 500)}
@@ -40,6 +39,17 @@ WORDS = {
 }
 
 
+def text(record: int, session: int, score: float, length: int = 20) -> TextMatch:
+    return TextMatch(record, pack_text_key(session, Part.REPLY), score, length)
+
+
+TEXTS = {
+    "one record with most words": [text(1, 2, 5.0), text(2, 3, 2.0)],
+    "several records": [text(1, 2, 3.0), *(text(at, 3, 2.0) for at in range(2, 8))],
+    "a short record and a long one": [text(1, 2, 2.0), text(2, 3, 2.0, 200)],
+}
+
+
 def test_scores_match_the_golden_file(golden: Callable[[Path, str], None]) -> None:
     lines = []
     for name, word in WORDS.items():
@@ -53,9 +63,11 @@ def test_scores_match_the_golden_file(golden: Callable[[Path, str], None]) -> No
     lines.append(
         f"a sentence: {format_scores(score_sessions(every, MEASURES).by_session)}"
     )
-    lines.append(
-        f"as typed: {format_scores(score_sessions(every, MEASURES, {2}).by_session)}"
-    )
+    typed = score_sessions(every, MEASURES, verbatim={2})
+    lines.append(f"as typed: {format_scores(typed.by_session)}")
+    for name, texts in TEXTS.items():
+        scores = score_sessions(every, MEASURES, texts).by_session
+        lines.append(f"{name}: {format_scores(scores)}")
     lines.append(f"idf: {' '.join(f'{idf(n, 100):.3f}' for n in (0, 1, 10, 50, 100))}")
     lines.append(
         f"new: {' '.join(f'{recency_bonus(days):.4f}' for days in (0, 90, 900))}"
@@ -69,14 +81,24 @@ def format_scores(total: dict[int, float]) -> str:
     )
 
 
-@pytest.mark.parametrize("count", [2, 3])
-def test_sessions_with_all_of_a_few_words_come_first(count: int) -> None:
-    rare = sought({(1, Part.PROMPT): 9})
-    others = [sought({(2, Part.RESULT): 1, (3, Part.RESULT): 1}) for _ in range(count)]
+def test_session_with_both_of_two_words_comes_first() -> None:
+    rare = sought({(1, Part.PROMPT): 9, (2, Part.RESULT): 1})
+    common = sought({(2, Part.RESULT): 1, (3, Part.RESULT): 1})
 
-    total = score_sessions([rare, *others][:count], MEASURES).by_session
+    total = score_sessions([rare, common], MEASURES).by_session
 
-    assert (total[2] > total[1]) == (count == 3)
+    assert total[2] > total[1]
+
+
+def test_record_with_all_words_outweighs_words_in_different_records() -> None:
+    every = list(WORDS.values())
+    spread = [text(at, 3, 1.0) for at in range(1, 7)]
+
+    total = score_sessions(every, MEASURES, [text(9, 1, 6.0), *spread]).by_session
+    without = score_sessions(every, MEASURES).by_session
+
+    assert without[3] > without[1]
+    assert total[1] > total[3]
 
 
 def test_counts_are_saturated() -> None:

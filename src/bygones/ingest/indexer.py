@@ -227,13 +227,17 @@ class Indexer:
         self, indexed_source: IndexedSource, batch: IndexBatch, ids: Sequence[int]
     ) -> None:
         """Add texts to the text index; records without an id have none."""
-        text = self._archive_dir.text_index
-        for document in batch.documents:
-            record = ids[document.row_index]
-            if record:
-                text.add(
-                    record, indexed_source.session or 0, document.kind, document.text
-                )
+        text, session = self._archive_dir.text_index, indexed_source.session or 0
+        added = [
+            (record, document)
+            for document in batch.documents
+            if (record := ids[document.row_index])
+        ]
+        for record, document in added:
+            text.add(record, session, document.kind, document.text)
+        if added:
+            first_record, _ = added[0]
+            text.add_block(first_record, session, [one.text for _, one in added])
 
     def _guess_session(
         self, stored_source: StoredSource, page: NodePage | None = None

@@ -97,6 +97,8 @@ class ScoredTerm(Struct, frozen=True):
     is_prefix: bool = False
     """Whether the last term of its runs is the beginning of a word."""
     is_identifier: bool = False
+    index_terms: tuple[str, ...] = ()
+    """The terms of the index that match it, unless some variant is a phrase."""
 
 
 class SearchPlan(Struct, frozen=True):
@@ -330,6 +332,9 @@ class _QueryBuilder:
             variant_queries=tuple(map(self._engine.match_phrase, runs)),
             is_plain_word=is_plain_word,
             is_identifier=_IDENTIFIER.search(word.word) is not None,
+            index_terms=tuple(run[0] for run in runs)
+            if all(len(run) == 1 for run in runs)
+            else (),
         )
 
     def _any_run(self, runs: Sequence[TermRun]) -> EngineQuery:
@@ -364,9 +369,17 @@ class _QueryBuilder:
                     is_exact=True,
                     is_plain_word=False,
                     is_prefix=is_prefix,
+                    index_terms=self._index_terms(run, is_prefix=is_prefix),
                 )
         elif isinstance(term, FieldTerm) and term.field == "cmd":
             yield from self.iter_terms(_unscoped(term))
+
+    def _index_terms(self, run: TermRun, *, is_prefix: bool) -> tuple[str, ...]:
+        if len(run) > 1:
+            return ()
+        if not is_prefix:
+            return run
+        return tuple(term for term, _ in self._engine.terms_with_prefix(run[0]))
 
     def build(self, term: Term) -> _ConditionQuery:
         """Return the query for a condition, and whether it is exact."""

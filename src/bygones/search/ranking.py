@@ -1,20 +1,21 @@
 """Rank sessions by the words of a query.
 
-Rare words are counted in all sessions. Words that many texts have are counted only in
-sessions that may be among the best: counting them everywhere would take too long, and
-the order of the last of ten thousand sessions does not matter.
+How many sessions have a word is always exact. Where rare words are, is counted in all
+sessions. Words that many texts have are counted only in sessions that may be among the
+best: counting them everywhere would take too long, and the order of the last of ten
+thousand sessions does not matter.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from enum import StrEnum
 from functools import cached_property
 from heapq import nlargest
-from itertools import accumulate
+from itertools import accumulate, chain
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from bygones.model.query import (
     KINDS_PER_SESSION,
@@ -40,21 +41,28 @@ from bygones.search.scoring import (
     TitleIndex,
     idf,
     score_sessions,
+    score_words,
     term_contribution,
 )
 from bygones.search.texts import AnnotationsBySession
 from bygones.store.annotations import with_annotations
 from bygones.store.protocols import EngineQuery, SearchEngine, SearchFacts
-from bygones.store.text_index import stem_word
+from bygones.store.text_index import TextMatch, stem_word
 
 _MAX_EXACT_TEXTS = 10_000
 """Texts up to which words are counted in all sessions, summed over the words."""
 _FEW_SESSIONS = 500
 """With at most this many sessions everything is counted everywhere."""
-_MAX_CANDIDATES = 150
+_MAX_CANDIDATES = 100
 """How many sessions each criterion contributes to the candidates for the best."""
-_SAMPLE_SIZE = 2_000
+_SAMPLE_SIZE = 300
 """Of how many of the engine's best texts the sessions become candidates."""
+_MAX_VERBATIM_TEXTS = 2_000
+"""Texts that have the words as they were typed, of which the sessions are known."""
+_MAX_RECORD_SESSIONS = 150
+"""Sessions whose records are scored."""
+_MAX_SCORED_TEXTS = 3_000
+"""Texts of the best sessions that are scored as records."""
 _UNIQUE_FIELDS = {field.name for field in FIELDS if field.is_unique}
 """Fields that differ between the sessions of a group."""
 _IS_EMPTY = FieldValue("is", Flag.EMPTY)
@@ -121,34 +129,42 @@ class TermCounter:
         """Count each term in texts and titles, the rarest first.
 
         Once many texts were counted, the remaining terms are counted only in sessions
-        that are among the best by the terms so far, by their title, or by one text.
+        that are among the best by the terms so far, by all their words, by their
+        title, or by one text.
         """
-        terms = request.terms
-        # How many texts have a phrase or a prefix is known only after searching for it.
-        is_sampled = len(terms) == 1 and (terms[0].is_prefix or terms[0].is_exact)
-        sample = self._sample_texts(request) if is_sampled else None
-        sizes = [sample[0]] if sample else [self._estimate_texts(t) for t in terms]
+        terms, allowed = request.terms, request.text_filter.sessions
+        size = self._session_count if allowed is None else len(allowed)
+        if size <= _FEW_SESSIONS:
+            return self.count_all(request)
+        sizes = [self._count_texts(term) for term in terms]
         order = sorted(range(len(terms)), key=sizes.__getitem__)
         cumulative = accumulate(sizes[index] for index in order)
-        is_small = self._session_count <= _FEW_SESSIONS
-        rare_count = sum(is_small or size <= _MAX_EXACT_TEXTS for size in cumulative)
-        rare, common = order[:rare_count], order[rare_count:]
+        common = {
+            index
+            for index, total in zip(order, cumulative, strict=True)
+            if total > _MAX_EXACT_TEXTS and terms[index].index_terms
+        }
+        if not common:
+            return self.count_all(request)
+        rare = [index for index in order if index not in common]
         rare_counts = self._count_terms(request, [terms[index] for index in rare])
         counts = dict(zip(rare, rare_counts, strict=True))
-        if common:
-            candidates = self._engine.in_sessions(
-                self._find_candidates(request, rare_counts, sample)
-            )
-            common_terms = [terms[index] for index in common]
-            found = self._count_terms(request, common_terms, candidates)
-            for index, one in zip(common, found, strict=True):
-                counts[index] = TermCounts(
-                    self._estimate_idf(sizes[index]), one.counts, one.is_identifier
-                )
+        idfs = {index: self._idf(terms[index]) for index in common}
+        weights = [
+            counts[index].idf if index in counts else idfs[index]
+            for index in range(len(terms))
+        ]
+        candidates = self._find_candidates(request, rare_counts, weights)
+        common_terms = [terms[index] for index in sorted(common)]
+        found = self._count_terms(
+            request, common_terms, self._engine.in_sessions(candidates)
+        )
+        for index, one in zip(sorted(common), found, strict=True):
+            counts[index] = TermCounts(idfs[index], one.counts, one.is_identifier)
         return CountResult(
             tuple(counts[index] for index in range(len(terms))),
-            is_complete=not common,
-            estimated_total=self._estimate_sessions(sizes) if common else 0,
+            is_complete=False,
+            estimated_total=self._count_sessions(terms),
         )
 
     def count_all(self, request: CountRequest) -> CountResult:
@@ -162,7 +178,7 @@ class TermCounter:
         """
         for query in plan.verbatim:
             _, found = self._engine.best_keys(
-                self._with_required(plan, query), _SAMPLE_SIZE
+                self._with_required(plan, query), _MAX_VERBATIM_TEXTS
             )
             counts = text_filter.apply(found)
             if counts:
@@ -197,26 +213,44 @@ class TermCounter:
             queries.append(self._engine.in_sessions(sessions))
         return self._engine.all_of(queries)
 
-    def _sample_texts(self, request: CountRequest) -> tuple[int, dict[int, int]]:
-        """Return how many texts have a term, and counts of the engine's best ones."""
-        # One form of each word is enough to choose by, and takes half as long.
-        query = self._engine.any_of([_first_query(term) for term in request.terms])
-        return self._engine.best_keys(
-            self._with_required(request.plan, query), _SAMPLE_SIZE
+    def score_texts(
+        self,
+        request: CountRequest,
+        term_counts: Sequence[TermCounts],
+        sessions: Sequence[int],
+    ) -> list[TextMatch]:
+        """Return texts of some sessions by the words that they have, best first."""
+        queries = [
+            (term.query, counts.idf)
+            for term, counts in zip(request.terms, term_counts, strict=True)
+            if term.indexed_variants and counts.idf
+        ]
+        if not sessions or not queries:
+            return []
+        required = request.plan.required
+        conditions = [] if required is None else [required]
+        texts = self._engine.score_texts(
+            queries, sorted(sessions), conditions, _MAX_SCORED_TEXTS
         )
+        kinds = request.text_filter.kinds
+        return [
+            text
+            for text in texts
+            if kinds is None or text.text_key % KINDS_PER_SESSION in kinds
+        ]
 
     def _find_candidates(
         self,
         request: CountRequest,
         term_counts: Sequence[TermCounts],
-        sample: tuple[int, dict[int, int]] | None,
+        weights: Sequence[float],
     ) -> set[int]:
         """Return sessions that may be among the best.
 
-        These are the best by the terms that were counted, by titles, and, if these are
-        few, by the texts that the engine ranks best.
+        These are the best by the terms that were counted, by all their words, by
+        titles, and by the texts that the engine ranks best.
         """
-        scores = score_sessions(term_counts, self._norms).by_session
+        scores = score_words(term_counts, self._norms).by_session
         chosen = set(nlargest(_MAX_CANDIDATES, scores, key=scores.__getitem__))
         chosen.update(sorted(request.verbatim_matches)[-_MAX_CANDIDATES:])
         terms_in_title = dict.fromkeys(request.title_matches, 0)
@@ -230,44 +264,43 @@ class TermCounter:
                 key=lambda session: (terms_in_title[session], session),
             )
         )
-        if len(scores) >= _MAX_CANDIDATES:
-            return chosen
-        _, found = sample or self._sample_texts(request)
-        counts = request.text_filter.apply(found)
-        scores = score_sessions([TermCounts(1.0, counts)], self._norms).by_session
-        chosen.update(nlargest(_MAX_CANDIDATES, scores, key=scores.__getitem__))
-        return chosen
+        # One form of each word is enough to choose by, and takes half as long.
+        query = self._engine.any_of([_first_query(term) for term in request.terms])
+        _, sample = self._engine.best_keys(
+            self._with_required(request.plan, query), _SAMPLE_SIZE
+        )
+        chosen.update(key // KINDS_PER_SESSION for key in sample)
+        words = [
+            (term.index_terms, weight)
+            for term, weight in zip(request.terms, weights, strict=True)
+            if term.index_terms
+        ]
+        chosen.update(self._engine.best_sessions(words, _MAX_CANDIDATES))
+        allowed = request.text_filter.sessions
+        return chosen if allowed is None else chosen & allowed
 
     def _with_required(self, plan: SearchPlan, query: EngineQuery) -> EngineQuery:
         if plan.required is None:
             return query
         return self._engine.all_of([query, plan.required])
 
-    def _estimate_texts(self, term: ScoredTerm) -> int:
-        """Return about how many texts have a term."""
-        if not term.indexed_variants:
-            return self._engine.text_count
-        if term.is_prefix:
-            return self._engine.best_keys(term.query, 1)[0]
+    def _count_texts(self, term: ScoredTerm) -> int:
+        """Return at most how many texts have a term."""
+        if term.index_terms:
+            return sum(map(self._engine.frequency, term.index_terms))
         return sum(
             min(map(self._engine.frequency, run)) for run in term.indexed_variants
         )
 
-    def _estimate_idf(self, texts: int) -> float:
-        sessions = self._session_count * self._estimate_share(texts)
+    def _idf(self, term: ScoredTerm) -> float:
+        sessions = self._engine.count_sessions(term.index_terms)
         return idf(sessions, self._session_count)
 
-    def _estimate_share(self, texts: int) -> float:
-        """Return the share of all sessions that may contain this many texts."""
-        size = self._engine.text_count
-        if not self._session_count or texts >= size:
-            return 1.0
-        return 1 - math.pow(1 - texts / size, size / self._session_count)
-
-    def _estimate_sessions(self, sizes: Iterable[int]) -> int:
-        """Return how many sessions may contain one of several numbers of texts."""
-        without = math.prod(1 - self._estimate_share(size) for size in sizes)
-        return round(self._session_count * (1 - without))
+    def _count_sessions(self, terms: Sequence[ScoredTerm]) -> int:
+        """Return how many sessions have one of the terms, without phrases."""
+        return self._engine.count_sessions(
+            list(dict.fromkeys(chain.from_iterable(t.index_terms for t in terms)))
+        )
 
 
 def _first_query(term: ScoredTerm) -> EngineQuery:
@@ -394,7 +427,7 @@ class SessionRanker:
             if can_estimate
             else self._counter.count_all(request)
         )
-        scores = score_sessions(counted.term_counts, self.norms, verbatim)
+        scores = self._score(request, counted, is_ranked=sort is SortOrder.BEST)
         order = self._sort_sessions(
             _matching_scores(plan, terms, scores), sort, is_scored=bool(plan.terms)
         )
@@ -404,18 +437,47 @@ class SessionRanker:
         if estimate and len(order) < min_count:
             # The others follow, newest first.
             counted = self._counter.count_all(request)
-            all_scores = score_sessions(counted.term_counts, self.norms)
+            all_scores = score_words(counted.term_counts, self.norms)
             rest = _matching_scores(plan, terms, all_scores).keys() - set(order)
             order += self._sort_sessions(
                 dict.fromkeys(rest, 0.0), sort, is_scored=False
             )
-            scores = SessionScores(
-                {**all_scores.by_session, **scores.by_session},
-                all_scores.sessions_by_term,
+            scores = replace(
+                scores,
+                by_session=all_scores.by_session | scores.by_session,
+                sessions_by_term=all_scores.sessions_by_term,
             )
             estimate = 0
         return RankedSessions(
             order, terms, counted.term_counts, scores, titles, estimate
+        )
+
+    def _score(
+        self, request: CountRequest, counted: CountResult, *, is_ranked: bool
+    ) -> SessionScores:
+        """Return the scores of the sessions that were counted.
+
+        The records of the best ones by their words are scored too, if that matters.
+        """
+        by_words = score_words(counted.term_counts, self.norms)
+        if not is_ranked or not request.plan.terms:
+            return by_words
+        matching = _matching_scores(request.plan, request.terms, by_words)
+        coverage = dict.fromkeys(matching, 0.0)
+        total_idf = sum(one.idf for one in counted.term_counts) or 1.0
+        for one, sessions in zip(
+            counted.term_counts, by_words.sessions_by_term, strict=True
+        ):
+            for session in sessions & coverage.keys():
+                coverage[session] += one.idf / total_idf
+        best = nlargest(
+            _MAX_RECORD_SESSIONS,
+            matching,
+            key=lambda session: (matching[session] + coverage[session], session),
+        )
+        texts = self._counter.score_texts(request, counted.term_counts, best)
+        return score_sessions(
+            counted.term_counts, self.norms, texts, request.verbatim_matches
         )
 
     def _make_filter(self, plan: SearchPlan) -> TextFilter:

@@ -1,9 +1,13 @@
 """Score sessions: a pure function of counts, lengths and times.
 
-A score is the sum of two BM25F scores with different profiles. One counts records with
-a word in all parts of a session; the other only in prompts, replies and thinking, and
-normalises by their length in characters. In BM25F the parts are weighted before a
-word's count is saturated, so that a word in many parts counts as one word.
+A score is a sum of parts, each from 0 to 1:
+
+- words: BM25F over the session as one document. Parts of a session are weighted before
+  a word's count is saturated, so that a word in many parts counts as one word.
+- records: its best records, shorter ones first. A session about something has several;
+  each counts less than the one before.
+- best record: how much of the query one record has, by the rarity of the words.
+- as typed: whether a text has the query, or half of it, word for word.
 """
 
 from __future__ import annotations
@@ -12,7 +16,14 @@ import math
 from _thread import allocate_lock
 from array import array
 from bisect import bisect_right
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import (
+    Callable,
+    Collection,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from functools import cached_property
 from itertools import accumulate, islice
 from pathlib import Path
@@ -23,7 +34,12 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from bygones.model.base import SessionId
-from bygones.model.query import KIND_TO_PART, KINDS_PER_SESSION, Part
+from bygones.model.query import (
+    KIND_TO_PART,
+    KINDS_PER_SESSION,
+    Part,
+    text_key_session,
+)
 from bygones.model.summary import Annotations, Title
 from bygones.query.fields import FIELDS, FieldLevel, SearchableText
 from bygones.query.matcher import make_session_text
@@ -33,7 +49,7 @@ from bygones.store.annotations import with_annotations
 from bygones.store.archive_dir import ArchiveDir
 from bygones.store.local_reader import LocalReader
 from bygones.store.protocols import SearchFacts, StoreReader
-from bygones.store.text_index import stem_prefix, stem_word
+from bygones.store.text_index import TextMatch, stem_prefix, stem_word
 from bygones.store.tokenizer import strip_accents
 
 PartLengths = Sequence[int]
@@ -53,51 +69,44 @@ class ScoringProfile(Struct, frozen=True, kw_only=True):
     """Whether length is the number of characters, not of records."""
 
 
-PROFILES = (
-    ScoringProfile(
-        weights={
-            Part.TITLE: 3,
-            Part.PROMPT: 2,
-            Part.REPLY: 1,
-            Part.THINKING: 0.5,
-            Part.OTHER: 0.5,
-            Part.TOOL: 0.2,
-            Part.RESULT: 0.1,
-        },
-        saturation=4,
-        length_norm=1.0,
-        is_by_characters=False,
-    ),
-    ScoringProfile(
-        weights={
-            Part.TITLE: 3,
-            Part.PROMPT: 3,
-            Part.REPLY: 1,
-            Part.THINKING: 0.3,
-            Part.OTHER: 0.3,
-        },
-        saturation=4,
-        length_norm=0.75,
-        is_by_characters=True,
-    ),
+PROFILE = ScoringProfile(
+    weights={
+        Part.TITLE: 3,
+        Part.PROMPT: 3,
+        Part.REPLY: 1,
+        Part.THINKING: 0.3,
+        Part.OTHER: 0.3,
+        # Calls and results are scored as records; here they only decide ties.
+        Part.TOOL: 0.002,
+        Part.RESULT: 0.001,
+    },
+    saturation=4,
+    length_norm=0.75,
+    is_by_characters=True,
 )
-"""Tuned by measuring: see benchmarks/bench_relevance.py."""
+"""Measured with benchmarks/bench_relevance.py."""
 
 IDENTIFIER_PROFILE = ScoringProfile(
     weights={
         Part.TITLE: 1,
-        Part.TOOL: 2,
+        Part.TOOL: 3,
         Part.PROMPT: 1,
         Part.REPLY: 1,
         Part.THINKING: 1,
         Part.OTHER: 1,
-        Part.RESULT: 0.5,
+        Part.RESULT: 0.3,
     },
-    saturation=4,
+    saturation=1,
     length_norm=0.3,
     is_by_characters=False,
 )
 """For tool names, paths and identifiers: calls that use them count most."""
+
+_RECORD_DECAY = 0.6
+"""What a record counts, compared with the one before it."""
+_MAX_RECORDS = 6
+_RECORD_SATURATION = 1.2
+_RECORD_LENGTH_NORM = 0.4
 
 
 RECENCY_HALF_LIFE_DAYS = 90
@@ -108,8 +117,10 @@ _MAX_CACHED_NORMS = 100_000
 """Text keys whose norms are cached."""
 _BATCH_SIZE = 1_000
 """Sessions that are summed at once."""
-MAX_STRICT_WORDS = 3
+MAX_STRICT_WORDS = 2
 """With at most this many words, sessions that have more of them come first."""
+_PART_COUNT = 4
+"""The highest score of a session, before such bonuses."""
 
 
 class TermCounts(Struct, frozen=True):
@@ -122,41 +133,31 @@ class TermCounts(Struct, frozen=True):
     """Whether it is a tool name, a path or an identifier."""
 
 
-class LengthNorms(dict[int, tuple[float, float]]):
+class LengthNorms(dict[int, float]):
     """The weights of one record with a word, by text key, computed on demand.
 
-    The weights of both profiles are computed together, because a search needs ten
-    thousands of them. The cache is bounded: a large archive has millions of keys.
+    The cache is bounded: a large archive has millions of keys.
     """
 
     def __init__(
         self,
-        profiles: Sequence[ScoringProfile],
+        profile: ScoringProfile,
         lengths: Mapping[int, PartLengths],
         sums: PartLengths,
     ) -> None:
         self._lengths = lengths
-        first, second = (
-            [_length_scale(profile, part, sums) for part in KIND_TO_PART]
-            for profile in profiles
-        )
-        self._scales = list(zip(first, second, strict=True))
+        self._scales = [_length_scale(profile, part, sums) for part in KIND_TO_PART]
 
-    def __missing__(self, text_key: int) -> tuple[float, float]:
-        """Compute the weights of a text key."""
-        first, second = self._scales[text_key % KINDS_PER_SESSION]
+    def __missing__(self, text_key: int) -> float:
+        """Compute the weight of a text key."""
+        weight, flat, slope, at = self._scales[text_key % KINDS_PER_SESSION]
         lengths = self._lengths.get(text_key // KINDS_PER_SESSION)
         if lengths:
-            weight, flat, slope, at = first
-            first_weight = weight / (flat + slope * (lengths[at] or 1))
-            weight, flat, slope, at = second
-            weights = first_weight, weight / (flat + slope * (lengths[at] or 1))
-        else:
-            weights = first[0], second[0]
+            weight /= flat + slope * (lengths[at] or 1)
         if len(self) >= _MAX_CACHED_NORMS:
             self.clear()
-        self[text_key] = weights
-        return weights
+        self[text_key] = weight
+        return weight
 
 
 def _length_scale(
@@ -177,7 +178,7 @@ def _length_scale(
 class CorpusNorms(Struct, frozen=True):
     """The length norms of all sessions of an index."""
 
-    by_profile: LengthNorms
+    for_words: LengthNorms
     for_identifiers: LengthNorms
 
     @classmethod
@@ -189,8 +190,8 @@ class CorpusNorms(Struct, frozen=True):
             sums = [sum(column) for column in zip(sums, *batch, strict=True)]
         sums.append(len(lengths) or 1)
         return cls(
-            LengthNorms(PROFILES, lengths, sums),
-            LengthNorms((IDENTIFIER_PROFILE, IDENTIFIER_PROFILE), lengths, sums),
+            LengthNorms(PROFILE, lengths, sums),
+            LengthNorms(IDENTIFIER_PROFILE, lengths, sums),
         )
 
 
@@ -200,84 +201,119 @@ def idf(sessions: float, total: int) -> float:
     return math.log(1 + (total - sessions + 0.5) / (sessions + 0.5))
 
 
+class RecordScore(Struct, frozen=True):
+    """What the best records of a session add to its score."""
+
+    total: float
+    """The sum over its best records, of the best session's."""
+    coverage: float
+    """The share of the query that one record has, by the rarity of words."""
+    texts: tuple[TextMatch, ...]
+    """The texts that count, best first."""
+
+
 class SessionScores(Struct, frozen=True):
     """The scores of sessions, and the sessions that have each term."""
 
     by_session: dict[int, float]
     sessions_by_term: tuple[frozenset[int], ...]
+    word_scale: float = 1.0
+    """By which the scores of words are multiplied."""
+    records: dict[int, RecordScore] = {}
+    """The scores of records, by session."""
+
+
+def score_words(terms: Sequence[TermCounts], norms: CorpusNorms) -> SessionScores:
+    """Return the scores of all sessions that have a term, by their words alone."""
+    sessions_by_term: list[frozenset[int]] = []
+    sums: dict[int, float] = {}
+    for term in terms:
+        scores = _score_term(term, norms)
+        sessions_by_term.append(frozenset(scores))
+        if not sums:
+            sums = scores
+            continue
+        for session, score in scores.items():
+            sums[session] = sums.get(session, 0.0) + score
+    scale = 1 / (max(sums.values(), default=0.0) or 1.0)
+    total = {session: score * scale for session, score in sums.items()}
+    return SessionScores(total, tuple(sessions_by_term), scale)
 
 
 def score_sessions(
-    terms: Sequence[TermCounts], norms: CorpusNorms, verbatim: Collection[int] = ()
+    terms: Sequence[TermCounts],
+    norms: CorpusNorms,
+    texts: Iterable[TextMatch] = (),
+    verbatim: Collection[int] = (),
 ) -> SessionScores:
     """Return the scores of all sessions that have a term.
 
-    The scores of each profile are scaled so that the best is 1. Sessions that have the
-    query ``verbatim`` come before all others.
+    The score of each of the ``texts`` is the sum of the rarities of the terms that it
+    has. Sessions in ``verbatim`` have the query as it was typed.
     """
-    weights = [_weigh(term, norms) for term in terms]
-    sessions_by_term = tuple(frozenset(by_profile[0]) for by_profile in weights)
-    sums: list[dict[int, float]] = []
-    for number, profile in enumerate(PROFILES):
-        # The first term needs no additions.
-        scores = _saturate(terms[0], weights[0][number], profile) if terms else {}
-        for term, by_profile in zip(terms[1:], weights[1:], strict=True):
-            for session, score in _saturate(term, by_profile[number], profile).items():
-                scores[session] = scores.get(session, 0.0) + score
-        sums.append(scores)
-    first, second = sums
-    first_scale = 1 / (max(first.values(), default=0.0) or 1.0)
-    second_scale = 1 / (max(second.values(), default=0.0) or 1.0)
-    total = {
-        session: score * first_scale + second[session] * second_scale
-        for session, score in first.items()
-    }
-    if 1 < len(terms) <= MAX_STRICT_WORDS:
-        # Of so few words, all are meant to be there.
-        for sessions in sessions_by_term:
-            for session in sessions:
-                total[session] += len(PROFILES)
+    scores = score_words(terms, norms)
+    total, records = scores.by_session, _score_records(texts)
+    for session, record in records.items():
+        if session in total:
+            total[session] += record.total + record.coverage
     for session in verbatim:
         if session in total:
-            total[session] += len(PROFILES) * (1 + MAX_STRICT_WORDS)
-    return SessionScores(total, sessions_by_term)
+            total[session] += 1
+    if 1 < len(terms) <= MAX_STRICT_WORDS:
+        # Of so few words, all are meant to be there.
+        for sessions in scores.sessions_by_term:
+            for session in sessions:
+                total[session] += _PART_COUNT
+    return replace(scores, records=records)
+
+
+def _score_records(texts: Iterable[TextMatch]) -> dict[int, RecordScore]:
+    """Return the scores of the best records of each session."""
+    found = list(texts)
+    average = sum(text.length for text in found) / len(found) if found else 1
+    flat = 1 + _RECORD_SATURATION * (1 - _RECORD_LENGTH_NORM)
+    slope = _RECORD_SATURATION * _RECORD_LENGTH_NORM / (average or 1)
+    by_session: dict[int, list[tuple[float, TextMatch]]] = {}
+    for text in found:
+        # Rounded: engines compute with different precision.
+        score = round(text.score, 4) / (flat + slope * text.length)
+        by_session.setdefault(text_key_session(text.text_key), []).append((score, text))
+    sums: dict[int, float] = {}
+    for session, scored in by_session.items():
+        scored.sort(key=lambda pair: (-pair[0], pair[1].record))
+        best = enumerate(scored[:_MAX_RECORDS])
+        sums[session] = sum(score * _RECORD_DECAY**rank for rank, (score, _) in best)
+    highest = max(sums.values(), default=0.0) or 1.0
+    full = max((text.score for text in found), default=0.0) or 1.0
+    return {
+        session: RecordScore(
+            sums[session] / highest,
+            round(max(text.score for _, text in scored) / full, 4),
+            tuple(text for _, text in scored[:_MAX_RECORDS]),
+        )
+        for session, scored in by_session.items()
+    }
 
 
 def term_contribution(term: TermCounts, session: int, norms: CorpusNorms) -> float:
-    """Return what a term adds to a session's score, before profiles are scaled."""
+    """Return what a term adds to the score of a session's words, before scaling."""
     first_key = session * KINDS_PER_SESSION
     keys = range(first_key, first_key + KINDS_PER_SESSION)
     counts = {key: term.counts[key] for key in keys if key in term.counts}
-    by_profile = _weigh(TermCounts(term.idf, counts, term.is_identifier), norms)
-    return sum(
-        score
-        for profile, weights in zip(PROFILES, by_profile, strict=True)
-        for score in _saturate(term, weights, profile).values()
-    )
+    own = TermCounts(term.idf, counts, term.is_identifier)
+    return sum(_score_term(own, norms).values())
 
 
-def _saturate(
-    term: TermCounts, weights: Mapping[int, float], profile: ScoringProfile
-) -> dict[int, float]:
+def _score_term(term: TermCounts, norms: CorpusNorms) -> dict[int, float]:
+    """Return the BM25F score of a term in each session."""
+    profile = IDENTIFIER_PROFILE if term.is_identifier else PROFILE
+    weight_of = norms.for_identifiers if term.is_identifier else norms.for_words
+    weights: dict[int, float] = {}
+    for text_key, count in term.counts.items():
+        session = text_key // KINDS_PER_SESSION
+        weights[session] = weights.get(session, 0.0) + count * weight_of[text_key]
     top, half = term.idf * (profile.saturation + 1), profile.saturation
     return {s: top * weight / (weight + half) for s, weight in weights.items()}
-
-
-def _weigh(term: TermCounts, corpus: CorpusNorms) -> tuple[dict[int, float], ...]:
-    """Return the weighted count of a term in each session, for each profile."""
-    norms = corpus.for_identifiers if term.is_identifier else corpus.by_profile
-    first: dict[int, float] = {}
-    second: dict[int, float] = {}
-    for text_key, count in term.counts.items():
-        first_weight, second_weight = norms[text_key]
-        session = text_key // KINDS_PER_SESSION
-        if session in first:
-            first[session] += count * first_weight
-            second[session] += count * second_weight
-        else:
-            first[session] = count * first_weight
-            second[session] = count * second_weight
-    return first, second
 
 
 def recency_bonus(age_days: float) -> float:

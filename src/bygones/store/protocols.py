@@ -34,9 +34,6 @@ EngineQuery = Any
 class SearchEngine(Protocol):
     """A full-text index: which texts contain a term, and which terms exist."""
 
-    @property
-    def text_count(self) -> int: ...
-
     def frequency(self, term: str) -> int:
         """Return how many texts contain a term."""
         ...
@@ -121,6 +118,36 @@ class SearchEngine(Protocol):
         """Return the number of matches, and counts by text key of the best ones.
 
         At least `limit` matches are counted, if there are so many.
+        """
+        ...
+
+    def terms_with_prefix(self, prefix: str) -> Sequence[tuple[str, int]]:
+        """Return the terms with a prefix, with the number of texts."""
+        ...
+
+    def count_sessions(self, terms: Sequence[str]) -> int:
+        """Return how many sessions have at least one of the terms."""
+        ...
+
+    def best_sessions(
+        self, words: Sequence[tuple[Sequence[str], float]], limit: int
+    ) -> list[int]:
+        """Return the sessions that are best by their words, each with a weight.
+
+        A word is given as the terms that are forms of it.
+        """
+        ...
+
+    def score_texts(
+        self,
+        queries: Sequence[tuple[EngineQuery, float]],
+        sessions: Sequence[int],
+        conditions: Sequence[EngineQuery],
+        limit: int,
+    ) -> list[TextMatch]:
+        """Return texts of sessions by the weights of the queries that they match.
+
+        Only texts that match all conditions count.
         """
         ...
 

@@ -1,4 +1,9 @@
-"""The text index: a tantivy document for each text of a record."""
+"""The text index: a tantivy document for each text of a record.
+
+A second, smaller index has a document for each block: the words of all texts that were
+indexed together. There are far fewer blocks than texts, so words are counted in
+sessions, and sessions are ranked, by blocks.
+"""
 
 from __future__ import annotations
 
@@ -30,6 +35,7 @@ if TYPE_CHECKING:
 
 
 _WRITER_HEAP_BYTES = 48_000_000
+_BLOCK_HEAP_BYTES = 15_000_000
 _PRIVATE_UMASK = 0o077
 _DELETE_BATCH = 1000
 _WORKER_FAILED = "Worker thread failed"
@@ -47,6 +53,15 @@ def _build_schema() -> tantivy.Schema:
     build.add_unsigned_field("session", indexed=True)
     build.add_unsigned_field("text_key", fast=True)
     build.add_unsigned_field("checksum", fast=True)
+    build.add_unsigned_field("length", fast=True)
+    return build.build()
+
+
+def _build_block_schema() -> tantivy.Schema:
+    build = tantivy.SchemaBuilder()
+    build.add_text_field("text", index_option="freq")
+    build.add_unsigned_field("record", indexed=True)
+    build.add_unsigned_field("session", fast=True)
     return build.build()
 
 
@@ -80,14 +95,17 @@ def _system_failure(error: ValueError, folder: Path) -> SystemFailure | None:
     return None
 
 
-class TextIndex:
-    """The folder `text/`, opened for reading or by the only writer."""
+class _IndexFolder:
+    """A tantivy index in a folder, opened for reading or by the only writer."""
 
-    def __init__(self, folder: Path, *, write: bool = False) -> None:
+    _heap_bytes = _WRITER_HEAP_BYTES
+
+    def __init__(
+        self, folder: Path, schema: Callable[[], tantivy.Schema], *, write: bool
+    ) -> None:
         self._writer: tantivy.IndexWriter | None = None
         self._folder = folder
         self._links_folder: TemporaryDirectory[str] | None = None
-        self._pinned_searcher: tantivy.Searcher | None = None
         if not write:
             self._open()
             return
@@ -97,22 +115,15 @@ class TextIndex:
         self._umask = os.umask(_PRIVATE_UMASK)
         try:
             with _translate_engine_errors(self._folder):
-                self.index = tantivy.Index(
-                    _build_schema(), path=str(folder), reuse=True
-                )
+                self.index = tantivy.Index(schema(), path=str(folder), reuse=True)
                 self._writer = self.index.writer(
-                    heap_size=_WRITER_HEAP_BYTES, num_threads=1
+                    heap_size=self._heap_bytes, num_threads=1
                 )
                 # Files left by a killed writer may have names that are used again.
                 self._writer.garbage_collect_files()
         except BaseException:
             os.umask(self._umask)
             raise
-
-    @staticmethod
-    def exists(index_path: Path) -> bool:
-        """Whether the folder of an index has a text index."""
-        return (index_path / "text" / "meta.json").exists()
 
     def _open(self) -> None:
         """Open it for reading, through a folder of links if that is refused.
@@ -141,24 +152,14 @@ class TextIndex:
             raise RuntimeError
         return self._writer
 
-    def add(
-        self, record: int, session: int, kind: int, prepared_text: PreparedText
-    ) -> None:
-        """Add one text of a record."""
-        checksum, text = prepared_text
-        document = tantivy.Document()
-        document.add_unsigned("checksum", checksum)
-        document.add_text("text", text)
-        document.add_unsigned("record", record)
-        document.add_unsigned("session", session)
-        document.add_unsigned("text_key", session * KINDS_PER_SESSION + kind)
+    def add_document(self, document: tantivy.Document) -> None:
         try:
             self._open_writer.add_document(document)
         except ValueError as error:  # no context manager: this runs millions of times
             raise _system_failure(error, self._folder) or error from error
 
     def remove(self, records: Iterable[int]) -> None:
-        """Remove the texts of records."""
+        """Remove the documents of records."""
         # Deleting by term treats numbers as signed and finds nothing.
         numbers = list(records)
         for start in range(0, len(numbers), _DELETE_BATCH):
@@ -168,7 +169,7 @@ class TextIndex:
                 self._open_writer.delete_documents_by_query(query)
 
     def remove_after(self, record: int) -> None:
-        """Remove the texts of all records with a higher number."""
+        """Remove the documents of all records with a higher number."""
         schema, kind = self.index.schema, tantivy.FieldType.Unsigned
         later = tantivy.Query.range_query(
             schema, "record", kind, record + 1, (1 << 62), include_upper=True
@@ -177,7 +178,7 @@ class TextIndex:
             self._open_writer.delete_documents_by_query(later)
 
     def commit(self) -> None:
-        """Make added texts durable, and visible to readers that open or reload."""
+        """Make added documents durable, and visible to readers that open or reload."""
         with _translate_engine_errors(self._folder):
             self._open_writer.commit()
         # tantivy renames its last file without syncing the folder.
@@ -187,6 +188,92 @@ class TextIndex:
         """See what was committed since; not if the index was replaced."""
         with suppress(ValueError):
             self.index.reload()
+
+    def close(self) -> None:
+        """Wait for running merges, and release the writer's lock."""
+        if self._links_folder is not None:
+            self._links_folder.cleanup()
+        if self._writer is None:
+            return
+        writer, self._writer = self._writer, None
+        try:
+            with _translate_engine_errors(self._folder):
+                writer.wait_merging_threads()
+        finally:
+            os.umask(self._umask)
+
+
+class _BlockFolder(_IndexFolder):
+    _heap_bytes = _BLOCK_HEAP_BYTES
+
+
+class TextIndex(_IndexFolder):
+    """The folder `text/`, opened for reading or by the only writer."""
+
+    def __init__(self, folder: Path, *, write: bool = False) -> None:
+        self._pinned_searcher: tantivy.Searcher | None = None
+        super().__init__(folder, _build_schema, write=write)
+        try:
+            self.blocks = _BlockFolder(
+                folder / "blocks", _build_block_schema, write=write
+            )
+        except BaseException:
+            super().close()
+            raise
+
+    @staticmethod
+    def exists(index_path: Path) -> bool:
+        """Whether the folder of an index has a text index."""
+        folders = (index_path / "text", index_path / "text" / "blocks")
+        return all((folder / "meta.json").exists() for folder in folders)
+
+    def add(
+        self, record: int, session: int, kind: int, prepared_text: PreparedText
+    ) -> None:
+        """Add one text of a record."""
+        checksum, text, length = prepared_text
+        document = tantivy.Document()
+        document.add_unsigned("checksum", checksum)
+        document.add_text("text", text)
+        document.add_unsigned("record", record)
+        document.add_unsigned("session", session)
+        document.add_unsigned("text_key", session * KINDS_PER_SESSION + kind)
+        document.add_unsigned("length", length)
+        self.add_document(document)
+
+    def add_block(
+        self, record: int, session: int, texts: Iterable[PreparedText]
+    ) -> None:
+        """Add the words of texts that were added; `record` is the first of them.
+
+        All of them have to be removed together.
+        """
+        document = tantivy.Document()
+        document.add_text("text", "\n".join(text for _, text, _ in texts))
+        document.add_unsigned("record", record)
+        document.add_unsigned("session", session)
+        self.blocks.add_document(document)
+
+    def remove(self, records: Iterable[int]) -> None:
+        """Remove the texts of records, and the blocks that start with one of them."""
+        numbers = list(records)
+        self.blocks.remove(numbers)
+        super().remove(numbers)
+
+    def remove_after(self, record: int) -> None:
+        """Remove the texts of all records with a higher number, and their blocks."""
+        self.blocks.remove_after(record)
+        super().remove_after(record)
+
+    def commit(self) -> None:
+        """Make added texts durable, and visible to readers that open or reload."""
+        self.blocks.commit()
+        super().commit()
+
+    def reload(self) -> None:
+        """See what was committed since; not if the index was replaced."""
+        self.blocks.reload()
+        super().reload()
 
     def pin_snapshot(self) -> None:
         """Let `iter_documents` read the current state, even while others write."""
@@ -209,16 +296,10 @@ class TextIndex:
 
     def close(self) -> None:
         """Wait for running merges, and release the writer's lock."""
-        if self._links_folder is not None:
-            self._links_folder.cleanup()
-        if self._writer is None:
-            return
-        writer, self._writer = self._writer, None
         try:
-            with _translate_engine_errors(self._folder):
-                writer.wait_merging_threads()
+            self.blocks.close()
         finally:
-            os.umask(self._umask)
+            super().close()
 
 
 TantivyQuery = tantivy.Query
@@ -243,6 +324,8 @@ class TextMatch(Struct, frozen=True, gc=False):
     record: int
     text_key: int
     score: float
+    length: int = 0
+    """The number of its terms."""
 
 
 @lru_cache(maxsize=4096)
@@ -322,11 +405,9 @@ class TantivyEngine:
         text.reload()
         self._schema = text.index.schema
         self._searcher = text.index.searcher()
+        self._block_schema = text.blocks.index.schema
+        self._block_searcher = text.blocks.index.searcher()
         self._forms_cache: dict[str, tuple[str, ...]] = {}
-
-    @property
-    def text_count(self) -> int:
-        return int(self._searcher.num_docs)
 
     def frequency(self, term: str) -> int:
         """Return how many texts contain a term, including some that were deleted."""
@@ -497,10 +578,11 @@ class TantivyEngine:
         addresses = [address for _, address in hits]
         records = self._searcher.fast_field_values("record", addresses)
         text_keys = self._searcher.fast_field_values("text_key", addresses)
+        lengths = self._searcher.fast_field_values("length", addresses)
         texts = [
-            TextMatch(int(record or 0), int(text_key or 0), float(score or 0))
-            for (score, _), record, text_key in zip(
-                hits, records, text_keys, strict=True
+            TextMatch(record or 0, text_key or 0, score or 0.0, length or 0)  # type: ignore[arg-type]
+            for (score, _), record, text_key, length in zip(
+                hits, records, text_keys, lengths, strict=True
             )
         ]
         return int(result.count or 0), texts  # type: ignore[attr-defined]
@@ -512,6 +594,60 @@ class TantivyEngine:
         self, queries: Sequence[TantivyQuery], limit: int
     ) -> list[tuple[int, list[TextMatch]]]:
         return [self.search(query, limit) for query in queries]
+
+    def count_sessions(self, terms: Sequence[str]) -> int:
+        """Return how many sessions have at least one of the terms."""
+        size = max(self._block_searcher.num_docs, 1)
+        result = self._block_searcher.aggregate(
+            self._match_blocks(terms),
+            {"found": {"terms": {"field": "session", "size": size}}},
+        )
+        return len(result["found"]["buckets"])
+
+    def best_sessions(
+        self, words: Sequence[tuple[Sequence[str], float]], limit: int
+    ) -> list[int]:
+        """Return the sessions that are best by their words, each with a weight.
+
+        A word is given as the terms that are forms of it.
+        """
+        queries = [
+            tantivy.Query.boost_query(self._match_blocks(terms), weight)
+            for terms, weight in words
+        ]
+        found = self._block_searcher.search(self.any_of(queries), limit=limit)
+        addresses = [address for _, address in found.hits]
+        sessions = self._block_searcher.fast_field_values("session", addresses)
+        return list(dict.fromkeys(int(session or 0) for session in sessions))
+
+    def _match_blocks(self, terms: Sequence[str]) -> TantivyQuery:
+        schema = self._block_schema
+        if len(terms) > _MAX_SCORED_TERMS:
+            return tantivy.Query.term_set_query(schema, "text", list(terms))
+        queries = [tantivy.Query.term_query(schema, "text", one) for one in terms]
+        return tantivy.Query.disjunction_max_query(queries)
+
+    def score_texts(
+        self,
+        queries: Sequence[tuple[TantivyQuery, float]],
+        sessions: Sequence[int],
+        conditions: Sequence[TantivyQuery],
+        limit: int,
+    ) -> list[TextMatch]:
+        """Return texts of sessions by the weights of the queries that they match.
+
+        Only texts that match all conditions count.
+        """
+        conditions = [self.in_sessions(sessions), *conditions]
+        weighted = self.any_of(
+            [
+                tantivy.Query.const_score_query(query, weight)
+                for query, weight in queries
+            ]
+        )
+        return self.search(
+            self.all_of([weighted, *map(self.without_score, conditions)]), limit
+        )[1]
 
     def best_keys(self, query: TantivyQuery, limit: int) -> tuple[int, dict[int, int]]:
         """Return the number of matches, and counts by text key of the best ones."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
-from heapq import nsmallest
+from heapq import nlargest, nsmallest
 from typing import Protocol
 
 from msgspec import Struct
@@ -133,11 +133,6 @@ class TeamEngine:
     @cached_property
     def _totals(self) -> tuple[int, int]:
         return self._backend.totals()
-
-    @property
-    def text_count(self) -> int:
-        """The number of texts."""
-        return self._totals[0]
 
     def prefetch(self, terms: Iterable[str], count_only: Iterable[str] = ()) -> None:
         """Look up terms with all their forms, and the counts of others, at once."""
@@ -306,6 +301,39 @@ class TeamEngine:
                 cache[asked[index]][session * KINDS_PER_SESSION + kind] = count
         return [cache[query] for query in queries]
 
+    def count_sessions(self, terms: Sequence[str]) -> int:
+        """Return the number of sessions that have at least one of the terms."""
+        return len(
+            {key // KINDS_PER_SESSION for key in self.count(self.match_terms(terms))}
+        )
+
+    def best_sessions(
+        self, words: Sequence[tuple[Sequence[str], float]], limit: int
+    ) -> list[int]:
+        """Return the sessions that have most of the words, by their weights."""
+        scores: dict[int, float] = {}
+        queries = [self.match_terms(terms) for terms, _ in words]
+        for (_, weight), counts in zip(words, self.count_many(queries), strict=True):
+            for session in {key // KINDS_PER_SESSION for key in counts}:
+                scores[session] = scores.get(session, 0.0) + weight
+        return nlargest(limit, scores, key=lambda session: (scores[session], session))
+
+    def score_texts(
+        self,
+        queries: Sequence[tuple[TextQuery, float]],
+        sessions: Sequence[int],
+        conditions: Sequence[TextQuery],
+        limit: int,
+    ) -> list[TextMatch]:
+        """Return texts of sessions by the weights of the queries that they match."""
+        query: TextQuery = OrQuery(
+            tuple(ConstantScoreQuery(query, weight) for query, weight in queries)
+        )
+        if conditions:
+            query = AndQuery((query, *map(UnscoredQuery, conditions)))
+        ((_, texts),) = self._search_in([query], [sessions], limit)
+        return texts
+
     def best_keys(self, query: TextQuery, limit: int) -> tuple[int, dict[int, int]]:
         """Return the number of matching texts, and how many have which text key.
 
@@ -426,18 +454,21 @@ class TeamEngine:
         *,
         include_unmatched: bool,
     ) -> tuple[int, list[TextMatch]]:
-        found: list[tuple[float, int, int, int, int]] = []
+        found: list[tuple[float, int, int, int, int, int]] = []
         for session, texts in postings.items():
             scored = scorer.score_texts(
                 session, query, texts, include_unmatched=include_unmatched
             )
             for text, score in scored:
-                found.append((-score, session, text, *texts.text_facts[text][:2]))
+                found.append((-score, session, text, *texts.text_facts[text]))
         return len(found), [
             TextMatch(
-                pack_key(session, record), session * KINDS_PER_SESSION + kind, -score
+                pack_key(session, record),
+                session * KINDS_PER_SESSION + kind,
+                -score,
+                length,
             )
-            for score, session, _, record, kind in nsmallest(limit, found)
+            for score, session, _, record, kind, length in nsmallest(limit, found)
         ]
 
     def tokenize(self, text: str) -> list[str]:

@@ -72,6 +72,7 @@ class ConstantScoreQuery(Struct, frozen=True):
     """Matches of a query, all with the same score."""
 
     query: TextQuery
+    constant: float = 1.0
 
 
 class OrQuery(Struct, frozen=True):
@@ -256,6 +257,8 @@ class BM25Scorer:
             is_found = self.score(query.query, text) is not None
             if is_found is isinstance(query, NotQuery):
                 return None
+            if isinstance(query, ConstantScoreQuery):
+                return query.constant
             return 0.0 if isinstance(query, UnscoredQuery) else 1.0
         return 1.0 if self._matches_facts(query, text) else None
 
