@@ -1,9 +1,9 @@
 """Measure search speed: ``python -m benchmarks.bench_search ARCHIVE [--home HOME]``.
 
-Words are drawn from the archive's vocabulary, the same ones every time. Times are CPU
-times, in a warm process and in a fresh one. CPU time also grows on a busy machine, so
-each is shown as a multiple of ``python -c pass`` in the same minute too. With a home, a
-fresh process checks it for new data first.
+Queries are drawn from the titles, prompts, error lines and paths in the archive, the
+same ones every time. Times are CPU times, in a warm process and in a fresh one. CPU time
+also grows on a busy machine, so each is shown as a multiple of ``python -c pass`` in the
+same minute too. With a home, a fresh process checks it for new data first.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import os
 import random
+import re
 import resource
 import statistics
 import subprocess
@@ -19,63 +20,76 @@ import tempfile
 import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from itertools import islice
 from pathlib import Path
+from typing import NamedTuple
 
 from bygones import Archive
 from bygones.query.parser import parse_query
-from bygones.query.tokens import STOP_WORDS
-from bygones.store.archive_dir import ArchiveDir
-from bygones.store.text_index import TantivyEngine
 
 __all__ = ["main"]
 
 ROOT = Path(__file__).resolve().parent.parent
 NOW = datetime(2026, 11, 15, tzinfo=UTC)
-EACH = 20
+EACH = 50
 """Queries of each kind."""
 _FRESH = 5
 """Queries of each kind that are asked in a process of their own."""
 _UNSET = {"PYTHONDONTWRITEBYTECODE"}
 
 
-def vocabulary(folder: Path) -> tuple[list[str], list[str]]:
-    """Return words of middling frequency, and the most frequent ones."""
-    with ArchiveDir(folder) as vault:
-        engine = TantivyEngine(vault.text_index)
-        found = [
-            (count, word)
-            for letter in "abcdefghijklmnopqrstuvwxyz"
-            for word, count in engine.terms_with_prefix(letter)
-            if word.isalpha() and len(word) > 3 and word not in STOP_WORDS  # noqa: PLR2004
-        ]
-        size = engine.text_count
-    found.sort(reverse=True)
-    frequent = [word for _, word in found[:30]]
-    middling = [word for count, word in found if size / 20_000 < count < size / 20]
-    return middling, frequent
+class Sample(NamedTuple):
+    """What people wrote and did in the archive itself."""
+
+    titles: list[str]
+    prompts: list[str]
+    errors: list[str]
+    paths: list[str]
 
 
-def queries(folder: Path) -> Iterator[tuple[str, list[str]]]:
-    """Yield the kinds of queries, with some queries of each."""
+def sample(archive: Archive) -> Sample:
+    """Return titles, prompts, lines of errors and paths, in a random order."""
     dice = random.Random(7)  # noqa: S311 (a draw that can be repeated)
-    middling, frequent = vocabulary(folder)
+    titles = {one.title.text for one in archive.sessions()}
+    prompts = {one.text for one in islice(archive.prompts(), 5_000)}
+    is_error = parse_query("is:error", now=NOW, zone=UTC)
+    found = archive.search(is_error, limit=5 * EACH, hits_per_session=2)
+    errors = {hit.excerpt.text for one in found.sessions for hit in one.hits}
+    is_edit = parse_query("has:edit", now=NOW, zone=UTC)
+    edited = archive.search(is_edit, limit=5 * EACH, hits_per_session=0)
+    paths = {
+        edit.path
+        for one in edited.sessions
+        for edit in archive.edits(session=one.summary.id)
+    }
+    lists = [
+        sorted(filter(str.split, some)) for some in (titles, prompts, errors, paths)
+    ]
+    for some in lists:
+        dice.shuffle(some)
+    return Sample(*lists)
 
-    def some(words: list[str], count: int) -> list[str]:
-        return dice.sample(words, count)
 
-    yield "one word", some(middling, EACH)
-    yield "several words", [" ".join(some(middling, 3)) for _ in range(EACH)]
-    yield "phrase", [f'"{" ".join(some(frequent, 2))}"' for _ in range(EACH)]
-    yield "prefix", [f"{word[:4]}*" for word in some(middling, EACH)]
-    yield "common words", [" ".join(some(frequent, 3)) for _ in range(EACH)]
-    yield (
-        "sentence",
-        [
-            f"why does the {' '.join(some(middling, 3))} not "
-            f"{some(frequent, 1)[0]} when {some(middling, 1)[0]} is there"
-            for _ in range(EACH)
-        ],
-    )
+def queries(archive: Archive) -> Iterator[tuple[str, list[str]]]:
+    """Yield the kinds of queries, with some queries of each, all of them plain words."""
+    drawn = sample(archive)
+    dice = random.Random(7)  # noqa: S311 (a draw that can be repeated)
+    titles = [words for one in drawn.titles if len(words := _words(one)) >= 3]  # noqa: PLR2004
+    prompts = [words for one in drawn.prompts if len(words := _words(one)) >= 4]  # noqa: PLR2004
+    yield "one word", [dice.choice(words) for words in titles[:EACH]]
+    yield "three words", [" ".join(dice.sample(words, 3)) for words in titles[:EACH]]
+    yield "title", [" ".join(words) for words in titles[:EACH]]
+    yield "prefix", [f"{max(words, key=len)[:4]}*" for words in titles[:EACH]]
+    yield "phrase", [f'"{" ".join(words[1:4])}"' for words in prompts[:EACH]]
+    yield "prompt", [" ".join(words[:40]) for words in prompts[:EACH]]
+    long = sorted(prompts, key=len)[-EACH:]
+    yield "long prompt", [" ".join(words[:200]) for words in long]
+    yield "error line", [" ".join(_words(one)) for one in drawn.errors[:EACH]]
+    yield "path", drawn.paths[:EACH]
+
+
+def _words(text: str) -> list[str]:
+    return re.findall(r"[^\W_]{2,}", text)
 
 
 def warm(archive: Archive, text: str, times: int) -> float:
@@ -122,7 +136,7 @@ def rows(asked: argparse.Namespace, cache: Path) -> Iterator[str]:
     yield "|---|---:|---:|---:|---:|---:|---:|"
     with Archive.open(asked.archive) as archive:
         warm(archive, "anything", 1)
-        for kind, texts in queries(asked.archive):
+        for kind, texts in queries(archive):
             each = sorted(warm(archive, text, asked.repeat) for text in texts)
             before = idle(cache)
             alone = fresh(asked, texts[:_FRESH], cache)
