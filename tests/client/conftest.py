@@ -56,11 +56,11 @@ def recording(scenario: Scenario, recordings: Path, unavailable: str) -> Recordi
         pytest.skip(unavailable)
     if scenario.needs_terminal and shutil.which("tmux") is None:
         pytest.skip("tmux is not installed")
-    folder = recordings / scenario.name
+    recording = Recording(recordings / scenario.name)
     with hold_lock(recordings / f"{scenario.name}.lock"):
-        if not folder.exists():
-            play_apart(scenario.name, folder)
-    return Recording(folder)
+        if not recording.is_complete():
+            play_apart(scenario.name, recording.folder)
+    return recording
 
 
 @pytest.fixture

@@ -191,6 +191,10 @@ class Terminal:
                 return number
         raise ScreenTimeout(f"there is no choice {choice!r}:\n{screen}")
 
+    def pause(self, seconds: float) -> None:
+        """Wait for something that does not show on the screen."""
+        time.sleep(seconds)
+
     def clear_input(self) -> None:
         """Delete the prompt that a rewind puts back into the input line."""
         self.press("C-u")

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any, Self
 
 Json = dict[str, Any]
+_PATIENCE_SECONDS = 10
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,6 +41,11 @@ class Answer:
     """Seconds before each further block."""
     block_limit: int | None = None
     """Close the connection after this many blocks."""
+
+    @property
+    def is_cut_off(self) -> bool:
+        """Whether the client never gets the end, and with it the count of output."""
+        return self.block_limit is not None or self.block_delay > _PATIENCE_SECONDS
 
 
 Script = Mapping[str, Sequence[Answer]]

@@ -17,7 +17,8 @@ from collections.abc import Sequence
 from tests.client.messages_api import Json
 
 _LINEAGE = re.compile(r" · (continues|forked from) ([0-9a-f]{8})")
-_LINE_OF_ID = re.compile(r"session ([0-9a-f-]{36})")
+_RETRY = re.compile(r'^(\d+) · .*"message":"([^"]*)".*$')
+_COMPACTION_SIZES = re.compile(r"compacted \S+ to \S+ tokens,")
 
 
 def outline_tree(text: str, session_ids: Sequence[str]) -> str:
@@ -29,7 +30,10 @@ def outline_tree(text: str, session_ids: Sequence[str]) -> str:
         for relation, prefix in _LINEAGE.findall(header)
     )
     # Two spaces separate the text of a line from its counts.
-    lines = [line.partition("  ")[0].rstrip() for line in body.splitlines()]
+    lines = [
+        _COMPACTION_SIZES.sub("compacted,", line.partition("  ")[0].rstrip())
+        for line in body.splitlines()
+    ]
     return "\n".join([title + lineage, *lines])
 
 
@@ -49,7 +53,10 @@ def outline_show(json_lines: str) -> str:
 
 
 def _outline_message(message: Json) -> list[str]:
+    if message["notice"] == "informational":
+        return []
     text = message["text"].strip().partition("\n")[0]
+    text = _RETRY.sub(r"\1 · \2", text)
     lines = [f"{_mark(message)} {text}"] if text else []
     return [
         *lines,

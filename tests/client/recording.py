@@ -26,6 +26,7 @@ from tests.client.scenario import load_scenarios
 
 FOLLOW_UP = "one more question after that"
 _RESUME_LOG = "resumed.jsonl"
+_COMPLETE = "complete"
 
 
 @dataclass(frozen=True)
@@ -33,6 +34,10 @@ class Recording:
     """The folder that a played scenario leaves."""
 
     folder: Path
+
+    def is_complete(self) -> bool:
+        """Whether the scenario was played to its end."""
+        return (self.folder / _COMPLETE).exists()
 
     @property
     def home(self) -> Path:
@@ -45,10 +50,6 @@ class Recording:
     def requests(self, name: str = "requests.jsonl") -> list[Json]:
         """Return every request to the stub, with its answer."""
         return [entry for entry in read_lines(self.folder / name) if "request" in entry]
-
-    def answers(self) -> list[Json]:
-        """Return the answers that the stub sent, in order."""
-        return [entry["answer"] for entry in self.requests() if "answer" in entry]
 
     def transcripts(self) -> list[Path]:
         """Return all files of records, those of agents too."""
@@ -119,6 +120,7 @@ def _play(name: str, folder: Path, program: Path) -> None:
     folder.mkdir(parents=True)
     with _serve(scenario.script, folder, "requests.jsonl") as api:
         scenario.play(ClaudeCode(folder, program, api.port))
+    (folder / _COMPLETE).touch()
 
 
 def _resume(session_ids: list[str], folder: Path, program: Path) -> None:

@@ -124,3 +124,67 @@ def models(client: ClaudeCode) -> None:
     for number, model in enumerate(MODELS):
         options = ("-c",) if number else ()
         client.ask(f"Which model is {model}?", "--model", model, *options)
+
+
+@scenario(
+    script={
+        "busy twice": [say("It went through.", statuses=(529, 500))],
+        "bad request": [say("This is never said.", statuses=(400,) * 9)],
+        "long answer": [
+            say("Cut at the limit", stop_reason="max_tokens"),
+            say("and the rest."),
+        ],
+        "hang up": [
+            Answer(
+                blocks=[text_block("Half of it."), text_block("This is never sent.")],
+                block_limit=1,
+            )
+        ],
+        "rate limit": [say("This is never said.", statuses=(429,) * 30)],
+        "pause": [say("A pause.", stop_reason="pause_turn"), say("After the pause.")],
+    },
+    tree="""
+        The server is busy twice.
+        ● The server is busy twice.
+        ● Make a bad request.
+        ● Give a long answer.
+        ● Please hang up.
+        ● Reach the rate limit.
+        ● Make a pause.
+    """,
+    show="""
+        > The server is busy twice.
+        ! 529 · scripted overloaded_error
+        ! 500 · scripted api_error
+        < It went through.
+        > Make a bad request.
+        ! API Error: 400 scripted invalid_request_error
+        > Give a long answer.
+        < Cut at the limit
+        < and the rest.
+        > Please hang up.
+        < Half of it.
+        < Half of it.
+        < Half of it.
+        < Half of it.
+        ! API Error: Connection lost mid-response. The response above may be incomplete.
+        > Reach the rate limit.
+        ! 429 · scripted rate_limit_error
+        ! 429 · scripted rate_limit_error
+        ! API Error: Request rejected (429) · scripted rate_limit_error
+        > Make a pause.
+        < A pause.
+    """,
+)
+def failures(client: ClaudeCode) -> None:
+    """Failed requests: retried with success, given up, cut off, and stopped early."""
+    client.environ["CLAUDE_CODE_MAX_RETRIES"] = "2"
+    client.ask("The server is busy twice.")
+    for prompt in (
+        "Make a bad request.",
+        "Give a long answer.",
+        "Please hang up.",
+        "Reach the rate limit.",
+        "Make a pause.",
+    ):
+        client.ask(prompt, "-c")
