@@ -54,6 +54,7 @@
   - ErasureOnHold
   - InvalidAccountName
   - UploadRejected
+    + UploadTooLarge
   - ScannerNotFound
   - ScannerFailed
   - SecretsDetected
@@ -464,6 +465,12 @@ class UploadRejected(BygonesError):
     exit_code = ExitCode.USAGE_ERROR
     message = "the upload was rejected: {self.reason}"
     hint = "use the same version of Bygones on both sides"
+
+
+class UploadTooLarge(UploadRejected):
+    """An upload, its file or its sender has more bytes than the hub accepts."""
+
+    hint = "ask the administrator of the hub for a higher limit"
 
 
 class ErasureOnHold(BygonesError):

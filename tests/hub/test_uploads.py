@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,8 +12,8 @@ import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bygones.errors import UploadRejected
-from bygones.hub.uploads import parse_request
+from bygones.errors import UploadRejected, UploadTooLarge
+from bygones.hub.uploads import UploadHandler, UploadLimits, parse_request
 from bygones.model.base import SessionId, SourceKind
 from bygones.store.compression import compress, compress_and_hash
 from bygones.team.contract import (
@@ -237,3 +238,31 @@ def test_rejected_source_does_not_affect_others(tmp_path: Path) -> None:
 
     told = {one.path: (one.stored_bytes, one.is_erased) for one in answer.sources}
     assert told == {PIECE.path: (0, True), other_one.path: (len(RAW), False)}
+
+
+def test_bomb_of_many_frames_is_rejected_before_it_is_decompressed() -> None:
+    raw = b"\n" * (16 * 1024 * 1024)
+    sha256, frame = compress_and_hash(raw)
+    bomb = other(frame=frame, length=len(raw), sha256=sha256)
+    body = encode_message(parcel(*[bomb] * 60))
+    assert len(body) < 200_000
+
+    started = time.process_time()
+    with pytest.raises(UploadTooLarge, match="uncompressed"):
+        parse_request(body)
+    assert time.process_time() - started < 1
+
+
+@pytest.mark.parametrize("name", ["source_bytes", "person_bytes"])
+def test_file_and_person_are_limited(name: str, tmp_path: Path) -> None:
+    hub = MemoryHub(tmp_path)
+    limits = UploadLimits(**{name: 2 * len(RAW)})
+    hub.intake = UploadHandler(hub.store, hub.objects, limits)
+    pieces = [
+        other(offset=number * len(RAW), client_offset=(number + 1) * len(RAW))
+        for number in range(3)
+    ]
+
+    assert hub.send(parcel(*pieces[:2])).sources[0].stored_bytes == 2 * len(RAW)
+    with pytest.raises(UploadTooLarge, match="more than"):
+        hub.send(parcel(*pieces))

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
+from starlette.types import Message, Receive, Scope, Send
 
 from bygones.web.app import create_app
 from bygones.web.context import AppState
@@ -255,6 +258,42 @@ def test_body_longer_than_announced_is_cut_off(page: WebClient) -> None:
     )
 
     assert answer.status in {405, 413}
+
+
+def test_chunked_body_that_is_too_long_gets_413() -> None:
+    async def read_all(scope: Scope, receive: Receive, send: Send) -> None:
+        await Request(scope, receive).body()
+        await Response("read")(scope, receive, send)
+
+    sent: list[Message] = []
+    parts = iter([b"x" * RequestLimits.max_body_bytes, b"y"])
+
+    async def receive() -> Message:
+        return {"type": "http.request", "body": next(parts), "more_body": True}
+
+    async def send(message: Message) -> None:
+        sent.append(message)
+
+    keys = LoginKeys(1)
+    cookie = f"{keys.cookie_name}={keys.cookie_key}"
+    headers = {
+        "host": "127.0.0.1:1",
+        "cookie": cookie,
+        "origin": "http://127.0.0.1:1",
+        "transfer-encoding": "chunked",
+    }
+    scope = {
+        "type": "http",
+        "method": "POST",
+        "path": "/",
+        "query_string": b"",
+        "headers": [(k.encode(), v.encode()) for k, v in headers.items()],
+    }
+    middleware = SecurityMiddleware(read_all, keys, host="127.0.0.1", port=1)
+
+    asyncio.run(middleware(scope, receive, send))
+
+    assert sent[0]["status"] == 413
 
 
 def test_other_sites_may_link_here(page: WebClient) -> None:

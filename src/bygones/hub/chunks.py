@@ -29,6 +29,7 @@ from bygones.store.archive_db import ArchiveDB, StoredSource
 from bygones.store.compression import HashedFrame, compress_and_hash
 from bygones.store.derived_tables import DerivedTables
 from bygones.team.contract import (
+    MAX_CONTENT_BYTES,
     MAX_FRAME_BYTES,
     MAX_LINE_BYTES,
     TARGET_REQUEST_BYTES,
@@ -657,12 +658,14 @@ def build_requests(
 ) -> Iterator[tuple[UploadRequest, int]]:
     """Combine chunks into requests; yield each with its number of lines."""
     waiting: list[PreparedChunk] = []
-    weight = 0
+    weight = content = 0
     for chunk in chunks:
+        content += chunk.chunk.length
         more = len(chunk.chunk.frame) + len(chunk.chunk.path) + _CHUNK_OVERHEAD
-        if waiting and weight + more > TARGET_REQUEST_BYTES:
+        is_full = weight + more > TARGET_REQUEST_BYTES or content > MAX_CONTENT_BYTES
+        if waiting and is_full:
             yield _build_request(machine, waiting, has_more=True)
-            waiting, weight = [], 0
+            waiting, weight, content = [], 0, chunk.chunk.length
         waiting.append(chunk)
         weight += more
     if waiting:

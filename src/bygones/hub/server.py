@@ -33,8 +33,8 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from starlette.types import Scope as Asked
 
 from bygones.archive import Archive
-from bygones.errors import BygonesError, UploadRejected
-from bygones.hub.uploads import UploadHandler, parse_request
+from bygones.errors import BygonesError, UploadRejected, UploadTooLarge
+from bygones.hub.uploads import UploadHandler, UploadLimits, parse_request
 from bygones.mcp.http import PATH, create_shared_mcp_app
 from bygones.mcp.server import McpDispatcher
 from bygones.mcp.tool_service import Caller, ToolService
@@ -458,7 +458,8 @@ async def _respond(handle: Callable[[], UploadResponse]) -> Response:
     try:
         response = await anyio.to_thread.run_sync(handle)
     except UploadRejected as error:
-        return error_response(400, str(error))
+        status = 413 if isinstance(error, UploadTooLarge) else 400
+        return error_response(status, str(error))
     except HTTPException:
         raise
     except BygonesError as error:
@@ -483,6 +484,7 @@ class HubConfig(Struct, frozen=True, kw_only=True):
     hostnames: tuple[str, ...] = ()
     """Accepted values of ``Host``, besides the address."""
     prices: Prices | None = None
+    upload_limits: UploadLimits = UploadLimits()
 
 
 class HubServer:
@@ -516,7 +518,8 @@ class HubServer:
             describe_failures=describe_failures,
             on_warning=on_warning,
         )
-        app = create_hub_app(UploadHandler(store, blobs), tokens, tenants, self.worker)
+        uploads = UploadHandler(store, blobs, config.upload_limits)
+        app = create_hub_app(uploads, tokens, tenants, self.worker)
         names = {
             *config.hostnames,
             *(f"{name}:{self.port}" for name in config.hostnames),

@@ -12,13 +12,15 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 import zstandard
+from msgspec import Struct
 
-from bygones.errors import UploadRejected
+from bygones.errors import UploadRejected, UploadTooLarge
 from bygones.model.base import AgentId, ProjectKey, SessionId
 from bygones.store.compression import decompress, sha256_digest
 from bygones.team.access import AccessToken
 from bygones.team.blobs import ExternalBlobStore
 from bygones.team.contract import (
+    MAX_CONTENT_BYTES,
     MAX_FRAME_BYTES,
     MAX_LINE_BYTES,
     PROTOCOL_VERSION,
@@ -36,7 +38,7 @@ from bygones.team.contract import (
 )
 from bygones.team.stores.base import TeamStore
 
-__all__ = ["UploadHandler", "parse_request"]
+__all__ = ["UploadHandler", "UploadLimits", "parse_request"]
 
 _MACHINE_ID = re.compile(r"[0-9a-f]{32}")
 _HOME_ID = re.compile(r"[0-9a-f]{16}")
@@ -65,9 +67,22 @@ def parse_request(body: bytes) -> UploadRequest:
         len(one) != _HASH_BYTES for one in request.hashes
     ):
         raise UploadRejected("its list of hashes is invalid")
+    if sum(max(chunk.length, 0) for chunk in request.chunks) > MAX_CONTENT_BYTES:
+        raise UploadTooLarge(
+            f"it has more than {MAX_CONTENT_BYTES >> 20:,} MB of uncompressed lines"
+        )
     for chunk in request.chunks:
         _check_chunk(chunk)
     return request
+
+
+class UploadLimits(Struct, frozen=True, kw_only=True):
+    """How many uncompressed bytes a hub stores."""
+
+    source_bytes: int = 4 * 1024**3
+    """Of one file."""
+    person_bytes: int = 1024**4
+    """Of all files of a person."""
 
 
 def _check_chunk(chunk: UploadChunk) -> None:
@@ -109,9 +124,17 @@ def _check_frame(chunk: UploadChunk) -> None:
 class UploadHandler:
     """Stores the uploads of all people."""
 
-    def __init__(self, store: TeamStore, blobs: ExternalBlobStore) -> None:
+    def __init__(
+        self,
+        store: TeamStore,
+        blobs: ExternalBlobStore,
+        limits: UploadLimits | None = None,
+    ) -> None:
         self._store = store
         self._blobs = blobs
+        self._limits = limits or UploadLimits()
+        self._stored_bytes: dict[str, int] = {}
+        """Uncompressed bytes by person; other hubs may have stored more meanwhile."""
 
     def source_states(self, token: AccessToken, machine: str) -> UploadResponse:
         """Return how much of each source of a machine is stored."""
@@ -153,6 +176,7 @@ class UploadHandler:
             if not missing and fragment is None:
                 yield _source_state(before)
                 continue
+            self._check_limits(before, missing, generation)
             blobs = self._blobs.for_source(source.person, source.id)
             addresses = [blobs.put_frame(one.frame, one.sha256) for one in missing]
             update = SourceUpdate(
@@ -168,6 +192,26 @@ class UploadHandler:
                 yield _source_state(result)
             else:
                 yield self._rejected_state(update.source, addresses)
+
+    def _check_limits(
+        self, before: TeamSource, missing: Sequence[UploadChunk], generation: int
+    ) -> None:
+        """Raise if a source or a person would have too many bytes."""
+        person = before.source.person
+        new = sum(chunk.length for chunk in missing)
+        known = before.stored_bytes if generation == before.generation else 0
+        if known + new > self._limits.source_bytes:
+            limit = self._limits.source_bytes >> 20
+            raise UploadTooLarge(f"{before.source.path} has more than {limit:,} MB")
+        total = self._stored_bytes.get(person)
+        if total is None:
+            sources = self._store.list_sources(person)
+            total = sum(source.stored_bytes for source in sources)
+        if new and total + new > self._limits.person_bytes:
+            self._stored_bytes.pop(person, None)  # something may be erased meanwhile
+            limit = self._limits.person_bytes >> 20
+            raise UploadTooLarge(f"{person} has more than {limit:,} MB")
+        self._stored_bytes[person] = total + new
 
     def _register_sources(
         self,

@@ -437,6 +437,8 @@ TARGET_REQUEST_BYTES = 5_000_000
 """Bytes of a request. A line that takes more is uploaded alone."""
 MAX_LINE_BYTES = 64 * 1024 * 1024
 """Bytes of a line; longer ones are not uploaded."""
+MAX_CONTENT_BYTES = 256 * 1024 * 1024
+"""Uncompressed bytes of a request; 5 MB of transcripts have about 40 MB."""
 MAX_FRAME_BYTES = 16 * 1024 * 1024
 """Bytes of a compressed line."""
 _MAX_NAME_LENGTH = 4096

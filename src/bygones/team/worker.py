@@ -20,6 +20,8 @@ from bygones.team.stores.base import TeamStore
 _BATCH_BYTES = 64 * 1024 * 1024
 """Bytes of pending sources that are derived together, without their relatives."""
 _MAX_PENDING = 1_000_000
+GroupCallback = Callable[[list[dict[int, int]]], None]
+"""Receives the sources of each session of a group, with their revisions."""
 
 
 def derive_all(store: TeamStore, blobs: BlobStore) -> int:
@@ -32,7 +34,7 @@ def derive_all(store: TeamStore, blobs: BlobStore) -> int:
 
 
 class FailedFamilies:
-    """Sources whose rows the database can't store, with their families.
+    """Sources that can't be derived or stored, with their families.
 
     They stay pending, but are tried again only if a source of the family has changed,
     or by a hub that was started again.
@@ -44,6 +46,14 @@ class FailedFamilies:
 
     def __len__(self) -> int:
         return len(self._families)
+
+    @property
+    def families(self) -> dict[int, dict[int, int]]:
+        """The revisions of all sources that a source was derived with, by source."""
+        return self._families
+
+    def replace(self, families: dict[int, dict[int, int]]) -> None:
+        self._families = families
 
     def add(self, sources: Iterable[int], family: Mapping[int, int]) -> None:
         """Skip sources until a source of their family has another revision."""
@@ -71,21 +81,27 @@ class FailedFamilies:
         count = len(self)
         files = "1 file" if count == 1 else f"{count:,} files"
         return (
-            f"{files} could not be indexed because the database cannot store the"
-            " contents; uploads are kept, and are tried again with the next upload or"
-            " when the hub restarts"
+            f"{files} could not be indexed: the database cannot store the contents, or"
+            " deriving them takes too much memory or time; uploads are kept, and are"
+            " tried again with the next upload or when the hub restarts"
         )
 
 
 def derive_pending(
-    store: TeamStore, blobs: BlobStore, failed: FailedFamilies | None = None
+    store: TeamStore,
+    blobs: BlobStore,
+    failed: FailedFamilies | None = None,
+    *,
+    alone: frozenset[int] = frozenset(),
+    on_group: GroupCallback = lambda _sessions: None,
 ) -> int:
     """Derive what is pending now; return the number of sessions written.
 
     What is uploaded meanwhile waits for the next call: otherwise a session that is
     still being uploaded would be derived again and again. Damaged sources don't keep
     others from being derived. Nor do families that the database can't store: they are
-    added to ``failed``, and skipped from then on.
+    added to ``failed``, and skipped from then on. Sources in ``alone`` are not derived
+    together with others; ``on_group`` receives what is derived next.
 
     :raises ArchiveDamaged: if nothing was written because bytes are missing or differ.
     """
@@ -99,6 +115,7 @@ def derive_pending(
     failures: list[ArchiveDamaged] = []
     for person, numbers in people.items():
         deriver = _PersonDeriver(store, blobs, person, failed)
+        deriver.alone, deriver.on_group = alone, on_group
         written += deriver.derive(numbers)
         failures += deriver.failures
     if failures and not written:
@@ -123,6 +140,8 @@ class _PersonDeriver:
         self._last_sources: Iterable[int] = ()
         """The sources of the last batch, with their relatives."""
         self.failures: list[ArchiveDamaged] = []
+        self.alone: frozenset[int] = frozenset()
+        self.on_group: GroupCallback = lambda _sessions: None
 
     def derive(self, pending: Iterable[int]) -> int:
         """Derive sources and their relatives; return the number of sessions written."""
@@ -136,7 +155,7 @@ class _PersonDeriver:
             return sum(
                 map(
                     self._derive_group,
-                    _batch_stems(list(stems.values()), self._sources),
+                    _batch_stems(list(stems.values()), self._sources, self.alone),
                 )
             )
         finally:
@@ -148,9 +167,15 @@ class _PersonDeriver:
         Only damage and errors about rows are specific to a group: if the database is
         unavailable, the error is raised.
         """
+        self.on_group(
+            [
+                {number: self._sources[number].revision for number in numbers}
+                for numbers in group
+            ]
+        )
         try:
             return self._derive_and_store(set().union(*group) - self._done)
-        except (ArchiveDamaged, StoreError) as error:
+        except (ArchiveDamaged, StoreError, MemoryError, RecursionError) as error:
             if isinstance(error, StoreError) and not error.is_permanent:
                 raise
             self._workers.__exit__(*sys.exc_info())
@@ -160,9 +185,7 @@ class _PersonDeriver:
                 return 0
         return sum(self._derive_group([numbers]) for numbers in group)
 
-    def _record_failure(
-        self, chosen: set[int], error: ArchiveDamaged | StoreError
-    ) -> None:
+    def _record_failure(self, chosen: set[int], error: Exception) -> None:
         if isinstance(error, ArchiveDamaged):
             self.failures.append(error)
             return
@@ -195,7 +218,9 @@ class _PersonDeriver:
 
 
 def _batch_stems(
-    stems: Sequence[set[int]], sources: Mapping[int, TeamSource]
+    stems: Sequence[set[int]],
+    sources: Mapping[int, TeamSource],
+    alone: frozenset[int] = frozenset(),
 ) -> Iterator[list[set[int]]]:
     """Yield groups of sessions that are derived together, in the order of upload.
 
@@ -204,6 +229,9 @@ def _batch_stems(
     group: list[set[int]] = []
     weight = 0
     for numbers in stems:
+        if not alone.isdisjoint(numbers):
+            yield [numbers]
+            continue
         group.append(numbers)
         weight += sum(sources[number].stored_bytes for number in numbers)
         if weight > _BATCH_BYTES:

@@ -127,10 +127,24 @@ class SecurityMiddleware:
                 return
             self._active_requests += 1
             try:
-                limited = _with_body_limit(receive, self._max_body_bytes(scope))
-                await self._app(scope, limited, _with_security_headers(send))
+                await self._serve_limited(scope, receive, _with_security_headers(send))
             finally:
                 self._active_requests -= 1
+
+    async def _serve_limited(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on; if its body turns out to be too long, respond with 413."""
+        limited = _LimitedBody(receive, send, self._max_body_bytes(scope))
+        try:
+            await self._app(scope, limited.receive, limited.send)
+        except Exception:
+            # The application was told that the client is gone.
+            if not limited.is_exceeded:
+                raise
+        if limited.is_exceeded and not limited.is_started:
+            response = error_response(
+                413, "The request is too large.", {"Connection": "close"}
+            )
+            await response(scope, receive, send)
 
     def _check_request(self, scope: Scope) -> Response | None:
         """Return the error response for a request; ``None`` if it is allowed."""
@@ -269,17 +283,27 @@ def _add_headers(headers: MutableHeaders, extra: Iterable[tuple[str, str]]) -> N
     headers.setdefault("Cache-Control", "no-store")
 
 
-def _with_body_limit(receive: Receive, max_bytes: int) -> Receive:
-    """Return a receiver that disconnects when the body is longer than allowed."""
-    received = 0
+class _LimitedBody:
+    """Ends a request whose body is longer than allowed, as with chunked encoding."""
 
-    async def receive_limited() -> Message:
-        nonlocal received
-        message = await receive()
+    def __init__(self, receive: Receive, send: Send, max_bytes: int) -> None:
+        self._receive = receive
+        self._send = send
+        self._rest = max_bytes
+        self.is_exceeded = False
+        self.is_started = False
+
+    async def receive(self) -> Message:
+        message = await self._receive()
         if message["type"] == "http.request":
-            received += len(message.get("body", b""))
-            if received > max_bytes:
+            self._rest -= len(message.get("body", b""))
+            if self._rest < 0:
+                self.is_exceeded = True
                 return {"type": "http.disconnect"}
         return message
 
-    return receive_limited
+    async def send(self, message: Message) -> None:
+        if self.is_exceeded and not self.is_started:
+            return  # a response to the disconnect
+        self.is_started = True
+        await self._send(message)

@@ -190,9 +190,49 @@ def describe_selector(selector: ErasureSelector) -> str:
     metavar="HOST",
     help="Host name that browsers use, such as hub.example.com; repeatable.",
 )
+@click.option(
+    "--max-file",
+    type=click.IntRange(1),
+    default=4096,
+    show_default=True,
+    metavar="MB",
+    help="Accept at most this much of one file, uncompressed.",
+)
+@click.option(
+    "--max-person",
+    type=click.IntRange(1),
+    default=1_048_576,
+    show_default=True,
+    metavar="MB",
+    help="Accept at most this much from one person, uncompressed.",
+)
+@click.option(
+    "--max-memory",
+    type=click.IntRange(512),
+    default=4096,
+    show_default=True,
+    metavar="MB",
+    help="Memory for indexing; sessions that need more are set aside.",
+)
+@click.option(
+    "--max-seconds",
+    type=click.IntRange(1),
+    default=600,
+    show_default=True,
+    help="Time for indexing; sessions that need more are set aside.",
+)
 @hub_options
-def serve(
-    *, host: str, port: int, names: tuple[str, ...], store: str, raw: str
+def serve(  # noqa: PLR0913 (one parameter per option)
+    *,
+    host: str,
+    port: int,
+    names: tuple[str, ...],
+    max_file: int,
+    max_person: int,
+    max_memory: int,
+    max_seconds: int,
+    store: str,
+    raw: str,
 ) -> None:
     """Serve uploads, the web page, the API and MCP.
 
@@ -200,8 +240,10 @@ def serve(
     same database and raw store. Run it behind a proxy with TLS.
     """
     from bygones.hub.server import HubConfig, HubServer
+    from bygones.hub.uploads import UploadLimits
     from bygones.team.access import open_store
-    from bygones.team.worker import FailedFamilies, derive_pending
+    from bygones.team.derive_process import DeriveLimits, DeriveProcess
+    from bygones.team.worker import FailedFamilies
     from bygones.usage.prices import load_prices
 
     place = HubConfig(
@@ -209,19 +251,23 @@ def serve(
         port=port,
         hostnames=names,
         prices=load_prices(find_prices_file(os.environ, Path.home())),
+        upload_limits=UploadLimits(
+            source_bytes=max_file << 20, person_bytes=max_person << 20
+        ),
     )
     withheld = FailedFamilies()
+    limits = DeriveLimits(memory_bytes=max_memory << 20, seconds=max_seconds)
     with (
         open_hub(store, raw) as (engine, objects),
         closing(open_store(store)) as notes,
-        closing(open_store(store)) as rows,
+        closing(DeriveProcess(store, raw, withheld, limits)) as process,
     ):
         serving = HubServer(
             engine,
             objects,
             place,
             open_reader=lambda scope: engine.open_reader(scope, objects),
-            derive=lambda: derive_pending(rows, objects, withheld) > 0,
+            derive=process.derive,
             notes=notes,
             describe_failures=withheld.describe,
             on_warning=lambda sentence: click.echo(sentence, err=True),

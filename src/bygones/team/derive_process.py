@@ -1,0 +1,200 @@
+"""Derive uploads in another process, with limited memory and time.
+
+Uploads are untrusted: some bytes may need far more memory or time to derive than others
+of the same size. The process says which sessions it is going to derive. If it dies or
+takes too long, they are derived one by one, and the one that fails is set aside.
+"""
+
+from __future__ import annotations
+
+import os
+import selectors
+import sys
+from collections.abc import Sequence
+from contextlib import closing, suppress
+from subprocess import PIPE, Popen
+from time import monotonic
+from typing import IO
+
+import msgspec
+from msgspec import Struct
+
+with suppress(ImportError):  # on Windows
+    import resource
+
+from bygones.errors import BygonesError
+from bygones.team.access import open_hub_stores, open_store
+from bygones.team.worker import FailedFamilies, derive_pending
+
+__all__ = ["DeriveLimits", "DeriveProcess"]
+
+_MAX_RESTARTS = 1_000
+"""Deaths of the process in one derivation, after which it is tried again later."""
+
+
+class DeriveLimits(Struct, frozen=True, kw_only=True):
+    """What deriving the sessions of one group may take."""
+
+    memory_bytes: int = 4 * 1024**3
+    seconds: float = 600.0
+
+
+class _Start(Struct, frozen=True):
+    """What the process needs to know; sent to it as its first line."""
+
+    store: str
+    raw: str
+    memory_bytes: int
+
+
+class _Order(Struct, frozen=True):
+    """A request to derive what is pending."""
+
+    failed: dict[int, dict[int, int]]
+    """Sources to skip, with the revisions of their families."""
+    alone: tuple[int, ...]
+    """Sources that must be derived one by one."""
+
+
+class _Report(Struct, frozen=True):
+    """A line from the process: what it starts to derive, or the result."""
+
+    sessions: list[dict[int, int]] = []
+    """Sources of each session that is derived next, with their revisions."""
+    written: int | None = None
+    failed: dict[int, dict[int, int]] = {}
+    error: str = ""
+
+
+class DeriveProcess:
+    """Derives what is pending on a hub; starts the process when it is needed."""
+
+    def __init__(
+        self, store: str, raw: str, failed: FailedFamilies, limits: DeriveLimits
+    ) -> None:
+        self._start = _Start(store, raw, limits.memory_bytes)
+        self._failed = failed
+        self._limits = limits
+        self._alone: set[int] = set()
+        self._child: Popen[bytes] | None = None
+
+    def derive(self) -> bool:
+        """Derive everything that is pending; return whether something was written."""
+        for _ in range(_MAX_RESTARTS):
+            report = self._derive_once()
+            if report is None:
+                continue
+            if report.error:
+                raise RuntimeError(report.error)
+            self._failed.replace(report.failed)
+            self._alone.clear()
+            return bool(report.written)
+        return False
+
+    def _derive_once(self) -> _Report | None:
+        """Return the result, or set aside what the process could not derive."""
+        sessions: Sequence[dict[int, int]] = ()
+        try:
+            child = self._running()
+            _send(child.stdin, _Order(self._failed.families, tuple(self._alone)))
+            while True:
+                report = self._receive(child)
+                if report.written is not None or report.error:
+                    return report
+                sessions = report.sessions
+        except (OSError, EOFError, TimeoutError, msgspec.MsgspecError):
+            self.close()
+        if not sessions:
+            raise RuntimeError("the process that derives sessions does not start")
+        if len(sessions) == 1:
+            self._failed.add(sessions[0], sessions[0])
+        else:
+            self._alone.update(*sessions)
+        return None
+
+    def _receive(self, child: Popen[bytes]) -> _Report:
+        if child.stdout is None:
+            raise EOFError
+        descriptor = child.stdout.fileno()
+        deadline = monotonic() + self._limits.seconds
+        line = b""
+        with selectors.DefaultSelector() as selector:
+            selector.register(descriptor, selectors.EVENT_READ)
+            while not line.endswith(b"\n"):
+                if not selector.select(max(deadline - monotonic(), 0)):
+                    raise TimeoutError
+                part = os.read(descriptor, 1 << 16)
+                if not part:
+                    raise EOFError
+                # The process writes the next line only after the next order, or
+                # after a group: several lines may have arrived together.
+                line += part
+        return msgspec.json.decode(line.splitlines()[-1], type=_Report)
+
+    def _running(self) -> Popen[bytes]:
+        if self._child is None:
+            self._child = Popen(  # noqa: S603 (our own interpreter)
+                [sys.executable, "-P", "-m", __name__],
+                stdin=PIPE,
+                stdout=PIPE,
+                start_new_session=True,
+            )
+            _send(self._child.stdin, self._start)
+        return self._child
+
+    def close(self) -> None:
+        """End the process."""
+        child, self._child = self._child, None
+        if child is None:
+            return
+        child.kill()
+        child.wait()
+        for pipe in (child.stdin, child.stdout):
+            if pipe is not None:
+                with suppress(OSError):
+                    pipe.close()
+
+
+def _send(pipe: IO[bytes] | None, message: Struct) -> None:
+    if pipe is None:
+        raise EOFError
+    pipe.write(msgspec.json.encode(message) + b"\n")
+    pipe.flush()
+
+
+def _limit_memory(size: int) -> None:
+    with suppress(NameError, ValueError, OSError):
+        hard = resource.getrlimit(resource.RLIMIT_AS)[1]
+        if hard != resource.RLIM_INFINITY:
+            size = min(size, hard)
+        resource.setrlimit(resource.RLIMIT_AS, (size, hard))
+
+
+def _serve(orders: IO[bytes], reports: IO[bytes]) -> None:
+    start = msgspec.json.decode(orders.readline(), type=_Start)
+    _limit_memory(start.memory_bytes)
+    failed = FailedFamilies()
+    with (
+        open_hub_stores(start.store, start.raw) as (_, blobs),
+        closing(open_store(start.store)) as store,
+    ):
+        while line := orders.readline():
+            order = msgspec.json.decode(line, type=_Order)
+            failed.replace(order.failed)
+            try:
+                written = derive_pending(
+                    store,
+                    blobs,
+                    failed,
+                    alone=frozenset(order.alone),
+                    on_group=lambda group: _send(reports, _Report(sessions=group)),
+                )
+            except BygonesError as error:
+                _send(reports, _Report(error=f"{type(error).__name__}: {error}"))
+            else:
+                _send(reports, _Report(written=written, failed=failed.families))
+
+
+if __name__ == "__main__":
+    with suppress(KeyboardInterrupt, BrokenPipeError):
+        _serve(sys.stdin.buffer, sys.stdout.buffer)

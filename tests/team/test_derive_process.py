@@ -1,0 +1,70 @@
+"""Deriving untrusted uploads in a process of its own."""
+
+from __future__ import annotations
+
+import sys
+from subprocess import PIPE, Popen
+
+import pytest
+
+from bygones.team.derive_process import DeriveLimits, DeriveProcess
+from bygones.team.worker import FailedFamilies
+
+CHILD = """
+import json, sys, time
+poison, how = json.loads(sys.argv[1])
+for line in sys.stdin:
+    order = json.loads(line)
+    skipped = {int(number) for number in order["failed"]}
+    wanted = [number for number in (1, 2, 3, 4) if number not in skipped]
+    alone = [[number] for number in wanted if number in order["alone"]]
+    together = [number for number in wanted if number not in order["alone"]]
+    for group in [*alone, *([together] if together else [])]:
+        sessions = [{number: 7} for number in group]
+        print(json.dumps({"sessions": sessions}), flush=True)
+        if poison in group:
+            if how == "die":
+                sys.exit(1)
+            time.sleep(60)
+    print(json.dumps({"written": len(wanted), "failed": order["failed"]}), flush=True)
+"""
+
+
+class FakeProcess(DeriveProcess):
+    """Starts a program that cannot derive one of four sources."""
+
+    child_arguments = ""
+
+    def _running(self) -> Popen[bytes]:
+        if self._child is None:
+            self._child = Popen(
+                [sys.executable, "-c", CHILD, self.child_arguments],
+                stdin=PIPE,
+                stdout=PIPE,
+            )
+        return self._child
+
+
+@pytest.mark.parametrize(("how", "seconds"), [("die", 30.0), ("sleep", 2.0)])
+def test_source_that_kills_or_blocks_the_process_is_set_aside(
+    how: str, seconds: float
+) -> None:
+    failed = FailedFamilies()
+    process = FakeProcess("", "", failed, DeriveLimits(seconds=seconds))
+    process.child_arguments = f'[3, "{how}"]'
+
+    try:
+        assert process.derive()
+    finally:
+        process.close()
+
+    assert failed.families == {3: {3: 7}}
+    assert "1 file could not be indexed" in failed.describe()
+
+
+def test_process_that_does_not_start_is_reported() -> None:
+    process = FakeProcess("", "", FailedFamilies(), DeriveLimits())
+    process.child_arguments = "not json"
+
+    with pytest.raises(RuntimeError, match="does not start"):
+        process.derive()
