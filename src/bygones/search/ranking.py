@@ -39,8 +39,8 @@ from bygones.search.scoring import (
     SessionScores,
     TermCounts,
     TitleIndex,
+    add_record_scores,
     idf,
-    score_sessions,
     score_words,
     term_contribution,
 )
@@ -49,19 +49,19 @@ from bygones.store.annotations import with_annotations
 from bygones.store.protocols import EngineQuery, SearchEngine, SearchFacts
 from bygones.store.text_index import TextMatch, stem_word
 
-_MAX_EXACT_TEXTS = 10_000
+_MAX_EXACT_TEXTS = 2_000
 """Texts up to which words are counted in all sessions, summed over the words."""
 _FEW_SESSIONS = 500
 """With at most this many sessions everything is counted everywhere."""
-_MAX_CANDIDATES = 100
+_MAX_CANDIDATES = 60
 """How many sessions each criterion contributes to the candidates for the best."""
-_SAMPLE_SIZE = 300
+_SAMPLE_SIZE = 120
 """Of how many of the engine's best texts the sessions become candidates."""
 _MAX_VERBATIM_TEXTS = 2_000
 """Texts that have the words as they were typed, of which the sessions are known."""
-_MAX_RECORD_SESSIONS = 150
+_MAX_RECORD_SESSIONS = 80
 """Sessions whose records are scored."""
-_MAX_SCORED_TEXTS = 3_000
+_MAX_SCORED_TEXTS = 1_000
 """Texts of the best sessions that are scored as records."""
 _UNIQUE_FIELDS = {field.name for field in FIELDS if field.is_unique}
 """Fields that differ between the sessions of a group."""
@@ -476,9 +476,7 @@ class SessionRanker:
             key=lambda session: (matching[session] + coverage[session], session),
         )
         texts = self._counter.score_texts(request, counted.term_counts, best)
-        return score_sessions(
-            counted.term_counts, self.norms, texts, request.verbatim_matches
-        )
+        return add_record_scores(by_words, texts, request.verbatim_matches)
 
     def _make_filter(self, plan: SearchPlan) -> TextFilter:
         sessions = self._allowed_sessions(plan.session_conditions, plan.text_conditions)

@@ -251,20 +251,28 @@ def score_sessions(
     The score of each of the ``texts`` is the sum of the rarities of the terms that it
     has. Sessions in ``verbatim`` have the query as it was typed.
     """
-    scores = score_words(terms, norms)
-    total, records = scores.by_session, _score_records(texts)
+    return add_record_scores(score_words(terms, norms), texts, verbatim)
+
+
+def add_record_scores(
+    scores: SessionScores,
+    texts: Iterable[TextMatch] = (),
+    verbatim: Collection[int] = (),
+) -> SessionScores:
+    """Return the scores of words with those of records and of the query as typed."""
+    total, records = dict(scores.by_session), _score_records(texts)
     for session, record in records.items():
         if session in total:
             total[session] += record.total + record.coverage
     for session in verbatim:
         if session in total:
             total[session] += 1
-    if 1 < len(terms) <= MAX_STRICT_WORDS:
+    if 1 < len(scores.sessions_by_term) <= MAX_STRICT_WORDS:
         # Of so few words, all are meant to be there.
         for sessions in scores.sessions_by_term:
             for session in sessions:
                 total[session] += _PART_COUNT
-    return replace(scores, records=records)
+    return replace(scores, by_session=total, records=records)
 
 
 def _score_records(texts: Iterable[TextMatch]) -> dict[int, RecordScore]:

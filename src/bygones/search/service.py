@@ -26,7 +26,7 @@ from bygones.search.scoring import SearchStats, SharedSearchStats
 from bygones.search.texts import AnnotationsBySession, TextLoader
 from bygones.store.protocols import StoreReader
 
-MAX_WORDS = 32
+MAX_WORDS = 16
 """Words of a query that count; of more, the rarest do."""
 
 

@@ -408,6 +408,7 @@ class TantivyEngine:
         self._block_schema = text.blocks.index.schema
         self._block_searcher = text.blocks.index.searcher()
         self._forms_cache: dict[str, tuple[str, ...]] = {}
+        self._session_counts: dict[tuple[str, ...], int] = {}
 
     def frequency(self, term: str) -> int:
         """Return how many texts contain a term, including some that were deleted."""
@@ -597,6 +598,15 @@ class TantivyEngine:
 
     def count_sessions(self, terms: Sequence[str]) -> int:
         """Return how many sessions have at least one of the terms."""
+        key = tuple(terms)
+        count = self._session_counts.get(key)
+        if count is None:
+            if len(self._session_counts) >= _FORMS_CACHE_SIZE:
+                self._session_counts.clear()
+            count = self._session_counts[key] = self._aggregate_sessions(terms)
+        return count
+
+    def _aggregate_sessions(self, terms: Sequence[str]) -> int:
         size = max(self._block_searcher.num_docs, 1)
         result = self._block_searcher.aggregate(
             self._match_blocks(terms),
