@@ -17,6 +17,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 import time
 import venv
 from collections.abc import Iterator
@@ -249,8 +250,8 @@ def run_checks(arguments: list[str]) -> int:
     The last line repeats the last line of pytest.
     """
     outcomes = {}
-    with ThreadPoolExecutor(len(CHECKS)) as pool:
-        runs = [pool.submit(run_check, check, arguments) for check in CHECKS]
+    with temporary_folder() as folder, ThreadPoolExecutor(len(CHECKS)) as pool:
+        runs = [pool.submit(run_check, check, arguments, folder) for check in CHECKS]
         for run in as_completed(runs):
             outcome = run.result()
             outcomes[outcome.name] = outcome
@@ -266,13 +267,13 @@ def run_checks(arguments: list[str]) -> int:
     return int(failed)
 
 
-def run_check(check: Check, arguments: list[str]) -> Outcome:
+def run_check(check: Check, arguments: list[str], folder: dict[str, str]) -> Outcome:
     """Run one check; only the tests get the arguments."""
     start = time.monotonic()
     done = subprocess.run(
         [*check.command, *(arguments if check.name == "tests" else ())],
         cwd=ROOT,
-        env={**os.environ, **ENVIRONMENT, **temporary_folder()},
+        env={**os.environ, **ENVIRONMENT, **folder},
         check=False,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
@@ -284,17 +285,25 @@ def run_check(check: Check, arguments: list[str]) -> Outcome:
     return Outcome(check.name, done.returncode != 0, seconds, done.stdout)
 
 
-def temporary_folder() -> dict[str, str]:
-    """Return the variable that makes tests write to memory, where there is room.
+@contextmanager
+def temporary_folder() -> Iterator[dict[str, str]]:
+    """Yield the variable that makes tests write to memory, where there is room.
 
     Archives sync each of their files, which takes most of the time on a disk.
     """
-    memory = Path("/dev/shm")  # noqa: S108 (tests make private folders there)
+    memory = Path("/dev/shm")  # noqa: S108 (the folder there is private)
     if "TMPDIR" in os.environ or not os.access(memory, os.W_OK):
-        return {}
+        yield {}
+        return
     may_run = not os.statvfs(memory).f_flag & os.ST_NOEXEC
     has_room = shutil.disk_usage(memory).free >= MEMORY_NEEDED
-    return {"TMPDIR": str(memory)} if may_run and has_room else {}
+    if not may_run or not has_room:
+        yield {}
+        return
+    with tempfile.TemporaryDirectory(
+        prefix="bygones-", dir=memory, ignore_cleanup_errors=True
+    ) as folder:
+        yield {"TMPDIR": folder}
 
 
 if __name__ == "__main__":

@@ -224,7 +224,8 @@ def test_temporary_folder_that_is_set_is_used(
 ) -> None:
     monkeypatch.setenv("TMPDIR", str(tmp_path))
 
-    assert start.temporary_folder() == {}
+    with start.temporary_folder() as folder:
+        assert folder == {}
 
 
 def test_tests_write_to_memory_only_where_there_is_room(
@@ -233,4 +234,16 @@ def test_tests_write_to_memory_only_where_there_is_room(
     monkeypatch.delenv("TMPDIR", raising=False)
     monkeypatch.setattr(start, "MEMORY_NEEDED", 2**62)
 
-    assert start.temporary_folder() == {}
+    with start.temporary_folder() as folder:
+        assert folder == {}
+
+
+def test_nothing_is_left_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("TMPDIR", raising=False)
+    monkeypatch.setattr(start, "MEMORY_NEEDED", 0)
+
+    with start.temporary_folder() as folder:
+        for place in folder.values():
+            Path(place, "left").touch()
+
+    assert not any(map(os.path.exists, folder.values()))
