@@ -143,21 +143,23 @@ def test_older_generation_can_be_restored(keeping: Keeping, tmp_path: Path) -> N
 
 def test_backup_during_writes_is_consistent(keeping: Keeping, tmp_path: Path) -> None:
     stop = threading.Event()
+    written: list[int] = []
 
     def grow() -> None:
-        number = 0
         path = keeping.home.session(session_id(3), [])
         while not stop.is_set():
-            number += 1
             with path.open("ab") as file:
-                file.write(jsonl([prompt(f"{number} " + "x" * 5000)] * 20))
+                file.write(jsonl([prompt(f"{len(written)} " + "x" * 5000)] * 20))
             keeping.ingest()
+            written.append(len(written))
 
     growing = threading.Thread(target=grow)
     growing.start()
     try:
-        copies = [tmp_path / f"copy-{number}" for number in range(12)]
-        for copy in copies:
+        copies: list[Path] = []
+        while len(copies) < 12 or (len(written) < 3 and growing.is_alive()):
+            copy = tmp_path / f"copy-{len(copies)}"
+            copies.append(copy)
             copy.mkdir()
             with keeping.vault() as archive_dir:
                 archive_dir.byte_store.backup(copy / "archive.db")
