@@ -161,3 +161,28 @@ def test_a_shell_is_told_of_no_errors(
     )
 
     assert (done.stdout, done.stderr) == ("", "")
+
+
+def test_newline_in_a_directory_adds_no_suggestion(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = Home(tmp_path / "home")
+    first = prompt("x") | {"cwd": "/srv/a\nplain\nplanted\n/plan"}
+    home.session(session_id(1), thread(first, reply("y")))
+    monkeypatch.setenv("BYGONES_ARCHIVE", str(tmp_path / "archive"))
+    Archive.ingest(tmp_path / "archive", [home.path])
+    words = "bygones list --project pl"
+    done = subprocess.run(
+        [sys.executable, "-m", "bygones"],
+        env={
+            **os.environ,
+            "_BYGONES_COMPLETE": "zsh_complete",
+            "COMP_WORDS": words,
+            "COMP_CWORD": "3",
+        },
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+
+    assert "planted" not in done.stdout.splitlines()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import stat
 from collections.abc import Iterator
 from pathlib import Path
@@ -63,3 +64,41 @@ def test_encoded_chunks_are_the_joined_texts(size: int) -> None:
     texts = ["é" * size, "", "b" * size, "\ud800"]
 
     assert b"".join(encode_chunks(texts)) == "".join(texts).encode("utf-8", "replace")
+
+
+@pytest.mark.skipif(os.name != "posix", reason="modes are those of POSIX")
+@pytest.mark.parametrize(
+    ("umask", "private", "mode"),
+    [
+        (0o000, False, 0o664),
+        (0o022, False, 0o644),
+        (0o077, False, 0o600),
+        (0o000, True, 0o600),
+    ],
+)
+def test_mode_respects_the_umask_and_is_never_world_writable(
+    umask: int, private: bool, mode: int, tmp_path: Path
+) -> None:
+    path = tmp_path / "page"
+    leftover = tmp_path / ".page.exporting"
+    leftover.touch()
+    leftover.chmod(0o666)
+    before = os.umask(umask)
+    try:
+        write_atomic(path, [b"x"], private=private)
+    finally:
+        os.umask(before)
+
+    assert stat.S_IMODE(path.stat().st_mode) == mode
+
+
+@pytest.mark.skipif(os.name != "posix", reason="links need rights elsewhere")
+def test_link_in_place_of_the_temporary_file_is_not_followed(tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    other.write_bytes(b"mine")
+    (tmp_path / ".page.exporting").symlink_to(other)
+
+    write_atomic(tmp_path / "page", [b"x"])
+
+    assert other.read_bytes() == b"mine"
+    assert not (tmp_path / "page").is_symlink()

@@ -19,7 +19,8 @@ from bygones.redact.session import RedactionLog
 from bygones.sources.lines import iter_raw_lines
 
 _PRIVATE_MODE = 0o600
-_SHARED_MODE = 0o666
+_SHARED_MODE = 0o664
+"""Before the umask is applied; nothing is writable for everyone."""
 _CHUNK_CHARS = 128 * 1024
 _SIMPLE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,80}\Z")
 
@@ -31,7 +32,9 @@ def write_atomic(path: Path, chunks: Iterable[bytes], *, private: bool = False) 
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.exporting")
-    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | getattr(os, "O_BINARY", 0)
+    # A file that was left there, or a link, would keep its mode or lead elsewhere.
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
+    temporary.unlink(missing_ok=True)
     try:
         mode = _PRIVATE_MODE if private else _SHARED_MODE
         with os.fdopen(os.open(temporary, flags, mode), "wb") as file:

@@ -11,6 +11,10 @@ from typing import Any
 _BREAK = re.compile(
     # A line break and the marker or line number at the start of the next line.
     r"\\?\r?\n[ \t]*(?:[+>|][ \t]*|\d{1,6}\u2192[ \t]*)?"
+    # Strings that code joins: "abc" + "def", on one line or on several.
+    r"|[\"'`][ \t]*(?:[+.&\\][ \t]*)?"
+    r"(?:\r?\n[ \t]*(?:[+>|][ \t]*|\d{1,6}\u2192[ \t]*)?(?:[+.&][ \t]*)?)?"
+    r"[rbfuRBFU]?[\"'`]"
     r"|\\(?=[_-])|\*\*?|~~"  # Markdown
     r"|[\u00ad\u200b-\u200d\u2060\ufeff]"  # invisible characters, also as HTML entities
     r"|&(?:#0*(?:173|820[3-5]|8288|65279)|#[xX]0*(?i:ad|200[bcd]|2060|feff)"

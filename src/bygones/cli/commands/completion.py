@@ -44,7 +44,8 @@ def suggest_projects(
     context: click.Context, _: click.Parameter, incomplete: str
 ) -> list[CompletionItem]:
     return [
-        CompletionItem(project.name, help=project.path or "")
+        # A newline would start another suggestion.
+        CompletionItem(project.name, help=_printable(project.path or ""))
         for archive in _open_archive(context)
         for project in archive.projects()
         if project.name.startswith(incomplete) and _is_shell_safe(project.name)
