@@ -171,4 +171,4 @@ def test_a_number_that_the_last_search_did_not_find_is_refused(
     said(capsys, "search", "markdown")
 
     assert main(["star", "777"]) != ExitCode.SUCCESS
-    assert "the last search found" in capsys.readouterr().err
+    assert "the last search had" in capsys.readouterr().err

@@ -227,6 +227,6 @@ def test_so_many_versions_back_is_asked_wrongly(
 
     assert main(words) == ExitCode.USAGE_ERROR
 
-    assert "is not in the range" in capsys.readouterr().err
+    assert "is not between" in capsys.readouterr().err
     with Archive.open(kept_home.path.parent / "archive") as archive:
         assert archive.plan_restore(archive.sources(), generations_back=10**30) == []

@@ -40,7 +40,7 @@ def test_purged_session_is_found_by_its_id(keeping: Keeping) -> None:
 
 def test_prefix_works_while_the_purge_is_unfinished(keeping: Keeping) -> None:
     assert known(keeping, TWO[:8]) == TWO
-    with pytest.raises(AmbiguousSelector, match=f"{ONE} or {TWO}"):
+    with pytest.raises(AmbiguousSelector, match=f"{ONE}; {TWO}"):
         known(keeping, ONE[:4])
 
 

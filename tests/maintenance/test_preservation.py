@@ -253,7 +253,7 @@ def test_resumed_session_is_complete_and_counted_once(tmp_path: Path) -> None:
         totals = [line.usage.output for line in archive.sessions()]
 
     assert [len(one.live_branch.messages), len(two.live_branch.messages)] == [2, 4]
-    assert [str(lineage.kind) for lineage in two.lineage] == ["continues"]
+    assert [str(lineage.kind) for lineage in two.lineage] == ["forked-from"]
     assert sorted(totals) == [40, 40]
 
 

@@ -335,7 +335,7 @@ def test_unknown_cursor_is_reported_to_the_model(
 ) -> None:
     answer = client.fail(tool, **given)
 
-    assert "hint: use the cursor of the last answer, or none" in answer
+    assert "hint: use the cursor of the last response, or none" in answer
 
 
 def test_redactions_in_transcripts_are_not_counted(client: ToolClient) -> None:
