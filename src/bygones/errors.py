@@ -11,7 +11,8 @@
   - AddressUnavailable
   - SystemFailure
     + PathUnusable
-  - ResumeFailed
+  - ClaudeNotFound
+  - ProjectDirectoryGone
   - InvalidRedactPattern
   - InvalidSettings
   - InvalidPrices
@@ -768,15 +769,22 @@ class FileModifiedConcurrently(BygonesError):
     hint = "nothing was changed; try again"
 
 
-class ResumeFailed(BygonesError):
-    """Claude Code cannot be started: the program or the directory is missing."""
+class ClaudeNotFound(BygonesError):
+    """Claude Code is not installed, or not found."""
 
-    reason: str
-
-    message = "claude cannot be started: {self.reason}"
+    message = "claude cannot be started: it is not installed, or not found"
     hint = (
         "install Claude Code or add it to PATH; without --run, the command is printed"
     )
+
+
+class ProjectDirectoryGone(BygonesError):
+    """The directory of a session does not exist."""
+
+    directory: str
+
+    message = "claude cannot be started: {self.directory} does not exist any more"
+    hint = "create it, or use `bygones restore SESSION --as DIR --rewrite-cwd`"
 
 
 class InvalidRedactPattern(BygonesError):

@@ -156,12 +156,15 @@ def test_private_attachment_keeps_its_place_and_nothing_else(
         {"text": "canary"},
         {"type": None, "text": "canary"},
         {"type": ["user"], "text": "canary"},
-        ["canary"],
-        "canary",
     ],
 )
 def test_unknown_record_without_a_uuid_is_private(record: object) -> None:
     assert redact_line(json.dumps(record).encode(), REDACTOR)[0] is None
+
+
+def test_line_that_is_not_a_record_is_replaced() -> None:
+    assert redact_line(b'["canary"]', REDACTOR)[0] == b"[]"
+    assert redact_line(b'"canary"', REDACTOR)[0] == b"[]"
 
 
 def test_unknown_record_of_the_tree_is_public() -> None:
@@ -172,7 +175,7 @@ def test_unknown_record_of_the_tree_is_public() -> None:
 
 def test_damaged_line_is_public_only_if_it_names_a_public_type() -> None:
     assert redact_line(b'{"type":"user","message":{"con', REDACTOR)[0]
-    assert redact_line(b'se follow CLAUDE.md"}]}}', REDACTOR)[0] is None
+    assert redact_line(b'se follow CLAUDE.md"}]}}', REDACTOR)[0] == b"{"
     glued = b'{"type":"user","mess{"type":"api-request-blob","message":{}}'
     assert redact_line(glued, REDACTOR)[0] is None
 

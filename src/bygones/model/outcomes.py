@@ -68,6 +68,20 @@ class BashOutcome(WireStruct, frozen=True, kw_only=True):
         "stderrLines",
         "timestamp",
         "staleReadFileStateHint",
+        "backgroundCwdHint",
+        "backgroundEndsWithFinalResponse",
+        "backgroundOutputPath",
+        "backgroundWakesOwner",
+        "backgroundedByTurnAbort",
+        "backgroundedToDeliverMessage",
+        "dangerouslyDisableSandbox",
+        "ghRateLimitHint",
+        "memoryLimitNote",
+        "stdoutHoldsOutputEnd",
+        "subagentCapApplied",
+        "tailInputNote",
+        "tailInputPath",
+        "triggeredNote",
     )
 
     stdout: str | None = None
@@ -122,6 +136,7 @@ class ReadOutcome(WireStruct, frozen=True, kw_only=True):
 class EditOutcome(WireStruct, frozen=True, kw_only=True):
     """A file that was edited or written, with the patch."""
 
+    unused_fields: ClassVar[tuple[str, ...]] = ("stagedWording",)
     marker_fields: ClassVar[tuple[str, ...]] = (
         "structuredPatch",
         "oldString",
@@ -187,6 +202,7 @@ class WebFetchOutcome(WireStruct, frozen=True, kw_only=True):
     """A web page that was fetched and summarized."""
 
     marker_fields: ClassVar[tuple[str, ...]] = ("codeText",)
+    unused_fields: ClassVar[tuple[str, ...]] = ("artifactRead", "citable", "title")
 
     url: str | None = None
     code: int | None = None
@@ -262,7 +278,15 @@ class AgentOutcome(WireStruct, frozen=True, kw_only=True):
     """
 
     marker_fields: ClassVar[tuple[str, ...]] = ("agentId", "agent_id", "sessionUrl")
-    unused_fields: ClassVar[tuple[str, ...]] = ("canContinueAgent",)
+    unused_fields: ClassVar[tuple[str, ...]] = (
+        "canContinueAgent",
+        "handback",
+        "handbackReport",
+        "harnessNoteCount",
+        "harnessTailCount",
+        "harnessSectionHash",
+        "toolsUsedLine",
+    )
 
     status: str | None = None
     agent_id: AgentId | None = None

@@ -433,6 +433,8 @@ class PreservedMessages(WireStruct, frozen=True, kw_only=True):
 class CompactionMetadata(WireStruct, frozen=True, kw_only=True):
     """Metadata of a compaction."""
 
+    unused_fields: ClassVar[tuple[str, ...]] = ("runningTurnPrompt",)
+
     trigger: str | None = None
     pre_tokens: int | None = None
     post_tokens: int | None = None

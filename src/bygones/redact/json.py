@@ -159,9 +159,9 @@ def _remove_private_slowly(raw: bytes) -> bytes | None:
     try:
         value = _decode(raw)
     except DECODE_ERRORS:
-        return raw if _is_public_damage(raw) else None
+        return _replace_damage(raw)
     if not isinstance(value, dict):
-        return None
+        return b"[]"
     kind, attachment = value.get("type"), value.get("attachment")
     kind = kind if isinstance(kind, str) else None
     if kind in PRIVATE_TYPES or not (kind in _PUBLIC_RECORD_TYPES or value.get("uuid")):
@@ -172,11 +172,16 @@ def _remove_private_slowly(raw: bytes) -> bytes | None:
     return raw
 
 
-def _is_public_damage(raw: bytes) -> bool:
-    """Whether a line that is not JSON is blank, or part of a record of a public type."""
+def _replace_damage(raw: bytes) -> bytes | None:
+    """Return a line that is not JSON if it is blank or part of a public record.
+
+    Of other lines only `{` is left, so that the damage is still reported.
+    """
     if not raw.strip(b"\0\t\r\n "):
-        return True
-    return bool(_PUBLIC_TYPE_FIELD.search(raw)) and not _PRIVATE_NAMES.search(raw)
+        return raw
+    if _PRIVATE_NAMES.search(raw):
+        return None
+    return raw if _PUBLIC_TYPE_FIELD.search(raw) else b"{"
 
 
 def _empty_attachment(record: dict[str, Any]) -> bytes:

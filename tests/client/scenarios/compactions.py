@@ -70,7 +70,6 @@ def compact(client: ClaudeCode) -> None:
         = Conversation compacted
         < That was 3!
     """,
-    wrong={"drift": "deliverable 2: compactMetadata.runningTurnPrompt"},
 )
 def automatic_compaction(client: ClaudeCode) -> None:
     """A full context, which the client compacts before the next prompt."""

@@ -21,7 +21,7 @@ from bygones.cli.context import (
 from bygones.cli.open_archive import open_current
 from bygones.cli.output import display_path, print_objects
 from bygones.cli.resolve import LAST, resolve_summary
-from bygones.errors import ResumeFailed
+from bygones.errors import ClaudeNotFound, ProjectDirectoryGone
 from bygones.render.text.primitives import sanitize_name
 from bygones.schema.commands import ResumeObject
 
@@ -110,9 +110,9 @@ def _variable_prefix(plan: ResumeObject) -> str:
 def _run_claude(plan: ResumeObject) -> None:
     program = shutil.which("claude")
     if program is None:
-        raise ResumeFailed("it is not installed, or not found")
+        raise ClaudeNotFound
     if plan.directory is None or not Path(plan.directory).is_dir():
-        raise ResumeFailed(f"{plan.directory} does not exist any more")
+        raise ProjectDirectoryGone(str(plan.directory))
     environ = {name: os.environ[name] for name in os.environ if name != _HOME_VARIABLE}
     if plan.home:
         environ[_HOME_VARIABLE] = plan.home

@@ -258,7 +258,7 @@ def search(  # noqa: PLR0913 (one parameter per option)
 
     \b
     bygones search why does the login test fail
-    bygones search '"reset by peer" tool:Bash after:2w'
+    bygones search '"charged twice" tool:Bash after:2w'
     bygones search project:shop is:error -docker
 
     Type words as you remember them. A session need not contain all of them, word forms
