@@ -784,7 +784,7 @@ class ProjectDirectoryGone(BygonesError):
     directory: str
 
     message = "claude cannot be started: {self.directory} does not exist any more"
-    hint = "create it, or use `bygones restore SESSION --as DIR --rewrite-cwd`"
+    hint = "create it, or use `bygones restore --as DIR --rewrite-cwd SESSION`"
 
 
 class InvalidRedactPattern(BygonesError):

@@ -11,7 +11,6 @@ import os
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from hashlib import sha256
 from pathlib import Path
 from shutil import rmtree
 from typing import TYPE_CHECKING, Self
@@ -471,6 +470,8 @@ def _hash_texts(archive_dir: ArchiveDir, index: IndexDB) -> str:
 
 
 def _hash_rows(rows: Iterable[str]) -> str:
+    from hashlib import sha256  # only backups need it: 8 ms at start-up
+
     hashed = sha256()
     for row in rows:
         hashed.update(row.encode("utf-8", "surrogatepass"))
