@@ -70,6 +70,7 @@ from bygones.errors import (
     UnreadableFile,
     UnsupportedOnTeamStore,
     UploadRejected,
+    UploadTooLarge,
 )
 
 SPAN = QuerySpan("a is:wrong b", 5, 5)
@@ -112,6 +113,7 @@ ERRORS = (
     ErasureOnHold(3),
     InvalidAccountName("Ann Lee"),
     UploadRejected("it cannot be read"),
+    UploadTooLarge("it cannot be read"),
     ExportIncomplete(2, "5e551000", ValueError("no such chunk")),
     ScannerNotFound(["gitleaks"]),
     ScannerFailed("gitleaks", 2),
