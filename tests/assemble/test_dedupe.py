@@ -130,6 +130,17 @@ def test_different_records_are_not_replays(other: dict[str, object]) -> None:
     assert len(kept) == 2
 
 
+@pytest.mark.req("T6")
+def test_equal_records_of_one_file_with_other_parents_are_not_replays() -> None:
+    stops = [prompt("stop", uuid=u, parent=p) for u, p in (("i", "a"), ("j", "b"))]
+    first, second = session("a", "b<i:user")
+
+    kept, hidden, _ = deduplicate(nodes([first, stops[0], second, stops[1]]))
+
+    assert [n.uuid for n in kept] == ["a", "i", "b", "j"]
+    assert hidden == []
+
+
 def test_records_without_ids_follow_the_record_before() -> None:
     records = session("a", "b<a", "c<b")
     for record in records[1:]:

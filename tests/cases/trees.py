@@ -144,7 +144,7 @@ def dangling_parents(home: Home) -> None:
 
 
 def caveat_as_parent(home: Home) -> None:
-    """1.0.35 to 1.0.57 hung every later command on the first caveat."""
+    """1.0.35 to 1.0.57 attached every later command to the first caveat."""
     records = thread(
         prompt("Hello", uuid="p1"),
         reply("Hello.", uuid="a1"),
@@ -161,8 +161,28 @@ def caveat_as_parent(home: Home) -> None:
         printed("Set model to sonnet", uuid="o3"),
         prompt("And now?", uuid="p4"),
         reply("Sonnet.", uuid="a4"),
+        prompt("<bash-input>ls</bash-input>", uuid="b1", parent="c1"),
+        prompt("<bash-stdout>a.py</bash-stdout><bash-stderr></bash-stderr>", uuid="b2"),
+        prompt("What is in it?", uuid="p5"),
+        reply("Code.", uuid="a5"),
     )
     home.session(SESSION, [record | {"version": "1.0.51"} for record in records])
+
+
+def interrupted_at_one_time(home: Home) -> None:
+    """Old versions gave all copied records of a resumed file the same time."""
+    stop = "[Request interrupted by user]"
+    records = thread(
+        prompt("Hello", uuid="p1"),
+        prompt([text(stop)], uuid="i1"),
+        prompt("Hello again", uuid="p2"),
+        prompt([text(stop)], uuid="i2"),
+        prompt("And again", uuid="p3"),
+        reply("Yes.", uuid="a3"),
+    )
+    home.session(
+        SESSION, [record | {"timestamp": records[0]["timestamp"]} for record in records]
+    )
 
 
 def exit_beside_filler(home: Home) -> None:

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from msgspec import structs
 
 from bygones.model.base import Problem, RecordId, SourceId
-from bygones.model.nodes import QueueFacts, RecordNode, Transcript
+from bygones.model.nodes import Origin, QueueFacts, RecordNode, Transcript
 from bygones.model.summary import HiddenRecord
 
 TREE_KINDS = frozenset(
@@ -62,7 +62,8 @@ def deduplicate(
       position; the parent of a copy is used only if the first parent is unknown.
     - If copies differ, the longer one is kept and a problem is reported.
     - A history that was replayed with new ids is recognised by its timestamps and
-      contents; children of the replay become children of the original.
+      contents, and in one file also by its parents; children of the replay become
+      children of the original.
     - Records of the tree without an id get one made of their position, and the record
       before them as parent.
     """
@@ -127,12 +128,33 @@ class _Deduplicator:
             return
         keys = _content_keys(node) if node.timestamp in self._repeated_times else ()
         if keys and all(key in self._id_by_content for key in keys):
-            self._original_ids[uuid] = self._id_by_content[keys[-1]]
-            self.hide(node)
-            return
+            original = self._id_by_content[keys[-1]]
+            if self._may_be_copy(node, original):
+                self._original_ids[uuid] = original
+                self.hide(node)
+                return
         self._id_by_content.update(dict.fromkeys(keys, uuid))
         self._index_by_id[uuid] = len(self.nodes)
         self.nodes.append(node)
+
+    def _may_be_copy(self, node: RecordNode, original_id: RecordId) -> bool:
+        """Whether the parents of two records with equal content allow a copy.
+
+        Old versions gave all copied records of a resumed file the same time, so that its
+        interruptions differ by their parents only. A block of a split prompt follows
+        the block before it, and the first record that a compaction repeats follows the
+        summary.
+        """
+        original = self.nodes[self._index_by_id[original_id]]
+        if original.position.source_id != node.position.source_id:
+            return True
+        parent = node.parent_uuid
+        if parent is not None:
+            parent = self._original_ids.get(parent, parent)
+        if parent in {original.parent_uuid, original_id}:
+            return True
+        index = self._index_by_id.get(parent) if parent is not None else None
+        return index is not None and self.nodes[index].origin is Origin.COMPACTION
 
     def add_metadata(self, node: RecordNode) -> None:
         """Add a record outside the tree; queue operations from one file only."""

@@ -273,7 +273,7 @@ def _is_continued_prompt(tree: RecordTree, node: RecordNode) -> bool:
 
 
 def _detached_commands(tree: RecordTree) -> frozenset[RecordId]:
-    """Return the commands whose parent is an old caveat.
+    """Return the commands, also of the shell, whose parent is an old caveat.
 
     Versions 1.0.35 to 1.0.57 made the first caveat the parent of every later command.
     """
@@ -290,7 +290,13 @@ def _detached_commands(tree: RecordTree) -> frozenset[RecordId]:
 
 
 _PROMPT_ORIGINS = {Origin.PERSON, Origin.COMMAND, Origin.CALLER}
-_AFTER_CAVEAT_ORIGINS = {Origin.COMMAND, Origin.COMMAND_OUTPUT, Origin.HARNESS}
+_AFTER_CAVEAT_ORIGINS = {
+    Origin.COMMAND,
+    Origin.COMMAND_OUTPUT,
+    Origin.SHELL,
+    Origin.SHELL_OUTPUT,
+    Origin.HARNESS,
+}
 
 
 def _is_caveat(node: RecordNode) -> bool:
