@@ -133,6 +133,40 @@ BEGIN
 END
 $$;
 
+-- The texts of sessions by the sum of the weights of the queries that they match, best
+-- first. Vectors are reduced to the terms of all queries before each query is tried.
+CREATE FUNCTION score_matching(
+    wanted text[], queries tsquery[], weights float8[], query tsquery,
+    sessions bigint[], most integer)
+RETURNS TABLE (number bigint, text integer, record integer, kind smallint,
+               length integer, score float8)
+LANGUAGE plpgsql STABLE SECURITY DEFINER ROWS 1000
+SET search_path = bygones, pg_temp SET enable_seqscan = off SET work_mem = '64MB'
+SET plan_cache_mode = force_custom_plan
+AS $$
+#variable_conflict use_column
+BEGIN
+    RETURN QUERY
+    SELECT m.number, m.text, min(m.record), min(m.kind), min(m.length),
+           sum(m.weight) AS score
+      FROM (SELECT DISTINCT t.number, t.text, t.record, t.kind, t.length,
+                   q.at, q.weight
+              FROM (SELECT t.number, t.text, t.record, t.kind, t.length,
+                           ts_delete(t.terms, tsvector_to_array(
+                               ts_delete(t.terms, wanted))) AS terms
+                      FROM text AS t
+                     WHERE t.number = ANY (sessions)
+                       AND t.owner = ANY ((SELECT visible())::integer[])
+                       AND (t.terms @@ query) IS TRUE  -- no index has this expression
+                    OFFSET 0) AS t
+              JOIN unnest(queries, weights) WITH ORDINALITY AS q (query, weight, at)
+                ON t.terms @@ q.query) AS m
+     GROUP BY m.number, m.text
+     ORDER BY score DESC, m.number, m.text
+     LIMIT most;
+END
+$$;
+
 -- Where some terms are in the texts of sessions. For frequent terms the texts of the
 -- sessions are read, because the GIN index would return many more; ``frequency`` is the
 -- number of texts that have one of the terms. Vectors are reduced to the terms first:

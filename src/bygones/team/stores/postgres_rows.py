@@ -422,6 +422,28 @@ class PostgresTextSearch:
             )
         return self._database.rows(" UNION ALL ".join(statements), **condition.values)
 
+    def score_texts(
+        self,
+        queries: Sequence[tuple[MatchQuery, float]],
+        sessions: Sequence[int],
+        limit: int,
+    ) -> list[tuple[int, int, int, int, float]]:
+        terms = {term for query, _ in queries for one in query.phrases for term in one}
+        rows = self._database.db.rows(
+            "SELECT number, record, kind, length, score FROM score_matching("
+            "%(terms)s::text[], %(queries)s::tsquery[], %(weights)s::float8[],"
+            " %(query)s::tsquery, %(sessions)s::bigint[], %(limit)s)",
+            {
+                "terms": sorted(terms),
+                "queries": [format_tsquery(query.phrases) for query, _ in queries],
+                "weights": [weight for _, weight in queries],
+                "query": format_tsquery([(term,) for term in sorted(terms)]),
+                "sessions": array_literal(sessions),
+                "limit": limit,
+            },
+        )
+        return [(int(n), int(r), int(k), int(s), float(w)) for n, r, k, s, w in rows]
+
     def load_postings(
         self,
         sessions: Sequence[int],
