@@ -41,6 +41,7 @@ if TYPE_CHECKING:
         DriftRow,
         Grouping,
         LastVerification,
+        ProblemRow,
         UsageReport,
     )
     from bygones.model.sessions import Conversation, Session
@@ -616,6 +617,12 @@ class Archive:
             if summary.problem_count:
                 for problem in self._load_session(summary.id).problems:
                     yield summary.id, problem
+
+    def problem_rows(self) -> Iterator[ProblemRow]:
+        """Yield the problems of all sessions with their lines, sorted by file."""
+        from bygones.maintenance.problems import locate_problems
+
+        return locate_problems(self._reader, (found for _, found in self.problems()))
 
     def drift(self) -> tuple[DriftRow, ...]:
         """Return record types and fields in transcripts that this version does not know."""

@@ -18,7 +18,7 @@ from bygones.render.text.primitives import display_width
 from bygones.store.archive_db import begin_purge
 from bygones.store.archive_dir import ArchiveDir
 from bygones.store.connect import writer_lock
-from tests.build import Home, session_id
+from tests.build import Home, prompt, session, session_id
 from tests.cli.terminals import Terminal
 
 
@@ -232,3 +232,38 @@ def test_it_is_told_when_the_archive_was_verified(
     assert isinstance(verified, dict)
     assert verified["is_sound"]
     assert re.search(r"verified 20\S+: no damage in \d+ files", shown(capsys))
+
+
+@pytest.mark.req("E1")
+def test_every_problem_is_listed_with_file_and_line(
+    place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    home = Home(place / "torn")
+    name = session_id(7)
+    records = [*session("p1", "a1<p1"), prompt("Lost", uuid="p2", parent="gone")]
+    path = home.session(name, records)
+    path.write_bytes(path.read_bytes() + b"\n\n{torn\n")
+    home.agent(
+        name, "a7", [prompt("Look", uuid="q1", parent="nowhere", isSidechain=True)]
+    )
+    monkeypatch.setenv("BYGONES_HOME", str(home.path))
+
+    Archive.ingest(place / "archive", [home.path])
+
+    assert main(["doctor", "--problems", "--json"]) == ExitCode.SUCCESS
+    listed = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+
+    found = {(row["kind"], row["line"], row["count"]) for row in listed}
+    assert found == {
+        ("ghost", 3, 1),
+        ("blank", 4, 2),
+        ("not-json", 6, 1),
+        ("ghost", 1, 1),
+    }
+    total = sum(row["count"] for row in listed)
+    assert rows(capsys)[0]["problem_count"] == total
+    assert f"{total} problems in 1 session: bygones doctor --problems" in shown(capsys)
+    assert main(["list", "--json"]) == ExitCode.SUCCESS
+    assert json.loads(capsys.readouterr().out)["problem_count"] == total
+    assert main(["doctor", "--problems"]) == ExitCode.SUCCESS
+    assert f"{name}.jsonl:3: ghost: gone" in capsys.readouterr().out

@@ -11,7 +11,7 @@ import pytest
 from bygones.cli.main import main
 from bygones.errors import ExitCode
 from bygones.render.text.primitives import display_width
-from tests.build import Home, prompt, reply, session_id, summary, thread
+from tests.build import Home, prompt, reply, session, session_id, summary, thread
 from tests.cli.terminals import Terminal, piped
 
 on_terminals = pytest.mark.skipif(os.name == "nt", reason="no pseudo-terminals there")
@@ -285,3 +285,24 @@ def test_that_there_are_more_is_told_only_if_there_are(
 
     assert screen.end() == 0
     assert ("the newest 20; -n shows more" in screen.shown) is is_told
+
+
+@pytest.mark.req("F3")
+def test_project_without_a_directory_is_named_and_selected_by_its_key(
+    place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    home = Home(place / "keys")
+    for number, key in ((8, "-a-b"), (9, "-c-d")):
+        (record,) = session("p1")
+        del record["cwd"]
+        home.session(session_id(number), [record | {"uuid": f"p{number}"}], project=key)
+    monkeypatch.setenv("BYGONES_HOME", str(home.path))
+
+    row = json.loads(out(capsys, "list", "--project=-a-b", "--json"))
+    assert row["session_id"] == session_id(8)
+    for asked in (["prompts", "--project=-a-b"], ["search", "project:-a-b"]):
+        shown = out(capsys, *asked).splitlines()
+        assert len([line for line in shown if "5e551000" in line]) == 1
+    listed = out(capsys, "list")
+    assert "-a-b" in listed
+    assert "-c-d" in listed

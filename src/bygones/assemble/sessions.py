@@ -175,7 +175,11 @@ def _build_session(
         snapshot_positions=tuple(
             n.position for n in nodes if n.kind.startswith("file-history")
         ),
-        problems=(*_file_problems(records), *conversation.problems),
+        problems=(
+            *_file_problems(records),
+            *conversation.problems,
+            *(problem for run in walk_agents(runs) for problem in run.problems),
+        ),
         hidden_records=conversation.hidden_records,
         sources=tuple(t.source for t in records.transcripts),
         is_empty=not any(map(_has_conversation, (*branches, *_shown_branches(runs)))),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import platform
 import stat
+import sys
 from contextlib import contextmanager, nullcontext
 from difflib import get_close_matches
 from importlib.metadata import version
@@ -24,7 +25,8 @@ from bygones.cli.context import (
     json_option,
 )
 from bygones.cli.open_archive import open_current
-from bygones.cli.output import Console, display_path, print_objects
+from bygones.cli.output import Console, display_path, print_objects, print_paged
+from bygones.cli.problem_lines import format_problem_row
 from bygones.config import (
     PATH_SETTINGS,
     PRICES_ENV,
@@ -244,7 +246,7 @@ def archive_lines(
         yield style.warning("  the homes have something new: bygones ingest")
     if state.problem_count:
         odd = pluralize(state.problem_session_count, "session")
-        yield f"  {pluralize(state.problem_count, 'problem')} in {odd}: bygones inspect"
+        yield f"  {pluralize(state.problem_count, 'problem')} in {odd}: bygones doctor --problems"
     if state.drift_count:
         kinds = pluralize(state.drift_count, "type or field", "types and fields")
         yield f"  {kinds} that this version does not know, kept as they are"
@@ -301,14 +303,23 @@ def deletion_lines(
 
 
 @click.command("doctor")
+@click.option(
+    "--problems",
+    "all_problems",
+    is_flag=True,
+    help="List every problem of the archive's sessions instead, with file and line.",
+)
 @archive_options
 @json_option
 @color_option
-def doctor(*, options: CommonOptions, as_json: bool, color: str) -> None:
+def doctor(
+    *, all_problems: bool, options: CommonOptions, as_json: bool, color: str
+) -> None:
     r"""Check the setup, and show what Claude Code will delete.
 
     \b
     bygones doctor
+    bygones doctor --problems
     bygones doctor --json
 
     Claude Code deletes transcripts 30 days after they were last written, or after
@@ -319,7 +330,20 @@ def doctor(*, options: CommonOptions, as_json: bool, color: str) -> None:
         console = Console.for_stdout(color)
         homes = find_known_homes(options.homes, errors)
         options = options._replace(no_ingest=options.no_ingest or not homes)
+        if all_problems:
+            _print_problems(options, as_json=as_json)
+            return
         _print_report(options, homes, errors, console, as_json=as_json)
+
+
+def _print_problems(options: CommonOptions, *, as_json: bool) -> None:
+    with open_current(options) as archive:
+        rows = archive.problem_rows()
+        if as_json:
+            print_objects(rows)
+            return
+        lines = [format_problem_row(row) for row in rows]
+    print_paged(lines or ["No problems"], is_terminal=sys.stdout.isatty())
 
 
 def _print_report(

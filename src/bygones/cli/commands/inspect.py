@@ -12,7 +12,6 @@ import click
 
 from bygones.cli.context import (
     color_option,
-    cwd,
     find_homes,
     home_option,
     json_option,
@@ -29,7 +28,12 @@ from bygones.cli.output import (
     output_width,
     print_objects,
     print_paged,
-    shorten_path,
+)
+from bygones.cli.problem_lines import (
+    format_problem_location,
+    format_problem_row,
+    format_repeats,
+    shorten_source,
 )
 from bygones.errors import NoTranscriptsFound, PathNotFound
 from bygones.inspection import inspect_transcripts, total_transcript_size
@@ -193,12 +197,14 @@ class SurveyPage:
 
     def _problems(self, survey: Survey, *, with_locations: bool) -> Iterator[str]:
         yield ""
-        if not survey.problems:
-            yield self.style.heading("No problems")
-            return
-        yield self.style.heading("Problems")
+        if survey.problems:
+            yield self.style.heading("Problems of files and lines")
+        else:
+            yield self.style.heading("No problems of files and lines")
         for row in survey.problems:
             yield from self._problem(row, with_locations=with_locations)
+        more = "missing parents and the like: bygones doctor --problems"
+        yield f"  {self.style.dim(truncate_end(more, self.width - 2))}"
 
     def _problem(self, row: ProblemKindRow, *, with_locations: bool) -> Iterator[str]:
         head = f"{row.problems:,} {row.kind}"
@@ -210,7 +216,7 @@ class SurveyPage:
             return
         told = ""
         for problem in row.examples:
-            detail = sanitize_name(f"{problem.detail}{_repeats_note(problem)}".strip())
+            detail = sanitize_name(f"{problem.detail}{format_repeats(problem)}".strip())
             yield from self._location(problem, "" if detail == told else detail)
             told = detail
         more_problems = row.problems - sum(problem.count for problem in row.examples)
@@ -227,18 +233,6 @@ class SurveyPage:
         yield f"    {self.style.location(where)}{same_line}"
         if detail and not is_short:
             yield f"      {self.style.dim(truncate_end(detail, room - 2))}"
-
-
-def format_problem_location(
-    problem: ProblemRow, shorten: Callable[[str], str] = str
-) -> str:
-    """Return the position of a problem as editors and compilers write it."""
-    path = shorten(problem.source)
-    return path if problem.line is None else f"{path}:{problem.line}"
-
-
-def _repeats_note(problem: ProblemRow) -> str:
-    return f" ({problem.count:,} lines)" if problem.count > 1 else ""
 
 
 def _total_cells(rows: Sequence[RecordTypeRow]) -> tuple[str, str]:
@@ -319,13 +313,13 @@ def inspect(
         def notice(problem: ProblemRow) -> None:
             if on_terminal and not as_json:
                 # Everything goes through one pager at the end.
-                waiting.append(_problem_line(problem))
+                waiting.append(format_problem_row(problem))
                 return
             bar.clear()
             if as_json:
                 print_objects([problem])
             else:
-                click.echo(_problem_line(problem))
+                click.echo(format_problem_row(problem))
 
         found = inspect_transcripts(
             places,
@@ -356,24 +350,14 @@ def _survey_objects(survey: Survey) -> Iterator[SurveyObject]:
     yield survey.total
 
 
-def _problem_line(problem: ProblemRow) -> str:
-    reason = f"{problem.kind}: {problem.detail}" if problem.detail else problem.kind
-    reason += _repeats_note(problem)
-    return sanitize_name(f"{format_problem_location(problem, _shorten)}: {reason}")
-
-
 def _page_lines(
     found: Survey, paths: Sequence[Path], color: ColorMode, *, with_locations: bool
 ) -> Iterator[str]:
     page = SurveyPage(
         style=Style(is_colored=is_color_enabled(color, sys.stdout, os.environ)),
         width=output_width(sys.stdout, os.environ),
-        shorten=_shorten,
+        shorten=shorten_source,
         is_truncated=sys.stdout.isatty(),
     )
     names = [encode_path(path) for path in paths]
     yield from page.lines(found, names, with_locations=with_locations)
-
-
-def _shorten(path: str) -> str:
-    return shorten_path(path, cwd=cwd(), home=Path.home())

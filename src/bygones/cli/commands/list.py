@@ -90,7 +90,7 @@ class SessionTable(NamedTuple):
         )
         yield (
             TextColumn("PROJECT", drop_order=2, max_width=_MAX_COLUMN_WIDTH),
-            lambda summary: _project_name(summary.project),
+            _project_cell,
         )
         yield TextColumn("MSGS", is_right_aligned=True, drop_order=4), _messages_cell
         yield (
@@ -118,8 +118,12 @@ def _title_cell(session: SessionSummary) -> str:
     return sanitize_line(f"{star}{session.title.text}{tags}")
 
 
-def _project_name(path: str | None) -> str:
-    return PurePosixPath(path.replace("\\", "/")).name or path if path else ""
+def _project_cell(session: SessionSummary) -> str:
+    """Return the name of the project's directory, or its key if that is unknown."""
+    path = session.project
+    if path is None:
+        return next(iter(session.project_keys), "")
+    return PurePosixPath(path.replace("\\", "/")).name or path
 
 
 def _count_cell(number: int, hidden_up_to: int = 0) -> str:
