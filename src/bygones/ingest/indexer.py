@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import chain, islice
 
@@ -43,6 +43,8 @@ class Indexer:
         self._report = report
         self.workers = workers
         self._indexed: dict[int, IndexedSource] = {}
+        self._with_last_line: set[int] = set()
+        """Sources that may have records of a last line without a newline."""
 
     @property
     def _index(self) -> IndexDB:
@@ -67,6 +69,7 @@ class Indexer:
             self._archive_dir.begin_index_build()
             self._archive_dir.publish_index()
         self._indexed = self._index.load_indexed_sources()
+        self._with_last_line = {*self._indexed}
         self._repair_text_index()
         self._index.db.execute("BEGIN IMMEDIATE")
         unreadable: list[int] = []
@@ -209,6 +212,7 @@ class Indexer:
             )
             self._indexed[stored_source.number] = indexed
         index = self._index
+        self._remove_last_line(stored_source.number, start)
         first = index.add_nodes(indexed, batch.page, batch.rows)
         index.add_leaf_titles(stored_source.number, batch.leaf_titles)
         lengths = index.text_lengths(stored_source.number, is_new=not start)
@@ -294,21 +298,23 @@ class Indexer:
         return nodes
 
     def _fragment_nodes(self, stored_source: StoredSource) -> Iterator[RecordNode]:
-        """Yield the nodes of the unfinished last line, which is not indexed."""
-        try:
-            raw = self._archive_dir.byte_store.fragment(
-                stored_source.number, stored_source.generation
-            )
-        except ArchiveDamaged:
-            return
+        """Yield the nodes of the unfinished last line, which are not stored."""
         yield from decode_lines(
             split_lines(
                 stored_source.id,
                 stored_source.generation,
                 stored_source.stored_bytes,
-                raw,
+                self._load_fragment(stored_source),
             )
         )[1]
+
+    def _load_fragment(self, stored_source: StoredSource) -> bytes:
+        try:
+            return self._archive_dir.byte_store.fragment(
+                stored_source.number, stored_source.generation
+            )
+        except ArchiveDamaged:
+            return b""
 
     def _session_by_folder(self, stored_source: StoredSource) -> int | None:
         """Return the session whose folder contains an agent, by that session's file."""
@@ -367,9 +373,42 @@ class Indexer:
                     indexed, session=self._guess_session(stored_source)
                 )
         self._save_indexed_source(stored_source, indexed)
+        if stored_source.kind.is_transcript:
+            self._remove_last_line(stored_source.number, stored_source.stored_bytes)
+            batch = self._index_last_line(stored_source)
+            if batch.rows:
+                self._add_last_line(indexed, batch)
         if indexed.session is not None:
             self._index.mark_dirty([indexed.session])
         self.mark_related_dirty(stored_source)
+
+    def _add_last_line(self, indexed_source: IndexedSource, batch: IndexBatch) -> None:
+        source = indexed_source.source
+        first = self._index.add_records(source, indexed_source.session, batch.rows)
+        ids = range(first, first + len(batch.rows))
+        self._add_documents(indexed_source, batch, ids)
+        self._with_last_line.add(source)
+
+    def _remove_last_line(self, source: int, start: int) -> None:
+        """Remove the records of a line that had no newline before."""
+        if source in self._with_last_line:
+            self._with_last_line.remove(source)
+            removed = self._index.remove_records_from(source, start)
+            if removed:
+                self._archive_dir.text_index.remove(removed)
+
+    def _index_last_line(self, stored_source: StoredSource) -> IndexBatch:
+        """Return the records of the last line without a newline, if it is complete.
+
+        A client that was killed leaves such a line.
+        """
+        return index_block(
+            line_block(
+                stored_source,
+                stored_source.stored_bytes,
+                self._load_fragment(stored_source),
+            )
+        )
 
     def _save_indexed_source(
         self, stored_source: StoredSource, indexed_source: IndexedSource
@@ -436,10 +475,17 @@ class Indexer:
         for block in self._line_blocks(stored_source, start, indexed.indexed_bytes):
             if isinstance(block, Problem):
                 continue
-            batch = index_block(block)
-            self._add_documents(
-                indexed, batch, [record_ids.get(row[2], 0) for row in batch.rows]
-            )
+            self._readd_batch(indexed, index_block(block), record_ids)
+        self._readd_batch(indexed, self._index_last_line(stored_source), record_ids)
+
+    def _readd_batch(
+        self,
+        indexed_source: IndexedSource,
+        batch: IndexBatch,
+        record_ids: Mapping[int, int],
+    ) -> None:
+        ids = [record_ids.get(offset, 0) for _, _, offset, _ in batch.rows]
+        self._add_documents(indexed_source, batch, ids)
 
 
 def _damaged_source_problem(number: int) -> Problem:

@@ -466,7 +466,7 @@ SYSTEM_SUBTYPES: dict[str | None, SystemSubtype] = {
     ),
     "microcompact_boundary": SystemSubtype("old tool results were cleared"),
     "local_command": SystemSubtype(
-        "a slash command, or what it printed", "local command"
+        "a slash command, or what it printed", "local command", is_indexed=True
     ),
     "turn_duration": SystemSubtype("how long a turn took"),
     "stop_hook_summary": SystemSubtype("what hooks did at the end of a turn"),

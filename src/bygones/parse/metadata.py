@@ -288,7 +288,7 @@ def extract_metadata_spans(located_record: LocatedRecord) -> Iterator[TextSpan]:
         case SummaryRecord() | TaskSummaryRecord():
             yield TextSpan(IndexField.TITLE, record.summary or "")
         case SystemRecord():
-            yield TextSpan(IndexField.TEXT, record.content or "")
+            yield TextSpan(IndexField.TEXT, typed_text(record.content or ""))
         case AttachmentRecord(attachment=QueuedCommand() as queued):
             if queued.command_mode != "task-notification":
                 typed = typed_text(content_text(queued.prompt))

@@ -170,10 +170,16 @@ class TextLoader:
         position = Position(
             source.id, source.generation, location.offset, location.length
         )
+        key = (source.number, source.generation)
         try:
-            raw = self._byte_reader.read_bytes(
-                source.number, source.generation, location.offset, location.length
-            )
+            if location.offset >= source.stored_bytes:
+                start = location.offset - source.stored_bytes
+                fragment = self._byte_reader.fragment(*key)
+                raw = fragment[start : start + location.length]
+            else:
+                raw = self._byte_reader.read_bytes(
+                    *key, location.offset, location.length
+                )
         except ArchiveDamaged:
             return None
         for record in parse_line_light(Line(position, raw)):

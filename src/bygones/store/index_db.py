@@ -152,7 +152,7 @@ def _get_decoder() -> msgspec.msgpack.Decoder[list[RecordNode]]:
 
 
 INDEX_FILE = "index.db"
-DERIVATION_VERSION = 22
+DERIVATION_VERSION = 24
 """To be raised whenever nodes, sessions or texts are derived differently."""
 NODES_PER_PAGE = 512
 
@@ -308,6 +308,15 @@ class IndexDB:
         pending.append(page)
         if sum(pending_page.count for pending_page in pending) >= NODES_PER_PAGE:
             self._flush_page(source)
+        return self.add_records(source, session, rows)
+
+    def add_records(
+        self,
+        source: int,
+        session: int | None,
+        rows: Sequence[tuple[int, int | None, int, int]],
+    ) -> int:
+        """Add records, as rows of `add_nodes`; return the number of the first."""
         first = self._last_record + 1
         self._last_record += len(rows)
         self.db.executemany(
@@ -318,6 +327,19 @@ class IndexDB:
             ),
         )
         return first
+
+    def remove_records_from(self, source: int, start: int) -> list[int]:
+        """Delete the records of an unfinished last line; return their numbers.
+
+        They are the newest records of a source, if their offset is at least `start`.
+        """
+        sql = "SELECT id, start FROM record WHERE source = ? ORDER BY id DESC LIMIT 1"
+        removed: list[int] = []
+        while (last := fetch_one(self.db, sql, (source,))) and last[1] >= start:
+            self.db.execute("DELETE FROM record WHERE id = ?", (last[0],))
+            self.db.execute("INSERT INTO text_deletion VALUES (?)", (last[0],))
+            removed.append(last[0])
+        return removed
 
     def _flush_page(self, source: int) -> None:
         """Write pending nodes, joined with a small page before them."""

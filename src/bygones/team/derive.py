@@ -16,7 +16,7 @@ from msgspec import Struct, field
 from bygones.assemble.agents import JournalNodes, journal_nodes_by_agent
 from bygones.assemble.grouping import has_session_id, transcript_session_id
 from bygones.errors import ArchiveDamaged
-from bygones.ingest.index_batch import IndexBatch, LineBlock, decode_lines
+from bygones.ingest.index_batch import IndexBatch, LineBlock, decode_lines, index_block
 from bygones.ingest.loading import SessionFamily
 from bygones.ingest.workers import DERIVE_TASK, INDEX_TASK, WorkerPool
 from bygones.model.base import Problem, RecordId, SessionId, SourceFile, SourceKind
@@ -64,7 +64,7 @@ class _IndexedSource(Struct):
     team_source: TeamSource
     file: SourceFile
     fragment: bytes
-    """The unfinished last line. It isn't indexed, but may be a complete record."""
+    """The last line without a newline; it may be a complete record."""
     batches: list[IndexBatch] = field(default_factory=list)
     session: SessionId | None = None
 
@@ -88,6 +88,15 @@ class _IndexedSource(Struct):
         )
         _, nodes, problems = decode_lines(lines)
         return nodes, problems
+
+    def index_fragment(self) -> IndexBatch:
+        """Return the records and texts of the last line without a newline."""
+        source = self.team_source
+        is_agent = self.file.kind is SourceKind.AGENT
+        start, raw = source.stored_bytes, self.fragment
+        return index_block(
+            LineBlock(self.file.id, source.generation, start, raw, is_agent)
+        )
 
     def problems(self) -> ProblemRuns:
         """Return what is odd in the complete lines."""
@@ -370,7 +379,7 @@ def _group_families(
 def _record_rows(
     source: _IndexedSource,
 ) -> Iterator[tuple[int, int | None, int, int]]:
-    for batch in source.batches:
+    for batch in (*source.batches, source.index_fragment()):
         yield from batch.rows
 
 
@@ -388,6 +397,8 @@ def _session_rows(
         unknown: dict[tuple[str, str, str], int] = {}
         for batch in source.batches:
             lengths.merge(TextLengths(batch.lengths))
+            add_drift(unknown, batch.drift)
+        for batch in (*source.batches, source.index_fragment()):
             texts += [
                 SessionText(
                     len(records) + document.row_index, document.kind, document.text[1]
@@ -398,7 +409,6 @@ def _session_rows(
                 key, message_key, start, length = row
                 place = (source.number, start, length)
                 records.append((len(records), key, message_key, *place))
-            add_drift(unknown, batch.drift)
         drift += [(source.number, *what, count) for what, count in unknown.items()]
         for problem in source.problems():
             at = problem.position
