@@ -90,3 +90,19 @@ def test_title_from_another_file_counts(tmp_path: Path) -> None:
         found = asked.search("walrus")
 
     assert session_id(1) in {one.summary.id for one in found.sessions}
+
+
+def test_session_with_the_query_as_its_title_comes_first(tmp_path: Path) -> None:
+    home = Home(tmp_path / "home")
+    for number in range(1, 6):
+        said = [prompt("the walrus parser fails"), reply("walrus parser, fixed")]
+        records = thread(*said, *said, start=3600.0 * number)
+        home.session(session_id(number), records)
+    records = thread(prompt("something else"), reply("yes"))
+    leaf = str(records[-1]["uuid"])
+    home.session(session_id(9), [*records, summary("Walrus parser fails", leaf=leaf)])
+
+    with open_archive(home, tmp_path / "archive") as asked:
+        found = asked.search("walrus parser fails")
+
+    assert found.sessions[0].summary.id == session_id(9)

@@ -114,6 +114,8 @@ class SearchPlan(Struct, frozen=True):
     regexes: tuple[str, ...]
     verbatim: tuple[EngineQuery, ...]
     """The plain words side by side, as typed; then half of them."""
+    typed_terms: TermRun
+    """The terms of the plain words, as they were typed."""
     has_only_words: bool
     """Whether the query consists of plain words alone."""
     is_covered_by_terms: bool
@@ -190,6 +192,9 @@ def plan_search(
         text_conditions=tuple(text_conditions),
         regexes=tuple(_iter_regexes(query.root)),
         verbatim=tuple(_verbatim_queries(query.plain_words, engine)),
+        typed_terms=tuple(
+            term for word in query.plain_words for term in engine.tokenize(word)
+        ),
         has_only_words=bool(terms) and not query.conditions,
         is_covered_by_terms=bool(terms) and any(map(_implies_term, query.conditions)),
     )

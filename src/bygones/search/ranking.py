@@ -476,7 +476,13 @@ class SessionRanker:
             key=lambda session: (matching[session] + coverage[session], session),
         )
         texts = self._counter.score_texts(request, counted.term_counts, best)
-        return add_record_scores(by_words, texts, request.verbatim_matches)
+        titled = self._titles.sessions_titled(request.plan.typed_terms)
+        return add_record_scores(
+            by_words,
+            texts,
+            request.verbatim_matches,
+            titled & request.title_matches,
+        )
 
     def _make_filter(self, plan: SearchPlan) -> TextFilter:
         sessions = self._allowed_sessions(plan.session_conditions, plan.text_conditions)

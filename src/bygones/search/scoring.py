@@ -258,8 +258,12 @@ def add_record_scores(
     scores: SessionScores,
     texts: Iterable[TextMatch] = (),
     verbatim: Collection[int] = (),
+    titled: Collection[int] = (),
 ) -> SessionScores:
-    """Return the scores of words with those of records and of the query as typed."""
+    """Return the scores of words with those of records and of the query as typed.
+
+    Sessions in ``titled`` have the query as their title, and come first.
+    """
     total, records = dict(scores.by_session), _score_records(texts)
     for session, record in records.items():
         if session in total:
@@ -267,6 +271,9 @@ def add_record_scores(
     for session in verbatim:
         if session in total:
             total[session] += 1
+    for session in titled:
+        if session in total:
+            total[session] += _PART_COUNT * (1 + MAX_STRICT_WORDS)
     if 1 < len(scores.sessions_by_term) <= MAX_STRICT_WORDS:
         # Of so few words, all are meant to be there.
         for sessions in scores.sessions_by_term:
@@ -376,6 +383,16 @@ class TitleIndex:
             session
             for variant in term.variants
             for session in self._sessions_with(variant, term)
+        }
+
+    def sessions_titled(self, terms: TermRun) -> set[int]:
+        """Return the sessions whose title has exactly these terms."""
+        if not terms:
+            return set()
+        return {
+            self._numbers[index]
+            for index in self._titles_containing(max(terms, key=len))
+            if self._terms(index) == terms
         }
 
     def _sessions_with(self, variant: TermRun, term: ScoredTerm) -> Iterator[int]:
