@@ -20,11 +20,8 @@ class Served:
 
     def __init__(self) -> None:
         self.links: list[str] = []
-
-    @property
-    def home(self) -> str:
-        """Where it is."""
-        return self.links[0].partition("/enter")[0]
+        self.home = ""
+        """Where it is, for browsers."""
 
 
 @contextmanager
@@ -32,6 +29,7 @@ def served(folder: Path, *homes: Path) -> Iterator[Served]:
     """Serve an archive in a thread of this program."""
     found = Served()
     serving = WebServer(ServerConfig(folder=folder, homes=homes), found.links.append)
+    found.home = serving.browser_origin
     thread = Thread(target=serving.run, daemon=True)
     thread.start()
     try:

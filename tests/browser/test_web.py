@@ -7,7 +7,9 @@ import shutil
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
+from threading import Thread
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
@@ -423,6 +425,32 @@ _AWAIT = """
   });
 }
 """
+
+
+def test_server_on_another_port_does_not_get_the_cookie(
+    site: Served, browser: Browser
+) -> None:
+    cookies: list[str | None] = []
+
+    class Other(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            cookies.append(self.headers.get("Cookie"))
+            self.send_response(200)
+            self.end_headers()
+
+        def log_message(self, *_: object) -> None:
+            """Print nothing."""
+
+    with HTTPServer(("127.0.0.1", 0), Other) as other, opened(browser, site) as seen:
+        thread = Thread(target=other.serve_forever, daemon=True)
+        thread.start()
+        port = other.server_address[1]
+        for host in ("127.0.0.1", "localhost"):
+            seen.page.goto(f"http://{host}:{port}/")
+        other.shutdown()
+
+    assert len(cookies) >= 2
+    assert set(cookies) == {None}
 
 
 def test_a_name_that_points_here_gets_nothing(site: Served, browser: Browser) -> None:

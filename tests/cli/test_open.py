@@ -11,6 +11,7 @@ import sys
 import webbrowser
 from collections.abc import Iterator
 from contextlib import contextmanager
+from html import escape
 from http.client import HTTPConnection
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
@@ -108,8 +109,11 @@ def test_a_browser_opens_where_there_is_a_screen(
         assert main(["open", "last"]) == ExitCode.SUCCESS
         assert main(["open", "last", "--no-browser"]) == ExitCode.SUCCESS
 
-    assert len(opened) == 1
-    assert opened[0] in capsys.readouterr().out
+    (page,) = (Path(urlsplit(url).path) for url in opened)
+    link = capsys.readouterr().out.splitlines()[0]
+    assert escape(link) in page.read_text("utf-8")
+    assert stat.S_IMODE(page.stat().st_mode) == 0o600
+    assert "key=" not in opened[0]
 
 
 def test_what_is_not_ours_is_not_opened(place: Path) -> None:

@@ -235,15 +235,58 @@ def test_login_link_may_lead_to_a_session() -> None:
     assert safe_redirect_path("/session/a?at=b?at=c") == "/"
 
 
-def test_many_wrong_keys_block_logins_but_not_the_cookie(page: WebClient) -> None:
-    for _ in range(RequestLimits.max_failed_logins):
+def test_wrong_keys_do_not_lock_the_owner_out(page: WebClient) -> None:
+    for _ in range(100):
         assert page.ask("GET", "/enter?key=wrong", {"host": HOST}).status == 401
 
-    assert (
-        page.ask("GET", f"/enter?key={page.keys.one_time_key}", {"host": HOST}).status
-        == 429
+    link = f"/enter?key={page.keys.one_time_key}"
+    assert page.ask("GET", link, {"host": HOST}).status == 200
+
+
+def test_browser_is_sent_to_a_random_name() -> None:
+    keys = LoginKeys(1)
+    name = "bygones-0123.localhost"
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        await Response("in")(scope, receive, send)
+
+    middleware = SecurityMiddleware(
+        app, keys, host="127.0.0.1", port=1, browser_host=name
     )
-    assert page.get("/about").status == 200
+
+    def get(host: str, query: str, **headers: str) -> tuple[int, str, str]:
+        sent: list[Message] = []
+
+        async def send(message: Message) -> None:
+            sent.append(message)
+
+        async def receive() -> Message:
+            return {"type": "http.request"}
+
+        fields = {"host": f"{host}:1", **headers}
+        scope = {
+            "type": "http",
+            "method": "GET",
+            "path": "/enter",
+            "query_string": query.encode(),
+            "headers": [
+                (k.replace("_", "-").encode(), v.encode()) for k, v in fields.items()
+            ],
+        }
+        asyncio.run(middleware(scope, receive, send))
+        cookie = dict(sent[0]["headers"]).get(b"set-cookie", b"").decode()
+        return sent[0]["status"], cookie, sent[1]["body"].decode()
+
+    link = f"key={keys.one_time_key}&to=/session/a"
+    status, cookie, page = get("127.0.0.1", link, sec_fetch_mode="navigate")
+    assert (status, cookie) == (200, "")
+    assert f"url=http://{name}:1/enter?key={keys.one_time_key}&amp;to=%2Fses" in page
+    assert get(name, "key=wrong", sec_fetch_mode="navigate")[0] == 401
+    assert get(name, link, sec_fetch_mode="navigate")[1].startswith("bygones-1=")
+    # Programs, and browsers that do not know the name, log in directly.
+    assert get("127.0.0.1", f"key={keys.one_time_key}")[1]
+    plain = f"key={keys.one_time_key}&plain=1"
+    assert get("127.0.0.1", plain, sec_fetch_mode="navigate")[1]
 
 
 def test_too_long_url_is_rejected(page: WebClient) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from http.client import HTTPConnection
 from pathlib import Path
 from threading import Thread
@@ -11,6 +12,7 @@ import pytest
 
 from bygones.web import server
 from bygones.web.live import EventBroadcaster
+from bygones.web.security import RequestLimits
 from bygones.web.server import ServerConfig, WebServer
 from tests.web.archives import build_archive
 
@@ -41,3 +43,29 @@ def test_stopping_the_server_logs_nothing(
     assert not running.is_alive()
     assert capfd.readouterr().err == ""
     connection.close()
+
+
+def test_idle_connections_do_not_block_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(RequestLimits, "max_connections", 5)
+    links: list[str] = []
+    serving = WebServer(
+        ServerConfig(folder=build_archive(tmp_path).folder), links.append
+    )
+    running = Thread(target=serving.run)
+    running.start()
+    link = urlsplit(links[0])
+    place = ("127.0.0.1", link.port or 0)
+    idle = [socket.create_connection(place, timeout=60) for _ in range(20)]
+    connection = HTTPConnection(*place, timeout=60)
+    try:
+        connection.request("GET", f"{link.path}?{link.query}")
+        assert connection.getresponse().status == 200
+        assert idle[0].recv(1) == b""
+    finally:
+        serving.stop()
+        running.join(60)
+        connection.close()
+        for one in idle:
+            one.close()

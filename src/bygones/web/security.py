@@ -10,11 +10,9 @@ from __future__ import annotations
 import hmac
 import secrets
 import sys
-from collections import deque
 from collections.abc import Callable, Iterable
 from ipaddress import ip_address
-from time import monotonic
-from urllib.parse import parse_qs
+from urllib.parse import parse_qs, urlencode
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import cookie_parser
@@ -50,8 +48,10 @@ class RequestLimits:
     max_url_bytes = 8 * 1024
     """Path and query."""
     max_concurrent_requests = 400
-    max_failed_logins = 20
-    """Wrong keys in a minute, after which all logins are rejected for a while."""
+    max_connections = 500
+    """When there are more, idle connections are closed."""
+    max_idle_seconds = 20.0
+    """Until the first request of a connection is complete."""
 
 
 class LoginKeys:
@@ -69,12 +69,15 @@ class LoginKeys:
         self._on_new_key = on_new_key
         self.one_time_key = secrets.token_urlsafe(32)
 
+    def is_one_time_key(self, key: str) -> bool:
+        return hmac.compare_digest(key.encode(), self.one_time_key.encode())
+
     def is_valid_cookie(self, key: str) -> bool:
         return hmac.compare_digest(key.encode(), self.cookie_key.encode())
 
     def redeem(self, key: str) -> bool:
         """Return whether a key is the one-time key, and replace it if so."""
-        if not hmac.compare_digest(key.encode(), self.one_time_key.encode()):
+        if not self.is_one_time_key(key):
             return False
         self.one_time_key = secrets.token_urlsafe(32)
         if self._on_new_key is not None:
@@ -101,18 +104,30 @@ def allowed_hosts(host: str, port: int) -> frozenset[str]:
 
 
 class SecurityMiddleware:
-    """Passes on requests that have the key, come from our pages and are not too large."""
+    """Passes on requests that have the key, come from our pages and are not too large.
 
-    def __init__(self, app: ASGIApp, keys: LoginKeys, *, host: str, port: int) -> None:
+    Browsers send a cookie to all ports of a host. So they are sent to `browser_host`, a
+    random name below `localhost` that other local servers do not know.
+    """
+
+    def __init__(
+        self,
+        app: ASGIApp,
+        keys: LoginKeys,
+        *,
+        host: str,
+        port: int,
+        browser_host: str = "",
+    ) -> None:
         self._app = app
         self._keys = keys
         self._port = port
+        self._browser_host = f"{browser_host}:{port}" if browser_host else ""
         self._allowed_hosts = allowed_hosts(host, port)
+        if self._browser_host:
+            self._allowed_hosts |= {self._browser_host}
         self._is_wildcard_bind = host in _WILDCARD_HOSTS
         self._active_requests = 0
-        self._failed_logins: deque[float] = deque(
-            maxlen=RequestLimits.max_failed_logins
-        )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -174,22 +189,29 @@ class SecurityMiddleware:
         key = cookies.get(self._keys.cookie_name, "")
         if key and self._keys.is_valid_cookie(key):
             return None
-        if self._is_locked_out():
-            return error_response(429, "Too many failed logins.", {"Retry-After": "60"})
         if scope["path"] == LOGIN_PATH and scope["method"] == "GET":
-            return self._log_in(scope)
-        if key:
-            self._failed_logins.append(monotonic())
+            return self._log_in(scope, headers)
         return error_response(401, _LOGIN_REQUIRED)
 
-    def _log_in(self, scope: Scope) -> Response:
-        """Exchange the key of a link for the cookie."""
+    def _log_in(self, scope: Scope, headers: Headers) -> Response:
+        """Exchange the key of a link for the cookie.
+
+        Wrong keys do not block the right one: any web page can send them, and a key
+        has too many bits to be guessed.
+        """
         query = parse_qs(scope["query_string"].decode("latin-1"))
-        if not self._keys.redeem(query.get("key", [""])[0]):
-            self._failed_logins.append(monotonic())
+        key = query.get("key", [""])[0]
+        target = safe_redirect_path(query.get("to", ["/"])[0])
+        if (
+            self._browser_host not in {"", headers["host"]}
+            and "sec-fetch-mode" in headers
+            and "plain" not in query
+            and self._keys.is_one_time_key(key)
+        ):
+            return self._send_to_browser_host(key, target)
+        if not self._keys.redeem(key):
             return error_response(401, _LOGIN_REQUIRED)
         # With a redirect, the browser would not send the SameSite cookie.
-        target = safe_redirect_path(query.get("to", ["/"])[0])
         return Response(
             "<!doctype html><title>Bygones</title>"
             f'<meta http-equiv="refresh" content="0;url={target}">',
@@ -200,9 +222,17 @@ class SecurityMiddleware:
             },
         )
 
-    def _is_locked_out(self) -> bool:
-        is_full = len(self._failed_logins) == RequestLimits.max_failed_logins
-        return is_full and monotonic() - self._failed_logins[0] < 60  # noqa: PLR2004 (a minute)
+    def _send_to_browser_host(self, key: str, target: str) -> Response:
+        """Let a browser log in under the random name; the key is not used up."""
+        path = f"{LOGIN_PATH}?{urlencode({'key': key, 'to': target})}".replace(
+            "&", "&amp;"
+        )
+        return Response(
+            "<!doctype html><title>Bygones</title>"
+            f'<meta http-equiv="refresh" content="0;url=http://{self._browser_host}{path}">'
+            f'<p><a href="{path}&amp;plain=1">Continue here</a> if nothing happens.',
+            media_type="text/html",
+        )
 
     def _is_trusted_origin(self, method: str, headers: Headers, host: str) -> bool:
         return is_trusted_origin(method, headers, f"http://{host}")

@@ -7,8 +7,10 @@ at that moment uses half-initialized data.
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import os
+import secrets
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -19,6 +21,7 @@ from pkgutil import walk_packages
 import msgspec
 import uvicorn
 from msgspec import Struct
+from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
 from bygones.render.html.markdown_html import render_markdown
 from bygones.render.html.markup import highlight_code
@@ -33,6 +36,7 @@ from bygones.web.security import (
     LoginKeys,
     RequestLimits,
     SecurityMiddleware,
+    is_loopback,
 )
 
 _PACKAGES = (
@@ -125,8 +129,16 @@ class WebServer:
             homes=config.homes,
             prices=config.prices,
         )
+        is_local = is_loopback(config.host)
+        name = f"bygones-{secrets.token_hex(8)}.localhost" if is_local else ""
+        self.browser_origin = f"http://{name or host}:{port}"
+        """Where browsers are sent; see `SecurityMiddleware`."""
         app = SecurityMiddleware(
-            create_app(app_state), self._keys, host=config.host, port=port
+            create_app(app_state),
+            self._keys,
+            host=config.host,
+            port=port,
+            browser_host=name,
         )
         self._watcher = ArchiveWatcher(
             pool, broadcaster, config.homes, polling=config.polling
@@ -168,6 +180,31 @@ class _UvicornServer(uvicorn.Server):
         await super().shutdown(sockets)
 
 
+class _HttpProtocol(H11Protocol):
+    """Closes connections without a request, so that they do not block others."""
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self.loop.call_later(RequestLimits.max_idle_seconds, self._close_if_unused)
+        if len(self.connections) > RequestLimits.max_connections:
+            for other in [*self.connections]:
+                if other is not self and isinstance(other, _HttpProtocol):
+                    other.close_if_idle()
+
+    def _close_if_unused(self) -> None:
+        if self._current_cycle() is None and not self.transport.is_closing():
+            self.transport.close()
+
+    def close_if_idle(self) -> None:
+        cycle = self._current_cycle()
+        if cycle is None or cycle.response_complete:
+            self.transport.close()
+
+    def _current_cycle(self) -> RequestResponseCycle | None:
+        # `None` before the first request, whatever its annotation says.
+        return self.cycle
+
+
 def create_server(
     app: SecurityMiddleware, on_shutdown: Callable[[], None]
 ) -> uvicorn.Server:
@@ -180,7 +217,8 @@ def create_server(
             access_log=False,
             server_header=False,
             ws="none",
-            limit_concurrency=RequestLimits.max_concurrent_requests * 2,
+            # The middleware limits requests; idle connections are closed.
+            http=_HttpProtocol,
             timeout_graceful_shutdown=_SHUTDOWN_SECONDS,
             timeout_keep_alive=30,
             backlog=BACKLOG,

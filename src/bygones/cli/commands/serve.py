@@ -6,6 +6,7 @@ import os
 import sys
 import webbrowser
 from contextlib import suppress
+from html import escape
 from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -90,7 +91,31 @@ def print_link(
     sys.stdout.write(f"{format_line(link)}\n")
     sys.stdout.flush()
     if open_browser and _has_display():
-        webbrowser.open(link)
+        _open_privately(link)
+
+
+def _open_privately(link: str) -> None:
+    """Open a link through a file, as others can read the command line of a browser."""
+    page = find_state_dir(os.environ, Path.home()) / "open.html"
+    try:
+        write_private_file(page, _REDIRECT_PAGE.format(link=escape(link)))
+    except OSError:
+        return  # the link was printed
+    webbrowser.open(page.as_uri())
+
+
+_REDIRECT_PAGE = """<!doctype html><meta charset=utf-8><title>Bygones</title>
+<meta http-equiv=refresh content="0;url={link}">
+"""
+
+
+def write_private_file(path: Path, text: str) -> None:
+    """Replace a file by one that only its owner can read."""
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    path.unlink(missing_ok=True)
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
+    with open(os.open(path, flags, 0o600), "w", encoding="utf-8") as file:  # noqa: PTH123 (a number)
+        file.write(text)
 
 
 class _LinkAnnouncer:
@@ -119,10 +144,7 @@ class _LinkAnnouncer:
     def _save_link(self, link: str) -> None:
         self._link = link
         with suppress(OSError):
-            self._file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
-            with open(os.open(self._file, flags, 0o600), "w") as file:  # noqa: PTH123 (a number)
-                file.write(link)
+            write_private_file(self._file, link)
 
     def remove_link(self) -> None:
         """Delete the saved link, unless another server has saved its own."""
