@@ -88,3 +88,48 @@ def test_edit_has_its_turn_branch_and_agent() -> None:
         ("/left", 1, 1, "a", None),
     ]
     assert actual[0].tool_call.id == "u"
+
+
+def shell_edits(diff: object) -> list[Written]:
+    outcome = {"stdout": "", "stderr": "", "bashEditDiff": diff}
+    return edited("Bash", outcome, command="make")
+
+
+@pytest.mark.req("H3")
+def test_files_that_a_command_changed_are_edits() -> None:
+    files = [
+        {"filePath": "/a", "hunks": PATCH},
+        {"filePath": "/b", "hunks": [{"lines": ["-x"]}], "deleted": True},
+        {"filePath": "/c", "hunks": [{"lines": ["+x"]}], "created": True},
+    ]
+    changed = ["/b", "/a", "/c", "/d"]
+    found = only(shell_edits({"files": files, "changedFiles": changed})).edits
+
+    assert [
+        (e.path, e.added_lines, e.removed_lines, e.is_new_file, e.is_deleted)
+        for e in found
+    ] == [
+        ("/a", 2, 1, False, False),
+        ("/b", 0, 1, False, True),
+        ("/c", 1, 0, True, False),
+        ("/d", 0, 0, False, False),
+    ]
+    assert [e.path for e in found if not e.has_diff] == ["/d"]
+    assert {e.tool_call.name for e in found} == {"Bash"}
+
+
+@pytest.mark.req("H3")
+@pytest.mark.parametrize(
+    "diff",
+    [
+        None,
+        7,
+        [],
+        {},
+        {"files": 7},
+        {"files": [None], "changedFiles": [None]},
+        {"files": [{"hunks": PATCH}], "changedFiles": [""]},
+    ],
+)
+def test_malformed_changes_of_a_command_are_no_edits(diff: object) -> None:
+    assert edits(shell_edits(diff)) == []

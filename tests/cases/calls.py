@@ -245,6 +245,44 @@ def file_edits(home: Home) -> None:
     home.session(SESSION, records)
 
 
+def shell_edits(home: Home) -> None:
+    """Commands that change files in a git tree: one, several, one without lines, none."""
+    paths = [f"{CWD}/many{number}.txt" for number in range(1, 8)]
+    patch = [{"oldStart": 1, "lines": [" one", "-two", "+2"]}]
+    many: list[Written] = [
+        {"filePath": path, "created": True, "hunks": [{"lines": ["+x"]}]}
+        for path in paths[:5]
+    ]
+    moved: list[Written] = [
+        {"filePath": f"{CWD}/before", "deleted": True, "hunks": [{"lines": ["-x"]}]},
+        {"filePath": f"{CWD}/after", "created": True, "hunks": [{"lines": ["+x"]}]},
+    ]
+    edits: dict[str, tuple[list[Written], list[str]]] = {
+        "sed -i s/two/2/ a.py": ([{"filePath": _FILE, "hunks": patch}], [_FILE]),
+        "touch many": (many, paths),
+        "mv before after": (moved, [f"{CWD}/before", f"{CWD}/after"]),
+        "seq 20000 > big": ([], [f"{CWD}/big"]),
+    }
+    records = [prompt("Change files", uuid="p1")]
+    for number, (command, (files, changed)) in enumerate(edits.items(), 1):
+        diff = {
+            "files": files,
+            "moreFiles": len(changed) - len(files),
+            "changedFiles": changed,
+        }
+        outcome = {"stdout": "", "stderr": "", "bashEditDiff": diff}
+        call = tool_use("Bash", id=f"toolu_{number}", command=command)
+        records += [
+            reply([call], uuid=f"a{number}"),
+            tool_result(f"toolu_{number}", "", outcome=outcome, uuid=f"r{number}"),
+        ]
+    records += [
+        reply([tool_use("Bash", id="toolu_9", command="exit 3")], uuid="a9"),
+        tool_result("toolu_9", "Exit code 3", is_error=True, uuid="r9"),
+    ]
+    home.session(SESSION, thread(*records))
+
+
 def _long(number: str, path: str) -> list[dict[str, object]]:
     said = (
         f"<persisted-output>\nOutput too large. Saved to: {path}\n</persisted-output>"

@@ -41,7 +41,9 @@ def _session(session: Session) -> Shape:
         endpoints=" ".join(session.endpoint_ids),
         edits=[
             f"{edit.path} +{edit.added_lines} -{edit.removed_lines}"
-            f"{' new' if edit.is_new_file else ''} by {edit.tool_call.id}"
+            f"{' new' if edit.is_new_file else ''}"
+            f"{' deleted' if edit.is_deleted else ''}"
+            f"{'' if edit.has_diff else ' not recorded'} by {edit.tool_call.id}"
             f" of {edit.message_id},"
             f" turn {edit.turn_number} of branch {edit.branch_number}"
             f"{f' of {edit.agent_id}' if edit.agent_id else ''}"

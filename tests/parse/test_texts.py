@@ -75,6 +75,21 @@ def test_paths_are_indexed_in_full_and_other_input_up_to_the_limit() -> None:
     ]
 
 
+def test_files_that_a_command_changed_are_indexed() -> None:
+    diff = {"files": [{"filePath": "/a"}], "changedFiles": ["/a", "/b"]}
+    outcome = {"stdout": "", "bashEditDiff": diff}
+
+    assert indexed(tool_result("t", "done", outcome=outcome)) == [
+        ("result", "done"),
+        ("tool", "Bash"),
+        ("path", "/a"),
+        ("path", "/b"),
+    ]
+    assert indexed(tool_result("t", "done", outcome={"bashEditDiff": 7})) == [
+        ("result", "done")
+    ]
+
+
 @pytest.mark.parametrize("given", [b'"ls"', b"null", b"7", b'{"command":7}', b"[]"])
 def test_malformed_input_is_indexed(given: bytes) -> None:
     raw = line(reply([tool_use("Bash") | {"input": "?"}])).replace(b'"?"', given)

@@ -47,30 +47,28 @@ def collect_edits(
     branches: Iterable[Branch], agent: AgentId | None = None
 ) -> tuple[FileEdit, ...]:
     """Return the file edits of the calls on each branch, in order."""
-    edits = []
+    edits: list[FileEdit] = []
     for branch in branches:
         for turn in branch.own_turns:
             for message in turn.messages:
-                for call in message.tool_calls:
-                    path = call.edited_path
-                    if path is None:
-                        continue
-                    facts = call.result_facts
-                    edits.append(
-                        FileEdit(
-                            path=path,
-                            tool_call=call,
-                            message_id=message.id,
-                            turn_number=turn.number,
-                            branch_number=branch.number,
-                            agent_id=agent,
-                            edited_at=call.completed_at or call.called_at,
-                            added_lines=facts.added_lines if facts else 0,
-                            removed_lines=facts.removed_lines if facts else 0,
-                            is_new_file=bool(facts and facts.is_new_file),
-                            has_patch=bool(facts and facts.has_patch),
-                        )
+                edits += [
+                    FileEdit(
+                        path=file.path,
+                        tool_call=call,
+                        message_id=message.id,
+                        turn_number=turn.number,
+                        branch_number=branch.number,
+                        agent_id=agent,
+                        edited_at=call.completed_at or call.called_at,
+                        added_lines=file.added_lines,
+                        removed_lines=file.removed_lines,
+                        is_new_file=file.is_new_file,
+                        is_deleted=file.is_deleted,
+                        has_diff=file.has_diff,
                     )
+                    for call in message.tool_calls
+                    for file in call.changed_files
+                ]
     return tuple(edits)
 
 

@@ -327,7 +327,7 @@ def _change_text(edit: FileEdit) -> str:
     facts = [
         f"#{short_record_id(edit.message_id)}",
         f"{edit.edited_at:%Y-%m-%d %H:%M}" if edit.edited_at else "",
-        "created" if edit.is_new_file else "changed",
+        _change_verb(edit),
         sanitize_line(edit.path),
         f"+{edit.added_lines} -{edit.removed_lines}"
         if edit.added_lines or edit.removed_lines
@@ -335,6 +335,12 @@ def _change_text(edit: FileEdit) -> str:
         "(failed)" if edit.tool_call.is_error else "",
     ]
     return " ".join(filter(None, facts))
+
+
+def _change_verb(edit: FileEdit) -> str:
+    if edit.is_deleted:
+        return "deleted"
+    return "created" if edit.is_new_file else "changed"
 
 
 def _branch_suffix(branch: int, live: int, agent: str | None) -> str:

@@ -217,6 +217,18 @@ class NodeBlock(Struct, frozen=True, kw_only=True, gc=False, array_like=True):
     is_error: bool = False
 
 
+class ChangedFile(Struct, frozen=True, kw_only=True, gc=False, array_like=True):
+    """A file that a tool call changed."""
+
+    path: str
+    added_lines: int = 0
+    removed_lines: int = 0
+    is_new_file: bool = False
+    is_deleted: bool = False
+    has_diff: bool = True
+    """Whether the changed lines are recorded; otherwise both counts are 0."""
+
+
 class ResultFacts(Struct, frozen=True, kw_only=True, gc=False, array_like=True):
     """Facts from the structured outcome of a tool."""
 
@@ -239,6 +251,8 @@ class ResultFacts(Struct, frozen=True, kw_only=True, gc=False, array_like=True):
     web_searches: int = 0
     is_denied: bool = False
     """Whether the call was not allowed, by the user or by a rule."""
+    changed_files: tuple[ChangedFile, ...] = ()
+    """What a shell command changed in a git working tree."""
 
 
 class SideText(Struct, frozen=True, gc=False, array_like=True):

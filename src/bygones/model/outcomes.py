@@ -6,7 +6,7 @@ type is recognised by one of the `marker_fields`.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from difflib import SequenceMatcher
 from typing import ClassVar
 
@@ -450,25 +450,33 @@ class _EditInput(Struct, frozen=True):
 _decode_edit_input = msgspec.json.Decoder(_EditInput).decode
 
 
-def build_hunks(outcome: Outcome | None, tool_input: Raw) -> tuple[PatchHunk, ...]:
+def build_hunks(
+    outcome: Outcome | None, tool_input: Raw, path: str | None = None
+) -> tuple[PatchHunk, ...]:
     """Return the diff of an edit: its patch, or one computed from the texts.
 
-    The line numbers are 0 if only a part of the file is known.
+    The line numbers are 0 if only a part of the file is known. A shell command may have
+    changed several files: `path` is the one to return.
     """
+    if isinstance(outcome, BashOutcome):
+        edits = outcome.bash_edit_diff or ShellEdits()
+        return next((file.hunks for file in edits.files if file.file_path == path), ())
+    return tuple(_edit_hunks(outcome, tool_input))
+
+
+def _edit_hunks(outcome: Outcome | None, tool_input: Raw) -> Iterable[PatchHunk]:
     if isinstance(outcome, EditOutcome):
         if outcome.structured_patch:
             return outcome.structured_patch
         if outcome.type == "update" and outcome.original_file is None:
             return ()  # the content did not change
         if outcome.content is not None:
-            return tuple(
-                _diff_texts(outcome.original_file, outcome.content, is_whole=True)
-            )
+            return _diff_texts(outcome.original_file, outcome.content, is_whole=True)
         if outcome.old_string is not None or outcome.new_string is not None:
-            return tuple(_diff_texts(outcome.old_string, outcome.new_string))
+            return _diff_texts(outcome.old_string, outcome.new_string)
     if isinstance(outcome, NotebookOutcome):
-        return tuple(_diff_texts(outcome.old_source, outcome.new_source))
-    return tuple(_hunks_from_input(tool_input))
+        return _diff_texts(outcome.old_source, outcome.new_source)
+    return _hunks_from_input(tool_input)
 
 
 def _hunks_from_input(tool_input: Raw) -> Iterator[PatchHunk]:

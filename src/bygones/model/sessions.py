@@ -26,6 +26,7 @@ from bygones.model.base import (
 )
 from bygones.model.metadata import FileVersion, collect_file_versions
 from bygones.model.nodes import (
+    ChangedFile,
     Command,
     CompactionFacts,
     Notification,
@@ -50,6 +51,7 @@ from bygones.model.usage import ReportedCost, Usage
 
 _PROMPT_ORIGINS = frozenset({Origin.PERSON, Origin.CALLER})
 _EDITING_TOOLS = frozenset({"Edit", "Write", "MultiEdit", "NotebookEdit"})
+_NO_FACTS = ResultFacts()
 
 
 class ToolCall(Struct, frozen=True, kw_only=True, weakref=True, array_like=True):
@@ -92,12 +94,24 @@ class ToolCall(Struct, frozen=True, kw_only=True, weakref=True, array_like=True)
         return self.result_position is not None
 
     @property
-    def edited_path(self) -> str | None:
-        """The file that it changed; `None` if it failed or has no result yet."""
-        if self.name not in _EDITING_TOOLS or self.is_error or not self.has_result:
-            return None
-        facts = self.result_facts
-        return (facts.path if facts else None) or self.path or None
+    def changed_files(self) -> tuple[ChangedFile, ...]:
+        """The files that it changed; none if it failed or has no result yet.
+
+        A shell command has those that Claude Code recorded.
+        """
+        facts = self.result_facts or _NO_FACTS
+        if self.name not in _EDITING_TOOLS:
+            return facts.changed_files
+        path = facts.path or self.path
+        if self.is_error or not self.has_result or not path:
+            return ()
+        file = ChangedFile(
+            path=path,
+            added_lines=facts.added_lines,
+            removed_lines=facts.removed_lines,
+            is_new_file=facts.is_new_file,
+        )
+        return (file,)
 
     @property
     def tool_use(self) -> ToolUseBlock | None:
@@ -318,12 +332,14 @@ class FileEdit(Struct, frozen=True, kw_only=True):
     added_lines: int = 0
     removed_lines: int = 0
     is_new_file: bool = False
-    has_patch: bool = False
+    is_deleted: bool = False
+    has_diff: bool = True
+    """Whether the changed lines are recorded; otherwise both counts are 0."""
 
     @property
     def diff(self) -> tuple[PatchHunk, ...]:
         """The diff: the recorded patch, or one computed from the texts; loaded on access."""
-        return build_hunks(self.tool_call.outcome, self.tool_call.input)
+        return build_hunks(self.tool_call.outcome, self.tool_call.input, self.path)
 
 
 class Session(Struct, frozen=True, kw_only=True, weakref=True):

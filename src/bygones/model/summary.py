@@ -291,6 +291,10 @@ class IndexedEdit(Struct, frozen=True, kw_only=True):
     added_lines: int = 0
     removed_lines: int = 0
     is_new_file: bool = False
+    is_deleted: bool = False
+    has_diff: bool = True
+    """Whether the changed lines are recorded; otherwise both counts are 0."""
+    tool_name: str = ""
 
 
 class IndexedPrompt(Struct, frozen=True, kw_only=True):

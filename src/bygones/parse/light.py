@@ -63,6 +63,12 @@ from bygones.parse.decode import (
     replace_invalid_utf8,
     salvage_line,
 )
+from bygones.parse.shell_edits import (
+    DiffHunk,
+    RawShellEdits,
+    count_patch_lines,
+    list_changed_files,
+)
 from bygones.parse.usage import parse_billing, parse_progress_usage, parse_usage
 
 _decode_light = msgspec.json.Decoder(LightRecord).decode
@@ -317,10 +323,6 @@ def _build_tool_call_block(block: LightBlock) -> NodeBlock:
     )
 
 
-class _DiffHunk(Struct, frozen=True, gc=False):
-    lines: list[str] = []
-
-
 class _OutcomeFile(Struct, frozen=True, gc=False, rename=wire_name):
     file_path: str | None = None
 
@@ -332,7 +334,7 @@ class _RawOutcome(Struct, frozen=True, gc=False, rename=wire_name):
     resumed_agent_id: str | None = None
     file_path: str | None = None
     file: _OutcomeFile | None = None
-    structured_patch: list[_DiffHunk] | None = None
+    structured_patch: list[DiffHunk] | None = None
     old_string: str | None = None
     new_string: str | None = None
     content: Raw = Raw()
@@ -344,15 +346,18 @@ class _RawOutcome(Struct, frozen=True, gc=False, rename=wire_name):
     total_tokens: float | None = None
     total_tool_use_count: float | None = None
     search_count: int | None = None
+    bash_edit_diff: RawShellEdits | None = None
 
 
 def _outcome_facts(raw: Raw) -> ResultFacts | None:
     if raw_head(raw, 1) != b"{":
         return None
     outcome = _decode_tolerant(_RawOutcome, raw, strict=False)
-    patch = [line[:1] for hunk in outcome.structured_patch or () for line in hunk.lines]
+    has_patch = any(hunk.lines for hunk in outcome.structured_patch or ())
     added, removed = (
-        (patch.count("+"), patch.count("-")) if patch else _count_changed_lines(outcome)
+        count_patch_lines(outcome.structured_patch)
+        if has_patch
+        else _count_changed_lines(outcome)
     )
     agent = outcome.agent_id or outcome.resumed_agent_id
     facts = ResultFacts(
@@ -364,11 +369,12 @@ def _outcome_facts(raw: Raw) -> ResultFacts | None:
         path=outcome.file_path or (outcome.file.file_path if outcome.file else None),
         added_lines=added,
         removed_lines=removed,
-        has_patch=bool(patch),
+        has_patch=has_patch,
         is_new_file=outcome.type == "create",
         run_id=outcome.run_id or outcome.task_id or outcome.background_task_id,
         stored_path=outcome.persisted_output_path,
         web_searches=_to_int(outcome.search_count) or 0,
+        changed_files=list_changed_files(outcome.bash_edit_diff),
     )
     return facts if facts != _NO_FACTS else None
 

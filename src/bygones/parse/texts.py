@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
+from itertools import chain
 from typing import Any
 
 import msgspec
 from msgspec import Raw, Struct
 
-from bygones.model.base import DECODE_ERRORS
+from bygones.model.base import DECODE_ERRORS, wire_name
 from bygones.model.nodes import (
     IndexField,
     LightBlock,
@@ -28,6 +29,11 @@ from bygones.model.nodes import (
 from bygones.model.query import Part
 from bygones.model.records import SYSTEM_SUBTYPES
 from bygones.parse.decode import content_text, raw_head, raw_size, replace_invalid_utf8
+from bygones.parse.shell_edits import (
+    SHELL_EDITS_KEY,
+    RawShellEdits,
+    list_changed_files,
+)
 
 TEXT_LIMIT = 16 * 1024 * 1024
 """Characters of one record that are indexed; all its bytes are archived."""
@@ -65,6 +71,11 @@ class _IndexedInput(Struct, frozen=True, gc=False):
     command: str | None = None
 
 
+class _ShellOutcome(Struct, frozen=True, gc=False, rename=wire_name):
+    bash_edit_diff: RawShellEdits | None = None
+
+
+_decode_shell_outcome = msgspec.json.Decoder(_ShellOutcome).decode
 _decode_input = msgspec.json.Decoder(_IndexedInput).decode
 _decode_any = msgspec.json.Decoder().decode
 _decode_string = msgspec.json.Decoder(str).decode
@@ -83,6 +94,9 @@ def extract_text_spans(located_record: LocatedRecord) -> tuple[TextSpan, ...]:
     """
     record = located_record.record
     match record.type:
+        case "user" if SHELL_EDITS_KEY in located_record.raw:
+            edits = _shell_edit_spans(record.tool_use_result)
+            return _limit_spans(chain(_message_spans(record), edits))
         case "user" | "assistant":
             return _limit_spans(_message_spans(record))
         case "summary" | "ai-title" | "custom-title" | "task-summary":
@@ -157,6 +171,19 @@ def _message_spans(record: LightRecord) -> Iterator[TextSpan]:
                 is_truncated=is_cut,
                 is_error=bool(block.is_error),
             )
+
+
+def _shell_edit_spans(raw: Raw) -> Iterator[TextSpan]:
+    """Yield the files that a shell command changed, which only its result names."""
+    try:
+        edits = _decode_shell_outcome(raw).bash_edit_diff
+    except DECODE_ERRORS:
+        return
+    files = list_changed_files(edits)
+    if files:
+        yield TextSpan(IndexField.TOOL, "Bash")
+    for file in files:
+        yield TextSpan(IndexField.PATH, file.path)
 
 
 @cache

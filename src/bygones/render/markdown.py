@@ -50,6 +50,7 @@ from bygones.render.tool_detail import (
     format_json,
     output_text,
     parse_tool_input,
+    shell_diffs,
 )
 from bygones.render.tool_line import ToolCallLine
 from bygones.render.walk import (
@@ -391,7 +392,7 @@ def _call_summary(line: ToolCallLine) -> str:
 
 
 def _call_facts(line: ToolCallLine) -> str:
-    facts = [*line.facts]
+    facts = [*line.facts, *filter(None, (line.changes,))]
     if line.added or line.removed:
         facts.insert(0, f"+{line.added} \N{MINUS SIGN}{line.removed}")
     if line.state.is_failure:
@@ -423,6 +424,9 @@ def _render_call_body(call: ToolCall) -> str:
     elif name not in {"Read", "Glob", "Grep"}:
         parts.append(_render_truncated(format_json(bytes(call.input)), "json"))
     parts.append(_render_truncated(output_text(call)))
+    for path, hunks in shell_diffs(call):
+        lines = (line for hunk in hunks for line in hunk.lines)
+        parts.append(_render_truncated("\n".join((path, *lines)), "diff"))
     return "\n\n".join(filter(None, parts))
 
 

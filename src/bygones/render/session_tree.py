@@ -47,7 +47,7 @@ from bygones.render.walk import (
 _MAX_BARS = 8
 """Nesting bars shown before a line at most."""
 _MIN_TEXT_WIDTH = 16
-_DROP_ORDER = (4, 1, 0, 2, 3)
+_DROP_ORDER = (5, 1, 2, 0, 3, 4)
 """The order in which a narrow line drops its facts."""
 
 
@@ -74,6 +74,8 @@ class TreeLine(Struct, frozen=True, kw_only=True):
     time: datetime | None = None
     duration: timedelta | None = None
     calls: int = 0
+    changed_files: int = 0
+    """Number of files that its calls changed."""
     usage: Usage = Usage()
     """Usage of a turn, of a branch's own turns, or of an agent without those below it.
 
@@ -246,6 +248,7 @@ class _TreeBuilder:
                 text=pluralize(len(prompts), "prompt"),
                 time=prompts[0].sent_at if prompts else None,
                 calls=sum(len(turn.tool_calls) for turn in branch.own_turns),
+                changed_files=_count_changed_files(branch.own_turns),
                 usage=branch.usage,
                 cost=self._ledger.turn_cost(branch.own_turns),
             )
@@ -282,6 +285,11 @@ class _TreeBuilder:
         )
 
 
+def _count_changed_files(turns: Iterable[Turn]) -> int:
+    calls = (call for turn in turns for call in turn.tool_calls)
+    return len({file.path for call in calls for file in call.changed_files})
+
+
 def _agent_line(run: AgentRun, branch: int, depth: int) -> TreeLine:
     return TreeLine(
         kind=TreeLineKind.AGENT,
@@ -292,6 +300,9 @@ def _agent_line(run: AgentRun, branch: int, depth: int) -> TreeLine:
         time=run.started_at,
         duration=run.duration,
         calls=run.tool_call_count,
+        changed_files=_count_changed_files(
+            turn for branch in run.branches for turn in branch.own_turns
+        ),
         usage=run.usage,
     )
 
@@ -308,6 +319,7 @@ def _turn_line(turn: Turn, branch: Branch, depth: int) -> TreeLine:
         time=first.sent_at if first else None,
         duration=turn.duration,
         calls=len(turn.tool_calls),
+        changed_files=_count_changed_files((turn,)),
         usage=turn.usage,
     )
 
@@ -390,6 +402,9 @@ def _line_facts(line: TreeLine, zone: tzinfo | None) -> list[str]:
     has_time = line.kind in {TreeLineKind.TURN, TreeLineKind.COMPACTION}
     return [
         pluralize(line.calls, "call") if line.calls else "",
+        f"{pluralize(line.changed_files, 'file')} changed"
+        if line.changed_files
+        else "",
         format_duration(line.duration) if line.duration else "",
         format_tokens(line.usage.total) if line.usage.total else "",
         format_cost(line.cost) if line.usage.total else "",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TypeVar
 
 import msgspec
@@ -11,6 +11,7 @@ from msgspec import Raw, Struct
 from bygones.model.base import DECODE_ERRORS
 from bygones.model.outcomes import (
     CURRENT_TOOL_NAMES,
+    PatchHunk,
     PlanOutcome,
     QuestionOutcome,
     TaskOutcome,
@@ -213,7 +214,7 @@ def render_input(call: ToolCall) -> Iterator[StyledSpan]:
         if "\n" in fields.command or len(fields.command) > _INLINE_COMMAND_CHARS:
             yield from _render_lines(fields.command, SpanStyle.CODE)
     elif name in {"Edit", "Write", "MultiEdit", "NotebookEdit"}:
-        yield from _render_diff(call)
+        yield from _render_hunks(build_hunks(call.outcome, call.input))
     else:
         yield from _render_lines(format_json(bytes(call.input)), SpanStyle.CODE)
 
@@ -224,6 +225,18 @@ def render_result(call: ToolCall) -> Iterator[StyledSpan]:
         yield from _render_lines(
             text, SpanStyle.WARNING if call.is_error else SpanStyle.OUTPUT
         )
+    for path, hunks in shell_diffs(call):
+        yield from _render_lines(path, SpanStyle.META)
+        yield from _render_hunks(hunks)
+
+
+def shell_diffs(call: ToolCall) -> Iterator[tuple[str, tuple[PatchHunk, ...]]]:
+    """Yield the files that a shell command changed and whose lines are recorded."""
+    facts = call.result_facts
+    files = [f for f in facts.changed_files if f.has_diff] if facts else []
+    outcome = call.outcome if files else None
+    for file in files:
+        yield file.path, build_hunks(outcome, Raw(), file.path)
 
 
 def output_text(call: ToolCall) -> str:
@@ -236,8 +249,8 @@ def _render_lines(text: str, style: SpanStyle) -> Iterator[StyledSpan]:
         yield StyledSpan(line, style)
 
 
-def _render_diff(call: ToolCall) -> Iterator[StyledSpan]:
-    for hunk in build_hunks(call.outcome, call.input):
+def _render_hunks(hunks: Iterable[PatchHunk]) -> Iterator[StyledSpan]:
+    for hunk in hunks:
         if hunk.old_start or hunk.new_start:
             yield StyledSpan(
                 f"@@ -{hunk.old_start},{hunk.old_lines} "

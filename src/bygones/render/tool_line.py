@@ -10,6 +10,7 @@ from enum import StrEnum
 
 from msgspec import Struct, structs
 
+from bygones.model.nodes import ChangedFile
 from bygones.model.outcomes import (
     CURRENT_TOOL_NAMES,
     BashOutcome,
@@ -55,6 +56,8 @@ _DIFF_LIMIT = 500
 """Longer texts are not compared line by line."""
 _NOTE_LIMIT = 200
 """Length of the label of a call; a longer command has to be loaded."""
+_MAX_LISTED_FILES = 3
+"""Files that are named in the line of a command."""
 _EXIT_CODE = re.compile(r"\s*(?:Error:\s*)?Exit code (-?\d+)\s*")
 _ERROR_TAGS = re.compile(r"</?tool_use_error>|</?error>")
 _REFUSAL_PHRASES = (
@@ -117,6 +120,8 @@ class ToolCallLine(Struct, frozen=True, kw_only=True):
     """The first line of the error."""
     extra_lines: tuple[str, ...] = ()
     """Questions and answers, which have lines of their own."""
+    changes: str = ""
+    """The files that a command changed."""
 
 
 class ToolCallFormatter:
@@ -167,7 +172,7 @@ class ToolCallFormatter:
         )
 
 
-def _bash_line(call: ToolCall) -> ToolCallLine:
+def _bash_line(call: ToolCall, formatter: ToolCallFormatter) -> ToolCallLine:
     facts = []
     run_id = call.result_facts.run_id if call.result_facts else None
     if run_id:
@@ -182,7 +187,37 @@ def _bash_line(call: ToolCall) -> ToolCallLine:
     command = call.label
     if len(command) >= _NOTE_LIMIT or not command:
         command = parse_tool_input(call).command or command
-    return ToolCallLine(name="$", subject=command, facts=tuple(facts))
+    return ToolCallLine(
+        name="$",
+        subject=command,
+        facts=tuple(facts),
+        changes=_describe_changes(call.changed_files, formatter.shorten_path),
+    )
+
+
+def _describe_changes(
+    files: Sequence[ChangedFile], shorten_path: Callable[[str], str]
+) -> str:
+    """Return which files a command changed, with their lines."""
+    parts = [
+        " ".join(filter(None, (shorten_path(file.path), *_change_facts(file))))
+        for file in files[:_MAX_LISTED_FILES]
+    ]
+    if len(files) > len(parts):
+        parts.append(f"{len(files) - len(parts):,} more")
+    count = f"{pluralize(len(files), 'file')}: " if len(files) > 1 else ""
+    return f"changed {count}{', '.join(parts)}" if parts else ""
+
+
+def _change_facts(file: ChangedFile) -> tuple[str, ...]:
+    """Return how a file was changed; an empty text for what does not apply."""
+    return (
+        "new" if file.is_new_file else "",
+        "deleted" if file.is_deleted else "",
+        f"+{file.added_lines}" if file.added_lines else "",
+        f"\N{MINUS SIGN}{file.removed_lines}" if file.removed_lines else "",
+        "" if file.has_diff else "(lines not recorded)",
+    )
 
 
 def _read_line(call: ToolCall, formatter: ToolCallFormatter) -> ToolCallLine:
@@ -477,6 +512,8 @@ def _progress_label(statuses: Sequence[str]) -> str:
 _CONTEXT_FORMATTERS: dict[
     str, Callable[[ToolCall, ToolCallFormatter], ToolCallLine]
 ] = {
+    "Bash": _bash_line,
+    "PowerShell": _bash_line,
     "Read": _read_line,
     "Edit": _edit_line,
     "MultiEdit": _edit_line,
@@ -489,8 +526,6 @@ _CONTEXT_FORMATTERS: dict[
 }
 """For tools whose line depends on the project folder or on other calls."""
 _FORMATTERS: dict[str, Callable[[ToolCall], ToolCallLine]] = {
-    "Bash": _bash_line,
-    "PowerShell": _bash_line,
     "WebFetch": _fetch_line,
     "WebSearch": _web_search_line,
     "TodoWrite": _todo_line,
@@ -526,6 +561,9 @@ def render_tool_line(line: ToolCallLine, max_width: int | None) -> Iterator[Styl
         extra_width = width - 4 if max_width else None
         for span in wrap_markdown(sanitize(text, newlines="space"), extra_width):
             yield styled_line("    ", span)
+    if line.changes:
+        changes = truncate_end(sanitize(line.changes, newlines="space"), width - 6)
+        yield styled_line(StyledSpan(f"    ╰ {changes}", SpanStyle.META))
     if line.error:
         error = truncate_end(sanitize(line.error, newlines="space"), width - 6)
         yield styled_line(

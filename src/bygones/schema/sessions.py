@@ -53,6 +53,18 @@ class TurnObject(JsonObject, frozen=True, kw_only=True, tag="turn"):
     tokens: TokenCounts
 
 
+class ChangedFileObject(JsonObject, frozen=True, kw_only=True, tag="changed_file"):
+    """A file that a tool call changed, inside the call."""
+
+    path: str
+    added_lines: int
+    removed_lines: int
+    is_new_file: bool
+    is_deleted: bool
+    has_diff: bool
+    """`false` if the changed lines are not recorded, and so not counted."""
+
+
 class ToolCallObject(JsonObject, frozen=True, kw_only=True, tag="tool_call"):
     """A tool call, inside the message that made it."""
 
@@ -68,6 +80,8 @@ class ToolCallObject(JsonObject, frozen=True, kw_only=True, tag="tool_call"):
     path: str | None
     added_lines: int
     removed_lines: int
+    changed_files: tuple[ChangedFileObject, ...]
+    """All files that it changed; a shell command may have changed several."""
     called_at: datetime | None
     completed_at: datetime | None
     agent_ids: tuple[AgentId, ...]
@@ -179,6 +193,7 @@ class TreeLineObject(JsonObject, frozen=True, kw_only=True, tag="tree_line"):
     started_at: datetime | None
     duration_ms: int | None
     tool_call_count: int
+    changed_file_count: int
     tokens: TokenCounts
     cost_usd: float | None
     unpriced_tokens: int
@@ -198,6 +213,7 @@ class TreeLineObject(JsonObject, frozen=True, kw_only=True, tag="tree_line"):
             started_at=line.time,
             duration_ms=to_ms(line.duration),
             tool_call_count=line.calls,
+            changed_file_count=line.changed_files,
             tokens=TokenCounts.from_usage(line.usage),
             cost_usd=to_usd(cost.nano_usd),
             unpriced_tokens=cost.unpriced_tokens,
@@ -344,6 +360,9 @@ class _ObjectBuilder:
             path=call.path,
             added_lines=line.added,
             removed_lines=line.removed,
+            changed_files=tuple(
+                ChangedFileObject(**structs.asdict(file)) for file in call.changed_files
+            ),
             called_at=call.called_at,
             completed_at=call.completed_at,
             agent_ids=tuple(run.id for run in call.agents if run.kind.is_shown),

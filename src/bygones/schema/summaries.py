@@ -179,6 +179,12 @@ class FileChangeObject(JsonObject, frozen=True, kw_only=True, tag="file_change")
     added_lines: int
     removed_lines: int
     is_new_file: bool
+    is_deleted: bool
+    """Whether the last change deleted it."""
+    has_diff: bool
+    """`false` if the lines of a change are not recorded, and so not counted."""
+    tools: tuple[str, ...]
+    """The tools that changed it; `Bash` for a shell command."""
     first_changed_at: datetime | None
     last_changed_at: datetime | None
 
@@ -196,6 +202,9 @@ def summarize_edits(edits: Iterable[IndexedEdit]) -> list[FileChangeObject]:
             added_lines=sum(edit.added_lines for edit in group),
             removed_lines=sum(edit.removed_lines for edit in group),
             is_new_file=any(edit.is_new_file for edit in group),
+            is_deleted=group[-1].is_deleted,
+            has_diff=all(edit.has_diff for edit in group),
+            tools=tuple(dict.fromkeys(edit.tool_name for edit in group)),
             first_changed_at=group[0].edited_at,
             last_changed_at=group[-1].edited_at,
         )

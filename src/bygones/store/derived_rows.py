@@ -34,6 +34,11 @@ PayerRows = list[tuple[str | None, str | None, str | None, str, str | None]]
 """Agent, agent type, model, terms and entrypoint of each payer."""
 
 
+_EditRow = tuple[
+    str, int, int, str | None, OptionalInt, int, int, bool, bool, bool, str
+]
+
+
 class DerivedRows(Struct, frozen=True, array_like=True):
     """The rows of a session, without its number."""
 
@@ -48,7 +53,7 @@ class DerivedRows(Struct, frozen=True, array_like=True):
     """The first number of each row is an index into `payers`."""
     tool_contexts: list[tuple[str, OptionalInt, int, int]]
     reported_cost: tuple[OptionalInt, bytes] | None
-    edits: list[tuple[str, int, int, str | None, OptionalInt, int, int, bool]]
+    edits: list[_EditRow]
     prompts: list[tuple[str, OptionalInt, int, str]]
     conversations: list[ConversationRow]
     message_blocks: list[MessageBlockRow]
@@ -99,6 +104,9 @@ def derive_rows(
                 edit.added_lines,
                 edit.removed_lines,
                 edit.is_new_file,
+                edit.is_deleted,
+                edit.has_diff,
+                edit.tool_call.name,
             )
             for edit in session.edits
         ],

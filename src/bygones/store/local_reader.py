@@ -220,7 +220,8 @@ class IndexEdits:
 
     _SQL = (
         "SELECT e.path, s.id, e.branch, e.agent, e.time_ms, e.added, e.removed,"
-        " e.is_new FROM edit AS e JOIN session_id AS s ON s.number = e.session"
+        " e.is_new, e.is_deleted, e.has_diff, e.tool"
+        " FROM edit AS e JOIN session_id AS s ON s.number = e.session"
     )
     _ORDER = " ORDER BY e.time_ms, e.rowid"
 
@@ -277,10 +278,11 @@ class IndexPrompts:
 
 
 def edit_from_row(
-    row: tuple[str, str, int, str | None, int | None, int, int, int],
+    row: tuple[str, str, int, str | None, int | None, int, int, int, int, int, str],
 ) -> IndexedEdit:
     """Return an edit from its row in any store."""
-    path, session, branch, agent, time_ms, added, removed, is_new = row
+    path, session, branch, agent, time_ms, added, removed, *marks, tool = row
+    is_new, is_deleted, has_diff = map(bool, marks)
     return IndexedEdit(
         path=path,
         session_id=SessionId(session),
@@ -289,7 +291,10 @@ def edit_from_row(
         edited_at=from_milliseconds(time_ms),
         added_lines=added,
         removed_lines=removed,
-        is_new_file=bool(is_new),
+        is_new_file=is_new,
+        is_deleted=is_deleted,
+        has_diff=has_diff,
+        tool_name=tool,
     )
 
 

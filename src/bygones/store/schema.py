@@ -378,6 +378,9 @@ _EDIT_COLUMNS = (
     _integer("added"),
     _integer("removed"),
     _integer("is_new"),
+    _integer("is_deleted"),
+    _integer("has_diff"),
+    _text("tool"),
 )
 EDIT = Table(
     name="edit",

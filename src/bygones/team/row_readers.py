@@ -156,7 +156,8 @@ class TeamEditReader:
 
     _SQL = (
         "SELECT e.path, s.session, e.branch, e.agent, e.time_ms, e.added, e.removed,"
-        " e.is_new FROM {edit} AS e JOIN {session} AS s ON s.number = e.number WHERE "
+        " e.is_new, e.is_deleted, e.has_diff, e.tool"
+        " FROM {edit} AS e JOIN {session} AS s ON s.number = e.number WHERE "
     )
     _ORDER = " ORDER BY e.time_ms ASC NULLS FIRST, e.number, e.position"
 

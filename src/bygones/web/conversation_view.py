@@ -20,6 +20,7 @@ from msgspec import Struct, structs
 
 from bygones.archive import Archive
 from bygones.errors import NotInArchive
+from bygones.model.nodes import ChangedFile
 from bygones.model.sessions import (
     PREVIEW_MESSAGES,
     AgentRun,
@@ -40,6 +41,7 @@ from bygones.render.html.session import (
     render_window_fragments,
 )
 from bygones.render.html.tool_calls import detect_image_type
+from bygones.render.numbers import pluralize
 from bygones.render.walk import (
     BranchLink,
     MessageStep,
@@ -189,12 +191,17 @@ class ConversationView:
             options = structs.replace(options, unshown_usage=unshown_usage)
         return options
 
-    def iter_edits(self, path: str) -> Iterator[ToolCall]:
-        """Yield the calls that changed a file, without those of the parent branch."""
+    def iter_edits(self, path: str) -> Iterator[tuple[ToolCall, ChangedFile]]:
+        """Yield the changes of a file, without those of the parent branch."""
         for at, message in self._conversation.messages(self.branch.number, [path]):
             if at >= self.branch.shared_count:
                 calls = message.tool_calls
-                yield from (call for call in calls if call.edited_path == path)
+                yield from (
+                    (call, file)
+                    for call in calls
+                    for file in call.changed_files
+                    if file.path == path
+                )
 
     def iter_agent_runs(self) -> Iterator[AgentRun]:
         """Yield the agent runs that were called here, and those below them."""
@@ -376,19 +383,22 @@ def _iter_outline(messages: Iterable[tuple[int, Message]]) -> Iterator[OutlineEn
                     yield OutlineEntry(
                         OutlineEntryKind.AGENT, number, agent_anchor, title
                     )
-            path = call.edited_path
+            files = call.changed_files
             if call.is_error:
                 text = f"{call.name} {call.label}"[:_MAX_LABEL]
                 yield OutlineEntry(OutlineEntryKind.ERROR, number, call_anchor, text)
-            elif path:
-                name = path.replace("\\", "/").rpartition("/")[2]
-                added, removed = (
-                    (call.result_facts.added_lines, call.result_facts.removed_lines)
-                    if call.result_facts
-                    else (0, 0)
-                )
-                text = f"{name} +{added} \N{MINUS SIGN}{removed}"
+            elif files:
+                text = _change_label(files)
                 yield OutlineEntry(OutlineEntryKind.EDIT, number, call_anchor, text)
+
+
+def _change_label(files: Sequence[ChangedFile]) -> str:
+    name = pluralize(len(files), "file")
+    if len(files) == 1:
+        name = files[0].path.replace("\\", "/").rpartition("/")[2]
+    added = sum(file.added_lines for file in files)
+    removed = sum(file.removed_lines for file in files)
+    return f"{name} +{added} \N{MINUS SIGN}{removed}"
 
 
 _DATA_URL_IMAGE = re.compile(

@@ -49,8 +49,20 @@ _COLUMNS = (
 
 
 def _file_cell(row: FileChangeObject, console: Console) -> str:
-    mark = " (new)" if row.is_new_file else ""
-    return f"{_short_path(row.path, console)}{mark}"
+    marks = (
+        "new" if row.is_new_file else "",
+        "deleted" if row.is_deleted else "",
+        "" if row.has_diff else "lines not recorded",
+    )
+    text = ", ".join(filter(None, marks))
+    return f"{_short_path(row.path, console)}{f' ({text})' if text else ''}"
+
+
+def _count_cells(row: FileChangeObject) -> tuple[str, str]:
+    """Return the added and removed lines, or question marks if none are recorded."""
+    if not row.has_diff and not row.added_lines and not row.removed_lines:
+        return "?", "?"
+    return f"+{row.added_lines}", f"-{row.removed_lines}"
 
 
 def _short_path(path: str, console: Console) -> str:
@@ -111,11 +123,7 @@ def files(
     table = TextTable(
         _COLUMNS,
         [
-            (
-                console.format_time(row.last_changed_at),
-                f"+{row.added_lines}",
-                f"-{row.removed_lines}",
-            )
+            (console.format_time(row.last_changed_at), *_count_cells(row))
             for row in rows
         ],
         width=console.width,

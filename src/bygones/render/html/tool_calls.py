@@ -47,6 +47,7 @@ from bygones.render.tool_detail import (
     find_web_pages,
     format_json,
     parse_tool_input,
+    shell_diffs,
 )
 from bygones.render.tool_line import ToolCallLine
 
@@ -307,7 +308,7 @@ def render_tool_call(
 
 
 def _render_summary(line: ToolCallLine) -> Html:
-    facts = list(line.facts)
+    facts = [*line.facts, *filter(None, (line.changes,))]
     state = line.state.label
     if state and not any(fact.startswith("exit ") for fact in facts):
         facts.insert(0, state)
@@ -355,7 +356,20 @@ def _bash_body(call: ToolCall, max_chars: int) -> ToolCallBody:
     if isinstance(outcome, BashOutcome):
         output = f"{outcome.stdout or ''}\n{outcome.stderr or ''}"
         answer = render_output(output, max_chars=max_chars)
-    return ToolCallBody(join_html((command_html, answer)))
+    diffs = _render_shell_diffs(call, max_chars)
+    return ToolCallBody(join_html((command_html, answer, diffs)))
+
+
+def _render_shell_diffs(call: ToolCall, max_chars: int) -> Html:
+    """Render what a command changed, each file after its path."""
+    diffs = list(shell_diffs(call))
+    lines = [line for _, hunks in diffs for hunk in hunks for line in hunk.lines]
+    if sum(map(len, lines)) > max_chars < MAX_OUTPUT_CHARS:
+        return render_deferred(f"Show {pluralize(len(lines), 'line')}")
+    return join_html(
+        join_html((tag("p", escape_line(path), kind="note"), render_diff(hunks)))
+        for path, hunks in diffs
+    )
 
 
 def _edit_body(call: ToolCall, max_chars: int) -> ToolCallBody:

@@ -9,6 +9,7 @@ from html import escape
 from msgspec import Struct
 from starlette.responses import Response
 
+from bygones.model.nodes import ChangedFile
 from bygones.model.outcomes import build_hunks
 from bygones.model.sessions import ToolCall
 from bygones.model.summary import IndexedEdit, SessionSummary
@@ -48,6 +49,8 @@ class _ChangeCounts(Struct, kw_only=True):
     changes: int = 0
     added: int = 0
     removed: int = 0
+    has_diff: bool = True
+    """Whether the lines of all changes are recorded."""
     last_changed_at: datetime | None = None
     related: set[str]
     """The sessions that changed the file, or the files that the session changed."""
@@ -56,6 +59,7 @@ class _ChangeCounts(Struct, kw_only=True):
         self.changes += 1
         self.added += edit.added_lines
         self.removed += edit.removed_lines
+        self.has_diff = self.has_diff and edit.has_diff
         self.last_changed_at = edit.edited_at or self.last_changed_at
         self.related.add(related_name)
 
@@ -127,6 +131,7 @@ def _count_cells(counts: _ChangeCounts, now: datetime) -> tuple[Html, Html, Html
             tag(
                 "span", escape_line(f"\N{MINUS SIGN}{counts.removed:,}"), kind="removed"
             ),
+            *(() if counts.has_diff else (escape_line("(some not recorded)"),)),
         ),
         " ",
     )
@@ -237,6 +242,7 @@ class _LocatedEdit(Struct, frozen=True):
     """A call that changed a file, and where it is."""
 
     call: ToolCall
+    file: ChangedFile
     agent: str
     branch: int
 
@@ -254,9 +260,9 @@ def _load_file_edits(open_session: OpenSession, path: str) -> list[_LocatedEdit]
         if edit.path == path
     )
     edits = [
-        _LocatedEdit(call, *branch)
+        _LocatedEdit(call, file, *branch)
         for branch in branches
-        for call in open_view(open_session, *branch).iter_edits(path)
+        for call, file in open_view(open_session, *branch).iter_edits(path)
     ]
     return sorted(edits, key=lambda edit: edit.time.timestamp() if edit.time else 0.0)
 
@@ -265,7 +271,7 @@ def _render_diffs(
     summary: SessionSummary, edits: Sequence[_LocatedEdit]
 ) -> Iterator[Html]:
     for edit in edits:
-        call, result = edit.call, edit.call.result_facts
+        call, file = edit.call, edit.file
         url = conversation_url(
             summary.id,
             agent=edit.agent,
@@ -273,15 +279,16 @@ def _render_diffs(
             branch=0 if edit.agent else edit.branch,
         )
         time = f"{edit.time.astimezone():%Y-%m-%d %H:%M}" if edit.time else "no date"
-        added, removed = (
-            (result.added_lines, result.removed_lines) if result else (0, 0)
-        )
         facts = [
-            "created" if result and result.is_new_file else "",
-            f"+{added} \N{MINUS SIGN}{removed}",
+            "created" if file.is_new_file else "",
+            "deleted" if file.is_deleted else "",
+            f"+{file.added_lines} \N{MINUS SIGN}{file.removed_lines}"
+            if file.has_diff
+            else "lines not recorded",
+            f"by {call.name}" if call.name == "Bash" else "",
             f"by agent {edit.agent}" if edit.agent else "",
             "abandoned branch" if edit.branch else "",
         ]
         heading = join_html((link(url, escape_line(time)), render_facts(facts)), " · ")
         yield tag("h2", heading, kind="turn")
-        yield render_diff(build_hunks(call.outcome, call.input))
+        yield render_diff(build_hunks(call.outcome, call.input, file.path))

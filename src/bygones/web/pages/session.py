@@ -585,6 +585,9 @@ def _live_branch_lines(open_session: OpenSession) -> Iterator[TreeLine]:
 def _map_item(session: SessionId, line: TreeLine) -> Html:
     facts = [
         pluralize(line.calls, "call") if line.calls else "",
+        f"{pluralize(line.changed_files, 'file')} changed"
+        if line.changed_files
+        else "",
         format_duration(line.duration) if line.duration else "",
         f"{format_tokens(line.usage.total)} tokens" if line.usage.total else "",
         format_cost(line.cost) if line.usage.total else "",
