@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from datetime import UTC, datetime
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
@@ -42,9 +43,10 @@ if TYPE_CHECKING:
         Grouping,
         LastVerification,
         ProblemRow,
+        TurnRequests,
         UsageReport,
     )
-    from bygones.model.sessions import Conversation, Session
+    from bygones.model.sessions import AgentRun, Conversation, Session
     from bygones.model.summary import (
         Annotations,
         IndexedEdit,
@@ -610,6 +612,39 @@ class Archive:
         from bygones.usage.report import build_context_report
 
         return build_context_report(self.session(id_or_prefix))
+
+    def turn_requests(
+        self,
+        session: Session,
+        turn_number: int,
+        *,
+        branch_number: int = 0,
+        agent: AgentRun | None = None,
+    ) -> TurnRequests:
+        """Return what the model was sent in a turn of a session, or of an agent run.
+
+        Turns count from 0. This contains system prompts and files of the user, so it is
+        for the owner of the archive only, and is never exported.
+        """
+        from bygones.assemble.requests import RequestLog, find_turn_requests
+        from bygones.sources.lines import iter_raw_lines
+
+        ids = [session.id]
+        if session.lineage:
+            # A fork has copies of records, whose requests are in the original.
+            ids += sorted(self.related_sessions(ids))
+        agent_id = agent.id if agent and agent.source else None
+        branches = (agent or session).branches
+        if self._is_team_store:
+            raise UnsupportedOnTeamStore(self.folder.name)
+        chunks = (
+            chunk
+            for source in self.sources(sessions=ids)
+            if source.kind.is_transcript and source.agent == agent_id
+            for chunk in chain(self.read_source(source.id), [b"\n"])
+        )
+        log = RequestLog(iter_raw_lines(chunks))
+        return find_turn_requests(log, branches[branch_number], turn_number)
 
     def problems(self) -> Iterator[tuple[SessionId, Problem]]:
         """Yield the problems of all sessions, including those of their agent runs."""

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from bygones.archive import Archive
+from bygones.assemble.requests import RequestLog
 from tests.client.conftest import Bygones
 from tests.client.messages_api import Json, select_answer
 from tests.client.outline import outline_show, outline_tree
@@ -205,3 +206,47 @@ def test_exported_records_do_not_contain_instructions(
 
     assert "colour of the door" in text
     assert INSTRUCTIONS.strip() not in text
+
+
+def list_messages(request: Json) -> list[Json]:
+    """Return the messages of a request in the form in which they are hashed."""
+    return [
+        message
+        | {
+            "content": [{"type": "text", "text": message["content"]}]
+            if isinstance(message["content"], str)
+            else [
+                {key: block[key] for key in block if key != "cache_control"}
+                for block in message["content"]
+            ],
+        }
+        for message in request["messages"]
+    ]
+
+
+@every_scenario("requests")
+def test_rebuilt_requests_are_those_that_the_stub_received(
+    recording: Recording,
+) -> None:
+    received = [list_messages(entry["request"]) for entry in recording.requests()]
+    for path in recording.transcripts():
+        lines = path.read_bytes().splitlines()
+        ids = [record["id"] for record in map(json.loads, lines) if is_request(record)]
+
+        requests = list(RequestLog(lines).requests())
+
+        assert [request.id for request in requests] == ids
+        for request in requests:
+            messages = [
+                message.other_fields
+                | {
+                    "role": message.role,
+                    "content": [block.content for block in message.blocks],
+                }
+                for message in request.messages
+            ]
+            assert messages in received
+
+
+def is_request(record: Json) -> bool:
+    return bool(record.get("type") == "api-request")

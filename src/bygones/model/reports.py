@@ -1,4 +1,4 @@
-"""Reports: usage, the growth of a context, the survey of transcripts, verification.
+"""Reports: usage, the growth of a context, requests, the survey of transcripts, verification.
 
 Costs are integers in billionths of a dollar, so sums are exact.
 """
@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from datetime import date, datetime
 from enum import StrEnum
-from typing import Self
+from typing import Any, Self
 
-from msgspec import Struct
+from msgspec import Raw, Struct
 
-from bygones.model.base import AgentId, Problem, SessionId, SourceKind
+from bygones.model.base import AgentId, Problem, RecordId, SessionId, SourceKind
 
 NANOS_PER_DOLLAR = 10**9
 
@@ -159,6 +159,114 @@ class ContextReport(Struct, frozen=True, kw_only=True):
     cache_hit_rate: float
     """The share of input tokens that was read from the cache."""
     compaction_count: int
+
+
+class BlockOrigin(StrEnum):
+    """Where a block of a request comes from."""
+
+    TRANSCRIPT = "transcript"
+    CHANGED = "changed"
+    """A tool result that differs from the one in the transcript."""
+    INJECTED = "injected"
+    """Added by Claude Code, for example CLAUDE.md or a reminder."""
+
+
+class SentBlock(Struct, frozen=True, kw_only=True):
+    """A block of a message that the model was sent."""
+
+    kind: str
+    text: str
+    content: dict[str, Any]
+    """The block as in the request."""
+    origin: BlockOrigin
+    is_cache_breakpoint: bool = False
+
+
+class SentMessage(Struct, frozen=True, kw_only=True):
+    """A message of a request; without a role if the transcript does not have it."""
+
+    hash: str
+    role: str | None = None
+    blocks: tuple[SentBlock, ...] = ()
+    record_ids: tuple[RecordId, ...] = ()
+    """The records that it was made of."""
+    other_fields: dict[str, Any] = {}
+    """Fields of the message in the request, such as the effort from here on."""
+    is_summary: bool = False
+
+
+class SentTool(Struct, frozen=True, kw_only=True):
+    """A tool that a request offered to the model."""
+
+    name: str
+    description: str
+    definition: dict[str, Any]
+
+
+class ModelRequest(Struct, frozen=True, kw_only=True):
+    """A request to the model: recorded, or derived from the tree."""
+
+    id: str | None = None
+    sent_at: datetime | None = None
+    version: str | None = None
+    query_source: str | None = None
+    model: str | None = None
+    effort: str | None = None
+    max_tokens: int | None = None
+    params: Raw = Raw()
+    """The other parameters as JSON."""
+    system: tuple[str, ...] = ()
+    tools: tuple[SentTool, ...] = ()
+    has_shape: bool = False
+    """Whether the system prompt and the tools are known."""
+    messages: tuple[SentMessage, ...] = ()
+    cache_breakpoints: tuple[str, ...] = ()
+    base_id: str | None = None
+    """The earlier request whose first messages it repeats."""
+    kept_count: int = 0
+    """How many messages it repeats."""
+    after_id: RecordId | None = None
+    """The last record before it."""
+    answer_ids: tuple[RecordId, ...] = ()
+    is_derived: bool = False
+    """Whether it was derived from the tree, because the transcript has no requests."""
+
+
+class LeftOutMessage(Struct, frozen=True, kw_only=True):
+    """A prompt or an answer on the branch that a request does not contain."""
+
+    record_id: RecordId
+    role: str
+    preview: str
+    reason: str
+
+
+class TurnRequests(Struct, frozen=True, kw_only=True):
+    """The requests of a turn, and the last one of the turn before."""
+
+    turn_number: int
+    turn_count: int
+    prompt: str
+    requests: tuple[ModelRequest, ...]
+    previous: ModelRequest | None = None
+    left_out: tuple[tuple[LeftOutMessage, ...], ...] = ()
+    """What each request leaves out."""
+
+    def count_shared(self, request: ModelRequest) -> int:
+        """Return how many messages at its start a request shares with the previous."""
+        count = 0
+        before = self.previous.messages if self.previous else ()
+        for old, new in zip(before, request.messages, strict=False):
+            if old.hash != new.hash:
+                break
+            count += 1
+        return count
+
+    def dropped_messages(self, request: ModelRequest) -> tuple[SentMessage, ...]:
+        """Return the messages of the previous request that this one does not contain."""
+        hashes = {message.hash for message in request.messages}
+        before = self.previous.messages if self.previous else ()
+        return tuple(message for message in before if message.hash not in hashes)
 
 
 class _DescribedEnum(StrEnum):

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from datetime import date, datetime
+from typing import Any
 
-from msgspec import Struct
+from msgspec import Raw, Struct
 
 from bygones.model.base import RecordId, SessionId
 from bygones.model.reports import (
@@ -13,8 +14,11 @@ from bygones.model.reports import (
     ContextRow,
     Grouping,
     LastVerification,
+    LeftOutMessage,
+    ModelRequest,
     ReportedCostRow,
     ToolRow,
+    TurnRequests,
     UsageBlock,
     UsageReport,
     UsageRow,
@@ -521,6 +525,100 @@ class ContextReportObject(JsonObject, frozen=True, kw_only=True, tag="context_re
             peak_context_tokens=report.peak_tokens,
             cache_hit_rate=report.cache_hit_rate,
             compaction_count=report.compaction_count,
+        )
+
+
+class SentMessageObject(Struct, frozen=True, kw_only=True):
+    """A message of a request."""
+
+    role: str | None
+    """Null if the transcript does not have the message."""
+    content: tuple[dict[str, Any], ...]
+    """The blocks of the message."""
+    origins: tuple[str, ...]
+    """Where each block is from: `transcript`, `injected` or `changed`."""
+    other_fields: dict[str, Any]
+    """Other fields of the message, such as `output_config`."""
+    record_ids: tuple[RecordId, ...]
+    is_summary: bool
+    is_new: bool
+    """Whether it was not in the last request of the turn before."""
+
+
+class RequestObject(JsonObject, frozen=True, kw_only=True, tag="request"):
+    """What the model was sent. It contains private texts, such as the system prompt."""
+
+    session_id: SessionId
+    turn: int
+    number: int
+    """The number of the request in its turn."""
+    request_count: int
+    is_derived: bool
+    """Whether it was derived from the records, because the transcript has no requests."""
+    request_id: str | None
+    sent_at: datetime | None
+    version: str | None
+    query_source: str | None
+    model: str | None
+    effort: str | None
+    params: Raw | None
+    """The parameters as in the request."""
+    system: tuple[str, ...]
+    tools: tuple[dict[str, Any], ...]
+    messages: tuple[SentMessageObject, ...]
+    cache_breakpoints: tuple[str, ...]
+    """Paths in the request up to which the API was asked to cache it."""
+    base_id: str | None
+    """The earlier request whose first messages it repeats."""
+    kept_count: int
+    """How many messages of that request it repeats."""
+    shared_count: int
+    """How many messages at its start were in the last request of the turn before."""
+    dropped_count: int
+    """How many messages of that request it does not contain."""
+    left_out: tuple[LeftOutMessage, ...]
+    """Prompts and answers on the branch that it does not contain."""
+
+    @classmethod
+    def from_request(
+        cls, session_id: SessionId, turn: TurnRequests, index: int
+    ) -> RequestObject:
+        request: ModelRequest = turn.requests[index]
+        before = turn.previous.messages if turn.previous else ()
+        hashes = {message.hash for message in before}
+        return cls(
+            session_id=session_id,
+            turn=turn.turn_number + 1,
+            number=index + 1,
+            request_count=len(turn.requests),
+            is_derived=request.is_derived,
+            request_id=request.id,
+            sent_at=request.sent_at,
+            version=request.version,
+            query_source=request.query_source,
+            model=request.model,
+            effort=request.effort,
+            params=request.params if bytes(request.params) else None,
+            system=request.system,
+            tools=tuple(tool.definition for tool in request.tools),
+            messages=tuple(
+                SentMessageObject(
+                    role=message.role,
+                    content=tuple(block.content for block in message.blocks),
+                    origins=tuple(block.origin.value for block in message.blocks),
+                    other_fields=message.other_fields,
+                    record_ids=message.record_ids,
+                    is_summary=message.is_summary,
+                    is_new=message.hash not in hashes,
+                )
+                for message in request.messages
+            ),
+            cache_breakpoints=request.cache_breakpoints,
+            base_id=request.base_id,
+            kept_count=request.kept_count,
+            shared_count=turn.count_shared(request),
+            dropped_count=len(turn.dropped_messages(request)),
+            left_out=turn.left_out[index],
         )
 
 

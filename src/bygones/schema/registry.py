@@ -33,6 +33,7 @@ OBJECT_GROUPS: dict[str, tuple[type[Struct], ...]] = {
         sessions.AgentRunObject,
         sessions.BranchObject,
         sessions.TreeLineObject,
+        commands.RequestObject,
     ),
     "Search": (summaries.SearchObject, summaries.MatchObject, summaries.HitObject),
     "Usage": (

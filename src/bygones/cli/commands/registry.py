@@ -62,6 +62,12 @@ COMMANDS = (
         _READ,
     ),
     CommandSpec(
+        "context",
+        f"{_PACKAGE}.context",
+        "Show what Claude was sent at a turn.",
+        _READ,
+    ),
+    CommandSpec(
         "prompts",
         f"{_PACKAGE}.prompts",
         "List the prompts you typed, newest first.",
