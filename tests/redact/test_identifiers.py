@@ -77,6 +77,8 @@ def test_redacted_lines_have_the_same_fields_kinds_and_ids() -> None:
             except ValueError:
                 continue
             redacted, _ = redact_line(line, REDACTOR)
+            if not isinstance(before, dict):
+                continue  # not a record
             if redacted and outline(before) != outline(json.loads(redacted)):
                 changed.append(line[:200])
     assert changed == []
