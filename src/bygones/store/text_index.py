@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 _WRITER_HEAP_BYTES = 48_000_000
 _BLOCK_HEAP_BYTES = 15_000_000
 _PRIVATE_UMASK = 0o077
+_LONG_TEXT = 1_000_000
+_WORD = re.compile(r"\S+")
 _DELETE_BATCH = 1000
 _WORKER_FAILED = "Worker thread failed"
 _SPAWN_FAILED = "Failed to spawn"
@@ -203,6 +205,16 @@ class _IndexFolder:
             os.umask(self._umask)
 
 
+def _distinct_words(text: str) -> str:
+    """Return a text, or the words of a very long one without repetitions.
+
+    A text of 32 MB would be copied several times.
+    """
+    if len(text) <= _LONG_TEXT:
+        return text
+    return " ".join({match[0] for match in _WORD.finditer(text)})
+
+
 class _BlockFolder(_IndexFolder):
     _heap_bytes = _BLOCK_HEAP_BYTES
 
@@ -249,7 +261,8 @@ class TextIndex(_IndexFolder):
         All of them have to be removed together.
         """
         document = tantivy.Document()
-        document.add_text("text", "\n".join(text for _, text, _ in texts))
+        for _, text, _ in texts:
+            document.add_text("text", _distinct_words(text))
         document.add_unsigned("record", record)
         document.add_unsigned("session", session)
         self.blocks.add_document(document)
