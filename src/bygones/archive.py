@@ -504,6 +504,16 @@ class Archive:
         )
 
     @staticmethod
+    def find_words(text: str, positions: MatchPositions) -> list[tuple[int, int]]:
+        """Return start and end of the words in a text that `match_positions` found."""
+        from bygones.search.results import make_highlighter
+
+        highlighter = make_highlighter(
+            positions.runs, positions.prefixes, positions.patterns
+        )
+        return highlighter.find_spans(text)
+
+    @staticmethod
     def record_number(record_id: str) -> int:
         """Return the number by which `MatchPositions` names a record."""
         return id_key(record_id)

@@ -188,4 +188,4 @@ def test_matches_in_agents_link_there(tmp_path: Path) -> None:
     assert result["places"] == []
     ((name, count, to),) = result["others"]
     assert (name, count) == ("Explore", 1)
-    assert "A hidden egret." in page.get(to).text
+    assert 'A hidden <mark id="hit">egret</mark>.' in page.get(to).text

@@ -403,6 +403,8 @@ class MatchPositions(Struct, frozen=True):
     """The index terms that matched; those of a run follow each other."""
     prefixes: tuple[tuple[str, ...], ...] = ()
     """Runs whose last term is the prefix of a word."""
+    patterns: tuple[str, ...] = ()
+    """Regular expressions that matched."""
 
 
 class SearchResults(Struct, frozen=True, kw_only=True):

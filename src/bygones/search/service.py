@@ -194,6 +194,7 @@ class _SearchRun:
             builder.is_partial,
             plan.indexed_variants(is_prefix=False),
             plan.indexed_variants(is_prefix=True),
+            tuple(plan.regexes),
         )
 
     def matching_sessions(self, query: Query, *, is_exact: bool) -> MatchingSessions:

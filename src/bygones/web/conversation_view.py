@@ -20,6 +20,7 @@ from msgspec import Struct, structs
 
 from bygones.archive import Archive
 from bygones.errors import NotInArchive
+from bygones.model.base import Position
 from bygones.model.nodes import ChangedFile
 from bygones.model.sessions import (
     PREVIEW_MESSAGES,
@@ -237,6 +238,19 @@ class ConversationView:
             return self.message_numbers.get(name)  # the anchor does not contain the id
         return number
 
+    def has_anchor(self, name: str) -> bool:
+        """Return whether a message, call or agent run of this branch has an anchor."""
+        number = self.find_message(name) if _ANCHOR.fullmatch(name) else None
+        if number is None:
+            return False
+        message = self.message(number)
+        runs = [run for call in message.tool_calls for run in call.agents]
+        return name in {
+            make_element_id("m", message.id),
+            *(make_element_id("c", call.id) for call in message.tool_calls),
+            *(make_element_id("a", run.id) for run in runs),
+        }
+
     @property
     def message_numbers(self) -> dict[str, int]:
         """The number of the message that contains a record, anchor, call or agent."""
@@ -245,6 +259,15 @@ class ConversationView:
                 _iter_message_numbers(self._conversation.messages(self.branch.number))
             )
         return self._message_numbers
+
+    @property
+    def message_positions(self) -> list[tuple[int, Position]]:
+        """Where the messages start, with their numbers."""
+        return [
+            (number, message.record_refs[0].position)
+            for number, message in self._conversation.messages(self.branch.number)
+            if message.record_refs
+        ]
 
     @property
     def record_locations(self) -> dict[int, tuple[int, str]]:

@@ -141,7 +141,10 @@ def _render_results(context: RequestContext, search_request: _SearchRequest) -> 
     except QueryError as error:
         hint = tag("p", escape_line(_sentence(error.hint)))
         return join_html((_NO_FACETS, empty_message(_sentence(str(error)), hint)))
-    matches = join_html(_session_match(match, context) for match in results.sessions)
+    matches = join_html(
+        _session_match(match, context, search_request.text)
+        for match in results.sessions
+    )
     content = join_html(
         (
             _summary_line(search_request, results),
@@ -223,7 +226,9 @@ def _no_results(results: SearchResults) -> Html:
     return empty_message("No results.", tag("p", escape_line(hint)))
 
 
-def _session_match(match: SessionMatch, context: RequestContext) -> Html:
+def _session_match(
+    match: SessionMatch, context: RequestContext, query_text: str
+) -> Html:
     summary = match.summary
     facts = [
         short_path(summary.project) if summary.project else "",
@@ -232,7 +237,7 @@ def _session_match(match: SessionMatch, context: RequestContext) -> Html:
         if match.hit_count
         else "",
     ]
-    hits = join_html(_hit_link(match, hit) for hit in match.hits)
+    hits = join_html(_hit_link(match, hit, query_text) for hit in match.hits)
     title = link(conversation_url(summary.id), _excerpt_html(match.highlighted_title))
     time = time_tag(summary.ended_at or summary.started_at, context.now)
     return tag(
@@ -247,7 +252,7 @@ def _session_match(match: SessionMatch, context: RequestContext) -> Html:
     )
 
 
-def _hit_link(match: SessionMatch, hit: Hit) -> Html:
+def _hit_link(match: SessionMatch, hit: Hit, query_text: str) -> Html:
     facts = [
         str(hit.part),
         ", ".join(hit.tool_names),
@@ -257,13 +262,17 @@ def _hit_link(match: SessionMatch, hit: Hit) -> Html:
         f"{hit.sent_at.astimezone():%Y-%m-%d %H:%M}" if hit.sent_at else "",
     ]
     content = join_html((tag("small", render_facts(facts)), _excerpt_html(hit.excerpt)))
-    return link(_hit_url(match, hit), content, "excerpt")
+    return link(_hit_url(match, hit, query_text), content, "excerpt")
 
 
-def _hit_url(match: SessionMatch, hit: Hit) -> str:
+def _hit_url(match: SessionMatch, hit: Hit, query_text: str) -> str:
+    """Return the URL of a record; the page of the session finds its message."""
     if hit.position is None:
         return conversation_url(match.summary.id)
-    return conversation_url(match.summary.id, agent=hit.agent_id, at=hit.record_id)
+    record = hit.record_id or f"@{hit.position.offset}"
+    return conversation_url(
+        match.summary.id, agent=hit.agent_id, at=record, find=query_text
+    )
 
 
 def _excerpt_html(excerpt: Excerpt) -> Html:

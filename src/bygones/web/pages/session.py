@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from html import escape
 from itertools import islice
@@ -19,7 +19,8 @@ from starlette.responses import (
     Response,
 )
 
-from bygones.errors import NotInArchive
+from bygones.archive import Archive
+from bygones.errors import BygonesError, NotInArchive
 from bygones.model.base import SessionId
 from bygones.model.sessions import Message
 from bygones.model.summary import MatchPositions, SessionSummary
@@ -30,6 +31,7 @@ from bygones.render.html.markup import (
     Html,
     escape_line,
     join_html,
+    make_element_id,
     render_facts,
     tag,
 )
@@ -74,6 +76,12 @@ from bygones.web.layout import (
     pager,
     render_page,
 )
+from bygones.web.marking import (
+    HIT_MARK,
+    FindSpans,
+    excerpt_of_values,
+    mark_words,
+)
 from bygones.web.pool import OpenSession
 
 _HTTP_OK = 200
@@ -81,6 +89,8 @@ _MAX_LABEL = 60
 _MAX_RAW_BYTES = 2_000_000
 _MAX_OUTPUT_CHARS = 4_000
 """Characters of the folded part of an output that a window contains."""
+_MAX_HIT_CHARS = 200_000
+"""The same for the message of a search result."""
 
 
 @contextmanager
@@ -90,7 +100,13 @@ def requested_view(
     """Open the branch that a request is about."""
     branch = context.query_int("branch", 0)
     with context.pool.session(context.path_param("id"), summary) as open_session:
-        yield open_view(open_session, context.agent, branch)
+        try:
+            view = open_view(open_session, context.agent, branch)
+        except NotInArchive:
+            if not context.query_param("at"):
+                raise
+            view = open_view(open_session, "", 0)  # the record may be elsewhere
+        yield view
 
 
 def _session_costs(
@@ -138,16 +154,22 @@ def session_page(context: RequestContext) -> Response:
 def _render_session_page(context: RequestContext, summary: SessionSummary) -> Response:
     with requested_view(context, summary) as view:
         session, branch = view.facts, view.branch
-        redirect_url = _redirect_url(context, view)
+        redirect_url = _target_url(context, view)
         if redirect_url:
             return RedirectResponse(redirect_url, 303)
         at = _requested_message(context, view)
         end = min((at // WINDOW_SIZE + 1) * WINDOW_SIZE, view.message_count)
         options = _html_options(context, view)
+        is_hit = bool(context.query_param("find") and context.query_param("at"))
+        if is_hit:
+            # The matched words may be in a part that is loaded later otherwise.
+            options = structs.replace(options, max_folded_chars=_MAX_HIT_CHARS)
         if context.query_flag("whole"):
             messages, stop = view.render(at, end, options), end
         else:
             messages, stop = view.render_first(at, end, options)
+        if is_hit:
+            messages = _mark_hit(context, view, at, messages)
         window = tag(
             "section",
             messages,
@@ -177,15 +199,111 @@ def _render_session_page(context: RequestContext, summary: SessionSummary) -> Re
     )
 
 
-def _redirect_url(context: RequestContext, view: ConversationView) -> str:
-    """Return the URL of a record that is on another branch or in an agent run."""
+_ARTICLE_ID = re.compile(r'<article [^>]*?\bid="([^"]+)"')
+
+
+def _target_url(context: RequestContext, view: ConversationView) -> str:
+    """Return the URL of the message that contains a record, with its anchor.
+
+    Empty if the request names an anchor of this branch. The message may be on another
+    branch or in an agent run. For a record that is not shown, it is the message before.
+    """
     name = context.query_param("at", 200)
-    if not name or view.find_message(name) is not None:
+    if not name or view.has_anchor(name):
         return ""
-    for other in _other_views(view):
-        if other.find_message(name) is not None:
-            return other.url(at=name)
-    return ""
+    for candidate in (view, *_other_views(view)):
+        number = candidate.find_message(name)
+        if number is not None:
+            break
+    else:
+        candidate, number = _find_near_record(context, view, name)
+    options = _html_options(context, candidate)
+    anchor = _shown_anchor(candidate, number, name, options)
+    query_text = context.query_param("find")
+    query = {"find": query_text, "hit": name} if query_text else {}
+    url = candidate.url(at=anchor, **query)
+    return f"{url}#{anchor}"
+
+
+def _shown_anchor(
+    view: ConversationView, number: int, name: str, options: HtmlOptions
+) -> str:
+    """Return the anchor of a message, or of the next one that is shown."""
+    agent_anchor = make_element_id("a", name)
+    for at in range(number, min(number + WINDOW_SIZE, view.message_count)):
+        html = view.render(at, at + 1, options)
+        if f'id="{agent_anchor}"' in html:
+            return agent_anchor
+        article = _ARTICLE_ID.search(html)
+        if article is not None:
+            return article[1]
+    return make_element_id("m", view.message(number).id)
+
+
+def _find_near_record(
+    context: RequestContext, view: ConversationView, name: str
+) -> tuple[ConversationView, int]:
+    """Return the last message before a record that no message contains.
+
+    A record without an id is named by its offset in the file.
+    """
+    is_offset = re.fullmatch(r"@[0-9]{1,15}", name)
+    offsets: dict[str, int] = {}
+    if not is_offset:
+        with context.pool.archive() as archive:
+            record = archive.record(name)
+        positions = (record.position, *record.copy_positions)
+        offsets = {position.source_id: position.offset for position in positions}
+    for candidate in (view, *_other_views(view)):
+        starts = candidate.message_positions
+        if is_offset and starts:
+            offsets = {starts[0][1].source_id: int(name[1:])}
+        before = [
+            number
+            for number, position in starts
+            if position.offset <= offsets.get(position.source_id, -1)
+        ]
+        if before:
+            return candidate, before[-1]
+    return view, 0
+
+
+def _mark_hit(
+    context: RequestContext, view: ConversationView, at: int, messages: Html
+) -> Html:
+    """Mark the words of a query in the first message of a page."""
+    record = context.query_param("hit", 200)
+    with context.pool.archive() as archive:
+        query = context.parse_query(context.query_param("find"))
+        positions = archive.match_positions(query, view.facts.id)
+    find_spans = partial(Archive.find_words, positions=positions)
+    calls = view.message(at).tool_calls if view.message_count else ()
+    ids = {
+        make_element_id("c", call.id)
+        for call in calls
+        if record and record in {call.record_id, call.result_record_id}
+    }
+    start = messages.find("<article ")
+    stop = messages.find("</article>", start)
+    if min(start, stop) < 0:
+        return messages
+    marked = mark_words(Html(messages[start:stop]), find_spans, ids)
+    note = EMPTY_HTML
+    if HIT_MARK not in marked:
+        note = _unshown_match(context, record, find_spans)
+    return Html(f"{messages[:start]}{marked}{note}{messages[stop:]}")
+
+
+def _unshown_match(context: RequestContext, record: str, find_spans: FindSpans) -> Html:
+    """Return a match in a part of a record that the page does not show."""
+    excerpt = EMPTY_HTML
+    with suppress(BygonesError, msgspec.DecodeError), context.pool.archive() as archive:
+        raw = archive.record(record).raw
+        excerpt = excerpt_of_values(msgspec.json.decode(raw), find_spans)
+    if not excerpt:
+        return EMPTY_HTML
+    label = escape_line("Matches in a part that is not shown: ")
+    return tag("p", join_html((label, excerpt)), kind="note")
 
 
 def _other_views(view: ConversationView) -> Iterator[ConversationView]:
@@ -450,7 +568,7 @@ def find_in_session(context: RequestContext) -> Response:
     with requested_view(context) as view:
         positions = MatchPositions()
         if query_text:
-            positions = _match_positions(context, query_text, view.facts.id)
+            positions = _match_positions(context, query_text, view)
         result = {
             "places": _matched_messages(
                 view.record_locations, positions.record_numbers
@@ -464,17 +582,24 @@ def find_in_session(context: RequestContext) -> Response:
 
 
 def _match_positions(
-    context: RequestContext, query_text: str, session: SessionId
+    context: RequestContext, query_text: str, view: ConversationView
 ) -> MatchPositions:
-    """Search for several words as a phrase first, then separately."""
+    """Search for several words as a phrase first, then separately.
+
+    A phrase that the message `at` does not contain is not what was searched for.
+    """
+    target = context.query_param("at", 200)
     queries = [query_text]
     if _SEVERAL_WORDS.fullmatch(query_text):
         queries.insert(0, f'"{query_text}"')
     positions = MatchPositions()
     with context.pool.archive() as archive:
         for text in queries:
-            positions = archive.match_positions(context.parse_query(text), session)
-            if positions.record_numbers:
+            query = context.parse_query(text)
+            positions = archive.match_positions(query, view.facts.id)
+            records = positions.record_numbers
+            places = _matched_messages(view.record_locations, records) if target else []
+            if records and (not target or target in {anchor for _, anchor in places}):
                 break
     return positions
 
@@ -612,4 +737,5 @@ def _line_url(session: SessionId, line: TreeLine) -> str:
         return conversation_url(session, agent=line.agent)
     if line.kind is TreeLineKind.BRANCH or line.record is None:
         return conversation_url(session, branch=line.branch)
-    return conversation_url(session, branch=line.branch, at=line.record)
+    anchor = make_element_id("m", line.record)
+    return conversation_url(session, branch=line.branch, at=anchor)

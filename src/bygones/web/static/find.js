@@ -32,7 +32,7 @@ function* matchRanges(element, pattern) {
   let last = null;
   const walker = document.createTreeWalker(element, NodeFilter.SHOW_TEXT);
   for (let node = walker.nextNode(); node; node = walker.nextNode()) {
-    if (node.parentElement.closest(".message-actions")) continue;
+    if (node.parentElement.closest(".message-actions, article > header")) continue;
     const block = node.parentElement.closest(BLOCK);
     if (last && block !== last) whole += "\n";
     last = block;
@@ -57,6 +57,7 @@ export class Finder {
   constructor({ place, conversation, go, compareToViewport }) {
     Object.assign(this, { place, conversation, go, compareToViewport });
     this.form = null;
+    this.target = "";
     this.reset();
     this.changes = new MutationObserver(() => this.scheduleHighlight());
   }
@@ -106,6 +107,7 @@ export class Finder {
     this.changes.disconnect();
     this.form.remove();
     this.form = null;
+    this.forgetTarget();
     this.reset();
     this.highlight();
     document.querySelector("article.target")?.focus({ preventScroll: true });
@@ -125,7 +127,9 @@ export class Finder {
     const words = this.words;
     if (!current) this.showResults({ places: [], others: [], runs: [], prefixes: [] });
     if (!words.trim()) { this.output.textContent = ""; return; }
-    const response = await fetch(this.conversation.url("find", { q: words }));
+    if (this.searched !== undefined && this.searched !== words) this.forgetTarget();
+    this.searched = words;
+    const response = await fetch(this.conversation.url("find", { q: words, ...(this.target ? { at: this.target } : {}) }));
     const result = response.ok ? await response.json() : null;
     if (this.words !== words || !this.form) return;
     if (!result) { this.output.textContent = "Invalid query"; return; }
@@ -166,6 +170,22 @@ export class Finder {
     await this.go(at, anchor);
     this.show(anchor);
     if (hadFocus) this.input.focus({ preventScroll: true });
+  }
+
+  // After a click on a search result: its message is the current match, and the server marked the words.
+  arrive(anchor) {
+    const target = document.getElementById(anchor);
+    this.at = this.places.findIndex(([, other]) => other === (target?.closest("article")?.id ?? anchor));
+    if (this.at >= 0) this.showPosition();
+    const hit = document.getElementById("hit");
+    if (!hit) { this.show(anchor); return; }
+    const { top, bottom } = hit.getBoundingClientRect();
+    if (top < 0 || bottom > innerHeight) hit.scrollIntoView({ block: "center" });
+  }
+
+  forgetTarget() {
+    this.target = "";
+    for (const mark of this.place.querySelectorAll("article mark")) mark.replaceWith(...mark.childNodes);
   }
 
   // Opens the folds around the matches and scrolls to the first. Without a visible match, it is in text that is not loaded.

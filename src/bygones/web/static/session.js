@@ -504,20 +504,20 @@ addEventListener("keydown", (event) => {
 // Scrolls to the message that the hash of the URL names.
 async function toHash() {
   const anchor = decodeURIComponent(location.hash.slice(1));
-  if (!/^[mcat]-/.test(anchor)) return false;
+  if (!/^[mcat]-/.test(anchor)) return "";
   const near = document.getElementById(anchor);
-  if (near) { go(Number(near.closest(".window")?.dataset.window ?? 0) * conversation.size, anchor); return true; }
+  if (near) { await go(Number(near.closest(".window")?.dataset.window ?? 0) * conversation.size, anchor); return anchor; }
   const { headers } = await load(conversation.url("window", { at: anchor })).catch(() => ({}));
-  if (!headers) return false;
+  if (!headers) return "";
   await go(Number(headers.get("X-Window")) * conversation.size, anchor);
-  return true;
+  return anchor;
 }
 addEventListener("hashchange", toHash);
 
 const parameters = new URLSearchParams(location.search);
 const first = place.querySelector(".window:not(.waiting)");
 let arrived = Promise.resolve("");
-if (location.hash) toHash();
+if (location.hash) arrived = toHash();
 else if (parameters.get("at")) {
   const anchor = document.getElementById(parameters.get("at")) ? parameters.get("at") : `m-${parameters.get("at")}`;
   arrived = go(Number(first.dataset.window) * conversation.size, anchor).then(() => anchor);
@@ -568,9 +568,12 @@ function showNotice(text, action) {
 // Find in the session.
 const finder = new Finder({ place, conversation, go, compareToViewport });
 onKey("f", "Find in session", () => finder.open());
+onKey(".", "Next match", () => finder.move(1));
+onKey(",", "Previous match", () => finder.move(-1));
 for (const button of document.querySelectorAll('[data-act="find"]')) button.addEventListener("click", () => finder.open());
 if (parameters.get("find")) {
-  Promise.all([finder.open(parameters.get("find").slice(0, 500)), arrived]).then(([, anchor]) => { if (anchor) finder.show(anchor); });
+  finder.target = parameters.get("at") ?? "";
+  Promise.all([finder.open(parameters.get("find").slice(0, 500)), arrived]).then(([, anchor]) => { if (anchor) finder.arrive(anchor); });
 }
 for (const button of document.querySelectorAll('[data-act="copy"]')) {
   button.addEventListener("click", async () => {

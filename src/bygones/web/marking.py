@@ -1,0 +1,186 @@
+"""Mark the words of a query in HTML, and open what is folded around the best place."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Iterator
+from html import unescape
+from typing import NamedTuple
+
+from bygones.render.html.markup import EMPTY_HTML, Html, escape_line
+
+HIT_MARK = '<mark id="hit">'
+"""The first mark at the best place."""
+_WINDOW_CHARS = 140
+"""Characters of the best place: as many as an excerpt has after its first word."""
+_CONTEXT_CHARS = 40
+"""Characters before the first word of an excerpt."""
+_TOKEN = re.compile(r"<[^>]*>|&#?\w+;|[^<&]+|[<&]")
+_TAG = re.compile(r"<(/?)([a-zA-Z0-9]+)(?:[^>]*?\sid=\"([^\"]*)\")?")
+_INLINE_TAGS = frozenset(
+    ("a", "b", "code", "del", "em", "i", "ins", "mark", "s", "span", "strong")
+)
+_VOID_TAGS = frozenset(("br", "hr", "img", "input", "wbr"))
+_UNMARKED_TAG = "header"
+"""Names and times of messages are not part of what was said."""
+
+FindSpans = Callable[[str], list[tuple[int, int]]]
+
+
+class _Element(NamedTuple):
+    name: str
+    id: str
+    tag_end: int
+    """Position of the last character of its start tag."""
+
+
+class _TextPiece(NamedTuple):
+    """A part of the text and where it is in the HTML; an entity is one piece."""
+
+    text: str
+    start: int
+    html_start: int
+    html_stop: int
+    folds: tuple[int, ...]
+    """Ends of the start tags of the folded elements around it."""
+    is_inside: bool
+    """Whether it is in one of the elements that are looked at first."""
+
+    def html_position(self, at: int) -> int:
+        """Return the position of a character; entities are not divided."""
+        if at <= self.start:
+            return self.html_start
+        return min(self.html_start + at - self.start, self.html_stop)
+
+
+def mark_words(html: Html, find_spans: FindSpans, ids: Collection[str] = ()) -> Html:
+    """Return HTML with ``<mark>`` around words; `HIT_MARK` at the best place.
+
+    The best place has the most different words, in an element with one of the ids if
+    there is a match. What is folded around it is opened. ``find_spans`` returns where
+    the words are in a text.
+    """
+    pieces = list(_iter_pieces(html, ids))
+    if not pieces:
+        return html
+    text = "".join(piece.text for piece in pieces)
+    spans = find_spans(text)
+    if not spans:
+        return html
+    best = _best_span(text, spans, pieces)
+    inserts: list[tuple[int, str]] = []
+    for span in spans:
+        is_hit = span == best
+        for piece in _overlapping(pieces, span):
+            if piece.html_start == piece.html_stop:
+                continue
+            start, stop = map(piece.html_position, span)
+            if span[1] >= piece.start + len(piece.text):
+                stop = piece.html_stop
+            mark = HIT_MARK if is_hit else "<mark>"
+            inserts += [(start, mark), (stop, "</mark>")]
+            if is_hit:
+                inserts += [(fold, " open") for fold in piece.folds]
+            is_hit = False
+    return Html("".join(_insert_all(html, inserts)))
+
+
+def excerpt_of_values(value: object, find_spans: FindSpans) -> Html:
+    """Return the words around the first match in the texts of a decoded record."""
+    for text in _iter_texts(value):
+        spans = find_spans(text)
+        if spans:
+            start = max(0, spans[0][0] - _CONTEXT_CHARS)
+            part = text[start : spans[0][1] + _WINDOW_CHARS]
+            return mark_words(escape_line(part), find_spans)
+    return EMPTY_HTML
+
+
+def _iter_texts(value: object) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict):
+        for one in value.values():
+            yield from _iter_texts(one)
+    elif isinstance(value, list):
+        for one in value:
+            yield from _iter_texts(one)
+
+
+def _insert_all(html: str, inserts: list[tuple[int, str]]) -> Iterator[str]:
+    at = 0
+    for position, text in sorted(inserts, key=lambda insert: insert[0]):
+        yield html[at:position]
+        yield text
+        at = position
+    yield html[at:]
+
+
+def _best_span(
+    text: str, spans: list[tuple[int, int]], pieces: list[_TextPiece]
+) -> tuple[int, int]:
+    best, best_rank = spans[0], (False, 0, 0)
+    for at, span in enumerate(spans):
+        words = [
+            text[start:stop].lower()
+            for start, stop in spans[at : at + _WINDOW_CHARS]
+            if stop <= span[0] + _WINDOW_CHARS
+        ]
+        is_inside = any(piece.is_inside for piece in _overlapping(pieces, span))
+        rank = (is_inside, len(set(words)), len(words))
+        if rank > best_rank:
+            best, best_rank = span, rank
+    return best
+
+
+def _overlapping(
+    pieces: list[_TextPiece], span: tuple[int, int]
+) -> Iterator[_TextPiece]:
+    low, high = 0, len(pieces)
+    while low < high:
+        middle = (low + high) // 2
+        if pieces[middle].start + len(pieces[middle].text) <= span[0]:
+            low = middle + 1
+        else:
+            high = middle
+    while low < len(pieces) and pieces[low].start < span[1]:
+        yield pieces[low]
+        low += 1
+
+
+def _iter_pieces(html: str, ids: Collection[str]) -> Iterator[_TextPiece]:
+    """Yield the texts between tags; other than inline elements separate words."""
+    elements: list[_Element] = []
+    start = 0
+    for token in _TOKEN.finditer(html):
+        tag = _TAG.match(token[0])
+        if tag is None:
+            if any(element.name == _UNMARKED_TAG for element in elements):
+                continue
+            text = unescape(token[0]) if token[0][0] == "&" else token[0]
+            is_inside = any(element.id in ids for element in elements if element.id)
+            folds = _folds_around(html, elements)
+            yield _TextPiece(text, start, *token.span(), folds, is_inside)
+            start += len(text)
+            continue
+        name = tag[2].lower()
+        if name not in _INLINE_TAGS:
+            position = token.start()
+            yield _TextPiece("\n", start, position, position, (), is_inside=False)
+            start += 1
+        if tag[1]:
+            while elements and elements.pop().name != name:
+                pass
+        elif name not in _VOID_TAGS:
+            elements.append(_Element(name, tag[3] or "", token.end() - 1))
+
+
+def _folds_around(html: str, elements: list[_Element]) -> tuple[int, ...]:
+    """Return the closed elements that hide the innermost one."""
+    return tuple(
+        element.tag_end
+        for at, element in enumerate(elements)
+        if element.name == "details"
+        and not (at + 1 < len(elements) and elements[at + 1].name == "summary")
+        and not html.endswith(" open", 0, element.tag_end)
+    )
