@@ -27,8 +27,10 @@ from tests.build import (
     Home,
     attachment,
     line,
+    moment,
     prompt,
     reply,
+    session,
     session_id,
     thread,
     tool_result,
@@ -36,6 +38,7 @@ from tests.build import (
 )
 from tests.cases.archives import CaseArchives
 from tests.cases.make import stories
+from tests.forms import api_error
 
 CORPUS = Path(__file__).resolve().parent.parent / ".." / "shared" / "corpus"
 on_the_corpus = pytest.mark.skipif(
@@ -304,3 +307,60 @@ def test_unknown_public_name_raises_attribute_error() -> None:
 
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         _ = bygones.nothing
+
+
+@pytest.mark.req("F5")
+def test_session_inside_a_file_of_another_is_found_by_its_id(tmp_path: Path) -> None:
+    home = Home(tmp_path / "home")
+    own, other = session_id(1), session_id(2)
+    theirs = [*session("t1", "t2<t1", "t3<t2")]
+    for number, record in enumerate(theirs, 5):
+        record |= {"sessionId": other, "timestamp": moment(number)}
+    home.session(own, [*session("p1", "a1<p1"), *theirs])
+    Archive.ingest(tmp_path / "archive", [home.path])
+
+    with Archive.open(tmp_path / "archive") as archive:
+        found = archive.session(other)
+        selected = [one.id for one in archive.sessions(f"session:{other}")]
+        abandoned = list(archive.sessions("is:abandoned"))
+
+    assert (found.id, selected, abandoned) == (own, [own], [])
+    assert found.contained_ids == (other,)
+    assert [(branch.is_live, branch.session_id) for branch in found.branches] == [
+        (True, None),
+        (False, other),
+    ]
+
+
+@pytest.mark.req("F5")
+def test_session_that_exists_only_in_a_resumed_file_leads_there(tmp_path: Path) -> None:
+    home = Home(tmp_path / "home")
+    gone, resumed = session_id(1), session_id(2)
+    copies = session("p1", "a1<p1", "p2", "a2<p2", sessionId=gone)
+    home.session(resumed, [*copies, *session("p3<a2:user", "a3<p3")])
+    Archive.ingest(tmp_path / "archive", [home.path])
+
+    with Archive.open(tmp_path / "archive") as archive:
+        found = archive.session(gone)
+
+    assert found.id == resumed
+    assert [branch.session_id for branch in found.branches] == [None, None]
+    home.session(gone, copies)
+    Archive.ingest(tmp_path / "archive", [home.path])
+    with Archive.open(tmp_path / "archive") as archive:
+        assert archive.session(gone).id == gone
+        assert archive.session(resumed).contained_ids == ()
+
+
+@pytest.mark.req("X2")
+def test_api_errors_are_found_as_errors(tmp_path: Path) -> None:
+    home = Home(tmp_path / "home")
+    words = "API Error: overloaded"
+    home.session(session_id(1), thread(prompt("Hello"), api_error(words, uuid="e1")))
+    home.session(session_id(2), thread(prompt("Is it overloaded?"), reply("No.")))
+    Archive.ingest(tmp_path / "archive", [home.path])
+
+    with Archive.open(tmp_path / "archive") as archive:
+        (found,) = archive.search("is:error overloaded").sessions
+
+    assert [hit.record_id for hit in found.hits] == ["e1"]

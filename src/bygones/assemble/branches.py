@@ -17,7 +17,7 @@ from msgspec import Struct, structs
 from bygones.assemble.dedupe import get_record_id
 from bygones.assemble.tree import RecordTree, starts_new_root
 from bygones.assemble.usage import usage_by_message
-from bygones.model.base import RecordId, ToolUseId
+from bygones.model.base import RecordId, SessionId, ToolUseId
 from bygones.model.nodes import Origin, RecordNode
 from bygones.model.sessions import Branch, Message, Turn
 from bygones.model.summary import MessageUsage, Role
@@ -35,6 +35,8 @@ class Fork(Struct, frozen=True):
     fork_point_id: RecordId | None
     """The last shared record; `None` if the branch has its own root."""
     first_record_id: RecordId
+    session_id: SessionId | None = None
+    """The session of a root that shares none of its records with this one."""
 
 
 class BranchLayout(Struct, frozen=True):
@@ -53,6 +55,7 @@ class _RewindContext(Struct, frozen=True):
     queued_prompts: frozenset[RecordId]
     current_path: frozenset[RecordId]
     """The record from which the client would continue, and its ancestors."""
+    session_id: SessionId | None
 
     def first_node(self, path: list[RecordId]) -> RecordNode:
         """Return the first record of a path that belongs to a message."""
@@ -75,12 +78,15 @@ def assign_branches(
     parents: Mapping[RecordId, RecordId | None],
     queued_prompts: frozenset[RecordId] = frozenset(),
     current_leaf: RecordId | None = None,
+    *,
+    session_id: SessionId | None = None,
 ) -> BranchLayout:
     """Assign branches, given the parents from `join_fragments`.
 
     The parent of a queued prompt is the record at the time of typing, so a sibling of
     such a prompt does not mean a rewind. The live branch contains `current_leaf`, or the
-    latest message if that is not known.
+    latest message if that is not known. A root of another session than `session_id` is a
+    branch of that session.
     """
     children: dict[RecordId | None, list[RecordId]] = {}
     for uuid in tree.nodes:
@@ -94,6 +100,7 @@ def assign_branches(
         _summarize_subtrees(tree, children, keys),
         queued_prompts,
         frozenset(_iter_path(parents, current_leaf)),
+        session_id,
     )
     branch_of: dict[RecordId, int] = {}
     fork_points: list[tuple[int, RecordId | None]] = []
@@ -114,11 +121,39 @@ def assign_branches(
     for record_id in tree.nodes:
         if record_id in keys:
             first_records.setdefault(branch_of[record_id], record_id)
+    others = _other_sessions(tree, branch_of, session_id)
     forks = (
-        Fork(number, parent_number, fork_point, first_records[number])
+        Fork(
+            number,
+            parent_number,
+            fork_point,
+            first_records[number],
+            others.get(number) if fork_point is None else None,
+        )
         for number, (parent_number, fork_point) in enumerate(fork_points, 1)
     )
     return BranchLayout(branch_of, tuple(forks))
+
+
+def _other_sessions(
+    tree: RecordTree,
+    branch_of: Mapping[RecordId, int],
+    session_id: SessionId | None,
+) -> dict[int, SessionId]:
+    """Return the session of each branch whose records all name one other session.
+
+    A resumed file also has copies that name its predecessor, but on the live branch.
+    """
+    sessions: dict[int, set[SessionId]] = {}
+    for uuid, node in tree.nodes.items():
+        if node.session_id is not None:
+            sessions.setdefault(branch_of[uuid], set()).add(node.session_id)
+    of_session = {*sessions.get(0, ()), session_id}
+    return {
+        number: next(iter(names))
+        for number, names in sessions.items()
+        if session_id is not None and len(names) == 1 and names.isdisjoint(of_session)
+    }
 
 
 def _iter_path(
@@ -252,6 +287,9 @@ def _abandoned_paths(
         paths,
         key=lambda path: (
             not context.current_path.isdisjoint(path),
+            parent is None
+            and context.session_id is not None
+            and context.first_node(path).session_id == context.session_id,
             max(context.subtrees[child].latest_index for child in path),
         ),
     )
@@ -343,6 +381,7 @@ def build_branches(
                 fork_id=fork.fork_point_id,
                 first_prompt_id=fork.first_record_id,
                 parent_number=fork.parent_number,
+                session_id=fork.session_id,
             )
         )
     abandoned.sort(key=lambda branch: index[branch.id], reverse=True)

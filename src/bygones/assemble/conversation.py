@@ -116,7 +116,9 @@ class ConversationBuilder:
         queued = find_queued_prompts(distinct)
         parents = join_fragments(tree, find_restarts(distinct))
         leaf = find_current_leaf(distinct, tree)
-        layout = assign_branches(tree, parents, queued, leaf)
+        layout = assign_branches(
+            tree, parents, queued, leaf, session_id=self._records.id
+        )
         tree_problems, leaves = tree.problems, tree.leaves
         del tree  # It is large, and so are the messages.
         built = build_messages(distinct, layout.branch_of, self._loader, agents)

@@ -104,7 +104,19 @@ def assemble_sessions(
         runs = builder.build_agents()
         conversation = builder.build_main(runs, earlier)
         session = _build_session(records, conversation, runs, summaries, loader=loader)
-        sessions.append(structs.replace(session, lineage=lineages[records.id]))
+        family = families[records.id]
+        contained = _distinct(
+            node.session_id
+            for node in records.nodes
+            # One of the same family has a file of its own.
+            if node.session_id != records.id
+            and families.get(node.session_id or records.id) != family
+        )
+        sessions.append(
+            structs.replace(
+                session, lineage=lineages[records.id], contained_ids=contained
+            )
+        )
         earlier.add(runs)
     return tuple(sessions)
 

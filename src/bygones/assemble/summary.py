@@ -283,4 +283,5 @@ def summarize_session(session: Session) -> SessionSummary:
         flags=tuple(_session_flags(session)),
         source_bytes=sum(source.size for source in session.sources),
         is_empty=session.is_empty,
+        contained_ids=session.contained_ids,
     )

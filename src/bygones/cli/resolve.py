@@ -112,7 +112,10 @@ def resolve_session_and_record(archive: Archive, name: str) -> tuple[str, str | 
     if result is not None:
         return result.session, result.record
     try:
-        return archive.session_summary(resolve_session_id(archive, name)).id, None
+        resolved = resolve_session_id(archive, name)
+        id_ = archive.session_summary(resolved).id
+        is_contained = not id_.startswith(resolved)
+        return id_, _first_record_of(archive, id_, name) if is_contained else None
     except NotInArchive as error:
         _check_number(name, archive)
         try:
@@ -120,6 +123,14 @@ def resolve_session_and_record(archive: Archive, name: str) -> tuple[str, str | 
         except NotInArchive:
             raise error from None
         return record.session_id, record.id
+
+
+def _first_record_of(archive: Archive, container: SessionId, name: str) -> str | None:
+    """Return the first prompt of a session that is a branch of another one."""
+    for branch in archive.session(container).branches:
+        if branch.session_id is not None and branch.session_id.startswith(name):
+            return branch.first_prompt_id
+    return None
 
 
 def load_named_session(

@@ -257,6 +257,8 @@ def _edited_files(edits: list[FileEdit]) -> str:
 
 def _branch_line(branch: Branch) -> str:
     kind = "live" if branch.is_live else "abandoned"
+    if branch.session_id is not None:
+        kind = f"session {sanitize_line(branch.session_id[:8])}"
     prompts = branch.prompts
     words = truncate_line(prompts[0].preview, _OUTLINE_PROMPT_CHARS) if prompts else ""
     counted = pluralize(len(prompts), "prompt")

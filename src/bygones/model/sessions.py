@@ -276,6 +276,8 @@ class Branch(Struct, frozen=True, kw_only=True, array_like=True):
     usage: Usage
     """The usage of its own turns."""
     title: str | None = None
+    session_id: SessionId | None = None
+    """The session that it belongs to, if that is another one in the same file."""
 
     @property
     def messages(self) -> tuple[Message, ...]:
@@ -378,6 +380,8 @@ class Session(Struct, frozen=True, kw_only=True, weakref=True):
     snapshot_positions: tuple[Position, ...] = ()
     """Positions of file history records."""
     lineage: tuple[Lineage, ...] = ()
+    contained_ids: tuple[SessionId, ...] = ()
+    """Other sessions without a file of their own, whose records its files contain."""
     problems: tuple[Problem, ...] = ()
     hidden_records: tuple[HiddenRecord, ...] = ()
     sources: tuple[SourceFile, ...] = ()
@@ -452,6 +456,8 @@ class BranchSummary(Struct, frozen=True, kw_only=True, gc=False, array_like=True
     """The beginning of its first own prompt."""
     usage: Usage
     """The usage of its own turns."""
+    session_id: SessionId | None = None
+    """The session that it belongs to, if that is another one in the same file."""
 
 
 class ConversationHeader(Struct, frozen=True, kw_only=True, array_like=True):
@@ -555,6 +561,7 @@ def _summarize_branches(branches: Sequence[Branch]) -> Iterator[BranchSummary]:
             own_prompt_count=path.prompts[-1],
             preview=next((m.preview for m in path.own_messages if m.is_prompt), ""),
             usage=branch.usage,
+            session_id=branch.session_id,
         )
 
 

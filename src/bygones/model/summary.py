@@ -253,6 +253,8 @@ class SessionSummary(Struct, frozen=True, kw_only=True, array_like=True):
     note: str = ""
     """A note of the user."""
     is_starred: bool = False
+    contained_ids: tuple[SessionId, ...] = ()
+    """Other sessions without a file of their own, whose records its files contain."""
 
 
 def is_in_folder(path: str | None, folder: str) -> bool:

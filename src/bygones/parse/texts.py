@@ -109,11 +109,16 @@ def extract_text_spans(located_record: LocatedRecord) -> tuple[TextSpan, ...]:
 
 
 def build_record_texts(node: RecordNode, spans: Iterable[TextSpan]) -> list[RecordText]:
-    """Join the spans of a record by part, with failed results apart."""
+    """Join the spans of a record by part, with failed results apart.
+
+    An API error is the failed result of a request.
+    """
     texts_by_part: dict[tuple[Part, bool], list[str]] = {}
     for span in spans:
         part = _FIELD_PARTS.get(span.field) or _text_part(node)
-        texts_by_part.setdefault((part, span.is_error), []).append(span.text)
+        texts_by_part.setdefault((part, span.is_error or node.is_error), []).append(
+            span.text
+        )
     return [
         RecordText(part, "\n".join(texts), is_error)
         for (part, is_error), texts in texts_by_part.items()
@@ -121,6 +126,8 @@ def build_record_texts(node: RecordNode, spans: Iterable[TextSpan]) -> list[Reco
 
 
 def _text_part(node: RecordNode) -> Part:
+    if node.is_error:
+        return Part.RESULT
     if node.kind == "assistant":
         return Part.REPLY
     origin = node.side_text.origin if node.side_text else node.origin

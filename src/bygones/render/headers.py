@@ -149,7 +149,7 @@ def _count_facts(prompts: int, calls: int, agents: int, others: int) -> list[str
 
 def _branch_facts(branch: Branch | BranchSummary, problems: int) -> list[str]:
     return [
-        "" if branch.is_live else f"abandoned branch {branch.number + 1}",
+        "" if branch.is_live else branch_label(branch),
         pluralize(problems, "problem") if problems else "",
     ]
 
@@ -208,6 +208,14 @@ def agent_facts(run: AgentRun) -> list[str]:
         f"{format_tokens(run.usage.total)} tokens" if run.usage.total else "",
         pluralize(len(run.agents), "agent") if run.agents else "",
     ]
+
+
+def branch_label(branch: Branch | BranchSummary) -> str:
+    """Return the name of a branch that is not live."""
+    if branch.session_id is None:
+        return f"abandoned branch {branch.number + 1}"
+    name = sanitize(branch.session_id, newlines="space")
+    return f"session {name} on branch {branch.number + 1}"
 
 
 def describe_branch(branch: Branch | BranchSummary) -> str:

@@ -27,6 +27,7 @@ from bygones.model.summary import Role
 from bygones.render.headers import (
     agent_facts,
     agent_name,
+    branch_label,
     describe_branch,
     session_header_facts,
     window_header_facts,
@@ -250,9 +251,9 @@ class _MarkdownRenderer(StepRenderer[str]):
             yield from self._system_messages.render(message)
 
     def _render_block(self, block: Block, *, is_error: bool) -> Iterator[str]:
-        del is_error  # Markdown has no style for errors.
         if isinstance(block, TextBlock):
-            yield neutralize_markdown(block.text or "")
+            mark = "✗ " if is_error else ""
+            yield mark + neutralize_markdown(block.text or "")
         elif isinstance(block, ThinkingBlock):
             thinking = (block.thinking or "").strip()
             if self._view.include_thinking and thinking:
@@ -372,9 +373,8 @@ def _header_lines(
 
 
 def _describe_fork(branch: Branch | BranchSummary) -> str:
-    name = (
-        "The live branch" if branch.is_live else f"Abandoned branch {branch.number + 1}"
-    )
+    name = "the live branch" if branch.is_live else branch_label(branch)
+    name = escape_markdown(name[:1].upper() + name[1:])
     return f"**{name}:** {escape_markdown(describe_branch(branch))}"
 
 

@@ -20,7 +20,7 @@ from bygones.model.sessions import (
 )
 from bygones.model.summary import MessageUsage
 from bygones.model.usage import Cost, Usage
-from bygones.render.headers import agent_name
+from bygones.render.headers import agent_name, branch_label
 from bygones.render.numbers import (
     format_cost,
     format_duration,
@@ -69,6 +69,8 @@ class TreeLine(Struct, frozen=True, kw_only=True):
     turn_number: int | None = None
     record: RecordId | None = None
     agent: AgentId | None = None
+    name: str = ""
+    """What a branch is called."""
     text: str = ""
     """The start of a prompt, the task of an agent, or what was compacted."""
     time: datetime | None = None
@@ -148,6 +150,7 @@ def _abandoned_branch_lines(
             kind=TreeLineKind.BRANCH,
             depth=depth,
             branch=branch.number,
+            name=branch_label(branch),
             record=branch.id,
             text=pluralize(branch.own_prompt_count, "prompt"),
             usage=branch.usage,
@@ -244,6 +247,7 @@ class _TreeBuilder:
                 kind=TreeLineKind.BRANCH,
                 depth=depth,
                 branch=branch.number,
+                name=branch_label(branch),
                 record=branch.id,
                 text=pluralize(len(prompts), "prompt"),
                 time=prompts[0].sent_at if prompts else None,
@@ -347,7 +351,7 @@ def render_tree_line(
     symbol, style = _line_symbol(line)
     text = sanitize(line.text, newlines="space") or "…"
     if line.kind is TreeLineKind.BRANCH:
-        text = f"abandoned branch {line.branch + 1}: {text}"
+        text = f"{line.name}: {text}"
     elif line.kind is TreeLineKind.OTHER:
         text = f"elsewhere: {text}"
     all_facts = _line_facts(line, zone)

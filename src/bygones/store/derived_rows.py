@@ -119,7 +119,11 @@ def derive_rows(
 
 def _abandoned_keys(session: Session) -> set[int]:
     """Return the keys of records that are only on abandoned branches."""
-    branches = [branch for branch in session.branches if not branch.is_live]
+    branches = [
+        branch
+        for branch in session.branches
+        if not branch.is_live and branch.session_id is None
+    ]
     if not branches:
         return set()
     live = {r for message in session.live_branch.messages for r in message.record_ids}

@@ -56,6 +56,8 @@ def find_session(lookup: Lookup, id_or_prefix: str) -> SessionSummary:
         if id_or_prefix
         else []
     )
+    if not found and id_or_prefix:
+        found = _find_containing(lookup, id_or_prefix)
     if len(found) > 1:
         count = sum(id_.startswith(id_or_prefix) for id_ in lookup.session_ids())
         raise AmbiguousSelector(
@@ -73,6 +75,23 @@ def find_session(lookup: Lookup, id_or_prefix: str) -> SessionSummary:
             "session", id_or_prefix, [prefixes[prefix] for prefix in close]
         )
     return found[0]
+
+
+def _find_containing(lookup: Lookup, prefix: str) -> list[SessionSummary]:
+    """Return the first session that contains each session with a prefix."""
+    found: dict[SessionId, SessionSummary] = {}
+    for _, summary in lookup.numbered_summaries():
+        for contained in summary.contained_ids:
+            if contained.startswith(prefix):
+                first = found.setdefault(contained, summary)
+                if _age_key(summary) < _age_key(first):
+                    found[contained] = summary
+    return list({summary.id: summary for summary in found.values()}.values())
+
+
+def _age_key(summary: SessionSummary) -> tuple[bool, float, str]:
+    ended_at = summary.ended_at
+    return ended_at is None, ended_at.timestamp() if ended_at else 0.0, summary.id
 
 
 def _describe_candidate(summary: SessionSummary) -> str:

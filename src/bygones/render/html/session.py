@@ -25,7 +25,12 @@ from bygones.model.sessions import (
 )
 from bygones.model.summary import Role
 from bygones.model.usage import Cost, sum_costs
-from bygones.render.headers import agent_facts, agent_name, describe_branch
+from bygones.render.headers import (
+    agent_facts,
+    agent_name,
+    branch_label,
+    describe_branch,
+)
 from bygones.render.html.markdown_html import render_markdown, render_preformatted
 from bygones.render.html.markup import (
     EMPTY_HTML,
@@ -441,7 +446,12 @@ class _HtmlRenderer(StepRenderer[HtmlFragment]):
         self, branch: Branch | BranchSummary, last_shared: RecordId | None = None
     ) -> HtmlFragment:
         """Render the link to a branch that forks here."""
-        label = "The live branch continues" if branch.is_live else "Abandoned branch"
+        if branch.is_live:
+            label = "The live branch continues"
+        elif branch.session_id:
+            label = branch_label(branch)
+        else:
+            label = "Abandoned branch"
         line = escape_line(f"{label} from here: {describe_branch(branch)}")
         if self._options.branch_url:
             fork = (
@@ -458,14 +468,14 @@ def _render_branch_switch(branch: Branch, label: str) -> Html:
     """Render the start of a branch that radio buttons show or hide without script."""
     id_ = make_element_id("b", branch.id)
     live_label = "the live branch continues below"
-    branch_label = f"abandoned branch {branch.number + 1}: {label}"
+    other_label = f"{branch_label(branch)}: {label}"
     return Html(
         f'<fieldset class="fork" id="{id_}">'
-        f"<legend>Rewind</legend>"
+        f"<legend>{'Another session' if branch.session_id else 'Rewind'}</legend>"
         f'<label><input type="radio" name="{id_}" checked> '
         f"{escape_line(live_label)}</label>"
         f'<label><input type="radio" name="{id_}" class="other"> '
-        f"{escape_line(branch_label)}</label>"
+        f"{escape_line(other_label)}</label>"
         '<div class="branch">'
     )
 

@@ -13,6 +13,7 @@ from bygones.model.summary import Role
 from bygones.render.headers import (
     agent_facts,
     agent_name,
+    branch_label,
     describe_branch,
     render_header,
     wrap_facts,
@@ -323,7 +324,8 @@ class _TextRenderer(StepRenderer[StyledLine]):
         width = _limit_width(self._max_width)
         if isinstance(block, TextBlock):
             style = SpanStyle.WARNING if is_error else SpanStyle.PLAIN
-            spans = list(wrap_markdown((block.text or "").strip("\n"), width, style))
+            text = ("✗ " if is_error else "") + (block.text or "").strip("\n")
+            spans = list(wrap_markdown(text, width, style))
         elif isinstance(block, ThinkingBlock):
             if not self._view.include_thinking:
                 return
@@ -406,12 +408,13 @@ class _TextRenderer(StepRenderer[StyledLine]):
         branch = step.branch
         description = describe_branch(branch)
         if step.is_expanded:
-            text = f"╭ abandoned branch {branch.number + 1}: {description}"
+            text = f"╭ {branch_label(branch)}: {description}"
         elif branch.is_live:
             text = f"╰ the live branch continues from here: {description}"
         else:
             option = f"--branch {branch.number + 1}" if not self._bars else "--all"
-            text = f"╰ abandoned branch: {description} — show with {option}"
+            name = branch_label(branch) if branch.session_id else "abandoned branch"
+            text = f"╰ {name}: {description} — show with {option}"
         yield from self._emit("fork", self._fork_lines(text))
         if step.is_expanded:
             self._bars.append(StyledSpan("│ ", SpanStyle.FORK))

@@ -25,7 +25,7 @@ from bygones.model.base import SessionId
 from bygones.model.sessions import Message
 from bygones.model.summary import MatchPositions, SessionSummary
 from bygones.model.usage import Cost, sum_costs
-from bygones.render.headers import window_header_facts
+from bygones.render.headers import branch_label, window_header_facts
 from bygones.render.html.markup import (
     EMPTY_HTML,
     Html,
@@ -470,9 +470,7 @@ def _branch_list(view: ConversationView) -> Html:
         return EMPTY_HTML
     items = []
     for branch in branches:
-        name = (
-            "live branch" if branch.is_live else f"abandoned branch {branch.number + 1}"
-        )
+        name = "live branch" if branch.is_live else branch_label(branch)
         preview = branch.preview[:_MAX_LABEL]
         branch_link = tag(
             "a",
@@ -638,7 +636,7 @@ def _branch_label(view: ConversationView) -> str:
     if branch.is_live:
         return "the live branch"
     preview = sanitize_line(branch.preview)[:_MAX_LABEL]
-    label = f"abandoned branch {branch.number + 1}: {preview}"
+    label = f"{branch_label(branch)}: {preview}"
     return label.rstrip(": ")
 
 
@@ -719,7 +717,7 @@ def _map_item(session: SessionId, line: TreeLine) -> Html:
     ]
     name = line.text or str(line.kind)
     if line.kind is TreeLineKind.BRANCH:
-        name = f"abandoned branch {line.branch + 1}: {name}"
+        name = f"{line.name}: {name}"
     elif line.kind is TreeLineKind.OTHER:
         name = f"elsewhere: {name}"
     inner = join_html(
