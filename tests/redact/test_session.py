@@ -9,6 +9,7 @@ from bygones.model.nodes import parse_user_text
 from bygones.model.sessions import Session
 from bygones.reader import read_sessions
 from bygones.redact.engine import Redactor
+from bygones.redact.json import redact_line
 from bygones.redact.session import RedactionLog, redact_session
 from bygones.render.text.session import TextOptions, render_text
 from bygones.render.walk import SessionView
@@ -158,3 +159,34 @@ def test_images_are_unchanged(tmp_path: Path) -> None:
     (block,) = redact_session(session, Redactor()).live_branch.messages[0].blocks
 
     assert "QUtJQQ==" in json.dumps(repr(block))
+
+
+def test_private_key_in_a_diff_is_redacted(tmp_path: Path) -> None:
+    body = [f"{number}Qx7" * 16 for number in range(4)]
+    label = "RSA PRIVATE " + "KEY-----"
+    key = [f"-----BEGIN {label}", *body, f"-----END {label}"]
+    hunks = [{"newStart": 1, "lines": [" kept", *(f"+{part}" for part in key)]}]
+    diff = {"files": [{"filePath": "/k", "hunks": hunks}], "changedFiles": ["/k"]}
+    outcomes = {
+        "Bash": {"stdout": "", "bashEditDiff": diff},
+        "Edit": {"filePath": "/k", "structuredPatch": hunks},
+    }
+    records = [prompt("Go")]
+    for name, outcome in outcomes.items():
+        records += [
+            reply([tool_use(name, id=name, command="cp")]),
+            tool_result(name, "ok", outcome=outcome),
+        ]
+    session = session_of(tmp_path, thread(*records))
+    lines = [
+        redact_line(session.loader.read_raw(call.result_position), Redactor())[0]
+        for call in session.live_branch.turns[0].tool_calls
+        if call.result_position
+    ]
+
+    shown = render_text(redact_session(session, Redactor()), VIEW)
+
+    for text_ in (shown, *(str(line) for line in lines)):
+        assert not [part for part in body if part in text_]
+        assert "+[redacted private-key]" in text_
+        assert " kept" in text_

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Iterable, Sequence
+from typing import Any, TypeGuard
 
 import msgspec
 from msgspec import Struct, structs
@@ -47,6 +47,8 @@ permission_mode media_type encoding
 """
 ENUM_FIELDS = frozenset(_ENUM_FIELDS_TEXT.split())
 """Fields whose values are words of Claude Code, here and in its transcripts."""
+_LINE_FIELDS = frozenset({"lines", "stdoutLines", "stderrLines"})
+"""Fields whose value is a text as a list of lines."""
 _ENUM_FIELDS_OF_TOOL_USE = ENUM_FIELDS | {"name"}
 _ID_SUFFIXES = ("Id", "_id", "Uuid", "uuid")
 _IDENTIFIER = re.compile(r"[A-Za-z0-9_$<][A-Za-z0-9_$.:>-]{0,63}")
@@ -67,6 +69,12 @@ class TextRedactor:
         redacted, redactions = self._redactor.redact(text, field_name)
         self.redactions += redactions
         return redacted
+
+    def redact_lines(self, lines: Sequence[str]) -> Sequence[str]:
+        """Redact the lines of one text: a private key has several."""
+        text = "\n".join(lines)
+        new = self.redact(text)
+        return lines if new == text else new.split("\n")
 
     def redact_identifier(self, text: str) -> str:
         """Redact the name of a field, a tool or a kind.
@@ -252,11 +260,17 @@ def _redact_field(
             else redactor.redact(value, name)
         )
         new = value if new == value else new
+    elif name in _LINE_FIELDS and _is_text_list(value):
+        new = redactor.redact_lines(value)
     else:
         new = _redact_value(value, redactor)
     if len(redactor.redactions) > before:
         redactor.prefix_paths(before, f".{redacted_name}")
     return redacted_name, new
+
+
+def _is_text_list(value: object) -> TypeGuard[list[str]]:
+    return isinstance(value, list) and all(isinstance(item, str) for item in value)
 
 
 def _is_media_object(value: dict[str, object]) -> bool:

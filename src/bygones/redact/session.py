@@ -21,6 +21,7 @@ from bygones.model.outcomes import (
     FileSearchOutcome,
     FileText,
     Outcome,
+    PatchHunk,
     ReadOutcome,
 )
 from bygones.model.records import (
@@ -278,6 +279,10 @@ class _ValueRedactor(TextRedactor):
             new: object = self.redact(value)
         elif isinstance(value, tuple):
             new = self._redact_tuple(value)
+        elif isinstance(value, PatchHunk):
+            lines = tuple(self.redact_lines(value.lines))
+            is_same = lines == value.lines
+            new = value if is_same else structs.replace(value, lines=lines)
         elif isinstance(value, Struct):
             new = self._redact_struct(value)
         elif isinstance(value, Raw):
