@@ -104,6 +104,14 @@ def test_health_reports_sources_that_could_not_be_derived(hub: TestHub) -> None:
     assert hub.ask("GET", "/health").body == b"alive; 1 file could not\n"
 
 
+def test_what_claude_was_sent_is_not_shown_by_a_hub(hub: TestHub) -> None:
+    ann = bearer(hub.token("ann")[0])
+    path = f"/session/{session_id(71)}"
+
+    assert b'data-sent="0"' in hub.ask("GET", path, ann).body
+    assert hub.ask("GET", f"{path}/sent", ann).status == 404
+
+
 def test_every_route_shows_only_own_sessions(hub: TestHub) -> None:
     ann, ben = hub.token("ann")[0], hub.token("ben")[0]
     hers = session_id(71)

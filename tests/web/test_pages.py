@@ -262,6 +262,15 @@ def test_raw_record_is_shown_unchanged(page: WebClient) -> None:
     assert '"content": "Please count the lines"' in answer.text
 
 
+def test_what_claude_was_sent_is_shown_for_a_message(page: WebClient) -> None:
+    answer = page.get(f"/session/{PLAIN}/sent?from=1")
+
+    assert "derived from the conversation" in answer.text
+    assert "Please count the lines" in answer.text
+    assert "Three lines." not in answer.text
+    assert 'data-sent="1"' in page.get(f"/session/{PLAIN}").text
+
+
 def test_id_prefix_is_sufficient(page: WebClient) -> None:
     assert page.get(f"/session/{PLAIN}").status == 200
     assert page.get("/session/5e551000").status == 400

@@ -13,6 +13,7 @@ from bygones.render.numbers import (
     format_bytes,
     format_cost,
     format_duration,
+    format_time,
     format_time_range,
     format_tokens,
     pluralize,
@@ -28,7 +29,12 @@ from bygones.render.text.primitives import (
 )
 
 if TYPE_CHECKING:  # `search` needs the notes below, but not what sessions are made of
-    from bygones.model.reports import LastVerification
+    from bygones.model.reports import (
+        LastVerification,
+        SentBlock,
+        SentMessage,
+        TurnRequests,
+    )
     from bygones.model.sessions import (
         AgentRun,
         Branch,
@@ -278,3 +284,75 @@ def describe_verification(verification: LastVerification | None, when: str) -> s
         else ""
     )
     return f"{when}: no damage in {scope}{deep}{since}"
+
+
+_DERIVED_NOTE = (
+    "derived from the conversation: this transcript does not record requests, so system"
+    " prompt, tools and injected texts are unknown"
+)
+
+
+def request_facts(
+    turn: TurnRequests, index: int, zone: tzinfo | None
+) -> Iterator[tuple[str, str]]:
+    """Yield labels and texts about a request of a turn."""
+    request = turn.requests[index]
+    count = f"request {index + 1} of {len(turn.requests)}"
+    yield "turn", f"{turn.turn_number + 1} of {turn.turn_count}, {count}"
+    yield "prompt", turn.prompt
+    if request.is_derived:
+        yield "note", _DERIVED_NOTE
+    details = (
+        format_time(request.sent_at, zone) if request.sent_at else "",
+        request.model or "",
+        f"effort {request.effort}" if request.effort else "",
+        f"at most {request.max_tokens:,} tokens" if request.max_tokens else "",
+    )
+    yield "request", " · ".join(filter(None, details))
+    if request.has_shape:
+        size = sum(map(len, request.system))
+        blocks = pluralize(len(request.system), "block")
+        yield "system", f"{blocks}, {size:,} characters"
+        names = ", ".join(tool.name for tool in request.tools)
+        yield "tools", f"{len(request.tools)}: {names}"
+    elif not request.is_derived:
+        yield "system", "not in the transcript"
+    yield "cached to", ", ".join(request.cache_breakpoints)
+    yield "messages", _request_difference(turn, index)
+    reasons = [message.reason for message in turn.left_out[index]]
+    counts = (f"{reasons.count(one):,} {one}" for one in dict.fromkeys(reasons))
+    yield "left out", ", ".join(counts)
+
+
+def _request_difference(turn: TurnRequests, index: int) -> str:
+    request, previous = turn.requests[index], turn.previous
+    count = f"{len(request.messages):,}"
+    if request.base_id:
+        count += f" ({request.kept_count:,} kept from the request before)"
+    if previous is None:
+        return f"{count}; there is no turn before"
+    shared = turn.count_shared(request)
+    dropped = len(turn.dropped_messages(request))
+    new = len(request.messages) - shared
+    text = f"{count}; since the turn before: {shared:,} same, {new:,} new"
+    text += f", {dropped:,} dropped" if dropped else ""
+    if request.system != previous.system:
+        text += "; another system prompt"
+    old = {tool.name for tool in previous.tools}
+    now = {tool.name for tool in request.tools}
+    text += f"; new tools: {', '.join(sorted(now - old))}" if now - old else ""
+    text += f"; without tools: {', '.join(sorted(old - now))}" if old - now else ""
+    if request.effort != previous.effort:
+        text += f"; effort was {previous.effort}"
+    return text
+
+
+def sent_block_labels(message: SentMessage, block: SentBlock) -> str:
+    """Return what is special about a block of a request; empty for plain text."""
+    labels = (
+        block.kind if block.kind != "text" else "",
+        "summary" if message.is_summary else "",
+        block.origin.value if block.origin != "transcript" else "",
+        "cached to here" if block.is_cache_breakpoint else "",
+    )
+    return ", ".join(filter(None, labels))

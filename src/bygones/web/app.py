@@ -57,6 +57,7 @@ _CONVERSATION_ROUTES = {
     "/picture/{name}": session.message_image,
     "/outline": session.session_outline,
     "/raw": session.raw_records,
+    "/sent": session.sent_messages,
     "/markdown": session.session_markdown,
     "/find": session.find_in_session,
 }

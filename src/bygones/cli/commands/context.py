@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import TYPE_CHECKING
 
 import click
@@ -18,8 +17,8 @@ from bygones.cli.context import (
 from bygones.cli.open_archive import open_current
 from bygones.cli.output import Console, print_objects
 from bygones.cli.resolve import choose_branch, load_named_session
-from bygones.model.reports import BlockOrigin
-from bygones.render.numbers import format_time, pluralize
+from bygones.render.headers import request_facts, sent_block_labels
+from bygones.render.numbers import pluralize
 from bygones.render.text.primitives import sanitize_name, sanitized_lines
 from bygones.schema.commands import RequestObject
 
@@ -38,10 +37,6 @@ if TYPE_CHECKING:
 
 __all__ = ["context"]
 
-_DERIVED_NOTE = (
-    "derived from the conversation: this transcript does not record requests, so system"
-    " prompt, tools and injected texts are unknown"
-)
 _MAX_LEFT_OUT = 5
 
 
@@ -168,33 +163,10 @@ class _RequestText:
         self.is_full = is_full
 
     def lines(self, session: Session) -> Iterator[str]:
-        turn, request = self.turn, self.request
+        turn = self.turn
         yield from self._field("session", f"{session.id}  {session.title.text}")
-        count = f"request {self.index + 1} of {len(turn.requests)}"
-        yield from self._field(
-            "turn", f"{turn.turn_number + 1} of {turn.turn_count}, {count}"
-        )
-        yield from self._field("prompt", turn.prompt)
-        if request.is_derived:
-            yield from self._field("note", _DERIVED_NOTE)
-        details = (
-            format_time(request.sent_at, self.console.zone) if request.sent_at else "",
-            request.model or "",
-            f"effort {request.effort}" if request.effort else "",
-            f"at most {request.max_tokens:,} tokens" if request.max_tokens else "",
-        )
-        yield from self._field("request", " · ".join(filter(None, details)))
-        if request.has_shape:
-            size = sum(map(len, request.system))
-            blocks = pluralize(len(request.system), "block")
-            yield from self._field("system", f"{blocks}, {size:,} characters")
-            names = ", ".join(tool.name for tool in request.tools)
-            yield from self._field("tools", f"{len(request.tools)}: {names}")
-        elif not request.is_derived:
-            yield from self._field("system", "not in the transcript")
-        if request.cache_breakpoints:
-            yield from self._field("cached to", ", ".join(request.cache_breakpoints))
-        yield from self._field("messages", self._difference())
+        for label, text in request_facts(turn, self.index, self.console.zone):
+            yield from self._field(label, text)
         yield from self._left_out_lines(turn.left_out[self.index])
         if self.is_full:
             yield from self._shape_lines()
@@ -206,34 +178,7 @@ class _RequestText:
             line = f"{label:<10}{sanitize_name(text)}"
             yield from self.console.wrap(line, indent=" " * 10)
 
-    def _difference(self) -> str:
-        request, previous = self.request, self.turn.previous
-        count = f"{len(request.messages):,}"
-        if request.base_id:
-            count += f" ({request.kept_count:,} kept from the request before)"
-        if previous is None:
-            return f"{count}; there is no turn before"
-        shared = self.turn.count_shared(request)
-        dropped = len(self.turn.dropped_messages(request))
-        new = len(request.messages) - shared
-        text = f"{count}; since the turn before: {shared:,} same, {new:,} new"
-        text += f", {dropped:,} dropped" if dropped else ""
-        if request.system != previous.system:
-            text += "; another system prompt"
-        old = {tool.name for tool in previous.tools}
-        now = {tool.name for tool in request.tools}
-        text += f"; new tools: {', '.join(sorted(now - old))}" if now - old else ""
-        text += f"; without tools: {', '.join(sorted(old - now))}" if old - now else ""
-        if request.effort != previous.effort:
-            text += f"; effort was {previous.effort}"
-        return text
-
     def _left_out_lines(self, left_out: tuple[LeftOutMessage, ...]) -> Iterator[str]:
-        if not left_out:
-            return
-        reasons = Counter(message.reason for message in left_out)
-        counts = ", ".join(f"{count:,} {reason}" for reason, count in reasons.items())
-        yield from self._field("left out", counts)
         shown = left_out if self.is_full else left_out[:_MAX_LEFT_OUT]
         for message in shown:
             preview = sanitize_name(message.preview)
@@ -282,15 +227,7 @@ class _RequestText:
         elif not message.blocks:
             yield f"{head}empty"
         for block in message.blocks:
-            labels = [
-                block.kind if block.kind != "text" else "",
-                "summary" if message.is_summary else "",
-                block.origin.value
-                if block.origin is not BlockOrigin.TRANSCRIPT
-                else "",
-                "cached to here" if block.is_cache_breakpoint else "",
-            ]
-            label = ", ".join(filter(None, labels))
+            label = sent_block_labels(message, block)
             label = f"[{sanitize_name(label)}] " if label else ""
             if self.is_full:
                 yield f"{head}{label}".rstrip()

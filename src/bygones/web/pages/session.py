@@ -22,16 +22,24 @@ from starlette.responses import (
 from bygones.archive import Archive
 from bygones.errors import BygonesError, NotInArchive
 from bygones.model.base import SessionId
+from bygones.model.reports import SentMessage, TurnRequests
 from bygones.model.sessions import Message
 from bygones.model.summary import MatchPositions, SessionSummary
 from bygones.model.usage import Cost, sum_costs
-from bygones.render.headers import branch_label, window_header_facts
+from bygones.render.headers import (
+    branch_label,
+    request_facts,
+    sent_block_labels,
+    window_header_facts,
+)
 from bygones.render.html.markup import (
     EMPTY_HTML,
     Html,
     escape_line,
+    escape_text,
     join_html,
     make_element_id,
+    render_details,
     render_facts,
     tag,
 )
@@ -184,7 +192,8 @@ def _render_session_page(context: RequestContext, summary: SessionSummary) -> Re
             f'data-session="{escape(session.id)}" '
             f'data-own="{escape(view.url(branch=0))}" '
             f'data-branch="{branch.number}" data-total="{view.message_count}" '
-            f'data-size="{WINDOW_SIZE}" data-running="{RUNNING_TIMEOUT.seconds}">'
+            f'data-size="{WINDOW_SIZE}" data-sent="{int(bool(context.pool.folder))}" '
+            f'data-running="{RUNNING_TIMEOUT.seconds}">'
             f"{window}</div>{_message_pager(view, at, stop)}"
         )
     page = PageMeta(
@@ -387,6 +396,81 @@ def raw_records(context: RequestContext) -> Response:
         message = view.message(_requested_message(context, view))
         parts = list(_record_texts(message))
     return PlainTextResponse("\n\n".join(parts).encode("utf-8", "backslashreplace"))
+
+
+def sent_messages(context: RequestContext) -> Response:
+    """Return what the model was sent for a message, only on the owner's machine."""
+    if context.pool.folder is None:
+        raise NotInArchive("request", context.path_param("id"))
+    with requested_view(context) as view:
+        message = view.message(_requested_message(context, view))
+        session = view.open_session.session
+        agent = next((a for a in session.all_agents if a.id == context.agent), None)
+        branch_number = view.branch.number
+        branch = (agent or session).branches[branch_number]
+        for number, turn in enumerate(branch.turns):
+            if any(message.id == one.id for one in turn.messages):
+                requests = view.open_session.archive.turn_requests(
+                    session, number, branch_number=branch_number, agent=agent
+                )
+                return html_response(_sent_html(requests, message))
+    raise NotInArchive("request", message.id)
+
+
+def _sent_html(turn: TurnRequests, message: Message) -> Html:
+    """Return the request that a message answers, or the first one of its turn."""
+    if not turn.requests:
+        return tag("p", escape_line("Nothing was sent in this turn."))
+    index = next(
+        (
+            number
+            for number, request in enumerate(turn.requests)
+            if not message.record_ids.isdisjoint(request.answer_ids)
+        ),
+        0,
+    )
+    request = turn.requests[index]
+    facts = (
+        tag("p", escape_line(f"{label}: {text}"), kind="note")
+        for label, text in request_facts(turn, index, None)
+        if text
+    )
+    system = (
+        render_details(
+            escape_line(f"system prompt, block {number}"),
+            tag("pre", escape_text(text)),
+        )
+        for number, text in enumerate(request.system, 1)
+    )
+    tools = (
+        render_details(
+            escape_line(f"tool {tool.name}"), tag("pre", escape_text(tool.description))
+        )
+        for tool in request.tools
+    )
+    shared = turn.count_shared(request)
+    marks = [("", one) for one in request.messages[:shared]]
+    marks += [("dropped: ", one) for one in turn.dropped_messages(request)]
+    new = "new: " if turn.previous else ""
+    marks += [(new, one) for one in request.messages[shared:]]
+    messages = (_sent_message_html(mark, one) for mark, one in marks)
+    return join_html((*facts, *system, *tools, *messages))
+
+
+def _sent_message_html(mark: str, message: SentMessage) -> Html:
+    role = message.role or "not in the transcript"
+    if not message.blocks:
+        fields = msgspec.json.encode(message.other_fields).decode()
+        text = f"{mark}{role} {fields if message.other_fields else ''}"
+        return tag("p", escape_line(text))
+    parts = []
+    for block in message.blocks:
+        labels = sent_block_labels(message, block)
+        title = f"{mark}{role}{f' ({labels})' if labels else ''}"
+        preview = " ".join(block.text[:_MAX_LABEL].split())
+        summary = join_html((tag("b", escape_line(title)), escape_line(preview)), " ")
+        parts.append(render_details(summary, tag("pre", escape_text(block.text))))
+    return join_html(parts)
 
 
 def session_markdown(context: RequestContext) -> Response:

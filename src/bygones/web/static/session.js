@@ -2,7 +2,7 @@
 // the others are placeholders of the same height, so that the scroll bar is right.
 import { onKey, onSessionUpdate } from "./app.js";
 import { Finder } from "./find.js";
-import { announce, createElement, load } from "./html.js";
+import { announce, createElement, load, parseHtml } from "./html.js";
 
 const NEAR = 1600;   // pixels around the viewport within which windows are loaded
 const FAR = 12000;   // pixels beyond which they are emptied
@@ -406,20 +406,23 @@ async function textOf(article, name) {
 const actions = {
   link: (article) => copy(permalink(article), "Link"),
   markdown: async (article) => copy(await textOf(article, "markdown"), "Markdown"),
-  raw: async (article) => {
-    const dialog = document.getElementById("keys");
-    const close = createElement("form", { method: "dialog" }, createElement("button", {}, "Close"));
-    dialog.replaceChildren(createElement("h2", { id: "keys-title" }, "Raw record"), createElement("pre", {}, await textOf(article, "raw")), close);
-    dialog.showModal();
-  },
+  raw: async (article) => showDialog("Raw record", createElement("pre", {}, await textOf(article, "raw"))),
+  sent: async (article) => showDialog("What Claude was sent", parseHtml(await textOf(article, "sent"))),
 };
+function showDialog(title, content) {
+  const dialog = document.getElementById("keys");
+  const close = createElement("form", { method: "dialog" }, createElement("button", {}, "Close"));
+  dialog.replaceChildren(createElement("h2", { id: "keys-title" }, title), content, close);
+  dialog.showModal();
+}
+const hasRequests = place.dataset.sent === "1";
 for (const [key, name, label] of [["c", "link", "Copy link to message"], ["m", "markdown", "Copy message as Markdown"], ["r", "raw", "Show raw record"]]) {
   onKey(key, label, () => { const article = currentArticle(); if (article) actions[name](article); });
 }
 function addActions(article) {
   if (article.querySelector(":scope > .message-actions") || !article.id) return;
   const bar = createElement("div", { className: "message-actions" });
-  for (const [name, label] of [["link", "Link"], ["markdown", "Markdown"], ["raw", "Raw"]]) {
+  for (const [name, label] of [["link", "Link"], ["markdown", "Markdown"], ["raw", "Raw"], ...(hasRequests ? [["sent", "Sent"]] : [])]) {
     const button = createElement("button", { type: "button" }, label);
     button.addEventListener("click", () => actions[name](article));
     bar.append(button);
