@@ -364,3 +364,12 @@ def test_api_errors_are_found_as_errors(tmp_path: Path) -> None:
         (found,) = archive.search("is:error overloaded").sessions
 
     assert [hit.record_id for hit in found.hits] == ["e1"]
+
+
+def test_files_that_commands_changed_are_found(case_archives: CaseArchives) -> None:
+    with Archive.open(case_archives.archive("shell_edits")) as archive:
+        (found,) = archive.search("file:many7.txt tool:Bash").sessions
+        edits = archive.edits(path="/work/demo/many7.txt")
+
+    assert [hit.record_id for hit in found.hits] == ["r2"]
+    assert [(edit.tool_name, edit.has_diff) for edit in edits] == [("Bash", False)]

@@ -13,7 +13,8 @@ from bygones.render.numbers import format_usd
 from bygones.usage.prices import load_prices
 from bygones.web.app import ROUTES
 from bygones.web.conversation_view import MAX_FIRST_MESSAGES, WINDOW_SIZE
-from tests.build import Home, prompt, reply, thread, tool_result, tool_use
+from tests.build import SESSION, Home, prompt, reply, thread, tool_result, tool_use
+from tests.cases.archives import CaseArchives
 from tests.web.archives import (
     AGENT,
     EDITED,
@@ -330,6 +331,23 @@ def test_message_as_markdown(page: WebClient) -> None:
     assert "Please count the lines" in answer.text
     assert "Three lines" not in answer.text
     assert "Three lines" in page.get(f"/session/{PLAIN}/markdown").text
+
+
+def test_pages_show_what_commands_changed(case_archives: CaseArchives) -> None:
+    home = Home(case_archives.home("shell_edits"))
+    page = web_client(WebArchive(home, case_archives.archive("shell_edits")))
+
+    listed = page.get(f"/files?session={SESSION}").text
+    diff = page.get(f"/files?session={SESSION}&path=/work/demo/a.py").text
+    large = page.get(f"/files?session={SESSION}&path=/work/demo/big").text
+    session = page.get(f"/session/{SESSION}").text
+
+    assert "/work/demo/many7.txt" in listed
+    assert "(some not recorded)" in listed
+    assert "<del>-two</del><ins>+2</ins>" in diff
+    assert "lines not recorded" in large
+    assert "changed a.py +1 \N{MINUS SIGN}1" in session
+    assert "<del>-two</del><ins>+2</ins>" in session
 
 
 def test_file_page_shows_diffs(page: WebClient) -> None:
