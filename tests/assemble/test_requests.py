@@ -20,6 +20,7 @@ from tests.build import (
     prompt,
     reply,
     session_id,
+    system,
     thread,
     tool_result,
     tool_use,
@@ -197,6 +198,23 @@ def test_requests_of_older_versions_are_derived(home: Home) -> None:
     ]
 
 
+def test_derived_request_joins_results_between_the_parts_of_an_answer(
+    home: Home,
+) -> None:
+    records = thread(
+        prompt("Read both", uuid="p1"),
+        reply([tool_use("Read", id="t1")], uuid="a1", message_id="m1"),
+        tool_result("t1", "A", uuid="r1"),
+        reply([tool_use("Read", id="t2")], uuid="a2", message_id="m1"),
+        tool_result("t2", "B", uuid="r2"),
+        reply("Done.", uuid="a3"),
+    )
+
+    turn = requests_of_turn(home, records, 0)
+
+    assert sent_texts(turn) == [["Read both"], ["Read {}", "Read {}"], ["A", "B"]]
+
+
 def test_derived_request_after_a_compaction_starts_with_the_summary(
     home: Home,
 ) -> None:
@@ -217,6 +235,29 @@ def test_derived_request_after_a_compaction_starts_with_the_summary(
     assert sent_texts(turn) == [["This is the summary"], ["Four."], ["Five"]]
     assert [(one.preview, one.reason) for one in turn.left_out[0]] == [
         ("One two three", "summarised")
+    ]
+
+
+def test_derived_request_contains_commands_but_no_notices_and_errors(
+    home: Home,
+) -> None:
+    records = thread(
+        prompt("One", uuid="p1"),
+        reply("Two.", uuid="a1"),
+        system("local_command", "<command-name>/cost</command-name>"),
+        system("informational", "Notice"),
+        reply("API Error", uuid="e", isApiErrorMessage=True),
+        prompt("Three", uuid="p2"),
+        reply("Four.", uuid="a2"),
+    )
+
+    turn = requests_of_turn(home, records, -1)
+
+    assert sent_texts(turn) == [
+        ["One"],
+        ["Two."],
+        ["<command-name>/cost</command-name>"],
+        ["Three"],
     ]
 
 

@@ -65,8 +65,10 @@ class _TreeLine(Struct, frozen=True, rename="camel"):
     uuid: RecordId | None = None
     parent_uuid: RecordId | None = None
     message: _WireMessage | None = None
+    subtype: str | None = None
     content: Any = None
     """The text of a system record."""
+    is_display_only: bool = False
     compact_metadata: CompactionMetadata | None = None
     is_compact_summary: bool = False
     is_visible_in_transcript_only: bool = False
@@ -190,7 +192,7 @@ class RequestLog:
             return
         self._records[id_] = record
         if isinstance(record.content, str):
-            self._records_by_text[record.content] = id_
+            self._records_by_text[record.content.strip()] = id_
         if message is None or message.role is None:
             return
         self._add_message(message.role, message.blocks, [id_], record)
@@ -205,7 +207,7 @@ class RequestLog:
             if block.get("type") in TOOL_USE_TYPES:
                 self._api_ids[str(block.get("id"))] = api_id
             elif isinstance(block.get("text"), str) and record.uuid:
-                self._records_by_text[block["text"]] = record.uuid
+                self._records_by_text[block["text"].strip()] = record.uuid
         self._extend("assistant", api_id, message.blocks, record)
 
     def _add_user_blocks(
@@ -217,7 +219,7 @@ class RequestLog:
                 self._results[call] = id_, block
                 self._extend("user", self._api_ids.get(call, call), [block], record)
             elif isinstance(block.get("text"), str):
-                self._records_by_text[block["text"]] = id_
+                self._records_by_text[block["text"].strip()] = id_
 
     def _extend(
         self, role: str, api_id: str, blocks: list[_Block], record: _TreeLine
@@ -320,7 +322,7 @@ class RequestLog:
         if result is not None:
             is_same = result[1] == block
             return BlockOrigin.TRANSCRIPT if is_same else BlockOrigin.CHANGED, result[0]
-        record_id = self._records_by_text.get(str(block.get("text", "")))
+        record_id = self._records_by_text.get(str(block.get("text", "")).strip())
         if record_id is not None:
             return BlockOrigin.TRANSCRIPT, record_id
         return BlockOrigin.INJECTED, None
@@ -328,25 +330,18 @@ class RequestLog:
     def derive_request(self, leaf: RecordId | None, answer: Message) -> ModelRequest:
         """Return the request that Claude Code would make at a record of the tree."""
         hashes: list[str] = []
-        group: tuple[str, str] | None = None
+        groups: set[tuple[str, str]] = set()
         for record in self._path_to(leaf):
-            message = record.message
-            is_sent = record.uuid and message and message.role in {"user", "assistant"}
-            if (
-                not is_sent
-                or message is None
-                or record.is_api_error_message
-                or (
-                    record.is_visible_in_transcript_only
-                    and not record.is_compact_summary
-                )
-            ):
+            message = _sent_part(record)
+            if message is None:
                 continue
             key, name = self._find_group(message)
-            if key is not None and key == group:
-                hashes.pop()
-            group = key
-            hashes.append(name)
+            if name not in self._messages:
+                self._add_message(message.role or "", message.blocks, [], record)
+            # Results may be written before the last call of their answer.
+            if key is None or key not in groups:
+                hashes.append(name)
+            groups |= {key} if key else set()
         return ModelRequest(
             sent_at=answer.sent_at if answer.role is Role.ASSISTANT else None,
             model=answer.model,
@@ -396,6 +391,18 @@ class RequestLog:
         if not answers and turn.messages:
             last = turn.messages[-1]
             yield self.derive_request(last.record_refs[-1].record_id, last)
+
+
+def _sent_part(record: _TreeLine) -> _WireMessage | None:
+    """Return the message that Claude Code sends for a record, if any."""
+    if record.type == "system":
+        is_sent = record.subtype == "local_command" and not record.is_display_only
+        return _WireMessage("user", None, record.content) if is_sent else None
+    message = record.message
+    is_hidden = record.is_visible_in_transcript_only and not record.is_compact_summary
+    if message is None or record.is_api_error_message or is_hidden:
+        return None
+    return message if message.role in {"user", "assistant"} else None
 
 
 def find_turn_requests(
