@@ -109,3 +109,33 @@ def test_what_is_said_meanwhile_is_found_without_asking_again(
         expect(told).to_have_text("1 of 2")
         expect_marked(page, "quokka", "quokka")
         assert seen.errors == []
+
+
+def test_search_result_opens_at_the_matched_words(
+    browser: Browser, tmp_path: Path
+) -> None:
+    home = Home(tmp_path / ".claude")
+    filler = "\n\n".join(f"Paragraph {at}" for at in range(150))
+    said = thread(
+        prompt("Write"),
+        reply(filler, message_id="msg_1"),
+        reply([tool_use("Bash", command="make")], message_id="msg_1"),
+        tool_result("toolu_1", "line\n" * 80 + "a numbat"),
+        prompt(filler),
+        reply("Another numbat"),
+    )
+    home.session(PLAIN, said)
+    Archive.ingest(tmp_path / "archive", [home.path])
+    with served(tmp_path / "archive") as site, opened(browser, site) as seen:
+        page = seen.page
+        page.goto(f"{site.home}/search?q=numbat")
+        page.locator("a.excerpt", has_text="a numbat").click()
+        expect(page.locator("mark#hit")).to_have_text("numbat")
+        expect(page.locator("mark#hit")).to_be_in_viewport()
+        expect(page.locator(".finder output")).to_have_text("1 of 2")
+        page.keyboard.press(".")
+        expect(page.locator(".finder output")).to_have_text("2 of 2")
+        expect(page.get_by_text("Another numbat")).to_be_in_viewport()
+        page.keyboard.press(",")
+        expect(page.locator("mark#hit")).to_be_in_viewport()
+        assert seen.errors == []

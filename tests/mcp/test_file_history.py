@@ -110,3 +110,16 @@ def test_parts_joined_are_the_whole_history(client: ToolClient) -> None:
     whole = body(client.ask("file_history", path=PATH, max_bytes=60_000))
 
     assert client.whole("file_history", path=PATH, max_bytes=1000) == whole
+
+
+def test_relative_path_means_the_file_of_this_project(client: ToolClient) -> None:
+    other = changing("Other", "Elsewhere.", path="/work/other/src/clock.py", start=1200)
+    other = [one | {"cwd": "/work/other"} for one in other]
+    client.home.session(session_id(4), other, project="-work-other")
+    client.keeping.ingest()
+
+    for path in ("src/clock.py", "./src/clock.py"):
+        answer = client.whole("file_history", path=path)
+        assert session_id(4) not in answer
+        assert TWO in answer
+    assert session_id(4) in client.whole("file_history", path="clock.py")

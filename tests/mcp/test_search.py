@@ -65,13 +65,52 @@ def test_cited_record_can_be_read(client: ToolClient) -> None:
     assert "holds its lock" in read
 
 
-def test_sessions_of_this_project_come_first(client: ToolClient) -> None:
+def test_scope_project_has_only_sessions_of_it(client: ToolClient) -> None:
     everywhere = client.ask("search", query="scheduler")
 
-    assert first_words(body(everywhere)) == [ONE, "elsewhere:", TWO]
-    assert "1 session found in this project" in outside(everywhere)
+    assert sorted(first_words(body(everywhere))) == [ONE, TWO]
+    assert "Bygones: 2 sessions found." in outside(everywhere)
     only = client.whole("search", query="scheduler", scope="project")
     assert first_words(only) == [ONE]
+
+
+def test_of_equal_matches_the_one_in_this_project_is_first(client: ToolClient) -> None:
+    for number in (10, 11, 12):
+        said = thread(
+            prompt(f"Feed the capybara {number}"), reply("Fed"), start=number * 60
+        )
+        here = number == 11
+        client.home.session(
+            session_id(number),
+            said if here else elsewhere(said),
+            project="-work-demo" if here else "-work-other",
+        )
+    client.keeping.ingest()
+
+    found = first_words(client.whole("search", query="capybara"))
+
+    assert found[0] == session_id(11)
+    assert len(found) == 3
+
+
+def test_weak_match_here_does_not_hide_a_strong_one_elsewhere(
+    client: ToolClient,
+) -> None:
+    strong = thread(
+        prompt("The gyroscope drifts when the kestrel calibrates"),
+        reply("The gyroscope drift of the kestrel is fixed."),
+    )
+    client.home.session(session_id(10), elsewhere(strong), project="-work-other")
+    for number in range(11, 14):
+        client.home.session(session_id(number), thread(prompt("when"), reply("fixed")))
+    client.keeping.ingest()
+
+    answer = client.ask("search", query="gyroscope kestrel drift fixed")
+
+    assert first_words(body(answer))[0] == session_id(10)
+    assert ", 1 with all words." in outside(answer)
+    assert "other sessions contain only common words" in body(answer)
+    assert session_id(12) not in body(answer)
 
 
 def test_project_in_the_query_replaces_the_scope(client: ToolClient) -> None:
@@ -157,7 +196,7 @@ def test_parts_joined_are_the_whole_answer(client: ToolClient, size: int) -> Non
 
     assert cursor(whole) is None
     assert parts == body(whole)
-    assert len(first_words(parts)) == 25 + len(["elsewhere:"])
+    assert len(first_words(parts)) == 25
     assert "no match for walros; searched for walrus" in parts
 
 

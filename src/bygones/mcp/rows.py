@@ -365,8 +365,12 @@ def _index_messages(
     return turns, messages
 
 
-_SEARCH_PAGE_SIZE = 5
-"""Sessions that are loaded at once."""
+_SEARCH_PAGE_SIZE = 20
+"""Sessions that are loaded at once; those of the caller's project rise among them."""
+_PROJECT_BOOST = 1.25
+"""Factor of the score of sessions in the caller's project."""
+_MIN_SCORE_SHARE = 0.15
+"""Sessions that lack words and have a smaller share of the best score are left out."""
 _EXTRA_HITS = 3
 """Additional hits, as those in our own tools are left out."""
 _TITLE_CHARS = 120
@@ -398,55 +402,57 @@ class SearchRows:
             self._exclusions.append(Not(FieldValue("session", caller_session)))
             self.exclusion_note += " and your own session"
 
-    def scopes(self, project: str | None, *, is_only: bool) -> list[list[Term]]:
-        """Return the terms of each search: this project first, then all others."""
-        if project is None or _names_project(self._query.root):
-            return [[]]
-        here: list[Term] = [FieldValue("project", project)]
-        return [here] if is_only else [here, [Not(here[0])]]
+        self._project: str | None = None
 
-    def search(self, scope: Sequence[Term], offset: int) -> SearchResults:
-        """Return a page of the matching sessions."""
+    def set_project(self, project: str | None, *, is_only: bool) -> None:
+        """Rank the sessions of a project higher, or leave all others out."""
+        if project is None or _names_project(self._query.root):
+            return
+        if is_only:
+            self._exclusions.append(FieldValue("project", project))
+        else:
+            self._project = project
+
+    def search(self, offset: int) -> SearchResults:
+        """Return a page of the matching sessions, best first."""
         terms = [*([self._query.root] if self._query.root else []), *self._exclusions]
         return self._archive.search(
-            Query(and_terms([*terms, *scope]), self._query.notes),
+            Query(and_terms(terms), self._query.notes),
             limit=_SEARCH_PAGE_SIZE,
             offset=offset,
             hits_per_session=self._hits + _EXTRA_HITS,
             redact=self._redact,
         )
 
-    def rows(
-        self,
-        scopes: Sequence[Sequence[Term]],
-        first_results: Sequence[SearchResults],
-        start: int,
-    ) -> Iterator[QuotedRow]:
+    def rows(self, first_page: SearchResults, start: int) -> Iterator[QuotedRow]:
         """Yield rows from a number on: notes on the query, then a row per session.
 
-        `first_results` are the first pages of the first scopes; the others are loaded
-        when they are reached.
+        Pages after the first are loaded when they are reached.
         """
         if start == 0:
-            yield QuotedRow("0", self._query_notes(first_results[0]))
-        number = 1
-        for index, scope in enumerate(scopes):
-            first_page = (
-                first_results[index]
-                if index < len(first_results)
-                else self.search(scope, 0)
-            )
-            skipped = min(max(start - number, 0), first_page.session_count)
-            number += skipped
-            while skipped < first_page.session_count:
-                page = self.search(scope, skipped) if skipped else first_page
-                if not page.sessions:
-                    break
-                for match in page.sessions:
-                    head = "elsewhere:\n" if index and not skipped else ""
-                    yield QuotedRow(str(number), head + self._session_text(match))
-                    number += 1
-                    skipped += 1
+            yield QuotedRow("0", self._query_notes(first_page))
+        best_score = max((match.score for match in first_page.sessions), default=0.0)
+        offset = max(start - 1, 0) // _SEARCH_PAGE_SIZE * _SEARCH_PAGE_SIZE
+        while offset < first_page.session_count:
+            page = self.search(offset) if offset else first_page
+            if not page.sessions:
+                return
+            for number, match in enumerate(self._sort_page(page), offset + 1):
+                if _is_weak(match, page, best_score):
+                    if number >= start:
+                        rest = "other sessions contain only common words of the query"
+                        yield QuotedRow(str(number), f"({rest})\n")
+                    return
+                if number >= start:
+                    yield QuotedRow(str(number), self._session_text(match))
+            offset += _SEARCH_PAGE_SIZE
+
+    def _sort_page(self, page: SearchResults) -> list[SessionMatch]:
+        return sorted(page.sessions, key=self._boosted_score, reverse=True)
+
+    def _boosted_score(self, match: SessionMatch) -> float:
+        is_here = self._project is not None and match.summary.project == self._project
+        return match.score * (_PROJECT_BOOST if is_here else 1)
 
     def _query_notes(self, results: SearchResults) -> str:
         notes = map(self._redact, search_notes(results))
@@ -486,6 +492,12 @@ class SearchRows:
         text = start + excerpt.text + ("…" if excerpt.is_cut_after else "")
         head = " ".join(filter(None, facts)).replace(" ,", ",")
         return f"{head}: {sanitize_line(text)}"
+
+
+def _is_weak(match: SessionMatch, page: SearchResults, best_score: float) -> bool:
+    """Return whether a session has only common words of the query."""
+    lacks_words = len(match.matched_words) < len(page.query_words)
+    return lacks_words and match.score < _MIN_SCORE_SHARE * best_score
 
 
 def _names_project(term: Term | None) -> bool:

@@ -24,7 +24,7 @@ from bygones.mcp.quoting import (
     short_session_id,
 )
 from bygones.model.sessions import Session
-from bygones.model.summary import SearchResults, SessionSummary
+from bygones.model.summary import IndexedEdit, SearchResults, SessionSummary
 from bygones.redact.engine import Redactor
 from bygones.redact.session import redact_session
 from bygones.render.numbers import pluralize
@@ -90,7 +90,7 @@ class SearchArguments(
     scope: Annotated[
         Literal["project", "all"],
         Meta(
-            description="all (default): this project's sessions first, then others;"
+            description="all (default): this project's sessions rank somewhat higher;"
             " project: only this project's."
         ),
     ] = "all"
@@ -149,7 +149,8 @@ class FileHistoryArguments(
         Meta(
             min_length=1,
             max_length=4_000,
-            description="A file or folder: its full path, or the end of it.",
+            description="A file or folder: its full path, its path in this project, or"
+            " the end of its path.",
         ),
     ]
 
@@ -251,13 +252,14 @@ class ToolService:
                 redact=self._redact,
             )
             is_only = arguments.scope == "project"
-            scopes = search.scopes(self._current_project(archive), is_only=is_only)
-            results = [search.search(scopes[0], 0)]
-            if not results[0].session_count:
-                results += [search.search(scope, 0) for scope in scopes[1:]]
+            search.set_project(self._current_project(archive), is_only=is_only)
+            results = search.search(0)
             cursor = self._list_cursor(arguments)
-            rows = search.rows(scopes, results, int(cursor.row_id) if cursor else 0)
-            head = f"Bygones: {_count_sentence(results, len(scopes))}. {search.exclusion_note}."
+            rows = search.rows(results, int(cursor.row_id) if cursor else 0)
+            where = " in this project" if is_only else ""
+            head = (
+                f"Bygones: {_count_sentence(results, where)}. {search.exclusion_note}."
+            )
             return self._answer_rows(head, rows, cursor, arguments)
 
     def file_history(self, arguments: FileHistoryArguments) -> str:
@@ -265,7 +267,7 @@ class ToolService:
         from bygones.mcp.rows import edits_by_session, file_history_rows
 
         with self._archive() as archive:
-            edits = archive.edits(path=arguments.path)
+            edits = self._find_edits(archive, arguments.path)
             sessions = edits_by_session(edits, self._caller.session)
             count = pluralize(len(sessions), "session")
             rows = file_history_rows(
@@ -275,6 +277,17 @@ class ToolService:
             )
             head = f"Bygones: {count} changed this path, newest first."
             return self._answer_list(head, rows, arguments)
+
+    def _find_edits(self, archive: Archive, path: str) -> list[IndexedEdit]:
+        """Return the edits of a path; a relative one is looked for here first."""
+        directory = self._caller.directory
+        for folder in (str(directory), self._current_project(archive)):
+            full_path = os.path.normpath(f"{folder}/{path}")
+            if folder and not Path(path).is_absolute():
+                edits = archive.edits(path=full_path)
+                if edits:
+                    return edits
+        return archive.edits(path=path)
 
     def outline(self, arguments: OutlineArguments) -> str:
         """Return the turns of a session, a line or two for each."""
@@ -402,17 +415,10 @@ def _check_cursor(rows: Iterator[QuotedRow], cursor: Cursor) -> Iterator[QuotedR
     yield from rows
 
 
-def _count_sentence(first_results: Sequence[SearchResults], scopes: int) -> str:
-    """Return how many sessions were found, here and elsewhere."""
-    here, *others = first_results
-    count = here.session_count_bound.qualify(pluralize(here.session_count, "session"))
-    text = f"{count} found"
-    if others and others[0].session_count:
-        count = others[0].session_count_bound.qualify(f"{others[0].session_count:,}")
-        text += f" in this project, {count} elsewhere"
-    elif others:
-        text += " in any project"
-    elif scopes > 1:
-        text += " in this project, others follow"
-    is_partial = any(results.is_partial for results in first_results)
-    return f"{text}; not everything was searched" if is_partial else text
+def _count_sentence(results: SearchResults, where: str) -> str:
+    """Return how many sessions were found, and how many of them have all words."""
+    bound = results.session_count_bound
+    text = f"{bound.qualify(pluralize(results.session_count, 'session'))} found{where}"
+    if len(results.query_words) > 1 and results.session_count:
+        text += f", {results.full_match_count:,} with all words"
+    return f"{text}; not everything was searched" if results.is_partial else text

@@ -25,6 +25,7 @@ from bygones.model.sessions import (
     Session,
     ToolCall,
     Turn,
+    walk_agents,
 )
 from bygones.model.summary import Role
 from bygones.model.usage import Usage
@@ -490,6 +491,25 @@ def find_message_index(
     return None
 
 
+def find_message_before(
+    session: Session, branch_number: int, position: Position
+) -> int | None:
+    """Return the index of the last message that starts before a record."""
+    branch = next(b for b in session.branches if b.number == branch_number)
+    messages = (message for turn in branch.turns for message in turn.messages)
+    found = [at for at, one in enumerate(messages) if is_before(one, position)]
+    return found[-1] if found else None
+
+
+def is_before(message: Message, position: Position) -> bool:
+    """Return whether a message starts before a record of the same file."""
+    starts = (ref.position for ref in message.record_refs[:1])
+    return any(
+        start.source_id == position.source_id and start.offset <= position.offset
+        for start in starts
+    )
+
+
 def _find_turn_index(branch: Branch, record: str) -> int | None:
     for at, turn in enumerate(branch.turns):
         if any(_contains_id(message, {record}) for message in turn.messages):
@@ -498,7 +518,7 @@ def _find_turn_index(branch: Branch, record: str) -> int | None:
 
 
 def _contains_id(message: Message, ids: Collection[str]) -> bool:
-    agents = (run.id for call in message.tool_calls for run in call.agents)
+    agents = (run.id for call in message.tool_calls for run in walk_agents(call.agents))
     results = (call.result_record_id for call in message.tool_calls)
     return any(id_ in ids for id_ in (*message.record_ids, *agents, *results))
 

@@ -35,7 +35,7 @@ from bygones.model.query import Part
 from bygones.reader import read_sessions
 from bygones.render.text.primitives import sanitize_json
 from bygones.render.text.session import TextOptions, render_lines
-from bygones.render.walk import SessionView, find_message_index
+from bygones.render.walk import SessionView, find_message_before, find_message_index
 from bygones.render.walk import trim_around_record as window
 from bygones.schema.sessions import session_objects
 
@@ -71,6 +71,8 @@ def view_around_hit(shown: ShownSession, view: SessionView) -> SessionView:
         return view
     names = {str(record.id), *([str(record.agent_id)] if record.agent_id else [])}
     at = find_message_index(shown.session, view.branch, names)
+    if at is None:
+        at = find_message_before(shown.session, view.branch, record.position)
     if at is None:
         return view
     return replace(
@@ -240,7 +242,7 @@ def show(  # noqa: PLR0913 (one parameter per option)
             print_raw(shown, around, is_terminal=console.is_terminal)
             return
         # Messages of agents are on no branch of the session itself.
-        known = record.id if record and record.branch_number is not None else None
+        known = record.id if record and found.find_branch(record.id) else None
         view = SessionView(
             branch=choose_branch(found, branch, around or known),
             include_branches=everything,
