@@ -111,12 +111,11 @@ def main(arguments: list[str]) -> int:
         return run_bygones(arguments)
     if has_no_transcripts():
         print("No Claude Code transcripts found; using sample data.\n", flush=True)
-        code = run_bygones(["demo"])
-    else:
-        code = run_bygones(["ingest"]) or run_bygones(["list", "-n", "10"])
+        return run_bygones(["demo"])  # prints what to run next
+    code = run_bygones(["ingest"]) or run_bygones(["list", "-n", "10"])
     if code == 0:
         program = os.path.relpath(SCRIPTS / "bygones")
-        print(f"\nIn this checkout, run `bygones` as {program}: {program} show last")
+        print(f"\nNext, run: {program} show last")
     return code
 
 

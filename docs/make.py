@@ -131,11 +131,11 @@ def settings_page() -> str:
     return "\n".join(
         [
             "# Settings\n",
-            "Nothing need be set. What is set stands in `settings.toml`, in",
-            "`~/.config/bygones`, on Windows in `%APPDATA%\\bygones`, or where",
-            "`BYGONES_SETTINGS` says. A variable is stronger than the file, and an",
-            "option than both.\n",
-            "| setting | is | meaning | example | variable |",
+            "All settings are optional. They are read from `settings.toml` in",
+            "`~/.config/bygones` (on Windows, `%APPDATA%\\bygones`), or from the file",
+            "that `BYGONES_SETTINGS` names. An environment variable overrides the",
+            "file, and a command-line option overrides both.\n",
+            "| setting | type | meaning | example | variable |",
             "|---|---|---|---|---|",
             *rows,
             "",

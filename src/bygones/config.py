@@ -229,12 +229,12 @@ SETTINGS = (
     SettingSpec(
         "ingest", "true or false", "whether to import new records first", "false"
     ),
-    SettingSpec("pager", "text", "what long output goes through", '"less -S"'),
-    SettingSpec("redact", "table", "what exports hide besides", '{ names = ["Ada"] }'),
+    SettingSpec("pager", "text", "program that shows long output", '"less -S"'),
+    SettingSpec("redact", "table", "what else exports redact", '{ names = ["Ada"] }'),
     SettingSpec(
         "push",
         "table",
-        "which projects go to a hub, and where that is",
+        "projects to push, and the hub to push to",
         '{ hub = "https://hub.example.com", projects = ["~/work/shop"] }',
     ),
 )

@@ -142,7 +142,7 @@ class ArchiveNotFound(ArchiveError):
 
     exit_code = ExitCode.NO_ARCHIVE
     message = "no archive in {self.path}"
-    hint = "run `bygones ingest` to make one"
+    hint = "run `bygones ingest` to create one"
 
 
 class ArchiveTooNew(ArchiveError):

@@ -131,5 +131,5 @@ def test_files_that_a_command_changed_are_edits() -> None:
         {"files": [{"hunks": PATCH}], "changedFiles": [""]},
     ],
 )
-def test_malformed_changes_of_a_command_are_no_edits(diff: object) -> None:
+def test_malformed_changes_of_a_command_are_not_edits(diff: object) -> None:
     assert edits(shell_edits(diff)) == []

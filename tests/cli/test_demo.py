@@ -130,3 +130,26 @@ def test_programs_get_the_place_and_the_sessions(
     assert made["archive"] == str(place / "here" / "archive")
     assert made["home"] == str(place / "here" / "claude-home")
     assert {row["type"] for row in sessions} == {"session"}
+
+
+def test_next_steps_name_a_program_that_the_shell_finds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tools, scripts = tmp_path / "tools", tmp_path / ".venv" / "bin"
+    for folder in (tools, scripts):
+        folder.mkdir(parents=True)
+    for name in (tools / "bygones", scripts / "bygones"):
+        name.touch(0o755)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.executable", str(scripts / "python"))
+
+    def next_steps(name: str) -> str:
+        assert main(["demo", str(tmp_path / name)]) == ExitCode.SUCCESS
+        return capsys.readouterr().err
+
+    monkeypatch.setenv("PATH", str(tools))
+    assert "\n  bygones show last\n" in next_steps("installed")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert "\n  .venv/bin/bygones show last\n" in next_steps("checkout")
+    (scripts / "bygones").unlink()
+    assert f"\n  {scripts}/python -m bygones show last\n" in next_steps("module")

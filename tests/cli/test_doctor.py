@@ -109,7 +109,7 @@ def test_an_archive_that_others_can_read_is_told_of(
 
     (place / "archive").chmod(0o755)
 
-    assert "others on this machine can read it" in shown(capsys)
+    assert "other users can read it" in shown(capsys)
 
 
 @pytest.mark.usefixtures("fresh")
@@ -119,7 +119,7 @@ def test_what_is_not_taken_in_yet_is_told_of(
     next(fresh.glob("projects/*-notes/*.jsonl")).unlink()
 
     assert main(["doctor", "--no-ingest"]) == ExitCode.SUCCESS
-    assert "the homes have something new" in capsys.readouterr().out
+    assert "there are new transcripts" in capsys.readouterr().out
 
 
 def test_an_archive_without_homes_is_looked_at(
@@ -132,8 +132,8 @@ def test_an_archive_without_homes_is_looked_at(
     fresh.rename(place / "elsewhere")
 
     told = shown(capsys)
-    assert "none found; --home names one" in told
-    assert "something new" not in told
+    assert "none found; use --home PATH" in told
+    assert "new transcripts" not in told
 
 
 @pytest.mark.usefixtures("invented")
@@ -202,7 +202,9 @@ def test_a_purge_that_was_stopped_is_told_of(
         begin_purge(vault.byte_store.db, [])
 
     assert main(["doctor"]) == ExitCode.SUCCESS
-    assert "a purge was stopped halfway: ask for it again" in capsys.readouterr().out
+    assert (
+        "a purge was interrupted: run the same purge again" in capsys.readouterr().out
+    )
 
 
 def test_without_an_archive_the_homes_are_told_and_none_is_made(
@@ -211,7 +213,7 @@ def test_without_an_archive_the_homes_are_told_and_none_is_made(
     assert main(["doctor"]) == ExitCode.SUCCESS
 
     told = capsys.readouterr().out
-    assert "none yet: bygones ingest makes one" in told
+    assert "none yet: run bygones ingest" in told
     assert "Claude Code deletes after 30 days" in told
     assert "none of them is in the archive" in told
     assert session_id(1)[:8] in told
@@ -223,7 +225,7 @@ def test_without_an_archive_the_homes_are_told_and_none_is_made(
 def test_it_is_told_when_the_archive_was_verified(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    assert "verified never" in shown(capsys)
+    assert "not verified yet" in shown(capsys)
 
     assert main(["verify", "--quiet"]) == ExitCode.SUCCESS
 

@@ -187,7 +187,7 @@ def test_what_was_left_out_is_told(
     for words in (("--all",), ("--from", str(kept_home.path))):
         exported(*words, "--to", "site")
         told = capsys.readouterr().err
-        assert "1 session left out, in which nothing was said" in told
+        assert "1 session without messages left out" in told
     exported("--all", "--to", "site", "--json")
     assert json.loads(capsys.readouterr().out.splitlines()[0])["empty_count"] == 1
 

@@ -72,7 +72,7 @@ def test_a_session_without_changes_says_so(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert main(["files", "145b"]) == ExitCode.SUCCESS
-    assert capsys.readouterr().err == "no file was changed\n"
+    assert capsys.readouterr().err == "no changed files\n"
 
 
 @pytest.mark.usefixtures("invented")

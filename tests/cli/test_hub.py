@@ -103,7 +103,7 @@ def test_an_erasure_leaves_a_receipt_and_nothing_else(
     assert main(words) == ExitCode.SUCCESS
     assert hub.store.holds() == []
     assert main(["hub", "erase", "--session", "5e55", "--yes"]) == ExitCode.SUCCESS
-    assert "nothing matches: use whole session ids" in capsys.readouterr().err
+    assert "nothing matches; use complete session ids" in capsys.readouterr().err
     assert main(["hub", "erase", "--session", session_id(2), "--yes", "--json"]) == 0
     assert json.loads(capsys.readouterr().out.splitlines()[-1])["blob_count"] == 1
     assert hub.texts() == {}

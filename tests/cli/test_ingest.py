@@ -203,7 +203,7 @@ def test_an_interruption_keeps_what_was_done_and_says_so(place: Path) -> None:
         assert "interrupted: " in screen.shown
         assert "; run it again" in screen.shown
     assert piped("ingest").returncode == 0
-    assert piped("verify", "--deep").stdout.startswith("sound: ")
+    assert piped("verify", "--deep").stdout.startswith("intact: ")
 
 
 @on_terminals
@@ -253,3 +253,14 @@ def big_home(place: Path, *, megabytes: int) -> None:
     size = len(jsonl(records))
     for number in range(megabytes * 1_000_000 // size):
         home.session(session_id(number), records)
+
+
+def test_a_home_without_transcripts_is_reported(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    home = tmp_path / "home"
+    home.mkdir()
+
+    assert main(["ingest", "--home", str(home), "--archive", str(tmp_path / "a")]) == 0
+
+    assert capsys.readouterr().err == f"note: there are no transcripts in {home}\n"

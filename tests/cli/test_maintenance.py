@@ -42,10 +42,10 @@ def test_a_sound_archive_is_said_to_be_so(
     archive: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["verify"]) == ExitCode.SUCCESS
-    assert capsys.readouterr().out.startswith("sound: 9 files, ")
+    assert capsys.readouterr().out.startswith("intact: 9 files, ")
 
     assert main(["verify", "--deep"]) == ExitCode.SUCCESS
-    assert capsys.readouterr().out.endswith("and the index equals a rebuild\n")
+    assert capsys.readouterr().out.endswith("; the index matches a rebuild\n")
 
     assert main(["verify", "--quiet"]) == ExitCode.SUCCESS
     assert capsys.readouterr().out == ""
@@ -62,7 +62,7 @@ def test_damage_is_told_from_what_is_whole(
     shown = capsys.readouterr()
     assert shown.out.startswith("damaged: ~/archive\n")
     assert "toolu_1.txt: bytes 0 to 1,400: " in shown.out
-    assert shown.out.endswith("whole: 8 of 9 files\n")
+    assert shown.out.endswith("intact: 8 of 9 files\n")
     assert "hint: " in shown.err
 
 
@@ -105,7 +105,7 @@ def test_an_index_that_is_not_what_a_rebuild_gives_is_found(
     assert main(["verify", "--deep"]) == ExitCode.ARCHIVE_DAMAGED
 
     shown = capsys.readouterr()
-    assert "the index: usage is not what a rebuild gives" in shown.out
+    assert "the index: usage differs from a rebuild" in shown.out
     assert "bygones rebuild" in shown.err
 
 
@@ -121,7 +121,7 @@ def test_an_index_that_lags_is_not_damaged(
     assert main(["verify", "--deep"]) == ExitCode.SUCCESS
 
     shown = capsys.readouterr()
-    assert shown.out.startswith("sound: 9 files")
+    assert shown.out.startswith("intact: 9 files")
     assert "equals" not in shown.out
     assert "the index is not up to date" in shown.err
 
@@ -282,7 +282,7 @@ def test_a_backup_without_an_index_is_sound_and_cannot_be_compared(
     assert main(["verify", "--deep", "--archive", copy]) == ExitCode.FAILURE
 
     told = capsys.readouterr()
-    assert told.out.startswith("sound: 9 files")
+    assert told.out.startswith("intact: 9 files")
     assert "has no usable index" in told.err
     assert "damaged" not in told.out + told.err
 
@@ -298,7 +298,7 @@ def test_an_index_that_could_not_be_compared_is_no_damage(
     assert main(["verify", "--deep"]) == ExitCode.ARCHIVE_IN_USE
 
     told = capsys.readouterr()
-    assert told.out.startswith("sound: 9 files")
+    assert told.out.startswith("intact: 9 files")
     assert "note: the index was not checked: another process is writing" in told.err
     assert f"another command is writing to {archive}" in told.err
 
@@ -350,7 +350,7 @@ def test_an_ingestion_makes_a_damaged_index_anew(
 
     assert "10 files: 1 new" in capsys.readouterr().out
     assert main(["verify", "--deep"]) == ExitCode.SUCCESS
-    assert capsys.readouterr().out.endswith("and the index equals a rebuild\n")
+    assert capsys.readouterr().out.endswith("; the index matches a rebuild\n")
 
 
 def test_verify_tells_damaged_pages_in_words_on_lines(

@@ -134,7 +134,7 @@ def test_a_push_goes_once_and_then_what_is_new(
     third = json.loads(capsys.readouterr().out.splitlines()[-1])
 
     assert first.startswith("sent 3 sessions, 3 files, 24 lines: ")
-    assert second == "sent nothing: the hub has it all\n"
+    assert second == "sent nothing: the hub already has everything\n"
     assert (third["type"], third["line_count"], third["session_ids"]) == (
         "push",
         1,
@@ -161,10 +161,12 @@ def test_a_push_says_how_many_sessions_were_erased_on_the_hub(
     row = json.loads(capsys.readouterr().out.splitlines()[-1])
 
     assert some == (
-        "sent nothing: the hub has all the rest\n"
-        "stayed here: 1 session erased on the hub and not sent again\n"
+        "sent nothing: the hub already has the others\n"
+        "not sent: 1 session erased on the hub and not sent again\n"
     )
-    assert every.startswith("sent nothing: all that was named was erased on the hub\n")
+    assert every.startswith(
+        "sent nothing: the selected sessions were erased on the hub\n"
+    )
     assert "3 sessions erased on the hub and not sent again" in every
     assert row["erased_session_ids"] == [session_id(number) for number in range(3)]
 

@@ -99,7 +99,7 @@ def test_of_copies_that_would_go_to_one_place_the_newest_does(
     shown = capsys.readouterr()
     assert [line.split()[0] for line in shown.out.splitlines()] == ["write", "taken"]
     assert "would write 1 file" in shown.err
-    assert "1 would go where a newer copy goes" in shown.err
+    assert "1 not written: a newer copy has the same path" in shown.err
 
     assert main(words) == ExitCode.FAILURE
     assert written(home) == {f"projects/-w3/{FIRST}.jsonl": newer}
@@ -172,7 +172,7 @@ def test_a_name_that_leads_out_is_never_written(
     before = written(place)
 
     assert main(["restore", "--all", *more, "--dry-run"]) == ExitCode.SUCCESS
-    assert "lead out of their home" in capsys.readouterr().err
+    assert "the path is outside the home" in capsys.readouterr().err
     assert main(["restore", "--all", *more]) == ExitCode.FAILURE
 
     told = capsys.readouterr().err

@@ -122,7 +122,7 @@ def test_a_home_that_is_named_is_not_said_to_be_missing(
 
     told = capsys.readouterr().err
     assert "no Claude Code home found" not in told
-    assert f"`bygones ingest --archive {archive} --home {home}` to make one" in told
+    assert f"`bygones ingest --archive {archive} --home {home}` to create one" in told
 
 
 @pytest.mark.usefixtures("invented")

@@ -71,7 +71,18 @@ def test_days_stand_below_each_other_with_their_sum(
     lines = [line.split() for line in out(capsys, "--zone", "UTC").splitlines()]
 
     assert lines[0] == [
-        *("DAY", "ANSWERS", "INPUT", "WRITE", "READ", "OUTPUT", "TOKENS", "COST")
+        *(
+            "DAY",
+            "ANSWERS",
+            "INPUT",
+            "CACHE",
+            "WRITE",
+            "CACHE",
+            "READ",
+            "OUTPUT",
+            "TOKENS",
+            "COST",
+        )
     ]
     assert lines[1] == ["2026-01-05", "2", "0", "0", "0", "1.0M", "1.0M", "$15.03"]
     assert lines[2] == ["2026-01-06", "1", "0", "0", "0", "10", "10", "unknown"]
@@ -214,12 +225,22 @@ def test_a_context_is_shown_turn_by_turn(
 
     assert title == "go"
     assert head.split() == [
-        *("TURN", "TIME", "CONTEXT", "READ", "WRITE", "OUTPUT", "ANSWERS")
+        *(
+            "TURN",
+            "TIME",
+            "CONTEXT",
+            "CACHE",
+            "READ",
+            "CACHE",
+            "WRITE",
+            "OUTPUT",
+            "ANSWERS",
+        )
     ]
     assert [turn.split()[3] for turn in turns] == ["150k", "0", "20k"]
     assert turns[1].endswith("— compacted (auto) from 155k —")
     assert last == (
-        "at most 150k tokens in context; 100% of all input came from the cache;"
+        "largest context: 150k tokens; 100% of all input came from the cache;"
         " 1 compaction"
     )
     found = rows(capsys, "--context", "c0ffee")
@@ -318,7 +339,7 @@ def test_bars_are_as_long_as_what_was_spent(home: Home) -> None:
         session_id(7), thread(prompt("half"), answer(7, output=501_668), start=300_000)
     )
     assert main(["ingest", "--quiet"]) == ExitCode.SUCCESS  # which may draw bars too
-    terminal = Terminal("usage", "--zone", "UTC", columns=100)
+    terminal = Terminal("usage", "--zone", "UTC", columns=110)
 
     assert terminal.end() == ExitCode.SUCCESS
     bars = [line.count("█") for line in terminal.shown.splitlines()[1:5]]

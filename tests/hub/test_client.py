@@ -280,6 +280,8 @@ def test_file_with_invalid_name_is_skipped(tmp_path: Path, name: str) -> None:
     assert (would.unnameable_files, would.files) == (1, 3)
     assert (done.unnameable_files, done.files, len(hub.texts())) == (1, 3, 3)
     (told,) = [
-        line for line in push_report_lines(done, "", is_dry_run=False) if "here" in line
+        line
+        for line in push_report_lines(done, "", is_dry_run=False)
+        if "not sent" in line
     ]
-    assert told == "stayed here: 1 file whose name cannot be sent"
+    assert told == "not sent: 1 file whose name cannot be sent"

@@ -158,7 +158,7 @@ def test_another_status_line_stays(places: ClaudePaths) -> None:
     apply_changes(changes)
 
     assert [c.description for c in changes if c.state is PartState.CONFLICT] == [
-        "a status line below the prompt"
+        "status line"
     ]
     take_away(places)
     assert json.loads(places.settings.read_text())["statusLine"]["command"] == "mine"

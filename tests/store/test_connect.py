@@ -69,7 +69,7 @@ def test_archive_on_a_full_disk_can_be_read(
 
     message = capsys.readouterr()
     assert code == ExitCode.SUCCESS, message.err
-    assert "can be read" in message.out or "sound: 1 file" in message.out
+    assert "can be read" in message.out or "intact: 1 file" in message.out
 
 
 def test_sessions_on_a_full_disk_can_be_shown(

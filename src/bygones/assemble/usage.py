@@ -45,8 +45,8 @@ def answer_key(node: RecordNode) -> str:
     """Return a key that all records of one answer share, in any file.
 
     That is the API's message id: a replay may repeat it with a new request id. If the id
-    does not look unique (some gateways reuse ids), the request id is added, or else the
-    size of the context. Without a message id the key is the request id, or else the
+    does not look unique (some gateways reuse ids), the request id is added, or the
+    size of the context. Without a message id the key is the request id, or the
     record itself.
     """
     if not node.message_id:

@@ -234,7 +234,7 @@ def project_option(noun: str) -> Decorator:
 
 
 def limit_option(noun: str, terminal_limit: int) -> Decorator:
-    """Return the option for how much is listed: a page on a terminal, else all."""
+    """Return the option for how much is listed: a page on a terminal, otherwise all."""
     return click.option(
         "-n",
         "--limit",

@@ -211,7 +211,7 @@ def _sort_by_family(
     """Return sources so that those of a family follow each other, the newest first.
 
     A hub that derives while others of the family are on their way derives it again,
-    and so it does if a title comes behind what it is the title of.
+    and so it does if a title comes after what it is the title of.
     """
     numbers = {session: derived.session_number(session) for session in newest}
     family = {
@@ -509,7 +509,7 @@ class ChunkBuilder:
         """Return the unfinished last line of a transcript, unless the hub has it.
 
         What is whole of it leaves redacted, as any line. Of half a line nothing does:
-        half a secret cannot be known. The hub is told that something was cut off.
+        half a secret cannot be known. The hub learns that something was cut off.
         """
         with self._chunks.read_transaction():
             now = self._chunks.source(stored_source.number)

@@ -112,20 +112,18 @@ class _JsonEdit(NamedTuple):
 
 def _json_edits(command: Sequence[str], *, statusline: bool) -> Iterator[_JsonEdit]:
     server = {"type": "stdio", "command": command[0], "args": [*command[1:], "mcp"]}
-    yield _JsonEdit("tools for agents", "servers", ("mcpServers", _OWN_NAME), server)
+    yield _JsonEdit("MCP server", "servers", ("mcpServers", _OWN_NAME), server)
     shell = " ".join(f'"{word}"' if " " in word else word for word in command)
     hook = {"type": "command", "command": f"{shell} hook || true", "timeout": 10}
     for event in _HOOK_EVENTS:
-        description = f"keeps the archive current ({event})"
+        description = f"import hook ({event})"
         value = {"hooks": [hook]}
         yield _JsonEdit(
             description, "settings", ("hooks", event), value, is_list_item=True
         )
     if statusline:
         line = {"type": "command", "command": f"{shell} statusline"}
-        yield _JsonEdit(
-            "a status line below the prompt", "settings", ("statusLine",), line
-        )
+        yield _JsonEdit("status line", "settings", ("statusLine",), line)
 
 
 def _plan_json_edit(
@@ -198,7 +196,7 @@ def _plugin_files(paths: ClaudePaths) -> Iterator[tuple[Path, Path]]:
 def _plan_copy(source: Path, target: Path, *, removing: bool) -> IntegrationChange:
     content, before = source.read_bytes(), _read_file(target)
     description = (
-        "a skill" if source.name == "SKILL.md" else f"/{_OWN_NAME}:{source.stem}"
+        "skill" if source.name == "SKILL.md" else f"/{_OWN_NAME}:{source.stem}"
     )
     if before is None:
         state = PartState.MISSING

@@ -462,7 +462,7 @@ class SystemSubtype(Struct, frozen=True):
 SYSTEM_SUBTYPES: dict[str | None, SystemSubtype] = {
     None: SystemSubtype("a line of an old version, or of a hook", ""),
     "compact_boundary": SystemSubtype(
-        "earlier context was replaced by a digest", "compact boundary"
+        "earlier context was replaced by a summary", "compact boundary"
     ),
     "microcompact_boundary": SystemSubtype("old tool results were cleared"),
     "local_command": SystemSubtype(

@@ -346,7 +346,7 @@ class FileFacts(Struct, frozen=True, kw_only=True):
     first_prompt: str | None = None
     """The beginning of the first user text."""
     agent_id: AgentId | None = None
-    """From the records, or else from the file name."""
+    """From the records if possible, otherwise from the file name."""
     is_named_like_agent: bool = False
 
 

@@ -421,7 +421,7 @@ class Session(Struct, frozen=True, kw_only=True, weakref=True):
         return sum(1 for m in messages if m.is_prompt or m.role is Role.ASSISTANT)
 
     def find_branch(self, record_id: str) -> Branch | None:
-        """Return the branch with this leaf, or else the one with this record."""
+        """Return the branch with this leaf, otherwise the one with this record."""
         for branch in self.branches:
             if branch.id == record_id:
                 return branch

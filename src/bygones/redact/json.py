@@ -237,7 +237,7 @@ def _redact_element(at: int, value: object, redactor: TextRedactor) -> object:
 
 
 def _enum_fields(value: dict[str, object]) -> frozenset[str]:
-    """Return the fields of an object whose values are no text."""
+    """Return the fields of an object whose values are not text."""
     kind = value.get("type")
     is_tool_use = isinstance(kind, str) and kind in TOOL_USE_TYPES
     return _ENUM_FIELDS_OF_TOOL_USE if is_tool_use else ENUM_FIELDS

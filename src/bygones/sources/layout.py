@@ -249,7 +249,7 @@ def find_homes(environ: Mapping[str, str], user_home: Path) -> tuple[Path, ...]:
 
 
 def resolve_home(path: Path) -> Path:
-    """Return the parent if `path` is the `projects` folder of a home, else `path`."""
+    """Return the parent if `path` is the `projects` folder of a home, or `path`."""
     parent = path.parent
     if not _is_projects_dir(path):
         return path

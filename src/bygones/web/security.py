@@ -152,7 +152,7 @@ class SecurityMiddleware:
         try:
             await self._app(scope, limited.receive, limited.send)
         except Exception:
-            # The application was told that the client is gone.
+            # The application knows that the client is gone.
             if not limited.is_exceeded:
                 raise
         if limited.is_exceeded and not limited.is_started:

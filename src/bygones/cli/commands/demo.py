@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
+import shutil
 import sys
 import tempfile
 from datetime import UTC, datetime, timedelta
@@ -66,18 +67,30 @@ def _make_temp_folder() -> Path:
 
 def _next_steps(home: Path, archive: Path, session: str) -> str:
     variables = ((HOME_ENV, home), (ARCHIVE_ENV, archive))
-    told = "\n  ".join(
+    exports = "\n  ".join(
         sanitize_name(f"export {name}={shlex.quote(str(path))}")
         for name, path in variables
     )
+    program = _program()
     return (
-        "A home with invented sessions. To try it, type"
-        f"\n\n  {told}\n"
-        "\n  bygones show last"
-        f"\n  bygones tree {session}"
-        "\n  bygones files src/checkout.py"
-        "\n  bygones prompts retry\n"
+        "These sessions are invented. To try Bygones with them, run"
+        f"\n\n  {exports}\n"
+        f"\n  {program} show last"
+        f"\n  {program} tree {session}"
+        f"\n  {program} files src/checkout.py"
+        f"\n  {program} prompts retry\n"
     )
+
+
+def _program() -> str:
+    """Return the program as a shell in this directory finds it."""
+    if shutil.which("bygones"):
+        return "bygones"
+    script = shutil.which("bygones", path=str(Path(sys.executable).parent))
+    if script is None:
+        return f"{shlex.quote(sys.executable)} -m bygones"
+    is_below = Path(script).parent.is_relative_to(Path.cwd())
+    return shlex.quote(os.path.relpath(script) if is_below else script)
 
 
 _VERSION = "2.1.30"

@@ -218,7 +218,7 @@ def archive_lines(
     yield ""
     yield style.heading(f"Archive  {sanitize_name(display_path(options.folder))}")
     if not state.has_archive:
-        yield "  none yet: bygones ingest makes one"
+        yield "  none yet: run bygones ingest"
         return
     index = (
         format_bytes(state.index_bytes) if state.has_index else "none: bygones rebuild"
@@ -227,29 +227,30 @@ def archive_lines(
     sessions = pluralize(state.session_count, "session")
     yield f"  {sessions} in {pluralize(state.project_count, 'project')}"
     files = pluralize(state.file_count, "file")
-    yield f"  {files}, {state.gone_file_count:,} of them deleted since"
+    only_here = f", {state.gone_file_count:,} of them only in the archive now"
+    yield f"  {files}{only_here if state.gone_file_count else ''}"
     if state.versions:
         first, last = state.versions[0], state.versions[-1]
-        told = first if first == last else f"{first} to {last}"
-        yield f"  written by Claude Code {sanitize_line(told)}"
+        span = first if first == last else f"{first} to {last}"
+        yield f"  written by Claude Code {sanitize_line(span)}"
     when = _verified_time(state, console)
-    told = f"  verified {describe_verification(state.last_verification, when)}"
-    is_bad = (
-        state.last_verification is not None and not state.last_verification.is_sound
-    )
-    yield style.warning(told) if is_bad else told
+    if state.last_verification is None:
+        yield "  not verified yet: run bygones verify"
+    else:
+        line = f"  verified {describe_verification(state.last_verification, when)}"
+        yield line if state.last_verification.is_sound else style.warning(line)
     if not state.is_private:
-        yield style.warning("  others on this machine can read it: chmod -R go= it")
+        yield style.warning("  other users can read it: run chmod -R go= on the folder")
     if state.is_purge_pending:
-        yield style.warning("  a purge was stopped halfway: ask for it again")
+        yield style.warning("  a purge was interrupted: run the same purge again")
     if not state.is_current:
-        yield style.warning("  the homes have something new: bygones ingest")
+        yield style.warning("  there are new transcripts: run bygones ingest")
     if state.problem_count:
         odd = pluralize(state.problem_session_count, "session")
         yield f"  {pluralize(state.problem_count, 'problem')} in {odd}: bygones doctor --problems"
     if state.drift_count:
         kinds = pluralize(state.drift_count, "type or field", "types and fields")
-        yield f"  {kinds} that this version does not know, kept as they are"
+        yield f"  {kinds} that this version does not know, stored unchanged"
 
 
 def _verified_time(state: DoctorObject, console: Console) -> str:
@@ -266,10 +267,10 @@ def home_lines(periods: Sequence[RetentionObject], console: Console) -> Iterator
     for row in periods:
         files = pluralize(row.file_count, "file")
         yield f"  {sanitize_name(display_path(row.home))}: {files}, {format_bytes(row.size_bytes)}"
-        told = "as set" if row.is_configured else "unless told otherwise"
-        yield f"    Claude Code deletes after {pluralize(row.days, 'day')}, {told}"
+        why = "cleanupPeriodDays" if row.is_configured else "the default"
+        yield f"    Claude Code deletes after {pluralize(row.days, 'day')} ({why})"
     if not periods:
-        yield "  none found; --home names one"
+        yield "  none found; use --home PATH"
 
 
 def deletion_lines(
@@ -324,7 +325,7 @@ def doctor(
 
     Claude Code deletes transcripts 30 days after they were last written, or after
     cleanupPeriodDays in its settings.json. Bygones does not change this setting; the
-    archive keeps everything. Invalid settings of Bygones are reported and ignored.
+    archive keeps everything. Invalid Bygones settings are reported and ignored.
     """
     with ignore_invalid_settings() as errors:
         console = Console.for_stdout(color)

@@ -187,7 +187,7 @@ def _summary_lines(request: ExportRequest, result: _ExportResult) -> Iterator[st
         yield f"{sessions} written, {format_bytes(result.bytes)}{same}, in {where}"
     if result.empty:
         left = pluralize(result.empty, "session")
-        yield f"{left} left out, in which nothing was said: --format jsonl has them"
+        yield f"{left} without messages left out; --format jsonl includes them"
     if _is_raw_export(request) and not result.files and request.to != _STDOUT:
         yield _OTHER_FILES_NOTE
     if request.redact:
@@ -196,7 +196,7 @@ def _summary_lines(request: ExportRequest, result: _ExportResult) -> Iterator[st
     yield _NOT_REDACTED_NOTE
     if result.report.private_records:
         left = pluralize(result.report.private_records, "private record")
-        yield f"{left} left out: --private writes those too"
+        yield f"{left} left out; --private includes them"
 
 
 def _scan_for_secrets(

@@ -117,7 +117,7 @@ def files(
         print_objects(rows)
         return
     if not rows:
-        message = "no file was changed" if is_session else f"no session changed {name}"
+        message = "no changed files" if is_session else f"no session changed {name}"
         sys.stderr.write(f"{sanitize_name(message)}\n")
         return
     table = TextTable(

@@ -196,7 +196,7 @@ def describe_selector(selector: ErasureSelector) -> str:
     default=4096,
     show_default=True,
     metavar="MB",
-    help="Accept at most this much of one file, uncompressed.",
+    help="Maximum size of a file, uncompressed.",
 )
 @click.option(
     "--max-person",
@@ -204,7 +204,7 @@ def describe_selector(selector: ErasureSelector) -> str:
     default=1_048_576,
     show_default=True,
     metavar="MB",
-    help="Accept at most this much from one person, uncompressed.",
+    help="Maximum total size per person, uncompressed.",
 )
 @click.option(
     "--max-memory",
@@ -361,8 +361,10 @@ def revoke_tokens(*, name: str, store: str, raw: str) -> None:
     with open_hub(store, raw) as (engine, _):
         revoked = TokenStore(engine).revoke(name, utc_now())
     if not revoked:
-        told = f"no token {sanitize_name(name)!r} is left to be revoked; `token list` shows all"
-        raise click.UsageError(told)
+        raise click.UsageError(
+            f"no valid token matches {sanitize_name(name)!r};"
+            " `bygones hub token list` lists all tokens"
+        )
     for one in revoked:
         click.echo(f"{one.id} of {one.person} is revoked")
 
@@ -428,7 +430,8 @@ def _print_receipt(receipt: ErasureReceipt) -> None:
     )
     if not receipt.sessions and not receipt.held_sessions:
         click.echo(
-            "nothing matches: use whole session ids, and names of persons", err=True
+            "nothing matches; use complete session ids and the names of people",
+            err=True,
         )
     if receipt.held_sessions:
         click.echo(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import click
@@ -66,6 +67,9 @@ def ingest(
     print_problems(report.problems)
     if not quiet:
         _print_summary(report, folder)
+    if not quiet and not report.files:
+        places = sanitize_name(", ".join(map(display_path, paths)))
+        sys.stderr.write(f"note: there are no transcripts in {places}\n")
 
 
 def ingest_report_object(report: IngestReport) -> IngestReportObject:
@@ -89,7 +93,7 @@ def ingest_report_object(report: IngestReport) -> IngestReportObject:
 def _print_summary(report: IngestReport, folder: Path) -> None:
     for line in ingest_report_lines(report):
         click.echo(line)
-    told = pluralize(report.session_count, "session")
+    sessions = pluralize(report.session_count, "session")
     if report.empty_count:
-        told += f" and {pluralize(report.empty_count, 'empty one')}"
-    click.echo(f"{told} in {sanitize_name(display_path(folder))}")
+        sessions += f" and {pluralize(report.empty_count, 'empty one')}"
+    click.echo(f"{sessions} in {sanitize_name(display_path(folder))}")

@@ -26,11 +26,11 @@ from bygones.schema.commands import IntegrationObject
 
 _STATE_TEXTS = {
     (False, PartState.MISSING): "would add",
-    (False, PartState.INSTALLED): "is there",
-    (False, PartState.CONFLICT): "stays: something else is in its place",
-    (True, PartState.MISSING): "is not there",
+    (False, PartState.INSTALLED): "installed",
+    (False, PartState.CONFLICT): "skipped: something else is in its place",
+    (True, PartState.MISSING): "not installed",
     (True, PartState.INSTALLED): "would remove",
-    (True, PartState.CONFLICT): "stays: it is not ours, or was changed",
+    (True, PartState.CONFLICT): "kept: not from Bygones, or changed",
 }
 
 
@@ -41,20 +41,18 @@ def print_planned_changes(
         print_change(_STATE_TEXTS[removing, change.state], change)
     if any(change.is_needed for change in changes):
         how = "--remove --yes" if removing else "--add"
-        sys.stderr.write(f"nothing was written; {how} does it\n")
+        sys.stderr.write(f"nothing was changed; use {how} to apply this\n")
 
 
 def print_change(action: str, change: IntegrationChange) -> None:
     """Print a part and its file, on two lines if the terminal is narrow."""
-    told, path = (
-        f"{action}  {change.description}",
-        sanitize_name(display_path(change.path)),
-    )
+    line = f"{action}  {change.description}"
+    path = sanitize_name(display_path(change.path))
     room = output_width(sys.stdout, os.environ) if sys.stdout.isatty() else sys.maxsize
     click.echo(
-        f"{told}\n    {path}"
-        if display_width(told + path) + 2 > room
-        else f"{told}  {path}"
+        f"{line}\n    {path}"
+        if display_width(line + path) + 2 > room
+        else f"{line}  {path}"
     )
 
 
@@ -67,7 +65,7 @@ def print_change(action: str, change: IntegrationChange) -> None:
     "--remove", is_flag=True, help="Show what would be removed; with --yes, remove it."
 )
 @click.option("--statusline", is_flag=True, help="Also add the status line.")
-@click.option("--yes", is_flag=True, help="With --remove: remove it.")
+@click.option("--yes", is_flag=True, help="With --remove: apply it.")
 @json_option
 def integrate(  # noqa: PLR0913 (one parameter per option)
     *,

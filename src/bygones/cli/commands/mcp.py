@@ -90,9 +90,9 @@ def mcp(
     bygones mcp
     bygones mcp --http --port 8766
 
-    Uses standard input and output, which is how Claude Code starts it. Agents can search,
-    outline and read sessions; no tool changes anything. New transcripts are imported in
-    the background.
+    Communicates over standard input and output, as Claude Code expects. Agents can
+    search, outline and read sessions, but not change them. New transcripts are imported
+    in the background.
 
     With --http, clients authenticate with the token in BYGONES_MCP_TOKEN (default: a
     random token, which is printed).

@@ -27,8 +27,8 @@ _MAX_ELSEWHERE = 7
 _NO_HOME_MESSAGE = """\
 There is no Claude Code home, and no archive yet.
 
-  bygones demo            creates a home with invented sessions to try
-  bygones ingest --home   imports a home from another folder
+  bygones demo            creates sample sessions to try Bygones with
+  bygones ingest --home   imports sessions from another folder
 """
 
 

@@ -76,18 +76,18 @@ def push_report_lines(
             _ERASED_TEXT.format("sessions"),
         ),
     )
-    told = [pluralize(number, one, many) for number, one, many in stayed if number]
-    if told:
-        yield "stayed here: " + ", ".join(told)
+    parts = [pluralize(number, one, many) for number, one, many in stayed if number]
+    if parts:
+        yield "not sent: " + ", ".join(parts)
 
 
 def _nothing_sent_reason(report: PushReport) -> str:
     if len(report.erased_sessions) == report.selected_sessions:
-        return ": all that was named was erased on the hub"
+        return ": the selected sessions were erased on the hub"
     return (
-        ": the hub has all the rest"
+        ": the hub already has the others"
         if report.erased_sessions
-        else ": the hub has it all"
+        else ": the hub already has everything"
     )
 
 

@@ -39,7 +39,7 @@ def rebuild(*, archive: Path | None, as_json: bool, quiet: bool) -> None:
     bygones rebuild --archive /mnt/disk/bygones
 
     You need this only if the index is damaged; after an update of Bygones, the next
-    command does it. The archive and the transcripts are not changed, and other commands
+    command rebuilds it. The archive and the transcripts are not changed, and other commands
     use the old index until the new one is complete. Damaged parts of the archive are
     skipped and reported.
     """

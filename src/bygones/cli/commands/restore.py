@@ -76,7 +76,7 @@ def plan_cwd_rewrite(
 _MAX_LISTED = 10
 _STATE_TEXTS = {
     TargetState.NEW: "write",
-    TargetState.SAME: "is there",
+    TargetState.SAME: "exists",
     TargetState.DIFFERS: "differs",
     TargetState.DAMAGED: "damaged",
     TargetState.TAKEN: "taken",
@@ -95,31 +95,26 @@ def print_plan(plans: Sequence[PlannedFile], stream: TextIO) -> None:
     )
     stream.writelines(f"{line}\n" for line in table.lines())
     counts = {state: sum(1 for p in plans if p.state is state) for state in TargetState}
-    sys.stderr.write(
-        f"would write {pluralize(counts[TargetState.NEW], 'file')}; "
-        f"{counts[TargetState.SAME]:,} are there already, "
-        f"{counts[TargetState.DIFFERS]:,} differ and need --overwrite\n"
-    )
-    if counts[TargetState.TAKEN]:
-        sys.stderr.write(
-            f"{counts[TargetState.TAKEN]:,} would go where a newer copy goes, "
-            "and not be written\n"
-        )
-    if counts[TargetState.OUTSIDE]:
-        sys.stderr.write(
-            f"{counts[TargetState.OUTSIDE]:,} would lead out of their home, "
-            "and not be written\n"
-        )
+    parts = [f"would write {pluralize(counts[TargetState.NEW], 'file')}"]
+    if same := counts[TargetState.SAME]:
+        parts.append(f"{same:,} already {'exists' if same == 1 else 'exist'}")
+    if differing := counts[TargetState.DIFFERS]:
+        needs = "differs and needs" if differing == 1 else "differ and need"
+        parts.append(f"{differing:,} {needs} --overwrite")
+    if taken := counts[TargetState.TAKEN]:
+        parts.append(f"{taken:,} not written: a newer copy has the same path")
+    if outside := counts[TargetState.OUTSIDE]:
+        parts.append(f"{outside:,} not written: the path is outside the home")
+    sys.stderr.write(f"{'; '.join(parts)}\n")
 
 
 def print_result(plans: Sequence[PlannedFile], result: RestoreResult) -> None:
     _warn_if_empty(plans)
-    were = "was" if result.same == 1 else "were"
-    already = f"; {result.same:,} {were} there already" if result.same else ""
+    already = f"; {result.same:,} already existed" if result.same else ""
     files = pluralize(result.written, "file")
     click.echo(f"restored {files}, {format_bytes(result.bytes)}{already}")
     for copy in result.copies[:_MAX_LISTED]:
-        click.echo(f"kept what was there as {sanitize_name(display_path(copy))}")
+        click.echo(f"kept the existing file as {sanitize_name(display_path(copy))}")
     if len(result.copies) > _MAX_LISTED:
         click.echo(f"and {len(result.copies) - _MAX_LISTED:,} more copies")
     for path in result.damaged[:_MAX_LISTED]:
@@ -129,8 +124,8 @@ def print_result(plans: Sequence[PlannedFile], result: RestoreResult) -> None:
     if len(result.damaged) > _MAX_LISTED:
         sys.stderr.write(f"and {len(result.damaged) - _MAX_LISTED:,} more\n")
     for path, reason in result.refused[:_MAX_LISTED]:
-        told = f"not written: {display_path(path)} ({reason.lower()})"
-        sys.stderr.write(f"{sanitize_name(told)}\n")
+        line = f"not written: {display_path(path)} ({reason.lower()})"
+        sys.stderr.write(f"{sanitize_name(line)}\n")
     if len(result.refused) > _MAX_LISTED:
         sys.stderr.write(f"and {len(result.refused) - _MAX_LISTED:,} more\n")
     if result.skipped:

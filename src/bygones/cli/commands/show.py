@@ -199,7 +199,7 @@ def _record_positions(session: Session) -> dict[Position, str | None]:
     "--tools", is_flag=True, help="Show tool calls with complete input and output."
 )
 @click.option(
-    "--raw", is_flag=True, help="Print the original lines; with --around, that of UUID."
+    "--raw", is_flag=True, help="Print the original lines; with --around, only one."
 )
 @archive_options
 @json_option

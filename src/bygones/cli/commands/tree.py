@@ -44,7 +44,7 @@ def tree(*, session: str, options: CommonOptions, as_json: bool, color: str) -> 
 
     SESSION is an id or its first characters, "last", the id of a record, or a result
     number of the last search (default: last). Each turn has its tool calls, duration,
-    tokens and cost; a branch has the sums of the turns after its fork.
+    tokens and cost; each branch has the totals after its fork.
     """
     console = Console.for_stdout(color)
     with open_current(options) as archive:

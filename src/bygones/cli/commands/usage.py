@@ -195,9 +195,11 @@ class UsagePage(NamedTuple):
                 lambda row: self._clock(row.measured_at),
             ),
             _number_column("CONTEXT", lambda row: format_tokens(row.tokens)),
-            _number_column("READ", lambda row: format_tokens(row.cache_read_tokens), 2),
             _number_column(
-                "WRITE", lambda row: format_tokens(row.cache_write_tokens), 4
+                "CACHE READ", lambda row: format_tokens(row.cache_read_tokens), 2
+            ),
+            _number_column(
+                "CACHE WRITE", lambda row: format_tokens(row.cache_write_tokens), 4
             ),
             _number_column("OUTPUT", lambda row: format_tokens(row.output_tokens), 5),
             _number_column("ANSWERS", lambda row: f"{row.answers or ''}", 6),
@@ -209,7 +211,7 @@ class UsagePage(NamedTuple):
         weights = [row.tokens or row.compacted_from or 0 for row in rows]
         yield from self._format_rows(columns, rows, weights, tail) if rows else ()
         yield from self._note_lines(
-            f"at most {format_tokens(report.peak_tokens)} tokens in context; "
+            f"largest context: {format_tokens(report.peak_tokens)} tokens; "
             f"{report.cache_hit_rate:.0%} of all input came from the cache; "
             f"{pluralize(report.compaction_count, 'compaction')}"
         )
@@ -228,8 +230,12 @@ class UsagePage(NamedTuple):
             _UsageColumn(key, lambda row: self._key(by, row)),
             _number_column("ANSWERS", lambda row: f"{row.answers:,}", 5),
             _number_column("INPUT", lambda row: format_tokens(row.input_tokens), 4),
-            _number_column("WRITE", lambda row: format_tokens(_cache_writes(row)), 3),
-            _number_column("READ", lambda row: format_tokens(row.cache_read_tokens), 3),
+            _number_column(
+                "CACHE WRITE", lambda row: format_tokens(_cache_writes(row)), 3
+            ),
+            _number_column(
+                "CACHE READ", lambda row: format_tokens(row.cache_read_tokens), 3
+            ),
             _number_column("OUTPUT", lambda row: format_tokens(row.output_tokens), 2),
             _number_column("TOKENS", lambda row: format_tokens(row.tokens), 1),
             _number_column("COST", _cost_cell),
@@ -486,7 +492,7 @@ def usage(  # noqa: PLR0913 (one parameter per option)
     QUERY filters what is counted: project:, session:, title:, tag:, git:, model:,
     entrypoint:, agent:, branch:, is:agent, is:abandoned, before:, after:, on:.
 
-    Each reply is counted once, even if several files contain it. Costs are computed with
+    Each reply is counted once, even if several files contain it. Costs are computed from
     API prices.
     """
     if as_csv and as_json:

@@ -35,8 +35,8 @@ def print_report(result: VerificationResult, folder: Path) -> None:
     place = sanitize_name(display_path(folder))
     checked = f"{pluralize(result.sources, 'file')}, {format_bytes(result.bytes)}"
     if result.is_sound:
-        index = " and the index equals a rebuild" if result.is_index_compared else ""
-        click.echo(f"sound: {checked} in {place}{index}")
+        index = "; the index matches a rebuild" if result.is_index_compared else ""
+        click.echo(f"intact: {checked} in {place}{index}")
         if note := _index_note(result):
             sys.stderr.write(f"note: {note}\n")
         return
@@ -52,9 +52,9 @@ def print_report(result: VerificationResult, folder: Path) -> None:
     if len(bad) > _MAX_LISTED:
         click.echo(f"  and {len(bad) - _MAX_LISTED:,} more")
     for table in result.differences:
-        click.echo(sanitize_name(f"  the index: {table} is not what a rebuild gives"))
+        click.echo(sanitize_name(f"  the index: {table} differs from a rebuild"))
     click.echo(
-        f"whole: {result.intact_sources:,} of {pluralize(result.sources, 'file')}"
+        f"intact: {result.intact_sources:,} of {pluralize(result.sources, 'file')}"
     )
     sys.stderr.write(f"\nhint: {_repair_hint(result)}\n")
 
@@ -75,7 +75,7 @@ def _repair_hint(result: VerificationResult) -> str:
             "files that Claude Code still has can be imported into a new archive; restore"
             " the rest from a backup"
         )
-    return "run `bygones rebuild`; no byte of the archive is damaged"
+    return "run `bygones rebuild`; only the index is damaged"
 
 
 @click.command("verify")

@@ -77,7 +77,9 @@ class TextSystemMessages(SystemMessageRenderer[Iterator[StyledLine]]):
     def prompt(self, message: Message) -> Iterator[StyledLine]:
         notes: list[str] = []
         if message.is_steering:
-            yield styled_line(StyledSpan("while Claude was at work:", SpanStyle.META))
+            yield styled_line(
+                StyledSpan("sent while Claude was working:", SpanStyle.META)
+            )
         else:
             notes = [
                 describe_block(block)
@@ -117,7 +119,7 @@ class TextSystemMessages(SystemMessageRenderer[Iterator[StyledLine]]):
             yield from _render_output_lines(summary)
         elif summary:
             count = pluralize(len(summary.splitlines()), "line")
-            note = f"a digest of {count}; --tools shows it"
+            note = f"summary of {count}; --tools shows it"
             yield styled_line("  ", StyledSpan(note, SpanStyle.META))
 
     def continuation(self, message: Message) -> Iterator[StyledLine]:
