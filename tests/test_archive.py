@@ -373,3 +373,47 @@ def test_files_that_commands_changed_are_found(case_archives: CaseArchives) -> N
 
     assert [hit.record_id for hit in found.hits] == ["r2"]
     assert [(edit.tool_name, edit.has_diff) for edit in edits] == [("Bash", False)]
+
+
+@pytest.mark.req("R10")
+def test_unknown_version_counts_as_drift(tmp_path: Path) -> None:
+    home = Home(tmp_path / "home")
+    records = [
+        *session("p1", "a1<p1", version="2.1.325"),
+        *session("p2<a1:user", version="99.0.1"),
+    ]
+    home.session(session_id(1), records)
+    Archive.ingest(tmp_path / "archive", [home.path])
+
+    with Archive.open(tmp_path / "archive") as archive:
+        (row,) = archive.drift()
+
+    assert (row.kind, row.name, row.records) == ("version", "99.0.1", 1)
+    assert inspect_transcripts([home.path]).drift == (row,)
+
+
+@pytest.mark.req("R6")
+def test_outcome_inside_the_block_is_used_if_the_record_has_none(
+    tmp_path: Path,
+) -> None:
+    home = Home(tmp_path / "home")
+    result = tool_result("t1", "Done", uuid="r1")
+    result.pop("toolUseResult", None)
+    result["message"]["content"][0]["toolUseResult"] = {
+        "filePath": "/work/demo/new.py",
+        "type": "create",
+        "content": "one\ntwo\n",
+        "structuredPatch": [],
+    }
+    call = tool_use("Write", id="t1", file_path="/work/demo/new.py")
+    home.session(
+        session_id(1), thread(prompt("Write it"), reply([call]), result, reply("Ok."))
+    )
+    Archive.ingest(tmp_path / "archive", [home.path])
+
+    with Archive.open(tmp_path / "archive") as archive:
+        (edit,) = archive.session(session_id(1)).edits
+        outcome = edit.tool_call.outcome
+
+    assert edit.is_new_file
+    assert outcome is not None

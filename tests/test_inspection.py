@@ -162,6 +162,7 @@ def test_unknown_names_are_listed_with_their_version(tmp_path: Path) -> None:
         (DriftKind.BLOCK, "hologram", build.VERSION, 1),
         (DriftKind.BLOCK, "smell", build.VERSION, 1),
         (DriftKind.FIELD, "user.mood", "3.0.0", 1),
+        (DriftKind.VERSION, "3.0.0", "3.0.0", 1),
     ]
 
 

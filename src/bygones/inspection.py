@@ -39,6 +39,7 @@ from bygones.model.records import (
     CompactionMetadata,
     ProgressData,
     WireMessage,
+    is_known_version,
 )
 from bygones.model.reports import (
     ContentKind,
@@ -755,6 +756,9 @@ def _drift_rows(
     """Yield what this version does not know, by kind, name and version."""
     sums = {key: number for key, (number, _) in drift.totals.items()}
     for (kind, subtype, version), (number, _) in kinds.totals.items():
+        if version and not is_known_version(version):
+            newer: DriftKey = (DriftKind.VERSION, version, version)
+            sums[newer] = sums.get(newer, 0) + number
         unknown = _find_unknown(kind, subtype)
         if unknown:
             key = (*unknown, version)

@@ -15,7 +15,11 @@ from bygones.model.metadata import ATTACHMENTS_BY_TYPE, RECORDS_BY_TYPE
 from bygones.model.nodes import LocatedRecord, RecordNode, TitleFacts
 from bygones.model.problem_runs import ProblemRuns, repeat_problem
 from bygones.model.query import pack_text_key
-from bygones.model.records import BLOCKS_BY_TYPE, SYSTEM_SUBTYPES
+from bygones.model.records import (
+    BLOCKS_BY_TYPE,
+    SYSTEM_SUBTYPES,
+    is_known_version,
+)
 from bygones.parse.light import build_node, is_empty_node, parse_line_light
 from bygones.parse.texts import (
     build_record_texts,
@@ -157,6 +161,8 @@ def _find_drift(nodes: Sequence[RecordNode]) -> Iterator[tuple[str, str, str]]:
     for node in nodes:
         version = (node.version or "")[:_MAX_NAME_LENGTH]
         subtype = (node.subtype or "")[:_MAX_NAME_LENGTH]
+        if version and not is_known_version(version):
+            yield "version", version, version
         if node.kind not in RECORDS_BY_TYPE:
             yield "record", node.kind[:_MAX_NAME_LENGTH], version
         if node.kind == "system" and node.subtype not in SYSTEM_SUBTYPES:

@@ -107,7 +107,9 @@ class RecordText(Struct, frozen=True, gc=False):
     is_error: bool = False
 
 
-class LightBlock(Struct, frozen=True, kw_only=True, gc=False):
+class LightBlock(
+    Struct, frozen=True, kw_only=True, gc=False, rename={"outcome": "toolUseResult"}
+):
     """A content block; `input` and `content` are raw JSON."""
 
     type: str = ""
@@ -120,6 +122,8 @@ class LightBlock(Struct, frozen=True, kw_only=True, gc=False):
     content: Raw = Raw()
     is_error: bool | None = None
     source: Raw = Raw()
+    outcome: Raw = Raw()
+    """The structured result, if it is here instead of in the record."""
 
 
 class LightMessage(Struct, frozen=True, kw_only=True, gc=False):

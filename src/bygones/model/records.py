@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from functools import cache
 from typing import ClassVar
 
 from msgspec import Raw, Struct
@@ -621,3 +623,14 @@ class UnknownRecord(Struct, frozen=True):
 
     type: str
     raw: bytes
+
+
+_NEWEST_VERSION = (2, 1, 325)
+"""The newest version of Claude Code whose transcripts were checked."""
+
+
+@cache
+def is_known_version(version: str) -> bool:
+    """Whether a version of Claude Code is not newer than the checked ones."""
+    parts = re.findall(r"\d{1,9}", version)[:3]
+    return bool(parts) and tuple(map(int, parts)) <= _NEWEST_VERSION

@@ -324,6 +324,7 @@ class DriftKind(_DescribedEnum):
     PROGRESS = "progress", "a type of progress"
     BLOCK = "block", "a type of content block"
     FIELD = "field", "a field of a record of a known type"
+    VERSION = "version", "a version of Claude Code newer than the known ones"
 
 
 class FileFacts(Struct, frozen=True, kw_only=True):

@@ -499,7 +499,11 @@ def _message_facts(record: LightRecord) -> NodeFacts:
 
 def _user_facts(record: LightRecord, blocks: list[LightBlock]) -> NodeFacts:
     if any(block.tool_use_id for block in blocks):
-        result, error_text = extract_result_facts(record.tool_use_result, blocks)
+        outcome = record.tool_use_result
+        if not outcome or outcome == Raw(b"null"):
+            inner = [block.outcome for block in blocks if block.tool_use_id]
+            outcome = inner[0] if len(inner) == 1 else Raw()
+        result, error_text = extract_result_facts(outcome, blocks)
         if record.tool_denial_kind:
             result = structs.replace(result or ResultFacts(), is_denied=True)
         others = [block for block in blocks if block.text and not block.tool_use_id]

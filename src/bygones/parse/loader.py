@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import lru_cache
 from typing import Any
 
@@ -37,6 +38,7 @@ from bygones.model.records import (
     Block,
     SystemRecord,
     TextBlock,
+    ToolResultBlock,
     UserRecord,
 )
 from bygones.model.summary import Loader
@@ -65,6 +67,12 @@ def parse_outcome(raw: bytes) -> Outcome | None:
     except DECODE_ERRORS:
         pass
     return UnknownOutcome(raw)
+
+
+def _inner_outcome(blocks: Iterable[Block]) -> Outcome | None:
+    """Return the outcome inside the only tool result of a record."""
+    results = [block for block in blocks if isinstance(block, ToolResultBlock)]
+    return parse_outcome(bytes(results[0].outcome)) if len(results) == 1 else None
 
 
 class _ReadExtent(WireStruct, frozen=True, kw_only=True, gc=False):
@@ -136,11 +144,13 @@ class RecordLoader(Loader):
     def _decode_outcome(self, position: Position) -> Outcome | None:
         content = self._cached_content(position)
         if content is not None:
-            return parse_outcome(content.raw_result)
+            outcome = parse_outcome(content.raw_result)
+            return outcome or _inner_outcome(content.blocks)
         record = self.record(position)
         if not isinstance(record, UserRecord):
             return None
-        return parse_outcome(bytes(record.tool_use_result))
+        outcome = parse_outcome(bytes(record.tool_use_result))
+        return outcome or _inner_outcome(record_blocks(record))
 
     def load_read_extent(self, position: Position) -> ReadOutcome | None:
         """Return the outcome of a Read without the file's text, if it can be skipped."""

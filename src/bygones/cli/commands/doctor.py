@@ -249,7 +249,9 @@ def archive_lines(
         odd = pluralize(state.problem_session_count, "session")
         yield f"  {pluralize(state.problem_count, 'problem')} in {odd}: bygones doctor --problems"
     if state.drift_count:
-        kinds = pluralize(state.drift_count, "type or field", "types and fields")
+        kinds = pluralize(
+            state.drift_count, "type, field or version", "types, fields and versions"
+        )
         yield f"  {kinds} that this version does not know, stored unchanged"
 
 
