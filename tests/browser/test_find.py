@@ -80,7 +80,7 @@ def test_what_is_found_far_below_comes_into_sight(
         page = seen.page
         for words in ("okapi", "wombat"):
             page.goto(f"{site.home}/session/{PLAIN}?find={words}")
-            expect(page.locator(".finder output")).to_have_text("1 place")
+            expect(page.locator(".finder output")).to_have_text("1 match")
             page.locator(".finder input").press("Enter")
             expect(page.get_by_text(words).last).to_be_in_viewport()
             expect_marked(page, words)
@@ -101,7 +101,7 @@ def test_what_is_said_meanwhile_is_found_without_asking_again(
     ):
         page, told = seen.page, seen.page.locator(".finder output")
         page.goto(f"{site.home}/session/{PLAIN}?find=quokka")
-        expect(told).to_have_text("1 place")
+        expect(told).to_have_text("1 match")
         page.locator(".finder input").press("Enter")
         expect(told).to_have_text("1 of 1")
         with path.open("ab") as file:

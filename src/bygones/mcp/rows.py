@@ -369,7 +369,7 @@ _SEARCH_PAGE_SIZE = 20
 """Sessions that are loaded at once; those of the caller's project rise among them."""
 _PROJECT_BOOST = 1.25
 """Factor of the score of sessions in the caller's project."""
-_MIN_SCORE_SHARE = 0.15
+_MIN_SCORE_SHARE = 0.25
 """Sessions that lack words and have a smaller share of the best score are left out."""
 _EXTRA_HITS = 3
 """Additional hits, as those in our own tools are left out."""
