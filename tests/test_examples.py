@@ -37,6 +37,7 @@ NEVER_END = {
 """Commands that go on until somebody ends them, or that need another program."""
 NAMES = {
     "5e551000": "b9568747",
+    "5e551000:3": "b9568747:1",
     "5e55": "b956",
     "6d0f2c1e": "b956",
     "~/.claude": "~/claude-home",
@@ -135,6 +136,7 @@ FOR_PROGRAMS = [
     ["star", "last"],
     ["resume"],
     ["doctor"],
+    ["context", "b956:1"],
     ["usage"],
     ["ingest"],
     ["verify", "--deep"],

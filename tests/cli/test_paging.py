@@ -139,7 +139,7 @@ def test_all_problems_go_through_the_pager(
     place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     broken = place / "broken.jsonl"
-    broken.write_text("not json\n" * 20)
+    broken.write_text('not json\n{"type":"mode"}\n' * 20)
     page = place / "page"
     monkeypatch.setenv("BYGONES_PAGER", f"tee {page}")
 

@@ -263,7 +263,8 @@ def _match_source_sql(query: MatchQuery, bind: Callable[[object], str]) -> str:
     single = [phrase[0] for phrase in query.phrases if len(phrase) == 1]
     parts = [f"{_SELECT_TEXTS} WHERE term IN {bind(single)}"] if single else []
     parts += [_phrase_sql(phrase, bind) for phrase in query.phrases if len(phrase) > 1]
-    return f"({' UNION ALL '.join(parts)})"
+    # A query without terms matches nothing.
+    return f"({' UNION ALL '.join(parts) or f'{_SELECT_TEXTS} WHERE 0'})"
 
 
 def _phrase_sql(phrase: TermSequence, bind: Callable[[object], str]) -> str:
