@@ -46,19 +46,21 @@ def resolve_archive_location(
     configured = environ.get(ARCHIVE_ENV, "").strip()
     if override is None and not configured:
         configured = load_settings(environ, user_home, platform).archive or ""
-    _reject_web_address(str(override or configured))
     if is_store_url(str(override or configured)):
         # The URL of a team's store is not a path.
         return override or Path(configured)
+    _reject_other_url(str(override or configured))
     if override is not None or configured:
         return _absolute(_expand_user(override or Path(configured), user_home))
     return _default_data_dir(environ, user_home, platform) / _APP_NAME
 
 
-def _reject_web_address(location: str) -> None:
+def _reject_other_url(location: str) -> None:
     # A path collapses two slashes; a folder called "http:" is never meant.
-    if re.match("https?:/", location):
-        raise InvalidStoreURL("an archive is a folder or a database, not a website")
+    if re.match("[A-Za-z][A-Za-z0-9+.-]+:/", location):
+        raise InvalidStoreURL(
+            "an archive is a folder or a database, not a web or file address"
+        )
 
 
 def _default_data_dir(
