@@ -242,20 +242,20 @@ def _title_sources_first(
     namers: dict[int, list[int]] = {}
     for one, other in pairs:
         namers.setdefault(other, []).append(one)
-    begun: set[int] = set()
-    told: set[int] = set()
+    started: set[int] = set()
+    yielded: set[int] = set()
     for family in families:
         waiting = [family]
         while waiting:
             last = waiting[-1]
-            before = [one for one in namers.get(last, ()) if one not in begun]
-            if last not in begun and before:
-                begun.add(last)
+            before = [one for one in namers.get(last, ()) if one not in started]
+            if last not in started and before:
+                started.add(last)
                 waiting += before
                 continue
-            begun.add(waiting.pop())
-            if last not in told:
-                told.add(last)
+            started.add(waiting.pop())
+            if last not in yielded:
+                yielded.add(last)
                 yield last
 
 

@@ -37,8 +37,6 @@ if TYPE_CHECKING:
 _WRITER_HEAP_BYTES = 48_000_000
 _BLOCK_HEAP_BYTES = 15_000_000
 _PRIVATE_UMASK = 0o077
-_LONG_TEXT = 1_000_000
-_WORD = re.compile(r"\S+")
 _DELETE_BATCH = 1000
 _WORKER_FAILED = "Worker thread failed"
 _SPAWN_FAILED = "Failed to spawn"
@@ -205,16 +203,6 @@ class _IndexFolder:
             os.umask(self._umask)
 
 
-def _distinct_words(text: str) -> str:
-    """Return a text, or the words of a very long one without repetitions.
-
-    A text of 32 MB would be copied several times.
-    """
-    if len(text) <= _LONG_TEXT:
-        return text
-    return " ".join({match[0] for match in _WORD.finditer(text)})
-
-
 class _BlockFolder(_IndexFolder):
     _heap_bytes = _BLOCK_HEAP_BYTES
 
@@ -262,7 +250,7 @@ class TextIndex(_IndexFolder):
         """
         document = tantivy.Document()
         for _, text, _ in texts:
-            document.add_text("text", _distinct_words(text))
+            document.add_text("text", text)
         document.add_unsigned("record", record)
         document.add_unsigned("session", session)
         self.blocks.add_document(document)

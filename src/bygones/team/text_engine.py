@@ -79,8 +79,8 @@ class TermFilter(Struct, frozen=True, kw_only=True):
 class TextScorer(Protocol):
     """A backend that can score texts itself.
 
-    PostgreSQL does: loading the positions of all words in 80 sessions takes most of the
-    time of a search.
+    PostgreSQL does, so that a search need not load the positions of all its words in up
+    to 80 sessions.
     """
 
     def score_texts(
