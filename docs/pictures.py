@@ -31,7 +31,7 @@ BLANK = "\u00a0"
 MOST = 34
 """Lines of a picture."""
 SIGN = re.compile(r"\x1b\[([0-9;]*)m")
-COLOURS = {
+COLORS = {
     "31": "#ff7b72",
     "32": "#7ee787",
     "33": "#e3b341",
@@ -99,8 +99,8 @@ def drawn(lines: list[str]) -> str:
     wide, high = COLUMNS * CELL + 32, len(lines) * LINE + 52
     rows = "\n".join(row(line, 48 + at * LINE) for at, line in enumerate(lines))
     dots = "".join(
-        f'<circle cx="{20 + at * 18}" cy="18" r="5.5" fill="{colour}"/>'
-        for at, colour in enumerate(("#ff5f57", "#febc2e", "#28c840"))
+        f'<circle cx="{20 + at * 18}" cy="18" r="5.5" fill="{color}"/>'
+        for at, color in enumerate(("#ff5f57", "#febc2e", "#28c840"))
     )
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{wide:.0f}" height="{high}"'
@@ -132,7 +132,7 @@ def row(line: str, top: int) -> str:
 def look(style: str) -> str:
     """Return how a style of the terminal looks."""
     codes = style.split(";")
-    told = "".join(f' fill="{COLOURS[code]}"' for code in codes if code in COLOURS)
+    told = "".join(f' fill="{COLORS[code]}"' for code in codes if code in COLORS)
     told += ' font-weight="bold"' if "1" in codes else ""
     told += ' opacity="0.6"' if "2" in codes else ""
     return told + (' font-style="italic"' if "3" in codes else "")

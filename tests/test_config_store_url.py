@@ -10,7 +10,7 @@ from bygones.config import is_store_url, strip_password
 
 
 @pytest.mark.parametrize("name", ["postgresql://a/b", "postgres://a", "clickhouse://a"])
-def test_store_url_is_recognised_even_as_a_path(name: str) -> None:
+def test_store_url_is_recognized_even_as_a_path(name: str) -> None:
     assert is_store_url(name)
     assert is_store_url(str(Path(name)))
 

@@ -263,15 +263,23 @@ def test_plain_words_are_not_reported(text: str) -> None:
     assert find_odd_words(text) == []
 
 
+def find_documents() -> list[Path]:
+    """Return the files that people read and that are not Python."""
+    documents = [*ROOT.glob("*.md"), *ROOT.glob("*.toml")]
+    for name in ("docs", "plugin", "benchmarks"):
+        documents += (ROOT / name).rglob("*.md")
+        documents += (ROOT / name).rglob("*.toml")
+    for suffix in ("js", "css", "html", "sql", "toml"):
+        documents += PACKAGE.rglob(f"*.{suffix}")
+    # Results are kept as they were written.
+    return [path for path in documents if path.parent.name != "results"]
+
+
 def test_prose_uses_plain_words() -> None:
     """Documents, docstrings, comments and messages avoid stilted words."""
-    documents = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
-    documents += (ROOT / "plugin").rglob("*.md")
-    for suffix in ("js", "css", "html", "sql"):
-        documents += PACKAGE.rglob(f"*.{suffix}")
     offenders = [
         f"{relative(path)}: {words}"
-        for path in documents
+        for path in find_documents()
         if (words := find_odd_words(path.read_text("utf-8")))
     ]
     sample_data = {"demo.py", "personal.py"}
@@ -285,6 +293,29 @@ def test_prose_uses_plain_words() -> None:
                 if token.type in (tokenize.COMMENT, tokenize.STRING)
                 if (words := find_odd_words(token.string))
             ]
+
+    assert offenders == []
+
+
+BRITISH_SPELLINGS = re.compile(
+    r"(?:(?:col|neighb|behavi|fav|hon)our|licence|artefact|acknowledgement|catalogue"
+    r"|(?:label|model|travel)l(?:ed(?!by)|ing)|\bgrey|\bcentre|defence"
+    r"|(?:anal|paral)ys(?:e|ed|es|ing)\b"
+    r"|(?:author|capital|categor|custom|emphas|final|general|initial|local|maxim"
+    r"|memor|minim|normal|optim|organ|penal|prior|real|recogn|sanit|serial|special"
+    r"|standard|summar|synchron|token|util|visual)is(?:e[ds]?|ing|able|ation)(?![a-z]))",
+    re.IGNORECASE,
+)
+QUOTES_BRITISH_WORDS = {"corpus", "test_house.py"}
+
+
+def test_spelling_is_american() -> None:
+    offenders = [
+        f"{relative(path)}: {sorted(words)}"
+        for path in [*find_documents(), *ALL_FILES]
+        if not QUOTES_BRITISH_WORDS.intersection(path.parts)
+        if (words := set(BRITISH_SPELLINGS.findall(path.read_text("utf-8"))))
+    ]
 
     assert offenders == []
 

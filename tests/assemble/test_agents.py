@@ -311,7 +311,7 @@ def test_records_of_an_agent_may_be_inline_and_in_its_file() -> None:
         ("aprompt_suggestion-1", "What", AgentKind.REPLAY),
     ],
 )
-def test_warm_ups_and_replays_are_recognised_and_not_counted(
+def test_warm_ups_and_replays_are_recognized_and_not_counted(
     name: str, words: str, kind: AgentKind
 ) -> None:
     records = thread(prompt(words, uuid="w"), reply("Yes", uuid="v"))

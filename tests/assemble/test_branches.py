@@ -161,7 +161,7 @@ def test_same_prompt_at_the_same_time_is_a_replay() -> None:
         reply("Hello.", uuid="b"),
         prompt([{"type": "text", "text": "Go"}], uuid="c") | again,
         reply("Gone.", uuid="d"),
-        # In other blocks, so that it is not recognised as a copy.
+        # In other blocks, so that it is not recognized as a copy.
         prompt(["Go", {"type": "text", "text": ""}], uuid="e", parent="b") | again,
         reply("Gone.", uuid="f", message_id="other"),
     )

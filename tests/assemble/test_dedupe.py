@@ -76,7 +76,7 @@ def test_copy_without_a_parent_does_not_remove_the_parent() -> None:
 
 
 @pytest.mark.req("T6")
-def test_replay_is_recognised_by_times_and_contents() -> None:
+def test_replay_is_recognized_by_times_and_contents() -> None:
     records = session("a", "b<a")
     again = [record | {"uuid": f"{record['uuid']}2"} for record in records]
     again[1]["parentUuid"] = "a2"

@@ -67,7 +67,7 @@ def test_empty_queue_has_no_steering() -> None:
     assert delivered(queue("remove"), queue("dequeue"), queue("popAll")) == []
 
 
-def test_queued_prompt_is_recognised_by_its_text() -> None:
+def test_queued_prompt_is_recognized_by_its_text() -> None:
     actual = (queue("enqueue", "a"), queue("dequeue"), prompt("a", uuid="p"))
 
     assert waited(*actual) == {"p"}

@@ -234,7 +234,7 @@ def test_derived_request_after_a_compaction_starts_with_the_summary(
 
     assert sent_texts(turn) == [["This is the summary"], ["Four."], ["Five"]]
     assert [(one.preview, one.reason) for one in turn.left_out[0]] == [
-        ("One two three", "summarised")
+        ("One two three", "summarized")
     ]
 
 

@@ -40,7 +40,7 @@ _SHOWN = 12
 """Characters of an attack that no list cuts off."""
 _PLAIN = re.compile(r"[ -~]{4,}")
 """What is shown as it is; of other signs the names are."""
-_COLOUR = re.compile(r"\x1b\[[0-9;]*m")
+_COLOR = re.compile(r"\x1b\[[0-9;]*m")
 """What is left out."""
 
 
@@ -78,7 +78,7 @@ def assert_shown(seen: Watched, site: Served, path: str, attack: str) -> None:
     """Open a page, see that the attack stands in its text, and that nothing ran."""
     assert assert_harmless(seen, site, path)
     text = " ".join(seen.page.evaluate("document.body.textContent").split())
-    plain = _PLAIN.search(" ".join(_COLOUR.sub("", attack).split()))
+    plain = _PLAIN.search(" ".join(_COLOR.sub("", attack).split()))
     assert plain, attack
     assert plain[0][:_SHOWN].rstrip() in text, path
 

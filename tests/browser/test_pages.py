@@ -37,8 +37,8 @@ _CONTRASTS = """
   };
   const ground = (one) => {
     for (let at = one; at; at = at.parentElement) {
-      const colour = parse(getComputedStyle(at).backgroundColor);
-      if (colour[3] > 0.99) return colour;
+      const color = parse(getComputedStyle(at).backgroundColor);
+      if (color[3] > 0.99) return color;
     }
     return [255, 255, 255, 1];
   };

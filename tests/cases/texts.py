@@ -36,7 +36,7 @@ def commands(home: Home) -> None:
             uuid="o2",
         ),
         prompt("<command-message>init is running…</command-message>", uuid="k4"),
-        reply("Initialised.", uuid="a2"),
+        reply("Initialized.", uuid="a2"),
         prompt("<bash-input>ls</bash-input>", uuid="b1"),
         prompt("<bash-stdout>a.py</bash-stdout><bash-stderr></bash-stderr>", uuid="b2"),
         prompt("<user-memory-input>Use tabs</user-memory-input>", uuid="m2"),

@@ -13,7 +13,7 @@ from pathlib import Path
 __all__ = ["Terminal", "piped", "words_of"]
 
 _TERMINAL = {"TERM": "xterm", "NO_COLOR": ""}
-_COLOUR = re.compile(r"\x1b\[[0-9;]*[mK]")
+_COLOR = re.compile(r"\x1b\[[0-9;]*[mK]")
 
 
 def words_of(*words: str | Path) -> list[str]:
@@ -54,9 +54,9 @@ class Terminal:
 
     @property
     def shown(self) -> str:
-        """All that was written so far, without colours."""
+        """All that was written so far, without colors."""
         text = self.raw.decode("utf-8", "replace").replace("\r\n", "\n")
-        return _COLOUR.sub("", text)
+        return _COLOR.sub("", text)
 
     def type(self, text: str) -> None:
         """Type something; ``\\x03`` is Ctrl-C."""

@@ -138,9 +138,9 @@ def test_an_archive_without_homes_is_looked_at(
 
 @pytest.mark.usefixtures("invented")
 @pytest.mark.skipif(os.name == "nt", reason="no pseudo-terminals there")
-@pytest.mark.parametrize("colour", ["always", "never"])
-def test_a_narrow_terminal_breaks_what_must_be_read_whole(colour: str) -> None:
-    terminal = Terminal("doctor", "--color", colour, columns=60)
+@pytest.mark.parametrize("color", ["always", "never"])
+def test_a_narrow_terminal_breaks_what_must_be_read_whole(color: str) -> None:
+    terminal = Terminal("doctor", "--color", color, columns=60)
 
     assert terminal.end() == ExitCode.SUCCESS
     text = re.sub(r"\x1b\[[0-9;]*m", "", terminal.shown)

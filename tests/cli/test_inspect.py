@@ -320,7 +320,7 @@ def test_transcripts_cannot_steer_the_terminal(
     assert not set("\x1b\x07\r") & set(shown)
 
 
-def test_a_pipe_gets_neither_colour_nor_progress(home: Home) -> None:
+def test_a_pipe_gets_neither_color_nor_progress(home: Home) -> None:
     done = run(str(home.path))
 
     assert done.returncode == 0
@@ -328,12 +328,12 @@ def test_a_pipe_gets_neither_colour_nor_progress(home: Home) -> None:
     assert done.stderr == ""
 
 
-def test_colour_can_be_asked_for(home: Home) -> None:
+def test_color_can_be_asked_for(home: Home) -> None:
     assert "\x1b[1m" in run("--color", "always", str(home.path)).stdout
 
 
 @pytest.mark.skipif(os.name == "nt", reason="there are no pseudo-terminals")
-def test_a_terminal_gets_colour_and_its_own_width(
+def test_a_terminal_gets_color_and_its_own_width(
     home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("NO_COLOR", raising=False)
@@ -342,11 +342,11 @@ def test_a_terminal_gets_colour_and_its_own_width(
     shown = on_a_terminal(home.path, columns=60)
 
     assert "\x1b[1mFiles\x1b[0m" in shown
-    assert max(display_width(line) for line in without_colour(shown).splitlines()) <= 60
+    assert max(display_width(line) for line in without_color(shown).splitlines()) <= 60
 
 
 @pytest.mark.skipif(os.name == "nt", reason="there are no pseudo-terminals")
-def test_a_terminal_without_colour_gets_none(
+def test_a_terminal_without_color_gets_none(
     home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
@@ -355,7 +355,7 @@ def test_a_terminal_without_colour_gets_none(
     assert "\x1b" not in on_a_terminal(home.path, columns=60)
 
 
-def without_colour(text: str) -> str:
+def without_color(text: str) -> str:
     return re.sub(r"\x1b\[\d*m", "", text)
 
 

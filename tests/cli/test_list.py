@@ -154,7 +154,7 @@ def test_times_can_be_times() -> None:
     assert "2026-01-05T10:00:01" in screen.shown
 
 
-def test_colour_can_be_asked_for() -> None:
+def test_color_can_be_asked_for() -> None:
     assert "\x1b[1mCounting lines\x1b[0m" in piped("list", "--color", "always").stdout
     assert "\x1b" not in piped("list").stdout
 
@@ -263,14 +263,14 @@ def test_a_part_of_a_projects_name_is_enough_to_be_told_it(
     assert "/work/demo?" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(("setting", "coloured"), [("always", True), ("auto", False)])
-def test_our_own_setting_for_colours_is_stronger_than_that_of_all_programs(
-    setting: str, coloured: bool, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("setting", "colored"), [("always", True), ("auto", False)])
+def test_our_own_setting_for_colors_is_stronger_than_that_of_all_programs(
+    setting: str, colored: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
     monkeypatch.setenv("BYGONES_COLOR", setting)
 
-    assert ("\x1b[" in piped("list").stdout) is coloured
+    assert ("\x1b[" in piped("list").stdout) is colored
 
 
 @on_terminals

@@ -61,7 +61,7 @@ def test_a_pipe_gets_sessions_with_their_hits(
 
 
 @on_terminals
-def test_a_terminal_gets_lines_that_fit_and_colours() -> None:
+def test_a_terminal_gets_lines_that_fit_and_colors() -> None:
     terminal = Terminal("search", "count", "the", "walruses", columns=50)
 
     assert terminal.end() == ExitCode.SUCCESS
@@ -100,11 +100,11 @@ def test_programs_get_rows(capsys: pytest.CaptureFixture[str]) -> None:
 def test_what_is_odd_about_an_answer_is_told_apart(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    _, errors = told(capsys, "walurs", "zzyzx", "colour:red")
+    _, errors = told(capsys, "walurs", "zzyzx", "color:red")
 
     assert "no match for walurs; searched for walrus" in errors
     assert "no match for zzyzx" in errors
-    assert "colour: is not a field" in errors
+    assert "color: is not a field" in errors
 
 
 @pytest.mark.parametrize("options", [(), ("--json",)])

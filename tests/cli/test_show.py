@@ -201,7 +201,7 @@ def test_a_pipe_gets_no_control_bytes(options: tuple[str, ...], tmp_path: Path) 
     assert "\\x1b]52;" in done.stdout.decode()
 
 
-def test_a_terminal_gets_colours_of_ours_alone(tmp_path: Path) -> None:
+def test_a_terminal_gets_colors_of_ours_alone(tmp_path: Path) -> None:
     hostile(tmp_path)
 
     written = on_terminal(str(tmp_path), "--all", "--tools")
@@ -215,7 +215,7 @@ def test_a_terminal_gets_colours_of_ours_alone(tmp_path: Path) -> None:
     assert not set(written) & (set(range(32)) - {9, 10, 13, 27} | {127})
 
 
-def test_no_color_is_honoured(tmp_path: Path) -> None:
+def test_no_color_is_honored(tmp_path: Path) -> None:
     STORIES["everyday"](tmp_path)
 
     assert b"\x1b[" in on_terminal(str(tmp_path))

@@ -114,13 +114,13 @@ def test_sizes_are_in_the_unit_that_suits_them(size: int, shown: str) -> None:
         (ColorMode.NEVER, Screen(), {}, False),
     ],
 )
-def test_colour_is_for_terminals_and_for_those_who_ask(
+def test_color_is_for_terminals_and_for_those_who_ask(
     choice: ColorMode, stream: io.StringIO, environ: dict[str, str], *, expected: bool
 ) -> None:
     assert is_color_enabled(choice, stream, environ) is expected
 
 
-def test_paint_leaves_text_alone_without_colour() -> None:
+def test_paint_leaves_text_alone_without_color() -> None:
     on, off = Style(is_colored=True), Style(is_colored=False)
 
     assert on.warning("3 odd") == "\x1b[33m3 odd\x1b[0m"

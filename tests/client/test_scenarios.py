@@ -204,7 +204,7 @@ def test_exported_records_do_not_contain_instructions(
 
     text = bygones("export", id_, "--format", "jsonl", "-o", "-")
 
-    assert "colour of the door" in text
+    assert "color of the door" in text
     assert INSTRUCTIONS.strip() not in text
 
 

@@ -80,7 +80,7 @@ def test_change_can_be_read_by_its_record(client: ToolClient) -> None:
     assert "+b" in answer
 
 
-def test_rewound_change_is_labelled(client: ToolClient) -> None:
+def test_rewound_change_is_labeled(client: ToolClient) -> None:
     begun = [prompt("begin", uuid="a"), reply("yes", uuid="b", parent="a")]
     left = changing("try this", "Tried.")
     left[0] |= {"uuid": "c", "parentUuid": "b"}

@@ -153,7 +153,7 @@ def test_prompts_that_quote_own_results_are_found(client: ToolClient) -> None:
     assert "Not included: results of these tools and your own session." in answer
 
 
-def test_rewound_branch_and_agent_are_labelled(client: ToolClient) -> None:
+def test_rewound_branch_and_agent_are_labeled(client: ToolClient) -> None:
     first = prompt("begin", uuid="a")
     left = prompt("try the zeppelin", uuid="b", parent="a")
     taken = prompt("go by train", uuid="c", parent="a")

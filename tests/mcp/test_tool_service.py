@@ -181,7 +181,7 @@ def test_agent_run_is_read_by_its_id(client: ToolClient) -> None:
     assert "All is well" in body(answer)
 
 
-def test_record_of_a_rewound_branch_is_found_and_labelled(client: ToolClient) -> None:
+def test_record_of_a_rewound_branch_is_found_and_labeled(client: ToolClient) -> None:
     rewound = [
         prompt("first", uuid="aaaaaaaa-0000-4000-8000-000000000001"),
         reply("one", uuid="aaaaaaab-0000-4000-8000-000000000001"),

@@ -53,14 +53,14 @@ def test_command_without_a_name_is_named_after_its_message() -> None:
 
 @pytest.mark.req("C1")
 @pytest.mark.parametrize("tag", ["local-command-stdout", "local-command-stderr"])
-def test_output_of_a_command_is_recognised(tag: str) -> None:
+def test_output_of_a_command_is_recognized(tag: str) -> None:
     assert parse_user_text(f"<{tag}>Total cost: $1</{tag}>") == UserText(
         Origin.COMMAND_OUTPUT, output="Total cost: $1"
     )
 
 
 @pytest.mark.req("C2")
-def test_shell_mode_is_recognised() -> None:
+def test_shell_mode_is_recognized() -> None:
     assert parse_user_text("<bash-input>ls -l</bash-input>") == UserText(
         Origin.SHELL, output="ls -l"
     )
@@ -70,7 +70,7 @@ def test_shell_mode_is_recognised() -> None:
 
 
 @pytest.mark.req("C2")
-def test_memory_note_is_recognised() -> None:
+def test_memory_note_is_recognized() -> None:
     text = "<user-memory-input>use tabs</user-memory-input>"
 
     assert parse_user_text(text) == UserText(Origin.MEMORY, output="use tabs")
@@ -91,7 +91,7 @@ def test_notification_has_task_call_status_and_result() -> None:
 
 
 @pytest.mark.req("C2")
-def test_empty_notification_is_recognised() -> None:
+def test_empty_notification_is_recognized() -> None:
     actual = parse_user_text("<task-notification></task-notification>")
 
     assert actual.notification == Notification()
@@ -120,7 +120,7 @@ def test_empty_notification_is_recognised() -> None:
         ("This session is being continued from a previous conversation", "compaction"),
     ],
 )
-def test_harness_text_is_recognised(text: str, origin: str) -> None:
+def test_harness_text_is_recognized(text: str, origin: str) -> None:
     assert parse_user_text(text) == UserText(Origin(origin))
 
 
@@ -129,7 +129,7 @@ def test_harness_text_is_recognised(text: str, origin: str) -> None:
     "text",
     ["[Request interrupted by user]", "[Request interrupted by user for tool use]"],
 )
-def test_interrupt_is_recognised(text: str) -> None:
+def test_interrupt_is_recognized(text: str) -> None:
     assert parse_user_text(text).origin is Origin.INTERRUPT
 
 

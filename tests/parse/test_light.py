@@ -194,7 +194,7 @@ def test_node_block_has_no_content() -> None:
         ({}, None),
     ],
 )
-def test_call_is_labelled_by_its_input(given: Written, note: str) -> None:
+def test_call_is_labeled_by_its_input(given: Written, note: str) -> None:
     (fact,) = node(reply([tool_use("T", id="t1") | {"input": given}])).blocks
 
     assert (fact.id, fact.name, fact.label) == ("t1", "T", note)
@@ -404,7 +404,7 @@ def test_compaction_has_its_anchor(kept: Written | None) -> None:
 
 
 @pytest.mark.req("C1")
-def test_command_is_recognised_in_both_forms() -> None:
+def test_command_is_recognized_in_both_forms() -> None:
     said = "<command-name>/cost</command-name>"
 
     assert node(prompt(said)).command == Command("/cost")
@@ -419,7 +419,7 @@ def test_attachment_has_its_type() -> None:
 
 
 @pytest.mark.req("R7")
-def test_synthetic_answer_is_recognised() -> None:
+def test_synthetic_answer_is_recognized() -> None:
     assert node(reply("x", model="<synthetic>")).is_synthetic
     assert node(reply("x", isApiErrorMessage=True)).is_synthetic
     assert not node(reply("x")).is_synthetic

@@ -1,4 +1,4 @@
-"""Outcomes of tools are recognised by their fields."""
+"""Outcomes of tools are recognized by their fields."""
 
 from __future__ import annotations
 

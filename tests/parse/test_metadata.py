@@ -345,7 +345,7 @@ def test_titles_summaries_and_totals_are_decoded() -> None:
     ],
     ids=lambda written: str(written.get("attachment", written)["type"]),
 )
-def test_case_32_private_records_are_recognised_and_never_indexed(
+def test_case_32_private_records_are_recognized_and_never_indexed(
     written: Written,
 ) -> None:
     record = full(written)

@@ -53,12 +53,12 @@ BARE_SESSION = SessionSummary(
 PLAIN = SearchableText(session=BARE_SESSION, part=Part.PROMPT, text="hello")
 
 
-def analyse(text: str) -> Sequence[str]:
+def analyze(text: str) -> Sequence[str]:
     return re.findall(r"\w+", text.casefold())
 
 
 def finds(text: str, subject: SearchableText = SUBJECT) -> bool:
-    return matches_text(read(text), subject, analyse)
+    return matches_text(read(text), subject, analyze)
 
 
 @pytest.mark.parametrize(
@@ -180,4 +180,4 @@ def test_each_word_of_a_text_matches_it(words: list[str]) -> None:
 
 
 def test_regular_expression_matches_the_original_text() -> None:
-    assert matches_text(Query(Regex(r"peer: \w+")), SUBJECT, analyse)
+    assert matches_text(Query(Regex(r"peer: \w+")), SUBJECT, analyze)

@@ -35,7 +35,7 @@ def test_punctuation_has_no_variants() -> None:
     assert expand_word("&&", tokenize) is None
 
 
-def test_neighbours_may_be_one_word() -> None:
+def test_neighbors_may_be_one_word() -> None:
     first, second, third = expand_words(["parse", "transcript", "the"], tokenize)
 
     assert first is not None

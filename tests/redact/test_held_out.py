@@ -1,6 +1,6 @@
 """Secrets of families that no rule was written for, and text without secrets.
 
-The templates are not used to write rules: they show how well the rules generalise. Move
+The templates are not used to write rules: they show how well the rules generalize. Move
 a family to ``rules.toml`` only together with new ones here.
 """
 

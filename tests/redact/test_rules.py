@@ -116,7 +116,7 @@ def test_value_that_is_not_mixed_is_not_a_secret(value: str) -> None:
 @pytest.mark.parametrize(
     "value", ["xxxxxxxxxxxxxxxx", "your-api-key-here", "example-token-1", "aaaabbbb"]
 )
-def test_placeholder_is_recognised(value: str) -> None:
+def test_placeholder_is_recognized(value: str) -> None:
     assert is_placeholder(value)
 
 

@@ -47,7 +47,7 @@ def test_split_token_is_redacted_completely(kind: str, at: str) -> None:
         redacted = REDACTOR.redact_text(text)
 
         assert redacted == f"see [redacted {kind}]\nand more"
-        # The prefilter must recognise the JSON line too.
+        # The prefilter must recognize the JSON line too.
         raw, _ = redact_file(json.dumps(text, ensure_ascii=False).encode(), REDACTOR)
         assert json.loads(raw or b"") == redacted
 

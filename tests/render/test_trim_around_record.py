@@ -36,7 +36,7 @@ def heads(found: Session, number: int) -> list[str]:
     return [turn.messages[0].preview for turn in branch.turns]
 
 
-def test_turn_of_a_record_and_its_neighbours_are_kept(tmp_path: Path) -> None:
+def test_turn_of_a_record_and_its_neighbors_are_kept(tmp_path: Path) -> None:
     found = make_session(tmp_path)
     rewound = found.find_branch("h")
     assert rewound is not None

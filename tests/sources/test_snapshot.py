@@ -143,7 +143,7 @@ def settled(home: Home) -> tuple[str, bytes]:
     return scan_tree([home.path])
 
 
-def test_unchanged_home_is_recognised(home: Home) -> None:
+def test_unchanged_home_is_recognized(home: Home) -> None:
     checksum, snapshot = settled(home)
 
     assert is_unchanged(snapshot, checksum, [home.path])

@@ -47,7 +47,7 @@ class BranchLayout(Struct, frozen=True):
 
 
 class _RewindContext(Struct, frozen=True):
-    """What is needed to recognise rewinds."""
+    """What is needed to recognize rewinds."""
 
     tree: RecordTree
     message_keys: Mapping[RecordId, str]

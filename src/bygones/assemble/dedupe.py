@@ -61,7 +61,7 @@ def deduplicate(
     - A compaction may repeat records below its summary. The record stays at its first
       position; the parent of a copy is used only if the first parent is unknown.
     - If copies differ, the longer one is kept and a problem is reported.
-    - A history that was replayed with new ids is recognised by its timestamps and
+    - A history that was replayed with new ids is recognized by its timestamps and
       contents, and in one file also by its parents; children of the replay become
       children of the original.
     - Records of the tree without an id get one made of their position, and the record

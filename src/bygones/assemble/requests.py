@@ -471,7 +471,7 @@ def _left_out(turns: Sequence[Turn], request: ModelRequest) -> Iterator[LeftOutM
         if message.is_error:
             reason = "an error, not sent"
         else:
-            reason = "summarised" if index < compaction else "not sent"
+            reason = "summarized" if index < compaction else "not sent"
         yield LeftOutMessage(
             record_id=message.id,
             role=message.role.value,

@@ -165,7 +165,7 @@ _COLOR = _SharedOption(
     {
         "type": click.Choice([mode.value for mode in ColorMode]),
         "metavar": "WHEN",
-        "help": "Use colour: auto, always or never.",
+        "help": "Use color: auto, always or never.",
     },
     default=ColorMode.AUTO.value,
 )

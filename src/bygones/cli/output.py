@@ -1,4 +1,4 @@
-"""Output on the terminal: width, colour, tables, progress bars and the pager."""
+"""Output on the terminal: width, color, tables, progress bars and the pager."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _PIPE_WIDTH = 100
 
 
 class ColorMode(StrEnum):
-    """When to use colour."""
+    """When to use color."""
 
     AUTO = "auto"
     ALWAYS = "always"
@@ -77,7 +77,7 @@ def is_color_enabled(
 
 
 class Style:
-    """Colours text by its role, or returns it unchanged."""
+    """Colors text by its role, or returns it unchanged."""
 
     def __init__(self, *, is_colored: bool) -> None:
         self.is_colored = is_colored
@@ -95,7 +95,7 @@ class Style:
         return self._wrap("33", text)
 
     def highlight(self, text: str) -> str:
-        """Mark a match; without colours, by quotation marks."""
+        """Mark a match; without colors, by quotation marks."""
         if not self.is_colored:
             return f"«{text}»"
         return self._wrap("1;33", text)
@@ -310,7 +310,7 @@ def _write_lines(lines: Iterator[str]) -> None:
 def _pipe_through(command: list[str], lines: Iterator[str]) -> None:
     import subprocess
 
-    # Pass colours through, quit if one screen is enough, and keep the text on screen.
+    # Pass colors through, quit if one screen is enough, and keep the text on screen.
     environ = {"LESS": "FRX", "LV": "-c", **os.environ}
     try:
         pager = subprocess.Popen(  # noqa: S603 (configured by the user)

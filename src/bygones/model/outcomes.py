@@ -1,7 +1,7 @@
 """Outcomes: the structured results of tools, in addition to what the model sees.
 
 An outcome is the `toolUseResult` field of a user record. It does not name the tool; its
-type is recognised by one of the `marker_fields`.
+type is recognized by one of the `marker_fields`.
 """
 
 from __future__ import annotations

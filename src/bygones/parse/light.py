@@ -238,7 +238,7 @@ def _find_stored_path(content: bytes) -> str | None:
 
 
 class _ToolInput(Struct, frozen=True, gc=False):
-    """The input fields that a call is labelled with."""
+    """The input fields that a call is labeled with."""
 
     file_path: str | None = None
     notebook_path: str | None = None

@@ -75,7 +75,7 @@ def expand_words(
 ) -> tuple[WordVariants | None, ...]:
     """Return the variants of consecutive words.
 
-    Two neighbours may be written as one word, which is then a variant of both.
+    Two neighbors may be written as one word, which is then a variant of both.
     """
     variants = [expand_word(word, analyzer) for word in words]
     return tuple(

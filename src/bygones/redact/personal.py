@@ -10,7 +10,7 @@ _LETTERS = "A-Za-z0-9\u00c0-\u1fff\u3040-\ud7ff"
 """Letters of all scripts, as ranges that RE2 and `re` both support."""
 _LOGIN = rf"[{_LETTERS}._-]{{1,64}}"
 _SPACED_LOGIN = rf"{_LOGIN}(?: {_LOGIN}){{1,3}}[\\/]"
-"""A name with spaces, recognisable only by the separator after it."""
+"""A name with spaces, recognizable only by the separator after it."""
 _CAPITAL = "[A-Z\u00c0-\u00de]"
 _NAME_PARTICLE = "(?:v[ao]n|de[rnls]?|d[aiou]s?|l[ae]|te[rn]|zu|el|al|bin)"
 """Lower-case words inside a name."""
@@ -33,7 +33,7 @@ PROJECT_KEY_PATTERN = (
 )
 """A home folder in a project key, where every other character became a dash.
 
-Several capitalised words are a name, up to a common folder such as ``Documents``.
+Several capitalized words are a name, up to a common folder such as ``Documents``.
 """
 EMAIL_PATTERN = (
     rf"[{_LETTERS}_][{_LETTERS}._%+-]{{0,63}}(?:@|%40)"

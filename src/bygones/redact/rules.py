@@ -144,7 +144,7 @@ _CAPTURING_GROUP = re.compile(r"(?:^|[^\\])(?:\\\\)*\((?!\?)")
 
 
 class Rule(Struct, frozen=True):
-    """One pattern that recognises a kind of secret."""
+    """One pattern that recognizes a kind of secret."""
 
     id: str
     pattern: str

@@ -242,7 +242,7 @@ def _has_variants(word: str, engine: SearchEngine) -> bool:
 def relax_query(query: Query, words: Sequence[str]) -> Query:
     """Return the query that a hit has to match: all conditions, and one of the words."""
     alternatives = [Words((word,)) for word in words]
-    # Two neighbours may be written as one word.
+    # Two neighbors may be written as one word.
     for first, second in pairwise(words):
         if first.isalpha() and second.isalpha():
             alternatives.append(Words((first + second,)))

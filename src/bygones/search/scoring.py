@@ -64,7 +64,7 @@ class ScoringProfile(Struct, frozen=True, kw_only=True):
     saturation: float
     """Weighted count at which a word has half of its largest score (BM25's k1)."""
     length_norm: float
-    """How much long sessions are penalised, from 0 to 1 (BM25's b)."""
+    """How much long sessions are penalized, from 0 to 1 (BM25's b)."""
     is_by_characters: bool
     """Whether length is the number of characters, not of records."""
 

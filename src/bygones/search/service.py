@@ -97,7 +97,7 @@ class Searcher:
 
         The order is the same for every page. If no text has a quoted phrase, its words
         are searched for one by one. ``redact`` is applied to each text before an excerpt
-        is cut out of it, because half a secret is not recognised as one.
+        is cut out of it, because half a secret is not recognized as one.
         """
         page = _PageRequest(limit, offset, hits, SortOrder(sort), redact)
         with self._reader.read_transaction():

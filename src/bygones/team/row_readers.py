@@ -234,7 +234,7 @@ def _path_ends_with(path: str, wanted: str) -> bool:
     return path == wanted or path.replace("\\", "/").endswith(f"/{wanted}")
 
 
-_NEIGHBOURS = 200
+_NEIGHBORS = 200
 """Records before and after a requested one that are loaded with it."""
 _MAX_CACHED_RECORDS = 5_000
 """Record locations that are cached between pages of a search."""
@@ -414,8 +414,8 @@ class TeamSearchFacts:
             self._query_locations(
                 "number = %(number)s AND record >= %(low)s AND record <= %(high)s",
                 number=session,
-                low=within - _NEIGHBOURS,
-                high=within + _NEIGHBOURS,
+                low=within - _NEIGHBORS,
+                high=within + _NEIGHBORS,
             )
         return self._locations.get(record)
 

@@ -12,33 +12,33 @@ INSTRUCTIONS = "The codeword of this project is marmalade-lighthouse.\n"
 @scenario(
     is_quick=True,
     script={
-        "colour of the door": [
+        "color of the door": [
             Answer(blocks=[thinking("Doors vary."), text_block("The door is green.")])
         ],
-        "colour of the roof": [say("The roof is red.")],
-        "colour of the wall": [say("The wall is white.")],
+        "color of the roof": [say("The roof is red.")],
+        "color of the wall": [say("The wall is white.")],
     },
     tree="""
-        What is the colour of the door?
-        ● What is the colour of the door?
-        ● And the colour of the roof?
-        ● And the colour of the wall?
+        What is the color of the door?
+        ● What is the color of the door?
+        ● And the color of the roof?
+        ● And the color of the wall?
     """,
     show="""
-        > What is the colour of the door?
+        > What is the color of the door?
         < The door is green.
-        > And the colour of the roof?
+        > And the color of the roof?
         < The roof is red.
-        > And the colour of the wall?
+        > And the color of the wall?
         < The wall is white.
     """,
 )
 def conversation(client: ClaudeCode) -> None:
     """Three prompts: a new session, continued with -c, resumed by its id."""
     (client.work / "CLAUDE.md").write_text(INSTRUCTIONS)
-    first = client.ask("What is the colour of the door?")
-    client.ask("And the colour of the roof?", "-c")
-    client.ask("And the colour of the wall?", "--resume", first["session_id"])
+    first = client.ask("What is the color of the door?")
+    client.ask("And the color of the roof?", "-c")
+    client.ask("And the color of the wall?", "--resume", first["session_id"])
 
 
 @scenario(

@@ -86,7 +86,7 @@ def test_hostile_markdown_yields_no_active_content(source: str) -> None:
             assert value.startswith(("https://", "http://", "mailto:"))
 
 
-def test_image_becomes_a_labelled_link() -> None:
+def test_image_becomes_a_labeled_link() -> None:
     assert "[image: a cat]" in render_markdown("![a cat](https://a.dev/cat.png)")
     assert tags(render_markdown("![a cat](https://a.dev/cat.png)")) == {
         "div",

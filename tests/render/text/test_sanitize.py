@@ -21,7 +21,7 @@ from bygones.render.text.primitives import (
 JOINED = re.compile(f"(?<=[{EMOJI_RANGES}\ufe0f])\u200d(?=[{EMOJI_RANGES}])")
 INVISIBLE_CATEGORIES = {"Cc", "Cf", "Cs", "Zl", "Zp"}
 ATTACKS = {
-    "colour": "\x1b[31mred\x1b[0m",
+    "color": "\x1b[31mred\x1b[0m",
     "clear": "\x1b[2J\x1b[H",
     "title": "\x1b]0;owned\x07",
     "link": "\x1b]8;;http://evil.example\x1b\\click\x1b]8;;\x1b\\",

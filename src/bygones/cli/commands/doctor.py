@@ -382,7 +382,7 @@ def _print_report(
         *home_lines(periods, console),
         *deletion_lines(found, periods, going, console),
     ]
-    # Coloured lines are short; wrapping would count their escape codes.
+    # Colored lines are short; wrapping would count their escape codes.
     console.print_lines(
         part
         for line in lines

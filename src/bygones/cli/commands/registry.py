@@ -178,7 +178,7 @@ COMMANDS = (
     CommandSpec(
         "inspect",
         f"{_PACKAGE}.inspect",
-        "Analyse transcripts without importing them.",
+        "Analyze transcripts without importing them.",
         _ARCHIVE,
     ),
     CommandSpec(

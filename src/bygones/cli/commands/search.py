@@ -130,7 +130,7 @@ class SearchResultsPage(Struct, frozen=True, kw_only=True):
         line: list[str] = []
         taken = 0
         for word in words:
-            # Without colours, highlights are in quotation marks.
+            # Without colors, highlights are in quotation marks.
             quotes = 0 if self.console.style.is_colored else 2
             columns = sum(
                 display_width(piece) + quotes * marked for piece, marked in word

@@ -186,7 +186,7 @@ def _record_positions(session: Session) -> dict[Position, str | None]:
 @click.option(
     "--around",
     metavar="UUID",
-    help="Show only the turn of this record and its neighbours.",
+    help="Show only the turn of this record and its neighbors.",
 )
 @click.option(
     "--agents", is_flag=True, help="Show complete agent runs, where they were called."
@@ -270,8 +270,8 @@ def _print_json(session: Session, view: SessionView, shown: ShownSession) -> Non
 
 def _print_session(session: Session, view: SessionView, console: Console) -> None:
     page = TextOptions(width=console.width, zone=None, text_parser=parse_user_text)
-    coloured = console.style.is_colored
+    colored = console.style.is_colored
     console.print_lines(
-        style_spans(row, is_colored=coloured)
+        style_spans(row, is_colored=colored)
         for row in render_lines(session, view, page)
     )

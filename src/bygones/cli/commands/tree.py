@@ -58,8 +58,8 @@ def tree(*, session: str, options: CommonOptions, as_json: bool, color: str) -> 
             )
             return
         rows = _tree_rows(found, console, pricer)
-        coloured = console.style.is_colored
-        console.print_lines(style_spans(spans, is_colored=coloured) for spans in rows)
+        colored = console.style.is_colored
+        console.print_lines(style_spans(spans, is_colored=colored) for spans in rows)
 
 
 def _tree_rows(

@@ -60,7 +60,7 @@ def sanitize(text: str, newlines: Literal["keep", "space", "escape"] = "keep") -
     Color sequences are removed; other control characters become visible, such as
     ``\x1b``. With ``newlines="space"``, all whitespace collapses to single spaces.
     With ``newlines="escape"``, nothing is removed: tabs, newlines and color sequences
-    are escaped too, so that a name stays recognisable on one line.
+    are escaped too, so that a name stays recognizable on one line.
 
     >>> sanitize("a\x1b[31mb\x1b[0m \x1b]0;title\x07\u202e")
     'ab \\x1b]0;title\\x07\\u202e'
