@@ -29,6 +29,7 @@ from bygones.store.index_db import IndexDB
 from bygones.store.text_index import TextIndex
 from tests.faults.disk import listening
 from tests.faults.mutations import MUTATIONS, Set, put
+from tests.faults.racing import race
 
 __all__ = [
     "BEFORE",
@@ -188,7 +189,7 @@ def run(  # noqa: PLR0913 (all but three by name and optional)
     # Whoever runs tests in the background has Ctrl-C ignored; here it must be heard.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     if mutation:
-        MUTATIONS[mutation](put)
+        {**MUTATIONS, "race": race}[mutation](put)
     if begun is not None:
         begun.send_bytes(b"begun")
     if at:

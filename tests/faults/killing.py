@@ -225,13 +225,19 @@ def killed_at_moments(trial: Trial, kills: int, random: Random) -> Counter[str]:
     return counted
 
 
-def strike(
-    keeping: Keeping, deed: str, sign: int, after: float = 0, *, to: Path | None = None
+def strike(  # noqa: PLR0913 (two by name and optional)
+    keeping: Keeping,
+    deed: str,
+    sign: int,
+    after: float = 0,
+    *,
+    to: Path | None = None,
+    mutation: str = "",
 ) -> Struck:
     """Begin a deed, and some time after it has really begun send it a signal."""
     reading, writing = context().Pipe(duplex=False)
     given = to or keeping.home.path
-    child = start(keeping.archive, given, deed=deed, begun=writing)
+    child = start(keeping.archive, given, deed=deed, mutation=mutation, begun=writing)
     writing.close()
     assert reading.recv_bytes()
     began = time.monotonic()

@@ -213,6 +213,11 @@ def trusting_times(put: Set) -> None:
     put(changes, "_looks_same", looks_same)
 
 
+def comparing_twice(put: Set) -> None:
+    """Trust that a file is as it was when it was compared."""
+    put(running._IngestRun, "_has_lost_fragment", lambda *_: False)
+
+
 def moves_unknown(put: Set) -> None:
     """Take a file that has another name for a new one, and keep it twice."""
     put(changes._MissingSources, "find_candidates", lambda *_: [])
@@ -481,6 +486,7 @@ MUTATIONS: dict[str, Callable[[Set], None]] = {
         open_words,
         hasty,
         trusting_times,
+        comparing_twice,
         moves_unknown,
         always_anew,
         following_links,

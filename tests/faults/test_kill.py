@@ -31,6 +31,7 @@ from tests.faults.killing import (
     strike,
     what_became,
 )
+from tests.faults.racing import assert_acknowledged
 from tests.faults.sizes import reached, seeded, sized
 from tests.store.keeping import Keeping, unlike_rebuilt
 
@@ -39,6 +40,8 @@ KILLS = sized(80, 1_040, 20_000)
 OTHER_KILLS = sized(3, 120, 2_000)
 """The same of every other deed."""
 ROUNDS = 8
+RACES = 0.3
+"""How often unfinished lines are rewritten just before they are read."""
 
 
 def expected(home: Path) -> Counter[tuple[str, int, int]]:
@@ -94,8 +97,11 @@ def test_killed_at_any_moment_it_loses_nothing_and_brings_nothing_twice(
         deed = "ingest" if tried % 5 else "rebuild"
         sign = signal.SIGKILL if tried % 4 else signal.SIGINT
         after = random.uniform(0, 2 * usual)
-        code = strike(keeping, deed, sign, after).code
+        acknowledged = keeping.bytes()
+        mutation = "race" if random.random() < RACES else ""
+        code = strike(keeping, deed, sign, after, mutation=mutation).code
         counted[what_became(deed, code, sign)] += 1
+        assert_acknowledged(acknowledged, keeping.bytes())
         if not tried % 8:
             keeping.ingest()
             assert_whole(keeping)

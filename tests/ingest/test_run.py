@@ -11,6 +11,7 @@ import pytest
 from bygones.model.base import Position, Problem, SourceFile
 from bygones.sources.lines import read_line_blocks
 from tests.build import prompt, session_id, thread
+from tests.faults.racing import race
 from tests.store.keeping import Keeping, unlike_rebuilt
 
 
@@ -66,3 +67,25 @@ def test_unreadable_file_is_not_added(
 
     assert (report.new, report.unchanged, report.problems) == (1, 2, [])
     assert keeping.generations(closed) == [closed.read_bytes()]
+
+
+@pytest.mark.parametrize("truncate", [False, True])
+def test_unfinished_line_that_is_rewritten_before_it_is_read_is_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, truncate: bool
+) -> None:
+    keeping = Keeping(tmp_path)
+    path = keeping.home.session(session_id(1), [prompt("whole")])
+    with path.open("ab") as file:
+        file.write(b'{"half')
+    keeping.ingest()
+    acknowledged = path.read_bytes()
+    with path.open("ab") as file:
+        file.write(b" a line")
+    with monkeypatch.context() as patched:
+        race(patched.setattr, truncate=truncate)
+
+        report = keeping.ingest()
+
+    assert keeping.generations(path) == [acknowledged, path.read_bytes()]
+    assert (report.grown, report.rewritten) == (0, 1)
+    assert unlike_rebuilt(keeping) == []

@@ -23,6 +23,7 @@ from hypothesis.stateful import (
 )
 
 from tests.faults.mutations import MUTATIONS
+from tests.faults.racing import assert_acknowledged, race
 from tests.faults.sizes import reached, sized
 from tests.properties.homes import NAMES, SCRATCH, lines
 from tests.properties.stored_bytes import assert_archived_once, rows_of
@@ -56,6 +57,8 @@ class Sources(RuleBasedStateMachine):
         """The contents that any file had at any look."""
         self.links: set[str] = set()
         """Links out of the home that were made since the last look."""
+        self.acknowledged: dict[str, list[bytes]] = {}
+        """What the archive contained after the last look."""
         self.is_new = False
         self.steps = -1  # an invariant is asked once before the first step
         self.looks = 0
@@ -202,6 +205,21 @@ class Sources(RuleBasedStateMachine):
                 if data.draw(st.booleans()):
                     self.look()
 
+    @rule(name=names, raw=raws, truncate=st.booleans())
+    def rewrite_before_reading(self, name: str, raw: bytes, *, truncate: bool) -> None:
+        """Rewrite an acknowledged unfinished line after the next look compared it."""
+        path = self.path(name)
+        if path.is_symlink():
+            return
+        with path.open("ab") as file:
+            file.write(raw + b'{"half')
+        self.look()
+        with path.open("ab") as file:
+            file.write(b" a line")
+        with pytest.MonkeyPatch.context() as patch:
+            race(patch.setattr, truncate=truncate)
+            self.ingest_and_compare()
+
     @rule()
     def move_the_home(self) -> None:
         other = self.folder / f"home-{len(self.seen)}"
@@ -220,6 +238,10 @@ class Sources(RuleBasedStateMachine):
         home = self.keeping.home.path.resolve()
         own = [path for path in self.files() if path.resolve().is_relative_to(home)]
         self.seen |= {path.read_bytes() for path in own}
+        self.ingest_and_compare()
+
+    def ingest_and_compare(self) -> None:
+        home = self.keeping.home.path.resolve()
         before = rows_of(self.keeping)
         report = self.keeping.ingest()
         assert_archived_once(self.keeping, before, self.own())
@@ -228,6 +250,9 @@ class Sources(RuleBasedStateMachine):
         }
         copies = {home / name for name in self.links if (home / name).is_symlink()}
         assert {str(path) for path in copies if is_out(path, home)} <= told
+        stored = self.keeping.bytes()
+        assert_acknowledged(self.acknowledged, stored)
+        self.acknowledged = stored
         self.links.clear()
         self.is_new = True
         self.looks += 1
@@ -288,6 +313,16 @@ def test_trusting_sizes_and_times_is_caught(
 
     with pytest.raises(AssertionError):
         machine.look()
+
+
+def test_forgetting_a_line_rewritten_before_it_is_read_is_caught(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    MUTATIONS["comparing_twice"](monkeypatch.setattr)
+    machine = Sources()
+
+    with pytest.raises(AssertionError):
+        machine.rewrite_before_reading(TRANSCRIPTS[0], LARGE, truncate=True)
 
 
 def test_not_recognizing_moved_files_is_caught(

@@ -208,15 +208,27 @@ class _IngestRun:
 
     def _ingest_source(self, change: ChangedSource) -> None:
         """Import one source into the archive and the index."""
-        first_block = (
-            _FirstBlock(change.source) if change.stored_source is None else None
-        )
-        if first_block and isinstance(first_block.first, Problem):
+        blocks = _FirstBlock(change.source, change.stored_bytes)
+        if change.stored_source is None and isinstance(blocks.first, Problem):
             # A file is only added once it can be read.
-            self._report.problems.append(first_block.first)
+            self._report.problems.append(blocks.first)
             self._report.new -= 1
             return
+        if self._has_lost_fragment(change, blocks):
+            change = self._mark_rewritten(change)
+            blocks = _FirstBlock(change.source, 0)
         stored = change.save_source(self._archive_db)
+        self._store_blocks(change, stored, blocks)
+
+    def _mark_rewritten(self, change: ChangedSource) -> ChangedSource:
+        """Return the change of a file that was rewritten after it was compared."""
+        self._report.rewritten += 1
+        self._report.grown -= not change.is_moved
+        return structs.replace(change, is_rewritten=True)
+
+    def _store_blocks(
+        self, change: ChangedSource, stored: StoredSource, blocks: _FirstBlock
+    ) -> None:
         if change.is_moved and change.stored_source is not None:
             self._indexer.mark_related_dirty(change.stored_source)
             self._indexer.reindex(stored)
@@ -227,10 +239,9 @@ class _IngestRun:
             # The stored bytes are damaged, but the file exists: import it again.
             stored = self._archive_db.start_generation(stored)
             writer = _SourceWriter(self._archive_db, stored)
+            blocks = _FirstBlock(change.source, 0)
         problem_count = len(self._report.problems)
-        for block in first_block or read_line_blocks(
-            source, target_size=CHUNK_SIZE, start=stored.stored_bytes
-        ):
+        for block in blocks:
             if isinstance(block, Problem):
                 self._report.problems.append(block)
             elif source.kind.is_transcript and not block[1].endswith(b"\n"):
@@ -251,6 +262,21 @@ class _IngestRun:
             or time.monotonic() > self._commit_due
         ):
             self._commit()
+
+    def _has_lost_fragment(self, change: ChangedSource, blocks: _FirstBlock) -> bool:
+        """Whether what was read doesn't start with the stored unfinished line.
+
+        The line was there when the file was compared, but the file may have been
+        changed since. The line was acknowledged, so it stays in its generation.
+        """
+        stored = change.stored_source
+        if stored is None or change.is_rewritten or stored.size == stored.stored_bytes:
+            return False
+        try:
+            fragment = self._archive_db.fragment(stored.number, stored.generation)
+        except ArchiveDamaged:
+            return True
+        return not blocks.start_with(fragment)
 
     def _store_bytes(
         self, stored_source: StoredSource, start: int, data: bytes
@@ -297,17 +323,30 @@ class _IngestRun:
 
 
 class _FirstBlock:
-    """A source whose first block has been read, to find out whether it is readable."""
+    """A source whose first block has been read, to decide what to do with it."""
 
-    def __init__(self, source: SourceFile) -> None:
-        self._blocks = read_line_blocks(source, target_size=CHUNK_SIZE)
+    def __init__(self, source: SourceFile, start: int) -> None:
+        self._blocks = read_line_blocks(source, target_size=CHUNK_SIZE, start=start)
         self.first = next(self._blocks, None)
+        self._second: tuple[int, bytes] | Problem | None = None
+
+    def start_with(self, raw: bytes) -> bool:
+        """Whether these bytes are read first, or can't be read because of a problem."""
+        if self.first is None or isinstance(self.first, Problem):
+            return self.first is not None
+        data = self.first[1]
+        if len(data) < len(raw) and raw.startswith(data):
+            self._second = next(self._blocks, None)
+            return isinstance(self._second, Problem)
+        return data.startswith(raw)
 
     def __iter__(self) -> Iterator[tuple[int, bytes] | Problem]:
         first, self.first = self.first, None
         if first is not None:
             yield first
         del first  # it may be a giant line
+        if self._second is not None:
+            yield self._second
         yield from self._blocks
 
 
