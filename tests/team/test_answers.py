@@ -39,6 +39,8 @@ QUERIES = (
     "is:abandoned",
     "branch:live hello",
     "is:agent",
+    "is:hidden",
+    "ready is:hidden",
     "in:prompt hello",
     "-hello",
     "a OR b",

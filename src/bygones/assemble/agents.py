@@ -102,10 +102,13 @@ def agent_kind(agent: AgentRecords) -> AgentKind:
     """Return the purpose of an agent run, by its id and its first prompt."""
     if agent.id.startswith(REPLAY_ID_PREFIXES):
         return AgentKind.REPLAY
-    first = next((n for n in agent.nodes if n.kind == "user" and n.origin), None)
-    if first is not None and first.origin is Origin.WARMUP:
-        return AgentKind.WARM_UP
-    return AgentKind.TASK
+    return AgentKind.WARM_UP if starts_warm_up(agent.nodes) else AgentKind.TASK
+
+
+def starts_warm_up(nodes: Iterable[RecordNode]) -> bool | None:
+    """Whether the first prompt is that of a warm-up; `None` if there is no prompt."""
+    first = next((n for n in nodes if n.kind == "user" and n.origin), None)
+    return None if first is None else first.origin is Origin.WARMUP
 
 
 def link_agents(

@@ -259,7 +259,8 @@ def _session_flags(session: Session) -> Iterator[Flag]:
 
 def summarize_session(session: Session) -> SessionSummary:
     """Return the summary that lists show."""
-    agents = [agent for agent in session.all_agents if agent.kind.is_shown]
+    all_agents = list(session.all_agents)
+    agents = [agent for agent in all_agents if agent.kind.is_shown]
     models = (usage.model for usage in session.message_usages if usage.model)
     return SessionSummary(
         id=session.id,
@@ -284,4 +285,5 @@ def summarize_session(session: Session) -> SessionSummary:
         source_bytes=sum(source.size for source in session.sources),
         is_empty=session.is_empty,
         contained_ids=session.contained_ids,
+        hidden_agent_count=len(all_agents) - len(agents),
     )

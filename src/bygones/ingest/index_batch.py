@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from msgspec import Struct
 
+from bygones.assemble.agents import starts_warm_up
 from bygones.model.base import Line, MessageId, Problem, SourceId
 from bygones.model.metadata import ATTACHMENTS_BY_TYPE, RECORDS_BY_TYPE
 from bygones.model.nodes import LocatedRecord, RecordNode, TitleFacts
@@ -76,6 +77,8 @@ class IndexBatch(Struct, frozen=True, array_like=True):
     problems: list[Problem]
     drift: list[tuple[tuple[str, str, str], int]]
     """Unknown types with their number: kind, name, version."""
+    is_warm_up: bool | None = None
+    """Whether the first prompt is that of a warm-up; `None` if there is no prompt."""
 
 
 def index_block(block: LineBlock) -> IndexBatch:
@@ -112,6 +115,7 @@ def index_block(block: LineBlock) -> IndexBatch:
         leaf_titles=list(_find_leaf_titles(nodes)),
         problems=list(problems),
         drift=list(Counter(_find_drift(nodes)).items()),
+        is_warm_up=starts_warm_up(nodes),
     )
 
 

@@ -8,6 +8,7 @@ from itertools import chain, islice
 
 from msgspec import structs
 
+from bygones.assemble.agents import starts_warm_up
 from bygones.assemble.grouping import has_session_id, transcript_session_id
 from bygones.errors import ArchiveDamaged
 from bygones.ingest.index_batch import IndexBatch, LineBlock, decode_lines, index_block
@@ -23,6 +24,7 @@ from bygones.model.base import (
     SourceKind,
 )
 from bygones.model.nodes import RecordNode, Transcript
+from bygones.model.summary import REPLAY_ID_PREFIXES
 from bygones.sources.lines import split_lines
 from bygones.store.archive_db import StoredSource
 from bygones.store.archive_dir import ArchiveDir
@@ -45,6 +47,8 @@ class Indexer:
         self._indexed: dict[int, IndexedSource] = {}
         self._with_last_line: set[int] = set()
         """Sources that may have records of a last line without a newline."""
+        self._hidden: dict[int, bool] = {}
+        """Whether sources are warm-ups or replays, whose texts are not indexed."""
 
     @property
     def _index(self) -> IndexDB:
@@ -90,6 +94,7 @@ class Indexer:
         for number in sources:
             self._archive_dir.text_index.remove(self._index.remove_source(number))
             del self._indexed[number]
+            self._hidden.pop(number, None)
 
     def _catch_up(
         self, sources: list[StoredSource], progress: ProgressReporter
@@ -216,11 +221,35 @@ class Indexer:
         first = index.add_nodes(indexed, batch.page, batch.rows)
         index.add_leaf_titles(stored_source.number, batch.leaf_titles)
         lengths = index.text_lengths(stored_source.number, is_new=not start)
-        lengths.merge(TextLengths(batch.lengths))
-        self._add_documents(indexed, batch, range(first, first + len(batch.rows)))
+        if self._is_hidden(stored_source, batch):
+            lengths.clear()
+        else:
+            lengths.merge(TextLengths(batch.lengths))
+            self._add_documents(indexed, batch, range(first, first + len(batch.rows)))
         index.add_problems(stored_source, batch.problems)
         index.add_drift(stored_source.number, batch.drift)
         self._report.records += batch.page.count
+
+    def _is_hidden(self, stored_source: StoredSource, batch: IndexBatch) -> bool:
+        """Whether a source is a warm-up or a replay, by its first prompt or its name."""
+        number = stored_source.number
+        if stored_source.kind is not SourceKind.AGENT:
+            return False
+        if (stored_source.agent or "").startswith(REPLAY_ID_PREFIXES):
+            return True
+        if number not in self._hidden:
+            is_stored = self._indexed[number].indexed_bytes > 0
+            nodes = self._index.iter_nodes(number) if is_stored else ()
+            is_warm_up = starts_warm_up(nodes)
+            if is_warm_up is None:
+                is_warm_up = batch.is_warm_up
+                if is_warm_up and is_stored:
+                    earlier = self._index.delete_texts(number)
+                    self._archive_dir.text_index.remove(earlier)
+            if is_warm_up is None:
+                return False
+            self._hidden[number] = is_warm_up
+        return self._hidden[number]
 
     def _set_indexed_bytes(self, stored_source: StoredSource, stop: int) -> None:
         self._indexed[stored_source.number] = structs.replace(
@@ -377,16 +406,22 @@ class Indexer:
             self._remove_last_line(stored_source.number, stored_source.stored_bytes)
             batch = self._index_last_line(stored_source)
             if batch.rows:
-                self._add_last_line(indexed, batch)
+                self._add_last_line(stored_source, indexed, batch)
         if indexed.session is not None:
             self._index.mark_dirty([indexed.session])
         self.mark_related_dirty(stored_source)
 
-    def _add_last_line(self, indexed_source: IndexedSource, batch: IndexBatch) -> None:
+    def _add_last_line(
+        self,
+        stored_source: StoredSource,
+        indexed_source: IndexedSource,
+        batch: IndexBatch,
+    ) -> None:
         source = indexed_source.source
         first = self._index.add_records(source, indexed_source.session, batch.rows)
         ids = range(first, first + len(batch.rows))
-        self._add_documents(indexed_source, batch, ids)
+        if not self._is_hidden(stored_source, batch):
+            self._add_documents(indexed_source, batch, ids)
         self._with_last_line.add(source)
 
     def _remove_last_line(self, source: int, start: int) -> None:
@@ -475,15 +510,19 @@ class Indexer:
         for block in self._line_blocks(stored_source, start, indexed.indexed_bytes):
             if isinstance(block, Problem):
                 continue
-            self._readd_batch(indexed, index_block(block), record_ids)
-        self._readd_batch(indexed, self._index_last_line(stored_source), record_ids)
+            self._readd_batch(stored_source, index_block(block), record_ids)
+        last_line = self._index_last_line(stored_source)
+        self._readd_batch(stored_source, last_line, record_ids)
 
     def _readd_batch(
         self,
-        indexed_source: IndexedSource,
+        stored_source: StoredSource,
         batch: IndexBatch,
         record_ids: Mapping[int, int],
     ) -> None:
+        if self._is_hidden(stored_source, batch):
+            return
+        indexed_source = self._indexed[stored_source.number]
         ids = [record_ids.get(offset, 0) for _, _, offset, _ in batch.rows]
         self._add_documents(indexed_source, batch, ids)
 

@@ -37,6 +37,8 @@ class Flag(StrEnum):
     STARRED = "starred"
     EMPTY = "empty"
     """A session without a prompt or an answer."""
+    HIDDEN = "hidden"
+    """In a warm-up or a replay of an agent, which are not shown."""
 
 
 MAIN_AGENT = "main"

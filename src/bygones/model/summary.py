@@ -255,6 +255,8 @@ class SessionSummary(Struct, frozen=True, kw_only=True, array_like=True):
     is_starred: bool = False
     contained_ids: tuple[SessionId, ...] = ()
     """Other sessions without a file of their own, whose records its files contain."""
+    hidden_agent_count: int = 0
+    """Warm-ups and replays, at any depth."""
 
 
 def is_in_folder(path: str | None, folder: str) -> bool:

@@ -80,6 +80,8 @@ class SearchableText(Struct, frozen=True, kw_only=True):
     is_abandoned: bool = False
     """Whether it is on an abandoned branch."""
     is_error: bool = False
+    is_hidden: bool = False
+    """Whether it is in an agent run that is not shown."""
     sent_at: datetime | None = None
     has: frozenset[HasValue] = frozenset()
     text: str = ""
@@ -93,6 +95,7 @@ class SearchableText(Struct, frozen=True, kw_only=True):
             Flag.AGENT: self.agent_id is not None,
             Flag.STARRED: self.session.is_starred,
             Flag.EMPTY: self.session.is_empty,
+            Flag.HIDDEN: self.is_hidden,
         }
         true_flags = (flag for flag, is_true in known.items() if is_true)
         return frozenset((*self.session.flags, *true_flags))
@@ -281,6 +284,8 @@ FIELDS = (
         value_levels={
             Flag.ERROR: FieldLevel.KIND,
             Flag.AGENT: FieldLevel.KIND,
+            # Never true in the text index.
+            Flag.HIDDEN: FieldLevel.KIND,
             Flag.ABANDONED: FieldLevel.TEXT,
         },
         choices=tuple(Flag),

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime
 from typing import TYPE_CHECKING
 
@@ -16,6 +16,7 @@ from bygones.model.query import (
     And,
     FieldTerm,
     FieldValue,
+    Flag,
     Not,
     Or,
     Part,
@@ -208,6 +209,19 @@ def _normalize(value: str) -> str:
     return value.casefold().replace("\\", "/")
 
 
+def asks_for_hidden(query: Query) -> bool:
+    """Whether a query asks for texts that are not shown; ``-is:hidden`` does not."""
+    return query.root is not None and _IS_HIDDEN in _required_leaves(query.root)
+
+
+def _required_leaves(term: Term) -> Iterator[Term]:
+    if isinstance(term, And | Or):
+        for part in term.terms:
+            yield from _required_leaves(part)
+    else:
+        yield term
+
+
 def is_session_query(term: Term | None) -> bool:
     """Whether session summaries are enough to answer a query."""
     return term is None or all(
@@ -294,4 +308,5 @@ def resolve_path(path: str) -> str:
     return os.path.abspath(path) if path.startswith(".") else path  # noqa: PTH100
 
 
+_IS_HIDDEN = FieldValue("is", Flag.HIDDEN)
 _PATH = re.compile(r"/|(?:~|\.\.?)(?:/|$)|[A-Za-z]:[\\/]|\\\\")

@@ -17,8 +17,10 @@ from bygones.model.summary import (
     SpellingCorrection,
 )
 from bygones.query.fields import iter_leaves
+from bygones.query.matcher import asks_for_hidden
 from bygones.query.parser import and_terms
 from bygones.query.tokens import TermRun, drop_stop_words, expand_word, expand_words
+from bygones.search.hidden import HiddenSearch
 from bygones.search.plan import SearchPlan, plan_search, relax_query
 from bygones.search.ranking import RankedSessions, SessionRanker, SortOrder
 from bygones.search.results import ResultBuilder
@@ -100,6 +102,11 @@ class Searcher:
         is cut out of it, because half a secret is not recognized as one.
         """
         page = _PageRequest(limit, offset, hits, SortOrder(sort), redact)
+        if asks_for_hidden(query):
+            with self._reader.read_transaction():
+                return HiddenSearch(self._reader, self.stats.engine, query).search(
+                    limit=limit, offset=offset, hits=hits, redact=redact
+                )
         with self._reader.read_transaction():
             search = _SearchRun(self._reader, self.stats)
             results = search.run(query, page)
@@ -113,6 +120,8 @@ class Searcher:
 
     def match_positions(self, query: Query, session: int | None) -> MatchPositions:
         """Return all records of a session that match, without opening a hit."""
+        if asks_for_hidden(query):
+            return MatchPositions()
         with self._reader.read_transaction():
             return _SearchRun(self._reader, self.stats).match_positions(query, session)
 
@@ -124,6 +133,10 @@ class Searcher:
         Unlike `search` this neither ranks sessions nor folds copies together. Typos are
         corrected and phrases that appear nowhere are relaxed, unless ``is_exact``.
         """
+        if asks_for_hidden(query):
+            with self._reader.read_transaction():
+                hidden = HiddenSearch(self._reader, self.stats.engine, query)
+                return MatchingSessions(hidden.matching_sessions())
         with self._reader.read_transaction():
             search = _SearchRun(self._reader, self.stats)
             matching = search.matching_sessions(query, is_exact=is_exact)

@@ -28,6 +28,7 @@ from bygones.model.summary import (
 )
 from bygones.query.fields import FIELDS_BY_NAME, FieldLevel, iter_leaves, term_level
 from bygones.query.matcher import (
+    asks_for_hidden,
     is_session_query,
     make_session_text,
     matches_session,
@@ -55,11 +56,11 @@ def select_sessions(
     """Return the sessions that a query selects, out of annotated summaries.
 
     Sessions without a message are left out, unless they are included or the query asks
-    about them with ``is:empty``. ``searcher`` and ``sessions_by_tool`` are called only
-    if the query needs more than the summaries.
+    about them with ``is:empty`` or ``is:hidden``. ``searcher`` and ``sessions_by_tool``
+    are called only if the query needs more than the summaries.
     """
     root = query.root
-    if root is not None and _IS_EMPTY in iter_leaves(root):
+    if root is not None and (_IS_EMPTY in iter_leaves(root) or asks_for_hidden(query)):
         include_empty = True
     candidates = [one for one in summaries if include_empty or not one.is_empty]
     if root is None:

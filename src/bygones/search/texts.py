@@ -85,9 +85,20 @@ class TextLoader:
         record = self._load_record(text.record)
         if record is None:
             return None
-        node, session = record.node, text_key_session(text.text_key)
-        part = text_key_part(text.text_key)
-        is_error = text_key_is_error(text.text_key)
+        key = text.text_key
+        kind = (text_key_part(key), text_key_is_error(key))
+        return self.make_text(record, text_key_session(key), kind, summary), record
+
+    def make_text(
+        self,
+        record: LoadedRecord,
+        session: int,
+        kind: tuple[Part, bool],
+        summary: SessionSummary,
+    ) -> SearchableText:
+        """Return the text of a part of a record, of its errors or of the others."""
+        node = record.node
+        part, is_error = kind
         texts = [
             one.text
             for one in build_record_texts(node, record.spans)
@@ -97,7 +108,7 @@ class TextLoader:
         is_result = part is Part.RESULT and self._resolves_calls
         call_spans = self._load_calls(record, session) if is_result else ()
         agent = self._agent_id(record)
-        loaded = replace(
+        return replace(
             make_session_text(with_annotations(summary, self._annotations), part),
             role=ROLE_BY_PART.get(part),
             tool_names=_span_texts(spans, IndexField.TOOL),
@@ -114,7 +125,6 @@ class TextLoader:
             has=_contents(node, part),
             text="\n".join(texts),
         )
-        return loaded, record
 
     def make_hit(
         self, loaded: tuple[SearchableText, LoadedRecord], excerpt: Excerpt

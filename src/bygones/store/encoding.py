@@ -94,6 +94,10 @@ class TextLengths:
         self.first_ms = min(self.first_ms or first, first)
         self.last_ms = max(self.last_ms or last, last)
 
+    def clear(self) -> None:
+        """Forget everything."""
+        *self.counts, self.first_ms, self.last_ms = _EMPTY_LENGTHS
+
     def merge(self, other: TextLengths) -> None:
         """Add the counts of another."""
         self.counts = list(map(add, self.counts, other.counts))

@@ -152,7 +152,7 @@ def _get_decoder() -> msgspec.msgpack.Decoder[list[RecordNode]]:
 
 
 INDEX_FILE = "index.db"
-DERIVATION_VERSION = 26
+DERIVATION_VERSION = 27
 """To be raised whenever nodes, sessions or texts are derived differently."""
 NODES_PER_PAGE = 512
 
@@ -271,14 +271,18 @@ class IndexDB:
         )
         for sql in (own_session, titled_sessions):
             self.db.execute(f"INSERT OR IGNORE INTO dirty_session {sql}", (source,))
-        sql = "SELECT id FROM record WHERE source = ?"
-        records = [row[0] for row in fetch_all(self.db, sql, (source,))]
-        self.db.execute(f"INSERT INTO text_deletion {sql}", (source,))
+        records = self.delete_texts(source)
         self._pending_pages.pop(source, None)
         self._pending_lengths.pop(source, None)
         for table in (*SOURCE_TABLES, SOURCE_STATE):
             self.db.execute(table.delete_sql("source"), (source,))
         return records
+
+    def delete_texts(self, source: int) -> list[int]:
+        """Note that the texts of a source must be removed; return its records."""
+        sql = "SELECT id FROM record WHERE source = ?"
+        self.db.execute(f"INSERT OR IGNORE INTO text_deletion {sql}", (source,))
+        return [row[0] for row in fetch_all(self.db, sql, (source,))]
 
     def reassign_source(self, source: int, session: int) -> None:
         """Assign a source to another session; both become dirty."""

@@ -22,6 +22,7 @@ from bygones.ingest.workers import DERIVE_TASK, INDEX_TASK, WorkerPool
 from bygones.model.base import Problem, RecordId, SessionId, SourceFile, SourceKind
 from bygones.model.nodes import AgentSidecar, RecordNode, Transcript
 from bygones.model.problem_runs import ProblemRuns, add_drift
+from bygones.model.summary import REPLAY_ID_PREFIXES
 from bygones.parse.metadata import parse_agent_sidecar
 from bygones.sources.lines import split_lines
 from bygones.store.compression import compress, decompress, sha256_digest
@@ -97,6 +98,15 @@ class _IndexedSource(Struct):
         return index_block(
             LineBlock(self.file.id, source.generation, start, raw, is_agent)
         )
+
+    def is_hidden(self, batches: Iterable[IndexBatch]) -> bool:
+        """Whether it is a warm-up or a replay, whose texts are not indexed."""
+        if self.file.kind is not SourceKind.AGENT:
+            return False
+        if (self.file.agent_id or "").startswith(REPLAY_ID_PREFIXES):
+            return True
+        found = (one.is_warm_up for one in batches if one.is_warm_up is not None)
+        return next(found, False)
 
     def problems(self) -> ProblemRuns:
         """Return what is odd in the complete lines."""
@@ -395,15 +405,19 @@ def _session_rows(
     drift: list[Row] = []
     for source in sources:
         unknown: dict[tuple[str, str, str], int] = {}
+        batches = (*source.batches, source.index_fragment())
+        is_hidden = source.is_hidden(batches)
         for batch in source.batches:
-            lengths.merge(TextLengths(batch.lengths))
+            if not is_hidden:
+                lengths.merge(TextLengths(batch.lengths))
             add_drift(unknown, batch.drift)
-        for batch in (*source.batches, source.index_fragment()):
+        for batch in batches:
             texts += [
                 SessionText(
                     len(records) + document.row_index, document.kind, document.text[1]
                 )
                 for document in batch.documents
+                if not is_hidden
             ]
             for row in batch.rows:
                 key, message_key, start, length = row

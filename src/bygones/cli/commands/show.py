@@ -32,6 +32,7 @@ from bygones.errors import ArchiveNotFound, NotInArchive, PathNotFound
 from bygones.model.base import Position
 from bygones.model.nodes import parse_user_text
 from bygones.model.query import Part
+from bygones.model.sessions import agent_run_as_session
 from bygones.reader import read_sessions
 from bygones.render.text.primitives import sanitize_json
 from bygones.render.text.session import TextOptions, render_lines
@@ -85,6 +86,15 @@ def view_around_hit(shown: ShownSession, view: SessionView) -> SessionView:
     )
 
 
+def enter_hidden_run(shown: ShownSession) -> ShownSession:
+    """Return the agent run of a record as the session, if the session hides it."""
+    record = shown.record
+    for run in shown.session.all_agents if record else ():
+        if record and run.id == record.agent_id and not run.kind.is_shown:
+            return shown._replace(session=agent_run_as_session(shown.session, run))
+    return shown
+
+
 @contextmanager
 def open_named_session(
     name: str, session: str | None, options: CommonOptions, *, priced: bool = False
@@ -112,13 +122,9 @@ def open_named_session(
         result = find_search_result(name, archive)
         loaded, record = load_named_session(archive, name)
         summary = archive.session_summary(loaded.id)
-        yield ShownSession(
-            loaded,
-            record,
-            result.part if result else None,
-            summary,
-            load_session_costs(archive, [summary]).get(loaded.id) if priced else None,
-        )
+        cost = load_session_costs(archive, [summary]).get(loaded.id) if priced else None
+        hit_part = result.part if result else None
+        yield enter_hidden_run(ShownSession(loaded, record, hit_part, summary, cost))
 
 
 def _compute_cost(session: Session) -> Cost | None:
