@@ -8,7 +8,7 @@ import pytest
 
 from bygones.model.usage import Usage
 from bygones.reader import read_sessions
-from tests.build import Home, Written, prompt, reply, session_id, thread
+from tests.build import Home, Written, meta, prompt, reply, session_id, thread
 
 FIRST, SECOND = session_id(1), session_id(2)
 OWN_ID = "msg_01Wq7LzN4vT8kRb2YcXe5GdH"
@@ -126,3 +126,25 @@ def test_synthetic_answers_cost_nothing(home: Home) -> None:
     home.session(FIRST, thread(prompt("go"), created, failed))
 
     assert spent(home.path) == {}
+
+
+@pytest.mark.parametrize(("start_time", "own_dollars"), [(5, 2), (6, 3)])
+def test_cost_that_a_fork_continues_is_not_its_own(
+    home: Home, start_time: int, own_dollars: int
+) -> None:
+    shared = thread(prompt("go"), answer("a", input=5))
+    costs = [meta("cost-state", totalCostUSD=n, startTime=5) for n in (1, 9)]
+    later = thread(prompt("on", parent="x"), start=200)
+    home.session(FIRST, [*shared, costs[0], *later, costs[1]])
+    own = thread(prompt("new", parent=shared[-1]["uuid"]), start=99)
+    cost = meta("cost-state", totalCostUSD=3, startTime=start_time)
+    fork = [{**record, "forkedFrom": {"sessionId": FIRST}} for record in shared]
+    home.session(SECOND, [*fork, *own, cost])
+
+    sessions = sorted(read_sessions(home.path), key=lambda session: session.id)
+
+    reported = [session.reported_cost for session in sessions]
+    assert [cost.micro_usd for cost in reported if cost] == [
+        9_000_000,
+        own_dollars * 1_000_000,
+    ]

@@ -147,11 +147,29 @@ def test_cost_is_what_the_client_reports(
 
 
 def reported_cost(recording: Recording, session_id: str) -> float | None:
-    """Return the last total that the client wrote into a session's transcript."""
+    """Return the last total that the client wrote into a session's transcript.
+
+    With `--fork-session` the client continues the total of the parent, which is not
+    part of the fork's own cost.
+    """
     (path,) = (recording.home / "projects").glob(f"*/{session_id}.jsonl")
+    states = read_costs(path)
+    if not states:
+        return None
+    last: Json = states[-1]
+    inherited = [
+        state["totalCostUSD"]
+        for other in (recording.home / "projects").glob("*/*.jsonl")
+        for state in read_costs(other)
+        if other != path and state["startTime"] == last["startTime"]
+        if state["totalCostUSD"] < last["totalCostUSD"]
+    ]
+    return float(last["totalCostUSD"] - max(inherited, default=0))
+
+
+def read_costs(path: Path) -> list[Json]:
     lines = path.read_text("utf-8").splitlines()
-    states = [json.loads(line) for line in lines if '"type":"cost-state"' in line]
-    return states[-1]["totalCostUSD"] if states else None
+    return [json.loads(line) for line in lines if '"type":"cost-state"' in line]
 
 
 @every_scenario("resume")

@@ -363,6 +363,14 @@ def test_progress_has_its_type_and_agent() -> None:
             meta("cost-state", totalCostUSD=1.25),
             ReportedCostFacts(ReportedCost(1_250_000)),
         ),
+        (
+            meta("cost-state", totalCostUSD=1, startTime=1794859280791),
+            ReportedCostFacts(ReportedCost(1_000_000, (), 1794859280791)),
+        ),
+        (
+            meta("cost-state", totalCostUSD=1, startTime="yesterday"),
+            ReportedCostFacts(ReportedCost(1_000_000)),
+        ),
         (meta("cost-state", totalCostUSD=1e305), None),
         (meta("cost-state", totalCostUSD="inf"), None),
         (meta("mode", mode="normal"), None),

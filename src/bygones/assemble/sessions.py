@@ -28,7 +28,11 @@ from bygones.assemble.summary import (
     detect_project,
     session_tags,
 )
-from bygones.assemble.usage import build_ledger, last_reported_cost
+from bygones.assemble.usage import (
+    build_ledger,
+    find_inherited_cost,
+    last_reported_cost,
+)
 from bygones.model.base import AgentId, Problem, RecordId, SessionId, SourceKind
 from bygones.model.nodes import Transcript
 from bygones.model.sessions import (
@@ -39,8 +43,8 @@ from bygones.model.sessions import (
     Session,
     walk_agents,
 )
-from bygones.model.summary import Loader, Role
-from bygones.model.usage import Usage
+from bygones.model.summary import Lineage, LineageKind, Loader, Role
+from bygones.model.usage import ReportedCost, Usage
 
 
 def collect_edits(
@@ -114,7 +118,10 @@ def assemble_sessions(
         )
         sessions.append(
             structs.replace(
-                session, lineage=lineages[records.id], contained_ids=contained
+                session,
+                lineage=lineages[records.id],
+                contained_ids=contained,
+                reported_cost=_own_cost(session, lineages[records.id], groups),
             )
         )
         earlier.add(runs)
@@ -195,6 +202,26 @@ def _build_session(
         is_empty=not any(map(_has_conversation, (*branches, *_shown_branches(runs)))),
         loader=loader,
     )
+
+
+def _own_cost(
+    session: Session, lineage: Iterable[Lineage], groups: Iterable[SessionRecords]
+) -> ReportedCost | None:
+    """Return what the client reported for a session, without its parent's cost."""
+    cost = session.reported_cost
+    parents = {one.session_id for one in lineage if one.kind in _COPIES_OF}
+    if cost is None or not cost.start_time or not parents:
+        return cost
+    nodes = {records.id: records.nodes for records in groups}
+    inherited = [
+        find_inherited_cost(cost, nodes[session.id], nodes[parent])
+        for parent in parents & nodes.keys()
+    ]
+    most = max(filter(None, inherited), key=lambda one: one.micro_usd, default=None)
+    return cost - most if most else cost
+
+
+_COPIES_OF = frozenset({LineageKind.CONTINUES, LineageKind.FORKED_FROM})
 
 
 def _abandoned_record_ids(branches: Iterable[Branch]) -> frozenset[RecordId]:

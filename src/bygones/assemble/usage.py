@@ -228,3 +228,29 @@ def last_reported_cost(
         if isinstance(facts, ReportedCostFacts):
             return facts.reported_cost, last_timestamp(nodes[: index + 1])
     return None, None
+
+
+def find_inherited_cost(
+    reported: ReportedCost, nodes: Iterable[RecordNode], parent: Sequence[RecordNode]
+) -> ReportedCost | None:
+    """Return the part of a fork's reported cost that its parent spent before the fork.
+
+    After `--fork-session` the client continues the parent's total, which shows in the
+    time at which the total started; after `/branch` it starts at zero.
+    """
+    known = {node.uuid for node in parent if node.uuid}
+    own_times = (
+        node.timestamp for node in nodes if node.timestamp and node.uuid not in known
+    )
+    forked_at = min(own_times, default=None)
+    inherited = None
+    for node in parent:
+        if forked_at and node.timestamp and node.timestamp > forked_at:
+            break
+        facts = node.extra
+        if (
+            isinstance(facts, ReportedCostFacts)
+            and facts.reported_cost.start_time == reported.start_time
+        ):
+            inherited = facts.reported_cost
+    return inherited

@@ -139,6 +139,22 @@ class ReportedCost(Struct, frozen=True, array_like=True):
     """Millionths of a dollar, for all models."""
     by_model: tuple[tuple[str, int, int], ...] = ()
     """Model, millionths of a dollar, and tokens."""
+    start_time: int = 0
+    """When the total started, in milliseconds; a fork may continue that of its parent."""
+
+    def __sub__(self, earlier: ReportedCost) -> ReportedCost:
+        """Return what was added to an earlier total."""
+        known = {model: (micros, tokens) for model, micros, tokens in earlier.by_model}
+        rest = (
+            (model, micros - before, tokens - tokens_before)
+            for model, micros, tokens in self.by_model
+            for before, tokens_before in (known.get(model, (0, 0)),)
+        )
+        return ReportedCost(
+            self.micro_usd - earlier.micro_usd,
+            tuple(row for row in rest if row[1] or row[2]),
+            self.start_time,
+        )
 
 
 QUARTER_HOUR_SECONDS = 900

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import msgspec
-from msgspec import Raw, Struct
+from msgspec import Meta, Raw, Struct
 
 from bygones.model.base import DECODE_ERRORS, MessageId, wire_name
 from bygones.model.nodes import AgentProgressFacts
@@ -36,6 +36,7 @@ _SIDE_CALL_TYPES = frozenset({"advisor_message", "compaction"})
 _MILLION = 1_000_000
 _MAX_PLAUSIBLE = 1_000_000_000_000
 """Larger token counts and costs are not believed."""
+_PlausibleTime = Annotated[int, Meta(ge=0, lt=2**60)]
 _decode_calls = msgspec.json.Decoder(list[Raw]).decode
 
 
@@ -143,7 +144,15 @@ def parse_reported_cost(record: CostStateRecord) -> ReportedCost | None:
         (name, _to_micros(cost.cost_usd) or 0, _sum_tokens(cost))
         for name, cost in record.model_usage.items()
     ]
-    return ReportedCost(micros, tuple(models))
+    return ReportedCost(micros, tuple(models), _parse_start_time(record.start_time))
+
+
+def _parse_start_time(raw: Raw) -> int:
+    try:
+        time: int = msgspec.json.decode(raw, type=_PlausibleTime)
+    except DECODE_ERRORS:  # absent, or not a number of milliseconds
+        return 0
+    return time
 
 
 def _sum_tokens(model_cost: ModelCost) -> int:

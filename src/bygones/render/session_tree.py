@@ -18,7 +18,7 @@ from bygones.model.sessions import (
     Session,
     Turn,
 )
-from bygones.model.summary import MessageUsage
+from bygones.model.summary import MessageUsage, Role
 from bygones.model.usage import Cost, Usage
 from bygones.render.headers import agent_name, branch_label
 from bygones.render.numbers import (
@@ -122,7 +122,8 @@ def iter_branch_tree_lines(
         facts.branches, [*forks.pop(None, ()), *rootless]
     )
     for turn in turns:
-        yield _turn_line(turn, PLACEHOLDER_BRANCH, 0)
+        if _has_line(turn):
+            yield _turn_line(turn, PLACEHOLDER_BRANCH, 0)
         for message in turn.messages:
             if message.compaction is not None:
                 yield _compaction_line(message, PLACEHOLDER_BRANCH, 0)
@@ -230,8 +231,9 @@ class _TreeBuilder:
         forks = group_by_fork(self._branches_by_parent.get(branch.number, ()), turns)
         yield self._branch_lines(forks.get(None, ()), depth)
         for turn in turns:
-            line = _turn_line(turn, branch, depth)
-            yield structs.replace(line, cost=self._ledger.turn_cost((turn,)))
+            if _has_line(turn):
+                line = _turn_line(turn, branch, depth)
+                yield structs.replace(line, cost=self._ledger.turn_cost((turn,)))
             for message in turn.messages:
                 if message.compaction is not None:
                     yield _compaction_line(message, branch, depth)
@@ -308,6 +310,14 @@ def _agent_line(run: AgentRun, branch: int, depth: int) -> TreeLine:
             turn for branch in run.branches for turn in branch.own_turns
         ),
         usage=run.usage,
+    )
+
+
+def _has_line(turn: Turn) -> bool:
+    """Whether a turn is more than notices of the client before the first prompt."""
+    return turn.prompt is not None or any(
+        message.role is not Role.SYSTEM or message.compaction is not None
+        for message in turn.messages
     )
 
 

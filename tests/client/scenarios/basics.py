@@ -84,9 +84,6 @@ def conversation(client: ClaudeCode) -> None:
         < Counted 5.
         """,
     ),
-    wrong={
-        "cost": "the reported cost of a fork starts with that of its parent",
-    },
 )
 def forks(client: ClaudeCode) -> None:
     """A session forked with --fork-session, and one with a chosen id and name."""

@@ -124,7 +124,6 @@ def rewind_to_start(client: ClaudeCode) -> None:
         > This is number 3.
         < That was 3!
     """,
-    wrong={"tree": "deliverable 5: the notice at the root is shown as a turn"},
 )
 def rewind_to_start_after_notice(client: ClaudeCode) -> None:
     """A rewind to before the first prompt, where the new root is a notice."""
