@@ -40,3 +40,7 @@ client *arguments:
 # measure what Claude Code charges, and print the differences from our prices
 client-prices *models:
     {{python}} -m tests.client.prices {{models}}
+
+# play all scenarios with the newest Claude Code, and print what it writes that is new
+client-news *arguments:
+    {{python}} -m tests.client.news {{arguments}}

@@ -55,16 +55,22 @@ def outline_show(json_lines: str) -> str:
 def _outline_message(message: Json) -> list[str]:
     if message["notice"] == "informational":
         return []
-    text = message["text"].strip().partition("\n")[0]
+    text = _first_line(message["text"].strip())
     text = _RETRY.sub(r"\1 · \2", text)
     lines = [f"{_mark(message)} {text}"] if text else []
     return [
         *lines,
         *(
-            f"  {call['name']} {call['state']}: {call['label']}".rstrip(": ")
+            f"  {call['name']} {call['state']}: {_first_line(call['label'])}".rstrip(
+                ": "
+            )
             for call in message["tool_calls"]
         ),
     ]
+
+
+def _first_line(text: str) -> str:
+    return text.partition("\n")[0]
 
 
 def _mark(message: Json) -> str:

@@ -10,7 +10,7 @@ from textwrap import dedent
 from tests.client.driver import ClaudeCode
 from tests.client.messages_api import Script
 
-_MODULES = ("basics", "calls", "rewinds", "compactions", "interface")
+_MODULES = ("basics", "calls", "rewinds", "compactions", "interface", "combined")
 
 
 @dataclass(frozen=True, kw_only=True)

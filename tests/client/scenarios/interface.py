@@ -120,6 +120,8 @@ def refusals(client: ClaudeCode) -> None:
     with client.terminal(*options, ready="? for shortcuts") as terminal:
         terminal.type("Write a file.")
         terminal.wait_for("Do you want")
+        # The dialog ignores keys for a moment.
+        terminal.pause(1)
         terminal.press("Escape", pause=1.5)
         terminal.say(*count(1))
 
