@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from threading import Event
 
     from bygones.errors import BygonesError
+    from bygones.files.library import ArchivedFile, FileLibrary
     from bygones.ingest.loading import StoreLoader
     from bygones.maintenance.purge import PurgeResult
     from bygones.maintenance.restore import LineRewriter, PlannedFile, RestoreResult
@@ -726,6 +727,20 @@ class Archive:
             return edits.edits_in_session(self.session_summary(session).id)
         path = path or ""
         return edits.edits_under(path) or edits.edits_with_suffix(path.strip("/"))
+
+    def file(self, path: str) -> ArchivedFile:
+        """Return the versions of a file that sessions changed.
+
+        ``path`` is absolute, or the end of a path. Raises `NotInArchive`.
+        """
+        return self.file_library.open(path)
+
+    @property
+    def file_library(self) -> FileLibrary:
+        """Opens the histories of files, and all files at a turn."""
+        from bygones.files.library import FileLibrary
+
+        return FileLibrary(self._reader, self._load_session)
 
     def sources(
         self,

@@ -1,0 +1,314 @@
+"""The history of a file over sessions, and all files of a session at a turn."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cached_property
+from heapq import merge
+
+from msgspec import Struct
+
+from bygones.files.events import (
+    EDITING_TOOLS,
+    CommandCall,
+    EventKind,
+    FileEvent,
+    LoadBackup,
+    Place,
+    PlacedCall,
+    PlacedEvent,
+    backup_events,
+    list_commands,
+    load_events,
+    touched_paths,
+    walk_calls,
+)
+from bygones.files.origins import LineOrigin, trace_origins
+from bygones.files.paths import file_name, path_key
+from bygones.files.replay import Cause, Check, Replay, Version, changes_tree
+from bygones.model.base import SessionId
+from bygones.model.sessions import Branch, Session
+
+
+def _no_backup(_session: SessionId, _name: str) -> None:
+    return None
+
+
+class BranchLog:
+    """The tool calls of one branch, from which events of files are loaded."""
+
+    def __init__(
+        self,
+        session: Session,
+        branch: Branch,
+        *,
+        stop_turn: int | None = None,
+        stop_time: float | None = None,
+        load_backup: LoadBackup = _no_backup,
+    ) -> None:
+        self.session = session
+        self.branch = branch
+        self.directory = session.project or ""
+        self.stop_turn = stop_turn
+        self.stop_time = stop_time
+        self._load_backup = load_backup
+
+    @cached_property
+    def _all_calls(self) -> list[PlacedCall]:
+        return list(walk_calls(self.session, self.branch))
+
+    @cached_property
+    def calls(self) -> list[PlacedCall]:
+        """The calls before the turn and the time at which the log stops, in order."""
+        return [c for c in self._all_calls if self._includes(c.place, c.order)]
+
+    def _includes(self, place: Place, order: float) -> bool:
+        return (self.stop_turn is None or place.turn_number < self.stop_turn) and (
+            self.stop_time is None or order <= self.stop_time
+        )
+
+    @cached_property
+    def end(self) -> float:
+        """Where the log ends, as a timestamp."""
+        times = [
+            message.sent_at.timestamp()
+            for turn in self.branch.turns
+            if self.stop_turn is None or turn.number < self.stop_turn
+            for message in turn.messages
+            if message.sent_at
+        ]
+        return max([*times, *(call.order for call in self.calls[-1:])], default=0.0)
+
+    def key(self, path: str) -> str:
+        """Return the key of a path that is recorded in this session."""
+        return path_key(path, self.directory)
+
+    def changed_paths(self) -> dict[str, str]:
+        """Return the files that calls changed, by key."""
+        paths: dict[str, str] = {}
+        for placed in self.calls:
+            if placed.call.name in EDITING_TOOLS or placed.call.name == "Bash":
+                for path in touched_paths(placed.call):
+                    paths.setdefault(self.key(path), path)
+        return paths
+
+    def events(
+        self, key: str, stop: float | None = None, *, looks_ahead: bool = False
+    ) -> list[PlacedEvent]:
+        """Return the events of a file in order, including those of its former path.
+
+        With `looks_ahead` the first change after the log is used, too: what is recorded
+        of the file before it is the newest that is known of its content.
+        """
+
+        def selects(path: str) -> bool:
+            # Comparing names first is faster than normalizing every path.
+            return file_name(path).lower() == name and self.key(path) == key
+
+        name = file_name(key).lower()
+        calls = self._all_calls if looks_ahead else self.calls
+        found = [
+            PlacedEvent(event, placed.order)
+            for placed in calls
+            if (stop is None or placed.order < stop)
+            and _may_name(placed, selects, name)
+            for event in load_events(placed, selects, self.directory)
+        ]
+        backups = backup_events(self.session, self.branch, selects, self._load_backup)
+        found = [*(b for b in backups if stop is None or b.order < stop), *found]
+        found.sort(key=_order)
+        included = [p for p in found if self._includes(p.event.place, p.order)]
+        if looks_ahead:
+            included += _leading_checks(found[len(included) :])
+        return self._with_former_path(key, included)
+
+    def _with_former_path(
+        self, key: str, events: list[PlacedEvent]
+    ) -> list[PlacedEvent]:
+        """Continue the history of a file that was moved at its former path."""
+        for at in range(len(events) - 1, -1, -1):
+            event = events[at].event
+            if event.kind is EventKind.MOVE and self.key(event.from_path) != key:
+                former = self.events(self.key(event.from_path), stop=events[at].order)
+                return [*former, *events[at:]] if former else events
+        return events
+
+
+def _leading_checks(events: Iterable[PlacedEvent]) -> Iterator[PlacedEvent]:
+    """Yield what events say about a file before they change it."""
+    for placed in events:
+        event = placed.event
+        if event.kind in {EventKind.READ, EventKind.PART, EventKind.BACKUP}:
+            yield placed
+            continue
+        if event.before is not None or event.is_new:
+            seen = FileEvent(
+                path=event.path,
+                kind=EventKind.BACKUP,
+                place=event.place,
+                time=event.time,
+                text=event.before,
+                is_absent=event.is_new,
+            )
+            yield PlacedEvent(seen, placed.order)
+        return
+
+
+def _may_name(placed: PlacedCall, selects: Callable[[str], bool], name: str) -> bool:
+    """Whether a call may say something about a file, without loading it."""
+    call = placed.call
+    if any(map(selects, touched_paths(call))):
+        return True
+    return call.name == "Bash" and "mv " in call.label and name in call.label.lower()
+
+
+class FileAt(Struct, frozen=True, kw_only=True):
+    """A file at a moment."""
+
+    path: str
+    version: Version | None
+    """The version that it had; none if nothing is known."""
+    text: str | None
+    """Its content; none if it did not exist or the content is not known."""
+    doubts: tuple[CommandCall, ...] = ()
+    """Commands since it was last seen that may have changed it."""
+
+    @property
+    def exists(self) -> bool | None:
+        """Whether the file existed; none if that is not known."""
+        return self.version.exists if self.version else None
+
+    @property
+    def is_certain(self) -> bool:
+        """Whether all of the content is recorded and nothing may have changed it."""
+        version = self.version
+        return bool(
+            version and version.is_known and version.is_exact and not self.doubts
+        )
+
+
+class FileHistory:
+    """The versions of a file in some logs, which are merged by time.
+
+    A call that several sessions contain, because one continues another, counts once.
+    """
+
+    def __init__(
+        self,
+        path: str,
+        key: str,
+        logs: Sequence[BranchLog],
+        *,
+        looks_ahead: bool = False,
+    ) -> None:
+        self.path = path
+        self._looks_ahead = looks_ahead
+        self._logs = logs
+        self._key = key
+        self._commands = [c for log in logs for c in list_commands(log.calls)]
+        self._replay = Replay(self._commands, self._find_other_text)
+        self._events = list(_without_copies(merge(*self._streams(), key=_order)))
+        self._other_texts: dict[str, Cause] | None = None
+        self._replay.add(placed.event for placed in self._events)
+
+    def _streams(self) -> Iterator[list[PlacedEvent]]:
+        for log in self._logs:
+            yield log.events(
+                self._key,
+                looks_ahead=self._looks_ahead and log.stop_turn is not None,
+            )
+
+    @property
+    def versions(self) -> Sequence[Version]:
+        """All versions, oldest first."""
+        return self._replay.versions
+
+    @property
+    def checks(self) -> Sequence[Check]:
+        """All comparisons of the replayed content with a recorded one."""
+        return self._replay.checks
+
+    def text(self, number: int = -1) -> str | None:
+        """Return the content of a version, by default of the last one.
+
+        None if it is not known, or if the file was deleted.
+        """
+        count = len(self.versions)
+        return self._replay.text(number % count) if count else None
+
+    def origins(self, number: int = -1) -> list[LineOrigin]:
+        """Return the origin of each line of a version, by default of the last one.
+
+        A text that ends with a newline has an empty last line.
+        """
+        count = len(self.versions)
+        return trace_origins(self.versions[: number % count + 1]) if count else []
+
+    @property
+    def last(self) -> FileAt:
+        """The file after the last event."""
+        version = self.versions[-1] if self.versions else None
+        last_seen = self._events[-1].event.time if self._events else None
+        name = file_name(self.path)
+        doubts = [
+            command
+            for command in self._commands
+            if last_seen is not None
+            and command.time is not None
+            and command.time > last_seen
+            and (name in command.command or changes_tree(command.command))
+        ]
+        return FileAt(
+            path=self.path, version=version, text=self.text(), doubts=tuple(doubts)
+        )
+
+    def _find_other_text(self, text: str) -> Cause | None:
+        """Return what else is known to have had a text: an abandoned branch."""
+        if self._other_texts is None:
+            self._other_texts = {}
+            for log in self._logs:
+                for branch in log.session.branches:
+                    if branch.number != log.branch.number:
+                        self._add_texts(BranchLog(log.session, branch))
+        return self._other_texts.get(text)
+
+    def _add_texts(self, log: BranchLog) -> None:
+        replay = Replay()
+        replay.add(placed.event for placed in log.events(self._key))
+        for version in replay.versions:
+            text = replay.text(version.number)
+            if text is not None and self._other_texts is not None:
+                self._other_texts.setdefault(text, Cause.BRANCH)
+
+
+def _order(placed: PlacedEvent) -> float:
+    return placed.order
+
+
+def _without_copies(events: Iterable[PlacedEvent]) -> Iterator[PlacedEvent]:
+    seen: set[tuple[object, ...]] = set()
+    for placed in events:
+        event = placed.event
+        place = event.place
+        key = (
+            place.call_id or place.message_id,
+            event.kind,
+            event.path,
+            event.from_path,
+        )
+        if key not in seen:
+            seen.add(key)
+            yield placed
+
+
+def files_at(log: BranchLog, *, looks_ahead: bool = False) -> Iterator[FileAt]:
+    """Yield all files that a branch changed, as they were at the end of a log.
+
+    With `looks_ahead` also those that were changed later only, as they were before.
+    """
+    paths = log.changed_paths()
+    if looks_ahead:
+        whole = BranchLog(log.session, log.branch)
+        paths = whole.changed_paths() | paths
+    for key, path in paths.items():
+        yield FileHistory(path, key, [log], looks_ahead=looks_ahead).last

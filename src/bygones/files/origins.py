@@ -1,0 +1,165 @@
+"""Who wrote each line of a version: origins that are carried through the changes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from enum import StrEnum
+from itertools import groupby
+
+from msgspec import Struct, structs
+
+from bygones.files.diff import LineChange, pair_similar
+from bygones.files.events import Place
+from bygones.files.replay import Cause, Version, VersionKind
+
+
+class OriginKind(StrEnum):
+    """Who wrote a line."""
+
+    CLAUDE = "claude"
+    MODIFIED = "modified"
+    """Claude, but it was changed since."""
+    USER = "user"
+    """The user, or a program outside of Claude Code."""
+    COMMAND = "command"
+    """A command that Claude ran."""
+    BEFORE = "before"
+    """It was there before the first recorded version."""
+    UNKNOWN = "unknown"
+
+
+class Certainty(StrEnum):
+    """How sure an origin is."""
+
+    CERTAIN = "certain"
+    """It is recorded."""
+    LIKELY = "likely"
+    """It is inferred from what is recorded."""
+    UNKNOWN = "unknown"
+
+
+class LineOrigin(Struct, frozen=True, kw_only=True):
+    """Who wrote a line, where, and how sure this is."""
+
+    kind: OriginKind
+    certainty: Certainty
+    place: Place | None = None
+    path: str = ""
+    """The path that the file had."""
+    time: datetime | None = None
+    command: str = ""
+    cause: Cause | None = None
+    version: int | None = None
+    """The number of the version that added the line."""
+    commit: str = ""
+    """The commit that git names for the line."""
+
+
+BEFORE = LineOrigin(kind=OriginKind.BEFORE, certainty=Certainty.CERTAIN)
+UNKNOWN = LineOrigin(kind=OriginKind.UNKNOWN, certainty=Certainty.UNKNOWN)
+
+
+class OriginRange(Struct, frozen=True):
+    """Consecutive lines with the same origin; `start` counts from 0."""
+
+    start: int
+    stop: int
+    origin: LineOrigin
+
+
+def trace_origins(versions: Sequence[Version]) -> list[LineOrigin]:
+    """Return the origin of each line of the last of some versions.
+
+    A text that ends with a newline has an empty last line.
+    """
+    owners = [BEFORE]
+    unplaced: dict[str, LineOrigin] = {}
+    for version in versions:
+        origin = _version_origin(version)
+        if not version.is_known:
+            likely = structs.replace(origin, certainty=Certainty.LIKELY)
+            unplaced.update(dict.fromkeys(version.added_lines, likely))
+            continue
+        if version.is_rewritten:
+            owners = [origin]
+        for change in reversed(version.changes):
+            stop = change.start + len(change.removed)
+            added = _added_owners(version, change, origin, owners[change.start : stop])
+            if unplaced:
+                lines = zip(change.added, added, strict=True)
+                added = [unplaced.get(line, owner) for line, owner in lines]
+            owners[change.start : stop] = added
+        if version.changes:
+            unplaced.clear()
+    return owners
+
+
+def _added_owners(
+    version: Version,
+    change: LineChange,
+    origin: LineOrigin,
+    removed: Sequence[LineOrigin],
+) -> list[LineOrigin]:
+    if version.proposed is not None:
+        proposed = frozenset(version.proposed.split("\n"))
+        by_user = structs.replace(origin, kind=OriginKind.USER)
+        return [origin if line in proposed else by_user for line in change.added]
+    owners = [origin] * len(change.added)
+    if version.kind not in {VersionKind.OUTSIDE, VersionKind.COMMAND}:
+        return owners
+    for at, other in pair_similar(change.removed, change.added).items():
+        if removed[other].kind in {OriginKind.CLAUDE, OriginKind.MODIFIED}:
+            owners[at] = structs.replace(
+                removed[other],
+                kind=OriginKind.MODIFIED,
+                certainty=Certainty.LIKELY,
+                cause=version.cause,
+                command=version.command,
+            )
+    return owners
+
+
+_CAUSE_KINDS = {
+    Cause.COMMAND: OriginKind.COMMAND,
+    Cause.FORMATTER: OriginKind.COMMAND,
+    Cause.USER: OriginKind.USER,
+    Cause.SESSION: OriginKind.UNKNOWN,
+    Cause.BRANCH: OriginKind.UNKNOWN,
+}
+
+
+def _version_origin(version: Version) -> LineOrigin:
+    """Return the origin of lines that a version added."""
+    if version.kind is VersionKind.SEEN:
+        return structs.replace(BEFORE, path=version.path, version=version.number)
+    kind, certainty = OriginKind.CLAUDE, Certainty.CERTAIN
+    if version.kind is VersionKind.COMMAND:
+        kind = OriginKind.COMMAND
+    elif version.kind is VersionKind.OUTSIDE:
+        kind = _CAUSE_KINDS[version.cause or Cause.USER]
+        certainty = Certainty.LIKELY
+        if kind is OriginKind.UNKNOWN:
+            certainty = Certainty.UNKNOWN
+    elif not version.is_base_known:
+        # Some of the lines may have been there before.
+        certainty = Certainty.LIKELY
+    return LineOrigin(
+        kind=kind,
+        certainty=certainty,
+        place=version.place,
+        path=version.path,
+        time=version.time,
+        command=version.command,
+        cause=version.cause,
+        version=version.number,
+    )
+
+
+def group_ranges(origins: Sequence[LineOrigin]) -> Iterator[OriginRange]:
+    """Yield consecutive lines with the same origin."""
+    start = 0
+    for origin, lines in groupby(origins):
+        stop = start + sum(1 for _ in lines)
+        yield OriginRange(start, stop, origin)
+        start = stop

@@ -1,0 +1,60 @@
+"""Names of files in transcripts, which come from other machines and are not trusted."""
+
+from __future__ import annotations
+
+import ntpath
+import posixpath
+import re
+
+_WINDOWS = re.compile(r"[A-Za-z]:[\\/]|\\\\")
+
+
+def is_windows_path(path: str) -> bool:
+    """Whether a path has a drive letter, or is on a Windows share."""
+    return _WINDOWS.match(path) is not None
+
+
+def is_absolute(path: str) -> bool:
+    """Whether a path is absolute on any system."""
+    return path.startswith("/") or is_windows_path(path)
+
+
+def join_path(directory: str, path: str) -> str:
+    """Return a path below a directory, unless it is absolute itself."""
+    if is_absolute(path) or not directory:
+        return path
+    separator = "\\" if is_windows_path(directory) and "/" not in directory else "/"
+    return f"{directory.rstrip(separator)}{separator}{path}"
+
+
+def path_key(path: str, directory: str = "") -> str:
+    """Return what identifies a file: its normalized absolute path.
+
+    Windows paths are compared without case, and with slashes.
+    """
+    whole = join_path(directory, path)
+    if is_windows_path(whole):
+        return ntpath.normpath(whole).replace("\\", "/").lower()
+    return posixpath.normpath(whole) if whole else ""
+
+
+def file_name(path: str) -> str:
+    """Return the last part of a path."""
+    return path.replace("\\", "/").rstrip("/").rpartition("/")[2]
+
+
+def relative_to(path: str, directory: str) -> str | None:
+    """Return a path relative to a directory, or none if it is not below it."""
+    key, folder = path_key(path), path_key(directory).rstrip("/")
+    return key[len(folder) + 1 :] if key.startswith(f"{folder}/") else None
+
+
+def is_safe_relative(path: str) -> bool:
+    """Whether a relative path stays below the folder that it is joined to."""
+    parts = path.replace("\\", "/").split("/")
+    return not (
+        is_absolute(path)
+        or any(part in {"", ".", ".."} for part in parts)
+        or "\0" in path
+        or ":" in parts[0]
+    )
