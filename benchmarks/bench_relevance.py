@@ -1,17 +1,19 @@
 """Compare search quality with simpler methods, by known-item queries.
 
-``python -m benchmarks.bench_relevance CORPUS QUERIES``: transcripts, and queries with the
-files that answer them. Titles are removed from the searched data. With ``--distractors``
-a script adds synthetic sessions to the collection, once for each seed; only queries for
-sessions of the corpus are asked.
+``python -m benchmarks.bench_relevance CORPUS QUERIES --distractors SCRIPT``: transcripts,
+queries with the files that answer them, and a script that generates sessions with
+similar words. Titles are removed from the searched data. Collections have all sessions of
+the corpus and some distractors, for each size and seed; only queries for sessions of the
+corpus are asked. Sessions are divided into two halves: parameters are chosen by the
+queries of the half *tune*, with seeds 1 and 2; the other half and other seeds are for
+the report.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import random
-import re
-import sqlite3
 import subprocess
 import sys
 import tempfile
@@ -21,190 +23,208 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from statistics import mean
-from zlib import crc32
+from typing import NamedTuple
 
-from benchmarks.asked import Asked, Told, given, made, told_by_session, without_titles
+from benchmarks.baselines import DEPTH, Search, make_baselines
+from benchmarks.relevance_queries import (
+    KINDS,
+    KnownItemQuery,
+    copy_without_titles,
+    generate_queries,
+    read_texts,
+    read_title_queries,
+)
 from bygones import Archive
 from bygones.errors import QueryError
 from bygones.query.parser import parse_query
 
 __all__ = ["main"]
 
-ROOT = Path(__file__).resolve().parent.parent
-DEPTH = 10
-_FUSED_DEPTH = 100
 _SAMPLES = 1_000
-NOW = datetime(2026, 11, 15, tzinfo=UTC)
-KINDS = (
-    *("title", "degraded", "path", "tool", "error", "identifier", "sentence", "worn"),
-)
-Search = Callable[[str], Sequence[str]]
+_OURS = "Bygones"
+_NOW = datetime(2026, 11, 15, tzinfo=UTC)
 
 
-def ours(archive: Archive) -> Search:
-    """Return a search as ``bygones search`` does it."""
+class Answer(NamedTuple):
+    """The rank of the right session for one query, 0 if it isn't among the first ten."""
 
-    def search(text: str) -> Sequence[str]:
+    size: int
+    seed: int
+    method: str
+    query: KnownItemQuery
+    rank: int
+    is_empty: bool
+
+    @property
+    def reciprocal(self) -> float:
+        """One divided by the rank."""
+        return 1 / self.rank if self.rank else 0.0
+
+
+def search_archive(archive: Archive) -> Search:
+    """Return a search as ``bygones search`` does it, copies with their originals."""
+
+    def search(text: str) -> list[tuple[str, ...]]:
         try:
-            query = parse_query(text, now=NOW, zone=UTC)
+            query = parse_query(text, now=_NOW, zone=UTC)
         except QueryError:
-            return ()
-        found = archive.search(query, limit=DEPTH, hits_per_session=0)
-        return [id_ for one in found.sessions for id_ in (str(one.summary.id),)]
+            return []
+        results = archive.search(query, limit=DEPTH, hits_per_session=0)
+        return [(match.summary.id, *match.duplicate_ids) for match in results.sessions]
 
     return search
 
 
-class Fts:
-    """FTS5, a row for each text or for each session."""
+def make_corrector(archive: Archive) -> Callable[[str], str]:
+    """Return a function that corrects the spelling of a query."""
 
-    def __init__(
-        self, told: Mapping[str, Told], *, whole: bool, tokenizer: str = "unicode61"
-    ) -> None:
-        self.db = sqlite3.connect(":memory:")
-        self.db.execute(
-            "CREATE VIRTUAL TABLE t USING fts5(session UNINDEXED, prompts, text, "
-            f"tokenize='{tokenizer}')"
-        )
-        for session, one in told.items():
-            prompts = "\n".join(one.prompts)
-            texts = ["\n".join(one.texts)] if whole else one.texts
-            rows = ((session, prompts if whole else "", text) for text in texts)
-            self.db.executemany("INSERT INTO t VALUES (?, ?, ?)", rows)
-
-    def search(self, joint: str, depth: int = DEPTH, prompts: float = 0.0) -> Search:
-        """Return a search for all words, or for any, in texts and perhaps in prompts."""
-        column = "" if prompts else "text :"
-
-        def search(text: str) -> Sequence[str]:
-            words = [f'"{word}"' for word in re.findall(r"\w+", text)]
-            if not words:
-                return ()
-            sql = "SELECT session FROM t WHERE t MATCH ? ORDER BY bm25(t, 0, ?, 1)"
-            rows = self.db.execute(sql, (f"{column} ({joint.join(words)})", prompts))
-            return list(dict.fromkeys(row[0] for row in rows))[:depth]
-
-        return search
-
-
-def fused(told: Mapping[str, Told], archive: Archive) -> Search:
-    """Return two rankings of whole sessions, stemmed and spelled, fused by rank."""
-    views = Fts(told, whole=True, tokenizer="porter unicode61")
-    ways = [
-        views.search(" OR ", _FUSED_DEPTH),
-        views.search(" OR ", _FUSED_DEPTH, prompts=2),
-    ]
-
-    def search(text: str) -> Sequence[str]:
+    def correct(text: str) -> str:
         try:
-            query = parse_query(text, now=NOW, zone=UTC)
-            found = archive.search(query, limit=1, hits_per_session=0)
+            query = parse_query(text, now=_NOW, zone=UTC)
+            results = archive.search(query, limit=1, hits_per_session=0)
         except QueryError:
-            return ()
-        for one in found.corrections:
+            return text
+        for one in results.corrections:
             text = text.replace(one.original, one.corrected)
-        scores: dict[str, float] = defaultdict(float)
-        for way in ways:
-            for rank, session in enumerate(way(text)):
-                scores[session] += 1 / (60 + rank)
-        return sorted(scores, key=lambda one: -scores[one])[:DEPTH]
+        return text
 
-    return search
+    return correct
 
 
-def grep(told: Mapping[str, Told]) -> Search:
-    """Return a search that counts words like grep: distinct ones, then all."""
-    whole = {session: "\n".join(one.texts).lower() for session, one in told.items()}
-
-    def search(text: str) -> Sequence[str]:
-        words = set(re.findall(r"\w+", text.lower()))
-        scores = {}
-        for session, all_text in whole.items():
-            counts = [all_text.count(word) for word in words]
-            scores[session] = (sum(map(bool, counts)), sum(counts))
-        ranked = sorted(scores, key=lambda one: scores[one], reverse=True)
-        return [session for session in ranked[:DEPTH] if scores[session][0]]
-
-    return search
-
-
-Row = tuple[Asked, float, bool]
-"""A query, one divided by the rank of its session, and whether anything was found."""
-
-
-def answers(asked: Iterable[Asked], search: Search) -> list[Row]:
-    """Ask all queries in one way."""
-    rows = []
-    for one in asked:
-        found = search(one.text)
-        at = next((n for n, id_ in enumerate(found, 1) if id_ in one.truth), 0)
-        rows.append((one, 1 / at if at else 0.0, bool(found)))
-    return rows
-
-
-def per_session(rows: Iterable[Row]) -> list[float]:
-    """Return the mean of each session that is an answer."""
-    by_session: dict[str, list[float]] = defaultdict(list)
-    for asked, rank, _ in rows:
-        for session in asked.truth:
-            by_session[session].append(rank)
-    return [mean(ranks) for ranks in by_session.values()]
+def measure(
+    options: argparse.Namespace, size: int, seed: int, scratch: Path
+) -> Iterator[Answer]:
+    """Make a collection, and yield the answers of each method to each query."""
+    corpus, home = options.corpus.resolve(), scratch / "home"
+    copy_without_titles(corpus, home)
+    wanted = frozenset(read_texts(home))
+    if size:
+        arguments = ["--sessions", str(size), "--seed", str(seed)]
+        script = [sys.executable, str(options.distractors), str(corpus), str(home)]
+        subprocess.run([*script, *arguments], check=True, capture_output=True)
+    folder = scratch / "archive"
+    Archive.ingest(folder, [home])
+    texts = read_texts(home)
+    queries = [*read_title_queries(options.queries, corpus)]
+    queries += generate_queries(texts, wanted)
+    with Archive.open(folder) as archive:
+        searches = {_OURS: search_archive(archive)}
+        if not options.ours:
+            searches |= make_baselines(texts, make_corrector(archive))
+        for method, search in searches.items():
+            for query in queries:
+                found = search(query.text)
+                ranks = (
+                    rank
+                    for rank, shown in enumerate(found, 1)
+                    if not query.answers.isdisjoint(shown)
+                )
+                yield Answer(size, seed, method, query, next(ranks, 0), not found)
 
 
-def interval(rows: Sequence[Row]) -> str:
-    """Return the 95 % interval of the mean per session: sessions are drawn, by seed."""
-    values = per_session(rows)
-    dice = random.Random(1)  # noqa: S311 (a draw that can be repeated)
-    means = sorted(mean(dice.choices(values, k=len(values))) for _ in range(_SAMPLES))
-    return f"{means[_SAMPLES // 40]:.2f} to {means[-_SAMPLES // 40]:.2f}"
+def by_session(answers: Iterable[Answer]) -> dict[str, list[float]]:
+    """Return the reciprocal ranks of the queries for each session, by its id."""
+    ranks: dict[str, list[float]] = defaultdict(list)
+    for answer in answers:
+        ranks[min(answer.query.answers)].append(answer.reciprocal)
+    return ranks
 
 
-def cells(rows: Sequence[Row]) -> list[str]:
+def interval(values: Mapping[str, Sequence[float]]) -> str:
+    """Return the 95 % interval of the mean: sessions are drawn with all their queries."""
+    rng = random.Random(1)  # noqa: S311 (a draw that can be repeated)
+    sums = [(sum(some), len(some)) for some in values.values()]
+    means = []
+    for _ in range(_SAMPLES):
+        drawn = rng.choices(sums, k=len(sums))
+        means.append(sum(total for total, _ in drawn) / sum(n for _, n in drawn))
+    means.sort()
+    return f"{means[_SAMPLES // 40]:+.2f} to {means[-_SAMPLES // 40]:+.2f}"
+
+
+def compare(ours: Sequence[Answer], others: Sequence[Answer]) -> str:
+    """Return by how much we are better, with its interval: the same queries in pairs."""
+    differences: dict[str, list[float]] = defaultdict(list)
+    for own, other in zip(ours, others, strict=True):
+        session = min(own.query.answers)
+        differences[session].append(own.reciprocal - other.reciprocal)
+    every = [value for some in differences.values() for value in some]
+    return f"{mean(every):+.3f} ({interval(differences)})"
+
+
+def cells(answers: Sequence[Answer]) -> list[str]:
     """Return the cells of a row of the table."""
-    ranks = [rank for _, rank, _ in rows]
+    sessions = by_session(answers)
     return [
-        f"{mean(rank == 1 for rank in ranks):.2f}",
-        f"{mean(rank > 0 for rank in ranks):.2f}",
-        f"{mean(ranks):.3f}",
-        f"{mean(per_session(rows)):.3f}",
-        interval(rows),
-        f"{mean(not is_found for _, _, is_found in rows):.2f}",
+        f"{mean(one.rank == 1 for one in answers):.2f}",
+        f"{mean(one.rank > 0 for one in answers):.2f}",
+        f"{mean(one.reciprocal for one in answers):.3f}",
+        f"{mean(mean(some) for some in sessions.values()):.3f}",
+        f"{mean(one.is_empty for one in answers):.2f}",
     ]
 
 
-def tables(results: Mapping[str, Sequence[Row]], half: int | None) -> Iterator[str]:
-    """Yield a table for each kind of query."""
-    for kind in KINDS:
-        chosen = {
-            name: [
-                row
-                for row in rows
-                if row[0].kind == kind
-                and (half is None or crc32(min(row[0].truth).encode()) % 2 == half)
-            ]
-            for name, rows in results.items()
+def write_tables(answers: Sequence[Answer]) -> Iterator[str]:
+    """Yield a table for each size and kind of query, with a row for each method."""
+    groups: dict[tuple[int, str], dict[str, list[Answer]]] = defaultdict(dict)
+    for one in answers:
+        methods = groups[one.size, one.query.kind]
+        methods.setdefault(one.method, []).append(one)
+    for size in sorted({one.size for one in answers}):
+        yield f"\n## {size} distractors\n"
+        for kind in KINDS:
+            methods = groups.get((size, kind), {})
+            if not methods:
+                continue
+            ours = methods[_OURS]
+            count = len({one.query.text for one in ours})
+            yield f"\n### {kind}: {count} queries, {len(by_session(ours))} sessions\n"
+            yield (
+                "| method | hit@1 | hit@10 | MRR@10 | per session | no result"
+                " | Bygones is better by |"
+            )
+            yield "|---|---:|---:|---:|---:|---:|---|"
+            for method, some in methods.items():
+                better = "" if method == _OURS else compare(ours, some)
+                yield f"| {method} | {' | '.join(cells(some))} | {better} |"
+
+
+def write_summary(answers: Sequence[Answer]) -> Iterator[str]:
+    """Yield a table with our figures and the best other method for each kind."""
+    yield (
+        "| distractors | query | hit@1 | hit@10 | MRR@10 | best other method | its MRR@10"
+        " | difference, 95 % interval |"
+    )
+    yield "|---:|---|---:|---:|---:|---|---:|---|"
+    for size in sorted({one.size for one in answers}):
+        for kind in KINDS:
+            methods: dict[str, list[Answer]] = defaultdict(list)
+            for one in answers:
+                if (one.size, one.query.kind) == (size, kind):
+                    methods[one.method].append(one)
+            ours = methods.pop(_OURS, [])
+            if not ours:
+                continue
+            row = [str(size), kind, *cells(ours)[:3]]
+            if methods:
+                best = max(
+                    methods, key=lambda m: mean(x.reciprocal for x in methods[m])
+                )
+                row += [best, cells(methods[best])[2], compare(ours, methods[best])]
+            yield f"| {' | '.join(row)} |"
+
+
+def write_rows(answers: Iterable[Answer]) -> Iterator[str]:
+    """Yield a line of JSON for each answer."""
+    for one in answers:
+        row = {
+            **one._asdict(),
+            "query": one.query.text,
+            "kind": one.query.kind,
+            "half": one.query.half,
+            "answers": sorted(one.query.answers),
         }
-        first = next(iter(chosen.values()))
-        if not first:
-            continue
-        sessions = {session for asked, _, _ in first for session in asked.truth}
-        yield f"\n### {kind}: {len(first)} queries, {len(sessions)} sessions\n"
-        yield (
-            "| method | hit@1 | hit@10 | MRR@10 | per session | 95 % interval"
-            " | no result |"
-        )
-        yield "|---|---:|---:|---:|---:|---|---:|"
-        for name, rows in chosen.items():
-            yield f"| {name} | {' | '.join(cells(rows))} |"
-
-
-def misses(asked: Iterable[Asked], search: Search) -> Iterator[str]:
-    """Yield the queries that did not find their session first."""
-    for one in asked:
-        found = list(search(one.text))
-        if not found or found[0] not in one.truth:
-            at = next((n for n, s in enumerate(found, 1) if s in one.truth), 0)
-            yield f"{one.kind:10} {at:2} {min(one.truth)[:8]} {one.text[:100]}"
+        yield json.dumps(row, ensure_ascii=False)
 
 
 def main(words: list[str]) -> int:
@@ -212,69 +232,32 @@ def main(words: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.bench_relevance")
     parser.add_argument("corpus", type=Path, help="a folder of transcripts")
     parser.add_argument("queries", type=Path, help="queries.jsonl")
-    parser.add_argument(
-        "--half", type=int, choices=(0, 1), help="use one half of the sessions"
-    )
-    parser.add_argument("--ours", action="store_true", help="measure only Bygones")
-    parser.add_argument(
-        "--misses", action="store_true", help="list queries whose session is not first"
-    )
-    parser.add_argument("--keep", type=Path, help="folder in which the archive is kept")
-    parser.add_argument("--out", type=Path, help="also write the tables to this file")
     parser.add_argument("--distractors", type=Path, help="distractors.py")
-    parser.add_argument("--sessions", type=int, default=0, help="distractors to add")
-    parser.add_argument("--seeds", type=int, nargs="+", default=[1])
-    chosen = parser.parse_args(words)
-    results: dict[str, list[Row]] = defaultdict(list)
-    for seed in chosen.seeds if chosen.sessions else [0]:
-        with tempfile.TemporaryDirectory() as scratch:
-            for name, rows in measure(chosen, seed, Path(scratch)):
-                results[name] += rows
-    part = "all answers" if chosen.half is None else f"half {chosen.half}"
-    seeds = f" · seeds {chosen.seeds}" if chosen.sessions else ""
+    parser.add_argument("--sizes", type=int, nargs="+", default=[0, 500, 2000])
+    parser.add_argument("--seeds", type=int, nargs="+", default=[3, 4, 5])
+    parser.add_argument("--half", choices=("tune", "report"), help="only these queries")
+    parser.add_argument("--ours", action="store_true", help="measure only Bygones")
+    parser.add_argument("--rows", type=Path, help="write all answers to this file")
+    parser.add_argument("--out", type=Path, help="also write the tables to this file")
+    options = parser.parse_args(words)
+    answers: list[Answer] = []
+    for size in options.sizes:
+        for seed in options.seeds if size else [0]:
+            with tempfile.TemporaryDirectory() as scratch:
+                answers += measure(options, size, seed, Path(scratch))
+    if options.rows:
+        options.rows.write_text("\n".join(write_rows(answers)) + "\n", "utf-8")
+    chosen = [one for one in answers if options.half in {None, one.query.half}]
+    half = f"half {options.half}" if options.half else "all answers"
     lines = [
-        (
-            f"## Relevance · {chosen.sessions} distractors{seeds} · {part}"
-            f" · {time.strftime('%Y-%m-%d')}"
-        )
+        f"# Relevance · {half} · seeds {options.seeds} · {time.strftime('%Y-%m-%d')}\n",
+        *write_summary(chosen),
+        *write_tables(chosen),
     ]
-    lines += tables(results, chosen.half)
     print(*lines, sep="\n")
-    if chosen.out:
-        chosen.out.write_text("\n".join(lines) + "\n", "utf-8")
+    if options.out:
+        options.out.write_text("\n".join(lines) + "\n", "utf-8")
     return 0
-
-
-def measure(
-    chosen: argparse.Namespace, seed: int, scratch: Path
-) -> Iterator[tuple[str, list[Row]]]:
-    """Make a collection, and yield the answers of each method."""
-    corpus, home = chosen.corpus.resolve(), scratch / "home"
-    without_titles(corpus, home)
-    real = set(told_by_session(home))
-    if chosen.sessions:
-        count = ["--sessions", str(chosen.sessions), "--seed", str(seed)]
-        script = [sys.executable, str(chosen.distractors), str(corpus), str(home)]
-        subprocess.run([*script, *count], check=True, capture_output=True)
-    folder = chosen.keep / str(seed) if chosen.keep else scratch / "archive"
-    Archive.ingest(folder, [home])
-    told = told_by_session(home)
-    asked = [*given(chosen.queries, corpus)]
-    asked += (one for one in made(told) if one.truth & real)
-    with Archive.open(folder) as archive:
-        ways = {"bygones": ours(archive)}
-        if chosen.misses:
-            print(*misses(asked, ways["bygones"]), sep="\n")
-        if not chosen.ours:
-            records, sessions = Fts(told, whole=False), Fts(told, whole=True)
-            ways["two views of sessions, fused"] = fused(told, archive)
-            ways["FTS5, any word, best record"] = records.search(" OR ")
-            ways["BM25, any word, whole session"] = sessions.search(" OR ")
-            ways["FTS5, all words, best record"] = records.search(" ")
-            ways["FTS5, all words, whole session"] = sessions.search(" ")
-            ways["grep, distinct words, then count"] = grep(told)
-        for name, search in ways.items():
-            yield name, answers(asked, search)
 
 
 if __name__ == "__main__":

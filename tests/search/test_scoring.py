@@ -5,13 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 from bygones.model.query import Part, pack_text_key
 from bygones.search.scoring import (
     CorpusNorms,
     TermCounts,
+    add_record_scores,
     idf,
     recency_bonus,
     score_sessions,
+    score_words,
 )
 from bygones.store.text_index import TextMatch
 
@@ -101,10 +105,36 @@ def test_record_with_all_words_outweighs_words_in_different_records() -> None:
     assert total[1] > total[3]
 
 
+def test_parts_add_up_to_the_score() -> None:
+    every = list(WORDS.values())
+    texts = TEXTS["several records"]
+    for terms in (every, every[:2]):
+        scores = add_record_scores(
+            score_words(terms, MEASURES), texts, verbatim={2}, titled={3}
+        )
+
+        assert scores.by_session == pytest.approx(
+            {
+                session: sum(part.value for part in scores.parts_of(session))
+                for session in scores.by_session
+            }
+        )
+
+
+def test_short_record_counts_more_than_a_long_one() -> None:
+    texts = [text(1, 2, 2.0), text(2, 3, 2.0, 200)]
+
+    scores = add_record_scores(score_words(list(WORDS.values()), MEASURES), texts)
+
+    assert scores.records[2].best > 2 * scores.records[3].best
+    assert scores.records[2].coverage == scores.records[3].coverage
+
+
 def test_counts_are_saturated() -> None:
     def score(count: int) -> float:
         word = TermCounts(
-            1.0, {pack_text_key(1, Part.REPLY): count, pack_text_key(2, Part.REPLY): 99}
+            1.0,
+            {pack_text_key(1, Part.REPLY): count, pack_text_key(3, Part.REPLY): 999},
         )
         return score_sessions([word], MEASURES).by_session[1]
 

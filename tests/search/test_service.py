@@ -9,7 +9,7 @@ import pytest
 
 from bygones.model.base import SessionId
 from bygones.model.query import Part
-from bygones.model.summary import Annotations, Role
+from bygones.model.summary import Annotations, Role, ScorePartKind
 from bygones.search.ranking import SortOrder
 from tests.build import (
     Home,
@@ -458,6 +458,12 @@ def test_score_is_explained(asked: SearchArchive) -> None:
     shares = {one.word: one for one in first.word_shares}
 
     assert sum(one.share for one in first.word_shares) == pytest.approx(1)
+    assert sum(part.value for part in first.score_parts) == pytest.approx(first.score)
+    assert {part.kind for part in first.score_parts} > {
+        ScorePartKind.WORDS,
+        ScorePartKind.RECORDS,
+        ScorePartKind.RECENCY,
+    }
     assert set(shares) == {"cookies", "lock"}
     assert dict(shares["lock"].record_counts) == {Part.REPLY: 1}
     assert dict(shares["cookies"].record_counts)[Part.RESULT] == 1

@@ -367,6 +367,34 @@ class WordShare(Struct, frozen=True):
     """Number of records with the word, by part."""
 
 
+class ScorePartKind(StrEnum):
+    """What a part of a session's score is for."""
+
+    WORDS = "words"
+    """The words of the query in the whole session."""
+    RECORDS = "records"
+    """Its best records."""
+    BEST_RECORD = "best-record"
+    """The best record alone."""
+    COVERAGE = "coverage"
+    """How much of the query one record has."""
+    AS_TYPED = "as-typed"
+    """A text has the query, or half of it, word for word."""
+    ALL_WORDS = "all-words"
+    """How many of two words it has."""
+    TITLE = "title"
+    """Its title is the query."""
+    RECENCY = "recency"
+    """It is recent."""
+
+
+class ScorePart(Struct, frozen=True, gc=False):
+    """A part of a session's score."""
+
+    kind: ScorePartKind
+    value: float
+
+
 class SessionMatch(Struct, frozen=True, kw_only=True):
     """A session with hits, including those in its agents."""
 
@@ -383,8 +411,10 @@ class SessionMatch(Struct, frozen=True, kw_only=True):
     hits: tuple[Hit, ...] = ()
     duplicate_ids: tuple[SessionId, ...] = ()
     """Other sessions that only contain copies of the same records."""
+    score_parts: tuple[ScorePart, ...] = ()
+    """The parts of the score; their sum is the score."""
     word_shares: tuple[WordShare, ...] = ()
-    """How the score is composed."""
+    """How the part of the score for words is composed."""
 
 
 class SpellingCorrection(Struct, frozen=True):

@@ -19,6 +19,7 @@ from bygones.model.summary import (
     Lineage,
     Project,
     Role,
+    ScorePartKind,
     SearchResults,
     SessionMatch,
     SessionSummary,
@@ -380,7 +381,10 @@ class MatchObject(JsonObject, frozen=True, kw_only=True, tag="match"):
     """The best hits."""
     duplicate_session_ids: tuple[SessionId, ...]
     """Sessions that contain copies of the same records and nothing else."""
+    score_parts: dict[ScorePartKind, float]
+    """The parts of the score."""
     word_shares: tuple[WordContribution, ...]
+    """How the part for words is composed."""
 
     @classmethod
     def from_match(cls, number: int, match: SessionMatch) -> MatchObject:
@@ -401,6 +405,7 @@ class MatchObject(JsonObject, frozen=True, kw_only=True, tag="match"):
                 for number, hit in enumerate(match.hits, 1)
             ),
             duplicate_session_ids=match.duplicate_ids,
+            score_parts={part.kind: round(part.value, 4) for part in match.score_parts},
             word_shares=tuple(map(WordContribution.from_share, match.word_shares)),
         )
 

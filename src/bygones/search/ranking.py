@@ -29,7 +29,7 @@ from bygones.model.query import (
     pack_text_key,
     text_key_part,
 )
-from bygones.model.summary import WordShare
+from bygones.model.summary import ScorePart, ScorePartKind, WordShare
 from bygones.query.fields import FIELDS, SearchableText, iter_leaves
 from bygones.query.matcher import make_session_text, matches_text
 from bygones.search.plan import ScoredTerm, SearchPlan, matching_kinds
@@ -445,12 +445,20 @@ class SessionRanker:
             scores = replace(
                 scores,
                 by_session=all_scores.by_session | scores.by_session,
+                words=all_scores.words | scores.words,
                 sessions_by_term=all_scores.sessions_by_term,
             )
             estimate = 0
         return RankedSessions(
             order, terms, counted.term_counts, scores, titles, estimate
         )
+
+    def score_parts(self, ranked: RankedSessions, session: int) -> Iterator[ScorePart]:
+        """Yield the parts of the score by which a session was ranked."""
+        yield from ranked.scores.parts_of(session)
+        recency = self._stats.recency.get(session, 0.0)
+        if recency:
+            yield ScorePart(ScorePartKind.RECENCY, recency)
 
     def _score(
         self, request: CountRequest, counted: CountResult, *, is_ranked: bool

@@ -6,8 +6,11 @@ A score is a sum of parts, each from 0 to 1:
   a word's count is saturated, so that a word in many parts counts as one word.
 - records: its best records, shorter ones first. A session about something has several;
   each counts less than the one before.
-- best record: how much of the query one record has, by the rarity of the words.
-- as typed: whether a text has the query, or half of it, word for word.
+- best record: the best of them alone. It counts half.
+- coverage: how much of the query one record has, by the rarity of the words. It counts
+  one and a half times.
+- as typed: whether a text has the query, or half of it, word for word. If some session
+  has it, the query is a quotation rather than a topic, and the words count half.
 """
 
 from __future__ import annotations
@@ -40,7 +43,7 @@ from bygones.model.query import (
     Part,
     text_key_session,
 )
-from bygones.model.summary import Annotations, Title
+from bygones.model.summary import Annotations, ScorePart, ScorePartKind, Title
 from bygones.query.fields import FIELDS, FieldLevel, SearchableText
 from bygones.query.matcher import make_session_text
 from bygones.query.tokens import Analyzer, TermRun
@@ -80,8 +83,8 @@ PROFILE = ScoringProfile(
         Part.TOOL: 0.002,
         Part.RESULT: 0.001,
     },
-    saturation=4,
-    length_norm=0.75,
+    saturation=8,
+    length_norm=0.9,
     is_by_characters=True,
 )
 """Measured with benchmarks/bench_relevance.py."""
@@ -97,7 +100,7 @@ IDENTIFIER_PROFILE = ScoringProfile(
         Part.RESULT: 0.3,
     },
     saturation=1,
-    length_norm=0.3,
+    length_norm=0,
     is_by_characters=False,
 )
 """For tool names, paths and identifiers: calls that use them count most."""
@@ -106,7 +109,11 @@ _RECORD_DECAY = 0.6
 """What a record counts, compared with the one before it."""
 _MAX_RECORDS = 6
 _RECORD_SATURATION = 1.2
-_RECORD_LENGTH_NORM = 0.4
+_RECORD_LENGTH_NORM = 0.75
+_BEST_RECORD_WEIGHT = 0.5
+_COVERAGE_WEIGHT = 1.5
+_QUOTED_WORD_WEIGHT = 0.5
+"""What the score of words counts if some session has the query as it was typed."""
 
 
 RECENCY_HALF_LIFE_DAYS = 90
@@ -119,8 +126,8 @@ _BATCH_SIZE = 1_000
 """Sessions that are summed at once."""
 MAX_STRICT_WORDS = 2
 """With at most this many words, sessions that have more of them come first."""
-_PART_COUNT = 4
-"""The highest score of a session, before such bonuses."""
+_MAX_SCORE = 6
+"""More than the highest score of a session, before such bonuses."""
 
 
 class TermCounts(Struct, frozen=True):
@@ -206,10 +213,10 @@ class RecordScore(Struct, frozen=True):
 
     total: float
     """The sum over its best records, of the best session's."""
+    best: float
+    """The score of the best record, of the best session's."""
     coverage: float
     """The share of the query that one record has, by the rarity of words."""
-    texts: tuple[TextMatch, ...]
-    """The texts that count, best first."""
 
 
 class SessionScores(Struct, frozen=True):
@@ -217,10 +224,46 @@ class SessionScores(Struct, frozen=True):
 
     by_session: dict[int, float]
     sessions_by_term: tuple[frozenset[int], ...]
-    word_scale: float = 1.0
-    """By which the scores of words are multiplied."""
-    records: dict[int, RecordScore] = {}
+    words: dict[int, float] = {}
+    """The scores of words alone, by session."""
+    records: Mapping[int, RecordScore] = {}
     """The scores of records, by session."""
+    verbatim: Collection[int] = frozenset()
+    """Sessions that have the query as it was typed."""
+    titled: Collection[int] = frozenset()
+    """Sessions that have the query as their title."""
+
+    def parts_of(self, session: int) -> Iterator[ScorePart]:
+        """Yield the parts of a session's score; their sum is the score."""
+        word_weight = _QUOTED_WORD_WEIGHT if self.verbatim else 1.0
+        record = self.records.get(session)
+        values = {
+            ScorePartKind.WORDS: self.words.get(session, 0.0) * word_weight,
+            ScorePartKind.RECORDS: record.total if record else 0.0,
+            ScorePartKind.BEST_RECORD: record.best * _BEST_RECORD_WEIGHT
+            if record
+            else 0.0,
+            ScorePartKind.COVERAGE: record.coverage * _COVERAGE_WEIGHT
+            if record
+            else 0.0,
+            ScorePartKind.AS_TYPED: float(session in self.verbatim),
+            ScorePartKind.ALL_WORDS: self._strict_bonus(session),
+            ScorePartKind.TITLE: float(session in self.titled)
+            * _MAX_SCORE
+            * (1 + MAX_STRICT_WORDS),
+        }
+        yield from (ScorePart(kind, value) for kind, value in values.items() if value)
+
+    @property
+    def is_strict(self) -> bool:
+        """Whether there are so few words that all of them are meant to be there."""
+        return 1 < len(self.sessions_by_term) <= MAX_STRICT_WORDS
+
+    def _strict_bonus(self, session: int) -> float:
+        if not self.is_strict:
+            return 0.0
+        has_term = (session in sessions for sessions in self.sessions_by_term)
+        return float(_MAX_SCORE * sum(has_term))
 
 
 def score_words(terms: Sequence[TermCounts], norms: CorpusNorms) -> SessionScores:
@@ -237,7 +280,7 @@ def score_words(terms: Sequence[TermCounts], norms: CorpusNorms) -> SessionScore
             sums[session] = sums.get(session, 0.0) + score
     scale = 1 / (max(sums.values(), default=0.0) or 1.0)
     total = {session: score * scale for session, score in sums.items()}
-    return SessionScores(total, tuple(sessions_by_term), scale)
+    return SessionScores(total, tuple(sessions_by_term), total)
 
 
 def score_sessions(
@@ -264,22 +307,18 @@ def add_record_scores(
 
     Sessions in ``titled`` have the query as their title, and come first.
     """
-    total, records = dict(scores.by_session), _score_records(texts)
-    for session, record in records.items():
-        if session in total:
-            total[session] += record.total + record.coverage
-    for session in verbatim:
-        if session in total:
-            total[session] += 1
-    for session in titled:
-        if session in total:
-            total[session] += _PART_COUNT * (1 + MAX_STRICT_WORDS)
-    if 1 < len(scores.sessions_by_term) <= MAX_STRICT_WORDS:
-        # Of so few words, all are meant to be there.
-        for sessions in scores.sessions_by_term:
-            for session in sessions:
-                total[session] += _PART_COUNT
-    return replace(scores, by_session=total, records=records)
+    detailed = replace(
+        scores, records=_score_records(texts), verbatim=verbatim, titled=titled
+    )
+    weight = _QUOTED_WORD_WEIGHT if verbatim else 1.0
+    total = {session: score * weight for session, score in scores.words.items()}
+    # Only these sessions have more than the scores of words.
+    others = {*detailed.records, *verbatim, *titled}
+    if detailed.is_strict:
+        others.update(*scores.sessions_by_term)
+    for session in others & total.keys():
+        total[session] = sum(part.value for part in detailed.parts_of(session))
+    return replace(detailed, by_session=total)
 
 
 def _score_records(texts: Iterable[TextMatch]) -> dict[int, RecordScore]:
@@ -288,23 +327,29 @@ def _score_records(texts: Iterable[TextMatch]) -> dict[int, RecordScore]:
     average = sum(text.length for text in found) / len(found) if found else 1
     flat = 1 + _RECORD_SATURATION * (1 - _RECORD_LENGTH_NORM)
     slope = _RECORD_SATURATION * _RECORD_LENGTH_NORM / (average or 1)
-    by_session: dict[int, list[tuple[float, TextMatch]]] = {}
+    by_session: dict[int, list[float]] = {}
+    coverage: dict[int, float] = {}
     for text in found:
         # Rounded: engines compute with different precision.
-        score = round(text.score, 4) / (flat + slope * text.length)
-        by_session.setdefault(text_key_session(text.text_key), []).append((score, text))
+        score = round(text.score, 4)
+        session = text_key_session(text.text_key)
+        coverage[session] = max(coverage.get(session, 0.0), score)
+        by_session.setdefault(session, []).append(score / (flat + slope * text.length))
     sums: dict[int, float] = {}
     for session, scored in by_session.items():
-        scored.sort(key=lambda pair: (-pair[0], pair[1].record))
-        best = enumerate(scored[:_MAX_RECORDS])
-        sums[session] = sum(score * _RECORD_DECAY**rank for rank, (score, _) in best)
+        scored.sort(reverse=True)
+        sums[session] = sum(
+            score * _RECORD_DECAY**rank
+            for rank, score in enumerate(scored[:_MAX_RECORDS])
+        )
     highest = max(sums.values(), default=0.0) or 1.0
-    full = max((text.score for text in found), default=0.0) or 1.0
+    best = max((scored[0] for scored in by_session.values()), default=0.0) or 1.0
+    full = max(coverage.values(), default=0.0) or 1.0
     return {
         session: RecordScore(
             sums[session] / highest,
-            round(max(text.score for _, text in scored) / full, 4),
-            tuple(text for _, text in scored[:_MAX_RECORDS]),
+            scored[0] / best,
+            round(coverage[session] / full, 4),
         )
         for session, scored in by_session.items()
     }

@@ -258,9 +258,11 @@ class _SearchRun:
     ) -> SessionMatch:
         """Add what depends on the ranking, and drop hits that were only checked."""
         shares = ranked.iter_word_shares(number, self._ranker.norms)
+        parts = tuple(self._ranker.score_parts(ranked, number))
         return replace(
             match,
-            score=ranked.scores.by_session[number],
+            score=sum(part.value for part in parts),
+            score_parts=parts,
             matched_words=ranked.matched_words(number),
             hits=match.hits[:hits],
             word_shares=tuple(shares),

@@ -79,6 +79,8 @@ class SearchResultsPage(Struct, frozen=True, kw_only=True):
         for at, line in enumerate(title):
             yield f"{mark}  {line}" if at == 0 else " " * _INDENT + line
         yield " " * _INDENT + self.console.style.dim(self._match_facts(match))
+        if self.shows_scores and match.score_parts:
+            yield " " * _INDENT + self.console.style.dim(_format_score(match))
         for share in match.word_shares if self.shows_scores else ():
             counts = ", ".join(
                 f"{_PART_LABELS[part]} {n:,}" for part, n in share.record_counts
@@ -151,6 +153,13 @@ class SearchResultsPage(Struct, frozen=True, kw_only=True):
             style.highlight(piece) if is_marked else unmarked(piece)
             for piece, is_marked in word
         )
+
+
+def _format_score(match: SessionMatch) -> str:
+    """Return a score and its parts, the largest first."""
+    parts = sorted(match.score_parts, key=lambda part: -part.value)
+    terms = (f"{part.kind.replace('-', ' ')} {part.value:.2f}" for part in parts)
+    return f"score {match.score:.2f}: {', '.join(terms)}"
 
 
 def _split_excerpt(excerpt: Excerpt) -> list[_WordPieces]:
@@ -231,7 +240,9 @@ def _print_query_help(
     metavar="ORDER", help="Order: best, newest or oldest first.",
 )  # fmt: skip
 @click.option(
-    "--explain", is_flag=True, help="Show how much each word contributed to the score."
+    "--explain",
+    is_flag=True,
+    help="Show the parts of each score, and what each word contributed.",
 )
 @iso_option
 @click.option(
