@@ -243,7 +243,10 @@ class IndexDamaged(ArchiveError):
     detail: str
 
     message = "the index of the archive in {self.path} is damaged: {self.detail}"
-    hint = IndexNotFound.hint
+    hint = (
+        "the archive is not affected; the next command that may write builds the index"
+        " again, and so does `bygones rebuild`"
+    )
 
 
 class NotABackup(ArchiveError):

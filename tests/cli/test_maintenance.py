@@ -100,6 +100,7 @@ def test_an_index_that_is_not_what_a_rebuild_gives_is_found(
     with closing(sqlite3.connect(index)) as db:
         db.execute("DELETE FROM usage")
         db.commit()
+    (index.parent / "seal").unlink()
 
     assert main(["verify"]) == ExitCode.SUCCESS
     assert main(["verify", "--deep"]) == ExitCode.ARCHIVE_DAMAGED
@@ -117,6 +118,7 @@ def test_an_index_that_lags_is_not_damaged(
         db.execute("INSERT INTO dirty_session SELECT number FROM session LIMIT 1")
         db.execute("DELETE FROM usage")
         db.commit()
+    (index.parent / "seal").unlink()
 
     assert main(["verify", "--deep"]) == ExitCode.SUCCESS
 
@@ -329,11 +331,12 @@ def test_damaged_pages_of_an_index_are_not_told_as_a_damaged_archive(
 ) -> None:
     (index,) = (archive / "index").glob("*/index.db")
     spoil_table(index, "record", "usage", "usage_15min")
+    (index.parent / "seal").unlink()
 
     assert main(["usage", "--no-ingest"]) == ExitCode.FAILURE
     told = capsys.readouterr().err
     assert told.startswith("error: the index of the archive in ")
-    assert "hint: run `bygones rebuild`" in told
+    assert "`bygones rebuild`" in told
 
     assert main(["verify"]) == ExitCode.SUCCESS
     assert "there is no valid index" in capsys.readouterr().err

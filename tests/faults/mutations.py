@@ -36,7 +36,7 @@ from bygones.sources import lines, walk
 from bygones.sources.fingerprint import SourceChange
 from bygones.sources.layout import DirInfo, classify_file
 from bygones.sources.lines import read_line_blocks
-from bygones.store import archive_db, connect, index_db, text_index
+from bygones.store import archive_db, archive_dir, connect, index_db, text_index
 from bygones.store.archive_db import ArchiveDB, StoredSource
 from bygones.store.archive_dir import ArchiveDir
 from bygones.store.compression import CompressionQueue, HashedFrame, decompress
@@ -216,6 +216,11 @@ def trusting_times(put: Set) -> None:
 def comparing_twice(put: Set) -> None:
     """Trust that a file is as it was when it was compared."""
     put(running._IngestRun, "_has_lost_fragment", lambda *_: False)
+
+
+def index_unchecked(put: Set) -> None:
+    """Trust the files of the index, whatever happened to them."""
+    put(archive_dir, "find_damage", lambda _: "")
 
 
 def moves_unknown(put: Set) -> None:
@@ -464,7 +469,7 @@ def words_where_they_lie(put: Set) -> None:
     """Open words only where the text engine can leave its lock."""
 
     def opened(self: text_index.TextIndex) -> None:
-        self.index = tantivy.Index.open(str(self._folder))
+        self.index = tantivy.Index.open(str(self.folder))
 
     put(text_index.TextIndex, "_open", opened)
 
@@ -487,6 +492,7 @@ MUTATIONS: dict[str, Callable[[Set], None]] = {
         hasty,
         trusting_times,
         comparing_twice,
+        index_unchecked,
         moves_unknown,
         always_anew,
         following_links,

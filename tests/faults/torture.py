@@ -82,8 +82,8 @@ HARNESSES = (
     ),
     Harness(
         "rot",
-        "A flipped bit is detected and affects only its chunk.",
-        ("tests/maintenance/test_damage.py",),
+        "A flipped bit is detected and affects only its chunk; no search is wrong.",
+        ("tests/maintenance/test_damage.py", "tests/maintenance/test_index_damage.py"),
     ),
     Harness(
         "size",

@@ -164,10 +164,14 @@ def _create(options: CommonOptions, folder: Path) -> Archive:
 
 
 def _announce_indexing(archive: Archive, options: CommonOptions) -> None:
+    from bygones.maintenance.index_repair import find_index_damage
+
     if archive.purge_pending:
         _print_warning(
             options, "a purge was interrupted; run it again to erase all bytes"
         )
+    if damage := find_index_damage(archive.folder):
+        _print_warning(options, f"the search index is damaged: {damage}")
     if not options.quiet:
         sys.stderr.write("building the search index\n")
 

@@ -12,8 +12,9 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct, structs
 
-from bygones.errors import ArchiveDamaged, ArchiveNotFound, IndexBusy
+from bygones.errors import ArchiveDamaged, ArchiveNotFound, IndexBusy, IndexDamaged
 from bygones.ingest.indexer import fill_index, rebuild_index
+from bygones.maintenance.indexed_words import IndexedWords
 from bygones.model.base import IngestReport, NullProgress, ProgressReporter
 from bygones.model.reports import LastVerification
 from bygones.store.archive_db import ARCHIVE_FILE, ArchiveDB, Chunk, StoredSource
@@ -25,6 +26,7 @@ from bygones.store.connect import (
     writer_lock,
 )
 from bygones.store.derived_tables import DerivedTables
+from bygones.store.index_seal import find_damaged_files
 from bygones.store.local_reader import load_readable_sources
 
 
@@ -57,8 +59,10 @@ class VerificationResult(Struct, kw_only=True):
     """Whether the index was compared with a rebuilt one."""
     is_busy: bool = False
     """Whether a writer prevented the comparison."""
+    index_damages: list[str] = []
+    """Files of the index that are damaged or missing."""
     differences: list[str] = []
-    """Tables that differ from those of a rebuilt index."""
+    """Parts of the index that are damaged, or differ from those of a rebuilt one."""
     is_saved: bool = True
     """Whether the result could be saved, if requested."""
 
@@ -178,16 +182,28 @@ def verify(
         result.has_index = archive_dir.index is not None and not find_corruption(
             archive_dir.index.db
         )
+        result.index_damages = _find_index_damages(archive_dir)
         result.database = archive_dir.byte_store.check_integrity()
         _check_sources(archive_dir, result, progress)
         with archive_dir.read_transaction():
             result.is_index_current = _is_index_current(archive_dir)
         result.is_busy = archive_dir.index is None and is_locked(folder)
-        if deep and result.is_sound and archive_dir.index is not None:
+        if deep and result.index_damages:
+            result.differences = list(result.index_damages)
+        elif deep and result.is_sound and archive_dir.index is not None:
             _compare_when_current(folder, result, progress)
         if now is not None:
             result.is_saved = save_verification(archive_dir.byte_store, result, now=now)
     return result
+
+
+def _find_index_damages(archive_dir: ArchiveDir) -> list[str]:
+    """Return what is wrong with the index without comparing it with another."""
+    if archive_dir.index_damage:
+        return [archive_dir.index_damage]
+    if archive_dir.index_path is None or is_locked(archive_dir.folder):
+        return []
+    return list(find_damaged_files(archive_dir.index_path))
 
 
 def _check_sources(
@@ -308,15 +324,20 @@ def _compare_with_rebuild(
                 if not is_consistent or not _is_index_current(archive_dir):
                     return None
                 current = hash_tables(archive_dir)
+                words = IndexedWords(archive_dir)
                 archive_dir.byte_store.backup(copy / archive_dir.byte_store.path.name)
         except ArchiveDamaged:
             return ["everything"]
+        except IndexDamaged as error:
+            return [error.detail]
         with ArchiveDir(copy, write=True) as rebuilt:
             rebuilt.begin_index_build()
             fill_index(rebuilt, IngestReport(problems=[]), progress)
             expected = hash_tables(rebuilt)
+            differences = words.differences(IndexedWords(rebuilt))
         shutil.rmtree(copy)
-    return [table for table in sorted(current) if current[table] != expected[table]]
+    differences += [one for one in sorted(current) if current[one] != expected[one]]
+    return differences
 
 
 def rebuild(

@@ -67,6 +67,17 @@ _Scope = Annotated[
 ]
 
 
+def _open_repaired(folder: Path) -> Archive:
+    """Open an archive; if its index is damaged, build it again first."""
+    archive = Archive.open(folder)
+    if not archive.has_index:
+        from bygones.maintenance.index_repair import rebuild_damaged_index
+
+        if rebuild_damaged_index(folder):
+            archive.refresh()
+    return archive
+
+
 class ToolArguments(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The arguments that all tools have."""
 
@@ -185,7 +196,7 @@ class ToolService:
         open_archive: Callable[[], Archive] | None = None,
         redactor: Redactor | None = None,
     ) -> None:
-        self._open_archive = open_archive or (lambda: Archive.open(folder))
+        self._open_archive = open_archive or (lambda: _open_repaired(folder))
         self._caller = caller
         self._redaction_marker = chr(
             _MARKER_CHARS[int.from_bytes(os.urandom(8)) % len(_MARKER_CHARS)]

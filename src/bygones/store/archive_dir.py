@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from shutil import rmtree
 from typing import TYPE_CHECKING, Self
@@ -46,6 +46,12 @@ from bygones.store.connect import (
     translate_read_errors,
 )
 from bygones.store.index_db import INDEX_FILE, IndexDB, compute_index_fingerprint
+from bygones.store.index_seal import (
+    find_damage,
+    mark_damaged,
+    remove_seal,
+    write_seal,
+)
 from bygones.store.schema import COMPARED_TABLES
 
 if TYPE_CHECKING:  # importing tantivy takes longer than listing sessions
@@ -122,26 +128,49 @@ class ArchiveDir:
             )
         if is_purge_pending(self.byte_store.db):
             return PurgeUnfinished(self.folder)
+        if self.index_damage:
+            return IndexDamaged(self.folder, self.index_damage)
         return IndexNotFound(self.folder)
 
     def _open_index(self, index_path: Path | None) -> None:
         self._text_index: TextIndex | None = None
         self.index = None
         self._requested_path = index_path
+        self.index_damage = self._find_index_damage(index_path)
+        """Why there is an index that cannot be used; "" if there is none."""
+        if self.index_damage:
+            index_path = None  # a new one can be built
         try:
             if index_path is not None:
+                if self.write:
+                    remove_seal(index_path)
                 with translate_read_errors(index_path):
                     self.index = IndexDB(
                         index_path, write=self.write, fingerprint=self.index_fingerprint
                     )
-        except ArchiveError:
+        except ArchiveError as error:
             # An index that can't be opened is ignored: a new one can be built.
             index_path = None
+            self.index_damage = str(error)
         self.index_path = index_path
         self.index_inode = _index_inode(index_path)
         """Identifies the open index; its name may be used again."""
         if self._is_in_transaction and self.index is not None:
             begin_read(self.index.db)
+
+    def _find_index_damage(self, index_path: Path | None) -> str:
+        """Return what is wrong with the files of an index, unless they are changing."""
+        if index_path is None or not (self.write or not is_locked(self.folder)):
+            return ""
+        return find_damage(index_path)
+
+    def check_index_files(self) -> None:
+        """Raise `IndexDamaged` if something else changed the files of the open index."""
+        is_open = self.index_path is not None and not self.write
+        if is_open and not self._is_in_transaction:
+            reason = self._find_index_damage(self.index_path)
+            if reason and self.is_newest_index():
+                raise IndexDamaged(self.folder, reason)
 
     @contextmanager
     def read_transaction(self) -> Iterator[None]:
@@ -222,9 +251,10 @@ class ArchiveDir:
                 raise IndexDamaged(self.folder, "the text index is missing")
             try:
                 return TextIndex(self.index_path / "text", write=self.write)
-            except ValueError as error:
+            except IndexDamaged as error:
                 if self.write or self._find_newest_index() == self.index_path:
-                    raise IndexDamaged(self.folder, str(error)) from error
+                    mark_damaged(self.index_path, error.detail)
+                    raise
             # The open index was replaced by another, with its own text index.
             self._close_index()
             self._open_newest_index()
@@ -370,6 +400,9 @@ class ArchiveDir:
             self._text_index.close()
         if self.index is not None:
             self.index.close()
+            if self.write and self.index_path is not None:
+                with suppress(OSError):  # the folder may be gone
+                    write_seal(self.index_path)
         self._text_index = self.index = None
 
     def close(self) -> None:
@@ -454,14 +487,23 @@ def hash_tables(archive_dir: ArchiveDir) -> dict[str, str]:
     return hashes
 
 
-def _hash_texts(archive_dir: ArchiveDir, index: IndexDB) -> str:
-    session_ids = dict(fetch_all(index.db, "SELECT number, id FROM session_id"))
-    locations = {
+def load_session_ids(index: IndexDB) -> dict[int, str]:
+    return dict(fetch_all(index.db, "SELECT number, id FROM session_id"))
+
+
+def load_locations(index: IndexDB) -> dict[int, tuple[int, int, str]]:
+    """Return source, offset and session of each record, by its number."""
+    session_ids = load_session_ids(index)
+    rows = fetch_all(index.db, "SELECT id, source, start, session FROM record")
+    return {
         record: (source, start, session_ids[session])
-        for record, source, start, session in fetch_all(
-            index.db, "SELECT id, source, start, session FROM record"
-        )
+        for record, source, start, session in rows
     }
+
+
+def _hash_texts(archive_dir: ArchiveDir, index: IndexDB) -> str:
+    session_ids = load_session_ids(index)
+    locations = load_locations(index)
     texts = (
         repr((locations.get(record), session_ids.get(session), kind, digest))
         for record, session, kind, digest in archive_dir.text_index.iter_documents()

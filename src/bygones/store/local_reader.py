@@ -412,7 +412,11 @@ class LocalReader:
         return load_annotations(self.archive_dir.byte_store.db)
 
     def read_transaction(self) -> AbstractContextManager[None]:
-        """Let all reads see the same state, even while others write."""
+        """Let all reads see the same state, even while others write.
+
+        Raises `IndexDamaged` if another program changed the files of the index.
+        """
+        self.archive_dir.check_index_files()
         return self.archive_dir.read_transaction()
 
     def check_for_changes(self) -> bool:

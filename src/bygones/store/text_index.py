@@ -13,14 +13,14 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from errno import ENOENT
-from functools import lru_cache
+from functools import lru_cache, wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 import tantivy
 from msgspec import Struct
 
-from bygones.errors import SystemFailure
+from bygones.errors import IndexDamaged, SystemFailure
 from bygones.model.query import KINDS_PER_SESSION
 from bygones.store.connect import (
     DISK_FULL,
@@ -28,6 +28,7 @@ from bygones.store.connect import (
     has_free_space,
     make_private_folder,
 )
+from bygones.store.index_seal import mark_damaged
 from bygones.store.tokenizer import PreparedText, correct_term, tokenize
 
 if TYPE_CHECKING:
@@ -38,6 +39,8 @@ _WRITER_HEAP_BYTES = 48_000_000
 _BLOCK_HEAP_BYTES = 15_000_000
 _PRIVATE_UMASK = 0o077
 _DELETE_BATCH = 1000
+_PANIC = "PanicException"
+"""What is raised if tantivy's code panics; it is not an `Exception`."""
 _WORKER_FAILED = "Worker thread failed"
 _SPAWN_FAILED = "Failed to spawn"
 _SYSTEM_ERROR_PATTERN = r"""
@@ -67,14 +70,50 @@ def _build_block_schema() -> tantivy.Schema:
 
 @contextmanager
 def _translate_engine_errors(folder: Path) -> Iterator[None]:
-    """Raise `SystemFailure` for what tantivy reports as `ValueError`."""
+    """Raise `SystemFailure` or `IndexDamaged` for what tantivy reports."""
     try:
         yield
-    except ValueError as error:
-        raise _system_failure(error, folder) or error from error
+    except BaseException as error:
+        raise _translate_error(error, folder) from error
 
 
-def _system_failure(error: ValueError, folder: Path) -> SystemFailure | None:
+def _translate_error(error: BaseException, folder: Path) -> BaseException:
+    """Return the error to raise for one of tantivy; others unchanged."""
+    is_panic = type(error).__name__ == _PANIC
+    if not is_panic and type(error) is not ValueError:
+        return error
+    failure = _system_failure(error, folder)
+    if failure is not None:
+        return failure
+    index_path = folder if folder.name != "blocks" else folder.parent
+    return IndexDamaged(index_path.parents[2], f"the text index: {error}")
+
+
+_Parameters = ParamSpec("_Parameters")
+_Result = TypeVar("_Result")
+
+
+def _reads_index(
+    method: Callable[Concatenate[TantivyEngine, _Parameters], _Result],
+) -> Callable[Concatenate[TantivyEngine, _Parameters], _Result]:
+    """Let a method raise `IndexDamaged` if tantivy fails; the next writer rebuilds."""
+
+    @wraps(method)
+    def call(
+        self: TantivyEngine, /, *words: _Parameters.args, **more: _Parameters.kwargs
+    ) -> _Result:
+        try:
+            return method(self, *words, **more)
+        except BaseException as error:
+            translated = _translate_error(error, self.folder)
+            if isinstance(translated, IndexDamaged):
+                mark_damaged(self.folder.parent, translated.detail)
+            raise translated from error
+
+    return call
+
+
+def _system_failure(error: BaseException, folder: Path) -> SystemFailure | None:
     """Return the system error in a message of tantivy; `None` if there is none."""
     message = str(error)
     found = re.search(_SYSTEM_ERROR_PATTERN, message, re.VERBOSE)
@@ -104,7 +143,7 @@ class _IndexFolder:
         self, folder: Path, schema: Callable[[], tantivy.Schema], *, write: bool
     ) -> None:
         self._writer: tantivy.IndexWriter | None = None
-        self._folder = folder
+        self.folder = folder
         self._links_folder: TemporaryDirectory[str] | None = None
         if not write:
             self._open()
@@ -114,7 +153,7 @@ class _IndexFolder:
         # users must not be able to read them.
         self._umask = os.umask(_PRIVATE_UMASK)
         try:
-            with _translate_engine_errors(self._folder):
+            with _translate_engine_errors(self.folder):
                 self.index = tantivy.Index(schema(), path=str(folder), reuse=True)
                 self._writer = self.index.writer(
                     heap_size=self._heap_bytes, num_threads=1
@@ -131,19 +170,19 @@ class _IndexFolder:
         Tantivy creates a lock file even for reading, which fails in a read-only folder.
         """
         try:
-            with _translate_engine_errors(self._folder):
-                self.index = tantivy.Index.open(str(self._folder))
+            with _translate_engine_errors(self.folder):
+                self.index = tantivy.Index.open(str(self.folder))
         except SystemFailure:
             from tempfile import TemporaryDirectory
 
             self._links_folder = TemporaryDirectory(prefix="bygones-")
-            for path in self._folder.iterdir():
+            for path in self.folder.iterdir():
                 place = Path(self._links_folder.name) / path.name
                 if path.suffix == ".json":  # metadata that changes
                     place.write_bytes(path.read_bytes())
                 elif path.suffix != ".lock":
                     place.symlink_to(path.absolute())
-            with _translate_engine_errors(self._folder):
+            with _translate_engine_errors(self.folder):
                 self.index = tantivy.Index.open(self._links_folder.name)
 
     @property
@@ -156,7 +195,7 @@ class _IndexFolder:
         try:
             self._open_writer.add_document(document)
         except ValueError as error:  # no context manager: this runs millions of times
-            raise _system_failure(error, self._folder) or error from error
+            raise _translate_error(error, self.folder) from error
 
     def remove(self, records: Iterable[int]) -> None:
         """Remove the documents of records."""
@@ -165,7 +204,7 @@ class _IndexFolder:
         for start in range(0, len(numbers), _DELETE_BATCH):
             batch = numbers[start : start + _DELETE_BATCH]
             query = tantivy.Query.term_set_query(self.index.schema, "record", batch)
-            with _translate_engine_errors(self._folder):
+            with _translate_engine_errors(self.folder):
                 self._open_writer.delete_documents_by_query(query)
 
     def remove_after(self, record: int) -> None:
@@ -174,15 +213,15 @@ class _IndexFolder:
         later = tantivy.Query.range_query(
             schema, "record", kind, record + 1, (1 << 62), include_upper=True
         )
-        with _translate_engine_errors(self._folder):
+        with _translate_engine_errors(self.folder):
             self._open_writer.delete_documents_by_query(later)
 
     def commit(self) -> None:
         """Make added documents durable, and visible to readers that open or reload."""
-        with _translate_engine_errors(self._folder):
+        with _translate_engine_errors(self.folder):
             self._open_writer.commit()
         # tantivy renames its last file without syncing the folder.
-        fsync_folder(self._folder)
+        fsync_folder(self.folder)
 
     def reload(self) -> None:
         """See what was committed since; not if the index was replaced."""
@@ -197,7 +236,7 @@ class _IndexFolder:
             return
         writer, self._writer = self._writer, None
         try:
-            with _translate_engine_errors(self._folder):
+            with _translate_engine_errors(self.folder):
                 writer.wait_merging_threads()
         finally:
             os.umask(self._umask)
@@ -284,14 +323,15 @@ class TextIndex(_IndexFolder):
         """Yield record, session, kind and checksum of every document."""
         if self._pinned_searcher is None:
             self.reload()
-        searcher = self._pinned_searcher or self.index.searcher()
-        query = tantivy.Query.all_query()
-        found = searcher.search(query, limit=max(searcher.num_docs, 1))
-        addresses = [address for _, address in found.hits]
-        columns = [
-            searcher.fast_field_values(name, addresses)
-            for name in ("record", "text_key", "checksum")
-        ]
+        with _translate_engine_errors(self.folder):
+            searcher = self._pinned_searcher or self.index.searcher()
+            query = tantivy.Query.all_query()
+            found = searcher.search(query, limit=max(searcher.num_docs, 1))
+            addresses = [address for _, address in found.hits]
+            columns = [
+                searcher.fast_field_values(name, addresses)
+                for name in ("record", "text_key", "checksum")
+            ]
         for record, text_key, checksum in zip(*columns, strict=True):
             yield record, *divmod(text_key, KINDS_PER_SESSION), checksum
 
@@ -404,6 +444,7 @@ class TantivyEngine:
 
     def __init__(self, text: TextIndex) -> None:
         text.reload()
+        self.folder = text.folder
         self._schema = text.index.schema
         self._searcher = text.index.searcher()
         self._block_schema = text.blocks.index.schema
@@ -411,6 +452,7 @@ class TantivyEngine:
         self._forms_cache: dict[str, tuple[str, ...]] = {}
         self._session_counts: dict[tuple[str, ...], int] = {}
 
+    @_reads_index
     def frequency(self, term: str) -> int:
         """Return how many texts contain a term, including some that were deleted."""
         return int(self._searcher.doc_freq("text", term))
@@ -432,6 +474,7 @@ class TantivyEngine:
     def _frequencies(self, terms: Iterable[str]) -> dict[str, int]:
         return {term: self.frequency(term) for term in terms}
 
+    @_reads_index
     def terms_with_prefix(self, prefix: str) -> Sequence[tuple[str, int]]:
         """Return the terms with a prefix, with the number of texts."""
         found = self._searcher.terms_with_prefix("text", prefix)
@@ -462,9 +505,7 @@ class TantivyEngine:
     def match_prefix_phrase(self, terms: Sequence[str]) -> TantivyQuery:
         """Match texts that contain the terms in a row, the last one as a prefix."""
         *whole, prefix = terms
-        matching = [
-            found for found, _ in self._searcher.terms_with_prefix("text", prefix)
-        ]
+        matching = [found for found, _ in self.terms_with_prefix(prefix)]
         if not matching:
             return self.match_none()
         if not whole:
@@ -486,8 +527,7 @@ class TantivyEngine:
         """Whether `match_prefix_phrase` covers all terms with the prefix."""
         if len(terms) == 1:
             return True
-        found = self._searcher.terms_with_prefix("text", terms[-1])
-        return len(found) <= _MAX_PREFIX_TERMS
+        return len(self.terms_with_prefix(terms[-1])) <= _MAX_PREFIX_TERMS
 
     def match_substring(self, substring: str) -> TantivyQuery:
         """Match texts with a term that contains a substring. This is slow."""
@@ -557,6 +597,7 @@ class TantivyEngine:
             pending += [(low, middle), (middle + 1, high)]
         return counts
 
+    @_reads_index
     def _aggregate(
         self, query: TantivyQuery, key_range: tuple[int, int] | None
     ) -> dict[str, Any]:
@@ -573,6 +614,7 @@ class TantivyEngine:
         kind = tantivy.FieldType.Unsigned
         return tantivy.Query.range_query(self._schema, "text_key", kind, low, high)
 
+    @_reads_index
     def search(self, query: TantivyQuery, limit: int) -> tuple[int, list[TextMatch]]:
         """Return the number of matches, and the best ones."""
         result = self._searcher.search(query, limit=limit)
@@ -604,17 +646,25 @@ class TantivyEngine:
         if count is None:
             if len(self._session_counts) >= _FORMS_CACHE_SIZE:
                 self._session_counts.clear()
-            count = self._session_counts[key] = self._aggregate_sessions(terms)
+            count = self._session_counts[key] = len(self.sessions_with(terms))
         return count
 
-    def _aggregate_sessions(self, terms: Sequence[str]) -> int:
+    @_reads_index
+    def sessions_with(self, terms: Sequence[str]) -> list[int]:
+        """Return the sessions that have at least one of the terms, by their blocks."""
         size = max(self._block_searcher.num_docs, 1)
         result = self._block_searcher.aggregate(
             self._match_blocks(terms),
             {"found": {"terms": {"field": "session", "size": size}}},
         )
-        return len(result["found"]["buckets"])
+        return [int(bucket["key"]) for bucket in result["found"]["buckets"]]
 
+    @_reads_index
+    def block_terms(self) -> list[str]:
+        """Return the terms of all blocks, including some that were deleted."""
+        return [term for term, _ in self._block_searcher.terms_with_prefix("text", "")]
+
+    @_reads_index
     def best_sessions(
         self, words: Sequence[tuple[Sequence[str], float]], limit: int
     ) -> list[int]:

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple, TypeVar
 from msgspec.structs import force_setattr
 
 from bygones.archive import Archive
+from bygones.maintenance.index_repair import rebuild_damaged_index
 from bygones.model.base import SessionId
 from bygones.model.sessions import Conversation, Session
 from bygones.model.summary import SessionSummary
@@ -162,10 +163,8 @@ class ArchivePool:
         self.folder = folder
         self._max_idle = max_idle
         self._max_open_sessions = max_open_sessions
-        shared_stats = self._search_stats = Archive.shared_stats(folder or Path())
-        self._open_archive = open_archive or (
-            lambda: Archive.open(folder or Path(), shared_stats)
-        )
+        self._search_stats = Archive.shared_stats(folder or Path())
+        self._open_archive = open_archive or self._open_repaired
         self._idle: list[_Lease] = []
         self._idle_unsearched: list[_Lease] = []
         """Archives of closed sessions. They have never searched, which takes memory in
@@ -184,6 +183,14 @@ class ArchivePool:
         self._lease_count = 0
         self.data_version = 0
         """Counts the changes of the archive."""
+
+    def _open_repaired(self) -> Archive:
+        """Open the archive; if its index is damaged, build it again first."""
+        folder = self.folder or Path()
+        archive = Archive.open(folder, self._search_stats)
+        if not archive.has_index and rebuild_damaged_index(folder):
+            archive.refresh()
+        return archive
 
     def invalidate(self) -> None:
         """Make the newest data visible to all requests from now on."""

@@ -51,8 +51,9 @@ def print_report(result: VerificationResult, folder: Path) -> None:
         click.echo(sanitize_name(f"  {source}: {where}{older}: {damage.reason}"))
     if len(bad) > _MAX_LISTED:
         click.echo(f"  and {len(bad) - _MAX_LISTED:,} more")
-    for table in result.differences:
-        click.echo(sanitize_name(f"  the index: {table} differs from a rebuild"))
+    ending = "" if result.index_damages else " differs from a rebuild"
+    for part in result.differences:
+        click.echo(sanitize_name(f"  the index: {part}{ending}"))
     click.echo(
         f"intact: {result.intact_sources:,} of {pluralize(result.sources, 'file')}"
     )
@@ -62,6 +63,11 @@ def print_report(result: VerificationResult, folder: Path) -> None:
 def _index_note(result: VerificationResult) -> str:
     if result.is_busy:
         return "the index was not checked: another process is writing to it"
+    if result.index_damages:
+        return (
+            f"the index is damaged: {sanitize_name(result.index_damages[0])};"
+            " `bygones rebuild` creates a new one"
+        )
     if not result.has_index:
         return "there is no valid index; `bygones rebuild` creates one"
     if not result.is_index_current:

@@ -1,0 +1,221 @@
+"""Detects index files that something else changed since the last writer closed them.
+
+The writer leaves a seal: the size and times of every file. A reader compares them,
+which takes one call per file. Files of the text index contain checksums, which are
+compared if a file looks different or if there is no seal.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from zlib import crc32
+
+import msgspec
+from msgspec import Struct
+
+from bygones.store.connect import fsync_folder
+
+SEAL_FILE = "seal"
+_DATABASE_FILES = ("index.db", "index.db-wal")
+_TEXT_FOLDERS = ("text", "text/blocks")
+_META_FILE = "meta.json"
+_SEGMENT_SUFFIXES = ("idx", "pos", "term", "store", "fast", "fieldnorm")
+_FOOTER_END_BYTES = 8
+_FOOTER_MAGIC = 1337
+_MAX_FOOTER_BYTES = 4096
+_CRC_FIELD = re.compile(rb'"crc":(\d+)\}$')
+_READ_BYTES = 1 << 20
+_TIME_STEPS = (100, 1_000, 1_000_000, 10_000_000, 1_000_000_000, 2_000_000_000)
+"""Nanoseconds to which file systems round times, at the latest when they are mounted."""
+
+
+class FileState(Struct, frozen=True, array_like=True):
+    """What a file looks like without reading it."""
+
+    device: int
+    inode: int
+    size: int
+    mtime_ns: int
+    ctime_ns: int
+    checksum: int = 0
+    """The checksum of a file that has none itself."""
+
+    def is_same_file(self, other: FileState) -> bool:
+        return (self.device, self.inode) == (other.device, other.inode)
+
+    def has_same_content(self, now: FileState) -> bool:
+        """Whether size and modification time are the same, as far as they are stored."""
+        return self.size == now.size and (
+            self.mtime_ns == now.mtime_ns
+            or any(
+                now.mtime_ns % step == 0 and abs(self.mtime_ns - now.mtime_ns) < step
+                for step in _TIME_STEPS
+            )
+        )
+
+
+class _Seal(Struct):
+    files: dict[str, FileState] = {}
+    damage: str = ""
+    """What a reader found wrong; the next writer builds a new index."""
+
+
+def write_seal(index_path: Path) -> None:
+    """Record the state of all files, after the last change."""
+    names = [*_DATABASE_FILES, *_list_text_files(index_path)]
+    files = {name: _file_state(index_path / name) for name in names}
+    _save(index_path, _Seal({name: state for name, state in files.items() if state}))
+
+
+def remove_seal(index_path: Path) -> None:
+    """Remove the seal before the first change."""
+    with suppress(FileNotFoundError):
+        (index_path / SEAL_FILE).unlink()
+        fsync_folder(index_path)
+
+
+def mark_damaged(index_path: Path, reason: str) -> None:
+    """Let everyone who opens the index know that it is damaged."""
+    with suppress(OSError):
+        _save(index_path, _Seal(damage=reason))
+
+
+def find_damage(index_path: Path) -> str:
+    """Return what is wrong with the files of an index that no process writes; or ""."""
+    before = _read_seal(index_path)
+    seal = _decode(before)
+    reason = _compare_with_seal(index_path, seal) if seal else ""
+    if not seal:
+        reason = next(find_damaged_files(index_path), "")
+    # A writer may have started meanwhile, or replaced the index.
+    return reason if _read_seal(index_path) == before and index_path.exists() else ""
+
+
+def find_damaged_files(index_path: Path) -> Iterator[str]:
+    """Yield what is wrong with the files of the text index, by their checksums."""
+    for folder in _TEXT_FOLDERS:
+        try:
+            raw = (index_path / folder / _META_FILE).read_bytes()
+            names = list(_list_segment_files(raw))
+        except FileNotFoundError:
+            continue  # nothing was indexed yet
+        except (OSError, ValueError, KeyError, TypeError):
+            yield f"{folder}/{_META_FILE} cannot be read"
+            continue
+        for name in names:
+            if reason := _check_file(index_path / folder / name):
+                yield f"{folder}/{name} {reason}"
+
+
+def _compare_with_seal(index_path: Path, seal: _Seal) -> str:
+    if seal.damage:
+        return seal.damage
+    for name, sealed in seal.files.items():
+        path = index_path / name
+        now = _file_state(path)
+        if now is None:
+            return f"{name} is missing"
+        if now == sealed:
+            continue
+        if name in _DATABASE_FILES:
+            # A copy of the folder consists of other files.
+            if sealed.is_same_file(now) and not sealed.has_same_content(now):
+                return f"{name} was changed by another program"
+        elif sealed.checksum:
+            if sealed.checksum != now.checksum:
+                return f"{name} has a different checksum"
+        elif reason := _check_file(path):
+            return f"{name} {reason}"
+    return ""
+
+
+def _list_text_files(index_path: Path) -> Iterator[str]:
+    for folder in _TEXT_FOLDERS:
+        with suppress(OSError, ValueError, KeyError, TypeError):
+            raw = (index_path / folder / _META_FILE).read_bytes()
+            yield f"{folder}/{_META_FILE}"
+            for name in _list_segment_files(raw):
+                yield f"{folder}/{name}"
+
+
+def _list_segment_files(meta: bytes) -> Iterator[str]:
+    """Yield the names of all files that the metadata of a text index refers to."""
+    for segment in msgspec.json.decode(meta)["segments"]:
+        stem = str(segment["segment_id"]).replace("-", "")
+        for suffix in _SEGMENT_SUFFIXES:
+            yield f"{stem}.{suffix}"
+        if segment["deletes"]:
+            yield f"{stem}.{int(segment['deletes']['opstamp'])}.del"
+
+
+def _file_state(path: Path) -> FileState | None:
+    try:
+        status = path.stat()
+        checksum = crc32(path.read_bytes()) if path.name == _META_FILE else 0
+    except OSError:
+        return None
+    return FileState(
+        status.st_dev,
+        status.st_ino,
+        status.st_size,
+        status.st_mtime_ns,
+        status.st_ctime_ns,
+        checksum,
+    )
+
+
+def _check_file(path: Path) -> str:
+    """Compare a file of the text index with the checksum at its end.
+
+    The end is: the checksum as JSON, the length of the JSON, and a fixed number.
+    """
+    try:
+        with path.open("rb") as file:
+            size = file.seek(0, os.SEEK_END)
+            file.seek(max(size - _MAX_FOOTER_BYTES, 0))
+            end = file.read()
+            length = int.from_bytes(end[-8:-4], "little")
+            magic = int.from_bytes(end[-4:], "little")
+            footer_bytes = length + _FOOTER_END_BYTES
+            found = _CRC_FIELD.search(end[-footer_bytes:-_FOOTER_END_BYTES])
+            if magic != _FOOTER_MAGIC or footer_bytes > len(end) or not found:
+                return "has no checksum"
+            file.seek(0)
+            checksum, left = 0, size - footer_bytes
+            while left:
+                raw = file.read(min(left, _READ_BYTES))
+                if not raw:
+                    break
+                checksum = crc32(raw, checksum)
+                left -= len(raw)
+    except FileNotFoundError:
+        return "is missing"
+    except OSError as error:
+        return f"cannot be read: {error.strerror}"
+    return "" if checksum == int(found[1]) else "has a different checksum"
+
+
+def _read_seal(index_path: Path) -> bytes:
+    try:
+        return (index_path / SEAL_FILE).read_bytes()
+    except OSError:
+        return b""
+
+
+def _decode(raw: bytes) -> _Seal | None:
+    try:
+        return msgspec.json.decode(raw, type=_Seal) if raw else None
+    except msgspec.MsgspecError:
+        return None
+
+
+def _save(index_path: Path, seal: _Seal) -> None:
+    path = index_path / f"{SEAL_FILE}.{os.getpid()}"
+    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(handle, "wb") as file:
+        file.write(msgspec.json.encode(seal))
+    path.replace(index_path / SEAL_FILE)

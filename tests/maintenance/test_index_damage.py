@@ -1,0 +1,287 @@
+"""Damaged files of the index are found, reported, and built again; results stay right."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from bygones.archive import Archive
+from bygones.errors import ArchiveError, IndexDamaged
+from bygones.maintenance.index_repair import (
+    find_index_damage,
+    rebuild_damaged_index,
+)
+from bygones.maintenance.verify import rebuild, verify
+from bygones.model.summary import SearchResults
+from bygones.store.text_index import TantivyEngine, TextIndex
+from tests.build import jsonl, prompt, reply, session_id, thread
+from tests.faults.mutations import MUTATIONS
+from tests.faults.sizes import reached, seeded, sized
+from tests.store.keeping import Keeping
+
+FLIPS = sized(1, 12, 100)
+"""Flipped bits per file of the index."""
+WORDS = ("apple", "banana", "cherry", "damson", "elder", "fig", "grape", "hazel")
+QUERIES = (
+    *WORDS,
+    '"apple banana"',
+    "ban*",
+    "cherry -fig",
+    "session:5e551000-0000-4000-8000-000000000002 apple",
+    "grap",
+)
+LOGS = ("index.db-shm", "index.db-wal", "homes", "seal")
+"""Files that are empty, or only save time."""
+
+
+def make_archive(folder: Path) -> Keeping:
+    """Return an archive of several segments, with deleted texts."""
+    keeping = Keeping(folder)
+    random = Random(5)  # noqa: S311 (the same every time)
+    for number in range(12):
+        told = thread(
+            *(
+                one(" ".join(random.choices(WORDS, k=9)) + f" number{number}")
+                for one in (prompt, reply) * 3
+            )
+        )
+        keeping.home.session(session_id(number % 6), told)
+        keeping.ingest()
+    return keeping
+
+
+@pytest.fixture(scope="module")
+def keeping(tmp_path_factory: pytest.TempPathFactory) -> Keeping:
+    return make_archive(tmp_path_factory.mktemp("sound"))
+
+
+@pytest.fixture(scope="module")
+def answers(keeping: Keeping) -> list[SearchResults]:
+    return answers_of(keeping.archive)
+
+
+def answers_of(folder: Path) -> list[SearchResults]:
+    with Archive.open(folder) as archive:
+        return [archive.search(query, limit=20) for query in QUERIES]
+
+
+def index_files(archive: Path) -> list[Path]:
+    """Return the files that the index consists of, relative to the archive."""
+    found = sorted((archive / "index").rglob("*"))
+    return [
+        path.relative_to(archive)
+        for path in found
+        if path.is_file() and path.stat().st_size and path.name not in LOGS
+    ]
+
+
+def copy_of(keeping: Keeping, folder: Path) -> Path:
+    """Return a copy of an archive that an ingestion has seen."""
+    copy = folder / "copy"
+    shutil.rmtree(copy, ignore_errors=True)
+    shutil.copytree(keeping.archive, copy)
+    assert not find_index_damage(copy)
+    Archive.ingest(copy, [keeping.home.path])
+    return copy
+
+
+def flip(path: Path, bit: int) -> None:
+    raw = bytearray(path.read_bytes())
+    raw[bit // 8] ^= 1 << bit % 8
+    with path.open("r+b") as file:
+        file.write(raw)
+
+
+def assert_right_or_reported(
+    archive: Path, answers: list[SearchResults], what: object
+) -> None:
+    """Search; an error is good, and then a rebuild must lead to the same answers."""
+    try:
+        found = answers_of(archive)
+    except ArchiveError:
+        assert rebuild_damaged_index(archive), what
+        found = answers_of(archive)
+    assert found == answers, what
+
+
+@pytest.mark.full
+def test_flipped_bits_in_any_file_of_the_index_never_change_answers_silently(
+    keeping: Keeping, answers: list[SearchResults], tmp_path: Path
+) -> None:
+    random = Random(seeded(1))  # noqa: S311 (the same every time)
+    for name in index_files(copy_of(keeping, tmp_path)):
+        for number in range(FLIPS):
+            copy = copy_of(keeping, tmp_path / f"{number}")
+            bit = random.randrange((copy / name).stat().st_size * 8)
+            flip(copy / name, bit)
+
+            assert_right_or_reported(copy, answers, (name, bit))
+            reached("bit flips in files of the index", 1)
+
+
+def test_not_checking_files_of_the_index_is_caught(
+    keeping: Keeping,
+    answers: list[SearchResults],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    copy = copy_of(keeping, tmp_path)
+    (database,) = (copy / "index").glob("*/index.db")
+    raw = database.read_bytes()
+    assert b"damson" in raw
+    with database.open("r+b") as file:
+        file.write(raw.replace(b"damson", b"dampon"))
+    MUTATIONS["index_unchecked"](monkeypatch.setattr)
+
+    with pytest.raises(AssertionError):
+        assert_right_or_reported(copy, answers, database)
+
+
+@pytest.mark.parametrize("suffix", ["term", "pos", "idx", "fast", "store", "fieldnorm"])
+@pytest.mark.parametrize("folder", ["text", "blocks"])
+def test_deep_verification_finds_damaged_and_missing_text_files(
+    keeping: Keeping, folder: str, suffix: str, tmp_path: Path
+) -> None:
+    copy = tmp_path / "copy"
+    shutil.copytree(keeping.archive, copy)
+    (path, *_) = (copy / "index").glob(f"*/**/{folder}/*.{suffix}")
+    if suffix in {"pos", "fast"}:
+        path.unlink()
+    else:
+        states = path.stat()
+        flip(path, 3)
+        os.utime(path, ns=(states.st_atime_ns, states.st_mtime_ns))
+
+    found = verify(copy, deep=True)
+
+    assert not found.is_sound
+    assert path.name in found.differences[0]
+    rebuild(copy)
+    assert verify(copy, deep=True).is_sound
+
+
+def test_plain_verification_finds_damage_that_left_no_trace_in_file_times(
+    keeping: Keeping, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    copy = copy_of(keeping, tmp_path)
+    (path, *_) = (copy / "index").glob("*/text/*.idx")
+    flip(path, 80)
+    monkeypatch.setattr("bygones.store.archive_dir.find_damage", lambda _: "")
+
+    found = verify(copy)
+
+    assert path.name in found.index_damages[0]
+    assert found.is_sound  # the archive is
+
+
+def test_deep_verification_finds_words_that_the_archive_does_not_contain(
+    keeping: Keeping, tmp_path: Path
+) -> None:
+    copy = copy_of(keeping, tmp_path)
+    (folder,) = (copy / "index").glob("*/text")
+    text = TextIndex(folder, write=True)
+    engine = TantivyEngine(text)
+    (_, (match, *_)) = engine.search(engine.match_terms(["apple"]), 1)
+    text.remove([match.record])
+    session, kind = divmod(match.text_key, 64)
+    text.add(match.record, session, kind, (1, "zebra", 1))
+    text.commit()
+    text.close()
+    (folder.parent / "seal").unlink()
+
+    found = verify(copy, deep=True)
+
+    assert not found.is_sound
+    assert "the words of texts" in found.differences
+
+
+def test_engine_that_panics_is_our_error_and_the_next_command_rebuilds(
+    keeping: Keeping, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    copy = copy_of(keeping, tmp_path)
+    panic = type("PanicException", (BaseException,), {"__module__": "pyo3_runtime"})
+
+    class Broken:
+        def __getattr__(self, _: str) -> object:
+            raise panic("range end index 7 out of range")
+
+    class Engine(TantivyEngine):
+        def __init__(self, text: TextIndex) -> None:
+            super().__init__(text)
+            self._searcher = Broken()  # type: ignore[assignment]
+
+    with monkeypatch.context() as patched:
+        patched.setattr("bygones.store.text_index.TantivyEngine", Engine)
+        with Archive.open(copy) as archive, pytest.raises(IndexDamaged):
+            archive.search("apple")
+
+    assert "out of range" in find_index_damage(copy)
+    Archive.ingest(copy, [keeping.home.path])
+    with Archive.open(copy) as archive:
+        assert archive.search("apple").session_count
+
+
+def test_open_archive_notices_files_that_change_while_it_is_open(
+    keeping: Keeping, tmp_path: Path
+) -> None:
+    copy = copy_of(keeping, tmp_path)
+    with Archive.open(copy) as archive:
+        archive.search("apple")
+        (path, *_) = (copy / "index").glob("*/text/*.idx")
+        flip(path, 80)
+
+        with pytest.raises(IndexDamaged, match="idx has a different checksum"):
+            archive.search("apple")
+
+
+def test_copied_archive_and_changed_permissions_are_not_damage(
+    keeping: Keeping, answers: list[SearchResults], tmp_path: Path
+) -> None:
+    copy = tmp_path / "copy"
+    shutil.copytree(keeping.archive, copy, copy_function=shutil.copy)
+    for path in copy.rglob("*"):
+        path.chmod(0o700)
+
+    assert answers_of(copy) == answers
+
+
+def test_ingestion_rebuilds_an_index_that_another_program_changed(
+    tmp_path: Path,
+) -> None:
+    keeping = Keeping(tmp_path)
+    path = keeping.home.session(session_id(1), [prompt("walnut")])
+    keeping.ingest()
+    (database,) = (keeping.archive / "index").glob("*/index.db")
+    flip(database, 8 * 4096 + 99)
+    with path.open("ab") as file:
+        file.write(jsonl([prompt("pecan")]))
+
+    keeping.ingest()
+
+    assert verify(keeping.archive, deep=True).is_sound
+
+
+def test_command_says_that_the_index_is_damaged_and_builds_it_again(
+    keeping: Keeping, tmp_path: Path
+) -> None:
+    copy = copy_of(keeping, tmp_path)
+    (path, *_) = (copy / "index").glob("*/text/*.term")
+    flip(path, 80)
+    command = [sys.executable, "-m", "bygones", "search", "apple", "--archive"]
+    home = ["--home", str(keeping.home.path)]
+
+    refused = subprocess.run(
+        [*command, str(copy), "--no-ingest"], capture_output=True, check=False
+    )
+    done = subprocess.run([*command, str(copy), *home], capture_output=True, check=True)
+
+    assert b"is damaged" in refused.stderr
+    assert b"Traceback" not in refused.stderr
+    assert b"the search index is damaged" in done.stderr
+    assert b"apple" in done.stdout
