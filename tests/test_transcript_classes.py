@@ -91,8 +91,8 @@ def test_agent_file_without_messages_is_incomplete() -> None:
 
 
 @pytest.mark.req("F4")
-def test_harness_notices_alone_are_a_conversation() -> None:
-    assert classify_transcript(FileFacts(nodes=2)) is FileClass.CONVERSATION
+def test_system_records_alone_are_not_a_conversation() -> None:
+    assert classify_transcript(FileFacts(nodes=2)) is FileClass.METADATA_ONLY
 
 
 @pytest.mark.req("F4")

@@ -74,7 +74,7 @@ def classify_transcript(facts: FileFacts) -> FileClass:
         return FileClass.UNKNOWN if facts.problems else FileClass.EMPTY
     if _is_agent(facts):
         return _agent_class(facts)
-    if facts.nodes:
+    if facts.messages:
         return FileClass.MIXED if facts.begins_with_summary else FileClass.CONVERSATION
     return FileClass.UNKNOWN if facts.unknown else _metadata_class(facts)
 

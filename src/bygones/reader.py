@@ -10,9 +10,10 @@ from msgspec import structs
 
 from bygones.assemble.agents import JournalNodes, journal_nodes_by_agent
 from bygones.assemble.sessions import assemble_sessions
+from bygones.assemble.summary import SummariesByLeaf, collect_summaries
 from bygones.errors import NoTranscriptsFound, PathNotFound
 from bygones.model.base import Position, Problem, SourceFile, SourceId, SourceKind
-from bygones.model.nodes import AgentSidecar, LocatedRecord, Transcript
+from bygones.model.nodes import AgentSidecar, LocatedRecord, RecordNode, Transcript
 from bygones.model.problem_runs import ProblemRuns, repeat_problem
 from bygones.model.sessions import Session
 from bygones.parse.light import build_node, is_empty_node, parse_line_light
@@ -71,12 +72,15 @@ class TranscriptReader:
         self.problems.clear()
         has_transcripts = False
         paid_keys: set[str] = set()
-        for sources in _group_by_project(self._discover()):
+        groups = list(_group_by_project(self._discover()))
+        # A summary may be in another folder than the conversation that it is about.
+        summaries = _read_summaries(groups) if len(groups) > 1 else None
+        for sources in groups:
             loader = FileLoader()
             has_transcripts |= any(source.kind.is_transcript for source in sources)
             transcripts = _load_transcripts(sources)
             sessions = deque(
-                assemble_sessions(transcripts, loader, paid_keys=paid_keys)
+                assemble_sessions(transcripts, loader, summaries, paid_keys)
             )
             # Sessions can be freed one by one while the caller iterates.
             while sessions:
@@ -123,6 +127,26 @@ _SOURCE_KINDS = {
     SourceKind.SIDECAR,
     SourceKind.JOURNAL,
 }
+
+
+def _read_summaries(groups: Iterable[Iterable[SourceFile]]) -> SummariesByLeaf:
+    """Return the summaries in all files, without loading anything else of them."""
+    transcripts = (
+        Transcript(source=source, nodes=tuple(_find_summaries(source)))
+        for sources in groups
+        for source in sources
+        if source.kind is SourceKind.SESSION
+    )
+    return collect_summaries(transcripts)
+
+
+def _find_summaries(source: SourceFile) -> Iterator[RecordNode]:
+    for line in read_lines(source, merge_repeats=True):
+        if isinstance(line, Problem) or b'"leafUuid"' not in line.raw:
+            continue
+        for found in parse_line_light(line):
+            if isinstance(found, LocatedRecord) and found.record.type == "summary":
+                yield build_node(found)
 
 
 def _loose_dir(source: SourceFile) -> str:

@@ -8,6 +8,7 @@ from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from bygones.ingest.index_batch import decode_lines
 from bygones.model.query import (
@@ -160,14 +161,10 @@ def iter_texts(keeping: Keeping) -> Iterator[tuple[int, TextMatch, SearchableTex
                     subject = opened.load(found, listed[session])
                     assert subject is not None
                     yield session, found, subject[0]
-        for session, line in listed.items():
-            if line.title.text and line.title.kind.is_explicit:
-                title = make_session_text(line, Part.TITLE)
-                yield (
-                    session,
-                    TextMatch(0, pack_text_key(session, Part.TITLE), 0),
-                    title,
-                )
+        for session, words in places.given_titles():
+            title = make_session_text(listed[session], Part.TITLE)
+            found = TextMatch(0, pack_text_key(session, Part.TITLE), 0)
+            yield session, found, replace(title, text=words)
 
 
 def answer(keeping: Keeping, query: Query) -> SearchResults:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from typing import TypeVar
 
 from msgspec import structs
@@ -26,6 +26,8 @@ from bygones.assemble.summary import (
     choose_title,
     collect_summaries,
     detect_project,
+    explain_empty,
+    is_error_summary,
     session_tags,
 )
 from bygones.assemble.usage import (
@@ -34,7 +36,7 @@ from bygones.assemble.usage import (
     last_reported_cost,
 )
 from bygones.model.base import AgentId, Problem, RecordId, SessionId, SourceKind
-from bygones.model.nodes import Transcript
+from bygones.model.nodes import RecordNode, TitleFacts, Transcript
 from bygones.model.sessions import (
     AgentRun,
     Branch,
@@ -43,7 +45,14 @@ from bygones.model.sessions import (
     Session,
     walk_agents,
 )
-from bygones.model.summary import Lineage, LineageKind, Loader, Role
+from bygones.model.summary import (
+    EmptyReason,
+    LeafSummary,
+    Lineage,
+    LineageKind,
+    Loader,
+    Role,
+)
 from bygones.model.usage import ReportedCost, Usage
 
 
@@ -152,20 +161,16 @@ def _build_session(
 ) -> Session:
     branches = tuple(_with_title(branch, summaries) for branch in conversation.branches)
     # If the session's own file is gone, use the records of its agents.
-    nodes = conversation.nodes or [
-        node for agent in records.agents for node in agent.nodes
-    ]
-    summarized = [n.uuid for n in nodes if n.uuid and n.uuid in summaries]
+    nodes = conversation.nodes or [n for agent in records.agents for n in agent.nodes]
+    own_ids = dict.fromkeys(n.uuid for n in nodes if n.uuid)
+    summarized = [uuid for uuid in own_ids if uuid in summaries]
     shown = [run for run in walk_agents(runs) if run.kind.is_shown]
-    edits = list(collect_edits(branches))
-    for run in shown:
-        edits.extend(collect_edits(run.branches, run.id))
     reported_cost, cost_reported_at = last_reported_cost(nodes)
+    abandoned = _abandoned_record_ids(branches)
+    empty_reason = _empty_reason(records, conversation, runs)
     return Session(
         id=records.id,
-        title=choose_title(
-            records.id, nodes, summaries, _abandoned_record_ids(branches)
-        ),
+        title=choose_title(records.id, nodes, summaries, abandoned),
         project=detect_project(nodes),
         project_keys=_distinct(t.source.project_key for t in records.transcripts),
         directories=_distinct(node.cwd for node in nodes),
@@ -181,7 +186,12 @@ def _build_session(
         branches=branches,
         agents=runs,
         endpoint_ids=_distinct((*conversation.leaf_ids, *summarized)),
-        edits=tuple(edits),
+        summaries=_useful_summaries((uuid, summaries[uuid]) for uuid in summarized),
+        other_summaries=_other_summaries(nodes, own_ids),
+        edits=(
+            *collect_edits(branches),
+            *(edit for run in shown for edit in collect_edits(run.branches, run.id)),
+        ),
         usage=sum((u.usage for u in conversation.message_usages), Usage()),
         message_usages=(
             *conversation.message_usages,
@@ -192,14 +202,11 @@ def _build_session(
         snapshot_positions=tuple(
             n.position for n in nodes if n.kind.startswith("file-history")
         ),
-        problems=(
-            *_file_problems(records),
-            *conversation.problems,
-            *(problem for run in walk_agents(runs) for problem in run.problems),
-        ),
+        problems=tuple(_all_problems(records, conversation, runs)),
         hidden_records=conversation.hidden_records,
         sources=tuple(t.source for t in records.transcripts),
-        is_empty=not any(map(_has_conversation, (*branches, *_shown_branches(runs)))),
+        is_empty=empty_reason is not None,
+        empty_reason=empty_reason,
         loader=loader,
     )
 
@@ -224,6 +231,41 @@ def _own_cost(
 _COPIES_OF = frozenset({LineageKind.CONTINUES, LineageKind.FORKED_FROM})
 
 
+def _empty_reason(
+    records: SessionRecords,
+    conversation: BuiltConversation,
+    runs: Sequence[AgentRun],
+) -> EmptyReason | None:
+    branches = (*conversation.branches, *_shown_branches(runs))
+    if any(map(_has_conversation, branches)):
+        return None
+    return explain_empty(conversation.nodes, runs, records.transcripts)
+
+
+def _other_summaries(
+    nodes: Iterable[RecordNode], own_ids: Container[RecordId]
+) -> tuple[LeafSummary, ...]:
+    """Return the summaries in the files of a session that are not of its records."""
+    return _useful_summaries(
+        (node.extra.leaf_id, node.extra.text)
+        for node in nodes
+        if node.kind == "summary"
+        and isinstance(node.extra, TitleFacts)
+        and node.extra.leaf_id
+        and node.extra.leaf_id not in own_ids
+    )
+
+
+def _useful_summaries(
+    found: Iterable[tuple[RecordId, str]],
+) -> tuple[LeafSummary, ...]:
+    return tuple(
+        LeafSummary(leaf, text)
+        for leaf, text in dict.fromkeys(found)
+        if not is_error_summary(text)
+    )
+
+
 def _abandoned_record_ids(branches: Iterable[Branch]) -> frozenset[RecordId]:
     """Return the records of messages that are only on abandoned branches."""
     return frozenset(
@@ -234,6 +276,15 @@ def _abandoned_record_ids(branches: Iterable[Branch]) -> frozenset[RecordId]:
         for message in turn.messages
         for ref in message.record_refs
     )
+
+
+def _all_problems(
+    records: SessionRecords, conversation: BuiltConversation, runs: Sequence[AgentRun]
+) -> Iterable[Problem]:
+    yield from _file_problems(records)
+    yield from conversation.problems
+    for run in walk_agents(runs):
+        yield from run.problems
 
 
 def _file_problems(records: SessionRecords) -> Iterable[Problem]:
@@ -264,5 +315,7 @@ def _with_title(branch: Branch, summaries: SummariesByLeaf) -> Branch:
     for turn in branch.own_turns:
         for message in turn.messages:
             for ref in message.record_refs:
-                title = summaries.get(ref.record_id, title)
+                found = summaries.get(ref.record_id)
+                if found and not is_error_summary(found):
+                    title = found
     return structs.replace(branch, title=title) if title else branch

@@ -18,8 +18,15 @@ from bygones.model.nodes import (
 )
 from bygones.model.problem_runs import count_problems
 from bygones.model.query import Flag
-from bygones.model.sessions import Session
-from bygones.model.summary import Project, SessionSummary, Title, TitleKind
+from bygones.model.sessions import AgentRun, Session
+from bygones.model.summary import (
+    AgentKind,
+    EmptyReason,
+    Project,
+    SessionSummary,
+    Title,
+    TitleKind,
+)
 from bygones.model.usage import Usage
 
 _TITLE_LIMIT = 200
@@ -95,9 +102,12 @@ def _latest_summary(nodes: Sequence[RecordNode], summaries: SummariesByLeaf) -> 
     if not summaries:
         return ""
     texts = (summaries.get(n.uuid, "") for n in reversed(nodes) if n.uuid)
-    return next(
-        (text for text in texts if text and not text.startswith(_ERROR_PREFIXES)), ""
-    )
+    return next((text for text in texts if text and not is_error_summary(text)), "")
+
+
+def is_error_summary(text: str) -> bool:
+    """Whether a summary is the text of an API error, which says nothing."""
+    return text.startswith(_ERROR_PREFIXES)
 
 
 _ERROR_PREFIXES = (
@@ -257,6 +267,36 @@ def _session_flags(session: Session) -> Iterator[Flag]:
         yield Flag.COMPACTED
 
 
+def explain_empty(
+    nodes: Sequence[RecordNode],
+    runs: Sequence[AgentRun],
+    transcripts: Sequence[Transcript],
+) -> EmptyReason:
+    """Return what a session without prompts and answers consists of.
+
+    ``nodes`` are its own, without those of agents.
+    """
+    kinds = {node.kind for node in nodes}
+    has_commands = any(node.origin is Origin.COMMAND for node in nodes)
+    is_history = all(kind.startswith("file-history") for kind in kinds)
+    has_problems = any(transcript.problems for transcript in transcripts)
+    reasons = (
+        ("user" in kinds or has_commands, EmptyReason.COMMANDS),
+        (not kinds.isdisjoint(_NOTICE_KINDS), EmptyReason.NOTICES),
+        (kinds == {"summary"}, EmptyReason.SUMMARIES),
+        (any(run.kind is AgentKind.WARM_UP for run in runs), EmptyReason.WARM_UPS),
+        (bool(runs), EmptyReason.REPLAYS),
+        (bool(kinds) and is_history, EmptyReason.FILE_HISTORY),
+        (bool(kinds), EmptyReason.METADATA),
+        (has_problems, EmptyReason.UNREADABLE),
+    )
+    found = (reason for is_true, reason in reasons if is_true)
+    return next(found, EmptyReason.EMPTY_FILE)
+
+
+_NOTICE_KINDS = {"system", "attachment", "progress"}
+
+
 def summarize_session(session: Session) -> SessionSummary:
     """Return the summary that lists show."""
     all_agents = list(session.all_agents)
@@ -286,4 +326,5 @@ def summarize_session(session: Session) -> SessionSummary:
         is_empty=session.is_empty,
         contained_ids=session.contained_ids,
         hidden_agent_count=len(all_agents) - len(agents),
+        empty_reason=session.empty_reason,
     )

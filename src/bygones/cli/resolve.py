@@ -268,6 +268,11 @@ def _find_branch(session: Session, name: str) -> int:
     if exact is not None:
         return exact.number
     matching = [b.number for b in session.branches if name and b.id.startswith(name)]
+    if not matching:
+        summarized = (one.leaf_id for one in session.summaries)
+        leaves = [leaf for leaf in summarized if name and leaf.startswith(name)]
+        found = (session.find_branch(leaf) for leaf in leaves)
+        matching = [branch.number for branch in found if branch is not None]
     if len(matching) == 1:
         return matching[0]
     known = ", ".join(

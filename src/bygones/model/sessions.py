@@ -39,7 +39,9 @@ from bygones.model.records import Block, ToolResultBlock, ToolUseBlock
 from bygones.model.summary import (
     AgentKind,
     AgentStatus,
+    EmptyReason,
     HiddenRecord,
+    LeafSummary,
     Lineage,
     Loader,
     MessageUsage,
@@ -368,6 +370,10 @@ class Session(Struct, frozen=True, kw_only=True, weakref=True):
     """The agent runs that it started, with nested ones inside, and unlinked ones."""
     endpoint_ids: tuple[RecordId, ...] = ()
     """Leaves, and records with a summary."""
+    summaries: tuple[LeafSummary, ...] = ()
+    """Summaries of its records in their order, without those of API errors."""
+    other_summaries: tuple[LeafSummary, ...] = ()
+    """Summaries in its files, of records that these do not contain."""
     edits: tuple[FileEdit, ...] = ()
     usage: Usage
     """The usage of its branches, without agents."""
@@ -387,6 +393,8 @@ class Session(Struct, frozen=True, kw_only=True, weakref=True):
     sources: tuple[SourceFile, ...] = ()
     is_empty: bool = False
     """Whether it has neither prompts nor answers; such sessions are not listed by default."""
+    empty_reason: EmptyReason | None = None
+    """What it consists of, if it is empty."""
     loader: Loader
 
     @property

@@ -153,6 +153,27 @@ class Title(Struct, frozen=True, gc=False):
     kind: TitleKind
 
 
+class LeafSummary(Struct, frozen=True, gc=False):
+    """A summary that Claude Code wrote of a conversation up to one record."""
+
+    leaf_id: RecordId
+    text: str
+
+
+class EmptyReason(StrEnum):
+    """What a session without prompts and answers consists of."""
+
+    EMPTY_FILE = "empty file"
+    SUMMARIES = "only summaries"
+    FILE_HISTORY = "only file history"
+    METADATA = "only metadata"
+    WARM_UPS = "only warm-ups of agents"
+    REPLAYS = "only replays of agents"
+    COMMANDS = "only commands"
+    NOTICES = "only notices"
+    UNREADABLE = "nothing readable"
+
+
 class LineageKind(StrEnum):
     """How a session is related to another one."""
 
@@ -257,6 +278,8 @@ class SessionSummary(Struct, frozen=True, kw_only=True, array_like=True):
     """Other sessions without a file of their own, whose records its files contain."""
     hidden_agent_count: int = 0
     """Warm-ups and replays, at any depth."""
+    empty_reason: EmptyReason | None = None
+    """What it consists of, if it is empty."""
 
 
 def is_in_folder(path: str | None, folder: str) -> bool:

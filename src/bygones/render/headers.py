@@ -80,8 +80,23 @@ def session_header_facts(
     counts = [
         *_count_facts(prompts, calls, agents, others),
         *_branch_facts(branch, count_problems(session.problems)),
+        pluralize(len(session.summaries), "summary", "summaries")
+        if len(session.summaries) > 1
+        else "",
     ]
-    return _header_facts(session, counts, _usage_facts(session.total_usage, cost), zone)
+    facts = _header_facts(
+        session, counts, _usage_facts(session.total_usage, cost), zone
+    )
+    return (*facts, *_empty_facts(session))
+
+
+def _empty_facts(session: Session) -> Iterator[list[str]]:
+    """Yield what an empty session consists of, one list per line."""
+    if session.empty_reason is None:
+        return
+    yield [f"no prompts or answers: {session.empty_reason}"]
+    for summary in session.other_summaries:
+        yield [f"summary up to {summary.leaf_id[:8]}: {summary.text}"]
 
 
 def window_header_facts(
@@ -228,13 +243,16 @@ def describe_branch(branch: Branch | BranchSummary) -> str:
     """Describe a branch by its number of prompts, its first prompt and its tokens."""
     from bygones.model.sessions import BranchSummary
 
+    title = ""
     if isinstance(branch, BranchSummary):
         count, preview = branch.own_prompt_count, branch.preview
     else:
         prompts = branch.prompts
         count, preview = len(prompts), prompts[0].preview if prompts else ""
+        title = sanitize(branch.title or "", newlines="space")
     quote = truncate_end(sanitize(preview, newlines="space"), _QUOTE_WIDTH)
     facts = [
+        f"summary “{title}”" if title else "",
         pluralize(count, "prompt") + (f" (“{quote}”)" if quote else ""),
         f"{format_tokens(branch.usage.total)} tokens" if branch.usage.total else "",
     ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta, tzinfo
 from enum import StrEnum
 
@@ -18,7 +18,7 @@ from bygones.model.sessions import (
     Session,
     Turn,
 )
-from bygones.model.summary import MessageUsage, Role
+from bygones.model.summary import LeafSummary, MessageUsage, Role
 from bygones.model.usage import Cost, Usage
 from bygones.render.headers import agent_name, branch_label
 from bygones.render.numbers import (
@@ -39,6 +39,7 @@ from bygones.render.text.primitives import (
 )
 from bygones.render.walk import (
     PLACEHOLDER_BRANCH,
+    branch_summaries,
     branches_by_fork,
     flatten,
     group_by_fork,
@@ -56,6 +57,7 @@ class TreeLineKind(StrEnum):
     BRANCH = "branch"
     AGENT = "agent"
     COMPACTION = "compaction"
+    SUMMARY = "summary"
     OTHER = "elsewhere"
     """Usage of the session that is on no other line."""
 
@@ -72,7 +74,7 @@ class TreeLine(Struct, frozen=True, kw_only=True):
     name: str = ""
     """What a branch is called."""
     text: str = ""
-    """The start of a prompt, the task of an agent, or what was compacted."""
+    """The start of a prompt, the task of an agent, what was compacted, or a summary."""
     time: datetime | None = None
     duration: timedelta | None = None
     calls: int = 0
@@ -96,7 +98,8 @@ def iter_tree_lines(
     session: Session, pricer: UsagePricer | None = None
 ) -> Iterator[TreeLine]:
     """Yield the lines of a tree with every branch, and every agent once."""
-    builder = _TreeBuilder(session.branches, _CostLedger(session, pricer))
+    ledger = _CostLedger(session, pricer)
+    builder = _TreeBuilder(session.branches, ledger, branch_summaries(session))
     return flatten(builder.build(session))
 
 
@@ -203,8 +206,14 @@ class _CostLedger:
 
 
 class _TreeBuilder:
-    def __init__(self, branches: Sequence[Branch], ledger: _CostLedger) -> None:
+    def __init__(
+        self,
+        branches: Sequence[Branch],
+        ledger: _CostLedger,
+        summaries: Mapping[RecordId, LeafSummary],
+    ) -> None:
         self._ledger = ledger
+        self._summaries = summaries
         self._branches_by_parent: dict[int | None, list[Branch]] = {}
         for branch in sorted(branches, key=lambda branch: branch.number):
             if not branch.is_live:
@@ -240,7 +249,22 @@ class _TreeBuilder:
                 for call in message.tool_calls:
                     for run in call.agents:
                         yield self._agent_lines(run, branch.number, depth + 1)
+                yield self._summary_lines(message, branch, depth)
                 yield self._branch_lines(forks.get(message.id, ()), depth)
+
+    def _summary_lines(
+        self, message: Message, branch: Branch, depth: int
+    ) -> _TreeIterator:
+        leaves = self._summaries.keys() & message.record_ids if self._summaries else ()
+        for leaf in sorted(leaves):
+            yield TreeLine(
+                kind=TreeLineKind.SUMMARY,
+                depth=depth,
+                branch=branch.number,
+                record=leaf,
+                text=self._summaries[leaf].text,
+                time=message.sent_at,
+            )
 
     def _branch_lines(self, branches: Sequence[Branch], depth: int) -> _TreeIterator:
         for branch in branches:
@@ -364,6 +388,8 @@ def render_tree_line(
         text = f"{line.name}: {text}"
     elif line.kind is TreeLineKind.OTHER:
         text = f"elsewhere: {text}"
+    elif line.kind is TreeLineKind.SUMMARY:
+        text = f"summary up to {(line.record or '')[:8]}: {text}"
     all_facts = _line_facts(line, zone)
     facts = "  ".join(filter(None, all_facts))
     if max_width is not None:
@@ -394,7 +420,7 @@ def _line_symbol(line: TreeLine) -> tuple[str, SpanStyle]:
             return "├╮", SpanStyle.FORK
         case TreeLineKind.AGENT:
             return "◆ ", SpanStyle.AGENT
-        case TreeLineKind.COMPACTION:
+        case TreeLineKind.COMPACTION | TreeLineKind.SUMMARY:
             return "≡ ", SpanStyle.META
         case TreeLineKind.OTHER:
             return "+ ", SpanStyle.META
@@ -408,7 +434,7 @@ def _text_style(line: TreeLine) -> SpanStyle:
             return SpanStyle.FORK
         case TreeLineKind.AGENT:
             return SpanStyle.AGENT
-        case TreeLineKind.COMPACTION | TreeLineKind.OTHER:
+        case TreeLineKind.COMPACTION | TreeLineKind.SUMMARY | TreeLineKind.OTHER:
             return SpanStyle.META
 
 

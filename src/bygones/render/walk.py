@@ -27,10 +27,11 @@ from bygones.model.sessions import (
     Turn,
     walk_agents,
 )
-from bygones.model.summary import Role
+from bygones.model.summary import LeafSummary, Role
 from bygones.model.usage import Usage
 from bygones.render.message_text import TextParser, display_origin, parse_as_typed
 from bygones.render.numbers import format_duration, format_time, format_tokens
+from bygones.render.text.primitives import sanitize
 from bygones.render.tool_line import ToolCallFormatter
 
 
@@ -126,6 +127,12 @@ class BranchEnd(Struct, frozen=True):
     branch: Branch
 
 
+class SummaryStep(Struct, frozen=True):
+    """A summary of the conversation up to the message before."""
+
+    summary: LeafSummary
+
+
 class OrphanAgents(Struct, frozen=True):
     """Agent runs follow whose calls are unknown."""
 
@@ -142,6 +149,7 @@ WalkStep = (
     | AgentEnd
     | BranchStep
     | BranchEnd
+    | SummaryStep
     | OrphanAgents
 )
 
@@ -202,7 +210,7 @@ _ForksByMessage = Mapping[RecordId | None, Sequence[BranchStep]]
 
 def _walk_view(session: Session, branch: Branch, view: SessionView) -> StepIterator:
     seen: set[str] = set()
-    walker = BranchWalker(session.branches, view, seen)
+    walker = BranchWalker(session.branches, view, seen, branch_summaries(session))
     if view.stop_message is None:
         yield from walker.walk_turns(branch, _selected_turns(branch, view))
         is_end = view.last_turn is None
@@ -250,9 +258,14 @@ class BranchWalker:
     """Walks a branch of a conversation, with the other branches where they fork."""
 
     def __init__(
-        self, branches: Sequence[Branch], view: SessionView, seen: set[str]
+        self,
+        branches: Sequence[Branch],
+        view: SessionView,
+        seen: set[str],
+        summaries: Mapping[RecordId, LeafSummary] = {},
     ) -> None:
         self._view = view
+        self._summaries = summaries
         self._seen_agents = seen
         self._branches = {branch.number: branch for branch in branches}
         self._branches_by_parent: dict[int | None, list[Branch]] = {}
@@ -280,6 +293,7 @@ class BranchWalker:
                 yield TurnStart(turn, branch)
             for message in turn.messages[first:last]:
                 yield from self.walk_message(message, turn)
+                yield from self._walk_summaries(message)
                 yield from self._walk_forks(forks.get(message.id, ()))
 
     def _walk_turns(
@@ -289,7 +303,13 @@ class BranchWalker:
             yield TurnStart(turn, branch)
             for message in turn.messages:
                 yield from self.walk_message(message, turn)
+                yield from self._walk_summaries(message)
                 yield from self._walk_forks(forks.get(message.id, ()))
+
+    def _walk_summaries(self, message: Message) -> StepIterator:
+        if self._summaries:
+            for leaf in sorted(self._summaries.keys() & message.record_ids):
+                yield SummaryStep(self._summaries[leaf])
 
     def _forks_on_path(self, branch: Branch) -> _ForksByMessage:
         """Return the branches that fork from the path of a branch."""
@@ -528,6 +548,32 @@ T = TypeVar("T")
 ORPHAN_AGENTS_HEADING = "Agents without a known call"
 
 
+def branch_summaries(session: Session) -> dict[RecordId, LeafSummary]:
+    """Return the last summary of each branch by its leaf, unless it is the title.
+
+    Old versions wrote one after almost every answer.
+    """
+    by_leaf = {summary.leaf_id: summary for summary in session.summaries}
+    found: dict[RecordId, LeafSummary] = {}
+    for branch in session.branches if by_leaf else ():
+        records = {
+            record
+            for turn in branch.own_turns
+            for message in turn.messages
+            for record in message.record_ids
+        }
+        last = next((leaf for leaf in reversed(by_leaf) if leaf in records), None)
+        if last is not None and by_leaf[last].text != session.title.text:
+            found[last] = by_leaf[last]
+    return found
+
+
+def describe_summary(summary: LeafSummary) -> str:
+    """Return a summary as one line, with the record that it ends with."""
+    text = sanitize(summary.text, newlines="space")
+    return f"Summary up to {summary.leaf_id[:8]}: {text}"
+
+
 class RenderOptions(Struct, frozen=True, kw_only=True):
     """Options of every renderer."""
 
@@ -554,7 +600,7 @@ class StepRenderer(ABC, Generic[T]):
         self._last_time = previous_time
         self._api_failures = 0
 
-    def render_step(  # noqa: C901 (one case for each kind of step)
+    def render_step(  # noqa: C901, PLR0912 (one case for each kind of step)
         self, step: WalkStep | BranchLink
     ) -> Iterator[T]:
         if isinstance(step, MessageStep) and step.message.system_subtype == "api_error":
@@ -583,6 +629,8 @@ class StepRenderer(ABC, Generic[T]):
                 yield from self._render_branch_link(step)
             case BranchEnd(branch=branch):
                 yield from self._render_branch_end(branch)
+            case SummaryStep(summary=summary):
+                yield from self._render_heading(describe_summary(summary))
             case OrphanAgents():
                 yield from self._render_heading(ORPHAN_AGENTS_HEADING)
 

@@ -186,10 +186,11 @@ class TreeLineObject(JsonObject, frozen=True, kw_only=True, tag="tree_line"):
     """1 is the live branch."""
     turn: int | None
     record_id: RecordId | None
-    """The first record of a turn, the leaf of a branch, the boundary of a compaction."""
+    """The first record of a turn, the leaf of a branch or summary, or the boundary of a
+    compaction."""
     agent_id: AgentId | None
     text: str
-    """The start of a prompt, an agent's task, or what was compacted."""
+    """The start of a prompt, an agent's task, what was compacted, or a summary."""
     started_at: datetime | None
     duration_ms: int | None
     tool_call_count: int
@@ -238,6 +239,7 @@ def session_objects(
     yield structs.replace(
         listed,
         directories=session.directories,
+        summaries=session.other_summaries if session.is_empty else session.summaries,
         sources=tuple(source.relative_path for source in session.sources),
     )
     for step in walk_session(session, view):

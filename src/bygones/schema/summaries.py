@@ -12,10 +12,12 @@ from bygones.model.query import Flag, Part, QueryNote
 from bygones.model.summary import (
     Annotations,
     CountBound,
+    EmptyReason,
     Excerpt,
     Hit,
     IndexedEdit,
     IndexedPrompt,
+    LeafSummary,
     Lineage,
     Project,
     Role,
@@ -66,6 +68,8 @@ class SessionObject(JsonObject, frozen=True, kw_only=True, tag="session"):
     is_starred: bool
     is_empty: bool
     """Whether it has neither a prompt nor an answer."""
+    empty_reason: EmptyReason | None
+    """What it consists of, if it is empty."""
     tokens: TokenCounts
     """Includes all branches and agents."""
     web_search_count: int
@@ -79,6 +83,8 @@ class SessionObject(JsonObject, frozen=True, kw_only=True, tag="session"):
     source_bytes: int
     directories: tuple[str, ...] | UnsetType = UNSET
     """All working directories; from `show` only."""
+    summaries: tuple[LeafSummary, ...] | UnsetType = UNSET
+    """Summaries of its records, or in its file if it is empty; from `show` only."""
     sources: tuple[str, ...] | UnsetType = UNSET
     """Its files, relative to their home; from `show` only."""
 
@@ -108,6 +114,7 @@ class SessionObject(JsonObject, frozen=True, kw_only=True, tag="session"):
             note=summary.note,
             is_starred=summary.is_starred,
             is_empty=summary.is_empty,
+            empty_reason=summary.empty_reason,
             tokens=TokenCounts.from_usage(summary.usage),
             web_search_count=summary.usage.web_searches,
             cost_usd=to_usd(cost.nano_usd),

@@ -597,7 +597,15 @@ class SessionRanker:
                 continue
             summary = with_annotations(summary, self._annotations)
             title = make_session_text(summary, Part.TITLE)
-            if matches_text(hit_query, title, self._engine.tokenize, stem_word):
+            if any(
+                matches_text(
+                    hit_query,
+                    replace(title, text=text),
+                    self._engine.tokenize,
+                    stem_word,
+                )
+                for text in self._titles.titles_of(number)
+            ):
                 matching.add(number)
         return frozenset(matching)
 

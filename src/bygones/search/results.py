@@ -308,6 +308,7 @@ class ResultBuilder:
         self._facts = loader.facts
         self._families = families
         self._title_matches = title_matches
+        self._titles = titles
         self._engine = engine
         self._plan = plan
         self._hit_query = hit_query
@@ -448,13 +449,14 @@ class ResultBuilder:
         title = cut_excerpt(self._redact(summary.title.text), self._highlighter)
         if session in self._title_matches:
             hit_count += 1
-            if not hits_by_text:
-                hits_by_text[title.text] = Hit(
+            excerpt = self._find_title(session) or title
+            if not hits_by_text or (excerpt != title and len(hits_by_text) < hits):
+                hits_by_text[excerpt.text] = Hit(
                     record_id=RecordId(""),
                     position=None,
                     part=Part.TITLE,
                     sent_at=summary.ended_at,
-                    excerpt=title,
+                    excerpt=excerpt,
                 )
         is_checked = not self._plan.text_conditions or hit_count <= 1
         copies = map(self._facts.load_summary, self._copies.get(session, ()))
@@ -466,6 +468,12 @@ class ResultBuilder:
             hits=tuple(hits_by_text.values()),
             duplicate_ids=tuple(copy.id for copy in copies if copy),
         )
+
+    def _find_title(self, session: int) -> Excerpt | None:
+        """Return the title or summary of a session with the most highlights."""
+        titles = map(self._redact, self._titles.titles_of(session))
+        excerpts = [cut_excerpt(title, self._highlighter) for title in titles]
+        return max(excerpts, key=lambda one: len(one.highlights), default=None)
 
     def matching_records(self, session: int) -> frozenset[int]:
         """Return all records of a session that match, by the keys of their ids.

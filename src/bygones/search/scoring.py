@@ -397,7 +397,7 @@ class _TitleForms(Struct, frozen=True):
 
 
 class TitleIndex:
-    """Finds explicit titles by their words.
+    """Finds explicit titles and summaries by their words.
 
     A title is split into terms only if it contains the letters of a query. Searches in
     several threads may use it at the same time.
@@ -430,6 +430,11 @@ class TitleIndex:
             for session in self._sessions_with(variant, term)
         }
 
+    def titles_of(self, session: int) -> list[str]:
+        """Return the title of a session and its summaries, as far as there are any."""
+        start, stop = self._places.get(session, (0, 0))
+        return self._titles[start:stop]
+
     def sessions_titled(self, terms: TermRun) -> set[int]:
         """Return the sessions whose title has exactly these terms."""
         if not terms:
@@ -449,6 +454,14 @@ class TitleIndex:
         for index in self._titles_containing(longest):
             if contains(variant, self._terms(index)):
                 yield self._numbers[index]
+
+    @cached_property
+    def _places(self) -> dict[int, tuple[int, int]]:
+        """Where the titles of each session are."""
+        places: dict[int, tuple[int, int]] = {}
+        for at, number in enumerate(self._numbers):
+            places[number] = (places.get(number, (at, at))[0], at + 1)
+        return places
 
     @cached_property
     def _lines(self) -> tuple[str, array[int]]:

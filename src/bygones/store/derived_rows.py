@@ -14,7 +14,7 @@ from msgspec import Struct
 from bygones.model.base import SessionId
 from bygones.model.summary import SessionSummary
 from bygones.model.usage import QUARTER_HOUR_SECONDS
-from bygones.store.encoding import id_key, to_milliseconds
+from bygones.store.encoding import BORROWED_TITLE, id_key, to_milliseconds
 from bygones.store.messages import (
     ConversationRow,
     MessageBlockRow,
@@ -61,6 +61,21 @@ class DerivedRows(Struct, frozen=True, array_like=True):
     """How a short session starts, if known: one value or none."""
 
 
+def _searchable_titles(session: Session) -> str:
+    """Return the explicit title and all summaries, as `split_titles` reads them.
+
+    An empty session has the summaries in its file, because the sessions that they are
+    about may be gone.
+    """
+    title = session.title.text if session.title.kind.is_explicit else ""
+    lines = {" ".join(one.text.split()): "" for one in session.summaries}
+    if session.is_empty:
+        others = (" ".join(one.text.split()) for one in session.other_summaries)
+        lines |= {line: BORROWED_TITLE for line in others if line not in lines}
+    lines.pop(title, None)
+    return "\n".join((title, *(f"{mark}{line}" for line, mark in lines.items())))
+
+
 def derive_rows(
     session: Session, summary: SessionSummary, *, store_messages: bool
 ) -> DerivedRows:
@@ -81,7 +96,7 @@ def derive_rows(
             to_milliseconds(summary.started_at),
             to_milliseconds(summary.ended_at),
             summary.is_empty,
-            summary.title.text if summary.title.kind.is_explicit else "",
+            _searchable_titles(session),
             _encode(summary),
         ),
         abandoned_keys=sorted(_abandoned_keys(session)),

@@ -130,3 +130,22 @@ _EMPTY_LENGTHS = (0,) * (_COUNT_FIELDS + 2)
 
 def _to_ms(time: datetime) -> int:
     return int(time.timestamp() * 1000)
+
+
+BORROWED_TITLE = "\t"
+"""Starts a line with the summary of a record that is in another session, if anywhere."""
+
+
+def split_titles(rows: Iterable[tuple[int, str]]) -> list[tuple[int, str]]:
+    """Return each title and summary with its session, from one text per session.
+
+    The first line of a text is the title, or empty. Summaries of records that another
+    session has are returned with that session only.
+    """
+    lines = [(number, line) for number, text in rows for line in text.split("\n")]
+    own = {line for _, line in lines if not line.startswith(BORROWED_TITLE)}
+    return [
+        (number, line.removeprefix(BORROWED_TITLE))
+        for number, line in lines
+        if line and (line in own or line.removeprefix(BORROWED_TITLE) not in own)
+    ]

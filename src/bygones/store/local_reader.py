@@ -23,6 +23,7 @@ from bygones.store.encoding import (
     TextLengths,
     id_key,
     id_key_range,
+    split_titles,
 )
 from bygones.store.index_db import IndexDB
 from bygones.store.protocols import PromptRow, RecordLocation, StoreReader
@@ -181,9 +182,9 @@ class IndexLookup:
         return dict(self._db.execute(sql))
 
     def given_titles(self) -> list[tuple[int, str]]:
-        """Return the titles that were set explicitly."""
+        """Return the titles that were set explicitly, and summaries."""
         sql = "SELECT number, title FROM session WHERE title <> ''"
-        return fetch_all(self._db, sql)
+        return split_titles(fetch_all(self._db, sql))
 
     def record_location(self, record: int) -> RecordLocation | None:
         sql = "SELECT session, key, source, start, length FROM record WHERE id = ?"

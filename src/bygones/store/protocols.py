@@ -302,7 +302,10 @@ class SearchFacts(Protocol):
         ...
 
     def given_titles(self) -> Sequence[tuple[int, str]]:
-        """Return the titles that were set explicitly."""
+        """Return the titles that were set explicitly, and summaries.
+
+        Those of one session follow each other, its title first.
+        """
         ...
 
     def load_summary(self, number: int) -> SessionSummary | None: ...

@@ -15,7 +15,13 @@ from bygones.model.query import And, FieldTerm, FieldValue, Not, Or, Term, TimeR
 from bygones.model.summary import IndexedEdit, SessionSummary, Title
 from bygones.model.usage import QUARTER_HOUR_SECONDS, ReportedCost
 from bygones.store.derived_tables import decode_by_end_time, decode_summary
-from bygones.store.encoding import TextLengths, id_key, id_key_range, to_milliseconds
+from bygones.store.encoding import (
+    TextLengths,
+    id_key,
+    id_key_range,
+    split_titles,
+    to_milliseconds,
+)
 from bygones.store.local_reader import edit_from_row, from_milliseconds
 from bygones.store.protocols import PromptRow, RecordLocation
 from bygones.store.usage_tables import (
@@ -334,7 +340,7 @@ class TeamSearchFacts:
 
     def given_titles(self) -> list[tuple[int, str]]:
         lines = self.session_facts.items()
-        return [(number, one.title) for number, one in lines if one.title]
+        return split_titles((number, one.title) for number, one in lines if one.title)
 
     def families(self) -> dict[int, int]:
         sizes: dict[int, int] = {}

@@ -115,7 +115,8 @@ class SessionTable(NamedTuple):
 def _title_cell(session: SessionSummary) -> str:
     star = "★ " if session.is_starred else ""
     tags = "".join(f" #{tag}" for tag in session.tags)
-    return sanitize_line(f"{star}{session.title.text}{tags}")
+    reason = f" ({session.empty_reason})" if session.empty_reason else ""
+    return sanitize_line(f"{star}{session.title.text}{reason}{tags}")
 
 
 def _project_cell(session: SessionSummary) -> str:

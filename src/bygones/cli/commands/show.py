@@ -86,6 +86,19 @@ def view_around_hit(shown: ShownSession, view: SessionView) -> SessionView:
     )
 
 
+def end_at_summary(
+    session: Session, view: SessionView, name: str
+) -> tuple[Session, SessionView]:
+    """Let the view end at a record with a summary, if that is what was named."""
+    named = tuple(one for one in session.summaries if one.leaf_id.startswith(name))
+    if len(named) != 1:
+        return session, view
+    at = find_message_index(session, view.branch, {named[0].leaf_id})
+    if at is None:
+        return session, view
+    return replace(session, summaries=named), replace(view, stop_message=at + 1)
+
+
 def enter_hidden_run(shown: ShownSession) -> ShownSession:
     """Return the agent run of a record as the session, if the session hides it."""
     record = shown.record
@@ -187,7 +200,8 @@ def _record_positions(session: Session) -> dict[Position, str | None]:
     metavar="NUMBER|LEAF",
     shell_complete=complete_branches,
     show_default="the live branch",
-    help="Show this branch: its number, or the id of a record on it.",
+    help="Show this branch: its number, the id of a record on it, or the record that a "
+    "summary ends with.",
 )
 @click.option(
     "--around",
@@ -256,6 +270,8 @@ def show(  # noqa: PLR0913 (one parameter per option)
             include_thinking=thinking,
             include_tools=tools,
         )
+        if branch:
+            found, view = end_at_summary(found, view, branch)
         if around:
             check_record_on_branch(found, view.branch, around)
         part = window(found, view.branch, around) if around else found
