@@ -108,6 +108,8 @@ class CountResult(Struct, frozen=True):
     """Whether every term was counted in all sessions."""
     estimated_total: int = 0
     """How many sessions there may be in all, if not."""
+    best_text_sessions: frozenset[int] = frozenset()
+    """The sessions of the texts that the engine ranks best, if they were looked for."""
 
 
 class TermCounter:
@@ -154,7 +156,8 @@ class TermCounter:
             counts[index].idf if index in counts else idfs[index]
             for index in range(len(terms))
         ]
-        candidates = self._find_candidates(request, rare_counts, weights)
+        best_texts = self.find_best_texts(request)
+        candidates = best_texts | self._find_candidates(request, rare_counts, weights)
         common_terms = [terms[index] for index in sorted(common)]
         found = self._count_terms(
             request, common_terms, self._engine.in_sessions(candidates)
@@ -165,6 +168,7 @@ class TermCounter:
             tuple(counts[index] for index in range(len(terms))),
             is_complete=False,
             estimated_total=self._count_sessions(terms),
+            best_text_sessions=frozenset(best_texts),
         )
 
     def count_all(self, request: CountRequest) -> CountResult:
@@ -247,8 +251,8 @@ class TermCounter:
     ) -> set[int]:
         """Return sessions that may be among the best.
 
-        These are the best by the terms that were counted, by all their words, by
-        titles, and by the texts that the engine ranks best.
+        These are the best by the terms that were counted, by all their words, and by
+        titles.
         """
         scores = score_words(term_counts, self._norms).by_session
         chosen = set(nlargest(_MAX_CANDIDATES, scores, key=scores.__getitem__))
@@ -264,12 +268,6 @@ class TermCounter:
                 key=lambda session: (terms_in_title[session], session),
             )
         )
-        # One form of each word is enough to choose by, and takes half as long.
-        query = self._engine.any_of([_first_query(term) for term in request.terms])
-        _, sample = self._engine.best_keys(
-            self._with_required(request.plan, query), _SAMPLE_SIZE
-        )
-        chosen.update(key // KINDS_PER_SESSION for key in sample)
         words = [
             (term.index_terms, weight)
             for term, weight in zip(request.terms, weights, strict=True)
@@ -278,6 +276,17 @@ class TermCounter:
         chosen.update(self._engine.best_sessions(words, _MAX_CANDIDATES))
         allowed = request.text_filter.sessions
         return chosen if allowed is None else chosen & allowed
+
+    def find_best_texts(self, request: CountRequest) -> set[int]:
+        """Return the sessions of the texts that the engine ranks best."""
+        # One form of each word is enough to choose by, and takes half as long.
+        query = self._engine.any_of([_first_query(term) for term in request.terms])
+        _, sample = self._engine.best_keys(
+            self._with_required(request.plan, query), _SAMPLE_SIZE
+        )
+        sessions = {key // KINDS_PER_SESSION for key in sample}
+        allowed = request.text_filter.sessions
+        return sessions if allowed is None else sessions & allowed
 
     def _with_required(self, plan: SearchPlan, query: EngineQuery) -> EngineQuery:
         if plan.required is None:
@@ -483,7 +492,14 @@ class SessionRanker:
             matching,
             key=lambda session: (matching[session] + coverage[session], session),
         )
-        texts = self._counter.score_texts(request, counted.term_counts, best)
+        chosen = set(best)
+        if len(matching) > len(best):
+            # One text may be among the best though its session isn't.
+            sample = counted.best_text_sessions or self._counter.find_best_texts(
+                request
+            )
+            chosen |= sample & matching.keys()
+        texts = self._counter.score_texts(request, counted.term_counts, sorted(chosen))
         titled = self._titles.sessions_titled(request.plan.typed_terms)
         return add_record_scores(
             by_words,

@@ -147,7 +147,8 @@ class SearchEngine(Protocol):
     ) -> list[TextMatch]:
         """Return texts of sessions by the weights of the queries that they match.
 
-        Only texts that match all conditions count.
+        Only texts that match all conditions count. With one query, the shortest texts
+        come first.
         """
         ...
 

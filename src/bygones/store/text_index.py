@@ -700,6 +700,10 @@ class TantivyEngine:
         Only texts that match all conditions count.
         """
         conditions = [self.in_sessions(sessions), *conditions]
+        if len(queries) == 1:
+            # All texts have the same weight, so the limit has to keep the short ones.
+            ((query, weight),) = queries
+            return self._shortest(self.all_of([query, *conditions]), weight, limit)
         weighted = self.any_of(
             [
                 tantivy.Query.const_score_query(query, weight)
@@ -709,6 +713,27 @@ class TantivyEngine:
         return self.search(
             self.all_of([weighted, *map(self.without_score, conditions)]), limit
         )[1]
+
+    def _shortest(
+        self, query: TantivyQuery, score: float, limit: int
+    ) -> list[TextMatch]:
+        """Return the shortest matches, all with the same score."""
+        hits = self._searcher.search(
+            query,
+            limit=limit,
+            count=False,
+            order_by_field="length",
+            order=tantivy.Order.Asc,
+        ).hits
+        addresses = [address for _, address in hits]
+        records = self._searcher.fast_field_values("record", addresses)
+        text_keys = self._searcher.fast_field_values("text_key", addresses)
+        return [
+            TextMatch(int(record or 0), int(text_key or 0), score, int(length))
+            for (length, _), record, text_key in zip(
+                hits, records, text_keys, strict=True
+            )
+        ]
 
     def best_keys(self, query: TantivyQuery, limit: int) -> tuple[int, dict[int, int]]:
         """Return the number of matches, and counts by text key of the best ones."""

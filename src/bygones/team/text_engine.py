@@ -497,7 +497,8 @@ class TeamEngine:
                 session, query, texts, include_unmatched=include_unmatched
             )
             for text, score in scored:
-                found.append((-score, session, text, *texts.text_facts[text]))
+                record, kind, length = texts.text_facts[text]
+                found.append((-score, length, session, text, record, kind))
         return len(found), [
             TextMatch(
                 pack_key(session, record),
@@ -505,7 +506,7 @@ class TeamEngine:
                 -score,
                 length,
             )
-            for score, session, _, record, kind, length in nsmallest(limit, found)
+            for score, length, session, _, record, kind in nsmallest(limit, found)
         ]
 
     def tokenize(self, text: str) -> list[str]:

@@ -162,7 +162,7 @@ BEGIN
               JOIN unnest(queries, weights) WITH ORDINALITY AS q (query, weight, at)
                 ON t.terms @@ q.query) AS m
      GROUP BY m.number, m.text
-     ORDER BY score DESC, m.number, m.text
+     ORDER BY score DESC, min(m.length), m.number, m.text
      LIMIT most;
 END
 $$;
