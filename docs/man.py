@@ -9,7 +9,7 @@ import click
 
 from bygones.cli.commands.registry import COMMANDS, CommandSpec
 from bygones.cli.group import CommandGroup
-from bygones.cli.help_page import split_help
+from bygones.cli.help_page import option_row, split_help
 from docs.requirements import ROOT
 
 __all__ = ["MAN", "man_pages"]
@@ -49,7 +49,7 @@ def _page(row: CommandSpec, command: click.Command) -> str:
     context = click.Context(command, info_name=f"bygones {row.name}")
     usage = " ".join(command.collect_usage_pieces(context))
     lines = [
-        *_head(name, row.summary.rstrip(".").lower()),
+        *_head(name, row.summary[0].lower() + row.summary[1:].rstrip(".")),
         f".SH SYNOPSIS\n.B bygones {_safe(row.name)}\n{_safe(usage)}",
         ".SH DESCRIPTION",
         *_description(command),
@@ -76,12 +76,11 @@ def _description(command: click.Command) -> Iterator[str]:
 
 def _options(command: click.Command) -> Iterator[str]:
     yield ".SH OPTIONS"
+    context = click.Context(command)
     for param in command.params:
-        if not isinstance(param, click.Option) or param.hidden:
-            continue
-        names = ", ".join([*param.opts, *param.secondary_opts])
-        value = "" if param.is_flag else f" {param.metavar or param.type.name.upper()}"
-        yield f".TP\n.B {_safe(names + value)}\n{_safe(param.help or '')}"
+        if isinstance(param, click.Option) and not param.hidden:
+            names, description = option_row(param, context)
+            yield f".TP\n.B {_safe(names)}\n{_safe(description)}."
 
 
 def _safe(text: str) -> str:

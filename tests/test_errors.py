@@ -48,6 +48,7 @@ from bygones.errors import (
     NoArchiveAndNoHome,
     NotABackup,
     NotADatabase,
+    NotATranscript,
     NotInArchive,
     NoTranscriptsFound,
     PathNotFound,
@@ -78,6 +79,7 @@ SPAN = QuerySpan("a is:wrong b", 5, 5)
 ERRORS = (
     HomeNotFound(),
     NoTranscriptsFound(Path("a"), Path("b")),
+    NotATranscript(Path("a")),
     PathNotFound(Path("a")),
     BadRequest("limit must be a number"),
     InvalidSelector("\udcff"),
@@ -213,7 +215,7 @@ def test_archive_errors_have_their_own_exit_codes(
 
 def test_not_in_archive_suggests_similar_names() -> None:
     assert str(NotInArchive("session", "5e55", ["5e56", "5e57"])) == (
-        "the archive has no session '5e55'; did you mean 5e56, 5e57?"
+        "no session '5e55' in the archive; did you mean 5e56, 5e57?"
     )
 
 

@@ -78,6 +78,13 @@ def _default_data_dir(
     return user_home / ".local" / "share"
 
 
+DEFAULT_ARCHIVE_LABEL = {
+    "darwin": f"~/Library/Application Support/{_APP_NAME}",
+    "win32": rf"%LOCALAPPDATA%\{_APP_NAME}",
+}.get(sys.platform, f"~/.local/share/{_APP_NAME}")
+"""Where the archive is unless an environment variable says otherwise, for help pages."""
+
+
 def find_prices_file(
     environ: Mapping[str, str], user_home: Path, platform: str = sys.platform
 ) -> Path:

@@ -3,6 +3,7 @@
 * BygonesError
   - NoTranscriptsFound
     + HomeNotFound
+    + NotATranscript
   - PathNotFound
   - InvalidSelector
   - NotInArchive
@@ -156,7 +157,7 @@ class ArchiveTooNew(ArchiveError):
         "{self.path} has version {self.found_version}; "
         "this version of Bygones reads up to {self.supported_version}"
     )
-    hint = "upgrade bygones"
+    hint = "upgrade Bygones"
 
 
 class ArchiveInUse(ArchiveError):
@@ -224,7 +225,7 @@ class IndexNotFound(ArchiveError):
     """The archive has no index, or one that this version cannot use."""
 
     message = "the archive in {self.path} has no usable index"
-    hint = "run `bygones rebuild` to build the index again from the archive"
+    hint = "run `bygones rebuild` to create it again from the archive"
 
 
 class PurgeUnfinished(IndexNotFound):
@@ -232,8 +233,8 @@ class PurgeUnfinished(IndexNotFound):
 
     message = "a purge of {self.path} was interrupted, so there is no index"
     hint = (
-        "run the same `bygones purge` again to finish it; `bygones rebuild` only builds"
-        " the index again"
+        "run the same `bygones purge` again to finish it; `bygones rebuild` only"
+        " rebuilds the index"
     )
 
 
@@ -338,7 +339,9 @@ class QueryTooLong(QueryError):
 
     def __str__(self) -> str:
         length = len(self.span.query)
-        return f"a query has at most {self.limit:,} characters, not {length:,}"
+        return (
+            f"the query has {length:,} characters; at most {self.limit:,} are allowed"
+        )
 
 
 class QueryTooDeep(QueryError):
@@ -347,7 +350,8 @@ class QueryTooDeep(QueryError):
     limit: int
 
     message = (
-        "the parenthesis at character {self._character} is inside {self.limit} others"
+        "the parenthesis at character {self._character} is nested more than"
+        " {self.limit} deep"
     )
     hint = (
         "leave out parentheses that are not needed, or put the text in quotation marks"
@@ -426,7 +430,10 @@ class PushNotConfigured(BygonesError):
 
     exit_code = ExitCode.USAGE_ERROR
     message = "the settings have no {self.setting} under [push]"
-    hint = "see docs/guide/team.md for the settings; only named projects are sent"
+    hint = (
+        'add [push] with hub = "https://…" and projects = ["~/work/shop"] to'
+        " settings.toml; `bygones doctor` shows its path"
+    )
 
 
 class HubUnreachable(BygonesError):
@@ -545,7 +552,7 @@ class ScannerNotFound(BygonesError):
     names: Sequence[str]
 
     exit_code = ExitCode.USAGE_ERROR
-    hint = "gitleaks is in many package managers; pip install kingfisher-bin works too"
+    hint = "install gitleaks, or run `pip install kingfisher-bin`"
 
     def __str__(self) -> str:
         return f"no secret scanner is installed: {', '.join(self.names)}"
@@ -613,6 +620,15 @@ class NoTranscriptsFound(BygonesError):
         return f"no transcripts in {', '.join(map(str, self.paths))}"
 
 
+class NotATranscript(NoTranscriptsFound):
+    """A file has no line that is a record."""
+
+    exit_code = ExitCode.USAGE_ERROR
+
+    def __str__(self) -> str:
+        return f"{self.paths[0]} is not a transcript: no line of it is a record"
+
+
 class HomeNotFound(NoTranscriptsFound):
     """There is no home in the default locations, and none was given."""
 
@@ -651,12 +667,12 @@ class NotInArchive(BygonesError):
     suggestions: Sequence[str] = ()
 
     exit_code = ExitCode.USAGE_ERROR
-    hint = "`bygones list --all` and `bygones projects` show what exists"
+    hint = "`bygones list --all` lists sessions, `bygones projects` lists projects"
 
     def __str__(self) -> str:
         names = ", ".join(self.suggestions)
         suggestion = f"; did you mean {names}?" if names else ""
-        return f"the archive has no {self.kind} {self.name!r}{suggestion}"
+        return f"no {self.kind} {self.name!r} in the archive{suggestion}"
 
 
 class UnknownResultNumber(BygonesError):
@@ -738,7 +754,7 @@ class InvalidPrices(BygonesError):
 
     exit_code = ExitCode.USAGE_ERROR
     message = "{self.path} is not a valid price file: {self.reason}"
-    hint = "see docs/guide/usage.md; without the file, built-in prices are used"
+    hint = "fix or remove the file; without it, the built-in prices are used"
 
 
 class InvalidCursor(BygonesError):
@@ -758,9 +774,7 @@ class UnreadableFile(BygonesError):
     reason: str
 
     message = "{self.path} cannot be read: {self.reason}"
-    hint = (
-        "nothing was changed; fix the file, or add the entries by hand as in the docs"
-    )
+    hint = "nothing was changed; fix the file and try again"
 
 
 class FileModifiedConcurrently(BygonesError):
@@ -775,10 +789,8 @@ class FileModifiedConcurrently(BygonesError):
 class ClaudeNotFound(BygonesError):
     """Claude Code is not installed, or not found."""
 
-    message = "claude cannot be started: it is not installed, or not found"
-    hint = (
-        "install Claude Code or add it to PATH; without --run, the command is printed"
-    )
+    message = "cannot start claude: it is not installed, or not on PATH"
+    hint = "install Claude Code, or leave out --run to print the command"
 
 
 class ProjectDirectoryGone(BygonesError):
@@ -786,7 +798,7 @@ class ProjectDirectoryGone(BygonesError):
 
     directory: str
 
-    message = "claude cannot be started: {self.directory} does not exist any more"
+    message = "cannot start claude: {self.directory} no longer exists"
     hint = "create it, or use `bygones restore --as DIR --rewrite-cwd SESSION`"
 
 
@@ -810,7 +822,10 @@ class InvalidSettings(BygonesError):
 
     exit_code = ExitCode.USAGE_ERROR
     message = "{self.location} is invalid: {self.reason}"
-    hint = "see docs/reference/settings.md; all settings are optional"
+    hint = (
+        "valid settings are archive, homes, color, iso, ingest, pager, [redact] and"
+        " [push]; all are optional"
+    )
 
 
 class BadRequest(BygonesError):
@@ -820,7 +835,7 @@ class BadRequest(BygonesError):
 
     exit_code = ExitCode.USAGE_ERROR
     message = "{self.reason}"
-    hint = "go back, or start at the list of sessions"
+    hint = "go back, or start from the list of sessions"
 
 
 class NoArchiveAndNoHome(ArchiveNotFound):

@@ -28,7 +28,7 @@ def test_turn_is_shown_with_its_difference(capsys: pytest.CaptureFixture[str]) -
 
     output = capsys.readouterr().out
     assert "claude-opus-5-5 · effort high" in output
-    assert "since the turn before: 1 same, 2 new, 2 dropped" in output
+    assert "compared with the previous turn: 1 unchanged, 2 new, 2 dropped" in output
     assert "+    3  user      Thanks" in output
 
 
@@ -63,7 +63,7 @@ def test_json_has_the_messages_as_sent(capsys: pytest.CaptureFixture[str]) -> No
             ["last:1", "--request", "3"],
             "there is no request 3: the turn has 2 requests",
         ),
-        (["last", "--agent", "a"], "'a' is not one agent of this session: none"),
+        (["last", "--agent", "a"], "no single agent of this session starts with 'a'"),
     ],
 )
 def test_what_does_not_exist_is_named(

@@ -70,7 +70,7 @@ def test_own_prices_count_in_lists_and_trees(
     )
 
     assert "$1.97" in out(capsys, "list")
-    assert "2.0k out · $1.97" in out(capsys, "tree")
+    assert "2.0k output · $1.97" in out(capsys, "tree")
 
 
 @pytest.mark.usefixtures("invented")

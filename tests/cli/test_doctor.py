@@ -50,7 +50,7 @@ def test_the_days_until_claude_code_deletes_are_told(
     going = [row["days_left"] for row in found if row["type"] == "expiring_session"]
     assert going == [4, 20, 27, 28, 29]
     text = shown(capsys)
-    assert "1 session within 7 days, 5 in all" in text
+    assert "1 session within 7 days, 5 in total" in text
     assert "145b06d7  in 4 days" in text
     assert '"cleanupPeriodDays": 3650  in ~/claude-home/settings.json' in text
 
@@ -145,7 +145,7 @@ def test_a_narrow_terminal_breaks_what_must_be_read_whole(color: str) -> None:
     assert terminal.end() == ExitCode.SUCCESS
     text = re.sub(r"\x1b\[[0-9;]*m", "", terminal.shown)
     assert "settings.json" in text
-    assert "keep them as well, set" in " ".join(text.split())
+    assert "keep them longer, set" in " ".join(text.split())
     assert all(display_width(line) <= 60 or "/" in line for line in text.splitlines())
 
 
@@ -154,8 +154,8 @@ WRONG = {
     "BYGONES_SETTINGS=broken.toml": "broken.toml is invalid: ",
     "BYGONES_SETTINGS=gone.toml": "gone.toml does not exist",
     "BYGONES_ISO=maybe": "BYGONES_ISO is invalid: iso must be",
-    "BYGONES_HOMES=x": "BYGONES_HOMES is not a known variable; did you mean BYGONES_HOME?",
-    "BYGONES_HOME=/gone": "/gone does not exist: it is configured as a home",
+    "BYGONES_HOMES=x": "BYGONES_HOMES is not a variable of Bygones; did you mean BYGONES_HOME?",
+    "BYGONES_HOME=/gone": "/gone does not exist, but is configured as a home",
 }
 
 
@@ -203,7 +203,7 @@ def test_a_purge_that_was_stopped_is_told_of(
 
     assert main(["doctor"]) == ExitCode.SUCCESS
     assert (
-        "a purge was interrupted: run the same purge again" in capsys.readouterr().out
+        "a purge was interrupted; run the same purge again" in capsys.readouterr().out
     )
 
 
@@ -213,9 +213,9 @@ def test_without_an_archive_the_homes_are_told_and_none_is_made(
     assert main(["doctor"]) == ExitCode.SUCCESS
 
     told = capsys.readouterr().out
-    assert "none yet: run bygones ingest" in told
+    assert "none yet; run `bygones ingest`" in told
     assert "Claude Code deletes after 30 days" in told
-    assert "none of them is in the archive" in told
+    assert "none is in the archive" in told
     assert session_id(1)[:8] in told
     assert main(["list", "--no-ingest"]) == ExitCode.NO_ARCHIVE
     assert kept_home.path.is_dir()
@@ -232,7 +232,7 @@ def test_it_is_told_when_the_archive_was_verified(
     (row,) = (one for one in rows(capsys) if one["type"] == "doctor")
     verified = row["last_verification"]
     assert isinstance(verified, dict)
-    assert verified["is_sound"]
+    assert verified["is_intact"]
     assert re.search(r"verified 20\S+: no damage in \d+ files", shown(capsys))
 
 
@@ -264,8 +264,20 @@ def test_every_problem_is_listed_with_file_and_line(
     }
     total = sum(row["count"] for row in listed)
     assert rows(capsys)[0]["problem_count"] == total
-    assert f"{total} problems in 1 session: bygones doctor --problems" in shown(capsys)
+    assert f"{total} problems in 1 session; `bygones doctor --problems`" in shown(
+        capsys
+    )
     assert main(["list", "--json"]) == ExitCode.SUCCESS
     assert json.loads(capsys.readouterr().out)["problem_count"] == total
     assert main(["doctor", "--problems"]) == ExitCode.SUCCESS
     assert f"{name}.jsonl:3: ghost: gone" in capsys.readouterr().out
+
+
+@pytest.mark.usefixtures("fresh")
+def test_invalid_settings_file_is_named(
+    place: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (place / "broken.toml").write_text("= broken")
+    monkeypatch.setenv("BYGONES_SETTINGS", "broken.toml")
+
+    assert re.search(r"settings: \S*broken\.toml\n", shown(capsys))

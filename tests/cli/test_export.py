@@ -187,7 +187,7 @@ def test_what_was_left_out_is_told(
     for words in (("--all",), ("--from", str(kept_home.path))):
         exported(*words, "--to", "site")
         told = capsys.readouterr().err
-        assert "1 session without messages left out" in told
+        assert "1 session without messages skipped" in told
     exported("--all", "--to", "site", "--json")
     assert json.loads(capsys.readouterr().out.splitlines()[0])["empty_count"] == 1
 
@@ -291,8 +291,8 @@ def test_what_cannot_be_meant_is_refused(
 @pytest.mark.parametrize(
     ("words", "why"),
     [
-        (["--search", "zzqqx"], "the search 'zzqqx' finds no session"),
-        (["--all", "--since", "2030-01-01"], "no session is newer than 2030-01-01"),
+        (["--search", "zzqqx"], "no sessions match 'zzqqx'"),
+        (["--all", "--since", "2030-01-01"], "no session ended since 2030-01-01"),
     ],
 )
 def test_it_is_told_why_nothing_is_written(
@@ -300,7 +300,7 @@ def test_it_is_told_why_nothing_is_written(
 ) -> None:
     assert main(["export", *words, "--no-ingest"]) == ExitCode.USAGE_ERROR
 
-    assert f"error: {why}: nothing is written" in capsys.readouterr().err
+    assert f"error: {why}; nothing was exported" in capsys.readouterr().err
 
 
 def test_programs_are_told_what_was_written_and_hidden(
@@ -334,3 +334,17 @@ def test_programs_are_told_of_a_folder(capsys: pytest.CaptureFixture[str]) -> No
     ) == (3, 0, 3)
     words = ["export", FIRST, "-o", "-", "--json"]
     assert main(words) == ExitCode.USAGE_ERROR
+
+
+@pytest.mark.usefixtures("archived")
+def test_a_slash_at_the_end_names_a_folder(archived: Path) -> None:
+    exported(FIRST, "--to", "new/")
+
+    assert (archived / "new" / "index.html").is_file()
+
+
+def test_unknown_format_lists_formats_with_their_aliases(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["export", "last", "--format", "pdf"]) == ExitCode.USAGE_ERROR
+    assert "markdown (or md)" in capsys.readouterr().err

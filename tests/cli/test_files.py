@@ -76,10 +76,10 @@ def test_a_session_without_changes_says_so(
 
 
 @pytest.mark.usefixtures("invented")
-def test_a_file_that_nobody_changed_is_named(
+def test_a_file_without_changes_exits_with_1(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    assert main(["files", "no/such.py"]) == ExitCode.SUCCESS
+    assert main(["files", "no/such.py"]) == ExitCode.FAILURE
     assert capsys.readouterr().err == "no session changed no/such.py\n"
 
 

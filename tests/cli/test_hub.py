@@ -82,9 +82,9 @@ def test_an_erasure_leaves_a_receipt_and_nothing_else(
     assert main(["hub", "erase", "--person", "ann", "--yes"]) == ExitCode.SUCCESS
 
     told = capsys.readouterr().out
-    assert "will be erased from the hub: 3 sessions" in told
+    assert "3 sessions will be erased from the hub" in told
     assert "erased 2 sessions, 2 files, 2 objects" in told
-    assert "held, and still there: 1 session" in told
+    assert "not erased because of a hold: 1 session" in told
     (receipt,) = map(json.loads, hub.store.list_notes("receipt").values())
     assert receipt["sessions"] == [session_id(0), session_id(1)]
     assert list(hub.texts()) == [p for p in hub.texts() if session_id(2) in p]
@@ -103,7 +103,7 @@ def test_an_erasure_leaves_a_receipt_and_nothing_else(
     assert main(words) == ExitCode.SUCCESS
     assert hub.store.holds() == []
     assert main(["hub", "erase", "--session", "5e55", "--yes"]) == ExitCode.SUCCESS
-    assert "nothing matches; use complete session ids" in capsys.readouterr().err
+    assert "no session matches; session ids must be complete" in capsys.readouterr().err
     assert main(["hub", "erase", "--session", session_id(2), "--yes", "--json"]) == 0
     assert json.loads(capsys.readouterr().out.splitlines()[-1])["blob_count"] == 1
     assert hub.texts() == {}

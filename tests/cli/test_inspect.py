@@ -206,7 +206,7 @@ def test_a_section_without_rows_is_left_out(
     assert [line for line in lines if line[:1].isupper()] == [
         "Files",
         "Content",
-        "Problems of files and lines",
+        "Problems in files and lines",
     ]
 
 

@@ -20,7 +20,7 @@ def test_without_being_told_nothing_is_written(
     assert code == 0
     assert told.out.count("would add") == 7
     assert "~/.claude/settings.json" in told.out
-    assert "nothing was changed; use --add to apply this" in told.err
+    assert "nothing was changed; use --add to apply these changes" in told.err
     assert not (place / ".claude").exists()
 
 

@@ -98,7 +98,7 @@ def test_a_project_that_is_not_there_may_be_a_slip_of_the_pen(
     assert main(["list", "--project", "dmo"]) == ExitCode.USAGE_ERROR
 
     told = capsys.readouterr().err
-    assert "has no project 'dmo'; did you mean /work/demo?" in told
+    assert "no project 'dmo' in the archive; did you mean /work/demo?" in told
     assert "hint: `bygones list --all`" in told
 
 

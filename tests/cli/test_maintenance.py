@@ -76,7 +76,7 @@ def test_programs_get_the_damage_as_rows(
     bad, verdict = map(json.loads, capsys.readouterr().out.splitlines())
     assert (bad["type"], bad["start"], bad["end"]) == ("damage", 0, 1400)
     assert verdict["type"] == "verification"
-    assert (verdict["is_sound"], verdict["intact_source_count"]) == (False, 8)
+    assert (verdict["is_intact"], verdict["intact_source_count"]) == (False, 8)
 
 
 def test_what_is_whole_can_still_be_restored(

@@ -295,6 +295,6 @@ def test_a_directory_that_is_gone_is_told_of(
     capsys.readouterr()
     for words in (["list", "--project", "."], ["files", "x.py"], ["backup", "there"]):
         assert main(words) == ExitCode.USAGE_ERROR
-        told = "error: the current directory does not exist any more\n"
+        told = "error: the current directory no longer exists\n"
         assert capsys.readouterr().err.startswith(told)
     monkeypatch.chdir(place)

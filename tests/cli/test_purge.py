@@ -92,7 +92,7 @@ def test_what_was_purged_is_refused_wherever_it_comes_from(
 
     assert main(["ingest"]) == ExitCode.SUCCESS
 
-    assert "3 purged before and refused" in capsys.readouterr().out
+    assert "3 skipped (purged earlier)" in capsys.readouterr().out
     assert traces(archive, SECRET) == []
     assert sessions(archive) == {FIRST, SECOND}
 
@@ -113,7 +113,7 @@ def test_a_file_that_names_a_purged_session_is_told_of(
     main(["ingest", "-q"])
 
     main(["purge", session_id(5), "--dry-run"])
-    assert "history.jsonl mentions them and stays" in capsys.readouterr().err
+    assert "history.jsonl mentions them and is kept" in capsys.readouterr().err
 
     assert main(["purge", session_id(5), "--mentions", "-y"]) == ExitCode.SUCCESS
     assert traces(archive, SECRET) == []
@@ -136,7 +136,7 @@ def test_a_mention_is_erased_also_after_the_session_was(
     name = GONE[:length]
     assert main(["purge", name, "--mentions", "--yes"]) == ExitCode.SUCCESS
 
-    assert "erased before\n0 sessions: 1 file, " in capsys.readouterr().out
+    assert "already erased\n0 sessions: 1 file, " in capsys.readouterr().out
     assert traces(archive, SECRET) == []
     assert traces(archive, GONE) == []
 
@@ -257,7 +257,7 @@ def test_a_purge_of_what_is_erased_changes_nothing(
 
     assert main(["purge", FIRST]) == ExitCode.SUCCESS
 
-    assert f"{FIRST[:8]}  erased before\n" in capsys.readouterr().out
+    assert f"{FIRST[:8]}  already erased\n" in capsys.readouterr().out
     assert sessions(archive) == {SECOND, session_id(5)}
 
 
@@ -345,7 +345,7 @@ def test_kin_that_share_records_are_named(
 
     main(["purge", session_id(5), "-n"])
 
-    assert "share records with them stay: 77770000" in capsys.readouterr().err
+    assert "share records with these are kept: 77770000" in capsys.readouterr().err
     assert len(sessions(archive)) == 4
 
 

@@ -95,7 +95,7 @@ def test_a_name_that_is_neither_session_nor_project_is_said_to_be_neither(
 ) -> None:
     assert main(["restore", "nosuch", FIRST]) == ExitCode.USAGE_ERROR
 
-    assert "has no session or project 'nosuch'" in capsys.readouterr().err
+    assert "no session or project 'nosuch' in the archive" in capsys.readouterr().err
     assert not lost[0].path.exists()
 
 
@@ -141,7 +141,9 @@ def test_what_is_there_already_is_left_as_it_is(
     assert main(["restore", "--all"]) == ExitCode.SUCCESS
 
     assert files(kept_home.path) == before
-    assert "restored 0 files, 0 B; 9 already existed" in capsys.readouterr().out
+    assert (
+        "nothing to restore: 9 files are already up to date" in capsys.readouterr().out
+    )
 
 
 def test_a_file_that_differs_is_left_alone_unless_told(
@@ -348,7 +350,7 @@ def test_an_older_version_takes_the_place_of_the_newest(
     assert path.read_bytes() == older
     capsys.readouterr()
     assert main(["restore", FIRST, "--older", "1"]) == ExitCode.SUCCESS
-    assert "1 already existed" in capsys.readouterr().out
+    assert "1 file is already up to date" in capsys.readouterr().out
     assert main(["restore", FIRST, "--older", "9"]) == ExitCode.SUCCESS
     assert "no file has a version this old" in capsys.readouterr().err
 

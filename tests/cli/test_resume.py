@@ -146,7 +146,7 @@ def test_a_directory_that_is_gone_is_said_with_a_way_out(
     assert main(["resume", "--run"]) == ExitCode.FAILURE
 
     told = capsys.readouterr().err
-    assert "shop does not exist any more" in told
+    assert "shop no longer exists" in told
     assert "restore --as" in told
 
 
@@ -157,7 +157,7 @@ def test_without_the_program_that_is_said(
     monkeypatch.setenv("PATH", "")
 
     assert main(["resume", "--run"]) == ExitCode.FAILURE
-    assert "claude cannot be started: it is not installed" in capsys.readouterr().err
+    assert "cannot start claude: it is not installed" in capsys.readouterr().err
 
 
 @pytest.mark.usefixtures("invented")

@@ -85,7 +85,7 @@ def test_the_newest_session_is_shown_and_the_others_are_named(
     shown = capsys.readouterr()
     assert "▌ A newer question\n\nA newer answer\n" in shown.out
     assert shown.err == (
-        "note: this is the newest of 2 sessions; name another by its id:\n"
+        "note: this is the newest of 2 sessions; to show another, add its id:\n"
         "  5e551000-0000-4000-8000-000000000000  2026-01-05  Older\n"
     )
 
@@ -134,7 +134,7 @@ def test_a_branch_is_found_by_its_number_its_leaf_or_a_record(
 
     shown = capsys.readouterr().out
     assert "▌ Of the wind\n\nAir.\n" in shown
-    assert "╰ the live branch continues from here: 2 prompts" in shown
+    assert "╰ the live branch continues from here: 1 prompt (“" in shown
 
 
 def test_a_record_that_is_not_there_is_not_called_a_branch(
@@ -144,7 +144,7 @@ def test_a_record_that_is_not_there_is_not_called_a_branch(
 
     assert main(words) == ExitCode.USAGE_ERROR
     told = capsys.readouterr().err
-    assert "no branch of this session has a record 'zzz'" in told
+    assert "this session has no record 'zzz'" in told
 
 
 def test_turns_are_shown_around_the_answer_to_a_call(
@@ -260,6 +260,16 @@ def test_a_record_must_be_on_the_branch_that_is_asked_for(
     words = ["show", str(tmp_path), "--around", "p3", "--branch"]
 
     assert main([*words, "1"]) == ExitCode.USAGE_ERROR
-    assert "'p3' is not on branch 1, but on 3" in capsys.readouterr().err
+    assert "'p3' is not on branch 1, but on branch 3" in capsys.readouterr().err
     assert main([*words, "3"]) == ExitCode.SUCCESS
     assert "Of the wind" in capsys.readouterr().out
+
+
+def test_a_file_without_records_is_not_a_transcript(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "notes.txt"
+    path.write_text("no record\n")
+
+    assert main(["show", str(path)]) == ExitCode.USAGE_ERROR
+    assert "notes.txt is not a transcript" in capsys.readouterr().err

@@ -64,7 +64,7 @@ def test_a_name_that_is_nowhere_is_asked_wrongly(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert main(["show", "7778"]) == ExitCode.USAGE_ERROR
-    assert "the archive has no session '7778'" in capsys.readouterr().err
+    assert "no session '7778' in the archive" in capsys.readouterr().err
     assert main(["show", "5e55"]) == ExitCode.USAGE_ERROR
     assert "matches 2 sessions" in capsys.readouterr().err
 

@@ -73,7 +73,7 @@ def test_days_stand_below_each_other_with_their_sum(
     assert lines[0] == [
         *(
             "DAY",
-            "ANSWERS",
+            "REPLIES",
             "INPUT",
             "CACHE",
             "WRITE",
@@ -88,8 +88,8 @@ def test_days_stand_below_each_other_with_their_sum(
     assert lines[2] == ["2026-01-06", "1", "0", "0", "0", "10", "10", "unknown"]
     assert lines[3] == ["2026-01-07", "1", "0", "0", "0", "2", "2", "<$0.01"]
     assert lines[4] == ["total", "4", "0", "0", "0", "1.0M", "1.0M", "$15.03+"]
-    assert " ".join(lines[5]) == "no price is known for glm-4.6: 10 tokens"
-    assert lines[6][:2] == ["prices", "of"]
+    assert " ".join(lines[5]) == "no price known for glm-4.6: 10 tokens"
+    assert lines[6][:2] == ["prices", "as"]
     assert lines[6][-2:] == ["in", "UTC"]
 
 
@@ -152,7 +152,7 @@ def test_a_price_that_is_missing_is_named(
 
     told = out(capsys, "--by", "model")
 
-    assert "no price is known for glm-4.6 (write_1h, read): 508 tokens" in told
+    assert "no price known for glm-4.6 (write_1h, read): 508 tokens" in told
 
 
 def test_the_newest_session_is_called_last(capsys: pytest.CaptureFixture[str]) -> None:
@@ -234,7 +234,7 @@ def test_a_context_is_shown_turn_by_turn(
             "CACHE",
             "WRITE",
             "OUTPUT",
-            "ANSWERS",
+            "REPLIES",
         )
     ]
     assert [turn.split()[3] for turn in turns] == ["150k", "0", "20k"]
@@ -261,7 +261,7 @@ def test_claudes_own_total_stands_beside_ours(
     told = out(capsys, f"session:{session_id(8)}")
 
     assert (
-        "Claude Code says $0.65 for 1 session, counted here $0.15:"
+        "Claude Code reports $0.65 for 1 session, Bygones $0.15; difference:"
         " $0.50 calls without a record (claude-haiku-4-5)"
     ) in told
 
@@ -294,8 +294,8 @@ def test_ones_own_prices_count(
         (["--since", "soon"], "'soon' is not a time"),
         (["--until", "soon"], "'soon' is not a time"),
         (["--by", "hour"], "'hour' is not one of"),
-        (["--csv", "--json"], "use either --csv or --json"),
-        (["--context", "zzz"], "the archive has no session 'zzz'"),
+        (["--csv", "--json"], "--csv and --json cannot be combined"),
+        (["--context", "zzz"], "no session 'zzz' in the archive"),
         (["is:wrong"], "'wrong' at character 4 is not a value of is:"),
     ],
 )

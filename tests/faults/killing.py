@@ -32,7 +32,7 @@ __all__ = [
     "Trial",
     "clear",
     "grow",
-    "is_sound",
+    "is_intact",
     "killed_at_moments",
     "killed_at_points",
     "strike",
@@ -271,7 +271,7 @@ def clear(folder: Path) -> None:
         shutil.rmtree(aside, ignore_errors=True)
 
 
-def is_sound(path: Path) -> bool:
+def is_intact(path: Path) -> bool:
     with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as db:
         return db.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
 
@@ -279,7 +279,7 @@ def is_sound(path: Path) -> bool:
 def state_of(keeping: Keeping) -> tuple[object, ...]:
     """Return all that can be told of an archive, and of the copies beside it."""
     copies = sorted(keeping.archive.glob("archive.db.*"))
-    assert all(is_sound(path) for path in copies)
+    assert all(is_intact(path) for path in copies)
     return (
         keeping.dump(),
         keeping.bytes(),

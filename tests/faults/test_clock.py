@@ -169,7 +169,7 @@ def test_a_file_may_say_that_it_was_written_at_any_time(
     keeping.ingest()
 
     assert keeping.generations(path) == [kept]
-    assert verify(keeping.archive).is_sound
+    assert verify(keeping.archive).is_intact
     assert unlike_rebuilt(keeping) == []
     with Archive.open(keeping.archive) as archive:
         assert [one.id for one in archive.sessions()] == [session_id(1)]

@@ -25,7 +25,7 @@ from tests.faults.killing import (
     Restoring,
     Trial,
     grow,
-    is_sound,
+    is_intact,
     killed_at_moments,
     killed_at_points,
     strike,
@@ -74,7 +74,7 @@ def assert_whole(keeping: Keeping) -> None:
     for path in keeping.home.path.rglob("*.jsonl"):
         assert kept[str(path)][-1] == path.read_bytes()
     assert indexed(keeping) == expected(keeping.home.path)
-    assert is_sound(keeping.archive / "archive.db")
+    assert is_intact(keeping.archive / "archive.db")
     assert unlike_rebuilt(keeping) == []
 
 

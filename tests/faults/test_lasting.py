@@ -130,7 +130,7 @@ def assert_backups(keeping: Keeping, count: int) -> None:
             assert main(["backup", "--archive", str(keeping.archive), str(copy)]) == 0
             after = told(keeping) or {}
             verdict = verify(copy)
-            assert verdict.is_sound
+            assert verdict.is_intact
             sizes.add(verdict.bytes)
             other = Keeping(keeping.folder)
             other.archive = copy
@@ -166,7 +166,7 @@ def test_every_version_that_was_can_be_opened(version: int, tmp_path: Path) -> N
 
     keeping.ingest()
 
-    assert verify(keeping.archive, deep=True).is_sound
+    assert verify(keeping.archive, deep=True).is_intact
     assert unlike_rebuilt(keeping) == []
     with Archive.open(keeping.archive) as archive:
         (one,) = archive.sessions()

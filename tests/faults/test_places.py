@@ -118,7 +118,7 @@ def read_all(archive: Path, count: int) -> None:
 def test_an_archive_that_nobody_can_write_to_is_read(keeping: Keeping) -> None:
     with fixed(keeping.archive) as place:
         read_all(place, 3)
-        assert verify(place).is_sound
+        assert verify(place).is_intact
         with pytest.raises(OSError, match="Read-only"):
             ingest(place, [keeping.home.path])
     reached("read-only archives, read", 1)

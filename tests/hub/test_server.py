@@ -74,7 +74,7 @@ def test_every_route_needs_a_token(hub: TestHub) -> None:
     TokenStore(hub.store).revoke(token.id, NOW)
     told = [
         {},
-        bearer("rcl_wrong"),
+        bearer("byg_wrong"),
         bearer(revoked),
         {"Cookie": f"bygones-hub={revoked}"},
     ]
@@ -90,7 +90,7 @@ def test_every_route_needs_a_token(hub: TestHub) -> None:
         for headers in told:
             assert hub.ask("GET", path, headers).status == 401, path
     assert hub.ask("POST", "/push", {}, b"x").status == 403
-    assert hub.ask("POST", "/push", bearer("rcl_wrong"), b"x").status == 401
+    assert hub.ask("POST", "/push", bearer("byg_wrong"), b"x").status == 401
     assert hub.ask("POST", "/mcp", bearer(revoked), b"{}").status == 401
     assert hub.ask("GET", "/health").body == b"alive\n"
 
@@ -188,11 +188,11 @@ def test_a_push_over_the_network_arrives(hub: TestHub) -> None:
 
 
 def test_invalid_token_and_unreachable_hub_are_different_errors(hub: TestHub) -> None:
-    wrong = HubClient(hub.address, "rcl_wrong")
+    wrong = HubClient(hub.address, "byg_wrong")
     with wrong, pytest.raises(HubRejected, match="token"):
         wrong.fetch_state("0" * 32)
     nobody = HubClient(
-        "http://127.0.0.1:9", "rcl_x", max_attempts=2, sleep=lambda _: None
+        "http://127.0.0.1:9", "byg_x", max_attempts=2, sleep=lambda _: None
     )
     with pytest.raises(HubUnreachable):
         nobody.fetch_state("0" * 32)
@@ -221,7 +221,7 @@ def test_login_form_sets_the_cookie(hub: TestHub) -> None:
     foreign = {**own, "Sec-Fetch-Site": "cross-site"}
 
     form = hub.ask("GET", "/", {"Accept": "text/html,*/*"})
-    refused = hub.ask("POST", "/enter", own, b"token=rcl_wrong")
+    refused = hub.ask("POST", "/enter", own, b"token=byg_wrong")
     entered = hub.ask("POST", "/enter", own, f"token={secret}".encode())
     cookie = entered.headers["set-cookie"].partition(";")[0]
 

@@ -258,4 +258,4 @@ def test_files_added_during_a_backup_are_not_damage(
         backup(archive_dir, older)
 
     assert pending == []
-    assert Archive.verify(older).is_sound
+    assert Archive.verify(older).is_intact

@@ -49,7 +49,7 @@ def test_file_that_grows_during_a_verification_is_intact(tmp_path: Path) -> None
     verdict = verify(
         keeping.archive, progress=_CallOnProgress(_grow_on_progress(keeping, path))
     )
-    assert verdict.is_sound
+    assert verdict.is_intact
 
 
 def test_line_finished_during_a_restore_is_consistent(
@@ -179,7 +179,7 @@ def test_writes_during_a_deep_verification_are_not_damage(
     verdict = verify(keeping.archive, deep=True)
 
     assert pending == []
-    assert (verdict.is_sound, verdict.is_index_compared, verdict.differences) == (
+    assert (verdict.is_intact, verdict.is_index_compared, verdict.differences) == (
         True,
         True,
         [],
@@ -204,7 +204,7 @@ def test_constantly_written_index_is_not_reported_as_damaged(
     with writer_lock(keeping.archive):
         verdict = verify(keeping.archive, deep=True, now=now)
 
-    assert (verdict.is_sound, verdict.is_index_compared, verdict.is_busy) == (
+    assert (verdict.is_intact, verdict.is_index_compared, verdict.is_busy) == (
         True,
         False,
         True,

@@ -66,7 +66,7 @@ def assert_found(keeping: Keeping, seed: int, tmp_path: Path) -> None:
 
     verdict = verify(tmp_path)
 
-    assert not verdict.is_sound
+    assert not verdict.is_intact
     assert len(verdict.damages) == 1
     (damage,) = verdict.damages
     with keeping.vault() as archive_dir, ArchiveDir(tmp_path) as rotten:
@@ -202,7 +202,7 @@ def test_damaged_row_does_not_prevent_verifying_and_restoring_others(
     with Archive(keeping.archive) as archive:
         left = [source.id for source in archive.sources()]
 
-    assert not verdict.is_sound
+    assert not verdict.is_intact
     assert [damage.source for damage in verdict.damages] == ["source 2"]
     assert (verdict.sources, verdict.intact_sources) == (3, 2)
     assert left == [str(paths[0]), str(paths[2])]

@@ -160,10 +160,10 @@ def test_deep_verification_finds_damaged_and_missing_text_files(
 
     found = verify(copy, deep=True)
 
-    assert not found.is_sound
+    assert not found.is_intact
     assert path.name in found.differences[0]
     rebuild(copy)
-    assert verify(copy, deep=True).is_sound
+    assert verify(copy, deep=True).is_intact
 
 
 def test_plain_verification_finds_damage_that_left_no_trace_in_file_times(
@@ -177,7 +177,7 @@ def test_plain_verification_finds_damage_that_left_no_trace_in_file_times(
     found = verify(copy)
 
     assert path.name in found.index_damages[0]
-    assert found.is_sound  # the archive is
+    assert found.is_intact  # the archive is
 
 
 def test_deep_verification_finds_words_that_the_archive_does_not_contain(
@@ -197,7 +197,7 @@ def test_deep_verification_finds_words_that_the_archive_does_not_contain(
 
     found = verify(copy, deep=True)
 
-    assert not found.is_sound
+    assert not found.is_intact
     assert "the words of texts" in found.differences
 
 
@@ -264,7 +264,7 @@ def test_ingestion_rebuilds_an_index_that_another_program_changed(
 
     keeping.ingest()
 
-    assert verify(keeping.archive, deep=True).is_sound
+    assert verify(keeping.archive, deep=True).is_intact
 
 
 def test_command_says_that_the_index_is_damaged_and_builds_it_again(

@@ -84,7 +84,7 @@ def test_purge_leaves_no_bytes(keeping: Keeping) -> None:
     assert find_canaries(keeping) == []
     raw = all_sources(keeping.archive)
     assert [frame for frame in before if frame[9:33] in raw] == []
-    assert verify(keeping.archive, deep=True).is_sound
+    assert verify(keeping.archive, deep=True).is_intact
     assert unlike_rebuilt(keeping) == []
 
 

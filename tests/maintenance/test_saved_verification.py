@@ -33,7 +33,7 @@ def test_saved_verification_is_private(keeping: Keeping) -> None:
     with Archive.open(keeping.archive) as archive:
         found = archive.last_verification
     assert found is not None
-    assert (found.verified_at, found.is_sound, found.is_deep) == (NOW, True, True)
+    assert (found.verified_at, found.is_intact, found.is_deep) == (NOW, True, True)
     assert (found.source_count, found.verified_bytes, found.unverified_bytes) == (
         1,
         verdict.bytes,
@@ -75,7 +75,7 @@ def test_damage_is_saved(keeping: Keeping) -> None:
     with Archive.open(keeping.archive) as archive:
         found = archive.last_verification
     assert found is not None
-    assert not found.is_sound
+    assert not found.is_intact
     assert found.damage_count == 1
 
 
@@ -171,5 +171,5 @@ def test_read_only_archive_can_be_verified(
 
     verdict = Archive.verify(keeping.archive, now=NOW)
 
-    assert verdict.is_sound
+    assert verdict.is_intact
     assert not verdict.is_saved

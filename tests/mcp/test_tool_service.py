@@ -96,7 +96,7 @@ def test_outline_has_turns_calls_and_edits(client: ToolClient) -> None:
     answer = body(client.ask("outline", session=ONE)).splitlines()
 
     assert answer[0].startswith(ONE)
-    assert answer[1].startswith("t0 #")
+    assert answer[1].startswith("t1 #")
     assert answer[1].endswith("Please count the lines")
     assert answer[2].startswith("  1 call;")
     assert "edited /work/demo/count.txt" in answer[4]
@@ -126,7 +126,7 @@ def test_detail_full_has_thinking_input_and_output(client: ToolClient) -> None:
 
 
 def test_read_starts_at_a_turn_or_record_or_before(client: ToolClient) -> None:
-    from_turn = body(client.ask("read", session=ONE, at="t1"))
+    from_turn = body(client.ask("read", session=ONE, at="t2"))
     record = from_turn.split(" ")[0]
 
     assert "Now write it down" in from_turn.splitlines()[0]
@@ -300,6 +300,22 @@ def test_invalid_arguments_are_reported_to_the_model(
     client: ToolClient, arguments: dict[str, object]
 ) -> None:
     assert client.fail("read", **arguments).startswith("error: ")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({}, "the argument session is missing"),
+        ({"session": 7}, "session must be text"),
+        ({"session": ONE, "max_bytes": 10}, "max_bytes must be a whole number >= "),
+        ({"session": ONE, "detail": "all"}, "'all' is not a value of detail"),
+        ({"session": ONE, "unheard": "of"}, "there is no argument unheard"),
+    ],
+)
+def test_invalid_arguments_are_named(
+    client: ToolClient, arguments: dict[str, object], message: str
+) -> None:
+    assert client.fail("read", **arguments).startswith(f"error: {message}")
 
 
 def test_missing_archive_is_reported(tmp_path: Path) -> None:

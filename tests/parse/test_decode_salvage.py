@@ -186,7 +186,7 @@ def test_case_4_escaped_control_characters_are_kept() -> None:
 def test_case_4_raw_control_characters_are_repaired() -> None:
     raw = b'{"type":"system","content":"a\0\x1bb"}'
 
-    assert kinds(raw) == ["mended"]
+    assert kinds(raw) == ["repaired"]
     assert pieces(raw)[-1].content == "a\0\x1bb"  # type: ignore[union-attr]
 
 
@@ -207,7 +207,7 @@ def test_case_5_lone_surrogates_are_replaced_in_both_decoders(
 
     message = light(item).message
 
-    assert kinds(item) == ["mended"]
+    assert kinds(item) == ["repaired"]
     assert pieces(item)[-1].message.content == expected  # type: ignore[union-attr]
     assert message is not None
     assert message.content == expected
@@ -276,7 +276,7 @@ def kinds_of_sketch(raw: bytes) -> list[str]:
 def test_case_8_nan_and_infinity_are_replaced_by_null(number: bytes) -> None:
     raw = b'{"type":"cost-state","totalCostUSD":' + number + b',"totalDuration":5}'
 
-    assert kinds(raw) == ["mended"]
+    assert kinds(raw) == ["repaired"]
     record = pieces(raw)[-1]
     assert (record.total_cost_usd, record.total_duration) == (None, 5)  # type: ignore[union-attr]
 

@@ -11,10 +11,12 @@ def test_missing_words_are_listed_and_truncated() -> None:
         missing_words=("a" * 500,), corrections=(SpellingCorrection("teh", "the"),)
     )
 
-    nowhere, missing = search_notes(found)
+    nowhere, missing, limit = search_notes(found)
 
     assert nowhere == "no match for teh; searched for the instead"
+    assert missing.startswith("no match for aaa")
     assert len(missing) < 120
+    assert limit == "only the start of a long tool result is searched"
 
 
 def test_complete_results_have_no_notes() -> None:

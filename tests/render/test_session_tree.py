@@ -116,9 +116,9 @@ def test_usage_that_is_not_drawn_has_a_line(tmp_path: Path) -> None:
 
     *_, last = iter_tree_lines(found)
 
-    assert (last.kind, last.text) == ("elsewhere", "2 answers on no branch")
+    assert (last.kind, last.text) == ("elsewhere", "2 replies on no branch")
     line = plain_text(render_tree_line(last, 60, UTC))
-    assert line.startswith("+ elsewhere: 2 answers on no branch")
+    assert line.startswith("+ elsewhere: 2 replies on no branch")
     assert line.endswith("6.5k")
 
 

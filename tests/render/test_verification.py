@@ -15,26 +15,26 @@ NOW = datetime(2026, 3, 1, tzinfo=UTC)
 
 DEEP = "; index checked"
 SOUND = LastVerification(
-    verified_at=NOW, is_sound=True, source_count=3, verified_bytes=2_000_000
+    verified_at=NOW, is_intact=True, source_count=3, verified_bytes=2_000_000
 )
 
 
 @pytest.mark.parametrize(
     ("verified", "expected"),
     [
-        (None, "never (run bygones verify)"),
+        (None, "not yet; run `bygones verify`"),
         (SOUND, "a day ago: no damage in 3 files, 2.0 MB"),
         (
             structs.replace(SOUND, is_deep=True, unverified_bytes=1_000),
             f"a day ago: no damage in 3 files, 2.0 MB{DEEP}; 1.0 kB added since",
         ),
         (
-            structs.replace(SOUND, is_sound=False, damage_count=2),
-            "a day ago: damage in 2 places (3 files, 2.0 MB); run bygones verify",
+            structs.replace(SOUND, is_intact=False, damage_count=2),
+            "a day ago: damage in 2 places (3 files, 2.0 MB); run `bygones verify`",
         ),
         (
-            structs.replace(SOUND, is_sound=False),
-            "a day ago: damage in 1 place (3 files, 2.0 MB); run bygones verify",
+            structs.replace(SOUND, is_intact=False),
+            "a day ago: damage in 1 place (3 files, 2.0 MB); run `bygones verify`",
         ),
     ],
 )

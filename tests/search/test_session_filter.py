@@ -140,7 +140,7 @@ def test_02_words_of_titles_are_found_in_all_their_forms(
 
 def test_03_agent_main_is_what_was_said_outside_of_agent_runs(archive: Archive) -> None:
     usage = {
-        query: archive.usage("agent", query=query, timezone=UTC, now=NOW).total.answers
+        query: archive.usage("agent", query=query, timezone=UTC, now=NOW).total.replies
         for query in ("agent:main", "is:agent", "")
     }
 

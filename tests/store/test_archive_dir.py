@@ -206,7 +206,7 @@ def test_text_index_in_a_read_only_folder_can_be_read(keeping: Keeping) -> None:
         found = len(list(reader.text_index.iter_documents()))
 
     assert found == 3
-    assert verify(keeping.archive, deep=True).is_sound
+    assert verify(keeping.archive, deep=True).is_intact
 
 
 def test_index_without_its_text_index_is_rebuilt(keeping: Keeping) -> None:

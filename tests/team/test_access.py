@@ -31,7 +31,7 @@ def test_issued_token_is_recognized_and_stored_only_as_hash() -> None:
     assert secret.encode() not in repr(store.list_notes("token")).encode()
 
 
-@pytest.mark.parametrize("secret", ["", "rcl_", "rcl_wrong", "x" * 5000, "rcl_\udcff"])
+@pytest.mark.parametrize("secret", ["", "byg_", "byg_wrong", "x" * 5000, "byg_\udcff"])
 def test_invalid_token_is_rejected(secret: str) -> None:
     store = MemoryStore()
     TokenStore(store).issue("ann", now=NOW)

@@ -38,7 +38,7 @@ def test_every_grouping_has_the_same_total(
             )
             if by is not Grouping.TOOL:
                 assert sum(row.tokens for row in rows) == spent.total
-                assert sum(row.answers for row in rows) == report.total.answers
+                assert sum(row.replies for row in rows) == report.total.replies
                 costs = sum(row.cost or 0 for row in rows)
                 assert abs(costs - (report.total.cost or 0)) <= len(rows)
 

@@ -21,7 +21,7 @@ def test_turn_has_the_context_of_its_last_answer(usage_archive: UsageArchive) ->
     report = usage_archive.context(FIRST)
 
     rows = [
-        (row.turn_number, row.prompt, row.tokens, row.answers) for row in report.rows
+        (row.turn_number, row.prompt, row.tokens, row.replies) for row in report.rows
     ]
     assert rows == [(0, "go", 120, 2), (1, "on", 200, 1)]
     assert [row.output_tokens for row in report.rows] == [11, 7]

@@ -37,7 +37,7 @@ def test_records_of_one_message_are_counted_once(usage_archive: UsageArchive) ->
     usage_archive.home.session(FIRST, thread(prompt("go"), *pieces))
 
     assert usages(usage_archive.total()) == (7, 250, 0, 100, 1000)
-    assert usage_archive.total().answers == 1
+    assert usage_archive.total().replies == 1
 
 
 def test_copies_in_a_resumed_session_cost_nothing(usage_archive: UsageArchive) -> None:
@@ -128,7 +128,7 @@ def test_synthetic_messages_cost_nothing(usage_archive: UsageArchive) -> None:
     failed = answer(2, output=10) | {"isApiErrorMessage": True}
     usage_archive.home.session(FIRST, thread(prompt("go"), made, failed))
 
-    assert usage_archive.total().answers == 0
+    assert usage_archive.total().replies == 0
     assert usage_archive.total().cost == 0
 
 
@@ -246,7 +246,7 @@ def test_progress_without_an_answer_costs_nothing(usage_archive: UsageArchive) -
     ]
     usage_archive.home.session(FIRST, thread(prompt("go"), *odd))
 
-    assert usage_archive.total().answers == 0
+    assert usage_archive.total().replies == 0
 
 
 def test_usage_tables_equal_those_of_a_rebuilt_index(

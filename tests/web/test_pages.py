@@ -363,7 +363,7 @@ def test_usage_as_csv(page: WebClient) -> None:
     answer = page.get("/usage.csv?by=model")
 
     assert answer.headers["content-type"].startswith("text/csv")
-    assert answer.text.splitlines()[0].startswith("key,title,answers")
+    assert answer.text.splitlines()[0].startswith("key,title,replies")
 
 
 def test_problems_are_grouped_by_kind(page: WebClient) -> None:
@@ -396,7 +396,7 @@ def test_about_page_lists_sessions_deleted_next(page: WebClient) -> None:
 def test_about_page_shows_the_last_verification(tmp_path: Path) -> None:
     web_archive = build_archive(tmp_path)
     page = web_client(web_archive)
-    assert "never (run bygones verify)" in page.get("/about").text
+    assert "not yet; run `bygones verify`" in page.get("/about").text
 
     Archive.verify(web_archive.folder, now=web_archive.now)
 
@@ -518,3 +518,11 @@ def test_window_shows_the_date_only_when_it_changes(page: WebClient) -> None:
 
 def test_documented_screenshots_exist(page: WebClient) -> None:
     assert page.get("/favicon.ico").status == 204
+
+
+def test_resume_command_names_an_archive_that_is_not_the_default(
+    page: WebClient,
+) -> None:
+    text = page.get(f"/session/{PLAIN}").text
+
+    assert re.search(rf'data-copy="bygones resume {PLAIN} --run --archive /', text)

@@ -17,6 +17,7 @@ from click.core import ParameterSource
 from bygones.cli.help_page import help_page
 from bygones.cli.output import ColorMode, print_paged
 from bygones.config import (
+    DEFAULT_ARCHIVE_LABEL,
     HOME_ENV,
     load_settings,
     resolve_archive_location,
@@ -145,7 +146,7 @@ _ARCHIVE = _SharedOption(
     {
         "type": path_type(),
         "metavar": "FOLDER",
-        "help": "Archive to use (default: in your data folder).",
+        "help": f"Archive to use (default: {DEFAULT_ARCHIVE_LABEL}).",
     },
 )
 _HOME = _SharedOption(
@@ -154,7 +155,7 @@ _HOME = _SharedOption(
         "multiple": True,
         "type": path_type(),
         "metavar": "PATH",
-        "help": "Home to import; repeatable (default: ~/.claude).",
+        "help": "Claude Code folder to import; repeatable (default: ~/.claude).",
     },
 )
 _JSON = _SharedOption(
@@ -174,7 +175,7 @@ _QUIET = _SharedOption(
 )
 _VERBOSE = _SharedOption(
     ("-v", "--verbose"),
-    {"is_flag": True, "help": "Also print what was imported, and problems."},
+    {"is_flag": True, "help": "Also print import details and problems."},
 )
 _NO_INGEST = _SharedOption(
     ("--no-ingest",),

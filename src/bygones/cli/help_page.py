@@ -42,9 +42,9 @@ def help_page(context: click.Context) -> str:
         ]
         _write_rows(formatter, "Commands", commands)
     options = _visible_options(context)
-    own = [_option_row(one, context) for one in options if not _is_shared(one)]
+    own = [option_row(one, context) for one in options if not _is_shared(one)]
     shared = [
-        _option_row(one, context)
+        option_row(one, context)
         for one in sorted(options, key=_shared_position)
         if _is_shared(one)
     ]
@@ -71,7 +71,7 @@ def overview_page(context: click.Context, specs: Iterable[CommandSpec]) -> str:
                 start = " " * len(start)
             label = ""
     options = ", ".join(
-        _option_row(option, context)[0].replace(", ", "/")
+        option_row(option, context)[0].replace(", ", "/")
         for option in _visible_options(context)
     )
     formatter.write("\n")
@@ -131,7 +131,7 @@ def _shared_position(option: click.Option) -> int:
     return names.index(option.name)
 
 
-def _option_row(option: click.Option, context: click.Context) -> tuple[str, str]:
+def option_row(option: click.Option, context: click.Context) -> tuple[str, str]:
     """Return the names of an option with its value, and its description."""
     names, _ = option.get_help_record(context) or ("", "")
     names = names.replace("INTEGER RANGE", "N")

@@ -342,9 +342,11 @@ if TYPE_CHECKING:
 
 
 INDEX_INTERRUPTED = (
-    "the archive is complete, but has no new index; run it again to create it"
+    "the archive is complete, but the index is not; run the same command again"
 )
-WRITE_INTERRUPTED = "files that were written are complete; run it again to continue"
+WRITE_INTERRUPTED = (
+    "every file written so far is complete; run the same command again to continue"
+)
 _MAX_PROBLEMS = 5
 
 _AGE_UNITS = (
@@ -367,7 +369,7 @@ def ingest_report_lines(report: IngestReport) -> Iterator[str]:
         (report.moved, "moved"),
         (report.gone, "gone"),
         (report.returned, "returned"),
-        (report.refused, "purged before and refused"),
+        (report.refused, "skipped (purged earlier)"),
         (len(report.problems), "with problems"),
     )
     parts = [f"{number:,} {word}" for number, word in counts if number]
@@ -413,8 +415,10 @@ def explain_interrupt(message: str | Callable[[], str]) -> Iterator[None]:
 
 def ingest_interrupted_message(stored_bytes: int) -> str:
     if not stored_bytes:
-        return "nothing new was imported yet; run it again"
-    return f"{format_size(stored_bytes)} are in the archive; run it again to continue"
+        return "nothing was imported yet; run the same command again"
+    return (
+        f"imported {format_size(stored_bytes)}; run the same command again to continue"
+    )
 
 
 def print_problems(problems: Sequence[Problem]) -> None:

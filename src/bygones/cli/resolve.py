@@ -211,8 +211,8 @@ def choose_session(sessions: Iterable[Session], prefix: str | None) -> Session:
     if prefix is None and len(known) > 1:
         others = [other for other in known if other.id != best[1].id]
         sys.stderr.write(
-            f"note: this is the newest of {len(known):,} sessions; name another by its"
-            f" id:\n{_list_candidates(others)}\n"
+            f"note: this is the newest of {len(known):,} sessions; to show another, add"
+            f" its id:\n{_list_candidates(others)}\n"
         )
     return best[1]
 
@@ -256,7 +256,7 @@ def check_record_on_branch(session: Session, number: int, record: str) -> None:
     if find_message_index(session, number, {record}) is None:
         where = _find_branch_of_record(session, record)
         raise click.UsageError(
-            f"{record!r} is not on branch {number + 1}, but on {where + 1}"
+            f"{record!r} is not on branch {number + 1}, but on branch {where + 1}"
         )
 
 
@@ -293,7 +293,7 @@ def _find_branch_of_record(session: Session, record: str) -> int:
     for branch in session.branches:
         if find_message_index(session, branch.number, {record}) is not None:
             return branch.number
-    raise click.UsageError(f"no branch of this session has a record {record!r}")
+    raise click.UsageError(f"this session has no record {record!r}")
 
 
 def _shorten_prompt(preview: str) -> str:
@@ -395,7 +395,7 @@ def check_result_number(name: str, archive: Path) -> None:
         return
     search = _load(archive)
     if search is None or not search.matches:
-        raise UnknownResultNumber(name, "there are no results of an earlier search")
+        raise UnknownResultNumber(name, "no search was made yet")
     first = search.first_number
     last = first + len(search.matches) - 1
     numbers = f"results {first} to {last}" if last > first else f"only result {last}"

@@ -67,7 +67,7 @@ class VerificationResult(Struct, kw_only=True):
     """Whether the result could be saved, if requested."""
 
     @property
-    def is_sound(self) -> bool:
+    def is_intact(self) -> bool:
         """Whether no problem was found."""
         found = (*self.damages, *self.gaps, *self.differences)
         return not found and self.database == "ok"
@@ -99,7 +99,7 @@ def save_verification(
     folder = archive_db.path.parent
     summary = LastVerification(
         verified_at=now,
-        is_sound=result.is_sound,
+        is_intact=result.is_intact,
         is_deep=result.is_index_compared,
         source_count=result.sources,
         verified_bytes=result.bytes,
@@ -190,7 +190,7 @@ def verify(
         result.is_busy = archive_dir.index is None and is_locked(folder)
         if deep and result.index_damages:
             result.differences = list(result.index_damages)
-        elif deep and result.is_sound and archive_dir.index is not None:
+        elif deep and result.is_intact and archive_dir.index is not None:
             _compare_when_current(folder, result, progress)
         if now is not None:
             result.is_saved = save_verification(archive_dir.byte_store, result, now=now)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from bygones.archive import Archive
 from bygones.mcp.quoting import (
-    QUOTE_NOTICE,
+    QUOTE_LABEL,
     MessageSequence,
     QuotedRow,
     short_record_id,
@@ -193,7 +193,9 @@ class _OutlineBuilder:
     def turn_text(self, turn: Turn, name: str) -> str:
         first = turn.messages[0].sent_at if turn.messages else None
         when = f"{first:%m-%d %H:%M}" if first else ""
-        head = " ".join(filter(None, (f"t{turn.number}", name and f"#{name}", when)))
+        head = " ".join(
+            filter(None, (f"t{turn.number + 1}", name and f"#{name}", when))
+        )
         words = (
             truncate_line(turn.prompt.preview, _OUTLINE_PROMPT_CHARS)
             if turn.prompt
@@ -395,7 +397,7 @@ class SearchRows:
         # Results of our own tools are not history, and the caller knows its own session.
         # Prompts and replies that quote us are found nevertheless.
         self._exclusions: list[Term] = [
-            Not(And((FieldValue("in", "result"), Phrase(QUOTE_NOTICE))))
+            Not(And((FieldValue("in", "result"), Phrase(QUOTE_LABEL))))
         ]
         self.exclusion_note = "Not included: results of these tools"
         if caller_session is not None:

@@ -42,14 +42,14 @@ _MaxBytes = Annotated[
     Meta(
         ge=MIN_BYTES,
         le=MAX_BYTES,
-        description="Maximum length of the answer; a token is about 4 bytes.",
+        description="Maximum length of the result; a token is about 4 bytes.",
     ),
 ]
 _Cursor = Annotated[
     str,
     Meta(
         max_length=100,
-        description="The cursor at the end of a truncated answer; pass it with the"
+        description="The cursor at the end of a truncated result; pass it with the"
         " same arguments to get the next part.",
     ),
 ]
@@ -125,7 +125,7 @@ class ReadArguments(
         str,
         Meta(
             max_length=100,
-            description="Where to start: a record as answers cite it (#1a2b3c4d), or a"
+            description="Where to start: a record as results cite it (#1a2b3c4d), or a"
             " turn (t12). By default, the start of the session.",
         ),
     ] = ""
@@ -398,7 +398,7 @@ class ToolService:
         arguments: ToolArguments,
     ) -> str:
         answer = build_answer(
-            f"{head} At most {arguments.max_bytes} bytes.",
+            f"{head} Limit: {arguments.max_bytes} bytes.",
             rows if cursor is None else _check_cursor(rows, cursor),
             cursor.offset if cursor else 0,
             max_bytes=arguments.max_bytes,
@@ -411,7 +411,7 @@ class ToolService:
         hidden = quoted_slice.body.count(self._redaction_marker)
         return [
             *([f"Redacted: {pluralize(hidden, 'value')}."] if hidden else ()),
-            "This is the complete answer."
+            "This is the complete result."
             if quoted_slice.next_cursor is None
             else f"Truncated. To continue, pass cursor {quoted_slice.next_cursor}",
         ]
@@ -432,4 +432,6 @@ def _count_sentence(results: SearchResults, where: str) -> str:
     text = f"{bound.qualify(pluralize(results.session_count, 'session'))} found{where}"
     if len(results.query_words) > 1 and results.session_count:
         text += f", {results.full_match_count:,} with all words"
-    return f"{text}; not everything was searched" if results.is_partial else text
+    return (
+        f"{text}; too many matches to check all of them" if results.is_partial else text
+    )

@@ -184,7 +184,7 @@ PROBLEM_KINDS = {
         ProblemKind("spliced", "one line contains several or incomplete records"),
         ProblemKind("nul-run", "the line consists of zero bytes"),
         ProblemKind("bom", "a byte order mark before the first record"),
-        ProblemKind("mended", "invalid characters or numbers were replaced"),
+        ProblemKind("repaired", "invalid characters or numbers were replaced"),
         ProblemKind("too-deep", "values are nested too deeply to decode"),
         ProblemKind("too-many", "the line has too many values to decode"),
         ProblemKind("not-an-object", "the line is JSON but not an object"),

@@ -335,7 +335,7 @@ class ReportedCostFacts(Struct, frozen=True, tag="cost", omit_defaults=True):
     reported_cost: ReportedCost
 
 
-class AgentProgressFacts(Struct, frozen=True, tag="told", omit_defaults=True):
+class AgentProgressFacts(Struct, frozen=True, tag="progress", omit_defaults=True):
     """An answer of an agent that a progress record repeats."""
 
     message_id: MessageId | None

@@ -54,7 +54,7 @@ class UsageRow(Struct, frozen=True, kw_only=True):
     """The day (for weeks the first), directory, model, id or name; may be empty."""
     title: str = ""
     """Of a session."""
-    answers: int
+    replies: int
     tokens: int
     """All tokens."""
     input_tokens: int
@@ -134,14 +134,14 @@ class ContextRow(Struct, frozen=True, kw_only=True):
     turn_number: int
     measured_at: datetime | None = None
     tokens: int
-    """Input, cache writes and cache reads of the last answer."""
+    """Input, cache writes and cache reads of the last reply."""
     peak_tokens: int = 0
-    """Maximum of all answers of the turn."""
+    """Maximum of all replies of the turn."""
     output_tokens: int = 0
     cache_read_tokens: int = 0
     cache_write_tokens: int = 0
     input_tokens: int = 0
-    answers: int = 0
+    replies: int = 0
     prompt: str = ""
     """The beginning of the prompt."""
     compacted_from: int | None = None
@@ -284,7 +284,7 @@ class _DescribedEnum(StrEnum):
 class FileClass(_DescribedEnum):
     """The class of a transcript, by its content."""
 
-    CONVERSATION = "conversation", "prompts, answers and what belongs to them"
+    CONVERSATION = "conversation", "prompts, replies and what belongs to them"
     MIXED = "mixed", "summaries of other sessions first, then a conversation"
     SUMMARY_ONLY = "summary-only", "nothing but summaries of other sessions"
     HISTORY_ONLY = "file-history-only", "nothing but snapshots of edited files"
@@ -304,7 +304,7 @@ class ContentKind(_DescribedEnum):
     THINKING = "thinking", "Claude's reasoning"
     INPUT = "tool input", "what tools were called with"
     RESULT = "tool results", "what tools answered to the model"
-    OUTCOME = "outcomes", "the same answers as structured values, toolUseResult"
+    OUTCOME = "outcomes", "the same results as structured values, toolUseResult"
     IMAGE = "images", "images and documents"
     ATTACHMENT = "attachments", "what the harness added to the context"
     PROGRESS = "progress", "progress of running tools"
@@ -493,7 +493,7 @@ class LastVerification(Struct, frozen=True, kw_only=True):
     """The last verification of an archive."""
 
     verified_at: datetime
-    is_sound: bool
+    is_intact: bool
     is_deep: bool = False
     """Whether the index was compared with a rebuilt one."""
     source_count: int = 0

@@ -415,7 +415,7 @@ def _parse_whole(
         return reason
     if not repaired.startswith(b"{"):
         return [Problem("not-an-object", position, reason)]
-    return [Problem("mended", position, reason), SalvagedObject(position, repaired)]
+    return [Problem("repaired", position, reason), SalvagedObject(position, repaired)]
 
 
 def _split_spliced(

@@ -151,7 +151,7 @@ def _drop_unpaired_parentheses(
             unpaired.add(index)
     unpaired.update(opened)
     for index in sorted(unpaired):
-        sentence = "a parenthesis without its other half is left out"
+        sentence = "ignored an unmatched parenthesis"
         notes.add(QueryNoteKind.UNMATCHED_PARENTHESIS, tokens[index].start, 1, sentence)
     depth = 0
     for index, token in enumerate(tokens):
@@ -184,7 +184,7 @@ def _resolve_operators(
             continue
         if token.kind in {TokenKind.AND, TokenKind.OR}:
             if not (has_left and has_right):
-                sentence = f"{token.text} without something on both sides is a word"
+                sentence = f"searching for the word {token.text}; as an operator it needs two sides"
                 notes.add(
                     QueryNoteKind.DANGLING_OPERATOR, token.start, token.length, sentence
                 )
@@ -207,7 +207,7 @@ def _note_mixed_operators(
     level: dict[TokenKind, QueryToken], notes: NoteCollector
 ) -> None:
     if len(level) > 1:
-        sentence = "OR joins only what is right beside it; parentheses say otherwise"
+        sentence = "OR only joins the terms next to it; use parentheses to group more"
         notes.add(
             QueryNoteKind.MIXED_OPERATORS,
             level[TokenKind.OR].start,

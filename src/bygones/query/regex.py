@@ -174,7 +174,7 @@ def check_regex(pattern: str) -> RegexProblem | None:
         at = min(error.pos or 0, len(pattern) - 1)
         return RegexProblem(at, 1, error.msg)
     if _may_backtrack(pattern):
-        detail = "what is repeated repeats itself, which takes unlimited time"
+        detail = "nested repetition could take unlimited time"
         return RegexProblem(0, len(pattern), detail)
     return None
 
@@ -235,11 +235,11 @@ def compile_regex(pattern: str) -> re.Pattern[str]:
 
 def _unsupported_reason(match: re.Match[str]) -> str:
     if (match["escape"] or "") in set("123456789"):
-        return "it refers back to a group, which takes unlimited time"
+        return "back-references are not supported"
     if match["look"]:
-        return "it looks ahead or behind, which takes unlimited time"
+        return "look-around is not supported"
     if match["special"] or match["possessive"] or match["kept"]:
-        return "only what all engines understand can be used"
+        return "this syntax is not supported"
     counts = (match["least"], match["most"])
     if any(int(count[:9]) > MAX_REPEAT for count in counts if count):
         return f"it repeats something more than {MAX_REPEAT:,} times"

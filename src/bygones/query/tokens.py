@@ -148,7 +148,7 @@ class NoteCollector:
                 kind=QueryNoteKind.UNKNOWN_FIELD,
                 offset=start,
                 length=len(name) + 1,
-                message=f"{name}: is not a field, so it is read as words"
+                message=f"unknown field {name}:; searching for it as text"
                 + (f"; did you mean {close}:?" if close else ""),
                 suggestion=f"{close}:" if close else "",
             )
@@ -295,12 +295,12 @@ class _Tokenizer:
     def _read_phrase(self, at: int) -> int:
         closing = _QUOTE.search(self.text, at + 1)
         if closing is None:
-            sentence = "a quotation mark without its other half is left out"
+            sentence = "ignored an unmatched quotation mark"
             self.notes.add(QueryNoteKind.UNMATCHED_QUOTE, at, 1, sentence)
             return at + 1
         inside = " ".join(self.text[at + 1 : closing.start()].split())
         if not inside and self.current_field is None:
-            sentence = "quotation marks with nothing between them are left out"
+            sentence = "ignored an empty pair of quotation marks"
             self.notes.add(QueryNoteKind.EMPTY_QUOTES, at, closing.end() - at, sentence)
         return self._add(TokenKind.PHRASE, inside, at, closing.end())
 
@@ -377,13 +377,13 @@ class _Tokenizer:
 
     def _note_word(self, word: str, at: int) -> None:
         if word == "NOT":
-            sentence = "NOT is read as a word; to exclude, put - before a word"
+            sentence = "searching for the word NOT; to exclude a word, put - before it"
             self.notes.add(QueryNoteKind.DANGLING_OPERATOR, at, 3, sentence)
         elif word == "-":
-            sentence = "a - with a space after it is read as a word"
+            sentence = "ignored a - that is followed by a space"
             self.notes.add(QueryNoteKind.DANGLING_OPERATOR, at, 1, sentence)
         elif "*" in word:
-            sentence = "a * only counts at the end of a word"
+            sentence = "* only works at the end of a word"
             self.notes.add(
                 QueryNoteKind.MISPLACED_STAR, at + word.index("*"), 1, sentence
             )

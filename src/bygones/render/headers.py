@@ -41,6 +41,7 @@ if TYPE_CHECKING:  # `search` needs the notes below, but not what sessions are m
         BranchSummary,
         ConversationHeader,
         Session,
+        Turn,
     )
 
 _MAX_NAMES = 3
@@ -180,9 +181,10 @@ def _usage_facts(usage: Usage, cost: Cost | None) -> list[str]:
         return []
     return [
         f"{format_tokens(usage.total)} tokens",
-        f"{format_tokens(usage.input + usage.cache_write)} in",
-        f"{format_tokens(usage.cache_read)} cache read",
-        f"{format_tokens(usage.output)} out",
+        f"{format_tokens(usage.input)} input",
+        f"{format_tokens(usage.cache_write)} cache write" if usage.cache_write else "",
+        f"{format_tokens(usage.cache_read)} cache read" if usage.cache_read else "",
+        f"{format_tokens(usage.output)} output",
         format_cost(cost),
     ]
 
@@ -239,22 +241,34 @@ def branch_label(branch: Branch | BranchSummary) -> str:
     return f"session {name} on branch {branch.number + 1}"
 
 
-def describe_branch(branch: Branch | BranchSummary) -> str:
-    """Describe a branch by its number of prompts, its first prompt and its tokens."""
+def describe_branch(
+    branch: Branch | BranchSummary, turns: Sequence[Turn] | None = None
+) -> str:
+    """Describe a branch by its number of prompts, its first prompt and its tokens.
+
+    ``turns`` are those to describe; by default, the branch's own turns.
+    """
     from bygones.model.sessions import BranchSummary
 
     title = ""
     if isinstance(branch, BranchSummary):
         count, preview = branch.own_prompt_count, branch.preview
+        tokens = branch.usage.total
     else:
-        prompts = branch.prompts
+        described = branch.own_turns if turns is None else turns
+        prompts = [m for turn in described for m in turn.messages if m.is_prompt]
         count, preview = len(prompts), prompts[0].preview if prompts else ""
         title = sanitize(branch.title or "", newlines="space")
+        tokens = (
+            branch.usage.total
+            if turns is None
+            else sum(turn.usage.total for turn in turns)
+        )
     quote = truncate_end(sanitize(preview, newlines="space"), _QUOTE_WIDTH)
     facts = [
         f"summary “{title}”" if title else "",
         pluralize(count, "prompt") + (f" (“{quote}”)" if quote else ""),
-        f"{format_tokens(branch.usage.total)} tokens" if branch.usage.total else "",
+        f"{format_tokens(tokens)} tokens" if tokens else "",
     ]
     return ", ".join(filter(None, facts))
 
@@ -277,7 +291,8 @@ def search_notes(results: SearchResults) -> Iterator[str]:
         yield f"no match for {original}; searched for {corrected} instead"
     if results.missing_words:
         words = ", ".join(map(_truncate_term, results.missing_words))
-        yield f"no match for {words} (only the start of tool results is searched)"
+        yield f"no match for {words}"
+        yield "only the start of a long tool result is searched"
     if results.is_partial:
         yield "too many matches to check all of them; narrow the query"
 
@@ -289,13 +304,13 @@ def _truncate_term(word: str) -> str:
 def describe_verification(verification: LastVerification | None, when: str) -> str:
     """Describe the result of the last verification; ``when`` is how long ago it was."""
     if verification is None:
-        return "never (run bygones verify)"
+        return "not yet; run `bygones verify`"
     deep = "; index checked" if verification.is_deep else ""
     files = pluralize(verification.source_count, "file")
     scope = f"{files}, {format_bytes(verification.verified_bytes)}"
-    if not verification.is_sound:
+    if not verification.is_intact:
         places = pluralize(max(verification.damage_count, 1), "place")
-        return f"{when}: damage in {places} ({scope}); run bygones verify"
+        return f"{when}: damage in {places} ({scope}); run `bygones verify`"
     since = (
         f"; {format_bytes(verification.unverified_bytes)} added since"
         if verification.unverified_bytes
@@ -305,8 +320,8 @@ def describe_verification(verification: LastVerification | None, when: str) -> s
 
 
 _DERIVED_NOTE = (
-    "derived from the conversation: this transcript does not record requests, so system"
-    " prompt, tools and injected texts are unknown"
+    "derived from the conversation: this transcript does not record requests, so the"
+    " system prompt, tools and injected text are unknown"
 )
 
 
@@ -346,20 +361,22 @@ def _request_difference(turn: TurnRequests, index: int) -> str:
     request, previous = turn.requests[index], turn.previous
     count = f"{len(request.messages):,}"
     if request.base_id:
-        count += f" ({request.kept_count:,} kept from the request before)"
+        count += f" ({request.kept_count:,} kept from the previous request)"
     if previous is None:
-        return f"{count}; there is no turn before"
+        return f"{count}; this is the first turn"
     shared = turn.count_shared(request)
     dropped = len(turn.dropped_messages(request))
     new = len(request.messages) - shared
-    text = f"{count}; since the turn before: {shared:,} same, {new:,} new"
+    text = (
+        f"{count}; compared with the previous turn: {shared:,} unchanged, {new:,} new"
+    )
     text += f", {dropped:,} dropped" if dropped else ""
     if request.system != previous.system:
-        text += "; another system prompt"
+        text += "; the system prompt changed"
     old = {tool.name for tool in previous.tools}
     now = {tool.name for tool in request.tools}
     text += f"; new tools: {', '.join(sorted(now - old))}" if now - old else ""
-    text += f"; without tools: {', '.join(sorted(old - now))}" if old - now else ""
+    text += f"; removed tools: {', '.join(sorted(old - now))}" if old - now else ""
     if request.effort != previous.effort:
         text += f"; effort was {previous.effort}"
     return text

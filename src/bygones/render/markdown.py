@@ -288,10 +288,13 @@ class _MarkdownRenderer(StepRenderer[str]):
         yield "</details>"
 
     def _render_branch(self, step: BranchStep) -> Iterator[str]:
-        yield _describe_fork(step.branch)
+        yield _describe_fork(
+            step.branch, describe_branch(step.branch, step.later_turns)
+        )
 
     def _render_branch_link(self, step: BranchLink) -> Iterator[str]:
-        yield _describe_fork(step.branch)
+        description = "" if step.is_parent else describe_branch(step.branch)
+        yield _describe_fork(step.branch, description)
 
     def _render_branch_end(self, branch: Branch) -> Iterator[str]:
         yield f"**Branch {branch.number + 1} ends here.**"
@@ -372,10 +375,12 @@ def _header_lines(
     yield "\n".join(f"- {line}" for line in lines if line)
 
 
-def _describe_fork(branch: Branch | BranchSummary) -> str:
+def _describe_fork(branch: Branch | BranchSummary, description: str) -> str:
     name = "the live branch" if branch.is_live else branch_label(branch)
     name = escape_markdown(name[:1].upper() + name[1:])
-    return f"**{name}:** {escape_markdown(describe_branch(branch))}"
+    if not description:
+        return f"**{name} continues from here.**"
+    return f"**{name}:** {escape_markdown(description)}"
 
 
 def _render_call_line(line: ToolCallLine) -> str:

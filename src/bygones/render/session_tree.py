@@ -303,7 +303,7 @@ class _TreeBuilder:
         answers = sum(usage.agent_id is None for usage in usages)
         parts = (
             f"{pluralize(runs, 'agent run')} without a transcript" if runs else "",
-            f"{pluralize(answers, 'answer')} on no branch" if answers else "",
+            f"{pluralize(answers, 'reply', 'replies')} on no branch" if answers else "",
         )
         yield TreeLine(
             kind=TreeLineKind.OTHER,

@@ -121,6 +121,8 @@ class BranchStep(Struct, frozen=True):
 
     branch: Branch
     is_expanded: bool
+    later_turns: tuple[Turn, ...] | None = None
+    """The turns after the fork if this is the parent; otherwise they are its own turns."""
 
 
 class BranchEnd(Struct, frozen=True):
@@ -319,8 +321,13 @@ class BranchWalker:
         forks: dict[RecordId | None, list[BranchStep]] = {}
         for child, parent in ancestors:
             # Where the path leaves its parent, the parent is the other branch.
-            step = BranchStep(parent, is_expanded=False)
-            forks.setdefault(last_shared_message(child), []).append(step)
+            last_shared = last_shared_message(child)
+            step = BranchStep(
+                parent,
+                is_expanded=False,
+                later_turns=_turns_after(parent, last_shared),
+            )
+            forks.setdefault(last_shared, []).append(step)
         for other in others:
             step = BranchStep(other, is_expanded=self._view.include_branches)
             forks.setdefault(last_shared_message(other), []).append(step)
@@ -378,6 +385,14 @@ def last_shared_message(branch: Branch) -> RecordId | None:
     return None
 
 
+def _turns_after(branch: Branch, message_id: RecordId | None) -> tuple[Turn, ...]:
+    """Return the turns after the one with this message; all of them without one."""
+    for index, turn in enumerate(branch.turns):
+        if any(message.id == message_id for message in turn.messages):
+            return branch.turns[index + 1 :]
+    return branch.turns
+
+
 def group_by_fork(
     branches: Iterable[Branch], turns: Iterable[Turn]
 ) -> dict[RecordId | None, list[Branch]]:
@@ -431,6 +446,8 @@ class BranchLink(Struct, frozen=True):
     branch: BranchSummary
     last_shared: RecordId | None = None
     """The last message that both branches have."""
+    is_parent: bool = False
+    """Whether the shown branch forks from it here."""
 
 
 def walk_window(
@@ -448,16 +465,18 @@ def _window_steps(
 ) -> Iterator[WalkStep | BranchLink | StepIterator]:
     walker = BranchWalker((), _WINDOW_VIEW, seen)
     forks = branches_by_fork(window.header.branches, window.branch_number)
+    ancestors, _ = split_branches(window.header.branches, window.branch_number)
+    parents = {parent.number for _, parent in ancestors}
     if not window.start:
-        yield from (BranchLink(fork) for fork in forks.get(None, ()))
+        for fork in forks.get(None, ()):
+            yield BranchLink(fork, is_parent=fork.number in parents)
     for at, turn in enumerate(window.turns):
         if at or not window.is_first_turn_partial:
             yield TurnStart(turn, PLACEHOLDER_BRANCH)
         for message in turn.messages:
             yield from walker.walk_message(message, turn)
-            yield from (
-                BranchLink(fork, message.id) for fork in forks.get(message.id, ())
-            )
+            for fork in forks.get(message.id, ()):
+                yield BranchLink(fork, message.id, fork.number in parents)
     branch = window.header.find_branch(window.branch_number)
     orphans = window.header.orphan_agents
     if orphans and branch is not None and window.stop >= branch.message_count:

@@ -62,7 +62,7 @@ class DamageObject(JsonObject, frozen=True, kw_only=True, tag="damage"):
 class VerificationObject(JsonObject, frozen=True, kw_only=True, tag="verification"):
     """The result of a verification, after its damages."""
 
-    is_sound: bool
+    is_intact: bool
     source_count: int
     intact_source_count: int
     chunk_count: int
@@ -352,7 +352,7 @@ class UsageObject(JsonObject, frozen=True, kw_only=True, tag="usage"):
     """The day (the first one of a week), directory, model, id or name; may be empty."""
     title: str
     """The title of the session, if rows are sessions."""
-    answer_count: int
+    reply_count: int
     tokens: TokenCounts
     web_search_count: int
     cost_usd: float | None
@@ -372,7 +372,7 @@ class UsageObject(JsonObject, frozen=True, kw_only=True, tag="usage"):
         return cls(
             key=row.key,
             title=row.title,
-            answer_count=row.answers,
+            reply_count=row.replies,
             tokens=TokenCounts(
                 input=row.input_tokens,
                 output=row.output_tokens,
@@ -474,14 +474,14 @@ class ContextObject(JsonObject, frozen=True, kw_only=True, tag="context"):
     turn: int
     measured_at: datetime | None
     context_tokens: int
-    """Input, cache writes and cache reads of the last answer."""
+    """Input, cache writes and cache reads of the last reply."""
     peak_context_tokens: int
-    """The largest context of all answers of the turn."""
+    """The largest context of all replies of the turn."""
     output_tokens: int
     cache_read_tokens: int
     cache_write_tokens: int
     input_tokens: int
-    answer_count: int
+    reply_count: int
     prompt: str
     """The start of the prompt."""
     compacted_from: int | None
@@ -500,7 +500,7 @@ class ContextObject(JsonObject, frozen=True, kw_only=True, tag="context"):
             cache_read_tokens=row.cache_read_tokens,
             cache_write_tokens=row.cache_write_tokens,
             input_tokens=row.input_tokens,
-            answer_count=row.answers,
+            reply_count=row.replies,
             prompt=row.prompt,
             compacted_from=row.compacted_from,
             trigger=row.trigger,
@@ -577,7 +577,7 @@ class RequestObject(JsonObject, frozen=True, kw_only=True, tag="request"):
     dropped_count: int
     """How many messages of that request it does not contain."""
     left_out: tuple[LeftOutMessage, ...]
-    """Prompts and answers on the branch that it does not contain."""
+    """Prompts and replies on the branch that it does not contain."""
 
     @classmethod
     def from_request(

@@ -114,7 +114,7 @@ class MessageObject(JsonObject, frozen=True, kw_only=True, tag="message"):
     """The agent run that it belongs to; null for the session itself."""
     sent_at: datetime | None
     text: str
-    """What a person typed, what Claude answered, or what a notice says."""
+    """What a person typed, what Claude replied, or what a notice says."""
     thinking: str | UnsetType = UNSET
     """Claude's reasoning; with `--thinking`."""
     output: str

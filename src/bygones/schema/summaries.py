@@ -54,7 +54,7 @@ class SessionObject(JsonObject, frozen=True, kw_only=True, tag="session"):
     ended_at: datetime | None
     prompt_count: int
     message_count: int
-    """Prompts and answers on the live branch."""
+    """Prompts and replies on the live branch."""
     agent_count: int
     branch_count: int
     models: tuple[str, ...]
@@ -67,7 +67,7 @@ class SessionObject(JsonObject, frozen=True, kw_only=True, tag="session"):
     note: str
     is_starred: bool
     is_empty: bool
-    """Whether it has neither a prompt nor an answer."""
+    """Whether it has neither a prompt nor a reply."""
     empty_reason: EmptyReason | None
     """What it consists of, if it is empty."""
     tokens: TokenCounts
@@ -248,7 +248,7 @@ class TagObject(JsonObject, frozen=True, kw_only=True, tag="tag"):
 
 
 class SearchObject(JsonObject, frozen=True, kw_only=True, tag="search"):
-    """How a query was answered; the matches follow."""
+    """How a query was interpreted; the matches follow."""
 
     query: str
     words: tuple[str, ...]

@@ -29,7 +29,7 @@ from bygones.team.contract import (
 from bygones.team.stores.base import TeamStore
 from bygones.team.worker import derive_all
 
-TOKEN_PREFIX = "rcl_"  # noqa: S105 (not a secret)
+TOKEN_PREFIX = "byg_"  # noqa: S105 (not a secret)
 """How tokens start, so that people and redaction rules recognize them."""
 _NOTE_KIND = "token"
 _VALID_NAME = re.compile(r"[a-z0-9][a-z0-9._@+-]{0,63}")

@@ -219,7 +219,7 @@ class UsageTotal:
 
     def __init__(self) -> None:
         self.counts = [0] * 6
-        self.answers = self.cost = self.unpriced_tokens = self.estimated_output = (
+        self.replies = self.cost = self.unpriced_tokens = self.estimated_output = (
             self.estimated_cost
         ) = 0
         self.has_price = False
@@ -234,7 +234,7 @@ class UsageTotal:
         total = cls()
         for one in totals:
             total.counts = list(map(add, total.counts, one.counts))
-            total.answers += one.answers
+            total.replies += one.replies
             total.cost += one.cost
             total.unpriced_tokens += one.unpriced_tokens
             total.estimated_output += one.estimated_output
@@ -250,7 +250,7 @@ class UsageTotal:
         """Add a sum and its cost."""
         payer = pricer.payers[usage_sum.payer]
         self.counts = list(map(add, self.counts, usage_sum.token_counts))
-        self.answers += usage_sum.answers
+        self.replies += usage_sum.answers
         model, tokens = payer.model or "", sum(usage_sum.token_counts[:5])
         self.models[model] = self.models.get(model, 0) + tokens
         picos, estimated_picos = pricer.cost(usage_sum)
@@ -279,7 +279,7 @@ class UsageTotal:
         return UsageRow(
             key=key,
             title=title,
-            answers=self.answers,
+            replies=self.replies,
             tokens=sum(counts[:5]),
             input_tokens=counts[0],
             output_tokens=counts[1],
@@ -288,7 +288,7 @@ class UsageTotal:
             cache_read_tokens=counts[4],
             web_searches=counts[5],
             cost=picos_to_nanos(self.cost)
-            if self.has_price or not self.answers
+            if self.has_price or not self.replies
             else None,
             unpriced_tokens=self.unpriced_tokens,
             estimated_output_tokens=self.estimated_output,

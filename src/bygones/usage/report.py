@@ -419,6 +419,6 @@ def _answer_row(turn: Turn, answers: list[Message]) -> Iterator[ContextRow]:
         cache_read_tokens=total.cache_read,
         cache_write_tokens=total.cache_write,
         input_tokens=total.input,
-        answers=len(answers),
+        replies=len(answers),
         prompt=turn.prompt.preview if turn.prompt else "",
     )

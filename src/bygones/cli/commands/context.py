@@ -51,9 +51,13 @@ _MAX_LEFT_OUT = 5
     show_default="the last one",
     help="Number of the request in the turn.",
 )
-@click.option("--branch", metavar="BRANCH", help="Number or leaf of a branch.")
+@click.option(
+    "--branch",
+    metavar="BRANCH",
+    help="Branch of the turn: its number, or the id of a record on it.",
+)
 @click.option("--agent", metavar="ID", help="Show a turn of this agent run.")
-@click.option("--full", is_flag=True, help="Print all texts in full.")
+@click.option("--full", is_flag=True, help="Print everything in full.")
 @archive_options
 @json_option
 @color_option
@@ -76,13 +80,14 @@ def context(  # noqa: PLR0913 (the options of the command)
     bygones context 5e551000:3 --request 1 --json
 
     This is the whole request: system prompt, tools, messages, cache breakpoints and
-    effort, compared with the last request of the turn before. Each message is marked:
-    + is new, and - was dropped. Recent versions of Claude Code record every request. For older
-    ones the messages are derived from the conversation. SESSION is an id or its first
-    characters, "last", the id of a record, or a result number of the last search; TURN
-    is a number as in `tree --json` (default: the last turn).
+    effort, compared with the previous turn: + marks a new message, - a dropped one. Recent
+    versions of Claude Code record every request; for older ones, the messages are derived
+    from the conversation.
 
-    The output contains private texts, such as CLAUDE.md. It is never exported or pushed.
+    SESSION is an id or its first characters, "last", the id of a record, or a result
+    number of the last search. TURN counts from 1 (default: the last turn).
+
+    The output contains private text, such as CLAUDE.md. It is never exported or pushed.
     """
     console = Console.for_stdout(color)
     session_name, turn_number = _split_name(name)
@@ -123,7 +128,9 @@ def _find_agent(session: Session, prefix: str) -> AgentRun:
     if len(found) == 1:
         return found[0]
     known = ", ".join(run.id for run in session.all_agents) or "none"
-    raise click.UsageError(f"{prefix!r} is not one agent of this session: {known}")
+    raise click.UsageError(
+        f"no single agent of this session starts with {prefix!r}; its agents: {known}"
+    )
 
 
 def _choose_turn(

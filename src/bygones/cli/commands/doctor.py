@@ -8,6 +8,7 @@ import stat
 import sys
 from contextlib import contextmanager, nullcontext
 from difflib import get_close_matches
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -54,7 +55,7 @@ from bygones.render.text.primitives import sanitize_line, sanitize_name, truncat
 from bygones.schema.commands import DoctorObject, ExpiringSessionObject, RetentionObject
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
 
 _VARIABLE_PREFIX = "BYGONES_"
@@ -99,7 +100,7 @@ def _unknown_variables(environ: Mapping[str, str]) -> Iterator[str]:
         if name.startswith(_VARIABLE_PREFIX) and name not in known:
             close = get_close_matches(name, known, n=1, cutoff=0.8)
             meant = f"; did you mean {close[0]}?" if close else ""
-            yield f"{name} is not a known variable{meant}"
+            yield f"{name} is not a variable of Bygones{meant}"
 
 
 _LIBRARIES = ("apsw", "tantivy", "zstandard", "msgspec")
@@ -107,13 +108,15 @@ _GROUP_AND_OTHERS_BITS = 0o077
 
 
 def collect_state(
-    archive: Archive | None, homes: Sequence[Path], settings_errors: Sequence[str]
+    archive: Archive | None,
+    homes: Sequence[Path],
+    settings_file: Path,
+    settings_errors: Sequence[str],
 ) -> DoctorObject:
-    settings = find_settings_file(os.environ, Path.home())
     alone = DoctorObject(
         python=platform.python_version(),
         library_versions={name: version(name) for name in _LIBRARIES},
-        settings_path=str(settings) if settings.is_file() else None,
+        settings_path=str(settings_file) if settings_file.is_file() else None,
         settings_errors=tuple(settings_errors),
     )
     return alone if archive is None else _add_archive_state(alone, archive, homes)
@@ -184,7 +187,7 @@ def find_known_homes(
     except PathNotFound as error:
         if given:
             raise
-        settings_errors.append(f"{error}: it is configured as a home")
+        settings_errors.append(f"{error}, but is configured as a home")
     return ()
 
 
@@ -218,16 +221,18 @@ def archive_lines(
     yield ""
     yield style.heading(f"Archive  {sanitize_name(display_path(options.folder))}")
     if not state.has_archive:
-        yield "  none yet: run bygones ingest"
+        yield "  none yet; run `bygones ingest`"
         return
     index = (
-        format_bytes(state.index_bytes) if state.has_index else "none: bygones rebuild"
+        format_bytes(state.index_bytes)
+        if state.has_index
+        else "missing; run `bygones rebuild`"
     )
     yield f"  {format_bytes(state.archive_bytes)}, index {index}"
     sessions = pluralize(state.session_count, "session")
     yield f"  {sessions} in {pluralize(state.project_count, 'project')}"
     files = pluralize(state.file_count, "file")
-    only_here = f", {state.gone_file_count:,} of them only in the archive now"
+    only_here = f", {state.gone_file_count:,} of them deleted by Claude Code since"
     yield f"  {files}{only_here if state.gone_file_count else ''}"
     if state.versions:
         first, last = state.versions[0], state.versions[-1]
@@ -235,24 +240,25 @@ def archive_lines(
         yield f"  written by Claude Code {sanitize_line(span)}"
     when = _verified_time(state, console)
     if state.last_verification is None:
-        yield "  not verified yet: run bygones verify"
+        yield "  not verified yet; run `bygones verify`"
     else:
         line = f"  verified {describe_verification(state.last_verification, when)}"
-        yield line if state.last_verification.is_sound else style.warning(line)
+        yield line if state.last_verification.is_intact else style.warning(line)
     if not state.is_private:
-        yield style.warning("  other users can read it: run chmod -R go= on the folder")
+        yield style.warning("  other users can read it; run `chmod -R go= FOLDER`")
     if state.is_purge_pending:
-        yield style.warning("  a purge was interrupted: run the same purge again")
+        yield style.warning("  a purge was interrupted; run the same purge again")
     if not state.is_current:
-        yield style.warning("  there are new transcripts: run bygones ingest")
+        yield style.warning("  there are new transcripts; run `bygones ingest`")
     if state.problem_count:
         odd = pluralize(state.problem_session_count, "session")
-        yield f"  {pluralize(state.problem_count, 'problem')} in {odd}: bygones doctor --problems"
+        problems = f"{pluralize(state.problem_count, 'problem')} in {odd}"
+        yield f"  {problems}; `bygones doctor --problems` lists them"
     if state.drift_count:
         kinds = pluralize(
             state.drift_count, "type, field or version", "types, fields and versions"
         )
-        yield f"  {kinds} that this version does not know, stored unchanged"
+        yield f"  {kinds} unknown to this version of Bygones; stored unchanged"
 
 
 def _verified_time(state: DoctorObject, console: Console) -> str:
@@ -287,7 +293,7 @@ def deletion_lines(
     yield ""
     yield console.style.heading("What Claude Code will delete")
     near = pluralize(len(soon), "session")
-    yield f"  {near} within {_SOON_DAYS} days, {len(expiring):,} in all"
+    yield f"  {near} within {_SOON_DAYS} days, {len(expiring):,} in total"
     for row in expiring[:_MAX_LISTED]:
         when = (
             f"in {pluralize(row.days_left, 'day')}"
@@ -299,8 +305,8 @@ def deletion_lines(
         if console.width is not None:
             title = truncate_end(title, max(console.width - _TITLE_COLUMN, 1))
         yield f"  {name}  {when:18}  {title}"
-    kept = "all of them are" if state.has_archive else "none of them is"
-    yield f"  {kept} in the archive; to have Claude Code keep them as well, set"
+    kept = "all are" if state.has_archive else "none is"
+    yield f"  {kept} in the archive; to make Claude Code keep them longer, set"
     for home in periods:
         yield f'    "cleanupPeriodDays": 3650  in {sanitize_name(display_path(home.settings_path))}'
 
@@ -310,7 +316,7 @@ def deletion_lines(
     "--problems",
     "all_problems",
     is_flag=True,
-    help="List every problem of the archive's sessions instead, with file and line.",
+    help="List every problem in archived sessions instead, with file and line.",
 )
 @archive_options
 @json_option
@@ -329,6 +335,7 @@ def doctor(
     cleanupPeriodDays in its settings.json. Bygones does not change this setting; the
     archive keeps everything. Invalid Bygones settings are reported and ignored.
     """
+    settings_file = find_settings_file(os.environ, Path.home())
     with ignore_invalid_settings() as errors:
         console = Console.for_stdout(color)
         homes = find_known_homes(options.homes, errors)
@@ -336,7 +343,13 @@ def doctor(
         if all_problems:
             _print_problems(options, as_json=as_json)
             return
-        _print_report(options, homes, errors, console, as_json=as_json)
+        state = partial(
+            collect_state,
+            homes=homes,
+            settings_file=settings_file,
+            settings_errors=errors,
+        )
+        _print_report(options, homes, state, console, as_json=as_json)
 
 
 def _print_problems(options: CommonOptions, *, as_json: bool) -> None:
@@ -346,13 +359,13 @@ def _print_problems(options: CommonOptions, *, as_json: bool) -> None:
             print_objects(rows)
             return
         lines = [format_problem_row(row) for row in rows]
-    print_paged(lines or ["No problems"], is_terminal=sys.stdout.isatty())
+    print_paged(lines or ["no problems"], is_terminal=sys.stdout.isatty())
 
 
 def _print_report(
     options: CommonOptions,
     homes: tuple[Path, ...],
-    settings_errors: Sequence[str],
+    collect: Callable[[Archive | None], DoctorObject],
     console: Console,
     *,
     as_json: bool,
@@ -363,7 +376,7 @@ def _print_report(
         if Archive.exists(options.folder)
         else nullcontext() as archive
     ):
-        found = collect_state(archive, homes, settings_errors)
+        found = collect(archive)
         if archive is None:
             files, titles = find_source_files(homes), None
         else:

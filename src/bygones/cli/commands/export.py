@@ -17,6 +17,7 @@ import msgspec
 from msgspec import Struct, structs
 
 from bygones.cli.context import (
+    EMPTY_PATH_MESSAGE,
     CommonOptions,
     archive_options,
     complete_branches,
@@ -78,6 +79,8 @@ class ExportRequest(Struct, frozen=True, kw_only=True):
     source: Path | None = None
     format: str = "html"
     to: Path | None = None
+    wants_folder: bool = False
+    """Whether the target was written with a slash at its end."""
     branch: str | None = None
     turns: str | None = None
     search: str | None = None
@@ -187,7 +190,7 @@ def _summary_lines(request: ExportRequest, result: _ExportResult) -> Iterator[st
         yield f"{sessions} written, {format_bytes(result.bytes)}{same}, in {where}"
     if result.empty:
         left = pluralize(result.empty, "session")
-        yield f"{left} without messages left out; --format jsonl includes them"
+        yield f"{left} without messages skipped; --format jsonl includes them"
     if _is_raw_export(request) and not result.files and request.to != _STDOUT:
         yield _OTHER_FILES_NOTE
     if request.redact:
@@ -217,7 +220,7 @@ _OTHER_FILES_NOTE = (
     "files that are not transcripts, such as workflow journals and long outputs, are not "
     "exported: bygones restore writes every file"
 )
-_NOT_REDACTED_NOTE = "nothing was redacted: check it before you share it"
+_NOT_REDACTED_NOTE = "nothing was redacted; check the output before you share it"
 
 
 @contextmanager
@@ -313,12 +316,13 @@ def _is_single(request: ExportRequest, count: int) -> bool:
     """Whether the export is one file; `count` is exact up to two."""
     if not count:
         raise click.UsageError(
-            f"{_nothing_selected_reason(request)}: nothing is written"
+            f"{_nothing_selected_reason(request)}; nothing was exported"
         )
     to = request.to
     is_alone = count == 1 and len(request.names) <= 1 and not request.select_all
     is_alone = is_alone and request.search is None
-    if is_alone and not (to is not None and to != _STDOUT and to.is_dir()):
+    is_folder = to is not None and to != _STDOUT and to.is_dir()
+    if is_alone and not is_folder and not request.wants_folder:
         return True
     if request.branch or request.turns or to == _STDOUT:
         raise click.UsageError("--branch, --turns and -o - need a single session")
@@ -333,10 +337,10 @@ def _is_single(request: ExportRequest, count: int) -> bool:
 
 def _nothing_selected_reason(request: ExportRequest) -> str:
     if request.search is not None:
-        return f"the search {request.search!r} finds no session"
+        return f"no sessions match {request.search!r}"
     if request.since is not None:
-        return f"no session is newer than {request.since}"
-    return "no session is selected, or only empty ones"
+        return f"no session ended since {request.since}"
+    return "the selected sessions have no messages"
 
 
 def _export_one(
@@ -443,6 +447,11 @@ class _FormatChoice(click.Choice[str]):
     ) -> str:
         return super().convert(_FORMAT_ALIASES.get(value, value), param, ctx)
 
+    def get_invalid_choice_message(self, value: str, ctx: click.Context | None) -> str:
+        del ctx
+        names = ", ".join(self.choices).replace("markdown", "markdown (or md)")
+        return f"{value!r} is not a format; use {names}"
+
 
 @click.command("export")
 @click.argument(
@@ -467,9 +476,9 @@ class _FormatChoice(click.Choice[str]):
 @click.option(
     "-o",
     "--to",
-    type=path_type(),
+    type=click.Path(),
     metavar="PATH",
-    help="File for one session, folder for several; - is stdout.",
+    help="File for one session; folder for several, or if it ends in /; - is stdout.",
 )
 @click.option(
     "--branch",
@@ -524,6 +533,14 @@ def export(names: tuple[str, ...], *, options: CommonOptions, **fields: Any) -> 
     folders, user names and email addresses are redacted, and private records are left
     out.
     """
-    request = ExportRequest(names=names, **fields)
+    to: str | None = fields.pop("to")
+    if to is not None and not to.strip():
+        raise click.UsageError(EMPTY_PATH_MESSAGE)
+    request = ExportRequest(
+        names=names,
+        to=None if to is None else Path(to),
+        wants_folder=to is not None and to.endswith(("/", os.sep)),
+        **fields,
+    )
     validate_request(request)
     run_export(request, options, sys.stdout, sys.stderr)

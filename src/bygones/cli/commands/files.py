@@ -28,7 +28,7 @@ from bygones.cli.output import (
     shorten_path,
 )
 from bygones.cli.resolve import find_search_result, resolve_session_id
-from bygones.errors import NotInArchive
+from bygones.errors import ExitCode, NotInArchive
 from bygones.render.text.primitives import sanitize_line, sanitize_name, truncate_start
 from bygones.schema.summaries import FileChangeObject, summarize_edits
 
@@ -101,25 +101,33 @@ def files(
 
     \b
     bygones files last
-    bygones files src/app.py
+    bygones files src/checkout.py
     bygones files .
 
     SESSION is an id or its first characters, "last", or a result number of the last
     search. PATH is a file or a folder, or the end of its path. Changes on all branches
-    and by all agents are listed.
+    and by all agents are listed: the files of a session in the order of the changes,
+    the sessions of a path newest first. The exit code is 1 if no session changed it.
     """
     console = Console.for_stdout(color, iso=iso)
     with open_current(options) as archive:
         edits, is_session = _find_edits(archive, name)
         titles = {} if is_session else {s.id: s.title.text for s in archive.sessions()}
     rows = summarize_edits(edits)
+    if not is_session:
+        rows.sort(
+            key=lambda row: (row.last_changed_at is not None, row.last_changed_at)
+        )
+        rows.reverse()
     if as_json:
         print_objects(rows)
         return
     if not rows:
         message = "no changed files" if is_session else f"no session changed {name}"
         sys.stderr.write(f"{sanitize_name(message)}\n")
-        return
+        raise click.exceptions.Exit(
+            ExitCode.SUCCESS if is_session else ExitCode.FAILURE
+        )
     table = TextTable(
         _COLUMNS,
         [

@@ -150,7 +150,7 @@ def build_selector(
     before: str | None = None,
 ) -> ErasureSelector:
     if not any((person, session, project, before)):
-        raise click.UsageError("name a --person, --session or --project, or --before")
+        raise click.UsageError("use --person, --session, --project or --before")
     return ErasureSelector(
         person=person,
         session=SessionId(session) if session else None,
@@ -212,14 +212,14 @@ def describe_selector(selector: ErasureSelector) -> str:
     default=4096,
     show_default=True,
     metavar="MB",
-    help="Memory for indexing; sessions that need more are set aside.",
+    help="Memory for indexing; sessions that need more are skipped.",
 )
 @click.option(
     "--max-seconds",
     type=click.IntRange(1),
     default=600,
     show_default=True,
-    help="Time for indexing; sessions that need more are set aside.",
+    help="Seconds for indexing; sessions that need longer are skipped.",
 )
 @hub_options
 def serve(  # noqa: PLR0913 (one parameter per option)
@@ -234,10 +234,12 @@ def serve(  # noqa: PLR0913 (one parameter per option)
     store: str,
     raw: str,
 ) -> None:
-    """Serve uploads, the web page, the API and MCP.
+    r"""Serve uploads, the web interface, the API and MCP.
 
-    Runs until you press Ctrl-C. A hub has no state of its own, so several can use the
-    same database and raw store. Run it behind a proxy with TLS.
+    \b
+    bygones hub serve --store postgresql:///hub --raw /srv/hub
+
+    Run it behind a proxy that adds TLS. Several hubs can share a database and raw store.
     """
     from bygones.hub.server import HubConfig, HubServer
     from bygones.hub.uploads import UploadLimits
@@ -272,7 +274,9 @@ def serve(  # noqa: PLR0913 (one parameter per option)
             describe_failures=withheld.describe,
             on_warning=lambda sentence: click.echo(sentence, err=True),
         )
-        sys.stderr.write(f"the hub listens at {serving.address}; Ctrl-C ends it\n")
+        sys.stderr.write(
+            f"serving the hub at {serving.address}; press Ctrl-C to stop\n"
+        )
         try:
             serving.run()
         except KeyboardInterrupt:
@@ -281,7 +285,13 @@ def serve(  # noqa: PLR0913 (one parameter per option)
 
 @click.group("token")
 def token() -> None:
-    """Create, list and revoke the tokens of people."""
+    r"""Create, list and revoke tokens.
+
+    \b
+    bygones hub token new ann --team core
+    bygones hub token list
+    bygones hub token revoke ann
+    """
 
 
 @token.command("new")
@@ -299,7 +309,10 @@ def token() -> None:
 def new_token(  # noqa: PLR0913 (one parameter per option)
     *, person: str, teams: tuple[str, ...], role: str, label: str, store: str, raw: str
 ) -> None:
-    """Create a token for a person.
+    r"""Create a token for a person.
+
+    \b
+    bygones hub token new ann --team core --label laptop
 
     The token is printed once; only its hash is stored. Sessions that the person pushes
     are visible to the teams of the token.
@@ -309,14 +322,19 @@ def new_token(  # noqa: PLR0913 (one parameter per option)
             person, teams=teams, role=AccessRole(role), label=label, now=utc_now()
         )
     click.echo(secret)
-    sys.stderr.write(f"{made.id} is for {made.person}; it cannot be shown again\n")
+    sys.stderr.write(f"token {made.id} for {made.person}; it is not shown again\n")
 
 
 @token.command("list")
 @hub_options
 @json_option
 def list_tokens(*, store: str, raw: str, as_json: bool) -> None:
-    """List tokens, with their owners and whether they are revoked."""
+    r"""List tokens with their owners, teams and roles.
+
+    \b
+    bygones hub token list
+    bygones hub token list --json
+    """
     with open_hub(store, raw) as (engine, _):
         tokens = list(TokenStore(engine).list_tokens())
     if as_json:
@@ -331,7 +349,7 @@ def list_tokens(*, store: str, raw: str, as_json: bool) -> None:
 
 _TOKEN_COLUMNS = tuple(
     TextColumn(name)
-    for name in ("TOKEN", "PERSON", "TEAMS", "ROLE", "MADE", "REVOKED", "LABEL")
+    for name in ("TOKEN", "PERSON", "TEAMS", "ROLE", "CREATED", "REVOKED", "LABEL")
 )
 
 
@@ -354,9 +372,14 @@ def _token_cells(token: AccessToken) -> tuple[str, ...]:
 @click.argument("name", metavar="TOKEN|PERSON")
 @hub_options
 def revoke_tokens(*, name: str, store: str, raw: str) -> None:
-    """Revoke a token by its prefix, or all tokens of a person.
+    r"""Revoke a token, or all tokens of a person.
 
-    Every hub rejects a revoked token within five seconds.
+    \b
+    bygones hub token revoke 3f9a1c2e
+    bygones hub token revoke ann
+
+    TOKEN is the id that `bygones hub token list` shows. Every hub rejects a revoked token
+    within five seconds.
     """
     with open_hub(store, raw) as (engine, _):
         revoked = TokenStore(engine).revoke(name, utc_now())
@@ -366,7 +389,7 @@ def revoke_tokens(*, name: str, store: str, raw: str) -> None:
             " `bygones hub token list` lists all tokens"
         )
     for one in revoked:
-        click.echo(f"{one.id} of {one.person} is revoked")
+        click.echo(f"revoked token {one.id} of {one.person}")
 
 
 @click.command("erase")
@@ -410,7 +433,7 @@ def erase(  # noqa: PLR0913 (one parameter per option)
         if not as_json:
             count = pluralize(len(engine.matching_sessions(selector)), "session")
             named = describe_selector(selector)
-            click.echo(f"sessions with {named} will be erased from the hub: {count}")
+            click.echo(f"{count} will be erased from the hub ({named})")
         confirm_erasure(yes=yes)
         receipt = carry_out(engine, objects, selector, now=moment)
         _save_receipt(engine, receipt, moment)
@@ -430,12 +453,12 @@ def _print_receipt(receipt: ErasureReceipt) -> None:
     )
     if not receipt.sessions and not receipt.held_sessions:
         click.echo(
-            "nothing matches; use complete session ids and the names of people",
+            "no session matches; session ids must be complete",
             err=True,
         )
     if receipt.held_sessions:
         click.echo(
-            f"held, and still there: {pluralize(len(receipt.held_sessions), 'session')}"
+            f"not erased because of a hold: {pluralize(len(receipt.held_sessions), 'session')}"
         )
 
 
@@ -485,12 +508,15 @@ def hub() -> None:
     r"""Run a hub: one archive for a team.
 
     \b
+    export BYGONES_HUB_STORE=postgresql:///hub
+    export BYGONES_HUB_RAW=/srv/hub
     bygones hub token new ann --team core
-    bygones hub serve --store postgres:///a --raw /srv/a
+    bygones hub serve --name hub.example.com
 
-    A hub stores the sessions that machines push, and shows them to teams. It needs a
-    database (PostgreSQL or ClickHouse) and a raw store (a folder or a bucket). Set them
-    with --store and --raw, or with BYGONES_HUB_STORE and BYGONES_HUB_RAW.
+    A hub stores the sessions that people push from their machines, and shows them to
+    their teams. It needs a database (PostgreSQL or ClickHouse) and a raw store (a folder
+    or an S3 bucket). Set them with --store and --raw, or with the environment variables
+    BYGONES_HUB_STORE and BYGONES_HUB_RAW.
     """
 
 

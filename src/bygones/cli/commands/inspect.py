@@ -96,8 +96,8 @@ class SurveyPage:
         if survey.total.overflow:
             yield ""
             yield self.style.warning(
-                f"{survey.total.overflow:,} records had too many different names to "
-                "be told apart"
+                f"{_pluralize(survey.total.overflow, 'record')} not listed above: too "
+                "many different names"
             )
 
     def _head(self, total: SurveyTotalRow) -> Iterator[str]:
@@ -193,17 +193,17 @@ class SurveyPage:
                     truncate_end(sanitize_name(span), 20),
                 )
             )
-        yield from self._section("Drift: not met before", rows, "lrl")
+        yield from self._section("Drift: unknown to this version", rows, "lrl")
 
     def _problems(self, survey: Survey, *, with_locations: bool) -> Iterator[str]:
         yield ""
         if survey.problems:
-            yield self.style.heading("Problems of files and lines")
+            yield self.style.heading("Problems in files and lines")
         else:
-            yield self.style.heading("No problems of files and lines")
+            yield self.style.heading("No problems in files and lines")
         for row in survey.problems:
             yield from self._problem(row, with_locations=with_locations)
-        more = "missing parents and the like: bygones doctor --problems"
+        more = "`bygones doctor --problems` also checks links between records"
         yield f"  {self.style.dim(truncate_end(more, self.width - 2))}"
 
     def _problem(self, row: ProblemKindRow, *, with_locations: bool) -> Iterator[str]:
@@ -214,11 +214,11 @@ class SurveyPage:
             yield f"    {row.meaning}"
         if not with_locations:
             return
-        told = ""
+        previous = ""
         for problem in row.examples:
             detail = sanitize_name(f"{problem.detail}{format_repeats(problem)}".strip())
-            yield from self._location(problem, "" if detail == told else detail)
-            told = detail
+            yield from self._location(problem, "" if detail == previous else detail)
+            previous = detail
         more_problems = row.problems - sum(problem.count for problem in row.examples)
         if more_problems:
             more = f"and {more_problems:,} more; --problems lists all"

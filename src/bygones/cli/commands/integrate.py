@@ -27,10 +27,10 @@ from bygones.schema.commands import IntegrationObject
 _STATE_TEXTS = {
     (False, PartState.MISSING): "would add",
     (False, PartState.INSTALLED): "installed",
-    (False, PartState.CONFLICT): "skipped: something else is in its place",
+    (False, PartState.CONFLICT): "skipped: another program has set this",
     (True, PartState.MISSING): "not installed",
     (True, PartState.INSTALLED): "would remove",
-    (True, PartState.CONFLICT): "kept: not from Bygones, or changed",
+    (True, PartState.CONFLICT): "kept: not added by Bygones, or edited since",
 }
 
 
@@ -41,7 +41,7 @@ def print_planned_changes(
         print_change(_STATE_TEXTS[removing, change.state], change)
     if any(change.is_needed for change in changes):
         how = "--remove --yes" if removing else "--add"
-        sys.stderr.write(f"nothing was changed; use {how} to apply this\n")
+        sys.stderr.write(f"nothing was changed; use {how} to apply these changes\n")
 
 
 def print_change(action: str, change: IntegrationChange) -> None:
@@ -58,14 +58,12 @@ def print_change(action: str, change: IntegrationChange) -> None:
 
 @click.command("integrate")
 @click.argument("program", type=click.Choice(["claude"]))
+@click.option("--add", is_flag=True, help="Apply the changes instead of listing them.")
 @click.option(
-    "--add", is_flag=True, help="Write the changes instead of only showing them."
-)
-@click.option(
-    "--remove", is_flag=True, help="Show what would be removed; with --yes, remove it."
+    "--remove", is_flag=True, help="List what would be removed; with --yes, remove it."
 )
 @click.option("--statusline", is_flag=True, help="Also add the status line.")
-@click.option("--yes", is_flag=True, help="With --remove: apply it.")
+@click.option("--yes", is_flag=True, help="With --remove: apply the changes.")
 @json_option
 def integrate(  # noqa: PLR0913 (one parameter per option)
     *,
@@ -83,13 +81,13 @@ def integrate(  # noqa: PLR0913 (one parameter per option)
     bygones integrate claude --add --statusline
     bygones integrate claude --remove --yes
 
-    Adds the MCP server, hooks and slash commands. Without --add, nothing is written: each
-    change is listed with its file. The formatting of files is preserved, and --remove
-    restores them byte for byte. If one of the files is invalid, none is changed.
+    Adds the MCP server, two hooks, a skill and slash commands. Without --add, the changes
+    are only listed. The formatting of your files is preserved, and --remove restores them
+    byte for byte. If one of the files is invalid, none is changed.
     """
     del program  # there is one
     if add and remove:
-        raise click.UsageError("--add and --remove exclude each other")
+        raise click.UsageError("--add and --remove cannot be combined")
     places = claude_paths(os.environ, Path.home(), _plugin_folder())
     changes = plan_changes(
         places, _launch_command(), removing=remove, statusline=statusline

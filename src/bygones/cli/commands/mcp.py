@@ -133,5 +133,5 @@ def _serve_http(
     if not token:
         token = secrets.token_urlsafe(32)
         sys.stderr.write(f"token: {token}\n")
-    sys.stderr.write(f"serving http://{HOST}:{port}{PATH} until interrupted\n")
+    sys.stderr.write(f"serving http://{HOST}:{port}{PATH}; press Ctrl-C to stop\n")
     serve_http(dispatcher, token, listener, on_idle)

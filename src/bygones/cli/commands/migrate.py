@@ -12,6 +12,7 @@ import click
 
 from bygones.cli.context import quiet_option
 from bygones.errors import ExitCode
+from bygones.render.numbers import format_bytes, pluralize
 from bygones.render.text.primitives import sanitize_name
 
 if TYPE_CHECKING:
@@ -47,14 +48,13 @@ def migrate(
     r"""Copy a team's archive to another database.
 
     \b
-    bygones migrate --from postgres:///a --to clickhouse://b
+    bygones migrate --from postgres:///a --to clickhouse://db
 
-    All sources, erasures and holds are copied to the new store, then the results of
-    queries are compared. The old store is not changed and can be used meanwhile. You can
-    interrupt the copy and run it again. The exit code is 1 if a query has different
-    results.
+    All files, erasures and holds are copied to the new store; then the results of
+    queries are compared. The old store is not changed and stays usable. You can interrupt
+    the copy and run it again. The exit code is 1 if a query has different results.
 
-    To send an archive in a folder to a team, use `bygones push`, which redacts it.
+    To share your own archive with a team, use `bygones push`, which redacts it.
     """
     from bygones.team.access import migrate_store, open_store
 
@@ -62,8 +62,8 @@ def migrate(
     try:
         moved = migrate_store(before, after)
         if not quiet:
-            size = f"{moved.sources} files, {moved.bytes:,} bytes"
-            click.echo(f"moved {size}; {moved.sessions} sessions derived")
+            size = f"{pluralize(moved.sources, 'file')}, {format_bytes(moved.bytes)}"
+            click.echo(f"copied {size}; indexed {pluralize(moved.sessions, 'session')}")
         compared, differing = _compare_answers(before, after, queries)
     finally:
         before.close()

@@ -56,7 +56,7 @@ def print_plan(
     if len(summaries) > _MAX_LISTED:
         click.echo(f"and {len(summaries) - _MAX_LISTED:,} more")
     for id_ in already_erased:
-        click.echo(f"{sanitize_line(id_)[:8]}  erased before")
+        click.echo(f"{sanitize_line(id_)[:8]}  already erased")
     if summaries or file_count or not already_erased:
         sessions = pluralize(len(summaries), "session")
         click.echo(
@@ -78,10 +78,14 @@ def print_related(
         names = ", ".join(
             sanitize_line(id_)[:8] for id_ in sorted(related)[:_MAX_LISTED]
         )
-        sys.stderr.write(f"note: sessions that share records with them stay: {names}\n")
+        sys.stderr.write(
+            f"note: sessions that share records with these are kept: {names}\n"
+        )
     for source in shared:
         path = sanitize_line(display_path(source.id))
-        sys.stderr.write(f"note: {path} mentions them and stays; see --mentions\n")
+        sys.stderr.write(
+            f"note: {path} mentions them and is kept; --mentions erases it too\n"
+        )
 
 
 def warn_unfinished(archive: Archive, *, dry_run: bool) -> bool:
@@ -89,7 +93,7 @@ def warn_unfinished(archive: Archive, *, dry_run: bool) -> bool:
     is_pending = archive.purge_pending
     if is_pending:
         hint = (
-            "run it without --dry-run to finish it" if dry_run else "this finishes it"
+            "run it without --dry-run to finish it" if dry_run else "finishing it now"
         )
         sys.stderr.write(f"note: a purge was interrupted; {hint}\n")
     return is_pending
@@ -109,7 +113,9 @@ def print_interruption(archive: Archive, sources: Sequence[StoredSource]) -> Non
         state = "everything was erased"
     sys.stderr.write(f"\ninterrupted: {state}\n")
     if not archive.has_index:
-        sys.stderr.write("this, or `bygones rebuild`, also builds the index again\n")
+        sys.stderr.write(
+            "that also rebuilds the index; `bygones rebuild` does only that\n"
+        )
 
 
 def confirm_erasure(*, yes: bool) -> None:
@@ -140,8 +146,8 @@ def erase_sources(
     resolve.forget_results()
     if not done.is_vacuumed:
         sys.stderr.write(
-            "note: another process is reading the archive, so erased bytes are still in "
-            "the file; run the same command again later\n"
+            "note: another process is reading the archive, so the erased bytes are still "
+            "in the file; run the same command again later\n"
         )
 
 
@@ -153,7 +159,7 @@ def select_sessions(
 ) -> tuple[list[SessionSummary], list[SessionId]]:
     """Return the selected sessions, and the ids that are erased already."""
     if bool(names) == (project is not None or before is not None):
-        raise click.UsageError("name sessions, or use --project and --before")
+        raise click.UsageError("name sessions, or use --project or --before")
     if names:
         found = dict(_resolve_session(archive, name) for name in names)
         known = [one for one in found.values() if one is not None]
@@ -171,6 +177,16 @@ def select_sessions(
         for one in archive.sessions(project=scope, include_empty=True)
         if until is None or archive.last_active_at(one) < until
     ], []
+
+
+def _erased_message(session_count: int, file_count: int) -> str:
+    if session_count:
+        which = "it" if session_count == 1 else "they"
+        sessions = pluralize(session_count, "session")
+        return f"erased {sessions}; {which} will not be imported again"
+    if file_count:
+        return f"erased {pluralize(file_count, 'file')}"
+    return "everything is erased already"
 
 
 def _resolve_session(
@@ -272,4 +288,4 @@ def purge(  # noqa: PLR0913 (one parameter per option)
             )
             print_objects([result])
         elif (ids or is_left) and not dry_run:
-            click.echo("erased; it is not imported again")
+            click.echo(_erased_message(len(chosen), len(sources)))

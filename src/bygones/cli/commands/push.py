@@ -202,7 +202,9 @@ def _push_continuously(
     loop = PushLoop(once, report_error)
     loop.start()
     if not options.quiet:
-        sys.stderr.write(f"pushing to {settings.hub} as you work; Ctrl-C ends it\n")
+        sys.stderr.write(
+            f"pushing to {settings.hub} as you work; press Ctrl-C to stop\n"
+        )
     try:
         paths = find_homes(options.homes)
         Archive.watch(

@@ -178,7 +178,7 @@ COMMANDS = (
     CommandSpec(
         "inspect",
         f"{_PACKAGE}.inspect",
-        "Analyze transcripts without importing them.",
+        "Show what transcripts contain, without importing them.",
         _ARCHIVE,
     ),
     CommandSpec(

@@ -97,7 +97,7 @@ def print_plan(plans: Sequence[PlannedFile], stream: TextIO) -> None:
     counts = {state: sum(1 for p in plans if p.state is state) for state in TargetState}
     parts = [f"would write {pluralize(counts[TargetState.NEW], 'file')}"]
     if same := counts[TargetState.SAME]:
-        parts.append(f"{same:,} already {'exists' if same == 1 else 'exist'}")
+        parts.append(f"{same:,} already up to date")
     if differing := counts[TargetState.DIFFERS]:
         needs = "differs and needs" if differing == 1 else "differ and need"
         parts.append(f"{differing:,} {needs} --overwrite")
@@ -110,9 +110,13 @@ def print_plan(plans: Sequence[PlannedFile], stream: TextIO) -> None:
 
 def print_result(plans: Sequence[PlannedFile], result: RestoreResult) -> None:
     _warn_if_empty(plans)
-    already = f"; {result.same:,} already existed" if result.same else ""
+    already = f"; {result.same:,} already up to date" if result.same else ""
     files = pluralize(result.written, "file")
-    click.echo(f"restored {files}, {format_bytes(result.bytes)}{already}")
+    if not result.written and result.same:
+        are = "file is" if result.same == 1 else "files are"
+        click.echo(f"nothing to restore: {result.same:,} {are} already up to date")
+    else:
+        click.echo(f"restored {files}, {format_bytes(result.bytes)}{already}")
     for copy in result.copies[:_MAX_LISTED]:
         click.echo(f"kept the existing file as {sanitize_name(display_path(copy))}")
     if len(result.copies) > _MAX_LISTED:
@@ -139,7 +143,7 @@ def _warn_if_empty(plans: Sequence[PlannedFile]) -> None:
 
 def _print_skipped(paths: Sequence[str]) -> None:
     differ = "1 file differs" if len(paths) == 1 else f"{len(paths):,} files differ"
-    sys.stderr.write(f"{differ} from the archive; left alone:\n")
+    sys.stderr.write(f"{differ} from the archive and were not changed:\n")
     for path in paths[:_MAX_LISTED]:
         sys.stderr.write(f"  {sanitize_name(display_path(path))}\n")
     if len(paths) > _MAX_LISTED:

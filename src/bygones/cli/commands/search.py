@@ -114,12 +114,12 @@ class SearchResultsPage(Struct, frozen=True, kw_only=True):
 
     def _label(self, hit: Hit) -> str:
         name = "error" if hit.is_error else _PART_LABELS[hit.part]
-        told = [" ".join(hit.tool_names) or name]
+        labels = [" ".join(hit.tool_names) or name]
         if hit.agent_id is not None:
-            told.append(f"agent {hit.agent_type or hit.agent_id}".strip())
+            labels.append(f"agent {hit.agent_type or hit.agent_id}".strip())
         if hit.is_abandoned:
-            told.append("abandoned branch")
-        return sanitize_line(", ".join(told)) + ":"
+            labels.append("abandoned branch")
+        return sanitize_line(", ".join(labels)) + ":"
 
     def _wrap(
         self, words: Sequence[_WordPieces], *, label: str = "", is_title: bool = False
@@ -192,16 +192,17 @@ def result_notes(results: SearchResults, offset: int) -> Iterator[str]:
     if not results.sessions:
         yield "no sessions found" if not offset else "no more sessions"
     elif results.session_count > shown or results.session_count_bound:
-        told = results.session_count_bound.qualify(
+        total = results.session_count_bound.qualify(
             pluralize(results.session_count, "session")
         )
-        told = f"{offset + 1} to {shown} of {told}"
+        text = f"{offset + 1} to {shown} of {total}"
         if (
             len(results.query_words) > 1
             and results.session_count_bound is not CountBound.ABOUT
         ):
-            told += f", {results.full_match_count:,} with all words"
-        yield f"{told}; --page shows more" if results.session_count > shown else told
+            text += f", {results.full_match_count:,} with all words"
+        more = f"; --page {offset // len(results.sessions) + 2} shows more"
+        yield f"{text}{more}" if results.session_count > shown else text
 
 
 def _print_query_help(

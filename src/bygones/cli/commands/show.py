@@ -28,7 +28,12 @@ from bygones.cli.resolve import (
     find_search_result,
     load_named_session,
 )
-from bygones.errors import ArchiveNotFound, NotInArchive, PathNotFound
+from bygones.errors import (
+    ArchiveNotFound,
+    NotATranscript,
+    NotInArchive,
+    PathNotFound,
+)
 from bygones.model.base import Position
 from bygones.model.nodes import parse_user_text
 from bygones.model.query import Part
@@ -120,7 +125,10 @@ def open_named_session(
         raise click.UsageError(EMPTY_PATH_MESSAGE)
     path = Path(name)
     if session is not None or os.path.lexists(path) or path.name != name:
-        chosen = choose_session(read_sessions(path.expanduser()), session)
+        path = path.expanduser()
+        chosen = choose_session(read_sessions(path), session)
+        if path.is_file() and not any(_record_positions(chosen)):
+            raise NotATranscript(path)
         yield ShownSession(chosen, cost=_compute_cost(chosen) if priced else None)
         return
     from bygones.cli.open_archive import load_session_costs, open_current

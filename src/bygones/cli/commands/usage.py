@@ -202,7 +202,7 @@ class UsagePage(NamedTuple):
                 "CACHE WRITE", lambda row: format_tokens(row.cache_write_tokens), 4
             ),
             _number_column("OUTPUT", lambda row: format_tokens(row.output_tokens), 5),
-            _number_column("ANSWERS", lambda row: f"{row.answers or ''}", 6),
+            _number_column("REPLIES", lambda row: f"{row.replies or ''}", 6),
         )
         tail = _UsageColumn(TextColumn(), _event_cell)
         rows = [r for r in limit_rows(report, limit) if isinstance(r, ContextRow)]
@@ -228,7 +228,7 @@ class UsagePage(NamedTuple):
         )
         columns = [
             _UsageColumn(key, lambda row: self._key(by, row)),
-            _number_column("ANSWERS", lambda row: f"{row.answers:,}", 5),
+            _number_column("REPLIES", lambda row: f"{row.replies:,}", 5),
             _number_column("INPUT", lambda row: format_tokens(row.input_tokens), 4),
             _number_column(
                 "CACHE WRITE", lambda row: format_tokens(_cache_writes(row)), 3
@@ -381,12 +381,12 @@ def _report_notes(report: UsageReport, shown: int) -> Iterator[str]:
     if shown < len(report.rows):
         yield f"{shown:,} of {len(report.rows):,} rows; -n shows more"
     if report.by is Grouping.TOOL:
-        yield "tokens are estimated: four bytes each; images take fewer"
+        yield "tokens are estimated at four bytes each; images cost less"
         return
     if total.unpriced_tokens:
         names = sanitize_line(", ".join(report.unpriced_models))
         tokens = format_tokens(total.unpriced_tokens)
-        yield f"no price is known for {names}: {tokens} tokens"
+        yield f"no price known for {names}: {tokens} tokens"
     if total.estimated_output_tokens:
         tokens = format_tokens(total.estimated_output_tokens)
         yield (
@@ -397,7 +397,7 @@ def _report_notes(report: UsageReport, shown: int) -> Iterator[str]:
         yield from _claim_notes(report.reported_cost)
     if report.prices_date is not None:
         zone = sanitize_line(report.timezone)
-        yield f"prices of {report.prices_date}; days in {zone}"
+        yield f"prices as of {report.prices_date}; days in {zone}"
 
 
 def _claim_notes(claim: ReportedCostRow) -> Iterator[str]:
@@ -406,16 +406,16 @@ def _claim_notes(claim: ReportedCostRow) -> Iterator[str]:
             claim.unrecorded_cost,
             f"calls without a record ({', '.join(claim.unrecorded_models)})",
         ),
-        (claim.token_difference, "other counts"),
-        (claim.price_difference, "other prices"),
+        (claim.token_difference, "different token counts"),
+        (claim.price_difference, "different prices"),
         (claim.unexplained_difference, "models that it does not list"),
     )
-    told = [f"{format_usd(nanos)} {why}" for nanos, why in reasons if nanos]
-    why = f": {'; '.join(told)}" if told else ""
+    parts = [f"{format_usd(nanos)} {why}" for nanos, why in reasons if nanos]
+    why = f"; difference: {', '.join(parts)}" if parts else ""
     sessions = pluralize(claim.session_count, "session")
     yield sanitize_line(
-        f"Claude Code says {format_usd(claim.reported_cost)} for {sessions},"
-        f" counted here {format_usd(claim.computed_cost)}{why}"
+        f"Claude Code reports {format_usd(claim.reported_cost)} for {sessions},"
+        f" Bygones {format_usd(claim.computed_cost)}{why}"
     )
 
 
@@ -449,9 +449,9 @@ _TERMINAL_LIMIT = 30
     " tool shows what filled the context.",
 )
 @click.option(
-    "--since", metavar="TIME", help="Count from this time on, such as 7d or 2026-01-31."
+    "--since", metavar="TIME", help="Count from this time, such as 7d or 2026-01-31."
 )
-@click.option("--until", metavar="TIME", help="Count up to the end of this day.")
+@click.option("--until", metavar="TIME", help="Count up to and including this day.")
 @click.option(
     "--zone",
     metavar="NAME",
@@ -496,7 +496,7 @@ def usage(  # noqa: PLR0913 (one parameter per option)
     API prices.
     """
     if as_csv and as_json:
-        raise click.UsageError("use either --csv or --json")
+        raise click.UsageError("--csv and --json cannot be combined")
     if context is not None and (query or since or until or by != Grouping.DAY):
         raise click.UsageError(
             "--context shows all of one session and takes no filters"

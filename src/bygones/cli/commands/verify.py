@@ -34,7 +34,7 @@ _MAX_LISTED = 20
 def print_report(result: VerificationResult, folder: Path) -> None:
     place = sanitize_name(display_path(folder))
     checked = f"{pluralize(result.sources, 'file')}, {format_bytes(result.bytes)}"
-    if result.is_sound:
+    if result.is_intact:
         index = "; the index matches a rebuild" if result.is_index_compared else ""
         click.echo(f"intact: {checked} in {place}{index}")
         if note := _index_note(result):
@@ -101,7 +101,7 @@ def verify(*, deep: bool, archive: Path | None, as_json: bool, quiet: bool) -> N
     continues and reports which files are intact. `bygones doctor` shows the last result.
 
     The exit code is 0 if the archive is intact and 13 if it is damaged. With --deep, it
-    is 1 if there is no index to compare, and 12 if another process keeps writing.
+    is 1 if there is no index to compare with, and 12 if another process keeps writing.
     """
     folder = resolve_archive_folder(archive)
     now = datetime.now(UTC)  # noqa: TID251 (an interface reads the clock)
@@ -109,11 +109,11 @@ def verify(*, deep: bool, archive: Path | None, as_json: bool, quiet: bool) -> N
         result = Archive.verify(folder, deep=deep, progress=bar, now=now)
     if as_json:
         print_objects([*_damage_objects(result), _result_object(result)])
-    elif not quiet or not result.is_sound:
+    elif not quiet or not result.is_intact:
         print_report(result, folder)
     if not result.is_saved and not quiet:
         sys.stderr.write("note: the result cannot be saved in the archive\n")
-    if not result.is_sound:
+    if not result.is_intact:
         raise click.exceptions.Exit(ExitCode.ARCHIVE_DAMAGED)
     if deep and result.is_busy:
         raise ArchiveInUse(folder)
@@ -136,7 +136,7 @@ def _damage_objects(result: VerificationResult) -> Iterator[DamageObject]:
 
 def _result_object(result: VerificationResult) -> VerificationObject:
     return VerificationObject(
-        is_sound=result.is_sound,
+        is_intact=result.is_intact,
         source_count=result.sources,
         intact_source_count=result.intact_sources,
         chunk_count=result.chunks,

@@ -71,7 +71,7 @@ def watch(
                 click.echo(line)
         if not quiet:
             places = ", ".join(sanitize_name(display_path(path)) for path in paths)
-            sys.stderr.write(f"watching {places}; Ctrl-C ends it\n")
+            sys.stderr.write(f"watching {places}; press Ctrl-C to stop\n")
     printer = _ChangePrinter(folder, as_json=as_json, quiet=quiet)
     try:
         Archive.watch(folder, paths, printer.print_changes, polling=poll)

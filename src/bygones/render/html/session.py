@@ -426,10 +426,13 @@ class _HtmlRenderer(StepRenderer[HtmlFragment]):
             description = describe_branch(step.branch)
             yield HtmlFragment(_render_branch_switch(step.branch, description))
         else:
-            yield self._link_to_branch(step.branch)
+            description = describe_branch(step.branch, step.later_turns)
+            yield self._link_to_branch(step.branch, description)
 
     def _render_branch_link(self, step: BranchLink) -> Iterator[HtmlFragment]:
-        yield self._link_to_branch(step.branch, step.last_shared)
+        # The summary of a parent counts what is before the fork, too.
+        description = "" if step.is_parent else describe_branch(step.branch)
+        yield self._link_to_branch(step.branch, description, step.last_shared)
 
     def _render_branch_end(self, _branch: Branch) -> Iterator[HtmlFragment]:
         yield self._close_nested()
@@ -443,7 +446,10 @@ class _HtmlRenderer(StepRenderer[HtmlFragment]):
         return HtmlFragment(Html(self._end_tags.pop()))
 
     def _link_to_branch(
-        self, branch: Branch | BranchSummary, last_shared: RecordId | None = None
+        self,
+        branch: Branch | BranchSummary,
+        description: str,
+        last_shared: RecordId | None = None,
     ) -> HtmlFragment:
         """Render the link to a branch that forks here."""
         if branch.is_live:
@@ -452,7 +458,7 @@ class _HtmlRenderer(StepRenderer[HtmlFragment]):
             label = branch_label(branch)
         else:
             label = "Abandoned branch"
-        line = escape_line(f"{label} from here: {describe_branch(branch)}")
+        line = escape_line(f"{label} from here" + (description and f": {description}"))
         if self._options.branch_url:
             fork = (
                 f"&at={make_element_id('m', last_shared)}"

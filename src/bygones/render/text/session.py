@@ -408,7 +408,7 @@ class _TextRenderer(StepRenderer[StyledLine]):
 
     def _render_branch(self, step: BranchStep) -> Iterator[StyledLine]:
         branch = step.branch
-        description = describe_branch(branch)
+        description = describe_branch(branch, step.later_turns)
         if step.is_expanded:
             text = f"╭ {branch_label(branch)}: {description}"
         elif branch.is_live:
@@ -416,7 +416,7 @@ class _TextRenderer(StepRenderer[StyledLine]):
         else:
             option = f"--branch {branch.number + 1}" if not self._bars else "--all"
             name = branch_label(branch) if branch.session_id else "abandoned branch"
-            text = f"╰ {name}: {description} — show with {option}"
+            text = f"╰ {name} ({option}): {description}"
         yield from self._emit("fork", self._fork_lines(text))
         if step.is_expanded:
             self._bars.append(StyledSpan("│ ", SpanStyle.FORK))

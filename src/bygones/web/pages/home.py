@@ -196,7 +196,7 @@ def _overview(context: RequestContext) -> Html:
 
     by_day = context.pool.cached("usage by day", usage_by_day)
     rows = [row for row in by_day.rows if isinstance(row, UsageRow)]
-    counts = {date.fromisoformat(row.key): row.answers for row in rows if row.key}
+    counts = {date.fromisoformat(row.key): row.replies for row in rows if row.key}
     if not counts:
         return EMPTY_HTML
     # Today, unless all activity is long ago.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 from collections.abc import Iterator, Mapping
@@ -9,6 +10,7 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from html import escape
 from itertools import islice
+from pathlib import Path
 
 import msgspec
 from msgspec import structs
@@ -20,8 +22,9 @@ from starlette.responses import (
 )
 
 from bygones.archive import Archive
+from bygones.config import ARCHIVE_ENV, resolve_archive_location
 from bygones.errors import BygonesError, NotInArchive
-from bygones.model.base import SessionId
+from bygones.model.base import SessionId, encode_path
 from bygones.model.reports import SentMessage, TurnRequests
 from bygones.model.sessions import Message
 from bygones.model.summary import MatchPositions, SessionSummary
@@ -526,7 +529,7 @@ def _session_header(context: RequestContext, view: ConversationView) -> Html:
                 tag("h1", join_html((title, badge))),
                 *lines,
                 _branch_list(view),
-                _action_bar(view),
+                _action_bar(context.pool.folder, view),
             )
         ),
         kind="top",
@@ -570,8 +573,27 @@ def _branch_list(view: ConversationView) -> Html:
     )
 
 
-def _action_bar(view: ConversationView) -> Html:
-    """Return the buttons and links of a session; an agent run has only some."""
+def _resume_button(folder: Path, session_id: SessionId) -> Html:
+    """Return the button for a command that continues a session, wherever it is.
+
+    `bygones resume` restores the transcript if it was deleted, and selects its home.
+    """
+    environ = {name: os.environ[name] for name in os.environ if name != ARCHIVE_ENV}
+    is_default = folder == resolve_archive_location(None, environ, Path.home())
+    archive = [] if is_default else ["--archive", encode_path(folder)]
+    command = shlex.join(["bygones", "resume", session_id, "--run", *archive])
+    text = escape(sanitize_line(command))
+    return Html(
+        f'<button type="button" data-copy="{text}" title="{text}">'
+        "Copy resume command</button>"
+    )
+
+
+def _action_bar(folder: Path | None, view: ConversationView) -> Html:
+    """Return the buttons and links of a session; an agent run has only some.
+
+    `folder` is the archive's, if it is on this machine.
+    """
     session, summary = view.facts, view.open_session.summary
     find_buttons = (
         '<button type="button" data-act="find">Find <kbd>f</kbd></button>'
@@ -579,9 +601,7 @@ def _action_bar(view: ConversationView) -> Html:
     )
     if session.agent_id:
         return Html(f'<div class="actions">{find_buttons}</div>')
-    resume = sanitize_line(shlex.join(["claude", "--resume", session.id]))
-    if session.project:
-        resume = f"{sanitize_line(shlex.join(['cd', session.project]))} && {resume}"
+    resume = _resume_button(folder, session.id) if folder is not None else EMPTY_HTML
     starred = "true" if summary.is_starred else "false"
     changed = pluralize(session.file_count, "changed file")
     files = link(build_url("files", session=session.id), escape_line(changed))
@@ -590,9 +610,7 @@ def _action_bar(view: ConversationView) -> Html:
         '<div class="actions">'
         f'<button type="button" class="star" data-act="star" aria-pressed="{starred}">'
         "★ Star</button>"
-        f"{find_buttons}"
-        f'<button type="button" data-copy="{escape(resume)}" title="{escape(resume)}">'
-        "Copy resume command</button>"
+        f"{find_buttons}{resume}"
         f'<button type="button" data-act="copy" '
         f'data-from="{escape(view.url("markdown"))}">'
         f"Copy as Markdown</button>{map_link}{files if session.file_count else ''}"

@@ -46,9 +46,7 @@ ChartValue = tuple[str, float, str]
 """Name, amount and formatted amount."""
 
 
-def heat_map(
-    counts: Mapping[date, int], last_day: date, *, weeks: int = 53, unit: str = "answer"
-) -> Html:
+def heat_map(counts: Mapping[date, int], last_day: date, *, weeks: int = 53) -> Html:
     """Return a calendar with one square per day and one column per week."""
     first = last_day - timedelta(days=last_day.weekday() + _DAYS_PER_WEEK * (weeks - 1))
     shown = sorted(count for day, count in counts.items() if day >= first and count)
@@ -65,7 +63,8 @@ def heat_map(
             parts.append(f'<text x="{x}" y="{_TOP_MARGIN - 6}">{day:%b}</text>')
         count = counts.get(day, 0)
         level = _level(count, shown)
-        title = f"{count:,} {unit}{'' if count == 1 else 's'} on {day:%A, %d %B %Y}"
+        replies = pluralize(count, "reply", "replies")
+        title = f"{replies} on {day:%A, %B} {day.day}, {day.year}"
         square = (
             f'<rect class="h{level}" x="{x}" y="{y}" width="{_CELL_SIZE - 2}" '
             f'height="{_CELL_SIZE - 2}" rx="2"><title>{title}</title></rect>'
@@ -82,7 +81,8 @@ def heat_map(
         _TOP_MARGIN + _DAYS_PER_WEEK * _CELL_SIZE,
     )
     active = sum(1 for day in counts if day >= first and counts[day])
-    label = f"{sum(shown):,} {unit}s on {active} days in the last {weeks} weeks"
+    replies = pluralize(sum(shown), "reply", "replies")
+    label = f"{replies} on {pluralize(active, 'day')} in the last {weeks} weeks"
     return Html(
         f'<svg class="heat-map" viewBox="0 0 {width} {height}" role="group" '
         f'aria-label="{label}">{"".join(parts)}</svg>'
@@ -243,7 +243,7 @@ def _total_line(report: UsageReport) -> Html:
         unpriced = f"{format_tokens(total.unpriced_tokens)} tokens have no known price"
     facts = [
         f"{format_tokens(total.tokens)} tokens",
-        pluralize(total.answers, "answer"),
+        pluralize(total.replies, "reply", "replies"),
         cached,
         unpriced,
         f"prices as of {report.prices_date}" if report.prices_date else "",
@@ -264,7 +264,8 @@ def _chart(by: Grouping, rows: Sequence[UsageRow | ToolRow]) -> Html:
         shown = list(reversed(values[:120]))
         chart = column_chart(shown, label=f"Cost by {by}, oldest first")
         return join_html((chart, _chart_axis(shown)))
-    return bar_chart(values[:_MAX_BARS], label=f"Cost by {by}")
+    measure = "Tokens" if by is Grouping.TOOL else "Cost"
+    return bar_chart(values[:_MAX_BARS], label=f"{measure} by {by}")
 
 
 def _chart_axis(values: Sequence[ChartValue]) -> Html:
@@ -291,7 +292,7 @@ def _usage_table(by: Grouping, rows: Sequence[UsageRow | ToolRow]) -> Html:
         headers: tuple[str, ...] = ("Tool", "Calls", "Bytes", "Tokens (estimate)")
     else:
         headers = (str(by).capitalize(), "Cost", "Tokens", "Input", "Output")
-        headers += ("Cache writes", "Cache reads", "Answers")
+        headers += ("Cache writes", "Cache reads", "Replies")
     return render_table(headers, [_row_cells(by, row) for row in rows[:_MAX_ROWS]])
 
 
@@ -318,7 +319,7 @@ def _row_cells(by: Grouping, row: UsageRow | ToolRow) -> tuple[Html, ...]:
                 row.cache_read_tokens,
             )
         ),
-        escape_line(f"{row.answers:,}"),
+        escape_line(f"{row.replies:,}"),
     )
 
 
