@@ -29,7 +29,7 @@ def test_new_fields_records_and_tools_are_reported(tmp_path: Path) -> None:
     project.mkdir(parents=True)
     lines = "".join(json.dumps(record) + "\n" for record in RECORDS)
     (project / "s.jsonl").write_text(lines)
-    (project / "a.meta.json").write_text('{"agentType": "x", "color": "red"}')
+    (project / "a.meta.json").write_text('{"agentType": "x", "hue": "red"}')
     request = json.dumps({"request": {"tools": [TOOL]}})
     (tmp_path / "requests.jsonl").write_text(f"{request}\n")
     known = json.loads(KNOWN_NAMES.read_text("utf-8"))["names"]
@@ -39,7 +39,7 @@ def test_new_fields_records_and_tools_are_reported(tmp_path: Path) -> None:
     assert news == [
         "attachment date: attachment.moon",
         "input of Bash: mood",
-        "meta.json: color",
+        "meta.json: hue",
         "result of Bash: inner, inner.weather",
     ]
     del known["cost-state"]
