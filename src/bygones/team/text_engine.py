@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from heapq import nlargest, nsmallest
+from sys import maxsize
 from typing import Protocol, runtime_checkable
 
 from msgspec import Struct
@@ -368,8 +369,13 @@ class TeamEngine:
         )
         if conditions:
             query = AndQuery((query, *map(UnscoredQuery, conditions)))
-        ((_, texts),) = self._search_in([query], [sessions], limit)
-        return texts
+        is_single = len(queries) == 1
+        ((_, texts),) = self._search_in(
+            [query], [sessions], maxsize if is_single else limit
+        )
+        if is_single:
+            texts.sort(key=lambda text: text.length)
+        return texts[:limit]
 
     def best_keys(self, query: TextQuery, limit: int) -> tuple[int, dict[int, int]]:
         """Return the number of matching texts, and how many have which text key.
@@ -497,8 +503,7 @@ class TeamEngine:
                 session, query, texts, include_unmatched=include_unmatched
             )
             for text, score in scored:
-                record, kind, length = texts.text_facts[text]
-                found.append((-score, length, session, text, record, kind))
+                found.append((-score, session, text, *texts.text_facts[text]))
         return len(found), [
             TextMatch(
                 pack_key(session, record),
@@ -506,7 +511,7 @@ class TeamEngine:
                 -score,
                 length,
             )
-            for score, length, session, _, record, kind in nsmallest(limit, found)
+            for score, session, _, record, kind, length in nsmallest(limit, found)
         ]
 
     def tokenize(self, text: str) -> list[str]:
