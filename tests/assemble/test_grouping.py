@@ -179,3 +179,19 @@ def test_file_with_records_of_two_sessions_is_shown_as_its_own() -> None:
     assert actual.id == A
     assert [m.preview for m in actual.live_branch.messages] == ["p", "q", "r", "s"]
     assert [(p.kind, p.detail) for p in actual.problems] == [("mixed-sessions", B)]
+
+
+@pytest.mark.parametrize("names", [(A, B, C), (C, B, A)])
+def test_of_several_copied_sessions_the_shortest_is_the_oldest(
+    names: tuple[SessionId, ...],
+) -> None:
+    first = talk("", "p", "q<p")
+    second = [*first, *talk("", "r<q:user", start=60)]
+    third = [*second, *talk("", "s<r", start=120)]
+    histories = (first, second, third)
+    actual = {
+        name: nodes(copied(records, name))
+        for name, records in zip(names, histories, strict=True)
+    }
+
+    assert sort_by_age(actual) == list(names)

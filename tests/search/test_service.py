@@ -10,6 +10,7 @@ import pytest
 from bygones.model.base import SessionId
 from bygones.model.query import Part
 from bygones.model.summary import Annotations, Role, ScorePartKind
+from bygones.render.headers import search_notes
 from bygones.search.ranking import SortOrder
 from tests.build import (
     Home,
@@ -266,6 +267,34 @@ def test_identifier_weighs_most_where_it_is_used(tmp_path: Path) -> None:
 
 
 @pytest.mark.req("X3")
+@pytest.mark.parametrize("query", ["Edit", "edit", "config.ts", "Edit config.ts"])
+def test_name_of_a_tool_or_file_finds_calls_first(tmp_path: Path, query: str) -> None:
+    home = Home(tmp_path / "home")
+    said = "Edit the config.ts"
+    home.session(
+        session_id(1),
+        [
+            title("Called"),
+            *thread(
+                prompt("Now"),
+                reply([tool_use("Edit", file_path="/work/demo/src/config.ts")]),
+                tool_result("toolu_1", "ok"),
+            ),
+        ],
+    )
+    for number in range(2, 6):
+        words = [prompt(said), reply(f"{said}? Edit!"), prompt(f"{said} {number}")]
+        named = title(f"{said} {number}" if number > 3 else "Mentioned")
+        home.session(session_id(number), [named, *thread(*words, start=60.0 * number)])
+
+    with open_archive(home, tmp_path / "archive") as asked:
+        assert asked.titles(query)[0] == "Called"
+        assert len(asked.titles(query)) == 5
+        # In a sentence it is an ordinary word.
+        assert asked.titles("please edit the config again")[0] != "Called"
+
+
+@pytest.mark.req("X3")
 def test_identifier_as_typed_comes_before_its_parts(tmp_path: Path) -> None:
     home = Home(tmp_path / "home")
     others = [reply("A lot of other words") for _ in range(6)]
@@ -363,6 +392,56 @@ def test_record_in_two_files_is_one_hit(tmp_path: Path) -> None:
         assert len(one.hits) == 1
         assert one.summary.id == session_id(1)
         assert one.duplicate_ids == (session_id(2),)
+
+
+@pytest.mark.req("X6", "T6")
+@pytest.mark.parametrize("order", [(1, 2, 3), (3, 2, 1)])
+def test_hit_in_a_copied_record_belongs_to_the_original_session(
+    tmp_path: Path, order: tuple[int, ...]
+) -> None:
+    """Each session continues the one before; the numbers of files are in any order."""
+    home = Home(tmp_path / "home")
+    first, second, third = map(session_id, order)
+    begin = thread(prompt("A walrus", uuid="a"), reply("Of course", uuid="b"))
+    own = thread(prompt("Another walrus", uuid="c"), reply("Yes", uuid="d"), start=60)
+    own[0]["parentUuid"] = "b"
+    rest = thread(prompt("Enough", uuid="e"), reply("Fine", uuid="f"), start=120)
+    rest[0]["parentUuid"] = "d"
+    old = {"version": "1.0.35"}
+    for id_, records in (
+        (first, begin),
+        (second, [*begin, *own]),
+        (third, [*begin, *own, *rest]),
+    ):
+        home.session(id_, [record | old | {"sessionId": id_} for record in records])
+
+    with open_archive(home, tmp_path / "archive") as asked:
+        found = asked.search("walrus").sessions
+        assert {
+            one.summary.id: [hit.record_id for hit in one.hits] for one in found
+        } == {first: ["a"], second: ["c"]}
+        assert {one.summary.id: one.hit_count for one in found} == {first: 1, second: 1}
+        assert [id_ for one in found for id_ in one.duplicate_ids] == [third]
+
+
+@pytest.mark.req("X1", "T7")
+@pytest.mark.parametrize("id_", [session_id(1), session_id(1)[:8], "record", "upper"])
+def test_id_instead_of_words_is_recognized(asked: SearchArchive, id_: str) -> None:
+    record = asked.search("cookies").sessions[0].hits[0].record_id
+    typed = {"record": record, "upper": session_id(1).upper()}.get(id_, id_)
+
+    found = asked.search(typed)
+    assert (found.sessions, found.named_id) == ((), typed.lower())
+    (note,) = search_notes(found)
+    assert f"`bygones show {typed.lower()}`" in note
+
+
+@pytest.mark.req("X1")
+@pytest.mark.parametrize(
+    "text", ["login", "deadbeef", f"{session_id(1)} login", f"session:{session_id(1)}"]
+)
+def test_other_queries_are_not_taken_for_an_id(asked: SearchArchive, text: str) -> None:
+    assert asked.search(text).named_id == ""
 
 
 def test_pages_are_consecutive(tmp_path: Path) -> None:

@@ -64,7 +64,7 @@ def sort_by_age(nodes_by_session: NodesBySession) -> list[SessionId]:
 
     A copy starts at the same time as its original. Then a session that names its origin
     is newer than the origin; otherwise the original is the one whose first own record is
-    older, or that has no record of its own.
+    older, or that has no record of its own, and of several such ones the shortest.
     """
     if len(nodes_by_session) == 1:
         return list(nodes_by_session)
@@ -73,13 +73,15 @@ def sort_by_age(nodes_by_session: NodesBySession) -> list[SessionId]:
         uuid for nodes in nodes_by_session.values() for uuid in _record_ids(nodes)
     )
 
-    def rank(session: SessionId) -> tuple[datetime, int, datetime, str]:
+    def rank(session: SessionId) -> tuple[datetime, int, datetime, int, str]:
         nodes = nodes_by_session[session]
         own = first_timestamp(
             node for node in nodes if holders[node.uuid or RecordId("")] == 1
         )
         depth = _origin_depth(session, origins)
-        return first_timestamp(nodes) or _MAX_TIME, depth, own or _MIN_TIME, session
+        count = len(_record_ids(nodes))
+        start = first_timestamp(nodes) or _MAX_TIME
+        return start, depth, own or _MIN_TIME, count, session
 
     return sorted(nodes_by_session, key=rank)
 

@@ -405,6 +405,8 @@ class ScorePartKind(StrEnum):
     """A text has the query, or half of it, word for word."""
     ALL_WORDS = "all-words"
     """How many of two words it has."""
+    CALLS = "calls"
+    """It called the tools, or used the files, that the query names."""
     TITLE = "title"
     """Its title is the query."""
     RECENCY = "recency"
@@ -486,6 +488,8 @@ class SearchResults(Struct, frozen=True, kw_only=True):
     """Whether the search stopped early."""
     is_empty_query: bool = False
     """Whether the query was empty, so that these are the newest sessions."""
+    named_id: str = ""
+    """The query, if it is the id of a session or a record; ids are not searched."""
 
 
 class SessionSelection(Struct, frozen=True):

@@ -283,13 +283,16 @@ def search_notes(results: SearchResults) -> Iterator[str]:
         yield note.message
     if results.is_empty_query:
         yield "the query is empty; these are the newest sessions"
+    if results.named_id:
+        id_ = results.named_id
+        yield f"{id_} is an id, which is not searched; `bygones show {id_}` shows it"
     if results.is_phrase_relaxed:
         yield "no match for the quoted phrase; searched for its words instead"
     for correction in results.corrections:
         original = _truncate_term(correction.original)
         corrected = _truncate_term(correction.corrected)
         yield f"no match for {original}; searched for {corrected} instead"
-    if results.missing_words:
+    if results.missing_words and not results.named_id:
         words = ", ".join(map(_truncate_term, results.missing_words))
         yield f"no match for {words}"
         yield "only the start of a long tool result is searched"

@@ -269,6 +269,8 @@ class SearchObject(JsonObject, frozen=True, kw_only=True, tag="search"):
     """Whether the search stopped before it had looked at everything."""
     is_empty_query: bool
     """Whether the query was empty, so that the newest sessions are returned."""
+    named_id: str
+    """The query, if it is the id of a session or a record; ids are not searched."""
 
     @classmethod
     def from_results(cls, query: str, results: SearchResults) -> SearchObject:
@@ -284,6 +286,7 @@ class SearchObject(JsonObject, frozen=True, kw_only=True, tag="search"):
             is_phrase_relaxed=results.is_phrase_relaxed,
             is_partial=results.is_partial,
             is_empty_query=results.is_empty_query,
+            named_id=results.named_id,
         )
 
 

@@ -8,7 +8,7 @@ always correct and always slow, so the others are used where they are exact.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import groupby, pairwise
 from typing import NamedTuple
 
@@ -63,6 +63,12 @@ from bygones.store.protocols import EngineQuery, SearchEngine
 _IDENTIFIER = re.compile(
     r"\w[._/:\\-]+\w|[a-z][A-Z]|[A-Z]{2}[a-z]|^[A-Z0-9_]{4,}$|\d\w|\w\d"
 )
+_FILE_NAME = re.compile(
+    r"(?i:makefile|dockerfile|gemfile|rakefile|procfile|justfile|jenkinsfile|license"
+    r"|readme|changelog|codeowners)|[\w.~:/\\-]*[/\\][\w.-]+|[\w-][\w.-]*\.[A-Za-z]\w{0,7}"
+)
+_MAX_CALL_WORDS = 3
+"""Words of a query that may be names of tools and files only."""
 _MIN_VERBATIM_TERMS, _MAX_VERBATIM_TERMS = 3, 30
 """Terms of a sentence that is also searched for as it was typed."""
 _MIN_SIGNIFICANT_WORDS = 5
@@ -99,6 +105,10 @@ class ScoredTerm(Struct, frozen=True):
     is_identifier: bool = False
     index_terms: tuple[str, ...] = ()
     """The terms of the index that match it, unless some variant is a phrase."""
+    tool_name: str = ""
+    """The tool that it names, if the query names nothing but tools and files."""
+    is_file_name: bool = False
+    """Whether it names a file, in such a query."""
 
 
 class SearchPlan(Struct, frozen=True):
@@ -132,6 +142,11 @@ class SearchPlan(Struct, frozen=True):
     def plain_words(self) -> tuple[ScoredTerm, ...]:
         """The terms that are plain words."""
         return tuple(term for term in self.terms if term.is_plain_word)
+
+    @property
+    def asks_for_calls(self) -> bool:
+        """Whether the query names nothing but tools and files."""
+        return any(term.tool_name or term.is_file_name for term in self.terms)
 
     def indexed_variants(self, *, is_prefix: bool) -> tuple[TermRun, ...]:
         """Return all forms of the terms that are prefixes, or that are not."""
@@ -198,6 +213,32 @@ def plan_search(
         has_only_words=bool(terms) and not query.conditions,
         is_covered_by_terms=bool(terms) and any(map(_implies_term, query.conditions)),
     )
+
+
+def mark_calls(plan: SearchPlan, tool_names: Callable[[], Iterable[str]]) -> SearchPlan:
+    """Mark the words of a query that names nothing but tools and files.
+
+    Such a query asks for calls. The case of a tool's name matters, except in a query of
+    one word: `Edit` and `Task` are ordinary words too.
+    """
+    terms = plan.plain_words
+    if not terms or terms != plan.terms or len(terms) > _MAX_CALL_WORDS:
+        return plan
+    names = list(tool_names())
+    exact = {name: name for name in names}
+    folded = {name.casefold(): name for name in names} if len(terms) == 1 else {}
+    marked = [
+        replace(
+            term,
+            is_identifier=True,
+            tool_name=exact.get(term.label) or folded.get(term.label.casefold(), ""),
+            is_file_name=_FILE_NAME.fullmatch(term.label) is not None,
+        )
+        for term in terms
+    ]
+    if not all(term.tool_name or term.is_file_name for term in marked):
+        return plan
+    return replace(plan, terms=tuple(marked))
 
 
 def _verbatim_queries(

@@ -506,7 +506,24 @@ class SessionRanker:
             texts,
             request.verbatim_matches,
             titled & request.title_matches,
+            calling=self._calling_sessions(request.terms, counted),
         )
+
+    def _calling_sessions(
+        self, terms: Sequence[ScoredTerm], counted: CountResult
+    ) -> set[int]:
+        """Return the sessions with calls that a query of nothing else names."""
+        found = []
+        for term, counts in zip(terms, counted.term_counts, strict=True):
+            if term.tool_name:
+                found.append(self._facts.sessions_calling(term.tool_name))
+            elif term.is_file_name:
+                keys = counts.counts
+                in_calls = (key for key in keys if text_key_part(key) is Part.TOOL)
+                found.append({key // KINDS_PER_SESSION for key in in_calls})
+            else:
+                return set()
+        return set.intersection(*found) if found else set()
 
     def _make_filter(self, plan: SearchPlan) -> TextFilter:
         sessions = self._allowed_sessions(plan.session_conditions, plan.text_conditions)

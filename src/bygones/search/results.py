@@ -18,7 +18,14 @@ from bygones.model.query import (
     text_key_part,
     text_key_session,
 )
-from bygones.model.summary import CountBound, Excerpt, Hit, SessionMatch, SessionSummary
+from bygones.model.summary import (
+    CountBound,
+    Excerpt,
+    Hit,
+    LineageKind,
+    SessionMatch,
+    SessionSummary,
+)
 from bygones.query.fields import SearchableText
 from bygones.query.matcher import matches_text
 from bygones.query.tokens import TermRun
@@ -250,42 +257,47 @@ def _family_groups(
     return [group for group in groups.values() if len(group) > 1]
 
 
+class FoldedSessions(Struct, frozen=True):
+    """Sessions of which each matching record belongs to one."""
+
+    sessions: list[int]
+    """Those with a record of their own, in order."""
+    copies: dict[int, tuple[int, ...]]
+    """The sessions that have only records of others, by the original."""
+    copied_records: dict[int, frozenset[int]]
+    """The records of a session that belong to an older one."""
+
+
 def fold_duplicates(
     sessions: Sequence[int],
     families: Mapping[int, int],
     records_of: Callable[[int], frozenset[int]],
-) -> tuple[list[int], dict[int, tuple[int, ...]]]:
-    """Return the sessions without copies, and the copies of each session.
+    sort_by_age: Callable[[Sequence[int]], Sequence[int]],
+) -> FoldedSessions:
+    """Assign the matching records of related sessions to the oldest that has them.
 
-    Sessions of one family may share records. A session whose matching records are all
-    in another one is a copy; of two with the same records the older one stays. The one
-    that stays has the rank of the best of its copies.
+    A session without a record of its own is a copy; its original has the rank of the
+    best of its copies.
     """
     original_of: dict[int, int] = {}
+    copied: dict[int, frozenset[int]] = {}
     for group in _family_groups(sessions, families):
-        records = {session: records_of(session) for session in group}
-        original_of |= _find_originals(records)
+        owners: dict[int, int] = {}
+        for session in sort_by_age(group):
+            records = records_of(session)
+            shared = [owners[record] for record in records if record in owners]
+            if shared:
+                copied[session] = frozenset(records & owners.keys())
+            if shared and len(shared) == len(records):
+                original_of[session] = max(sorted(set(shared)), key=shared.count)
+            for record in records:
+                owners.setdefault(record, session)
     order = dict.fromkeys(original_of.get(session, session) for session in sessions)
     copies: dict[int, tuple[int, ...]] = {}
     for session in sorted(original_of):
         original = original_of[session]
         copies[original] = (*copies.get(original, ()), session)
-    return list(order), copies
-
-
-def _find_originals(records: Mapping[int, frozenset[int]]) -> dict[int, int]:
-    """Return which sessions have only records that another one has, and which one."""
-    original_of: dict[int, int] = {}
-    originals: list[int] = []
-    # Numbers are assigned in order: the lower one was indexed first.
-    for session in sorted(records, key=lambda one: (-len(records[one]), one)):
-        for original in originals:
-            if records[session] and records[session] <= records[original]:
-                original_of[session] = original
-                break
-        else:
-            originals.append(session)
-    return original_of
+    return FoldedSessions(list(order), copies, copied)
 
 
 class ResultBuilder:
@@ -321,7 +333,7 @@ class ResultBuilder:
             plan.indexed_variants(is_prefix=True),
             plan.regexes,
         )
-        self._copies: dict[int, tuple[int, ...]] = {}
+        self._folded = FoldedSessions([], {}, {})
         self._text_cache: dict[tuple[int, int], tuple[int, list[TextMatch]]] = {}
         """Texts that were requested already, by session and limit."""
         self.is_partial = False
@@ -343,9 +355,10 @@ class ResultBuilder:
                 _MAX_COMPARED_TEXTS,
                 include_all=True,
             )
-            sessions, self._copies = fold_duplicates(
-                sessions, self._families, self._compared_records
+            self._folded = fold_duplicates(
+                sessions, self._families, self._compared_records, self._sort_by_age
             )
+            sessions = self._folded.sessions
         if not self._plan.text_conditions:
             page = sessions[offset : offset + limit]
             self._prefetch(page, hits)
@@ -427,7 +440,9 @@ class ResultBuilder:
             self._facts.record_keys(records)
             return
         copies = [
-            copy for session in sessions for copy in self._copies.get(session, ())
+            copy
+            for session in sessions
+            for copy in self._folded.copies.get(session, ())
         ]
         self._facts.prefetch([*sessions, *copies], records)
 
@@ -435,7 +450,7 @@ class ResultBuilder:
         summary = self._facts.load_summary(session)
         if summary is None:
             return None
-        hit_count, texts = self._find_texts(session, hits)
+        hit_count, texts = self._find_own_texts(session, hits)
         # A record in two files is one hit, and so is what was said twice.
         hits_by_text: dict[str, Hit] = {}
         for text in texts:
@@ -459,7 +474,7 @@ class ResultBuilder:
                     excerpt=excerpt,
                 )
         is_checked = not self._plan.text_conditions or hit_count <= 1
-        copies = map(self._facts.load_summary, self._copies.get(session, ()))
+        copies = map(self._facts.load_summary, self._folded.copies.get(session, ()))
         return SessionMatch(
             summary=summary,
             highlighted_title=title,
@@ -468,6 +483,48 @@ class ResultBuilder:
             hits=tuple(hits_by_text.values()),
             duplicate_ids=tuple(copy.id for copy in copies if copy),
         )
+
+    def _find_own_texts(self, session: int, hits: int) -> tuple[int, list[TextMatch]]:
+        """Return the matching texts of a session without those of older sessions."""
+        copied = self._folded.copied_records.get(session)
+        if not copied:
+            return self._find_texts(session, hits)
+        count, texts = self._find_texts(session, _MAX_COMPARED_TEXTS)
+        places = {
+            text.record: self._facts.record_location(text.record) for text in texts
+        }
+        own = [
+            text
+            for text in texts
+            if (place := places[text.record]) is None or place.key not in copied
+        ]
+        return count - len(texts) + len(own), own
+
+    def _sort_by_age(self, sessions: Sequence[int]) -> list[int]:
+        """Sort related sessions, those that others continue or copy first."""
+        summaries = {number: self._facts.load_summary(number) for number in sessions}
+        numbers = {one.id: number for number, one in summaries.items() if one}
+
+        def age(number: int) -> tuple[int, float, int]:
+            depth, seen, origins = 0, {number}, {number}
+            while (
+                origins := {
+                    numbers[link.session_id]
+                    for origin in origins
+                    if (summary := summaries[origin]) is not None
+                    for link in summary.lineage
+                    if link.kind is not LineageKind.CONTINUED_IN
+                    and link.session_id in numbers
+                }
+                - seen
+            ):
+                depth += 1
+                seen |= origins
+            own = summaries[number]
+            ended_at = own.ended_at if own else None
+            return depth, ended_at.timestamp() if ended_at else 0.0, number
+
+        return sorted(sessions, key=age)
 
     def _find_title(self, session: int) -> Excerpt | None:
         """Return the title or summary of a session with the most highlights."""
@@ -539,11 +596,12 @@ class ResultBuilder:
         )
         return max(least, hits)
 
-    @staticmethod
-    def _sort_by_weight(texts: list[TextMatch]) -> list[TextMatch]:
+    def _sort_by_weight(self, texts: list[TextMatch]) -> list[TextMatch]:
         """Sort the engine's list in place, so that a cached list is sorted once."""
+        asks_for_calls = self._plan.asks_for_calls
         texts.sort(
             key=lambda text: (
+                asks_for_calls and text_key_part(text.text_key) is not Part.TOOL,
                 -text.score * _PART_WEIGHTS[text_key_part(text.text_key)],
                 text.record,
             )

@@ -9,6 +9,8 @@ A score is a sum of parts, each from 0 to 1:
 - best record: the best of them alone. It counts half.
 - coverage: how much of the query one record has, by the rarity of the words. It counts
   one and a half times.
+- calls: whether it called the tools, or used the files, that the query names, if it
+  names nothing else. Such sessions come before those that only mention them.
 - as typed: whether a text has the query, or half of it, word for word. If some session
   has it, the query is a quotation rather than a topic, and the words count half.
 """
@@ -232,6 +234,8 @@ class SessionScores(Struct, frozen=True):
     """Sessions that have the query as it was typed."""
     titled: Collection[int] = frozenset()
     """Sessions that have the query as their title."""
+    calling: Collection[int] = frozenset()
+    """Sessions that called the tools, or used the files, that the query names."""
 
     def parts_of(self, session: int) -> Iterator[ScorePart]:
         """Yield the parts of a session's score; their sum is the score."""
@@ -248,6 +252,7 @@ class SessionScores(Struct, frozen=True):
             else 0.0,
             ScorePartKind.AS_TYPED: float(session in self.verbatim),
             ScorePartKind.ALL_WORDS: self._strict_bonus(session),
+            ScorePartKind.CALLS: float(_MAX_SCORE * (session in self.calling)),
             ScorePartKind.TITLE: float(session in self.titled)
             * _MAX_SCORE
             * (1 + MAX_STRICT_WORDS),
@@ -302,18 +307,25 @@ def add_record_scores(
     texts: Iterable[TextMatch] = (),
     verbatim: Collection[int] = (),
     titled: Collection[int] = (),
+    *,
+    calling: Collection[int] = (),
 ) -> SessionScores:
     """Return the scores of words with those of records and of the query as typed.
 
-    Sessions in ``titled`` have the query as their title, and come first.
+    Sessions in ``titled`` have the query as their title, and come first. Those in
+    ``calling`` made calls that the query names.
     """
     detailed = replace(
-        scores, records=_score_records(texts), verbatim=verbatim, titled=titled
+        scores,
+        records=_score_records(texts),
+        verbatim=verbatim,
+        titled=titled,
+        calling=calling,
     )
     weight = _QUOTED_WORD_WEIGHT if verbatim else 1.0
     total = {session: score * weight for session, score in scores.words.items()}
     # Only these sessions have more than the scores of words.
-    others = {*detailed.records, *verbatim, *titled}
+    others = {*detailed.records, *verbatim, *titled, *calling}
     if detailed.is_strict:
         others.update(*scores.sessions_by_term)
     for session in others & total.keys():
@@ -586,6 +598,10 @@ class SearchStats:
         """Return the first and last time of each session's records."""
         return self._load_once(_load_time_spans, facts)
 
+    def tool_names(self, facts: SearchFacts) -> Sequence[str]:
+        """Return the tools that were called."""
+        return self._load_once(_load_tool_names, facts)
+
     def session_groups(self, facts: SearchFacts) -> list[SessionGroup]:
         """Return all sessions, grouped by their fields."""
         return self._load_once(_load_session_groups, facts)
@@ -601,6 +617,10 @@ class SearchStats:
 
 def _load_time_spans(facts: SearchFacts) -> Mapping[int, tuple[int, int]]:
     return facts.time_ranges()
+
+
+def _load_tool_names(facts: SearchFacts) -> Sequence[str]:
+    return facts.tool_names()
 
 
 def _load_session_groups(facts: SearchFacts) -> list[SessionGroup]:

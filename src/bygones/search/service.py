@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 
 from msgspec import Struct
@@ -21,13 +22,15 @@ from bygones.query.matcher import asks_for_hidden
 from bygones.query.parser import and_terms
 from bygones.query.tokens import TermRun, drop_stop_words, expand_word, expand_words
 from bygones.search.hidden import HiddenSearch
-from bygones.search.plan import SearchPlan, plan_search, relax_query
+from bygones.search.plan import SearchPlan, mark_calls, plan_search, relax_query
 from bygones.search.ranking import RankedSessions, SessionRanker, SortOrder
 from bygones.search.results import ResultBuilder
 from bygones.search.scoring import SearchStats, SharedSearchStats
 from bygones.search.texts import AnnotationsBySession, TextLoader
 from bygones.store.protocols import StoreReader
 
+_ID_PATTERN = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){0,3}(?:-[0-9a-fA-F]{12})?")
+_UUID_LENGTH = 36
 MAX_WORDS = 16
 """Words of a query that count; of more, the rarest do."""
 
@@ -110,6 +113,7 @@ class Searcher:
         with self._reader.read_transaction():
             search = _SearchRun(self._reader, self.stats)
             results = search.run(query, page)
+            results = replace(results, named_id=self._find_id(query))
             relaxed = _unquote_phrases(query) if not results.session_count else query
             if relaxed == query:
                 return results
@@ -117,6 +121,16 @@ class Searcher:
         if not relaxed_results.session_count:
             return results
         return replace(relaxed_results, is_phrase_relaxed=True)
+
+    def _find_id(self, query: Query) -> str:
+        """Return the id of a session or record that the query consists of, if any."""
+        word = query.plain_words[0] if len(query.plain_words) == 1 else ""
+        if query.conditions or _ID_PATTERN.fullmatch(word) is None:
+            return ""
+        lookup = self._reader.lookup
+        word = word.casefold()
+        is_record = len(word) == _UUID_LENGTH and lookup.find_records(word, 1)
+        return word if is_record or lookup.find_sessions(word, 1) else ""
 
     def match_positions(self, query: Query, session: int | None) -> MatchPositions:
         """Return all records of a session that match, without opening a hit."""
@@ -154,6 +168,7 @@ class _SearchRun:
     def __init__(self, reader: StoreReader, stats: SearchStats) -> None:
         self._reader = reader
         self._facts = reader.search_facts
+        self._stats = stats
         self._annotations: AnnotationsBySession = reader.annotations()
         self._engine = stats.engine
         self._families = stats.families
@@ -227,7 +242,8 @@ class _SearchRun:
         )
 
     def _plan(self, query: Query, words: Sequence[str]) -> SearchPlan:
-        return plan_search(query, words, self._engine, self._facts.abandoned_records)
+        plan = plan_search(query, words, self._engine, self._facts.abandoned_records)
+        return mark_calls(plan, lambda: self._stats.tool_names(self._facts))
 
     def _make_builder(
         self,

@@ -186,6 +186,14 @@ class IndexLookup:
         sql = "SELECT number, title FROM session WHERE title <> ''"
         return split_titles(fetch_all(self._db, sql))
 
+    def tool_names(self) -> list[str]:
+        sql = "SELECT DISTINCT tool FROM tool_context"
+        return [row[0] for row in fetch_all(self._db, sql)]
+
+    def sessions_calling(self, tool: str) -> set[int]:
+        sql = "SELECT DISTINCT session FROM tool_context WHERE tool = ?"
+        return {row[0] for row in fetch_all(self._db, sql, (tool,))}
+
     def record_location(self, record: int) -> RecordLocation | None:
         sql = "SELECT session, key, source, start, length FROM record WHERE id = ?"
         row = fetch_one(self._db, sql, (record,))

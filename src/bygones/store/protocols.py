@@ -309,6 +309,14 @@ class SearchFacts(Protocol):
         """
         ...
 
+    def tool_names(self) -> Sequence[str]:
+        """Return the tools that were called."""
+        ...
+
+    def sessions_calling(self, tool: str) -> set[int]:
+        """Return the sessions that called a tool."""
+        ...
+
     def load_summary(self, number: int) -> SessionSummary | None: ...
 
     def numbered_summaries(self) -> Iterator[tuple[int, SessionSummary]]:

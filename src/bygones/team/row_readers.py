@@ -342,6 +342,14 @@ class TeamSearchFacts:
         lines = self.session_facts.items()
         return split_titles((number, one.title) for number, one in lines if one.title)
 
+    def tool_names(self) -> list[str]:
+        rows = self._database.rows("SELECT DISTINCT tool FROM {tool_context} AS e")
+        return [row[0] for row in rows]
+
+    def sessions_calling(self, tool: str) -> set[int]:
+        sql = "SELECT DISTINCT number FROM {tool_context} AS e WHERE tool = %(tool)s"
+        return {row[0] for row in self._database.rows(sql, tool=tool)}
+
     def families(self) -> dict[int, int]:
         sizes: dict[int, int] = {}
         for one in self.session_facts.values():
