@@ -45,6 +45,11 @@ NAMES = {
     "/mnt/old/.claude": "~/claude-home",
     "old-project": "shop",
     "flaky upload": "retry",
+    "src/app.py": "src/checkout.py",
+    "src/app.py:42": "src/checkout.py:42",
+    "src/app.py:40-60": "src/checkout.py:40-45",
+    "src/app.py@last:2": "src/checkout.py@last:2",
+    "src/app.py@5e551000:3": "src/checkout.py@b9568747:2",
     "--run": "",
 }
 
@@ -129,6 +134,9 @@ FOR_PROGRAMS = [
     ["search", "retry"],
     ["tree", "3d75"],
     ["files", "last"],
+    ["blame", "src/checkout.py"],
+    ["cat", "src/checkout.py@last:2"],
+    ["diff", "last:1", "last:2"],
     ["prompts"],
     ["tag", "last", "a"],
     ["tag", "b956", "release"],

@@ -19,6 +19,7 @@
   - InvalidPrices
   - InvalidCursor
   - UnreadableFile
+  - NotATextFile
   - FileModifiedConcurrently
   - BadRequest
   - QueryError
@@ -775,6 +776,16 @@ class UnreadableFile(BygonesError):
 
     message = "{self.path} cannot be read: {self.reason}"
     hint = "nothing was changed; fix the file and try again"
+
+
+class NotATextFile(BygonesError):
+    """A file that is shown line by line is binary."""
+
+    path: Path
+
+    exit_code = ExitCode.USAGE_ERROR
+    message = "{self.path} is not a text file"
+    hint = "only text files have lines"
 
 
 class FileModifiedConcurrently(BygonesError):

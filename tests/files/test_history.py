@@ -11,7 +11,13 @@ from bygones.files.events import EventKind, FileEvent, Place, Replacement, decod
 from bygones.files.history import BranchLog, FileHistory, files_at
 from bygones.files.origins import OriginKind
 from bygones.files.paths import path_key
-from bygones.files.replay import Cause, CheckResult, Replay, VersionKind
+from bygones.files.replay import (
+    Cause,
+    CheckResult,
+    Replay,
+    VersionKind,
+    may_change,
+)
 from bygones.model.base import SessionId
 from tests.build import CWD, SESSION, Home, delta, session_id, snapshot
 from tests.files.story import FILE, Story, history, hunks, load
@@ -398,6 +404,23 @@ def test_change_of_a_command_without_a_patch_is_not_known(tmp_path: Path) -> Non
     assert origin_kinds(found)[1] is OriginKind.COMMAND
 
 
+def test_command_after_an_unknown_change_is_not_blamed_for_it(tmp_path: Path) -> None:
+    story = Story()
+    story.say("Create")
+    story.write(ONE)
+    story.say("The user changed the file")
+    story.edit("user", "claude", None)
+    story.bash("make", others=[FILE])
+    story.read("one\nclaude\nuser too\n")
+    found = history(tmp_path, story)
+
+    assert origin_kinds(found) == [
+        OriginKind.CLAUDE,
+        OriginKind.CLAUDE,
+        OriginKind.USER,
+    ]
+
+
 def test_deleted_file_does_not_exist(tmp_path: Path) -> None:
     story = Story()
     story.say("Create")
@@ -521,6 +544,26 @@ def test_commands_after_the_last_look_are_doubts(tmp_path: Path) -> None:
 
     assert [doubt.command for doubt in found.last.doubts] == ["git checkout main"]
     assert not found.last.is_certain
+
+
+@pytest.mark.parametrize(
+    ("command", "changes"),
+    [
+        ("sed -i s/a/b/ a.py", True),
+        ("echo x > a.py", True),
+        ("cat <<E >> a.py\nx\nE", True),
+        ("black .", True),
+        ("python tools/gen.py a.py", True),
+        ("git stash pop", True),
+        ("cat a.py 2>&1 | head", False),
+        ("pytest -q test_a.py", False),
+        ("git add a.py && git commit -m x", False),
+        ("rg x a.py > /dev/null", False),
+        ("npm test", False),
+    ],
+)
+def test_commands_that_may_change_a_file(command: str, *, changes: bool) -> None:
+    assert may_change(command, "a.py") is changes
 
 
 def _edits_of_one_file(count: int) -> Replay:

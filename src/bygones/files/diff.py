@@ -13,6 +13,8 @@ from difflib import SequenceMatcher
 
 from msgspec import Struct
 
+from bygones.model.outcomes import PatchHunk
+
 _MAX_MATRIX = 40_000
 """Blocks without a unique line are compared line by line up to this size."""
 
@@ -20,7 +22,7 @@ _MAX_MATRIX = 40_000
 _MAX_LOOK_AHEAD = 12
 _MAX_PAIRED = 400
 """Lines of a block that are compared with others; a longer block was rewritten."""
-_MIN_SIMILARITY = 0.6
+_MIN_SIMILARITY = 0.7
 
 
 class LineChange(Struct, frozen=True, gc=False):
@@ -208,3 +210,70 @@ def _similarity(old: str, new: str) -> float:
     if matcher.quick_ratio() < _MIN_SIMILARITY:
         return 0.0
     return matcher.ratio()
+
+
+_CONTEXT = 3
+
+
+def build_patch(old: str | None, new: str | None) -> list[PatchHunk]:
+    """Return the hunks of a unified diff; no text means that there is no file."""
+    before, after = _file_lines(old), _file_lines(new)
+    groups: list[list[Block]] = []
+    for block in diff_lines(before, after):
+        if groups and block[0] - groups[-1][-1][1] <= 2 * _CONTEXT:
+            groups[-1].append(block)
+        else:
+            groups.append([block])
+    return [_build_hunk(before, after, group) for group in groups]
+
+
+def _file_lines(text: str | None) -> list[str]:
+    """Return the lines of a file; a last line without a newline is marked."""
+    if not text:
+        return []
+    lines = text.split("\n")
+    if lines[-1] == "":
+        return lines[:-1]
+    lines[-1] += _NO_NEWLINE
+    return lines
+
+
+_NO_NEWLINE = "\n\\ No newline at end of file"
+
+
+def _build_hunk(
+    old: Sequence[str], new: Sequence[str], blocks: Sequence[Block]
+) -> PatchHunk:
+    start = max(blocks[0][0] - _CONTEXT, 0)
+    stop = min(blocks[-1][1] + _CONTEXT, len(old))
+    new_start = blocks[0][2] - (blocks[0][0] - start)
+    lines: list[str] = []
+    at = start
+    for old_start, old_stop, added_start, added_stop in blocks:
+        lines += (f" {line}" for line in old[at:old_start])
+        lines += (f"-{line}" for line in old[old_start:old_stop])
+        lines += (f"+{line}" for line in new[added_start:added_stop])
+        at = old_stop
+    lines += (f" {line}" for line in old[at:stop])
+    new_count = sum(line[0] != "-" for line in lines)
+    return PatchHunk(
+        old_start=start + 1 if stop > start else start,
+        old_lines=stop - start,
+        new_start=new_start + 1 if new_count else new_start,
+        new_lines=new_count,
+        lines=tuple(part for line in lines for part in line.split("\n")),
+    )
+
+
+def format_patch(
+    hunks: Iterable[PatchHunk], old_name: str, new_name: str
+) -> Iterator[str]:
+    """Yield the lines of a unified diff."""
+    yield f"--- {old_name}"
+    yield f"+++ {new_name}"
+    for hunk in hunks:
+        yield (
+            f"@@ -{hunk.old_start},{hunk.old_lines}"
+            f" +{hunk.new_start},{hunk.new_lines} @@"
+        )
+        yield from hunk.lines

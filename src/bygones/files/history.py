@@ -25,7 +25,7 @@ from bygones.files.events import (
 )
 from bygones.files.origins import LineOrigin, trace_origins
 from bygones.files.paths import file_name, path_key
-from bygones.files.replay import Cause, Check, Replay, Version, changes_tree
+from bygones.files.replay import Cause, Check, Replay, Version, may_change
 from bygones.model.base import SessionId
 from bygones.model.sessions import Branch, Session
 
@@ -199,9 +199,11 @@ class FileHistory:
         key: str,
         logs: Sequence[BranchLog],
         *,
+        former_keys: Sequence[str] = (),
         looks_ahead: bool = False,
     ) -> None:
         self.path = path
+        self._former_keys = former_keys
         self._looks_ahead = looks_ahead
         self._logs = logs
         self._key = key
@@ -213,10 +215,10 @@ class FileHistory:
 
     def _streams(self) -> Iterator[list[PlacedEvent]]:
         for log in self._logs:
-            yield log.events(
-                self._key,
-                looks_ahead=self._looks_ahead and log.stop_turn is not None,
-            )
+            for key in (*self._former_keys, self._key):
+                yield log.events(
+                    key, looks_ahead=self._looks_ahead and log.stop_turn is not None
+                )
 
     @property
     def versions(self) -> Sequence[Version]:
@@ -256,7 +258,7 @@ class FileHistory:
             if last_seen is not None
             and command.time is not None
             and command.time > last_seen
-            and (name in command.command or changes_tree(command.command))
+            and may_change(command.command, name)
         ]
         return FileAt(
             path=self.path, version=version, text=self.text(), doubts=tuple(doubts)

@@ -6,16 +6,29 @@ import re
 from collections.abc import Callable, Sequence
 from datetime import datetime
 from functools import cached_property, lru_cache
+from pathlib import Path
 
-from bygones.errors import AmbiguousSelector, ArchiveDamaged, NotInArchive
-from bygones.files.events import find_branch
+from msgspec import Struct
+
+from bygones.errors import (
+    AmbiguousSelector,
+    ArchiveDamaged,
+    NotATextFile,
+    NotInArchive,
+)
+from bygones.files.blame import BlamedLine, blame_text
+from bygones.files.events import Place, decode_bytes, find_branch
+from bygones.files.git import GitLine, GitRepository, find_repository
 from bygones.files.history import BranchLog, FileAt, FileHistory, files_at
 from bygones.files.origins import LineOrigin
-from bygones.files.paths import file_name, path_key
+from bygones.files.paths import file_name, path_key, relative_to
 from bygones.files.replay import Version
 from bygones.model.base import SessionId
-from bygones.model.sessions import Branch, Session
-from bygones.model.summary import IndexedEdit
+from bygones.model.nodes import parse_user_text
+from bygones.model.outcomes import PatchHunk, build_hunks
+from bygones.model.records import TextBlock, ThinkingBlock
+from bygones.model.sessions import Branch, Message, Session, ToolCall
+from bygones.model.summary import IndexedEdit, Role
 from bygones.store.protocols import StoreReader
 
 _WORKTREE = re.compile(r"/(?:\.claude/)?\.?worktrees/[^/]+(?=/)")
@@ -99,6 +112,72 @@ class FileLibrary:
         log = self.log(session_id, branch=branch, stop_turn=stop)
         return list(files_at(log, looks_ahead=is_before))
 
+    def blame(self, path: Path, name: str = "") -> FileBlame:
+        """Return who wrote each line of a file in the working tree.
+
+        A file that does not exist any more is shown as it was last; it may also be
+        found by ``name``, the end of its path. Raises
+        `NotInArchive` if no session changed it, and `NotATextFile` if it is binary.
+        """
+        try:
+            text = decode_bytes(path.read_bytes())
+        except OSError:
+            return self._blame_last_version(name or str(path), str(path))
+        if text is None:
+            raise NotATextFile(path)
+        repository = find_repository(path)
+        git_lines = repository.blame(path) if repository else []
+        files = self._find_related(path, git_lines, repository)
+        if not files:
+            raise NotInArchive("changed file", str(path))
+        main, *others = files
+        former = [file for file in others if file.ended_before(main)]
+        histories = [main.open_history(former=[file.path for file in former])]
+        histories += (file.history for file in others if file not in former)
+        lines = blame_text(text, histories, git_lines)
+        return FileBlame(path=str(path), lines=tuple(lines))
+
+    def _find_related(
+        self, path: Path, git_lines: Sequence[GitLine], repository: GitRepository | None
+    ) -> list[ArchivedFile]:
+        """Return the file itself, and what it was called or where it was copied from."""
+        names = [str(path), str(path.resolve())]
+        if repository:
+            former = dict.fromkeys(line.path for line in git_lines)
+            names += (str(repository.root / inside) for inside in former)
+        found: dict[str, ArchivedFile] = {}
+        for wanted in names:
+            try:
+                file = self.open(wanted)
+            except (NotInArchive, AmbiguousSelector):
+                continue
+            if _is_same_file(file.path, wanted, repository):
+                for own in (file.path, *file.related_paths):
+                    found.setdefault(path_key(own), ArchivedFile(self, own))
+        return list(found.values())
+
+    def _blame_last_version(self, name: str, path: str) -> FileBlame:
+        file = self.open(name, path)
+        lines = (
+            BlamedLine(number=number, text=text, origin=origin)
+            for number, (text, origin) in enumerate(file.blame(), 1)
+        )
+        return FileBlame(path=file.path, lines=tuple(lines), is_on_disk=False)
+
+    def describe(self, place: Place, path: str = "") -> TurnDetails:
+        """Return the prompt, the reasoning and the patch of a change."""
+        session = self._load_session(place.session_id)
+        branch = _require_branch(session, place.branch_number)
+        turns = [turn for turn in branch.turns if turn.number == place.turn_number]
+        prompt = next((turn.prompt for turn in turns if turn.prompt), None)
+        message, call = _find_call(session, place)
+        return TurnDetails(
+            title=session.title.text,
+            prompt=_message_text(prompt) if prompt else "",
+            reasoning=_message_text(message) if message else "",
+            hunks=build_hunks(call.outcome, call.input, path) if call else (),
+        )
+
     def _load_backup(self, session_id: SessionId, name: str) -> bytes | None:
         session = self._load_session(session_id)
         homes = dict.fromkeys(source.home for source in session.sources)
@@ -121,6 +200,51 @@ def _require_branch(session: Session, number: int) -> Branch:
     if branch is None:
         raise NotInArchive("branch", str(number))
     return branch
+
+
+def _is_same_file(recorded: str, path: str, repository: GitRepository | None) -> bool:
+    """Whether a recorded path is a file of the working tree, maybe before a move."""
+    if path_key(recorded) == path_key(path):
+        return True
+    if repository is None:
+        return False
+    inside = relative_to(path, str(repository.root))
+    root = path_key(recorded).removesuffix(f"/{inside}") if inside else ""
+    if not inside or root == path_key(recorded):
+        return False
+    # A directory that still exists is another copy of the project.
+    return _canonical(f"{root}/") != f"{root}/" or not Path(root).is_dir()
+
+
+def _find_call(
+    session: Session, place: Place
+) -> tuple[Message | None, ToolCall | None]:
+    """Return the message and the call at a place, if they are there."""
+    branches: Sequence[Branch] = session.branches
+    if place.agent_id is not None:
+        runs = [run for run in session.all_agents if run.id == place.agent_id]
+        branches = [branch for run in runs for branch in run.branches]
+    for branch in branches:
+        for turn in branch.turns:
+            for message in turn.messages:
+                if message.id == place.message_id:
+                    calls = (c for c in message.tool_calls if c.id == place.call_id)
+                    return message, next(calls, None)
+    return None, None
+
+
+def _message_text(message: Message) -> str:
+    """Return what was thought and said in a message."""
+    texts = []
+    for block in message.blocks:
+        if isinstance(block, TextBlock):
+            text = block.text
+            if message.role is Role.USER and text:
+                text = parse_user_text(text).typed_text
+            texts.append(text)
+        elif isinstance(block, ThinkingBlock):
+            texts.append(block.thinking)
+    return "\n\n".join(text.strip() for text in texts if text and text.strip())
 
 
 def _canonical(key: str) -> str:
@@ -157,6 +281,26 @@ def _common_suffix(a: str, b: str) -> int:
     return count
 
 
+class FileBlame(Struct, frozen=True, kw_only=True):
+    """The lines of a file with their origins."""
+
+    path: str
+    lines: tuple[BlamedLine, ...]
+    is_on_disk: bool = True
+    """Otherwise the lines are those of the last version in the archive."""
+
+
+class TurnDetails(Struct, frozen=True, kw_only=True):
+    """The conversation around a change."""
+
+    title: str = ""
+    prompt: str = ""
+    """What the user asked for in the turn."""
+    reasoning: str = ""
+    """What Claude thought and said in the message that made the change."""
+    hunks: tuple[PatchHunk, ...] = ()
+
+
 class ArchivedFile:
     """A file that sessions changed, with all its versions.
 
@@ -180,14 +324,27 @@ class ArchivedFile:
     @cached_property
     def history(self) -> FileHistory:
         """The versions on the live branches of all sessions."""
-        return self._open_history(None)
+        return self.open_history()
 
-    def _open_history(self, stop_time: float | None) -> FileHistory:
+    def open_history(
+        self, *, stop_time: float | None = None, former: Sequence[str] = ()
+    ) -> FileHistory:
+        """Return the versions up to a time, including those at former paths."""
+        keys = [*(path_key(path) for path in former), self._key]
+        sessions = [id_ for key in keys for id_ in self._library.sessions_of(key)]
         logs = [
             self._library.log(session_id, stop_time=stop_time)
-            for session_id in self._library.sessions_of(self._key)
+            for session_id in dict.fromkeys(sessions)
         ]
-        return FileHistory(self.path, self._key, logs)
+        return FileHistory(self.path, self._key, logs, former_keys=keys[:-1])
+
+    def ended_before(self, other: ArchivedFile) -> bool:
+        """Whether all its versions are older than those of another file."""
+        last, first = self.versions[-1:], other.versions[:1]
+        times = [version.time for version in (*last, *first)]
+        return len(times) == 2 and bool(  # noqa: PLR2004 (one of each)
+            times[0] and times[1] and times[0] <= times[1]
+        )
 
     @property
     def versions(self) -> Sequence[Version]:
@@ -234,4 +391,4 @@ class ArchivedFile:
 
     def at_time(self, time: datetime) -> FileAt:
         """Return the file as it was at a time."""
-        return self._open_history(time.timestamp()).last
+        return self.open_history(stop_time=time.timestamp()).last

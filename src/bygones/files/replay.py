@@ -158,8 +158,9 @@ class Replay:
                 self._check_part(event)
             else:
                 self._replay_change(event)
-            self._verified_at = event.time or self._verified_at
-            self._last_event = event
+            if self._is_current and (not self.versions or self.versions[-1].is_exact):
+                self._verified_at = event.time or self._verified_at
+                self._last_event = event
 
     def text(self, number: int) -> str | None:
         """Return the content of a version; none if it is unknown or does not exist."""
@@ -230,9 +231,11 @@ class Replay:
             self._note(event, CheckSubject.PATCH, CheckResult.DIFFERENT)
             self._add_unknown(event, VersionKind.CLAUDE)
         else:
+            # Without the replaced text, only the lines of the patch are compared.
+            is_exact = all(r.old in base for r in event.replacements[:1])
             if event.before is None:
                 self._note(event, CheckSubject.PATCH, CheckResult.SAME)
-            self._add_changes(event, VersionKind.CLAUDE, changes)
+            self._add_changes(event, VersionKind.CLAUDE, changes, is_exact=is_exact)
 
     def _replay_shell(self, event: FileEvent) -> None:
         base = self._current_text
@@ -280,7 +283,11 @@ class Replay:
         last = self.versions[-1] if self.versions else None
         if last is None or self._text is None:
             self._append(event, VersionKind.SEEN, text)
-        elif last.kind is VersionKind.COMMAND:
+        elif (
+            last.kind is VersionKind.COMMAND
+            and last.is_base_known
+            and not last.added_lines
+        ):
             # What was seen is what the command made of the file.
             self._append(event, last.kind, text, like=last)
         else:
@@ -351,11 +358,16 @@ class Replay:
         )
 
     def _add_changes(
-        self, event: FileEvent, kind: VersionKind, changes: tuple[LineChange, ...]
+        self,
+        event: FileEvent,
+        kind: VersionKind,
+        changes: tuple[LineChange, ...],
+        *,
+        is_exact: bool = True,
     ) -> None:
         lines = (self._text or "").split("\n")
         apply_changes(lines, changes)
-        self._append(event, kind, "\n".join(lines), changes=changes)
+        self._append(event, kind, "\n".join(lines), changes=changes, is_exact=is_exact)
 
     def _append(  # noqa: PLR0913 (all but three by name and optional)
         self,
@@ -426,7 +438,7 @@ class Replay:
             key=lambda command: command.time.timestamp() if command.time else 0
         )
         for command in reversed(between):
-            if name in command.command or changes_tree(command.command):
+            if may_change(command.command, name):
                 return Cause.COMMAND, command.command
         if text is not None and (cause := self._other_texts(text)):
             return cause, ""
@@ -458,6 +470,39 @@ _TREE_CHANGE = re.compile(
 def changes_tree(command: str) -> bool:
     """Whether a command is of a kind that changes files which it does not name."""
     return _TREE_CHANGE.search(command) is not None
+
+
+_READING_PROGRAM = re.compile(
+    r"(?:\S*/)?(?:cat|head|tail|less|more|bat|e?grep|rg|ag|ack|ls|ll|tree|wc|stat|file"
+    r"|find|fd|diff|cmp|md5sum|sha256sum|pytest|tox|jest|vitest|mypy|pyright|tsc|cd|pwd"
+    r"|echo|export|source|test|\[|which|type|true|false|sleep|sort|uniq|cut|jq|hexdump|xxd"
+    r"|od|du)(?:\s|$)"
+)
+_READING_SUBCOMMANDS = re.compile(
+    r"git\s+(?:-\S+\s+)*(?:add|commit|status|diff|log|show|blame|grep|push|fetch|ls-files)"
+    r"|python3?\s+-m\s+(?:pytest|mypy|unittest)|(?:npm|yarn|pnpm)\s+(?:run\s+)?test"
+    r"|(?:cargo|go|mix)\s+(?:test|check|build|vet)|node\s+--check"
+)
+_COMMAND_SEPARATOR = re.compile(r"&&|\|\||[;|\n]")
+_REDIRECTION = re.compile(r"(?<!2)>{1,2}(?!&|\s*/dev/null)")
+
+
+def may_change(command: str, name: str) -> bool:
+    """Whether a command probably changed a file: it names it, or changes many files."""
+    if changes_tree(command):
+        return True
+    if not re.search(rf"(?<![\w.-]){re.escape(name)}(?![\w-])", command):
+        return False
+    for part in _COMMAND_SEPARATOR.split(command):
+        bare = part.strip()
+        is_reading = (
+            not bare
+            or _READING_PROGRAM.match(bare) is not None
+            or _READING_SUBCOMMANDS.match(bare) is not None
+        )
+        if not is_reading or _REDIRECTION.search(part):
+            return True
+    return False
 
 
 def edit_changes(

@@ -12,7 +12,7 @@ from bygones.model import reports
 from bygones.model.sessions import Session
 from bygones.model.summary import IndexedPrompt, Project, SessionMatch, SessionSummary
 from bygones.model.usage import Cost
-from bygones.schema import commands, sessions, summaries
+from bygones.schema import commands, files, sessions, summaries
 from bygones.schema.encoding import JsonObject, encode_object_as_dict
 
 OBJECT_GROUPS: dict[str, tuple[type[Struct], ...]] = {
@@ -35,6 +35,7 @@ OBJECT_GROUPS: dict[str, tuple[type[Struct], ...]] = {
         sessions.TreeLineObject,
         commands.RequestObject,
     ),
+    "Files": (files.BlameLineObject, files.FileAtObject, files.FileDiffObject),
     "Search": (summaries.SearchObject, summaries.MatchObject, summaries.HitObject),
     "Usage": (
         commands.UsageObject,

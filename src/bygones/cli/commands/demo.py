@@ -214,7 +214,16 @@ class TranscriptWriter:
         given = {"command": command}
         self.call("Bash", given, output, outcome, text=text, is_error=is_error)
 
-    def edit(self, path: str, old: str, new: str, *, line: int, text: str = "") -> None:
+    def edit(  # noqa: PLR0913 (all but three by name)
+        self,
+        path: str,
+        old: str,
+        new: str,
+        *,
+        line: int,
+        text: str = "",
+        original: str | None = None,
+    ) -> None:
         """Write a change of a file, with its patch."""
         whole = str(self._cwd / path)
         lines = [f"-{one}" for one in old.splitlines()]
@@ -230,6 +239,7 @@ class TranscriptWriter:
             "filePath": whole,
             "oldString": old,
             "newString": new,
+            "originalFile": original,
             "structuredPatch": [hunk],
         }
         given = {"file_path": whole, "old_string": old, "new_string": new}
@@ -329,6 +339,48 @@ _ORIGINAL_CODE = """\
 def charge(order: Order) -> Receipt:
     return gateway.charge(order.total, order.card)
 """
+_CHECKOUT_CODE = f"""\
+import random
+import time
+from dataclasses import dataclass
+
+from shop import gateway
+from shop.errors import GatewayTimeout, PaymentFailed
+
+
+@dataclass(frozen=True)
+class Card:
+    number: str
+    expires: str
+
+    @property
+    def last_digits(self) -> str:
+        return self.number[-4:]
+
+
+@dataclass(frozen=True)
+class Order:
+    id: int
+    total: int
+    card: Card
+
+
+@dataclass(frozen=True)
+class Receipt:
+    order: int
+    amount: int
+
+
+def total(prices: list[int], discount: int = 0) -> int:
+    return max(sum(prices) - discount, 0)
+
+
+def label(order: Order) -> str:
+    return f"{{order.id}}, card ending in {{order.card.last_digits}}"
+
+
+{_ORIGINAL_CODE}"""
+"""The whole file, in which `charge` starts at line 40."""
 _SMALL_MODEL = "claude-haiku-4-5-20251001"
 _AGENTS = (
     (
@@ -371,7 +423,7 @@ def _write_retry_session(home: Path, shop: Path, started: datetime) -> None:
     )
     fork = said.answer("There is one call, in `charge`, and it is never retried.")
     said.prompt("Retry three times, a second apart.")
-    said.edit("src/checkout.py", _ORIGINAL_CODE, _RETRY_CODE, line=40)
+    _edit_checkout(said, _RETRY_CODE)
     said.bash(
         "pytest -q tests/test_checkout.py",
         "FAILED tests/test_checkout.py::test_a_card_is_charged_once\n"
@@ -388,12 +440,10 @@ def _write_retry_session(home: Path, shop: Path, started: datetime) -> None:
         "charged twice.",
         minutes=3,
     )
-    said.edit(
-        "src/checkout.py",
-        _ORIGINAL_CODE,
+    _edit_checkout(
+        said,
         _BACKOFF_CODE,
-        line=40,
-        text="The gateway accepts an `idempotency_key`, which makes a retry safe.",
+        "The gateway accepts an `idempotency_key`, which makes a retry safe.",
     )
     said.bash("pytest -q tests/test_checkout.py", "12 passed in 2.28s")
     said.answer(
@@ -412,6 +462,17 @@ def _write_retry_session(home: Path, shop: Path, started: datetime) -> None:
     said.answer("I added the test; it passes.")
     said.title("Make checkout retry without charging twice")
     said.save(home)
+
+
+def _edit_checkout(said: TranscriptWriter, new: str, text: str = "") -> None:
+    said.edit(
+        "src/checkout.py",
+        _ORIGINAL_CODE,
+        new,
+        line=40,
+        text=text,
+        original=_CHECKOUT_CODE,
+    )
 
 
 def _write_agents_session(home: Path, shop: Path, started: datetime) -> None:

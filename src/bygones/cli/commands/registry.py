@@ -122,6 +122,24 @@ COMMANDS = (
         _FILES,
     ),
     CommandSpec(
+        "blame",
+        f"{_PACKAGE}.blame",
+        "Show which turn wrote each line of a file.",
+        _FILES,
+    ),
+    CommandSpec(
+        "cat",
+        f"{_PACKAGE}.cat",
+        "Print a file as it was at a turn.",
+        _FILES,
+    ),
+    CommandSpec(
+        "diff",
+        f"{_PACKAGE}.diff",
+        "Compare files at a turn with another turn or the disk.",
+        _FILES,
+    ),
+    CommandSpec(
         "resume",
         f"{_PACKAGE}.resume",
         "Continue a session in Claude Code.",

@@ -1,0 +1,264 @@
+"""`bygones blame`: who wrote each line of a file."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from itertools import groupby
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from bygones.cli.context import (
+    CommonOptions,
+    archive_options,
+    color_option,
+    cwd,
+    iso_option,
+    json_option,
+)
+from bygones.cli.open_archive import open_current
+from bygones.cli.output import (
+    Console,
+    TextColumn,
+    TextTable,
+    print_objects,
+    short_session_id,
+    shorten_path,
+    style_spans,
+)
+from bygones.files.diff import format_patch
+from bygones.files.origins import OriginKind
+from bygones.files.report import blame_line_object, origin_label
+from bygones.render.text.primitives import (
+    SpanStyle,
+    StyledSpan,
+    sanitize_line,
+    sanitize_name,
+    sanitized_lines,
+    truncate_end,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from bygones.files.blame import BlamedLine
+    from bygones.files.library import FileBlame, FileLibrary
+    from bygones.files.origins import LineOrigin
+
+_LINES = re.compile(r"(.+):(\d+)(?:-(\d+))?")
+_MAX_REASONING_LINES = 12
+_MAX_DIFF_LINES = 40
+_MIN_WIDTH = 20
+_COLUMNS = (
+    TextColumn("TURN"),
+    TextColumn("WHEN"),
+    TextColumn("WHO"),
+    TextColumn("LINE", is_right_aligned=True),
+)
+_KIND_STYLES = {
+    OriginKind.CLAUDE: SpanStyle.PROMPT,
+    OriginKind.MODIFIED: SpanStyle.CODE,
+    OriginKind.COMMAND: SpanStyle.AGENT,
+    OriginKind.USER: SpanStyle.ADDED,
+    OriginKind.BEFORE: SpanStyle.META,
+    OriginKind.UNKNOWN: SpanStyle.META,
+}
+
+
+@click.command("blame")
+@click.argument("name", metavar="FILE[:LINE[-LINE]]")
+@iso_option
+@archive_options
+@json_option
+@color_option
+def blame(
+    *, name: str, iso: bool, options: CommonOptions, as_json: bool, color: str
+) -> None:
+    r"""Show which turn of which session wrote each line of a file.
+
+    \b
+    bygones blame src/app.py
+    bygones blame src/app.py:42
+    bygones blame src/app.py:40-60 --json
+
+    With a line or a range of lines, the prompt, the reasoning and the change are shown,
+    too. Lines are matched by content, so commits may have been amended, rebased or
+    squashed. A file that does not exist any more is shown as it was last.
+
+    WHO is claude, agent, modified (written by Claude, changed since), user, command (run by
+    Claude), before (older than the first recorded version) or unknown. A question mark
+    means that it is inferred, not recorded.
+    """
+    console = Console.for_stdout(color, iso=iso)
+    path, lines = _parse_name(name)
+    whole = Path(os.path.normpath(Path(path).expanduser().absolute()))
+    with open_current(options) as archive:
+        library = archive.file_library
+        found = library.blame(whole, path)
+        shown = _select(found, lines)
+        if as_json:
+            prompts = _PromptCache(library)
+            print_objects(
+                blame_line_object(found.path, line, prompts.get(line.origin))
+                for line in shown
+            )
+        elif lines is None:
+            console.print_lines(_table_lines(shown, console))
+        else:
+            console.print_lines(_detail_lines(found, shown, library, console))
+
+
+def _parse_name(name: str) -> tuple[str, tuple[int, int] | None]:
+    if not name.strip():
+        raise click.UsageError("the path is empty")
+    path, lines = name, None
+    if not os.path.lexists(name) and (match := _LINES.fullmatch(name)):
+        first, last = int(match[2]), int(match[3] or match[2])
+        if first < 1 or last < first:
+            raise click.UsageError(f"{name!r} has no valid lines; write FILE:40-60")
+        path, lines = match[1], (first, last)
+    return path, lines
+
+
+def _select(found: FileBlame, lines: tuple[int, int] | None) -> Sequence[BlamedLine]:
+    if lines is None:
+        return found.lines
+    first, last = lines
+    if first > len(found.lines):
+        raise click.UsageError(f"the file has only {len(found.lines):,} lines")
+    return found.lines[first - 1 : last]
+
+
+class _PromptCache:
+    """The prompts of turns; lines that follow each other often share one."""
+
+    def __init__(self, library: FileLibrary) -> None:
+        self._library = library
+        self._prompts: dict[tuple[str, int, int], str] = {}
+
+    def get(self, origin: LineOrigin) -> str:
+        place = origin.place
+        if place is None:
+            return ""
+        key = (place.session_id, place.branch_number, place.turn_number)
+        if key not in self._prompts:
+            self._prompts[key] = self._library.describe(place).prompt[:200]
+        return self._prompts[key]
+
+
+def _place_text(origin: LineOrigin) -> str:
+    if origin.place is not None:
+        session = short_session_id(origin.place.session_id)
+        return f"{session}:{origin.place.turn_number + 1}"
+    return origin.commit[:8]
+
+
+def _table_lines(lines: Sequence[BlamedLine], console: Console) -> Iterator[str]:
+    cells = [
+        (
+            _place_text(line.origin),
+            console.format_time(line.origin.time),
+            origin_label(line.origin),
+            str(line.number),
+        )
+        for line in lines
+    ]
+    table = TextTable(_COLUMNS, cells, width=console.width)
+    yield "  ".join(table.padded_cells(0))
+    for row, line in enumerate(lines, 1):
+        *head, number = table.padded_cells(row)
+        text = truncate_end(code_line(line.text), max(table.rest_width, _MIN_WIDTH))
+        spans = (
+            StyledSpan("  ".join(head), _KIND_STYLES[line.origin.kind]),
+            StyledSpan(f"  {number}  ", SpanStyle.META),
+            StyledSpan(text),
+        )
+        yield style_spans(spans, is_colored=console.style.is_colored).rstrip()
+
+
+def _detail_lines(
+    found: FileBlame,
+    lines: Sequence[BlamedLine],
+    library: FileLibrary,
+    console: Console,
+) -> Iterator[str]:
+    here = cwd() if console.is_terminal else None
+    path = sanitize_name(shorten_path(found.path, cwd=here, home=Path.home()))
+    for origin, group in groupby(lines, key=lambda line: line.origin):
+        block = list(group)
+        first, last = block[0].number, block[-1].number
+        where = f"{path}:{first}" + (f"-{last}" if last > first else "")
+        facts = (where, origin_label(origin), console.format_time(origin.time))
+        yield console.style.heading(" \N{MIDDLE DOT} ".join(filter(None, facts)))
+        for line in block:
+            yield f"  {line.number:>5}  {code_line(line.text)}"
+        yield ""
+        yield from _origin_lines(origin, library, console)
+
+
+def _origin_lines(
+    origin: LineOrigin, library: FileLibrary, console: Console
+) -> Iterator[str]:
+    if origin.command:
+        yield f"Command: {sanitize_line(origin.command)}"
+    if origin.commit:
+        yield f"Commit:  {origin.commit}"
+    place = origin.place
+    if place is None:
+        yield ""
+        return
+    details = library.describe(place, origin.path)
+    session = short_session_id(place.session_id)
+    agent = f", agent {sanitize_name(place.agent_id)}" if place.agent_id else ""
+    yield (
+        f"Session: {session} {sanitize_line(details.title)}, turn"
+        f" {place.turn_number + 1}{agent}"
+    )
+    for title, text, limit in (
+        ("Prompt", details.prompt, None),
+        ("Reasoning", details.reasoning, _MAX_REASONING_LINES),
+    ):
+        if text:
+            yield f"{title}:"
+            yield from _indented(text, limit, console)
+    if details.hunks:
+        yield "Change:"
+        name = sanitize_name(origin.path)
+        for row in list(format_patch(details.hunks, name, name))[2:][:_MAX_DIFF_LINES]:
+            yield f"  {style_diff_line(row, console)}"
+    if place.message_id:
+        yield f"Open:    bygones show {session} --around {place.message_id}"
+    yield ""
+
+
+def _indented(text: str, limit: int | None, console: Console) -> Iterator[str]:
+    rows = list(sanitized_lines(text))
+    for row in rows[:limit]:
+        yield from (f"  {part}" for part in console.wrap(row))
+    if limit is not None and len(rows) > limit:
+        yield f"  … {len(rows) - limit:,} more lines"
+
+
+def code_line(text: str) -> str:
+    """Return a line of a file without control characters, but with its indentation."""
+    return sanitize_name(text.expandtabs(4))
+
+
+def print_exact(text: str) -> None:
+    """Write a text of a file to a file or pipe, byte for byte."""
+    if hasattr(sys.stdout, "buffer"):
+        sys.stdout.flush()
+        sys.stdout.buffer.write(text.encode("utf-8", "surrogatepass"))
+    else:
+        sys.stdout.write(text)
+
+
+def style_diff_line(line: str, console: Console) -> str:
+    """Return a line of a diff in its color, without control characters."""
+    styles = {"+": SpanStyle.ADDED, "-": SpanStyle.REMOVED, "@": SpanStyle.META}
+    style = styles.get(line[:1], SpanStyle.PLAIN)
+    span = StyledSpan(code_line(line), style)
+    return style_spans((span,), is_colored=console.style.is_colored)

@@ -1,0 +1,207 @@
+"""`bygones diff`: files of one turn compared with another turn, the disk or a commit."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import click
+
+from bygones.cli.commands.blame import print_exact, style_diff_line
+from bygones.cli.context import (
+    CommonOptions,
+    archive_options,
+    color_option,
+    complete_branches,
+    json_option,
+)
+from bygones.cli.file_names import (
+    choose_turn,
+    open_file,
+    parse_turn_name,
+    split_file_name,
+)
+from bygones.cli.open_archive import open_current
+from bygones.cli.output import Console, print_objects
+from bygones.files.diff import build_patch, format_patch
+from bygones.files.events import decode_bytes
+from bygones.files.git import find_repository
+from bygones.files.paths import path_key
+from bygones.render.text.primitives import sanitize_name
+from bygones.schema.files import FileDiffObject
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from bygones.archive import Archive
+    from bygones.cli.file_names import ChosenTurn
+    from bygones.files.history import FileAt
+
+DISK = "disk"
+_COMMIT = "git:"
+
+
+class _State(NamedTuple):
+    """The content of a file; no text means that it does not exist."""
+
+    text: str | None
+    is_known: bool = True
+
+
+class _Side:
+    """One side of a comparison: a turn, the disk or a commit."""
+
+    def __init__(self, name: str, archive: Archive, branch: str | None) -> None:
+        self.path = ""
+        self.chosen: ChosenTurn | None = None
+        self.label = name
+        self._archive = archive
+        self._files: dict[str, FileAt] | None = None
+        if name == DISK or name.startswith(_COMMIT):
+            return
+        self.path, turn = split_file_name(name)
+        if turn is None and ("/" in name or "." in name or Path(name).exists()):
+            self.label = DISK
+            return
+        if turn is None:
+            self.path, turn = "", parse_turn_name(name)
+        self.chosen = choose_turn(archive, turn, branch)
+        self.label = self.chosen.label
+
+    @property
+    def files(self) -> dict[str, FileAt]:
+        """The files that the session changed, by key."""
+        if self._files is None:
+            chosen = self.chosen
+            self._files = {}
+            if chosen is not None:
+                turn = len(chosen.branch.turns) if chosen.turn is None else chosen.turn
+                found = self._archive.file_library.files_at(
+                    chosen.session.id,
+                    turn + 1,
+                    branch=chosen.branch.number,
+                    is_before=True,
+                )
+                self._files = {path_key(file.path): file for file in found}
+        return self._files
+
+    def state(self, path: str) -> _State:
+        """Return the content of a file on this side."""
+        if self.chosen is not None:
+            file = self.files.get(path_key(path))
+            if file is None:
+                archived = open_file(self._archive, path)
+                chosen = self.chosen
+                file = archived.at(
+                    chosen.session.id, chosen.turn, branch=chosen.branch.number
+                )
+            is_known = file.version is not None and file.version.is_known
+            return _State(file.text, is_known)
+        if self.label.startswith(_COMMIT):
+            return _committed_state(path, self.label.removeprefix(_COMMIT))
+        try:
+            text = decode_bytes(Path(path).read_bytes())
+        except FileNotFoundError:
+            return _State(None)
+        except OSError:
+            return _State(None, is_known=False)
+        return _State(text, is_known=text is not None)
+
+
+def _committed_state(path: str, name: str) -> _State:
+    repository = find_repository(Path(path))
+    commit = repository.resolve_commit(name) if repository else None
+    if repository is None or commit is None:
+        raise click.UsageError(f"{name!r} is not a commit of the repository of {path}")
+    inside = Path(path).resolve().relative_to(repository.root.resolve()).as_posix()
+    raw = repository.show_file(commit, inside)
+    text = decode_bytes(raw) if raw is not None else None
+    return _State(text, is_known=raw is None or text is not None)
+
+
+@click.command("diff")
+@click.argument("old", metavar="A")
+@click.argument("new", metavar="[B]", default=DISK)
+@click.option(
+    "--branch",
+    metavar="NUMBER|LEAF",
+    shell_complete=complete_branches,
+    show_default="the live branch",
+    help="Use this branch of the sessions.",
+)
+@archive_options
+@json_option
+@color_option
+def diff(  # noqa: PLR0913 (one parameter per option)
+    *,
+    old: str,
+    new: str,
+    branch: str | None,
+    options: CommonOptions,
+    as_json: bool,
+    color: str,
+) -> None:
+    r"""Compare files at a turn with another turn, the disk or a commit.
+
+    \b
+    bygones diff last:1 last:3
+    bygones diff src/app.py@5e551000:3
+    bygones diff 5e551000:3 disk
+
+    A and B are FILE@SESSION:TURN, SESSION:TURN for all files that the session changed, a
+    file on disk, "disk", or git: and a commit, such as git:HEAD (default for B: disk). The
+    output is a unified diff. Files whose content is not known are named on stderr.
+    """
+    console = Console.for_stdout(color)
+    with open_current(options) as archive:
+        sides = _Side(old, archive, branch), _Side(new, archive, branch)
+        if not any(side.chosen for side in sides):
+            raise click.UsageError("name at least one turn, such as last:2")
+        objects = list(_compare(sides, _list_paths(archive, sides)))
+    if as_json:
+        print_objects(objects)
+        return
+    unknown = [found.path for found in objects if found.state == "unknown"]
+    text = "".join(found.diff for found in objects)
+    if console.is_terminal or console.style.is_colored:
+        rows = text.split("\n")[:-1]
+        console.print_lines(style_diff_line(row, console) for row in rows)
+    else:
+        print_exact(text)  # so that it can be applied
+    for path in unknown:
+        sys.stderr.write(f"the content of {sanitize_name(path)} is not known\n")
+
+
+def _list_paths(archive: Archive, sides: tuple[_Side, _Side]) -> Iterable[str]:
+    for side in sides:
+        if side.path:
+            return [open_file(archive, side.path).path]
+    paths = {key: f.path for side in sides for key, f in side.files.items()}
+    return [paths[key] for key in sorted(paths)]
+
+
+def _compare(
+    sides: tuple[_Side, _Side], paths: Iterable[str]
+) -> Iterator[FileDiffObject]:
+    for path in paths:
+        old, new = (side.state(path) for side in sides)
+        if old.is_known and new.is_known:
+            if old.text == new.text:
+                continue
+            hunks = build_patch(old.text, new.text)
+            names = (f"{path}\t{side.label}" for side in sides)
+            rows = list(format_patch(hunks, *names))
+            state = "changed"
+            if old.text is None or new.text is None:
+                state = "created" if old.text is None else "deleted"
+        else:
+            rows, hunks, state = [], [], "unknown"
+        marks = [line[:1] for hunk in hunks for line in hunk.lines]
+        yield FileDiffObject(
+            path=path,
+            state=state,
+            added_lines=marks.count("+"),
+            removed_lines=marks.count("-"),
+            diff="".join(f"{row}\n" for row in rows),
+        )

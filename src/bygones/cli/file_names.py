@@ -1,0 +1,81 @@
+"""Names of files at a turn: FILE, SESSION:TURN and FILE@SESSION:TURN."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import click
+
+from bygones.cli.resolve import LAST, choose_branch, load_named_session
+from bygones.render.numbers import pluralize
+
+if TYPE_CHECKING:
+    from bygones.archive import Archive
+    from bygones.files.library import ArchivedFile
+    from bygones.model.sessions import Branch, Session
+
+
+class TurnName(NamedTuple):
+    """A session and a turn of it, as they were named; turns count from 1."""
+
+    session: str
+    turn: int | None = None
+
+
+class ChosenTurn(NamedTuple):
+    """A turn of a branch; none means the end of the branch."""
+
+    session: Session
+    branch: Branch
+    turn: int | None
+    """Counted from 0."""
+
+    @property
+    def label(self) -> str:
+        number = len(self.branch.turns) if self.turn is None else self.turn + 1
+        return f"{self.session.id[:8]}:{number}"
+
+
+def parse_turn_name(name: str) -> TurnName:
+    """Return the session and the turn of `SESSION[:TURN]`."""
+    session, colon, turn = name.rpartition(":")
+    if not colon:
+        return TurnName(name)
+    if not turn.isdecimal() or int(turn) < 1:
+        raise click.UsageError(
+            f"{turn!r} is not the number of a turn; write SESSION:TURN, such as last:2"
+        )
+    return TurnName(session or LAST, int(turn))
+
+
+def split_file_name(name: str) -> tuple[str, TurnName | None]:
+    """Return the path and the turn of `FILE[@SESSION[:TURN]]`."""
+    path, at, turn = name.rpartition("@")
+    # A path may contain @ as well; a session has no slash.
+    if not at or "/" in turn or not turn:
+        return name, None
+    return path, parse_turn_name(turn)
+
+
+def choose_turn(
+    archive: Archive, name: TurnName, branch_name: str | None = None
+) -> ChosenTurn:
+    """Load the session of a name, and check that the branch has the turn."""
+    session, record = load_named_session(archive, name.session)
+    number = choose_branch(session, branch_name, record.id if record else None)
+    branch = next(b for b in session.branches if b.number == number)
+    count = len(branch.turns)
+    if name.turn is not None and name.turn > count:
+        turns = pluralize(count, "turn")
+        raise click.UsageError(f"there is no turn {name.turn}: the branch has {turns}")
+    return ChosenTurn(session, branch, None if name.turn is None else name.turn - 1)
+
+
+def open_file(archive: Archive, name: str) -> ArchivedFile:
+    """Open a file by its path, relative to the current directory, or its end."""
+    if not name.strip():
+        raise click.UsageError("the path is empty")
+    whole = os.path.normpath(Path(name).expanduser().absolute())
+    return archive.file_library.open(name, whole)

@@ -1,0 +1,234 @@
+"""Who wrote each line of a file in the working tree.
+
+The text is compared with the last version that is known from transcripts, and with those
+of related files: in worktrees, or under a former name. Lines are matched by content, so
+commits may be amended, rebased or squashed. Git says which lines are older than the
+turns that seem to have written them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime, timedelta
+
+from msgspec import Struct, structs
+
+from bygones.files.diff import LineChange, diff_lines, pair_similar
+from bygones.files.git import GitLine
+from bygones.files.history import FileHistory
+from bygones.files.origins import (
+    BEFORE,
+    UNKNOWN,
+    Certainty,
+    LineOrigin,
+    OriginKind,
+)
+from bygones.files.replay import VersionKind, changes_tree
+
+_MIN_LINE = 12
+"""Characters of a line that is recognized on its own, without its neighbors."""
+_MIN_RUN = 3
+"""Consecutive equal lines that are recognized even if each of them is short."""
+_CLOCK_TOLERANCE = timedelta(seconds=2)
+_OWN_KINDS = frozenset({OriginKind.CLAUDE, OriginKind.MODIFIED, OriginKind.COMMAND})
+
+
+class BlamedLine(Struct, frozen=True, kw_only=True):
+    """A line of a file with its origin."""
+
+    number: int
+    """Counted from 1."""
+    text: str
+    origin: LineOrigin
+
+
+class _KnownText(Struct, frozen=True):
+    """The last known content of a file, with the origins of its lines."""
+
+    lines: list[str]
+    origins: list[LineOrigin]
+
+
+def blame_text(
+    text: str, histories: Sequence[FileHistory], git_lines: Sequence[GitLine] = ()
+) -> list[BlamedLine]:
+    """Return the lines of a text with their origins.
+
+    The first history is that of the file itself; others are related.
+    """
+    lines = text.split("\n")
+    if lines[-1] == "":
+        lines.pop()
+    matcher = _LineMatcher(lines, histories)
+    origins = matcher.match()
+    if len(git_lines) == len(lines):
+        origins = [
+            _apply_commit(origin, git_line, matcher.first_known)
+            for origin, git_line in zip(origins, git_lines, strict=True)
+        ]
+    rest = matcher.rest_origin
+    return [
+        BlamedLine(number=number, text=line, origin=origin or rest)
+        for number, (line, origin) in enumerate(zip(lines, origins, strict=True), 1)
+    ]
+
+
+def _apply_commit(
+    origin: LineOrigin | None, line: GitLine, first_known: datetime | None
+) -> LineOrigin | None:
+    """Return an origin with its commit; what is older than its turn was there before."""
+    commit = line.commit
+    if commit.is_uncommitted:
+        return origin
+    committed_at = commit.committed_at
+    # What came from outside may be older than the moment at which it was noticed.
+    is_own = origin is not None and origin.kind in _OWN_KINDS and origin.cause is None
+    known_at = origin.time if origin and is_own else first_known
+    is_older = (
+        committed_at is not None
+        and known_at is not None
+        and committed_at + _CLOCK_TOLERANCE < known_at
+    )
+    if is_older:
+        return structs.replace(BEFORE, commit=commit.sha, time=committed_at)
+    if origin is None:
+        # Committed while sessions were recorded, but none of them wrote it.
+        return LineOrigin(
+            kind=OriginKind.USER,
+            certainty=Certainty.LIKELY,
+            time=committed_at,
+            commit=commit.sha,
+        )
+    return structs.replace(origin, commit=commit.sha)
+
+
+class _LineMatcher:
+    """Finds the lines of a text in the versions of histories."""
+
+    def __init__(self, lines: list[str], histories: Sequence[FileHistory]) -> None:
+        self._lines = lines
+        self._histories = [history for history in histories if history.versions]
+        self._found: list[LineOrigin | None] = [None] * len(lines)
+
+    @property
+    def first_known(self) -> datetime | None:
+        """When the file was first seen."""
+        times = (h.versions[0].time for h in self._histories)
+        return min(filter(None, times), default=None)
+
+    @property
+    def rest_origin(self) -> LineOrigin:
+        """The origin of lines that are in no version: changed since the last one."""
+        if not self._histories:
+            return UNKNOWN
+        last = self._histories[0].last
+        for doubt in reversed(last.doubts):
+            if not changes_tree(doubt.command):
+                return LineOrigin(
+                    kind=OriginKind.COMMAND,
+                    certainty=Certainty.LIKELY,
+                    place=doubt.place,
+                    time=doubt.time,
+                    command=doubt.command,
+                )
+        if last.doubts:
+            return UNKNOWN
+        return LineOrigin(kind=OriginKind.USER, certainty=Certainty.LIKELY)
+
+    def match(self) -> list[LineOrigin | None]:
+        known = [_last_known(history) for history in self._histories]
+        for number, version in enumerate(known):
+            if version is not None:
+                self._match_equal(version, is_related=number > 0)
+        self._match_older()
+        for version in known[:1]:
+            if version is not None:
+                self._match_similar(version)
+        return self._found
+
+    def _match_equal(self, known: _KnownText, *, is_related: bool) -> None:
+        old_at = new_at = 0
+        end = (len(known.lines), len(known.lines), len(self._lines), len(self._lines))
+        for old_start, old_stop, new_start, new_stop in (
+            *diff_lines(known.lines, self._lines),
+            end,
+        ):
+            is_run = new_start - new_at >= _MIN_RUN
+            for new, old in zip(
+                range(new_at, new_start), range(old_at, old_start), strict=True
+            ):
+                if not is_related or is_run or _is_telling(self._lines[new]):
+                    self._set_equal(new, known.origins[old])
+            old_at, new_at = old_stop, new_stop
+
+    def _set_equal(self, at: int, origin: LineOrigin) -> None:
+        """Use the origin of an equal line, unless a better one is known."""
+        current = self._found[at]
+        if current is None or (
+            current.kind is OriginKind.BEFORE and origin.kind is not OriginKind.BEFORE
+        ):
+            self._found[at] = origin
+
+    def _match_older(self) -> None:
+        """Find lines that an earlier version had, such as after a revert."""
+        written: dict[str, LineOrigin] = {}
+        for history in self._histories:
+            if not any(origin is None for origin in self._found):
+                return
+            for number, version in enumerate(history.versions):
+                if version.kind is not VersionKind.CLAUDE:
+                    continue
+                origin = LineOrigin(
+                    kind=OriginKind.CLAUDE,
+                    certainty=Certainty.LIKELY,
+                    place=version.place,
+                    path=version.path,
+                    time=version.time,
+                    version=number,
+                )
+                added = (*version.added_lines, *_added_lines(version.changes))
+                if version.proposed is None:
+                    written.update(dict.fromkeys(filter(_is_telling, added), origin))
+        for at, line in enumerate(self._lines):
+            if self._found[at] is None and line in written:
+                self._found[at] = written[line]
+
+    def _match_similar(self, known: _KnownText) -> None:
+        """Find lines that were made from lines of the last version."""
+        for old_start, old_stop, new_start, new_stop in diff_lines(
+            known.lines, self._lines
+        ):
+            pairs = pair_similar(
+                known.lines[old_start:old_stop], self._lines[new_start:new_stop]
+            )
+            for new, old in pairs.items():
+                origin = known.origins[old_start + old]
+                if self._found[new_start + new] is None and origin.kind in {
+                    OriginKind.CLAUDE,
+                    OriginKind.MODIFIED,
+                }:
+                    self._found[new_start + new] = structs.replace(
+                        origin, kind=OriginKind.MODIFIED, certainty=Certainty.LIKELY
+                    )
+
+
+def _added_lines(changes: Iterable[LineChange]) -> Iterable[str]:
+    return (line for change in changes for line in change.added)
+
+
+def _is_telling(line: str) -> bool:
+    """Whether a line is long enough to be recognized."""
+    return len(line.strip()) >= _MIN_LINE
+
+
+def _last_known(history: FileHistory) -> _KnownText | None:
+    """Return the last content that is known, with origins."""
+    for version in reversed(history.versions):
+        text = history.text(version.number)
+        if text is not None:
+            origins = history.origins(version.number)
+            lines = text.split("\n")
+            if lines[-1] == "":
+                lines.pop()
+            return _KnownText(lines, origins[: len(lines)])
+    return None

@@ -1,0 +1,192 @@
+"""What git knows about a file in a working tree.
+
+Only programs of git itself run: hooks, textconv filters, file system monitors and
+credential helpers that a repository configures are switched off.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from functools import cached_property
+from pathlib import Path
+
+from msgspec import Struct
+
+_TIMEOUT = 30.0
+_UNCOMMITTED = "0" * 40
+_SAFE_CONFIG = (
+    *("-c", "core.fsmonitor=false"),
+    *("-c", "core.hooksPath=/dev/null"),
+    *("-c", "diff.external="),
+    *("-c", "log.showSignature=false"),
+)
+
+
+class GitCommit(Struct, frozen=True, kw_only=True):
+    """A commit, as blame and log show it."""
+
+    sha: str
+    author: str = ""
+    committed_at: datetime | None = None
+    """When it was made in its present form; later than its author date after a rebase."""
+    summary: str = ""
+
+    @property
+    def is_uncommitted(self) -> bool:
+        """Whether it means changes of the working tree."""
+        return self.sha == _UNCOMMITTED
+
+
+class GitLine(Struct, frozen=True):
+    """The commit that git names for a line, and the path that the file had then."""
+
+    commit: GitCommit
+    path: str
+
+
+class GitRepository:
+    """The repository around a file or folder."""
+
+    def __init__(self, root: Path, program: str) -> None:
+        self.root = root
+        self._program = program
+
+    def run(self, *arguments: str) -> bytes | None:
+        """Return the output of a git command; none if it fails."""
+        environ = {
+            **{k: v for k, v in os.environ.items() if not k.startswith("GIT_")},
+            "GIT_OPTIONAL_LOCKS": "0",
+            "GIT_TERMINAL_PROMPT": "0",
+            "GIT_LITERAL_PATHSPECS": "1",
+            "LC_ALL": "C",
+        }
+        try:
+            process = subprocess.run(  # noqa: S603 (git, with fixed options)
+                [self._program, "--no-pager", *_SAFE_CONFIG, *arguments],
+                cwd=self.root,
+                env=environ,
+                capture_output=True,
+                check=False,
+                timeout=_TIMEOUT,
+                stdin=subprocess.DEVNULL,
+            )
+        except (OSError, subprocess.TimeoutExpired):
+            return None
+        return process.stdout if process.returncode == 0 else None
+
+    def blame(self, path: Path) -> list[GitLine]:
+        """Return the commit of each line of a file; empty if git does not know it.
+
+        Changes of white space are ignored, and lines that came from other files in the
+        same commit are followed.
+        """
+        output = self.run(
+            *("blame", "-w", "-C", "--no-textconv", "--porcelain", "--"),
+            str(path),
+        )
+        return list(_parse_blame(output or b""))
+
+    def resolve_commit(self, name: str) -> str | None:
+        """Return the hash of a commit by any of its names."""
+        if name.startswith("-"):
+            return None
+        output = self.run("rev-parse", "--verify", "--quiet", f"{name}^{{commit}}")
+        return output.decode("ascii", "replace").strip() if output else None
+
+    def show_file(self, commit: str, path: str) -> bytes | None:
+        """Return a file of a commit by its path in the repository."""
+        return self.run("cat-file", "blob", f"{commit}:{path}")
+
+    def commit(self, sha: str) -> GitCommit | None:
+        """Return what a commit is about."""
+        output = self.run("show", "-s", "--format=%H%x00%an%x00%ct%x00%s", sha, "--")
+        if not output:
+            return None
+        found, author, time, summary = (
+            output.decode("utf-8", "replace").rstrip("\n").split("\0")[:4]
+        )
+        return GitCommit(
+            sha=found,
+            author=author,
+            committed_at=datetime.fromtimestamp(int(time), UTC),
+            summary=summary,
+        )
+
+    def added_lines(self, sha: str) -> dict[str, list[str]]:
+        """Return the lines that a commit added, by path."""
+        output = self.run(
+            *("show", "--no-ext-diff", "--no-textconv", "--no-color", "-U0"),
+            *("--format=", "-M", "--src-prefix=a/", "--dst-prefix=b/", sha, "--"),
+        )
+        added: dict[str, list[str]] = {}
+        lines: list[str] | None = None
+        in_header = False
+        for line in (output or b"").decode("utf-8", "replace").split("\n"):
+            if line.startswith("diff --git "):
+                lines, in_header = None, True
+            elif in_header and line.startswith("+++ "):
+                path = _unquote(line[4:].rstrip("\t"))
+                if path.startswith("b/"):
+                    lines = added.setdefault(path[2:], [])
+            elif line.startswith("@@"):
+                in_header = False
+            elif not in_header and line.startswith("+") and lines is not None:
+                lines.append(line[1:].removesuffix("\r"))
+        return added
+
+    @cached_property
+    def head(self) -> str | None:
+        """The hash of the current commit."""
+        return self.resolve_commit("HEAD")
+
+
+def _unquote(path: str) -> str:
+    """Return a path that git may have quoted as in C."""
+    if not path.startswith('"'):
+        return path
+    raw = path[1:-1].encode("latin-1", "replace").decode("unicode_escape")
+    return raw.encode("latin-1", "replace").decode("utf-8", "replace")
+
+
+def find_repository(path: Path) -> GitRepository | None:
+    """Return the repository that contains a file or folder, if git is installed."""
+    program = shutil.which("git")
+    folder = path if path.is_dir() else path.parent
+    if program is None or not folder.is_dir():
+        return None
+    output = GitRepository(folder, program).run("rev-parse", "--show-toplevel")
+    if not output:
+        return None
+    root = Path(output.decode("utf-8", "surrogateescape").rstrip("\n"))
+    return GitRepository(root, program) if root.is_dir() else None
+
+
+def _parse_blame(output: bytes) -> Iterator[GitLine]:
+    commits: dict[str, GitCommit] = {}
+    paths: dict[str, str] = {}
+    fields: dict[str, str] = {}
+    sha = ""
+    for line in output.decode("utf-8", "replace").split("\n"):
+        if line.startswith("\t"):
+            if sha not in commits:
+                time = fields.get("committer-time", "")
+                commits[sha] = GitCommit(
+                    sha=sha,
+                    author=fields.get("author", ""),
+                    committed_at=datetime.fromtimestamp(int(time), UTC)
+                    if time.isdecimal()
+                    else None,
+                    summary=fields.get("summary", ""),
+                )
+            paths[sha] = fields.get("filename", paths.get(sha, ""))
+            yield GitLine(commits[sha], _unquote(paths[sha]))
+            sha, fields = "", {}
+        elif not sha:
+            sha = line.partition(" ")[0]
+        else:
+            name, _, value = line.partition(" ")
+            fields[name] = value

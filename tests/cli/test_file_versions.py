@@ -1,0 +1,159 @@
+"""`blame`, `cat` and `diff` on the command line."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from bygones.archive import Archive
+from bygones.cli.main import main
+from bygones.errors import ExitCode
+from tests.build import Home, session_id
+from tests.files.story import Story
+
+ONE = "one\ntwo\nthree\n"
+
+
+@pytest.fixture
+def project(place: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return a project in which a session changed a file, on two branches."""
+    folder = place / "project"
+    (folder / "src").mkdir(parents=True)
+    path = str(folder / "src" / "app.py")
+    story = Story(session_id(1))
+    story.say("Create the file")
+    fork = story.write(ONE, path=path)
+    story.say("Try this")
+    story.edit("two", "ABANDONED", ONE, path=path)
+    story.rewind(fork)
+    story.say("Change the \x1b[31msecond line")
+    story.edit("two", "2\tx", ONE, path=path)
+    story.write("evil\n", path=str(folder / ".." / ".." / "etc" / "passwd"))
+    home = Home(place / ".claude")
+    for record in story.records:
+        record["cwd"] = str(folder)
+    story.write_to(home)
+    (folder / "src" / "app.py").write_text("one\n2\tx\nthree\nmine\n", "utf-8")
+    Archive.ingest(place / "archive", [home.path])
+    monkeypatch.chdir(folder)
+    return folder
+
+
+def rows(capsys: pytest.CaptureFixture[str], *words: str) -> list[dict[str, object]]:
+    assert main([*words, "--json"]) == ExitCode.SUCCESS
+    return [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+
+
+@pytest.mark.usefixtures("project")
+def test_blame_names_the_turn_of_each_line(capsys: pytest.CaptureFixture[str]) -> None:
+    found = rows(capsys, "blame", "src/app.py")
+
+    assert [row["origin"] for row in found] == ["claude", "claude", "claude", "user"]
+    assert [row["turn_number"] for row in found] == [1, 2, 1, None]
+    assert [row["certainty"] for row in found] == ["certain"] * 3 + ["likely"]
+    assert found[0]["prompt"] == "Create the file"
+
+
+@pytest.mark.usefixtures("project")
+def test_blame_of_a_line_shows_prompt_and_change(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["blame", "src/app.py:2"]) == ExitCode.SUCCESS
+
+    shown = capsys.readouterr().out
+    assert "Change the second line" in shown
+    assert "\x1b" not in shown
+    assert "-two" in shown
+    assert "bygones show 5e551000 --around" in shown
+
+
+@pytest.mark.usefixtures("project")
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["blame", "src/app.py:9"], "only 4 lines"),
+        (["blame", "src/app.py:3-1"], "no valid lines"),
+        (["blame", "nothing.py"], "no changed file"),
+        (["blame", ""], "empty"),
+        (["cat", "app.py@5e55:9"], "there is no turn 9"),
+        (["cat", "app.py@5e55:x"], "not the number of a turn"),
+        (["cat", "app.py@5e55", "--at", "2w"], "--at needs a file alone"),
+        (["diff", "src/app.py", "disk"], "at least one turn"),
+        (["diff", "app.py@5e55:1", "git:HEAD"], "not a commit"),
+    ],
+)
+def test_bad_names_get_a_clear_answer(
+    words: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(words) == ExitCode.USAGE_ERROR
+    assert message in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("project")
+def test_cat_prints_the_file_of_a_turn_exactly(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    for words, text in (
+        (["src/app.py@5e55:1"], ONE),
+        (["app.py@last:2"], "one\n2\tx\nthree\n"),
+        (["app.py@last:2", "--before"], ONE),
+        (["app.py@last:2", "--branch", "2"], "one\nABANDONED\nthree\n"),
+        (["app.py"], "one\n2\tx\nthree\n"),
+        (["app.py", "--at", "2026-01-05"], "one\n2\tx\nthree\n"),
+    ):
+        assert main(["cat", *words]) == ExitCode.SUCCESS
+        assert capsys.readouterr().out == text
+
+
+@pytest.mark.usefixtures("project")
+def test_cat_says_that_a_file_did_not_exist(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["cat", "app.py@last:1", "--before"]) == ExitCode.FAILURE
+    assert "did not exist" in capsys.readouterr().err
+
+
+def test_copies_stay_below_the_folder_and_replace_nothing(
+    project: Path, place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    target = place / "out"
+    written = rows(capsys, "cat", "last:2", "-o", str(target))
+
+    paths = sorted(str(row["written_path"]) for row in written)
+    assert len(paths) == 2
+    assert all(path.startswith(f"{target}/") for path in paths)
+    assert (target / "src" / "app.py").read_text("utf-8") == "one\n2\tx\nthree\n"
+    assert sorted(p.name for p in target.rglob("*") if p.is_file()) == [
+        "app.py",
+        "passwd",
+    ]
+
+    (target / "src" / "app.py").write_text("other\n", "utf-8")
+    assert main(["cat", "last:2", "-o", str(target)]) == ExitCode.FAILURE
+    assert (target / "src" / "app.py").read_text("utf-8") == "other\n"
+    assert project.exists()
+
+
+@pytest.mark.usefixtures("project")
+def test_copies_follow_no_link(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    target, elsewhere = place / "out", place / "elsewhere"
+    target.mkdir()
+    elsewhere.mkdir()
+    (target / "src").symlink_to(elsewhere)
+
+    assert main(["cat", "app.py@last:2", "-o", str(target)]) == ExitCode.FAILURE
+    assert list(elsewhere.iterdir()) == []
+    assert "link" in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("project")
+def test_diff_compares_turns_and_the_disk(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["diff", "app.py@last:1", "app.py@last:2"]) == ExitCode.SUCCESS
+    assert "-two\n+2\tx\n" in capsys.readouterr().out
+
+    assert main(["diff", "app.py@last:2"]) == ExitCode.SUCCESS
+    assert "+mine" in capsys.readouterr().out
+
+    changed, created = rows(capsys, "diff", "last:1", "last:2")
+    assert {changed["state"], created["state"]} == {"changed", "created"}
+    assert sorted((changed["added_lines"], created["added_lines"])) == [1, 1]  # type: ignore[type-var]

@@ -1,0 +1,269 @@
+"""Blame in real repositories, with a known truth for every line.
+
+A random series of changes by Claude, the user and commands is played on a repository,
+with commits that are amended, rebased, squashed, renamed and merged. Each line says who
+wrote it, so the answer can be checked.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import re
+import subprocess
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from bygones.archive import Archive
+from bygones.files.git import find_repository
+from bygones.files.origins import Certainty, OriginKind
+from tests.build import Home, moment, session_id
+from tests.files.story import Story, hunks
+
+_START = datetime.fromisoformat(moment(0))
+
+
+class Workshop:
+    """A repository, and the transcripts of what Claude did in it."""
+
+    def __init__(self, folder: Path, seed: int) -> None:
+        self.root = folder / "project"
+        self.root.mkdir()
+        self.home = Home(folder / "home")
+        self.random = random.Random(seed)  # noqa: S311 (not for secrets)
+        self.path = self.root / "src" / "app.py"
+        self.path.parent.mkdir()
+        self.seconds = 0.0
+        self.count = 0
+        self.stories: list[Story] = []
+        self.git("init", "-q", "-b", "main")
+
+    def git(self, *arguments: str) -> None:
+        time = (_START + timedelta(seconds=self.seconds)).astimezone(UTC)
+        date = time.isoformat(timespec="seconds")
+        environ = os.environ | {
+            "GIT_AUTHOR_DATE": date,
+            "GIT_COMMITTER_DATE": date,
+            "GIT_CONFIG_GLOBAL": os.devnull,
+            "GIT_CONFIG_NOSYSTEM": "1",
+            "GIT_EDITOR": "true",
+            "GIT_SEQUENCE_EDITOR": "sed -i -e '2,$s/^pick/squash/'",
+        }
+        for who in ("AUTHOR", "COMMITTER"):
+            environ |= {f"GIT_{who}_NAME": "Ann", f"GIT_{who}_EMAIL": "ann@example.org"}
+        subprocess.run(
+            ["git", *arguments],
+            cwd=self.root,
+            env=environ,
+            check=True,
+            capture_output=True,
+        )
+
+    def line(self, who: str) -> str:
+        self.count += 1
+        letters = "abcdefghijklmnopqrstuvwxyz"
+        name, value = ("".join(self.random.choices(letters, k=14)) for _ in range(2))
+        return f"{name} = {value}  # {who}"
+
+    def lines(self, who: str, count: int) -> list[str]:
+        return [self.line(who) for _ in range(count)]
+
+    @property
+    def text(self) -> str:
+        return self.path.read_text("utf-8") if self.path.exists() else ""
+
+    def change(self, text: str, who: str) -> str:
+        """Return a text with some lines replaced by others."""
+        lines = text.splitlines()
+        start = self.random.randrange(len(lines) + 1)
+        stop = min(start + self.random.randrange(4), len(lines))
+        lines[start:stop] = self.lines(who, self.random.randrange(1, 5))
+        return "\n".join(lines) + "\n"
+
+    def session(self) -> Story:
+        story = Story(session_id(len(self.stories) + 1), name=f"s{len(self.stories)}")
+        self.seconds += 60
+        story.seconds = self.seconds
+        self.stories.append(story)
+        return story
+
+    def turn(self, story: Story, edits: int) -> None:
+        """Let Claude edit the file in one turn."""
+        number = sum("prompt" in record for record in story.records)
+        who = f"claude {story.session[-2:]}:{number}"
+        story.say("Change it")
+        story.records[-1]["prompt"] = number
+        for _ in range(edits):
+            before = self.text
+            after = self.change(before, who)
+            if not before:
+                story.write(after, path=str(self.path))
+            elif self.random.random() < 0.2:
+                story.write(after, before, path=str(self.path))
+            else:
+                self.edit(story, before, after)
+            self.path.write_text(after, "utf-8")
+        self.seconds = story.seconds
+
+    def edit(self, story: Story, before: str, after: str) -> None:
+        """Record an edit as Claude Code does: the smallest unique text around it."""
+        outcome = {
+            "filePath": str(self.path),
+            "oldString": before,
+            "newString": after,
+            "originalFile": before if self.random.random() < 0.8 else None,
+            "structuredPatch": hunks(before, after),
+        }
+        given = {"old_string": before, "new_string": after}
+        story.call("Edit", outcome, file_path=str(self.path), **given)  # type: ignore[arg-type]
+
+    def user(self) -> None:
+        self.seconds += 30
+        self.path.write_text(self.change(self.text, "user"), "utf-8")
+
+    def command(self, story: Story) -> None:
+        before, after = self.text, self.change(self.text, "command")
+        story.seconds = max(story.seconds, self.seconds)
+        patch = {"filePath": str(self.path), "hunks": hunks(before, after)}
+        story.bash("python generate.py", [patch])
+        self.path.write_text(after, "utf-8")
+        self.seconds = story.seconds
+
+    def commit(self, *options: str) -> None:
+        self.seconds += 5
+        self.git("add", "-A")
+        self.git("commit", "-q", "-m", "Work", "--allow-empty", *options)
+
+    def blame(self, folder: Path) -> list[tuple[str, OriginKind, str, Certainty]]:
+        for story in self.stories:
+            story.write_to(self.home)
+        Archive.ingest(folder, [self.home.path])
+        with Archive.open(folder) as archive:
+            found = archive.file_library.blame(self.path)
+        return [
+            (
+                re.sub(".*# ", "", line.text),
+                line.origin.kind,
+                f"claude {line.origin.place.session_id[-2:]}:{line.origin.place.turn_number}"
+                if line.origin.place
+                else "",
+                line.origin.certainty,
+            )
+            for line in found.lines
+        ]
+
+
+def is_right(truth: str, kind: OriginKind, place: str) -> bool:
+    if truth.startswith("claude"):
+        return kind is OriginKind.CLAUDE and place == truth
+    expected = {
+        "before": {OriginKind.BEFORE},
+        "user": {OriginKind.USER},
+        "command": {OriginKind.COMMAND},
+    }
+    return kind in expected[truth]
+
+
+def play(workshop: Workshop) -> None:
+    """Play a history with every operation of git that rewrites or moves lines."""
+    workshop.path.write_text("\n".join(workshop.lines("before", 20)) + "\n", "utf-8")
+    workshop.commit()
+    first = workshop.session()
+    workshop.turn(first, 3)
+    workshop.commit()
+    workshop.turn(first, 2)
+    workshop.commit("--amend")
+    workshop.user()
+    workshop.commit()
+    second = workshop.session()
+    workshop.turn(second, 2)
+    workshop.command(second)
+    workshop.turn(second, 1)
+    workshop.commit()
+    workshop.git("rebase", "-q", "-i", "HEAD~2")  # squashes two commits
+    workshop.git("checkout", "-q", "-b", "topic")
+    third = workshop.session()
+    workshop.turn(third, 2)
+    workshop.commit()
+    workshop.git("checkout", "-q", "main")
+    (workshop.root / "other.txt").write_text("other\n", "utf-8")
+    workshop.commit()
+    workshop.git("merge", "-q", "--no-ff", "-m", "Merge", "topic")
+    new_path = workshop.root / "src" / "renamed.py"
+    workshop.git("mv", "src/app.py", "src/renamed.py")
+    workshop.path = new_path
+    workshop.commit()
+    workshop.user()
+    fourth = workshop.session()
+    workshop.turn(fourth, 1)
+    workshop.commit()
+
+
+@pytest.mark.req("FV4")
+@pytest.mark.parametrize("seed", range(1))
+def test_lines_in_a_rewritten_history_have_their_true_origins(
+    tmp_path: Path, seed: int
+) -> None:
+    workshop = Workshop(tmp_path, seed)
+    play(workshop)
+
+    found = workshop.blame(tmp_path / "archive")
+
+    claimed = [row for row in found if row[1] is not OriginKind.UNKNOWN]
+    wrong = [row for row in claimed if not is_right(*row[:3])]
+    assert len(claimed) > 0.8 * len(found)
+    assert len(wrong) <= 0.02 * len(claimed), wrong
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("seed", range(1, 30))
+def test_lines_in_many_histories_have_their_true_origins(
+    tmp_path: Path, seed: int
+) -> None:
+    workshop = Workshop(tmp_path, seed)
+    play(workshop)
+
+    found = workshop.blame(tmp_path / "archive")
+
+    claimed = [row for row in found if row[1] is not OriginKind.UNKNOWN]
+    wrong = [row for row in claimed if not is_right(*row[:3])]
+    assert len(wrong) <= 0.02 * len(claimed), wrong
+
+
+def test_no_line_is_attributed_to_an_abandoned_branch(tmp_path: Path) -> None:
+    workshop = Workshop(tmp_path, 1)
+    story = workshop.session()
+    workshop.turn(story, 2)
+    before, fork, uuid = workshop.text, len(story.records), story.records[-1]["uuid"]
+    abandoned = workshop.change(before, "abandoned")
+    story.say("Abandoned")
+    workshop.edit(story, before, abandoned)
+    story.rewind(uuid)
+    assert len(story.records) > fork
+    workshop.seconds = story.seconds
+    workshop.turn(story, 2)
+    workshop.commit()
+
+    found = workshop.blame(tmp_path / "archive")
+
+    assert found
+    assert all(truth.startswith("claude") for truth, *_ in found)
+    assert all(place != f"claude {story.session[-2:]}:2" for _, _, place, _ in found)
+
+
+def test_git_runs_nothing_that_a_repository_configures(tmp_path: Path) -> None:
+    workshop = Workshop(tmp_path, 1)
+    workshop.path.write_text("a\n", "utf-8")
+    (workshop.root / ".gitattributes").write_text("*.py diff=evil\n", "utf-8")
+    workshop.commit()
+    mark = tmp_path / "executed"
+    for name in ("core.fsmonitor", "diff.evil.textconv", "diff.external"):
+        workshop.git("config", name, f"touch {mark}; echo")
+    repository = find_repository(workshop.path)
+    assert repository is not None
+
+    assert len(repository.blame(workshop.path)) == 1
+    assert repository.added_lines("HEAD") != {}
+    assert not mark.exists()
