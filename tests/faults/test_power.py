@@ -18,7 +18,7 @@ from tests.faults.mutations import lazy_archive, lazy_index
 from tests.faults.sizes import reached, seeded, sized
 from tests.store.keeping import Keeping, unlike_rebuilt
 
-POINTS = sized(400, 8_000, 50_000)
+POINTS = sized(120, 8_000, 50_000)
 GOING_ON = sized(12, 400, 2_000)
 
 
