@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -62,6 +63,20 @@ def _needs_full_run(item: pytest.Item) -> bool:
     if is_long_on_clickhouse and isinstance(item, pytest.Function):
         return "clickhouse" in item.callspec.params.values()
     return item.get_closest_marker("full") is not None
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _freeze_shared_objects() -> Iterator[None]:
+    """Exclude what lives until the end from garbage collection, which some code calls."""
+    yield
+    gc.collect()
+    gc.freeze()
+
+
+@pytest.fixture
+def step(request: pytest.FixtureRequest) -> int:
+    """Of how many inputs one is tried: all of them in a full run."""
+    return 1 if request.config.getoption("--full") else 4
 
 
 @pytest.fixture(scope="session")

@@ -125,10 +125,12 @@ def test_every_file_is_part_of_some_session() -> None:
 @pytest.mark.parametrize(
     "form", [form for form in ExportFormat if form is not ExportFormat.JSONL]
 )
-def test_every_session_can_be_exported(folder: Path, form: ExportFormat) -> None:
+def test_every_session_can_be_exported(
+    folder: Path, form: ExportFormat, step: int
+) -> None:
     making = ExportOptions(format=form, redactor=REDACTOR)
 
-    for session in sessions_of(folder):
+    for session in sessions_of(folder)[::step]:
         finds = RedactionLog()
         whole = "".join(render_session(session, making, finds))
 
@@ -159,10 +161,10 @@ def test_the_lines_of_every_session_are_exported_as_they_were(folder: Path) -> N
         )
 
 
-def test_few_messages_are_flagged_without_a_reason() -> None:
+def test_few_messages_are_flagged_without_a_reason(step: int) -> None:
     records = flagged = 0
     for folder in FOLDERS:
-        for path in folder.rglob("*.jsonl"):
+        for path in sorted(folder.rglob("*.jsonl"))[::step]:
             for line in path.read_bytes().splitlines():
                 records += 1
                 _, found = redact_line(line, REDACTOR)
@@ -181,9 +183,11 @@ def test_the_lines_of_a_drawing_add_up(folder: Path) -> None:
 
 
 @every_folder
-def test_every_window_is_a_slice_of_its_session(folder: Path, tmp_path: Path) -> None:
+def test_every_window_is_a_slice_of_its_session(
+    folder: Path, tmp_path: Path, step: int
+) -> None:
     if Archive.ingest(tmp_path, [folder]).derived_sessions == 0:
         pytest.skip("no session here")
 
     with Archive.open(tmp_path) as archive:
-        assert check(archive, (16,))
+        assert check(archive, (16,), step)

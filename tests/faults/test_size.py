@@ -176,6 +176,7 @@ def found(keeping: Keeping, word: str) -> int:
         return len(archive.search(Query(Words((word,))), limit=5).sessions)
 
 
+@pytest.mark.full
 def test_a_line_of_any_length_is_kept_and_found(tmp_path: Path) -> None:
     least = usual_cost(tmp_path / "usual")
     keeping, path = with_a_long_line(tmp_path / "long", LINE)

@@ -53,7 +53,6 @@ def titles_as_queries(folder: Path) -> Iterator[str]:
             yield from words[3:4]
 
 
-@pytest.mark.parametrize("step", [5, pytest.param(1, marks=pytest.mark.full)])
 def test_every_excerpt_of_the_cases_leads_to_its_place(
     case_archives: CaseArchives, step: int
 ) -> None:
