@@ -6,6 +6,7 @@ import importlib
 import os
 import shutil
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from tests.build import Home
@@ -40,11 +41,19 @@ def stories() -> dict[str, Story]:
             and not story.startswith("_")
         }
         found |= own
-    return found
+    recorded = {path.name: path for path in CASES.glob("recorded_*")}
+    return found | {name: partial(_copy, path) for name, path in recorded.items()}
+
+
+def _copy(case: Path, home: Home) -> None:
+    """Copy what `tests.client.scrub` made of a recording of the real client."""
+    shutil.copytree(case / "input", home.path, dirs_exist_ok=True)
 
 
 def write(name: str, folder: Path) -> None:
     """Write the home of which a story tells into an empty folder."""
+    if folder == CASES / name / "input" and name.startswith("recorded_"):
+        return
     shutil.rmtree(folder, ignore_errors=True)
     stories()[name](Home(folder))
 
