@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import os
 from datetime import UTC, datetime
-from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Self, Unpack
 
 from bygones.config import (
     LocalTimezone,
@@ -34,6 +33,7 @@ if TYPE_CHECKING:
     from bygones.errors import BygonesError
     from bygones.files.library import ArchivedFile, FileLibrary
     from bygones.ingest.loading import StoreLoader
+    from bygones.maintenance.fork import ForkedSession, ForkOptions
     from bygones.maintenance.purge import PurgeResult
     from bygones.maintenance.restore import LineRewriter, PlannedFile, RestoreResult
     from bygones.maintenance.verify import VerificationResult
@@ -333,9 +333,7 @@ class Archive:
 
             archive.sessions("tool:Bash migration", project="~/work/shop")
 
-        Use `select` to learn how the query was understood.
-
-        Raises `QueryError` if the text is not a query.
+        Raises `QueryError` if the text is not a query. `select` explains the query, too.
         """
         if query is None:
             return self._iter_summaries(project, include_empty=include_empty)
@@ -638,24 +636,24 @@ class Archive:
         for the owner of the archive only, and is never exported.
         """
         from bygones.assemble.requests import RequestLog, find_turn_requests
-        from bygones.sources.lines import iter_raw_lines
+        from bygones.maintenance.restore import read_source_lines
 
         ids = [session.id]
+        if self._is_team_store:
+            raise UnsupportedOnTeamStore(self.folder.name)
         if session.lineage:
             # A fork has copies of records, whose requests are in the original.
             ids += sorted(self.related_sessions(ids))
         agent_id = agent.id if agent and agent.source else None
         branches = (agent or session).branches
-        if self._is_team_store:
-            raise UnsupportedOnTeamStore(self.folder.name)
-        chunks = (
-            chunk
+        sources = (
+            source.id
             for source in self.sources(sessions=ids)
             if source.kind.is_transcript and source.agent == agent_id
-            for chunk in chain(self.read_source(source.id), [b"\n"])
         )
-        log = RequestLog(iter_raw_lines(chunks))
-        return find_turn_requests(log, branches[branch_number], turn_number)
+        log = RequestLog(read_source_lines(self._reader, sources))
+        branch = next(one for one in branches if one.number == branch_number)
+        return find_turn_requests(log, branch, turn_number)
 
     def problems(self) -> Iterator[tuple[SessionId, Problem]]:
         """Yield the problems of all sessions, including those of their agent runs."""
@@ -806,8 +804,8 @@ class Archive:
     ) -> list[PlannedFile]:
         """Return what restoring these files would do.
 
-        ``target`` is a folder other than the original one, and ``rewrite`` changes lines
-        on the way. ``generations_back`` restores older versions of rewritten files.
+        ``target`` is another folder, ``rewrite`` changes lines on the way, and
+        ``generations_back`` restores older versions of rewritten files.
         """
         from bygones.maintenance.restore import plan_restore
 
@@ -828,13 +826,7 @@ class Archive:
         rewrite: LineRewriter | None = None,
         progress: ProgressReporter | None = None,
     ) -> RestoreResult:
-        """Write files back as planned.
-
-        Example::
-
-        plan = archive.plan_restore(archive.sources(), target=Path("copy"))
-        archive.restore(plan)
-        """
+        """Write files back as planned by `plan_restore`."""
         from bygones.maintenance.restore import restore
 
         return restore(
@@ -844,6 +836,19 @@ class Archive:
             rewrite=rewrite,
             progress=progress,
         )
+
+    def fork(self, id_or_prefix: str, **options: Unpack[ForkOptions]) -> ForkedSession:
+        """Write a session that Claude Code continues before ``turn``, from 1, of another.
+
+        With ``through`` it includes that turn; without a turn it ends as the ``branch``,
+        from 0, does. ``before_compaction`` leaves out the last compaction. ``directory``
+        is another working directory, ``home`` another home. Nothing is replaced.
+        """
+        from bygones.maintenance.fork import fork_session
+
+        session = self.session(id_or_prefix)
+        files = self.sources(sessions=[session.id])
+        return fork_session(self._archive_dir, session, files, **options)
 
     def purge(
         self,

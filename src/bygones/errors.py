@@ -13,6 +13,7 @@
   - SystemFailure
     + PathUnusable
   - ClaudeNotFound
+  - NothingToFork
   - ProjectDirectoryGone
   - InvalidRedactPattern
   - InvalidSettings
@@ -810,7 +811,20 @@ class ProjectDirectoryGone(BygonesError):
     directory: str
 
     message = "cannot start claude: {self.directory} no longer exists"
-    hint = "create it, or use `bygones restore --as DIR --rewrite-cwd SESSION`"
+    hint = (
+        "create it, or continue elsewhere with `bygones fork SESSION --into DIR`"
+        " or `bygones restore --as DIR --rewrite-cwd SESSION`"
+    )
+
+
+class NothingToFork(BygonesError):
+    """A fork would contain no message."""
+
+    session: str
+
+    exit_code = ExitCode.USAGE_ERROR
+    message = "nothing comes before that point of session {self.session}"
+    hint = "choose a later turn, or use --through to include the turn"
 
 
 class InvalidRedactPattern(BygonesError):

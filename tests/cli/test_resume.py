@@ -143,11 +143,14 @@ def test_a_directory_that_is_gone_is_said_with_a_way_out(
     monkeypatch.chdir(place)
     shutil.rmtree(place / "shop")
 
-    assert main(["resume", "--run"]) == ExitCode.FAILURE
+    for arguments in (["resume"], ["resume", "--run"]):
+        assert main(arguments) == ExitCode.FAILURE
 
-    told = capsys.readouterr().err
-    assert "shop no longer exists" in told
-    assert "restore --as" in told
+        out, told = capsys.readouterr()
+        assert not out
+        assert "shop no longer exists" in told
+        assert "restore --as" in told
+        assert "fork SESSION --into DIR" in told
 
 
 @pytest.mark.usefixtures("invented")

@@ -272,6 +272,16 @@ def test_what_claude_was_sent_is_shown_for_a_message(page: WebClient) -> None:
     assert 'data-sent="1"' in page.get(f"/session/{PLAIN}").text
 
 
+def test_commands_to_continue_from_a_prompt_are_shown(page: WebClient) -> None:
+    later = page.get(f"/session/{LONG}/fork?from=4").text
+    abandoned = page.get(f"/session/{REWOUND}/fork?from=0&branch=1").text
+
+    assert f"bygones fork {LONG}:3 --run" in later
+    assert f"bygones fork {LONG}:3 --through --run" in later
+    assert f"bygones fork {REWOUND}:1 --branch 2 --through --run" in abandoned
+    assert "Before this prompt" not in abandoned
+
+
 def test_id_prefix_is_sufficient(page: WebClient) -> None:
     assert page.get(f"/session/{PLAIN}").status == 200
     assert page.get("/session/5e551000").status == 400

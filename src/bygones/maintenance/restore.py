@@ -664,3 +664,11 @@ def read_source(reader: StoreReader, source: SourceId) -> Iterator[bytes]:
         stored_source.number, stored_source.generation
     )
     return chain((raw for _, raw in chunks if raw is not None), [fragment])
+
+
+def read_source_lines(
+    reader: StoreReader, sources: Iterable[SourceId]
+) -> Iterator[bytes]:
+    """Yield the lines of several sources, each with its newline."""
+    for source in sources:
+        yield from iter_raw_lines(chain(read_source(reader, source), [b"\n"]))

@@ -134,6 +134,23 @@ class ResumeObject(JsonObject, frozen=True, kw_only=True, tag="resume"):
     """Whether the transcript has to be restored first."""
 
 
+class ForkObject(JsonObject, frozen=True, kw_only=True, tag="fork"):
+    """A session that `fork` wrote."""
+
+    session_id: SessionId
+    forked_from: SessionId
+    title: str
+    path: str
+    """The new transcript."""
+    directory: str | None
+    """Where to run `claude --resume`."""
+    home: str | None
+    """The value that `CLAUDE_CONFIG_DIR` needs; null for the default home."""
+    message_count: int
+    file_count: int
+    """Other files that were written: agents, long outputs and backups."""
+
+
 class DoctorObject(JsonObject, frozen=True, kw_only=True, tag="doctor"):
     """The state of the installation and the archive."""
 

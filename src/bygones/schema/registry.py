@@ -59,6 +59,7 @@ OBJECT_GROUPS: dict[str, tuple[type[Struct], ...]] = {
     "Inspection": get_args(reports.SurveyObject),
     "Other commands": (
         commands.ResumeObject,
+        commands.ForkObject,
         commands.ExportObject,
         commands.LinkObject,
         commands.IntegrationObject,

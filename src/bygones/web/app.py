@@ -58,6 +58,7 @@ _CONVERSATION_ROUTES = {
     "/outline": session.session_outline,
     "/raw": session.raw_records,
     "/sent": session.sent_messages,
+    "/fork": session.fork_commands,
     "/markdown": session.session_markdown,
     "/find": session.find_in_session,
 }

@@ -16,7 +16,7 @@ from bygones.cli.context import (
 )
 from bygones.cli.open_archive import open_current
 from bygones.cli.output import Console, print_objects
-from bygones.cli.resolve import choose_branch, load_named_session
+from bygones.cli.resolve import choose_branch, load_named_session, split_turn
 from bygones.render.headers import request_facts, sent_block_labels
 from bygones.render.numbers import pluralize
 from bygones.render.text.primitives import sanitize_name, sanitized_lines
@@ -90,14 +90,15 @@ def context(  # noqa: PLR0913 (the options of the command)
     The output contains private text, such as CLAUDE.md. It is never exported or pushed.
     """
     console = Console.for_stdout(color)
-    session_name, turn_number = _split_name(name)
+    session_name, turn_number = split_turn(name)
     with open_current(options) as archive:
         session, record = load_named_session(archive, session_name)
         run = _find_agent(session, agent) if agent else None
         branch_number = (
             0 if run else choose_branch(session, branch, record.id if record else None)
         )
-        chosen = (run or session).branches[branch_number]
+        branches = (run or session).branches
+        chosen = next(one for one in branches if one.number == branch_number)
         turn = archive.turn_requests(
             session,
             _choose_turn(chosen, turn_number, record),
@@ -110,17 +111,6 @@ def context(  # noqa: PLR0913 (the options of the command)
             return
         lines = _RequestText(console, turn, index, is_full=full).lines(session)
         console.print_lines(lines)
-
-
-def _split_name(name: str) -> tuple[str, int | None]:
-    session, colon, turn = name.rpartition(":")
-    if not colon:
-        return name, None
-    if not turn.isdecimal() or int(turn) < 1:
-        raise click.UsageError(
-            f"{turn!r} is not the number of a turn; write SESSION:TURN, such as last:2"
-        )
-    return session or "last", int(turn)
 
 
 def _find_agent(session: Session, prefix: str) -> AgentRun:

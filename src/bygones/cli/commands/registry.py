@@ -146,6 +146,12 @@ COMMANDS = (
         _CONTINUE,
     ),
     CommandSpec(
+        "fork",
+        f"{_PACKAGE}.fork",
+        "Continue a session from any turn, on any branch.",
+        _CONTINUE,
+    ),
+    CommandSpec(
         "ingest",
         f"{_PACKAGE}.ingest",
         "Import new transcripts into the archive.",

@@ -52,18 +52,21 @@ def resume(*, session: str, run: bool, options: CommonOptions, as_json: bool) ->
     Without --run, the command that continues the session is printed. SESSION is an id or
     its first characters, "last", or a result number of the last search (default: last).
     If Claude Code has deleted the transcript, it is restored first, byte for byte.
+    `bygones fork` continues it elsewhere, or from an earlier turn.
     """
     with open_current(options) as archive:
         one = resolve_summary(archive, session)
         plan = _plan_resume(archive, one)
+        if not as_json:
+            check_directory(plan.directory)
         if run:
             _restore_files(archive, plan)
     if as_json:
         print_objects([plan])
     elif not run:
-        click.echo(_shell_command(plan, options))
+        click.echo(shell_command(plan, options))
     if run:
-        _run_claude(plan)
+        run_claude(plan)
 
 
 def _plan_resume(archive: Archive, session: SessionSummary) -> ResumeObject:
@@ -75,9 +78,21 @@ def _plan_resume(archive: Archive, session: SessionSummary) -> ResumeObject:
     return ResumeObject(
         session_id=session.id,
         directory=session.project,
-        home=home if Path(home) != Path.home() / ".claude" else None,
+        home=home_variable(home),
         is_deleted=bool(own) and not os.path.lexists(own[0].id),
     )
+
+
+def home_variable(home: str) -> str | None:
+    """Return the value of `CLAUDE_CONFIG_DIR` for a home, if it needs one."""
+    return home if Path(home) != Path.home() / ".claude" else None
+
+
+def check_directory(directory: str | None) -> str:
+    """Return the directory of a session, or raise `ProjectDirectoryGone`."""
+    if directory is None or not Path(directory).expanduser().is_dir():
+        raise ProjectDirectoryGone(directory or "its directory")
+    return directory
 
 
 def _restore_files(archive: Archive, plan: ResumeObject) -> None:
@@ -88,10 +103,12 @@ def _restore_files(archive: Archive, plan: ResumeObject) -> None:
     sys.stderr.write(f"restored {done.written:,} of the session's files\n")
 
 
-def _shell_command(plan: ResumeObject, options: CommonOptions) -> str:
+def shell_command(plan: ResumeObject, options: CommonOptions | None = None) -> str:
+    """Return the command line that continues a session."""
     steps = []
     if plan.is_deleted:
-        where = ["--archive", str(options.archive)] if options.archive else []
+        archive = options.archive if options else None
+        where = ["--archive", str(archive)] if archive else []
         steps.append(shlex.join(["bygones", "restore", *where, plan.session_id]))
     if plan.directory is not None:
         steps.append(shlex.join(["cd", plan.directory]))
@@ -107,12 +124,12 @@ def _variable_prefix(plan: ResumeObject) -> str:
     return f"env -u {_HOME_VARIABLE} " if _HOME_VARIABLE in os.environ else ""
 
 
-def _run_claude(plan: ResumeObject) -> None:
+def run_claude(plan: ResumeObject) -> None:
+    """Run Claude Code in the directory of a session, and exit as it does."""
     program = shutil.which("claude")
     if program is None:
         raise ClaudeNotFound
-    if plan.directory is None or not Path(plan.directory).is_dir():
-        raise ProjectDirectoryGone(str(plan.directory))
+    directory = check_directory(plan.directory)
     environ = {name: os.environ[name] for name in os.environ if name != _HOME_VARIABLE}
     if plan.home:
         environ[_HOME_VARIABLE] = plan.home
@@ -120,11 +137,11 @@ def _run_claude(plan: ResumeObject) -> None:
         sys.stderr.writelines(
             f"{sanitize_name(line)}\n" for line in _explain_home(plan)
         )
-    where = display_path(plan.directory)
+    where = display_path(directory)
     started = f"claude --resume {plan.session_id}, in {where}"
     sys.stderr.write(f"{sanitize_name(started)}\n")
     command = [program, "--resume", plan.session_id]
-    done = subprocess.run(command, cwd=plan.directory, env=environ, check=False)  # noqa: S603 (as asked)
+    done = subprocess.run(command, cwd=directory, env=environ, check=False)  # noqa: S603 (as asked)
     raise click.exceptions.Exit(done.returncode)
 
 

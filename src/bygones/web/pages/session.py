@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from html import escape
@@ -26,7 +26,7 @@ from bygones.config import ARCHIVE_ENV, resolve_archive_location
 from bygones.errors import BygonesError, NotInArchive
 from bygones.model.base import SessionId, encode_path
 from bygones.model.reports import SentMessage, TurnRequests
-from bygones.model.sessions import Message
+from bygones.model.sessions import Branch, Message
 from bygones.model.summary import MatchPositions, SessionSummary
 from bygones.model.usage import Cost, sum_costs
 from bygones.render.headers import (
@@ -409,15 +409,46 @@ def sent_messages(context: RequestContext) -> Response:
         message = view.message(_requested_message(context, view))
         session = view.open_session.session
         agent = next((a for a in session.all_agents if a.id == context.agent), None)
-        branch_number = view.branch.number
-        branch = (agent or session).branches[branch_number]
-        for number, turn in enumerate(branch.turns):
-            if any(message.id == one.id for one in turn.messages):
-                requests = view.open_session.archive.turn_requests(
-                    session, number, branch_number=branch_number, agent=agent
-                )
-                return html_response(_sent_html(requests, message))
-    raise NotInArchive("request", message.id)
+        number = _find_turn((agent or session).branches, view.branch.number, message)
+        requests = view.open_session.archive.turn_requests(
+            session, number, branch_number=view.branch.number, agent=agent
+        )
+        return html_response(_sent_html(requests, message))
+
+
+def _find_turn(branches: Sequence[Branch], branch_number: int, message: Message) -> int:
+    """Return the number of the turn with a message, from 0, on a branch."""
+    branch = next(one for one in branches if one.number == branch_number)
+    for number, turn in enumerate(branch.turns):
+        if any(message.id == one.id for one in turn.messages):
+            return number
+    raise NotInArchive("turn", message.id)
+
+
+def fork_commands(context: RequestContext) -> Response:
+    """Return the commands that continue a session from a prompt, for the owner."""
+    if context.pool.folder is None or context.agent:
+        raise NotInArchive("session", context.path_param("id"))
+    with requested_view(context) as view:
+        message = view.message(_requested_message(context, view))
+        session = view.open_session.session
+        branch = view.branch.number
+        number = _find_turn(session.branches, branch, message)
+    command = ["bygones", "fork", f"{session.id}:{number + 1}"]
+    command += ["--branch", str(branch + 1)] if branch else []
+    points: list[tuple[str, list[str]]] = [("After this turn:", ["--through"])]
+    if number:
+        points.insert(0, ("Before this prompt:", []))
+    return html_response(
+        join_html(
+            part
+            for label, options in points
+            for part in (
+                tag("p", escape_line(label)),
+                tag("pre", escape_line(shlex.join([*command, *options, "--run"]))),
+            )
+        )
+    )
 
 
 def _sent_html(turn: TurnRequests, message: Message) -> Html:

@@ -408,6 +408,7 @@ const actions = {
   markdown: async (article) => copy(await textOf(article, "markdown"), "Markdown"),
   raw: async (article) => showDialog("Raw record", createElement("pre", {}, await textOf(article, "raw"))),
   sent: async (article) => showDialog("What Claude was sent", parseHtml(await textOf(article, "sent"))),
+  fork: async (article) => showDialog("Continue from here in Claude Code", parseHtml(await textOf(article, "fork"))),
 };
 function showDialog(title, content) {
   const dialog = document.getElementById("keys");
@@ -422,7 +423,9 @@ for (const [key, name, label] of [["c", "link", "Copy link to message"], ["m", "
 function addActions(article) {
   if (article.querySelector(":scope > .message-actions") || !article.id) return;
   const bar = createElement("div", { className: "message-actions" });
-  for (const [name, label] of [["link", "Link"], ["markdown", "Markdown"], ["raw", "Raw"], ...(hasRequests ? [["sent", "Sent"]] : [])]) {
+  const own = hasRequests ? [["sent", "Sent"]] : [];
+  if (hasRequests && article.matches(".prompt") && !datasetOf(article).own.includes("/agent/")) own.push(["fork", "Continue from here"]);
+  for (const [name, label] of [["link", "Link"], ["markdown", "Markdown"], ["raw", "Raw"], ...own]) {
     const button = createElement("button", { type: "button" }, label);
     button.addEventListener("click", () => actions[name](article));
     bar.append(button);
