@@ -57,6 +57,15 @@ class ClaudeCode:
         }
         (self.home / ".claude.json").write_text(json.dumps(state))
 
+    def trust(self, directory: Path) -> None:
+        """Accept the dialog about a directory in advance."""
+        path = self.home / ".claude.json"
+        state = json.loads(path.read_text())
+        state["projects"].setdefault(str(directory), {})["hasTrustDialogAccepted"] = (
+            True
+        )
+        path.write_text(json.dumps(state))
+
     def environment(self) -> dict[str, str]:
         environ = {
             "PATH": os.environ["PATH"],
@@ -102,12 +111,14 @@ class ClaudeCode:
         return result
 
     @contextmanager
-    def terminal(self, *options: str, ready: str = "shift+tab") -> Iterator[Terminal]:
+    def terminal(
+        self, *options: str, ready: str = "shift+tab", cwd: Path | None = None
+    ) -> Iterator[Terminal]:
         """Run the client in a terminal, and leave it with /exit."""
         command = [str(self._program), *options]
         environ = [f"{name}={value}" for name, value in self.environment().items()]
         terminal = Terminal(self)
-        terminal.start(shlex.join(["env", "-i", *environ, *command]), self.work)
+        terminal.start(shlex.join(["env", "-i", *environ, *command]), cwd or self.work)
         self.record("open", options=options)
         try:
             terminal.wait_for(ready)

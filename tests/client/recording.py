@@ -94,11 +94,13 @@ def play_apart(name: str, folder: Path, *, version: str = PINNED_VERSION) -> Non
     _run_apart("--play", folder, [name], version)
 
 
-def resume_apart(recording: Recording, session_ids: list[str]) -> list[list[Json]]:
+def resume_apart(
+    recording: Recording, session_ids: list[str], *, cwd: Path | None = None
+) -> list[list[Json]]:
     """Resume sessions with a follow-up and return the messages that were sent."""
     log = recording.folder / _RESUME_LOG
     log.unlink(missing_ok=True)
-    _run_apart("--resume", recording.folder, session_ids, PINNED_VERSION)
+    _run_apart("--resume", recording.folder, session_ids, PINNED_VERSION, cwd=cwd)
     sent = [
         entry["request"]["messages"]
         for entry in recording.requests(_RESUME_LOG)
@@ -109,8 +111,24 @@ def resume_apart(recording: Recording, session_ids: list[str]) -> list[list[Json
     return sent
 
 
-def _run_apart(task: str, folder: Path, names: list[str], version: str) -> None:
-    options = ("--out", str(folder), "--version", version)
+def rewind_apart(
+    recording: Recording, session_id: str, prompts_back: int, *, cwd: Path
+) -> None:
+    """Resume a session in a terminal, and restore the code before a prompt."""
+    names = [session_id, str(prompts_back)]
+    _run_apart("--rewind", recording.folder, names, PINNED_VERSION, cwd=cwd)
+
+
+def _run_apart(
+    task: str,
+    folder: Path,
+    names: list[str],
+    version: str,
+    *,
+    cwd: Path | None = None,
+) -> None:
+    options = ["--out", str(folder), "--version", version]
+    options += ["--cwd", str(cwd)] if cwd else []
     run_isolated("tests.client.recording", task, *options, *names)
 
 
@@ -123,11 +141,25 @@ def _play(name: str, folder: Path, program: Path) -> None:
     (folder / _COMPLETE).touch()
 
 
-def _resume(session_ids: list[str], folder: Path, program: Path) -> None:
+def _resume(
+    session_ids: list[str], folder: Path, program: Path, cwd: Path | None
+) -> None:
     with _serve({FOLLOW_UP: [say("That is all.")]}, folder, _RESUME_LOG) as api:
         client = ClaudeCode(folder, program, api.port)
         for session_id in session_ids:
-            client.ask(FOLLOW_UP, "--resume", session_id)
+            client.ask(FOLLOW_UP, "--resume", session_id, cwd=cwd)
+
+
+def _rewind(names: list[str], folder: Path, program: Path, cwd: Path) -> None:
+    session_id, prompts_back = names
+    with _serve({}, folder, _RESUME_LOG) as api:
+        client = ClaudeCode(folder, program, api.port)
+        client.trust(cwd)
+        options = ("--resume", session_id, "--permission-mode", "acceptEdits")
+        with client.terminal(*options, cwd=cwd) as terminal:
+            terminal.pause(1)
+            terminal.rewind(int(prompts_back), "Restore code")
+            terminal.clear_input()
 
 
 def _serve(script: Script, folder: Path, log: str) -> MessagesApi:
@@ -142,17 +174,21 @@ def main() -> int:
     parser.add_argument("--version", default=PINNED_VERSION, help="of Claude Code")
     parser.add_argument("--play", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--resume", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--rewind", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--cwd", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
     out: Path = options.out.resolve()
-    if not options.play and not options.resume:
+    if not (options.play or options.resume or options.rewind):
         return _play_all(options.names or list(load_scenarios()), out, options.version)
     enable_loopback()
     program = install_client(options.version)
     if options.play:
         (name,) = options.names
         _play(name, out, program)
+    elif options.resume:
+        _resume(options.names, out, program, options.cwd)
     else:
-        _resume(options.names, out, program)
+        _rewind(options.names, out, program, options.cwd)
     return 0
 
 

@@ -141,18 +141,6 @@ def load_named_session(
     return archive.session(session), archive.record(record) if record else None
 
 
-def split_turn(name: str) -> tuple[str, int | None]:
-    """Return the name of a session and the turn, from 1, of `SESSION[:TURN]`."""
-    session, colon, turn = name.rpartition(":")
-    if not colon:
-        return name, None
-    if not turn.isdecimal() or int(turn) < 1:
-        raise click.UsageError(
-            f"{turn!r} is not the number of a turn; write SESSION:TURN, such as last:2"
-        )
-    return session or LAST, int(turn)
-
-
 def find_search_result(name: str, archive: Archive) -> SearchReference | None:
     """Return the result of the last search with this number, if it is one."""
     if not name[:1].isdecimal():

@@ -14,9 +14,10 @@ from bygones.cli.context import (
     complete_sessions,
     json_option,
 )
+from bygones.cli.file_names import parse_turn_name
 from bygones.cli.open_archive import open_current
 from bygones.cli.output import Console, print_objects
-from bygones.cli.resolve import choose_branch, load_named_session, split_turn
+from bygones.cli.resolve import choose_branch, load_named_session
 from bygones.render.headers import request_facts, sent_block_labels
 from bygones.render.numbers import pluralize
 from bygones.render.text.primitives import sanitize_name, sanitized_lines
@@ -90,7 +91,7 @@ def context(  # noqa: PLR0913 (the options of the command)
     The output contains private text, such as CLAUDE.md. It is never exported or pushed.
     """
     console = Console.for_stdout(color)
-    session_name, turn_number = split_turn(name)
+    session_name, turn_number = parse_turn_name(name)
     with open_current(options) as archive:
         session, record = load_named_session(archive, session_name)
         run = _find_agent(session, agent) if agent else None

@@ -21,9 +21,10 @@ from bygones.cli.context import (
     json_option,
     path_type,
 )
+from bygones.cli.file_names import parse_turn_name
 from bygones.cli.open_archive import open_current
 from bygones.cli.output import display_path, print_objects
-from bygones.cli.resolve import choose_branch, load_named_session, split_turn
+from bygones.cli.resolve import choose_branch, load_named_session
 from bygones.render.numbers import pluralize
 from bygones.render.text.primitives import sanitize_name
 from bygones.schema.commands import ForkObject, ResumeObject
@@ -88,7 +89,7 @@ def fork(  # noqa: PLR0913 (the options of the command)
     characters, "last", the id of a record, or a result number of the last search; TURN is
     a number as in `tree --json` (default: the end of the branch).
     """
-    session_name, turn = split_turn(name)
+    session_name, turn = parse_turn_name(name)
     if through and turn is None:
         raise click.UsageError("--through needs a turn, such as last:2")
     with open_current(options) as archive:
