@@ -11,9 +11,10 @@ import pytest
 from bygones import Archive, reader
 from bygones.errors import NoTranscriptsFound, PathNotFound
 from bygones.ingest.loading import archived_versions
-from bygones.model.base import Position, Problem
+from bygones.model.base import Position, Problem, SessionId
 from bygones.model.records import TextBlock
 from bygones.model.sessions import ToolCall
+from bygones.model.summary import LineageKind
 from bygones.reader import read_sessions
 from bygones.sources.lines import read_at
 from tests.build import (
@@ -340,3 +341,29 @@ def test_loose_files_are_grouped_by_folder(tmp_path: Path) -> None:
     sizes = [len(item.live_branch.messages) for item in read_sessions(tmp_path)]
 
     assert sum(sizes) == 4 or sizes == [2]
+
+
+@pytest.mark.req("T6")
+def test_copy_of_the_end_of_a_session_continues_it(home: Home, tmp_path: Path) -> None:
+    chain = session("p1", "a1<p1", "p2<a1", "a2<p2")
+    later = session("p3<a2", "a3<p3")
+    home.session(session_id(1), chain)
+    home.session(session_id(2), [*chain[3:], *later])
+    home.session(session_id(3), session("x2<gone", "y2<x2"))
+    Archive.ingest(tmp_path / "archive", [home.path])
+
+    read = {one.id: one for one in read_sessions(home.path)}
+    second = read[SessionId(session_id(2))]
+    assert [message.id for message in second.live_branch.messages] == [
+        *("p1", "a1", "p2", "a2"),
+        *("p3", "a3"),
+    ]
+    assert [problem.kind for problem in second.problems] == []
+    assert [(one.kind, one.session_id) for one in second.lineage] == [
+        (LineageKind.CONTINUES, session_id(1))
+    ]
+    # A parent that no file has is still a problem.
+    third = read[SessionId(session_id(3))]
+    assert [problem.kind for problem in third.problems] == ["ghost"]
+    with Archive.open(tmp_path / "archive") as archive:
+        assert {id_: archive.session(id_) for id_ in read} == read

@@ -31,6 +31,14 @@ def resumed_by_copy(home: Home) -> None:
     home.session(SECOND, [summary("The first things", "a2"), *copied, *more])
 
 
+def resumed_by_copy_of_the_end(home: Home) -> None:
+    """The new file starts with the last records of the old one, and has its id."""
+    first = _said(FIRST, "2.0.20", "p1", "a1<p1", "p2<a1", "a2<p2")
+    more = _said(FIRST, "2.0.20", "p3<a2:user", "a3<p3", start=60)
+    home.session(FIRST, first)
+    home.session(SECOND, [*first[2:], *more])
+
+
 def copied_to_smaller_id(home: Home) -> None:
     """The copy's id comes before the original's; what it says first does not."""
     first = _said(SECOND, "1.0.80", "p1", "a1<p1")

@@ -63,8 +63,9 @@ def sort_by_age(nodes_by_session: NodesBySession) -> list[SessionId]:
     """Return sessions from the oldest to the newest.
 
     A copy starts at the same time as its original. Then a session that names its origin
-    is newer than the origin; otherwise the original is the one whose first own record is
-    older, or that has no record of its own, and of several such ones the shortest.
+    is newer than the origin, and so is one that starts in the middle; otherwise the
+    original is the one whose first own record is older, or that has no record of its own,
+    and of several such ones the shortest.
     """
     if len(nodes_by_session) == 1:
         return list(nodes_by_session)
@@ -73,7 +74,7 @@ def sort_by_age(nodes_by_session: NodesBySession) -> list[SessionId]:
         uuid for nodes in nodes_by_session.values() for uuid in _record_ids(nodes)
     )
 
-    def rank(session: SessionId) -> tuple[datetime, int, datetime, int, str]:
+    def rank(session: SessionId) -> tuple[datetime, int, bool, datetime, int, str]:
         nodes = nodes_by_session[session]
         own = first_timestamp(
             node for node in nodes if holders[node.uuid or RecordId("")] == 1
@@ -81,7 +82,8 @@ def sort_by_age(nodes_by_session: NodesBySession) -> list[SessionId]:
         depth = _origin_depth(session, origins)
         count = len(_record_ids(nodes))
         start = first_timestamp(nodes) or _MAX_TIME
-        return start, depth, own or _MIN_TIME, count, session
+        is_middle = _find_middle(nodes) is not None
+        return start, depth, is_middle, own or _MIN_TIME, count, session
 
     return sorted(nodes_by_session, key=rank)
 
@@ -309,6 +311,40 @@ def group_by_session(transcripts: Sequence[Transcript]) -> list[SessionRecords]:
     }
     by_age = sort_by_age({session: r.nodes for session, r in records.items()})
     return [records[session] for session in by_age]
+
+
+def join_predecessors(sessions: Sequence[SessionRecords]) -> list[SessionRecords]:
+    """Add to a session that starts in the middle of an older one what came before.
+
+    A file may start with copies of the last records of the session that it continues.
+    The sessions must be sorted from the oldest to the newest.
+    """
+    if not any(_find_middle(records.nodes) for records in sessions):
+        return list(sessions)
+    joined: list[SessionRecords] = []
+    places: dict[RecordId, tuple[int, int]] = {}
+    """The first session that has a record, and where."""
+    for records in sessions:
+        nodes = records.nodes
+        first = _find_middle(nodes)
+        if first is not None and first.uuid in places and first.parent_uuid in places:
+            older, index = places[first.uuid]
+            before = (n for n in joined[older].nodes[:index] if n.uuid is not None)
+            nodes = (*before, *nodes)
+        for index, node in enumerate(nodes):
+            if node.uuid is not None:
+                places.setdefault(node.uuid, (len(joined), index))
+        joined.append(structs.replace(records, nodes=nodes))
+    return joined
+
+
+def _find_middle(nodes: Iterable[RecordNode]) -> RecordNode | None:
+    """Return the first record, if its parent is missing."""
+    first = next((node for node in nodes if node.uuid is not None), None)
+    if first is None or first.parent_uuid is None:
+        return None
+    has_parent = any(node.uuid == first.parent_uuid for node in nodes)
+    return None if has_parent else first
 
 
 def _agent_session_id(transcript: Transcript) -> SessionId:

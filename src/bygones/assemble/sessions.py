@@ -18,6 +18,7 @@ from bygones.assemble.grouping import (
     find_families,
     group_by_session,
     iter_accounts,
+    join_predecessors,
     mixed_session_problems,
     relate_sessions,
 )
@@ -102,7 +103,7 @@ def assemble_sessions(
     elsewhere and cost nothing here; the answers of these sessions are added to it.
     """
     ordered = sort_transcripts(transcripts)
-    groups = group_by_session(ordered)
+    groups = join_predecessors(group_by_session(ordered))
     summaries = summaries if summaries is not None else collect_summaries(ordered)
     ledger = build_ledger(iter_accounts(groups), paid_keys or frozenset())
     if paid_keys is not None:
