@@ -42,6 +42,7 @@
     + ArchiveDamaged
       * NotADatabase
         - ArchiveEmpty
+      * NothingRecovered
     + IndexNotFound
       * PurgeUnfinished
     + IndexDamaged
@@ -190,13 +191,16 @@ class ArchiveDamaged(ArchiveError):
 
     exit_code = ExitCode.ARCHIVE_DAMAGED
     message = "{self.path} is damaged: {self.detail}"
-    hint = "run `bygones verify` to see what is intact, and restore a backup"
+    hint = "run `bygones repair`, which recovers everything that is intact"
 
 
 class NotADatabase(ArchiveDamaged):
     """The file of the archive is not a database."""
 
-    hint = "restore a backup, or choose another folder with --archive"
+    hint = (
+        "run `bygones repair`, which recovers what is intact, or choose another folder"
+        " with --archive"
+    )
 
 
 class ArchiveEmpty(NotADatabase):
@@ -205,6 +209,16 @@ class ArchiveEmpty(NotADatabase):
     detail: str = "the file is empty"
 
     hint = "restore a backup, or remove the file if it was never used"
+
+
+class NothingRecovered(ArchiveDamaged):
+    """A repair found no intact bytes in the file of the archive."""
+
+    message = "{self.path} cannot be repaired: {self.detail}"
+    hint = (
+        "restore a backup; without one, move the file away and run `bygones ingest`,"
+        " which imports the files that Claude Code still has"
+    )
 
 
 class ArchiveNotOwned(ArchiveError):

@@ -83,7 +83,11 @@ HARNESSES = (
     Harness(
         "rot",
         "A flipped bit is detected and affects only its chunk; no search is wrong.",
-        ("tests/maintenance/test_damage.py", "tests/maintenance/test_index_damage.py"),
+        (
+            "tests/maintenance/test_damage.py",
+            "tests/maintenance/test_index_damage.py",
+            "tests/maintenance/test_repair.py",
+        ),
     ),
     Harness(
         "size",

@@ -61,7 +61,7 @@ _PLAIN_MESSAGES = (
 """Patterns in messages of click, and what is printed instead."""
 _DEBUG_VARIABLE = "BYGONES_DEBUG"
 _CWD_GONE = "the current directory does not exist any more"
-_COMMAND_PATTERN = "`bygones (ingest|list|projects|rebuild|verify)"
+_COMMAND_PATTERN = "`bygones (ingest|list|projects|rebuild|repair|verify)"
 """Commands in hints to which the named archive is added."""
 _PATH_ERRORS = {
     *(errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.EEXIST),

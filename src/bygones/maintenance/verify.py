@@ -14,6 +14,7 @@ from msgspec import Struct, structs
 
 from bygones.errors import ArchiveDamaged, ArchiveNotFound, IndexBusy, IndexDamaged
 from bygones.ingest.indexer import fill_index, rebuild_index
+from bygones.maintenance.damaged_parts import find_damaged_parts, find_recoverable
 from bygones.maintenance.indexed_words import IndexedWords
 from bygones.model.base import IngestReport, NullProgress, ProgressReporter
 from bygones.model.reports import LastVerification
@@ -63,6 +64,8 @@ class VerificationResult(Struct, kw_only=True):
     """Files of the index that are damaged or missing."""
     differences: list[str] = []
     """Parts of the index that are damaged, or differ from those of a rebuilt one."""
+    recoverable_count: int = 0
+    """Damaged parts that the original files still contain."""
     is_saved: bool = True
     """Whether the result could be saved, if requested."""
 
@@ -185,6 +188,9 @@ def verify(
         result.index_damages = _find_index_damages(archive_dir)
         result.database = archive_dir.byte_store.check_integrity()
         _check_sources(archive_dir, result, progress)
+        if result.damages:
+            parts = find_damaged_parts(archive_dir.byte_store)
+            result.recoverable_count = find_recoverable(archive_dir.byte_store, parts)
         with archive_dir.read_transaction():
             result.is_index_current = _is_index_current(archive_dir)
         result.is_busy = archive_dir.index is None and is_locked(folder)

@@ -75,7 +75,22 @@ class VerificationObject(JsonObject, frozen=True, kw_only=True, tag="verificatio
     is_index_compared: bool
     """Whether the index was compared with a rebuild; with `--deep`."""
     differences: tuple[str, ...]
-    """Tables in which the index differs from a rebuild."""
+    """Parts of the index that are damaged or differ from a rebuild."""
+    recoverable_count: int
+    """Damaged parts that `repair` can read again from files that still contain them."""
+
+
+class RepairObject(JsonObject, frozen=True, kw_only=True, tag="repair"):
+    """What a repair did, after the parts that are still damaged."""
+
+    recovered_count: int
+    recovered_bytes: int
+    lost_count: int
+    lost_bytes: int
+    source_count: int
+    is_index_rebuilt: bool
+    damaged_file: str | None
+    """The damaged database, if a new one was written."""
 
 
 class BackupObject(JsonObject, frozen=True, kw_only=True, tag="backup"):

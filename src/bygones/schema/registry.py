@@ -48,6 +48,7 @@ OBJECT_GROUPS: dict[str, tuple[type[Struct], ...]] = {
         commands.IngestReportObject,
         commands.DamageObject,
         commands.VerificationObject,
+        commands.RepairObject,
         commands.BackupObject,
         commands.FileObject,
         commands.RestoreObject,

@@ -508,6 +508,47 @@ class ArchiveDB:
             raise ArchiveDamaged(self.path, f"{what} has a different hash")
         return raw
 
+    def fragment_range(
+        self, number: int, generation: int
+    ) -> tuple[int, int, bytes] | None:
+        """Return start, end and hash of the unfinished last line of a source."""
+        sql = (
+            "SELECT f.start, g.size, f.hash FROM fragment AS f"
+            " JOIN generation AS g USING (source, generation)"
+            " WHERE source = ? AND generation = ?"
+        )
+        with translate_read_errors(self.path):
+            row = fetch_one(self.db, sql, (number, generation))
+        return (int(row[0]), int(row[1]), row[2]) if row else None
+
+    def find_bytes(self, digest: bytes) -> bytes | None:
+        """Return the bytes with a hash, if an intact chunk contains them."""
+        with translate_read_errors(self.path):
+            rows = fetch_all(self.db, "SELECT id FROM chunk WHERE hash = ?", (digest,))
+        for (id_,) in rows:
+            with suppress(ArchiveDamaged):
+                return self._load_chunk(id_, digest)
+        return None
+
+    def replace_frame(
+        self, number: int, generation: int, chunk: int, frame: bytes
+    ) -> None:
+        """Replace damaged bytes of a chunk, or with 0 of the unfinished last line."""
+        if chunk:
+            sql = "UPDATE chunk SET frame = ? WHERE id = ?"
+            self.db.execute(sql, (frame, chunk))
+        else:
+            sql = "UPDATE fragment SET frame = ? WHERE source = ? AND generation = ?"
+            self.db.execute(sql, (frame, number, generation))
+
+    def forget_fingerprint(self, stored_source: StoredSource) -> None:
+        """Let the next ingestion read the file as a new generation."""
+        sql = (
+            "UPDATE generation SET head = x'', mtime_ns = 0"
+            " WHERE source = ? AND generation = ?"
+        )
+        self.db.execute(sql, (stored_source.number, stored_source.generation))
+
     def erase_source(self, stored_source: StoredSource) -> None:
         """Delete a source with all its generations, and refuse it from now on."""
         for table in ("chunk", "fragment", "generation"):

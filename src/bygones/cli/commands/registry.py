@@ -176,6 +176,12 @@ COMMANDS = (
         _ARCHIVE,
     ),
     CommandSpec(
+        "repair",
+        f"{_PACKAGE}.repair",
+        "Recover damaged parts of the archive.",
+        _ARCHIVE,
+    ),
+    CommandSpec(
         "rebuild",
         f"{_PACKAGE}.rebuild",
         "Rebuild the search index from the archive.",

@@ -76,10 +76,18 @@ def _index_note(result: VerificationResult) -> str:
 
 
 def _repair_hint(result: VerificationResult) -> str:
-    if result.damages or result.gaps or result.database != "ok":
+    """Return what to do next; `repair` is not suggested twice."""
+    if result.database != "ok":
         return (
-            "files that Claude Code still has can be imported into a new archive; restore"
-            " the rest from a backup"
+            "run `bygones repair`, which writes a new database with all that is intact"
+        )
+    if count := result.recoverable_count:
+        parts = pluralize(count, "damaged part")
+        return f"run `bygones repair`: files still contain {parts}"
+    if result.damages or result.gaps:
+        return (
+            "everything else is intact. If you have a backup, run"
+            " `bygones repair --from BACKUP`"
         )
     return "run `bygones rebuild`; only the index is damaged"
 
@@ -147,4 +155,5 @@ def _result_object(result: VerificationResult) -> VerificationObject:
         is_index_current=result.is_index_current,
         is_index_compared=result.is_index_compared,
         differences=tuple(result.differences),
+        recoverable_count=result.recoverable_count,
     )

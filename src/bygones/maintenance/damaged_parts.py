@@ -1,0 +1,142 @@
+"""Find damaged bytes of an archive, and other copies of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing, suppress
+from pathlib import Path
+
+from msgspec import Struct
+
+from bygones.errors import ArchiveDamaged, ArchiveError
+from bygones.model.base import Position, SourceId, decode_path, encode_path
+from bygones.sources.lines import read_at
+from bygones.store.archive_db import ARCHIVE_FILE, ArchiveDB, StoredSource
+from bygones.store.compression import (
+    HashedFrame,
+    compress_and_hash,
+    sha256_digest,
+)
+from bygones.store.local_reader import load_readable_sources
+
+
+class DamagedPart(Struct, frozen=True):
+    """Bytes of a source that are damaged in the archive."""
+
+    source: StoredSource
+    generation: int
+    start: int
+    stop: int
+    hash: bytes = b""
+    """The hash of the bytes; nothing if it is lost too."""
+    chunk: int = 0
+    """The number of the chunk; 0 for the unfinished last line, or if there is none."""
+
+
+def find_recoverable(archive_db: ArchiveDB, parts: Iterable[DamagedPart]) -> int:
+    """Return how many parts the original files still contain."""
+    with closing(OtherCopies(archive_db, ())) as copies:
+        return sum(copies.find(part) is not None for part in parts)
+
+
+def find_damaged_parts(archive_db: ArchiveDB) -> Iterator[DamagedPart]:
+    """Yield the chunks and unfinished lines whose bytes are damaged."""
+    for source in load_readable_sources(archive_db)[0]:
+        for generation in range(source.generation + 1):
+            with suppress(ArchiveDamaged):
+                yield from _check_chunks(archive_db, source, generation)
+                yield from _check_fragment(archive_db, source, generation)
+
+
+def _check_chunks(
+    archive_db: ArchiveDB, source: StoredSource, generation: int
+) -> Iterator[DamagedPart]:
+    end = 0
+    for chunk, reason in archive_db.verify_chunks(source.number, generation):
+        if chunk.start > end:
+            yield DamagedPart(source, generation, end, chunk.start)
+        if reason:
+            place = (chunk.start, chunk.stop, chunk.hash, chunk.id)
+            yield DamagedPart(source, generation, *place)
+        end = chunk.stop
+    expected = archive_db.generation_stored_bytes(source.number, generation)
+    if end < expected:
+        yield DamagedPart(source, generation, end, expected)
+
+
+def _check_fragment(
+    archive_db: ArchiveDB, source: StoredSource, generation: int
+) -> Iterator[DamagedPart]:
+    try:
+        archive_db.fragment(source.number, generation)
+    except ArchiveDamaged:
+        found = archive_db.fragment_range(source.number, generation)
+        if found is not None:
+            yield DamagedPart(source, generation, *found)
+
+
+class OtherCopies:
+    """Finds bytes by their hash in files and in other archives."""
+
+    def __init__(self, archive_db: ArchiveDB, others: Sequence[Path]) -> None:
+        self._archives: list[ArchiveDB] = []
+        self._folders: list[Path] = []
+        for path in others:
+            if (path / ARCHIVE_FILE).exists():
+                self._archives.append(ArchiveDB(path))
+            else:
+                self._folders.append(path)
+        self._own = archive_db
+        self._paths_by_name: dict[str, list[Path]] | None = None
+
+    def close(self) -> None:
+        for archive in self._archives:
+            archive.close()
+
+    def find(self, part: DamagedPart) -> bytes | None:
+        """Return the bytes of a part, if anything still contains them."""
+        if not part.hash:
+            return None
+        for source_id in self._candidates(part):
+            raw = read_at(Position(source_id, 0, part.start, part.stop - part.start))
+            if isinstance(raw, bytes) and sha256_digest(raw) == part.hash:
+                return raw
+        for archive in (self._own, *self._archives):
+            with suppress(ArchiveError):
+                raw_copy = archive.find_bytes(part.hash)
+                if raw_copy is not None:
+                    return raw_copy
+        return None
+
+    def find_chunks(self, part: DamagedPart) -> list[tuple[int, HashedFrame, int]]:
+        """Return offset, frame and size of the chunks of a part without a hash.
+
+        A backup has them if it has all bytes of the part at the same places.
+        """
+        for archive in self._archives:
+            with suppress(ArchiveError):
+                source = archive.find_source(part.source.home, part.source.path)
+                found: list[tuple[int, HashedFrame, int]] = []
+                end = part.start
+                for chunk, raw in archive.read_chunks(
+                    source.number if source else 0, part.generation, start=part.start
+                ):
+                    if chunk.start != end or end >= part.stop:
+                        break
+                    found.append((chunk.start, compress_and_hash(raw), len(raw)))
+                    end = chunk.stop
+                if end == part.stop:
+                    return found
+        return []
+
+    def _candidates(self, part: DamagedPart) -> Iterator[SourceId]:
+        yield part.source.id
+        if self._paths_by_name is None:
+            self._paths_by_name = {}
+            for folder in self._folders:
+                for path in folder.rglob("*"):
+                    self._paths_by_name.setdefault(path.name, []).append(path)
+        name = Path(decode_path(part.source.path)).name
+        for path in self._paths_by_name.get(name, []):
+            if path.is_file():
+                yield SourceId(encode_path(path))

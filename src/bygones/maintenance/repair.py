@@ -1,0 +1,186 @@
+"""Repair an archive: read damaged bytes again from files that still contain them.
+
+A chunk is only replaced by bytes with its hash. If the database itself is damaged, a new
+one is written with all rows that are left; the damaged file stays beside it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from contextlib import closing
+from pathlib import Path
+
+from msgspec import Struct, structs
+
+from bygones.errors import (
+    ArchiveDamaged,
+    ArchiveEmpty,
+    ArchiveNotFound,
+    ArchiveNotOwned,
+    NothingRecovered,
+)
+from bygones.ingest.indexer import rebuild_index
+from bygones.maintenance.damaged_parts import (
+    DamagedPart,
+    OtherCopies,
+    find_damaged_parts,
+)
+from bygones.maintenance.salvaged_archive import SalvagedArchive
+from bygones.maintenance.verify import remove_verification
+from bygones.model.base import NullProgress, ProgressReporter
+from bygones.store.archive_db import ARCHIVE_FILE, ArchiveDB
+from bygones.store.archive_dir import ArchiveDir
+from bygones.store.compression import compress_and_hash
+from bygones.store.connect import fsync_folder, remove_database, writer_lock
+from bygones.store.local_reader import load_readable_sources
+
+_REPAIRED_FOLDER = "repairing"
+_DAMAGED_SUFFIX = ".damaged"
+_WAL_SUFFIX = "-wal"
+
+
+class RepairResult(Struct, kw_only=True):
+    """What a repair did, and what is still damaged."""
+
+    recovered: list[DamagedPart] = []
+    lost: list[DamagedPart] = []
+    damaged_copy: Path | None = None
+    """The damaged database, if a new one was written."""
+    source_count: int = 0
+    is_index_rebuilt: bool = False
+
+    @property
+    def recovered_bytes(self) -> int:
+        return sum(part.stop - part.start for part in self.recovered)
+
+    @property
+    def lost_bytes(self) -> int:
+        return sum(part.stop - part.start for part in self.lost)
+
+
+def repair_archive(
+    folder: Path,
+    *,
+    others: Sequence[Path] = (),
+    progress: ProgressReporter | None = None,
+    lock_timeout: float = 5.0,
+) -> RepairResult:
+    """Repair the archive in a folder as far as possible.
+
+    Damaged bytes are looked for in the original files, and in ``others``: backups, and
+    folders with copies of the files.
+
+    Raises `NothingRecovered` if the file contains nothing of an archive.
+    """
+    if not ArchiveDir.exists(folder):
+        raise ArchiveNotFound(folder)
+    result = RepairResult(recovered=[], lost=[])
+    progress = progress or NullProgress()
+    with writer_lock(folder, timeout=lock_timeout):
+        if _is_database_damaged(folder):
+            result.damaged_copy = _salvage(folder)
+        with ArchiveDir(folder, write=True) as archive_dir:
+            _recover_parts(archive_dir.byte_store, others, result)
+            result.source_count = len(list(archive_dir.byte_store.sources()))
+            is_changed = bool(result.recovered or result.damaged_copy)
+            if is_changed or archive_dir.index is None:
+                rebuild_index(archive_dir, progress)
+                result.is_index_rebuilt = True
+            if result.lost:
+                archive_dir.save_checksum("")  # the next ingestion looks at all files
+        if is_changed:
+            remove_verification(folder)
+    return result
+
+
+def _recover_parts(
+    archive_db: ArchiveDB, others: Sequence[Path], result: RepairResult
+) -> None:
+    parts = list(find_damaged_parts(archive_db))
+    with closing(OtherCopies(archive_db, others)) as copies, archive_db.db:
+        for part in parts:
+            if _recover(archive_db, copies, part):
+                result.recovered.append(part)
+                continue
+            result.lost.append(part)
+            if part.generation == part.source.generation:
+                # If the file exists, the next ingestion reads all of it again.
+                archive_db.forget_fingerprint(part.source)
+    archive_db.clear_cache()
+
+
+def _recover(archive_db: ArchiveDB, copies: OtherCopies, part: DamagedPart) -> bool:
+    """Replace a damaged part if there is a copy of it."""
+    number, generation = part.source.number, part.generation
+    if not part.hash:
+        chunks = copies.find_chunks(part)
+        source = structs.replace(part.source, generation=generation)
+        for start, frame, size in chunks:
+            archive_db.add_chunk(source, start, start + size, frame)
+        return bool(chunks)
+    raw = copies.find(part)
+    if raw is not None:
+        _, compressed = compress_and_hash(raw)
+        archive_db.replace_frame(number, generation, part.chunk, compressed)
+    return raw is not None
+
+
+def _is_database_damaged(folder: Path) -> bool:
+    """Whether SQLite can't read all of the database."""
+    try:
+        with closing(ArchiveDB(folder)) as archive_db:
+            return bool(
+                archive_db.check_integrity() != "ok"
+                or load_readable_sources(archive_db)[1]
+            )
+    except ArchiveEmpty:
+        raise
+    except (ArchiveDamaged, ArchiveNotOwned):
+        return True  # what identifies it may be damaged
+
+
+def _salvage(folder: Path) -> Path:
+    """Write a new database with what is left of the old one; return the old one."""
+    path = folder / ARCHIVE_FILE
+    temp_folder = folder / _REPAIRED_FOLDER
+    temp_path = temp_folder / ARCHIVE_FILE
+    remove_database(temp_path)
+    with closing(ArchiveDB(temp_folder, write=True)) as target:
+        salvaged = SalvagedArchive(target)
+        salvaged.copy_from(path, _find_wal(path))
+        target.checkpoint_wal()
+    if not salvaged.row_count:
+        remove_database(temp_path)
+        temp_folder.rmdir()
+        raise NothingRecovered(path, "it contains nothing of an archive")
+    damaged = _free_name(path)
+    os.link(path, damaged)
+    wal = Path(f"{path}{_WAL_SUFFIX}")
+    if wal.exists():
+        os.link(wal, f"{damaged}{_WAL_SUFFIX}")
+    fsync_folder(folder)
+    # SQLite would apply the old log to the new file.
+    remove_database(path, only_journals=True)
+    remove_database(temp_path, only_journals=True)
+    temp_path.replace(path)
+    temp_folder.rmdir()
+    fsync_folder(folder)
+    return damaged
+
+
+def _free_name(path: Path) -> Path:
+    number = 1
+    while (name := path.with_name(f"{path.name}{_DAMAGED_SUFFIX}-{number}")).exists():
+        number += 1
+    return name
+
+
+def _find_wal(path: Path) -> Path | None:
+    """Return the log of a database; an interrupted repair may have renamed it."""
+    copies = path.parent.glob(f"{path.name}{_DAMAGED_SUFFIX}-?")
+    for place in (path, *(copy for copy in copies if copy.samefile(path))):
+        wal = Path(f"{place}{_WAL_SUFFIX}")
+        if wal.exists():
+            return wal
+    return None

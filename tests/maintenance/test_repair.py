@@ -1,0 +1,385 @@
+"""Damaged parts are read again from other copies; what is intact is never lost."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import shutil
+import sqlite3
+import tempfile
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from bygones.archive import Archive
+from bygones.cli.main import main
+from bygones.errors import ExitCode, NothingRecovered
+from bygones.maintenance.repair import repair_archive
+from bygones.maintenance.verify import verify
+from bygones.model.base import SessionId
+from bygones.store.salvage import read_rows
+from tests.build import prompt, session_id, thread
+from tests.faults.sizes import reached, seeded, sized
+from tests.maintenance.test_damage import flip_bit
+from tests.store.keeping import Keeping, unlike_rebuilt
+
+FORMS = sized(6, 400, 4_000)
+"""Archives that are truncated or overwritten at random."""
+
+
+def make(folder: Path) -> Keeping:
+    keeping = Keeping(folder)
+    random = Random(3)  # noqa: S311 (the same every time)
+    for number in range(4):
+        told = thread(*(prompt(random.randbytes(400).hex()) for _ in range(300)))
+        path = keeping.home.session(session_id(number), told)
+        with path.open("ab") as file:
+            file.write(b'{"half":"' + random.randbytes(9).hex().encode())
+    keeping.ingest()
+    rewritten = keeping.home.session(session_id(1), [prompt("again")])
+    keeping.ingest()
+    assert len(keeping.generations(rewritten)) == 2
+    with Archive.open(keeping.archive) as archive:
+        ids = [SessionId(session_id(2))]
+        archive.annotate(ids, lambda old: type(old)(tags=("kept",)))
+    return keeping
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Keeping:
+    return make(tmp_path_factory.mktemp("whole"))
+
+
+@pytest.fixture
+def keeping(whole: Keeping, tmp_path: Path) -> Keeping:
+    """Return a copy of the archive, with its home in the same place."""
+    copy = Keeping(tmp_path)
+    copy.home = whole.home
+    shutil.copytree(whole.archive, copy.archive)
+    return copy
+
+
+def damage_chunk(keeping: Keeping, source: int, generation: int = 0) -> None:
+    with keeping.vault(write=True) as archive_dir:
+        archive_dir.byte_store.db.execute(
+            "UPDATE chunk SET frame = zeroblob(length(frame))"
+            " WHERE source = ? AND generation = ?",
+            (source, generation),
+        )
+
+
+def test_damaged_chunk_is_read_again_from_its_file(
+    keeping: Keeping, whole: Keeping
+) -> None:
+    damage_chunk(keeping, 1)
+    before = verify(keeping.archive)
+
+    result = repair_archive(keeping.archive)
+
+    assert before.recoverable_count == len(before.damages) == 1
+    assert (len(result.recovered), result.lost) == (1, [])
+    assert verify(keeping.archive, deep=True).is_intact
+    assert keeping.bytes() == whole.bytes()
+
+
+def test_damaged_unfinished_line_is_read_again_from_its_file(
+    keeping: Keeping, whole: Keeping
+) -> None:
+    with keeping.vault(write=True) as archive_dir:
+        archive_dir.byte_store.db.execute(
+            "UPDATE fragment SET frame = x'00' WHERE source = 1"
+        )
+
+    result = repair_archive(keeping.archive)
+
+    assert (len(result.recovered), result.lost) == (1, [])
+    assert keeping.bytes() == whole.bytes()
+
+
+def test_bytes_with_another_hash_are_not_accepted(tmp_path: Path) -> None:
+    keeping = make(tmp_path)
+    damage_chunk(keeping, 1)
+    path = keeping.home.path / f"projects/-work-demo/{session_id(0)}.jsonl"
+    path.write_bytes(path.read_bytes().replace(b'"user"', b'"usEr"'))
+
+    result = repair_archive(keeping.archive)
+
+    assert (result.recovered, len(result.lost)) == ([], 1)
+    assert verify(keeping.archive).recoverable_count == 0
+
+
+def test_damaged_chunk_is_read_again_from_a_backup_or_a_folder(
+    keeping: Keeping, whole: Keeping, tmp_path: Path
+) -> None:
+    damage_chunk(keeping, 2, generation=0)  # the file was rewritten since
+    folder = tmp_path / "copies"
+    folder.mkdir()
+    (folder / f"{session_id(1)}.jsonl").write_bytes(
+        whole.generations(
+            whole.home.path / f"projects/-work-demo/{session_id(1)}.jsonl"
+        )[0]
+    )
+    lost = repair_archive(keeping.archive).lost
+    copies = shutil.copytree(keeping.archive, tmp_path / "twice")
+
+    by_backup = repair_archive(keeping.archive, others=[whole.archive])
+    by_folder = repair_archive(copies, others=[folder])
+
+    assert len(lost) == len(by_backup.recovered) == len(by_folder.recovered) == 1
+    assert keeping.bytes() == whole.bytes()
+    assert verify(copies).is_intact
+
+
+def test_file_with_a_lost_part_is_imported_again(tmp_path: Path) -> None:
+    keeping = make(tmp_path)
+    with keeping.vault(write=True) as archive_dir:
+        archive_dir.byte_store.db.execute("DELETE FROM chunk WHERE source = 1")
+    path = keeping.home.path / f"projects/-work-demo/{session_id(0)}.jsonl"
+
+    lost = repair_archive(keeping.archive).lost
+    keeping.ingest()
+
+    assert len(lost) == 1
+    with keeping.vault() as archive_dir:
+        raw = path.read_bytes().rpartition(b"\n")[0] + b"\n"
+        assert archive_dir.byte_store.read_bytes(1, 1, 0, len(raw)) == raw
+
+
+def truncate(raw: bytes, random: Random) -> bytes:
+    return raw[: random.randrange(4096, len(raw))]
+
+
+def lose_head(raw: bytes, random: Random) -> bytes:
+    size = random.randrange(1, 3 * 4096)
+    return random.randbytes(size) + raw[size:]
+
+
+def overwrite_pages(raw: bytes, random: Random) -> bytes:
+    start = random.randrange(0, len(raw) - 8192, 4096)
+    return raw[:start] + b"\xaa" * 8192 + raw[start + 8192 :]
+
+
+def intact_bytes(raw: bytes, whole: bytes) -> set[bytes]:
+    """Return the hashes of chunks all of whose pages are left, read independently."""
+    kept = {
+        number
+        for number in range(len(raw) // 4096)
+        if raw[number * 4096 : number * 4096 + 4096]
+        == whole[number * 4096 : number * 4096 + 4096]
+    }
+    return {hash_ for hash_, pages in chunk_pages(whole).items() if pages <= kept}
+
+
+def chunk_rows(raw: bytes) -> list[tuple[bytes, bytes]]:
+    """Return the chunks of a database, as the standard library reads it."""
+    with tempfile.NamedTemporaryFile() as file:
+        file.write(raw)
+        file.flush()
+        uri = f"file:{file.name}?immutable=1"
+        with closing(sqlite3.connect(uri, uri=True)) as db:
+            return db.execute("SELECT hash, frame FROM chunk").fetchall()
+
+
+def chunk_pages(raw: bytes) -> dict[bytes, set[int]]:
+    """Return the pages that contain each chunk, found by SQLite's own table."""
+    found: dict[bytes, set[int]] = {}
+    for hash_, frame in chunk_rows(raw):
+        pages = set()
+        for at in range(0, len(frame), 256):
+            place = raw.find(frame[at : at + 64])
+            assert place >= 0 or at + 64 > len(frame) or at
+            pages.add(max(place, 0) // 4096)
+        pages.add(raw.find(hash_) // 4096)
+        found[hash_] = pages
+    return found
+
+
+@pytest.mark.parametrize("seed", range(FORMS))
+def test_everything_intact_is_recovered_from_a_damaged_database(
+    whole: Keeping, tmp_path: Path, seed: int
+) -> None:
+    random = Random(seeded(seed))  # noqa: S311 (the same every time)
+    with whole.vault(write=True) as archive_dir:
+        archive_dir.byte_store.checkpoint_wal()
+    raw = (whole.archive / "archive.db").read_bytes()
+    ways: list[Callable[[bytes, Random], bytes]] = [
+        truncate,
+        lose_head,
+        overwrite_pages,
+    ]
+    damaged = ways[seed % 3](raw, random)
+    (tmp_path / "archive.db").write_bytes(damaged)
+    expected = intact_bytes(damaged, raw)
+
+    try:
+        result = repair_archive(tmp_path)
+    except NothingRecovered:
+        assert not expected
+        return
+
+    found = {
+        row.values[5]
+        for row in read_rows(tmp_path / "archive.db")
+        if row.table == "chunk" and row.values[6]
+    }
+    assert expected <= found
+    if result.damaged_copy is not None:
+        assert result.damaged_copy.read_bytes() == damaged
+    checked = verify(tmp_path)
+    assert checked.database == "ok"
+    with Archive.open(tmp_path) as archive:
+        list(archive.sessions(include_empty=True))
+    reached("archives that were truncated or overwritten, and repaired", 1)
+
+
+def test_interrupted_repair_of_a_database_is_completed_with_its_log(
+    keeping: Keeping, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = keeping.archive / "archive.db"
+    with keeping.vault() as reading, reading.read_transaction():
+        keeping.home.session(session_id(9), [prompt("only in the log")])
+        keeping.ingest()
+        raw, log = path.read_bytes(), Path(f"{path}-wal").read_bytes()
+    (keeping.home.path / f"projects/-work-demo/{session_id(9)}.jsonl").unlink()
+    assert log
+    path.write_bytes(raw[: len(raw) - 8192])
+    Path(f"{path}-wal").write_bytes(log)
+    Path(f"{path}-shm").unlink(missing_ok=True)
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "replace", lambda *_: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            repair_archive(keeping.archive)
+
+    repair_archive(keeping.archive)
+
+    with keeping.vault() as archive_dir:
+        chunks = archive_dir.byte_store.read_chunks(5, 0)
+        assert [b"only in the log" in raw for _, raw in chunks] == [True]
+
+
+def test_annotations_and_purges_survive_a_repair(keeping: Keeping) -> None:
+    with Archive.open(keeping.archive) as archive:
+        purged = [SessionId(session_id(3))]
+        archive.purge(archive.sources(sessions=purged), sessions=purged)
+    raw = (keeping.archive / "archive.db").read_bytes()
+    (keeping.archive / "archive.db").write_bytes(b"\0" * 20 + raw[20:])
+
+    repair_archive(keeping.archive)
+    keeping.ingest()
+
+    with Archive.open(keeping.archive) as archive:
+        assert archive.annotations()[session_id(2)].tags == ("kept",)  # type: ignore[index]
+        known = {one.id for one in archive.sessions(include_empty=True)}
+    assert session_id(3) not in known
+    assert session_id(2) in known
+
+
+def test_file_that_is_not_an_archive_is_not_touched(tmp_path: Path) -> None:
+    (tmp_path / "archive.db").write_bytes(b"not an archive" * 1000)
+
+    with pytest.raises(NothingRecovered):
+        repair_archive(tmp_path)
+
+    assert (tmp_path / "archive.db").read_bytes() == b"not an archive" * 1000
+    assert {path.name for path in tmp_path.iterdir()} <= {"archive.db", "writer.lock"}
+
+
+def test_repaired_archive_equals_a_rebuilt_one(keeping: Keeping) -> None:
+    raw = (keeping.archive / "archive.db").read_bytes()
+    (keeping.archive / "archive.db").write_bytes(raw[: len(raw) // 2])
+
+    repair_archive(keeping.archive)
+    keeping.ingest()
+
+    assert unlike_rebuilt(keeping) == []
+
+
+HINTED = re.compile(r"`(bygones [^`]+)`")
+WAYS: dict[str, Callable[[Keeping], None]] = {
+    "chunk": lambda keeping: damage_chunk(keeping, 1),
+    "old generation": lambda keeping: damage_chunk(keeping, 2),
+    "header": lambda keeping: spoil(keeping, lambda raw: b"x" * 100 + raw[100:]),
+    "truncated": lambda keeping: spoil(keeping, lambda raw: raw[: len(raw) // 3]),
+    "garbage": lambda keeping: spoil(keeping, lambda raw: b"x" * len(raw)),
+    "page": lambda keeping: spoil(keeping, lambda raw: flip_bit(raw, 4096 * 8 * 3 + 1)),
+    "row": lambda keeping: spoil(
+        keeping, lambda raw: raw.replace(b".jsonlsession", b".jsonlsessioX", 1)
+    ),
+    "index": lambda keeping: shutil.rmtree(keeping.archive / "index"),
+    "text": lambda keeping: next(
+        (keeping.archive / "index").glob("*/text/*.term")
+    ).unlink(),
+    "empty": lambda keeping: spoil(keeping, lambda _: b""),
+}
+
+
+def spoil(keeping: Keeping, change: Callable[[bytes], bytes]) -> None:
+    path = keeping.archive / "archive.db"
+    with keeping.vault(write=True) as archive_dir:
+        archive_dir.byte_store.checkpoint_wal()
+    path.write_bytes(change(path.read_bytes()))
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize(
+    "first", ["verify", "rebuild", "restore --all --to OUT", "list"]
+)
+def test_hints_after_damage_lead_to_an_end(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], way: str, first: str
+) -> None:
+    """Execute what the hints say: no command may be suggested a second time."""
+    keeping = make_small(tmp_path)
+    backup = shutil.copytree(keeping.archive, tmp_path / "backup")
+    WAYS[way](keeping)
+    places = {"BACKUP": str(backup), "OUT": str(tmp_path / "out")}
+    follow_hints(keeping, first, places, capsys)
+    done = follow_hints(keeping, "verify", places, capsys)
+
+    code = main(["verify", "--archive", str(keeping.archive)])
+    hints = find_hints(capsys.readouterr().err)
+    if code != ExitCode.SUCCESS:
+        assert way in {"garbage", "empty", "row", "truncated"}
+        assert {*hints} <= {*done}
+
+
+def follow_hints(
+    keeping: Keeping,
+    first: str,
+    places: dict[str, str],
+    capsys: pytest.CaptureFixture[str],
+) -> list[str]:
+    """Execute a command and what its hints say; return all commands."""
+    pending, done = [first], list[str]()
+    while pending:
+        command = pending.pop(0)
+        words = [places.get(word, word) for word in shlex.split(command)]
+        home = ["--home", str(keeping.home.path)] * (words[0] in {"ingest", "list"})
+        code = main([*words, "--archive", str(keeping.archive), *home])
+        done.append(command)
+        printed = capsys.readouterr().err
+        assert "Traceback" not in printed
+        assert "internal error" not in printed
+        if code != ExitCode.SUCCESS:
+            hints = find_hints(printed)
+            assert command not in hints, f"{command} suggests itself: {printed}"
+            pending += [hint for hint in hints if hint not in (*done, *pending)]
+    return done
+
+
+def find_hints(printed: str) -> list[str]:
+    found = (one.removeprefix("bygones ") for one in HINTED.findall(printed))
+    return [re.sub(r" --(archive|home) \S+", "", one) for one in found]
+
+
+def make_small(folder: Path) -> Keeping:
+    keeping = Keeping(folder)
+    for number in range(3):
+        keeping.home.session(session_id(number), thread(prompt("x" * 5000)))
+    keeping.ingest()
+    keeping.home.session(session_id(1), [prompt("again")])
+    keeping.ingest()
+    return keeping
