@@ -1,11 +1,11 @@
-"""Every example of the documents and the help pages is run, in the invented home."""
+"""Every example in the documents and the help pages is run in the sample data."""
 
 from __future__ import annotations
 
 import json
 import re
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -34,7 +34,9 @@ NEVER_END = {
     "statusline",
     "integrate",
 }
-"""Commands that go on until somebody ends them, or that need another program."""
+"""Commands that run until they are interrupted, or that need another program."""
+CHANGE_SAMPLES = {"purge", "restore", "rebuild", "demo", "backup", "ingest"}
+"""Commands that need sample data of their own; the others share it."""
 NAMES = {
     "5e551000": "b9568747",
     "5e551000:3": "b9568747:1",
@@ -55,7 +57,7 @@ NAMES = {
 
 
 def lines() -> Iterator[tuple[str, str]]:
-    """Yield where an example stands, and the example."""
+    """Yield the place of an example, and the example."""
     for document in DOCUMENTS:
         for block in SHELL.findall(document.read_text("utf-8")):
             for line in block.splitlines():
@@ -69,14 +71,14 @@ def lines() -> Iterator[tuple[str, str]]:
 
 
 def words_of(line: str) -> list[str] | None:
-    """Return the words of an example of ours that comes to an end."""
+    """Return the words of an example that can be run."""
     if not line.startswith("bygones "):
         return None
     bare = re.split(r"\s+(?:#|\||>|&&)\s", line)[0]
     words = shlex.split(bare)[1:]
     if not words or words[0] in NEVER_END or "--watch" in words:
         return None
-    # No example may write outside of the place that a test has.
+    # No example may write outside of the folder of the test.
     meant = [re.sub(r"^/(tmp|mnt|media)/", "", NAMES.get(word, word)) for word in words]
     kept = "disk/bygones" if words[0] == "backup" else "~/archive"
     meant = [kept if word == "disk/bygones" else word for word in meant if word]
@@ -88,29 +90,46 @@ EXAMPLES = sorted(
 )
 
 
+def create_samples(folder: Path) -> Path:
+    """Create the sample data, its archive and settings in a folder."""
+    home = write_demo_home(folder, datetime.now(UTC))
+    Archive.ingest(folder / "archive", [home])
+    shop = f'[push]\nprojects = ["{folder}/shop"]'
+    (folder / "settings.toml").write_text(shop, "utf-8")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def shared_samples(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return create_samples(tmp_path_factory.mktemp("samples"))
+
+
 @pytest.fixture
-def invented(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Return the place of the invented home; the user is in its shop."""
+def samples(
+    words: Sequence[str],
+    shared_samples: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> Path:
+    """Return the folder of the sample data; the current directory is its shop."""
+    is_changed = words[0] in CHANGE_SAMPLES
+    folder = create_samples(tmp_path) if is_changed else shared_samples
     for name in ("CLAUDE_CONFIG_DIR", "XDG_DATA_HOME", "XDG_STATE_HOME", "COLUMNS"):
         monkeypatch.delenv(name, raising=False)
-    home = write_demo_home(tmp_path, datetime.now(UTC))
-    monkeypatch.setenv("HOME", str(tmp_path))
-    monkeypatch.setenv("USERPROFILE", str(tmp_path))
-    monkeypatch.setenv("BYGONES_HOME", str(home))
-    monkeypatch.setenv("BYGONES_ARCHIVE", str(tmp_path / "archive"))
-    Archive.ingest(tmp_path / "archive", [home])
-    monkeypatch.setenv("BYGONES_SETTINGS", str(tmp_path / "settings.toml"))
-    shop = f'[push]\nprojects = ["{tmp_path}/shop"]'
-    (tmp_path / "settings.toml").write_text(shop, "utf-8")
-    monkeypatch.chdir(tmp_path / "shop")
-    return tmp_path
+    monkeypatch.setenv("HOME", str(folder))
+    monkeypatch.setenv("USERPROFILE", str(folder))
+    monkeypatch.setenv("BYGONES_HOME", str(folder / "claude-home"))
+    monkeypatch.setenv("BYGONES_ARCHIVE", str(folder / "archive"))
+    monkeypatch.setenv("BYGONES_SETTINGS", str(folder / "settings.toml"))
+    monkeypatch.chdir(folder / "shop")
+    return folder
 
 
-@pytest.mark.usefixtures("invented")
+@pytest.mark.usefixtures("samples")
 @pytest.mark.parametrize(
     ("place", "words"), EXAMPLES, ids=[f"{p}: {' '.join(w)}" for p, w in EXAMPLES]
 )
-def test_an_example_does_what_it_says(
+def test_example_succeeds(
     place: str, words: tuple[str, ...], capsys: pytest.CaptureFixture[str]
 ) -> None:
     expanded = [str(Path(word).expanduser()) if "~" in word else word for word in words]
@@ -162,9 +181,9 @@ FOR_PROGRAMS = [
 ]
 
 
-@pytest.mark.usefixtures("invented")
+@pytest.mark.usefixtures("samples")
 @pytest.mark.parametrize("words", FOR_PROGRAMS, ids=" ".join)
-def test_programs_get_the_rows_that_are_documented(
+def test_json_output_has_the_documented_fields(
     words: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     documented: dict[str, set[str]] = {}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import UTC, tzinfo
 from enum import StrEnum
 from pathlib import Path
@@ -218,13 +218,16 @@ class RedactionReport:
 
     def summary(self) -> str:
         """Return the counts as a sentence; empty if nothing was redacted."""
-        parts = [
-            pluralize(count, *_PERSONAL_LABELS.get(kind, (kind, "")))
-            for kind, count in self.counts.most_common()
-        ]
+        parts = list(redaction_labels(self.counts))
         if self.private_records:
             parts.append(pluralize(self.private_records, "private record"))
         return f"redacted: {', '.join(parts)}" if parts else ""
+
+
+def redaction_labels(counts: Mapping[str, int]) -> Iterator[str]:
+    """Yield how many redactions of each kind there are, the most frequent first."""
+    for kind, count in sorted(counts.items(), key=lambda pair: (-pair[1], pair[0])):
+        yield pluralize(count, *_PERSONAL_LABELS.get(kind, (kind, "")))
 
 
 def _report_rows(session: SessionId, log: RedactionLog) -> Iterator[RedactionReportRow]:

@@ -474,9 +474,8 @@ class SearchRows:
         lines += [f"  {self._hit_text(hit)}" for hit in shown]
         more = match.hit_count - len(match.hits) + len(hits) - len(shown)
         if more > 0:
-            lines.append(
-                f"  {match.hit_count_bound.qualify(pluralize(more, 'text'))} more"
-            )
+            hits_left = pluralize(more, "more hit", "more hits")
+            lines.append(f"  {match.hit_count_bound.qualify(hits_left)}")
         return "\n".join(lines) + "\n"
 
     def _hit_text(self, hit: Hit) -> str:

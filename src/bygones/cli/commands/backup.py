@@ -47,5 +47,5 @@ def backup(folder: Path, *, archive: Path | None, as_json: bool, quiet: bool) ->
             print_objects([BackupObject(folder=str(place), written_bytes=written)])
         elif not quiet:
             click.echo(
-                f"{format_bytes(written)} in {sanitize_name(display_path(place))}"
+                f"wrote {format_bytes(written)} to {sanitize_name(display_path(place))}"
             )

@@ -185,9 +185,9 @@ def _summary_lines(request: ExportRequest, result: _ExportResult) -> Iterator[st
     """Yield what was written and what was redacted."""
     if not result.files and request.to != _STDOUT:
         sessions = pluralize(result.sessions, "session")
-        same = f"; {result.unchanged:,} had not changed" if result.unchanged else ""
+        same = f"; {result.unchanged:,} unchanged" if result.unchanged else ""
         where = display_path(request.to or Path(_DEFAULT_FOLDER))
-        yield f"{sessions} written, {format_bytes(result.bytes)}{same}, in {where}"
+        yield f"wrote {sessions} ({format_bytes(result.bytes)}) to {where}{same}"
     if result.empty:
         left = pluralize(result.empty, "session")
         yield f"{left} without messages skipped; --format jsonl includes them"

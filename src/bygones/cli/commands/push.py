@@ -22,6 +22,7 @@ from bygones.config import (
     load_redactor,
 )
 from bygones.errors import BygonesError, ExitCode, PushNotConfigured
+from bygones.export.formats import redaction_labels
 from bygones.render.numbers import format_bytes, pluralize
 from bygones.render.text.primitives import sanitize_name
 from bygones.schema.commands import PushObject
@@ -46,22 +47,20 @@ def push_report_lines(
     else:
         sessions = pluralize(len(report.sessions), "session")
         files, lines = pluralize(report.files, "file"), pluralize(report.lines, "line")
-        yield (
-            f"{verb} {sessions}, {files}, {lines}: {format_bytes(report.bytes)}, "
-            f"{format_bytes(report.sent_bytes)} packed{f', to {hub}' if hub else ''}"
-        )
+        sizes = f"{format_bytes(report.bytes)}, {format_bytes(report.sent_bytes)} compressed"
+        target = f" to {hub}" if hub else ""
+        yield f"{verb} {sessions}{target}: {files}, {lines}, {sizes}"
     if is_dry_run and report.projects:
         yield from _project_lines(report)
     if report.redactions:
-        kinds = sorted(report.redactions.items(), key=lambda pair: (-pair[1], pair[0]))
-        yield "redacted: " + ", ".join(f"{number:,} {kind}" for kind, number in kinds)
-    stayed = (
+        yield f"redacted: {', '.join(redaction_labels(report.redactions))}"
+    not_sent = (
         (report.private_records, "private record", "private records"),
         (report.foreign_lines, "line of other projects", "lines of other projects"),
         (
             report.shared_files,
-            "file of other projects too",
-            "files of other projects too",
+            "file shared with other projects",
+            "files shared with other projects",
         ),
         (report.long_lines, "line too long to send", "lines too long to send"),
         (report.damaged_files, "damaged file", "damaged files"),
@@ -76,7 +75,7 @@ def push_report_lines(
             _ERASED_TEXT.format("sessions"),
         ),
     )
-    parts = [pluralize(number, one, many) for number, one, many in stayed if number]
+    parts = [pluralize(number, one, many) for number, one, many in not_sent if number]
     if parts:
         yield "not sent: " + ", ".join(parts)
 

@@ -133,7 +133,7 @@ class _LinkAnnouncer:
     def announce(self, link: str) -> None:
         self._save_link(link.partition("&to=")[0])
         if self._is_first:
-            sys.stderr.write("serving until Ctrl-C; open this link:\n")
+            sys.stderr.write("open this link; press Ctrl-C to stop:\n")
         print_link(
             link,
             open_browser=self._is_first and self._open_browser,
