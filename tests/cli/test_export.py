@@ -162,7 +162,7 @@ def test_a_project_becomes_a_folder(
 
     told = capsys.readouterr()
     assert told.out == f"{Path('site/index.html')}\n"
-    assert "sessions written" in told.err
+    assert "wrote 3 sessions" in told.err
     assert (archived / "site" / "sessions" / f"{FIRST}.html").exists()
 
 
@@ -173,8 +173,8 @@ def test_everything_is_written_once_and_then_only_what_changed(
     first = capsys.readouterr().err
     exported("--all", "--to", "site")
 
-    assert "3 sessions written" in first
-    assert "0 sessions written, 0 B; 3 had not changed" in capsys.readouterr().err
+    assert "wrote 3 session" in first
+    assert "wrote 0 sessions (0 B) to site; 3 unchanged" in capsys.readouterr().err
     assert (archived / "site" / "index.html").exists()
 
 
@@ -203,7 +203,7 @@ def test_what_was_left_out_is_told(
 def test_only_what_went_on_since(capsys: pytest.CaptureFixture[str]) -> None:
     exported("--all", "--to", "site", "--since", "2026-01-05T09:30")
 
-    assert "1 session written" in capsys.readouterr().err
+    assert "wrote 1 session" in capsys.readouterr().err
 
 
 def test_what_a_search_finds_is_exported(
@@ -211,7 +211,7 @@ def test_what_a_search_finds_is_exported(
 ) -> None:
     exported("--search", "count the lines", "--to", "site")
 
-    assert "1 session written" in capsys.readouterr().err
+    assert "wrote 1 session" in capsys.readouterr().err
     assert (archived / "site" / "sessions" / f"{FIRST}.html").exists()
 
 
@@ -224,7 +224,7 @@ def test_files_are_read_without_an_archive(
     assert (place / "site" / "index.html").exists()
     assert "Three." in (place / "one.html").read_text("utf-8")
     assert not (place / "archive").exists()
-    assert "2 sessions written" in capsys.readouterr().err
+    assert "wrote 2 session" in capsys.readouterr().err
 
 
 def test_a_beginning_that_several_have_is_refused(

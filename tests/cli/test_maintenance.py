@@ -178,7 +178,7 @@ def test_a_backup_is_an_archive(
     archive: Path, place: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["backup", "copy"]) == ExitCode.SUCCESS
-    assert capsys.readouterr().out.endswith(" in ~/copy\n")
+    assert capsys.readouterr().out.endswith(" to ~/copy\n")
 
     copy = place / "copy"
     assert [path.name for path in copy.glob("archive*")] == ["archive.db"]

@@ -112,7 +112,7 @@ def test_a_dry_run_says_what_would_go_and_what_is_hidden(
     assert main(["push", "--dry-run"]) == ExitCode.SUCCESS
 
     told = capsys.readouterr().out
-    assert told.startswith("would send 3 sessions, 3 files, 24 lines: ")
+    assert told.startswith("would send 3 sessions: 3 files, 24 lines, ")
     assert "~/work/shop" in told
     assert "12 email" in told
 
@@ -133,7 +133,7 @@ def test_a_push_goes_once_and_then_what_is_new(
     assert main(["push", "--json"]) == ExitCode.SUCCESS
     third = json.loads(capsys.readouterr().out.splitlines()[-1])
 
-    assert first.startswith("sent 3 sessions, 3 files, 24 lines: ")
+    assert first.startswith("sent 3 sessions to http://")
     assert second == "sent nothing: the hub already has everything\n"
     assert (third["type"], third["line_count"], third["session_ids"]) == (
         "push",
