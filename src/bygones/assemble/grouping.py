@@ -80,7 +80,7 @@ def sort_by_age(nodes_by_session: NodesBySession) -> list[SessionId]:
             node for node in nodes if holders[node.uuid or RecordId("")] == 1
         )
         depth = _origin_depth(session, origins)
-        count = len(_record_ids(nodes))
+        count = len(_record_ids(nodes)) if own is None else 0
         start = first_timestamp(nodes) or _MAX_TIME
         is_middle = _find_middle(nodes) is not None
         return start, depth, is_middle, own or _MIN_TIME, count, session

@@ -466,6 +466,7 @@ class BranchSummary(Struct, frozen=True, kw_only=True, gc=False, array_like=True
     """The usage of its own turns."""
     session_id: SessionId | None = None
     """The session that it belongs to, if that is another one in the same file."""
+    title: str | None = None
 
 
 class ConversationHeader(Struct, frozen=True, kw_only=True, array_like=True):
@@ -492,6 +493,12 @@ class ConversationHeader(Struct, frozen=True, kw_only=True, array_like=True):
     branches: tuple[BranchSummary, ...]
     orphan_agents: tuple[AgentRun, ...] = ()
     """Agent runs whose call is unknown, without their content."""
+    summary_count: int = 0
+    branch_summaries: tuple[LeafSummary, ...] = ()
+    """The last summary of each branch."""
+    other_summaries: tuple[LeafSummary, ...] = ()
+    """If it is empty: the summaries in its file."""
+    empty_reason: EmptyReason | None = None
 
     def find_branch(self, number: int) -> BranchSummary | None:
         return next((b for b in self.branches if b.number == number), None)
@@ -548,7 +555,31 @@ def build_conversation_header(
             for run in session.agents
             if not run.call_ids and run.kind.is_shown
         ),
+        summary_count=len(session.summaries),
+        branch_summaries=tuple(find_branch_summaries(session).values()),
+        other_summaries=session.other_summaries if session.is_empty else (),
+        empty_reason=session.empty_reason,
     )
+
+
+def find_branch_summaries(session: Session) -> dict[RecordId, LeafSummary]:
+    """Return the last summary of each branch by its leaf, unless it is the title.
+
+    Old versions wrote one after almost every answer.
+    """
+    by_leaf = {summary.leaf_id: summary for summary in session.summaries}
+    found: dict[RecordId, LeafSummary] = {}
+    for branch in session.branches if by_leaf else ():
+        records = {
+            record
+            for turn in branch.own_turns
+            for message in turn.messages
+            for record in message.record_ids
+        }
+        last = next((leaf for leaf in reversed(by_leaf) if leaf in records), None)
+        if last is not None and by_leaf[last].text != session.title.text:
+            found[last] = by_leaf[last]
+    return found
 
 
 def _summarize_branches(branches: Sequence[Branch]) -> Iterator[BranchSummary]:
@@ -569,6 +600,7 @@ def _summarize_branches(branches: Sequence[Branch]) -> Iterator[BranchSummary]:
             own_prompt_count=path.prompts[-1],
             preview=next((m.preview for m in path.own_messages if m.is_prompt), ""),
             usage=branch.usage,
+            title=branch.title,
             session_id=branch.session_id,
         )
 

@@ -81,9 +81,7 @@ def session_header_facts(
     counts = [
         *_count_facts(prompts, calls, agents, others),
         *_branch_facts(branch, count_problems(session.problems)),
-        pluralize(len(session.summaries), "summary", "summaries")
-        if len(session.summaries) > 1
-        else "",
+        _summary_fact(len(session.summaries)),
     ]
     facts = _header_facts(
         session, counts, _usage_facts(session.total_usage, cost), zone
@@ -91,7 +89,11 @@ def session_header_facts(
     return (*facts, *_empty_facts(session))
 
 
-def _empty_facts(session: Session) -> Iterator[list[str]]:
+def _summary_fact(count: int) -> str:
+    return pluralize(count, "summary", "summaries") if count > 1 else ""
+
+
+def _empty_facts(session: Session | ConversationHeader) -> Iterator[list[str]]:
     """Yield what an empty session consists of, one list per line."""
     if session.empty_reason is None:
         return
@@ -113,8 +115,10 @@ def window_header_facts(
             branch.prompt_count, branch.tool_call_count, session.agent_count, others
         ),
         *_branch_facts(branch, session.problem_count),
+        _summary_fact(session.summary_count),
     ]
-    return _header_facts(session, counts, _usage_facts(session.usage, cost), zone)
+    facts = _header_facts(session, counts, _usage_facts(session.usage, cost), zone)
+    return (*facts, *_empty_facts(session))
 
 
 def _header_facts(
@@ -250,7 +254,6 @@ def describe_branch(
     """
     from bygones.model.sessions import BranchSummary
 
-    title = ""
     if isinstance(branch, BranchSummary):
         count, preview = branch.own_prompt_count, branch.preview
         tokens = branch.usage.total
@@ -258,13 +261,13 @@ def describe_branch(
         described = branch.own_turns if turns is None else turns
         prompts = [m for turn in described for m in turn.messages if m.is_prompt]
         count, preview = len(prompts), prompts[0].preview if prompts else ""
-        title = sanitize(branch.title or "", newlines="space")
         tokens = (
             branch.usage.total
             if turns is None
             else sum(turn.usage.total for turn in turns)
         )
     quote = truncate_end(sanitize(preview, newlines="space"), _QUOTE_WIDTH)
+    title = sanitize(branch.title or "", newlines="space")
     facts = [
         f"summary “{title}”" if title else "",
         pluralize(count, "prompt") + (f" (“{quote}”)" if quote else ""),

@@ -17,6 +17,7 @@ from bygones.model.sessions import (
     Message,
     Session,
     Turn,
+    find_branch_summaries,
 )
 from bygones.model.summary import LeafSummary, MessageUsage, Role
 from bygones.model.usage import Cost, Usage
@@ -39,7 +40,6 @@ from bygones.render.text.primitives import (
 )
 from bygones.render.walk import (
     PLACEHOLDER_BRANCH,
-    branch_summaries,
     branches_by_fork,
     flatten,
     group_by_fork,
@@ -99,7 +99,7 @@ def iter_tree_lines(
 ) -> Iterator[TreeLine]:
     """Yield the lines of a tree with every branch, and every agent once."""
     ledger = _CostLedger(session, pricer)
-    builder = _TreeBuilder(session.branches, ledger, branch_summaries(session))
+    builder = _TreeBuilder(session.branches, ledger, find_branch_summaries(session))
     return flatten(builder.build(session))
 
 

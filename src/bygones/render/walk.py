@@ -25,6 +25,7 @@ from bygones.model.sessions import (
     Session,
     ToolCall,
     Turn,
+    find_branch_summaries,
     walk_agents,
 )
 from bygones.model.summary import LeafSummary, Role
@@ -212,7 +213,7 @@ _ForksByMessage = Mapping[RecordId | None, Sequence[BranchStep]]
 
 def _walk_view(session: Session, branch: Branch, view: SessionView) -> StepIterator:
     seen: set[str] = set()
-    walker = BranchWalker(session.branches, view, seen, branch_summaries(session))
+    walker = BranchWalker(session.branches, view, seen, find_branch_summaries(session))
     if view.stop_message is None:
         yield from walker.walk_turns(branch, _selected_turns(branch, view))
         is_end = view.last_turn is None
@@ -295,7 +296,7 @@ class BranchWalker:
                 yield TurnStart(turn, branch)
             for message in turn.messages[first:last]:
                 yield from self.walk_message(message, turn)
-                yield from self._walk_summaries(message)
+                yield from self.walk_summaries(message)
                 yield from self._walk_forks(forks.get(message.id, ()))
 
     def _walk_turns(
@@ -305,10 +306,11 @@ class BranchWalker:
             yield TurnStart(turn, branch)
             for message in turn.messages:
                 yield from self.walk_message(message, turn)
-                yield from self._walk_summaries(message)
+                yield from self.walk_summaries(message)
                 yield from self._walk_forks(forks.get(message.id, ()))
 
-    def _walk_summaries(self, message: Message) -> StepIterator:
+    def walk_summaries(self, message: Message) -> StepIterator:
+        """Yield the summaries of the conversation up to a message."""
         if self._summaries:
             for leaf in sorted(self._summaries.keys() & message.record_ids):
                 yield SummaryStep(self._summaries[leaf])
@@ -463,7 +465,8 @@ def walk_window(
 def _window_steps(
     window: MessageWindow, seen: set[str]
 ) -> Iterator[WalkStep | BranchLink | StepIterator]:
-    walker = BranchWalker((), _WINDOW_VIEW, seen)
+    summaries = {one.leaf_id: one for one in window.header.branch_summaries}
+    walker = BranchWalker((), _WINDOW_VIEW, seen, summaries)
     forks = branches_by_fork(window.header.branches, window.branch_number)
     ancestors, _ = split_branches(window.header.branches, window.branch_number)
     parents = {parent.number for _, parent in ancestors}
@@ -475,6 +478,7 @@ def _window_steps(
             yield TurnStart(turn, PLACEHOLDER_BRANCH)
         for message in turn.messages:
             yield from walker.walk_message(message, turn)
+            yield from walker.walk_summaries(message)
             for fork in forks.get(message.id, ()):
                 yield BranchLink(fork, message.id, fork.number in parents)
     branch = window.header.find_branch(window.branch_number)
@@ -565,26 +569,6 @@ def _contains_id(message: Message, ids: Collection[str]) -> bool:
 T = TypeVar("T")
 
 ORPHAN_AGENTS_HEADING = "Agents without a known call"
-
-
-def branch_summaries(session: Session) -> dict[RecordId, LeafSummary]:
-    """Return the last summary of each branch by its leaf, unless it is the title.
-
-    Old versions wrote one after almost every answer.
-    """
-    by_leaf = {summary.leaf_id: summary for summary in session.summaries}
-    found: dict[RecordId, LeafSummary] = {}
-    for branch in session.branches if by_leaf else ():
-        records = {
-            record
-            for turn in branch.own_turns
-            for message in turn.messages
-            for record in message.record_ids
-        }
-        last = next((leaf for leaf in reversed(by_leaf) if leaf in records), None)
-        if last is not None and by_leaf[last].text != session.title.text:
-            found[last] = by_leaf[last]
-    return found
 
 
 def describe_summary(summary: LeafSummary) -> str:

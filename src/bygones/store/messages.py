@@ -462,8 +462,11 @@ def encode_preview(session: Session, summary: SessionSummary) -> bytes | None:
         first, messages[PREVIEW_MESSAGES : PREVIEW_MESSAGES + 1]
     )
     facts = build_conversation_header(session)
-    if end_offset is None or any(
-        _lacks_quote(branch, first) for branch in facts.branches
+    has_summaries = facts.summary_count > 1 or facts.branch_summaries
+    if (
+        end_offset is None
+        or has_summaries
+        or any(_lacks_quote(branch, first) for branch in facts.branches)
     ):
         return None
     count = len(first)
