@@ -6,6 +6,7 @@ import json
 import os
 import shlex
 import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,16 @@ import pytest
 from bygones.archive import Archive
 from bygones.cli.main import main
 from bygones.errors import ExitCode
-from tests.build import SESSION, Home, prompt, reply, thread
+from tests.build import (
+    SESSION,
+    Home,
+    Written,
+    prompt,
+    reply,
+    thread,
+    tool_result,
+    tool_use,
+)
 from tests.cli.terminals import piped
 
 
@@ -107,6 +117,87 @@ def test_claude_is_run_with_the_new_session(
     assert arguments[2] != SESSION
 
 
+@pytest.fixture
+def edited(place: Path) -> Path:
+    """Return a repository in which a session wrote a file three times."""
+    work = place / "repo" / "app"
+    work.mkdir(parents=True)
+    git(work.parent, "init", "-q", "-b", "main")
+    # The second commit is newer than the session.
+    for day, content in (("2026-01-01", "kept\n"), ("2026-02-01", "changed later\n")):
+        (work / "kept.txt").write_text(content)
+        git(work, "add", ".")
+        git(work, "commit", "-qm", day, date=f"{day}T00:00:00Z")
+    records: list[Written] = []
+    for number in (1, 2, 3):
+        records += write_turn(work, number)
+    home = Home(place / ".claude")
+    home.session(SESSION, [{**record, "cwd": str(work)} for record in thread(*records)])
+    (work / "a.txt").write_text("3\n")
+    Archive.ingest(place / "archive", [home.path])
+    return work
+
+
+def git(folder: Path, *arguments: str, date: str = "") -> None:
+    author = ("-c", "user.name=n", "-c", "user.email=n@example.org")
+    environ = os.environ | ({"GIT_COMMITTER_DATE": date} if date else {})
+    command = ["git", *author, *arguments]
+    subprocess.run(command, cwd=folder, check=True, env=environ)
+
+
+def write_turn(work: Path, number: int) -> list[Written]:
+    path, content = str(work / "a.txt"), f"{number}\n"
+    id_ = f"toolu_{number}"
+    before = f"{number - 1}\n" if number > 1 else None
+    outcome: dict[str, object] = {
+        "type": "update" if before else "create",
+        "filePath": path,
+        "content": content,
+        "structuredPatch": [],
+        "originalFile": before,
+    }
+    call = tool_use("Write", id=id_, file_path=path, content=content)
+    return [
+        prompt(f"write {number}", uuid=f"p{number}"),
+        reply([call], uuid=f"a{number}"),
+        tool_result(id_, "written", outcome=outcome, uuid=f"r{number}"),
+        reply("done", uuid=f"d{number}"),
+    ]
+
+
+@pytest.mark.skipif(shutil.which("git") is None, reason="needs git")
+def test_files_are_restored_as_they_were_in_a_worktree(
+    edited: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["fork", "last:3", "--files", "worktree"]) == ExitCode.SUCCESS
+
+    out, err = capsys.readouterr()
+    directory = Path(shlex.split(out)[1])
+    assert directory.name == "app"
+    assert directory.parent.name.startswith("repo-")
+    assert (directory / "a.txt").read_text() == "2\n"
+    assert (directory / "kept.txt").read_text() == "kept\n"
+    assert "restored 1 file from commit " in err
+    assert (edited / "a.txt").read_text() == "3\n"
+
+
+@pytest.mark.skipif(shutil.which("git") is None, reason="needs git")
+@pytest.mark.usefixtures("edited")
+def test_files_are_restored_as_they_were_in_an_empty_folder(
+    place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ["fork", "last:1", "--through", "--files", "copy"]
+
+    assert main(arguments) == ExitCode.SUCCESS
+    assert main(arguments) == ExitCode.FAILURE
+
+    out, err = capsys.readouterr()
+    assert out.startswith(f"cd {place}/copy && ")
+    assert [path.name for path in (place / "copy").iterdir()] == ["a.txt"]
+    assert (place / "copy" / "a.txt").read_text() == "1\n"
+    assert "is not empty" in err
+
+
 @pytest.mark.usefixtures("home")
 @pytest.mark.parametrize(
     ("arguments", "message"),
@@ -115,6 +206,7 @@ def test_claude_is_run_with_the_new_session(
         (["last:9"], "there is no turn 9: the branch has 2 turns"),
         (["last:x"], "'x' is not the number of a turn"),
         (["last", "--through"], "--through needs a turn"),
+        (["last", "--files", "x", "--into", "."], "use --files or --into, not both"),
         (["last", "--branch", "7"], "there is no branch '7'"),
         (["ffff"], "ffff"),
     ],

@@ -62,7 +62,7 @@ def write_copies(plans: Sequence[PlannedCopy]) -> dict[str, str]:
         target = plan.folder.joinpath(*plan.parts)
         raw = plan.text.encode("utf-8", "surrogatepass")
         try:
-            _make_folders(plan.folder, plan.parts[:-1])
+            make_folders(plan.folder, plan.parts[:-1])
             _create(target, raw)
         except OSError as error:
             raise PathUnusable(f"{target}: {error.strerror or error}") from error
@@ -70,7 +70,8 @@ def write_copies(plans: Sequence[PlannedCopy]) -> dict[str, str]:
     return written
 
 
-def _make_folders(folder: Path, parts: Sequence[str]) -> None:
+def make_folders(folder: Path, parts: Sequence[str]) -> None:
+    """Create folders below a folder, without following a link."""
     folder.mkdir(parents=True, exist_ok=True)
     for part in parts:
         folder = folder / part

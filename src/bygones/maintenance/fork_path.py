@@ -5,6 +5,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from typing import NamedTuple, Self
 
 import msgspec
 from msgspec import Raw, Struct
@@ -74,6 +75,52 @@ def find_end(
             if messages[index].compaction is not None:
                 return index
     return len(messages)
+
+
+class ForkPoint(NamedTuple):
+    """A point of a branch in terms of turns, for the files as they were there."""
+
+    branch: Branch
+    end: int
+    """How many messages are before it."""
+    turn: int
+    """The turn from 0 that it is in, or before."""
+    is_before: bool
+
+    @classmethod
+    def find(
+        cls,
+        branch: Branch,
+        turn: int | None,
+        *,
+        through: bool = False,
+        before_compaction: bool = False,
+    ) -> Self:
+        """Return the point at which a fork ends; see `find_end`."""
+        end = find_end(
+            branch, turn, through=through, before_compaction=before_compaction
+        )
+        start = 0
+        for number, one in enumerate(branch.turns):
+            if end < start + len(one.messages):
+                return cls(branch, end, number, is_before=start == end)
+            start += len(one.messages)
+        return cls(branch, end, len(branch.turns) - 1, is_before=False)
+
+    @property
+    def continues_turn(self) -> bool:
+        """Whether the turn calls tools after the point."""
+        if self.is_before:
+            return False
+        own = {message.id for message in self.branch.turns[self.turn].messages}
+        rest = self.branch.messages[self.end :]
+        return any(message.tool_calls for message in rest if message.id in own)
+
+    @property
+    def time(self) -> datetime | None:
+        """The time of the last message before it."""
+        times = [m.sent_at for m in self.branch.messages[: self.end] if m.sent_at]
+        return times[-1] if times else None
 
 
 def started_agents(messages: Iterable[Message]) -> list[AgentRun]:

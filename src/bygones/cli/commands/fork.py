@@ -25,17 +25,26 @@ from bygones.cli.file_names import parse_turn_name
 from bygones.cli.open_archive import open_current
 from bygones.cli.output import display_path, print_objects
 from bygones.cli.resolve import choose_branch, load_named_session
+from bygones.errors import NothingToFork
+from bygones.files.checkout import Checkout, check_out_folder, check_out_worktree
+from bygones.maintenance.fork_path import ForkPoint
+from bygones.model.sessions import Branch, Session
 from bygones.render.numbers import pluralize
 from bygones.render.text.primitives import sanitize_name
 from bygones.schema.commands import ForkObject, ResumeObject
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from bygones.archive import Archive
     from bygones.maintenance.fork import ForkedSession
-    from bygones.model.sessions import Branch
     from bygones.model.summary import IndexedRecord
 
 
 __all__ = ["fork"]
+
+_WORKTREE = "worktree"
+_MAX_LISTED = 5
 
 
 @click.command("fork")
@@ -61,6 +70,11 @@ __all__ = ["fork"]
     show_default="that of the session",
     help="Continue in this directory.",
 )
+@click.option(
+    "--files",
+    metavar="worktree|DIR",
+    help="Also write the files as they were to a new git worktree or folder.",
+)
 @click.option("--run", is_flag=True, help="Start Claude Code with the new session.")
 @archive_options
 @json_option
@@ -71,6 +85,7 @@ def fork(  # noqa: PLR0913 (the options of the command)
     through: bool,
     before_compaction: bool,
     directory: Path | None,
+    files: str | None,
     run: bool,
     options: CommonOptions,
     as_json: bool,
@@ -81,6 +96,7 @@ def fork(  # noqa: PLR0913 (the options of the command)
     bygones fork 5e551000:12 --run
     bygones fork last:4 --through --branch 2
     bygones fork last --before-compaction --into ~/src/copy
+    bygones fork last:7 --files worktree --run
 
     Writes a new session that ends before TURN, or with --through after it, and prints the
     command that continues it in Claude Code. The original is not changed and may be
@@ -88,29 +104,41 @@ def fork(  # noqa: PLR0913 (the options of the command)
     and the backups of files that `/rewind` restores. SESSION is an id or its first
     characters, "last", the id of a record, or a result number of the last search; TURN is
     a number as in `tree --json` (default: the end of the branch).
+
+    With --files the session continues in a new place with the files that it changed as
+    they were at that point: a git worktree of the last commit before it, or a folder with
+    only these files.
     """
     session_name, turn = parse_turn_name(name)
     if through and turn is None:
         raise click.UsageError("--through needs a turn, such as last:2")
+    if files is not None and directory is not None:
+        raise click.UsageError("use --files or --into, not both")
     with open_current(options) as archive:
         session, record = load_named_session(archive, session_name)
         number = choose_branch(session, branch, record.id if record else None)
         chosen = next(one for one in session.branches if one.number == number)
         turn = _choose_turn(chosen, turn, record)
-        check_directory(str(directory) if directory else session.project)
+        if files is None or files == _WORKTREE:
+            check_directory(str(directory) if directory else session.project)
+        point = ForkPoint.find(
+            chosen, turn, through=through, before_compaction=before_compaction
+        )
+        checkout = _check_out(archive, session, point, files) if files else None
         written = archive.fork(
             session.id,
             turn=turn,
             branch=number,
             through=through,
             before_compaction=before_compaction,
-            directory=directory,
+            directory=checkout.directory if checkout else directory,
         )
     plan = _plan_resume(written)
     if as_json:
         print_objects([_to_object(written)])
     else:
-        click.echo(_describe(written), err=True)
+        for line in (*_describe_files(checkout), _describe(written)):
+            click.echo(sanitize_name(line), err=True)
     if run:
         run_claude(plan)
     elif not as_json:
@@ -131,6 +159,53 @@ def _choose_turn(
     return number
 
 
+def _check_out(
+    archive: Archive, session: Session, point: ForkPoint, where: str
+) -> Checkout:
+    if point.end == 0:
+        raise NothingToFork(session.id)
+    if point.continues_turn:
+        raise click.UsageError(
+            "the turn of the compaction continues after it; use --files with a turn"
+        )
+    files = archive.file_library.files_at(
+        session.id,
+        point.turn,
+        branch=point.branch.number,
+        is_before=point.is_before,
+    )
+    project = session.project or ""
+    if where != _WORKTREE:
+        folder = Path(where).expanduser().absolute()
+        return check_out_folder(files, project, folder)
+    return check_out_worktree(
+        files,
+        project,
+        name=f"{session.id[:8]}-{point.turn + 1}",
+        git_branch=session.git_branches[-1] if session.git_branches else None,
+        time=point.time,
+    )
+
+
+def _describe_files(checkout: Checkout | None) -> Iterator[str]:
+    if checkout is None:
+        return
+    count = len(checkout.written) + len(checkout.removed)
+    start = f" from commit {checkout.commit[:12]}" if checkout.commit else ""
+    files = pluralize(count, "file")
+    yield f"restored {files}{start}: {display_path(checkout.directory)}"
+    for label, names in (
+        ("not certain", checkout.uncertain),
+        ("not in the project, left out", checkout.outside),
+    ):
+        if names:
+            shown = ", ".join(names[:_MAX_LISTED])
+            more = f" and {len(names) - _MAX_LISTED:,} more" * (
+                len(names) > _MAX_LISTED
+            )
+            yield f"{label}: {shown}{more}"
+
+
 def _plan_resume(written: ForkedSession) -> ResumeObject:
     return ResumeObject(
         session_id=written.session_id,
@@ -147,8 +222,7 @@ def _describe(written: ForkedSession) -> str:
         if written.file_count
         else ""
     )
-    path = display_path(written.path)
-    return sanitize_name(f"wrote {messages}{files}: {path}")
+    return f"wrote {messages}{files}: {display_path(written.path)}"
 
 
 def _to_object(written: ForkedSession) -> ForkObject:
