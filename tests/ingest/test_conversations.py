@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from bygones.archive import Archive
 from bygones.errors import NotInArchive
-from bygones.ingest import workers
+from bygones.ingest import derive
 from bygones.ingest.conversations import (
     AssembledConversation,
     PreviewConversation,
@@ -42,7 +42,7 @@ every_case = pytest.mark.parametrize("name", sorted(stories()))
 @pytest.fixture(autouse=True)
 def _store_all_messages(monkeypatch: pytest.MonkeyPatch) -> None:
     """Store the messages of short sessions too, in small blocks."""
-    monkeypatch.setattr(workers, "MIN_STORED_MESSAGES", 0)
+    monkeypatch.setattr(derive, "MIN_STORED_MESSAGES", 0)
     monkeypatch.setattr(messages, "MESSAGES_PER_BLOCK", 3)
 
 
@@ -165,7 +165,7 @@ def test_messages_with_a_name_are_found(tmp_path: Path) -> None:
 def test_messages_of_short_sessions_are_not_stored(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(workers, "MIN_STORED_MESSAGES", 7)
+    monkeypatch.setattr(derive, "MIN_STORED_MESSAGES", 7)
     home = Home(tmp_path / "home")
     messages_written = [
         one for at in range(4) for one in (prompt(f"Ask {at}"), reply(f"Say {at}"))

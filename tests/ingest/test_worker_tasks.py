@@ -41,6 +41,6 @@ def test_encoded_family_is_derived_like_values(
             assert gathered.assemble_sessions(Loader()) == load_family(
                 archive_dir, derived, family, Loader()
             )
-            assert [sheet.session for sheet in sheets] == [
+            assert [sheet.rows.session for sheet in sheets] == [
                 session.id for session in gathered.assemble_sessions(Loader())
             ]

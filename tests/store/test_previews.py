@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 
 from bygones.archive import Archive
 from bygones.errors import NotInArchive
-from bygones.ingest import workers
+from bygones.ingest import derive
 from bygones.ingest.conversations import (
     AssembledConversation,
     PreviewConversation,
@@ -186,7 +186,7 @@ def test_unknown_branch_raises_an_error(tmp_path: Path) -> None:
 def test_session_that_became_long_has_no_preview(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(workers, "MIN_STORED_MESSAGES", 3)
+    monkeypatch.setattr(derive, "MIN_STORED_MESSAGES", 3)
     home = Home(tmp_path / "home")
     records = thread(prompt("Ask"), reply("Say"), prompt("More"), reply("Said"))
     for count, wanted in ((2, PreviewConversation), (4, StoredConversation)):

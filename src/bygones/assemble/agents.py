@@ -50,7 +50,7 @@ def journal_status(journal_nodes: Sequence[RecordNode]) -> AgentStatus | None:
     return next(ends, AgentStatus.RUNNING) if journal_nodes else None
 
 
-_AGENT_TOOLS = {"Task", "Agent"}
+AGENT_TOOLS = {"Task", "Agent"}
 _EVIDENCE_RANKS = (
     "sidecar",
     "outcome",
@@ -204,11 +204,7 @@ def _match_by_prompt(
     used = {call for calls_of_agent in evidence.values() for call in calls_of_agent}
     free: dict[int, list[_CallSite]] = {}
     for call in calls.values():
-        if (
-            call.block.name in _AGENT_TOOLS
-            and call.id not in used
-            and call.block.digest
-        ):
+        if call.block.name in AGENT_TOOLS and call.id not in used and call.block.digest:
             free.setdefault(call.block.digest, []).append(call)
     for agent in agents:
         if evidence[agent.id]:

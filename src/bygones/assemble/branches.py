@@ -99,7 +99,7 @@ def assign_branches(
         keys,
         _summarize_subtrees(tree, children, keys),
         queued_prompts,
-        frozenset(_iter_path(parents, current_leaf)),
+        frozenset(iter_path(parents, current_leaf)),
         session_id,
     )
     branch_of: dict[RecordId, int] = {}
@@ -156,7 +156,59 @@ def _other_sessions(
     }
 
 
-def _iter_path(
+def find_open_forks(
+    tree: RecordTree, parents: Mapping[RecordId, RecordId | None], last: RecordId
+) -> tuple[bool, bool]:
+    """Return whether a later prompt, or a later answer, could make a fork a rewind.
+
+    That is so at a fork before `last` if no prompt, or no answer, follows it on the
+    path to `last`. Parallel calls of one answer are not a fork.
+    """
+    children: dict[RecordId | None, list[RecordId]] = {}
+    for record_id in tree.nodes:
+        children.setdefault(parents[record_id], []).append(record_id)
+    keys: Mapping[RecordId, str] | None = None
+    order: Mapping[RecordId, int] = {}
+    has_prompt = has_answer = needs_prompt = needs_answer = False
+    uuid: RecordId | None = last
+    while uuid is not None and not (has_prompt and has_answer):
+        node = tree.nodes[uuid]
+        has_prompt |= node.kind == "user" and node.origin in _PROMPT_ORIGINS
+        has_answer |= node.kind == "assistant" and not node.is_synthetic
+        siblings = children[parents[uuid]]
+        if len(siblings) > 1:
+            if keys is None:
+                keys = _message_keys(tree)
+                order = {record_id: i for i, record_id in enumerate(tree.nodes)}
+            found = {_first_key(one, order, children, keys) for one in siblings}
+            if len(found - {None}) > 1:
+                needs_prompt |= not has_prompt
+                needs_answer |= not has_answer
+        uuid = parents[uuid]
+    return needs_prompt, needs_answer
+
+
+def _first_key(
+    uuid: RecordId,
+    order: Mapping[RecordId, int],
+    children: Mapping[RecordId | None, list[RecordId]],
+    keys: Mapping[RecordId, str],
+) -> str | None:
+    """Return the key of the first message in a subtree, in file order."""
+    found: list[RecordId] = []
+    stack = [uuid]
+    while stack:
+        record_id = stack.pop()
+        if record_id in keys:
+            found.append(record_id)
+        else:
+            stack.extend(children.get(record_id, ()))
+    if not found:
+        return None
+    return keys[min(found, key=order.__getitem__)]
+
+
+def iter_path(
     parents: Mapping[RecordId, RecordId | None], uuid: RecordId | None
 ) -> Iterator[RecordId]:
     """Yield a record and its ancestors."""
@@ -487,14 +539,44 @@ def _build_turn(
         prompt=first if _starts_turn(first, following) else None,
         messages=tuple(messages),
         usage=sum((usages.get(m.id, Usage()) for m in messages), Usage()),
-        duration=_turn_duration(messages),
+        duration=measure_turn(messages).duration,
     )
 
 
-def _turn_duration(messages: Sequence[Message]) -> timedelta | None:
+class TurnTimes(Struct, frozen=True, array_like=True):
+    """What the duration of a turn is computed from."""
+
+    measured_ms: int | None = None
+    """The sum that Claude Code recorded."""
+    first_at: datetime | None = None
+    last_at: datetime | None = None
+
+    @property
+    def duration(self) -> timedelta | None:
+        if self.measured_ms is not None:
+            return timedelta(milliseconds=self.measured_ms)
+        if self.first_at is None or self.last_at is None:
+            return None
+        return self.last_at - self.first_at
+
+    def __add__(self, later: TurnTimes) -> TurnTimes:
+        measured = [
+            ms for ms in (self.measured_ms, later.measured_ms) if ms is not None
+        ]
+        return TurnTimes(
+            sum(measured) if measured else None,
+            min(filter(None, (self.first_at, later.first_at)), default=None),
+            max(filter(None, (self.last_at, later.last_at)), default=None),
+        )
+
+
+def measure_turn(messages: Sequence[Message]) -> TurnTimes:
+    """Return when a turn started and ended, and the recorded duration."""
     measured = [m.turn_duration_ms for m in messages if m.turn_duration_ms is not None]
-    if measured:
-        return timedelta(milliseconds=sum(measured))
     times: list[datetime] = [m.sent_at for m in messages if m.sent_at is not None]
     times += [c.completed_at for m in messages for c in m.tool_calls if c.completed_at]
-    return max(times) - min(times) if times else None
+    return TurnTimes(
+        sum(measured) if measured else None,
+        min(times, default=None),
+        max(times, default=None),
+    )

@@ -18,7 +18,13 @@ from bygones.assemble.agents import (
     journal_label,
     link_agents,
 )
-from bygones.assemble.branches import assign_branches, build_branches
+from bygones.assemble.branches import (
+    BranchLayout,
+    assign_branches,
+    build_branches,
+    find_open_forks,
+    iter_path,
+)
 from bygones.assemble.dedupe import (
     deduplicate,
     first_timestamp,
@@ -28,8 +34,10 @@ from bygones.assemble.dedupe import (
 from bygones.assemble.grouping import SessionRecords
 from bygones.assemble.messages import build_messages, find_queued_prompts
 from bygones.assemble.tree import (
+    RecordTree,
     build_tree,
     find_current_leaf,
+    find_named_leaf,
     find_restarts,
     join_fragments,
     order_parents_first,
@@ -54,12 +62,35 @@ class BuiltConversation(Struct, frozen=True):
     problems: tuple[Problem, ...]
     message_usages: tuple[MessageUsage, ...]
     leaf_ids: tuple[RecordId, ...]
+    end: ConversationEnd | None = None
+    """Only if it may continue, see `ConversationBuilder`."""
+
+
+class ConversationEnd(Struct, frozen=True):
+    """What the records that follow may change, besides what they name."""
+
+    last_id: RecordId
+    """The last record."""
+    missing_ids: frozenset[RecordId]
+    """Parents of records that are not known."""
+    open_forks: tuple[bool, bool]
+    """See `find_open_forks`."""
+    is_leaf_before: bool
+    """Whether the record named as the current leaf is before the last record."""
 
 
 class ConversationBuilder:
     """Assembles the conversations of one session: its own and those of its agents."""
 
-    def __init__(self, records: SessionRecords, ledger: Ledger, loader: Loader) -> None:
+    def __init__(
+        self,
+        records: SessionRecords,
+        ledger: Ledger,
+        loader: Loader,
+        *,
+        continues: bool = False,
+    ) -> None:
+        """Prepare assembling; if it `continues`, more records will be assembled later."""
         self._records = records
         self._ledger = ledger
         self._loader = loader
@@ -67,6 +98,8 @@ class ConversationBuilder:
         nodes = chain(records.nodes, agent_nodes) if records.agents else ()
         self._reports = collect_reports(nodes)
         self._owners = _record_owners(records)
+        self._continues = continues
+        self._missing_ids: set[RecordId] = set()
 
     def build_main(
         self, runs: Sequence[AgentRun], earlier_agents: EarlierAgents
@@ -120,6 +153,13 @@ class ConversationBuilder:
             tree, parents, queued, leaf, session_id=self._records.id
         )
         tree_problems, leaves = tree.problems, tree.leaves
+        if self._continues:
+            self._missing_ids.update(_missing_parents(distinct))
+        end = (
+            self._find_end(distinct, tree, parents, layout)
+            if self._continues and agent is None and tree.nodes
+            else None
+        )
         del tree  # It is large, and so are the messages.
         built = build_messages(distinct, layout.branch_of, self._loader, agents)
         usages = collect_message_usages(account, nodes, layout.branch_of, self._ledger)
@@ -134,6 +174,25 @@ class ConversationBuilder:
             problems=(*clashes, *tree_problems, *built.problems),
             message_usages=usages,
             leaf_ids=leaves,
+            end=end,
+        )
+
+    def _find_end(
+        self,
+        nodes: Sequence[RecordNode],
+        tree: RecordTree,
+        parents: Mapping[RecordId, RecordId | None],
+        layout: BranchLayout,
+    ) -> ConversationEnd:
+        last = next(reversed(tree.nodes))
+        leaf, _ = find_named_leaf(nodes, tree)
+        has_other_root = any(fork.fork_point_id is None for fork in layout.forks)
+        return ConversationEnd(
+            last_id=last,
+            missing_ids=frozenset(self._missing_ids),
+            open_forks=find_open_forks(tree, parents, last),
+            is_leaf_before=leaf is None
+            or (not has_other_root and leaf in set(iter_path(parents, last))),
         )
 
     def _usages_from_progress(
@@ -189,6 +248,15 @@ class ConversationBuilder:
             source=agent.source,
             message_usages=conversation.message_usages,
         )
+
+
+def _missing_parents(nodes: Sequence[RecordNode]) -> Iterable[RecordId]:
+    known = {node.uuid for node in nodes}
+    return (
+        node.parent_uuid
+        for node in nodes
+        if node.parent_uuid is not None and node.parent_uuid not in known
+    )
 
 
 def _sort_by_depth(

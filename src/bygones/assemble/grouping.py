@@ -304,9 +304,7 @@ def group_by_session(transcripts: Sequence[Transcript]) -> list[SessionRecords]:
             session = by_folder.get(folder) or transcript_session_id(transcript)
             agents.setdefault(session, []).append(transcript)
     records = {
-        session: _collect_records(
-            session, own.get(session, []), agents.get(session, [])
-        )
+        session: collect_records(session, own.get(session, []), agents.get(session, []))
         for session in dict.fromkeys((*own, *agents))
     }
     by_age = sort_by_age({session: r.nodes for session, r in records.items()})
@@ -356,7 +354,7 @@ def _agent_session_id(transcript: Transcript) -> SessionId:
     return next(from_records, SessionId(transcript.source.id))
 
 
-def _collect_records(
+def collect_records(
     session: SessionId, own: Sequence[Transcript], agents: Sequence[Transcript]
 ) -> SessionRecords:
     nodes = [node for transcript in own for node in transcript.nodes]

@@ -536,6 +536,35 @@ def find_steering(nodes: Sequence[RecordNode]) -> list[RecordNode]:
     return list(removed.values())
 
 
+def find_queue_leftovers(
+    nodes: Sequence[RecordNode],
+) -> tuple[frozenset[int], frozenset[int]]:
+    """Return digests of queued texts: those still waiting, and those without a record.
+
+    Later records may belong to them.
+    """
+    waiting: list[RecordNode] = []
+    queued: list[RecordNode] = []
+    for node in nodes:
+        operation = _queue_operation(node) if node.extra is not None else None
+        if operation == "enqueue":
+            waiting.append(node)
+            queued.append(node)
+        elif operation == "popAll":
+            waiting.clear()
+            queued.clear()
+        elif operation == "remove" and queued:
+            queued.remove(_match_waiting(queued, node))
+        elif queued and node.kind == "user" and node.digest and node.uuid is not None:
+            same = [text for text in queued if text.digest == node.digest]
+            if same:
+                queued.remove(same[0])
+        if operation in {"dequeue", "remove"} and waiting:
+            waiting.remove(_match_waiting(waiting, node))
+    unrecorded = {text.digest for text in find_steering(nodes)}
+    return frozenset(text.digest for text in (*waiting, *queued)), frozenset(unrecorded)
+
+
 def _match_waiting(waiting: list[RecordNode], node: RecordNode) -> RecordNode:
     """Return the text that an operation names, by default the oldest."""
     named = (text for text in waiting if node.digest and text.digest == node.digest)

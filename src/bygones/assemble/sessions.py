@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from typing import TypeVar
 
 from msgspec import structs
@@ -25,6 +25,7 @@ from bygones.assemble.grouping import (
 from bygones.assemble.summary import (
     SummariesByLeaf,
     choose_title,
+    collect_names,
     collect_summaries,
     detect_project,
     explain_empty,
@@ -105,16 +106,41 @@ def assemble_sessions(
     ordered = sort_transcripts(transcripts)
     groups = join_predecessors(group_by_session(ordered))
     summaries = summaries if summaries is not None else collect_summaries(ordered)
+    built = _assemble_groups(groups, loader, summaries, paid_keys)
+    return tuple(session for session, _ in built)
+
+
+def assemble_segment(
+    records: SessionRecords, loader: Loader, summaries: SummariesByLeaf
+) -> tuple[Session, BuiltConversation]:
+    """Return the session of some records, and its conversation.
+
+    The records are all that a session has before a cut, or all after it (see
+    `segments`).
+    """
+    ((session, conversation),) = _assemble_groups(
+        [records], loader, summaries, continues=True
+    )
+    return session, conversation
+
+
+def _assemble_groups(
+    groups: Sequence[SessionRecords],
+    loader: Loader,
+    summaries: SummariesByLeaf,
+    paid_keys: set[str] | None = None,
+    *,
+    continues: bool = False,
+) -> Iterator[tuple[Session, BuiltConversation]]:
     ledger = build_ledger(iter_accounts(groups), paid_keys or frozenset())
     if paid_keys is not None:
         paid_keys.update(ledger.owner)
     lineages = relate_sessions(groups)
     families = find_families({records.id: records.nodes for records in groups})
     earlier_agents: dict[SessionId, EarlierAgents] = {}
-    sessions = []
     for records in groups:
         earlier = earlier_agents.setdefault(families[records.id], EarlierAgents())
-        builder = ConversationBuilder(records, ledger, loader)
+        builder = ConversationBuilder(records, ledger, loader, continues=continues)
         runs = builder.build_agents()
         conversation = builder.build_main(runs, earlier)
         session = _build_session(records, conversation, runs, summaries, loader=loader)
@@ -126,16 +152,16 @@ def assemble_sessions(
             if node.session_id != records.id
             and families.get(node.session_id or records.id) != family
         )
-        sessions.append(
+        yield (
             structs.replace(
                 session,
                 lineage=lineages[records.id],
                 contained_ids=contained,
                 reported_cost=_own_cost(session, lineages[records.id], groups),
-            )
+            ),
+            conversation,
         )
         earlier.add(runs)
-    return tuple(sessions)
 
 
 def assemble_preview(
@@ -167,11 +193,11 @@ def _build_session(
     summarized = [uuid for uuid in own_ids if uuid in summaries]
     shown = [run for run in walk_agents(runs) if run.kind.is_shown]
     reported_cost, cost_reported_at = last_reported_cost(nodes)
-    abandoned = _abandoned_record_ids(branches)
+    abandoned = abandoned_record_ids(branches)
     empty_reason = _empty_reason(records, conversation, runs)
     return Session(
         id=records.id,
-        title=choose_title(records.id, nodes, summaries, abandoned),
+        title=choose_title(records.id, collect_names(nodes, summaries, abandoned)),
         project=detect_project(nodes),
         project_keys=_distinct(t.source.project_key for t in records.transcripts),
         directories=_distinct(node.cwd for node in nodes),
@@ -267,7 +293,7 @@ def _useful_summaries(
     )
 
 
-def _abandoned_record_ids(branches: Iterable[Branch]) -> frozenset[RecordId]:
+def abandoned_record_ids(branches: Iterable[Branch]) -> frozenset[RecordId]:
     """Return the records of messages that are only on abandoned branches."""
     return frozenset(
         ref.record_id

@@ -7,6 +7,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from datetime import datetime
 
+from msgspec import Struct
+
 from bygones.errors import AmbiguousSelector, NotInArchive
 from bygones.model.base import ProjectKey, RecordId, SessionId
 from bygones.model.nodes import (
@@ -58,17 +60,55 @@ def collect_summaries(transcripts: Iterable[Transcript]) -> SummariesByLeaf:
     return texts
 
 
-def choose_title(
-    session: SessionId,
-    nodes: Sequence[RecordNode],
-    summaries: SummariesByLeaf,
-    abandoned: AbstractSet[RecordId] = frozenset(),
-) -> Title:
-    """Return the title of a session: the first candidate that is not blank.
+class SessionNames(Struct, frozen=True, kw_only=True, array_like=True):
+    """What the title of a session is chosen from, "" if there is none."""
 
-    Prompts and summaries of the live branch come before those that were abandoned.
-    """
-    for kind, text in _title_candidates(nodes, summaries, abandoned):
+    custom: str = ""
+    generated: str = ""
+    agent_name: str = ""
+    has_team: bool = False
+    live_summary: str = ""
+    summary: str = ""
+    live_prompt: str = ""
+    prompt: str = ""
+    command: str = ""
+    last_prompt: str = ""
+    slug: str = ""
+
+    def __add__(self, later: SessionNames) -> SessionNames:
+        """Return the names of records and of those that follow them."""
+        return SessionNames(
+            custom=later.custom or self.custom,
+            generated=later.generated or self.generated,
+            agent_name=later.agent_name or self.agent_name,
+            has_team=self.has_team or later.has_team,
+            live_summary=later.live_summary or self.live_summary,
+            summary=later.summary or self.summary,
+            live_prompt=self.live_prompt or later.live_prompt,
+            prompt=self.prompt or later.prompt,
+            command=self.command or later.command,
+            last_prompt=later.last_prompt or self.last_prompt,
+            slug=later.slug or self.slug,
+        )
+
+    def iter_titles(self) -> Iterator[tuple[TitleKind, str]]:
+        """Yield the candidates, the best one first."""
+        yield TitleKind.CUSTOM, self.custom
+        yield TitleKind.GENERATED, self.generated
+        if not self.has_team:
+            yield TitleKind.AGENT_NAME, self.agent_name
+        yield TitleKind.SUMMARY, self.live_summary
+        yield TitleKind.SUMMARY, self.summary
+        yield TitleKind.PROMPT, self.live_prompt
+        yield TitleKind.PROMPT, self.prompt
+        yield TitleKind.COMMAND, self.command
+        yield TitleKind.LAST_PROMPT, self.last_prompt
+        yield TitleKind.SLUG, self.slug
+
+
+def choose_title(session: SessionId, names: SessionNames) -> Title:
+    """Return the title of a session: the first candidate that is not blank."""
+    for kind, text in names.iter_titles():
         cleaned = _clean_title(
             text, _EXPLICIT_TITLE_LIMIT if kind.is_explicit else _TITLE_LIMIT
         )
@@ -77,24 +117,30 @@ def choose_title(
     return Title(session, TitleKind.ID)
 
 
-def _title_candidates(
+def collect_names(
     nodes: Sequence[RecordNode],
     summaries: SummariesByLeaf,
-    abandoned: AbstractSet[RecordId],
-) -> Iterable[tuple[TitleKind, str]]:
+    abandoned: AbstractSet[RecordId] = frozenset(),
+) -> SessionNames:
+    """Return what a session may be called.
+
+    Prompts and summaries of the live branch come before those that were abandoned.
+    """
     live = [n for n in nodes if n.uuid not in abandoned] if abandoned else nodes
     metadata = [node for node in nodes if node.extra is not None]
-    yield TitleKind.CUSTOM, _last_title(metadata, "custom-title")
-    yield TitleKind.GENERATED, _last_title(metadata, "ai-title")
-    if not any(node.team_name for node in nodes):
-        yield TitleKind.AGENT_NAME, _last_title(metadata, "agent-name")
-    yield TitleKind.SUMMARY, _latest_summary(live, summaries)
-    yield TitleKind.SUMMARY, _latest_summary(nodes, summaries)
-    yield TitleKind.PROMPT, _first_preview(live, {Origin.PERSON, Origin.CALLER})
-    yield TitleKind.PROMPT, _first_preview(nodes, {Origin.PERSON, Origin.CALLER})
-    yield TitleKind.COMMAND, _first_preview(nodes, {Origin.COMMAND})
-    yield TitleKind.LAST_PROMPT, _last_title(metadata, "last-prompt")
-    yield TitleKind.SLUG, next((n.slug for n in reversed(nodes) if n.slug), "")
+    return SessionNames(
+        custom=_last_title(metadata, "custom-title"),
+        generated=_last_title(metadata, "ai-title"),
+        agent_name=_last_title(metadata, "agent-name"),
+        has_team=any(node.team_name for node in nodes),
+        live_summary=_latest_summary(live, summaries),
+        summary=_latest_summary(nodes, summaries),
+        live_prompt=_first_preview(live, {Origin.PERSON, Origin.CALLER}),
+        prompt=_first_preview(nodes, {Origin.PERSON, Origin.CALLER}),
+        command=_first_preview(nodes, {Origin.COMMAND}),
+        last_prompt=_last_title(metadata, "last-prompt"),
+        slug=next((n.slug for n in reversed(nodes) if n.slug), ""),
+    )
 
 
 def _latest_summary(nodes: Sequence[RecordNode], summaries: SummariesByLeaf) -> str:
@@ -141,12 +187,15 @@ def _clean_title(text: str, limit: int) -> str:
 
 def session_tags(nodes: Sequence[RecordNode]) -> tuple[str, ...]:
     """Return the last tag of a session; an empty one removes the tag before."""
-    tags = [
-        n.extra.text
-        for n in nodes
-        if n.kind == "tag" and isinstance(n.extra, TitleFacts)
-    ]
-    return (tags[-1],) if tags and tags[-1] else ()
+    tag = find_last_tag(nodes)
+    return (tag,) if tag else ()
+
+
+def find_last_tag(nodes: Sequence[RecordNode]) -> str | None:
+    for node in reversed(nodes):
+        if node.kind == "tag" and isinstance(node.extra, TitleFacts):
+            return node.extra.text
+    return None
 
 
 _MAX_SUGGESTIONS = 5
@@ -161,11 +210,23 @@ def detect_project(nodes: Sequence[RecordNode]) -> str | None:
 
     It is not derived from the project key: two directories may have the same key.
     """
-    for node in nodes:
-        if node.kind == "worktree-state" and isinstance(node.extra, DirectoryFacts):
-            return _normalize_drive(node.extra.path)
+    repository, directory = find_directories(nodes)
+    return directory if repository is None else repository
+
+
+def find_directories(nodes: Sequence[RecordNode]) -> tuple[str | None, str | None]:
+    """Return the repository of a session's worktree, and its first directory."""
+    paths = (
+        node.extra.path
+        for node in nodes
+        if node.kind == "worktree-state" and isinstance(node.extra, DirectoryFacts)
+    )
+    repository = next(paths, None)
     first = next((node.cwd for node in nodes if node.cwd), None)
-    return _normalize_drive(_WORKTREE.sub("", first)) if first else None
+    return (
+        _normalize_drive(repository) if repository is not None else None,
+        _normalize_drive(_WORKTREE.sub("", first)) if first else None,
+    )
 
 
 def _normalize_drive(path: str) -> str:

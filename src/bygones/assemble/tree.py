@@ -158,22 +158,27 @@ def find_current_leaf(nodes: Sequence[RecordNode], tree: RecordTree) -> RecordId
 
     That is the leaf of the last `last-prompt` record, unless a prompt elsewhere follows.
     """
-    later_prompts = []
+    leaf, last_prompt = find_named_leaf(nodes, tree)
+    if leaf is None or last_prompt is None:
+        return leaf
+    return leaf if leaf in _iter_ancestors(tree, last_prompt) else None
+
+
+def find_named_leaf(
+    nodes: Sequence[RecordNode], tree: RecordTree
+) -> tuple[RecordId | None, RecordId | None]:
+    """Return the leaf of the last `last-prompt` record, and the last prompt after it."""
+    last_prompt: RecordId | None = None
     for node in reversed(nodes):
         facts = node.extra
         if node.kind == "user" and node.origin in _PROMPT_ORIGINS and node.uuid:
-            later_prompts.append(node.uuid)
+            last_prompt = last_prompt or node.uuid
         elif node.kind == "last-prompt" and isinstance(facts, TitleFacts):
             if facts.leaf_id == NIL_RECORD_ID:
-                return None
+                return None, None
             if facts.leaf_id in tree.nodes:
-                leaf = facts.leaf_id
-                break
-    else:
-        return None
-    if any(leaf not in _iter_ancestors(tree, prompt) for prompt in later_prompts[:1]):
-        return None
-    return leaf
+                return facts.leaf_id, last_prompt
+    return None, None
 
 
 def _iter_ancestors(tree: RecordTree, uuid: RecordId | None) -> Iterator[RecordId]:

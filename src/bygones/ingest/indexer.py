@@ -11,8 +11,10 @@ from msgspec import structs
 from bygones.assemble.agents import starts_warm_up
 from bygones.assemble.grouping import has_session_id, transcript_session_id
 from bygones.errors import ArchiveDamaged
+from bygones.ingest.derive import DerivedSession
+from bygones.ingest.growing import grow_session, write_session
 from bygones.ingest.index_batch import IndexBatch, LineBlock, decode_lines, index_block
-from bygones.ingest.loading import gather_family
+from bygones.ingest.loading import agent_states, gather_family
 from bygones.ingest.workers import DERIVE_TASK, INDEX_TASK, WorkerPool
 from bygones.model.base import (
     IngestReport,
@@ -28,11 +30,11 @@ from bygones.model.summary import REPLAY_ID_PREFIXES
 from bygones.sources.lines import split_lines
 from bygones.store.archive_db import StoredSource
 from bygones.store.archive_dir import ArchiveDir
-from bygones.store.derived_rows import DerivedRows
 from bygones.store.derived_tables import DerivedTables
 from bygones.store.encoding import TextLengths
 from bygones.store.index_db import IndexDB, IndexedSource, NodePage, decode_nodes
 from bygones.store.local_reader import load_readable_sources
+from bygones.store.usage_tables import RowBounds
 
 
 class Indexer:
@@ -540,6 +542,8 @@ def line_block(stored_source: StoredSource, start: int, raw: bytes) -> LineBlock
 _OnDerived = Callable[[int, SessionId], None]
 
 _FAMILIES_PER_COMMIT = 500
+_MIN_DIVIDED_BYTES = 32 * 1024
+"""Compressed node pages of a session that may be divided; shorter ones never are."""
 _EXPANSION_FACTOR = 8
 """How much larger decoded nodes are than their compressed pages, roughly."""
 
@@ -560,8 +564,11 @@ def derive_sessions(
         indexer.reassign_sources(tables.dirty_sources())
         tables.mark_titled_sessions_dirty()
     dirty = tables.dirty_sessions()
-    families = tables.group_families(dirty)
     on_derived = partial(_count_session, report, frozenset(dirty))
+    grown = _grow_sessions(archive_dir, tables, dirty, on_derived)
+    families = tables.group_families(
+        [number for number in dirty if number not in grown]
+    )
     progress.begin("sessions", len(families))
     for start in range(0, len(families), _FAMILIES_PER_COMMIT):
         with index.db:
@@ -569,6 +576,9 @@ def derive_sessions(
                 parts = gather_family(
                     archive_dir, tables, family, page_frames=index.load_node_frames
                 )
+                if len(family) == 1 and parts.encoded_size >= _MIN_DIVIDED_BYTES:
+                    states = agent_states(archive_dir, parts.transcripts)
+                    parts = structs.replace(parts, agent_states=states)
                 on_result = partial(_write_family, tables, family, on_derived)
                 size = parts.encoded_size * _EXPANSION_FACTOR
                 indexer.workers.submit(DERIVE_TASK, parts, on_result, size=size)
@@ -577,21 +587,44 @@ def derive_sessions(
     progress.end()
 
 
+def _grow_sessions(
+    archive_dir: ArchiveDir,
+    tables: DerivedTables,
+    dirty: Sequence[int],
+    on_derived: _OnDerived,
+) -> set[int]:
+    """Derive the ends of sessions that only grew; return those."""
+    candidates = tables.dirty_sessions_with_settled_part()
+    if not candidates:
+        return set()
+    # Records of another dirty session may be shared with one of these.
+    others = [number for number in dirty if number not in candidates]
+    related = {number for family in tables.group_families(others) for number in family}
+    grown = set()
+    with tables.index.db:
+        for number in sorted(candidates - related):
+            session = grow_session(archive_dir, tables, number)
+            if session is not None:
+                grown.add(number)
+                on_derived(number, session)
+    return grown
+
+
 def _write_family(
     tables: DerivedTables,
     family: list[int],
     on_derived: _OnDerived,
-    sessions: list[DerivedRows],
+    sessions: list[DerivedSession],
 ) -> None:
     """Replace the rows of a family."""
     for number in family:
         tables.delete_session(number)
-    for rows in sessions:
-        number = tables.index.ensure_session_number(rows.session)
+    for derived in sessions:
+        number = tables.index.ensure_session_number(derived.rows.session)
         if number not in family:
             tables.delete_session(number)
-        tables.insert_session(number, family[0], rows)
-        on_derived(number, rows.session)
+        write_session(tables, number, derived, family=family[0], bounds=RowBounds())
+        on_derived(number, derived.rows.session)
 
 
 def _count_session(

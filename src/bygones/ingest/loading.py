@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
+from zlib import crc32
 
 from msgspec import Struct, structs
 
@@ -71,6 +72,8 @@ class SessionFamily(Struct, frozen=True, array_like=True):
     """Compressed node pages that precede the nodes of each transcript."""
     leaf_titles: list[_DatedTitle]
     """Titles that other files give to its records."""
+    agent_states: dict[str, int] | None = None
+    """The states of its agents' files, if a long session may be divided."""
 
     @property
     def encoded_size(self) -> int:
@@ -78,12 +81,20 @@ class SessionFamily(Struct, frozen=True, array_like=True):
         return sum(len(page) for pages in self.page_frames for page in pages)
 
     def assemble_sessions(self, loader: Loader) -> tuple[Session, ...]:
+        transcripts, titles = self.decode()
+        return assemble_sessions(transcripts, loader, titles)
+
+    def decode(self) -> tuple[list[Transcript], dict[RecordId, str]]:
+        """Return the transcripts with all nodes, and the titles of records."""
         transcripts = list(map(_with_decoded_nodes, self.transcripts, self.page_frames))
         titles = [*self.leaf_titles, *_own_leaf_titles(transcripts)]
-        # The title of the newest file wins.
-        titles.sort(key=lambda title: title[0])
-        summaries = {leaf: text for _, leaf, text in titles}
-        return assemble_sessions(transcripts, loader, summaries)
+        return transcripts, newest_titles(titles)
+
+
+def newest_titles(titles: Iterable[_DatedTitle]) -> dict[RecordId, str]:
+    """Return the title of each record: that of the newest file."""
+    by_age = sorted(titles, key=lambda title: title[0])
+    return {leaf: text for _, leaf, text in by_age}
 
 
 def load_family(
@@ -127,12 +138,12 @@ def gather_family(
     frames: list[list[bytes]] = []
     for number in family:
         for source in session_reader.session_sources(number):
-            transcript = _load_transcript(store, source, nodes(source))
+            transcript = load_transcript(store, source, nodes(source))
             if transcript is not None:
                 transcripts.append(transcript)
                 frames.append(page_frames(source))
     titles = _load_leaf_titles(store, session_reader, family)
-    return SessionFamily(list(_with_steps(store, transcripts)), frames, titles)
+    return SessionFamily(list(with_steps(store, transcripts)), frames, titles)
 
 
 def _with_decoded_nodes(
@@ -146,7 +157,29 @@ def _with_decoded_nodes(
     )
 
 
-def _load_transcript(
+def agent_states(
+    store: SourceReader, transcripts: Iterable[Transcript]
+) -> dict[str, int]:
+    """Return checksums of agents' files, their sidecars and journals."""
+    states: dict[str, int] = {}
+    for transcript in transcripts:
+        source = transcript.source
+        if source.kind is SourceKind.AGENT:
+            states[source.id] = agent_state(store, source.home, source.relative_path)
+    return states
+
+
+def agent_state(store: SourceReader, home: str, path: str) -> int:
+    """Return a checksum of what is known about an agent from its files."""
+    sidecar = path.removesuffix(".jsonl") + ".meta.json"
+    journal = f"{path.rpartition('/')[0]}/journal.jsonl"
+    found = (store.byte_store.find_source(home, p) for p in (path, sidecar, journal))
+    return crc32(
+        repr([one and (one.generation, one.state_checksum) for one in found]).encode()
+    )
+
+
+def load_transcript(
     store: SourceReader, number: int, before: Sequence[RecordNode]
 ) -> Transcript | None:
     """Return a source as a transcript: known nodes, and those of the last line."""
@@ -210,7 +243,7 @@ def _file_age(store: SourceReader, source: int) -> tuple[int, str]:
     return (stored.mtime_ns, stored.id) if stored else (0, "")
 
 
-def _with_steps(
+def with_steps(
     store: SourceReader, transcripts: Sequence[Transcript]
 ) -> Iterator[Transcript]:
     """Yield transcripts with what journals say about their agents."""

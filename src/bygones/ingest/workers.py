@@ -16,18 +16,13 @@ from typing import IO, Any, Generic, Self, TypeVar
 
 import msgspec
 
-from bygones.assemble.summary import summarize_session
+from bygones.ingest.derive import DerivedSession, derive_family
 from bygones.ingest.index_batch import IndexBatch, LineBlock, index_block
 from bygones.ingest.loading import SessionFamily
-from bygones.model.sessions import count_messages
-from bygones.model.summary import Loader
 from bygones.runtime import gc_paused
-from bygones.store.derived_rows import DerivedRows, derive_rows
 
 TaskArgument = TypeVar("TaskArgument")
 TaskResult = TypeVar("TaskResult")
-MIN_STORED_MESSAGES = 192
-"""Messages of a family from which on they are stored as assembled."""
 _encode = msgspec.msgpack.Encoder().encode
 
 
@@ -58,21 +53,15 @@ class WorkerTask(Generic[TaskArgument, TaskResult]):
         return self._result_decoder.decode(encoded)
 
 
-def _derive_family(family: SessionFamily) -> list[DerivedRows]:
-    sessions = family.assemble_sessions(Loader())
-    # A short family is assembled fast enough when it is shown.
-    is_long = sum(map(count_messages, sessions)) >= MIN_STORED_MESSAGES
-    return [
-        derive_rows(session, summarize_session(session), store_messages=is_long)
-        for session in sessions
-    ]
+def _derive_family(family: SessionFamily) -> list[DerivedSession]:
+    return derive_family(*family.decode(), family.agent_states)
 
 
 INDEX_TASK: WorkerTask[LineBlock, IndexBatch] = WorkerTask(
     index_block, LineBlock, IndexBatch
 )
-DERIVE_TASK: WorkerTask[SessionFamily, list[DerivedRows]] = WorkerTask(
-    _derive_family, SessionFamily, list[DerivedRows]
+DERIVE_TASK: WorkerTask[SessionFamily, list[DerivedSession]] = WorkerTask(
+    _derive_family, SessionFamily, list[DerivedSession]
 )
 TASKS: tuple[WorkerTask[Any, Any], ...] = (INDEX_TASK, DERIVE_TASK)
 

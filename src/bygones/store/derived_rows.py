@@ -17,13 +17,16 @@ from bygones.model.usage import QUARTER_HOUR_SECONDS
 from bygones.store.encoding import BORROWED_TITLE, id_key, to_milliseconds
 from bygones.store.messages import (
     ConversationRow,
+    ConversationRows,
+    EarlierMessages,
     MessageBlockRow,
+    TurnRow,
     conversation_rows,
     encode_preview,
 )
 
 if TYPE_CHECKING:
-    from bygones.model.sessions import AgentRun, Session
+    from bygones.model.sessions import AgentRun, ConversationHeader, Session
 
 __all__ = ["DerivedRows", "PayerRows", "derive_rows"]
 
@@ -39,6 +42,10 @@ _EditRow = tuple[
 ]
 
 
+ToolContextRow = tuple[str, OptionalInt, int, int]
+"""A tool, a quarter of an hour, number and size of results."""
+
+
 class DerivedRows(Struct, frozen=True, array_like=True):
     """The rows of a session, without its number."""
 
@@ -51,11 +58,12 @@ class DerivedRows(Struct, frozen=True, array_like=True):
     payers: PayerRows
     usage: list[tuple[int, int, OptionalInt, int, int, int, int, int, int, int, int]]
     """The first number of each row is an index into `payers`."""
-    tool_contexts: list[tuple[str, OptionalInt, int, int]]
+    tool_contexts: list[ToolContextRow]
     reported_cost: tuple[OptionalInt, bytes] | None
     edits: list[_EditRow]
     prompts: list[tuple[str, OptionalInt, int, str]]
     conversations: list[ConversationRow]
+    turns: list[TurnRow]
     message_blocks: list[MessageBlockRow]
     preview: list[bytes]
     """How a short session starts, if known: one value or none."""
@@ -77,14 +85,23 @@ def _searchable_titles(session: Session) -> str:
 
 
 def derive_rows(
-    session: Session, summary: SessionSummary, *, store_messages: bool
+    session: Session,
+    summary: SessionSummary,
+    *,
+    store_messages: bool,
+    header: ConversationHeader | None = None,
+    earlier: EarlierMessages | None = None,
 ) -> DerivedRows:
     """Return the rows of a session.
 
     The messages of long sessions are stored as assembled; of short ones only a preview.
+    If only the end of a session was assembled, pass the summary and the header of all of
+    it; the other rows are those of the end.
     """
-    conversations, message_blocks = (
-        conversation_rows(session) if store_messages else ([], [])
+    stored = (
+        conversation_rows(session, header, earlier)
+        if store_messages
+        else ConversationRows()
     )
     preview = None if store_messages else encode_preview(session, summary)
     cost = session.reported_cost
@@ -109,27 +126,32 @@ def derive_rows(
         reported_cost=(to_milliseconds(session.cost_reported_at), _encode(cost))
         if cost
         else None,
-        edits=[
-            (
-                edit.path,
-                id_key(edit.tool_call.record_id),
-                edit.branch_number,
-                edit.agent_id,
-                to_milliseconds(edit.edited_at),
-                edit.added_lines,
-                edit.removed_lines,
-                edit.is_new_file,
-                edit.is_deleted,
-                edit.has_diff,
-                edit.tool_call.name,
-            )
-            for edit in session.edits
-        ],
+        edits=_edit_rows(session),
         prompts=list(_prompt_rows(session)),
-        conversations=conversations,
-        message_blocks=message_blocks,
+        conversations=stored.conversations,
+        turns=stored.turns,
+        message_blocks=stored.message_blocks,
         preview=[preview] if preview is not None else [],
     )
+
+
+def _edit_rows(session: Session) -> list[_EditRow]:
+    return [
+        (
+            edit.path,
+            id_key(edit.tool_call.record_id),
+            edit.branch_number,
+            edit.agent_id,
+            to_milliseconds(edit.edited_at),
+            edit.added_lines,
+            edit.removed_lines,
+            edit.is_new_file,
+            edit.is_deleted,
+            edit.has_diff,
+            edit.tool_call.name,
+        )
+        for edit in session.edits
+    ]
 
 
 def _abandoned_keys(session: Session) -> set[int]:

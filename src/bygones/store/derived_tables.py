@@ -9,6 +9,7 @@ from operator import attrgetter, itemgetter
 from typing import TYPE_CHECKING
 
 import msgspec
+from msgspec import structs
 
 from bygones.model.base import RecordId, SessionId
 from bygones.model.summary import SessionSummary
@@ -26,9 +27,12 @@ from bygones.store.schema import (
     SESSION,
     SESSION_PREVIEW,
     SESSION_TABLES,
+    SETTLED_KEY,
+    SETTLED_PART,
+    TURN,
     deferred_indexes,
 )
-from bygones.store.usage_tables import UsageTables
+from bygones.store.usage_tables import RowBounds, UsageTables
 
 if TYPE_CHECKING:  # start-up time of `list`
     from bygones.store.derived_rows import DerivedRows
@@ -36,6 +40,9 @@ if TYPE_CHECKING:  # start-up time of `list`
 
 
 decode_summary = msgspec.msgpack.Decoder(SessionSummary).decode
+_decode_bounds = msgspec.msgpack.Decoder(RowBounds).decode
+_encode_bounds = msgspec.msgpack.Encoder().encode
+_json = msgspec.json.Encoder().encode
 _end_time = itemgetter(0)
 _FULL_SCAN_MIN = 200
 """Dirty sessions above which one query over all records is cheaper than many."""
@@ -182,9 +189,10 @@ class DerivedTables:
         """
         sql = (
             "SELECT number FROM session WHERE family IN (SELECT family FROM session"
-            " WHERE number IN (SELECT session FROM dirty_session))"
+            " WHERE number IN (SELECT value FROM json_each(?)))"
         )
-        return list({*dirty, *(row[0] for row in fetch_all(self._db, sql))})
+        rows = fetch_all(self._db, sql, (_json(list(dirty)).decode(),))
+        return list({*dirty, *(row[0] for row in rows)})
 
     def session_sources(self, session: int) -> list[int]:
         sql = "SELECT source FROM source_state WHERE session = ? ORDER BY source"
@@ -221,24 +229,149 @@ class DerivedTables:
         self, number: int, family: int, derived_rows: DerivedRows
     ) -> None:
         """Insert the rows of a session, which must have none."""
+        self.insert_open_rows(number, family, derived_rows, RowBounds())
+
+    def insert_open_rows(
+        self, number: int, family: int, derived_rows: DerivedRows, bounds: RowBounds
+    ) -> None:
+        """Insert the rows of a session that follow those of its settled part."""
         *facts, summary = derived_rows.session_row
         lengths = self._session_lengths(number)
         self._db.execute(
             SESSION.insert_sql(), (number, family, *facts, lengths, summary)
         )
-        self._usage.insert_usage(number, derived_rows)
+        self._usage.insert_usage(number, derived_rows, bounds.summed_usage)
+        self._insert_parts(number, derived_rows)
+
+    def _insert_parts(self, number: int, derived_rows: DerivedRows) -> None:
+        """Insert the rows of the parts of a session: edits, prompts, messages, ..."""
         abandoned = [(key,) for key in derived_rows.abandoned_keys]
         previews = [(preview,) for preview in derived_rows.preview]
         for sql, rows in (
             (ABANDONED_RECORD.insert_sql("IGNORE"), abandoned),
             (AGENT_RUN.insert_sql("IGNORE"), derived_rows.agent_runs),
-            (EDIT.insert_sql(), derived_rows.edits),
-            (PROMPT.insert_sql(), derived_rows.prompts),
             (CONVERSATION.insert_sql(), derived_rows.conversations),
+            (TURN.insert_sql(), derived_rows.turns),
             (MESSAGE_BLOCK.insert_sql(), derived_rows.message_blocks),
             (SESSION_PREVIEW.insert_sql(), previews),
+            (EDIT.insert_sql(), derived_rows.edits),
+            (PROMPT.insert_sql(), derived_rows.prompts),
         ):
             self._db.executemany(sql, [(number, *row) for row in rows])
+
+    def insert_settled_rows(
+        self, number: int, derived_rows: DerivedRows, bounds: RowBounds
+    ) -> RowBounds:
+        """Insert rows that stay when a session grows; return the last ones."""
+        bounds = self._usage.insert_settled_usage(number, derived_rows, bounds)
+        self._insert_parts(number, derived_rows)
+        return structs.replace(
+            bounds,
+            edit=self._last_row("edit", number),
+            prompt=self._last_row("prompt", number),
+        )
+
+    def _last_row(self, table: str, number: int) -> int:
+        sql = f"SELECT max(rowid) FROM {table} WHERE session = ?"  # noqa: S608 (our names)
+        return int(fetch_one(self._db, sql, (number,))[0] or 0)
+
+    def dirty_sessions_with_settled_part(self) -> set[int]:
+        sql = "SELECT session FROM settled_part JOIN dirty_session USING (session)"
+        return {row[0] for row in fetch_all(self._db, sql)}
+
+    def load_settled_part(self, number: int) -> tuple[RowBounds, bytes] | None:
+        """Return what is settled of a session, if anything is."""
+        sql = "SELECT bounds, facts FROM settled_part WHERE session = ?"
+        row = fetch_one(self._db, sql, (number,))
+        return (_decode_bounds(row[0]), row[1]) if row else None
+
+    def save_settled_part(self, number: int, bounds: RowBounds, facts: bytes) -> None:
+        sql = SETTLED_PART.insert_sql("REPLACE")
+        self._db.execute(sql, (number, _encode_bounds(bounds), facts))
+
+    def add_settled_keys(self, number: int, keys: Iterable[int]) -> None:
+        rows = ((number, key) for key in keys)
+        self._db.executemany(SETTLED_KEY.insert_sql("IGNORE"), rows)
+
+    def has_settled_key(self, number: int, keys: Iterable[int]) -> bool:
+        """Whether records of the settled part name one of some ids."""
+        sql = (
+            "SELECT 1 FROM json_each(?) AS k"
+            " JOIN settled_key AS s ON s.session = ? AND s.key = k.value LIMIT 1"
+        )
+        values = (_json(list(keys)).decode(), number)
+        return fetch_one(self._db, sql, values) is not None
+
+    def has_other_records(
+        self,
+        column: str,
+        keys: Iterable[int],
+        place: tuple[int, int],
+        others: Sequence[int],
+    ) -> bool:
+        """Whether records elsewhere have one of some keys.
+
+        `column` is `key` or `message_key`. Elsewhere is before an offset of a source
+        (`place`), and in all sources but `others`.
+        """
+        sql = (
+            "SELECT 1 FROM json_each(?) AS k"  # noqa: S608 (our names)
+            f" CROSS JOIN record AS r ON r.{column} = k.value"
+            " WHERE NOT (r.source = ? AND r.start >= ?)"
+            " AND r.source NOT IN (SELECT value FROM json_each(?)) LIMIT 1"
+        )
+        values = (_json(list(keys)).decode(), *place, _json(list(others)).decode())
+        return fetch_one(self._db, sql, values) is not None
+
+    def titles_of(self, number: int) -> list[tuple[RecordId, str, int, int]]:
+        """Return titles of a session's records, with their source and the record's offset.
+
+        Unlike `leaf_titles` it doesn't read all records of the session.
+        """
+        return fetch_all(
+            self._db,
+            "SELECT t.leaf, t.title, t.source, r.start FROM leaf_title AS t"
+            " CROSS JOIN record AS r ON r.key = t.leaf_key WHERE r.session = ?"
+            " ORDER BY t.source, t.start",
+            (number,),
+        )
+
+    def has_settled_edit(self, number: int, bounds: RowBounds, path: str) -> bool:
+        """Whether a settled edit of a session changed a file."""
+        sql = "SELECT 1 FROM edit WHERE path = ? AND session = ? AND rowid <= ? LIMIT 1"
+        return fetch_one(self._db, sql, (path, number, bounds.edit)) is not None
+
+    def load_block(self, number: int, start: int) -> bytes | None:
+        """Return the block of a session's live branch that starts with a message."""
+        sql = (
+            "SELECT frame FROM message_block WHERE session = ? AND agent = ''"
+            " AND branch = 0 AND start = ?"
+        )
+        row = fetch_one(self._db, sql, (number, start))
+        return row[0] if row else None
+
+    def delete_open_rows(self, number: int, bounds: RowBounds) -> None:
+        """Delete the rows of a session that may change, and its dirty mark."""
+        self._db.execute(DIRTY_SESSION.delete_sql("session"), (number,))
+        self._db.execute(SESSION.delete_sql("number"), (number,))
+        self._usage.delete_open_usage(number, bounds)
+        for table, last in (("edit", bounds.edit), ("prompt", bounds.prompt)):
+            sql = f"DELETE FROM {table} WHERE session = ? AND rowid > ?"  # noqa: S608 (our names)
+            self._db.execute(sql, (number, last))
+        for table, start in (
+            ("message_block", bounds.message_block),
+            ("turn", bounds.turn),
+        ):
+            sql = (
+                f"DELETE FROM {table} WHERE session = ? AND agent = ''"  # noqa: S608 (our names)
+                " AND branch = 0 AND start >= ?"
+            )
+            self._db.execute(sql, (number, start))
+        for agent in ("", *bounds.agents):
+            tables = ("conversation", "turn", "message_block", "agent_run")
+            for table in tables if agent else tables[:1]:
+                sql = f"DELETE FROM {table} WHERE session = ? AND agent = ?"  # noqa: S608 (our names)
+                self._db.execute(sql, (number, agent))
 
     def _session_lengths(self, number: int) -> bytes:
         """Return the text lengths of all sources of a session."""

@@ -274,6 +274,7 @@ class IndexDB:
         records = self.delete_texts(source)
         self._pending_pages.pop(source, None)
         self._pending_lengths.pop(source, None)
+        self._unsettle(source)
         for table in (*SOURCE_TABLES, SOURCE_STATE):
             self.db.execute(table.delete_sql("source"), (source,))
         return records
@@ -284,12 +285,21 @@ class IndexDB:
         self.db.execute(f"INSERT OR IGNORE INTO text_deletion {sql}", (source,))
         return [row[0] for row in fetch_all(self.db, sql, (source,))]
 
+    def _unsettle(self, source: int) -> None:
+        """Forget what is settled of a source's session, to derive all of it again."""
+        self.db.execute(
+            "DELETE FROM settled_part WHERE session ="
+            " (SELECT session FROM source_state WHERE source = ?)",
+            (source,),
+        )
+
     def reassign_source(self, source: int, session: int) -> None:
         """Assign a source to another session; both become dirty."""
         (previous,) = fetch_one(
             self.db, "SELECT session FROM source_state WHERE source = ?", (source,)
         )
         self.mark_dirty([previous, session])
+        self._unsettle(source)
         for table in ("source_state", "record"):
             sql = f"UPDATE {table} SET session = ? WHERE source = ?"  # noqa: S608
             self.db.execute(sql, (session, source))
@@ -442,6 +452,16 @@ class IndexDB:
 
     def iter_nodes(self, source: int) -> Iterator[RecordNode]:
         return decode_frames(self.load_node_frames(source))
+
+    def nodes_from(self, source: int, offset: int) -> tuple[RecordNode, ...]:
+        """Return the nodes of a source from an offset on, in order."""
+        sql = (
+            "SELECT frame FROM node_page WHERE source = ?1 AND start >= coalesce("
+            "(SELECT max(start) FROM node_page WHERE source = ?1 AND start <= ?2), 0)"
+            " ORDER BY start"
+        )
+        frames = [frame for (frame,) in fetch_all(self.db, sql, (source, offset))]
+        return tuple(n for n in decode_frames(frames) if n.position.offset >= offset)
 
     def load_node_frames(self, source: int) -> list[bytes]:
         """Return the compressed node pages of a source, in order."""

@@ -1,8 +1,9 @@
 """Assembled messages in the index, read by number.
 
 Each conversation, of a session or an agent run, has a row of facts, and each of its
-branches has a row for every 64 messages that it adds. Messages that a branch shares
-with its parent are stored there. So reading a window only costs the window.
+branches has a row for every turn and for every 64 messages that it adds. What a branch
+shares with its parent is stored there. So reading a window only costs the window, and a
+message that is added only changes the rows of the last messages and of the last turn.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ from bygones.model.sessions import (
     own_messages,
     strip_message,
 )
-from bygones.model.summary import Loader
+from bygones.model.summary import Loader, Title, TitleKind
 from bygones.model.usage import Usage
 from bygones.store.compression import compress, decompress
 from bygones.store.connect import fetch_all, fetch_one
@@ -65,6 +66,8 @@ ConversationRow = tuple[str, bytes]
 MessageBlockRow = tuple[str, int, int, bytes]
 """The id of an agent run or "", branch, number of the first message, compressed block.
 """
+TurnRow = tuple[str, int, int, bytes]
+"""The id of an agent run or "", branch, number of the first message, encoded turn."""
 
 
 class StoredTurn(Struct, frozen=True, array_like=True, gc=False):
@@ -76,13 +79,6 @@ class StoredTurn(Struct, frozen=True, array_like=True, gc=False):
     has_prompt: bool
     usage: Usage
     duration: timedelta | None
-
-
-class _MessageBlock(Struct, frozen=True, array_like=True):
-    """Messages and their turns; the first turn may start in an earlier block."""
-
-    turns: list[StoredTurn]
-    messages: list[Message]
 
 
 class _ConversationFacts(Struct, frozen=True, array_like=True):
@@ -103,7 +99,7 @@ class MessageStore:
             _ConversationFacts, dec_hook=self._decode_loader
         )
         self._block_decoder = msgspec.msgpack.Decoder(
-            _MessageBlock, dec_hook=self._decode_loader
+            list[Message], dec_hook=self._decode_loader
         )
 
     def has_session(self, number: int) -> bool:
@@ -126,7 +122,13 @@ class MessageStore:
         row = fetch_one(self._db, sql, (number, agent))
         if row is None:
             return None
-        return self._facts_decoder.decode(row[0])
+        conversation = self._facts_decoder.decode(row[0])
+        if not agent:
+            return conversation
+        main = fetch_one(self._db, sql, (number, ""))
+        session = self._facts_decoder.decode(main[0]).facts
+        facts = _with_session_facts(conversation.facts, session)
+        return structs.replace(conversation, facts=facts)
 
     def load_window(
         self, key: ConversationKey, message_range: MessageRange, loader: Loader
@@ -164,7 +166,7 @@ class MessageStore:
             message_range = MessageRange(part.number, part.shared_count, stop)
             for start, raw in self._raw_blocks(key, message_range, part.shared_count):
                 if not patterns or any(pattern in raw for pattern in patterns):
-                    messages = self._block_decoder.decode(raw).messages
+                    messages = self._block_decoder.decode(raw)
                     yield from enumerate(messages[: stop - start], start)
 
     def _read_in_transaction(
@@ -199,11 +201,27 @@ class MessageStore:
                 turns[forked.start] = forked
             first = max(message_range.start, part.shared_count)
             own = MessageRange(part.number, first, stop)
+            turns.update({row.start: row for row in self._load_turns(key, own)})
             for start, raw in self._raw_blocks(key, own, part.shared_count):
                 block = self._block_decoder.decode(raw)
-                turns.update({row.start: row for row in block.turns})
-                messages += block.messages[max(first - start, 0) : stop - start]
+                messages += block[max(first - start, 0) : stop - start]
         return turns, messages
+
+    def _load_turns(
+        self, key: ConversationKey, message_range: MessageRange
+    ) -> Iterator[StoredTurn]:
+        """Yield the turns that contain messages, as far as they start on the branch."""
+        if message_range.start >= message_range.stop:
+            return
+        branch = (*key, message_range.branch)
+        where = "FROM turn WHERE session = ? AND agent = ? AND branch = ?"
+        sql = (
+            f"SELECT facts {where} AND start < ? AND start >= coalesce("
+            f"(SELECT max(start) {where} AND start <= ?), 0) ORDER BY start"
+        )
+        values = (*branch, message_range.stop, *branch, message_range.start)
+        for (raw,) in fetch_all(self._db, sql, values):
+            yield _decode_turn(raw)
 
     def _raw_blocks(
         self, key: ConversationKey, message_range: MessageRange, shared: int
@@ -229,57 +247,151 @@ class MessageStore:
         return self._loader
 
 
+class ConversationRows(Struct, frozen=True, array_like=True):
+    """The rows of a session's conversations."""
+
+    conversations: list[ConversationRow] = []
+    turns: list[TurnRow] = []
+    message_blocks: list[MessageBlockRow] = []
+
+
+def decode_messages(frame: bytes) -> list[Message]:
+    """Return the messages of a stored block, without a loader."""
+    return _decode_block(decompress(frame))
+
+
+class EarlierMessages(Struct, frozen=True, array_like=True):
+    """What is stored of a session's live branch, if only its end is assembled."""
+
+    message_count: int
+    last_messages: list[Message]
+    """The messages in the last block, if that is not full."""
+    turns: list[StoredTurn]
+    """The last turn, which continues, and all that follow."""
+    forked_turns: dict[int, StoredTurn] = {}
+
+
 def conversation_rows(
     session: Session,
-) -> tuple[list[ConversationRow], list[MessageBlockRow]]:
-    """Return the rows of a session and of its agent runs."""
-    conversations: list[ConversationRow] = []
-    message_blocks: list[MessageBlockRow] = []
-    _add_conversation(
-        conversations, message_blocks, session, build_conversation_header(session)
-    )
+    header: ConversationHeader | None = None,
+    earlier: EarlierMessages | None = None,
+) -> ConversationRows:
+    """Return the rows of a session and of its agent runs.
+
+    If only the end of the session is assembled, pass the header of the whole session
+    and what is stored.
+    """
+    rows = ConversationRows([], [], [])
+    if earlier is None:
+        _add_conversation(rows, session, header or build_conversation_header(session))
+    elif header is not None:
+        _add_end(rows, session, header, earlier)
     for run in session.all_agents:
         run_session = agent_run_as_session(session, run)
-        _add_conversation(
-            conversations,
-            message_blocks,
-            run_session,
-            build_conversation_header(run_session, run.id),
-        )
-    return conversations, message_blocks
+        run_header = build_conversation_header(run_session, run.id)
+        _add_conversation(rows, run_session, _without_session_facts(run_header))
+    return rows
+
+
+def _without_session_facts(header: ConversationHeader) -> ConversationHeader:
+    """Leave out what an agent run has from its session, which may still change."""
+    return structs.replace(
+        header,
+        title=Title(header.title.text, TitleKind.ID),
+        project=None,
+        git_branches=(),
+        versions=(),
+        entrypoints=(),
+        models=(),
+    )
+
+
+def _with_session_facts(
+    header: ConversationHeader, session: ConversationHeader
+) -> ConversationHeader:
+    return structs.replace(
+        header,
+        title=structs.replace(session.title, text=header.title.text),
+        project=session.project,
+        git_branches=session.git_branches,
+        versions=session.versions,
+        entrypoints=session.entrypoints,
+        models=session.models,
+    )
 
 
 def _add_conversation(
-    conversations: list[ConversationRow],
-    message_blocks: list[MessageBlockRow],
-    session: Session,
-    facts: ConversationHeader,
+    rows: ConversationRows, session: Session, facts: ConversationHeader
 ) -> None:
     agent = facts.agent_id or ""
+    forked = find_forked_turns(session, facts)
+    for branch, summary in zip(session.branches, facts.branches, strict=True):
+        own_turns = [
+            turn for turn in stored_turns(branch) if turn.start >= summary.shared_count
+        ]
+        messages = list(map(strip_message, own_messages(branch)))
+        _add_branch(
+            rows, (agent, branch.number), own_turns, (summary.shared_count, messages)
+        )
+    rows.conversations.append(
+        (agent, encode_assembled(_ConversationFacts(facts, forked)))
+    )
+
+
+def _add_end(
+    rows: ConversationRows,
+    session: Session,
+    header: ConversationHeader,
+    earlier: EarlierMessages,
+) -> None:
+    """Add the end of a session's live branch."""
+    start = earlier.message_count - len(earlier.last_messages)
+    added = map(strip_message, own_messages(session.live_branch))
+    messages = [*earlier.last_messages, *added]
+    _add_branch(rows, ("", 0), earlier.turns, (start, messages))
+    facts = _ConversationFacts(header, earlier.forked_turns)
+    rows.conversations.append(("", encode_assembled(facts)))
+
+
+def _add_branch(
+    rows: ConversationRows,
+    branch: tuple[str, int],
+    turns: Sequence[StoredTurn],
+    numbered: tuple[int, Sequence[Message]],
+) -> None:
+    """Add turns and messages of a branch, with the number of the first message."""
+    for turn in turns:
+        rows.turns.append((*branch, turn.start, _encode_turn(turn)))
+    first, messages = numbered
+    for offset in range(0, len(messages), MESSAGES_PER_BLOCK):
+        block = list(messages[offset : offset + MESSAGES_PER_BLOCK])
+        rows.message_blocks.append(
+            (*branch, first + offset, compress(encode_assembled(block)))
+        )
+
+
+def find_forked_turns(
+    session: Session, facts: ConversationHeader
+) -> dict[int, StoredTurn]:
+    """Return the turns in which branches leave their parents, by branch."""
     branches = {branch.number: branch for branch in session.branches}
     forked = {}
     for branch, summary in zip(session.branches, facts.branches, strict=True):
-        turns = stored_turns(branch)
         parent = (
             branches.get(branch.parent_number)
             if branch.parent_number is not None
             else None
         )
-        if parent is not None:
-            parent_turns = {id(turn) for turn in parent.turns}
-            for stored_turn, turn in zip(turns, branch.turns, strict=True):
-                if (
-                    stored_turn.start < summary.shared_count
-                    and id(turn) not in parent_turns
-                ):
-                    forked[branch.number] = stored_turn
-        for start, block in _message_blocks(
-            turns, own_messages(branch), summary.shared_count
-        ):
-            message_blocks.append(
-                (agent, branch.number, start, compress(encode_assembled(block)))
-            )
-    conversations.append((agent, encode_assembled(_ConversationFacts(facts, forked))))
+        if parent is None:
+            continue
+        parent_turns = {id(turn) for turn in parent.turns}
+        for stored_turn, turn in zip(stored_turns(branch), branch.turns, strict=True):
+            if (
+                stored_turn.start < summary.shared_count
+                and id(turn) not in parent_turns
+            ):
+                forked[branch.number] = stored_turn
+    return forked
 
 
 def _branch_parts(
@@ -314,26 +426,6 @@ def stored_turns(branch: Branch) -> list[StoredTurn]:
         )
         start += len(turn.messages)
     return turns
-
-
-def _message_blocks(
-    turns: Sequence[StoredTurn], own: Sequence[Message], shared: int
-) -> Iterator[tuple[int, _MessageBlock]]:
-    """Yield the messages that a branch adds in blocks, with the number of the first."""
-    first_turn = 0
-    for offset in range(0, len(own), MESSAGES_PER_BLOCK):
-        start = shared + offset
-        stop = start + MESSAGES_PER_BLOCK
-        while first_turn + 1 < len(turns) and turns[first_turn + 1].start <= start:
-            first_turn += 1
-        last_turn = first_turn
-        while last_turn + 1 < len(turns) and turns[last_turn + 1].start < stop:
-            last_turn += 1
-        messages = [
-            strip_message(message)
-            for message in own[offset : offset + MESSAGES_PER_BLOCK]
-        ]
-        yield start, _MessageBlock(list(turns[first_turn : last_turn + 1]), messages)
 
 
 def build_turns(
@@ -372,6 +464,8 @@ def _omit_loader(value: Any) -> None:  # noqa: ANN401 (msgspec's hook)
 
 
 _ENCODER = msgspec.msgpack.Encoder(enc_hook=_omit_loader)
+_encode_turn = _ENCODER.encode
+_decode_turn = msgspec.msgpack.Decoder(StoredTurn).decode
 
 
 class SessionPreview(Struct, frozen=True, kw_only=True, array_like=True):
@@ -563,3 +657,4 @@ def _no_loader(kind: type, _: object) -> Loader:
 
 
 _decode = msgspec.msgpack.Decoder(SessionPreview, dec_hook=_no_loader).decode
+_decode_block = msgspec.msgpack.Decoder(list[Message], dec_hook=_no_loader).decode

@@ -385,7 +385,7 @@ _EDIT_COLUMNS = (
 EDIT = Table(
     name="edit",
     columns=_EDIT_COLUMNS,
-    indexes=(Index(("session",)), Index(("path",))),
+    indexes=(Index(("session",)), Index(("path", "session"))),
     team_columns=_team_columns(_EDIT_COLUMNS, _POSITION),
 )
 # Records on branches that were abandoned.
@@ -423,8 +423,8 @@ PROMPT = Table(
     indexes=(Index(("session",)),),
     team_columns=_team_columns(_PROMPT_COLUMNS, _POSITION),
 )
-# Assembled conversations: facts about a session or one of its agent runs, and blocks of
-# the messages that each branch adds.
+# Assembled conversations: facts about a session or one of its agent runs, and the turns
+# and blocks of messages that each branch adds.
 CONVERSATION = Table(
     name="conversation",
     columns=(_session(), _text("agent"), _blob("facts")),
@@ -441,6 +441,32 @@ MESSAGE_BLOCK = Table(
         _blob("frame"),
     ),
     primary_key=("session", "agent", "branch", "start"),
+)
+TURN = Table(
+    name="turn",
+    columns=(
+        _session(),
+        _text("agent"),
+        _integer("branch"),
+        _integer("start"),
+        _blob("facts"),
+    ),
+    primary_key=("session", "agent", "branch", "start"),
+    has_rowid=False,
+)
+# How much of a long session is settled: rows derived from records before that place stay
+# when the session grows (see ingest.derive).
+SETTLED_PART = Table(
+    name="settled_part",
+    columns=(_session(), _blob("bounds"), _blob("facts")),
+    primary_key=("session",),
+)
+# Calls, agents and answers that settled records name, as keys.
+SETTLED_KEY = Table(
+    name="settled_key",
+    columns=(_session(), _integer("key")),
+    primary_key=("session", "key"),
+    has_rowid=False,
 )
 # How short sessions begin, to be shown before they are assembled.
 SESSION_PREVIEW = Table(
@@ -469,8 +495,11 @@ SESSION_TABLES = (
     AGENT_RUN,
     PROMPT,
     CONVERSATION,
+    TURN,
     MESSAGE_BLOCK,
     SESSION_PREVIEW,
+    SETTLED_PART,
+    SETTLED_KEY,
 )
 """Tables with rows that are derived from one session."""
 INDEX_TABLES = (
@@ -487,12 +516,13 @@ INDEX_TABLES = (
 COMPARED_TABLES = (
     SOURCE_STATE,
     *(table for table in SOURCE_TABLES if table is not NODE_PAGE),
-    *SESSION_TABLES,
+    *(table for table in SESSION_TABLES if table not in (SETTLED_PART, SETTLED_KEY)),
     *USAGE_TABLES,
 )
 """Tables that a rebuilt index must have in common with one that was updated.
 
-Node pages are compared by their nodes: they may be divided otherwise.
+Node pages are compared by their nodes: they may be divided otherwise, and so may the
+settled part of a session.
 """
 TEAM_TABLES = {
     table.name: table

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from bygones.model.base import AgentId, SessionId
 from bygones.model.query import And, FieldTerm, FieldValue, Not, Or, Term, TimeRange
@@ -68,7 +68,12 @@ _PER_15_MINUTES = _UsageTable(
 _INSERT_15_MINUTES = (
     f"INSERT INTO usage_15min SELECT payer, time_ms / {_QUARTER_MS},"  # noqa: S608 (our names)
     f" ({_CONTEXT} - 1) / {_CONTEXT_STEP}, branch > 0, {_PER_ANSWER.sums} FROM usage"
-    " WHERE payer BETWEEN ? AND ? GROUP BY 1, 2, 3, 4"
+    " WHERE payer IN (SELECT number FROM payer WHERE session = ?) AND rowid > ?"
+    " GROUP BY 1, 2, 3, 4"
+)
+_USAGE_AFTER = (
+    "FROM usage WHERE payer IN (SELECT number FROM payer WHERE session = ?)"
+    " AND rowid > ?"
 )
 _IS_REPORTED = (
     "payer IN (SELECT p.number FROM payer AS p JOIN reported_cost USING (session))"
@@ -143,28 +148,123 @@ class ToolContextSum(Struct, frozen=True):
     size: int
 
 
+class RowBounds(Struct, frozen=True, kw_only=True, array_like=True):
+    """The last rows of the settled part of a session, by table.
+
+    New rows always get higher numbers, so what follows can be replaced.
+    """
+
+    payer: int = 0
+    usage: int = 0
+    summed_usage: int = 0
+    """The last row of `usage` whose quarter of an hour is settled."""
+    usage_15min: int = 0
+    tool_context: int = 0
+    edit: int = 0
+    prompt: int = 0
+    open_since_ms: int = 0
+    """The start of the quarter of an hour to which more may be added."""
+    message_block: int = 0
+    """The first message of the live branch whose block may change."""
+    turn: int = 0
+    """The first message of the turn that may change."""
+    agents: tuple[str, ...] = ()
+    """The agent runs after the settled part."""
+
+
 class UsageTables:
     """Reads and writes token usage."""
 
     def __init__(self, index: IndexDB) -> None:
         self._db = index.db
 
-    def insert_usage(self, number: int, derived_rows: DerivedRows) -> None:
-        """Insert the usage, tool contexts and reported cost of a session."""
-        payers = [self._insert_payer(number, *payer) for payer in derived_rows.payers]
-        self._db.executemany(
-            USAGE.insert_sql(),
-            [(payers[index], *row) for index, *row in derived_rows.usage],
+    def insert_usage(
+        self, number: int, derived_rows: DerivedRows, after_usage: int = 0
+    ) -> None:
+        """Insert the usage, tool contexts and reported cost of a session.
+
+        Rows of `usage` up to `after_usage` are summed in settled rows.
+        """
+        payers = self._ensure_payers(number, derived_rows)
+        rows = [(payers[index], *row) for index, *row in derived_rows.usage]
+        self._db.executemany(USAGE.insert_sql(), rows)
+        self._db.execute(_INSERT_15_MINUTES, (number, after_usage))
+        self._insert_tool_contexts(number, derived_rows)
+        if derived_rows.reported_cost is not None:
+            row = (number, *derived_rows.reported_cost)
+            self._db.execute(REPORTED_COST.insert_sql(), row)
+
+    def insert_settled_usage(
+        self, number: int, derived_rows: DerivedRows, bounds: RowBounds
+    ) -> RowBounds:
+        """Insert the usage of a settled part; return the last rows.
+
+        Sums of the last quarter of an hour may still change. Their rows come last.
+        """
+        payers = self._ensure_payers(number, derived_rows)
+        sql = f"SELECT * {_USAGE_AFTER} ORDER BY rowid"
+        rows = fetch_all(self._db, sql, (number, bounds.summed_usage))
+        self._db.execute(f"DELETE {_USAGE_AFTER}", (number, bounds.summed_usage))
+        rows += [(payers[index], *row) for index, *row in derived_rows.usage]
+        summed: list[tuple[object, ...]] = []
+        others: list[tuple[object, ...]] = []
+        for row in rows:
+            is_summed = row[2] is not None and row[2] < bounds.open_since_ms
+            (summed if is_summed else others).append(row)
+        self._db.executemany(USAGE.insert_sql(), summed)
+        summed_usage = self._last_rowid(summed, bounds.summed_usage)
+        self._db.execute(_INSERT_15_MINUTES, (number, bounds.summed_usage))
+        usage_15min = self._last_rowid(summed, bounds.usage_15min)
+        self._db.executemany(USAGE.insert_sql(), others)
+        usage = self._last_rowid(others, summed_usage)
+        self._insert_tool_contexts(number, derived_rows)
+        return structs.replace(
+            bounds,
+            payer=max(bounds.payer, *payers, 0),
+            usage=usage,
+            summed_usage=summed_usage,
+            usage_15min=usage_15min,
+            tool_context=self._last_rowid(
+                derived_rows.tool_contexts, bounds.tool_context
+            ),
         )
-        if payers:
-            self._db.execute(_INSERT_15_MINUTES, (min(payers), max(payers)))
+
+    def delete_open_usage(self, number: int, bounds: RowBounds) -> None:
+        """Delete the usage of a session after its settled part."""
+        payers = "payer IN (SELECT number FROM payer WHERE session = ?)"
+        for table, last in (
+            ("usage", bounds.usage),
+            ("usage_15min", bounds.usage_15min),
+        ):
+            sql = f"DELETE FROM {table} WHERE {payers} AND rowid > ?"  # noqa: S608 (our names)
+            self._db.execute(sql, (number, last))
+        sql = "DELETE FROM payer WHERE session = ? AND number > ?"
+        self._db.execute(sql, (number, bounds.payer))
+        sql = "DELETE FROM tool_context WHERE session = ? AND rowid > ?"
+        self._db.execute(sql, (number, bounds.tool_context))
+        self._db.execute(REPORTED_COST.delete_sql("session"), (number,))
+
+    def _last_rowid(self, inserted: Sequence[object], last: int) -> int:
+        """Return the number of the row that was inserted last, if any was."""
+        return self._db.last_insert_rowid() if inserted else last
+
+    def _insert_tool_contexts(self, number: int, derived_rows: DerivedRows) -> None:
         self._db.executemany(
             TOOL_CONTEXT.insert_sql(),
             [(number, *row) for row in derived_rows.tool_contexts],
         )
-        if derived_rows.reported_cost is not None:
-            row = (number, *derived_rows.reported_cost)
-            self._db.execute(REPORTED_COST.insert_sql(), row)
+
+    def _ensure_payers(self, number: int, derived_rows: DerivedRows) -> list[int]:
+        """Return the numbers of payers; those that are new are inserted."""
+        sql = (
+            "SELECT agent, agent_type, model, terms, entrypoint, number FROM payer"
+            " WHERE session = ?"
+        )
+        known = {tuple(row[:-1]): row[-1] for row in self._db.execute(sql, (number,))}
+        return [
+            known[payer] if payer in known else self._insert_payer(number, *payer)
+            for payer in derived_rows.payers
+        ]
 
     def _insert_payer(self, session: int, *values: str | None) -> int:
         self._db.execute(

@@ -16,6 +16,7 @@ from msgspec import Struct, field
 from bygones.assemble.agents import JournalNodes, journal_nodes_by_agent
 from bygones.assemble.grouping import has_session_id, transcript_session_id
 from bygones.errors import ArchiveDamaged
+from bygones.ingest.derive import DerivedSession
 from bygones.ingest.index_batch import IndexBatch, LineBlock, decode_lines, index_block
 from bygones.ingest.loading import SessionFamily
 from bygones.ingest.workers import DERIVE_TASK, INDEX_TASK, WorkerPool
@@ -224,8 +225,8 @@ class SessionDeriver:
         titles = self._titles_by_record()
         found: dict[SessionId, tuple[int, DerivedRows]] = {}
 
-        def on_result(number: int, sessions: list[DerivedRows]) -> None:
-            found.update({one.session: (number, one) for one in sessions})
+        def on_result(number: int, sessions: list[DerivedSession]) -> None:
+            found.update({one.rows.session: (number, one.rows) for one in sessions})
 
         for number, family in enumerate(_group_families(sources_by_session)):
             gathered = self._gather_family(

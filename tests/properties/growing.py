@@ -1,0 +1,415 @@
+"""Generate sessions as Claude Code writes them, with everything that makes them hard.
+
+Rewinds, parallel calls, late results, compactions, copies, queued prompts, agents,
+missing parents, repeated ids and times. A seed gives the same session every time.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from typing import Any
+
+from tests import build
+from tests.build import PROJECT, SESSION, Written
+
+__all__ = ["Lines", "cut_lines", "write_files", "write_steps"]
+
+_MAIN = f"projects/{PROJECT}/{SESSION}.jsonl"
+_AGENTS = f"projects/{PROJECT}/{SESSION}/subagents"
+Lines = list[tuple[str, bytes]]
+"""Files and lines that are appended to them, in order."""
+
+
+def write_files(seed: int, steps: int) -> Lines:
+    """Return the lines of a session and its agents, in the order of writing."""
+    writer = _Writer(seed)
+    for _ in range(steps):
+        writer.step()
+    return writer.lines
+
+
+def write_steps(*names: str) -> Lines:
+    """Return the lines of these actions."""
+    writer = _Writer(0)
+    for name in names:
+        writer.step(name)
+    return writer.lines
+
+
+class _Writer:
+    def __init__(self, seed: int) -> None:
+        self.random = random.Random(seed)  # noqa: S311 (not for secrets)
+        self.lines: Lines = []
+        self._oddness = self.random.choice((0, 0.02, 0.1, 0.3))
+        self._time = 0.0
+        self._number = 0
+        self._leaf: str | None = None
+        self._records: list[Written] = []
+        self._open_calls: list[tuple[str, str]] = []
+        self._queued: list[str] = []
+        self._agents: list[tuple[str, str, str | None]] = []
+        self._fields: dict[str, Any] = {}
+        self._model = build.MODEL
+
+    def step(self, name: str | None = None) -> None:
+        """Write what one action of the client writes, by default any."""
+        odd = self.random.random() < self._oddness
+        chosen = self.random.choice(_ODD_STEPS if odd else _STEPS)
+        getattr(self, f"_{name or chosen}")()
+
+    def _id(self, kind: str) -> str:
+        self._number += 1
+        return f"{kind}{self._number:08}-{self.random.getrandbits(32):08x}"
+
+    def _uuid(self) -> str:
+        return f"{self.random.getrandbits(32):08x}-0000-4000-8000-{self._tick():012}"
+
+    def _tick(self) -> int:
+        self._number += 1
+        return self._number
+
+    def _stamp(self) -> str:
+        self._time += self.random.choice((1, 1, 7, 300))
+        return build.moment(self._time)
+
+    def _write(self, record: Written, path: str = _MAIN) -> None:
+        self.lines.append((path, build.line(record) + b"\n"))
+
+    def _add(self, record: Written, *, moves: bool = True) -> Written:
+        """Write a record of the tree; the next one continues it."""
+        record |= {"timestamp": self._stamp(), **self._fields}
+        self._records.append(record)
+        self._write(record)
+        if moves:
+            self._leaf = record["uuid"]
+        return record
+
+    def _place(self) -> dict[str, Any]:
+        return {"uuid": self._uuid(), "parent": self._leaf}
+
+    def _prompt(self) -> None:
+        words = f"please {self.random.randrange(6)}"
+        if self._queued and self.random.random() < 0.5:
+            words = self._queued.pop(0)
+        self._add(build.prompt(words, **self._place()))
+
+    def _answer(self) -> None:
+        message = self._id("msg_01AbCdEfGhIjKlMn")
+        for _ in range(self.random.randint(1, 3)):
+            usage = {"input_tokens": 3, "output_tokens": self.random.randrange(99)}
+            self._add(
+                build.reply(
+                    f"well {self._tick()}",
+                    message_id=message,
+                    model=self._model,
+                    usage=usage,
+                    **self._place(),
+                )
+            )
+
+    def _call(self) -> None:
+        call = self._use_tool()
+        self._result(call)
+
+    def _use_tool(self, message: str | None = None) -> tuple[str, str]:
+        id_ = self._id("toolu_01XyZ")
+        tool = self.random.choice(("Bash", "Edit", "Write", "Read"))
+        block = build.tool_use(
+            tool,
+            id=id_,
+            file_path=f"/work/demo/{self.random.randrange(5)}.py",
+            command="ls",
+        )
+        record = build.reply(
+            [block],
+            message_id=message or self._id("msg_01AbCdEfGhIjKlMn"),
+            model=self._model,
+            **self._place(),
+        )
+        return id_, self._add(record)["uuid"]
+
+    def _result(self, call: tuple[str, str], outcome: Written | None = None) -> None:
+        id_, parent = call
+        outcome = outcome or {"filePath": "/work/demo/1.py"}
+        record = build.tool_result(
+            id_, f"done {id_}", outcome=outcome, uuid=self._uuid(), parent=parent
+        )
+        self._add(record)
+
+    def _parallel_calls(self) -> None:
+        message = self._id("msg_01AbCdEfGhIjKlMn")
+        calls = [self._use_tool(message) for _ in range(self.random.randint(2, 3))]
+        self.random.shuffle(calls)
+        for call in calls:
+            self._result(call)
+
+    def _open_call(self) -> None:
+        self._open_calls.append(self._use_tool())
+
+    def _late_result(self) -> None:
+        if self._open_calls:
+            self._result(self._open_calls.pop(0))
+
+    def _answer_again(self) -> None:
+        if self._open_calls:
+            self._result(self._open_calls[-1])
+
+    def _rewind(self) -> None:
+        if self._records:
+            target = self.random.choice(self._records[-40:])
+            self._leaf = target["parentUuid"] or target["uuid"]
+            self._add(build.prompt(f"instead {self._tick()}", **self._place()))
+            self._answer()
+
+    def _retry(self) -> None:
+        if self._records:
+            self._leaf = self.random.choice(self._records[-5:])["parentUuid"]
+            self._answer()
+
+    def _restart(self) -> None:
+        self._leaf = None
+        self._prompt()
+        self._answer()
+
+    def _compaction(self) -> None:
+        if self._leaf is None:
+            return
+        logical = self._leaf
+        if self.random.random() < self._oddness:
+            logical = self.random.choice(self._records)["uuid"]
+        boundary = self._add(build.compact(logical, uuid=self._uuid()))
+        self._leaf = boundary["uuid"]
+        words = "This session is being continued from a previous conversation"
+        self._add(build.prompt(words, isCompactSummary=True, **self._place()))
+        if self.random.random() < 0.3:
+            for record in self._records[-8:-4]:
+                self._write(record)
+
+    def _copy(self) -> None:
+        if self._records:
+            self._write(self.random.choice(self._records))
+
+    def _changed_copy(self) -> None:
+        if self._records:
+            record = self.random.choice(self._records)
+            self._write(record | {"message": {"role": "user", "content": "changed"}})
+
+    def _replay(self) -> None:
+        """Write recent records again with new ids."""
+        names: dict[str, str] = {}
+        for record in self._records[-self.random.randint(1, 5) :]:
+            names[record["uuid"]] = self._uuid()
+            parent = record["parentUuid"]
+            self._write(
+                record
+                | {
+                    "uuid": names[record["uuid"]],
+                    "parentUuid": names.get(parent, parent),
+                }
+            )
+
+    def _metadata(self) -> None:
+        leaf = self.random.choice(self._records)["uuid"] if self._records else "gone"
+        record: Written = self.random.choice(
+            (
+                build.snapshot(leaf),
+                build.title(f"title {self._tick()}"),
+                build.title(f"name {self._tick()}", custom=True),
+                build.meta("tag", tag=self.random.choice(("", "red"))),
+                build.meta("from-tomorrow", text="x"),
+                build.meta("last-prompt", lastPrompt="p", leafUuid=self._leaf),
+            )
+        )
+        self._write(record)
+
+    def _odd_metadata(self) -> None:
+        leaf = self.random.choice(self._records)["uuid"] if self._records else "gone"
+        record: Written = self.random.choice(
+            (
+                build.summary(f"summary {self._tick()}", leaf),
+                build.meta("last-prompt", lastPrompt="p", leafUuid=leaf),
+                build.meta(
+                    "last-prompt",
+                    lastPrompt="p",
+                    leafUuid="00000000-0000-0000-0000-000000000000",
+                    explicit=True,
+                ),
+                build.meta("from-tomorrow", uuid=self._uuid(), parentUuid=leaf),
+                build.meta("worktree-state", worktreePath="/w", originalCwd="/repo"),
+                build.meta("agent-name", agentName="mary"),
+            )
+        )
+        self._write(record)
+
+    def _queue(self) -> None:
+        words = f"queued {self.random.randrange(4)}"
+        operation = self.random.choice(("enqueue", "enqueue", "dequeue", "remove"))
+        if operation == "enqueue":
+            self._queued.append(words)
+        record = build.queue(operation, words if operation == "enqueue" else None)
+        self._write(record | {"timestamp": self._stamp()})
+
+    def _pop_all(self) -> None:
+        self._write(build.queue("popAll") | {"timestamp": self._stamp()})
+
+    def _notice(self) -> None:
+        place = self._place()
+        record: Written = self.random.choice(
+            (
+                build.system("turn_duration", durationMs=1234, **place),
+                build.system("informational", "note", **place),
+                build.attachment("queued_command", prompt="also", **place),
+                build.attachment("todo_reminder", **place),
+                build.progress("bash_progress", output="...", **place),
+            )
+        )
+        self._add(record, moves=self.random.random() < 0.7)
+
+    def _command(self) -> None:
+        name = self.random.choice(("/model", "/compact", "/cost"))
+        words = f"<command-name>{name}</command-name>"
+        self._add(build.prompt(words, **self._place()))
+        if self.random.random() < 0.5:
+            words = "<local-command-stdout>out</local-command-stdout>"
+            self._add(build.prompt(words, **self._place()))
+
+    def _interruption(self) -> None:
+        self._add(build.prompt("[Request interrupted by user]", **self._place()))
+
+    def _change(self) -> None:
+        self._fields = {
+            "version": self.random.choice(("2.1.200", "2.0.1", "1.0.50")),
+            "gitBranch": self.random.choice(("main", "dev")),
+        }
+        self._model = self.random.choice((build.MODEL, "claude-opus-4-1-20250805"))
+
+    def _foreign(self) -> None:
+        self._add(
+            build.prompt("elsewhere", **self._place())
+            | {"sessionId": build.session_id(7)}
+        )
+
+    def _ghost(self) -> None:
+        self._leaf = self._uuid()
+        self._prompt()
+
+    def _late_parent(self) -> None:
+        leaf, parent = self._leaf, self._uuid()
+        self._leaf = parent
+        self._answer()
+        rest = self._leaf
+        record = build.prompt("late", uuid=parent, parent=leaf)
+        self._add(record, moves=False)
+        self._leaf = rest
+
+    def _go_back_in_time(self) -> None:
+        self._time = max(self._time - self.random.choice((1, 50, 500)), 0)
+
+    def _reuse_ids(self) -> None:
+        self._number = max(self._number - 30, 0)
+        self._result((f"toolu_{self.random.randrange(3)}", self._leaf or ""))
+        block = build.tool_use("Bash", id=f"toolu_{self.random.randrange(3)}")
+        self._add(build.reply([block], message_id="msg_again", **self._place()))
+
+    def _sidechain(self) -> None:
+        leaf = self._leaf
+        self._leaf = None
+        fields = {"isSidechain": True}
+        self._add(build.prompt("inner work", **self._place()) | fields)
+        self._records.pop()
+        self._add(build.reply(f"inner {self._tick()}", **self._place()) | fields)
+        self._records.pop()
+        self._leaf = leaf
+
+    def _agent(self) -> None:
+        """Start an agent with a file of its own; it may end at once or later."""
+        agent, id_ = f"a{self._tick():06}", self._id("toolu_01Task")
+        prompt = f"look {self.random.randrange(3)}"
+        block = build.tool_use("Task", id=id_, prompt=prompt, subagent_type="general")
+        record = build.reply(
+            [block], message_id=self._id("msg_01AbCdEfGhIjKlMn"), **self._place()
+        )
+        parent = self._add(record)["uuid"]
+        path = f"{_AGENTS}/agent-{agent}.jsonl"
+        if self.random.random() < 0.5:
+            meta = {"agentType": "general", "toolUseId": id_}
+            self.lines.append((path.replace(".jsonl", ".meta.json"), build.line(meta)))
+        self._agents.append((agent, path, None))
+        self._write_agent(prompt)
+        if self.random.random() < 0.7:
+            self._continue_agent()
+            outcome = {"agentId": agent, "status": "completed", "content": []}
+            self._result((id_, parent), outcome=outcome)
+        else:
+            self._open_calls.append((id_, parent))
+
+    def _write_agent(self, prompt: str) -> None:
+        agent, path, _ = self._agents[-1]
+        record = build.prompt(prompt, uuid=self._uuid(), parent=None)
+        self._write_agent_record(record, agent, path)
+
+    def _continue_agent(self) -> None:
+        if self._agents:
+            agent, path, leaf = self.random.choice(self._agents[-3:])
+            record = build.reply(
+                f"found {self._tick()}",
+                message_id=self._id("msg_01AbCdEfGhIjKlMn"),
+                uuid=self._uuid(),
+                parent=leaf,
+            )
+            self._write_agent_record(record, agent, path)
+
+    def _write_agent_record(self, record: Written, agent: str, path: str) -> None:
+        record |= {
+            "timestamp": self._stamp(),
+            "isSidechain": True,
+            "agentId": agent,
+        }
+        self._write(record, path)
+        self._agents = [
+            (name, place, record["uuid"] if name == agent else leaf)
+            for name, place, leaf in self._agents
+        ]
+
+    def _notification(self) -> None:
+        if self._agents:
+            agent, _, _ = self.random.choice(self._agents)
+            words = (
+                f"<task-notification><task-id>{agent}</task-id>"
+                "<status>completed</status></task-notification>"
+            )
+            self._add(build.prompt(words, **self._place()))
+
+
+_STEPS = (
+    *("prompt", "answer", "call") * 4,
+    *("parallel_calls", "notice", "metadata", "agent") * 2,
+    *("open_call", "late_result", "queue", "command", "compaction"),
+    *("interruption", "continue_agent", "rewind"),
+)
+_ODD_STEPS = (
+    *("rewind", "retry", "restart", "copy", "changed_copy", "replay", "odd_metadata"),
+    *("change", "foreign", "ghost", "late_parent", "go_back_in_time", "reuse_ids"),
+    *("sidechain", "notification", "pop_all", "answer_again", "late_result"),
+    *("continue_agent", "compaction"),
+)
+
+
+def cut_lines(lines: Lines, seed: int) -> Iterator[Lines]:
+    """Yield the lines in parts of one or a few, sometimes cut inside a line."""
+    cut = random.Random(seed)  # noqa: S311 (not for secrets)
+    start = 0
+    rest: Lines = []
+    while start < len(lines):
+        stop = start + cut.choice((1, 1, 2, 5, 30))
+        part = [*rest, *lines[start:stop]]
+        rest = []
+        path, raw = part[-1]
+        if cut.random() < 0.2 and stop < len(lines):
+            at = cut.randrange(len(raw))
+            part[-1], rest = (path, raw[:at]), [(path, raw[at:])]
+        yield part
+        start = stop
+    if rest:
+        yield rest

@@ -1,0 +1,156 @@
+"""A session that grows has the same rows as one that is derived at once.
+
+The session is divided wherever that is possible, and the other one never: so this also
+tests that dividing changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from bygones.assemble import segments
+from bygones.ingest import derive, indexer
+from bygones.ingest.growing import grow_session
+from bygones.model.base import SessionId
+from bygones.store.archive_dir import ArchiveDir
+from bygones.store.derived_tables import DerivedTables
+from tests.faults.sizes import seeded, sized
+from tests.properties.growing import (
+    Lines,
+    cut_lines,
+    write_files,
+    write_steps,
+)
+from tests.properties.homes import kept_in
+from tests.store.keeping import Keeping, unlike_rebuilt
+
+_NEVER = 1 << 60
+
+
+@pytest.fixture
+def outcomes(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
+    """Divide short sessions too, and count which ones continue from settled parts."""
+    counts: Counter[str] = Counter()
+
+    def count(
+        archive_dir: ArchiveDir, tables: DerivedTables, number: int
+    ) -> SessionId | None:
+        session = grow_session(archive_dir, tables, number)
+        counts["grown" if session else "derived again"] += 1
+        return session
+
+    monkeypatch.setattr(indexer, "grow_session", count)
+    monkeypatch.setattr(indexer, "_MIN_DIVIDED_BYTES", 0)
+    monkeypatch.setattr(derive, "MIN_STORED_MESSAGES", 1)
+    monkeypatch.setattr(derive, "MIN_DIVIDED_NODES", 4)
+    monkeypatch.setattr(derive, "CUT_MARGIN", 1)
+    return counts
+
+
+def append(keeping: Keeping, lines: Lines) -> None:
+    for path, raw in lines:
+        file = keeping.home.path / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        with file.open("ab") as opened:
+            opened.write(raw)
+    keeping.ingest()
+
+
+def differences(keeping: Keeping, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Return the tables that differ from those of the session derived at once."""
+    with monkeypatch.context() as patched:
+        patched.setattr(derive, "MIN_DIVIDED_NODES", _NEVER)
+        return unlike_rebuilt(keeping)
+
+
+def grow_and_compare(seed: int, steps: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    with kept_in() as keeping:
+        for part in cut_lines(write_files(seed, steps), seed):
+            append(keeping, part)
+
+        assert differences(keeping, monkeypatch) == [], seed
+
+
+def test_growing_in_any_steps_gives_the_rows_of_the_whole(
+    outcomes: Counter[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for seed in range(seeded(4), seeded(4) + sized(2, 200, 4_000)):
+        grow_and_compare(seed, (20, 40, 80, 150)[seed % 4], monkeypatch)
+
+    assert outcomes["grown"]
+
+
+@pytest.mark.full
+def test_growing_in_many_more_steps_gives_the_rows_of_the_whole(
+    outcomes: Counter[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for seed in range(500, 560):
+        grow_and_compare(seed, (20, 40, 80, 150)[seed % 4], monkeypatch)
+
+    assert outcomes["grown"] > outcomes["derived again"] > 0
+
+
+@pytest.mark.full
+def test_session_cut_at_every_line_gives_the_rows_of_the_whole(
+    outcomes: Counter[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with kept_in() as keeping:
+        for number, line in enumerate(write_files(7, 60)):
+            append(keeping, [line])
+            if number % 5 == 0:
+                assert differences(keeping, monkeypatch) == [], number
+
+    assert outcomes["grown"] > outcomes["derived again"]
+
+
+_LATE_RESULT = write_steps(
+    *("prompt", "open_call", *("prompt", "answer") * 20, "late_result", "answer")
+)
+
+
+def test_late_result_of_a_settled_call_is_shown_at_the_call(
+    outcomes: Counter[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    keeping = Keeping(tmp_path)
+    monkeypatch.setattr(segments, "_OPEN_CALL_WINDOW", 8)
+
+    for start in range(0, len(_LATE_RESULT), 5):
+        append(keeping, _LATE_RESULT[start : start + 5])
+
+    assert differences(keeping, monkeypatch) == []
+    assert outcomes["derived again"] == 1
+
+
+def test_overlooked_late_result_is_caught(
+    outcomes: Counter[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    keeping = Keeping(tmp_path)
+    monkeypatch.setattr(segments, "_OPEN_CALL_WINDOW", 8)
+    monkeypatch.setattr(segments._Suffix, "is_closed", lambda *_: True)
+    monkeypatch.setattr(DerivedTables, "has_settled_key", lambda *_: False)
+    monkeypatch.setattr(derive, "used_ids", lambda *_: ())
+
+    for start in range(0, len(_LATE_RESULT), 5):
+        append(keeping, _LATE_RESULT[start : start + 5])
+
+    assert differences(keeping, monkeypatch) != []
+    assert not outcomes["derived again"]
+
+
+def test_append_writes_only_the_last_rows(
+    outcomes: Counter[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(derive, "MIN_DIVIDED_NODES", 64)
+    lines = write_steps(*("prompt", "answer", "call") * 50)
+    keeping = Keeping(tmp_path)
+    append(keeping, lines[:-1])
+    before = keeping.index_rows("SELECT rowid, frame FROM message_block")
+
+    append(keeping, lines[-1:])
+
+    after = keeping.index_rows("SELECT rowid, frame FROM message_block")
+    assert outcomes == {"grown": 1}
+    assert before[:-1] == after[: len(before) - 1]
