@@ -13,7 +13,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from bygones.model.base import Line, Position, Problem, SourceId
-from bygones.sources.lines import read_at, read_line_blocks, read_lines
+from bygones.sources.lines import read_at, read_line_blocks, read_lines, split_lines
 from bygones.sources.walk import discover_sources
 
 BYTES = st.lists(
@@ -283,3 +283,19 @@ def test_long_line_is_in_memory_once(file: Path, end: bytes) -> None:
             pytest.fail("it was never handed on")
     finally:
         tracemalloc.stop()
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 7, 100])
+@pytest.mark.parametrize(
+    "raw", [b"\n", b"\n\n", b"a\n\nb", b"\na\na\na\n\n\n", b"{}\n" * 9]
+)
+def test_short_lines_are_the_same_if_split_in_parts(
+    monkeypatch: pytest.MonkeyPatch, raw: bytes, size: int
+) -> None:
+    whole = list(split_lines(SourceId("a"), 0, 0, raw, merge_repeats=True))
+    monkeypatch.setattr("bygones.sources.lines._SPLIT_BYTES", size)
+
+    assert list(split_lines(SourceId("a"), 0, 0, raw, merge_repeats=True)) == whole
+    lines = list(split_lines(SourceId("a"), 0, 0, raw))
+    joined = b"".join(one.raw + b"\n" * one.has_newline for one in lines)
+    assert joined == raw

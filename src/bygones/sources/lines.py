@@ -230,6 +230,9 @@ _MAX_MERGED_LENGTH = 10
 """The longest line that cannot be a record: the shortest one is `{"type":""}`."""
 
 
+_SPLIT_BYTES = 1 << 20
+
+
 def split_lines(
     source: SourceId,
     generation: int,
@@ -262,8 +265,9 @@ def split_lines(
 def _iter_short_lines(
     source: SourceId, generation: int, start: int, raw: bytes, *, merge_repeats: bool
 ) -> Iterator[Line]:
-    *whole, rest = raw.split(b"\n")
-    for line, repeated in groupby(whole):
+    end = raw.rfind(b"\n")
+    rest = raw[end + 1 :]
+    for line, repeated in groupby(_split_in_parts(raw, end) if end >= 0 else ()):
         number = sum(1 for _ in repeated)
         length = len(line)
         if merge_repeats and length <= _MAX_MERGED_LENGTH:
@@ -277,6 +281,15 @@ def _iter_short_lines(
     if rest:
         position = Position(source, generation, start, len(rest))
         yield Line(position, rest, has_newline=False)
+
+
+def _split_in_parts(raw: bytes, end: int) -> Iterator[bytes]:
+    """Yield the lines before `end`; a list of millions would take much memory."""
+    start = 0
+    while start <= end:
+        stop = raw.find(b"\n", min(start + _SPLIT_BYTES, end), end + 1)
+        yield from raw[start:stop].split(b"\n")
+        start = stop + 1
 
 
 def iter_raw_lines(chunks: Iterable[bytes]) -> Iterator[bytes]:
