@@ -17,7 +17,13 @@ from bygones.config import SETTINGS
 from bygones.errors import BygonesError, ExitCode
 from docs.man import MAN, man_pages
 from docs.queries import query_page
-from docs.requirements import ROOT, pending, requirements, showing_tests
+from docs.requirements import (
+    ROOT,
+    pending,
+    requirements,
+    seed_documents,
+    showing_tests,
+)
 from docs.schemas import schemas_page
 
 REFERENCE = ROOT / "docs" / "reference"
@@ -159,7 +165,30 @@ def requirements_page() -> str:
             if number in open_steps:
                 parts.append(f"- not yet: step {open_steps[number]}")
             parts.append("")
+    parts.extend(seed_lines())
     return "\n".join(parts)
+
+
+def seed_lines() -> Iterator[str]:
+    """Yield the rules of the documents that describe the format, with their tests."""
+    yield "## The documents about the format, rule by rule\n"
+    yield (
+        "Five public documents describe the transcripts. Each rule has tests; where real\n"
+        "data contradicts a rule, the evidence follows. Figures are from a corpus of 164\n"
+        "public transcripts.\n"
+    )
+    for name, document in seed_documents().items():
+        yield f"### {name}: {document.title}\n"
+        for rule in document.rules:
+            yield f"- {rule.rule}"
+            if rule.evidence:
+                yield f"  - real data: {rule.evidence}"
+            for test in rule.tests:
+                file, _, function = test.partition("::")
+                title = function.removeprefix("test_").replace("_", " ")
+                label = f"{title} ({Path(file).name})" if title else Path(file).name
+                yield f"  - [{label}](../../{file})"
+        yield ""
 
 
 def test_lines(path: str, tests: list[str]) -> Iterator[str]:

@@ -7,12 +7,31 @@ from __future__ import annotations
 
 import ast
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+
+import msgspec
+from msgspec import Struct
 
 ROOT = Path(__file__).resolve().parent.parent
 TABLE = ROOT / "docs" / "requirements.toml"
+SEEDS = ROOT / "docs" / "seeds.toml"
+CASES = ROOT / "tests" / "cases"
 PENDING = ROOT / "tests" / "pending.toml"
+
+
+class SeedRule(Struct, frozen=True):
+    """A rule of a document, and the tests that show it."""
+
+    rule: str
+    tests: tuple[str, ...]
+    evidence: str = ""
+    """How real data differs, if it does."""
+
+
+class SeedDocument(Struct, frozen=True):
+    title: str
+    rules: tuple[SeedRule, ...]
 
 
 def requirements() -> dict[str, dict[str, str]]:
@@ -53,6 +72,27 @@ def marks(node: ast.AST, test: str | None) -> Iterator[tuple[str | None, str]]:
                 yield test, str(argument.value)
     for child in ast.iter_child_nodes(node):
         yield from marks(child, test)
+
+
+def seed_documents() -> dict[str, SeedDocument]:
+    """Return the documents that describe the format, with all their rules."""
+    return msgspec.toml.decode(SEEDS.read_bytes(), type=dict[str, SeedDocument])
+
+
+def find_missing_tests(names: Iterable[str]) -> list[str]:
+    """Return the tests that do not exist: a path, a name, and perhaps a case."""
+    return [name for name in names if not _exists(name)]
+
+
+def _exists(test: str) -> bool:
+    file, _, name = test.partition("::")
+    name, _, case = name.partition("[")
+    path = ROOT / file
+    return (
+        path.is_file()
+        and (not name or f"def {name}(" in path.read_text("utf-8"))
+        and (not case or (CASES / case.removesuffix("]")).is_dir())
+    )
 
 
 def _name(path: Path, folder: Path) -> str:

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from docs.requirements import pending, requirements, showing_tests
+from docs.requirements import (
+    find_missing_tests,
+    pending,
+    requirements,
+    seed_documents,
+    showing_tests,
+)
 
 NUMBERS = [number for group in requirements().values() for number in group]
 
@@ -46,3 +52,28 @@ def test_markers_are_read_from_tests_classes_tables_and_modules(tmp_path: Path) 
         "T3": {"tests/test_all.py": ["test_it_holds", "test_it_still_holds"]},
         "T4": {"tests/test_all.py": ["test_it_holds"]},
     }
+
+
+def test_every_rule_of_the_seed_documents_has_tests_that_exist() -> None:
+    documents = seed_documents()
+    rules = [rule for document in documents.values() for rule in document.rules]
+
+    assert list(documents) == ["S0", "S1", "S2", "S3", "S4"]
+    assert [rule.rule for rule in rules if not rule.tests] == []
+    assert find_missing_tests(test for rule in rules for test in rule.tests) == []
+
+
+def test_missing_test_is_reported() -> None:
+    here = "tests/test_requirements.py"
+    known = [
+        here,
+        f"{here}::test_numbers_are_unique",
+        f"{here}::test_numbers_are_unique[linear]",
+    ]
+    missing = [
+        "tests/nowhere.py",
+        f"{here}::test_of_nothing",
+        f"{here}::test_numbers_are_unique[no_such_case]",
+    ]
+
+    assert find_missing_tests([*known, *missing]) == missing
