@@ -24,6 +24,7 @@ ROOT = Path(__file__).resolve().parent.parent
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs" / "guide").glob("*.md"))]
 SHELL = re.compile(r"^```sh\n(.*?)^```", re.MULTILINE | re.DOTALL)
 NEVER_END = {
+    "undo",
     "watch",
     "serve",
     "mcp",
@@ -34,7 +35,7 @@ NEVER_END = {
     "statusline",
     "integrate",
 }
-"""Commands that run until they are interrupted, or that need another program."""
+"""Commands that run until they are interrupted, or need another program or files."""
 CHANGE_SAMPLES = {"purge", "restore", "rebuild", "demo", "backup", "ingest"}
 """Commands that need sample data of their own; the others share it."""
 NAMES = {
@@ -156,6 +157,7 @@ FOR_PROGRAMS = [
     ["blame", "src/checkout.py"],
     ["cat", "src/checkout.py@last:2"],
     ["diff", "last:1", "last:2"],
+    ["undo", "last:3", "--dry-run"],
     ["prompts"],
     ["tag", "last", "a"],
     ["tag", "b956", "release"],
@@ -215,5 +217,5 @@ def test_every_command_with_rows_is_looked_at() -> None:
     assert with_rows - {words[0] for words in FOR_PROGRAMS} <= NEVER_END | OWN_TESTS
 
 
-OWN_TESTS = {"inspect"}
+OWN_TESTS = {"inspect", "commits"}
 """Commands whose JSON has a shape and tests of its own."""

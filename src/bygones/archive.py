@@ -727,10 +727,7 @@ class Archive:
         return edits.edits_under(path) or edits.edits_with_suffix(path.strip("/"))
 
     def file(self, path: str) -> ArchivedFile:
-        """Return the versions of a file that sessions changed.
-
-        ``path`` is absolute, or the end of a path. Raises `NotInArchive`.
-        """
+        """Return the versions of a file by its path, or by the end of its path."""
         return self.file_library.open(path)
 
     @property

@@ -157,3 +157,30 @@ def test_diff_compares_turns_and_the_disk(capsys: pytest.CaptureFixture[str]) ->
     changed, created = rows(capsys, "diff", "last:1", "last:2")
     assert {changed["state"], created["state"]} == {"changed", "created"}
     assert sorted((changed["added_lines"], created["added_lines"])) == [1, 1]  # type: ignore[type-var]
+
+
+def test_commits_of_a_session(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    story = Story(session_id(1))
+    story.say("Commit")
+    story.bash("git commit -m Fix", stdout="[main 1a2b3c4] Fix\n 1 file changed")
+    story.bash(
+        "git commit --amend",
+        gitOperation={"commit": {"sha": "9f8e7d6c", "kind": "amended", "branch": "x"}},
+    )
+    story.bash("gh pr create", stdout="https://github.com/ann/shop/pull/7")
+    story.bash("git log", stdout="[main 0000000] not a commit")
+    home = Home(place / ".claude")
+    story.write_to(home)
+    Archive.ingest(place / "archive", [home.path])
+
+    first, second, third = rows(capsys, "commits", "last")
+
+    assert (first["sha"], first["summary"], first["git_branch"]) == (
+        "1a2b3c4",
+        "Fix",
+        "main",
+    )
+    assert (second["sha"], second["kind"]) == ("9f8e7d6c", "amended")
+    assert third["url"] == "https://github.com/ann/shop/pull/7"
+    assert main(["commits", "last"]) == ExitCode.SUCCESS
+    assert main(["commits", "nothing"]) == ExitCode.USAGE_ERROR

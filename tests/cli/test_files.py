@@ -21,24 +21,28 @@ def rows(capsys: pytest.CaptureFixture[str], *words: str) -> list[dict[str, obje
     return [json.loads(line) for line in capsys.readouterr().out.splitlines()]
 
 
-def test_changes_on_all_branches_count(
+def test_changes_on_abandoned_branches_are_separate(
     place: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    first, second = rows(capsys, "last")
+    abandoned, live, created = rows(capsys, "last")
 
-    assert first["path"] == str(place / "shop" / "src" / "checkout.py")
-    assert first["change_count"] == 2
-    assert (first["added_lines"], first["removed_lines"]) == (15, 4)
-    assert second["is_new_file"] is True
+    assert abandoned["path"] == live["path"]
+    assert live["path"] == str(place / "shop" / "src" / "checkout.py")
+    assert (abandoned["is_abandoned"], live["is_abandoned"]) == (True, False)
+    assert (abandoned["added_lines"], live["added_lines"]) == (7, 8)
+    assert created["is_new_file"] is True
+
+    assert main(["files", "last"]) == ExitCode.SUCCESS
+    assert "checkout.py (abandoned)" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
-    ("name", "sessions"),
+    ("name", "count"),
     [
-        ("src/checkout.py", 1),
-        ("checkout.py", 1),
-        (".", 3),
-        ("src", 1),
+        ("src/checkout.py", 2),
+        ("checkout.py", 2),
+        (".", 4),
+        ("src", 2),
         ("../notes", 3),
         ("~/notes/export.py", 2),
         ("no-such.py", 0),
@@ -46,13 +50,13 @@ def test_changes_on_all_branches_count(
 )
 def test_a_path_is_a_file_a_folder_or_how_one_ends(
     name: str,
-    sessions: int,
+    count: int,
     place: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     (place / "shop" / "src").mkdir()
 
-    assert len(rows(capsys, name)) == sessions
+    assert len(rows(capsys, name)) == count
 
 
 def test_the_end_of_a_name_is_not_the_end_of_a_path(

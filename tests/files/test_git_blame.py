@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 
 from bygones.archive import Archive
+from bygones.files.commits import find_authors
 from bygones.files.git import find_repository
 from bygones.files.origins import Certainty, OriginKind
 from tests.build import Home, moment, session_id
@@ -267,3 +268,29 @@ def test_git_runs_nothing_that_a_repository_configures(tmp_path: Path) -> None:
     assert len(repository.blame(workshop.path)) == 1
     assert repository.added_lines("HEAD") != {}
     assert not mark.exists()
+
+
+def test_sessions_of_a_squashed_commit_are_found_by_content(tmp_path: Path) -> None:
+    workshop = Workshop(tmp_path, 1)
+    (workshop.root / "readme").write_text("x\n", "utf-8")
+    workshop.commit()
+    first = workshop.session()
+    workshop.turn(first, 1)
+    workshop.commit()
+    second = workshop.session()
+    workshop.turn(second, 2)
+    workshop.commit()
+    workshop.commit()
+    workshop.git("rebase", "-q", "-i", "--root")
+    workshop.blame(tmp_path / "archive")
+    repository = find_repository(workshop.path)
+    assert repository is not None
+    commit = repository.commit("HEAD")
+    assert commit is not None
+
+    with Archive.open(tmp_path / "archive") as archive:
+        shares = find_authors(archive.file_library, repository, commit)
+
+    assert {share.session_id for share in shares} == {first.session, second.session}
+    total = shares[0].added_line_count
+    assert sum(share.line_count for share in shares) == total - 1  # but for the readme

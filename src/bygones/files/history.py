@@ -92,6 +92,15 @@ class BranchLog:
                     paths.setdefault(self.key(path), path)
         return paths
 
+    def paths_changed_from(self, turn: int) -> set[str]:
+        """Return the keys of files that a turn or a later one changed."""
+        return {
+            self.key(path)
+            for placed in self._all_calls
+            if placed.place.turn_number >= turn and placed.call.name != "Read"
+            for path in touched_paths(placed.call)
+        }
+
     def events(
         self, key: str, stop: float | None = None, *, looks_ahead: bool = False
     ) -> list[PlacedEvent]:

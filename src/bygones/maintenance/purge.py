@@ -33,6 +33,7 @@ from bygones.store.connect import writer_lock
 from bygones.store.derived_tables import DerivedTables
 from bygones.store.local_reader import load_sources
 from bygones.store.protocols import Lookup, SessionReader, StoreReader
+from bygones.store.undo_files import erase_undo_files
 
 
 def select_files(
@@ -223,6 +224,7 @@ def purge(
         ArchiveDir(folder, write=True) as archive_dir,
     ):
         archive_db = archive_dir.byte_store
+        erase_undo_files(folder, sessions)
         purged = _select_sources(archive_dir, sources, sessions)
         if purged:
             # First, so that neither outlives an interrupted purge. A copy from before

@@ -35,7 +35,14 @@ OBJECT_GROUPS: dict[str, tuple[type[Struct], ...]] = {
         sessions.TreeLineObject,
         commands.RequestObject,
     ),
-    "Files": (files.BlameLineObject, files.FileAtObject, files.FileDiffObject),
+    "Files": (
+        files.BlameLineObject,
+        files.FileAtObject,
+        files.FileDiffObject,
+        files.CommitObject,
+        files.UndoFileObject,
+        files.UndoObject,
+    ),
     "Search": (summaries.SearchObject, summaries.MatchObject, summaries.HitObject),
     "Usage": (
         commands.UsageObject,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from datetime import datetime
 
 from msgspec import UNSET, Struct, UnsetType
@@ -182,8 +182,10 @@ class FileChangeObject(JsonObject, frozen=True, kw_only=True, tag="file_change")
 
     path: str
     session_id: SessionId
+    is_abandoned: bool
+    """Whether the changes are on abandoned branches; a file may have both objects."""
     change_count: int
-    """Changes on all branches and by all agents."""
+    """Changes on these branches, and by all agents."""
     added_lines: int
     removed_lines: int
     is_new_file: bool
@@ -197,15 +199,24 @@ class FileChangeObject(JsonObject, frozen=True, kw_only=True, tag="file_change")
     last_changed_at: datetime | None
 
 
-def summarize_edits(edits: Iterable[IndexedEdit]) -> list[FileChangeObject]:
-    """Return one object per file and session, in order of the first change."""
-    groups: dict[tuple[str, SessionId], list[IndexedEdit]] = {}
+def summarize_edits(
+    edits: Iterable[IndexedEdit], abandoned_agents: Collection[str] = ()
+) -> list[FileChangeObject]:
+    """Return one object per file and session, in order of the first change.
+
+    Changes on abandoned branches, and by agents that were started there, have an object
+    of their own.
+    """
+    groups: dict[tuple[str, SessionId, bool], list[IndexedEdit]] = {}
     for edit in edits:
-        groups.setdefault((edit.path, edit.session_id), []).append(edit)
+        is_abandoned = edit.branch_number > 0 or edit.agent_id in abandoned_agents
+        key = (edit.path, edit.session_id, is_abandoned)
+        groups.setdefault(key, []).append(edit)
     return [
         FileChangeObject(
             path=path,
             session_id=session_id,
+            is_abandoned=is_abandoned,
             change_count=len(group),
             added_lines=sum(edit.added_lines for edit in group),
             removed_lines=sum(edit.removed_lines for edit in group),
@@ -216,7 +227,7 @@ def summarize_edits(edits: Iterable[IndexedEdit]) -> list[FileChangeObject]:
             first_changed_at=group[0].edited_at,
             last_changed_at=group[-1].edited_at,
         )
-        for (path, session_id), group in groups.items()
+        for (path, session_id, is_abandoned), group in groups.items()
     ]
 
 

@@ -53,6 +53,7 @@ def _file_cell(row: FileChangeObject, console: Console) -> str:
         "new" if row.is_new_file else "",
         "deleted" if row.is_deleted else "",
         "" if row.has_diff else "lines not recorded",
+        "abandoned" if row.is_abandoned else "",
     )
     text = ", ".join(filter(None, marks))
     return f"{_short_path(row.path, console)}{f' ({text})' if text else ''}"
@@ -83,9 +84,9 @@ def _session_cell(
     if where and console.width is not None:
         where = truncate_start(where, max(console.width // 3, _MIN_PATH_WIDTH))
     where += "  " if where else ""
-    return (
-        f"{row.session_id[:8]}  {where}{sanitize_line(titles.get(row.session_id, ''))}"
-    )
+    mark = "  (abandoned)" if row.is_abandoned else ""
+    title = sanitize_line(titles.get(row.session_id, ""))
+    return f"{row.session_id[:8]}  {where}{title}{mark}"
 
 
 @click.command("files")
@@ -106,14 +107,16 @@ def files(
 
     SESSION is an id or its first characters, "last", or a result number of the last
     search. PATH is a file or a folder, or the end of its path. Changes on all branches
-    and by all agents are listed: the files of a session in the order of the changes,
-    the sessions of a path newest first. The exit code is 1 if no session changed it.
+    and by all agents are listed, those on abandoned branches separately: the files of
+    a session in the order of the changes, the sessions of a path newest first. The exit
+    code is 1 if no session changed it.
     """
     console = Console.for_stdout(color, iso=iso)
     with open_current(options) as archive:
         edits, is_session = _find_edits(archive, name)
         titles = {} if is_session else {s.id: s.title.text for s in archive.sessions()}
-    rows = summarize_edits(edits)
+        abandoned = _abandoned_agents(archive, edits) if is_session else set()
+    rows = summarize_edits(edits, abandoned)
     if not is_session:
         rows.sort(
             key=lambda row: (row.last_changed_at is not None, row.last_changed_at)
@@ -146,6 +149,15 @@ def files(
         ]
         lines = table.lines(names)
     console.print_lines(lines)
+
+
+def _abandoned_agents(archive: Archive, edits: Sequence[IndexedEdit]) -> set[str]:
+    """Return the agents among edits that an abandoned branch of the session started."""
+    agents = {edit.agent_id for edit in edits if edit.agent_id}
+    if agents:
+        log = archive.file_library.log(edits[0].session_id)
+        agents -= {placed.place.agent_id for placed in log.calls}
+    return {agent for agent in agents if agent}
 
 
 def _find_edits(archive: Archive, name: str) -> tuple[list[IndexedEdit], bool]:

@@ -140,6 +140,18 @@ COMMANDS = (
         _FILES,
     ),
     CommandSpec(
+        "undo",
+        f"{_PACKAGE}.undo",
+        "Put files back as they were before a turn.",
+        _FILES,
+    ),
+    CommandSpec(
+        "commits",
+        f"{_PACKAGE}.commits",
+        "List commits of a session, or sessions of a commit.",
+        _FILES,
+    ),
+    CommandSpec(
         "resume",
         f"{_PACKAGE}.resume",
         "Continue a session in Claude Code.",

@@ -1,0 +1,195 @@
+"""Commits and pull requests that sessions made, and who wrote the lines of a commit."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct
+
+from bygones.errors import AmbiguousSelector, NotInArchive
+from bygones.files.events import Place, load_command
+from bygones.files.git import GitCommit, GitRepository
+from bygones.files.history import BranchLog
+from bygones.files.library import FileLibrary
+from bygones.files.replay import VersionKind
+from bygones.model.base import DECODE_ERRORS, SessionId
+from bygones.model.outcomes import BashOutcome
+
+_GIT_COMMAND = re.compile(
+    r"\bgit\b.*\b(?:commit|merge|cherry-pick|revert|am)\b|\bgh\s+pr\b", re.DOTALL
+)
+_COMMIT_LINE = re.compile(
+    r"^\[(?P<branch>\S+)(?: \(root-commit\))? (?P<sha>[0-9a-f]{7,40})\] (?P<summary>.*)$",
+    re.MULTILINE,
+)
+_PULL_REQUEST = re.compile(r"https://[\w.-]+/[\w.-]+/[\w.-]+/pull/\d+")
+_CLOCK_TOLERANCE = timedelta(seconds=2)
+
+
+class SessionCommit(Struct, frozen=True, kw_only=True):
+    """A commit or pull request that a call of a session made."""
+
+    place: Place
+    made_at: datetime | None
+    kind: str = "commit"
+    sha: str = ""
+    summary: str = ""
+    git_branch: str = ""
+    url: str = ""
+
+
+class CommitShare(Struct, frozen=True, kw_only=True):
+    """How many lines of a commit a session wrote."""
+
+    session_id: SessionId
+    turn_number: int
+    """The last turn that wrote one of them, counted from 0."""
+    line_count: int
+    added_line_count: int
+    """All lines that the commit added."""
+
+
+class _CommitOperation(Struct, frozen=True):
+    sha: str | None = None
+    kind: str | None = None
+    branch: str | None = None
+
+
+class _PullRequest(Struct, frozen=True):
+    number: int | None = None
+    url: str | None = None
+    action: str | None = None
+
+
+class _GitOperation(Struct, frozen=True):
+    commit: _CommitOperation | None = None
+    pr: _PullRequest | None = None
+
+
+_decode_operation = msgspec.json.Decoder(_GitOperation).decode
+
+
+def find_commits(log: BranchLog) -> Iterator[SessionCommit]:
+    """Yield the commits and pull requests that the calls of a branch made."""
+    for placed in log.calls:
+        call = placed.call
+        if call.name != "Bash" or call.is_error:
+            continue
+        if not _GIT_COMMAND.search(load_command(call)):
+            continue
+        outcome = call.outcome
+        if not isinstance(outcome, BashOutcome):
+            continue
+        yield from _operation_commits(outcome, placed.place, placed.time)
+
+
+def _operation_commits(
+    outcome: BashOutcome, place: Place, time: datetime | None
+) -> Iterator[SessionCommit]:
+    try:
+        operation = _decode_operation(outcome.git_operation)
+    except DECODE_ERRORS:
+        operation = _GitOperation()
+    output = outcome.stdout or ""
+    recorded = operation.commit
+    shas: list[str] = []
+    for match in _COMMIT_LINE.finditer(output):
+        shas.append(match["sha"])
+        is_recorded = bool(
+            recorded and recorded.sha and _is_same_sha(recorded.sha, match["sha"])
+        )
+        yield SessionCommit(
+            place=place,
+            made_at=time,
+            kind=(recorded.kind if recorded and is_recorded else None) or "commit",
+            sha=recorded.sha
+            if recorded and is_recorded and recorded.sha
+            else match["sha"],
+            summary=match["summary"],
+            git_branch=match["branch"],
+        )
+    if (
+        recorded
+        and recorded.sha
+        and not any(_is_same_sha(recorded.sha, s) for s in shas)
+    ):
+        yield SessionCommit(
+            place=place,
+            made_at=time,
+            kind=recorded.kind or "commit",
+            sha=recorded.sha,
+            git_branch=recorded.branch or "",
+        )
+    url = (operation.pr.url if operation.pr else None) or ""
+    if not url and (match_url := _PULL_REQUEST.search(output)):
+        url = match_url[0]
+    if url:
+        kind = (operation.pr.action if operation.pr else None) or ""
+        yield SessionCommit(
+            place=place,
+            made_at=time,
+            kind=f"pull_request {kind}".strip().replace(" ", "_"),
+            url=url,
+        )
+
+
+def _is_same_sha(a: str, b: str) -> bool:
+    return a.startswith(b) or b.startswith(a)
+
+
+def find_authors(
+    library: FileLibrary, repository: GitRepository, commit: GitCommit
+) -> list[CommitShare]:
+    """Return which sessions wrote the lines that a commit added, most lines first.
+
+    Lines are matched by content in files of the same path, so a commit that was rebased
+    or squashed is found as well. A line that several turns wrote belongs to the last one
+    before the commit.
+    """
+    added = repository.added_lines(commit.sha)
+    total = sum(map(len, added.values()))
+    counts: dict[SessionId, int] = {}
+    turns: dict[SessionId, int] = {}
+    for inside, lines in added.items():
+        written = _lines_written(library, repository.root / inside, commit.committed_at)
+        for line in lines:
+            place = written.get(line)
+            if place is not None and line.strip():
+                id_ = place.session_id
+                counts[id_] = counts.get(id_, 0) + 1
+                turns[id_] = max(turns.get(id_, 0), place.turn_number)
+    shares = [
+        CommitShare(
+            session_id=session_id,
+            turn_number=turns[session_id],
+            line_count=count,
+            added_line_count=total,
+        )
+        for session_id, count in counts.items()
+    ]
+    return sorted(shares, key=lambda share: share.line_count, reverse=True)
+
+
+def _lines_written(
+    library: FileLibrary, path: Path, until: datetime | None
+) -> dict[str, Place]:
+    """Return the lines that Claude wrote into a file up to a time."""
+    try:
+        history = library.open(str(path)).history
+    except (NotInArchive, AmbiguousSelector):
+        return {}
+    written: dict[str, Place] = {}
+    for version in history.versions:
+        is_own = version.kind in {VersionKind.CLAUDE, VersionKind.COMMAND}
+        is_late = until and version.time and version.time > until + _CLOCK_TOLERANCE
+        if is_own and not is_late:
+            lines: Sequence[str] = [
+                *version.added_lines,
+                *(line for change in version.changes for line in change.added),
+            ]
+            written.update(dict.fromkeys(lines, version.place))
+    return written

@@ -1,0 +1,368 @@
+"""Undo what a session changed on disk, and keep what that replaces.
+
+Paths come from transcripts: only regular files below a folder that the user trusts, or
+that the user named, are changed, and no link is followed. What is replaced is stored in
+the archive first, so that undoing can be undone.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import stat
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from datetime import datetime
+from enum import StrEnum
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct
+
+from bygones.errors import FileModifiedConcurrently, NotInArchive, PathUnusable
+from bygones.files.diff import diff_lines
+from bygones.files.events import decode_bytes
+from bygones.files.history import FileAt
+from bygones.files.paths import path_key
+from bygones.model.base import SessionId
+from bygones.store.undo_files import UNDO_FOLDER, undo_file_name
+
+_MAX_BYTES = 64 * 1024 * 1024
+
+
+class UndoAction(StrEnum):
+    """What undoing does to a file."""
+
+    WRITE = "write"
+    CREATE = "create"
+    DELETE = "delete"
+    SAME = "same"
+    """The file is as it was before."""
+    SKIP = "skip"
+
+
+class PlannedUndo(Struct, frozen=True, kw_only=True):
+    """What undoing does to one file."""
+
+    path: str
+    action: UndoAction
+    reason: str = ""
+    """Why it is skipped, or what else happens to it."""
+    can_force: bool = False
+    """Whether it is skipped only because it would overwrite what is not explained."""
+    before: bytes | None = None
+    """The content on disk; none if there is no file."""
+    after: bytes | None = None
+
+    @property
+    def is_change(self) -> bool:
+        return self.action not in {UndoAction.SAME, UndoAction.SKIP}
+
+
+class UndoEntry(Struct, frozen=True, kw_only=True):
+    """A file that was changed, with both contents."""
+
+    path: str
+    before: bytes | None
+    after: bytes | None
+
+
+class UndoRecord(Struct, frozen=True, kw_only=True):
+    """What one run of undo changed."""
+
+    id: str
+    session_id: SessionId
+    turn_number: int
+    """Counted from 0."""
+    made_at: datetime
+    entries: tuple[UndoEntry, ...]
+
+
+def plan_undo(
+    targets: Iterable[FileAt],
+    current: dict[str, FileAt],
+    *,
+    trusted: Sequence[Path],
+    force: bool = False,
+) -> list[PlannedUndo]:
+    """Return what undoing does to each file.
+
+    ``targets`` are the files as they were before, ``current`` as they were after the
+    last recorded event, by key. ``trusted`` are folders and files that may be changed.
+    """
+    plans = []
+    for target in targets:
+        after = current.get(path_key(target.path))
+        plans.append(_plan_file(target, after, trusted=trusted, force=force))
+    return plans
+
+
+def _plan_file(
+    target: FileAt, current: FileAt | None, *, trusted: Sequence[Path], force: bool
+) -> PlannedUndo:
+    path = target.path
+    reason, disk = _refuse_path(Path(path), trusted), None
+    if not reason and (target.version is None or not target.version.is_known):
+        reason = "its content before is not known"
+    if not reason:
+        try:
+            disk = _read_regular(Path(path))
+        except OSError as error:
+            reason = error.strerror or str(error)
+    disk_text = decode_bytes(disk) if disk is not None else None
+    if disk is not None and disk_text is None:
+        reason = "it is binary"
+    if reason:
+        return PlannedUndo(path=path, action=UndoAction.SKIP, reason=reason)
+    if disk_text == target.text:
+        return PlannedUndo(path=path, action=UndoAction.SAME)
+    text, reason, is_explained = _choose_text(target, current, disk_text)
+    after = None if text is None else _encode_like(text, disk)
+    if not is_explained and not force:
+        return PlannedUndo(
+            path=path,
+            action=UndoAction.SKIP,
+            reason=reason,
+            can_force=True,
+            before=disk,
+            after=after,
+        )
+    action = UndoAction.WRITE
+    if after is None:
+        action = UndoAction.DELETE
+    elif disk is None:
+        action = UndoAction.CREATE
+    return PlannedUndo(
+        path=path, action=action, reason=reason, before=disk, after=after
+    )
+
+
+def _choose_text(
+    target: FileAt, current: FileAt | None, disk: str | None
+) -> tuple[str | None, str, bool]:
+    """Return the text to write, a remark, and whether all of it is explained."""
+    if target.version is not None and not target.version.is_exact:
+        return target.text, "a part of its content before is inferred", False
+    known = current.text if current and current.version else None
+    is_known = bool(current and current.version and current.version.is_known)
+    if is_known and disk == known:
+        return target.text, "", True
+    if target.text is not None and known is not None and disk is not None:
+        merged = merge_texts(known, target.text, disk)
+        if merged is not None:
+            return merged, "changes since the session are kept", True
+    return target.text, "it was changed since the last recorded version", False
+
+
+def merge_texts(base: str, ours: str, theirs: str) -> str | None:
+    """Return a text with the changes of both sides; none if they overlap."""
+    base_lines, our_lines, their_lines = (t.split("\n") for t in (base, ours, theirs))
+    changes = sorted(
+        [
+            (start, stop, our_lines[a:b])
+            for start, stop, a, b in diff_lines(base_lines, our_lines)
+        ]
+        + [
+            (start, stop, their_lines[a:b])
+            for start, stop, a, b in diff_lines(base_lines, their_lines)
+        ]
+    )
+    merged: list[str] = []
+    at = 0
+    previous: tuple[int, int, list[str]] | None = None
+    for change in changes:
+        start, stop, added = change
+        if change == previous:
+            continue  # both sides made the same change
+        if previous is not None and start <= previous[1]:
+            return None
+        merged += base_lines[at:start]
+        merged += added
+        at, previous = stop, change
+    return "\n".join([*merged, *base_lines[at:]])
+
+
+def _refuse_path(path: Path, trusted: Sequence[Path]) -> str:
+    """Return why a file may not be changed, or nothing if it may."""
+    if not path.is_absolute() or ".." in path.parts:
+        return "its path is not absolute"
+    if path in trusted:
+        root = path.parent
+    else:
+        roots = [folder for folder in trusted if path.is_relative_to(folder)]
+        if not roots:
+            return "it is outside of the project; name it to include it"
+        root = roots[0]
+    if ".git" in path.relative_to(root).parts:
+        return "it belongs to git"
+    for folder in path.parents:
+        if folder == root:
+            break
+        if folder.is_symlink():
+            return "a folder above it is a link"
+    return ""
+
+
+def _read_regular(path: Path) -> bytes | None:
+    """Return the content of a regular file without other names; none if there is none."""
+    try:
+        handle = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0))
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        if path.is_symlink():
+            raise OSError(0, "it is a link") from error
+        raise
+    with open(handle, "rb") as file:  # noqa: PTH123 (a descriptor)
+        status = os.fstat(handle)
+        if not stat.S_ISREG(status.st_mode):
+            raise OSError(0, "it is not a regular file")
+        if status.st_nlink > 1:
+            raise OSError(0, "it has several names (hard links)")
+        if status.st_size > _MAX_BYTES:
+            raise OSError(0, "it is too large")
+        return file.read()
+
+
+def _encode_like(text: str, disk: bytes | None) -> bytes:
+    """Return a text with the line ends and the byte order mark of a file."""
+    raw = disk or b""
+    if raw.startswith((b"\xff\xfe", b"\xfe\xff")):
+        return text.replace("\n", "\r\n" if b"\r" in raw else "\n").encode("utf-16")
+    if b"\r\n" in raw and raw.count(b"\r\n") == raw.count(b"\n"):
+        text = text.replace("\n", "\r\n")
+    mark = b"\xef\xbb\xbf" if raw.startswith(b"\xef\xbb\xbf") else b""
+    return mark + text.encode("utf-8", "surrogatepass")
+
+
+class UndoStore:
+    """What undo replaced, in a folder of the archive."""
+
+    def __init__(self, archive_folder: Path) -> None:
+        self._folder = archive_folder / UNDO_FOLDER
+
+    def apply(
+        self,
+        plans: Sequence[PlannedUndo],
+        *,
+        session_id: SessionId,
+        turn_number: int,
+        now: datetime,
+    ) -> UndoRecord:
+        """Store what is replaced, then change the files; all of them, or none.
+
+        Raises `FileModifiedConcurrently` if a file changed since it was planned.
+        """
+        record = UndoRecord(
+            id=f"{now:%Y%m%dT%H%M%S%f}-{secrets.token_hex(3)}",
+            session_id=session_id,
+            turn_number=turn_number,
+            made_at=now,
+            entries=tuple(
+                UndoEntry(path=plan.path, before=plan.before, after=plan.after)
+                for plan in plans
+                if plan.is_change
+            ),
+        )
+        saved = self._save(record)
+        done: list[UndoEntry] = []
+        try:
+            for entry in record.entries:
+                _replace(Path(entry.path), entry.before, entry.after)
+                done.append(entry)
+        except BaseException:
+            for entry in reversed(done):
+                with suppress(OSError, FileModifiedConcurrently):
+                    _replace(Path(entry.path), entry.after, entry.before)
+            saved.unlink()
+            raise
+        return record
+
+    def _save(self, record: UndoRecord) -> Path:
+        self._folder.mkdir(mode=0o700, exist_ok=True)
+        path = self._folder / undo_file_name(record.session_id, record.id)
+        _create_file(path, msgspec.msgpack.encode(record), 0o600)
+        return path
+
+    def records(self) -> list[UndoRecord]:
+        """Return what was undone, newest first."""
+        found = []
+        for path in self._folder.iterdir() if self._folder.is_dir() else ():
+            with suppress(OSError, msgspec.MsgspecError):
+                raw = path.read_bytes()
+                found.append(msgspec.msgpack.decode(raw, type=UndoRecord))
+        return sorted(found, key=lambda record: record.id, reverse=True)
+
+    def load(self, undo_id: str | None = None) -> UndoRecord:
+        """Return what was undone last, or by its id. Raises `NotInArchive`."""
+        for record in self.records():
+            if undo_id is None or record.id == undo_id:
+                return record
+        raise NotInArchive("undo", undo_id or "last")
+
+
+def plan_redo(record: UndoRecord, *, force: bool = False) -> list[PlannedUndo]:
+    """Return what undoing an undo does: files get what it replaced."""
+    plans = []
+    for entry in record.entries:
+        try:
+            disk = _read_regular(Path(entry.path))
+        except OSError as error:
+            reason = error.strerror or str(error)
+            plans.append(
+                PlannedUndo(path=entry.path, action=UndoAction.SKIP, reason=reason)
+            )
+            continue
+        action = UndoAction.WRITE
+        reason = ""
+        if disk == entry.before:
+            action = UndoAction.SAME
+        elif disk != entry.after and not force:
+            action, reason = UndoAction.SKIP, "it was changed since"
+        elif entry.before is None:
+            action = UndoAction.DELETE
+        elif disk is None:
+            action = UndoAction.CREATE
+        plans.append(
+            PlannedUndo(
+                path=entry.path,
+                action=action,
+                reason=reason,
+                can_force=action is UndoAction.SKIP,
+                before=disk,
+                after=entry.before,
+            )
+        )
+    return plans
+
+
+def _replace(path: Path, before: bytes | None, after: bytes | None) -> None:
+    """Replace the content of a file by another one, atomically."""
+    try:
+        if _read_regular(path) != before:
+            raise FileModifiedConcurrently(path)
+        if after is None:
+            path.unlink()
+            return
+        mode = stat.S_IMODE(path.lstat().st_mode) if before is not None else 0o644
+        if before is None:
+            path.parent.mkdir(parents=True, exist_ok=True)
+        temporary = path.with_name(f".{path.name[:100]}.{secrets.token_hex(4)}.tmp")
+        try:
+            _create_file(temporary, after, mode)
+            temporary.replace(path)
+        except BaseException:
+            with suppress(OSError):
+                temporary.unlink()
+            raise
+    except OSError as error:
+        raise PathUnusable(f"{path}: {error.strerror or error}") from error
+
+
+def _create_file(path: Path, raw: bytes, mode: int) -> None:
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0)
+    with open(os.open(path, flags, 0o600), "wb") as file:  # noqa: PTH123 (a descriptor)
+        file.write(raw)
+        file.flush()
+        os.fsync(file.fileno())
+    path.chmod(mode)

@@ -1,0 +1,226 @@
+"""`undo`: what a session did is taken back, and what you did is not lost."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from bygones.archive import Archive
+from bygones.cli.main import main
+from bygones.errors import ExitCode
+from bygones.files.events import Place
+from bygones.files.history import FileAt
+from bygones.files.replay import Version, VersionKind
+from bygones.files.undo import UndoAction, merge_texts, plan_undo
+from bygones.model.base import SessionId
+from tests.build import Home, session_id
+from tests.files.story import Story
+
+ONE = "".join(f"line {number}\n" for number in range(1, 10))
+TWO = ONE.replace("line 2\n", "two\n")
+
+
+@pytest.fixture
+def project(place: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return a project in which the second turn changed one file and created another."""
+    folder = place / "project"
+    folder.mkdir()
+    path = str(folder / "app.py")
+    outside = str(place / "outside.py")
+    story = Story(session_id(1))
+    story.say("Look")
+    story.read(ONE, path=path)
+    story.say("Change")
+    story.edit("line 2\n", "two\n", ONE, path=path)
+    story.write("new\n", path=str(folder / "new.py"))
+    story.edit("a", "b", "a\n", path=outside)
+    for record in story.records:
+        record["cwd"] = str(folder)
+    home = Home(place / ".claude")
+    story.write_to(home)
+    (folder / "app.py").write_text(TWO, "utf-8")
+    (folder / "new.py").write_text("new\n", "utf-8")
+    (place / "outside.py").write_text("b\n", "utf-8")
+    Archive.ingest(place / "archive", [home.path])
+    monkeypatch.chdir(folder)
+    return folder
+
+
+def undo(*words: str) -> int:
+    return main(["undo", *words])
+
+
+@pytest.mark.req("FV5")
+def test_undo_restores_and_deletes_and_can_be_undone(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (project / "app.py").chmod(0o640)
+    assert undo("last:2", "--dry-run") == ExitCode.FAILURE  # one file is outside
+    assert (project / "app.py").read_text("utf-8") == TWO
+
+    assert undo("last:2", "--yes") == ExitCode.FAILURE
+    assert (project / "app.py").read_text("utf-8") == ONE
+    assert (project / "app.py").stat().st_mode & 0o777 == 0o640
+    assert not (project / "new.py").exists()
+    assert (project.parent / "outside.py").read_text("utf-8") == "b\n"
+    shown = capsys.readouterr().out
+    assert "+line 2" in shown
+    assert "outside of the project" in shown
+
+    assert undo("--undo", "--yes") == ExitCode.SUCCESS
+    assert (project / "app.py").read_text("utf-8") == TWO
+    assert (project / "new.py").read_text("utf-8") == "new\n"
+
+
+def test_a_named_file_outside_of_the_project_is_undone(project: Path) -> None:
+    assert undo("last:2", "../outside.py", "--yes") == ExitCode.SUCCESS
+    assert (project.parent / "outside.py").read_text("utf-8") == "a\n"
+    assert (project / "app.py").read_text("utf-8") == TWO
+
+
+def test_changes_of_the_user_in_other_lines_are_kept(project: Path) -> None:
+    (project / "app.py").write_text(TWO + "mine\n", "utf-8")
+
+    assert undo("last:2", "app.py", "--yes") == ExitCode.SUCCESS
+    assert (project / "app.py").read_text("utf-8") == ONE + "mine\n"
+
+
+def test_changes_that_are_not_explained_are_not_overwritten_without_force(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    mine = TWO.replace("two\n", "two, and mine\n")
+    (project / "app.py").write_text(mine, "utf-8")
+
+    assert undo("last:2", "app.py", "--yes") == ExitCode.FAILURE
+    assert (project / "app.py").read_text("utf-8") == mine
+    assert "--force" in capsys.readouterr().err
+
+    assert undo("last:2", "app.py", "--yes", "--force") == ExitCode.SUCCESS
+    assert (project / "app.py").read_text("utf-8") == ONE
+    assert undo("--undo", "--yes") == ExitCode.SUCCESS
+    assert (project / "app.py").read_text("utf-8") == mine
+
+
+def test_an_undo_is_not_taken_back_over_newer_changes(project: Path) -> None:
+    assert undo("last:2", "app.py", "--yes") == ExitCode.SUCCESS
+    (project / "app.py").write_text("newer\n", "utf-8")
+
+    assert undo("--undo", "--yes") == ExitCode.FAILURE
+    assert (project / "app.py").read_text("utf-8") == "newer\n"
+
+
+def test_line_ends_and_byte_order_mark_are_kept(project: Path) -> None:
+    raw = b"\xef\xbb\xbf" + TWO.replace("\n", "\r\n").encode()
+    (project / "app.py").write_bytes(raw)
+
+    assert undo("last:2", "app.py", "--yes") == ExitCode.SUCCESS
+    assert (project / "app.py").read_bytes() == raw.replace(b"two", b"line 2")
+
+
+@pytest.mark.parametrize("kind", ["link", "hard link", "folder"])
+def test_no_link_is_followed(
+    kind: str, project: Path, place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    target = place / "elsewhere.py"
+    target.write_text(TWO, "utf-8")
+    path = project / "app.py"
+    path.unlink()
+    if kind == "link":
+        path.symlink_to(target)
+    elif kind == "hard link":
+        os.link(target, path)
+    else:
+        path.mkdir()
+
+    assert undo("last:2", str(path), "--yes", "--force") == ExitCode.FAILURE
+    assert target.read_text("utf-8") == TWO
+    assert "skipped" in capsys.readouterr().out
+
+
+@pytest.mark.usefixtures("project")
+def test_undo_without_confirmation_changes_nothing(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert undo("last:2") == ExitCode.USAGE_ERROR
+    assert "--yes" in capsys.readouterr().err
+    assert undo("last") == ExitCode.USAGE_ERROR
+    assert undo() == ExitCode.USAGE_ERROR
+    assert undo("last:2", "other.py") == ExitCode.USAGE_ERROR
+    assert undo("--undo") == ExitCode.USAGE_ERROR  # there is none yet
+
+
+def test_json_says_what_was_done(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert undo("last:2", "app.py", "--yes", "--json") == ExitCode.SUCCESS
+    file, result = map(json.loads, capsys.readouterr().out.splitlines())
+
+    assert (file["action"], file["added_lines"]) == ("write", 1)
+    assert (result["written_count"], result["is_dry_run"]) == (1, False)
+    assert project.exists()
+
+
+@pytest.mark.req("FV6")
+def test_purging_a_session_erases_what_undo_kept(project: Path, place: Path) -> None:
+    assert undo("last:2", "app.py", "--yes") == ExitCode.SUCCESS
+    (kept,) = (place / "archive" / "undo").iterdir()
+    assert b"two" in kept.read_bytes()
+    assert kept.stat().st_mode & 0o077 == 0
+
+    assert main(["purge", "5e551000", "--yes"]) == ExitCode.SUCCESS
+    assert list((place / "archive" / "undo").iterdir()) == []
+    assert project.exists()
+
+
+def test_a_failure_in_the_middle_changes_nothing(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patches:
+        patches.setattr(Path, "unlink", _refuse_unlink)
+        assert undo("last:2", "app.py", "new.py", "--yes") == ExitCode.FAILURE
+
+    assert (project / "app.py").read_text("utf-8") == TWO
+    assert (project / "new.py").exists()
+
+
+def _refuse_unlink(self: Path, **_: bool) -> None:
+    if self.name == "new.py":
+        raise OSError(28, "No space left on device")
+    os.unlink(self)  # noqa: PTH108 (the method is replaced)
+
+
+def test_a_file_below_a_linked_folder_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere" / "a.py").write_text("b\n", "utf-8")
+    (tmp_path / "project").mkdir()
+    (tmp_path / "project" / "src").symlink_to(tmp_path / "elsewhere")
+    version = Version(
+        number=0,
+        path="",
+        kind=VersionKind.CLAUDE,
+        place=Place(session_id=SessionId("s")),
+    )
+    for name in ("project/src/a.py", "project/.git/hooks/x", "project/../a.py", "b.py"):
+        path = str(tmp_path / name)
+        target = FileAt(path=path, version=version, text="a\n")
+        trusted = [tmp_path / "project"]
+
+        (plan,) = plan_undo([target], {}, trusted=trusted, force=True)
+
+        assert plan.action is UndoAction.SKIP
+
+
+@pytest.mark.parametrize(
+    ("base", "ours", "theirs", "merged"),
+    [
+        ("a\nb\nc\n", "a\nB\nc\n", "a\nb\nc\nd\n", "a\nB\nc\nd\n"),
+        ("a\nb\nc\n", "a\nB\nc\n", "a\nX\nc\n", None),
+        ("a\nb\nc\n", "a\nB\nc\n", "a\nB\nc\n", "a\nB\nc\n"),
+        ("a\n", "a\n", "b\n", "b\n"),
+    ],
+)
+def test_merging(base: str, ours: str, theirs: str, merged: str | None) -> None:
+    assert merge_texts(base, ours, theirs) == merged
