@@ -41,7 +41,7 @@ from bygones.model.base import (
     decode_path,
 )
 from bygones.model.nodes import LocatedRecord
-from bygones.model.sessions import AgentRun, Session, walk_agents
+from bygones.model.sessions import AgentRun, Branch, Session, walk_agents
 from bygones.parse.light import parse_line_light
 from bygones.sources.layout import TEMP_FILE_PREFIX, project_key
 from bygones.sources.lines import iter_raw_lines
@@ -103,7 +103,7 @@ def fork_session(  # noqa: PLR0913 (all but three by name and optional)
     messages = chosen.messages[:end]
     if not messages:
         raise NothingToFork(session.id)
-    sources = _session_sources(archive_dir, session)
+    sources = _session_sources(archive_dir, session, chosen)
     place = _Place.choose(session, sources, directory, home)
     records = [
         record for source in sources for record in _read_records(archive_dir, source)
@@ -133,13 +133,20 @@ def fork_session(  # noqa: PLR0913 (all but three by name and optional)
     )
 
 
-def _session_sources(archive_dir: ArchiveDir, session: Session) -> list[StoredSource]:
-    """Return the stored files of a session's own records, in order."""
-    stored = (
-        archive_dir.byte_store.source_by_id(source.id)
-        for source in session.sources
-        if source.kind is SourceKind.SESSION
-    )
+def _session_sources(
+    archive_dir: ArchiveDir, session: Session, branch: Branch
+) -> list[StoredSource]:
+    """Return the stored files of a branch's records, in order.
+
+    A session may continue a file that it contains only the end of.
+    """
+    own = [one.id for one in session.sources if one.kind is SourceKind.SESSION]
+    refs = (ref for message in branch.messages for ref in message.record_refs)
+    earlier = [
+        id_ for id_ in (ref.position.source_id for ref in refs) if id_ not in own
+    ]
+    ids = dict.fromkeys((*earlier, *own))
+    stored = (archive_dir.byte_store.source_by_id(id_) for id_ in ids)
     found = [source for source in stored if source is not None]
     if not found:
         raise NothingToFork(session.id)

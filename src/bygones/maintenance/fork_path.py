@@ -10,7 +10,7 @@ from typing import NamedTuple, Self
 import msgspec
 from msgspec import Raw, Struct
 
-from bygones.model.base import DECODE_ERRORS, RecordId
+from bygones.model.base import DECODE_ERRORS, Position, RecordId
 from bygones.model.nodes import LightRecord, LocatedRecord
 from bygones.model.sessions import AgentRun, Branch, Message, Session, walk_agents
 
@@ -162,6 +162,10 @@ class ForkPath:
         self._owners = {
             id_: number for number, m in enumerate(path) for id_ in m.record_ids
         }
+        # The result of a call may have been found in a repetition of it.
+        self._later = {
+            id_ for message in branch.messages[end:] for id_ in message.record_ids
+        } - shown
         self._parents = self._find_stale_parents(branch, end)
         times = [message.sent_at for message in path if message.sent_at]
         self._last_time = _format_time(max(times, default=None))
@@ -178,11 +182,11 @@ class ForkPath:
     ) -> dict[RecordId, LocatedRecord]:
         """Return one record for each id: the one that is shown, or the first."""
         refs = (ref for m in messages for ref in (*m.record_refs, *m.attached_refs))
-        shown = {ref.record_id: ref.position.offset for ref in refs}
+        shown = {ref.record_id: ref.position for ref in refs}
         chosen: dict[RecordId, LocatedRecord] = {}
         for record in self._records:
             id_ = _record_id(record)
-            if id_ not in chosen or shown.get(id_) == record.position.offset:
+            if id_ not in chosen or _is_at(record, shown.get(id_)):
                 chosen[id_] = record
         return chosen
 
@@ -235,7 +239,7 @@ class ForkPath:
         waiting = list(ids)
         while waiting:
             id_ = waiting.pop()
-            if id_ in found or id_ not in self._chosen:
+            if id_ in found or id_ in self._later or id_ not in self._chosen:
                 continue
             found.add(id_)
             record = self._chosen[id_].record
@@ -354,10 +358,19 @@ def _record_id(located: LocatedRecord) -> RecordId:
     return located.record.uuid or RecordId(f"@{position.source_id}:{position.offset}")
 
 
+def _is_at(located: LocatedRecord, position: Position | None) -> bool:
+    here = located.position
+    return position is not None and (
+        (here.source_id, here.offset) == (position.source_id, position.offset)
+    )
+
+
 def fork_id(id_: RecordId) -> RecordId:
     """Return the id of a record in a fork; one without an id gets one."""
-    is_position = id_.startswith("@")
-    return RecordId(str(uuid.uuid5(uuid.NAMESPACE_URL, id_))) if is_position else id_
+    if not id_.startswith("@"):
+        return id_
+    place = id_.rpartition("/")[2]
+    return RecordId(str(uuid.uuid5(uuid.NAMESPACE_URL, place)))
 
 
 def _preserved_ids(raw: bytes) -> list[RecordId]:
