@@ -8,7 +8,6 @@ from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from msgspec.structs import replace
 
 from bygones.ingest.index_batch import decode_lines
 from bygones.model.query import (
@@ -29,12 +28,12 @@ from bygones.model.query import (
 from bygones.model.summary import SearchResults
 from bygones.parse.texts import build_record_texts, extract_text_spans
 from bygones.query.fields import FieldLevel, SearchableText, iter_leaves, term_level
-from bygones.query.matcher import make_session_text, matches_text
+from bygones.query.matcher import matches_text
 from bygones.query.parser import parse_query
 from bygones.query.tokens import drop_stop_words
 from bygones.search.plan import relax_query
 from bygones.search.service import Searcher
-from bygones.search.texts import TextLoader
+from bygones.search.texts import TextLoader, make_title_text
 from bygones.sources.lines import split_lines
 from bygones.store.local_reader import IndexLookup, LocalReader
 from bygones.store.text_index import TextMatch, stem_word
@@ -163,9 +162,8 @@ def iter_texts(keeping: Keeping) -> Iterator[tuple[int, TextMatch, SearchableTex
                     assert subject is not None
                     yield session, found, subject[0]
         for session, words in places.given_titles():
-            title = make_session_text(listed[session], Part.TITLE)
             found = TextMatch(0, pack_text_key(session, Part.TITLE), 0)
-            yield session, found, replace(title, text=words)
+            yield session, found, make_title_text(listed[session], words)
 
 
 def answer(keeping: Keeping, query: Query) -> SearchResults:

@@ -16,10 +16,12 @@ from tests.build import (
     Home,
     image,
     prompt,
+    queue,
     reply,
     session_id,
     snapshot,
     summary,
+    system,
     text,
     thinking,
     thread,
@@ -392,6 +394,41 @@ def test_record_in_two_files_is_one_hit(tmp_path: Path) -> None:
         assert len(one.hits) == 1
         assert one.summary.id == session_id(1)
         assert one.duplicate_ids == (session_id(2),)
+
+
+@pytest.mark.req("R9", "X2")
+def test_prompt_that_was_only_queued_is_found(tmp_path: Path) -> None:
+    home = Home(tmp_path / "home")
+    call = reply([tool_use("Bash", command="sleep 9")], uuid="b")
+    records = [
+        *thread(prompt("Count", uuid="a"), call),
+        queue("enqueue", "Leave out the walrus"),
+        queue("remove"),
+        queue("enqueue", "Forget the dugong"),
+        queue("popAll", "Forget the dugong"),
+        *thread(
+            tool_result("toolu_1", "9", uuid="c"), reply("Nine", uuid="d"), start=60
+        ),
+    ]
+    records[6]["parentUuid"] = "b"
+    home.session(session_id(1), records)
+
+    with open_archive(home, tmp_path / "archive") as asked:
+        assert asked.excerpts("walrus") == ["Leave out the [walrus]"]
+        (one,) = asked.search("walrus in:prompt role:user").sessions
+        assert [hit.part for hit in one.hits] == [Part.PROMPT]
+        # The user took this one back.
+        assert asked.titles("dugong") == []
+
+
+@pytest.mark.req("R1", "X2")
+def test_text_of_an_unknown_notice_is_found(tmp_path: Path) -> None:
+    home = Home(tmp_path / "home")
+    notice = system("walrus_alert", "The walrus escaped", level="error")
+    home.session(session_id(1), thread(prompt("Count"), notice, reply("Nine")))
+
+    with open_archive(home, tmp_path / "archive") as asked:
+        assert asked.excerpts("escaped") == ["The walrus [escaped]"]
 
 
 @pytest.mark.req("X6", "T6")

@@ -101,7 +101,9 @@ def extract_text_spans(located_record: LocatedRecord) -> tuple[TextSpan, ...]:
             return _limit_spans(_message_spans(record))
         case "summary" | "ai-title" | "custom-title" | "task-summary":
             return _limit_spans(_load_metadata_spans()(located_record))
-        case "system" if record.subtype in _INDEXED_SUBTYPES:
+        case "system" if (
+            record.subtype in _INDEXED_SUBTYPES or record.subtype not in SYSTEM_SUBTYPES
+        ):
             return _limit_spans(_load_metadata_spans()(located_record))
         case "attachment" if b'"queued_command"' in located_record.raw:
             return _limit_spans(_load_metadata_spans()(located_record))

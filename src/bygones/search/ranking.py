@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from enum import StrEnum
 from functools import cached_property
 from heapq import nlargest
-from itertools import accumulate, chain
+from itertools import accumulate, chain, repeat
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -31,7 +31,7 @@ from bygones.model.query import (
 )
 from bygones.model.summary import ScorePart, ScorePartKind, WordShare
 from bygones.query.fields import FIELDS, SearchableText, iter_leaves
-from bygones.query.matcher import make_session_text, matches_text
+from bygones.query.matcher import matches_text
 from bygones.search.plan import ScoredTerm, SearchPlan, matching_kinds
 from bygones.search.scoring import (
     CorpusNorms,
@@ -44,7 +44,7 @@ from bygones.search.scoring import (
     score_words,
     term_contribution,
 )
-from bygones.search.texts import AnnotationsBySession
+from bygones.search.texts import AnnotationsBySession, make_title_text
 from bygones.store.annotations import with_annotations
 from bygones.store.protocols import EngineQuery, SearchEngine, SearchFacts
 from bygones.store.text_index import TextMatch, stem_word
@@ -629,15 +629,12 @@ class SessionRanker:
             if summary is None:
                 continue
             summary = with_annotations(summary, self._annotations)
-            title = make_session_text(summary, Part.TITLE)
+            titles = map(
+                make_title_text, repeat(summary), self._titles.titles_of(number)
+            )
             if any(
-                matches_text(
-                    hit_query,
-                    replace(title, text=text),
-                    self._engine.tokenize,
-                    stem_word,
-                )
-                for text in self._titles.titles_of(number)
+                matches_text(hit_query, title, self._engine.tokenize, stem_word)
+                for title in titles
             ):
                 matching.add(number)
         return frozenset(matching)

@@ -31,7 +31,7 @@ from bygones.query.matcher import matches_text
 from bygones.query.tokens import TermRun
 from bygones.search.plan import SearchPlan, matching_kinds
 from bygones.search.scoring import TitleIndex
-from bygones.search.texts import LoadedRecord, TextLoader
+from bygones.search.texts import LoadedRecord, TextLoader, make_title_text
 from bygones.store.protocols import EngineQuery, SearchEngine
 from bygones.store.text_index import TextMatch, stem_word
 
@@ -464,15 +464,10 @@ class ResultBuilder:
         title = cut_excerpt(self._redact(summary.title.text), self._highlighter)
         if session in self._title_matches:
             hit_count += 1
-            excerpt = self._find_title(session) or title
-            if not hits_by_text or (excerpt != title and len(hits_by_text) < hits):
-                hits_by_text[excerpt.text] = Hit(
-                    record_id=RecordId(""),
-                    position=None,
-                    part=Part.TITLE,
-                    sent_at=summary.ended_at,
-                    excerpt=excerpt,
-                )
+            hit = self._find_title(session, summary)
+            is_title = hit.excerpt.text == title.text
+            if not hits_by_text or (not is_title and len(hits_by_text) < hits):
+                hits_by_text[hit.excerpt.text] = hit
         is_checked = not self._plan.text_conditions or hit_count <= 1
         copies = map(self._facts.load_summary, self._folded.copies.get(session, ()))
         return SessionMatch(
@@ -526,11 +521,23 @@ class ResultBuilder:
 
         return sorted(sessions, key=age)
 
-    def _find_title(self, session: int) -> Excerpt | None:
-        """Return the title or summary of a session with the most highlights."""
-        titles = map(self._redact, self._titles.titles_of(session))
-        excerpts = [cut_excerpt(title, self._highlighter) for title in titles]
-        return max(excerpts, key=lambda one: len(one.highlights), default=None)
+    def _find_title(self, session: int, summary: SessionSummary) -> Hit:
+        """Return the title, summary or queued prompt with the most highlights."""
+        titles = self._titles.titles_of(session) or [summary.title.text]
+        hits = []
+        for title in titles:
+            text = make_title_text(summary, title)
+            excerpt = cut_excerpt(self._redact(text.text), self._highlighter)
+            hit = Hit(
+                record_id=RecordId(""),
+                position=None,
+                part=text.part,
+                role=text.role,
+                sent_at=summary.ended_at,
+                excerpt=excerpt,
+            )
+            hits.append(hit)
+        return max(hits, key=lambda hit: len(hit.excerpt.highlights))
 
     def matching_records(self, session: int) -> frozenset[int]:
         """Return all records of a session that match, by the keys of their ids.

@@ -52,6 +52,7 @@ from bygones.query.tokens import Analyzer, TermRun
 from bygones.search.plan import ScoredTerm
 from bygones.store.annotations import with_annotations
 from bygones.store.archive_dir import ArchiveDir
+from bygones.store.encoding import STEERING_TITLE
 from bygones.store.local_reader import LocalReader
 from bygones.store.protocols import SearchFacts, StoreReader
 from bygones.store.text_index import TextMatch, stem_prefix, stem_word
@@ -455,6 +456,7 @@ class TitleIndex:
             self._numbers[index]
             for index in self._titles_containing(max(terms, key=len))
             if self._terms(index) == terms
+            and not self._titles[index].startswith(STEERING_TITLE)
         }
 
     def _sessions_with(self, variant: TermRun, term: ScoredTerm) -> Iterator[int]:

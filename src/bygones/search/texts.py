@@ -24,7 +24,7 @@ from bygones.parse.texts import build_record_texts, extract_text_spans
 from bygones.query.fields import SearchableText
 from bygones.query.matcher import make_session_text
 from bygones.store.annotations import with_annotations
-from bygones.store.encoding import id_key
+from bygones.store.encoding import STEERING_TITLE, id_key
 from bygones.store.protocols import ByteReader, RecordLocation, SearchFacts
 from bygones.store.text_index import TextMatch
 
@@ -198,6 +198,15 @@ class TextLoader:
                     location, build_node(record), extract_text_spans(record)
                 )
         return None
+
+
+def make_title_text(summary: SessionSummary, title: str) -> SearchableText:
+    """Return a title, a summary or a queued prompt of a session with its fields."""
+    if title.startswith(STEERING_TITLE):
+        text = make_session_text(summary, Part.PROMPT)
+        title = title.removeprefix(STEERING_TITLE)
+        return replace(text, role=Role.USER, text=title)
+    return replace(make_session_text(summary, Part.TITLE), text=title)
 
 
 def _span_texts(spans: tuple[TextSpan, ...], field: IndexField) -> tuple[str, ...]:

@@ -14,7 +14,12 @@ from msgspec import Struct
 from bygones.model.base import SessionId
 from bygones.model.summary import SessionSummary
 from bygones.model.usage import QUARTER_HOUR_SECONDS
-from bygones.store.encoding import BORROWED_TITLE, id_key, to_milliseconds
+from bygones.store.encoding import (
+    BORROWED_TITLE,
+    STEERING_TITLE,
+    id_key,
+    to_milliseconds,
+)
 from bygones.store.messages import (
     ConversationRow,
     ConversationRows,
@@ -70,7 +75,7 @@ class DerivedRows(Struct, frozen=True, array_like=True):
 
 
 def _searchable_titles(session: Session) -> str:
-    """Return the explicit title and all summaries, as `split_titles` reads them.
+    """Return explicit title, summaries and queued prompts, as `split_titles` reads them.
 
     An empty session has the summaries in its file, because the sessions that they are
     about may be gone.
@@ -81,7 +86,17 @@ def _searchable_titles(session: Session) -> str:
         others = (" ".join(one.text.split()) for one in session.other_summaries)
         lines |= {line: BORROWED_TITLE for line in others if line not in lines}
     lines.pop(title, None)
+    lines |= dict.fromkeys(_queued_prompts(session), STEERING_TITLE)
     return "\n".join((title, *(f"{mark}{line}" for line, mark in lines.items())))
+
+
+def _queued_prompts(session: Session) -> Iterator[str]:
+    """Yield prompts that were typed while Claude worked and have no record."""
+    for branch in session.branches:
+        for turn in branch.own_turns:
+            for message in turn.messages:
+                if message.is_steering and message.id.startswith("@"):
+                    yield " ".join(message.preview.split())
 
 
 def derive_rows(

@@ -132,15 +132,18 @@ def _to_ms(time: datetime) -> int:
     return int(time.timestamp() * 1000)
 
 
+STEERING_TITLE = "\v"
+"""Starts a line with a prompt that has no record of its own, only a queue operation."""
 BORROWED_TITLE = "\t"
 """Starts a line with the summary of a record that is in another session, if anywhere."""
 
 
 def split_titles(rows: Iterable[tuple[int, str]]) -> list[tuple[int, str]]:
-    """Return each title and summary with its session, from one text per session.
+    """Return titles, summaries and queued prompts with their sessions.
 
-    The first line of a text is the title, or empty. Summaries of records that another
-    session has are returned with that session only.
+    The first line of a session's text is its title, or empty. Summaries of records that
+    another session has are returned with that session only. Queued prompts keep their
+    mark.
     """
     lines = [(number, line) for number, text in rows for line in text.split("\n")]
     own = {line for _, line in lines if not line.startswith(BORROWED_TITLE)}
