@@ -288,9 +288,10 @@ class _MarkdownRenderer(StepRenderer[str]):
         yield "</details>"
 
     def _render_branch(self, step: BranchStep) -> Iterator[str]:
-        yield _describe_fork(
-            step.branch, describe_branch(step.branch, step.later_turns)
-        )
+        # Windows of a session do not know what a parent says after the fork.
+        is_parent = step.later_turns is not None
+        description = "" if is_parent else describe_branch(step.branch)
+        yield _describe_fork(step.branch, description)
 
     def _render_branch_link(self, step: BranchLink) -> Iterator[str]:
         description = "" if step.is_parent else describe_branch(step.branch)

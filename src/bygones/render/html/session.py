@@ -426,7 +426,9 @@ class _HtmlRenderer(StepRenderer[HtmlFragment]):
             description = describe_branch(step.branch)
             yield HtmlFragment(_render_branch_switch(step.branch, description))
         else:
-            description = describe_branch(step.branch, step.later_turns)
+            # Windows of a session do not know what a parent says after the fork.
+            is_parent = step.later_turns is not None
+            description = "" if is_parent else describe_branch(step.branch)
             yield self._link_to_branch(step.branch, description)
 
     def _render_branch_link(self, step: BranchLink) -> Iterator[HtmlFragment]:
