@@ -62,7 +62,7 @@ class Answer(NamedTuple):
 
 
 def search_archive(archive: Archive) -> Search:
-    """Return a search as ``bygones search`` does it, copies with their originals."""
+    """Return a search as ``bygones search`` does it, groups included."""
 
     def search(text: str) -> list[tuple[str, ...]]:
         try:
@@ -70,7 +70,7 @@ def search_archive(archive: Archive) -> Search:
         except QueryError:
             return []
         results = archive.search(query, limit=DEPTH, hits_per_session=0)
-        return [(match.summary.id, *match.duplicate_ids) for match in results.sessions]
+        return [match.session_ids for match in results.sessions]
 
     return search
 

@@ -77,7 +77,9 @@ def test_scope_project_has_only_sessions_of_it(client: ToolClient) -> None:
 def test_of_equal_matches_the_one_in_this_project_is_first(client: ToolClient) -> None:
     for number in (10, 11, 12):
         said = thread(
-            prompt(f"Feed the capybara {number}"), reply("Fed"), start=number * 60
+            prompt(f"Feed the capybara {number}"),
+            reply(f"Fed {number}"),
+            start=number * 60,
         )
         here = number == 11
         client.home.session(

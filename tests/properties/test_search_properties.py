@@ -174,9 +174,7 @@ def answer(keeping: Keeping, query: Query) -> SearchResults:
 
 def found_sessions(found: SearchResults) -> set[str]:
     """Return the sessions that were found, including those with copies."""
-    return {
-        id_ for one in found.sessions for id_ in (one.summary.id, *one.duplicate_ids)
-    }
+    return {id_ for one in found.sessions for id_ in one.session_ids}
 
 
 @few

@@ -41,7 +41,11 @@ class SearchArchive:
 
     def titles(self, text: str, *, sort: SortOrder = SortOrder.BEST) -> list[str]:
         """Return the titles of the sessions that a query finds, in order."""
-        return [one.summary.title.text for one in self.search(text, sort=sort).sessions]
+        return [
+            summary.title.text
+            for one in self.search(text, sort=sort).sessions
+            for summary in (one.summary, *one.similar)
+        ]
 
     def excerpts(self, text: str) -> list[str]:
         """Return the excerpts of the first session, with highlights in brackets."""

@@ -104,9 +104,7 @@ def selected(archive: Archive, query: str, project: str | None = None) -> set[st
 def found(archive: Archive, query: str) -> set[str]:
     """Return the names of the sessions that a search finds."""
     results = archive.search(query, limit=100, now=NOW, timezone=UTC)
-    ids = {
-        id_ for one in results.sessions for id_ in (one.summary.id, *one.duplicate_ids)
-    }
+    ids = {id_ for one in results.sessions for id_ in one.session_ids}
     return {NAMES[int(id_[-4:]) - 1] for id_ in ids}
 
 

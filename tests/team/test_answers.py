@@ -89,7 +89,7 @@ def near(found: SearchResults) -> list[tuple[object, ...]]:
             one.matched_words,
             one.hit_count,
             one.hits,
-            one.duplicate_ids,
+            one.session_ids,
         )
         for one in found.sessions
     ]

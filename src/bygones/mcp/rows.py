@@ -369,6 +369,8 @@ def _index_messages(
 
 _SEARCH_PAGE_SIZE = 20
 """Sessions that are loaded at once; those of the caller's project rise among them."""
+_MAX_RELATED = 5
+"""Related sessions whose ids are listed."""
 _PROJECT_BOOST = 1.25
 """Factor of the score of sessions in the caller's project."""
 _MIN_SCORE_SHARE = 0.25
@@ -476,6 +478,14 @@ class SearchRows:
         if more > 0:
             hits_left = pluralize(more, "more hit", "more hits")
             lines.append(f"  {match.hit_count_bound.qualify(hits_left)}")
+        for label, others in (
+            ("same lineage", match.lineage),
+            (f"and {len(match.similar):,} similar", match.similar),
+        ):
+            if others:
+                ids = [short_session_id(self._archive, one) for one in others]
+                rest = " …" if len(ids) > _MAX_RELATED else ""
+                lines.append(f"  {label}: {', '.join(ids[:_MAX_RELATED])}{rest}")
         return "\n".join(lines) + "\n"
 
     def _hit_text(self, hit: Hit) -> str:

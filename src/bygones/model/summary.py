@@ -436,10 +436,20 @@ class SessionMatch(Struct, frozen=True, kw_only=True):
     hits: tuple[Hit, ...] = ()
     duplicate_ids: tuple[SessionId, ...] = ()
     """Other sessions that only contain copies of the same records."""
+    lineage: tuple[SessionSummary, ...] = ()
+    """Other sessions that match and share records with it; they are next to it."""
+    similar: tuple[SessionSummary, ...] = ()
+    """Other sessions that match and are nearly the same, best first."""
     score_parts: tuple[ScorePart, ...] = ()
     """The parts of the score; their sum is the score."""
     word_shares: tuple[WordShare, ...] = ()
     """How the part of the score for words is composed."""
+
+    @property
+    def session_ids(self) -> tuple[SessionId, ...]:
+        """The ids of the sessions that are shown as one result, the best first."""
+        similar = (one.id for one in self.similar)
+        return (self.summary.id, *self.duplicate_ids, *similar)
 
 
 class SpellingCorrection(Struct, frozen=True):

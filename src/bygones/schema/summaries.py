@@ -402,6 +402,10 @@ class MatchObject(JsonObject, frozen=True, kw_only=True, tag="match"):
     """The best hits."""
     duplicate_session_ids: tuple[SessionId, ...]
     """Sessions that contain copies of the same records and nothing else."""
+    lineage_session_ids: tuple[SessionId, ...]
+    """Other sessions that match and share records with it; they are next to it."""
+    similar_session_ids: tuple[SessionId, ...]
+    """Other sessions that match and are nearly the same, best first."""
     score_parts: dict[ScorePartKind, float]
     """The parts of the score."""
     word_shares: tuple[WordContribution, ...]
@@ -426,6 +430,8 @@ class MatchObject(JsonObject, frozen=True, kw_only=True, tag="match"):
                 for number, hit in enumerate(match.hits, 1)
             ),
             duplicate_session_ids=match.duplicate_ids,
+            lineage_session_ids=tuple(one.id for one in match.lineage),
+            similar_session_ids=tuple(one.id for one in match.similar),
             score_parts={part.kind: round(part.value, 4) for part in match.score_parts},
             word_shares=tuple(map(WordContribution.from_share, match.word_shares)),
         )

@@ -7,8 +7,10 @@ import unicodedata
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache, cached_property
 from itertools import islice
+from types import MappingProxyType
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from bygones.model.base import RecordId
 from bygones.model.query import (
@@ -29,8 +31,16 @@ from bygones.model.summary import (
 from bygones.query.fields import SearchableText
 from bygones.query.matcher import matches_text
 from bygones.query.tokens import TermRun
+from bygones.search.grouping import (
+    MAX_GROUPED_SESSIONS,
+    FoldedSessions,
+    SessionProfile,
+    fold_duplicates,
+    group_similar,
+    possible_duplicates,
+)
 from bygones.search.plan import SearchPlan, matching_kinds
-from bygones.search.scoring import TitleIndex
+from bygones.search.scoring import RecordScore, TitleIndex
 from bygones.search.texts import LoadedRecord, TextLoader, make_title_text
 from bygones.store.protocols import EngineQuery, SearchEngine
 from bygones.store.text_index import TextMatch, stem_word
@@ -211,8 +221,6 @@ MAX_OPENED_RECORDS = 10_000
 """Records that are opened for one query, at most."""
 _TEXTS_PER_HIT = 24
 """Texts of a session that are sorted again by weight, for each hit that is shown."""
-_MAX_COMPARED_SESSIONS = 50
-"""Of how many of the best sessions copies are folded together."""
 _MAX_COMPARED_TEXTS = 200
 """Texts of a session that are compared with those of another."""
 _MAX_CHECKED_TEXTS = 1_000
@@ -236,68 +244,6 @@ _PART_WEIGHTS = {
     Part.OTHER: 0.8,
     Part.RESULT: 0.7,
 }
-
-
-def possible_duplicates(
-    sessions: Sequence[int], families: Mapping[int, int]
-) -> list[int]:
-    """Return those of the best sessions that may share records with another of them."""
-    return [
-        session for group in _family_groups(sessions, families) for session in group
-    ]
-
-
-def _family_groups(
-    sessions: Sequence[int], families: Mapping[int, int]
-) -> list[list[int]]:
-    groups: dict[int, list[int]] = {}
-    for session in sessions[:_MAX_COMPARED_SESSIONS]:
-        if session in families:
-            groups.setdefault(families[session], []).append(session)
-    return [group for group in groups.values() if len(group) > 1]
-
-
-class FoldedSessions(Struct, frozen=True):
-    """Sessions of which each matching record belongs to one."""
-
-    sessions: list[int]
-    """Those with a record of their own, in order."""
-    copies: dict[int, tuple[int, ...]]
-    """The sessions that have only records of others, by the original."""
-    copied_records: dict[int, frozenset[int]]
-    """The records of a session that belong to an older one."""
-
-
-def fold_duplicates(
-    sessions: Sequence[int],
-    families: Mapping[int, int],
-    records_of: Callable[[int], frozenset[int]],
-    sort_by_age: Callable[[Sequence[int]], Sequence[int]],
-) -> FoldedSessions:
-    """Assign the matching records of related sessions to the oldest that has them.
-
-    A session without a record of its own is a copy; its original has the rank of the
-    best of its copies.
-    """
-    original_of: dict[int, int] = {}
-    copied: dict[int, frozenset[int]] = {}
-    for group in _family_groups(sessions, families):
-        owners: dict[int, int] = {}
-        for session in sort_by_age(group):
-            records = records_of(session)
-            shared = [owners[record] for record in records if record in owners]
-            if shared:
-                copied[session] = frozenset(records & owners.keys())
-            if shared and len(shared) == len(records):
-                original_of[session] = max(sorted(set(shared)), key=shared.count)
-            for record in records:
-                owners.setdefault(record, session)
-    order = dict.fromkeys(original_of.get(session, session) for session in sessions)
-    copies: dict[int, tuple[int, ...]] = {}
-    for session in sorted(original_of):
-        original = original_of[session]
-        copies[original] = (*copies.get(original, ()), session)
-    return FoldedSessions(list(order), copies, copied)
 
 
 class ResultBuilder:
@@ -334,6 +280,9 @@ class ResultBuilder:
             plan.regexes,
         )
         self._folded = FoldedSessions([], {}, {})
+        self._summaries: dict[int, SessionSummary | None] = {}
+        self._lineages: dict[int, list[int]] = {}
+        """The sessions of each family that are among the best."""
         self._text_cache: dict[tuple[int, int], tuple[int, list[TextMatch]]] = {}
         """Texts that were requested already, by session and limit."""
         self.is_partial = False
@@ -342,11 +291,18 @@ class ResultBuilder:
         """Texts that have to be opened to know that the session matches."""
 
     def build_page(
-        self, sessions: Sequence[int], offset: int, limit: int, hits: int
+        self,
+        sessions: Sequence[int],
+        offset: int,
+        limit: int,
+        hits: int,
+        *,
+        records: Mapping[int, RecordScore] = MappingProxyType({}),
     ) -> tuple[dict[int, SessionMatch], int]:
         """Return matches from an offset on, and how many more may follow.
 
         They are by session number, in order, and lack what depends on the ranking.
+        Sessions that were ranked by their ``records`` are grouped with similar ones.
         Where texts have to be opened, those that follow were not looked at.
         """
         if not self._plan.is_session_only:
@@ -359,28 +315,75 @@ class ResultBuilder:
                 sessions, self._families, self._compared_records, self._sort_by_age
             )
             sessions = self._folded.sessions
+        groups = self._group_sessions(sessions, records)
         if not self._plan.text_conditions:
-            page = sessions[offset : offset + limit]
-            self._prefetch(page, hits)
-            matches = {s: one for s in page if (one := self._build_session(s, hits))}
-            return matches, max(0, len(sessions) - offset - len(matches))
+            page = groups[offset : offset + limit]
+            self._prefetch([group[0] for group in page], hits)
+            matches = {
+                group[0]: self._with_group(match, group)
+                for group in page
+                if (match := self._build_session(group[0], hits))
+            }
+            return matches, max(0, len(groups) - offset - len(matches))
         matches = {}
         count = rest = 0
-        for index, session in enumerate(sessions):
+        for index, group in enumerate(groups):
             if index % _PREFETCH_SESSIONS == 0:
-                self._prefetch(sessions[index : index + _PREFETCH_SESSIONS], hits)
+                batch = groups[index : index + _PREFETCH_SESSIONS]
+                self._prefetch([group[0] for group in batch], hits)
             if self._loader.opened_count > MAX_OPENED_RECORDS:
                 self.is_partial = True
                 break
-            match = self._build_session(session, hits)
-            if match is not None and match.hits:
+            matching = {
+                session: match
+                for session in group
+                if (match := self._build_session(session, hits)) and match.hits
+            }
+            if matching:
                 count += 1
+                first, match = next(iter(matching.items()))
                 if count > offset:
-                    matches[session] = match
+                    matches[first] = self._with_group(match, tuple(matching))
             if count == offset + limit:
-                rest = len(sessions) - index - 1
+                rest = len(groups) - index - 1
                 break
         return matches, rest
+
+    def _group_sessions(
+        self, sessions: Sequence[int], records: Mapping[int, RecordScore]
+    ) -> list[tuple[int, ...]]:
+        """Return sessions that were ranked by their records in groups of similar ones."""
+        if not records:
+            return [(session,) for session in sessions]
+        self._facts.prefetch(sessions[:MAX_GROUPED_SESSIONS], ())
+
+        def load_profile(session: int) -> SessionProfile | None:
+            summary = self._load_summary(session)
+            if summary is None:
+                return None
+            return SessionProfile.build(
+                summary, records.get(session), self._engine.tokenize
+            )
+
+        groups = group_similar(sessions, self._families, load_profile)
+        for first, *_ in groups[:MAX_GROUPED_SESSIONS]:
+            if first in self._families:
+                self._lineages.setdefault(self._families[first], []).append(first)
+        return groups
+
+    def _with_group(self, match: SessionMatch, group: Sequence[int]) -> SessionMatch:
+        """Add the sessions that are shown with a match, or next to it."""
+        first, *others = group
+        lineage = self._lineages.get(self._families.get(first, -1), ())
+        return replace(
+            match,
+            lineage=self._load_summaries(one for one in lineage if one != first),
+            similar=self._load_summaries(others),
+        )
+
+    def _load_summaries(self, sessions: Iterable[int]) -> tuple[SessionSummary, ...]:
+        summaries = map(self._load_summary, sessions)
+        return tuple(one for one in summaries if one is not None)
 
     def filter_sessions(self, sessions: Sequence[int]) -> list[int]:
         """Return the sessions that have a text which meets the conditions.
@@ -446,8 +449,13 @@ class ResultBuilder:
         ]
         self._facts.prefetch([*sessions, *copies], records)
 
+    def _load_summary(self, session: int) -> SessionSummary | None:
+        if session not in self._summaries:
+            self._summaries[session] = self._facts.load_summary(session)
+        return self._summaries[session]
+
     def _build_session(self, session: int, hits: int) -> SessionMatch | None:
-        summary = self._facts.load_summary(session)
+        summary = self._load_summary(session)
         if summary is None:
             return None
         hit_count, texts = self._find_own_texts(session, hits)

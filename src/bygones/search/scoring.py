@@ -33,7 +33,7 @@ from functools import cached_property
 from itertools import accumulate, islice
 from pathlib import Path
 from threading import Lock
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -43,7 +43,6 @@ from bygones.model.query import (
     KIND_TO_PART,
     KINDS_PER_SESSION,
     Part,
-    text_key_session,
 )
 from bygones.model.summary import Annotations, ScorePart, ScorePartKind, Title
 from bygones.query.fields import FIELDS, FieldLevel, SearchableText
@@ -70,9 +69,11 @@ class ScoringProfile(Struct, frozen=True, kw_only=True):
     saturation: float
     """Weighted count at which a word has half of its largest score (BM25's k1)."""
     length_norm: float
-    """How much long sessions are penalized, from 0 to 1 (BM25's b)."""
-    is_by_characters: bool
-    """Whether length is the number of characters, not of records."""
+    """How much long sessions are penalized, from 0 to 1 (BM25's b).
+
+    The length of a part is the geometric mean of its numbers of records and characters.
+    One number alone misjudges sessions with few long prompts, or with many short ones.
+    """
 
 
 PROFILE = ScoringProfile(
@@ -86,9 +87,8 @@ PROFILE = ScoringProfile(
         Part.TOOL: 0.002,
         Part.RESULT: 0.001,
     },
-    saturation=8,
+    saturation=4,
     length_norm=0.9,
-    is_by_characters=True,
 )
 """Measured with benchmarks/bench_relevance.py."""
 
@@ -104,7 +104,6 @@ IDENTIFIER_PROFILE = ScoringProfile(
     },
     saturation=1,
     length_norm=0,
-    is_by_characters=False,
 )
 """For tool names, paths and identifiers: calls that use them count most."""
 
@@ -163,7 +162,8 @@ class LengthNorms(dict[int, float]):
         weight, flat, slope, at = self._scales[text_key % KINDS_PER_SESSION]
         lengths = self._lengths.get(text_key // KINDS_PER_SESSION)
         if lengths:
-            weight /= flat + slope * (lengths[at] or 1)
+            size = (lengths[at] or 1) * (lengths[at + 1] or 1)
+            weight /= flat + slope * math.sqrt(size)
         if len(self) >= _MAX_CACHED_NORMS:
             self.clear()
         self[text_key] = weight
@@ -177,8 +177,8 @@ def _length_scale(
 
     ``sums`` are the lengths of all sessions together, and the number of sessions.
     """
-    at = _PART_OFFSETS[part] + profile.is_by_characters
-    average = sums[at] / sums[-1]
+    at = _PART_OFFSETS[part]
+    average = math.sqrt(sums[at] * sums[at + 1]) / sums[-1]
     weight = profile.weights.get(part, 0.0)
     if not average:
         return weight, 1.0, 0.0, at
@@ -211,6 +211,14 @@ def idf(sessions: float, total: int) -> float:
     return math.log(1 + (total - sessions + 0.5) / (sessions + 0.5))
 
 
+class TextProfile(NamedTuple):
+    """What two equal texts have in common."""
+
+    kind: int
+    length: int
+    score: float
+
+
 class RecordScore(Struct, frozen=True):
     """What the best records of a session add to its score."""
 
@@ -220,6 +228,8 @@ class RecordScore(Struct, frozen=True):
     """The score of the best record, of the best session's."""
     coverage: float
     """The share of the query that one record has, by the rarity of words."""
+    texts: tuple[TextProfile, ...] = ()
+    """The texts that count, best first."""
 
 
 class SessionScores(Struct, frozen=True):
@@ -340,29 +350,35 @@ def _score_records(texts: Iterable[TextMatch]) -> dict[int, RecordScore]:
     average = sum(text.length for text in found) / len(found) if found else 1
     flat = 1 + _RECORD_SATURATION * (1 - _RECORD_LENGTH_NORM)
     slope = _RECORD_SATURATION * _RECORD_LENGTH_NORM / (average or 1)
-    by_session: dict[int, list[float]] = {}
+    by_session: dict[int, list[tuple[float, TextProfile]]] = {}
     coverage: dict[int, float] = {}
     for text in found:
         # Rounded: engines compute with different precision.
         score = round(text.score, 4)
-        session = text_key_session(text.text_key)
+        session, kind = divmod(text.text_key, KINDS_PER_SESSION)
         coverage[session] = max(coverage.get(session, 0.0), score)
-        by_session.setdefault(session, []).append(score / (flat + slope * text.length))
+        by_session.setdefault(session, []).append(
+            (
+                score / (flat + slope * text.length),
+                TextProfile(kind, text.length, score),
+            )
+        )
     sums: dict[int, float] = {}
     for session, scored in by_session.items():
         scored.sort(reverse=True)
+        del scored[_MAX_RECORDS:]
         sums[session] = sum(
-            score * _RECORD_DECAY**rank
-            for rank, score in enumerate(scored[:_MAX_RECORDS])
+            score * _RECORD_DECAY**rank for rank, (score, _) in enumerate(scored)
         )
     highest = max(sums.values(), default=0.0) or 1.0
-    best = max((scored[0] for scored in by_session.values()), default=0.0) or 1.0
+    best = max((scored[0][0] for scored in by_session.values()), default=0.0) or 1.0
     full = max(coverage.values(), default=0.0) or 1.0
     return {
         session: RecordScore(
             sums[session] / highest,
-            scored[0] / best,
+            scored[0][0] / best,
             round(coverage[session] / full, 4),
+            tuple(profile for _, profile in scored),
         )
         for session, scored in by_session.items()
     }

@@ -190,7 +190,11 @@ class _SearchRun:
             plan, hit_query, ranked.title_matches, request.redact
         )
         page, rest = builder.build_page(
-            ranked.sessions, request.offset, request.limit, request.hits_per_session
+            ranked.sessions,
+            request.offset,
+            request.limit,
+            request.hits_per_session,
+            records=ranked.scores.records,
         )
         return SearchResults(
             sessions=tuple(

@@ -33,7 +33,14 @@ from bygones.cli.output import (
 from bygones.cli.resolve import save_results
 from bygones.errors import ExitCode
 from bygones.model.query import Part
-from bygones.model.summary import CountBound, Excerpt, Hit, SearchResults, SessionMatch
+from bygones.model.summary import (
+    CountBound,
+    Excerpt,
+    Hit,
+    SearchResults,
+    SessionMatch,
+    SessionSummary,
+)
 from bygones.query.parser import parse_query
 from bygones.render.headers import search_notes
 from bygones.render.numbers import pluralize
@@ -44,6 +51,8 @@ from bygones.render.text.primitives import (
     sanitize_name,
 )
 
+_MAX_LISTED_IDS = 3
+"""Sessions of a group whose ids are shown."""
 _INDENT = 4
 _PART_LABELS = {
     Part.PROMPT: "you",
@@ -109,6 +118,10 @@ class SearchResultsPage(Struct, frozen=True, kw_only=True):
             f"also in {', '.join(map(short_session_id, match.duplicate_ids))}"
             if match.duplicate_ids
             else "",
+            f"same lineage: {_list_ids(match.lineage)}" if match.lineage else "",
+            f"and {len(match.similar):,} similar: {_list_ids(match.similar)}"
+            if match.similar
+            else "",
         ]
         return sanitize_line(" · ".join(fact for fact in facts if fact))
 
@@ -153,6 +166,11 @@ class SearchResultsPage(Struct, frozen=True, kw_only=True):
             style.highlight(piece) if is_marked else unmarked(piece)
             for piece, is_marked in word
         )
+
+
+def _list_ids(sessions: Sequence[SessionSummary]) -> str:
+    ids = [short_session_id(one.id) for one in sessions[:_MAX_LISTED_IDS]]
+    return ", ".join(ids) + (" …" if len(sessions) > _MAX_LISTED_IDS else "")
 
 
 def _format_score(match: SessionMatch) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from html import escape
 
@@ -247,9 +247,34 @@ def _session_match(
                 tag("div", title, kind="hit"),
                 tag("p", join_html((time, render_facts(facts)), " · ")),
                 hits,
+                _related_sessions("Same lineage", match.lineage, context),
+                _related_sessions("Similar", match.similar, context),
             )
         ),
     )
+
+
+def _related_sessions(
+    label: str, sessions: Sequence[SessionSummary], context: RequestContext
+) -> Html:
+    """Return a list of sessions that is shown on demand."""
+    if not sessions:
+        return EMPTY_HTML
+    items = join_html(
+        tag(
+            "li",
+            join_html(
+                (
+                    link(conversation_url(one.id), escape_line(one.title.text)),
+                    time_tag(one.ended_at or one.started_at, context.now),
+                ),
+                " · ",
+            ),
+        )
+        for one in sessions
+    )
+    heading = escape_line(f"{label}: {pluralize(len(sessions), 'session')}")
+    return tag("details", join_html((tag("summary", heading), tag("ul", items))))
 
 
 def _hit_link(match: SessionMatch, hit: Hit, query_text: str) -> Html:
