@@ -23,7 +23,7 @@ from bygones.model.outcomes import (
     ReadOutcome,
 )
 from bygones.model.records import TextBlock, ToolResultBlock
-from bygones.model.sessions import AgentRun, Branch, Message, Session, ToolCall, Turn
+from bygones.model.sessions import AgentRun, Branch, Session, ToolCall, Turn
 
 
 class EventKind(StrEnum):
@@ -95,25 +95,38 @@ class FileEvent(Struct, frozen=True, kw_only=True):
     """The former path of a file that was moved."""
 
 
-class CommandCall(Struct, frozen=True, kw_only=True, gc=False):
-    """A shell command, which may have changed files without a record of it."""
-
-    place: Place
-    time: datetime | None
-    command: str
-
-
 class PlacedCall(Struct, frozen=True, gc=False):
     """A tool call that was completed, and where it was made."""
 
     call: ToolCall
-    place: Place
+    session_id: SessionId
+    branch_number: int
+    turn_number: int
+    agent_id: AgentId | None
+    message_id: RecordId
     order: float
     """Increases along a branch; a timestamp unless the clock went back."""
 
     @property
+    def place(self) -> Place:
+        return Place(
+            session_id=self.session_id,
+            branch_number=self.branch_number,
+            turn_number=self.turn_number,
+            agent_id=self.agent_id,
+            message_id=self.message_id,
+            call_id=self.call.id,
+            tool=self.call.name,
+        )
+
+    @property
     def time(self) -> datetime | None:
         return self.call.completed_at or self.call.called_at
+
+    @property
+    def command(self) -> str:
+        """The start of a shell command."""
+        return self.call.label
 
 
 EDITING_TOOLS = frozenset({"Edit", "Write", "MultiEdit", "NotebookEdit"})
@@ -175,26 +188,23 @@ class _CallWalker:
             number = turn.number if agent is None else agent_turn
             for message in turn.messages:
                 order = _later(order, message.sent_at)
-                for call in sorted(message.tool_calls, key=_completion_order):
+                calls = message.tool_calls
+                if len(calls) > 1:
+                    calls = tuple(sorted(calls, key=_completion_order))
+                for call in calls:
                     for run in call.agents:
                         self.add_agent(run, number)
                     if call.has_result:
                         order = _later(order, call.completed_at)
-                        place = self._place(message, call, agent, number)
-                        yield PlacedCall(call, place, order)
-
-    def _place(
-        self, message: Message, call: ToolCall, agent: AgentId | None, turn: int
-    ) -> Place:
-        return Place(
-            session_id=self._session_id,
-            branch_number=self._branch_number,
-            turn_number=turn,
-            agent_id=agent,
-            message_id=message.id,
-            call_id=call.id,
-            tool=call.name,
-        )
+                        yield PlacedCall(
+                            call,
+                            self._session_id,
+                            self._branch_number,
+                            number,
+                            agent,
+                            message.id,
+                            order,
+                        )
 
     def add_agent(self, run: AgentRun, turn: int) -> None:
         if run.kind.is_shown and run.id not in self._seen:
@@ -229,10 +239,10 @@ def touched_paths(call: ToolCall) -> tuple[str, ...]:
     return tuple(file.path for file in facts.changed_files) if facts else ()
 
 
-def list_commands(calls: Iterable[PlacedCall]) -> list[CommandCall]:
+def list_commands(calls: Iterable[PlacedCall]) -> list[PlacedCall]:
     """Return the shell commands among calls, also those that failed."""
     return [
-        CommandCall(place=placed.place, time=placed.time, command=placed.call.label)
+        placed
         for placed in calls
         if placed.call.name == "Bash" and not placed.call.is_interrupted
     ]
@@ -300,7 +310,11 @@ def _edit_event(
             return None  # proposed, but not written
     else:
         outcome = EditOutcome()  # agents' transcripts often have no outcome
-    given = _load_input(placed.call.input)
+    is_complete = outcome.old_string is not None or outcome.content is not None
+    if is_complete and not outcome.user_modified:
+        given = _CallInput()  # loading it would add nothing
+    else:
+        given = _load_input(placed.call.input)
     content = outcome.content if outcome.content is not None else given.content
     is_write = placed.call.name == "Write"
     if is_write and content is None:

@@ -10,11 +10,9 @@ from msgspec import Struct
 
 from bygones.files.events import (
     EDITING_TOOLS,
-    CommandCall,
     EventKind,
     FileEvent,
     LoadBackup,
-    Place,
     PlacedCall,
     PlacedEvent,
     backup_events,
@@ -60,10 +58,10 @@ class BranchLog:
     @cached_property
     def calls(self) -> list[PlacedCall]:
         """The calls before the turn and the time at which the log stops, in order."""
-        return [c for c in self._all_calls if self._includes(c.place, c.order)]
+        return [c for c in self._all_calls if self._includes(c.turn_number, c.order)]
 
-    def _includes(self, place: Place, order: float) -> bool:
-        return (self.stop_turn is None or place.turn_number < self.stop_turn) and (
+    def _includes(self, turn: int, order: float) -> bool:
+        return (self.stop_turn is None or turn < self.stop_turn) and (
             self.stop_time is None or order <= self.stop_time
         )
 
@@ -97,7 +95,7 @@ class BranchLog:
         return {
             self.key(path)
             for placed in self._all_calls
-            if placed.place.turn_number >= turn and placed.call.name != "Read"
+            if placed.turn_number >= turn and placed.call.name != "Read"
             for path in touched_paths(placed.call)
         }
 
@@ -126,7 +124,9 @@ class BranchLog:
         backups = backup_events(self.session, self.branch, selects, self._load_backup)
         found = [*(b for b in backups if stop is None or b.order < stop), *found]
         found.sort(key=_order)
-        included = [p for p in found if self._includes(p.event.place, p.order)]
+        included = [
+            p for p in found if self._includes(p.event.place.turn_number, p.order)
+        ]
         if looks_ahead:
             included += _leading_checks(found[len(included) :])
         return self._with_former_path(key, included)
@@ -179,7 +179,7 @@ class FileAt(Struct, frozen=True, kw_only=True):
     """The version that it had; none if nothing is known."""
     text: str | None
     """Its content; none if it did not exist or the content is not known."""
-    doubts: tuple[CommandCall, ...] = ()
+    doubts: tuple[PlacedCall, ...] = ()
     """Commands since it was last seen that may have changed it."""
 
     @property

@@ -29,6 +29,7 @@ from bygones.model.outcomes import PatchHunk, build_hunks
 from bygones.model.records import TextBlock, ThinkingBlock
 from bygones.model.sessions import Branch, Message, Session, ToolCall
 from bygones.model.summary import IndexedEdit, Role
+from bygones.runtime import gc_paused
 from bygones.store.protocols import StoreReader
 
 _WORKTREE = re.compile(r"/(?:\.claude/)?\.?worktrees/[^/]+(?=/)")
@@ -332,11 +333,12 @@ class ArchivedFile:
         """Return the versions up to a time, including those at former paths."""
         keys = [*(path_key(path) for path in former), self._key]
         sessions = [id_ for key in keys for id_ in self._library.sessions_of(key)]
-        logs = [
-            self._library.log(session_id, stop_time=stop_time)
-            for session_id in dict.fromkeys(sessions)
-        ]
-        return FileHistory(self.path, self._key, logs, former_keys=keys[:-1])
+        with gc_paused():
+            logs = [
+                self._library.log(session_id, stop_time=stop_time)
+                for session_id in dict.fromkeys(sessions)
+            ]
+            return FileHistory(self.path, self._key, logs, former_keys=keys[:-1])
 
     def ended_before(self, other: ArchivedFile) -> bool:
         """Whether all its versions are older than those of another file."""

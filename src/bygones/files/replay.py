@@ -21,7 +21,13 @@ from bygones.files.diff import (
     diff_texts,
     locate_replacement,
 )
-from bygones.files.events import CommandCall, EventKind, FileEvent, Place, Replacement
+from bygones.files.events import (
+    EventKind,
+    FileEvent,
+    Place,
+    PlacedCall,
+    Replacement,
+)
 from bygones.files.paths import file_name
 from bygones.model.outcomes import PatchHunk
 
@@ -129,7 +135,7 @@ class Replay:
 
     def __init__(
         self,
-        commands: Sequence[CommandCall] = (),
+        commands: Sequence[PlacedCall] = (),
         other_texts: Callable[[str], Cause | None] = lambda _: None,
     ) -> None:
         self.versions: list[Version] = []

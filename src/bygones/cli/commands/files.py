@@ -156,7 +156,7 @@ def _abandoned_agents(archive: Archive, edits: Sequence[IndexedEdit]) -> set[str
     agents = {edit.agent_id for edit in edits if edit.agent_id}
     if agents:
         log = archive.file_library.log(edits[0].session_id)
-        agents -= {placed.place.agent_id for placed in log.calls}
+        agents -= {placed.agent_id for placed in log.calls}
     return {agent for agent in agents if agent}
 
 
