@@ -115,7 +115,15 @@ def test_every_tool_is_listed_with_a_strict_schema(
         tools = (await client.list_tools()).tools
         names = {tool.name for tool in tools}
 
-        assert names == {"search", "outline", "read", "file_history", "recent"}
+        assert names == {
+            "search",
+            "outline",
+            "read",
+            "file_history",
+            "blame",
+            "file_at",
+            "recent",
+        }
         for tool in tools:
             assert tool.input_schema["additionalProperties"] is False
             assert tool.input_schema["properties"]["max_bytes"]["maximum"] == 60_000

@@ -113,17 +113,22 @@ class FileLibrary:
         log = self.log(session_id, branch=branch, stop_turn=stop)
         return list(files_at(log, looks_ahead=is_before))
 
-    def blame(self, path: Path, name: str = "") -> FileBlame:
+    def blame(
+        self, path: Path, name: str = "", *, reads_disk: bool = True
+    ) -> FileBlame:
         """Return who wrote each line of a file in the working tree.
 
-        A file that does not exist any more is shown as it was last; it may also be
-        found by ``name``, the end of its path. Raises
+        A file that does not exist any more, or may not be read, is shown as it was
+        last; it may also be found by ``name``, the end of its path. Raises
         `NotInArchive` if no session changed it, and `NotATextFile` if it is binary.
         """
         try:
-            text = decode_bytes(path.read_bytes())
+            raw = path.read_bytes() if reads_disk else None
         except OSError:
+            raw = None
+        if raw is None:
             return self._blame_last_version(name or str(path), str(path))
+        text = decode_bytes(raw)
         if text is None:
             raise NotATextFile(path)
         repository = find_repository(path)

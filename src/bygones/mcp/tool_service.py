@@ -67,6 +67,17 @@ _Scope = Annotated[
 ]
 
 
+_FilePath = Annotated[
+    str,
+    Meta(
+        min_length=1,
+        max_length=4_000,
+        description="A file: its full path, its path in this project, or the end of its"
+        " path.",
+    ),
+]
+
+
 def _open_repaired(folder: Path) -> Archive:
     """Open an archive; if its index is damaged, build it again first."""
     archive = Archive.open(folder)
@@ -166,6 +177,34 @@ class FileHistoryArguments(
     ]
 
 
+class BlameArguments(
+    ToolArguments, frozen=True, kw_only=True, forbid_unknown_fields=True
+):
+    max_bytes: _MaxBytes = 3_000
+
+    path: _FilePath
+    line: Annotated[int, Meta(ge=1, description="The number of the line.")]
+    last_line: Annotated[
+        int, Meta(ge=0, description="The last line of a range; 0 for one line.")
+    ] = 0
+
+
+class FileAtArguments(
+    ToolArguments, frozen=True, kw_only=True, forbid_unknown_fields=True
+):
+    path: _FilePath
+    session: _Session
+    turn: Annotated[
+        int, Meta(ge=0, description="A turn (12 for t12); 0 is the last one.")
+    ] = 0
+    branch: Annotated[
+        int, Meta(ge=1, description="A branch number; 1 is the live branch.")
+    ] = 1
+    before: Annotated[
+        bool, Meta(description="Return the file before the turn, not after it.")
+    ] = False
+
+
 class RecentArguments(
     ToolArguments, frozen=True, kw_only=True, forbid_unknown_fields=True
 ):
@@ -197,6 +236,7 @@ class ToolService:
         redactor: Redactor | None = None,
     ) -> None:
         self._open_archive = open_archive or (lambda: _open_repaired(folder))
+        self._is_local = open_archive is None
         self._caller = caller
         self._redaction_marker = chr(
             _MARKER_CHARS[int.from_bytes(os.urandom(8)) % len(_MARKER_CHARS)]
@@ -288,6 +328,46 @@ class ToolService:
             )
             head = f"Bygones: {count} changed this path, newest first."
             return self._answer_list(head, rows, arguments)
+
+    def blame(self, arguments: BlameArguments) -> str:
+        """Return who wrote lines of a file, with the prompt."""
+        from bygones.mcp.file_rows import FileRows
+
+        first, last = arguments.line, max(arguments.last_line, arguments.line)
+        with self._archive() as archive:
+            directory = self._caller.directory
+            path = Path(os.path.normpath(directory / arguments.path))
+            # Files of a server are not read for others.
+            reads_disk = self._is_local and path.is_relative_to(directory)
+            found = archive.file_library.blame(
+                path, arguments.path, reads_disk=reads_disk
+            )
+            if first > len(found.lines):
+                raise NotInArchive("line", f"{arguments.path}:{first}")
+            where = "on disk" if found.is_on_disk else "in the last recorded version"
+            rows = FileRows(archive, self._redact).blame_rows(
+                found.lines[first - 1 : last]
+            )
+            head = f"Bygones: lines of a file {where}; ? means inferred."
+            return self._answer_list(head, rows, arguments)
+
+    def file_at(self, arguments: FileAtArguments) -> str:
+        """Return a file as it was at a turn."""
+        from bygones.mcp.file_rows import FileRows
+
+        with self._archive() as archive:
+            session = archive.session_summary(arguments.session.removeprefix("#"))
+            full_path = os.path.normpath(self._caller.directory / arguments.path)
+            file = archive.file_library.open(arguments.path, full_path).at(
+                session.id,
+                arguments.turn - 1 if arguments.turn else None,
+                branch=arguments.branch - 1,
+                is_before=arguments.before,
+            )
+            when = "before" if arguments.before else "after"
+            turn = f"t{arguments.turn}" if arguments.turn else "the last turn"
+            rows = FileRows(archive, self._redact).content_rows(file)
+            return self._answer_list(f"Bygones: a file {when} {turn}.", rows, arguments)
 
     def _find_edits(self, archive: Archive, path: str) -> list[IndexedEdit]:
         """Return the edits of a path; a relative one is looked for here first."""
