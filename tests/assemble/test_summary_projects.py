@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from msgspec import structs
 
 from bygones.assemble.summary import detect_project, group_into_projects
+from bygones.model.base import ProjectKey, SourceId
 from bygones.model.sessions import Session
 from tests.assemble.helpers import assembled, nodes, transcript
 from tests.build import Written, meta, session, session_id
@@ -89,3 +91,18 @@ def test_project_name_is_the_last_part_of_its_path() -> None:
     found = group_into_projects(sessions_in("/work/demo/", "C:\\work\\tool"))
 
     assert [item.name for item in found] == ["demo", "tool"]
+
+
+def test_moved_project_is_the_directory_in_the_newest_copy() -> None:
+    old = transcript(session_id(1), session("a", "b<a", cwd="/work/old"))
+    new = transcript(session_id(1), session("a", "b<a", cwd="/work/new"))
+    place = structs.replace(
+        new.source,
+        id=SourceId("/home/projects/-work-new/1.jsonl"),
+        project_key=ProjectKey("-work-new"),
+        mtime_ns=old.source.mtime_ns + 1,
+    )
+
+    (moved,) = assembled(old, structs.replace(new, source=place))
+
+    assert moved.project == "/work/new"

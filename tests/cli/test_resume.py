@@ -153,6 +153,22 @@ def test_a_directory_that_is_gone_is_said_with_a_way_out(
         assert "fork SESSION --into DIR" in told
 
 
+def test_moved_session_is_continued_in_its_new_directory(
+    invented: Path, place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    id_ = last(capsys)
+    (path,) = invented.glob(f"projects/*/{id_}.jsonl")
+    (place / "shop").rename(place / "store")
+    options = ["--as", str(place / "store"), "--rewrite-cwd"]
+    assert main(["restore", id_, *options]) == ExitCode.SUCCESS
+    path.unlink()
+    capsys.readouterr()
+
+    assert main(["resume", id_]) == ExitCode.SUCCESS
+
+    assert capsys.readouterr().out.startswith(f"cd {place}/store && ")
+
+
 @pytest.mark.usefixtures("invented")
 def test_without_the_program_that_is_said(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

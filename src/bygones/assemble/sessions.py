@@ -198,7 +198,7 @@ def _build_session(
     return Session(
         id=records.id,
         title=choose_title(records.id, collect_names(nodes, summaries, abandoned)),
-        project=detect_project(nodes),
+        project=detect_project(_newest_copy(records, nodes)),
         project_keys=_distinct(t.source.project_key for t in records.transcripts),
         directories=_distinct(node.cwd for node in nodes),
         git_branches=_distinct(node.git_branch for node in nodes),
@@ -236,6 +236,25 @@ def _build_session(
         empty_reason=empty_reason,
         loader=loader,
     )
+
+
+def _newest_copy(
+    records: SessionRecords, nodes: Sequence[RecordNode]
+) -> Sequence[RecordNode]:
+    """Return the records as they are in the newest file that has the first of them.
+
+    If a project was moved, the copy in its new folder has the new directory.
+    """
+    first = next((node for node in nodes if node.cwd and node.uuid), None)
+    copies = [
+        transcript
+        for transcript in records.transcripts
+        if transcript.source.kind is SourceKind.SESSION
+        if first and any(node.uuid == first.uuid for node in transcript.nodes)
+    ]
+    if len(copies) < 2:  # noqa: PLR2004 (nothing to choose)
+        return nodes
+    return max(copies, key=lambda one: (one.source.mtime_ns, one.source.ctime_ns)).nodes
 
 
 def _own_cost(

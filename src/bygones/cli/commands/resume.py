@@ -73,7 +73,10 @@ def _plan_resume(archive: Archive, session: SessionSummary) -> ResumeObject:
     kept = archive.sources(sessions=[session.id])
     own = [k for k in kept if k.kind.is_transcript and k.agent is None]
     # The newest copy is continued; Claude Code finds it by directory.
-    own.sort(key=lambda k: (k.session == session.id, k.mtime_ns), reverse=True)
+    own.sort(
+        key=lambda k: (k.session == session.id, os.path.lexists(k.id), k.mtime_ns),
+        reverse=True,
+    )
     home = own[0].home if own else ""
     return ResumeObject(
         session_id=session.id,
