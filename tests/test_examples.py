@@ -35,12 +35,18 @@ NEVER_END = {
     "statusline",
     "integrate",
 }
-"""Commands that run until they are interrupted, or need another program or files."""
-CHANGE_SAMPLES = {"purge", "restore", "rebuild", "demo", "backup", "ingest"}
+"""Commands that run until they are interrupted, or that need another program."""
+CHANGE_SAMPLES = {
+    "purge", "restore", "rebuild", "demo", "backup", "ingest", "fork", "repair",
+}  # fmt: skip
 """Commands that need sample data of their own; the others share it."""
 NAMES = {
     "5e551000": "b9568747",
     "5e551000:3": "b9568747:1",
+    "5e551000:12": "b9568747:2",
+    "last:12": "last:2",
+    "last:4": "last:2",
+    "last:7": "last:2",
     "5e55": "b956",
     "6d0f2c1e": "b956",
     "~/.claude": "~/claude-home",
@@ -77,7 +83,9 @@ def words_of(line: str) -> list[str] | None:
         return None
     bare = re.split(r"\s+(?:#|\||>|&&)\s", line)[0]
     words = shlex.split(bare)[1:]
-    if not words or words[0] in NEVER_END or "--watch" in words:
+    if "--before-compaction" in words:
+        words[words.index("last")] = "64fb286e"
+    if not words or words[0] in NEVER_END or {"--watch", "worktree"} & {*words}:
         return None
     # No example may write outside of the folder of the test.
     meant = [re.sub(r"^/(tmp|mnt|media)/", "", NAMES.get(word, word)) for word in words]
@@ -94,6 +102,7 @@ EXAMPLES = sorted(
 def create_samples(folder: Path) -> Path:
     """Create the sample data, its archive and settings in a folder."""
     home = write_demo_home(folder, datetime.now(UTC))
+    (folder / "src" / "copy").mkdir(parents=True)
     Archive.ingest(folder / "archive", [home])
     shop = f'[push]\nprojects = ["{folder}/shop"]'
     (folder / "settings.toml").write_text(shop, "utf-8")
@@ -174,6 +183,8 @@ FOR_PROGRAMS = [
     ["backup", "copy"],
     ["purge", "b956", "--yes"],
     ["push", "--dry-run"],
+    ["fork", "b956:2"],
+    ["repair"],
     ["export", "b956"],
     ["export", "--all", "--to", "site"],
     ["integrate", "claude"],

@@ -759,6 +759,7 @@ class SystemFailure(BygonesError):
 class PathUnusable(SystemFailure):
     """A path is missing, not permitted, or not what the command needs."""
 
+    message = "{self.reason}"
     hint = "check the path and its permissions, or choose another one"
 
 
@@ -824,7 +825,7 @@ class ProjectDirectoryGone(BygonesError):
 
     directory: str
 
-    message = "cannot start claude: {self.directory} no longer exists"
+    message = "cannot start claude: {self.directory} does not exist"
     hint = (
         "create it, or continue elsewhere with `bygones fork SESSION --into DIR`"
         " or `bygones restore --as DIR --rewrite-cwd SESSION`"

@@ -148,7 +148,7 @@ def test_a_directory_that_is_gone_is_said_with_a_way_out(
 
         out, told = capsys.readouterr()
         assert not out
-        assert "shop no longer exists" in told
+        assert "shop does not exist" in told
         assert "restore --as" in told
         assert "fork SESSION --into DIR" in told
 

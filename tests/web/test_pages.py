@@ -406,7 +406,7 @@ def test_about_page_lists_sessions_deleted_next(page: WebClient) -> None:
 def test_about_page_shows_the_last_verification(tmp_path: Path) -> None:
     web_archive = build_archive(tmp_path)
     page = web_client(web_archive)
-    assert "not yet; run `bygones verify`" in page.get("/about").text
+    assert "not yet; run <code>bygones verify</code>" in page.get("/about").text
 
     Archive.verify(web_archive.folder, now=web_archive.now)
 

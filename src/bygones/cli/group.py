@@ -60,7 +60,7 @@ _PLAIN_MESSAGES = (
 )
 """Patterns in messages of click, and what is printed instead."""
 _DEBUG_VARIABLE = "BYGONES_DEBUG"
-_CWD_GONE = "the current directory does not exist any more"
+_CWD_GONE = "the current directory no longer exists"
 _COMMAND_PATTERN = "`bygones (ingest|list|projects|rebuild|repair|verify)"
 """Commands in hints to which the named archive is added."""
 _PATH_ERRORS = {

@@ -147,7 +147,7 @@ class SyntaxForm(Struct, frozen=True):
 SYNTAX_FORMS = (
     SyntaxForm(
         "word word",
-        "the words in any order; sessions that contain more of them come first",
+        "these words in any order; sessions with more of them come first",
         "flaky retry test",
     ),
     SyntaxForm(
@@ -168,12 +168,12 @@ SYNTAX_FORMS = (
     ),
     SyntaxForm(
         "field:value",
-        "only texts or sessions whose field has this value",
+        "only messages or sessions whose field has this value",
         "tool:Bash migration",
     ),
     SyntaxForm('field:"a b"', "a value with spaces", 'project:"my notes"'),
     SyntaxForm("field:(a OR b)", "one of several values", "role:(user OR system)"),
-    SyntaxForm("\\word", "the word itself, without its special meaning", "\\OR"),
+    SyntaxForm("\\word", "this word literally, without a special meaning", "\\OR"),
 )
 
 FIELDS = (

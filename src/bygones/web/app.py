@@ -21,11 +21,18 @@ from bygones.errors import (
     NotInArchive,
     QueryError,
 )
-from bygones.render.html.markup import Html, escape_line, join_html, tag
+from bygones.render.html.markup import escape_line, tag
 from bygones.web import api
 from bygones.web.api import openapi_document
 from bygones.web.context import AppState, RequestContext, RouteSpec
-from bygones.web.layout import ASSETS, PageMeta, link, load_asset, render_page
+from bygones.web.layout import (
+    ASSETS,
+    PageMeta,
+    link,
+    load_asset,
+    render_commands,
+    render_page,
+)
 from bygones.web.live import live_events
 from bygones.web.pages import about, files, home, search, session, usage
 
@@ -152,9 +159,8 @@ def _handle_request(route: RouteSpec, context: RequestContext) -> Response:
     except HTTPException:
         raise
     except BygonesError as error:
-        return _error_response(
-            route.is_api, _status_code(error), str(error), error.hint
-        )
+        hint = _api_hint(error) if route.is_api else error.hint
+        return _error_response(route.is_api, _status_code(error), str(error), hint)
     except Exception:
         if os.environ.get("BYGONES_DEBUG"):
             raise
@@ -164,6 +170,17 @@ def _handle_request(route: RouteSpec, context: RequestContext) -> Response:
             "Internal error.",
             "start the server with BYGONES_DEBUG=1 to see the cause",
         )
+
+
+def _api_hint(error: BygonesError) -> str:
+    """Return a hint for programs, which do not use the command line."""
+    match error:
+        case NotInArchive():
+            return "/api/sessions lists sessions, /api/projects lists projects"
+        case BadRequest():
+            return "/api/openapi.json describes the parameters"
+        case _:
+            return error.hint
 
 
 def _status_code(error: BygonesError) -> int:
@@ -184,7 +201,7 @@ def _error_response(is_api: bool, status: int, message: str, hint: str) -> Respo
     message = message[:1].upper() + message[1:]
     main = (
         tag("h1", escape_line(message.removesuffix("."))),
-        tag("p", _hint_html(f"{hint[:1].upper()}{hint[1:]}."), kind="note"),
+        tag("p", render_commands(f"{hint[:1].upper()}{hint[1:]}."), kind="note"),
         tag("p", link("/", escape_line("All sessions"))),
     )
     return render_page(
@@ -192,21 +209,14 @@ def _error_response(is_api: bool, status: int, message: str, hint: str) -> Respo
     )
 
 
-def _hint_html(hint: str) -> Html:
-    """Return a hint with its commands, which are in backticks, as code."""
-    parts = hint.split("`")
-    return join_html(
-        tag("code", escape_line(part)) if at % 2 else escape_line(part)
-        for at, part in enumerate(parts)
-    )
-
-
 async def _handle_http_error(request: Request, error: Exception) -> Response:
     status = error.status_code if isinstance(error, HTTPException) else 500
     messages = {404: "Page not found.", 405: "Method not allowed."}
-    return _error_response(
-        request.url.path.startswith("/api/"),
-        status,
-        messages.get(status, "The request failed."),
-        "check the address, or start from the list of sessions",
+    is_api = request.url.path.startswith("/api/")
+    hint = (
+        "/api/openapi.json describes the API"
+        if is_api
+        else "check the address, or start from the list of sessions"
     )
+    message = messages.get(status, "The request failed.")
+    return _error_response(is_api, status, message, hint)

@@ -20,6 +20,7 @@ from bygones.render.html.markup import (
     EMPTY_HTML,
     Html,
     escape_line,
+    escape_text,
     join_html,
     make_element_id,
     tag,
@@ -226,6 +227,14 @@ def render_table(
     )
     inner = join_html((tag("thead", tag("tr", head)), tag("tbody", body)))
     return tag("div", tag("table", inner), kind="table", tabindex="0")
+
+
+def render_commands(text: str) -> Html:
+    """Return a text in which commands are in backticks, with these as code."""
+    return join_html(
+        tag("code", escape_line(part)) if at % 2 else escape_text(part)
+        for at, part in enumerate(text.split("`"))
+    )
 
 
 def empty_message(message: str, hint: Html = EMPTY_HTML) -> Html:

@@ -84,8 +84,8 @@ def blame(
     bygones blame src/app.py:42
     bygones blame src/app.py:40-60 --json
 
-    With a line or a range of lines, the prompt, the reasoning and the change are shown,
-    too. Lines are matched by content, so commits may have been amended, rebased or
+    With a line or a range of lines, the prompt, the reasoning and the change are also
+    shown. Lines are matched by content, so commits may have been amended, rebased or
     squashed. A file that does not exist any more is shown as it was last.
 
     WHO is claude, agent, modified (written by Claude, changed since), user, command (run by

@@ -89,9 +89,9 @@ def cat(  # noqa: PLR0913 (one parameter per option)
     bygones cat 5e551000:3 -o /tmp/files
 
     FILE is a path, relative to the current directory, or the end of a path. SESSION is an
-    id or its first characters, "last", or a result number of the last search. TURN is a
-    number as in `tree --json` (default: the last turn). Without a file, all files that
-    the session changed are listed, or with -o written.
+    id or its first characters, "last", or a result number of the last search. TURN
+    counts from 1 (default: the last turn). Without FILE, the files that the session
+    changed are listed; with -o, they are written.
 
     The content is derived from what the session wrote, read and backed up. A note says
     what is not certain; the exit code is 1 if the content is not known.
@@ -223,7 +223,7 @@ def _print_notes(files: Sequence[FileAt], *, is_tree: bool) -> None:
         return
     path = sanitize_name(file.path)
     if file.version is None:
-        sys.stderr.write(f"nothing is known of {path} at that time\n")
+        sys.stderr.write(f"no version of {path} is known at that time\n")
     elif not file.version.is_known:
         sys.stderr.write(
             f"the content of {path} is not known: it was changed at"

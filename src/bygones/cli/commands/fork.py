@@ -56,7 +56,7 @@ _MAX_LISTED = 5
     metavar="BRANCH",
     shell_complete=complete_branches,
     show_default="the live branch",
-    help="Number or leaf of a branch, also of an abandoned one.",
+    help="Branch to continue: its number, or the id of a record on it.",
 )
 @click.option("--through", is_flag=True, help="Include the turn.")
 @click.option(
@@ -98,12 +98,12 @@ def fork(  # noqa: PLR0913 (the options of the command)
     bygones fork last --before-compaction --into ~/src/copy
     bygones fork last:7 --files worktree --run
 
-    Writes a new session that ends before TURN, or with --through after it, and prints the
+    Writes a new session that ends before TURN (after it with --through), and prints the
     command that continues it in Claude Code. The original is not changed and may be
     deleted. The new session has the messages, agents and long outputs up to that point,
     and the backups of files that `/rewind` restores. SESSION is an id or its first
-    characters, "last", the id of a record, or a result number of the last search; TURN is
-    a number as in `tree --json` (default: the end of the branch).
+    characters, "last", the id of a record, or a result number of the last search. TURN
+    counts from 1 (default: the end of the branch).
 
     With --files the session continues in a new place with the files that it changed as
     they were at that point: a git worktree of the last commit before it, or a folder with

@@ -49,7 +49,7 @@ def print_result(result: RepairResult, *, has_others: bool) -> None:
     if result.lost:
         _print_hint(has_others=has_others)
     elif result.damaged_copy is None and not result.recovered:
-        click.echo("nothing is damaged")
+        click.echo("nothing to repair: the archive is intact")
 
 
 def _print_hint(*, has_others: bool) -> None:
@@ -86,7 +86,7 @@ def repair(
     still contain them; their hashes must match. If the database is damaged or truncated,
     a new one is written with everything that is intact, and the damaged file is kept.
 
-    The exit code is 0 if nothing is damaged any more, and 13 otherwise.
+    The exit code is 0 if the archive is intact afterwards, and 13 otherwise.
     """
     folder = resolve_archive_folder(archive)
     places = tuple(path.expanduser().absolute() for path in others)

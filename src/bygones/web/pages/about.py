@@ -24,7 +24,7 @@ from bygones.model.problem_runs import count_problems
 from bygones.model.reports import DriftRow
 from bygones.model.summary import SessionSummary
 from bygones.render.headers import describe_verification
-from bygones.render.html.markup import Html, escape_line, escape_text, join_html, tag
+from bygones.render.html.markup import Html, escape_line, join_html, tag
 from bygones.render.numbers import format_bytes, pluralize
 from bygones.web.context import RequestContext
 from bygones.web.layout import (
@@ -34,6 +34,7 @@ from bygones.web.layout import (
     empty_message,
     format_age,
     link,
+    render_commands,
     render_page,
     render_table,
 )
@@ -48,20 +49,28 @@ def about_page(context: RequestContext) -> Response:
     file_count, gone_count, stored_bytes = pool.cached("files", _source_counts)
     session_count = sum(not summary.is_empty for summary in summaries)
     rows = [
-        ("Bygones", __version__),
+        ("Bygones", escape_line(__version__)),
         *(_archive_rows(context, pool.folder) if pool.folder else ()),
-        ("Files", f"{pluralize(file_count, 'file')}, {format_bytes(stored_bytes)}"),
-        ("Deleted", _describe_deleted(gone_count)),
+        (
+            "Files",
+            escape_line(
+                f"{pluralize(file_count, 'file')}, {format_bytes(stored_bytes)}"
+            ),
+        ),
+        ("Deleted by Claude Code", escape_line(_describe_deleted(gone_count))),
         (
             "Sessions",
-            f"{session_count:,}, plus {len(summaries) - session_count:,} without messages",
+            escape_line(
+                f"{session_count:,}, plus {len(summaries) - session_count:,}"
+                " without messages"
+            ),
         ),
     ]
     if pool.folder:
         homes = ", ".join(map(encode_path, context.app_state.homes))
-        rows.append(("Watched homes", homes or "none"))
+        rows.append(("Watched homes", escape_line(homes or "none")))
     lines = join_html(
-        join_html((tag("dt", escape_line(name)), tag("dd", escape_text(value))))
+        join_html((tag("dt", escape_line(name)), tag("dd", value)))
         for name, value in rows
     )
     main = (
@@ -75,8 +84,8 @@ def about_page(context: RequestContext) -> Response:
 
 def _describe_deleted(count: int) -> str:
     if not count:
-        return "no files"
-    return f"{pluralize(count, 'file')}, now only in this archive"
+        return "nothing yet"
+    return f"{pluralize(count, 'file')}, which only this archive still has"
 
 
 _LOCAL_NOTE = Html(
@@ -86,18 +95,20 @@ _LOCAL_NOTE = Html(
 )
 _HUB_NOTE = Html(
     '<p class="note">This is a hub. It shows the sessions that people pushed to it, '
-    "redacted, if your token gives you access to them.</p>"
+    "redacted, as far as your token gives access.</p>"
 )
 
 
-def _archive_rows(context: RequestContext, folder: Path) -> tuple[tuple[str, str], ...]:
+def _archive_rows(
+    context: RequestContext, folder: Path
+) -> tuple[tuple[str, Html], ...]:
     with context.pool.archive() as archive:
         found = archive.last_verification
     when = format_age(found.verified_at, context.now) if found else ""
     return (
-        ("Archive", encode_path(folder)),
-        ("Disk space", format_bytes(_disk_usage(folder))),
-        ("Verified", describe_verification(found, when)),
+        ("Archive", escape_line(encode_path(folder))),
+        ("Disk space", escape_line(format_bytes(_disk_usage(folder)))),
+        ("Verified", render_commands(describe_verification(found, when))),
     )
 
 

@@ -232,5 +232,5 @@ export class Finder {
 
 function noMatchText(result) {
   if (result.is_partial) return "No matches in the part that was searched. Try a more specific query.";
-  return result.others.length ? "No matches here" : "No matches here (only the start of each tool result is searched)";
+  return result.others.length ? "No matches here" : "No matches here (only the start of a long tool result is searched)";
 }
