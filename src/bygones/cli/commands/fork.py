@@ -99,15 +99,13 @@ def fork(  # noqa: PLR0913 (the options of the command)
     bygones fork last:7 --files worktree --run
 
     Writes a new session that ends before TURN (after it with --through), and prints the
-    command that continues it in Claude Code. The original is not changed and may be
-    deleted. The new session has the messages, agents and long outputs up to that point,
-    and the backups of files that `/rewind` restores. SESSION is an id or its first
-    characters, "last", the id of a record, or a result number of the last search. TURN
-    counts from 1 (default: the end of the branch).
+    command that continues it. The original is not changed. The new session has the
+    messages, agents, long outputs and backups of files up to that point. SESSION is an id
+    or its first characters, "last", the id of a record, or a result number of the last
+    search. TURN counts from 1 (default: the end of the branch).
 
-    With --files the session continues in a new place with the files that it changed as
-    they were at that point: a git worktree of the last commit before it, or a folder with
-    only these files.
+    With --files, it continues in a new place with the files as they were at that point: a
+    git worktree of the last commit before it, or a folder with only these files.
     """
     session_name, turn = parse_turn_name(name)
     if through and turn is None:
