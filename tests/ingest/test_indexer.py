@@ -61,7 +61,9 @@ def test_index_catches_up_with_the_archive(
     assert verify(keeping.archive).is_index_current
 
 
-@pytest.mark.parametrize("count", [10**12, 10**17, 10**20, 10**400])
+@pytest.mark.parametrize(
+    "count", [10**12, 10**17, 10**20, 10**400, -1, -(10**30), -(10**400)]
+)
 def test_implausible_token_count_only_affects_itself(
     count: int, tmp_path: Path
 ) -> None:

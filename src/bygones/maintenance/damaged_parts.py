@@ -103,7 +103,7 @@ class OtherCopies:
                 return raw
         for archive in (self._own, *self._archives):
             with suppress(ArchiveError):
-                raw_copy = archive.find_bytes(part.hash)
+                raw_copy = archive.find_bytes(part.hash, part.stop - part.start)
                 if raw_copy is not None:
                     return raw_copy
         return None

@@ -189,7 +189,8 @@ def _system_facts(record: SystemRecord) -> NodeFacts:
         text = display_text(user_text, user_text.typed_text)
         facts.preview = text[:PREVIEW_LIMIT]
     elif record.subtype == "turn_duration" and record.duration_ms is not None:
-        facts.extra = DurationFacts(int(min(record.duration_ms, _MAX_DURATION_MS)))
+        duration_ms = min(max(record.duration_ms, 0.0), _MAX_DURATION_MS)
+        facts.extra = DurationFacts(int(duration_ms))
     elif record.retracted_message_uuids:
         facts.extra = RetractionFacts(record.retracted_message_uuids)
     elif record.subtype in {"api_error", "error"} and not facts.preview:

@@ -521,10 +521,11 @@ class ArchiveDB:
             row = fetch_one(self.db, sql, (number, generation))
         return (int(row[0]), int(row[1]), row[2]) if row else None
 
-    def find_bytes(self, digest: bytes) -> bytes | None:
+    def find_bytes(self, digest: bytes, size: int) -> bytes | None:
         """Return the bytes with a hash, if an intact chunk contains them."""
+        sql = "SELECT id FROM chunk WHERE hash = ? AND stop - start = ?"
         with translate_read_errors(self.path):
-            rows = fetch_all(self.db, "SELECT id FROM chunk WHERE hash = ?", (digest,))
+            rows = fetch_all(self.db, sql, (digest, size))
         for (id_,) in rows:
             with suppress(ArchiveDamaged):
                 return self._load_chunk(id_, digest)
