@@ -568,6 +568,25 @@ def test_rewound_texts_are_found_in_a_large_session(tmp_path: Path) -> None:
     assert others.session_count == 0
 
 
+def test_words_around_a_slash_need_not_be_adjacent(tmp_path: Path) -> None:
+    home = Home(tmp_path / "home")
+    apart = "The logout fails, and so does the login of the otter"
+    home.session(session_id(1), thread(prompt(apart, uuid="a")))
+    home.session(session_id(2), thread(prompt("About the login/logout page", uuid="b")))
+
+    with open_archive(home, tmp_path / "archive") as asked:
+        alone = [one.summary.id for one in asked.search("login/logout").sessions]
+        both = asked.search("otter login/logout").sessions
+        path = asked.search("src/login.py").query_words
+
+    assert alone == [session_id(2), session_id(1)]
+    assert {one.summary.id: one.matched_words for one in both} == {
+        session_id(1): ("otter", "login", "logout"),
+        session_id(2): ("login/logout", "login", "logout"),
+    }
+    assert "src" not in path
+
+
 @pytest.mark.req("X3")
 def test_score_is_explained(asked: SearchArchive) -> None:
     (first, *_) = asked.search("cookies lock").sessions

@@ -46,6 +46,9 @@ _POSSESSIVE = re.compile(r"(?<=\w)['\u2019]s$")
 _JOINED_WORD = re.compile(r"[^\W_]+(?:[_-]+[^\W_]+)+")
 
 
+_ALTERNATIVES = re.compile(r"[^\W\d_]{2,}(?:/[^\W\d_]{2,}){1,2}")
+
+
 class WordVariants(Struct, frozen=True):
     """A word as it was typed, and the runs of terms as which it may be written.
 
@@ -98,6 +101,13 @@ def _neighbor_runs(
 
 def _is_joinable(term: str) -> bool:
     return len(term) > 1 and term.isalpha() and term not in STOP_WORDS
+
+
+def split_alternatives(word: str) -> tuple[str, ...]:
+    """Return the words of ``login/logout``, which need not be next to each other."""
+    if not _ALTERNATIVES.fullmatch(word):
+        return ()
+    return tuple(part for part in word.split("/") if part.lower() not in STOP_WORDS)
 
 
 def drop_stop_words(words: Sequence[str]) -> tuple[str, ...]:

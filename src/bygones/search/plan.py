@@ -56,6 +56,7 @@ from bygones.query.tokens import (
     drop_stop_words,
     expand_word,
     expand_words,
+    split_alternatives,
 )
 from bygones.search.texts import EDIT_TOOLS, ROLE_BY_PART
 from bygones.store.protocols import EngineQuery, SearchEngine
@@ -175,7 +176,9 @@ def plan_search(
         for variants in expand_words(words, engine.tokenize)
         if variants
     ]
-    if 2 * sum(term.is_identifier for term in terms) < len(terms):
+    parts = {part for word in words for part in split_alternatives(word)}
+    typed = [term for term in terms if term.label not in parts]
+    if 2 * sum(term.is_identifier for term in typed) < len(typed):
         # An identifier in a sentence is one of its words.
         terms = [replace(term, is_identifier=False) for term in terms]
     conditions: dict[FieldLevel, list[Term]] = {level: [] for level in FieldLevel}

@@ -20,7 +20,13 @@ from bygones.model.summary import (
 from bygones.query.fields import iter_leaves
 from bygones.query.matcher import asks_for_hidden
 from bygones.query.parser import and_terms
-from bygones.query.tokens import TermRun, drop_stop_words, expand_word, expand_words
+from bygones.query.tokens import (
+    TermRun,
+    drop_stop_words,
+    expand_word,
+    expand_words,
+    split_alternatives,
+)
 from bygones.search.hidden import HiddenSearch
 from bygones.search.plan import SearchPlan, mark_calls, plan_search, relax_query
 from bygones.search.ranking import RankedSessions, SessionRanker, SortOrder
@@ -300,7 +306,7 @@ class _SearchRun:
             if variants is None:
                 continue
             if any(map(self._is_indexed, variants.runs)):
-                words.append(word)
+                words += [word, *filter(self._has_word, split_alternatives(word))]
                 continue
             suggestions = list(self._suggest_words(variants.runs[0]))
             if suggestions:
@@ -308,7 +314,7 @@ class _SearchRun:
                 words += [other for other in suggestions if other not in words]
             else:
                 missing.append(word)
-        return _ResolvedWords(words, corrections, missing)
+        return _ResolvedWords(list(dict.fromkeys(words)), corrections, missing)
 
     def _prefetch_terms(self, query: Query, words: Sequence[str]) -> None:
         """Announce all terms to the engine, so that it loads them together."""
@@ -337,6 +343,9 @@ class _SearchRun:
         if not all(map(self._engine.frequency, run)):
             return False
         return bool(self._engine.best_keys(self._engine.match_phrase(run), 1)[0])
+
+    def _has_word(self, word: str) -> bool:
+        return any(map(self._has_term, self._engine.tokenize(word)))
 
     def _has_term(self, term: str) -> bool:
         return bool(self._engine.word_forms(term)) or self._titles.has_term(term)
