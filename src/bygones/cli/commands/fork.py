@@ -93,7 +93,6 @@ def fork(  # noqa: PLR0913 (the options of the command)
     r"""Continue a session from any turn, on any branch.
 
     \b
-    bygones fork 5e551000:12 --run
     bygones fork last:4 --through --branch 2
     bygones fork last --before-compaction --into ~/src/copy
     bygones fork last:7 --files worktree --run
@@ -131,16 +130,14 @@ def fork(  # noqa: PLR0913 (the options of the command)
             before_compaction=before_compaction,
             directory=checkout.directory if checkout else directory,
         )
-    plan = _plan_resume(written)
     if as_json:
         print_objects([_to_object(written)])
     else:
-        for line in (*_describe_files(checkout), _describe(written)):
-            click.echo(sanitize_name(line), err=True)
+        _print_written(written, checkout)
     if run:
-        run_claude(plan)
+        run_claude(_plan_resume(written))
     elif not as_json:
-        click.echo(shell_command(plan))
+        click.echo(shell_command(_plan_resume(written)))
 
 
 def _choose_turn(
@@ -211,6 +208,11 @@ def _plan_resume(written: ForkedSession) -> ResumeObject:
         home=home_variable(written.home),
         is_deleted=False,
     )
+
+
+def _print_written(written: ForkedSession, checkout: Checkout | None) -> None:
+    for line in (*_describe_files(checkout), _describe(written)):
+        click.echo(sanitize_name(line), err=True)
 
 
 def _describe(written: ForkedSession) -> str:
