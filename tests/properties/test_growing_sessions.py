@@ -15,8 +15,11 @@ from bygones.assemble import segments
 from bygones.ingest import derive, indexer
 from bygones.ingest.growing import grow_session
 from bygones.model.base import SessionId
+from bygones.model.sessions import BranchSummary, ConversationHeader
+from bygones.model.summary import SessionSummary
 from bygones.store.archive_dir import ArchiveDir
 from bygones.store.derived_tables import DerivedTables
+from bygones.store.messages import StoredTurn
 from tests.faults.sizes import seeded, sized
 from tests.properties.growing import (
     Lines,
@@ -154,3 +157,15 @@ def test_append_writes_only_the_last_rows(
     after = keeping.index_rows("SELECT rowid, frame FROM message_block")
     assert outcomes == {"grown": 1}
     assert before[:-1] == after[: len(before) - 1]
+
+
+def test_every_field_of_two_parts_is_joined() -> None:
+    """A new field belongs here, once `ingest.derive` joins it."""
+    assert [
+        kind.__struct_fields__[-1]
+        for kind in (SessionSummary, ConversationHeader, BranchSummary, StoredTurn)
+    ] == ["empty_reason", "empty_reason", "title", "duration"]
+    assert [
+        len(kind.__struct_fields__)
+        for kind in (SessionSummary, ConversationHeader, BranchSummary, StoredTurn)
+    ] == [26, 21, 14, 5]

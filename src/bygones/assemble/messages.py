@@ -538,10 +538,11 @@ def find_steering(nodes: Sequence[RecordNode]) -> list[RecordNode]:
 
 def find_queue_leftovers(
     nodes: Sequence[RecordNode],
-) -> tuple[frozenset[int], frozenset[int]]:
-    """Return digests of queued texts: those still waiting, and those without a record.
+) -> tuple[frozenset[int], frozenset[int], frozenset[int]]:
+    """Return digests of queued texts that later records may belong to.
 
-    Later records may belong to them.
+    Those still in the queue (see `find_steering`), those for which no prompt was found
+    (see `find_queued_prompts`), and those that were sent without a record.
     """
     waiting: list[RecordNode] = []
     queued: list[RecordNode] = []
@@ -561,8 +562,11 @@ def find_queue_leftovers(
                 queued.remove(same[0])
         if operation in {"dequeue", "remove"} and waiting:
             waiting.remove(_match_waiting(waiting, node))
-    unrecorded = {text.digest for text in find_steering(nodes)}
-    return frozenset(text.digest for text in (*waiting, *queued)), frozenset(unrecorded)
+    return (
+        frozenset(text.digest for text in waiting),
+        frozenset(text.digest for text in queued),
+        frozenset(text.digest for text in find_steering(nodes)),
+    )
 
 
 def _match_waiting(waiting: list[RecordNode], node: RecordNode) -> RecordNode:

@@ -16,7 +16,7 @@ from datetime import datetime
 from msgspec import Struct
 
 from bygones.assemble.agents import AGENT_TOOLS, AgentRecords, answered_call_id
-from bygones.assemble.dedupe import TREE_KINDS
+from bygones.assemble.dedupe import TREE_KINDS, first_timestamp
 from bygones.assemble.messages import find_queue_leftovers
 from bygones.assemble.tree import NIL_RECORD_ID
 from bygones.model.base import AgentId, RecordId, SessionId, ToolUseId
@@ -50,11 +50,15 @@ class Settled(Struct, frozen=True, kw_only=True, array_like=True):
     last_id: RecordId
     """The record that the first one after the cut continues."""
     last_time: datetime
-    """The latest time before the cut, also of agents."""
+    """The latest time before the cut."""
+    last_agent_start: datetime | None = None
+    """When the last of the agents started: they are sorted by that."""
     missing_ids: frozenset[RecordId] = frozenset()
     """Parents that are in no file: if one appears, records are sorted otherwise."""
     waiting: frozenset[int] = frozenset()
-    """Digests of queued texts that were not sent."""
+    """Digests of queued texts that were not taken out of the queue."""
+    queued: frozenset[int] = frozenset()
+    """Digests of queued texts for which no prompt was found."""
     unrecorded: frozenset[int] = frozenset()
     """Digests of queued texts that were sent, but have no record of their own."""
     needs_prompt: bool = False
@@ -250,8 +254,7 @@ def _blocks_cuts(node: RecordNode) -> bool:
 def _has_distant_facts(node: RecordNode) -> bool:
     facts = node.extra
     if isinstance(facts, TitleFacts):
-        is_summary = node.kind == "summary" and facts.leaf_id is not None
-        return is_summary or facts.leaf_id == NIL_RECORD_ID
+        return facts.leaf_id == NIL_RECORD_ID
     if isinstance(facts, AgentProgressFacts):
         return not (facts.message_id and node.agent_id)
     return isinstance(facts, LineageFacts)
@@ -269,8 +272,10 @@ def _referenced_records(node: RecordNode) -> Iterator[RecordId]:
     elif node.logical_parent_uuid is not None:
         yield node.logical_parent_uuid
     yield from node.supersedes_ids
-    if isinstance(facts, TitleFacts) and facts.leaf_id is not None:
-        yield facts.leaf_id
+    if isinstance(facts, TitleFacts):
+        # Titles of records are looked up by the caller.
+        if node.kind == "last-prompt" and facts.leaf_id is not None:
+            yield facts.leaf_id
     elif isinstance(facts, RetractionFacts):
         yield from facts.record_ids
     elif isinstance(facts, CompactionFacts):
@@ -297,9 +302,13 @@ def conflicts(
     own = {agent.id for agent in agents}
     if own & settled.agent_ids:
         return True
+    last_start = settled.last_agent_start
     for agent in agents:
         prompt = next((n for n in agent.nodes if n.origin is Origin.CALLER), None)
         if prompt is not None and prompt.digest in settled.free_calls:
+            return True
+        start = first_timestamp(agent.nodes)
+        if start is None or (last_start is not None and start <= last_start):
             return True
         if any(_conflicts(settled, node, is_main=False) for node in agent.nodes):
             return True
@@ -326,10 +335,17 @@ def _conflicts_in_session(settled: Settled, node: RecordNode) -> bool:
     return (
         settled.needs_answer
         or (settled.needs_prompt and is_prompt)
-        or (bool(settled.waiting) and isinstance(node.extra, QueueFacts))
-        or (bool(node.digest) and node.digest in settled.waiting)
+        or (isinstance(node.extra, QueueFacts) and _takes(settled, node.extra))
+        or (bool(node.digest) and node.digest in settled.queued)
         or (bool(node.digest) and node.digest in settled.unrecorded)
     )
+
+
+def _takes(settled: Settled, queue: QueueFacts) -> bool:
+    """Whether an operation may take a settled text out of the queue."""
+    if queue.operation == "remove" and settled.queued:
+        return True
+    return queue.operation in {"dequeue", "remove"} and bool(settled.waiting)
 
 
 def _named_agents(node: RecordNode) -> Iterator[str]:
@@ -405,11 +421,12 @@ def settle(
 ) -> Settled | None:
     """Return what is known about records before a cut, after those of `earlier`."""
     last = next(n for n in reversed(nodes) if _is_tree_record(n))
-    times = [n.timestamp for n in _iter_all(nodes, agents) if n.timestamp is not None]
+    times = [node.timestamp for node in nodes if node.timestamp is not None]
+    starts = [first_timestamp(agent.nodes) for agent in agents]
     if last.uuid is None or not times or len(state.missing_ids) > _MAX_MISSING:
         return None
     base = earlier or Settled(offset=0, last_id=last.uuid, last_time=min(times))
-    waiting, unrecorded = find_queue_leftovers(nodes)
+    waiting, queued, unrecorded = find_queue_leftovers(nodes)
     mixed = frozenset(n.session_id for n in nodes if n.session_id is not None)
     has_prompt = any(n.kind == "user" and n.origin in _TYPED_ORIGINS for n in nodes)
     unlinked = frozenset(_unlinked_prompts(agents, state.calls_by_agent))
@@ -418,8 +435,12 @@ def settle(
         offset=offset,
         last_id=last.uuid,
         last_time=max(*times, base.last_time),
+        last_agent_start=max(
+            filter(None, (*starts, base.last_agent_start)), default=None
+        ),
         missing_ids=base.missing_ids | state.missing_ids,
         waiting=base.waiting | waiting,
+        queued=base.queued | queued,
         unrecorded=base.unrecorded | unrecorded,
         needs_prompt=state.open_forks[0] or (base.needs_prompt and not has_prompt),
         needs_answer=state.open_forks[1],

@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from itertools import chain
 from typing import NamedTuple
-from zlib import crc32
 
 from msgspec import Struct, structs
 
@@ -63,9 +62,14 @@ from bygones.model.sessions import (
     own_messages,
     strip_message,
 )
-from bygones.model.summary import LeafSummary, Loader, Role, SessionSummary
+from bygones.model.summary import Loader, Role, SessionSummary
 from bygones.model.usage import QUARTER_HOUR_SECONDS, ReportedCost
-from bygones.store.derived_rows import DerivedRows, ToolContextRow, derive_rows
+from bygones.store.derived_rows import (
+    DerivedRows,
+    ToolContextRow,
+    derive_rows,
+    find_queued_prompts,
+)
 from bygones.store.encoding import id_key
 from bygones.store.messages import (
     MESSAGES_PER_BLOCK,
@@ -90,7 +94,8 @@ class SettledSession(Struct, frozen=True, kw_only=True, array_like=True):
     summary: SessionSummary
     header: ConversationHeader
     names: SessionNames
-    summaries: tuple[LeafSummary, ...]
+    queued_prompts: list[str]
+    """Prompts that have no record."""
     repository: str | None
     directory: str | None
     last_tag: str | None
@@ -109,8 +114,6 @@ class SettledSession(Struct, frozen=True, kw_only=True, array_like=True):
     forked_turns: dict[int, StoredTurn]
     tool_contexts: list[ToolContextRow]
     """Rows of the last quarter of an hour, to which more may be added."""
-    titles: int
-    """A checksum of the titles that any file gives to settled records."""
     agents: dict[str, int] = {}
     """The files of its agents, and their states."""
 
@@ -189,7 +192,6 @@ class StoredPart(NamedTuple):
 class _Context(NamedTuple):
     """What is known besides the records of a session."""
 
-    summaries: SummariesByLeaf
     files: _EditedFiles
     agent_states: Mapping[str, int]
 
@@ -200,31 +202,34 @@ def _divide(
     agent_states: Mapping[str, int],
 ) -> DerivedSession:
     """Settle the first part of a session, and derive its end."""
-    context = _Context(summaries, _EditedFiles(), agent_states)
+    if any(node.uuid in summaries for node in records.nodes):
+        raise NotDivisible  # summaries of records before a cut may be added at any time
+    context = _Context(_EditedFiles(), agent_states)
     return _settle_and_derive(records, None, context)
 
 
 def grow(
     records: SessionRecords,
     stored: StoredPart,
+    *,
     is_settled_path: Callable[[str], bool],
     agent_states: Mapping[str, int],
 ) -> DerivedSession:
     """Derive the end of a session that has grown, and settle more if it is long.
 
-    `records` are those after the settled part; no title of them is known.
+    The records are those after the settled part.
     """
     nodes = find_main(records).nodes
     cuts = list(find_cuts(nodes, stored.before))
     if not cuts or cuts[-1] != 0:
         raise NotDivisible
     if len(nodes) >= MIN_DIVIDED_NODES:
-        context = _Context({}, _EditedFiles(is_settled_path), agent_states)
+        context = _Context(_EditedFiles(is_settled_path), agent_states)
         try:
             return _settle_and_derive(records, stored, context)
         except NotDivisible:
             pass
-    context = _Context({}, _EditedFiles(is_settled_path), agent_states)
+    context = _Context(_EditedFiles(is_settled_path), agent_states)
     rows = _derive_end(_without_parent(records), stored, context)
     return DerivedSession(rows, settled=stored.settled)
 
@@ -279,23 +284,6 @@ def find_main(records: SessionRecords) -> Transcript:
     if len(own) != 1:
         raise NotDivisible
     return own[0]
-
-
-def titles_checksum(summaries: SummariesByLeaf, nodes: Iterable[RecordNode]) -> int:
-    """Return a checksum of the titles of records."""
-    if not summaries:
-        return 0
-    titles = {
-        node.uuid: summaries[node.uuid]
-        for node in nodes
-        if node.uuid is not None and node.uuid in summaries
-    }
-    return checksum_titles(titles.items()) if titles else 0
-
-
-def checksum_titles(titles: Iterable[tuple[str | None, str]]) -> int:
-    found = sorted(titles, key=repr)
-    return crc32(repr(found).encode("utf-8", "surrogatepass")) if found else 0
 
 
 def _states_of(
@@ -384,21 +372,24 @@ class _Part:
         stored: StoredPart | None,
         context: _Context,
     ) -> None:
-        summaries = context.summaries
         self._records = records
-        self._summaries = summaries
         self._before = stored.settled if stored else None
         self._earlier = stored.messages if stored else None
-        self.session, self._conversation = assemble_segment(
-            records, Loader(), summaries
-        )
+        self.session, self._conversation = assemble_segment(records, Loader(), {})
         self._names = collect_names(
             self._conversation.nodes,
-            summaries,
+            {},
             abandoned_record_ids(self.session.branches),
         )
         self._repository, self._directory = find_directories(self._conversation.nodes)
         self._last_tag = find_last_tag(self._conversation.nodes)
+        live, *others = self.session.branches
+        if any(find_queued_prompts(others)):
+            raise NotDivisible  # they follow those of the live branch
+        self._queued_prompts = [
+            *(self._before.queued_prompts if self._before else ()),
+            *find_queued_prompts([live]),
+        ]
         self._new_paths = context.files.count_new(
             {edit.path for edit in self.session.edits}
         )
@@ -517,12 +508,9 @@ class _Part:
             if before is not None
             else find_forked_turns(session, self._header)
         )
-        earlier = before.summaries if before is not None else ()
-        self._leaf_summaries = (*earlier, *session.summaries)
         joined = structs.replace(
             session,
             title=self._summary.title,
-            summaries=self._leaf_summaries,
             is_empty=self._summary.is_empty,
             reported_cost=cost,
             cost_reported_at=until,
@@ -531,6 +519,7 @@ class _Part:
             joined,
             self._summary,
             store_messages=True,
+            queued_prompts=self._queued_prompts,
             header=self._header,
             earlier=structs.replace(
                 self._earlier, turns=self._turns, forked_turns=self._forked
@@ -611,7 +600,7 @@ class _Part:
             summary=self._summary,
             header=self._header,
             names=self._names,
-            summaries=self._leaf_summaries,
+            queued_prompts=self._queued_prompts,
             repository=self._repository,
             directory=self._directory,
             last_tag=self._last_tag,
@@ -628,9 +617,6 @@ class _Part:
             tool_contexts=[
                 row for row in self.rows.tool_contexts if self._is_open(row)
             ],
-            titles=before.titles
-            if before
-            else titles_checksum(self._summaries, main.nodes),
             agents=before.agents if before else {},
         )
 

@@ -15,7 +15,6 @@ from bygones.ingest.derive import (
     NotDivisible,
     SettledSession,
     StoredPart,
-    checksum_titles,
     find_main,
     grow,
     record_ids,
@@ -23,7 +22,6 @@ from bygones.ingest.derive import (
 from bygones.ingest.loading import (
     agent_states,
     load_transcript,
-    newest_titles,
     with_steps,
 )
 from bygones.model.base import SessionId, SourceKind
@@ -127,13 +125,15 @@ class _SessionEnd:
             raise NotDivisible
         session = self._settled.summary.id
         records = collect_records(session, [main], agents)
-        self._check_titles(records)
+        self._check_summaries(main)
         self._check_ids(records)
         return grow(
             records,
             StoredPart(self._settled, self._load_earlier_messages()),
-            partial(self._tables.has_settled_edit, self._number, self._bounds),
-            agent_states(self._archive_dir, agents),
+            is_settled_path=partial(
+                self._tables.has_settled_edit, self._number, self._bounds
+            ),
+            agent_states=agent_states(self._archive_dir, agents),
         )
 
     def _find_sources(self) -> None:
@@ -170,19 +170,13 @@ class _SessionEnd:
             raise NotDivisible
         return transcript
 
-    def _check_titles(self, records: SessionRecords) -> None:
-        """Check that no other titles of records are known than before."""
-        store = self._archive_dir.byte_store
-        dated = []
-        for leaf, title, source, start in self._tables.titles_of(self._number):
-            stored = store.source(source)
-            if stored is None or start >= self._settled.settled.offset:
-                raise NotDivisible
-            dated.append(((stored.mtime_ns, stored.id), leaf, title))
-        ids = {node.uuid for node in records.nodes}
-        titles = newest_titles(dated)
-        if any(leaf in ids for leaf in titles) or (
-            checksum_titles(titles.items()) != self._settled.titles
+    def _check_summaries(self, main: Transcript) -> None:
+        """Check that no file has a summary of a record of the session."""
+        indexed = self._main.stored_bytes
+        if self._tables.has_summaries(self._number) or any(
+            # A last line without a newline is not indexed.
+            node.kind == "summary" and node.position.offset >= indexed
+            for node in main.nodes
         ):
             raise NotDivisible
 

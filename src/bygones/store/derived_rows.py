@@ -5,7 +5,7 @@ A pure function of a session, so it can run in another process.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -31,7 +31,7 @@ from bygones.store.messages import (
 )
 
 if TYPE_CHECKING:
-    from bygones.model.sessions import AgentRun, ConversationHeader, Session
+    from bygones.model.sessions import AgentRun, Branch, ConversationHeader, Session
 
 __all__ = ["DerivedRows", "PayerRows", "derive_rows"]
 
@@ -74,7 +74,7 @@ class DerivedRows(Struct, frozen=True, array_like=True):
     """How a short session starts, if known: one value or none."""
 
 
-def _searchable_titles(session: Session) -> str:
+def _searchable_titles(session: Session, queued_prompts: Iterable[str]) -> str:
     """Return explicit title, summaries and queued prompts, as `split_titles` reads them.
 
     An empty session has the summaries in its file, because the sessions that they are
@@ -86,33 +86,36 @@ def _searchable_titles(session: Session) -> str:
         others = (" ".join(one.text.split()) for one in session.other_summaries)
         lines |= {line: BORROWED_TITLE for line in others if line not in lines}
     lines.pop(title, None)
-    lines |= dict.fromkeys(_queued_prompts(session), STEERING_TITLE)
+    lines |= dict.fromkeys(queued_prompts, STEERING_TITLE)
     return "\n".join((title, *(f"{mark}{line}" for line, mark in lines.items())))
 
 
-def _queued_prompts(session: Session) -> Iterator[str]:
+def find_queued_prompts(branches: Iterable[Branch]) -> Iterator[str]:
     """Yield prompts that were typed while Claude worked and have no record."""
-    for branch in session.branches:
+    for branch in branches:
         for turn in branch.own_turns:
             for message in turn.messages:
                 if message.is_steering and message.id.startswith("@"):
                     yield " ".join(message.preview.split())
 
 
-def derive_rows(
+def derive_rows(  # noqa: PLR0913 (the last ones by keyword, optional)
     session: Session,
     summary: SessionSummary,
     *,
     store_messages: bool,
     header: ConversationHeader | None = None,
     earlier: EarlierMessages | None = None,
+    queued_prompts: Sequence[str] | None = None,
 ) -> DerivedRows:
     """Return the rows of a session.
 
     The messages of long sessions are stored as assembled; of short ones only a preview.
-    If only the end of a session was assembled, pass the summary and the header of all of
-    it; the other rows are those of the end.
+    If only the end of a session was assembled, pass summary, header and queued prompts of
+    all of it; the other rows are those of the end.
     """
+    if queued_prompts is None:
+        queued_prompts = list(find_queued_prompts(session.branches))
     stored = (
         conversation_rows(session, header, earlier)
         if store_messages
@@ -128,7 +131,7 @@ def derive_rows(
             to_milliseconds(summary.started_at),
             to_milliseconds(summary.ended_at),
             summary.is_empty,
-            _searchable_titles(session),
+            _searchable_titles(session, queued_prompts),
             _encode(summary),
         ),
         abandoned_keys=sorted(_abandoned_keys(session)),

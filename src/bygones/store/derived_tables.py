@@ -297,7 +297,7 @@ class DerivedTables:
         """Whether records of the settled part name one of some ids."""
         sql = (
             "SELECT 1 FROM json_each(?) AS k"
-            " JOIN settled_key AS s ON s.session = ? AND s.key = k.value LIMIT 1"
+            " CROSS JOIN settled_key AS s ON s.session = ? AND s.key = k.value LIMIT 1"
         )
         values = (_json(list(keys)).decode(), number)
         return fetch_one(self._db, sql, values) is not None
@@ -323,18 +323,16 @@ class DerivedTables:
         values = (_json(list(keys)).decode(), *place, _json(list(others)).decode())
         return fetch_one(self._db, sql, values) is not None
 
-    def titles_of(self, number: int) -> list[tuple[RecordId, str, int, int]]:
-        """Return titles of a session's records, with their source and the record's offset.
+    def has_summaries(self, number: int) -> bool:
+        """Whether any source has a summary of a session's record.
 
         Unlike `leaf_titles` it doesn't read all records of the session.
         """
-        return fetch_all(
-            self._db,
-            "SELECT t.leaf, t.title, t.source, r.start FROM leaf_title AS t"
-            " CROSS JOIN record AS r ON r.key = t.leaf_key WHERE r.session = ?"
-            " ORDER BY t.source, t.start",
-            (number,),
+        sql = (
+            "SELECT 1 FROM leaf_title AS t CROSS JOIN record AS r"
+            " ON r.key = t.leaf_key WHERE r.session = ? LIMIT 1"
         )
+        return fetch_one(self._db, sql, (number,)) is not None
 
     def has_settled_edit(self, number: int, bounds: RowBounds, path: str) -> bool:
         """Whether a settled edit of a session changed a file."""
