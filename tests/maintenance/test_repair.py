@@ -383,3 +383,16 @@ def make_small(folder: Path) -> Keeping:
     keeping.home.session(session_id(1), [prompt("again")])
     keeping.ingest()
     return keeping
+
+
+def test_purge_erases_the_damaged_copies_too(tmp_path: Path) -> None:
+    keeping = make_small(tmp_path)
+    spoil(keeping, lambda raw: b"x" * 100 + raw[100:])
+    repair_archive(keeping.archive)
+    assert list(keeping.archive.glob("archive.db.damaged-*"))
+
+    with Archive.open(keeping.archive) as archive:
+        purged = [SessionId(session_id(2))]
+        archive.purge(archive.sources(sessions=purged), sessions=purged)
+
+    assert not list(keeping.archive.glob("archive.db.damaged-*"))

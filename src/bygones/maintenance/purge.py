@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
+from shutil import rmtree
 
 from msgspec import Struct
 
@@ -34,6 +35,9 @@ from bygones.store.derived_tables import DerivedTables
 from bygones.store.local_reader import load_sources
 from bygones.store.protocols import Lookup, SessionReader, StoreReader
 from bygones.store.undo_files import erase_undo_files
+
+_COPY_KINDS = ("version", "damaged")
+"""Copies of the database that migrations and repairs leave."""
 
 
 def select_files(
@@ -229,8 +233,10 @@ def purge(
         if purged:
             # First, so that neither outlives an interrupted purge. A copy from before
             # a migration has the same bytes.
-            for copy in folder.glob(f"{archive_db.path.name}.version-*"):
-                copy.unlink()
+            for kind in _COPY_KINDS:
+                for copy in folder.glob(f"{archive_db.path.name}.{kind}-*"):
+                    copy.unlink()
+            rmtree(folder / "repairing", ignore_errors=True)
             remove_verification(folder)
             with archive_db.db:  # so that readers know why there is no index
                 begin_purge(archive_db.db, ())
