@@ -3,7 +3,7 @@
 ``python -m tests.faults.torture`` runs all of them in the nightly size; names select
 some, ``--size release`` takes longer. A long run can be split into parts: ``--part 1``
 and so on use other seeds, and their figures are added up. ``docs/reliability.md`` lists
-only runs that found nothing, with the command and the date; of parts from several days,
+only runs that found nothing, with command, date and commit; of parts from several days,
 the date of the first.
 """
 
@@ -40,7 +40,9 @@ ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "reliability.md"
 FIGURES = Path(__file__).with_name("figures.json")
 """The results by harness, from which the tables of the page are written."""
-_HARNESS_HEADER = "| harness | what must hold | last run | date |\n|---|---|---|---|\n"
+_HARNESS_HEADER = (
+    "| harness | what must hold | last run | date | commit |\n|---|---|---|---|---|\n"
+)
 _FIGURES_HEADER = "| harness | tried or measured | result |\n|---|---|---:|\n"
 
 
@@ -169,13 +171,15 @@ def main(words: list[str]) -> int:
     for harness in HARNESSES:
         if options.names and harness.name not in options.names:
             continue
+        commit = current_commit()
         figures = run(harness, options.size, options.part, options.jobs)
         if figures is None:
             failed = True
             continue
         known = json.loads(FIGURES.read_text("utf-8"))
         before = known.get(harness.name)
-        known[harness.name] = row_with(before, options.part, figures, options.size)
+        row = row_with(before, options.part, figures, options.size)
+        known[harness.name] = {"commit": commit, **row}
         FIGURES.write_text(json.dumps(known, indent=1) + "\n", "utf-8")
         PAGE.write_text(page(PAGE.read_text("utf-8"), known), "utf-8")
     return int(failed)
@@ -189,7 +193,20 @@ def row_with(
     parts = {**(before["parts"] if before else {}), str(part): dict(figures)}
     today = f"{datetime.now(UTC):%Y-%m-%d}"
     day = min(before["day"], today) if before else today
-    return {"size": size, "day": day, "parts": parts}
+    first = {"commit": before["commit"]} if before and "commit" in before else {}
+    return {"size": size, "day": day, **first, "parts": parts}
+
+
+def current_commit() -> str:
+    """Return the commit that is tested; a star marks changes that are not committed."""
+    git = ["git", "-C", str(ROOT)]
+    done = subprocess.run(
+        [*git, "rev-parse", "--short=10", "HEAD"], stdout=-1, check=False
+    )
+    changed = subprocess.run(
+        [*git, "diff", "--quiet", "HEAD", "--", "src"], check=False
+    )
+    return done.stdout.decode().strip() + "*" * bool(changed.returncode)
 
 
 def run(harness: Harness, size: str, part: int, jobs: str) -> Counter[str] | None:
@@ -241,7 +258,7 @@ def page(text: str, rows: Mapping[str, Mapping[str, Any]]) -> str:
     ran = [(one, rows[one.name]) for one in HARNESSES if one.name in rows]
     harnesses = (
         f"| `{harness.name}` | {harness.property} | {command(harness, row)}"
-        f" | {row['day']} |"
+        f" | {row['day']} | {row.get('commit', '')} |"
         for harness, row in ran
     )
     figures = (
