@@ -54,6 +54,7 @@ PATHS = (
     "/projects",
     "/files",
     f"/files?session={EDITED}&path={EDITED_PATH}",
+    f"/file?path={EDITED_PATH}",
     "/usage",
     "/usage?by=model",
     "/problems",

@@ -15,6 +15,7 @@ from bygones.web.app import ROUTES
 from bygones.web.conversation_view import MAX_FIRST_MESSAGES, WINDOW_SIZE
 from tests.build import SESSION, Home, prompt, reply, thread, tool_result, tool_use
 from tests.cases.archives import CaseArchives
+from tests.files.story import Story
 from tests.web.archives import (
     AGENT,
     EDITED,
@@ -64,6 +65,7 @@ PATHS = [
     f"/files?session={EDITED}",
     f"/files?path={EDITED_PATH}",
     f"/files?session={EDITED}&path={EDITED_PATH}",
+    f"/file?path={EDITED_PATH}",
     "/usage",
     "/usage?by=session",
     "/usage?by=tool",
@@ -367,6 +369,32 @@ def test_file_page_shows_diffs(page: WebClient) -> None:
     assert "<b>new</b> words" in text
     assert EDITED in page.get(f"/files?path={EDITED_PATH}").text
     assert "No session changed" in page.get("/files?path=nowhere.py").text
+
+
+def test_versions_of_a_file_have_origins_and_need_no_script(tmp_path: Path) -> None:
+    home = Home(tmp_path / "home")
+    story = Story(SESSION)
+    story.say("Write <b>it</b>")
+    story.write("old()\n<script>alert(1)</script>\n", path="/work/demo/x.py")
+    story.say("Change it")
+    before = "old()\n<script>alert(1)</script>\n"
+    story.edit("old()", "new()", before, path="/work/demo/x.py")
+    story.write_to(home)
+    Archive.ingest(tmp_path / "archive", [home.path])
+    page = web_client(WebArchive(home, tmp_path / "archive"))
+
+    last = page.get("/file?path=/work/demo/x.py").text
+    first = page.get("/file?path=/work/demo/x.py&version=1").text
+
+    assert 'value="2" data-submit' in last
+    assert "<ins>+new()</ins>" in last
+    assert 'title="Write &lt;b&gt;it&lt;/b&gt;"' in last
+    assert f"{SESSION[:8]}:2" in last
+    assert "<script>alert" not in last
+    assert "new()" not in first
+    assert page.get("/file?path=nothing.py").status == 404
+    assert page.get("/file?path=/work/demo/x.py&version=x").status == 400
+    assert page.get("/file").status == 404
 
 
 def test_usage_as_csv(page: WebClient) -> None:

@@ -34,7 +34,7 @@ from bygones.web.layout import (
     render_page,
 )
 from bygones.web.live import live_events
-from bygones.web.pages import about, files, home, search, session, usage
+from bygones.web.pages import about, file_versions, files, home, search, session, usage
 
 __all__ = ["ROUTES", "RouteSpec", "create_app"]
 
@@ -90,6 +90,7 @@ ROUTES = (
     RouteSpec("/search/hints", search.query_hints),
     RouteSpec("/projects", home.projects_page),
     RouteSpec("/files", files.files_page),
+    RouteSpec("/file", file_versions.file_page),
     RouteSpec("/usage", usage.usage_page),
     RouteSpec("/usage.csv", usage.usage_csv),
     RouteSpec("/problems", about.problems_page),

@@ -163,8 +163,14 @@ def _sessions_of_file(
         )
         for session in rows[:_MAX_ROWS]
     ]
+    versions = link(
+        build_url("file", path=path), escape_line("Versions, and who wrote each line")
+    )
     return _render_files_page(
-        path, render_table(("Session", *_COUNT_HEADERS), lines), path=path
+        path,
+        tag("p", versions),
+        render_table(("Session", *_COUNT_HEADERS), lines),
+        path=path,
     )
 
 
@@ -224,6 +230,10 @@ def _file_history(context: RequestContext, name: str, path: str) -> Response:
                 link(
                     build_url("files", path=path),
                     escape_line("All sessions that changed this file"),
+                ),
+                link(
+                    build_url("file", path=path),
+                    escape_line("Versions, and who wrote each line"),
                 ),
             ),
             " · ",
