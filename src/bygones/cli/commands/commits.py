@@ -67,7 +67,7 @@ def commits(
     SESSION is an id or its first characters, "last", or a result number of the last
     search (default: last). COMMIT is a name that git knows in the current directory, such as
     HEAD or a hash. The lines that the commit added are looked up in the files that
-    sessions wrote, so a commit that was amended, rebased or squashed is found, too. LINES
+    sessions wrote, so a commit that was amended, rebased or squashed is found as well. LINES
     is how many of the added lines a session wrote.
     """
     console = Console.for_stdout(color, iso=iso)

@@ -136,13 +136,13 @@ COMMANDS = (
     CommandSpec(
         "diff",
         f"{_PACKAGE}.diff",
-        "Compare files at a turn with another turn or the disk.",
+        "Compare files at two turns, or with the disk.",
         _FILES,
     ),
     CommandSpec(
         "undo",
         f"{_PACKAGE}.undo",
-        "Put files back as they were before a turn.",
+        "Restore files as they were before a turn.",
         _FILES,
     ),
     CommandSpec(
@@ -220,7 +220,7 @@ COMMANDS = (
     CommandSpec(
         "inspect",
         f"{_PACKAGE}.inspect",
-        "Show what transcripts contain, without importing them.",
+        "Show what transcripts contain.",
         _ARCHIVE,
     ),
     CommandSpec(

@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     show_default="the live branch",
     help="Use this branch of the session.",
 )
-@click.option("--undo", "is_redo", is_flag=True, help="Take back the last undo.")
+@click.option("--undo", "is_redo", is_flag=True, help="Undo the last undo.")
 @click.option(
     "--force", is_flag=True, help="Also overwrite changes that are not explained."
 )
@@ -78,20 +78,20 @@ def undo(  # noqa: PLR0913 (one parameter per option)
     as_json: bool,
     color: str,
 ) -> None:
-    r"""Put files back as they were before a turn of a session.
+    r"""Restore files as they were before a turn of a session.
 
     \b
     bygones undo last:2 --dry-run
     bygones undo 5e551000:3 src/app.py --dry-run
     bygones undo --undo --dry-run
 
-    All changes of the turn and of later turns are taken back: files get their former
-    content, and files that were created are deleted. Your own changes since then are kept
-    if they are in other lines; otherwise the file is left alone, unless you use --force.
-    The changes are shown first, and you are asked.
+    All changes of the turn and of later turns are undone: files get their former content,
+    and files that were created are deleted. Your own changes since then are kept if they
+    are in other lines; otherwise the file is not changed, unless you use --force. The
+    changes are shown first, and you are asked to confirm.
 
-    What is replaced is stored in the archive, and --undo brings it back. Only regular
-    files in the project of the session, and files that you name, are changed; no link is
+    What is replaced is stored in the archive, and --undo restores it. Only regular files
+    in the project of the session, and files that you name, are changed; links are not
     followed.
     """
     console = Console.for_stdout(color)
@@ -187,14 +187,16 @@ def _confirm(count: int, *, yes: bool) -> None:
     if yes:
         return
     if not sys.stdin.isatty():
-        raise click.UsageError("this changes files; use --yes, or --dry-run to look")
+        raise click.UsageError(
+            "this changes files; confirm with --yes, or use --dry-run to see the changes"
+        )
     click.confirm(f"Change {pluralize(count, 'file')}?", abort=True, err=True)
 
 
 def _print_result(plans: Sequence[PlannedUndo], done: UndoRecord | None) -> None:
     if done is not None:
         files = pluralize(len(done.entries), "file")
-        sys.stderr.write(f"changed {files}; `bygones undo --undo` takes it back\n")
+        sys.stderr.write(f"changed {files}; `bygones undo --undo` restores them\n")
     elif not any(plan.is_change for plan in plans):
         sys.stderr.write("nothing to undo\n")
     if any(plan.can_force for plan in plans):
