@@ -421,6 +421,21 @@ def test_prompt_that_was_only_queued_is_found(tmp_path: Path) -> None:
         assert asked.titles("dugong") == []
 
 
+@pytest.mark.req("X2", "E1")
+def test_messages_without_ids_are_found(tmp_path: Path) -> None:
+    home = Home(tmp_path / "home")
+    records = thread(prompt("Feed the walrus"), reply("The walrus is fed"))
+    for record in records:
+        del record["uuid"], record["parentUuid"]
+    home.session(session_id(1), records)
+
+    with open_archive(home, tmp_path / "archive") as asked:
+        assert sorted(asked.excerpts("walrus")) == [
+            "Feed the [walrus]",
+            "The [walrus] is fed",
+        ]
+
+
 @pytest.mark.req("R1", "X2")
 def test_text_of_an_unknown_notice_is_found(tmp_path: Path) -> None:
     home = Home(tmp_path / "home")

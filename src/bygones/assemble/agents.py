@@ -274,7 +274,9 @@ def _inline_agent_id(
             break
         current = parent
     root_id = get_record_id(current)
-    agent = current.agent_id or agent_ids.get(root_id) or AgentId(f"inline-{root_id}")
+    # The id of a record without one contains the path of its file.
+    name = root_id.removeprefix("@").rpartition("/")[2]
+    agent = current.agent_id or agent_ids.get(root_id) or AgentId(f"inline-{name}")
     agent_ids.update(dict.fromkeys(path, agent))
     return agent
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable, Sequence
 from datetime import UTC, datetime
+from zlib import crc32
 
 from msgspec import structs
 
@@ -50,6 +51,15 @@ def last_timestamp(nodes: Iterable[RecordNode]) -> datetime | None:
 def get_record_id(node: RecordNode) -> RecordId:
     """Return a record's id, or one made of its position if it has none."""
     return node.uuid or RecordId(f"@{node.position.source_id}:{node.position.offset}")
+
+
+def file_id(source_id: SourceId) -> str:
+    """Return an id for a file that has none: its name and a checksum of its path.
+
+    Ids are exported, so they must not contain folders.
+    """
+    name = source_id.replace("\\", "/").rpartition("/")[2].removesuffix(".jsonl")
+    return f"{name}-{crc32(source_id.encode('utf-8', 'surrogateescape')):08x}"
 
 
 def deduplicate(

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from msgspec import Struct, structs
 
 from bygones.assemble.agents import AgentRecords, agent_kind, split_inline_agents
-from bygones.assemble.dedupe import first_timestamp
+from bygones.assemble.dedupe import file_id, first_timestamp
 from bygones.assemble.usage import answers_from_progress, progress_account
 from bygones.model.base import (
     UUID_PATTERN,
@@ -285,7 +285,7 @@ def transcript_session_id(transcript: Transcript) -> SessionId:
     counts = Counter(node.session_id for node in transcript.nodes if node.session_id)
     if counts:
         return counts.most_common(1)[0][0]
-    return from_name or SessionId(transcript.source.id)
+    return from_name or SessionId(file_id(transcript.source.id))
 
 
 def group_by_session(transcripts: Sequence[Transcript]) -> list[SessionRecords]:
@@ -351,7 +351,7 @@ def _agent_session_id(transcript: Transcript) -> SessionId:
     if from_name is not None and "/subagents/" in transcript.source.relative_path:
         return from_name
     from_records = (node.session_id for node in transcript.nodes if node.session_id)
-    return next(from_records, SessionId(transcript.source.id))
+    return next(from_records, SessionId(file_id(transcript.source.id)))
 
 
 def collect_records(
@@ -361,7 +361,7 @@ def collect_records(
     main, inline = split_inline_agents(nodes)
     runs = {run.id: run for run in inline}
     for transcript in agents:
-        agent = transcript.source.agent_id or AgentId(transcript.source.id)
+        agent = transcript.source.agent_id or AgentId(file_id(transcript.source.id))
         earlier = runs.get(agent) or AgentRecords(id=agent, nodes=())
         workflow = _WORKFLOW_PATH.search(transcript.source.relative_path)
         runs[agent] = AgentRecords(

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from msgspec import Struct
 
 from bygones.assemble.agents import starts_warm_up
+from bygones.assemble.dedupe import get_record_id
 from bygones.model.base import Line, MessageId, Problem, SourceId
 from bygones.model.metadata import ATTACHMENTS_BY_TYPE, RECORDS_BY_TYPE
 from bygones.model.nodes import LocatedRecord, RecordNode, TitleFacts
@@ -93,7 +94,12 @@ def index_block(block: LineBlock) -> IndexBatch:
         node.timestamp for node in nodes if node.timestamp is not None
     )
     documents: list[IndexDocument] = []
-    with_id = [pair for pair in zip(nodes, records, strict=True) if pair[0].uuid]
+    with_id = [
+        (node, record)
+        for node, record in zip(nodes, records, strict=True)
+        # Messages of very old versions and other programs may have no id.
+        if node.uuid or node.is_conversation
+    ]
     for row, (node, record) in enumerate(with_id):
         spans = extract_text_spans(record)
         if not spans:
@@ -146,7 +152,7 @@ def _record_entries(nodes: Sequence[RecordNode]) -> list[RecordEntry]:
             message_key = id_key(last_message) if last_message else None
         position = node.position
         rows.append(
-            (id_key(node.uuid or ""), message_key, position.offset, position.length)
+            (id_key(get_record_id(node)), message_key, position.offset, position.length)
         )
     return rows
 

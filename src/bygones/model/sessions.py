@@ -494,6 +494,7 @@ class ConversationHeader(Struct, frozen=True, kw_only=True, array_like=True):
     orphan_agents: tuple[AgentRun, ...] = ()
     """Agent runs whose call is unknown, without their content."""
     summary_count: int = 0
+    """Number of summaries, if there are several."""
     branch_summaries: tuple[LeafSummary, ...] = ()
     """The last summary of each branch."""
     other_summaries: tuple[LeafSummary, ...] = ()
@@ -555,7 +556,7 @@ def build_conversation_header(
             for run in session.agents
             if not run.call_ids and run.kind.is_shown
         ),
-        summary_count=len(session.summaries),
+        summary_count=len(session.summaries) if len(session.summaries) > 1 else 0,
         branch_summaries=tuple(find_branch_summaries(session).values()),
         other_summaries=session.other_summaries if session.is_empty else (),
         empty_reason=session.empty_reason,

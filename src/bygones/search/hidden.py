@@ -13,6 +13,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from bygones.assemble.agents import starts_warm_up
+from bygones.assemble.dedupe import get_record_id
 from bygones.errors import ArchiveDamaged
 from bygones.model.base import SessionId, SourceKind
 from bygones.model.nodes import LocatedRecord
@@ -159,11 +160,11 @@ class HiddenSearch:
             if not is_replay and not starts_warm_up(nodes):
                 continue
             for node, record in zip(nodes, records, strict=True):
-                if node.uuid is None:
+                if node.uuid is None and not node.is_conversation:
                     continue
-                place = node.position
+                place, key = node.position, id_key(get_record_id(node))
                 location = RecordLocation(
-                    session, id_key(node.uuid), number, place.offset, place.length
+                    session, key, number, place.offset, place.length
                 )
                 yield LoadedRecord(location, node, extract_text_spans(record))
 

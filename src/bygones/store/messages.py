@@ -508,6 +508,7 @@ class SessionPreview(Struct, frozen=True, kw_only=True, array_like=True):
             file_count=self.files,
             branches=tuple(_with_quote(one, messages) for one in self.branches),
             orphan_agents=self.orphans,
+            empty_reason=summary.empty_reason,
         )
 
     def with_agents(self, messages: Sequence[Message]) -> list[Message]:
@@ -556,7 +557,9 @@ def encode_preview(session: Session, summary: SessionSummary) -> bytes | None:
         first, messages[PREVIEW_MESSAGES : PREVIEW_MESSAGES + 1]
     )
     facts = build_conversation_header(session)
-    has_summaries = facts.summary_count > 1 or facts.branch_summaries
+    has_summaries = (
+        facts.summary_count or facts.branch_summaries or facts.other_summaries
+    )
     if (
         end_offset is None
         or has_summaries
