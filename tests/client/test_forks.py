@@ -12,8 +12,9 @@ import pytest
 from bygones.archive import Archive
 from bygones.cli.main import main
 from bygones.errors import ExitCode
+from bygones.maintenance.move import move_project, plan_move
 from tests.client.messages_api import Json, prompt_text
-from tests.client.recording import Recording, resume_apart, rewind_apart
+from tests.client.recording import Recording, read_lines, resume_apart, rewind_apart
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="needs POSIX")
 
@@ -153,6 +154,32 @@ def test_fork_for_another_directory_restores_files_there(
     assert conversation(sent) == expected
     rewind_apart(copy, fork.session_id, 2, cwd=elsewhere)
     assert (elsewhere / "counter.txt").read_text() == "3\n"
+
+
+@only_scenario("rewind")
+def test_moved_project_continues_and_restores_files(
+    copy: Recording, tmp_path: Path
+) -> None:
+    (id_,) = copy.session_ids()
+    original = resume_apart(copy, [id_])
+    moved = tmp_path / "moved"
+    shutil.copytree(copy.work, moved)
+
+    # The recording was made in another directory than that of the copy.
+    (recorded,) = {
+        record["cwd"]
+        for path in copy.transcripts()
+        for record in read_lines(path)
+        if "cwd" in record
+    } - {str(copy.work)}
+    move_project(plan_move(copy.home, recorded, str(moved)))
+
+    (sent,) = resume_apart(copy, [id_], cwd=moved)
+    assert conversation(sent)[: len(conversation(original[0]))] == conversation(
+        original[0]
+    )
+    rewind_apart(copy, id_, 3, cwd=moved)
+    assert (moved / "counter.txt").read_text() == "4\n"
 
 
 @only_scenario("rewind")

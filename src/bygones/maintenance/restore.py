@@ -137,7 +137,7 @@ def cwd_rewriter(old: str, new: str) -> Callable[[bytes], bytes]:
             cwd = _text(fields["cwd"])
         except (KeyError, ValueError):
             return line
-        moved = _moved_cwd(cwd, old, new)
+        moved = moved_directory(cwd, old, new)
         return line if moved is None else _with_cwd(line, fields, moved)
 
     return rewrite
@@ -147,7 +147,7 @@ def _with_parents(line: bytes, old: str, new: str) -> bytes:
     """Return a record of the file history with other directories of its files."""
 
     def replace(match: re.Match[bytes]) -> bytes:
-        moved = _moved_cwd(_text(match[2]), old, new)
+        moved = moved_directory(_text(match[2]), old, new)
         return match[0] if moved is None else match[1] + _encode(moved)
 
     try:
@@ -158,7 +158,8 @@ def _with_parents(line: bytes, old: str, new: str) -> bytes:
         return line
 
 
-def _moved_cwd(cwd: str, old: str, new: str) -> str | None:
+def moved_directory(cwd: str, old: str, new: str) -> str | None:
+    """Return a directory after a move of it or one above it; none if it stays."""
     prefix = old.rstrip("/\\")
     rest = cwd[len(prefix) :]
     if not cwd.startswith(prefix) or (rest and rest[0] not in "/\\"):

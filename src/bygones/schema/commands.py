@@ -166,6 +166,19 @@ class ForkObject(JsonObject, frozen=True, kw_only=True, tag="fork"):
     """Other files that were written: agents, long outputs and backups."""
 
 
+class MoveObject(JsonObject, frozen=True, kw_only=True, tag="move"):
+    """What `move` moved in a home, or undid."""
+
+    home: str
+    old: str
+    new: str
+    session_count: int
+    file_count: int
+    history_count: int
+    """Prompts in the history whose project was replaced."""
+    is_dry_run: bool
+
+
 class DoctorObject(JsonObject, frozen=True, kw_only=True, tag="doctor"):
     """The state of the installation and the archive."""
 

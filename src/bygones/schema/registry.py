@@ -68,6 +68,7 @@ OBJECT_GROUPS: dict[str, tuple[type[Struct], ...]] = {
     "Other commands": (
         commands.ResumeObject,
         commands.ForkObject,
+        commands.MoveObject,
         commands.ExportObject,
         commands.LinkObject,
         commands.IntegrationObject,

@@ -164,6 +164,12 @@ COMMANDS = (
         _CONTINUE,
     ),
     CommandSpec(
+        "move",
+        f"{_PACKAGE}.move",
+        "Keep the sessions of a project that was renamed or moved.",
+        _CONTINUE,
+    ),
+    CommandSpec(
         "ingest",
         f"{_PACKAGE}.ingest",
         "Import new transcripts into the archive.",
