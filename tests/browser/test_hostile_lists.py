@@ -84,7 +84,7 @@ def assert_shown(seen: Watched, site: Served, path: str, attack: str) -> None:
 
 
 @pytest.mark.parametrize("policy", [True, False], ids=["policy", "no policy"])
-def test_each_attack_stands_on_every_list_and_runs_nowhere(
+def test_each_attack_is_on_every_list_and_never_runs(
     policy: bool, browser: Browser, tmp_path: Path
 ) -> None:
     attacked(tmp_path / "home", ATTACKS)

@@ -143,7 +143,7 @@ def test_two_who_tag_at_once_both_have_their_way(invented: Path, place: Path) ->
     assert tags == tuple("abcdef")
 
 
-def test_a_session_that_nobody_knows_is_a_sentence(
+def test_an_unknown_session_is_reported(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert main(["star", "nothing"]) == ExitCode.USAGE_ERROR

@@ -125,7 +125,7 @@ def test_a_name_that_a_shell_would_take_otherwise_is_not_completed(
     assert name[1:] not in str(asked("export", name[0]))
 
 
-def test_without_an_archive_nothing_is_told() -> None:
+def test_without_an_archive_there_is_no_output() -> None:
     assert asked("tree", "b9") == []
 
 
@@ -146,7 +146,7 @@ def test_a_shell_understands_what_it_gets(
 @pytest.mark.parametrize(
     "words", [["nope", "x"], ["--json", "serve", ""], ["list", "--project", "n"]]
 )
-def test_a_shell_is_told_of_no_errors(
+def test_completion_prints_no_errors(
     words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings = tmp_path / "settings.toml"

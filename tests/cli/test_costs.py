@@ -88,7 +88,7 @@ def test_prices_that_cannot_be_read_hide_nothing_but_money(
     assert "note: costs are left out: " in shown.err
 
 
-def test_a_model_without_a_price_is_told_as_unknown(
+def test_a_model_without_a_price_has_an_unknown_cost(
     kept_home: Home, capsys: pytest.CaptureFixture[str]
 ) -> None:
     odd = reply("a", model="claude-unheard-of", message_id="msg_odd")

@@ -42,7 +42,7 @@ def shown(capsys: pytest.CaptureFixture[str]) -> str:
 
 
 @pytest.mark.usefixtures("fresh")
-def test_the_days_until_claude_code_deletes_are_told(
+def test_days_until_claude_code_deletes_are_shown(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     found = rows(capsys)
@@ -102,7 +102,7 @@ def test_what_is_gone_is_counted_and_not_about_to_go(
 
 @pytest.mark.skipif(os.name == "nt", reason="there are no such bits there")
 @pytest.mark.usefixtures("fresh")
-def test_an_archive_that_others_can_read_is_told_of(
+def test_an_archive_that_other_users_can_read_is_reported(
     place: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert "others" not in shown(capsys)
@@ -113,7 +113,7 @@ def test_an_archive_that_others_can_read_is_told_of(
 
 
 @pytest.mark.usefixtures("fresh")
-def test_what_is_not_taken_in_yet_is_told_of(
+def test_new_transcripts_are_reported(
     fresh: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     next(fresh.glob("projects/*-notes/*.jsonl")).unlink()
@@ -161,7 +161,7 @@ WRONG = {
 
 @pytest.mark.usefixtures("fresh")
 @pytest.mark.parametrize("variable", WRONG)
-def test_what_is_wrong_with_settings_is_told_and_does_not_count(
+def test_invalid_settings_are_reported_and_ignored(
     variable: str,
     place: Path,
     capsys: pytest.CaptureFixture[str],
@@ -180,7 +180,7 @@ def test_what_is_wrong_with_settings_is_told_and_does_not_count(
 
 
 @pytest.mark.usefixtures("fresh")
-def test_settings_count_again_behind_the_doctor(
+def test_settings_apply_again_after_doctor(
     place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (place / "mine.toml").write_text("color = 3")
@@ -192,7 +192,7 @@ def test_settings_count_again_behind_the_doctor(
 
 
 @pytest.mark.usefixtures("fresh")
-def test_a_purge_that_was_stopped_is_told_of(
+def test_an_interrupted_purge_is_reported(
     place: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with (
@@ -207,7 +207,7 @@ def test_a_purge_that_was_stopped_is_told_of(
     )
 
 
-def test_without_an_archive_the_homes_are_told_and_none_is_made(
+def test_without_an_archive_homes_are_listed_and_none_is_created(
     kept_home: Home, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["doctor"]) == ExitCode.SUCCESS
@@ -222,7 +222,7 @@ def test_without_an_archive_the_homes_are_told_and_none_is_made(
 
 
 @pytest.mark.usefixtures("fresh")
-def test_it_is_told_when_the_archive_was_verified(
+def test_the_last_verification_is_shown(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert "not verified yet" in shown(capsys)

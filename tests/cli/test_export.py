@@ -122,7 +122,7 @@ def test_turns_can_be_asked_for(
 
 @pytest.mark.parametrize("form", ["html", "markdown", "text"])
 @pytest.mark.usefixtures("archived")
-def test_it_is_told_that_turns_are_not_all(
+def test_an_export_of_some_turns_says_so(
     form: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for turns, told in (("2", "only turn 2 of 3"), ("2-9", "only turns 2 to 3 of 3")):
@@ -178,7 +178,7 @@ def test_everything_is_written_once_and_then_only_what_changed(
     assert (archived / "site" / "index.html").exists()
 
 
-def test_what_was_left_out_is_told(
+def test_skipped_sessions_are_counted(
     kept_home: Home, place: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     kept_home.session(session_id(7), [title("Opened and closed")])
@@ -295,7 +295,7 @@ def test_what_cannot_be_meant_is_refused(
         (["--all", "--since", "2030-01-01"], "no session ended since 2030-01-01"),
     ],
 )
-def test_it_is_told_why_nothing_is_written(
+def test_an_export_without_sessions_gives_the_reason(
     words: list[str], why: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["export", *words, "--no-ingest"]) == ExitCode.USAGE_ERROR
@@ -303,7 +303,7 @@ def test_it_is_told_why_nothing_is_written(
     assert f"error: {why}; nothing was exported" in capsys.readouterr().err
 
 
-def test_programs_are_told_what_was_written_and_hidden(
+def test_json_reports_files_and_redactions(
     archived: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     exported(session_id(3), "--json", "--report", "hidden.jsonl")
@@ -320,7 +320,7 @@ def test_programs_are_told_what_was_written_and_hidden(
 
 
 @pytest.mark.usefixtures("archived")
-def test_programs_are_told_of_a_folder(capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_names_the_folder(capsys: pytest.CaptureFixture[str]) -> None:
     exported("--all", "--json", "--to", "site")
     (first,) = map(json.loads, capsys.readouterr().out.splitlines())
     exported("--all", "--json", "--to", "site")

@@ -88,7 +88,7 @@ def test_a_file_without_changes_exits_with_1(
 
 
 @on_terminals
-def test_on_a_terminal_a_path_is_told_from_here() -> None:
+def test_on_a_terminal_paths_are_relative_to_the_current_directory() -> None:
     terminal = Terminal("files", "last", columns=60)
 
     assert terminal.end() == ExitCode.SUCCESS

@@ -35,7 +35,7 @@ def commands() -> list[tuple[str, ...]]:
     return sorted(found)
 
 
-def test_every_command_takes_what_all_take_before_and_behind_it(
+def test_every_command_accepts_shared_options_before_and_after_it(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     offenders = []
@@ -71,7 +71,7 @@ def test_a_command_takes_the_rest_in_both_places_or_says_that_it_does_not(
 
 
 @pytest.mark.usefixtures("invented")
-def test_who_names_a_place_that_does_not_matter_is_told(
+def test_an_unused_location_option_is_noted(
     place: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["verify", "--home", str(place)]) == ExitCode.SUCCESS
@@ -82,7 +82,7 @@ def test_who_names_a_place_that_does_not_matter_is_told(
 
 
 @pytest.mark.usefixtures("invented")
-def test_what_is_said_behind_a_command_is_stronger_than_before_it(
+def test_an_option_after_a_command_overrides_one_before_it(
     place: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     here = str(place / "archive")

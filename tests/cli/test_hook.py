@@ -66,7 +66,7 @@ def test_a_hook_makes_the_archive_and_returns_at_once(place: Path) -> None:
     assert kept(place) == {session_id(1)}
 
 
-def test_a_hook_waits_for_nobody_and_loses_nothing(place: Path) -> None:
+def test_a_hook_returns_at_once_and_loses_nothing(place: Path) -> None:
     home = Home(place / ".claude")
     home.session(session_id(1), thread(prompt("Hello"), reply("Hi")))
     (place / "archive").mkdir()
@@ -96,7 +96,7 @@ def test_a_hook_succeeds_where_the_settings_are_broken(
     run_hook(place)
 
 
-def test_what_a_hook_is_told_is_not_trusted(place: Path) -> None:
+def test_input_of_a_hook_is_not_trusted(place: Path) -> None:
     home = Home(place / ".claude")
     home.session(session_id(1), thread(prompt("Hello"), reply("Hi")))
 

@@ -58,7 +58,7 @@ def test_the_second_time_there_is_nothing_new(
     assert capsys.readouterr().out.startswith("9 files, nothing new\n")
 
 
-def test_what_became_of_files_is_told(
+def test_the_state_of_each_file_is_reported(
     kept_home: Home, capsys: pytest.CaptureFixture[str]
 ) -> None:
     main(["ingest", "--quiet"])
@@ -95,7 +95,7 @@ def test_programs_get_rows(kept_home: Home, capsys: pytest.CaptureFixture[str]) 
     assert (report["new_count"], report["problem_count"]) == (9, 1)
 
 
-def test_a_problem_is_told_and_ends_nothing(
+def test_a_problem_is_reported_and_the_run_continues(
     kept_home: Home, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (kept_home.path / "projects" / "-x" / "odd\x1b.jsonl").mkdir(parents=True)
@@ -107,7 +107,7 @@ def test_a_problem_is_told_and_ends_nothing(
     assert r"odd\x1b.jsonl" in told
 
 
-def test_several_homes_are_taken_in_together(place: Path) -> None:
+def test_several_homes_are_imported_together(place: Path) -> None:
     for number in (1, 2):
         Home(place / f"home{number}").session(
             session_id(number), thread(prompt(f"Question {number}"))

@@ -224,7 +224,7 @@ def test_a_path_that_is_there_and_closed_is_not_called_missing(
 
 
 @pytest.mark.skipif(os.name == "nt", reason="a folder in use cannot be removed there")
-def test_the_folder_one_stands_in_may_be_gone(
+def test_the_current_directory_may_be_missing(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "a.jsonl"

@@ -11,7 +11,7 @@ from bygones.cli.main import main
 from bygones.errors import ExitCode
 
 
-def test_without_being_told_nothing_is_written(
+def test_without_add_nothing_is_written(
     place: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     code = main(["integrate", "claude", "--statusline"])

@@ -92,7 +92,7 @@ def test_a_project_is_named_by_its_path_or_its_last_part(
         assert "Counting lines" in out(capsys, "list", "--project", name)
 
 
-def test_a_project_that_is_not_there_may_be_a_slip_of_the_pen(
+def test_an_unknown_project_suggests_a_similar_one(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert main(["list", "--project", "dmo"]) == ExitCode.USAGE_ERROR
@@ -247,7 +247,7 @@ def test_options_that_run_together_are_no_words_to_exclude(
 @pytest.mark.parametrize(
     "words", [["list", "zebra"], ["search", "lines", "-n1"], ["prompts", "zebra"]]
 )
-def test_who_wants_quiet_is_told_no_notes(
+def test_quiet_prints_no_notes(
     words: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main([*words, "-q"]) == ExitCode.SUCCESS
@@ -256,7 +256,7 @@ def test_who_wants_quiet_is_told_no_notes(
 
 
 @pytest.mark.usefixtures("kept_home")
-def test_a_part_of_a_projects_name_is_enough_to_be_told_it(
+def test_a_part_of_a_project_name_suggests_it(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert main(["list", "--project", "DEM"]) == ExitCode.USAGE_ERROR
@@ -275,7 +275,7 @@ def test_our_own_setting_for_colors_is_stronger_than_that_of_all_programs(
 
 @on_terminals
 @pytest.mark.parametrize(("sessions", "is_told"), [(20, False), (21, True)])
-def test_that_there_are_more_is_told_only_if_there_are(
+def test_more_results_are_mentioned_only_if_there_are_some(
     sessions: int, is_told: bool, kept_home: Home
 ) -> None:
     for number in range(4, sessions + 2):  # two are there already

@@ -53,7 +53,7 @@ def test_the_help_page_names_every_command(
     golden(HERE / "help.txt", capsys.readouterr().out)
 
 
-def test_a_slip_in_a_command_is_understood(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_typo_in_a_command_suggests_it(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["serach", "words"]) == ExitCode.USAGE_ERROR
     assert "did you mean search?" in capsys.readouterr().err
 
@@ -88,7 +88,7 @@ def test_every_command_of_the_table_can_be_had(row: CommandSpec) -> None:
 
 
 @pytest.mark.parametrize("row", COMMANDS, ids=lambda row: row.name)
-def test_examples_stand_on_lines_of_their_own(
+def test_each_example_is_on_its_own_line(
     row: CommandSpec, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main([row.name, "--help"]) == ExitCode.SUCCESS
@@ -148,7 +148,7 @@ def test_an_unknown_command_is_asked_wrongly(
     assert shown.err.endswith("\n\nhint: see bygones --help\n")
 
 
-def test_a_slip_in_an_option_is_understood(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_typo_in_an_option_suggests_it(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["list", "--projct", "x"]) == ExitCode.USAGE_ERROR
 
     told = capsys.readouterr().err
@@ -183,7 +183,7 @@ def test_a_name_cannot_steer_the_terminal(
     )
 
 
-def test_what_nobody_expected_is_a_sentence_too(
+def test_an_unexpected_error_is_reported_in_one_line(
     command: Callable[[Callable[[], None]], None],
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
@@ -289,7 +289,7 @@ def test_an_option_without_its_value_is_of_its_command(
     assert said.endswith(f"hint: see bygones {words[0]} --help\n")
 
 
-def test_who_interrupts_is_told_what_was_done(
+def test_an_interrupt_reports_what_was_done(
     command: Callable[[Callable[[], None]], None],
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
@@ -333,7 +333,7 @@ def test_an_output_that_is_closed_is_no_failure(words: str, tmp_path: Path) -> N
 
 
 @pytest.mark.skipif(os.name == "nt", reason="shells close streams differently there")
-def test_an_error_that_nobody_can_read_has_its_code() -> None:
+def test_an_error_has_its_exit_code_without_stderr() -> None:
     assert in_a_shell("inspekt 2>&-").returncode == ExitCode.USAGE_ERROR
 
 

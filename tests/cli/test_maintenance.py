@@ -52,7 +52,7 @@ def test_a_sound_archive_is_said_to_be_so(
     assert archive.exists()
 
 
-def test_damage_is_told_from_what_is_whole(
+def test_damaged_files_are_listed_and_intact_ones_counted(
     archive: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     damage(archive, "toolu_1.txt")
@@ -326,7 +326,7 @@ def test_the_wrong_way_round_a_backup_leaves_the_newer_archive_alone(
     assert capsys.readouterr().out.count('"is_starred":true') == 1
 
 
-def test_damaged_pages_of_an_index_are_not_told_as_a_damaged_archive(
+def test_damaged_index_pages_are_not_reported_as_a_damaged_archive(
     archive: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (index,) = (archive / "index").glob("*/index.db")
@@ -342,7 +342,7 @@ def test_damaged_pages_of_an_index_are_not_told_as_a_damaged_archive(
     assert "there is no valid index" in capsys.readouterr().err
 
 
-def test_an_ingestion_makes_a_damaged_index_anew(
+def test_ingest_rebuilds_a_damaged_index(
     archive: Path, kept_home: Home, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (index,) = (archive / "index").glob("*/index.db")

@@ -140,7 +140,9 @@ def test_what_is_not_ours_is_not_opened(place: Path) -> None:
     assert find_running_server(place / "archive") is None
 
 
-def test_a_slip_is_told_as_anywhere_else(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unknown_session_is_reported_as_elsewhere(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     assert main(["open", "zzz"]) == ExitCode.USAGE_ERROR
     assert "no session 'zzz' in the archive" in capsys.readouterr().err
 

@@ -50,7 +50,7 @@ def test_a_list_can_be_had_without_looking(
 
 
 @pytest.mark.usefixtures("archived")
-def test_where_nothing_moved_nothing_is_taken_in(
+def test_nothing_is_imported_without_changes(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(*_: object, **__: object) -> None:
@@ -77,7 +77,7 @@ def test_an_ingestion_that_was_cut_short_is_made_up_for(
     assert "Counting lines" in listed(capsys)
 
 
-def test_while_another_ingests_the_archive_is_shown_as_it_was(
+def test_during_another_ingest_the_committed_archive_is_shown(
     archived: Home, place: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     add_third(archived)
@@ -153,7 +153,7 @@ def test_an_archive_that_is_named_is_shown_as_it_is(
     assert "A third one" in listed(capsys, "--archive", "archive", "--home", home)
 
 
-def test_what_was_taken_in_can_be_told(
+def test_verbose_reports_what_was_imported(
     archived: Home, capsys: pytest.CaptureFixture[str]
 ) -> None:
     add_third(archived)
@@ -163,7 +163,7 @@ def test_what_was_taken_in_can_be_told(
     assert "1 new" in capsys.readouterr().err
 
 
-def test_an_index_of_another_version_is_made_anew(
+def test_an_index_of_another_version_is_rebuilt(
     archived: Home, place: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (index,) = (place / "archive" / "index").iterdir()
@@ -178,7 +178,7 @@ def test_an_index_of_another_version_is_made_anew(
 
 
 @pytest.mark.usefixtures("kept_home")
-def test_no_archive_is_made_where_nobody_sees_it(
+def test_no_archive_is_created_in_a_pipe(
     place: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["list"]) == ExitCode.NO_ARCHIVE
@@ -189,7 +189,7 @@ def test_no_archive_is_made_where_nobody_sees_it(
 
 @pytest.mark.skipif(os.name == "nt", reason="terminals are others there")
 @pytest.mark.usefixtures("kept_home")
-def test_an_archive_is_made_before_the_eyes_of_whoever_asks() -> None:
+def test_the_first_command_creates_the_archive_and_shows_progress() -> None:
     terminal = Terminal("list")
 
     assert terminal.end() == ExitCode.SUCCESS
@@ -254,7 +254,7 @@ def test_a_hint_is_about_the_archive_that_was_named(
 
 
 @pytest.mark.usefixtures("kept_home")
-def test_a_home_that_is_named_must_be_there_also_if_nothing_is_taken_in(
+def test_a_named_home_must_exist_even_without_ingest(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     main(["ingest", "-q"])
@@ -282,7 +282,7 @@ def test_while_another_makes_the_archive_that_is_said_in_a_pipe_too(
 
 @pytest.mark.skipif(os.name == "nt", reason="no directory can be removed there so")
 @pytest.mark.usefixtures("invented")
-def test_a_directory_that_is_gone_is_told_of(
+def test_a_missing_current_directory_is_reported(
     place: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     gone = place / "gone"

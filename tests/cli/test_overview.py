@@ -34,7 +34,7 @@ def test_on_a_terminal_this_directory_comes_first() -> None:
 
 @no_terminals
 @pytest.mark.usefixtures("kept_home")
-def test_the_first_time_says_what_is_taken_in() -> None:
+def test_the_first_run_says_what_is_imported() -> None:
     terminal = Terminal()
 
     assert terminal.end() == ExitCode.SUCCESS
@@ -70,7 +70,7 @@ def test_programs_get_rows_of_it(capsys: pytest.CaptureFixture[str]) -> None:
     assert rows == ["session"] * 5
 
 
-def test_options_may_stand_before_a_command(
+def test_shared_options_are_accepted_before_a_command(
     invented: Path, place: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     other = place / "other"

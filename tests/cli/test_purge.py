@@ -105,7 +105,7 @@ def test_all_that_belongs_to_a_session_goes(archive: Path) -> None:
         assert len(opened.sources()) == 3
 
 
-def test_a_file_that_names_a_purged_session_is_told_of(
+def test_a_file_that_mentions_a_purged_session_is_reported(
     archive: Path, capsys: pytest.CaptureFixture[str], kept_home: Home
 ) -> None:
     typed = {"display": SECRET, "sessionId": session_id(5)}
@@ -349,7 +349,7 @@ def test_kin_that_share_records_are_named(
     assert len(sessions(archive)) == 4
 
 
-def test_nobody_is_asked_in_a_pipe(archive: Path) -> None:
+def test_there_is_no_confirmation_in_a_pipe(archive: Path) -> None:
     done = piped("purge", FIRST, given="y\n")
 
     assert done.returncode == ExitCode.USAGE_ERROR

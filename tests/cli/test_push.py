@@ -172,7 +172,7 @@ def test_a_push_says_how_many_sessions_were_erased_on_the_hub(
 
 
 @pytest.mark.usefixtures("home")
-def test_a_wrong_token_is_told(
+def test_a_wrong_token_is_reported(
     place: Path, hub: TestHub, capsys: pytest.CaptureFixture[str]
 ) -> None:
     named(place, hub.address, "rcl_wrong")

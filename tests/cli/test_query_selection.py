@@ -39,7 +39,7 @@ def test_what_is_excluded_leaves_sessions_out_that_have_it(
 
 
 @pytest.mark.usefixtures("invented")
-def test_a_slip_is_mended_where_it_is_looked_for_and_not_where_it_is_excluded(
+def test_a_typo_is_corrected_in_searched_words_but_not_in_excluded_ones(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert main(["list", "rety"]) == ExitCode.SUCCESS
@@ -54,7 +54,7 @@ def test_a_slip_is_mended_where_it_is_looked_for_and_not_where_it_is_excluded(
 
 
 @pytest.mark.usefixtures("invented")
-def test_a_word_that_stands_nowhere_is_in_no_session(
+def test_a_word_without_a_match_is_in_no_session(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert listed(capsys, "retry xylophone") == []

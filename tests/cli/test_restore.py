@@ -146,7 +146,7 @@ def test_what_is_there_already_is_left_as_it_is(
     )
 
 
-def test_a_file_that_differs_is_left_alone_unless_told(
+def test_a_file_that_differs_is_kept_without_overwrite(
     kept_home: Home, capsys: pytest.CaptureFixture[str]
 ) -> None:
     main(["ingest", "-q"])
@@ -368,7 +368,7 @@ def test_a_file_that_cannot_be_written_costs_no_other(
     assert f"not written: {odd}" in capsys.readouterr().err.replace("~/.claude/", "")
 
 
-def test_what_a_restore_leaves_beside_files_is_not_taken_in(
+def test_copies_kept_by_a_restore_are_not_imported(
     kept_home: Home, capsys: pytest.CaptureFixture[str]
 ) -> None:
     main(["ingest", "-q"])

@@ -69,7 +69,7 @@ def test_what_was_deleted_is_restored_first(
 
 
 @pytest.mark.skipif(os.name == "nt", reason="the program is a shell's")
-def test_it_is_run_where_the_session_was_begun(
+def test_claude_runs_in_the_directory_of_the_session(
     invented: Path, claude: Path, place: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     id_ = last(capsys)

@@ -97,7 +97,7 @@ def test_programs_get_rows(capsys: pytest.CaptureFixture[str]) -> None:
     assert {hit["part"] for hit in found["hits"]} <= {"prompt", "tool"}
 
 
-def test_what_is_odd_about_an_answer_is_told_apart(
+def test_notes_about_a_search_go_to_stderr(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     _, errors = told(capsys, "walurs", "zzyzx", "color:red")
@@ -153,7 +153,7 @@ def test_show_takes_numbers_of_the_last_search(
     assert b"walrus" not in kept.read_bytes().lower()
 
 
-def test_a_hit_is_shown_with_what_stands_around_it(
+def test_a_hit_is_shown_with_its_context(
     capsys: pytest.CaptureFixture[str], kept_home: Home
 ) -> None:
     records = [prompt(f"Step {number} of many") for number in range(60)]
@@ -183,7 +183,7 @@ def test_a_hit_is_shown_with_what_stands_around_it(
         ("99.1", "there is no result 99.1: the last search had only result 1"),
     ],
 )
-def test_a_number_that_is_not_there_is_told_with_those_that_are(
+def test_an_unknown_result_number_lists_the_known_ones(
     capsys: pytest.CaptureFixture[str], command: str, number: str, sentence: str
 ) -> None:
     told(capsys, "walrus")
@@ -209,7 +209,7 @@ def test_that_there_is_nothing_to_look_for_is_said(
     assert "the query is empty; these are the newest" in errors
 
 
-def test_words_that_stand_nowhere_are_told_in_brief(
+def test_words_without_a_match_are_truncated(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     _, errors = told(capsys, "walrus", "x" * 5000)

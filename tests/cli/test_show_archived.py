@@ -70,7 +70,7 @@ def test_a_name_that_is_nowhere_is_asked_wrongly(
 
 
 @pytest.mark.usefixtures("place")
-def test_without_an_archive_nobody_knows_a_name(
+def test_without_an_archive_no_names_are_completed(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert main(["show", "7777"]) == ExitCode.NO_ARCHIVE

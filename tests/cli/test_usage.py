@@ -65,7 +65,7 @@ def rows(capsys: pytest.CaptureFixture[str], *words: str) -> list[dict[str, Any]
     return list(map(json.loads, out(capsys, *words, "--json").splitlines()))
 
 
-def test_days_stand_below_each_other_with_their_sum(
+def test_days_are_listed_with_a_total(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     lines = [line.split() for line in out(capsys, "--zone", "UTC").splitlines()]
@@ -185,7 +185,7 @@ def test_a_query_and_times_limit_it(capsys: pytest.CaptureFixture[str]) -> None:
     assert tokens("-entrypoint:cli") == 1_001_012
 
 
-def test_tools_are_told_by_what_they_put_into_contexts(
+def test_tools_are_listed_by_the_size_of_their_results(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     head, row, note = out(capsys, "--by", "tool").splitlines()
@@ -195,7 +195,7 @@ def test_tools_are_told_by_what_they_put_into_contexts(
     assert note.startswith("tokens are estimated")
 
 
-def test_a_block_that_goes_on_says_where_it_leads(
+def test_a_block_still_running_shows_its_projection(
     home: Home, capsys: pytest.CaptureFixture[str]
 ) -> None:
     now = datetime.now(UTC)
@@ -250,7 +250,7 @@ def test_a_context_is_shown_turn_by_turn(
     assert out(capsys, "--context", "c0ffee", "--csv").count("\n") == 4
 
 
-def test_claudes_own_total_stands_beside_ours(
+def test_reported_cost_is_compared_with_the_computed_one(
     home: Home, capsys: pytest.CaptureFixture[str]
 ) -> None:
     models = {"claude-haiku-4-5": {"costUSD": 0.5, "outputTokens": 5}}
@@ -299,7 +299,7 @@ def test_ones_own_prices_count(
         (["is:wrong"], "'wrong' at character 4 is not a value of is:"),
     ],
 )
-def test_what_is_asked_wrongly_is_told_in_a_sentence(
+def test_invalid_arguments_are_reported(
     capsys: pytest.CaptureFixture[str], words: list[str], told: str
 ) -> None:
     assert main(["usage", *words]) == ExitCode.USAGE_ERROR

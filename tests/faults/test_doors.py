@@ -156,7 +156,7 @@ def test_every_value_that_is_described_is_given_hostile_names(page: WebClient) -
 
 
 @pytest.mark.parametrize("mutation", [pictures_by_name, files_by_path])
-def test_a_route_that_opens_what_it_is_told_is_caught(
+def test_a_route_that_opens_any_path_is_caught(
     mutation: Callable[[Set], None], kept: WebArchive, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     known = {row.path: row.handler for row in app.ROUTES}
@@ -344,7 +344,7 @@ def test_no_tool_leads_out_or_changes_anything(kept: WebArchive) -> None:
     reached("MCP: hostile tool arguments", len(told))
 
 
-def test_a_tool_that_opens_what_it_is_told_is_caught(
+def test_a_tool_that_opens_any_path_is_caught(
     kept: WebArchive, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def careless(_: ToolService, asked: FileHistoryArguments) -> str:

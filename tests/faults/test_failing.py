@@ -132,7 +132,7 @@ def is_told(run: Run) -> bool:
 @needs_compiler
 @pytest.mark.parametrize(("name", "kind", "lasting"), TRIED)
 @pytest.mark.full
-def test_a_call_that_fails_is_told_in_a_sentence_and_made_good_later(  # noqa: PLR0917
+def test_a_failed_call_is_reported_and_the_next_run_recovers(  # noqa: PLR0917
     scratch: Path, library: Path, name: str, kind: str, lasting: str
 ) -> None:
     found = endings(scratch, library, name, kind, lasting, looks=LOOKS[lasting])
@@ -153,9 +153,7 @@ def test_words_of_the_engine_that_reach_a_person_are_caught(
 
 @needs_compiler
 @pytest.mark.full
-def test_a_half_file_that_is_left_where_nobody_looks_for_one_is_caught(
-    scratch: Path, library: Path
-) -> None:
+def test_a_partial_file_left_elsewhere_is_caught(scratch: Path, library: Path) -> None:
     words = ("once", "restoring_in_place")
     found = endings(scratch, library, "restore", "write", *words, looks=100)
 
@@ -167,7 +165,7 @@ def test_a_half_file_that_is_left_where_nobody_looks_for_one_is_caught(
 @pytest.mark.parametrize("lasting", ["once", "lasting"])
 @pytest.mark.parametrize("name", ["ingest"] if is_usual() else list(COMMANDS))
 @pytest.mark.full
-def test_a_rename_that_the_text_engine_is_refused_is_told_and_made_good(
+def test_a_failed_rename_in_the_text_engine_is_reported_and_recovered(
     scratch: Path, library: Path, name: str, lasting: str
 ) -> None:
     found = endings(scratch, library, name, "rename", lasting, looks=LOOKS[lasting])
@@ -184,7 +182,7 @@ ROOMS = sized(3, 20, 60)
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root makes disks")
 @pytest.mark.parametrize("name", ["ingest"] if is_usual() else list(COMMANDS))
 @pytest.mark.full
-def test_a_full_disk_is_told_in_a_sentence_and_made_good_with_more_room(
+def test_a_full_disk_is_reported_and_the_next_run_recovers(
     scratch: Path, library: Path, name: str
 ) -> None:
     found = endings(scratch, library, name, "disk", "once", looks=ROOMS)

@@ -115,7 +115,7 @@ def read_all(archive: Path, count: int) -> None:
             assert said == TextBlock(text=f"words {number}")
 
 
-def test_an_archive_that_nobody_can_write_to_is_read(keeping: Keeping) -> None:
+def test_a_read_only_archive_can_be_read(keeping: Keeping) -> None:
     with fixed(keeping.archive) as place:
         read_all(place, 3)
         assert verify(place).is_intact
@@ -124,7 +124,7 @@ def test_an_archive_that_nobody_can_write_to_is_read(keeping: Keeping) -> None:
     reached("read-only archives, read", 1)
 
 
-def test_a_log_that_nobody_can_take_in_is_told_of(keeping: Keeping) -> None:
+def test_an_unmerged_log_is_reported(keeping: Keeping) -> None:
     """Give what a writer that was killed left, where nobody can make it good."""
     keeping.home.session(session_id(4), thread(prompt("words 4"), reply("more")))
     with keeping.vault():

@@ -68,7 +68,7 @@ def go_on(recorded: Recorded, keeping: Keeping, points: int) -> int:
 
 
 @pytest.mark.full
-def test_the_index_goes_on_after_the_loss_of_power(
+def test_the_index_is_usable_after_a_power_cut(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     keeping = Keeping(tmp_path)

@@ -248,7 +248,7 @@ def cut_power(
 
 
 @pytest.mark.full
-def test_every_file_survives_the_loss_of_power_or_is_made_anew(
+def test_every_file_survives_a_power_cut_or_is_rebuilt(
     scratch: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     series = Series(scratch, SERIES)

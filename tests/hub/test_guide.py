@@ -73,7 +73,7 @@ def test_the_containers_run_commands_that_there_are(services: dict[str, Any]) ->
     assert asked["host"] == "0.0.0.0"  # noqa: S104 (as containers need it)
 
 
-def test_the_containers_are_told_what_they_read(services: dict[str, Any]) -> None:
+def test_the_containers_get_the_variables_they_read(services: dict[str, Any]) -> None:
     conninfo = pytest.importorskip("psycopg.conninfo")
     around = services["hub"]["environment"]
     engine = services["engine"]["environment"]

@@ -89,7 +89,7 @@ def test_agents_say_whose_turns_follow(tmp_path: Path) -> None:
     assert turns == [None, "outer", "inner", "alone"]
 
 
-def test_branches_are_told_where_they_fork(tmp_path: Path) -> None:
+def test_branches_are_shown_where_they_fork(tmp_path: Path) -> None:
     rows = written(STORIES["rewound"](tmp_path), SessionView())
 
     branches = [row for row in rows if row["type"] == "branch"]
