@@ -270,6 +270,28 @@ def test_git_runs_nothing_that_a_repository_configures(tmp_path: Path) -> None:
     assert not mark.exists()
 
 
+def test_content_that_only_git_has_is_used_where_it_matches(tmp_path: Path) -> None:
+    workshop = Workshop(tmp_path, 1)
+    old, new = "one\ntwo\nthree\n", "one\n2\nthree\n"
+    for text in ("other\n", old, "later\n"):
+        workshop.seconds += 100
+        workshop.path.write_text(text, "utf-8")
+        workshop.commit()
+    story = workshop.session()
+    story.seconds = workshop.seconds - 50
+    story.say("Change")
+    patch = {"filePath": str(workshop.path), "hunks": hunks(old[:-1], new[:-1])}
+    story.bash("sed -i s/two/2/ src/app.py", [patch])
+    workshop.blame(tmp_path / "archive")
+
+    with Archive.open(tmp_path / "archive") as archive:
+        assert archive.file("app.py").text() is None
+        found = archive.file_library.with_git().open("app.py").history.last
+
+    assert found.text == new
+    assert not found.is_certain
+
+
 def test_sessions_of_a_squashed_commit_are_found_by_content(tmp_path: Path) -> None:
     workshop = Workshop(tmp_path, 1)
     (workshop.root / "readme").write_text("x\n", "utf-8")

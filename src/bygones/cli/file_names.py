@@ -78,4 +78,4 @@ def open_file(archive: Archive, name: str) -> ArchivedFile:
     if not name.strip():
         raise click.UsageError("the path is empty")
     whole = os.path.normpath(Path(name).expanduser().absolute())
-    return archive.file_library.open(name, whole)
+    return archive.file_library.with_git().open(name, whole)

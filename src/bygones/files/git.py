@@ -18,6 +18,7 @@ from msgspec import Struct
 
 _TIMEOUT = 30.0
 _UNCOMMITTED = "0" * 40
+_MAX_COMMITS = 20
 _SAFE_CONFIG = (
     *("-c", "core.fsmonitor=false"),
     *("-c", "core.hooksPath=/dev/null"),
@@ -100,6 +101,25 @@ class GitRepository:
     def show_file(self, commit: str, path: str) -> bytes | None:
         """Return a file of a commit by its path in the repository."""
         return self.run("cat-file", "blob", f"{commit}:{path}")
+
+    def file_versions(self, path: Path, until: datetime | None) -> Iterator[bytes]:
+        """Yield the committed contents of a file, those before a time first.
+
+        Commits may have been rebased since, so later ones come as well, nearest first.
+        """
+        output = self.run(
+            *("log", "--format=%H %ct", f"-n{_MAX_COMMITS}", "--all", "--"), str(path)
+        )
+        rows = [line.split() for line in (output or b"").decode("ascii").splitlines()]
+        limit = until.timestamp() if until else 0.0
+        times = [(float(time), sha) for sha, time in rows]
+        earlier = sorted((row for row in times if row[0] <= limit), reverse=True)
+        later = sorted(row for row in times if row[0] > limit)
+        inside = os.path.relpath(path, self.root).replace(os.sep, "/")
+        for _, sha in (*earlier, *later):
+            raw = self.show_file(sha, inside)
+            if raw is not None:
+                yield raw
 
     def commit(self, sha: str) -> GitCommit | None:
         """Return what a commit is about."""

@@ -23,7 +23,14 @@ from bygones.files.events import (
 )
 from bygones.files.origins import LineOrigin, trace_origins
 from bygones.files.paths import file_name, path_key
-from bygones.files.replay import Cause, Check, Replay, Version, may_change
+from bygones.files.replay import (
+    Cause,
+    Check,
+    LoadBases,
+    Replay,
+    Version,
+    may_change,
+)
 from bygones.model.base import SessionId
 from bygones.model.sessions import Branch, Session
 
@@ -202,7 +209,7 @@ class FileHistory:
     A call that several sessions contain, because one continues another, counts once.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 (all but three by name and optional)
         self,
         path: str,
         key: str,
@@ -210,6 +217,7 @@ class FileHistory:
         *,
         former_keys: Sequence[str] = (),
         looks_ahead: bool = False,
+        load_bases: LoadBases = lambda _path, _time: (),
     ) -> None:
         self.path = path
         self._former_keys = former_keys
@@ -217,7 +225,7 @@ class FileHistory:
         self._logs = logs
         self._key = key
         self._commands = [c for log in logs for c in list_commands(log.calls)]
-        self._replay = Replay(self._commands, self._find_other_text)
+        self._replay = Replay(self._commands, self._find_other_text, load_bases)
         self._events = list(_without_copies(merge(*self._streams(), key=_order)))
         self._other_texts: dict[str, Cause] | None = None
         self._replay.add(placed.event for placed in self._events)
@@ -312,7 +320,12 @@ def _without_copies(events: Iterable[PlacedEvent]) -> Iterator[PlacedEvent]:
             yield placed
 
 
-def files_at(log: BranchLog, *, looks_ahead: bool = False) -> Iterator[FileAt]:
+def files_at(
+    log: BranchLog,
+    *,
+    looks_ahead: bool = False,
+    load_bases: LoadBases = lambda _path, _time: (),
+) -> Iterator[FileAt]:
     """Yield all files that a branch changed, as they were at the end of a log.
 
     With `looks_ahead` also those that were changed later only, as they were before.
@@ -322,4 +335,7 @@ def files_at(log: BranchLog, *, looks_ahead: bool = False) -> Iterator[FileAt]:
         whole = BranchLog(log.session, log.branch)
         paths = whole.changed_paths() | paths
     for key, path in paths.items():
-        yield FileHistory(path, key, [log], looks_ahead=looks_ahead).last
+        history = FileHistory(
+            path, key, [log], looks_ahead=looks_ahead, load_bases=load_bases
+        )
+        yield history.last

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 from functools import cached_property, lru_cache
 from pathlib import Path
@@ -37,12 +37,21 @@ _MAX_CACHED_SESSIONS = 64
 
 
 class FileLibrary:
-    """Finds files in an archive, and loads the sessions that changed them."""
+    """Finds files in an archive, and loads the sessions that changed them.
+
+    With ``uses_git``, commits of the repositories on this machine are used where a
+    transcript does not contain the content that an edit was made to.
+    """
 
     def __init__(
-        self, reader: StoreReader, load_session: Callable[[SessionId], Session]
+        self,
+        reader: StoreReader,
+        load_session: Callable[[SessionId], Session],
+        *,
+        uses_git: bool = False,
     ) -> None:
         self._reader = reader
+        self._uses_git = uses_git
         self._load_session = lru_cache(_MAX_CACHED_SESSIONS)(load_session)
 
     def open(self, path: str, absolute_path: str = "") -> ArchivedFile:
@@ -111,7 +120,23 @@ class FileLibrary:
         """
         stop = turn if is_before else turn + 1
         log = self.log(session_id, branch=branch, stop_turn=stop)
-        return list(files_at(log, looks_ahead=is_before))
+        found = files_at(log, looks_ahead=is_before, load_bases=self.load_bases)
+        return list(found)
+
+    def with_git(self) -> FileLibrary:
+        """Return a library that also uses the repositories on this machine."""
+        return FileLibrary(self._reader, self._load_session, uses_git=True)
+
+    def load_bases(self, path: str, time: datetime | None) -> Iterator[str]:
+        """Yield the committed contents of a file, likely ones at a time first."""
+        place = Path(path)
+        if not self._uses_git or not place.is_absolute():
+            return
+        repository = find_repository(place)
+        for raw in repository.file_versions(place, time) if repository else ():
+            text = decode_bytes(raw)
+            if text is not None:
+                yield text
 
     def blame(
         self, path: Path, name: str = "", *, reads_disk: bool = True
@@ -343,7 +368,13 @@ class ArchivedFile:
                 self._library.log(session_id, stop_time=stop_time)
                 for session_id in dict.fromkeys(sessions)
             ]
-            return FileHistory(self.path, self._key, logs, former_keys=keys[:-1])
+            return FileHistory(
+                self.path,
+                self._key,
+                logs,
+                former_keys=keys[:-1],
+                load_bases=self._library.load_bases,
+            )
 
     def ended_before(self, other: ArchivedFile) -> bool:
         """Whether all its versions are older than those of another file."""
@@ -394,7 +425,14 @@ class ArchivedFile:
             if other != session_id
         ]
         logs = [*others, log]
-        return FileHistory(self.path, self._key, logs, looks_ahead=is_before).last
+        history = FileHistory(
+            self.path,
+            self._key,
+            logs,
+            looks_ahead=is_before,
+            load_bases=self._library.load_bases,
+        )
+        return history.last
 
     def at_time(self, time: datetime) -> FileAt:
         """Return the file as it was at a time."""

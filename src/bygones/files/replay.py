@@ -37,6 +37,10 @@ _MIN_CAPPED = 1000
 """Recorded originals may be cut, but none that is shorter than this."""
 
 
+LoadBases = Callable[[str, datetime | None], Iterable[str]]
+"""Returns contents that a file may have had at a time."""
+
+
 class VersionKind(StrEnum):
     """How a version came about."""
 
@@ -130,18 +134,21 @@ class Replay:
     """The versions of one file.
 
     ``commands`` are shell commands that may have changed it, and ``other_texts`` says
-    which other branch or session is known to have had a text.
+    which other branch or session is known to have had a text. ``load_bases`` returns
+    contents that the file may have had before an edit, likely ones first.
     """
 
     def __init__(
         self,
         commands: Sequence[PlacedCall] = (),
         other_texts: Callable[[str], Cause | None] = lambda _: None,
+        load_bases: LoadBases = lambda _path, _time: (),
     ) -> None:
         self.versions: list[Version] = []
         self.checks: list[Check] = []
         self._commands = commands
         self._other_texts = other_texts
+        self._load_bases = load_bases
         self._keyframes: dict[int, str] = {}
         self._text: str | None = None
         """The last known content, also of a file that was deleted since."""
@@ -221,7 +228,20 @@ class Replay:
             and text.startswith(before)
         )
 
+    def _find_base(self, event: FileEvent) -> None:
+        """Look for the content before an edit among those that git has."""
+        if self._is_current or not (event.hunks or event.replacements):
+            return
+        for text in self._load_bases(event.path, event.time):
+            if edit_changes(text, event.replacements, event.hunks) is not None:
+                kind = VersionKind.SEEN
+                if self._text is not None:
+                    kind = VersionKind.OUTSIDE
+                self._append(event, kind, text, is_exact=False)
+                return
+
     def _replay_edit(self, event: FileEvent) -> None:
+        self._find_base(event)
         base = self._current_text
         if base is None:
             new = [r.new for r in event.replacements if not r.old]
@@ -244,6 +264,8 @@ class Replay:
             self._add_changes(event, VersionKind.CLAUDE, changes, is_exact=is_exact)
 
     def _replay_shell(self, event: FileEvent) -> None:
+        if event.hunks and not event.is_new and not event.is_absent:
+            self._find_base(event)
         base = self._current_text
         if event.is_absent:
             self._append(event, VersionKind.COMMAND, None)

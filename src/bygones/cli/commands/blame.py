@@ -96,7 +96,7 @@ def blame(
     path, lines = _parse_name(name)
     whole = Path(os.path.normpath(Path(path).expanduser().absolute()))
     with open_current(options) as archive:
-        library = archive.file_library
+        library = archive.file_library.with_git()
         found = library.blame(whole, path)
         shown = _select(found, lines)
         if as_json:

@@ -164,7 +164,7 @@ def _files_of_turn(
     archive: Archive, chosen: ChosenTurn, *, before: bool
 ) -> list[FileAt]:
     last = len(chosen.branch.turns) - 1
-    return archive.file_library.files_at(
+    return archive.file_library.with_git().files_at(
         chosen.session.id,
         last if chosen.turn is None else chosen.turn,
         branch=chosen.branch.number,

@@ -125,7 +125,7 @@ def _resolve(repository: GitRepository | None, name: str) -> str | None:
 
 
 def _commits_of_session(archive: Archive, session_id: str) -> Iterator[CommitObject]:
-    log = archive.file_library.log(archive.session_summary(session_id).id)
+    log = archive.file_library.with_git().log(archive.session_summary(session_id).id)
     for found in find_commits(log):
         yield CommitObject(
             sha=found.sha or None,
@@ -144,7 +144,7 @@ def _commits_of_session(archive: Archive, session_id: str) -> Iterator[CommitObj
 def _sessions_of_commit(
     archive: Archive, repository: GitRepository, commit: GitCommit
 ) -> Iterator[CommitObject]:
-    for share in find_authors(archive.file_library, repository, commit):
+    for share in find_authors(archive.file_library.with_git(), repository, commit):
         yield CommitObject(
             sha=commit.sha,
             summary=commit.summary,

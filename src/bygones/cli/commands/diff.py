@@ -77,7 +77,7 @@ class _Side:
             self._files = {}
             if chosen is not None:
                 turn = len(chosen.branch.turns) if chosen.turn is None else chosen.turn
-                found = self._archive.file_library.files_at(
+                found = self._archive.file_library.with_git().files_at(
                     chosen.session.id,
                     turn + 1,
                     branch=chosen.branch.number,

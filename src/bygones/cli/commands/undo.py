@@ -139,7 +139,7 @@ def _plan(
         raise click.UsageError(f"name a turn, such as {turn_name.session}:2")
     chosen = choose_turn(archive, turn_name, branch)
     turn = chosen.turn or 0
-    library = archive.file_library
+    library = archive.file_library.with_git()
     targets = library.files_at(
         chosen.session.id, turn, branch=chosen.branch.number, is_before=True
     )
