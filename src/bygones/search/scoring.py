@@ -350,7 +350,7 @@ def _score_records(texts: Iterable[TextMatch]) -> dict[int, RecordScore]:
     average = sum(text.length for text in found) / len(found) if found else 1
     flat = 1 + _RECORD_SATURATION * (1 - _RECORD_LENGTH_NORM)
     slope = _RECORD_SATURATION * _RECORD_LENGTH_NORM / (average or 1)
-    by_session: dict[int, list[tuple[float, TextProfile]]] = {}
+    by_session: dict[int, list[tuple[float, int, int, float]]] = {}
     coverage: dict[int, float] = {}
     for text in found:
         # Rounded: engines compute with different precision.
@@ -358,17 +358,14 @@ def _score_records(texts: Iterable[TextMatch]) -> dict[int, RecordScore]:
         session, kind = divmod(text.text_key, KINDS_PER_SESSION)
         coverage[session] = max(coverage.get(session, 0.0), score)
         by_session.setdefault(session, []).append(
-            (
-                score / (flat + slope * text.length),
-                TextProfile(kind, text.length, score),
-            )
+            (score / (flat + slope * text.length), kind, text.length, score)
         )
     sums: dict[int, float] = {}
     for session, scored in by_session.items():
         scored.sort(reverse=True)
         del scored[_MAX_RECORDS:]
         sums[session] = sum(
-            score * _RECORD_DECAY**rank for rank, (score, _) in enumerate(scored)
+            score * _RECORD_DECAY**rank for rank, (score, *_) in enumerate(scored)
         )
     highest = max(sums.values(), default=0.0) or 1.0
     best = max((scored[0][0] for scored in by_session.values()), default=0.0) or 1.0
@@ -378,7 +375,7 @@ def _score_records(texts: Iterable[TextMatch]) -> dict[int, RecordScore]:
             sums[session] / highest,
             scored[0][0] / best,
             round(coverage[session] / full, 4),
-            tuple(profile for _, profile in scored),
+            tuple(TextProfile(*text[1:]) for text in scored),
         )
         for session, scored in by_session.items()
     }
