@@ -65,7 +65,7 @@ def api_error(words: str, **fields: object) -> Written:
 
 
 def digest(**fields: object) -> Written:
-    """Return the summary with which a compaction goes on."""
+    """Return the summary with which the session continues after a compaction."""
     words = "This session is being continued from a previous conversation. All is well."
     flags: Written = {"isCompactSummary": True, "isVisibleInTranscriptOnly": True}
     return prompt(words, **flags) | _wire(fields)

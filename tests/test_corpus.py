@@ -46,7 +46,7 @@ def sessions_of(folder: Path) -> tuple[Session, ...]:
 
 
 def said(source: SourceFile) -> set[RecordId]:
-    """Return the records of a file in which somebody says something."""
+    """Return the records of a file that have text."""
     nodes = load_transcript(source).nodes
     return {n.uuid for n in nodes if n.is_conversation and n.uuid is not None}
 

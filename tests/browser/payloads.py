@@ -156,7 +156,7 @@ PAYLOADS = tuple(dict.fromkeys(_all()))
 
 
 def batches(size: int) -> list[str]:
-    """Return attacks by the handful, parted as a text would part them."""
+    """Return attacks in groups, separated as in a text."""
     return [
         "\n\n".join(PAYLOADS[at : at + size]) for at in range(0, len(PAYLOADS), size)
     ]

@@ -39,13 +39,13 @@ ATTACKS = PAYLOADS[:: sized(20, 1, 1)]
 _SHOWN = 12
 """Characters of an attack that no list cuts off."""
 _PLAIN = re.compile(r"[ -~]{4,}")
-"""What is shown as it is; of other signs the names are."""
+"""Characters that are shown unchanged; others are shown by name."""
 _COLOR = re.compile(r"\x1b\[[0-9;]*m")
 """What is left out."""
 
 
 def attacked(home: Path, attacks: tuple[str, ...]) -> None:
-    """Write a session for each attack, in all that lists tell of sessions."""
+    """Write a session for each attack, in every text that lists show."""
     for number, bad in enumerate(attacks):
         mark = f"mark{number}x {' '.join(bad.split())}"
         edit = tool_use(
@@ -75,7 +75,7 @@ def pages(number: int) -> dict[str, str]:
 
 
 def assert_shown(seen: Watched, site: Served, path: str, attack: str) -> None:
-    """Open a page, see that the attack stands in its text, and that nothing ran."""
+    """Open a page, check that its text contains the attack, and that nothing ran."""
     assert assert_harmless(seen, site, path)
     text = " ".join(seen.page.evaluate("document.body.textContent").split())
     plain = _PLAIN.search(" ".join(_COLOR.sub("", attack).split()))

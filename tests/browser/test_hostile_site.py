@@ -31,7 +31,7 @@ _OPEN = """
 
 
 def addresses(bad: str) -> list[str]:
-    """Return every route that can be read, and attacks that stand in addresses."""
+    """Return every readable route, and attacks in addresses."""
     found = [
         row.path.replace("{id}", SESSION).replace("{agent}", "x1")
         for row in ROUTES

@@ -73,7 +73,7 @@ def agents_nested(home: Home) -> None:
 
 
 def agent_forked(home: Home) -> None:
-    """A fork refers to the talk that it goes on from, instead of copying it."""
+    """A fork refers to the conversation that it continues, instead of copying it."""
     pointer = meta(
         "fork-context-ref",
         agentId="afork",
@@ -98,7 +98,7 @@ def agent_forked_by_copy(home: Home) -> None:
 
 
 def agent_orphaned(home: Home) -> None:
-    """Nothing tells of this agent; and one that was announced has no file."""
+    """No record names this agent; and another one that was announced has no file."""
     home.session(SESSION, _asked("Find it", outcome=_completed("nowhere")))
     home.agent(SESSION, "alone", _worked("Something else"))
 
@@ -142,7 +142,7 @@ def agent_replay(home: Home) -> None:
 
 
 def agent_in_background(home: Home) -> None:
-    """The result only says that it began; its end is told later, three times over."""
+    """The result only says that it started; its end is reported later, three times."""
     launched = {"status": "async_launched", "isAsync": True, "agentId": "aback"}
     news = notification_text("aback", "completed", "toolu_1", "Found")
     records = [

@@ -234,7 +234,7 @@ def file_edits(home: Home) -> None:
         ),
         tool_result("toolu_4", "ok", uuid="r4"),
         reply([tool_use("Edit", id="toolu_5", file_path=_FILE)], uuid="a6"),
-        # No patch is told, only what was replaced by what.
+        # No patch is recorded, only the old and the new text.
         tool_result(
             "toolu_5",
             "ok",

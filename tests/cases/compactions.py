@@ -12,7 +12,7 @@ def compaction(home: Home) -> None:
         *session("p1", "a1<p1", "p2<a1", "a2<p2"),
         *_at(4, session("/compact<a2:user")),
         _boundary(5, "a2", trigger="manual"),
-        # The digest was begun a little before the boundary was written.
+        # The summary was started shortly before the boundary was written.
         _digest(4.9),
         *_at(
             6,

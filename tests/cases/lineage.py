@@ -64,7 +64,7 @@ def forked_session(home: Home) -> None:
 
 
 def forked_at_the_end(home: Home) -> None:
-    """``--fork-session`` copies the whole session, and only the copy goes on."""
+    """``--fork-session`` copies the whole session, and only the copy continues."""
     first = _said(FIRST, "2.1.5", "p1", "a1<p1")
     own = _said(SECOND, "2.1.5", "p2<a1:user", "a2<p2", start=60)
     home.session(FIRST, first)
@@ -89,7 +89,7 @@ def forked_by_sdk(home: Home) -> None:
 
 
 def handed_over(home: Home) -> None:
-    """A session goes on in the background, in a copy that it names."""
+    """A session continues in the background, in a copy that it names."""
     first = _said(FIRST, "2.1.280", "p1", "a1<p1")
     copied = _of(SECOND, first) + _said(SECOND, "2.1.280", "p2<a1:user", "a2<p2")
     ended = {"type": "continued-in", "sessionId": FIRST}
@@ -109,7 +109,7 @@ def cleared(home: Home) -> None:
 
 
 def resumed_thrice(home: Home) -> None:
-    """Each resume copied all before it: one prompt stands in three files."""
+    """Each resume copied everything before it: one prompt is in three files."""
     first = _said(FIRST, "1.0.80", "p1", "a1<p1")
     second = _of(SECOND, first) + _said(
         SECOND, "1.0.80", "p2<a1:user", "a2<p2", start=60
@@ -123,7 +123,7 @@ def resumed_thrice(home: Home) -> None:
 
 
 def nothing_said(home: Home) -> None:
-    """A stub, a file of titles and a session with commands only are no talk."""
+    """A stub, a file of titles and a session with only commands have no messages."""
     home.session(FIRST, [])
     home.session(SECOND, [summary("Of another time", "gone")])
     home.session(

@@ -25,7 +25,7 @@ from tests.forms import INTERRUPT, command, digest, printed
 
 
 def rewind_plain(home: Home) -> None:
-    """The third prompt hangs where the second did, and goes on from there."""
+    """The third prompt has the same parent as the second, and continues there."""
     records = session(
         "p1", "a1<p1", "p2<a1", "a2<p2", "p3<a1", "a3<p3", "p4<a3", "a4<p4"
     )
@@ -152,7 +152,7 @@ def rewind_before_compaction(home: Home) -> None:
 
 
 def first_prompt_edited(home: Home) -> None:
-    """The first prompt is typed anew, below what the harness put before it."""
+    """The first prompt is typed again, below what the harness put before it."""
     records = [
         attachment("session_context", uuid="x0"),
         *_later(1, session("p1<x0:user", "a1<p1", "p2<x0:user", "a2<p2", "p3<a2")),
@@ -200,7 +200,7 @@ def rewind_to_command(home: Home) -> None:
 
 
 def command_in_passing(home: Home) -> None:
-    """A command that nobody answers hangs beside the prompt: nothing was left."""
+    """A command without a reply is a sibling of the prompt: nothing was abandoned."""
     records = thread(
         prompt("Hello", uuid="p1"),
         reply("Hello.", uuid="a1"),

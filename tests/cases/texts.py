@@ -1,4 +1,4 @@
-"""What a person typed, and what only stands in the same place."""
+"""What a person typed, and other text in the same place."""
 
 from __future__ import annotations
 

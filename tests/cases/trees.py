@@ -26,7 +26,7 @@ def linear(home: Home) -> None:
 
 
 def parallel_linear(home: Home) -> None:
-    """Up to 2.0 parallel calls and their results stand in one line."""
+    """Up to 2.0, parallel calls and their results are in one line."""
     records = thread(
         prompt("Look at three files", uuid="p1"),
         reply("I look.", uuid="a1", message_id="msg_1"),
@@ -67,7 +67,7 @@ def parallel_fan_out(home: Home) -> None:
 
 
 def side_nodes(home: Home) -> None:
-    """Signs of life, attachments and notices hang beside the way on."""
+    """Progress, attachments and notices are siblings of the live path."""
     records = thread(
         attachment("skill_listing", content="many", uuid="x0"),
         prompt("Build it", uuid="p1"),
@@ -106,7 +106,7 @@ def retry_after_error(home: Home) -> None:
 
 
 def answer_tried_again(home: Home) -> None:
-    """Two answers hang on one prompt: the first was cut off and asked for anew."""
+    """Two replies have the same prompt: the first was cut off and requested again."""
     records = thread(
         prompt("Tell me a story", uuid="p1"),
         reply("Once", uuid="a1", message_id="msg_1", isAbortedMidStream=True),
@@ -136,7 +136,7 @@ def late_notification(home: Home) -> None:
 
 
 def dangling_parents(home: Home) -> None:
-    """Some records were never written; what hung on them goes on in file order."""
+    """Some records were never written; their children continue in file order."""
     records = session(
         "p1", "a1<p1", "p2<gone", "a2<p2", "a3<lost:assistant", "p3<a3", "a4<p3"
     )
@@ -186,7 +186,7 @@ def interrupted_at_one_time(home: Home) -> None:
 
 
 def exit_beside_filler(home: Home) -> None:
-    """``/exit`` hangs beside the empty answer on which the resumed session goes on."""
+    """``/exit`` is a sibling of the empty reply that the resumed session continues."""
     records = thread(
         prompt("Hello", uuid="p1"),
         reply("Hello.", uuid="a1"),

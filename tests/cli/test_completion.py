@@ -1,4 +1,4 @@
-"""What shells are told."""
+"""What shells get for completion."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.build import Home, prompt, reply, session_id, thread
 
 
 def asked(*words: str) -> list[str]:
-    """Return what bash would be told behind these words."""
+    """Return what bash gets after these words."""
     line = " ".join(["bygones", *words])
     surroundings = {
         **os.environ,

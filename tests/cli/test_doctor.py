@@ -24,7 +24,7 @@ from tests.cli.terminals import Terminal
 
 @pytest.fixture
 def fresh(place: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Return an invented home of today, taken in."""
+    """Return an imported sample home of today."""
     home = write_demo_home(place, datetime.now(UTC))
     monkeypatch.setenv("BYGONES_HOME", str(home))
     Archive.ingest(place / "archive", [home])

@@ -144,7 +144,7 @@ def test_a_second_writer_waits_and_then_gives_way(
 ) -> None:
     main(["ingest", "-q"])
     monkeypatch.setattr("bygones.store.connect.time.sleep", lambda _: None)
-    seconds = count()  # for whoever looks at the clock, a second later each time
+    seconds = count()  # each look at the clock is a second later
     monkeypatch.setattr(
         "bygones.store.connect.time.monotonic", lambda: float(next(seconds))
     )

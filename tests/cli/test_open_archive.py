@@ -1,4 +1,4 @@
-"""What is new is taken in before something is shown."""
+"""New transcripts are imported before something is shown."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Completion in real shells: somebody types a part of a word, and a tab."""
+"""Completion in real shells: a user types a part of a word, and a tab."""
 
 from __future__ import annotations
 

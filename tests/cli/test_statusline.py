@@ -95,7 +95,7 @@ def test_a_line_costs_little_more_than_python_itself() -> None:
 
 
 def told_of(place: Path, session: str) -> str:
-    """Return what is said while somebody is in a session."""
+    """Return the line during a session."""
     about = json.dumps({"cwd": CWD, "session_id": session}).encode()
     archive, now = place / "archive", datetime.now(UTC)
     return build_status_line(

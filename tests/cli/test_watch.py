@@ -26,7 +26,7 @@ LONG = 30.0
 
 
 class Watched:
-    """A home that is watched, and what was told of it."""
+    """A home that is watched, and what was reported."""
 
     def __init__(self, home: Home) -> None:
         self.home = home
@@ -77,7 +77,7 @@ def test_a_record_is_found_within_two_seconds(
     path = kept_home.session(session_id(7), [first])
     with watching(kept_home, polling=polling) as watched:
         watched.wait_for(first["uuid"])
-        time.sleep(1.2)  # until nobody looks because of the beginning any more
+        time.sleep(1.2)  # until the first scan is over
 
         with path.open("ab") as file:
             file.write(jsonl([second]))

@@ -41,7 +41,7 @@ def pictures_by_name(put: Set) -> None:
 
 
 def files_by_path(put: Set) -> None:
-    """Show a file that somebody names, if it is there."""
+    """Show any file that is named, if it exists."""
 
     def files(visit: RequestContext) -> Response:
         path = Path(visit.query_param("path"))
@@ -52,12 +52,12 @@ def files_by_path(put: Set) -> None:
 
 
 def any_key(put: Set) -> None:
-    """Let in whoever has some key."""
+    """Accept any key."""
     put(LoginKeys, "redeem", lambda _, given: bool(given))
 
 
 def leading_anywhere(put: Set) -> None:
-    """Lead whoever comes in to where a link says."""
+    """Redirect to wherever a link says."""
     put(security, "safe_redirect_path", str)
 
 

@@ -87,7 +87,7 @@ BEFORE = "before "
 """Begins the names of points that are before a call."""
 
 Strike = Callable[[str], None]
-"""Is told of each point that is passed, by its name."""
+"""Called with the name of each point that is passed."""
 
 
 def _patch(strike: Strike) -> None:
@@ -148,7 +148,7 @@ def _restore(folder: Path, home: Path) -> None:
 
 
 def purge_first(folder: Path) -> None:
-    """Purge the source that was taken in first."""
+    """Purge the source that was imported first."""
     with ArchiveDir(folder) as vault:
         kept = vault.byte_store.source(1)
     purge(folder, [kept] if kept else [])
@@ -186,7 +186,7 @@ def run(  # noqa: PLR0913 (all but three by name and optional)
 
     Whoever gave ``begun`` is told when it begins.
     """
-    # Whoever runs tests in the background has Ctrl-C ignored; here it must be heard.
+    # Tests in the background ignore Ctrl-C; here it must arrive.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     if mutation:
         {**MUTATIONS, "race": race}[mutation](put)
@@ -235,7 +235,7 @@ def start(  # noqa: PLR0913 (as above)
     mutation: str = "",
     begun: Connection | None = None,
 ) -> ForkServerProcess:
-    """Begin a deed in a child."""
+    """Start a task in a child process."""
     child = context().Process(
         target=run,
         args=(folder, home, at),
@@ -246,7 +246,7 @@ def start(  # noqa: PLR0913 (as above)
 
 
 def points_of(folder: Path, home: Path, deed: str, mutation: str = "") -> list[str]:
-    """Return the names of the points that a deed passes; it is done afterwards."""
+    """Run a task; return the names of the points that it passes."""
     told = folder.with_name("points.txt")
     child = context().Process(
         target=_counted,

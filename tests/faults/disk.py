@@ -57,7 +57,7 @@ class _File(apsw.VFSFile):
         try:
             super().xLock(level)
         except apsw.IOError as error:
-            # Who may only read cannot lock a file to close it, which is no matter.
+            # A reader without write access cannot lock a file to close it, which does not matter.
             raise apsw.BusyError from error
 
 
@@ -131,7 +131,7 @@ class Disk:
     def __init__(self) -> None:
         self._files: dict[str, Held] = {}
         self._deleted: dict[str, Held] = {}
-        """What may be there once more: nobody has synced the folder since."""
+        """What may reappear: the folder was not synced since."""
         self._known: set[str] = set()
         """Logs that were synced, and with the first sync the folder they are in."""
 

@@ -155,7 +155,7 @@ class Trial:
         return found
 
     def state(self) -> dict[str, str]:
-        """Return all that can be read in the end, when all of the home is taken in."""
+        """Return everything that can be read when the whole home is imported."""
         keeping = Keeping(self.folder)
         keeping.archive = self.archive
         keeping.ingest()

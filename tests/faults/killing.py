@@ -40,11 +40,11 @@ __all__ = [
 ]
 
 LOOKS = sized(3, 100, 100_000)
-"""At how many points of a deed it is killed besides those that must be tried."""
+"""At how many points a task is killed besides those that must be tried."""
 
 
 class Struck(NamedTuple):
-    """How a deed ended, and how long it took."""
+    """How a task ended, and how long it took."""
 
     code: int | None
     took: float
@@ -58,27 +58,27 @@ class Trial(ABC):
         self.mutation = mutation
         self.keeping = Keeping(folder)
         self.given = self.keeping.home.path
-        """The folder that the deed is told of."""
+        """The folder that the task gets."""
         self.points: list[str] = []
 
     @abstractmethod
     def lay(self) -> None:
-        """Lay out what the deed finds."""
+        """Create what the task finds."""
 
     @abstractmethod
     def assert_good(self) -> None:
-        """Go on where the deed was killed, and hold the end against the oracle."""
+        """Continue where the task was killed, and compare the result with the oracle."""
 
     def count(self, archive: Path) -> None:
-        """Do the deed once, undisturbed, and note which points it passes."""
+        """Run the task once, undisturbed, and record the points it passes."""
         self.points = points_of(archive, self.given, self.deed, self.mutation)
 
     def strike(self, sign: int, after: float = 0) -> Struck:
-        """Begin the deed, and some time after it has really begun send it a signal."""
+        """Start the task, and send it a signal some time after it has really started."""
         return strike(self.keeping, self.deed, sign, after, to=self.given)
 
     def die_at(self, point: int) -> int | None:
-        """Have the deed kill itself at a point; return how it ended."""
+        """Make the task kill itself at a point; return how it ended."""
         child = start(
             self.keeping.archive,
             self.given,
@@ -186,7 +186,7 @@ class Purging(Trial):
 
 
 def killed_at_points(trial: Trial) -> int:
-    """Kill a deed at its points, each time from the beginning; return at how many."""
+    """Kill a task at its points, each time from the start; return how many."""
     chosen = spread(trial.points)
     for at in chosen:
         trial.lay()
@@ -210,7 +210,7 @@ def spread(points: Sequence[str], looks: int = LOOKS) -> list[int]:
 
 
 def killed_at_moments(trial: Trial, kills: int, random: Random) -> Counter[str]:
-    """Kill a deed so often at random moments, each time from the beginning."""
+    """Kill a task at random moments, each time from the start."""
     usual = 60.0
     for _ in range(3):
         trial.lay()
@@ -234,7 +234,7 @@ def strike(  # noqa: PLR0913 (two by name and optional)
     to: Path | None = None,
     mutation: str = "",
 ) -> Struck:
-    """Begin a deed, and some time after it has really begun send it a signal."""
+    """Start a task, and send it a signal some time after it has really started."""
     reading, writing = context().Pipe(duplex=False)
     given = to or keeping.home.path
     child = start(keeping.archive, given, deed=deed, mutation=mutation, begun=writing)
@@ -249,12 +249,12 @@ def strike(  # noqa: PLR0913 (two by name and optional)
 
 
 def killed(deed: str) -> str:
-    """Return what is said of a deed that died of it."""
+    """Return the report of a task that died of a signal."""
     return f"kills of {deed} at random moments"
 
 
 def what_became(deed: str, code: int | None, sign: int) -> str:
-    """Return what a signal did; it is a kill only if that is what a deed died of."""
+    """Return what a signal did; it is a kill only if the task died of it."""
     if code == 0:
         return "signals that arrived too late (not counted)"
     if sign == signal.SIGKILL:
@@ -277,7 +277,7 @@ def is_intact(path: Path) -> bool:
 
 
 def state_of(keeping: Keeping) -> tuple[object, ...]:
-    """Return all that can be told of an archive, and of the copies beside it."""
+    """Return everything that can be read from an archive and its copies."""
     copies = sorted(keeping.archive.glob("archive.db.*"))
     assert all(is_intact(path) for path in copies)
     return (
@@ -290,7 +290,7 @@ def state_of(keeping: Keeping) -> tuple[object, ...]:
 
 
 def grow(home: Home, random: Random, number: int) -> None:
-    """Let a home grow as homes do: appended, begun, cut in the middle, rewritten."""
+    """Let a home grow as homes do: append, start files, cut in the middle, rewrite."""
     for _ in range(random.randint(1, 4)):
         name = session_id(random.randrange(6))
         path = home.path / "projects" / "-work-demo" / f"{name}.jsonl"

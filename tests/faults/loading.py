@@ -69,7 +69,7 @@ class Memory(NamedTuple):
 
 
 class Load:
-    """An archive, and all who use it until they are told to stop."""
+    """An archive, and all processes that use it until they are stopped."""
 
     def __init__(self, archive: Path, home: Path, mutation: str = "") -> None:
         self.archive = archive
@@ -80,7 +80,7 @@ class Load:
         """What each program had in memory whenever it was looked at."""
         self.writes = 0
         self.pauses: list[tuple[float, float]] = []
-        """When nobody wrote, though many had begun to."""
+        """When no process wrote, although many had started to."""
         self._writers: set[subprocess.Popen[str]] = set()
         self._may_begin = threading.Lock()
         self._mutation = mutation
@@ -96,7 +96,7 @@ class Load:
     def ask(
         self, name: str, *more: str, allowed: Sequence[int] = (0,), writes: bool = False
     ) -> int:
-        """Run a command to its end; note what nobody should hear."""
+        """Run a command to its end; record unexpected output."""
         with self._may_begin if writes else nullcontext():
             child = self._begun(name, *more, writes=writes)
         _, said = child.communicate()
@@ -141,7 +141,7 @@ class Load:
         self._repeat(hold)
 
     def some(self, kind: str, *, paused: bool) -> list[Read]:
-        """Return the reads of a kind while nobody wrote, or while all did."""
+        """Return the reads of a kind during pauses of the writers, or while all wrote."""
         return [
             one
             for one in self.reads
@@ -225,7 +225,7 @@ class Load:
         self._repeat(more)
 
     def start(self, name: str, *more: str) -> subprocess.Popen[str]:
-        """Start a command that goes on until it is stopped."""
+        """Start a command that runs until it is stopped."""
         said = tempfile.TemporaryFile("w+", encoding="utf-8")  # noqa: SIM115 (closed in stop)
         child = self._begun(name, *more, writes=name == "watch", said=said)
         self._children.append((child, said))
@@ -290,7 +290,7 @@ def _memory(pid: int) -> Memory:
     told = Path(f"/proc/{pid}/status").read_text("utf-8")
     found = dict(re.findall(r"^(\w+):\s+(\d+) kB$", told, re.MULTILINE))
     if "VmRSS" not in found:
-        raise ProcessLookupError  # it has ended, and nobody waited for it
+        raise ProcessLookupError  # it has ended without being waited for
     return Memory(*(int(found[name]) // 1024 for name in ("VmRSS", "RssAnon")))
 
 
@@ -301,7 +301,7 @@ def _sentence(body: bytes) -> str:
 
 
 def opened(server: subprocess.Popen[str]) -> tuple[int, str]:
-    """Return the port and the cookie of a page that was just begun to be served."""
+    """Return the port and the cookie of a server that was just started."""
     assert server.stdout is not None
     link = urlsplit(server.stdout.readline().strip())
     connection = HTTPConnection("127.0.0.1", link.port or 0, timeout=60)

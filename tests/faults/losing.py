@@ -86,7 +86,7 @@ def state_of(keeping: Keeping) -> State:
 
 
 def record(keeping: Keeping, patch: Any) -> Recorded:  # noqa: ANN401 (pytest's)
-    """Let a home grow and be taken in, several times; return all that was written."""
+    """Let a home grow and import it, several times; return everything that was written."""
     random = Random(3)  # noqa: S311 (the same every time)
     recorded = Recorded()
     inner, said = running._IngestRun._commit, TextIndex.commit

@@ -126,7 +126,7 @@ def numbered_first(put: Set) -> None:
 
 
 def index_last(put: Set) -> None:
-    """Erase what is purged first, and then the index that tells of it."""
+    """Erase what is purged first, and then the index that refers to it."""
     dropped, packed = ArchiveDir.remove_all_indexes, ArchiveDB.vacuum
     waiting: list[ArchiveDir] = []
 
@@ -143,7 +143,7 @@ def index_last(put: Set) -> None:
 
 
 def engine_unheard(put: Set) -> None:
-    """Let the text engine's own words through to whoever runs a command."""
+    """Pass messages of the text engine on to the user."""
     put(text_index, "_system_failure", lambda _: None)
 
 
@@ -313,7 +313,7 @@ def any_version(put: Set) -> None:
 
 
 def by_the_clock(put: Set) -> None:
-    """Take the time at which a session is taken in for the time of its end."""
+    """Use the time of the import as the end of a session."""
 
     def now(session: Session) -> SessionSummary:
         return replace(summarize_session(session), ended_at=datetime.now(UTC))
@@ -327,7 +327,7 @@ def lockless(put: Set) -> None:
 
 
 def patient(put: Set) -> None:
-    """Have pages wait, a while at most, until nobody writes."""
+    """Make pages wait for a limited time until no process writes."""
     opened, beats = ArchiveDir.__init__, "beat"
 
     def go_on(beat: Path) -> None:
@@ -443,7 +443,7 @@ def unescaped(put: Set) -> None:
 
 
 def lone_readers(put: Set) -> None:
-    """Have whoever reads hold the lock that is the writer's."""
+    """Make readers hold the writer's lock."""
     opened = ArchiveDir.__init__
     held = ExitStack()
 

@@ -120,7 +120,7 @@ def taken(
 def outcome(
     library: Path, folder: Path, clock: tuple[str, int, int, str]
 ) -> tuple[object, ...]:
-    """Return all that comes of a home that is taken in under wrong clocks."""
+    """Return everything derived from a home that is imported under wrong clocks."""
     keeping = taken(library, folder, clock)
     assert unlike_rebuilt(keeping) == []
     answers = [

@@ -213,7 +213,7 @@ def surroundings(
 
 
 def assert_no_accident(words: list[str], capfd: pytest.CaptureFixture[str]) -> None:
-    """Run a command; whatever it says, it is no accident, and steers nothing."""
+    """Run a command; its output must be intended and contain no control characters."""
     code = main(words)
     told = "".join(capfd.readouterr())
     assert code in {int(code) for code in ExitCode}, words
@@ -261,7 +261,7 @@ def test_no_command_stumbles_over_a_value(
     row: CommandSpec, surroundings: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     own = str(build_archive(surroundings / "own").folder)
-    # Whoever runs a command may have it write where they like: not over our own files.
+    # A user may write anywhere, but not over the archive's own files.
     words = [word for word in WORDS if "passwd" not in word]
     count = 0
     for number, option in enumerate(values_of(row)):
@@ -297,7 +297,7 @@ def requests(words: list[str]) -> Iterator[tuple[str, dict[str, object]]]:
 
 
 def told_to_agents(kept: WebArchive, words: list[str]) -> list[str]:
-    """Return all that agents are told when they ask so."""
+    """Return everything that agents get for this request."""
     speaker = tools_of(kept)
     told = []
     for method, given in requests(words):

@@ -89,7 +89,7 @@ class Place:
             file.write(jsonl(one | {"sessionId": session} for one in thread(*records)))
 
     def rewrite(self) -> None:
-        """Begin the file anew; what was in it is an older generation then."""
+        """Rewrite the file; its content becomes an older generation."""
         self.path().write_bytes(b"")
         self.say(prompt(self.bird()))
 

@@ -109,11 +109,11 @@ TOLD = ("error: the system reported an error: ", "not written: ")
 
 
 UNHEARD = ("error: unexpected ", "Traceback", "panicked")
-"""What nobody should ever be told."""
+"""Text that must never be printed."""
 
 
 def faults(found: list[Ending], name: str) -> list[Ending]:
-    """Return the endings that nobody should meet with."""
+    """Return the outcomes that must not happen."""
     done = (0, 2) if name == "purge" else (0,)  # there may be nothing left to purge
     return [
         one

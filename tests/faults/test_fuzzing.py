@@ -55,7 +55,7 @@ def test_no_bytes_in_what_is_usually_given_raise_anything(
 
 
 def tamper(name: str, count: int) -> None:
-    """Give a target what it usually is given, so often, and never as it was."""
+    """Feed a target with mutations of its usual input."""
     random = Random(seeded(len(name)))  # noqa: S311 (the same every time)
     begun = beginnings(name)
     raw = b""
@@ -113,7 +113,7 @@ FAULTS: dict[str, tuple[tuple[str, object], ...]] = {
     "queries": (("query.parser._format_quoted", lambda term: term.text),),
     "chunks": (("store.compression.compress", lambda raw: compress(raw)[:-1]),),
 }
-"""For each target a part of the product, and how somebody might get it wrong."""
+"""For each target, a part of the product and a plausible bug in it."""
 
 
 @pytest.mark.parametrize("name", TARGETS)

@@ -38,7 +38,7 @@ from tests.store.keeping import Keeping, unlike_rebuilt
 KILLS = sized(80, 1_040, 20_000)
 """How often ingestions and rebuilds die of being killed at a random moment."""
 OTHER_KILLS = sized(3, 120, 2_000)
-"""The same of every other deed."""
+"""The same for every other task."""
 ROUNDS = 8
 RACES = 0.3
 """How often unfinished lines are rewritten just before they are read."""
@@ -118,7 +118,7 @@ def test_killed_at_any_moment_it_loses_nothing_and_brings_nothing_twice(
 def trial_of(
     deed: str, folder: Path, patch: pytest.MonkeyPatch, mutation: str = ""
 ) -> Trial:
-    """Return what a deed finds and what it must leave, with a fault in it or none."""
+    """Return what a task finds and what it must leave, with or without a fault."""
 
     def upgrade() -> None:
         if deed == "migrate":

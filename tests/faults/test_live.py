@@ -44,7 +44,7 @@ _SEEN = (
 
 
 class Session:
-    """A session that somebody is writing."""
+    """A session that is being written."""
 
     def __init__(self, home: Home, number: int, random: Random) -> None:
         self._random = random
@@ -62,7 +62,7 @@ class Session:
         )
         self.written = 0
         self.ends: deque[tuple[int, float]] = deque()
-        """Where lines end that nobody has found yet, and when they were written."""
+        """Where lines end that were not found yet, and when they were written."""
 
     @property
     def is_over(self) -> bool:

@@ -1,4 +1,4 @@
-"""Readers and writers at once: nobody hears of it, and reading goes on as before."""
+"""Readers and writers at once: no errors, and reading stays fast."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ EVERY, PAUSE = sized(1, 8, 24), sized(1, 6, 8)
 SLOWER = 2.0
 """How many times as long as without writers a read of any kind may take."""
 MOST_LARGER = 1.25
-"""How many times as large as when nobody reads an archive may get, and its index."""
+"""How much larger an archive and its index may get than without readers."""
 OF_SESSIONS = (
     *(table.name for table in (*SESSION_TABLES, *USAGE_TABLES)),
     "family",
 )
 """Tables that do not tell in which order sources came."""
 MOST_MEGABYTES = 250
-"""Of its own that a program may have in memory which goes on and on."""
+"""Memory of its own that a long-running program may have."""
 
 pytestmark = pytest.mark.skipif(
     not sys.platform.startswith("linux"), reason="memory is looked up in /proc"

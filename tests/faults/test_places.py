@@ -1,4 +1,4 @@
-"""Readers that fork, and media that nobody may write to: the archive answers there."""
+"""Readers that fork, and read-only media: the archive can be read."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def keeping(tmp_path: Path) -> Keeping:
 
 @contextmanager
 def fixed(archive: Path) -> Iterator[Path]:
-    """Give an archive as on a medium that nobody can write to."""
+    """Return an archive on a read-only medium."""
     place = archive.parent / "fixed"
     place.mkdir()
     words = ["mount", "--bind", str(archive), str(place)]
@@ -125,7 +125,7 @@ def test_a_read_only_archive_can_be_read(keeping: Keeping) -> None:
 
 
 def test_an_unmerged_log_is_reported(keeping: Keeping) -> None:
-    """Give what a writer that was killed left, where nobody can make it good."""
+    """Return what a killed writer left on a read-only medium."""
     keeping.home.session(session_id(4), thread(prompt("words 4"), reply("more")))
     with keeping.vault():
         keeping.ingest()

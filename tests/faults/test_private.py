@@ -109,7 +109,9 @@ def test_a_folder_of_another_user_is_not_written_to(
     is_refused = code == 1 and f"{foreign}" in said and "to another user" in said
     assert is_refused is is_mended
     assert (contents(keeping.archive) == before) is is_mended
-    assert main(["search", "words", *place, "--no-ingest"]) == 0  # whoever may, reads
+    assert (
+        main(["search", "words", *place, "--no-ingest"]) == 0
+    )  # a user with access can read it
 
 
 def contents(folder: Path) -> dict[str, bytes]:

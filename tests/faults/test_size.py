@@ -94,7 +94,7 @@ with Archive.open(folder) as archive:
     page = counted(lambda: list(islice(archive.sessions(), 20)))
 print(json.dumps([look, page, opened[0]]))
 """
-"""Counts what is done, line of Python by line, as time would tell of the machine."""
+"""Counts executed lines of Python, because time depends on the machine."""
 
 pytestmark = pytest.mark.skipif(
     not sys.platform.startswith("linux"), reason="memory is counted as Linux counts it"
@@ -156,7 +156,7 @@ def outgrown(few: Effort, more: Effort, most: Effort) -> list[str]:
 
 
 def with_a_long_line(folder: Path, size: int) -> tuple[Keeping, Path]:
-    """Return a home in which somebody pasted very much at once."""
+    """Return a home with a very long pasted prompt."""
     keeping = Keeping(folder)
     pasted = prompt("beginning " + "words that are pasted " * (size // 22) + " ending")
     told = thread(prompt("before it"), pasted, reply("after it"))

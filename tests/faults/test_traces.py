@@ -1,4 +1,4 @@
-"""The oracle of erasure is no blinder than somebody who has the disk."""
+"""The oracle of erasure sees everything that is on the disk."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PAGES = 10
 
 
 def frame() -> bytes:
-    """Return a frame of several pages with the canary in it, where nobody sees it."""
+    """Return a frame of several pages with the canary hidden in it."""
     around = bytes(RANDOM.choices(b"abcdefghijkl", k=PAGES * 4_096))
     found = compress(around + CANARY + around[::-1])
     assert CANARY not in found

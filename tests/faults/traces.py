@@ -66,7 +66,7 @@ def opened(raw: bytes) -> Iterator[bytes]:
 
 
 def _unpacked(frame: memoryview | bytes) -> bytes:
-    """Return what a frame holds, up to where it is no frame any more."""
+    """Return the content of a frame, up to where it is damaged."""
     found = bytearray()
     engine = zstandard.ZstdDecompressor().decompressobj()
     with suppress(zstandard.ZstdError):

@@ -160,5 +160,5 @@ def _named(call: _Call, names: Sequence[str]) -> Iterator[Act]:
             yield Act("delete", names[0])
         case "mkdir" | "mkdirat":
             yield Act("folder", names[0])
-        case _:  # nobody has said what this does to files
+        case _:  # unknown effect on files
             raise AssertionError(call)

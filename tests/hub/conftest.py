@@ -1,4 +1,4 @@
-"""One engine for all tests of a hub that kill nobody."""
+"""One engine for all tests of a hub that kill no process."""
 
 from __future__ import annotations
 

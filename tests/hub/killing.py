@@ -58,7 +58,7 @@ def _serve(words: list[str], mutation: str, surroundings: dict[str, str]) -> Non
     quiet = os.open(os.devnull, os.O_WRONLY)
     os.dup2(quiet, 1)
     os.dup2(quiet, 2)
-    # The engine may be down while it starts; whoever looks after it starts it again.
+    # The engine may be down while it starts; its supervisor starts it again.
     while main(words):
         time.sleep(0.1)
 

@@ -92,7 +92,7 @@ class Scene:
         return push_all(self.folder, PROJECT, address, self.token)
 
     def kill(self, victim: str) -> None:
-        """Kill somebody, and start who must be there."""
+        """Kill a process, and start those that must run."""
         if victim == "engine":
             self.engine.kill()
             self.engine.start()
@@ -163,7 +163,7 @@ def wait_until_derived(store: TeamStore) -> None:
 
 
 def suffer(scene: Scene, kills: int, victims: Sequence[str]) -> None:
-    """Have somebody killed again and again during pushes, and push to the end."""
+    """Kill processes again and again during pushes, and push to the end."""
     for number in range(kills):
         scene.grow(number)
         scene.pusher = scene.push()

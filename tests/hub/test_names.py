@@ -45,7 +45,7 @@ OBJECT = re.compile(r"[a-z]+/[0-9a-f]{32}/[0-9a-f]{64}\.zst")
 
 
 class Door:
-    """A hub, somebody who has a token, and a canary beside it."""
+    """A hub, a person with a token, and a canary next to it."""
 
     def __init__(self, place: Path, hub: TestHub) -> None:
         self.place = place
@@ -79,7 +79,7 @@ class Door:
         }
 
     def led_out(self) -> list[str]:
-        """Return what was written where nobody should write."""
+        """Return what was written outside of the hub's folders."""
         new = [str(path) for path in self.outside() ^ self.before]
         return new + [one for one in self.objects() if not OBJECT.fullmatch(one)]
 

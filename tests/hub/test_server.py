@@ -1,4 +1,4 @@
-"""Nobody gets in without a token, and nobody sees what is another's."""
+"""Access needs a token, and people see only what they may."""
 
 from __future__ import annotations
 

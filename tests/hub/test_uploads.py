@@ -214,7 +214,7 @@ def test_blobs_of_a_source_erased_during_upload_are_removed(
 
 def test_source_is_stored_before_its_first_blob(tmp_path: Path) -> None:
     hub = MemoryHub(tmp_path)
-    # Whoever sweeps the raw store removes what is of no source.
+    # A sweep of the raw store removes what belongs to no source.
     known: list[int] = []
     write = hub.objects.backend.write
 

@@ -380,7 +380,7 @@ def test_unreadable_file_is_not_gone(
     refusal = PermissionError(13, "Permission denied")
     unseen = problem_from_error(refusal, SourceId(str(path)))
     monkeypatch.setattr(run, "discover_sources", lambda _: [unseen])
-    keeping.home.session(TWO, session("b"))  # or nobody would walk
+    keeping.home.session(TWO, session("b"))  # otherwise nothing would be walked
 
     report = keeping.ingest()
 

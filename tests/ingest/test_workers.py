@@ -169,7 +169,7 @@ def test_tasks_not_started_by_a_worker_run_locally(
     here = Event()
 
     def wait(_: Worker, __: WorkerTask[Any, Any], asked: LineBlock) -> IndexBatch:
-        # Nobody answers until this process has done something itself.
+        # No worker returns until this process has done something itself.
         here.wait(timeout=60)
         return index_block(asked)
 

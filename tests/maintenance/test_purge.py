@@ -272,7 +272,7 @@ def test_source_that_reused_a_purged_number_is_kept(
     path = keeping.home.session(three, session("c", "d<c"))
     keeping.ingest()
     seen = session_sources(keeping, session=three)
-    purge(keeping.archive, seen, sessions=[SessionId(three)])  # by somebody else
+    purge(keeping.archive, seen, sessions=[SessionId(three)])  # by another process
     path.unlink()
     keeping.home.session(session_id(4), session("e"))
     keeping.ingest()

@@ -38,7 +38,7 @@ ASKED = {
 
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Home:
-    """Return a home that was taken in."""
+    """Return a home that was imported."""
     home = Home(tmp_path / ".claude")
     home.session(session_id(1), thread(prompt("Hello"), reply("Hi")))
     monkeypatch.setenv("BYGONES_ARCHIVE", str(tmp_path / "archive"))

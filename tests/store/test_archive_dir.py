@@ -200,7 +200,7 @@ def test_text_index_in_a_read_only_folder_can_be_read(keeping: Keeping) -> None:
     (place,) = (keeping.archive / "index").iterdir()
     lock = place / "text" / ".tantivy-meta.lock"
     lock.unlink(missing_ok=True)
-    lock.mkdir()  # which it cannot open, whoever runs this
+    lock.mkdir()  # which it cannot open, even as root
 
     with keeping.vault() as reader:
         found = len(list(reader.text_index.iter_documents()))

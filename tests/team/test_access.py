@@ -1,4 +1,4 @@
-"""A token says who somebody is; only its hash is kept."""
+"""A token identifies a person; only its hash is stored."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Moving leaves the old store as it was, and refuses there what was erased here."""
+"""A migration does not change the old store, and copies erasures."""
 
 from __future__ import annotations
 

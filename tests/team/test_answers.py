@@ -133,7 +133,7 @@ def test_prompts_and_records_are_the_same(both: Asked, person: str) -> None:
     known = [prompt for prompt in prompts if not prompt.id.startswith("@")]
     for prompt in known[:10]:
         ours, theirs = team.record(prompt.id), folder.record(prompt.id)
-        # Some ids stand in many homes: which of them is first is not settled.
+        # Some ids are in many homes: which of them is first is undefined.
         assert {ours.position, *ours.copy_positions} == {
             theirs.position,
             *theirs.copy_positions,

@@ -44,7 +44,7 @@ def counted(store: TeamStore, monkeypatch: pytest.MonkeyPatch) -> list[SessionId
 
 
 def homes(place: Path) -> list[Path]:
-    """Return homes of a session, of one that goes on from it, and of their titles."""
+    """Return homes of a session, of one that continues it, and of their titles."""
     first = thread(prompt("how it began"), reply("so"))
     further = [*first, *thread(prompt("further"), reply("on"), start=90)]
     leaf, other = str(first[-1]["uuid"]), str(further[-1]["uuid"])
@@ -156,7 +156,7 @@ def test_source_with_damaged_bytes_is_not_derived(empty: Made, tmp_path: Path) -
             store.open_reader(AccessScope(person=person), objects)
         ) as archive:
             assert [one.id for one in archive.sessions()] == [session_id(2)]
-    # Whoever sends it again, with the same bytes, mends it.
+    # Sending the same bytes again repairs it.
     send(store, objects, "ann", [first])
     assert derive_all(store, objects) == 1
 

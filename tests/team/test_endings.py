@@ -75,7 +75,7 @@ class Sending:
         return push(self.folder, [PROJECT], redactor=redactor, transport=hub).requests
 
     def both(self) -> tuple[object, object]:
-        """Return what the hub tells of the session, and what the folder does."""
+        """Return what the hub shows of the session, and what the folder shows."""
         derive_all(self.hub.store, self.hub.objects)
         shelf = self.hub.store.open_reader(AccessScope(person="ann"), self.hub.objects)
         with Archive.from_store(shelf) as team, Archive.open(self.folder) as own:
@@ -83,7 +83,7 @@ class Sending:
 
 
 def told(archive: Archive) -> object:
-    """Return all that is told of the session, but for where its bytes are."""
+    """Return everything about the session except where its bytes are."""
     (listed,) = archive.sessions(include_empty=True)
     session = archive.session(listed.id)
     shown = archive.conversation(listed.id).window(0, 0, 9)
@@ -99,7 +99,7 @@ def told(archive: Archive) -> object:
 
 @pytest.fixture
 def sending(engine: Callable[[], Made], tmp_path: Path) -> Iterator[Sending]:
-    """Return whoever sends, to an empty store."""
+    """Return a sender and an empty store."""
     store, _ = engine()
     yield Sending(tmp_path, store)
     store.close()

@@ -56,7 +56,7 @@ class Sending:
         os.utime(path, (age, age))
 
     def sent(self) -> tuple[object, object]:
-        """Push; return what the hub tells of our session, and what the folder does."""
+        """Push; return what the hub shows of our session, and what the folder shows."""
         Archive.ingest(self.folder, [self.home.path])
         self.push()
         derive_all(self.hub.store, self.hub.objects)
@@ -92,7 +92,7 @@ def sending(engine: Callable[[], Made], tmp_path: Path) -> Iterator[Sending]:
 def test_title_from_a_file_without_sessions_is_pushed(
     sending: Sending, where: str
 ) -> None:
-    # Which project it is of nobody knows: none of its lines says.
+    # Its project is unknown: no line names it.
     titles = [summary("Ours", sending.leaf), summary("Hush", sending.other_leaf)]
     sending.write(TITLES, titles, where, age=30)
 

@@ -10,7 +10,7 @@ from tests.web.client import WebClient, web_client
 
 @pytest.fixture(scope="session")
 def web_archive(tmp_path_factory: pytest.TempPathFactory) -> WebArchive:
-    """Return an archive that nobody changes."""
+    """Return an archive that no test changes."""
     return build_archive(tmp_path_factory.mktemp("kept"))
 
 

@@ -28,7 +28,7 @@ PAGES = ("/", "/usage.csv", "/api/usage", "/search?q=year", "/files", "/projects
 def zone(
     request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[None]:
-    """Somewhere east or west of where times are told."""
+    """Time zones east and west of UTC."""
     monkeypatch.setenv("TZ", request.param)
     time.tzset()
     yield

@@ -48,5 +48,5 @@ def test_every_response_matches_its_schema(
         statuses.add(answer.status_code)
 
     query()
-    # Whoever is not let in sees nothing of the interface.
+    # Without a login, nothing of the API is visible.
     assert statuses - {401, 403, 421}

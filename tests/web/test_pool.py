@@ -161,7 +161,7 @@ def test_archives_of_a_pool_share_search_statistics(web_archive: WebArchive) -> 
         known = weakref.ref(one._open_searcher.stats)
     grow(web_archive, 1)
     readers.invalidate()
-    assert known() is None  # though nobody has searched since
+    assert known() is None  # although there was no search since
     readers.close()
 
 

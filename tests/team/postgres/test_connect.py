@@ -1,4 +1,4 @@
-"""What PostgreSQL says of a row is told from what it says of itself."""
+"""Errors about a row are distinguished from errors of PostgreSQL itself."""
 
 from __future__ import annotations
 

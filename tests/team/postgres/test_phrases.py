@@ -1,4 +1,4 @@
-"""Words that stand in many texts, in long ones and beside one another."""
+"""Words in many texts, in long ones and next to each other."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whoever may not make roles is told what is missing, and needs no more than that."""
+"""Without the right to create roles, the error says what is missing."""
 
 from __future__ import annotations
 
