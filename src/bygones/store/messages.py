@@ -487,6 +487,8 @@ class SessionPreview(Struct, frozen=True, kw_only=True, array_like=True):
     agent_runs: dict[ToolUseId, tuple[AgentRun, ...]] = {}
     """The agent runs that their tool calls started, without messages."""
     orphans: tuple[AgentRun, ...] = ()
+    summary_count: int = 0
+    """At most one: a session with more has no preview."""
 
     def build_facts(
         self, summary: SessionSummary, messages: Sequence[Message]
@@ -508,6 +510,7 @@ class SessionPreview(Struct, frozen=True, kw_only=True, array_like=True):
             file_count=self.files,
             branches=tuple(_with_quote(one, messages) for one in self.branches),
             orphan_agents=self.orphans,
+            summary_count=self.summary_count,
             empty_reason=summary.empty_reason,
         )
 
@@ -595,6 +598,7 @@ def encode_preview(session: Session, summary: SessionSummary) -> bytes | None:
             models=None if summary.models == facts.models else facts.models,
             agent_runs=agents,
             orphans=facts.orphan_agents,
+            summary_count=facts.summary_count,
         )
     )
 
