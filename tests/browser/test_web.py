@@ -305,7 +305,7 @@ def test_what_is_found_in_a_fold_unfolds(browser: Browser, tmp_path: Path) -> No
         expect(page.get_by_text("Of something else")).to_be_hidden()
         page.locator(".finder input").fill("tapir")
         expect(told).to_have_text(
-            "No matches here (only the start of each tool result is searched)"
+            "No matches here (only the start of a long tool result is searched)"
         )
         at = page.locator("article", has_text="Of something else").get_attribute("id")
         page.goto(f"{site.home}/session/{PLAIN}?at={at}&find=something")
