@@ -92,7 +92,7 @@ def test_the_service_runs_a_command_that_there_is(unit: ConfigParser) -> None:
     assert asked["names"] == ("hub.example.com",)
     folder = unit["Service"]["ReadWritePaths"]
     assert f"{RAW_VARIABLE}={folder}" in GUIDE.read_text("utf-8")
-    assert f"`{HEALTH_PATH}` answers" in GUIDE.read_text("utf-8")
+    assert f"`{HEALTH_PATH}` returns `alive`" in GUIDE.read_text("utf-8")
 
 
 @pytest.mark.skipif(

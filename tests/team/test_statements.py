@@ -52,7 +52,7 @@ def archive(filled: Made) -> Iterator[Archive]:
 @pytest.mark.parametrize(
     ("query", "most"),
     [
-        ("hello", 11),
+        ("hello", 12),
         ("hello world", 12),
         ("fix the bug in the first file", 12),
         ('"hello there"', 12),

@@ -306,11 +306,9 @@ class ResultBuilder:
         Where texts have to be opened, those that follow were not looked at.
         """
         if not self._plan.is_session_only:
-            self._prefetch(
-                possible_duplicates(sessions, self._families),
-                _MAX_COMPARED_TEXTS,
-                include_all=True,
-            )
+            duplicates = possible_duplicates(sessions, self._families)
+            self._prefetch(duplicates, _MAX_COMPARED_TEXTS, include_all=True)
+            self._facts.prefetch(duplicates, ())
             self._folded = fold_duplicates(
                 sessions, self._families, self._compared_records, self._sort_by_age
             )

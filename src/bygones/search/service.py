@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -27,13 +28,15 @@ from bygones.query.tokens import (
     expand_words,
     split_alternatives,
 )
-from bygones.search.hidden import HiddenSearch
 from bygones.search.plan import SearchPlan, mark_calls, plan_search, relax_query
 from bygones.search.ranking import RankedSessions, SessionRanker, SortOrder
 from bygones.search.results import ResultBuilder
 from bygones.search.scoring import SearchStats, SharedSearchStats
 from bygones.search.texts import AnnotationsBySession, TextLoader
 from bygones.store.protocols import StoreReader
+
+if TYPE_CHECKING:
+    from bygones.search.hidden import HiddenSearch
 
 _ID_PATTERN = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){0,3}(?:-[0-9a-fA-F]{12})?")
 _UUID_LENGTH = 36
@@ -113,7 +116,7 @@ class Searcher:
         page = _PageRequest(limit, offset, hits, SortOrder(sort), redact)
         if asks_for_hidden(query):
             with self._reader.read_transaction():
-                return HiddenSearch(self._reader, self.stats.engine, query).search(
+                return self._search_hidden(query).search(
                     limit=limit, offset=offset, hits=hits, redact=redact
                 )
         with self._reader.read_transaction():
@@ -127,6 +130,11 @@ class Searcher:
         if not relaxed_results.session_count:
             return results
         return replace(relaxed_results, is_phrase_relaxed=True)
+
+    def _search_hidden(self, query: Query) -> HiddenSearch:
+        from bygones.search.hidden import HiddenSearch
+
+        return HiddenSearch(self._reader, self.stats.engine, query)
 
     def _find_id(self, query: Query) -> str:
         """Return the id of a session or record that the query consists of, if any."""
@@ -155,7 +163,7 @@ class Searcher:
         """
         if asks_for_hidden(query):
             with self._reader.read_transaction():
-                hidden = HiddenSearch(self._reader, self.stats.engine, query)
+                hidden = self._search_hidden(query)
                 return MatchingSessions(hidden.matching_sessions())
         with self._reader.read_transaction():
             search = _SearchRun(self._reader, self.stats)

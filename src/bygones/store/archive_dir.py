@@ -206,11 +206,13 @@ class ArchiveDir:
 
     def _read_text_meta(self) -> bytes:
         """Return the metadata of the text index, which changes with every commit."""
+        if self.index_path is None:
+            return b""
+        folder = self.index_path / "text"
         try:
-            return (
-                (self.index_path / "text" / "meta.json").read_bytes()
-                if self.index_path
-                else b""
+            return b"".join(
+                (part / "meta.json").read_bytes()
+                for part in (folder, folder / "blocks")
             )
         except OSError:
             return b""

@@ -250,7 +250,7 @@ class TextIndex(_IndexFolder):
     """The folder `text/`, opened for reading or by the only writer."""
 
     def __init__(self, folder: Path, *, write: bool = False) -> None:
-        self._pinned_searcher: tantivy.Searcher | None = None
+        self._pinned: tuple[tantivy.Searcher, tantivy.Searcher] | None = None
         super().__init__(folder, _build_schema, write=write)
         try:
             self.blocks = _BlockFolder(
@@ -316,15 +316,20 @@ class TextIndex(_IndexFolder):
         super().reload()
 
     def pin_snapshot(self) -> None:
-        """Let `iter_documents` read the current state, even while others write."""
-        self._pinned_searcher = self.index.searcher()
+        """Let all reads see the current state, even while others write."""
+        self._pinned = self.index.searcher(), self.blocks.index.searcher()
+
+    def searchers(self) -> tuple[tantivy.Searcher, tantivy.Searcher]:
+        """Return what searches texts and blocks, in the pinned or the newest state."""
+        if self._pinned is not None:
+            return self._pinned
+        self.reload()
+        return self.index.searcher(), self.blocks.index.searcher()
 
     def iter_documents(self) -> Iterator[tuple[int, int, int, int]]:
         """Yield record, session, kind and checksum of every document."""
-        if self._pinned_searcher is None:
-            self.reload()
         with _translate_engine_errors(self.folder):
-            searcher = self._pinned_searcher or self.index.searcher()
+            searcher, _ = self.searchers()
             query = tantivy.Query.all_query()
             found = searcher.search(query, limit=max(searcher.num_docs, 1))
             addresses = [address for _, address in found.hits]
@@ -443,12 +448,10 @@ class TantivyEngine:
     """Text keys that one aggregation returns at most."""
 
     def __init__(self, text: TextIndex) -> None:
-        text.reload()
         self.folder = text.folder
         self._schema = text.index.schema
-        self._searcher = text.index.searcher()
         self._block_schema = text.blocks.index.schema
-        self._block_searcher = text.blocks.index.searcher()
+        self._searcher, self._block_searcher = text.searchers()
         self._forms_cache: dict[str, tuple[str, ...]] = {}
         self._session_counts: dict[tuple[str, ...], int] = {}
 
