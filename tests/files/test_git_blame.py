@@ -202,8 +202,9 @@ def play(workshop: Workshop) -> None:
     workshop.commit()
 
 
+@pytest.mark.full
 @pytest.mark.req("FV4")
-@pytest.mark.parametrize("seed", range(1))
+@pytest.mark.parametrize("seed", range(30))
 def test_lines_in_a_rewritten_history_have_their_true_origins(
     tmp_path: Path, seed: int
 ) -> None:
@@ -218,19 +219,26 @@ def test_lines_in_a_rewritten_history_have_their_true_origins(
     assert len(wrong) <= 0.02 * len(claimed), wrong
 
 
-@pytest.mark.full
-@pytest.mark.parametrize("seed", range(1, 30))
-def test_lines_in_many_histories_have_their_true_origins(
-    tmp_path: Path, seed: int
-) -> None:
-    workshop = Workshop(tmp_path, seed)
-    play(workshop)
+def test_an_amended_and_renamed_file_has_its_true_origins(tmp_path: Path) -> None:
+    workshop = Workshop(tmp_path, 1)
+    workshop.path.write_text("\n".join(workshop.lines("before", 9)) + "\n", "utf-8")
+    workshop.commit()
+    story = workshop.session()
+    workshop.turn(story, 2)
+    workshop.user()
+    workshop.commit("--amend")
+    workshop.git("mv", "src/app.py", "src/renamed.py")
+    workshop.path = workshop.root / "src" / "renamed.py"
+    workshop.commit()
 
     found = workshop.blame(tmp_path / "archive")
 
-    claimed = [row for row in found if row[1] is not OriginKind.UNKNOWN]
-    wrong = [row for row in claimed if not is_right(*row[:3])]
-    assert len(wrong) <= 0.02 * len(claimed), wrong
+    assert {truth.partition(" ")[0] for truth, *_ in found} == {
+        "before",
+        "claude",
+        "user",
+    }
+    assert all(is_right(*row[:3]) for row in found)
 
 
 def test_no_line_is_attributed_to_an_abandoned_branch(tmp_path: Path) -> None:

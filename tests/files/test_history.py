@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import time
 from pathlib import Path
 
 import pytest
 
+from bygones.files.disk import read_regular_file
 from bygones.files.events import EventKind, FileEvent, Place, Replacement, decode_bytes
 from bygones.files.history import BranchLog, FileHistory, files_at
 from bygones.files.origins import OriginKind
@@ -564,6 +566,48 @@ def test_commands_after_the_last_look_are_doubts(tmp_path: Path) -> None:
 )
 def test_commands_that_may_change_a_file(command: str, *, changes: bool) -> None:
     assert may_change(command, "a.py") is changes
+
+
+def test_files_that_are_moved_to_and_fro_are_followed_a_while(tmp_path: Path) -> None:
+    story = Story()
+    story.say("Create")
+    story.write(ONE)
+    for _ in range(40):
+        story.bash("mv a.py b.py")
+        story.bash("mv b.py a.py")
+    last = history(tmp_path, story).last
+
+    assert last.text == ONE
+    assert not last.is_certain
+
+
+def test_odd_results_do_not_raise(tmp_path: Path) -> None:
+    odd_hunk = {"oldStart": -5, "oldLines": 9, "newStart": 0, "lines": ["", "x", "\\"]}
+    story = Story()
+    story.say("Odd")
+    story.read("a\nb", first=-3, total=0)
+    story.edit("", "", None, structuredPatch=[odd_hunk])
+    story.edit("a", "b", "", structuredPatch=[{"lines": None}])
+    story.bash("x", [{"filePath": FILE, "hunks": [odd_hunk]}])
+    story.bash("y", [{"filePath": FILE, "hunks": [odd_hunk], "created": True}])
+    story.call("Edit", {"filePath": FILE, "edits": 5}, file_path=FILE, edits="no")
+    story.call("Write", {"type": "create", "content": 7}, file_path=FILE)
+    story.call("Read", None, file_path=FILE)
+    story.call("NotebookEdit", {"notebook_path": FILE, "updated_file": None})
+    story.bash("mv", others=[None, 3])
+    story.read("lone", first=10**12)
+    found = history(tmp_path, story)
+
+    for version in found.versions:
+        found.text(version.number)
+        found.origins(version.number)
+
+
+def test_a_pipe_is_not_read(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+
+    with pytest.raises(OSError, match="not a regular file"):
+        read_regular_file(tmp_path / "pipe")
 
 
 def _edits_of_one_file(count: int) -> Replay:

@@ -28,6 +28,8 @@ _COMMIT_LINE = re.compile(
 )
 _PULL_REQUEST = re.compile(r"https://[\w.-]+/[\w.-]+/[\w.-]+/pull/\d+")
 _CLOCK_TOLERANCE = timedelta(seconds=2)
+_MAX_COMMAND = 4_000
+"""Characters of a command that are looked at."""
 
 
 class SessionCommit(Struct, frozen=True, kw_only=True):
@@ -79,7 +81,7 @@ def find_commits(log: BranchLog) -> Iterator[SessionCommit]:
         call = placed.call
         if call.name != "Bash" or call.is_error:
             continue
-        if not _GIT_COMMAND.search(load_command(call)):
+        if not _GIT_COMMAND.search(load_command(call)[:_MAX_COMMAND]):
             continue
         outcome = call.outcome
         if not isinstance(outcome, BashOutcome):

@@ -19,8 +19,8 @@ _MAX_MATRIX = 40_000
 """Blocks without a unique line are compared line by line up to this size."""
 
 
-_MAX_LOOK_AHEAD = 12
-_MAX_PAIRED = 400
+_MAX_LOOK_AHEAD = 6
+_MAX_PAIRED = 200
 """Lines of a block that are compared with others; a longer block was rewritten."""
 _MIN_SIMILARITY = 0.7
 
@@ -206,7 +206,7 @@ def _similarity(old: str, new: str) -> float:
         return 1.0
     if min(len(a), len(b)) / max(len(a), len(b)) < _MIN_SIMILARITY / 2:
         return 0.0
-    matcher = SequenceMatcher(None, a[:400], b[:400], autojunk=False)
+    matcher = SequenceMatcher(None, a[:160], b[:160], autojunk=False)
     if matcher.quick_ratio() < _MIN_SIMILARITY:
         return 0.0
     return matcher.ratio()

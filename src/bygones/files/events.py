@@ -365,7 +365,6 @@ def _is_true(raw: Raw) -> bool:
 
 
 _NUMBERED_LINE = re.compile(r" *(\d+)(?:\t|\u2192)(.*)")
-_REMINDER = re.compile(r"\n*<system-reminder>.*", re.DOTALL)
 
 
 def _read_event(
@@ -400,7 +399,7 @@ def _numbered_read(placed: PlacedCall, path: str) -> FileEvent | None:
     result = placed.call.result
     text = _result_text(result) if result else ""
     numbered: list[tuple[int, str]] = []
-    for line in _REMINDER.sub("", text).split("\n"):
+    for line in text.partition("<system-reminder>")[0].split("\n"):
         match = _NUMBERED_LINE.fullmatch(line)
         if match is None or (numbered and int(match[1]) != numbered[-1][0] + 1):
             break

@@ -39,6 +39,10 @@ def _no_backup(_session: SessionId, _name: str) -> None:
     return None
 
 
+_MAX_MOVES = 20
+"""Former paths of a file that are followed."""
+
+
 class BranchLog:
     """The tool calls of one branch, from which events of files are loaded."""
 
@@ -107,7 +111,12 @@ class BranchLog:
         }
 
     def events(
-        self, key: str, stop: float | None = None, *, looks_ahead: bool = False
+        self,
+        key: str,
+        stop: float | None = None,
+        *,
+        looks_ahead: bool = False,
+        moves: int = _MAX_MOVES,
     ) -> list[PlacedEvent]:
         """Return the events of a file in order, including those of its former path.
 
@@ -136,16 +145,18 @@ class BranchLog:
         ]
         if looks_ahead:
             included += _leading_checks(found[len(included) :])
-        return self._with_former_path(key, included)
+        return self._with_former_path(key, included, moves) if moves else included
 
     def _with_former_path(
-        self, key: str, events: list[PlacedEvent]
+        self, key: str, events: list[PlacedEvent], moves: int
     ) -> list[PlacedEvent]:
         """Continue the history of a file that was moved at its former path."""
         for at in range(len(events) - 1, -1, -1):
             event = events[at].event
             if event.kind is EventKind.MOVE and self.key(event.from_path) != key:
-                former = self.events(self.key(event.from_path), stop=events[at].order)
+                former = self.events(
+                    self.key(event.from_path), stop=events[at].order, moves=moves - 1
+                )
                 return [*former, *events[at:]] if former else events
         return events
 

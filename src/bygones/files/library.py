@@ -17,6 +17,7 @@ from bygones.errors import (
     NotInArchive,
 )
 from bygones.files.blame import BlamedLine, blame_text
+from bygones.files.disk import read_regular_file
 from bygones.files.events import Place, decode_bytes, find_branch
 from bygones.files.git import GitLine, GitRepository, find_repository
 from bygones.files.history import BranchLog, FileAt, FileHistory, files_at
@@ -148,7 +149,7 @@ class FileLibrary:
         `NotInArchive` if no session changed it, and `NotATextFile` if it is binary.
         """
         try:
-            raw = path.read_bytes() if reads_disk else None
+            raw = read_regular_file(path) if reads_disk else None
         except OSError:
             raw = None
         if raw is None:

@@ -21,13 +21,12 @@ from msgspec import Struct
 
 from bygones.errors import FileModifiedConcurrently, NotInArchive, PathUnusable
 from bygones.files.diff import diff_lines
+from bygones.files.disk import read_regular_file
 from bygones.files.events import decode_bytes
 from bygones.files.history import FileAt
 from bygones.files.paths import path_key
 from bygones.model.base import SessionId
 from bygones.store.undo_files import UNDO_FOLDER, undo_file_name
-
-_MAX_BYTES = 64 * 1024 * 1024
 
 
 class UndoAction(StrEnum):
@@ -204,24 +203,7 @@ def _refuse_path(path: Path, trusted: Sequence[Path]) -> str:
 
 
 def _read_regular(path: Path) -> bytes | None:
-    """Return the content of a regular file without other names; none if there is none."""
-    try:
-        handle = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0))
-    except FileNotFoundError:
-        return None
-    except OSError as error:
-        if path.is_symlink():
-            raise OSError(0, "it is a link") from error
-        raise
-    with open(handle, "rb") as file:  # noqa: PTH123 (a descriptor)
-        status = os.fstat(handle)
-        if not stat.S_ISREG(status.st_mode):
-            raise OSError(0, "it is not a regular file")
-        if status.st_nlink > 1:
-            raise OSError(0, "it has several names (hard links)")
-        if status.st_size > _MAX_BYTES:
-            raise OSError(0, "it is too large")
-        return file.read()
+    return read_regular_file(path, is_strict=True)
 
 
 def _encode_like(text: str, disk: bytes | None) -> bytes:

@@ -25,6 +25,7 @@ from bygones.cli.file_names import (
 from bygones.cli.open_archive import open_current
 from bygones.cli.output import Console, print_objects
 from bygones.files.diff import build_patch, format_patch
+from bygones.files.disk import read_regular_file
 from bygones.files.events import decode_bytes
 from bygones.files.git import find_repository
 from bygones.files.paths import path_key
@@ -101,12 +102,11 @@ class _Side:
         if self.label.startswith(_COMMIT):
             return _committed_state(path, self.label.removeprefix(_COMMIT))
         try:
-            text = decode_bytes(Path(path).read_bytes())
-        except FileNotFoundError:
-            return _State(None)
+            raw = read_regular_file(Path(path))
         except OSError:
             return _State(None, is_known=False)
-        return _State(text, is_known=text is not None)
+        text = decode_bytes(raw) if raw is not None else None
+        return _State(text, is_known=raw is None or text is not None)
 
 
 def _committed_state(path: str, name: str) -> _State:
