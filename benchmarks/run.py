@@ -69,8 +69,8 @@ def _run(arm: Arm) -> Measure:
 def _peak(pid: int) -> int:
     """Return the most memory that a process has had since it became itself.
 
-    The figure that a parent is told at the end is never below the parent's own
-    memory, which the child had for the moment between fork and exec.
+    The figure that a parent gets at the end is never below the parent's own memory,
+    which the child had between fork and exec.
     """
     try:
         status = Path(f"/proc/{pid}/status").read_text("ascii", "replace")

@@ -1,6 +1,6 @@
-"""Attacks on whoever opens a page: each would set ``window.__p`` or load something.
+"""Attacks on readers of a page: each would set ``window.__p`` or load something.
 
-Invented here, after the classes that browsers and sanitizers are known to fall for.
+They cover the classes of attacks that browsers and sanitizers are known to miss.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ FIRST, SECOND, THIRD = session_id(1), session_id(2), session_id(3)
 
 
 def summaries_elsewhere(home: Home) -> None:
-    """Summaries stand in younger files; leaves, branches and files are told apart.
+    """Summaries are in newer files; leaves, branches and files are distinguished.
 
     The leaf that is latest gives the title, each branch has its own, and of two
     texts for one leaf the newer file's counts (files are as new as their names say).

@@ -1,7 +1,7 @@
-"""Hostile addresses: every place of every route where somebody may put a name.
+"""Hostile addresses: every parameter of every route.
 
-Which routes there are, the router says. Which parameters one has, it shows by looking
-for them. Names are such that would lead out of a folder, were they taken for paths.
+The router lists the routes; a route shows its parameters by looking for them. The names
+would lead out of a folder if they were used as paths.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Faults of page and hub that the harnesses must catch: each trusts somebody too much.
+"""Faults of web pages and hub that the harnesses must catch: each trusts its input.
 
-They are applied as those in :mod:`tests.faults.mutations` are.
+They are applied like those in :mod:`tests.faults.mutations`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Deeds that can be killed: at any moment, or at any of their commit points.
+"""Tasks that can be killed: at any moment, or at any of their commit points.
 
-The commit points are the functions that write; they are wrapped here, in the child,
-so that the product knows nothing of its being tested.
+The commit points are the functions that write. They are wrapped here, in the child
+process, so that the product has no code for tests.
 """
 
 from __future__ import annotations
@@ -180,18 +180,18 @@ def run(  # noqa: PLR0913 (all but three by name and optional)
     *,
     deed: str = "ingest",
     mutation: str = "",
-    begun: Connection | None = None,
+    started: Connection | None = None,
 ) -> None:
-    """Carry out a deed; be killed at the n-th point, or never if that is 0.
+    """Run a task; be killed at the n-th point, or never if that is 0.
 
-    Whoever gave ``begun`` is told when it begins.
+    ``started`` is notified when the task starts.
     """
     # Tests in the background ignore Ctrl-C; here it must arrive.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     if mutation:
         {**MUTATIONS, "race": race}[mutation](put)
-    if begun is not None:
-        begun.send_bytes(b"begun")
+    if started is not None:
+        started.send_bytes(b"started")
     if at:
         _run_with(_Killer(at), deed, folder, home)
     else:
@@ -233,13 +233,13 @@ def start(  # noqa: PLR0913 (as above)
     *,
     deed: str = "ingest",
     mutation: str = "",
-    begun: Connection | None = None,
+    started: Connection | None = None,
 ) -> ForkServerProcess:
     """Start a task in a child process."""
     child = context().Process(
         target=run,
         args=(folder, home, at),
-        kwargs={"deed": deed, "mutation": mutation, "begun": begun},
+        kwargs={"deed": deed, "mutation": mutation, "started": started},
     )
     child.start()
     return child

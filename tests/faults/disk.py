@@ -1,7 +1,7 @@
-"""A file system under SQLite that tells of every write, and a disk that forgets.
+"""A file system below SQLite that reports every write, and a disk that loses data.
 
-Whoever listens may take notes, raise an error, or end the program: the databases of
-the product are opened through it without knowing.
+A listener may record writes, raise an error, or end the program. The databases of the
+product are opened through it.
 """
 
 from __future__ import annotations

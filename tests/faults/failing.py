@@ -1,9 +1,9 @@
-"""Commands whose calls of the system fail, one after the other, and full disks.
+"""Commands whose system calls fail, one after the other, and full disks.
 
 Runs as a program of its own, with ``failing.c`` preloaded. For every call that a
-command makes on its archive, it is run on a fresh copy with that call failing, and
-then once more with none, until no call is left to fail; or with ever more room on its
-disk, until that is enough. Each ending is told as a line of JSON.
+command makes on its archive, the command runs on a fresh copy with that call failing,
+and then again without a failure; or with more space on its disk each time, until that
+is enough. Each outcome is printed as a line of JSON.
 """
 
 from __future__ import annotations

@@ -121,7 +121,7 @@ class Folders:
     def without_power(self, random: Random | None) -> dict[str, bytes]:
         """Return the files as they may be found afterwards.
 
-        Without chance, all names are there, and no bytes that nobody waited for.
+        Without chance, all names exist, and only bytes that were synced.
         """
         found: dict[str, bytes] = {}
         waiting = [(self._root, self._top)]

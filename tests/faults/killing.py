@@ -1,7 +1,7 @@
-"""Deeds that are killed, what they find, and what must be true once they were.
+"""Tasks that are killed, what they find, and what must be true afterwards.
 
-A trial lays out the same for each attempt. A deed dies at one of its points, which the
-product passes in the same order every time, or at a random moment of its own.
+A trial creates the same state for each attempt. A task dies at one of its points, which
+the product passes in the same order every time, or at a random moment.
 """
 
 from __future__ import annotations
@@ -196,10 +196,10 @@ def killed_at_points(trial: Trial) -> int:
 
 
 def spread(points: Sequence[str], looks: int = LOOKS) -> list[int]:
-    """Return the numbers of points at which a deed is killed.
+    """Return the numbers of points at which a task is killed.
 
-    Behind everything that it does, when it does it for the first time; at the last
-    point; and at others that are far from each other.
+    After each kind of step, when it happens for the first time; at the last point; and at
+    others that are far from each other.
     """
     assert len(points) > 20
     first = {
@@ -237,7 +237,7 @@ def strike(  # noqa: PLR0913 (two by name and optional)
     """Start a task, and send it a signal some time after it has really started."""
     reading, writing = context().Pipe(duplex=False)
     given = to or keeping.home.path
-    child = start(keeping.archive, given, deed=deed, mutation=mutation, begun=writing)
+    child = start(keeping.archive, given, deed=deed, mutation=mutation, started=writing)
     writing.close()
     assert reading.recv_bytes()
     began = time.monotonic()

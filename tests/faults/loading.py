@@ -1,9 +1,8 @@
 """Many at once: readers at the command line and in the browser, writers, a watcher.
 
-All of them are the real command in processes of their own. What any of them says that
-nobody should hear is a fault; how long reading takes is told for every read. Now and
-then those who write are held for a while: so it is known how long the same reads take,
-of the same archive and at the same time, when nobody writes.
+All of them are the real command in processes of their own. Unexpected output is a fault,
+and the time of every read is recorded. Now and then the writers are paused, to measure
+how long the same reads of the same archive take without writers.
 """
 
 from __future__ import annotations
@@ -263,9 +262,9 @@ class Load:
 
     @contextmanager
     def going_on(self, seconds: float, enough: Callable[[], object]) -> Iterator[None]:
-        """Let everybody who is begun here go on for some time, and until it is enough.
+        """Let all processes run for some time, and until there are enough reads.
 
-        A slow machine is given half as long again for that, and two minutes at least.
+        A slow machine gets half as much time again, and at least two minutes.
         """
         self._stop.clear()
         self._threads.clear()

@@ -1,7 +1,7 @@
-"""Faults that the harnesses must catch: each breaks the product as somebody might.
+"""Faults that the harnesses must catch: each is a plausible bug of the product.
 
-A mutation is applied in the program that is about to suffer, and never taken back;
-in a test it goes through ``monkeypatch``.
+A mutation is applied in the tested program and never removed; in a test it goes through
+``monkeypatch``.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The doors, told by the program itself: every route, command and tool, hostile names.
+"""Every route, command and tool, as the program lists them, with hostile names.
 
-Files outside hold a canary. Whatever is asked for, in whatever spelling, nobody gets to
-see it, nothing is written outside, and no answer is an accident.
+Files outside contain a canary. Whatever is requested, in whatever spelling, the canary is
+never shown, nothing is written outside, and there are no unexpected errors.
 """
 
 from __future__ import annotations

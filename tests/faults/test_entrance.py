@@ -1,7 +1,7 @@
-"""The entrance: the one address that the gate answers to whoever is not yet in.
+"""The login address, which is the only one that works without a cookie.
 
-Every value that it asks for is given hostile names. None of them is a key, and none of
-them leads whoever comes in to another page than ours.
+Every parameter gets hostile values. None of them is accepted as a key, and none
+redirects to a page of another site.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""A deed that is killed loses nothing, and brings nothing twice.
+"""A task that is killed loses nothing, and stores nothing twice.
 
-What must be there is told by an oracle that shares no code with the product: it reads
-the files with ``json`` and the databases with the standard library's SQLite.
+An oracle decides what must exist. It shares no code with the product: it reads the files
+with ``json`` and the databases with the standard library's SQLite.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """A watch while sessions are written: whole lines only, all of them, and soon.
 
 Sessions grow in pieces that are cut anywhere, also inside of a character and of an
-escape. Somebody else reads the archive meanwhile, without the product.
+escape. Another process reads the archive meanwhile, without the product's code.
 """
 
 from __future__ import annotations

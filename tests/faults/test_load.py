@@ -151,9 +151,9 @@ def percent(share: float) -> int:
 
 
 def larger(keeping: Keeping, *homes: Path) -> dict[str, float]:
-    """Ingest the same while nobody reads; return how much larger what was made is.
+    """Ingest the same without readers; return how much larger the archive became.
 
-    Both know the same of every session.
+    Both contain the same sessions.
     """
     idle = keeping.folder / "idle"
     ingest(idle, homes)

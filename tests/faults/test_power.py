@@ -1,6 +1,6 @@
 """Without power: what was acknowledged is there, and the rest as if it never was.
 
-An archive that lost its power goes on, and ends where an undisturbed one does.
+After a power cut, the archive continues and ends in the same state as an undisturbed one.
 """
 
 from __future__ import annotations

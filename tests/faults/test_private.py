@@ -1,7 +1,7 @@
 """At no moment can others open what is written: every file is made with its rights.
 
-The system tells of each file and folder as it is made, whoever made it; rights that
-are set a moment later come too late.
+The system reports each file and folder when it is created, by any thread; permissions
+that are set a moment later are too late.
 """
 
 from __future__ import annotations

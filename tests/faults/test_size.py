@@ -82,10 +82,10 @@ def step(_frame, event, _):
     return step
 def hear(event, words):
     opened[0] += event == "open" and str(words[0]).startswith(str(home))
-def counted(deed):
+def counted(task):
     before = lines[0]
     sys.settrace(step)
-    deed()
+    task()
     sys.settrace(None)
     return lines[0] - before
 sys.addaudithook(hear)

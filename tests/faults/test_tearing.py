@@ -1,8 +1,8 @@
 """Without power, all files that commands leave: the text engine's, notes, copies.
 
-A series of commands is recorded once, call by call. At any moment of it the power may
-go: the archive, its backup and what was restored are what they were before a command
-or after it, and the index is right, or is made anew.
+A series of commands is recorded once, call by call. The power may fail at any moment: the
+archive, its backup and restored files are in the state before a command or after it, and
+the index is right or is rebuilt.
 """
 
 from __future__ import annotations

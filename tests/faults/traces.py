@@ -1,9 +1,9 @@
-"""Looks for bytes in all that a folder holds, also where they are compressed or freed.
+"""Looks for bytes in all files of a folder, also in compressed and freed space.
 
-Files are looked through as they are. Wherever a zstd frame begins, as much of it as can
-be is opened: in the order of the file, and along the overflow pages of SQLite, also of
-those that are free or stand in a log. Rows are read once more, by the standard
-library's SQLite; words by the text engine, also those of segments that nobody names.
+Files are searched as they are. Wherever a zstd frame starts, as much of it as possible is
+decompressed: in the order of the file, and along the overflow pages of SQLite, including
+free pages and those in a log. Rows are also read by the standard library's SQLite, and
+words by the text engine, including those of unused segments.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def _unpacked(frame: memoryview | bytes) -> bytes:
 def _pages(database: bytes, log: bytes) -> _Pages:
     """Return the pages of a database, then those of its log, whether they count or not.
 
-    A log may have been begun anew: behind what counts there is what did before.
+    A log may have been restarted: after the current pages there are older ones.
     """
     size = int.from_bytes(database[16:18], "big")
     size = 65_536 if size == 1 else size

@@ -1,6 +1,6 @@
-"""Commands whose every write, sync and rename is written down, whoever made it.
+"""Commands whose writes, syncs and renames are all recorded.
 
-The system is asked by strace: SQLite, the text engine and Python are all heard.
+They are traced with strace, which includes SQLite, the text engine and Python.
 """
 
 from __future__ import annotations

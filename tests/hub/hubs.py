@@ -38,7 +38,7 @@ class Answered:
 
 
 class TestHub:
-    """A hub, its store and its raw store, and tokens for whoever asks.
+    """A hub, its store and its raw store, and tokens for any person.
 
     Without an engine nothing is derived: each person reads an archive in a folder.
     """

@@ -1,4 +1,4 @@
-"""Whoever is killed while sessions are pushed, nothing is lost and nothing is twice.
+"""Processes are killed while sessions are pushed; nothing is lost or stored twice.
 
 The engine, the hub and the pusher are real programs and die by SIGKILL. What must be
 there in the end is read from the home's own files.

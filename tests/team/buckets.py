@@ -38,9 +38,9 @@ def _program() -> str | None:
 
 @contextmanager
 def bucket() -> Iterator[str]:
-    """Serve a bucket; return its address. Who may ask stands in the surroundings.
+    """Serve a bucket; return its address. Credentials are in environment variables.
 
-    ``BYGONES_TEST_BUCKET`` names another, which has to be empty.
+    ``BYGONES_TEST_BUCKET`` names another bucket, which must be empty.
     """
     if named := os.environ.get("BYGONES_TEST_BUCKET"):
         yield named

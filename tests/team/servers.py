@@ -1,6 +1,6 @@
 """Real servers for tests: started on a free port of this machine, and stopped.
 
-A server of PostgreSQL refuses to run as root; it is then run as nobody.
+A PostgreSQL server refuses to run as root; then it runs as an unprivileged user.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""ClickHouse's engine behind HTTP: killed while it takes in, and moved to another.
+"""ClickHouse's engine behind HTTP: killed during uploads, and migrated to another.
 
-The client is the one that speaks to a server. What a cluster does beyond this, such
-as tables that are spread over nodes, cannot be had here.
+The client is the one that is used with a real server. What a cluster does beyond this,
+such as distributed tables, is not tested here.
 """
 
 from __future__ import annotations
