@@ -110,7 +110,7 @@ def measure(
     queries = [one for one in queries if options.half in {None, one.half}]
     with Archive.open(folder) as archive:
         searches = {_OURS: search_archive(archive)}
-        if not options.ours:
+        if not (options.ours or options.others):
             searches |= make_baselines(texts, make_corrector(archive))
         for method, search in searches.items():
             for query in queries:
@@ -215,6 +215,16 @@ def write_summary(answers: Sequence[Answer]) -> Iterator[str]:
             yield f"| {' | '.join(row)} |"
 
 
+def read_rows(path: Path, half: str | None) -> Iterator[Answer]:
+    """Yield the answers of the other methods from a file of an earlier run."""
+    for line in path.read_text("utf-8").splitlines():
+        row = json.loads(line)
+        query = KnownItemQuery(row["kind"], row["query"], frozenset(row["answers"]))
+        if row["method"] != _OURS and half in {None, query.half}:
+            key = row["size"], row["seed"], row["method"]
+            yield Answer(*key, query, row["rank"], row["is_empty"])
+
+
 def write_rows(answers: Iterable[Answer]) -> Iterator[str]:
     """Yield a line of JSON for each answer."""
     for one in answers:
@@ -238,6 +248,9 @@ def main(words: list[str]) -> int:
     parser.add_argument("--seeds", type=int, nargs="+", default=[3, 4])
     parser.add_argument("--half", choices=("tune", "report"), help="only these queries")
     parser.add_argument("--ours", action="store_true", help="measure only Bygones")
+    parser.add_argument(
+        "--others", type=Path, help="take the other methods from these rows"
+    )
     parser.add_argument("--rows", type=Path, help="write all answers to this file")
     parser.add_argument("--out", type=Path, help="also write the tables to this file")
     options = parser.parse_args(words)
@@ -246,6 +259,8 @@ def main(words: list[str]) -> int:
         for seed in options.seeds if size else [0]:
             with tempfile.TemporaryDirectory() as scratch:
                 answers += measure(options, size, seed, Path(scratch))
+    if options.others:
+        answers += read_rows(options.others, options.half)
     if options.rows:
         options.rows.write_text("\n".join(write_rows(answers)) + "\n", "utf-8")
     half = f"half {options.half}" if options.half else "all answers"

@@ -217,3 +217,18 @@ def test_search_without_match_finds_nothing(client: ToolClient) -> None:
 def test_description_names_every_query_field() -> None:
     for field in FIELDS:
         assert f"{field.name}:" in TOOLS_BY_NAME["search"].description
+
+
+def test_every_cited_record_leads_to_its_text(client: ToolClient) -> None:
+    for query, word in (("stall", "stall"), ("scheduler", "scheduler")):
+        answer = client.whole("search", query=query, hits=5)
+        session, cited = "", []
+        for line in answer.splitlines():
+            if line[0] not in " (":
+                session = line.split(" · ")[0]
+            elif found := re.match(r"  #([0-9a-f]{8}) ", line):
+                cited.append((session, found[1]))
+        assert len(cited) >= 2
+        for session, record in cited:
+            read = client.whole("read", session=session, at=f"#{record}", detail="full")
+            assert word in "\n".join(read.splitlines()[:8]).lower()

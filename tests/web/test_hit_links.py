@@ -147,3 +147,10 @@ def test_words_are_marked_across_elements_and_beside_entities() -> None:
         '<p>a &lt;<mark id="hit">red</mark></p><pre><span><mark>re</mark></span>'
         "<b><mark>d</mark></b> x <mark>&amp;</mark> <mark>red</mark></pre>"
     )
+
+
+def test_hit_of_the_api_leads_to_its_article(said: WebClient) -> None:
+    for query in ("otter", "make", "wombat", "done"):
+        answer = said.get(f"/api/search?q={query}").text
+        (record,) = re.findall('"record_id":"([^"]+)"', answer)
+        check_link(said, f"/session/{PLAIN}?at={record}&find={query}", [query])
