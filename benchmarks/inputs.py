@@ -62,7 +62,7 @@ def write_small_sessions(home: Path, count: int) -> None:
 def append_record(path: Path, size: int, *, number: int) -> None:
     """Append what a person said last to a session: one record of ``size`` bytes."""
     with path.open("rb+") as file:
-        file.seek(-1_000_000, 2)
+        file.seek(max(path.stat().st_size - 1_000_000, 0))
         last = json.loads(file.read().splitlines()[-1])
         last.pop("requestId", None)
         said = last | {
