@@ -57,6 +57,21 @@ def test_blame_names_the_turn_of_each_line(capsys: pytest.CaptureFixture[str]) -
 
 
 @pytest.mark.usefixtures("project")
+def test_blame_as_an_agent_trace(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["blame", "src/app.py", "--agent-trace"]) == ExitCode.SUCCESS
+
+    record = json.loads(capsys.readouterr().out)
+    ((file,), version) = record["files"], record["version"]
+    claude, user = file["conversations"]
+    assert (version, file["path"]) == ("0.1.0", "app.py")
+    assert claude["url"] == f"urn:uuid:{session_id(1)}"
+    assert claude["contributor"]["type"] == "ai"
+    assert claude["contributor"]["model_id"].startswith("anthropic/claude-")
+    assert [row["start_line"] for row in claude["ranges"]] == [1, 2, 3]
+    assert user == {"contributor": {"type": "human"}, "ranges": user["ranges"]}
+
+
+@pytest.mark.usefixtures("project")
 def test_blame_of_a_line_shows_prompt_and_change(
     capsys: pytest.CaptureFixture[str],
 ) -> None:

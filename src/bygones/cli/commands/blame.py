@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+import msgspec
 
 from bygones.cli.context import (
     CommonOptions,
@@ -30,11 +31,15 @@ from bygones.cli.output import (
     style_spans,
 )
 from bygones.files.diff import format_patch
+from bygones.files.git import find_repository
 from bygones.files.origins import OriginKind
+from bygones.files.paths import relative_to
 from bygones.files.report import blame_line_object, origin_label
+from bygones.files.trace import build_trace
 from bygones.render.text.primitives import (
     SpanStyle,
     StyledSpan,
+    sanitize_json,
     sanitize_line,
     sanitize_name,
     sanitized_lines,
@@ -44,9 +49,11 @@ from bygones.render.text.primitives import (
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from bygones.archive import Archive
     from bygones.files.blame import BlamedLine
     from bygones.files.library import FileBlame, FileLibrary
     from bygones.files.origins import LineOrigin
+    from bygones.model.base import SessionId
 
 _LINES = re.compile(r"(.+):(\d+)(?:-(\d+))?")
 _MAX_REASONING_LINES = 12
@@ -70,12 +77,23 @@ _KIND_STYLES = {
 
 @click.command("blame")
 @click.argument("name", metavar="FILE[:LINE[-LINE]]")
+@click.option(
+    "--agent-trace",
+    is_flag=True,
+    help="Print an Agent Trace 0.1.0 record, with session ids.",
+)
 @iso_option
 @archive_options
 @json_option
 @color_option
-def blame(
-    *, name: str, iso: bool, options: CommonOptions, as_json: bool, color: str
+def blame(  # noqa: PLR0913 (one parameter per option)
+    *,
+    name: str,
+    agent_trace: bool,
+    iso: bool,
+    options: CommonOptions,
+    as_json: bool,
+    color: str,
 ) -> None:
     r"""Show which turn of which session wrote each line of a file.
 
@@ -99,7 +117,9 @@ def blame(
         library = archive.file_library.with_git()
         found = library.blame(whole, path)
         shown = _select(found, lines)
-        if as_json:
+        if agent_trace:
+            sys.stdout.write(f"{_encode_trace(archive, found, shown, console)}\n")
+        elif as_json:
             prompts = _PromptCache(library)
             print_objects(
                 blame_line_object(found.path, line, prompts.get(line.origin))
@@ -109,6 +129,29 @@ def blame(
             console.print_lines(_table_lines(shown, console))
         else:
             console.print_lines(_detail_lines(found, shown, library, console))
+
+
+def _encode_trace(
+    archive: Archive, found: FileBlame, lines: Sequence[BlamedLine], console: Console
+) -> str:
+    """Return an Agent Trace record; its path is relative to the repository."""
+    repository = find_repository(Path(found.path)) if found.is_on_disk else None
+    path = Path(found.path).name
+    if repository is not None:
+        path = relative_to(found.path, str(repository.root)) or path
+
+    def model_of(session_id: SessionId) -> str | None:
+        models = archive.session_summary(session_id).models
+        return models[-1] if models else None
+
+    record = build_trace(
+        path,
+        lines,
+        model_of=model_of,
+        revision=repository.head if repository else None,
+        now=console.now,
+    )
+    return sanitize_json(msgspec.json.encode(record).decode())
 
 
 def _parse_name(name: str) -> tuple[str, tuple[int, int] | None]:
