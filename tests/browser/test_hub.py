@@ -23,7 +23,7 @@ def test_a_token_opens_the_page_and_stays_out_of_addresses(
         page.on("request", lambda request: asked.append(request.url))
 
         page.goto(hub.address)
-        page.get_by_label("Your token").fill(secret)
+        page.get_by_label("Token from the administrator of this hub").fill(secret)
         page.get_by_role("button").click()
 
         expect(page.get_by_text("Counting lines")).to_be_visible()
