@@ -66,7 +66,11 @@ def assert_found(keeping: Keeping, seed: int, tmp_path: Path) -> None:
 
     verdict = verify(tmp_path)
 
-    assert not verdict.is_intact
+    if verdict.is_intact:
+        # A decoder must ignore one bit of a frame: the bytes are the same.
+        assert table == "fragment"
+        assert _bytes_in(tmp_path) == _bytes_in(keeping.archive)
+        return
     assert len(verdict.damages) == 1
     (damage,) = verdict.damages
     with keeping.vault() as archive_dir, ArchiveDir(tmp_path) as rotten:
@@ -79,6 +83,12 @@ def assert_found(keeping: Keeping, seed: int, tmp_path: Path) -> None:
                         source.number, 0, chunk.start, length
                     )
                     assert found == sound
+
+
+def _bytes_in(folder: Path) -> dict[str, list[bytes]]:
+    found = Keeping(folder)
+    found.archive = folder
+    return found.bytes()
 
 
 @pytest.mark.parametrize("seed", range(FLIPS))

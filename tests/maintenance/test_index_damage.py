@@ -25,7 +25,7 @@ from tests.faults.mutations import MUTATIONS
 from tests.faults.sizes import reached, seeded, sized
 from tests.store.keeping import Keeping
 
-FLIPS = sized(1, 12, 100)
+FLIPS = sized(1, 6, 60)
 """Flipped bits per file of the index."""
 WORDS = ("apple", "banana", "cherry", "damson", "elder", "fig", "grape", "hazel")
 QUERIES = (

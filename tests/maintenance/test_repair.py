@@ -26,7 +26,7 @@ from tests.faults.sizes import reached, seeded, sized
 from tests.maintenance.test_damage import flip_bit
 from tests.store.keeping import Keeping, unlike_rebuilt
 
-FORMS = sized(6, 400, 4_000)
+FORMS = sized(6, 60, 1_000)
 """Archives that are truncated or overwritten at random."""
 
 
