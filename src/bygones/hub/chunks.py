@@ -166,7 +166,7 @@ def _titled_leaves(
     summaries: _Summaries, sessions: Iterable[SessionId]
 ) -> frozenset[str]:
     found = (summaries.get(session, ()) for session in sessions)
-    return frozenset(leaf for told in found for leaf, _, _ in told)
+    return frozenset(leaf for titles in found for leaf, _, _ in titles)
 
 
 def _borrowed_titles(
@@ -196,8 +196,8 @@ def _borrowed_titles(
                 by_file.setdefault(source, []).append((leaf, text))
         if by_file:
             titles[stored_source.number] = [
-                BorrowedTitles(session, foreign[source], tuple(told))
-                for source, told in by_file.items()
+                BorrowedTitles(session, foreign[source], tuple(titles))
+                for source, titles in by_file.items()
             ]
     return titles
 
@@ -548,15 +548,15 @@ class ChunkBuilder:
         if len(raw) > MAX_LINE_BYTES:
             self.long_lines += 1
             return b""
-        told = []
+        sent_lines = []
         for line in raw.removesuffix(b"\n").split(b"\n"):
             if self._is_foreign(line):
                 self.foreign_lines += 1
             elif not line.strip():
-                told.append(line + b"\n")
+                sent_lines.append(line + b"\n")
             elif redacted := self.redactor.redact(line):
-                told.append(redacted + b"\n")
-        return b"".join(told)
+                sent_lines.append(redacted + b"\n")
+        return b"".join(sent_lines)
 
     def _iter_line_blocks(
         self, stored_source: StoredSource, start: int
@@ -682,5 +682,5 @@ def _build_request(
 
 def _keyed_hash(identity: str, text: str) -> str:
     """Return a pseudonym that only owners of the archive can relate to a name."""
-    told = text.encode("utf-8", "surrogateescape")
-    return hmac.new(identity.encode(), told, "sha256").hexdigest()[:32]
+    encoded = text.encode("utf-8", "surrogateescape")
+    return hmac.new(identity.encode(), encoded, "sha256").hexdigest()[:32]

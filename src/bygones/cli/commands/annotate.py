@@ -127,7 +127,7 @@ def _validate_tag(word: str) -> str:
 def _print_all_tags(options: CommonOptions, *, as_json: bool) -> None:
     with open_current(options) as archive:
         counts = Counter(
-            one for told in archive.annotations().values() for one in told.tags
+            tag for one in archive.annotations().values() for tag in one.tags
         )
     if as_json:
         print_objects(

@@ -98,8 +98,8 @@ def _suggest_tags(
     tags = (
         tag
         for archive in _open_archive(context)
-        for told in archive.annotations().values()
-        for tag in told.tags
+        for one in archive.annotations().values()
+        for tag in one.tags
     )
     return _matching_items(tags, incomplete)
 

@@ -197,9 +197,9 @@ class TranscriptWriter:
         }
         if is_error:
             result["is_error"] = True
-        told = {"toolUseResult": outcome if outcome is not None else output}
+        result = {"toolUseResult": outcome if outcome is not None else output}
         message = {"role": "user", "content": [result]}
-        self._add("user", {"message": message} | told, seconds=seconds)
+        self._add("user", {"message": message} | result, seconds=seconds)
         return use
 
     def bash(
