@@ -25,6 +25,7 @@ DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs" / "guide").glob("*.md"))
 SHELL = re.compile(r"^```sh\n(.*?)^```", re.MULTILINE | re.DOTALL)
 NEVER_END = {
     "undo",
+    "move",
     "watch",
     "serve",
     "mcp",

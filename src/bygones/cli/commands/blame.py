@@ -104,7 +104,7 @@ def blame(  # noqa: PLR0913 (one parameter per option)
 
     With a line or a range of lines, the prompt, the reasoning and the change are also
     shown. Lines are matched by content, so commits may have been amended, rebased or
-    squashed. A file that does not exist any more is shown as it was last.
+    squashed. A file that no longer exists is shown in its last version.
 
     WHO is claude, agent, modified (written by Claude, changed since), user, command (run by
     Claude), before (older than the first recorded version) or unknown. A question mark

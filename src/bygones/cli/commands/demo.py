@@ -197,9 +197,9 @@ class TranscriptWriter:
         }
         if is_error:
             result["is_error"] = True
-        result = {"toolUseResult": outcome if outcome is not None else output}
+        structured = {"toolUseResult": outcome if outcome is not None else output}
         message = {"role": "user", "content": [result]}
-        self._add("user", {"message": message} | result, seconds=seconds)
+        self._add("user", {"message": message} | structured, seconds=seconds)
         return use
 
     def bash(
