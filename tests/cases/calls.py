@@ -147,7 +147,7 @@ def interrupted(home: Home) -> None:
 
 
 def stopped_refused_or_denied(home: Home) -> None:
-    """A command stopped while it ran, a call refused, and one denied in print mode."""
+    """A command stopped while it ran, a call refused, one denied, and one cut off."""
     refusal = "The user doesn't want to proceed with this tool use."
     asked = "touch needs approval."
     for_tool_use = "[Request interrupted by user for tool use]"
@@ -166,6 +166,15 @@ def stopped_refused_or_denied(home: Home) -> None:
         reply([_bash("3")], uuid="a3", message_id="msg_3"),
         tool_result("toolu_3", asked, is_error=True, uuid="r3", **denied, **rejected),
         reply("I may not.", uuid="a4", message_id="msg_4"),
+        prompt("Run it at last", uuid="p4"),
+        reply([_bash("4")], uuid="a5", message_id="msg_5"),
+        tool_result(
+            "toolu_4",
+            "[Tool call interrupted: the session ended before its result.]",
+            is_error=True,
+            uuid="r4",
+            toolDenialKind="interrupted",
+        ),
     )
     home.session(SESSION, records)
 

@@ -110,6 +110,24 @@ class ClaudeCode:
         self.record("ask", prompt=prompt, options=options, stderr=done.stderr)
         return result
 
+    def ask_and_kill(self, prompt: str, path: Path, *options: str) -> None:
+        """Run a prompt in print mode, and kill the client when a file appears."""
+        with subprocess.Popen(
+            [str(self._program), "-p", prompt, *options],
+            cwd=self.work,
+            env=self.environment(),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        ) as process:
+            end = time.monotonic() + 30
+            while not path.exists() and time.monotonic() < end:
+                time.sleep(_POLL_SECONDS)
+            # The record of the call is written a moment after it starts.
+            time.sleep(0.5)
+            process.kill()
+        self.record("kill", prompt=prompt)
+
     @contextmanager
     def terminal(
         self, *options: str, ready: str = "shift+tab", cwd: Path | None = None

@@ -10,7 +10,15 @@ from textwrap import dedent
 from tests.client.driver import ClaudeCode
 from tests.client.messages_api import Script
 
-_MODULES = ("basics", "calls", "rewinds", "compactions", "interface", "combined")
+_MODULES = (
+    "basics",
+    "calls",
+    "rewinds",
+    "compactions",
+    "interface",
+    "combined",
+    "lineage",
+)
 
 
 @dataclass(frozen=True, kw_only=True)

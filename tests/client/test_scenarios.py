@@ -15,7 +15,7 @@ from bygones.assemble.requests import RequestLog
 from tests.client.conftest import Bygones
 from tests.client.messages_api import Json, select_answer
 from tests.client.outline import outline_show, outline_tree
-from tests.client.recording import Recording, resume_apart
+from tests.client.recording import Recording, read_lines, resume_apart
 from tests.client.scenario import Scenario, load_scenarios
 from tests.client.scenarios.basics import INSTRUCTIONS
 
@@ -127,6 +127,7 @@ def test_tokens_are_those_that_the_stub_sent(
 def test_cost_is_what_the_client_reports(
     scenario: Scenario, recording: Recording, bygones: Bygones
 ) -> None:
+    differences = 0.0
     for id_ in recording.session_ids():
         report = json.loads(
             bygones("usage", f"session:{id_}", "--json").splitlines()[-1]
@@ -140,10 +141,11 @@ def test_cost_is_what_the_client_reports(
         assert cost["price_difference_usd"] == pytest.approx(0, abs=2e-6)
         assert cost["unexplained_difference_usd"] == pytest.approx(0, abs=2e-6)
         difference = cost["token_difference_usd"] + cost["unrecorded_cost_usd"]
-        assert (difference > 1e-6) == bool(scenario.unrecorded)
+        differences += difference
         assert cost["computed_cost_usd"] + difference == pytest.approx(
             reported, abs=2e-6
         )
+    assert (differences > 1e-6) == bool(scenario.unrecorded)
 
 
 def reported_cost(recording: Recording, session_id: str) -> float | None:
@@ -152,19 +154,35 @@ def reported_cost(recording: Recording, session_id: str) -> float | None:
     With `--fork-session` the client continues the total of the parent, which is not
     part of the fork's own cost.
     """
-    (path,) = (recording.home / "projects").glob(f"*/{session_id}.jsonl")
-    states = read_costs(path)
-    if not states:
+    paths = {
+        path.stem: path for path in (recording.home / "projects").glob("*/*.jsonl")
+    }
+    costs = read_costs(paths[session_id])
+    if not costs:
         return None
-    last: Json = states[-1]
+    ids = recording.session_ids()
+    records = read_lines(paths[session_id])
     inherited = [
-        state["totalCostUSD"]
-        for other in (recording.home / "projects").glob("*/*.jsonl")
-        for state in read_costs(other)
-        if other != path and state["startTime"] == last["startTime"]
-        if state["totalCostUSD"] < last["totalCostUSD"]
+        cost["totalCostUSD"]
+        for id_ in ids[: ids.index(session_id)]
+        for cost in costs_before(read_lines(paths[id_]), records)
+        if cost["startTime"] == costs[-1]["startTime"]
     ]
-    return float(last["totalCostUSD"] - max(inherited, default=0))
+    return float(costs[-1]["totalCostUSD"] - max(inherited, default=0))
+
+
+def costs_before(parent: list[Json], fork: list[Json]) -> list[Json]:
+    """Return the totals of a session that were written before it was forked."""
+    known = {record.get("uuid") for record in parent}
+    own = [record for record in fork if record.get("uuid") not in known]
+    start = min(record["timestamp"] for record in own if "timestamp" in record)
+    costs = []
+    for record in parent:
+        if record.get("timestamp", "") > start:
+            break
+        if record["type"] == "cost-state":
+            costs.append(record)
+    return costs
 
 
 def read_costs(path: Path) -> list[Json]:

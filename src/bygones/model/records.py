@@ -518,6 +518,8 @@ class SystemRecord(Envelope, frozen=True, kw_only=True):
         "remoteSourced",
         "totalDurationMs",
         "fromRemoteErrorResult",
+        "preventContinuation",
+        "promptSubmitEnding",
     )
     subtype: str | None = None
     content: str | None = None

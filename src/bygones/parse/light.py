@@ -504,7 +504,8 @@ def _user_facts(record: LightRecord, blocks: list[LightBlock]) -> NodeFacts:
             inner = [block.outcome for block in blocks if block.tool_use_id]
             outcome = inner[0] if len(inner) == 1 else Raw()
         result, error_text = extract_result_facts(outcome, blocks)
-        if record.tool_denial_kind:
+        # The client uses this kind for calls without a result when a session was killed.
+        if record.tool_denial_kind not in {None, "", "interrupted"}:
             result = structs.replace(result or ResultFacts(), is_denied=True)
         others = [block for block in blocks if block.text and not block.tool_use_id]
         return NodeFacts(
