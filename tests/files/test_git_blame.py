@@ -7,6 +7,7 @@ wrote it, so the answer can be checked.
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import re
@@ -17,7 +18,7 @@ from pathlib import Path
 import pytest
 
 from bygones.archive import Archive
-from bygones.files.commits import find_authors
+from bygones.files.commits import find_authors, format_note
 from bygones.files.git import find_repository
 from bygones.files.origins import Certainty, OriginKind
 from tests.build import Home, moment, session_id
@@ -320,7 +321,17 @@ def test_sessions_of_a_squashed_commit_are_found_by_content(tmp_path: Path) -> N
 
     with Archive.open(tmp_path / "archive") as archive:
         shares = find_authors(archive.file_library, repository, commit)
+        note = format_note(
+            archive.file_library, repository, commit, lambda _: "claude-x"
+        )
 
     assert {share.session_id for share in shares} == {first.session, second.session}
     total = shares[0].added_line_count
     assert sum(share.line_count for share in shares) == total - 1  # but for the readme
+    entries, _, metadata = note.partition("\n---\n")
+    path, *rows = entries.split("\n")
+    assert path == "src/app.py"
+    assert len(rows) == 2
+    assert all(re.fullmatch(r"  s_\w{14}::t_\w{14} [\d,-]+", row) for row in rows)
+    assert len(json.loads(metadata)["sessions"]) == 2
+    assert json.loads(metadata)["schema_version"] == "authorship/3.0.0"

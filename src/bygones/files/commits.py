@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
+from hashlib import sha256
 from pathlib import Path
 
 import msgspec
@@ -156,14 +157,10 @@ def find_authors(
     total = sum(map(len, added.values()))
     counts: dict[SessionId, int] = {}
     turns: dict[SessionId, int] = {}
-    for inside, lines in added.items():
-        written = _lines_written(library, repository.root / inside, commit.committed_at)
-        for line in lines:
-            place = written.get(line)
-            if place is not None and line.strip():
-                id_ = place.session_id
-                counts[id_] = counts.get(id_, 0) + 1
-                turns[id_] = max(turns.get(id_, 0), place.turn_number)
+    for _, _, place in _attribute(library, repository, commit, added):
+        id_ = place.session_id
+        counts[id_] = counts.get(id_, 0) + 1
+        turns[id_] = max(turns.get(id_, 0), place.turn_number)
     shares = [
         CommitShare(
             session_id=session_id,
@@ -174,6 +171,70 @@ def find_authors(
         for session_id, count in counts.items()
     ]
     return sorted(shares, key=lambda share: share.line_count, reverse=True)
+
+
+def _attribute(
+    library: FileLibrary,
+    repository: GitRepository,
+    commit: GitCommit,
+    added: Mapping[str, Sequence[tuple[int, str]]],
+) -> Iterator[tuple[str, int, Place]]:
+    """Yield path, number and place of the added lines that sessions wrote."""
+    for inside, lines in added.items():
+        written = _lines_written(library, repository.root / inside, commit.committed_at)
+        for number, line in lines:
+            place = written.get(line)
+            if place is not None and line.strip():
+                yield inside, number, place
+
+
+def format_note(
+    library: FileLibrary,
+    repository: GitRepository,
+    commit: GitCommit,
+    model_of: Callable[[SessionId], str | None],
+) -> str:
+    """Return the lines that sessions wrote as a note of the git-ai standard 3.0.0.
+
+    It belongs under ``refs/notes/ai``. Each turn is a trace of its session.
+    """
+    added = repository.added_lines(commit.sha)
+    files: dict[str, dict[str, list[int]]] = {}
+    sessions: dict[str, object] = {}
+    for path, number, place in _attribute(library, repository, commit, added):
+        session = _short_hash("s", f"claude:{place.session_id}")
+        trace = _short_hash("t", f"{place.session_id}:{place.turn_number}")
+        numbers = files.setdefault(path, {}).setdefault(f"{session}::{trace}", [])
+        numbers.append(number)
+        model = model_of(place.session_id) or "unknown"
+        agent = {"tool": "claude", "id": place.session_id, "model": model}
+        sessions[session] = {"agent_id": agent}
+    rows: list[str] = []
+    for path, entries in files.items():
+        rows.append(f'"{path}"' if any(c.isspace() for c in path) else path)
+        rows += (f"  {key} {_format_ranges(n)}" for key, n in entries.items())
+    metadata = {
+        "schema_version": "authorship/3.0.0",
+        "base_commit_sha": commit.sha,
+        "prompts": {},
+        "sessions": sessions,
+    }
+    encoded = msgspec.json.format(msgspec.json.encode(metadata), indent=2).decode()
+    return "\n".join([*rows, "---", encoded])
+
+
+def _short_hash(prefix: str, text: str) -> str:
+    return f"{prefix}_{sha256(text.encode()).hexdigest()[:14]}"
+
+
+def _format_ranges(numbers: Sequence[int]) -> str:
+    ranges: list[list[int]] = []
+    for number in sorted(numbers):
+        if ranges and number == ranges[-1][1] + 1:
+            ranges[-1][1] = number
+        else:
+            ranges.append([number, number])
+    return ",".join(f"{a}-{b}" if b > a else f"{a}" for a, b in ranges)
 
 
 def _lines_written(

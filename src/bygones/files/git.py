@@ -7,6 +7,7 @@ credential helpers that a repository configures are switched off.
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 from collections.abc import Iterator
@@ -25,6 +26,9 @@ _SAFE_CONFIG = (
     *("-c", "diff.external="),
     *("-c", "log.showSignature=false"),
 )
+
+
+_HUNK = re.compile(r"@@ -\S+ \+(\d+)\S* @@")
 
 
 class GitCommit(Struct, frozen=True, kw_only=True):
@@ -136,15 +140,16 @@ class GitRepository:
             summary=summary,
         )
 
-    def added_lines(self, sha: str) -> dict[str, list[str]]:
-        """Return the lines that a commit added, by path."""
+    def added_lines(self, sha: str) -> dict[str, list[tuple[int, str]]]:
+        """Return the lines that a commit added with their numbers, by path."""
         output = self.run(
             *("show", "--no-ext-diff", "--no-textconv", "--no-color", "-U0"),
             *("--format=", "-M", "--src-prefix=a/", "--dst-prefix=b/", sha, "--"),
         )
-        added: dict[str, list[str]] = {}
-        lines: list[str] | None = None
+        added: dict[str, list[tuple[int, str]]] = {}
+        lines: list[tuple[int, str]] | None = None
         in_header = False
+        number = 0
         for line in (output or b"").decode("utf-8", "replace").split("\n"):
             if line.startswith("diff --git "):
                 lines, in_header = None, True
@@ -152,10 +157,12 @@ class GitRepository:
                 path = _unquote(line[4:].rstrip("\t"))
                 if path.startswith("b/"):
                     lines = added.setdefault(path[2:], [])
-            elif line.startswith("@@"):
+            elif hunk := _HUNK.match(line):
                 in_header = False
+                number = int(hunk[1])
             elif not in_header and line.startswith("+") and lines is not None:
-                lines.append(line[1:].removesuffix("\r"))
+                lines.append((number, line[1:].removesuffix("\r")))
+                number += 1
         return added
 
     @cached_property

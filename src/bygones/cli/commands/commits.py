@@ -27,9 +27,9 @@ from bygones.cli.output import (
 )
 from bygones.cli.resolve import find_search_result, resolve_summary
 from bygones.errors import NotInArchive
-from bygones.files.commits import find_authors, find_commits
+from bygones.files.commits import find_authors, find_commits, format_note
 from bygones.files.git import find_repository
-from bygones.render.text.primitives import sanitize_line, sanitize_name
+from bygones.render.text.primitives import sanitize, sanitize_line, sanitize_name
 from bygones.schema.files import CommitObject
 
 if TYPE_CHECKING:
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
     from bygones.archive import Archive
     from bygones.files.git import GitCommit, GitRepository
+    from bygones.model.base import SessionId
 
 _COLUMNS = (
     TextColumn("TURN"),
@@ -51,12 +52,23 @@ _SHA = re.compile(r"[0-9a-f]{4,40}")
 @click.argument(
     "name", metavar="[SESSION|COMMIT]", default="last", shell_complete=complete_sessions
 )
+@click.option(
+    "--git-note",
+    is_flag=True,
+    help="Print a note of the git-ai standard 3.0.0 for COMMIT, with session ids.",
+)
 @iso_option
 @archive_options
 @json_option
 @color_option
-def commits(
-    *, name: str, iso: bool, options: CommonOptions, as_json: bool, color: str
+def commits(  # noqa: PLR0913 (one parameter per option)
+    *,
+    name: str,
+    git_note: bool,
+    iso: bool,
+    options: CommonOptions,
+    as_json: bool,
+    color: str,
 ) -> None:
     r"""List the commits and pull requests of a session, or the sessions of a commit.
 
@@ -72,6 +84,9 @@ def commits(
     """
     console = Console.for_stdout(color, iso=iso)
     with open_current(options) as archive:
+        if git_note:
+            sys.stdout.write(f"{sanitize(_format_note(archive, name))}\n")
+            return
         rows = list(_find(archive, name))
     if as_json:
         print_objects(rows)
@@ -118,6 +133,20 @@ def _find(archive: Archive, name: str) -> Iterator[CommitObject]:
             raise NotInArchive("session or commit", name)
         return
     yield from _sessions_of_commit(archive, repository, commit)
+
+
+def _format_note(archive: Archive, name: str) -> str:
+    repository = find_repository(Path.cwd())
+    sha = _resolve(repository, name)
+    commit = repository.commit(sha) if repository and sha else None
+    if repository is None or commit is None:
+        raise click.UsageError(f"{name!r} is not a commit of a repository here")
+
+    def model_of(session_id: SessionId) -> str | None:
+        models = archive.session_summary(session_id).models
+        return models[-1] if models else None
+
+    return format_note(archive.file_library.with_git(), repository, commit, model_of)
 
 
 def _resolve(repository: GitRepository | None, name: str) -> str | None:
