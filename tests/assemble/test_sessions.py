@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable
 import pytest
 from msgspec import structs
 
+from bygones.assemble.dedupe import file_id
 from bygones.assemble.grouping import has_session_id, transcript_session_id
-from bygones.model.base import SessionId
 from bygones.model.nodes import RecordNode
 from tests.assemble.helpers import assembled, only, steps, transcript
 from tests.assemble.test_tree import chain, comb, fan, loose
@@ -52,7 +52,7 @@ def test_loose_file_without_session_is_named_after_itself() -> None:
     )
 
     assert transcript_session_id(empty) == "talk"
-    assert transcript_session_id(nameless) == SessionId(empty.source.id)
+    assert transcript_session_id(nameless) == file_id(empty.source.id)
 
 
 def test_only_a_uuid_is_a_certain_session_id() -> None:
