@@ -195,7 +195,7 @@ def test_without_an_archive_the_hint_says_how_to_make_one(
 ) -> None:
     monkeypatch.setenv("BYGONES_ARCHIVE", str(place / "elsewhere"))
 
-    for command in ("list", "projects", "verify", "rebuild"):
+    for command in ("projects", "verify", "rebuild"):
         assert main([command]) == ExitCode.NO_ARCHIVE
         assert "hint: run `bygones ingest`" in capsys.readouterr().err
     assert not (place / "elsewhere").exists()

@@ -178,10 +178,25 @@ def test_an_index_of_another_version_is_rebuilt(
 
 
 @pytest.mark.usefixtures("kept_home")
-def test_no_archive_is_created_in_a_pipe(
+@pytest.mark.parametrize("words", [["list"], ["usage"], ["search", "count"]])
+def test_first_command_in_a_pipe_creates_the_archive(
+    words: list[str], place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(words) == ExitCode.SUCCESS
+
+    created = capsys.readouterr()
+    assert "no archive yet: importing ~/.claude into ~/archive" in created.err
+    assert created.out
+    assert (place / "archive").exists()
+    assert main([*words, "--quiet"]) == ExitCode.SUCCESS
+    assert capsys.readouterr() == (created.out, "")
+
+
+@pytest.mark.usefixtures("kept_home")
+def test_no_archive_is_created_if_nothing_is_to_be_imported(
     place: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["list"]) == ExitCode.NO_ARCHIVE
+    assert main(["list", "--no-ingest"]) == ExitCode.NO_ARCHIVE
 
     assert "bygones ingest" in capsys.readouterr().err
     assert not (place / "archive").exists()

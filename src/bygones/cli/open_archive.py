@@ -62,16 +62,16 @@ def load_session_costs(
     return archive.costs(sessions, prices) if prices is not None else {}
 
 
-def open_current(options: CommonOptions) -> Archive:
+def open_current(options: CommonOptions, *, creates_unseen: bool = False) -> Archive:
     """Open the archive after importing what is new.
 
     If another process is writing, or the default homes do not exist, the archive is
-    used unchanged. Homes that are named must exist. A new archive is created only if
-    stderr is a terminal, so that the user sees it.
+    used unchanged. Homes that are named must exist. If there is no archive, it is
+    created if stderr is a terminal, so that the user sees it, or if `creates_unseen`.
     """
     folder = options.folder
     if not Archive.exists(folder):
-        return _create(options, folder)
+        return _create(options, folder, creates_unseen=creates_unseen)
     if options.is_ingest_disabled:
         if options.homes:
             find_homes(options.homes)  # they must exist, though nothing is imported
@@ -142,7 +142,7 @@ def _ingest(folder: Path, homes: tuple[Path, ...]) -> IngestReport:
         return Archive.ingest(folder, homes, progress=bar, lock_timeout=0)
 
 
-def _create(options: CommonOptions, folder: Path) -> Archive:
+def _create(options: CommonOptions, folder: Path, *, creates_unseen: bool) -> Archive:
     """Create the archive, with progress on stderr."""
     if options.is_ingest_disabled:
         raise ArchiveNotFound(folder)
@@ -150,16 +150,18 @@ def _create(options: CommonOptions, folder: Path) -> Archive:
         homes = find_homes(options.homes)
     except NoTranscriptsFound as error:
         raise NoArchiveAndNoHome(folder) from error
-    if not sys.stderr.isatty():
+    if not creates_unseen and not sys.stderr.isatty():
         raise ArchiveNotFound(folder)
     places = ", ".join(sanitize_name(display_path(home)) for home in homes)
     target = sanitize_name(display_path(folder))
-    sys.stderr.write(f"no archive yet: importing {places} into {target}\n")
+    if not options.quiet:
+        sys.stderr.write(f"no archive yet: importing {places} into {target}\n")
     with explain_interrupt(
         lambda: ingest_interrupted_message(Archive.stored_bytes(folder))
     ):
         report = _ingest(folder, homes)
-    _print_report(report)
+    if not options.quiet:
+        _print_report(report)
     return Archive.open(folder)
 
 

@@ -507,7 +507,7 @@ def usage(  # noqa: PLR0913 (one parameter per option)
     wanted = build_query(
         unescape_words(query), since=since, until=until, now=now, zone=place
     )
-    with open_current(options) as archive:
+    with open_current(options, creates_unseen=True) as archive:
         report: UsageReport | ContextReport
         if context is not None:
             report = archive.context(resolve_session_id(archive, context))
