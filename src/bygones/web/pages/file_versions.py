@@ -7,11 +7,10 @@ from html import escape
 
 from starlette.responses import Response
 
-from bygones.archive import Archive
 from bygones.errors import NotInArchive
 from bygones.files.diff import build_patch
 from bygones.files.events import Place
-from bygones.files.library import ArchivedFile
+from bygones.files.library import ArchivedFile, FileLibrary
 from bygones.files.origins import LineOrigin, OriginKind, group_ranges
 from bygones.files.replay import Cause, Version, VersionKind
 from bygones.files.report import origin_label
@@ -65,22 +64,27 @@ def file_page(context: RequestContext) -> Response:
     """Return a version of a file with the origin of each line."""
     path = context.query_param("path")
     with context.pool.archive() as archive:
-        file = archive.file(path)
+        library = archive.file_library  # it keeps the sessions that it loads
+        file = library.open(path)
         count = len(file.versions)
         if not count:
             raise NotInArchive("changed file", path)
         number = context.query_int("version", count, 1, count) - 1
-        page = _FilePage(context, archive, file, number)
+        page = _FilePage(context, library, file, number)
         main = list(page.render())
     return render_page(PageMeta(title=file.path, nav="/files", css_class="wide"), main)
 
 
 class _FilePage:
     def __init__(
-        self, context: RequestContext, archive: Archive, file: ArchivedFile, number: int
+        self,
+        context: RequestContext,
+        library: FileLibrary,
+        file: ArchivedFile,
+        number: int,
     ) -> None:
         self._context = context
-        self._library = archive.file_library
+        self._library = library
         self._file = file
         self._number = number
         self._version = file.versions[number]
