@@ -5,6 +5,7 @@ Needs Chromium; the pictures lie in ``docs/pictures`` and are looked at, not com
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 import tempfile
@@ -72,9 +73,10 @@ def take(link: str, rewound: str) -> None:
             executable_path=shutil.which("chromium"), args=["--no-sandbox"]
         )
         page = browser.new_page()
-        home = link.partition("/enter")[0]
         page.goto(link)
-        page.wait_for_url(f"{home}/")
+        # The server leads the browser to a host name of its own.
+        page.wait_for_url(re.compile(r"\.localhost:\d+/$"))
+        home = page.url.removesuffix("/")
         for name, path, width, scheme in SHOTS:
             page.set_viewport_size({"width": width, "height": 800})
             page.emulate_media(color_scheme="dark" if scheme == "dark" else "light")

@@ -187,7 +187,7 @@ def time_tag(time: datetime | None, now: datetime) -> Html:
         "time",
         escape_line(format_age(time, now)),
         datetime=time.isoformat(),
-        title=f"{local_time:%A, %d %B %Y, %H:%M}",
+        title=f"{local_time:%A, %B} {local_time.day}, {local_time:%Y, %H:%M}",
     )
 
 

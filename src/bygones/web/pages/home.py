@@ -256,7 +256,9 @@ def _filter_form(
     if filters.day:
         day = link(
             build_url(**{**filters.query_params, "on": ""}),
-            escape_line(f"on {filters.day:%d %B %Y} \N{MULTIPLICATION SIGN}"),
+            escape_line(
+                f"on {filters.day:%B} {filters.day.day}, {filters.day.year} \N{MULTIPLICATION SIGN}"
+            ),
             "chip",
         )
     return Html(
@@ -358,7 +360,7 @@ def _day_label(day: date | None, now: datetime) -> str:
     names = {0: "Today", 1: "Yesterday"}
     name = names.get((today - day).days, f"{day:%A}")
     year = "" if day.year == today.year else f" {day.year}"
-    return f"{name}, {day.day} {day:%B}{year}"
+    return f"{name}, {day:%B} {day.day}{year}"
 
 
 def _session_item(summary: SessionSummary, now: datetime) -> Html:
