@@ -159,6 +159,8 @@ def test_every_mcp_tool_shows_only_own_sessions(hub: TestHub) -> None:
         "outline": {"session": hers},
         "read": {"session": hers},
         "file_history": {"path": EDITED_PATH},
+        "blame": {"path": EDITED_PATH, "line": 1},
+        "file_at": {"path": EDITED_PATH, "session": hers},
     }
     names = {tool.name for tool in TOOLS}
     assert names == set(asked)

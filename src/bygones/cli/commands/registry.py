@@ -166,7 +166,7 @@ COMMANDS = (
     CommandSpec(
         "move",
         f"{_PACKAGE}.move",
-        "Keep the sessions of a project that was renamed or moved.",
+        "Move sessions along with a renamed project.",
         _CONTINUE,
     ),
     CommandSpec(
