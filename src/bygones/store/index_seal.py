@@ -17,6 +17,7 @@ from zlib import crc32
 import msgspec
 from msgspec import Struct
 
+from bygones.errors import SystemFailure
 from bygones.store.connect import fsync_folder
 
 SEAL_FILE = "seal"
@@ -73,9 +74,14 @@ def write_seal(index_path: Path) -> None:
 
 def remove_seal(index_path: Path) -> None:
     """Remove the seal before the first change."""
-    with suppress(FileNotFoundError):
-        (index_path / SEAL_FILE).unlink()
+    path = index_path / SEAL_FILE
+    try:
+        path.unlink()
         fsync_folder(index_path)
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise SystemFailure(f"{path}: {error.strerror or error}") from error
 
 
 def mark_damaged(index_path: Path, reason: str) -> None:
