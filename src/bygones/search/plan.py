@@ -56,6 +56,7 @@ from bygones.query.tokens import (
     drop_stop_words,
     expand_word,
     expand_words,
+    has_word_characters,
     split_alternatives,
 )
 from bygones.search.texts import EDIT_TOOLS, ROLE_BY_PART
@@ -75,6 +76,12 @@ _MIN_VERBATIM_TERMS, _MAX_VERBATIM_TERMS = 3, 30
 _MIN_SIGNIFICANT_WORDS = 5
 """Words that half a sentence needs to be more than a common expression."""
 _HAS_EDIT = FieldValue("has", HasValue.EDIT)
+_CALLS = FieldValue("in", Part.TOOL)
+_KINDS_BY_FIELD = {
+    "cmd": _CALLS,
+    **dict.fromkeys(RESULT_FIELDS.values(), FieldValue("in", Part.RESULT)),
+}
+"""The kind of the texts that a field is about."""
 _ABANDONED_FACTS = (FieldValue("is", Flag.ABANDONED), FieldValue("branch", "abandoned"))
 _LIVE_BRANCH = FieldValue("branch", "live")
 _MAX_TERM_LENGTH = 32
@@ -327,13 +334,9 @@ def _implies_term(term: Term) -> bool:
 
 def _implied_kind(term: Term) -> Term | None:
     """Return a condition on kinds that every text which matches a term meets."""
-    if isinstance(term, FieldTerm) and term.field == "cmd":
-        return FieldValue("in", Part.TOOL)
-    if (
-        isinstance(term, FieldValue | FieldTerm)
-        and term.field in RESULT_FIELDS.values()
-    ):
-        return FieldValue("in", Part.RESULT)
+    if isinstance(term, FieldTerm):
+        is_ignored = not has_word_characters(term.term.text)
+        return None if is_ignored else _KINDS_BY_FIELD.get(term.field)
     if not isinstance(term, FieldValue):
         return None
     if term == FieldValue("has", HasValue.IMAGE):
@@ -341,7 +344,7 @@ def _implied_kind(term: Term) -> Term | None:
     if term.field == "agent":
         return None if is_main_agent(term) else FieldValue("is", Flag.AGENT)
     is_about_calls = term.field in {"tool", "file"} or term == _HAS_EDIT
-    return FieldValue("in", Part.TOOL) if is_about_calls else None
+    return _CALLS if is_about_calls else _KINDS_BY_FIELD.get(term.field)
 
 
 def _iter_regexes(term: Term | None) -> Iterator[str]:
