@@ -338,10 +338,12 @@ def _agent_line(run: AgentRun, branch: int, depth: int) -> TreeLine:
 
 
 def _has_line(turn: Turn) -> bool:
-    """Whether a turn is more than notices of the client before the first prompt."""
+    """Whether a turn is more than notices of the client before the first prompt.
+
+    A compaction among them has a line of its own.
+    """
     return turn.prompt is not None or any(
-        message.role is not Role.SYSTEM or message.compaction is not None
-        for message in turn.messages
+        message.role is not Role.SYSTEM for message in turn.messages
     )
 
 
