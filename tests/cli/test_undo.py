@@ -14,7 +14,7 @@ from bygones.errors import ExitCode
 from bygones.files.events import Place
 from bygones.files.history import FileAt
 from bygones.files.replay import Version, VersionKind
-from bygones.files.undo import UndoAction, merge_texts, plan_undo
+from bygones.files.undo import UndoAction, UndoStore, merge_texts, plan_undo
 from bygones.model.base import SessionId
 from tests.build import Home, session_id
 from tests.files.story import Story
@@ -184,6 +184,22 @@ def test_a_failure_in_the_middle_changes_nothing(
 
     assert (project / "app.py").read_text("utf-8") == TWO
     assert (project / "new.py").exists()
+
+
+def test_what_cannot_be_put_back_after_a_failure_stays_in_the_archive(
+    project: Path, place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def write_and_refuse(self: Path, **more: bool) -> None:
+        (project / "app.py").write_text("mine\n", "utf-8")
+        _refuse_unlink(self, **more)
+
+    with monkeypatch.context() as patches:
+        patches.setattr(Path, "unlink", write_and_refuse)
+        assert undo("last:2", "app.py", "new.py", "--yes") == ExitCode.FAILURE
+
+    assert (project / "app.py").read_text("utf-8") == "mine\n"
+    (record,) = UndoStore(place / "archive").records()
+    assert TWO.encode() in [entry.before for entry in record.entries]
 
 
 def _refuse_unlink(self: Path, **_: bool) -> None:

@@ -253,10 +253,8 @@ class UndoStore:
                 _replace(Path(entry.path), entry.before, entry.after)
                 done.append(entry)
         except BaseException:
-            for entry in reversed(done):
-                with suppress(OSError, FileModifiedConcurrently):
-                    _replace(Path(entry.path), entry.after, entry.before)
-            saved.unlink()
+            if _put_back(record.entries, done):
+                saved.unlink()
             raise
         return record
 
@@ -316,6 +314,25 @@ def plan_redo(record: UndoRecord, *, force: bool = False) -> list[PlannedUndo]:
             )
         )
     return plans
+
+
+def _put_back(entries: Sequence[UndoEntry], done: Sequence[UndoEntry]) -> bool:
+    """Put back what was replaced; return whether every changed file is as before.
+
+    An interrupted change may be made without being in `done`.
+    """
+    is_restored = True
+    for entry in reversed(entries):
+        path = Path(entry.path)
+        try:
+            disk = _read_regular(path)
+            if disk == entry.after:
+                _replace(path, entry.after, entry.before)
+            elif disk != entry.before and entry in done:
+                is_restored = False
+        except (OSError, PathUnusable, FileModifiedConcurrently):
+            is_restored = False
+    return is_restored
 
 
 def _replace(path: Path, before: bytes | None, after: bytes | None) -> None:
