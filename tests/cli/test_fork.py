@@ -89,6 +89,8 @@ def test_session_can_be_continued_elsewhere_after_its_directory_is_gone(
     assert main(["fork", SESSION]) == ExitCode.FAILURE
     assert "fork SESSION --into DIR" in capsys.readouterr().err
     assert not list(home.rglob("*.jsonl"))
+    assert main(["fork", SESSION, "--into", "new"]) == ExitCode.USAGE_ERROR
+    assert "create it with `mkdir -p new`" in capsys.readouterr().err
     (place / "new").mkdir()
     assert main(["fork", SESSION, "--into", "new", "--json"]) == ExitCode.SUCCESS
 

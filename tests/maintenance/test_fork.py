@@ -330,37 +330,74 @@ class Killed(BaseException):
     """Ends a fork as a kill does, at a chosen step."""
 
 
-def kill_after(steps: int, function: Callable[..., None]) -> Callable[..., None]:
-    """Return a function that works a number of times, and then kills."""
+def kill_after(
+    steps: int,
+    function: Callable[..., None],
+    error: type[BaseException] = Killed,
+) -> Callable[..., None]:
+    """Return a function that works a number of times, and then kills or fails."""
     left = [steps]
 
     def wrapper(*arguments: object, **options: object) -> None:
         if not left[0]:
-            raise Killed
+            raise error("stopped")
         left[0] -= 1
         function(*arguments, **options)
 
     return wrapper
 
 
-def test_interrupted_fork_leaves_no_part_of_a_session(
-    archive: Archive, home: Path, monkeypatch: pytest.MonkeyPatch
+STEPS = ("link", "rename", "mkdir", "fsync")
+"""System calls that change what is found in the home, or make it durable."""
+
+
+@pytest.mark.parametrize("call", STEPS)
+def test_killed_fork_leaves_no_part_of_a_session(
+    call: str, archive: Archive, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    expected = list(map(describe, archive.session(SESSION).live_branch.messages))
-    # Nothing is cleaned up after a kill.
-    monkeypatch.setattr(shutil, "rmtree", lambda *_args, **_options: None)
-    for step in range(20):
+    original = archive.session(SESSION)
+    expected = list(map(describe, original.live_branch.messages))
+    real = getattr(os, call)
+    removed = shutil.rmtree
+    for step in range(40):
         with monkeypatch.context() as patched:
-            patched.setattr(os, "link", kill_after(step, os.link))
+            # Nothing is cleaned up after a kill.
+            patched.setattr(os, call, kill_after(step, real))
             try:
                 archive.fork(SESSION, home=home)
                 break
             except Killed:
-                assert list((home / "projects").rglob("*.jsonl")) == []
+                pass
+        found = list((home / "projects").glob("*/*.jsonl"))
+        # A session that Claude Code can find has its agents and backups.
+        for path in found:
+            assert path.with_suffix("").is_dir(), (call, step)
+            assert len(list((home / "file-history" / path.stem).iterdir())) == 3
+            path.unlink()
+            removed(path.with_suffix(""))
+            removed(home / "file-history" / path.stem)
+    else:
+        pytest.fail("the fork was never written")
 
-    assert step >= 5, "every file is linked"
     (session,) = read_sessions(home)
+    assert step >= (1 if call == "rename" else 5)
     assert list(map(describe, session.live_branch.messages)) == expected
+    assert [run.id for run in session.agents] == ["a1"]
+    # The last fork removed what the killed ones had left.
+    assert list(home.glob(".*")) == []
+    assert [path.name for path in (home / "file-history").iterdir()] == [session.id]
+
+
+def test_failed_fork_is_removed_whole(
+    archive: Archive, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "rename", kill_after(0, os.rename, OSError))
+
+    with pytest.raises(OSError, match="stopped"):
+        archive.fork(SESSION, home=home)
+
+    assert [path for path in home.rglob("*") if path.is_file()] == []
+    assert list(home.glob(".*")) == []
 
 
 def test_existing_file_is_never_replaced(

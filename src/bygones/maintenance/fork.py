@@ -13,6 +13,7 @@ import time
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from contextlib import contextmanager, suppress
 from errno import EEXIST
 from pathlib import Path
 from typing import TypedDict
@@ -32,6 +33,7 @@ from bygones.maintenance.restore import (
 )
 from bygones.model.base import (
     DECODE_ERRORS,
+    UUID_PATTERN,
     Line,
     Position,
     RecordId,
@@ -47,12 +49,19 @@ from bygones.sources.layout import TEMP_FILE_PREFIX, project_key
 from bygones.sources.lines import iter_raw_lines
 from bygones.store.archive_db import StoredSource
 from bygones.store.archive_dir import ArchiveDir
-from bygones.store.connect import fsync_folder
+from bygones.store.connect import (
+    create_folders,
+    fsync_folder,
+    lock_file,
+    try_lock,
+)
 
 _decode = msgspec.json.Decoder(dict[str, Raw]).decode
 _encode = msgspec.json.encode
 _SUBAGENTS = ("subagents",)
 """The folder of agents in that of their session."""
+_STAGED = "session"
+"""The session's folder while it is written."""
 
 
 class ForkOptions(TypedDict, total=False):
@@ -95,8 +104,9 @@ def fork_session(  # noqa: PLR0913 (all but three by name and optional)
 ) -> ForkedSession:
     """Write a session that ends before a turn of another one; see `Archive.fork`.
 
-    `files` are the stored files of the session. The transcript gets its name when it and
-    all other files are written, so that an interrupted fork leaves no part of a session.
+    `files` are the stored files of the session. All other files are in place before the
+    transcript gets its name, so that a session is complete as soon as it is found. The
+    next fork removes what an interrupted one wrote.
     """
     chosen = next(one for one in session.branches if one.number == branch)
     end = find_end(chosen, turn, through=through, before_compaction=before_compaction)
@@ -113,14 +123,12 @@ def fork_session(  # noqa: PLR0913 (all but three by name and optional)
     writer = _ForkWriter(archive_dir, session, files, place)
     lines = [*path.lines(writer.rewrite), *writer.last_lines(title, path.leaf)]
     runs = list(walk_agents(started_agents(messages)))
-    try:
+    with _staging_folder(place, writer.session_id):
         writer.write_agents(runs)
         writer.write_outputs(lines)
         writer.write_backups(path.backup_names)
-        writer.write(place.folder / f"{writer.session_id}.jsonl", lines)
         writer.move_staged()
-    finally:
-        writer.remove_staged()
+        writer.write(place.folder / f"{writer.session_id}.jsonl", lines)
     return ForkedSession(
         session_id=writer.session_id,
         forked_from=session.id,
@@ -205,6 +213,63 @@ def _home_of(source: StoredSource) -> Path:
     return Path(variable).absolute() if variable else Path.home() / ".claude"
 
 
+def _staging_path(home: Path, session_id: SessionId) -> Path:
+    """Return the folder of a fork that is being written.
+
+    It is outside of `projects`, where agents without a session would be found.
+    """
+    return home / f"{TEMP_FILE_PREFIX}{session_id}"
+
+
+@contextmanager
+def _staging_folder(place: _Place, session_id: SessionId) -> Iterator[None]:
+    """Create the folder of a fork; remove it, and all of the fork if it failed.
+
+    The folder is locked, so that others can see whether its process still runs.
+    """
+    _remove_interrupted(place.home)
+    staging = _staging_path(place.home, session_id)
+    create_folders(staging)
+    handle = os.open(staging, os.O_RDONLY) if os.name == "posix" else None
+    try:
+        if handle is not None:
+            lock_file(handle)
+        yield
+        shutil.rmtree(staging, ignore_errors=True)
+    except (Exception, KeyboardInterrupt):
+        _remove_fork(staging)
+        raise
+    finally:
+        if handle is not None:
+            os.close(handle)
+
+
+def _remove_interrupted(home: Path) -> None:
+    """Remove what forks wrote whose process was stopped before they were complete."""
+    if os.name != "posix":  # pragma: no cover (a folder can't be locked there)
+        return
+    for staging in home.glob(f"{TEMP_FILE_PREFIX}*-*-*-*-*/"):
+        with suppress(OSError):
+            handle = os.open(staging, os.O_RDONLY | os.O_NOFOLLOW)
+            try:
+                if try_lock(handle):
+                    _remove_fork(staging)
+            finally:
+                os.close(handle)
+
+
+def _remove_fork(staging: Path) -> None:
+    """Remove the files of a fork without a transcript; the folder with its id last."""
+    home, id_ = staging.parent, staging.name.removeprefix(TEMP_FILE_PREFIX)
+    if not UUID_PATTERN.fullmatch(id_):
+        return
+    if not any((home / "projects").glob(f"*/{id_}.jsonl")):
+        for folder in (home / "projects").glob(f"*/{id_}/"):
+            shutil.rmtree(folder, ignore_errors=True)
+        shutil.rmtree(home / "file-history" / id_, ignore_errors=True)
+    shutil.rmtree(staging, ignore_errors=True)
+
+
 class _ForkWriter:
     """Writes the files of a fork, and never replaces one."""
 
@@ -221,8 +286,7 @@ class _ForkWriter:
         self._session = session
         self._files = [file for file in files if not escapes_home(file.path)]
         self._place = place
-        # Outside of `projects`, where agents without a session would be found.
-        self._staging = place.home / f"{TEMP_FILE_PREFIX}{self.session_id}"
+        self._staging = _staging_path(place.home, self.session_id) / _STAGED
         self._time_ns = time.time_ns()
         self._written: set[tuple[int, int]] = set()
         old, new = place.old_directory, place.directory
@@ -307,12 +371,9 @@ class _ForkWriter:
     def move_staged(self) -> None:
         """Move agents and outputs to the session's folder."""
         if self._staging.exists():
+            create_folders(self._place.folder)
             self._staging.rename(self._place.folder / self.session_id)
             fsync_folder(self._place.folder)
-
-    def remove_staged(self) -> None:
-        """Remove what was not moved because of an error."""
-        shutil.rmtree(self._staging, ignore_errors=True)
 
     def _copy(self, file: StoredSource, path: Path) -> None:
         self._write_bytes(path, read_stored_bytes(self._archive_dir, file))

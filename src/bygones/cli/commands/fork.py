@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -117,7 +119,7 @@ def fork(  # noqa: PLR0913 (the options of the command)
         chosen = next(one for one in session.branches if one.number == number)
         turn = _choose_turn(chosen, turn, record)
         if files is None or files == _WORKTREE:
-            check_directory(str(directory) if directory else session.project)
+            _ensure_directory(directory, session.project)
         point = ForkPoint.find(
             chosen, turn, through=through, before_compaction=before_compaction
         )
@@ -138,6 +140,24 @@ def fork(  # noqa: PLR0913 (the options of the command)
         run_claude(_plan_resume(written))
     elif not as_json:
         click.echo(shell_command(_plan_resume(written)))
+
+
+def _ensure_directory(directory: Path | None, project: str | None) -> None:
+    """Offer to create the chosen directory; raise an error if the project's is gone."""
+    if directory is None:
+        check_directory(project)
+        return
+    path = directory.expanduser()
+    if path.is_dir():
+        return
+    where = display_path(path)
+    if not sys.stdin.isatty():
+        command = shlex.join(["mkdir", "-p", str(directory)])
+        raise click.UsageError(f"{where} does not exist; create it with `{command}`")
+    click.confirm(
+        sanitize_name(f"{where} does not exist. Create it?"), abort=True, err=True
+    )
+    path.mkdir(parents=True)
 
 
 def _choose_turn(
