@@ -10,7 +10,7 @@ import pytest
 from bygones.archive import Archive
 from bygones.web import api, conversation_view
 from bygones.web.conversation_view import open_view
-from bygones.web.pages import session as session_page
+from bygones.web.pages import session_map
 from bygones.web.pool import ArchivePool
 from tests.build import Home, prompt, reply, thread
 from tests.web.archives import AGENT, EDITED, LONG, REWOUND, WebArchive, build_archive
@@ -54,7 +54,7 @@ def test_map_of_a_long_session_equals_that_of_a_short_one(
     page: WebClient, monkeypatch: pytest.MonkeyPatch, session: str
 ) -> None:
     whole = page.get(f"/session/{session}/map").text
-    monkeypatch.setattr(session_page, "MAX_ASSEMBLED_MESSAGES", 0)
+    monkeypatch.setattr(session_map, "MAX_ASSEMBLED_MESSAGES", 0)
 
     text = page.get(f"/session/{session}/map").text
 
@@ -66,7 +66,7 @@ def test_map_of_a_long_session_equals_that_of_a_short_one(
 def test_map_of_a_long_session_names_other_branches(
     page: WebClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(session_page, "MAX_ASSEMBLED_MESSAGES", 0)
+    monkeypatch.setattr(session_map, "MAX_ASSEMBLED_MESSAGES", 0)
 
     text = page.get(f"/session/{REWOUND}/map").text
 
@@ -88,7 +88,7 @@ def test_map_of_a_long_session_has_branches_at_their_forks(
     Archive.ingest(tmp_path / "archive", [home.path])
     page = web_client(WebArchive(home, tmp_path / "archive"))
     whole = _lines(page.get(f"/session/{REWOUND}/map").text)
-    monkeypatch.setattr(session_page, "MAX_ASSEMBLED_MESSAGES", 0)
+    monkeypatch.setattr(session_map, "MAX_ASSEMBLED_MESSAGES", 0)
 
     lines = _lines(page.get(f"/session/{REWOUND}/map").text)
 
@@ -101,7 +101,7 @@ def test_map_of_a_long_session_has_branches_at_their_forks(
 def test_long_map_has_pages(page: WebClient, monkeypatch: pytest.MonkeyPatch) -> None:
     path = f"/session/{LONG}/map"
     whole = _lines(page.get(path).text)
-    monkeypatch.setattr(session_page, "_PAGE_SIZE", 40)
+    monkeypatch.setattr(session_map, "_PAGE_SIZE", 40)
     lines: list[str] = []
     while path:
         text = page.get(path).text

@@ -34,7 +34,18 @@ from bygones.web.layout import (
     render_page,
 )
 from bygones.web.live import live_events
-from bygones.web.pages import about, file_versions, files, home, search, session, usage
+from bygones.web.pages import (
+    about,
+    file_versions,
+    files,
+    home,
+    message_actions,
+    search,
+    session,
+    session_find,
+    session_map,
+    usage,
+)
 
 __all__ = ["ROUTES", "RouteSpec", "create_app"]
 
@@ -63,11 +74,11 @@ _CONVERSATION_ROUTES = {
     "/message": session.full_message,
     "/picture/{name}": session.message_image,
     "/outline": session.session_outline,
-    "/raw": session.raw_records,
-    "/sent": session.sent_messages,
-    "/fork": session.fork_commands,
-    "/markdown": session.session_markdown,
-    "/find": session.find_in_session,
+    "/raw": message_actions.raw_records,
+    "/sent": message_actions.sent_messages,
+    "/fork": message_actions.fork_commands,
+    "/markdown": message_actions.session_markdown,
+    "/find": session_find.find_in_session,
 }
 ROUTES = (
     RouteSpec("/", home.home_page),
@@ -83,7 +94,7 @@ ROUTES = (
             ),
         )
     ),
-    RouteSpec("/session/{id}/map", session.session_map_page),
+    RouteSpec("/session/{id}/map", session_map.session_map_page),
     RouteSpec("/search", search.search_page),
     RouteSpec("/search/answer", search.search_results),
     RouteSpec("/search/facets", search.search_facets),

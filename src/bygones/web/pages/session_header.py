@@ -1,0 +1,166 @@
+"""The header of a session page: title, facts, branches and actions."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from html import escape
+from pathlib import Path
+
+from bygones.config import ARCHIVE_ENV, resolve_archive_location
+from bygones.model.base import SessionId, encode_path
+from bygones.model.summary import SessionSummary
+from bygones.model.usage import Cost, sum_costs
+from bygones.render.headers import (
+    branch_label,
+    window_header_facts,
+)
+from bygones.render.html.markup import (
+    EMPTY_HTML,
+    Html,
+    escape_line,
+    join_html,
+    tag,
+)
+from bygones.render.numbers import (
+    pluralize,
+)
+from bygones.render.text.primitives import sanitize, sanitize_line
+from bygones.web.context import RequestContext
+from bygones.web.conversation_view import (
+    ConversationView,
+)
+from bygones.web.layout import (
+    build_url,
+    conversation_url,
+    is_running,
+    link,
+)
+from bygones.web.pages.session_request import session_costs
+
+_MAX_LABEL = 60
+
+
+def session_header(context: RequestContext, view: ConversationView) -> Html:
+    session, summary = view.facts, view.open_session.summary
+    facts = window_header_facts(session, view.branch, None, _total_cost(context, view))
+    pairs = (facts[at] + facts[at + 1] for at in range(0, len(facts), 2))
+    lines = [
+        tag("p", join_html(map(_fact_span, pair), " · ")) for pair in pairs if any(pair)
+    ]
+    parent_link = EMPTY_HTML
+    if session.agent_id:
+        url = conversation_url(session.id, at=session.agent_id)
+        parent = link(url, escape_line(summary.title.text))
+        parent_link = tag("p", join_html((escape_line("Agent of "), parent)), kind="up")
+    badge = EMPTY_HTML
+    if is_running(summary, context.now):
+        badge = tag("span", escape_line("running"), kind="running")
+    title = escape_line(session.title.text) or escape_line(session.id)
+    return tag(
+        "header",
+        join_html(
+            (
+                parent_link,
+                tag("h1", join_html((title, badge))),
+                *lines,
+                _branch_list(view),
+                _action_bar(context.pool.folder, view),
+            )
+        ),
+        kind="top",
+    )
+
+
+def _fact_span(fact: str) -> Html:
+    return tag("span", escape_line(fact), kind="fact") if fact else EMPTY_HTML
+
+
+def _total_cost(context: RequestContext, view: ConversationView) -> Cost | None:
+    """Return the cost of a session, or of an agent run with those below it."""
+    costs, facts = session_costs(context, view.open_session), view.facts
+    if costs is None:
+        return None
+    if facts.agent_id is None:
+        return costs.total
+    children = [run.id for run in view.iter_agent_runs()] if facts.agent_count else []
+    return sum_costs(map(costs.by_agent.get, (facts.agent_id, *children)))
+
+
+def _branch_list(view: ConversationView) -> Html:
+    branches = view.facts.branches
+    if len(branches) == 1:
+        return EMPTY_HTML
+    items = []
+    for branch in branches:
+        name = "live branch" if branch.is_live else branch_label(branch)
+        preview = branch.preview[:_MAX_LABEL]
+        branch_link = tag(
+            "a",
+            escape_line(f"{name}: {preview}" if preview else name),
+            href=view.url(branch=branch.number),
+            aria_current="page" if branch.number == view.branch.number else "",
+        )
+        items.append(tag("li", branch_link))
+    count = escape_line(pluralize(len(branches), "branch", "branches"))
+    return Html(
+        f'<details class="branches"><summary>{count}</summary>'
+        f"<ul>{join_html(items)}</ul></details>"
+    )
+
+
+def _resume_button(folder: Path, session_id: SessionId) -> Html:
+    """Return the button for a command that continues a session, wherever it is.
+
+    `bygones resume` restores the transcript if it was deleted, and selects its home.
+    """
+    environ = {name: os.environ[name] for name in os.environ if name != ARCHIVE_ENV}
+    is_default = folder == resolve_archive_location(None, environ, Path.home())
+    archive = [] if is_default else ["--archive", encode_path(folder)]
+    command = shlex.join(["bygones", "resume", session_id, "--run", *archive])
+    text = escape(sanitize_line(command))
+    return Html(
+        f'<button type="button" data-copy="{text}" title="{text}">'
+        "Copy resume command</button>"
+    )
+
+
+def _action_bar(folder: Path | None, view: ConversationView) -> Html:
+    """Return the buttons and links of a session; an agent run has only some.
+
+    `folder` is the archive's, if it is on this machine.
+    """
+    session, summary = view.facts, view.open_session.summary
+    find_buttons = (
+        '<button type="button" data-act="find">Find <kbd>f</kbd></button>'
+        '<button type="button" data-act="outline" class="only-narrow">Outline</button>'
+    )
+    if session.agent_id:
+        return Html(f'<div class="actions">{find_buttons}</div>')
+    resume = _resume_button(folder, session.id) if folder is not None else EMPTY_HTML
+    starred = "true" if summary.is_starred else "false"
+    changed = pluralize(session.file_count, "changed file")
+    files = link(build_url("files", session=session.id), escape_line(changed))
+    map_link = link(conversation_url(session.id, "map"), escape_line("Map"))
+    return Html(
+        '<div class="actions">'
+        f'<button type="button" class="star" data-act="star" aria-pressed="{starred}">'
+        "★ Star</button>"
+        f"{find_buttons}{resume}"
+        f'<button type="button" data-act="copy" '
+        f'data-from="{escape(view.url("markdown"))}">'
+        f"Copy as Markdown</button>{map_link}{files if session.file_count else ''}"
+        f"{_annotation_form(summary)}</div>"
+    )
+
+
+def _annotation_form(summary: SessionSummary) -> Html:
+    tags = escape(" ".join(sanitize_line(name) for name in summary.tags))
+    return Html(
+        '<form class="annotations" id="annotations">'
+        '<label><span class="visually-hidden">Tags</span><input type="text" name="tags" '
+        f'placeholder="Tags" value="{tags}" maxlength="500"></label>'
+        '<label><span class="visually-hidden">Note</span><input type="text" name="note" '
+        f'placeholder="Note" value="{escape(sanitize(summary.note))}" '
+        'maxlength="4000"></label></form>'
+    )
