@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import re
+from html import unescape
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from bygones.model.outcomes import PatchHunk
-from bygones.render.html.tool_calls import render_diff
+from bygones.render.html.diff import render_diff, render_split_diff
+from bygones.render.html.markup import language_of
 from tests.render.html.outline import outline, tags
 
 
@@ -20,8 +25,9 @@ def test_changed_words_are_highlighted() -> None:
     assert (
         outline(found).split()
         == outline(
-            '<pre class="diff"><i>@@ line 7 @@</i><span> a</span>'
-            "<del>-say <b>hello</b> now</del><ins>+say <b>good day</b> now</ins></pre>"
+            '<pre class="diff"><i>@@ line 7 @@</i><span data-old="7" data-new="7"> a</span>'
+            '<del data-old="8">-say <b>hello</b> now</del>'
+            '<ins data-new="8">+say <b>good day</b> now</ins></pre>'
         ).split()
     )
 
@@ -41,6 +47,52 @@ def test_every_line_of_a_diff_is_shown_and_escaped(lines: list[str]) -> None:
     found = render_diff([hunk(*lines)])
 
     assert tags(found) <= {"pre", "i", "del", "ins", "b", "span"}
+
+
+@given(
+    st.lists(st.text(alphabet='+- <>&"ab\\\n#').map(lambda t: t + "x"), max_size=8),
+    st.sampled_from(["", "py", "md", "html", "nonsense"]),
+)
+def test_highlighting_changes_no_text(lines: list[str], language: str) -> None:
+    patch = hunk(*lines, at=3)
+
+    for render in (render_diff, render_split_diff):
+        plain, colored = render([patch]), render([patch], language)
+        assert _text(colored) == _text(plain)
+
+
+def _text(html: str) -> str:
+    return unescape(re.sub("<[^>]*>", "", html))
+
+
+def test_each_side_is_highlighted_as_code() -> None:
+    found = render_diff([hunk(" def f():", "-    return 1", "+    return 22")], "py")
+
+    assert '<span class="k">def </span>' in found
+    assert (
+        '<span class="k">return </span><b><span class="n">1</span></b></del>' in found
+    )
+    assert '<b><span class="n">22</span></b></ins>' in found
+
+
+def test_lines_that_replace_others_are_beside_them() -> None:
+    found = render_split_diff([hunk(" a", "-say 1", "+say 2", "+c", at=4)])
+
+    rows = [_text(row) for row in found.split("<tr>")[2:]]
+    assert rows == ["4a4a", "5say 15say 2", "6c"]
+    assert "say <b>1</b>" in render_split_diff([hunk("-say 1", "+say 2")])
+
+
+@pytest.mark.parametrize(
+    ("path", "language"),
+    [("src/a.py", "py"), ("C:\\x\\Makefile", "makefile"), ("a.mjs", "javascript")],
+)
+def test_language_of_a_file(path: str, language: str) -> None:
+    assert language_of(path) == language
+
+
+def test_language_of_an_unknown_file_is_empty() -> None:
+    assert language_of("notes.zzz") == language_of("") == ""
 
 
 def test_empty_diff_renders_nothing() -> None:

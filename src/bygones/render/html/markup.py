@@ -8,7 +8,7 @@ escaped.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache, lru_cache
 from hashlib import sha256
 from html import escape
@@ -135,32 +135,80 @@ The lexer of Pygments highlights more, but imports many others: three megabytes.
 """
 
 
+CodePiece = tuple[str, str]
+"""A text and its CSS class."""
+
+
 @lru_cache(maxsize=64)
 def _highlight(code: str, name: str) -> str:
+    return "".join(_span(text, css_class) for text, css_class in _tokenize(code, name))
+
+
+def _tokenize(code: str, name: str) -> Iterator[CodePiece]:
+    """Yield the pieces of a code; neighbors have different classes."""
     if name in _MARKDOWN_LANGUAGES:
-        return _highlight_markdown(code)
+        classes = cycle(("", "k", "k", "s"))
+        for part, css_class in zip(_MARKDOWN_SYNTAX.split(code), classes, strict=False):
+            yield part or "", css_class
+        return
     lexer = _lexer(name)
     if lexer is None:
-        return escape_sanitized(code)
-    parts: list[str] = []
+        yield code, ""
+        return
     last_class, pending = "", ""
     for token_type, value in lexer.get_tokens(code):
         css_class = _token_class(token_type) if value.strip() else last_class
         if css_class == last_class:
             pending += value
             continue
-        parts.append(_span(pending, last_class))
+        yield pending, last_class
         last_class, pending = css_class, value
-    parts.append(_span(pending, last_class))
-    return "".join(parts)
+    yield pending, last_class
 
 
-def _highlight_markdown(code: str) -> str:
-    classes = cycle(("", "k", "k", "s"))
-    return "".join(
-        _span(part or "", css_class)
-        for part, css_class in zip(_MARKDOWN_SYNTAX.split(code), classes, strict=False)
-    )
+def split_code(lines: Sequence[str], language: str) -> list[tuple[CodePiece, ...]]:
+    """Return highlighted pieces of consecutive sanitized lines of code.
+
+    Long code, and code in an unknown language, is not highlighted.
+    """
+    code = "\n".join(lines)
+    name = language.strip().lower()
+    if not lines or name in _PLAIN_LANGUAGES or len(code) > _MAX_CODE_LENGTH:
+        return [((line, ""),) for line in lines]
+    return list(_split_lines(code, name))
+
+
+@lru_cache(maxsize=64)
+def _split_lines(code: str, name: str) -> tuple[tuple[CodePiece, ...], ...]:
+    lines: list[list[CodePiece]] = [[]]
+    for text, css_class in _tokenize(code, name):
+        first, *others = text.split("\n")
+        lines[-1].append((first, css_class))
+        lines += ([(other, css_class)] for other in others)
+    found = tuple(tuple(piece for piece in line if piece[0]) for line in lines)
+    texts = ("".join(text for text, _ in line) for line in found)
+    if "\n".join(texts) != code:  # a lexer that changes what it reads
+        return tuple(((line, ""),) for line in code.split("\n"))
+    return found
+
+
+def render_pieces(pieces: Iterable[CodePiece], marked: tuple[int, int] = (0, 0)) -> str:
+    """Render the pieces of a line; characters from ``marked`` are emphasized."""
+    start, stop = marked
+    before: list[str] = []
+    inside: list[str] = []
+    after: list[str] = []
+    at = 0
+    for text, css_class in pieces:
+        first, last = max(start - at, 0), max(stop - at, 0)
+        before.append(_span(text[:first], css_class))
+        inside.append(_span(text[first:last], css_class))
+        after.append(_span(text[max(first, last) :], css_class))
+        at += len(text)
+    middle = "".join(inside)
+    if middle:
+        middle = f"<b>{middle}</b>"
+    return f"{''.join(before)}{middle}{''.join(after)}"
 
 
 def _span(text: str, css_class: str) -> str:
@@ -190,3 +238,22 @@ def _known_languages() -> frozenset[str]:
     return frozenset(
         alias for _, _, aliases, _, _ in LEXERS.values() for alias in aliases
     )
+
+
+def language_of(path: str) -> str:
+    """Return the language of a file by its name; empty if it is not known."""
+    name = path.replace("\\", "/").rpartition("/")[2].lower()
+    extension = name.rpartition(".")[2] if "." in name else name
+    if extension in _known_languages() or extension in _MARKDOWN_LANGUAGES:
+        return extension
+    patterns = _file_patterns()
+    return patterns.get(name) or patterns.get(f"*.{extension}", "")
+
+
+@cache
+def _file_patterns() -> dict[str, str]:
+    found: dict[str, str] = {}
+    for _, _, aliases, patterns, _ in LEXERS.values():
+        for pattern in patterns if aliases else ():
+            found.setdefault(pattern.lower(), aliases[0])
+    return found

@@ -4,36 +4,34 @@ from __future__ import annotations
 
 import re
 from binascii import a2b_base64
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import groupby
+from collections.abc import Callable, Iterable
 
 from msgspec import Struct
 
 from bygones.model.outcomes import (
     CURRENT_TOOL_NAMES,
     BashOutcome,
-    PatchHunk,
     WebFetchOutcome,
     WebSearchOutcome,
     build_hunks,
 )
 from bygones.model.records import Block, ImageBlock, TextBlock, ToolResultBlock
 from bygones.model.sessions import ToolCall
+from bygones.render.html.diff import render_diff
 from bygones.render.html.markdown_html import render_markdown
 from bygones.render.html.markup import (
     EMPTY_HTML,
     Html,
     escape_line,
-    escape_sanitized,
     escape_text,
     join_html,
+    language_of,
     make_element_id,
     render_details,
     tag,
 )
 from bygones.render.message_text import describe_block
 from bygones.render.numbers import format_bytes, pluralize
-from bygones.render.text.primitives import sanitize
 from bygones.render.tool_detail import (
     QuestionAnswers,
     TodoItem,
@@ -191,81 +189,6 @@ def render_media(block: Block) -> Html:
     )
 
 
-_WORD = re.compile(r"\w+|\s+|.", re.DOTALL)
-_MAX_COMPARED_LENGTH = 400
-"""Words of longer lines are not compared."""
-_MIN_COMMON_SHARE = 0.35
-"""If less of a line is unchanged, changed words are not highlighted."""
-
-
-def render_diff(hunks: Sequence[PatchHunk]) -> Html:
-    parts = [part for hunk in hunks for part in _render_hunk(hunk)]
-    return Html(f'<pre class="diff">{"".join(parts)}</pre>') if parts else Html("")
-
-
-def _render_hunk(hunk: PatchHunk) -> Iterator[str]:
-    if hunk.old_start or hunk.new_start:
-        yield f"<i>@@ line {max(hunk.new_start, 1)} @@</i>"
-    removed: list[str] = []
-    for marker, group in groupby(hunk.lines, key=lambda line: line[:1]):
-        lines = list(group)
-        if marker == "-":
-            removed = lines
-            continue
-        if marker == "+":
-            yield from _render_replacement(removed, lines)
-        else:
-            yield from _render_replacement(removed, [])
-            yield f"<span>{escape_text(chr(10).join(lines))}</span>"
-        removed = []
-    yield from _render_replacement(removed, [])
-
-
-def _render_replacement(removed: Sequence[str], added: Sequence[str]) -> Iterator[str]:
-    """Yield removed lines, then those that replace them."""
-    if len(removed) == len(added):
-        pairs = [
-            _highlight_changes(old, new)
-            for old, new in zip(removed, added, strict=True)
-        ]
-        yield from (f"<del>{old}</del>" for old, _ in pairs)
-        yield from (f"<ins>{new}</ins>" for _, new in pairs)
-        return
-    yield from (f"<del>{escape_text(line)}</del>" for line in removed)
-    yield from (f"<ins>{escape_text(line)}</ins>" for line in added)
-
-
-def _highlight_changes(old: str, new: str) -> tuple[str, str]:
-    """Highlight the words between the common start and end of two lines."""
-    old, new = sanitize(old), sanitize(new)
-    if max(len(old), len(new)) > _MAX_COMPARED_LENGTH:
-        return escape_sanitized(old), escape_sanitized(new)
-    before, after = _WORD.findall(old[1:]), _WORD.findall(new[1:])
-    head = 0
-    shorter = min(len(before), len(after))
-    while head < shorter and before[head] == after[head]:
-        head += 1
-    tail = 0
-    while tail < shorter - head and before[-1 - tail] == after[-1 - tail]:
-        tail += 1
-    common = sum(map(len, (*before[:head], *(before[-tail:] if tail else ()))))
-    if common < _MIN_COMMON_SHARE * max(len(old), len(new)):
-        return escape_sanitized(old), escape_sanitized(new)
-    return _highlight_middle(old[:1], before, head, tail), _highlight_middle(
-        new[:1], after, head, tail
-    )
-
-
-def _highlight_middle(marker: str, words: Sequence[str], head: int, tail: int) -> str:
-    end = len(words) - tail
-    before, middle, after = (
-        escape_sanitized("".join(part))
-        for part in (words[:head], words[head:end], words[end:])
-    )
-    highlighted = f"<b>{middle}</b>" if middle else ""
-    return f"{escape_sanitized(marker)}{before}{highlighted}{after}"
-
-
 _INLINE_COMMAND_CHARS = 100
 """Shorter commands are shown completely by the line of the call."""
 _MAX_AGENT_TEXT_CHARS = 12_000
@@ -367,24 +290,29 @@ def _render_shell_diffs(call: ToolCall, max_chars: int) -> Html:
     if sum(map(len, lines)) > max_chars < MAX_OUTPUT_CHARS:
         return render_deferred(f"Show {pluralize(len(lines), 'line')}")
     return join_html(
-        join_html((tag("p", escape_line(path), kind="note"), render_diff(hunks)))
+        join_html(
+            (
+                tag("p", escape_line(path), kind="note"),
+                render_diff(hunks, language_of(path)),
+            )
+        )
         for path, hunks in diffs
     )
 
 
 def _edit_body(call: ToolCall, max_chars: int) -> ToolCallBody:
     hunks = build_hunks(call.outcome, call.input)
-    lines = sum(len(hunk.lines) for hunk in hunks)
     error = _render_answer(call, max_chars) if call.is_error else EMPTY_HTML
-    if lines <= _OPEN_DIFF_LINES:
-        return ToolCallBody(
-            join_html((render_diff(hunks), error)), is_open=not call.is_error
-        )
+    lines = sum(len(hunk.lines) for hunk in hunks)
     size = sum(len(line) for hunk in hunks for line in hunk.lines)
-    if size > max_chars < MAX_OUTPUT_CHARS:
+    is_short = lines <= _OPEN_DIFF_LINES
+    if not is_short and size > max_chars < MAX_OUTPUT_CHARS:
         label = f"Show {pluralize(lines, 'line')}"
         return ToolCallBody(join_html((error, render_deferred(label))))
-    return ToolCallBody(join_html((error, render_diff(hunks))))
+    diff = render_diff(hunks, language_of(call.path or ""))
+    if is_short:
+        return ToolCallBody(join_html((diff, error)), is_open=not call.is_error)
+    return ToolCallBody(join_html((error, diff)))
 
 
 def _search_body(call: ToolCall, max_chars: int) -> ToolCallBody:

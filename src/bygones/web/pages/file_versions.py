@@ -14,6 +14,7 @@ from bygones.files.library import ArchivedFile, FileLibrary
 from bygones.files.origins import LineOrigin, OriginKind, group_ranges
 from bygones.files.replay import Cause, Version, VersionKind
 from bygones.files.report import origin_label
+from bygones.render.html.diff import render_diff
 from bygones.render.html.markup import (
     EMPTY_HTML,
     Html,
@@ -25,7 +26,6 @@ from bygones.render.html.markup import (
     render_facts,
     tag,
 )
-from bygones.render.html.tool_calls import render_diff
 from bygones.render.numbers import pluralize
 from bygones.render.text.primitives import sanitize, truncate_line
 from bygones.web.context import RequestContext

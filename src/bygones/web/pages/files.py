@@ -13,6 +13,7 @@ from bygones.model.nodes import ChangedFile
 from bygones.model.outcomes import build_hunks
 from bygones.model.sessions import ToolCall
 from bygones.model.summary import IndexedEdit, SessionSummary
+from bygones.render.html.diff import render_diff
 from bygones.render.html.markup import (
     EMPTY_HTML,
     Html,
@@ -22,7 +23,6 @@ from bygones.render.html.markup import (
     render_facts,
     tag,
 )
-from bygones.render.html.tool_calls import render_diff
 from bygones.render.numbers import pluralize
 from bygones.web.context import RequestContext
 from bygones.web.conversation_view import open_view
