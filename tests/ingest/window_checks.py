@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 from bygones.archive import Archive
 from bygones.ingest.conversations import AssembledConversation
-from bygones.model.sessions import Conversation, Session
+from bygones.model.conversations import Conversation
+from bygones.model.sessions import Session
 
 __all__ = ["check", "iter_conversations"]
 

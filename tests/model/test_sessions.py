@@ -5,13 +5,13 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from pathlib import Path
 
-from bygones.model.sessions import (
+from bygones.model.conversations import (
     ModelUsage,
     TurnRemainder,
     collect_remainder,
     merge_by_model,
-    walk_agents,
 )
+from bygones.model.sessions import walk_agents
 from bygones.model.usage import Usage
 from tests.render.stories import STORIES
 

@@ -15,7 +15,7 @@ from bygones.assemble import segments
 from bygones.ingest import derive, indexer
 from bygones.ingest.growing import grow_session
 from bygones.model.base import SessionId
-from bygones.model.sessions import BranchSummary, ConversationHeader
+from bygones.model.conversations import BranchSummary, ConversationHeader
 from bygones.model.summary import SessionSummary
 from bygones.store.archive_dir import ArchiveDir
 from bygones.store.derived_tables import DerivedTables

@@ -16,8 +16,8 @@ from bygones.ingest.conversations import (
     StoredConversation,
 )
 from bygones.model.base import SessionId
+from bygones.model.conversations import PREVIEW_MESSAGES, merge_by_model
 from bygones.model.records import TextBlock
-from bygones.model.sessions import PREVIEW_MESSAGES, merge_by_model
 from bygones.store import messages
 from bygones.store.derived_tables import DerivedTables
 from tests.build import Home, prompt, reply, session_id, thread, tool_result, tool_use

@@ -9,7 +9,7 @@ import pytest
 from msgspec import structs
 
 from bygones.export.formats import ExportOptions, render_session
-from bygones.model.sessions import ModelUsage, collect_remainder, merge_by_model
+from bygones.model.conversations import ModelUsage, collect_remainder, merge_by_model
 from bygones.model.usage import Usage
 from bygones.redact.session import RedactionLog
 from bygones.usage.message_costs import has_single_price, make_message_pricer

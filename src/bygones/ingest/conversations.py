@@ -15,23 +15,24 @@ from bygones.assemble.sessions import assemble_preview
 from bygones.errors import NotInArchive
 from bygones.ingest.loading import StoreLoader
 from bygones.model.base import SessionId, SourceKind
-from bygones.model.nodes import Transcript
-from bygones.model.sessions import (
+from bygones.model.conversations import (
     ConversationHeader,
     MessageWindow,
     ModelUsage,
     TurnRemainder,
-    agent_run_as_session,
     build_conversation_header,
     build_window,
     collect_remainder,
     strip_message,
 )
+from bygones.model.nodes import Transcript
+from bygones.model.sessions import agent_run_as_session
 from bygones.store.derived_tables import DerivedTables, decode_summary
 from bygones.store.messages import MessageRange, messages_checksum
 
 if TYPE_CHECKING:
-    from bygones.model.sessions import Conversation, Message, Session
+    from bygones.model.conversations import Conversation
+    from bygones.model.sessions import Message, Session
     from bygones.model.summary import Loader
     from bygones.store.archive_db import StoredSource
     from bygones.store.messages import MessageStore, SessionPreview

@@ -51,17 +51,15 @@ from bygones.assemble.summary import (
     summarize_session,
 )
 from bygones.model.base import SourceKind, ToolUseId
-from bygones.model.nodes import RecordNode, Transcript
-from bygones.model.query import Flag
-from bygones.model.sessions import (
+from bygones.model.conversations import (
     BranchSummary,
     ConversationHeader,
-    Message,
     build_conversation_header,
-    count_messages,
-    own_messages,
     strip_message,
 )
+from bygones.model.nodes import RecordNode, Transcript
+from bygones.model.query import Flag
+from bygones.model.sessions import Message, count_messages, own_messages
 from bygones.model.summary import Loader, Role, SessionSummary
 from bygones.model.usage import QUARTER_HOUR_SECONDS, ReportedCost
 from bygones.store.derived_rows import (

@@ -29,20 +29,14 @@ from bygones.render.text.primitives import (
 )
 
 if TYPE_CHECKING:  # `search` needs the notes below, but not what sessions are made of
+    from bygones.model.conversations import BranchSummary, ConversationHeader
     from bygones.model.reports import (
         LastVerification,
         SentBlock,
         SentMessage,
         TurnRequests,
     )
-    from bygones.model.sessions import (
-        AgentRun,
-        Branch,
-        BranchSummary,
-        ConversationHeader,
-        Session,
-        Turn,
-    )
+    from bygones.model.sessions import AgentRun, Branch, Session, Turn
 
 _MAX_NAMES = 3
 """Names that are listed; further ones are counted."""
@@ -252,7 +246,7 @@ def describe_branch(
 
     ``turns`` are those to describe; by default, the branch's own turns.
     """
-    from bygones.model.sessions import BranchSummary
+    from bygones.model.conversations import BranchSummary
 
     if isinstance(branch, BranchSummary):
         count, preview = branch.own_prompt_count, branch.preview

@@ -11,18 +11,10 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from html import escape
 
+from bygones.model.conversations import BranchSummary, ConversationHeader, MessageWindow
 from bygones.model.outcomes import CURRENT_TOOL_NAMES, build_hunks
 from bygones.model.records import Block, TextBlock, ThinkingBlock
-from bygones.model.sessions import (
-    Branch,
-    BranchSummary,
-    ConversationHeader,
-    Message,
-    MessageWindow,
-    Session,
-    ToolCall,
-    Turn,
-)
+from bygones.model.sessions import Branch, Message, Session, ToolCall, Turn
 from bygones.model.summary import Role
 from bygones.render.headers import (
     agent_facts,

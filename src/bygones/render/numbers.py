@@ -7,7 +7,8 @@ from datetime import datetime, timedelta, tzinfo
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:  # this module is imported at start-up, the model is not
-    from bygones.model.sessions import Message, ModelUsage
+    from bygones.model.conversations import ModelUsage
+    from bygones.model.sessions import Message
     from bygones.model.usage import Cost
 
 MessagePricer = Callable[[Iterable["Message | ModelUsage"]], int | None]

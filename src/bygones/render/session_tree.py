@@ -9,16 +9,12 @@ from enum import StrEnum
 from msgspec import Struct, structs
 
 from bygones.model.base import AgentId, RecordId
-from bygones.model.sessions import (
-    AgentRun,
-    Branch,
+from bygones.model.conversations import (
     BranchSummary,
     ConversationHeader,
-    Message,
-    Session,
-    Turn,
     find_branch_summaries,
 )
+from bygones.model.sessions import AgentRun, Branch, Message, Session, Turn
 from bygones.model.summary import LeafSummary, MessageUsage, Role
 from bygones.model.usage import Cost, Usage
 from bygones.render.headers import agent_name, branch_label

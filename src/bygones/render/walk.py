@@ -14,18 +14,20 @@ from typing import Any, Generic, TypeVar
 from msgspec import Struct, structs
 
 from bygones.model.base import Position, RecordId
+from bygones.model.conversations import (
+    BranchSummary,
+    MessageWindow,
+    find_branch_summaries,
+)
 from bygones.model.nodes import Origin
 from bygones.model.records import Block, ToolUseBlock
 from bygones.model.sessions import (
     AgentRun,
     Branch,
-    BranchSummary,
     Message,
-    MessageWindow,
     Session,
     ToolCall,
     Turn,
-    find_branch_summaries,
     walk_agents,
 )
 from bygones.model.summary import LeafSummary, Role

@@ -31,7 +31,8 @@ from bygones.store.messages import (
 )
 
 if TYPE_CHECKING:
-    from bygones.model.sessions import AgentRun, Branch, ConversationHeader, Session
+    from bygones.model.conversations import ConversationHeader
+    from bygones.model.sessions import AgentRun, Branch, Session
 
 __all__ = ["DerivedRows", "PayerRows", "derive_rows"]
 

@@ -17,23 +17,25 @@ import msgspec
 from msgspec import Struct, structs
 
 from bygones.model.base import Position, ToolUseId
-from bygones.model.sessions import (
+from bygones.model.conversations import (
     PREVIEW_MESSAGES,
-    AgentRun,
-    Branch,
     BranchSummary,
     ConversationHeader,
-    Message,
     MessageWindow,
-    Session,
-    Turn,
     TurnRemainder,
-    agent_run_as_session,
     build_conversation_header,
     collect_remainder,
     merge_by_model,
-    own_messages,
     strip_message,
+)
+from bygones.model.sessions import (
+    AgentRun,
+    Branch,
+    Message,
+    Session,
+    Turn,
+    agent_run_as_session,
+    own_messages,
 )
 from bygones.model.summary import Loader, Title, TitleKind
 from bygones.model.usage import Usage

@@ -7,8 +7,9 @@ from datetime import datetime
 
 from msgspec import structs
 
+from bygones.model.conversations import ModelUsage
 from bygones.model.reports import NANOS_PER_DOLLAR
-from bygones.model.sessions import Message, ModelUsage
+from bygones.model.sessions import Message
 from bygones.render.numbers import MessagePricer
 from bygones.usage.prices import PICOS_PER_DOLLAR, Price, Prices
 

@@ -21,19 +21,15 @@ from msgspec import Struct, structs
 from bygones.archive import Archive
 from bygones.errors import NotInArchive
 from bygones.model.base import Position
-from bygones.model.nodes import ChangedFile
-from bygones.model.sessions import (
+from bygones.model.conversations import (
     PREVIEW_MESSAGES,
-    AgentRun,
     BranchSummary,
     Conversation,
     ConversationHeader,
-    Message,
     MessageWindow,
-    ToolCall,
-    Turn,
-    walk_agents,
 )
+from bygones.model.nodes import ChangedFile
+from bygones.model.sessions import AgentRun, Message, ToolCall, Turn, walk_agents
 from bygones.render.html.markup import Html, make_element_id
 from bygones.render.html.session import (
     HtmlFragment,

@@ -20,7 +20,8 @@ from msgspec.structs import force_setattr
 from bygones.archive import Archive
 from bygones.maintenance.index_repair import rebuild_damaged_index
 from bygones.model.base import SessionId
-from bygones.model.sessions import Conversation, Session
+from bygones.model.conversations import Conversation
+from bygones.model.sessions import Session
 from bygones.model.summary import SessionSummary
 from bygones.runtime import trim_heap
 

@@ -8,18 +8,20 @@ from datetime import datetime
 from msgspec import Struct
 
 from bygones.model.base import AgentId, RecordId
+from bygones.model.conversations import (
+    BranchSummary,
+    MessageWindow,
+    ModelUsage,
+    TurnRemainder,
+)
 from bygones.model.records import Block, TextBlock, ThinkingBlock
 from bygones.model.sessions import (
     AgentRun,
     Branch,
-    BranchSummary,
     Message,
-    MessageWindow,
-    ModelUsage,
     Session,
     ToolCall,
     Turn,
-    TurnRemainder,
     list_started_agents,
     walk_agents,
 )

@@ -1,0 +1,234 @@
+"""The archive: everything that interfaces and other programs ask for."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Unpack
+
+from bygones.archive.base import require_folder
+from bygones.archive.reports import ArchiveReports
+from bygones.model.base import SessionId
+
+# Most commands need little of this: the rest is imported by the methods that use it.
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+    from threading import Event
+
+    from bygones.maintenance.fork import ForkedSession, ForkOptions
+    from bygones.maintenance.purge import PurgeResult
+    from bygones.maintenance.restore import LineRewriter, PlannedFile, RestoreResult
+    from bygones.maintenance.verify import VerificationResult
+    from bygones.model.base import IngestReport, ProgressReporter
+    from bygones.model.reports import LastVerification
+    from bygones.model.summary import Annotations
+    from bygones.store.archive_db import StoredSource
+
+
+class Archive(ArchiveReports):
+    """An archive that is open for reading.
+
+    Example::
+
+        with Archive.open() as archive:
+            for session in archive.sessions("project:shop after:2w"):
+                print(session.id, session.title.text)
+
+    One process writes at a time, holding a lock; readers keep seeing what was there.
+    Methods that work on an archive which may not exist yet, or may be damaged, take a
+    folder: `ingest`, `verify` and `rebuild`. An archive may also be a team's store, in
+    which case methods about files raise `UnsupportedOnTeamStore`.
+    """
+
+    @staticmethod
+    def ingest(
+        folder: str | Path,
+        paths: Sequence[Path],
+        *,
+        progress: ProgressReporter | None = None,
+        lock_timeout: float = 5.0,
+        is_thorough: bool = False,
+    ) -> IngestReport:
+        """Bring the archive in a folder up to date, and create it if there is none.
+
+        ``paths`` are homes of Claude Code, folders of transcripts, or transcripts.
+        ``is_thorough`` reads files that grew from the start, however long they are::
+
+            Archive.ingest("~/archive", [Path.home() / ".claude"])
+
+        Raises `ArchiveInUse` if another process is writing for ``lock_timeout`` seconds.
+        """
+        from bygones.ingest.run import ingest
+
+        return ingest(
+            require_folder(folder),
+            paths,
+            progress=progress,
+            lock_timeout=lock_timeout,
+            is_thorough=is_thorough,
+        )
+
+    def is_current(self, paths: Sequence[Path]) -> bool:
+        """Whether no file in these homes changed since they were ingested.
+
+        This is much cheaper than `ingest`: no file is opened.
+        """
+        from bygones.sources.snapshot import is_unchanged, scan_tree
+
+        saved = self._archive_dir.saved_checksum
+        snapshot = self._archive_dir.load_snapshot()
+        if saved and snapshot and is_unchanged(snapshot, saved, paths):
+            return True
+        checksum, snapshot = scan_tree(paths)
+        if checksum == saved:
+            self._archive_dir.save_snapshot(snapshot)
+        return checksum == saved
+
+    @staticmethod
+    def watch(
+        folder: str | Path,
+        paths: Sequence[Path],
+        on_report: Callable[[IngestReport], None],
+        *,
+        stop: Event | None = None,
+        polling: bool = False,
+    ) -> None:
+        """Keep the archive in a folder up to date with homes until ``stop`` is set.
+
+        ``on_report`` gets the report of every ingestion that changed something.
+        ``polling`` looks for changes where the system does not report them.
+        """
+        from bygones.ingest.watch import watch
+
+        watch(require_folder(folder), paths, on_report, stop=stop, polling=polling)
+
+    @staticmethod
+    def verify(
+        folder: str | Path,
+        *,
+        deep: bool = False,
+        progress: ProgressReporter | None = None,
+        now: datetime | None = None,
+    ) -> VerificationResult:
+        """Read every stored byte and compare hashes; ``deep`` also checks the index.
+
+        The result is saved as `last_verification` if ``now`` is given.
+        """
+        from bygones.maintenance.verify import verify
+
+        return verify(require_folder(folder), deep=deep, progress=progress, now=now)
+
+    @property
+    def last_verification(self) -> LastVerification | None:
+        """The result of the last verification; none if there was none."""
+        from bygones.maintenance.verify import load_last_verification
+
+        return load_last_verification(self.folder, self._archive_dir.byte_store)
+
+    @staticmethod
+    def rebuild(
+        folder: str | Path, *, progress: ProgressReporter | None = None
+    ) -> IngestReport:
+        """Rebuild the index from the archive; readers keep the old one meanwhile."""
+        from bygones.maintenance.verify import rebuild
+
+        return rebuild(require_folder(folder), progress=progress)
+
+    def annotate(
+        self,
+        sessions: Iterable[SessionId],
+        change: Callable[[Annotations], Annotations],
+    ) -> dict[SessionId, Annotations]:
+        """Change the annotations of sessions, and return the new ones.
+
+        Example::
+
+        star = lambda old: msgspec.structs.replace(old, is_starred=True)
+        archive.annotate([session.id], star)
+        """
+        from bygones.store.annotations import annotate
+
+        return annotate(self._archive_dir.folder, sessions, change)
+
+    def backup(self, folder: str | Path) -> int:
+        """Write a consistent copy of the archive, and return its size in bytes."""
+        from bygones.maintenance.backup import backup
+
+        return backup(self._archive_dir, Path(folder))
+
+    def plan_restore(
+        self,
+        sources: Iterable[StoredSource],
+        *,
+        target: Path | None = None,
+        project: str | None = None,
+        rewrite: LineRewriter | None = None,
+        generations_back: int = 0,
+    ) -> list[PlannedFile]:
+        """Return what restoring these files would do.
+
+        ``target`` is another folder, ``rewrite`` changes lines on the way, and
+        ``generations_back`` restores older versions of rewritten files.
+        """
+        from bygones.maintenance.restore import plan_restore
+
+        return plan_restore(
+            self._archive_dir,
+            sources,
+            target=target,
+            project=project,
+            rewrite=rewrite,
+            generations_back=generations_back,
+        )
+
+    def restore(
+        self,
+        plans: Sequence[PlannedFile],
+        *,
+        overwrite: bool = False,
+        rewrite: LineRewriter | None = None,
+        progress: ProgressReporter | None = None,
+    ) -> RestoreResult:
+        """Write files back as planned by `plan_restore`."""
+        from bygones.maintenance.restore import restore
+
+        return restore(
+            self._archive_dir,
+            plans,
+            overwrite=overwrite,
+            rewrite=rewrite,
+            progress=progress,
+        )
+
+    def fork(self, id_or_prefix: str, **options: Unpack[ForkOptions]) -> ForkedSession:
+        """Write a session that Claude Code continues before ``turn``, from 1, of another.
+
+        With ``through`` it includes that turn; without a turn it ends as the ``branch``,
+        from 0, does. ``before_compaction`` leaves out the last compaction. ``directory``
+        is another working directory, ``home`` another home. Nothing is replaced.
+        """
+        from bygones.maintenance.fork import fork_session
+
+        session = self.session(id_or_prefix)
+        files = self.sources(sessions=[session.id])
+        return fork_session(self._archive_dir, session, files, **options)
+
+    def purge(
+        self,
+        sources: Iterable[StoredSource],
+        *,
+        sessions: Sequence[SessionId] = (),
+        progress: ProgressReporter | None = None,
+    ) -> PurgeResult:
+        """Erase files permanently, so that they are not ingested again.
+
+        An interrupted purge is finished, too.
+        """
+        from bygones.maintenance.purge import purge
+
+        folder = self._archive_dir.folder
+        self.close()
+        try:
+            return purge(folder, sources, sessions=sessions, progress=progress)
+        finally:
+            self._open()

@@ -1,0 +1,285 @@
+"""Reading sessions: lists, searches, projects and prompts."""
+
+from __future__ import annotations
+
+import os
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from bygones.archive.base import ArchiveBase, parse_query_text
+from bygones.model.base import SessionId
+from bygones.model.query import Query
+from bygones.model.summary import SessionSummary
+from bygones.store.annotations import with_annotations
+from bygones.store.encoding import id_key
+from bygones.store.local_reader import find_session
+
+# Most commands need little of this: the rest is imported by the methods that use it.
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+    from datetime import tzinfo
+
+    from bygones.model.conversations import Conversation
+    from bygones.model.sessions import Session
+    from bygones.model.summary import (
+        Annotations,
+        IndexedPrompt,
+        IndexedRecord,
+        MatchPositions,
+        Project,
+        SearchResults,
+        SessionSelection,
+    )
+
+
+class ArchiveQueries(ArchiveBase):
+    """What an archive answers about sessions."""
+
+    def sessions(
+        self,
+        query: str | Query | None = None,
+        *,
+        project: str | None = None,
+        include_empty: bool = False,
+        now: datetime | None = None,
+        timezone: tzinfo | None = None,
+    ) -> Iterator[SessionSummary]:
+        """Yield the sessions that a query selects, newest first.
+
+        A session has to have all words of the query. ``project`` is a directory, which
+        includes all below it, a project key, or the name of a directory. Sessions
+        without a message are left out unless they are included, or the query has
+        ``is:empty``. Times are relative to ``now`` in a ``timezone``, by default those
+        of this machine::
+
+            archive.sessions("tool:Bash migration", project="~/work/shop")
+
+        Raises `QueryError` if the text is not a query. `select` explains the query, too.
+        """
+        if query is None:
+            return self._iter_summaries(project, include_empty=include_empty)
+        selection = self.select(
+            query,
+            project=project,
+            include_empty=include_empty,
+            now=now,
+            timezone=timezone,
+        )
+        return iter(selection.sessions)
+
+    def select(  # noqa: PLR0913 (all but one by name and optional)
+        self,
+        query: str | Query,
+        *,
+        project: str | None = None,
+        include_empty: bool = False,
+        now: datetime | None = None,
+        timezone: tzinfo | None = None,
+        summaries: Iterable[SessionSummary] | None = None,
+    ) -> SessionSelection:
+        """Return the sessions that a query selects, with notes about the query.
+
+        ``summaries`` are all sessions, if the caller has loaded them already; the other
+        arguments are those of `sessions`.
+        """
+        from bygones.query.matcher import is_in_project
+        from bygones.search.session_filter import select_sessions
+
+        parsed = parse_query_text(query, now, timezone)
+        with self.read_transaction():
+            if summaries is None:
+                summaries = self._iter_summaries(project, include_empty=True)
+            elif project is not None:
+                summaries = (s for s in summaries if is_in_project(s, project))
+            return select_sessions(
+                summaries,
+                parsed,
+                searcher=lambda: self._searcher,
+                sessions_by_tool=self.sessions_by_tool,
+                include_empty=include_empty,
+            )
+
+    def _iter_summaries(
+        self, project: str | None = None, *, include_empty: bool
+    ) -> Iterator[SessionSummary]:
+        annotations = self.annotations()
+        summaries = self._reader.sessions.iter_summaries(include_empty=include_empty)
+        if project is not None:
+            from bygones.query.matcher import is_in_project
+
+            summaries = (one for one in summaries if is_in_project(one, project))
+        return (with_annotations(one, annotations) for one in summaries)
+
+    def session_summary(self, id_or_prefix: str) -> SessionSummary:
+        """Return the summary of a session by its id, or by a unique prefix of it.
+
+        Raises `NotInArchive` or `AmbiguousSelector`.
+        """
+        summary = find_session(self._reader.lookup, id_or_prefix)
+        return with_annotations(summary, self.annotations())
+
+    def annotations(self) -> dict[SessionId, Annotations]:
+        """Return the annotations of sessions: tags, notes and stars."""
+        return self._reader.annotations()
+
+    def session(self, id_or_prefix: str) -> Session:
+        """Return a whole session by its id, or by a unique prefix of it.
+
+        Example::
+
+            session = archive.session("5e551000")
+            for turn in session.live_branch.turns:
+                print(turn.prompt.preview if turn.prompt else "")
+
+        Raises `NotInArchive` or `AmbiguousSelector`.
+        """
+        return self._load_session(self.session_summary(id_or_prefix).id)
+
+    def _load_session(self, id_: SessionId) -> Session:
+        from bygones.ingest.loading import load_session
+
+        return load_session(self._reader, id_, self._loader)
+
+    def conversation(self, id_or_prefix: str, agent: str = "") -> Conversation:
+        """Return a session, or an agent run in it, to be read in windows of messages.
+
+        Only the requested windows are loaded, if the index has the messages.
+        """
+        from bygones.ingest.conversations import open_conversation
+
+        reader, id_ = self._reader, SessionId(id_or_prefix)
+        if reader.sessions.session_number(id_) is None:
+            id_ = self.session_summary(id_or_prefix).id
+        return open_conversation(reader, (id_, agent), self._loader, self._load_session)
+
+    def record(self, id_or_prefix: str) -> IndexedRecord:
+        """Return a record by its uuid, or by a unique prefix of it.
+
+        A record that is in several files is returned as part of the oldest session.
+
+        Raises `NotInArchive` or `AmbiguousSelector`.
+        """
+        from bygones.ingest.loading import find_record
+
+        with self.read_transaction():
+            return find_record(
+                self._reader,
+                self._reader.lookup,
+                self._loader,
+                id_or_prefix=id_or_prefix,
+                open_session=self._load_session,
+            )
+
+    def search(  # noqa: PLR0913 (all but one by name and optional)
+        self,
+        query: str | Query,
+        *,
+        limit: int = 10,
+        offset: int = 0,
+        hits_per_session: int = 3,
+        sort: str = "best",
+        redact: Callable[[str], str] = str,
+        now: datetime | None = None,
+        timezone: tzinfo | None = None,
+    ) -> SearchResults:
+        """Return the sessions that match a query, best first, with their best hits.
+
+        A session need not have all words of the query: more of them rank it higher.
+        ``sort`` may also be ``newest`` or ``oldest``; ``redact`` is applied to texts
+        before excerpts are cut out of them. What was ingested since the first search is
+        found after `refresh`::
+
+            for match in archive.search("flaky retry test", limit=5).sessions:
+                print(match.summary.title.text, match.hits[0].excerpt.text)
+        """
+        return self._searcher.search(
+            parse_query_text(query, now, timezone),
+            limit=limit,
+            offset=offset,
+            hits=hits_per_session,
+            sort=sort,
+            redact=redact,
+        )
+
+    def match_positions(self, query: Query, session: SessionId) -> MatchPositions:
+        """Return all records of a session that match a query, without opening them."""
+        return self._searcher.match_positions(
+            query, self._reader.sessions.session_number(session)
+        )
+
+    @staticmethod
+    def find_words(text: str, positions: MatchPositions) -> list[tuple[int, int]]:
+        """Return start and end of the words in a text that `match_positions` found."""
+        from bygones.search.results import make_highlighter
+
+        highlighter = make_highlighter(
+            positions.runs, positions.prefixes, positions.patterns
+        )
+        return highlighter.find_spans(text)
+
+    @staticmethod
+    def record_number(record_id: str) -> int:
+        """Return the number by which `MatchPositions` names a record."""
+        return id_key(record_id)
+
+    def projects(self, *, include_empty: bool = False) -> tuple[Project, ...]:
+        """Return all projects, sorted by path; ``include_empty`` also those without messages."""
+        from bygones.assemble.summary import group_into_projects
+
+        return group_into_projects(
+            self._reader.sessions.iter_summaries(include_empty=include_empty)
+        )
+
+    def project(self, name: str) -> Project:
+        """Return a project by its path, its key or the name of its directory.
+
+        Raises `NotInArchive` or `AmbiguousSelector`.
+        """
+        from bygones.assemble.summary import find_project
+
+        return find_project(self.projects(include_empty=True), name)
+
+    def project_at(self, directory: str | Path) -> Project | None:
+        """Return the project of a directory: its own, or that of the nearest parent."""
+        path = Path(directory).expanduser().absolute()
+        real_path = Path(os.path.realpath(path))
+        known = {project.path: project for project in self.projects(include_empty=True)}
+        for place in (path, real_path, *real_path.parents, *path.parents):
+            if str(place) in known:
+                return known[str(place)]
+        return None
+
+    def sessions_by_tool(self) -> dict[str, frozenset[SessionId]]:
+        """Return the sessions that called each tool, including in agent runs."""
+        from bygones.usage.grouping import sessions_by_tool
+
+        return sessions_by_tool(self._reader)
+
+    def prompts(
+        self,
+        query: str | Query | None = None,
+        *,
+        project: str | None = None,
+        now: datetime | None = None,
+        timezone: tzinfo | None = None,
+    ) -> Iterator[IndexedPrompt]:
+        """Yield the prompts that match a query, on any branch, newest first.
+
+        A prompt has to have all words of the query, and a time is that of the prompt.
+        A prompt that several sessions contain, because one continues another, comes
+        once. The other arguments are those of `sessions`.
+        """
+        from bygones.ingest.loading import load_prompts
+
+        prompts = load_prompts(self._reader, self._loader)
+        if query is None and project is None:
+            return prompts
+        from bygones.search.session_filter import filter_prompts
+
+        summaries = self._iter_summaries(project, include_empty=True)
+        return filter_prompts(
+            prompts,
+            {one.id: one for one in summaries},
+            parse_query_text(query or "", now, timezone),
+        )

@@ -1,0 +1,222 @@
+"""The errors that Bygones raises, with message, hint and exit code.
+
+* BygonesError
+  - NoTranscriptsFound
+    + HomeNotFound
+    + NotATranscript
+  - PathNotFound
+  - InvalidSelector
+  - NotInArchive
+  - UnknownResultNumber
+  - AmbiguousSelector
+  - AddressUnavailable
+  - SystemFailure
+    + PathUnusable
+  - ClaudeNotFound
+  - NothingToFork
+  - ProjectDirectoryGone
+  - InvalidRedactPattern
+  - InvalidSettings
+  - InvalidPrices
+  - InvalidCursor
+  - UnreadableFile
+  - NotATextFile
+  - FileModifiedConcurrently
+  - BadRequest
+  - QueryError
+    + QueryTooLong
+    + QueryTooDeep
+    + MissingFieldValue
+    + InvalidFieldValue
+    + InvalidTime
+    + InvalidRegex
+    + UngroupableField
+  - ArchiveError
+    + ArchiveNotFound
+      * NoArchiveAndNoHome
+    + ArchiveTooNew
+    + ArchiveInUse
+      * IndexBusy
+    + ArchiveNotOwned
+    + ArchiveNotAFolder
+    + ArchiveDamaged
+      * NotADatabase
+        - ArchiveEmpty
+      * NothingRecovered
+    + IndexNotFound
+      * PurgeUnfinished
+    + IndexDamaged
+    + NotABackup
+    + BackupNewer
+  - StoreError
+  - SourceUpdateRejected
+  - InvalidStoreURL
+  - MissingDependency
+  - UnsupportedOnTeamStore
+  - PushNotConfigured
+  - HubUnreachable
+  - HubRejected
+  - ErasureOnHold
+  - InvalidAccountName
+  - UploadRejected
+    + UploadTooLarge
+  - ScannerNotFound
+  - ScannerFailed
+  - SecretsDetected
+  - ExportIncomplete
+
+A `bygones.model.base.Problem` is not an error: it describes something odd in a
+transcript, is stored with the records and never raised.
+"""
+
+from __future__ import annotations
+
+from bygones.errors.archive import (
+    ArchiveDamaged,
+    ArchiveEmpty,
+    ArchiveError,
+    ArchiveInUse,
+    ArchiveNotAFolder,
+    ArchiveNotFound,
+    ArchiveNotOwned,
+    ArchiveTooNew,
+    BackupNewer,
+    IndexBusy,
+    IndexDamaged,
+    IndexNotFound,
+    NoArchiveAndNoHome,
+    NotABackup,
+    NotADatabase,
+    NothingRecovered,
+    PurgeUnfinished,
+)
+from bygones.errors.base import (
+    BygonesError,
+    ExitCode,
+)
+from bygones.errors.export import (
+    ExportIncomplete,
+    ScannerFailed,
+    ScannerNotFound,
+    SecretsDetected,
+)
+from bygones.errors.queries import (
+    InvalidFieldValue,
+    InvalidRegex,
+    InvalidTime,
+    MissingFieldValue,
+    QueryError,
+    QuerySpan,
+    QueryTooDeep,
+    QueryTooLong,
+    UngroupableField,
+)
+from bygones.errors.selectors import (
+    AmbiguousSelector,
+    BadRequest,
+    HomeNotFound,
+    InvalidCursor,
+    InvalidSelector,
+    NotATranscript,
+    NothingToFork,
+    NotInArchive,
+    NoTranscriptsFound,
+    PathNotFound,
+    UnknownResultNumber,
+)
+from bygones.errors.system import (
+    AddressUnavailable,
+    ClaudeNotFound,
+    FileModifiedConcurrently,
+    InvalidPrices,
+    InvalidRedactPattern,
+    InvalidSettings,
+    NotATextFile,
+    PathUnusable,
+    ProjectDirectoryGone,
+    SystemFailure,
+    UnreadableFile,
+)
+from bygones.errors.team import (
+    ErasureOnHold,
+    HubRejected,
+    HubUnreachable,
+    InvalidAccountName,
+    InvalidStoreURL,
+    MissingDependency,
+    PushNotConfigured,
+    SourceUpdateRejected,
+    StoreError,
+    UnsupportedOnTeamStore,
+    UploadRejected,
+    UploadTooLarge,
+)
+
+__all__ = [
+    "AddressUnavailable",
+    "AmbiguousSelector",
+    "ArchiveDamaged",
+    "ArchiveEmpty",
+    "ArchiveError",
+    "ArchiveInUse",
+    "ArchiveNotAFolder",
+    "ArchiveNotFound",
+    "ArchiveNotOwned",
+    "ArchiveTooNew",
+    "BackupNewer",
+    "BadRequest",
+    "BygonesError",
+    "ClaudeNotFound",
+    "ErasureOnHold",
+    "ExitCode",
+    "ExportIncomplete",
+    "FileModifiedConcurrently",
+    "HomeNotFound",
+    "HubRejected",
+    "HubUnreachable",
+    "IndexBusy",
+    "IndexDamaged",
+    "IndexNotFound",
+    "InvalidAccountName",
+    "InvalidCursor",
+    "InvalidFieldValue",
+    "InvalidPrices",
+    "InvalidRedactPattern",
+    "InvalidRegex",
+    "InvalidSelector",
+    "InvalidSettings",
+    "InvalidStoreURL",
+    "InvalidTime",
+    "MissingDependency",
+    "MissingFieldValue",
+    "NoArchiveAndNoHome",
+    "NoTranscriptsFound",
+    "NotABackup",
+    "NotADatabase",
+    "NotATextFile",
+    "NotATranscript",
+    "NotInArchive",
+    "NothingRecovered",
+    "NothingToFork",
+    "PathNotFound",
+    "PathUnusable",
+    "ProjectDirectoryGone",
+    "PurgeUnfinished",
+    "PushNotConfigured",
+    "QueryError",
+    "QuerySpan",
+    "QueryTooDeep",
+    "QueryTooLong",
+    "ScannerFailed",
+    "ScannerNotFound",
+    "SecretsDetected",
+    "SourceUpdateRejected",
+    "StoreError",
+    "SystemFailure",
+    "UngroupableField",
+    "UnknownResultNumber",
+    "UnreadableFile",
+    "UnsupportedOnTeamStore",
+    "UploadRejected",
+    "UploadTooLarge",
+]

@@ -1,0 +1,68 @@
+"""Errors of exports."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from bygones.errors.base import BygonesError, ExitCode
+
+
+class ScannerNotFound(BygonesError):
+    """None of the supported secret scanners is installed."""
+
+    names: Sequence[str]
+
+    exit_code = ExitCode.USAGE_ERROR
+    hint = "install gitleaks, or run `pip install kingfisher-bin`"
+
+    def __str__(self) -> str:
+        return f"no secret scanner is installed: {', '.join(self.names)}"
+
+
+class ScannerFailed(BygonesError):
+    """The secret scanner failed."""
+
+    name: str
+    code: int
+
+    message = "{self.name} failed with exit code {self.code}"
+    hint = (
+        "nothing was written; run the scanner directly to see why, or export without"
+        " --second-opinion"
+    )
+
+
+class SecretsDetected(BygonesError):
+    """A secret scanner found something in what was about to be exported."""
+
+    count: int
+    kinds: Sequence[str]
+
+    hint = (
+        "nothing was written; add a pattern under [redact] in your settings, or export"
+        " without --second-opinion"
+    )
+
+    def __str__(self) -> str:
+        places = "1 place" if self.count == 1 else f"{self.count:,} places"
+        return f"possible secrets in {places}: {', '.join(self.kinds)}"
+
+
+class ExportIncomplete(BygonesError):
+    """Some sessions could not be exported; the others were."""
+
+    count: int
+    first_session: str
+    first_error: Exception
+
+    hint = (
+        "the other sessions were written; `bygones verify` finds damage in the archive"
+    )
+
+    def __str__(self) -> str:
+        sessions = "1 session" if self.count == 1 else f"{self.count:,} sessions"
+        reason = str(self.first_error) or type(self.first_error).__name__
+        return (
+            f"{sessions} could not be exported; the first is {self.first_session}: "
+            f"{reason}"
+        )

@@ -1,0 +1,128 @@
+"""Errors of hubs and of the stores of teams."""
+
+from __future__ import annotations
+
+from bygones.errors.base import BygonesError, ExitCode
+
+
+class PushNotConfigured(BygonesError):
+    """The settings do not say which projects to push, or where."""
+
+    setting: str
+
+    exit_code = ExitCode.USAGE_ERROR
+    message = "the settings have no {self.setting} under [push]"
+    hint = (
+        'add [push] with hub = "https://…" and projects = ["~/work/shop"] to'
+        " settings.toml; `bygones doctor` shows its path"
+    )
+
+
+class HubUnreachable(BygonesError):
+    """A hub did not answer after all retries."""
+
+    url: str
+    reason: str
+
+    message = "{self.url} cannot be reached: {self.reason}"
+    hint = "nothing is lost: the next push continues where this one stopped"
+
+
+class HubRejected(BygonesError):
+    """A hub answered and rejected the request."""
+
+    url: str
+    reason: str
+
+    message = "{self.url} rejected the request: {self.reason}"
+    hint = (
+        "check the address and the token; the hub's administrator can issue a new one"
+    )
+
+
+class InvalidAccountName(BygonesError):
+    """A name is not valid for a person or a team."""
+
+    name: str
+
+    exit_code = ExitCode.USAGE_ERROR
+    message = "{self.name!r} is not a valid name for a person or a team"
+    hint = "use lowercase letters, digits and . _ @ + -; start with a letter or a digit"
+
+
+class UploadRejected(BygonesError):
+    """A hub received an upload that it cannot accept."""
+
+    reason: str
+
+    exit_code = ExitCode.USAGE_ERROR
+    message = "the upload was rejected: {self.reason}"
+    hint = "use the same version of Bygones on both sides"
+
+
+class UploadTooLarge(UploadRejected):
+    """An upload, its file or its sender has more bytes than the hub accepts."""
+
+    hint = "ask the administrator of the hub for a higher limit"
+
+
+class ErasureOnHold(BygonesError):
+    """All sessions that a purge on a hub selected are on hold."""
+
+    session_count: int
+
+    hint = "`bygones hub hold` lists holds and reasons; --release removes one"
+
+    def __str__(self) -> str:
+        which = "the session" if self.session_count == 1 else "every session"
+        return f"nothing was erased: {which} is on hold ({self.session_count:,})"
+
+
+class StoreError(BygonesError):
+    """The database of a team's archive failed."""
+
+    detail: str
+    is_permanent: bool = False
+    """Whether trying again cannot help."""
+
+    message = "the team's store: {self.detail}"
+    hint = "check that the server is running, its address and your permissions"
+
+
+class SourceUpdateRejected(BygonesError):
+    """Bytes that were pushed do not continue the stored source."""
+
+    source_name: str
+    reason: str
+
+    message = "{self.source_name} was rejected: {self.reason}"
+    hint = "ask the hub how much of the source it has, and continue from there"
+
+
+class InvalidStoreURL(BygonesError):
+    """The address of a team's archive is invalid."""
+
+    reason: str
+
+    exit_code = ExitCode.USAGE_ERROR
+    message = "invalid archive address: {self.reason}"
+    hint = "use postgresql://server/database?person=ann or clickhouse://server?…"
+
+
+class MissingDependency(BygonesError):
+    """An optional package is not installed."""
+
+    package: str
+
+    message = "this needs {self.package}, which is not installed"
+    hint = "run `pip install bygones[team]`"
+
+
+class UnsupportedOnTeamStore(BygonesError):
+    """A command needs the files of an archive folder."""
+
+    name: str
+
+    exit_code = ExitCode.USAGE_ERROR
+    message = "{self.name} is a team store, which has no files of its own"
+    hint = "use an archive in a folder; team stores are managed with `bygones hub`"

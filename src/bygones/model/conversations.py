@@ -1,0 +1,430 @@
+"""A session as lists and pages read it: headers, windows of messages, what is left out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import datetime
+from itertools import accumulate
+from typing import Protocol
+
+from msgspec import Struct, structs
+
+from bygones.model.base import (
+    AgentId,
+    RecordId,
+    SessionId,
+)
+from bygones.model.problem_runs import count_problems
+from bygones.model.sessions import (
+    AgentRun,
+    Branch,
+    Message,
+    Session,
+    ToolCall,
+    Turn,
+    list_started_agents,
+    own_messages,
+    walk_agents,
+)
+from bygones.model.summary import (
+    EmptyReason,
+    LeafSummary,
+    Lineage,
+    Role,
+    Title,
+)
+from bygones.model.usage import Usage
+
+PREVIEW_MESSAGES = 6
+"""Number of messages that a page shows first."""
+
+
+class BranchSummary(Struct, frozen=True, kw_only=True, gc=False, array_like=True):
+    """A branch without its messages."""
+
+    id: RecordId
+    number: int
+    is_live: bool
+    parent_number: int | None = None
+    message_count: int = 0
+    """Number of messages from the root to the leaf."""
+    shared_count: int = 0
+    """How many of them it shares with its parent branch."""
+    last_shared_id: RecordId | None = None
+    prompt_count: int = 0
+    """From the root to the leaf."""
+    tool_call_count: int = 0
+    own_prompt_count: int = 0
+    preview: str = ""
+    """The beginning of its first own prompt."""
+    usage: Usage
+    """The usage of its own turns."""
+    session_id: SessionId | None = None
+    """The session that it belongs to, if that is another one in the same file."""
+    title: str | None = None
+
+
+class ConversationHeader(Struct, frozen=True, kw_only=True, array_like=True):
+    """A session, or an agent run in it, without its messages."""
+
+    id: SessionId
+    agent_id: AgentId | None = None
+    title: Title
+    project: str | None = None
+    git_branches: tuple[str, ...] = ()
+    versions: tuple[str, ...] = ()
+    entrypoints: tuple[str, ...] = ()
+    models: tuple[str, ...] = ()
+    started_at: datetime | None = None
+    ended_at: datetime | None = None
+    usage: Usage
+    """Including agents."""
+    lineage: tuple[Lineage, ...] = ()
+    agent_count: int = 0
+    """Agent runs at any depth, without replays and warm-ups."""
+    problem_count: int = 0
+    file_count: int = 0
+    """Number of files that were edited."""
+    branches: tuple[BranchSummary, ...]
+    orphan_agents: tuple[AgentRun, ...] = ()
+    """Agent runs whose call is unknown, without their content."""
+    summary_count: int = 0
+    """Number of summaries, if there are several."""
+    branch_summaries: tuple[LeafSummary, ...] = ()
+    """The last summary of each branch."""
+    other_summaries: tuple[LeafSummary, ...] = ()
+    """If it is empty: the summaries in its file."""
+    empty_reason: EmptyReason | None = None
+
+    def find_branch(self, number: int) -> BranchSummary | None:
+        return next((b for b in self.branches if b.number == number), None)
+
+
+class MessageWindow(Struct, frozen=True, kw_only=True):
+    """A range of messages of a branch, in turns.
+
+    If the first turn is partial, it has no prompt, and its usage is that of the whole
+    turn.
+    """
+
+    header: ConversationHeader
+    branch_number: int
+    start: int
+    turns: tuple[Turn, ...]
+    is_first_turn_partial: bool = False
+    """Whether the first turn starts before the window."""
+
+    @property
+    def messages(self) -> tuple[Message, ...]:
+        """Its messages in order."""
+        return tuple(message for turn in self.turns for message in turn.messages)
+
+    @property
+    def stop(self) -> int:
+        """The number after the last message."""
+        return self.start + sum(len(turn.messages) for turn in self.turns)
+
+
+def build_conversation_header(
+    session: Session, agent_id: AgentId | None = None
+) -> ConversationHeader:
+    """Return the header of a session, or of an agent run as a session."""
+    return ConversationHeader(
+        id=session.id,
+        agent_id=agent_id,
+        title=session.title,
+        project=session.project,
+        git_branches=session.git_branches,
+        versions=session.versions,
+        entrypoints=session.entrypoints,
+        models=session.models,
+        started_at=session.started_at,
+        ended_at=session.ended_at,
+        usage=session.total_usage,
+        lineage=session.lineage,
+        agent_count=sum(1 for run in session.all_agents if run.kind.is_shown),
+        problem_count=count_problems(session.problems),
+        file_count=len({edit.path for edit in session.edits}),
+        branches=tuple(_summarize_branches(session.branches)),
+        orphan_agents=tuple(
+            strip_agent_run(run)
+            for run in session.agents
+            if not run.call_ids and run.kind.is_shown
+        ),
+        summary_count=len(session.summaries) if len(session.summaries) > 1 else 0,
+        branch_summaries=tuple(find_branch_summaries(session).values()),
+        other_summaries=session.other_summaries if session.is_empty else (),
+        empty_reason=session.empty_reason,
+    )
+
+
+def find_branch_summaries(session: Session) -> dict[RecordId, LeafSummary]:
+    """Return the last summary of each branch by its leaf, unless it is the title.
+
+    Old versions wrote one after almost every answer.
+    """
+    by_leaf = {summary.leaf_id: summary for summary in session.summaries}
+    found: dict[RecordId, LeafSummary] = {}
+    for branch in session.branches if by_leaf else ():
+        records = {
+            record
+            for turn in branch.own_turns
+            for message in turn.messages
+            for record in message.record_ids
+        }
+        last = next((leaf for leaf in reversed(by_leaf) if leaf in records), None)
+        if last is not None and by_leaf[last].text != session.title.text:
+            found[last] = by_leaf[last]
+    return found
+
+
+def _summarize_branches(branches: Sequence[Branch]) -> Iterator[BranchSummary]:
+    paths = {branch.number: _BranchPath(branch) for branch in branches}
+    for branch in branches:
+        path = paths[branch.number]
+        prompts, calls = path.count_prompts_and_calls(paths)
+        yield BranchSummary(
+            id=branch.id,
+            number=branch.number,
+            is_live=branch.is_live,
+            parent_number=branch.parent_number,
+            message_count=path.total,
+            shared_count=path.shared,
+            last_shared_id=_last_shared_id(branch, len(path.own_messages)),
+            prompt_count=prompts,
+            tool_call_count=calls,
+            own_prompt_count=path.prompts[-1],
+            preview=next((m.preview for m in path.own_messages if m.is_prompt), ""),
+            usage=branch.usage,
+            title=branch.title,
+            session_id=branch.session_id,
+        )
+
+
+class _BranchPath:
+    """A branch, with cumulated counts of prompts and calls of its own messages."""
+
+    def __init__(self, branch: Branch) -> None:
+        self.parent = branch.parent_number
+        self.own_messages = own_messages(branch)
+        self.total = sum(len(turn.messages) for turn in branch.turns)
+        self.shared = self.total - len(self.own_messages)
+        self.prompts = [0, *accumulate(int(m.is_prompt) for m in self.own_messages)]
+        self.calls = [0, *accumulate(len(m.tool_calls) for m in self.own_messages)]
+
+    def count_prompts_and_calls(
+        self, paths: Mapping[int, _BranchPath]
+    ) -> tuple[int, int]:
+        """Count the prompts and calls of the whole path from those of its branches."""
+        path: _BranchPath | None = self
+        end, prompts, calls = self.total, 0, 0
+        while path is not None and end:
+            if end > path.shared:
+                prompts += path.prompts[end - path.shared]
+                calls += path.calls[end - path.shared]
+                end = path.shared
+            path = paths.get(path.parent) if path.parent is not None else None
+        return prompts, calls
+
+
+def _last_shared_id(branch: Branch, own_count: int) -> RecordId | None:
+    """Return the id of the last message before a branch's own ones."""
+    for turn in reversed(branch.turns):
+        if own_count < len(turn.messages):
+            return turn.messages[-1 - own_count].id
+        own_count -= len(turn.messages)
+    return None
+
+
+def build_window(
+    session: Session, header: ConversationHeader, span: tuple[int, int, int]
+) -> MessageWindow:
+    """Return a window of messages; `span` is branch number, start and stop."""
+    number, start, stop = span
+    branch = next(branch for branch in session.branches if branch.number == number)
+    turns = []
+    is_partial = False
+    position = 0
+    for turn in branch.turns:
+        first, last = max(start - position, 0), stop - position
+        position += len(turn.messages)
+        if last <= 0:
+            break
+        messages = turn.messages[first:last]
+        if not messages:
+            continue
+        is_partial |= bool(first)
+        turns.append(
+            structs.replace(
+                turn,
+                prompt=None if first else turn.prompt and strip_message(turn.prompt),
+                messages=tuple(map(strip_message, messages)),
+            )
+        )
+    return MessageWindow(
+        header=header,
+        branch_number=number,
+        start=start,
+        turns=tuple(turns),
+        is_first_turn_partial=is_partial,
+    )
+
+
+_EMPTY_BRANCH = Branch(
+    id=RecordId(""), number=0, is_live=True, turns=(), own_turns=(), usage=Usage()
+)
+
+
+def strip_agent_run(run: AgentRun) -> AgentRun:
+    """Return an agent run without its content."""
+    return _without_content(
+        run, tuple(_without_content(inner, ()) for inner in run.agents)
+    )
+
+
+def _without_content(run: AgentRun, agents: tuple[AgentRun, ...]) -> AgentRun:
+    return structs.replace(
+        run,
+        live_branch=_EMPTY_BRANCH,
+        branches=(),
+        agents=agents,
+        problems=(),
+        hidden_records=(),
+        source=None,
+        message_usages=(),
+    )
+
+
+def strip_message(message: Message) -> Message:
+    """Return a message as it is stored in windows.
+
+    Its agent runs have no content. The preview of an answer is dropped unless it is an
+    error: showing the answer loads its blocks anyway.
+    """
+    has_agents = any(call.agents for call in message.tool_calls)
+    is_answer = message.role is Role.ASSISTANT
+    drops_preview = is_answer and message.preview and not message.is_error
+    if not has_agents and not drops_preview:
+        return message
+    calls = message.tool_calls
+    if has_agents:
+        calls = tuple(map(_strip_call_agents, calls))
+    return structs.replace(
+        message, preview="" if drops_preview else message.preview, tool_calls=calls
+    )
+
+
+def _strip_call_agents(call: ToolCall) -> ToolCall:
+    if not call.agents:
+        return call
+    return structs.replace(call, agents=tuple(map(strip_agent_run, call.agents)))
+
+
+class ModelUsage(Struct, frozen=True, kw_only=True, array_like=True, gc=False):
+    """The usage of several answers of one model, with ranges of context and time.
+
+    A price may depend on the context size and the date. The ranges show whether one price
+    applies to all of the answers.
+    """
+
+    model: str | None
+    usage: Usage
+    min_context: int
+    """The smallest context of an answer."""
+    max_context: int
+    first_at: datetime | None = None
+    last_at: datetime | None = None
+
+
+class TurnRemainder(Struct, frozen=True, array_like=True):
+    """The usage of messages, and the agents that they started."""
+
+    usages: tuple[ModelUsage, ...] = ()
+    agent_ids: tuple[AgentId, ...] = ()
+
+
+def collect_remainder(messages: Sequence[Message]) -> TurnRemainder:
+    """Return the usage of messages, one entry per message."""
+    usages = (
+        ModelUsage(
+            model=message.model,
+            usage=message.usage,
+            min_context=message.usage.context,
+            max_context=message.usage.context,
+            first_at=message.sent_at,
+            last_at=message.sent_at,
+        )
+        for message in messages
+        if message.usage is not None and message.usage.total
+    )
+    runs = walk_agents(list_started_agents(messages))
+    return TurnRemainder(tuple(usages), tuple(run.id for run in runs))
+
+
+def merge_by_model(remainder: TurnRemainder) -> TurnRemainder:
+    """Merge the usages of each model; those without a time stay separate."""
+    merged: dict[tuple[str | None, bool], ModelUsage] = {}
+    for usage in remainder.usages:
+        key = (usage.model, usage.last_at is None)
+        merged[key] = _merge_usages(merged[key], usage) if key in merged else usage
+    return TurnRemainder(tuple(merged.values()), remainder.agent_ids)
+
+
+def _merge_usages(a: ModelUsage, b: ModelUsage) -> ModelUsage:
+    return ModelUsage(
+        model=a.model,
+        usage=a.usage + b.usage,
+        min_context=min(a.min_context, b.min_context),
+        max_context=max(a.max_context, b.max_context),
+        first_at=min(filter(None, (a.first_at, b.first_at)), default=None),
+        last_at=max(filter(None, (a.last_at, b.last_at)), default=None),
+    )
+
+
+class Conversation(Protocol):
+    """A session, or an agent run in it, that is read in windows of messages."""
+
+    @property
+    def facts(self) -> ConversationHeader:
+        """What is known of it without its messages."""
+        ...
+
+    @property
+    def agent_ids(self) -> Sequence[str]:
+        """The ids of all agent runs of the session."""
+        ...
+
+    @property
+    def is_assembled(self) -> bool:
+        """Whether all its messages are in memory."""
+        ...
+
+    def load_session(self) -> Session:
+        """Return it as a whole session, assembled on the first call."""
+        ...
+
+    def agent(self, agent: str) -> Conversation:
+        """Return an agent run of the session."""
+        ...
+
+    def window(self, branch: int, start: int, stop: int) -> MessageWindow:
+        """Return the messages of a branch from one number up to another."""
+        ...
+
+    def messages(
+        self, branch: int, names: Sequence[str] = ()
+    ) -> Iterator[tuple[int, Message]]:
+        """Yield the messages of a branch with their numbers.
+
+        With names: at least those messages that contain one of them.
+        """
+        ...
+
+    def rest_of_turn(
+        self, window: MessageWindow, can_sum: Callable[[ModelUsage], bool]
+    ) -> TurnRemainder:
+        """Return what follows a window in the last turn that starts in it.
+
+        Usages are summed only where `can_sum` allows it.
+        """
+        ...
