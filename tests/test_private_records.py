@@ -27,7 +27,8 @@ PRIVATE_RECORDS = [
     "api-request-of-tomorrow",
 ]
 PRIVATE_ATTACHMENTS = [
-    name for name, kind in ATTACHMENTS_BY_TYPE.items() if kind.is_private
+    *(name for name, kind in ATTACHMENTS_BY_TYPE.items() if not kind.is_exported),
+    "attachment_of_tomorrow",
 ]
 
 

@@ -158,6 +158,26 @@ def test_blocks_that_the_harness_added_are_marked(home: Home) -> None:
     assert message.record_ids == ("p1",)
 
 
+def test_only_the_block_with_the_summary_is_labeled_as_one(home: Home) -> None:
+    blocks = [text(REMINDER), text("This is the summary"), text("Go on")]
+    blob = {"role": "user", "content": blocks}
+    records = thread(
+        prompt("One", uuid="p"),
+        compact("p", uuid="c"),
+        prompt("This is the summary", uuid="s", isCompactSummary=True),
+        meta("api-request-blob", hash=digest("user", blocks), message=blob),
+        prompt("Go on", uuid="q"),
+        api_request(1, [digest("user", blocks)]),
+        reply("Yes.", uuid="a", requestRef="request-1"),
+    )
+
+    turn = requests_of_turn(home, records, 1)
+
+    [message] = turn.requests[-1].messages
+    assert [block.is_summary for block in message.blocks] == [False, True, False]
+    assert message.is_summary
+
+
 def test_request_is_compared_with_the_turn_before(home: Home) -> None:
     turn = requests_of_turn(home, recorded_session(), 1)
 
@@ -251,7 +271,7 @@ def test_derived_request_contains_commands_but_no_notices_and_errors(
         reply("Four.", uuid="a2"),
     )
 
-    turn = requests_of_turn(home, records, -1)
+    turn = requests_of_turn(home, records, 1)
 
     assert sent_texts(turn) == [
         ["One"],

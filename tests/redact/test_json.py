@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bygones.model.metadata import ATTACHMENTS_BY_TYPE
 from bygones.redact.engine import Redactor
 from bygones.redact.json import PRIVATE_TYPES, redact_file, redact_line
 
@@ -124,6 +125,11 @@ def test_image_data_is_unchanged() -> None:
     assert json.loads(redacted or b"")["source"]["data"] == chance
 
 
+INTERNAL_ATTACHMENTS = sorted(
+    name for name, kind in ATTACHMENTS_BY_TYPE.items() if not kind.is_exported
+)
+
+
 @pytest.mark.parametrize("kind", sorted(PRIVATE_TYPES))
 def test_private_record_is_dropped(kind: str) -> None:
     record = json.dumps({"type": kind, "text": "x"}).encode()
@@ -132,7 +138,7 @@ def test_private_record_is_dropped(kind: str) -> None:
     assert redact_line(record[:-1], REDACTOR)[0] is None
 
 
-@pytest.mark.parametrize("kind", sorted(PRIVATE_TYPES))
+@pytest.mark.parametrize("kind", [*INTERNAL_ATTACHMENTS, "attachment_of_tomorrow"])
 @pytest.mark.parametrize("uuid", ["a", None, 7])
 def test_private_attachment_keeps_its_place_and_nothing_else(
     kind: str, uuid: object
@@ -165,6 +171,21 @@ def test_unknown_record_without_a_uuid_is_private(record: object) -> None:
 def test_line_that_is_not_a_record_is_replaced() -> None:
     assert redact_line(b'["canary"]', REDACTOR)[0] == b"[]"
     assert redact_line(b'"canary"', REDACTOR)[0] == b"[]"
+
+
+@pytest.mark.parametrize("value", ["canary", ["canary"], {"type": ["canary"]}, 7])
+def test_malformed_attachment_is_private(value: object) -> None:
+    record = {"type": "attachment", "uuid": "a", "attachment": value}
+
+    redacted, _ = redact_line(json.dumps(record).encode(), REDACTOR)
+
+    assert json.loads(redacted or b"") == record | {"attachment": {"type": None}}
+
+
+def test_damaged_attachment_is_private() -> None:
+    raw = b'{"type":"attachment","uuid":"a","attachment":{"type":"date","x":"canary'
+
+    assert redact_line(raw, REDACTOR)[0] == b"{"
 
 
 def test_unknown_record_of_the_tree_is_public() -> None:

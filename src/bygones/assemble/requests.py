@@ -302,16 +302,18 @@ class RequestLog:
                     content=block,
                     origin=origin,
                     is_cache_breakpoint=index in cached,
+                    is_summary=known.is_summary or self._is_summary(record_id),
                 )
-                for index, (block, (origin, _)) in enumerate(
+                for index, (block, (origin, record_id)) in enumerate(
                     zip(known.blocks, sources, strict=True)
                 )
             ),
             record_ids=known.record_ids or tuple(dict.fromkeys(found)),
             other_fields=known.other_fields,
-            is_summary=known.is_summary
-            or any(self._records[id_].is_compact_summary for id_ in found),
         )
+
+    def _is_summary(self, record_id: RecordId | None) -> bool:
+        return record_id is not None and self._records[record_id].is_compact_summary
 
     def _find_source(
         self, known: _KnownMessage, block: _Block

@@ -443,6 +443,8 @@ class Attachment(WireStruct, frozen=True, kw_only=True):
     """Base class of all attachments."""
 
     types: ClassVar[tuple[str, ...]] = ()
+    is_exported: ClassVar[bool] = False
+    """Whether its content may leave the machine; others are for the model only."""
 
     type: str | None = None
 
@@ -453,6 +455,7 @@ class QueuedCommand(Attachment, frozen=True, kw_only=True):
     Since about 2.1.101 such a prompt has no other record.
     """
 
+    is_exported: ClassVar[bool] = True
     types: ClassVar[tuple[str, ...]] = ("queued_command",)
     unused_fields: ClassVar[tuple[str, ...]] = (
         "source_uuid",
@@ -478,6 +481,7 @@ class QueuedCommand(Attachment, frozen=True, kw_only=True):
 class ContextFile(Attachment, frozen=True, kw_only=True):
     """A file, folder, memory or selection that was added to the context."""
 
+    is_exported: ClassVar[bool] = True
     types: ClassVar[tuple[str, ...]] = (
         "file",
         "edited_text_file",
@@ -517,6 +521,7 @@ class ContextFile(Attachment, frozen=True, kw_only=True):
 class HookReport(Attachment, frozen=True, kw_only=True):
     """The result of a hook."""
 
+    is_exported: ClassVar[bool] = True
     types: ClassVar[tuple[str, ...]] = (
         "hook_success",
         "hook_non_blocking_error",
@@ -709,6 +714,7 @@ class ModeChange(Attachment, frozen=True, kw_only=True):
 class StructuredOutput(Attachment, frozen=True, kw_only=True):
     """The result of a run with structured output."""
 
+    is_exported: ClassVar[bool] = True
     types: ClassVar[tuple[str, ...]] = ("structured_output",)
     unused_fields: ClassVar[tuple[str, ...]] = ("data", "toolUseID")
 

@@ -180,6 +180,8 @@ class SentBlock(Struct, frozen=True, kw_only=True):
     """The block as in the request."""
     origin: BlockOrigin
     is_cache_breakpoint: bool = False
+    is_summary: bool = False
+    """Whether it is the summary of a compaction."""
 
 
 class SentMessage(Struct, frozen=True, kw_only=True):
@@ -192,7 +194,11 @@ class SentMessage(Struct, frozen=True, kw_only=True):
     """The records that it was made of."""
     other_fields: dict[str, Any] = {}
     """Fields of the message in the request, such as the effort from here on."""
-    is_summary: bool = False
+
+    @property
+    def is_summary(self) -> bool:
+        """Whether it contains the summary of a compaction."""
+        return any(block.is_summary for block in self.blocks)
 
 
 class SentTool(Struct, frozen=True, kw_only=True):

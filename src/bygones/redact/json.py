@@ -26,10 +26,14 @@ PRIVATE_TYPES = frozenset(
 )
 """Records and attachments that contain only private data and are never exported."""
 _PUBLIC_RECORD_TYPES = RECORDS_BY_TYPE.keys() - PRIVATE_TYPES
+_PUBLIC_ATTACHMENTS = frozenset(
+    name for name, kind in ATTACHMENTS_BY_TYPE.items() if kind.is_exported
+)
 _PRIVATE_NAMES = re.compile("|".join(f'"{kind}"' for kind in PRIVATE_TYPES).encode())
 _PUBLIC_TYPE_FIELD = re.compile(
     rf'"type"\s*:\s*"({"|".join(map(re.escape, sorted(_PUBLIC_RECORD_TYPES)))})"'.encode()
 )
+_ATTACHMENT_FIELD = re.compile(rb'"(attachment|rendered)"')
 _MEDIA_PREFIXES = {
     "image/png": "iVBORw0KGgo",
     "image/jpeg": "/9j/",
@@ -146,8 +150,9 @@ def remove_private(raw: bytes) -> bytes | None:
     """Return a line of a transcript without its private part, ``None`` if that is all.
 
     A record of an unknown type is private unless it is part of the tree (has a uuid):
-    it may be a new kind of private record. A private attachment keeps the record that
-    links its parent and its children, but not its content.
+    it may be a new kind of private record. An attachment that Claude Code wrote for
+    the model, or of an unknown type, keeps the record that links its parent and its
+    children, but not its content.
     """
     try:
         head = _decode_head(raw)
@@ -157,7 +162,7 @@ def remove_private(raw: bytes) -> bytes | None:
         head.type in _PUBLIC_RECORD_TYPES or head.uuid
     ):
         return None
-    if head.attachment and head.attachment.type in PRIVATE_TYPES:
+    if head.attachment and head.attachment.type not in _PUBLIC_ATTACHMENTS:
         return _empty_attachment(_decode(raw))
     return raw
 
@@ -174,10 +179,11 @@ def _remove_private_slowly(raw: bytes) -> bytes | None:
     kind = kind if isinstance(kind, str) else None
     if kind in PRIVATE_TYPES or not (kind in _PUBLIC_RECORD_TYPES or value.get("uuid")):
         return None
+    if attachment is None:
+        return raw
     name = attachment.get("type") if isinstance(attachment, dict) else None
-    if isinstance(name, str) and name in PRIVATE_TYPES:
-        return _empty_attachment(value)
-    return raw
+    is_public = isinstance(name, str) and name in _PUBLIC_ATTACHMENTS
+    return raw if is_public else _empty_attachment(value)
 
 
 def _replace_damage(raw: bytes) -> bytes | None:
@@ -189,13 +195,17 @@ def _replace_damage(raw: bytes) -> bytes | None:
         return raw
     if _PRIVATE_NAMES.search(raw):
         return None
+    if _ATTACHMENT_FIELD.search(raw):
+        return b"{"
     return raw if _PUBLIC_TYPE_FIELD.search(raw) else b"{"
 
 
 def _empty_attachment(record: dict[str, Any]) -> bytes:
     """Encode a record with only the type of its attachment."""
+    attachment = record["attachment"]
+    kind = attachment.get("type") if isinstance(attachment, dict) else None
     rest = {name: value for name, value in record.items() if name != "rendered"}
-    rest["attachment"] = {"type": record["attachment"]["type"]}
+    rest["attachment"] = {"type": kind if isinstance(kind, str) else None}
     return msgspec.json.encode(rest)
 
 

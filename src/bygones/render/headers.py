@@ -33,7 +33,6 @@ if TYPE_CHECKING:  # `search` needs the notes below, but not what sessions are m
     from bygones.model.reports import (
         LastVerification,
         SentBlock,
-        SentMessage,
         TurnRequests,
     )
     from bygones.model.sessions import AgentRun, Branch, Session, Turn
@@ -382,11 +381,11 @@ def _request_difference(turn: TurnRequests, index: int) -> str:
     return text
 
 
-def sent_block_labels(message: SentMessage, block: SentBlock) -> str:
+def sent_block_labels(block: SentBlock) -> str:
     """Return what is special about a block of a request; empty for plain text."""
     labels = (
         block.kind if block.kind != "text" else "",
-        "summary" if message.is_summary else "",
+        "summary" if block.is_summary else "",
         block.origin.value if block.origin != "transcript" else "",
         "cached to here" if block.is_cache_breakpoint else "",
     )

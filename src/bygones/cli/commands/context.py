@@ -225,7 +225,7 @@ class _RequestText:
         elif not message.blocks:
             yield f"{head}empty"
         for block in message.blocks:
-            label = sent_block_labels(message, block)
+            label = sent_block_labels(block)
             label = f"[{sanitize_name(label)}] " if label else ""
             if self.is_full:
                 yield f"{head}{label}".rstrip()

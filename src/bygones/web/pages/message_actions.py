@@ -154,7 +154,7 @@ def _sent_message_html(mark: str, message: SentMessage) -> Html:
         return tag("p", escape_line(text))
     parts = []
     for block in message.blocks:
-        labels = sent_block_labels(message, block)
+        labels = sent_block_labels(block)
         title = f"{mark}{role}{f' ({labels})' if labels else ''}"
         preview = " ".join(block.text[:_MAX_LABEL].split())
         summary = join_html((tag("b", escape_line(title)), escape_line(preview)), " ")
