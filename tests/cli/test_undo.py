@@ -14,7 +14,8 @@ from bygones.errors import ExitCode
 from bygones.files.events import Place
 from bygones.files.history import FileAt
 from bygones.files.replay import Version, VersionKind
-from bygones.files.undo import UndoAction, UndoStore, merge_texts, plan_undo
+from bygones.files.undo import UndoAction, merge_texts, plan_undo
+from bygones.files.undo_journal import UndoStore
 from bygones.model.base import SessionId
 from tests.build import Home, session_id
 from tests.files.story import Story
@@ -166,12 +167,12 @@ def test_json_says_what_was_done(
 @pytest.mark.req("FV6")
 def test_purging_a_session_erases_what_undo_kept(project: Path, place: Path) -> None:
     assert undo("last:2", "app.py", "--yes") == ExitCode.SUCCESS
-    (kept,) = (place / "archive" / "undo").iterdir()
+    (kept,) = (place / "archive" / "undo").glob("*-*")
     assert b"two" in kept.read_bytes()
     assert kept.stat().st_mode & 0o077 == 0
 
     assert main(["purge", "5e551000", "--yes"]) == ExitCode.SUCCESS
-    assert list((place / "archive" / "undo").iterdir()) == []
+    assert [p.name for p in (place / "archive" / "undo").iterdir()] == ["lock"]
     assert project.exists()
 
 
@@ -184,6 +185,27 @@ def test_a_failure_in_the_middle_changes_nothing(
 
     assert (project / "app.py").read_text("utf-8") == TWO
     assert (project / "new.py").exists()
+
+
+@pytest.mark.parametrize("words", [("--undo", "--yes"), ("last:2", "app.py", "--yes")])
+def test_the_next_undo_restores_files_after_an_interrupted_one(
+    words: tuple[str, ...],
+    project: Path,
+    place: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert undo("last:2", "app.py", "new.py", "--yes") == ExitCode.SUCCESS
+    (kept,) = (place / "archive" / "undo").glob("*-*")
+    kept.rename(kept.with_name(f"{kept.name}.unfinished"))  # as if it had been killed
+
+    assert undo("last:2", "--dry-run") == ExitCode.FAILURE
+    assert "the next undo restores 2 files first" in capsys.readouterr().err
+    assert undo(*words) == ExitCode.SUCCESS
+
+    assert "an undo was interrupted" in capsys.readouterr().err
+    assert (project / "new.py").read_text("utf-8") == "new\n"
+    expected = TWO if words[0] == "--undo" else ONE
+    assert (project / "app.py").read_text("utf-8") == expected
 
 
 def test_what_cannot_be_put_back_after_a_failure_stays_in_the_archive(

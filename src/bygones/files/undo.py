@@ -1,32 +1,24 @@
-"""Undo what a session changed on disk, and keep what that replaces.
+"""Plan what undoing a session does to files on disk.
 
 Paths come from transcripts: only regular files below a folder that the user trusts, or
-that the user named, are changed, and no link is followed. What is replaced is stored in
-the archive first, so that undoing can be undone.
+that the user named, are changed, and no link is followed.
 """
 
 from __future__ import annotations
 
-import os
-import secrets
-import stat
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
 from datetime import datetime
 from enum import StrEnum
 from pathlib import Path
 
-import msgspec
 from msgspec import Struct
 
-from bygones.errors import FileModifiedConcurrently, NotInArchive, PathUnusable
 from bygones.files.diff import diff_lines
 from bygones.files.disk import read_regular_file
 from bygones.files.events import decode_bytes
 from bygones.files.history import FileAt
 from bygones.files.paths import path_key
 from bygones.model.base import SessionId
-from bygones.store.undo_files import UNDO_FOLDER, undo_file_name
 
 
 class UndoAction(StrEnum):
@@ -75,6 +67,8 @@ class UndoRecord(Struct, frozen=True, kw_only=True):
     """Counted from 0."""
     made_at: datetime
     entries: tuple[UndoEntry, ...]
+    is_redo: bool = False
+    """Whether it took back another undo."""
 
 
 def plan_undo(
@@ -105,7 +99,7 @@ def _plan_file(
         reason = "its content before is not known"
     if not reason:
         try:
-            disk = _read_regular(Path(path))
+            disk = read_strictly(Path(path))
         except OSError as error:
             reason = error.strerror or str(error)
     disk_text = decode_bytes(disk) if disk is not None else None
@@ -202,7 +196,8 @@ def _refuse_path(path: Path, trusted: Sequence[Path]) -> str:
     return ""
 
 
-def _read_regular(path: Path) -> bytes | None:
+def read_strictly(path: Path) -> bytes | None:
+    """Return the content of a file; none if there is none. Raises `OSError`."""
     return read_regular_file(path, is_strict=True)
 
 
@@ -217,76 +212,12 @@ def _encode_like(text: str, disk: bytes | None) -> bytes:
     return mark + text.encode("utf-8", "surrogatepass")
 
 
-class UndoStore:
-    """What undo replaced, in a folder of the archive."""
-
-    def __init__(self, archive_folder: Path) -> None:
-        self._folder = archive_folder / UNDO_FOLDER
-
-    def apply(
-        self,
-        plans: Sequence[PlannedUndo],
-        *,
-        session_id: SessionId,
-        turn_number: int,
-        now: datetime,
-    ) -> UndoRecord:
-        """Store what is replaced, then change the files; all of them, or none.
-
-        Raises `FileModifiedConcurrently` if a file changed since it was planned.
-        """
-        record = UndoRecord(
-            id=f"{now:%Y%m%dT%H%M%S%f}-{secrets.token_hex(3)}",
-            session_id=session_id,
-            turn_number=turn_number,
-            made_at=now,
-            entries=tuple(
-                UndoEntry(path=plan.path, before=plan.before, after=plan.after)
-                for plan in plans
-                if plan.is_change
-            ),
-        )
-        saved = self._save(record)
-        done: list[UndoEntry] = []
-        try:
-            for entry in record.entries:
-                _replace(Path(entry.path), entry.before, entry.after)
-                done.append(entry)
-        except BaseException:
-            if _put_back(record.entries, done):
-                saved.unlink()
-            raise
-        return record
-
-    def _save(self, record: UndoRecord) -> Path:
-        self._folder.mkdir(mode=0o700, exist_ok=True)
-        path = self._folder / undo_file_name(record.session_id, record.id)
-        _create_file(path, msgspec.msgpack.encode(record), 0o600)
-        return path
-
-    def records(self) -> list[UndoRecord]:
-        """Return what was undone, newest first."""
-        found = []
-        for path in self._folder.iterdir() if self._folder.is_dir() else ():
-            with suppress(OSError, msgspec.MsgspecError):
-                raw = path.read_bytes()
-                found.append(msgspec.msgpack.decode(raw, type=UndoRecord))
-        return sorted(found, key=lambda record: record.id, reverse=True)
-
-    def load(self, undo_id: str | None = None) -> UndoRecord:
-        """Return what was undone last, or by its id. Raises `NotInArchive`."""
-        for record in self.records():
-            if undo_id is None or record.id == undo_id:
-                return record
-        raise NotInArchive("undo", undo_id or "last")
-
-
 def plan_redo(record: UndoRecord, *, force: bool = False) -> list[PlannedUndo]:
     """Return what undoing an undo does: files get what it replaced."""
     plans = []
     for entry in record.entries:
         try:
-            disk = _read_regular(Path(entry.path))
+            disk = read_strictly(Path(entry.path))
         except OSError as error:
             reason = error.strerror or str(error)
             plans.append(
@@ -314,54 +245,3 @@ def plan_redo(record: UndoRecord, *, force: bool = False) -> list[PlannedUndo]:
             )
         )
     return plans
-
-
-def _put_back(entries: Sequence[UndoEntry], done: Sequence[UndoEntry]) -> bool:
-    """Put back what was replaced; return whether every changed file is as before.
-
-    An interrupted change may be made without being in `done`.
-    """
-    is_restored = True
-    for entry in reversed(entries):
-        path = Path(entry.path)
-        try:
-            disk = _read_regular(path)
-            if disk == entry.after:
-                _replace(path, entry.after, entry.before)
-            elif disk != entry.before and entry in done:
-                is_restored = False
-        except (OSError, PathUnusable, FileModifiedConcurrently):
-            is_restored = False
-    return is_restored
-
-
-def _replace(path: Path, before: bytes | None, after: bytes | None) -> None:
-    """Replace the content of a file by another one, atomically."""
-    try:
-        if _read_regular(path) != before:
-            raise FileModifiedConcurrently(path)
-        if after is None:
-            path.unlink()
-            return
-        mode = stat.S_IMODE(path.lstat().st_mode) if before is not None else 0o644
-        if before is None:
-            path.parent.mkdir(parents=True, exist_ok=True)
-        temporary = path.with_name(f".{path.name[:100]}.{secrets.token_hex(4)}.tmp")
-        try:
-            _create_file(temporary, after, mode)
-            temporary.replace(path)
-        except BaseException:
-            with suppress(OSError):
-                temporary.unlink()
-            raise
-    except OSError as error:
-        raise PathUnusable(f"{path}: {error.strerror or error}") from error
-
-
-def _create_file(path: Path, raw: bytes, mode: int) -> None:
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0)
-    with open(os.open(path, flags, 0o600), "wb") as file:  # noqa: PTH123 (a descriptor)
-        file.write(raw)
-        file.flush()
-        os.fsync(file.fileno())
-    path.chmod(mode)

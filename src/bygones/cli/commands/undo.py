@@ -29,10 +29,10 @@ from bygones.files.undo import (
     PlannedUndo,
     UndoAction,
     UndoRecord,
-    UndoStore,
     plan_redo,
     plan_undo,
 )
+from bygones.files.undo_journal import UndoStore, UndoTarget, plan_recovery
 from bygones.model.base import SessionId
 from bygones.render.numbers import pluralize
 from bygones.render.text.primitives import sanitize_name
@@ -90,22 +90,21 @@ def undo(  # noqa: PLR0913 (one parameter per option)
     are in other lines; otherwise the file is not changed, unless you use --force. The
     changes are shown first, and you are asked to confirm.
 
-    What is replaced is stored in the archive, and --undo restores it. Only regular files
-    in the project of the session, and files that you name, are changed; links are not
-    followed.
+    What is replaced is stored in the archive, and --undo restores it. If an undo is
+    interrupted, the next one first restores the files that it had changed. Only regular
+    files in the project of the session, and files that you name, are changed; links are
+    not followed.
     """
     console = Console.for_stdout(color)
     if is_redo == bool(name):
         raise click.UsageError("name SESSION:TURN, or use --undo alone")
     with open_current(options) as archive:
-        if not archive.folder.is_dir():
-            raise UnsupportedOnTeamStore(archive.folder.name)
-        store = UndoStore(archive.folder)
+        store = _open_store(archive)
+        unfinished = store.unfinished()
         if is_redo:
-            record = store.load()
-            plans = plan_redo(record, force=force)
-            session_id, turn = record.session_id, record.turn_number
+            session_id, turn, plans = _plan_redo(store, unfinished, force=force)
         else:
+            _recover(store, unfinished, dry_run=dry_run)
             session_id, turn, plans = _plan(
                 archive, name or "", files, branch, force=force
             )
@@ -115,15 +114,50 @@ def undo(  # noqa: PLR0913 (one parameter per option)
     done = None
     if changes and not dry_run:
         _confirm(len(changes), yes=yes)
-        done = store.apply(
-            changes, session_id=session_id, turn_number=turn, now=console.now
-        )
+    if is_redo and unfinished:
+        _recover(store, unfinished, dry_run=dry_run)
+    elif changes and not dry_run:
+        target = UndoTarget(session_id, turn, is_redo=is_redo)
+        done = store.apply(changes, target, console.now)
     if as_json:
         print_objects(_objects(plans, done, session_id, turn))
     else:
         _print_result(plans, done)
+    _exit_if_skipped(plans)
+
+
+def _open_store(archive: Archive) -> UndoStore:
+    if not archive.folder.is_dir():
+        raise UnsupportedOnTeamStore(archive.folder.name)
+    return UndoStore(archive.folder)
+
+
+def _exit_if_skipped(plans: Sequence[PlannedUndo]) -> None:
     if any(plan.action is UndoAction.SKIP for plan in plans):
         raise click.exceptions.Exit(ExitCode.FAILURE)
+
+
+def _plan_redo(
+    store: UndoStore, unfinished: Sequence[UndoRecord], *, force: bool
+) -> tuple[SessionId, int, list[PlannedUndo]]:
+    record = unfinished[0] if unfinished else store.load()
+    plans = plan_recovery(record) if unfinished else plan_redo(record, force=force)
+    return record.session_id, record.turn_number, plans
+
+
+def _recover(
+    store: UndoStore, unfinished: Sequence[UndoRecord], *, dry_run: bool = False
+) -> None:
+    """Restore files after an undo that was killed in the middle."""
+    for record in unfinished:
+        when = f"{record.made_at.astimezone():%Y-%m-%d %H:%M}"
+        if dry_run:
+            count = sum(plan.is_change for plan in plan_recovery(record))
+            what = f"the next undo restores {pluralize(count, 'file')} first"
+        else:
+            count = sum(plan.is_change for plan in store.recover(record))
+            what = f"{pluralize(count, 'file')} restored"
+        sys.stderr.write(f"an undo was interrupted on {when}; {what}\n")
 
 
 def _plan(
