@@ -5,11 +5,13 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
+import pytest
+
 from bygones.archive import Archive
 from bygones.team.contract import AccessScope
 from bygones.team.worker import derive_all
 from tests.build import Home, jsonl, prompt, reply, session_id, thread
-from tests.hub.sending import KEY, PROJECT, MemoryHub, sent, worked
+from tests.hub.sending import KEY, NOW, PROJECT, MemoryHub, sent, worked
 from tests.team.engines import opened
 
 
@@ -54,4 +56,45 @@ def test_copies_of_an_archive_send_each_session_once(tmp_path: Path) -> None:
             )
             prompts = [found.text for found in team.prompts()]
             assert len(prompts) == len(set(prompts)) == 12 + 4
+        store.close()
+
+
+@pytest.mark.parametrize("folder", ["projects/-home-ann-work-shop", "chats", "."])
+@pytest.mark.parametrize("name", ["episode 8", "ann@shop.example"])
+def test_renamed_transcripts_keep_their_agents(
+    tmp_path: Path, folder: str, name: str
+) -> None:
+    own, agent = session_id(1), "a1b2c3d4e5f60718a"
+    place = {"cwd": PROJECT, "sessionId": own}
+    main = thread(prompt("find the leak", **place), reply("found", **place))
+    work = thread(
+        prompt("look for it", **place, agentId=agent, isSidechain=True),
+        reply("it is in the pool", **place, agentId=agent, isSidechain=True),
+        start=100,
+    )
+    home = tmp_path / "home" / folder
+    (home / name / "subagents").mkdir(parents=True)
+    (home / f"{name}.jsonl").write_bytes(jsonl(main))
+    (home / name / "subagents" / f"agent-{agent}.jsonl").write_bytes(jsonl(work))
+    Archive.ingest(tmp_path / "archive", [tmp_path / "home"])
+    hub = MemoryHub(tmp_path / "raw")
+    sent(tmp_path / "archive", hub)
+    with opened("postgresql") as make:
+        store, _ = make()
+        hub.use(store)
+        sent(tmp_path / "archive", hub)
+        derive_all(store, hub.objects)
+        reader = store.open_reader(AccessScope(person="ann"), hub.objects)
+        with Archive.open(tmp_path / "archive") as here, Archive.from_store(
+            reader
+        ) as there:
+            (local,) = here.sessions(include_empty=True)
+            (shared,) = there.sessions(include_empty=True)
+            assert (shared.id, shared.agent_count) == (own, 1)
+            assert local.agent_count == 1
+            assert there.usage("model", now=NOW).total.tokens > 0
+            assert (
+                there.usage("model", now=NOW).total.tokens
+                == here.usage("model", now=NOW).total.tokens
+            )
         store.close()

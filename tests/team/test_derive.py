@@ -252,3 +252,14 @@ def test_file_names_without_session_id_are_derived_as_locally(
     ):
         assert odd in {one.id for one in team.sessions()}
         assert listed(team) == listed(folder)
+
+
+def test_preparing_a_store_again_keeps_its_sessions(filled: Made) -> None:
+    store, _ = filled
+    before = store.verify()
+
+    store.prepare()
+
+    assert store.verify() == before
+    assert before.sessions > 0
+    assert not store.pending_sources()

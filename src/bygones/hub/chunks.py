@@ -25,6 +25,7 @@ from bygones.model.summary import is_in_folder
 from bygones.parse.decode import salvage_line
 from bygones.redact.engine import Redactor
 from bygones.redact.json import redact_file, redact_line
+from bygones.sources.layout import session_stem
 from bygones.store.archive_db import ArchiveDB, StoredSource
 from bygones.store.compression import HashedFrame, compress_and_hash
 from bygones.store.derived_tables import DerivedTables
@@ -358,11 +359,15 @@ class ChunkBuilder:
         """Return the home and path of a source on the hub.
 
         The home is a pseudonym that differs for each project folder, because two
-        folders may have the same name after redaction.
+        folders may have the same name after redaction. All files of a session have the
+        same home, and paths that start alike.
         """
-        folder = "/".join(stored_source.path.split("/")[:2])
+        path = stored_source.path
+        stem = session_stem(path)
+        folder = stem.rpartition("/")[0]
         home = _keyed_hash(self._identity, f"{stored_source.home}\0{folder}")[:16]
-        return home, self.redactor.redact_name(stored_source.path)
+        mask = self.redactor.redact_name
+        return home, mask(stem) + mask(path.removeprefix(stem))
 
     def probe(self, stored_source: StoredSource) -> UploadChunk:
         """Return a chunk without bytes, to ask whether a source was erased."""

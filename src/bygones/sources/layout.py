@@ -79,6 +79,8 @@ _SESSION_SUBDIR_KINDS = {
     "tool-results": SourceKind.TOOL_RESULT,
     "workflows": SourceKind.WORKFLOW,
 }
+_SESSION_SUBDIR = re.compile(r"/(?:subagents|tool-results|workflows|titles)/")
+"""Folders of a session; `titles` exists on hubs only."""
 HOME_SOURCE_DIRS = frozenset({"projects", *_HOME_SUBDIR_KINDS})
 HISTORY_FILE = "history.jsonl"
 _SIDECAR_FILES = frozenset({"custom-title.json", "sessions-index.json"})
@@ -100,6 +102,20 @@ def is_home(name: str, entries: AbstractSet[str]) -> bool:
     return len(entries & HOME_MARKERS) + (name == ".claude") > 1 and (
         "projects" in entries or name == ".claude"
     )
+
+
+def session_stem(path: str) -> str:
+    """Return what the paths of all files of a session start with.
+
+    That is the path of its transcript without the suffix, whatever the transcript is
+    called and however deep in a home it is.
+    """
+    if inside := _SESSION_SUBDIR.search(path):
+        return path[: inside.start()]
+    parts = path.split("/")
+    if parts[0] == "projects":
+        path = "/".join(parts[:3])
+    return path.removesuffix(".jsonl")
 
 
 def is_secret_file(name: str) -> bool:

@@ -25,6 +25,7 @@ from bygones.model.nodes import AgentSidecar, RecordNode, Transcript
 from bygones.model.problem_runs import ProblemRuns, add_drift
 from bygones.model.summary import REPLAY_ID_PREFIXES
 from bygones.parse.metadata import parse_agent_sidecar
+from bygones.sources.layout import session_stem
 from bygones.sources.lines import split_lines
 from bygones.store.compression import compress, decompress, sha256_digest
 from bygones.store.derived_rows import DerivedRows
@@ -53,11 +54,10 @@ _EXPANSION_FACTOR = 8
 Row = tuple[object, ...]
 
 
-def session_stem(source: TeamSource) -> tuple[str, ...]:
-    """Return what all files of a session share: the path without its suffix."""
+def source_stem(source: TeamSource) -> tuple[str, ...]:
+    """Return what all files of a session share."""
     remote = source.source
-    head = remote.path.split("/", 3)[:3]
-    return (remote.machine, remote.home, "/".join(head).removesuffix(".jsonl"))
+    return (remote.machine, remote.home, session_stem(remote.path))
 
 
 class _IndexedSource(Struct):
@@ -145,7 +145,7 @@ class SessionDeriver:
         self._workers = workers
         self._numbers_by_stem: dict[tuple[str, ...], list[int]] = {}
         for number, source in sources.items():
-            self._numbers_by_stem.setdefault(session_stem(source), []).append(number)
+            self._numbers_by_stem.setdefault(source_stem(source), []).append(number)
         self._by_path: dict[tuple[str, str], _IndexedSource] = {}
         self._journals: dict[tuple[str, str], JournalNodes] = {}
         self._has_checked_titles = False
@@ -153,7 +153,7 @@ class SessionDeriver:
 
     def add_sources(self, numbers: Iterable[int]) -> None:
         """Index sources and all other files of their sessions."""
-        stems = {session_stem(self._sources[number]) for number in numbers}
+        stems = {source_stem(self._sources[number]) for number in numbers}
         found = {number for stem in stems for number in self._numbers_by_stem[stem]}
         new = [self._sources[number] for number in found - self.added.keys()]
         new.sort(key=lambda source: (source.source.machine_home, source.source.path))

@@ -14,7 +14,7 @@ from time import monotonic
 from bygones.errors import ArchiveDamaged, StoreError
 from bygones.ingest.workers import WorkerPool
 from bygones.team.contract import BlobStore, DerivedSessions, TeamSource
-from bygones.team.derive import SessionDeriver, session_stem
+from bygones.team.derive import SessionDeriver, source_stem
 from bygones.team.stores.base import TeamStore
 
 _BATCH_BYTES = 64 * 1024 * 1024
@@ -150,7 +150,7 @@ class _PersonDeriver:
             if number in self._sources and not self._failed.is_unchanged_failure(
                 number, self._sources
             ):
-                stems.setdefault(session_stem(self._sources[number]), set()).add(number)
+                stems.setdefault(source_stem(self._sources[number]), set()).add(number)
         try:
             return sum(
                 map(

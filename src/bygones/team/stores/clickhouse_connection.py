@@ -224,7 +224,7 @@ def prepare(db: ClickHouseConnection) -> None:
     schema = f"{TEAM_TABLES}{_SEARCH_COLUMNS}{_SORT_KEYS}{_SKIP_INDEXES}"
     version = f"{crc32(f'{schema}{DERIVATION_VERSION}'.encode()):08x}"
     found = db.rows("SELECT value FROM schema_version FINAL WHERE key = 'derived'", {})
-    if not found or found[0][0] != version:
+    if not found or bytes(found[0][0]).decode() != version:
         _recreate_derived_tables(db)
         db.execute(
             "INSERT INTO schema_version"
