@@ -186,7 +186,9 @@ def load_redactor(environ: Mapping[str, str], user_home: Path) -> Redactor:
     except (OSError, KeyError, ImportError):
         login = user_home.name
     return Redactor(
-        names=(login, user_home.name, *settings.names),
+        names=settings.names,
+        accounts=(login, user_home.name),
+        homes=(str(user_home),),
         patterns=settings.patterns.items(),
     )
 

@@ -109,11 +109,26 @@ def test_ids_are_not_paths(
     assert [id_ for id_ in ids if "/" in id_ or "\\" in id_ or USER in id_] == []
 
 
-def test_answers_to_agents_do_not_name_the_machine(archive: Path) -> None:
-    caller = Caller(
+def test_answers_to_agents_on_this_machine_have_paths_that_can_be_opened(
+    archive: Path,
+) -> None:
+    dispatcher = McpDispatcher(ToolService(archive, _caller(), redactor=Redactor()))
+
+    result = dispatcher.dispatch("tools/call", {"name": "recent", "arguments": {}})
+
+    assert CWD in result["content"][0]["text"]
+
+
+def _caller() -> Caller:
+    return Caller(
         directory=Path(CWD), session=None, clock=lambda: datetime.now(UTC), zone=UTC
     )
-    service = ToolService(archive, caller, redactor=Redactor())
+
+
+def test_answers_to_other_agents_do_not_name_the_machine(archive: Path) -> None:
+    service = ToolService(
+        archive, _caller(), lambda: Archive.open(archive), redactor=Redactor()
+    )
     dispatcher = McpDispatcher(service)
     calls = [("search", {"query": "walrus"}), ("recent", {})]
     calls += [("read", {"session": id_}) for id_ in _session_ids(archive)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -65,7 +66,7 @@ def test_renamed_transcripts_keep_their_agents(
     tmp_path: Path, folder: str, name: str
 ) -> None:
     own, agent = session_id(1), "a1b2c3d4e5f60718a"
-    place = {"cwd": PROJECT, "sessionId": own}
+    place: dict[str, Any] = {"cwd": PROJECT, "sessionId": own}
     main = thread(prompt("find the leak", **place), reply("found", **place))
     work = thread(
         prompt("look for it", **place, agentId=agent, isSidechain=True),
@@ -85,9 +86,10 @@ def test_renamed_transcripts_keep_their_agents(
         sent(tmp_path / "archive", hub)
         derive_all(store, hub.objects)
         reader = store.open_reader(AccessScope(person="ann"), hub.objects)
-        with Archive.open(tmp_path / "archive") as here, Archive.from_store(
-            reader
-        ) as there:
+        with (
+            Archive.open(tmp_path / "archive") as here,
+            Archive.from_store(reader) as there,
+        ):
             (local,) = here.sessions(include_empty=True)
             (shared,) = there.sessions(include_empty=True)
             assert (shared.id, shared.agent_count) == (own, 1)

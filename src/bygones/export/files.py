@@ -110,7 +110,7 @@ def iter_transcript_files(
     """
     used_names: set[str] = set()
     if redactor is not None:
-        redactor = redactor.with_names(login_names_in(session.directories))
+        redactor = redactor.with_accounts(login_names_in(session.directories))
     for source in sorted(session.sources, key=lambda file: _sort_key(file, session)):
         name = _unique_name(source, used_names) if used_names else ""
         used_names.add(name)

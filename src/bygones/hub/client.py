@@ -30,6 +30,7 @@ from bygones.hub.chunks import (
     select_sources,
 )
 from bygones.model.base import NullProgress, ProgressReporter, SessionId, SourceId
+from bygones.redact.accounts import homes_of_sources
 from bygones.redact.engine import Redactor
 from bygones.redact.personal import login_names_in
 from bygones.store.archive_db import StoredSource
@@ -452,7 +453,8 @@ def push(  # noqa: PLR0913 (all but two by name)
             raise archive_dir.index_missing_error()
         selection = select_sources(archive, DerivedTables(archive_dir.index), projects)
         names = login_names_in(selection.sessions.values())
-        line_redactor = LineRedactor(redactor.with_names(names))
+        homes = homes_of_sources(source.home for source in selection.sources)
+        line_redactor = LineRedactor(redactor.with_accounts(names, homes))
         return _PushRun(
             archive_dir, selection, line_redactor, transport, host=host
         ).run(dry=dry_run, progress=progress or NullProgress())

@@ -241,7 +241,11 @@ class ToolService:
         self._redaction_marker = chr(
             _MARKER_CHARS[int.from_bytes(os.urandom(8)) % len(_MARKER_CHARS)]
         )
-        self._redactor = (redactor or Redactor()).with_marker(self._redaction_marker)
+        redactor = redactor or Redactor()
+        if self._is_local:
+            # The agent is on this machine, and opens the paths that it reads.
+            redactor = redactor.for_this_machine()
+        self._redactor = redactor.with_marker(self._redaction_marker)
 
     @contextmanager
     def _archive(self) -> Iterator[Archive]:

@@ -12,6 +12,7 @@ import re2
 from msgspec import Struct
 
 from bygones.errors import InvalidRedactPattern
+from bygones.redact.accounts import HomeFinder, find_account, is_ordinary_word
 from bygones.redact.personal import (
     find_emails,
     find_homes,
@@ -59,8 +60,10 @@ class Redaction(Struct, frozen=True, order=True):
 class Redactor:
     """Redacts any number of texts.
 
-    ``names`` are login names or other names to redact. ``patterns`` are pairs of a name
-    and an RE2 expression; if an expression has a group, only the group is redacted.
+    ``names`` are redacted wherever they are whole words. ``accounts`` are login names:
+    one that is also an ordinary word, such as ``cat``, is redacted only where an account
+    is meant. ``homes`` are home folders in unusual places. ``patterns`` are pairs of a
+    name and an RE2 expression; if an expression has a group, only the group is redacted.
     ``marker`` is put before each replacement to distinguish it from the text.
     """
 
@@ -68,38 +71,80 @@ class Redactor:
         self,
         *,
         names: Iterable[str] = (),
+        accounts: Iterable[str] = (),
+        homes: Iterable[str] = (),
         patterns: Iterable[tuple[str, str]] = (),
         marker: str = "",
     ) -> None:
         self._marker = marker
         self.names = frozenset(names)
+        self.accounts = frozenset(accounts)
+        self._homes = HomeFinder(homes)
         self.patterns = tuple(patterns)
         user_rules = tuple(Rule(name, pattern) for name, pattern in self.patterns)
         self._secret_rules: _RuleSet | None = _builtin_rules()
         self._user_rules = _RuleSet(user_rules) if user_rules else None
-        spellings = frozenset(
-            spelling for name in self.names for spelling in name_spellings(name)
-        )
+        words = {name for name in self.accounts if not is_ordinary_word(name)}
+        spellings = _spell_names(self.names | words)
         self._names = _searchable_names(spellings)
+        self._ordinary_accounts = _searchable_names(self.accounts - words)
         self._names_with_spaces = [name for name in self._names if " " in name]
         # Short texts repeat: paths, versions, tool names.
         self._cached_find = lru_cache(maxsize=1024)(self._find)
-        self._prefilter = None if user_rules else LinePrefilter(spellings)
+        self._prefilter = (
+            None
+            if user_rules
+            else LinePrefilter(spellings | self.accounts, self._homes.words)
+        )
         self._kinds = int(SensitiveKind.ANYTHING)
-        self._cached_with_names = lru_cache(maxsize=16)(self._copy_with_names)
+        self._cached_with_accounts = lru_cache(maxsize=16)(self._copy_with_accounts)
         self._cached_personal_only = cache(self._personal_only)
 
-    def with_names(self, names: Iterable[str]) -> Redactor:
-        """Return a redactor that also redacts these names."""
-        all_names = self.names | frozenset(names)
-        return self if all_names == self.names else self._cached_with_names(all_names)
+    def with_accounts(
+        self, accounts: Iterable[str], homes: Iterable[str] = ()
+    ) -> Redactor:
+        """Return a redactor that also redacts these login names and home folders."""
+        if not self._kinds & _HOME:
+            return self
+        all_accounts = self.accounts | frozenset(accounts)
+        all_homes = self._homes.homes | frozenset(homes)
+        if (all_accounts, all_homes) == (self.accounts, self._homes.homes):
+            return self
+        return self._cached_with_accounts(all_accounts, all_homes)
 
-    def _copy_with_names(self, names: frozenset[str]) -> Redactor:
-        return Redactor(names=names, patterns=self.patterns, marker=self._marker)
+    def _copy_with_accounts(
+        self, accounts: frozenset[str], homes: frozenset[str]
+    ) -> Redactor:
+        return Redactor(
+            names=self.names,
+            accounts=accounts,
+            homes=homes,
+            patterns=self.patterns,
+            marker=self._marker,
+        )
 
     def with_marker(self, marker: str) -> Redactor:
         """Return a redactor that puts a marker before each replacement."""
-        return Redactor(names=self.names, patterns=self.patterns, marker=marker)
+        redactor = Redactor(
+            names=self.names,
+            accounts=self.accounts,
+            homes=self._homes.homes,
+            patterns=self.patterns,
+            marker=marker,
+        )
+        redactor._kinds = self._kinds
+        return redactor
+
+    def for_this_machine(self) -> Redactor:
+        """Return a redactor that leaves paths and accounts as they are.
+
+        A reader on the same machine needs paths that can be opened.
+        """
+        redactor = Redactor(
+            names=self.names, patterns=self.patterns, marker=self._marker
+        )
+        redactor._kinds = self._kinds & ~(_HOME | _PROJECT_KEY)
+        return redactor
 
     def for_line(self, line: bytes) -> Redactor | None:
         """Return the cheapest redactor that finds everything in a JSON line.
@@ -111,6 +156,7 @@ class Redactor:
         )
         if kinds is SensitiveKind.ANYTHING:
             return self
+        kinds &= self._kinds
         return self._cached_personal_only(kinds) if kinds else None
 
     def for_texts(self, texts: Iterable[str]) -> Redactor:
@@ -128,10 +174,15 @@ class Redactor:
 
     def _personal_only(self, kinds: SensitiveKind) -> Redactor:
         """Return a redactor for text in which the prefilter saw no secret."""
-        names = self.names if kinds & SensitiveKind.NAME else ()
-        redactor = Redactor(names=names, marker=self._marker)
+        is_named = bool(kinds & SensitiveKind.NAME)
+        redactor = Redactor(
+            names=self.names if is_named else (),
+            accounts=self.accounts if is_named else (),
+            homes=self._homes.homes if is_named else (),
+            marker=self._marker,
+        )
         redactor._secret_rules = None
-        redactor._kinds = int(kinds)
+        redactor._kinds = int(kinds) & self._kinds
         return redactor
 
     def redact_text(self, text: str) -> str:
@@ -220,8 +271,13 @@ class Redactor:
             for start, end in find_emails(text):
                 if not is_impersonal_email(text[start:end]):
                     yield Redaction(start, end, "email")
-        names = self._names
+        names = {*self._names, *self._ordinary_accounts}
         lowered = _lower_same_length(text) if names else ""
+        for start, end in self._homes.find_paths(text):
+            yield Redaction(start, end, "home")
+        for start, end in self._homes.find_names(text):
+            yield Redaction(start, end, "user")
+        owners: frozenset[str] = frozenset()
         if self._kinds & _HOME and ("/home/" in text or "Users" in text):
             homes = [
                 Redaction(start, self._end_of_home(text, lowered, end), "home")
@@ -230,16 +286,25 @@ class Redactor:
             yield from homes
             # The owner of a home folder may also be named elsewhere in the text.
             owners = _names_from_homes({text[home.start : home.end] for home in homes})
-            if not owners.issubset(names):
-                names = [*owners.union(names)]
-                lowered = lowered or _lower_same_length(text)
         if self._kinds & _PROJECT_KEY:
             for start, end in find_project_key_logins(text):
                 login = login_from_project_key(text[start:end])
                 yield Redaction(start, start + len(login), "user")
-        for name in names:
+        if not owners.issubset(names):
+            lowered = lowered or _lower_same_length(text)
+        yield from self._find_names(lowered, owners)
+
+    def _find_names(self, lowered: str, owners: frozenset[str]) -> Iterator[Redaction]:
+        for name in {*self._names, *owners.difference(self._ordinary_accounts)}:
             if name in lowered:
-                yield from _find_name(lowered, name)
+                is_word = name in self._names or not is_ordinary_word(name)
+                find = _find_name if is_word else find_account
+                for start, end in find(lowered, name):
+                    yield Redaction(start, end, "user")
+        for name in self._ordinary_accounts:
+            if name in lowered:
+                for start, end in find_account(lowered, name):
+                    yield Redaction(start, end, "user")
 
     def _end_of_home(self, text: str, lowered: str, end: int) -> int:
         """Return where a home folder that was matched up to ``end`` really ends."""
@@ -271,6 +336,10 @@ def _searchable_names(names: Iterable[str]) -> list[str]:
     return [name.lower() for name in names if is_identifying(name)]
 
 
+def _spell_names(names: Iterable[str]) -> frozenset[str]:
+    return frozenset(spelling for name in names for spelling in name_spellings(name))
+
+
 def _names_from_homes(homes: Iterable[str]) -> frozenset[str]:
     """Return the login names in paths of home folders, in all spellings."""
     return frozenset().union(*map(_names_from_home, homes))
@@ -278,12 +347,7 @@ def _names_from_homes(homes: Iterable[str]) -> frozenset[str]:
 
 @lru_cache(maxsize=512)
 def _names_from_home(home: str) -> frozenset[str]:
-    names = login_names_in((home,))
-    return frozenset(
-        _searchable_names(
-            spelling for name in names for spelling in name_spellings(name)
-        )
-    )
+    return frozenset(_searchable_names(_spell_names(login_names_in((home,)))))
 
 
 def _replace_surrogates(text: str) -> str:
@@ -374,14 +438,14 @@ def _lower_same_length(text: str) -> str:
     return "".join(low if len(low := char.lower()) == 1 else char for char in text)
 
 
-def _find_name(lowered: str, name: str) -> Iterator[Redaction]:
-    """Yield the occurrences of a name that are not part of a longer word."""
+def _find_name(lowered: str, name: str) -> Iterator[tuple[int, int]]:
+    """Yield the spans of a name that are not part of a longer word."""
     start = lowered.find(name)
     while start >= 0:
         end = start + len(name)
         around = lowered[max(start - 1, 0) : start] + lowered[end : end + 1]
         if not any(map(str.isalnum, around)):
-            yield Redaction(start, end, "user")
+            yield start, end
         start = lowered.find(name, end)
 
 

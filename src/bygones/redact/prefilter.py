@@ -66,11 +66,14 @@ _ESCAPED_CHARS = frozenset('"\\/')
 
 
 class LinePrefilter:
-    """Checks lines for secrets, personal data and the given names."""
+    """Checks lines for secrets, personal data and the given names.
 
-    def __init__(self, names: Iterable[str]) -> None:
+    ``words`` are other texts to look for, however common they are.
+    """
+
+    def __init__(self, names: Iterable[str], words: Iterable[str] = ()) -> None:
         self._prefilters = _prefilter_set()
-        identifying = sorted(filter(is_identifying, names))
+        identifying = sorted({*filter(is_identifying, names), *words})
         self._is_plain = all(
             name.isprintable() and _ESCAPED_CHARS.isdisjoint(name)
             for name in identifying

@@ -138,7 +138,7 @@ def redact_session(
     Login names in the session's directories are redacted too. Content that is loaded
     later is redacted then and added to ``log``.
     """
-    redactor = redactor.with_names(login_names_in(session.directories))
+    redactor = redactor.with_accounts(login_names_in(session.directories))
     log = log if log is not None else RedactionLog()
     loader = _RedactingLoader(session.loader, redactor, log)
     # Keys are encoded paths of this machine, and ids are not redacted.
