@@ -13,7 +13,16 @@ from bygones.render.numbers import format_usd
 from bygones.usage.prices import load_prices
 from bygones.web.app import ROUTES
 from bygones.web.conversation_view import MAX_FIRST_MESSAGES, WINDOW_SIZE
-from tests.build import SESSION, Home, prompt, reply, thread, tool_result, tool_use
+from tests.build import (
+    SESSION,
+    Home,
+    prompt,
+    reply,
+    summary,
+    thread,
+    tool_result,
+    tool_use,
+)
 from tests.cases.archives import CaseArchives
 from tests.files.story import Story
 from tests.web.archives import (
@@ -554,8 +563,11 @@ def test_window_shows_the_date_only_when_it_changes(page: WebClient) -> None:
     assert not any(re.search(r"\d{4}-\d\d-\d\d", turn) for turn in turns)
 
 
-def test_documented_screenshots_exist(page: WebClient) -> None:
-    assert page.get("/favicon.ico").status == 204
+def test_icon_is_where_browsers_ask_for_it(page: WebClient) -> None:
+    answer = page.get("/favicon.ico")
+
+    assert answer.status == 200
+    assert answer.headers["content-type"].startswith("image/svg+xml")
 
 
 def test_resume_command_names_an_archive_that_is_not_the_default(
@@ -564,3 +576,15 @@ def test_resume_command_names_an_archive_that_is_not_the_default(
     text = page.get(f"/session/{PLAIN}").text
 
     assert re.search(rf'data-copy="bygones resume {PLAIN} --run --archive /', text)
+
+
+def test_session_without_messages_has_a_page(tmp_path: Path) -> None:
+    home = Home(tmp_path / ".claude")
+    home.session(SESSION, [summary("Old work", "leaf")])
+    Archive.ingest(tmp_path / "archive", [home.path])
+    page = web_client(WebArchive(home, tmp_path / "archive"))
+
+    answer = page.get(f"/session/{SESSION}")
+
+    assert answer.status == 200
+    assert "only summaries" in answer.text

@@ -43,6 +43,7 @@ from bygones.web.pages import (
     search,
     session,
     session_find,
+    session_header,
     session_map,
     usage,
 )
@@ -55,24 +56,29 @@ _MAX_CONCURRENT_SESSION_PAGES = 2
 """Session pages are short work and should not wait for each other."""
 
 
+_MEDIA_TYPES = {"css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
+
+
 def static_file(context: RequestContext) -> Response:
     """Return a static file; its URL contains a hash, so browsers may keep it."""
     name = context.path_param("name")
     if name not in ASSETS:
         raise HTTPException(404)
-    media_type = "text/css" if name.endswith(".css") else "text/javascript"
+    media_type = _MEDIA_TYPES[name.rpartition(".")[2]]
     headers = {"Cache-Control": "private, max-age=31536000, immutable"}
     return Response(load_asset(name), media_type=media_type, headers=headers)
 
 
 def favicon(_context: RequestContext) -> Response:
-    return Response(status_code=204)
+    """Return the icon to browsers that ask for it at its usual place."""
+    return Response(load_asset("favicon.svg"), media_type=_MEDIA_TYPES["svg"])
 
 
 _CONVERSATION_ROUTES = {
     "/window": session.message_window,
     "/message": session.full_message,
     "/picture/{name}": session.message_image,
+    "/header": session_header.header_part,
     "/outline": session.session_outline,
     "/raw": message_actions.raw_records,
     "/sent": message_actions.sent_messages,

@@ -27,10 +27,11 @@ from bygones.render.html.markup import (
 )
 from bygones.render.html.page import load_static_file as render_static
 from bygones.render.numbers import format_usd, pluralize
+from bygones.web.icons import icon
 
 _WEB_ASSETS = (
-    *("web.css", "app.js", "session.js", "find.js", "search.js", "theme.js"),
-    "html.js",
+    *("web.css", "favicon.svg", "app.js", "html.js", "theme.js", "search.js"),
+    *("session.css", "session.js", "conversation.js", "find.js"),
 )
 _RENDER_ASSETS = ("style.css",)
 ASSETS = (*_RENDER_ASSETS, *_WEB_ASSETS)
@@ -66,8 +67,11 @@ class PageMeta(Struct, frozen=True, kw_only=True):
     css_class: str = "plain"
     """The class of its main element, which sets the width."""
     scripts: tuple[str, ...] = ()
+    styles: tuple[str, ...] = ()
     search_text: str = ""
     """The text in the search field."""
+    is_bare: bool = False
+    """Whether it is shown without navigation and scripts, as before the sign-in."""
 
 
 @cache
@@ -104,11 +108,16 @@ def _page_head(page: PageMeta) -> Iterable[str]:
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         '<meta name="color-scheme" content="light dark">'
         f"<title>{title} · Bygones</title>"
-        f'<link rel="icon" href="data:,">'
-        f'<link rel="stylesheet" href="{_asset_url("style.css")}">'
-        f'<link rel="stylesheet" href="{_asset_url("web.css")}">'
+        f'<link rel="icon" type="image/svg+xml" href="{_asset_url("favicon.svg")}">'
         f'<script src="{_asset_url("theme.js")}"></script>'
     )
+    for name in ("style.css", "web.css", *page.styles):
+        yield f'<link rel="stylesheet" href="{_asset_url(name)}">'
+    main = f'<main id="main" class="{escape(page.css_class)}" tabindex="-1">'
+    if page.is_bare:
+        brand = '<span class="brand">Bygones</span>'
+        yield f'</head><body><header class="bar-top">{brand}</header>{main}'
+        return
     for name in ("app.js", *page.scripts):
         yield f'<script type="module" src="{_asset_url(name)}"></script>'
     nav_items = "".join(
@@ -122,9 +131,9 @@ def _page_head(page: PageMeta) -> Iterable[str]:
         '<form class="header-search" action="/search" role="search">'
         '<input type="search" name="q" placeholder="Search" aria-label="Search" '
         f'value="{escape(page.search_text)}" autocomplete="off" spellcheck="false" '
-        'maxlength="2000"><kbd aria-hidden="true">/</kbd></form>'
-        f"{_THEME_SWITCH}</header>"
-        f'<main id="main" class="{escape(page.css_class)}" tabindex="-1">'
+        'maxlength="2000"><button type="button" class="palette-hint" data-act="palette" '
+        'title="Jump to anything (Ctrl-K)"><kbd>Ctrl K</kbd></button></form>'
+        f"{_THEME_SWITCH}</header>{main}"
     )
 
 
@@ -145,12 +154,12 @@ _THEME_SWITCH = Html(
     + "".join(
         f'<label title="{label}"><input type="radio" name="theme" id="theme-{name}" '
         f'value="{name}"{" checked" if name == "auto" else ""}>'
-        f'<span aria-hidden="true">{symbol}</span>'
+        f'<span aria-hidden="true">{icon(symbol)}</span>'
         f'<span class="visually-hidden">{label}</span></label>'
         for name, symbol, label in (
-            ("auto", "◐", "System theme"),
-            ("light", "☀", "Light"),
-            ("dark", "☾", "Dark"),
+            ("auto", "system", "System theme"),
+            ("light", "light", "Light"),
+            ("dark", "dark", "Dark"),
         )
     )
     + "</fieldset>"

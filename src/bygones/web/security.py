@@ -8,6 +8,7 @@ Every response gets the same security headers.
 from __future__ import annotations
 
 import hmac
+import re
 import secrets
 import sys
 from collections.abc import Callable, Iterable
@@ -18,6 +19,8 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import cookie_parser
 from starlette.responses import PlainTextResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from bygones.web.sign_in import key_of_link, sign_in_page
 
 LOGIN_PATH = "/enter"
 """The path of a login link; it is exchanged for the cookie."""
@@ -62,10 +65,13 @@ class LoginKeys:
     """
 
     def __init__(
-        self, port: int, on_new_key: Callable[[str], None] | None = None
+        self,
+        port: int,
+        on_new_key: Callable[[str], None] | None = None,
+        cookie_key: str = "",
     ) -> None:
         self.cookie_name = f"bygones-{port}"
-        self.cookie_key = secrets.token_urlsafe(32)
+        self.cookie_key = cookie_key or secrets.token_urlsafe(32)
         self._on_new_key = on_new_key
         self.one_time_key = secrets.token_urlsafe(32)
 
@@ -189,9 +195,24 @@ class SecurityMiddleware:
         key = cookies.get(self._keys.cookie_name, "")
         if key and self._keys.is_valid_cookie(key):
             return None
+        if scope["method"] == "GET" and scope["path"].startswith(_PUBLIC_PATHS):
+            return None
         if scope["path"] == LOGIN_PATH and scope["method"] == "GET":
             return self._log_in(scope, headers)
-        return error_response(401, _LOGIN_REQUIRED)
+        return self._reject_without_cookie(scope, headers)
+
+    def _reject_without_cookie(self, scope: Scope, headers: Headers) -> Response:
+        """Return a page for a browser that shows one, and one line for others."""
+        is_page = (
+            scope["method"] == "GET"
+            and "text/html" in headers.get("accept", "")
+            and headers.get("sec-fetch-mode", "navigate") == "navigate"
+        )
+        if not is_page:
+            return error_response(401, _LOGIN_REQUIRED)
+        path = scope["path"]
+        target = "/" if path == LOGIN_PATH else safe_redirect_path(path)
+        return sign_in_page(target, LOGIN_PATH)
 
     def _log_in(self, scope: Scope, headers: Headers) -> Response:
         """Exchange the key of a link for the cookie.
@@ -200,7 +221,7 @@ class SecurityMiddleware:
         has too many bits to be guessed.
         """
         query = parse_qs(scope["query_string"].decode("latin-1"))
-        key = query.get("key", [""])[0]
+        key = key_of_link(query.get("key", [""])[0])
         target = safe_redirect_path(query.get("to", ["/"])[0])
         if (
             self._browser_host not in {"", headers["host"]}
@@ -210,7 +231,7 @@ class SecurityMiddleware:
         ):
             return self._send_to_browser_host(key, target)
         if not self._keys.redeem(key):
-            return error_response(401, _LOGIN_REQUIRED)
+            return self._reject_without_cookie(scope, headers)
         # With a redirect, the browser would not send the SameSite cookie.
         return Response(
             "<!doctype html><title>Bygones</title>"
@@ -240,6 +261,8 @@ class SecurityMiddleware:
     def _is_allowed_host(self, host: str) -> bool:
         if host in self._allowed_hosts:
             return True
+        if self._browser_host and _is_former_host(host, self._port):
+            return True
         if not self._is_wildcard_bind:
             return False
         # DNS rebinding needs a name; an address cannot be rebound.
@@ -255,6 +278,21 @@ _LOGIN_REQUIRED = (
     "Open this page with the link that `bygones serve` prints. Each link works once;"
     " after that, the terminal shows a new one."
 )
+_PUBLIC_PATHS = ("/static/", "/favicon.ico")
+"""Files of the product, which the sign-in page needs; they contain no data."""
+_FORMER_HOST = re.compile(r"bygones-[0-9a-f]{16}\.localhost:([0-9]{1,5})")
+
+
+def _is_former_host(host: str, port: int) -> bool:
+    """Return whether a host is a name that an earlier server gave to browsers.
+
+    Browsers resolve names below `localhost` to this machine only, so they cannot be
+    used for DNS rebinding. The cookie of the earlier server is not valid.
+    """
+    match = _FORMER_HOST.fullmatch(host)
+    return match is not None and match[1] == str(port)
+
+
 _SAFE_PATH_CHARS = frozenset(
     "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.~/"
 )

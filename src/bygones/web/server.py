@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import gc
 import os
-import secrets
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -38,6 +37,7 @@ from bygones.web.security import (
     SecurityMiddleware,
     is_loopback,
 )
+from bygones.web.sign_in import load_login
 
 _PACKAGES = (
     "assemble",
@@ -107,6 +107,8 @@ class ServerConfig(Struct, frozen=True, kw_only=True):
     """0 chooses a free port."""
     prices: Prices | None = None
     polling: bool = False
+    login_file: Path | None = None
+    """Keeps browsers signed in after a restart; for servers with a fixed port."""
 
 
 class WebServer:
@@ -121,7 +123,8 @@ class WebServer:
         port = int(self._socket.getsockname()[1])
         host = f"[{config.host}]" if ":" in config.host else config.host
         self._login_url = f"http://{host}:{port}{LOGIN_PATH}?key="
-        self._keys = LoginKeys(port, self._announce_key)
+        login = load_login(config.login_file)
+        self._keys = LoginKeys(port, self._announce_key, login.cookie_key)
         pool, broadcaster = ArchivePool(config.folder), EventBroadcaster()
         app_state = AppState(
             pool=pool,
@@ -130,7 +133,7 @@ class WebServer:
             prices=config.prices,
         )
         is_local = is_loopback(config.host)
-        name = f"bygones-{secrets.token_hex(8)}.localhost" if is_local else ""
+        name = login.host_name if is_local else ""
         self.browser_origin = f"http://{name or host}:{port}"
         """Where browsers are sent; see `SecurityMiddleware`."""
         app = SecurityMiddleware(

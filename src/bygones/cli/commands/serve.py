@@ -51,6 +51,7 @@ def run_server(  # noqa: PLR0913 (most by name)
         host=host,
         port=port,
         prices=load_user_prices(),
+        login_file=_login_file(folder, port) if port else None,
     )
     announcer = _LinkAnnouncer(
         folder, open_browser=open_browser, format_line=format_line
@@ -156,6 +157,11 @@ class _LinkAnnouncer:
 def _link_file(folder: Path) -> Path:
     name = crc32(os.fsencode(folder.absolute()))
     return find_state_dir(os.environ, Path.home()) / f"page-{name:08x}"
+
+
+def _login_file(folder: Path, port: int) -> Path:
+    """Return the file that keeps browsers signed in at a fixed port."""
+    return _link_file(folder).with_name(f"login-{_link_file(folder).name}-{port}")
 
 
 def _watched_homes(options: CommonOptions) -> tuple[Path, ...]:

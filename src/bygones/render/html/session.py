@@ -67,6 +67,7 @@ from bygones.render.message_text import (
 )
 from bygones.render.numbers import MessagePricer, format_cost, pluralize
 from bygones.render.session_tree import UsagePricer
+from bygones.render.text.primitives import sanitize, truncate_end
 from bygones.render.tool_line import ToolCallState
 from bygones.render.walk import (
     SHOW_ALL,
@@ -85,6 +86,8 @@ from bygones.render.walk import (
 )
 
 _ARTICLE_END = "</article>"
+_QUOTE_WIDTH = 60
+"""Characters of a prompt that a link to a branch quotes."""
 _MAX_TASK_LINES = 12
 """A longer task of an agent is folded."""
 
@@ -253,6 +256,8 @@ class HtmlOptions(RenderOptions, frozen=True, kw_only=True):
     """Prefix of the page of an agent that is not expanded."""
     branch_url: str = ""
     """URL of a branch without its number at the end."""
+    following_prompt: Callable[[int, RecordId], str] | None = None
+    """Returns the first prompt of a branch after a record, for links to a parent."""
     previous_time: datetime | None = None
     """Time of the message before the first one, whose date is not repeated."""
     max_folded_chars: int = MAX_OUTPUT_CHARS
@@ -435,8 +440,21 @@ class _HtmlRenderer(StepRenderer[HtmlFragment]):
 
     def _render_branch_link(self, step: BranchLink) -> Iterator[HtmlFragment]:
         # The summary of a parent counts what is before the fork, too.
-        description = "" if step.is_parent else describe_branch(step.branch)
+        description = (
+            self._describe_parent(step)
+            if step.is_parent
+            else describe_branch(step.branch)
+        )
         yield self._link_to_branch(step.branch, description, step.last_shared)
+
+    def _describe_parent(self, step: BranchLink) -> str:
+        find_prompt = self._options.following_prompt
+        if find_prompt is None or step.last_shared is None:
+            return ""
+        prompt = sanitize(
+            find_prompt(step.branch.number, step.last_shared), newlines="space"
+        )
+        return f"“{truncate_end(prompt, _QUOTE_WIDTH)}”" if prompt else ""
 
     def _render_branch_end(self, _branch: Branch) -> Iterator[HtmlFragment]:
         yield self._close_nested()

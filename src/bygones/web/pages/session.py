@@ -34,6 +34,7 @@ from bygones.web.conversation_view import (
     WINDOW_SIZE,
     ConversationView,
 )
+from bygones.web.icons import icon
 from bygones.web.layout import (
     RUNNING_TIMEOUT,
     PageMeta,
@@ -119,6 +120,7 @@ def _render_session_page(context: RequestContext, summary: SessionSummary) -> Re
         nav="/",
         css_class="reading",
         scripts=("session.js",),
+        styles=("session.css",),
     )
     return render_page(
         page,
@@ -289,6 +291,9 @@ def session_outline(context: RequestContext) -> Response:
 
 _OUTLINE_SIDEBAR = Html(
     '<aside class="outline" aria-label="Outline">'
+    '<button type="button" class="only-narrow close" data-act="close-outline" '
+    'aria-label="Close outline" title="Close outline">'
+    f"{icon('close')}</button>"
     '<div class="outline-filters" role="group" aria-label="Outline filters"></div>'
     '<ol id="outline" tabindex="0" aria-label="Outline of the session"></ol>'
     "</aside>"

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import os
 import shlex
+from collections.abc import Sequence
 from html import escape
+from itertools import zip_longest
 from pathlib import Path
+
+from starlette.responses import Response
 
 from bygones.config import ARCHIVE_ENV, resolve_archive_location
 from bygones.model.base import SessionId, encode_path
+from bygones.model.conversations import BranchSummary
 from bygones.model.summary import SessionSummary
 from bygones.model.usage import Cost, sum_costs
 from bygones.render.headers import (
@@ -25,29 +30,34 @@ from bygones.render.html.markup import (
 from bygones.render.numbers import (
     pluralize,
 )
-from bygones.render.text.primitives import sanitize, sanitize_line
+from bygones.render.text.primitives import sanitize, sanitize_line, truncate_end
 from bygones.web.context import RequestContext
 from bygones.web.conversation_view import (
     ConversationView,
 )
+from bygones.web.icons import icon
 from bygones.web.layout import (
     build_url,
     conversation_url,
+    html_response,
     is_running,
     link,
 )
-from bygones.web.pages.session_request import session_costs
+from bygones.web.pages.session_request import (
+    following_prompt,
+    requested_view,
+    session_costs,
+)
 
 _MAX_LABEL = 60
 
 
+_FACT_LABELS = ("Where", "When", "With", "Content", "Usage", "Session")
+"""Labels of the lists of facts that `window_header_facts` returns."""
+
+
 def session_header(context: RequestContext, view: ConversationView) -> Html:
     session, summary = view.facts, view.open_session.summary
-    facts = window_header_facts(session, view.branch, None, _total_cost(context, view))
-    pairs = (facts[at] + facts[at + 1] for at in range(0, len(facts), 2))
-    lines = [
-        tag("p", join_html(map(_fact_span, pair), " · ")) for pair in pairs if any(pair)
-    ]
     parent_link = EMPTY_HTML
     if session.agent_id:
         url = conversation_url(session.id, at=session.agent_id)
@@ -56,14 +66,15 @@ def session_header(context: RequestContext, view: ConversationView) -> Html:
     badge = EMPTY_HTML
     if is_running(summary, context.now):
         badge = tag("span", escape_line("running"), kind="running")
-    title = escape_line(session.title.text) or escape_line(session.id)
+    text = session.title.text or session.id
+    title = tag("span", escape_line(text), kind="title", title=sanitize_line(text))
     return tag(
         "header",
         join_html(
             (
                 parent_link,
                 tag("h1", join_html((title, badge))),
-                *lines,
+                _facts(context, view),
                 _branch_list(view),
                 _action_bar(context.pool.folder, view),
             )
@@ -72,8 +83,30 @@ def session_header(context: RequestContext, view: ConversationView) -> Html:
     )
 
 
-def _fact_span(fact: str) -> Html:
-    return tag("span", escape_line(fact), kind="fact") if fact else EMPTY_HTML
+def header_part(context: RequestContext) -> Response:
+    """Return the header, so that the page of a growing session stays current."""
+    with requested_view(context) as view:
+        return html_response(session_header(context, view))
+
+
+def _facts(context: RequestContext, view: ConversationView) -> Html:
+    """Return the facts about a session, one labeled line each."""
+    session = view.facts
+    facts = window_header_facts(session, view.branch, None, _total_cost(context, view))
+    lines = [
+        tag("div", join_html((tag("dt", escape_line(label)), tag("dd", values))))
+        for label, values in zip_longest(
+            _FACT_LABELS, map(_fact_line, facts), fillvalue=EMPTY_HTML
+        )
+        if values
+    ]
+    return tag("dl", join_html(lines), kind="session-facts")
+
+
+def _fact_line(facts: Sequence[str]) -> Html:
+    return join_html(
+        (tag("span", escape_line(fact), kind="fact") for fact in facts if fact), " · "
+    )
 
 
 def _total_cost(context: RequestContext, view: ConversationView) -> Cost | None:
@@ -94,7 +127,7 @@ def _branch_list(view: ConversationView) -> Html:
     items = []
     for branch in branches:
         name = "live branch" if branch.is_live else branch_label(branch)
-        preview = branch.preview[:_MAX_LABEL]
+        preview = truncate_end(_branch_preview(view, branch), _MAX_LABEL)
         branch_link = tag(
             "a",
             escape_line(f"{name}: {preview}" if preview else name),
@@ -109,6 +142,20 @@ def _branch_list(view: ConversationView) -> Html:
     )
 
 
+def _branch_preview(view: ConversationView, branch: BranchSummary) -> str:
+    """Return the first prompt after a fork, for the live branch after its first one."""
+    children = [
+        other
+        for other in view.facts.branches
+        if other.parent_number == branch.number and other.last_shared_id
+    ]
+    preview = branch.preview
+    if branch.is_live and children:
+        fork = min(children, key=lambda child: child.shared_count).last_shared_id
+        preview = following_prompt(view, branch.number, fork) if fork else ""
+    return sanitize_line(preview)
+
+
 def _resume_button(folder: Path, session_id: SessionId) -> Html:
     """Return the button for a command that continues a session, wherever it is.
 
@@ -120,7 +167,7 @@ def _resume_button(folder: Path, session_id: SessionId) -> Html:
     command = shlex.join(["bygones", "resume", session_id, "--run", *archive])
     text = escape(sanitize_line(command))
     return Html(
-        f'<button type="button" data-copy="{text}" title="{text}">'
+        f'<button type="button" data-copy="{text}" title="{text}">{icon("terminal")}'
         "Copy resume command</button>"
     )
 
@@ -132,24 +179,33 @@ def _action_bar(folder: Path | None, view: ConversationView) -> Html:
     """
     session, summary = view.facts, view.open_session.summary
     find_buttons = (
-        '<button type="button" data-act="find">Find <kbd>f</kbd></button>'
-        '<button type="button" data-act="outline" class="only-narrow">Outline</button>'
+        f'<button type="button" data-act="find">{icon("find")}Find</button>'
+        '<button type="button" data-act="outline" class="only-narrow" '
+        f'aria-expanded="false">{icon("outline")}Outline</button>'
     )
     if session.agent_id:
         return Html(f'<div class="actions">{find_buttons}</div>')
     resume = _resume_button(folder, session.id) if folder is not None else EMPTY_HTML
     starred = "true" if summary.is_starred else "false"
     changed = pluralize(session.file_count, "changed file")
-    files = link(build_url("files", session=session.id), escape_line(changed))
-    map_link = link(conversation_url(session.id, "map"), escape_line("Map"))
+    files = link(
+        build_url("files", session=session.id),
+        join_html((icon("file"), escape_line(changed))),
+        "button",
+    )
+    map_link = link(
+        conversation_url(session.id, "map"),
+        join_html((icon("map"), escape_line("Map"))),
+        "button",
+    )
     return Html(
         '<div class="actions">'
         f'<button type="button" class="star" data-act="star" aria-pressed="{starred}">'
-        "★ Star</button>"
+        f"{icon('star')}Star</button>"
         f"{find_buttons}{resume}"
         f'<button type="button" data-act="copy" '
         f'data-from="{escape(view.url("markdown"))}">'
-        f"Copy as Markdown</button>{map_link}{files if session.file_count else ''}"
+        f"{icon('copy')}Copy as Markdown</button>{map_link}{files if session.file_count else ''}"
         f"{_annotation_form(summary)}</div>"
     )
 

@@ -82,7 +82,12 @@ def session_map_page(context: RequestContext) -> Response:
         tag("ol", join_html(items), kind="map"),
         _map_pager(summary.id, start, len(items), has_more=has_more),
     )
-    page = PageMeta(title=f"Map: {summary.title.text}", nav="/", css_class="wide")
+    page = PageMeta(
+        title=f"Map: {summary.title.text}",
+        nav="/",
+        css_class="wide",
+        styles=("session.css",),
+    )
     return render_page(page, main)
 
 

@@ -7,12 +7,14 @@ from contextlib import contextmanager
 from functools import partial
 
 from bygones.errors import NotInArchive
+from bygones.model.base import RecordId
 from bygones.model.summary import SessionSummary
 from bygones.render.html.session import HtmlOptions
 from bygones.usage.costs import SessionCosts
 from bygones.usage.message_costs import has_single_price, make_message_pricer
 from bygones.web.context import RequestContext
 from bygones.web.conversation_view import (
+    WINDOW_SIZE,
     ConversationView,
     open_view,
 )
@@ -77,7 +79,18 @@ def html_options(context: RequestContext, view: ConversationView) -> HtmlOptions
         agent_url=build_url("session", session.id, "agent", ""),
         branch_url=view.url(branch=0) + "?branch=",
         max_folded_chars=_MAX_OUTPUT_CHARS,
+        following_prompt=partial(following_prompt, view),
     )
+
+
+def following_prompt(view: ConversationView, branch: int, record: RecordId) -> str:
+    """Return the beginning of the first prompt of a branch after a record."""
+    other = open_view(view.open_session, view.facts.agent_id or "", branch)
+    at = other.find_message(record)
+    if at is None:
+        return ""
+    messages = other.load_window(at + 1, at + 1 + WINDOW_SIZE).messages
+    return next((one.preview for one in messages if one.is_prompt), "")
 
 
 def other_views(view: ConversationView) -> Iterator[ConversationView]:

@@ -1,5 +1,5 @@
 // On every page: keys, the theme, filters, prefetching and live updates.
-import { announce, createElement, load, parseHtml } from "./html.js";
+import { copyText, createElement, isReturning, load, parseHtml } from "./html.js";
 
 document.documentElement.classList.add("scripted");
 
@@ -108,6 +108,7 @@ for (const form of document.querySelectorAll("form[data-live]")) {
 }
 
 // Older sessions are loaded when the end of the list is near.
+let loadedParts = 0;
 async function loadMore(link) {
   if (link.dataset.busy) return;
   link.dataset.busy = "1";
@@ -116,25 +117,50 @@ async function loadMore(link) {
     const place = link.closest(".older");
     place.before(content);
     place.remove();
+    loadedParts += 1;
     watchEnd();
-  } catch { link.dataset.busy = ""; }
+  } catch {
+    link.dataset.busy = "";
+    link.textContent = "Loading failed. Try again";
+    nearEnd.unobserve(link);
+  }
 }
 const nearEnd = new IntersectionObserver((entries) => {
   for (const entry of entries) if (entry.isIntersecting) loadMore(entry.target);
 }, { rootMargin: "1200px" });
 function watchEnd() { for (const link of document.querySelectorAll("a[data-more]")) nearEnd.observe(link); }
-watchEnd();
+
+// Back, Forward and Reload return to the same place of a list, after the parts that were loaded.
+async function restoreList() {
+  const saved = isReturning ? history.state?.list : null;
+  if (saved?.parts) {
+    history.scrollRestoration = "manual";
+    for (let part = 0; part < saved.parts; part += 1) {
+      const link = document.querySelector("a[data-more]");
+      if (link) await loadMore(link);
+    }
+    scrollTo(0, saved.top);
+    const row = document.querySelector(`[data-session="${CSS.escape(saved.row ?? "")}"]`);
+    if (row) scrollBy(0, row.getBoundingClientRect().top - saved.rowTop);
+  }
+  watchEnd();
+  let timer = 0;
+  const save = () => {
+    clearTimeout(timer);
+    if (loadedParts) history.scrollRestoration = "manual";
+    const row = [...document.querySelectorAll("[data-session]")].find((one) => one.getBoundingClientRect().top >= 0);
+    const list = { parts: loadedParts, top: scrollY, row: row?.dataset.session, rowTop: row?.getBoundingClientRect().top };
+    history.replaceState({ ...history.state, list }, "");
+  };
+  addEventListener("scroll", () => { clearTimeout(timer); timer = setTimeout(save, 120); }, { passive: true });
+  addEventListener("click", save, true);
+}
+if (!document.querySelector(".reading")) restoreList();
 document.addEventListener("click", (event) => {
   const link = event.target.closest?.("a[data-more]");
   if (link) { event.preventDefault(); loadMore(link); }
   const copy = event.target.closest?.("[data-copy]");
-  if (copy) {
-    navigator.clipboard.writeText(copy.dataset.copy).then(() => {
-      announce("Copied");
-      copy.dataset.done = "1";
-      setTimeout(() => delete copy.dataset.done, 1500);
-    });
-  }
+  if (copy) copyText(copy.dataset.copy);
 });
 
 // Live updates: `action` gets the session that has changed, or null if events were missed.

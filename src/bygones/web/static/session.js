@@ -1,198 +1,8 @@
-// The page of a session. Messages are loaded in windows: those near the viewport are filled,
-// the others are placeholders of the same height, so that the scroll bar is right.
+// The page of a session: outline, keys, actions, agents and live updates.
 import { onKey, onSessionUpdate } from "./app.js";
+import { Conversation } from "./conversation.js";
 import { Finder } from "./find.js";
-import { announce, createElement, load, parseHtml } from "./html.js";
-
-const NEAR = 1600;   // pixels around the viewport within which windows are loaded
-const FAR = 12000;   // pixels beyond which they are emptied
-const GUESS = 2100;  // height of a window that was not measured yet
-
-class Conversation {
-  constructor(place, { own, branch, total, size, root = null }) {
-    Object.assign(this, { place, own, branch, total, size, root });
-    this.heights = [];
-    this.known = 0;
-    this.sum = 0;
-    this.loading = new Map();
-    this.sections = [];
-    this.near = new IntersectionObserver((entries) => this.onNear(entries), { root, rootMargin: `${NEAR}px 0px` });
-    this.far = new IntersectionObserver((entries) => this.onFar(entries), { root, rootMargin: `${FAR}px 0px` });
-    const given = place.querySelector(":scope > .window");
-    const at = given ? Number(given.dataset.window) : -1;
-    for (let number = 0; number < this.count; number += 1) {
-      if (number === at) { this.adopt(given, number); continue; }
-      const section = this.placeholder(number);
-      if (number < at) given.before(section); else place.append(section);
-    }
-    if (given) this.complete(given, at);
-  }
-
-  // A page contains the messages that are visible first; the rest of that window follows.
-  complete(section, number) {
-    const { from, until } = section.dataset;
-    const low = number * this.size;
-    const high = Math.min(low + this.size, this.total);
-    if (from === undefined) return;
-    delete section.dataset.from;
-    delete section.dataset.until;
-    const part = (start, stop) => (start < stop ? load(this.url("window", { from: start, until: stop })) : null);
-    const task = (async () => {
-      const [above, below] = await Promise.all([part(low, Number(from)), part(Number(until), high)]);
-      if (above) section.prepend(above.content);
-      if (below) section.append(below.content);
-      this.measure(number, section);
-    })().catch(() => undefined).finally(() => this.loading.delete(number));
-    this.loading.set(number, task);
-  }
-
-  get count() { return Math.max(Math.ceil(this.total / this.size), 1); }
-
-  adopt(section, number) {
-    this.sections[number] = section;
-    this.near.observe(section);
-    this.far.observe(section);
-  }
-
-  placeholder(number) {
-    const section = createElement("section", { className: "window waiting" });
-    section.dataset.window = number;
-    section.style.height = `${this.guess(number)}px`;
-    section.setAttribute("aria-busy", "true");
-    this.adopt(section, number);
-    return section;
-  }
-
-  guess(number) {
-    const usual = this.known ? this.sum / this.known : GUESS;
-    const share = Math.min(this.total - number * this.size, this.size) / this.size;
-    return Math.round(this.heights[number] ?? usual * Math.max(share, 0.05));
-  }
-
-  measure(number, section) {
-    if (this.heights[number] === undefined) this.known += 1;
-    this.sum -= this.heights[number] ?? 0;
-    this.heights[number] = section.getBoundingClientRect().height;
-    this.sum += this.heights[number];
-  }
-
-  url(name, parameters) {
-    const query = new URLSearchParams({ ...(this.branch ? { branch: this.branch } : {}), ...parameters });
-    return `${this.own}/${name}?${query}`;
-  }
-
-  onNear(entries) {
-    for (const { target, isIntersecting } of entries) {
-      target.dataset.near = isIntersecting ? "1" : "";
-      if (isIntersecting && target.classList.contains("waiting")) this.fill(Number(target.dataset.window));
-    }
-  }
-
-  onFar(entries) {
-    for (const { target, isIntersecting } of entries) {
-      if (isIntersecting || target.classList.contains("waiting")) continue;
-      if (target.contains(document.activeElement)) continue;
-      const number = Number(target.dataset.window);
-      this.measure(number, target);
-      target.style.height = `${this.heights[number]}px`;
-      target.classList.add("waiting");
-      target.replaceChildren();
-    }
-  }
-
-  async fill(number) {
-    if (this.loading.has(number)) return this.loading.get(number);
-    const section = this.sections[number];
-    if (!section || this.isRewound || !section.classList.contains("waiting")) return undefined;
-    const task = (async () => {
-      // After fast scrolling, only windows that are still near are loaded.
-      if (this.loading.size > 3) await new Promise((go) => { setTimeout(go, 120); });
-      if (!section.dataset.near && this.loading.size > 3) return;
-      const { content, headers } = await load(this.url("window", { from: number * this.size }));
-      const total = Number(headers.get("X-Total"));
-      if (this.detectRewind(total)) return;
-      this.grow(total);
-      section.replaceChildren(content);
-      section.classList.remove("waiting");
-      section.removeAttribute("aria-busy");
-      section.style.height = "";
-      this.measure(number, section);
-    })().finally(() => this.loading.delete(number));
-    this.loading.set(number, task);
-    return task.catch(() => undefined);
-  }
-
-  // A conversation that gets shorter was rewound: this branch now has another number.
-  detectRewind(total) {
-    this.isRewound ||= total < this.total;
-    return this.isRewound;
-  }
-
-  // New messages are added as windows at the end, so nothing above them moves.
-  grow(total) {
-    if (!(total > this.total)) return;
-    const before = this.count;
-    this.total = total;
-    for (let number = before; number < this.count; number += 1) this.place.append(this.placeholder(number));
-  }
-
-  // Loads the last window again: adds new messages and replaces changed ones.
-  async refresh() {
-    const number = this.count - 1;
-    const section = this.sections[number];
-    await this.loading.get(number);
-    const { content, headers } = await load(this.url("window", { from: number * this.size }));
-    if (this.detectRewind(Number(headers.get("X-Total")))) return false;
-    if (!section.classList.contains("waiting")) {
-      const old = [...section.children];
-      const fresh = [...content.children];
-      fresh.forEach((element, at) => {
-        if (!old[at]) section.append(element);
-        else if (!isSame(old[at], element)) { keepOpen(old[at], element); old[at].replaceWith(element); }
-      });
-      old.slice(fresh.length).forEach((element) => element.remove());
-    }
-    this.grow(Number(headers.get("X-Total")));
-    return true;
-  }
-
-  async reveal(at, anchor) {
-    const number = Math.floor(at / this.size);
-    const section = this.sections[number];
-    if (!section) return null;
-    section.dataset.near = "1";
-    await this.loading.get(number);
-    if (section.classList.contains("waiting")) {
-      section.scrollIntoView({ block: "start" });
-      await this.fill(number);
-      if (section.classList.contains("waiting")) await this.fill(number);
-    }
-    const target = (anchor && document.getElementById(anchor)) || section;
-    for (let up = target; up && up !== section; up = up.parentElement) if (up.localName === "details") up.open = true;
-    target.scrollIntoView({ block: "start" });
-    // Content that was loaded in the meantime may have moved it.
-    await new Promise((done) => { requestAnimationFrame(done); });
-    target.scrollIntoView({ block: "start" });
-    return target;
-  }
-}
-
-const withoutState = (element) => {
-  const copy = element.cloneNode(true);
-  copy.querySelectorAll("details[open]").forEach((details) => details.removeAttribute("open"));
-  copy.querySelectorAll(".message-actions, .inline-agent").forEach((element) => element.remove());
-  copy.classList?.remove("target");
-  copy.removeAttribute("tabindex");
-  return copy;
-};
-const isSame = (old, fresh) => withoutState(old).isEqualNode(withoutState(fresh))
-  || (old.querySelector("[data-whole]") && old.children.length >= fresh.children.length);
-function keepOpen(old, fresh) {
-  for (const details of old.querySelectorAll("details[open][id]")) {
-    const replacement = fresh.querySelector(`#${CSS.escape(details.id)}`);
-    if (replacement) replacement.open = true;
-  }
-}
+import { announce, copyText, createElement, isReturning, load, parseHtml, readSetting, request, showToast, writeSetting } from "./html.js";
 
 const place = document.getElementById("conversation");
 history.scrollRestoration = "manual";
@@ -202,13 +12,14 @@ const conversation = new Conversation(place, {
   branch: Number(place.dataset.branch),
   total: Number(place.dataset.total),
   size: Number(place.dataset.size),
+  onFilled: prepare,
 });
 const isAgent = place.dataset.own.includes("/agent/");
 
 // The outline, and the entry that is being read.
 const outline = document.getElementById("outline");
 const kinds = { prompt: "Prompts", agent: "Agents", edit: "Edits", error: "Errors", compaction: "Compactions" };
-const savedKinds = (() => { try { return JSON.parse(localStorage.getItem("bygones-outline")); } catch { return null; } })();
+const savedKinds = readSetting("outline", null);
 const shownKinds = new Set(Array.isArray(savedKinds) ? savedKinds : ["prompt", "agent", "compaction"]);
 let marks = [];
 let shown = [];
@@ -234,7 +45,7 @@ function drawFilters() {
     button.addEventListener("click", () => {
       if (shownKinds.has(kind)) shownKinds.delete(kind); else shownKinds.add(kind);
       button.setAttribute("aria-pressed", shownKinds.has(kind));
-      try { localStorage.setItem("bygones-outline", JSON.stringify([...shownKinds])); } catch { /* private */ }
+      writeSetting("outline", [...shownKinds]);
       drawOutline();
     });
     return [button];
@@ -279,13 +90,28 @@ outline.addEventListener("click", (event) => {
   event.preventDefault();
   const mark = shown[from + [...outline.children].indexOf(link.parentElement)];
   if (mark) go(mark.at, mark.anchor);
-  document.querySelector(".outline").classList.remove("open");
+  toggleOutline(false);
+});
+
+// On a narrow screen the outline covers a part of the page, until it is closed.
+const sidebar = document.querySelector(".outline");
+const outlineButtons = document.querySelectorAll('[data-act="outline"]');
+function toggleOutline(open = !sidebar.classList.contains("open")) {
+  sidebar.classList.toggle("open", open);
+  for (const button of outlineButtons) button.setAttribute("aria-expanded", String(open));
+  if (open) { from = -1; drawLines(); }
+}
+onKey("l", "Show or hide outline", () => toggleOutline());
+for (const button of outlineButtons) button.addEventListener("click", () => toggleOutline());
+sidebar.querySelector('[data-act="close-outline"]').addEventListener("click", () => { toggleOutline(false); outlineButtons[0]?.focus(); });
+addEventListener("pointerdown", (event) => {
+  if (sidebar.classList.contains("open") && !event.target.closest('.outline, [data-act="outline"]')) toggleOutline(false);
 });
 
 async function go(at, anchor) {
   const target = await conversation.reveal(at, anchor);
   if (!target) return;
-  if (anchor) history.replaceState(null, "", `${location.pathname}${location.search}#${anchor}`);
+  if (anchor) history.replaceState(history.state, "", `${location.pathname}${location.search}#${anchor}`);
   document.querySelector(".target")?.classList.remove("target");
   if (target.id) target.classList.add("target");
   target.tabIndex = -1;
@@ -300,7 +126,9 @@ function firstIndex(list, matches) {
   return low;
 }
 function currentIndex() {
-  const line = innerHeight / 3;
+  // At the end of the page, the last entry is current even if it is near the bottom.
+  const isEnd = scrollY > 0 && scrollY + innerHeight >= document.documentElement.scrollHeight - 2;
+  const line = isEnd ? innerHeight : innerHeight / 3;
   const number = Math.max(firstIndex(conversation.sections, (section) => section.getBoundingClientRect().top > line) - 1, 0);
   let at = firstIndex(shown, (mark) => mark.at >= number * conversation.size) - 1;
   while (at + 1 < shown.length && shown[at + 1].at < (number + 1) * conversation.size) {
@@ -362,7 +190,7 @@ onKey("n", "Next prompt", () => jump("prompt", 1));
 onKey("p", "Previous prompt", () => jump("prompt", -1));
 onKey("e", "Next error", () => jump("error", 1));
 onKey("E", "Previous error", () => jump("error", -1));
-onKey("gg", "Go to start", () => go(0, ""));
+onKey("gg", "Go to start", async () => { await go(0, ""); scrollTo(0, 0); });
 // Scrolls to the end; windows that are loaded on the way may be higher than estimated.
 async function toEnd() {
   await conversation.reveal(conversation.total - 1, "");
@@ -370,19 +198,30 @@ async function toEnd() {
     scrollTo(0, document.body.scrollHeight);
     await new Promise((done) => { requestAnimationFrame(() => requestAnimationFrame(done)); });
     if (!conversation.loading.size && scrollY + innerHeight >= document.body.scrollHeight - 2) return;
-    await Promise.all(conversation.loading.values());
+    await conversation.settled();
   }
 }
 onKey("G", "Go to end", toEnd);
-onKey("o", "Expand or collapse all", () => {
-  const all = [...place.querySelectorAll("details.call, details.thought, details.agent")];
-  const open = !all.some((details) => details.open);
-  for (const details of all) details.open = open;
-});
-onKey("l", "Show or hide outline", () => document.querySelector(".outline").classList.toggle("open"));
-for (const button of document.querySelectorAll('[data-act="outline"]')) {
-  button.addEventListener("click", () => document.querySelector(".outline").classList.toggle("open"));
+// Folds: messages that are loaded later are expanded or collapsed like the others, and what is
+// being read stays where it is.
+const FOLDS = "details.call, details.thought, details.agent";
+let isExpanded = null;
+function setFolds(root) {
+  if (isExpanded === null) return;
+  for (const details of root.querySelectorAll(FOLDS)) details.open = isExpanded;
 }
+function prepare(section) {
+  setFolds(section);
+  for (const box of section.querySelectorAll("pre")) if (box.tabIndex < 0 && box.scrollWidth > box.clientWidth) box.tabIndex = 0;
+}
+onKey("o", "Expand or collapse all", () => {
+  const before = conversation.position();
+  isExpanded = !(isExpanded ?? [...place.querySelectorAll(FOLDS)].every((details) => details.open));
+  setFolds(place);
+  const element = before?.anchor && document.getElementById(before.anchor);
+  if (element) scrollBy(0, element.getBoundingClientRect().top - before.top);
+  announce(isExpanded ? "Expanded" : "Collapsed");
+});
 
 // Actions of a message: its link, its records, its Markdown.
 const currentArticle = () => document.activeElement?.closest?.("article") ?? place.querySelector("article.target") ?? shownArticles().find((article) => article.getBoundingClientRect().bottom > 80);
@@ -393,10 +232,6 @@ function permalink(article) {
   query.set("at", article.id);
   return `${location.origin}${dataset.own}?${query}#${article.id}`;
 }
-async function copy(text, label) {
-  await navigator.clipboard.writeText(text);
-  announce(`${label} copied`);
-}
 async function textOf(article, name) {
   const dataset = datasetOf(article);
   const query = new URLSearchParams({ at: article.id, ...(Number(dataset.branch) ? { branch: dataset.branch } : {}) });
@@ -404,8 +239,8 @@ async function textOf(article, name) {
   return response.ok ? response.text() : `${response.status}`;
 }
 const actions = {
-  link: (article) => copy(permalink(article), "Link"),
-  markdown: async (article) => copy(await textOf(article, "markdown"), "Markdown"),
+  link: (article) => copyText(permalink(article), "Link"),
+  markdown: async (article) => copyText(await textOf(article, "markdown"), "Markdown"),
   raw: async (article) => showDialog("Raw record", createElement("pre", {}, await textOf(article, "raw"))),
   sent: async (article) => showDialog("What Claude was sent", parseHtml(await textOf(article, "sent"))),
   fork: async (article) => showDialog("Continue from here in Claude Code", parseHtml(await textOf(article, "fork"))),
@@ -422,16 +257,24 @@ for (const [key, name, label] of [["c", "link", "Copy link to message"], ["m", "
 }
 function addActions(article) {
   if (article.querySelector(":scope > .message-actions") || !article.id) return;
-  const bar = createElement("div", { className: "message-actions" });
-  const own = hasRequests ? [["sent", "Sent"]] : [];
-  if (hasRequests && article.matches(".prompt") && !datasetOf(article).own.includes("/agent/")) own.push(["fork", "Continue from here"]);
-  for (const [name, label] of [["link", "Link"], ["markdown", "Markdown"], ["raw", "Raw"], ...own]) {
-    const button = createElement("button", { type: "button" }, label);
-    button.addEventListener("click", () => actions[name](article));
-    bar.append(button);
+  const menu = createElement("div", { className: "menu" });
+  const own = hasRequests ? [["sent", "Sent", "What Claude was sent"]] : [];
+  if (hasRequests && article.matches(".prompt") && !datasetOf(article).own.includes("/agent/")) own.push(["fork", "Continue from here", "Continue from here in Claude Code"]);
+  for (const [name, label, title] of [["link", "Link", "Copy link"], ["markdown", "Markdown", "Copy as Markdown"], ["raw", "Raw", "Show the original record"], ...own]) {
+    const button = createElement("button", { type: "button", title }, label);
+    button.addEventListener("click", () => { toggle.setAttribute("aria-expanded", "false"); actions[name](article); });
+    menu.append(button);
   }
-  article.append(bar);
+  const toggle = createElement("button", { type: "button", className: "more-actions", title: "Actions" }, "⋯");
+  toggle.setAttribute("aria-label", "Actions");
+  toggle.setAttribute("aria-expanded", "false");
+  toggle.addEventListener("click", () => toggle.setAttribute("aria-expanded", String(toggle.getAttribute("aria-expanded") !== "true")));
+  article.append(createElement("div", { className: "message-actions" }, toggle, menu));
 }
+const closeMenus = (except) => {
+  for (const toggle of main.querySelectorAll('.more-actions[aria-expanded="true"]')) if (toggle !== except) toggle.setAttribute("aria-expanded", "false");
+};
+main.addEventListener("pointerdown", (event) => { if (!event.target.closest(".message-actions")) closeMenus(); });
 for (const name of ["pointerover", "focusin"]) {
   main.addEventListener(name, (event) => { const article = event.target.closest?.("article"); if (article) addActions(article); });
 }
@@ -504,7 +347,9 @@ main.addEventListener("click", (event) => {
 });
 addEventListener("keydown", (event) => {
   if (event.key !== "Escape" || document.querySelector("dialog[open]")) return;
-  if (panel) closePanel(); else finder.close();
+  if (main.querySelector('.more-actions[aria-expanded="true"]')) closeMenus();
+  else if (sidebar.classList.contains("open")) toggleOutline(false);
+  else if (panel) closePanel(); else finder.close();
 });
 
 // Scrolls to the message that the hash of the URL names.
@@ -520,15 +365,28 @@ async function toHash() {
 }
 addEventListener("hashchange", toHash);
 
+// Back, Forward and Reload return to the message that was being read.
+const saved = isReturning ? history.state?.reading : null;
+let saveTimer = 0;
+function savePosition() {
+  clearTimeout(saveTimer);
+  const reading = conversation.position();
+  if (reading) history.replaceState({ ...history.state, reading }, "");
+}
+addEventListener("scroll", () => { clearTimeout(saveTimer); saveTimer = setTimeout(savePosition, 120); }, { passive: true });
+addEventListener("click", savePosition, true);
+
 const parameters = new URLSearchParams(location.search);
 const first = place.querySelector(".window:not(.waiting)");
 let arrived = Promise.resolve("");
-if (location.hash) arrived = toHash();
+if (saved) arrived = conversation.restore(saved).then(() => "");
+else if (location.hash) arrived = toHash();
 else if (parameters.get("at")) {
   const anchor = document.getElementById(parameters.get("at")) ? parameters.get("at") : `m-${parameters.get("at")}`;
   arrived = go(Number(first.dataset.window) * conversation.size, anchor).then(() => anchor);
 }
 else if (Number(first?.dataset.window)) first.scrollIntoView({ block: "start" });
+if (first) prepare(first);
 loadOutline();
 
 // Live updates; they do not move what is being read.
@@ -541,9 +399,19 @@ if (!isAgent && !Number(place.dataset.branch)) {
       const last = (conversation.count - 1) * conversation.size;
       const isCurrent = await conversation.refresh().catch(() => true);
       if (!isCurrent) showNotice("The session was rewound. Show the live branch.", () => location.assign(location.pathname));
+      refreshHeader();
       if (conversation.total > before) { showRunning(); showNewCount(conversation.total - before); finder.refresh(); await loadOutline(last); }
     });
   });
+}
+// The facts of the header, without what is being edited there.
+async function refreshHeader() {
+  const { content } = await load(conversation.url("header", {})).catch(() => ({}));
+  for (const selector of [".top h1 .title", ".session-facts"]) {
+    const fresh = content?.querySelector(selector);
+    const old = document.querySelector(selector);
+    if (fresh && old && !old.isEqualNode(fresh)) old.replaceWith(fresh);
+  }
 }
 // The badge of a running session; it disappears after a while without messages.
 let runningTimer = 0;
@@ -585,9 +453,7 @@ for (const button of document.querySelectorAll('[data-act="copy"]')) {
   button.addEventListener("click", async () => {
     const response = await fetch(button.dataset.from);
     if (!response.ok) return;
-    await copy(await response.text(), "Markdown");
-    button.dataset.done = "1";
-    setTimeout(() => delete button.dataset.done, 1500);
+    await copyText(await response.text(), "Markdown");
   });
 }
 
@@ -596,8 +462,8 @@ async function annotate(change) {
   const response = await fetch(`/api/sessions/${encodeURIComponent(place.dataset.session)}/annotations`, {
     method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(change),
   });
-  if (!response.ok) { announce("Saving failed"); return null; }
-  announce("Saved");
+  if (!response.ok) { showToast("Saving failed"); return null; }
+  showToast("Saved");
   return (await response.json()).items[0];
 }
 const star = document.querySelector('[data-act="star"]');
