@@ -71,7 +71,6 @@ def test_groups_and_time_spans_are_loaded_once(tmp_path: Path) -> None:
 def test_titles_are_found_with_small_caches(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(remembered, "_MAX_CACHED_TITLES", 1)
     monkeypatch.setattr(remembered, "_MAX_CACHED_STEMS", 1)
     home = Home(tmp_path / "home")
     written(home)

@@ -55,7 +55,7 @@ from bygones.store.encoding import STEERING_TITLE
 from bygones.store.local_reader import LocalReader
 from bygones.store.protocols import SearchFacts, StoreReader
 from bygones.store.text_index import TextMatch, stem_prefix, stem_word
-from bygones.store.tokenizer import strip_accents
+from bygones.store.tokenizer import split_lines_into_terms
 
 PartLengths = Sequence[int]
 """Of a session: the number of records, then of characters, for each part in order."""
@@ -409,8 +409,6 @@ def recency_bonus(age_days: float) -> float:
 
 T = TypeVar("T")
 _DAY_MS = 86_400_000
-_MAX_CACHED_TITLES = 8_192
-"""Titles whose terms are cached."""
 _MAX_CACHED_STEMS = 512
 """Stems for which the titles that have them are cached."""
 
@@ -425,15 +423,14 @@ class _TitleForms(Struct, frozen=True):
 class TitleIndex:
     """Finds explicit titles and summaries by their words.
 
-    A title is split into terms only if it contains the letters of a query. Searches in
-    several threads may use it at the same time.
+    Words are looked for in one text: the terms of all titles between spaces, a line for
+    each title. Searches in several threads may use it at the same time.
     """
 
     def __init__(self, titles: Sequence[tuple[int, str]], analyzer: Analyzer) -> None:
         self._numbers = array("q", [number for number, _ in titles])
         self._titles = [title for _, title in titles]
         self._analyzer = analyzer
-        self._terms_by_title: dict[int, TermRun] = {}
         self._forms_by_stem: dict[str, _TitleForms] = {}
 
     def matched_runs(self, term: ScoredTerm) -> Iterator[TermRun]:
@@ -467,20 +464,17 @@ class TitleIndex:
             return set()
         return {
             self._numbers[index]
-            for index in self._titles_containing(max(terms, key=len))
-            if self._terms(index) == terms
-            and not self._titles[index].startswith(STEERING_TITLE)
+            for index in self._titles_containing(f"\n {' '.join(terms)} \n")
+            if not self._titles[index].startswith(STEERING_TITLE)
         }
 
     def _sessions_with(self, variant: TermRun, term: ScoredTerm) -> Iterator[int]:
         if len(variant) == 1 and not term.is_exact:
             yield from self._find_forms(variant[0]).sessions
             return
-        contains = _contains_prefix if term.is_prefix else _contains_run
-        longest = max(variant, key=len)
-        for index in self._titles_containing(longest):
-            if contains(variant, self._terms(index)):
-                yield self._numbers[index]
+        end = "" if term.is_prefix else " "
+        for index in self._titles_containing(f" {' '.join(variant)}{end}"):
+            yield self._numbers[index]
 
     @cached_property
     def _places(self) -> dict[int, tuple[int, int]]:
@@ -492,27 +486,21 @@ class TitleIndex:
 
     @cached_property
     def _lines(self) -> tuple[str, array[int]]:
-        """All titles in lower case without accents, one per line, and their offsets."""
-        lines = [title.replace("\n", " ").lower() for title in self._titles]
-        # Accents are stripped from all titles at once, which is far faster.
-        accented = [index for index, line in enumerate(lines) if not line.isascii()]
-        joined = "\n".join([self._titles[at].replace("\n", " ") for at in accented])
-        for at, line in zip(accented, strip_accents(joined).split("\n"), strict=False):
-            lines[at] = line.lower()
-        text = "\n".join((*lines, ""))
-        lengths = (len(line) + 1 for line in (*lines, ""))
+        """The terms of all titles, and the offsets at which their lines start."""
+        titles = [title.replace("\n", " ") for title in self._titles]
+        # Plain ones at once, which is far faster.
+        plain = "\n".join(filter(str.isascii, titles))
+        split = iter(split_lines_into_terms(plain))
+        lines = [
+            next(split) if title.isascii() else " ".join(self._analyzer(title))
+            for title in titles
+        ]
+        text = "".join(("\n", *(f" {line} \n" for line in lines)))
+        lengths = (len(line) + 3 for line in lines)
         return text, array("q", accumulate(lengths, initial=0))
 
-    def _terms(self, index: int) -> TermRun:
-        terms = self._terms_by_title.get(index)
-        if terms is None:
-            if len(self._terms_by_title) >= _MAX_CACHED_TITLES:
-                self._terms_by_title.clear()
-            terms = tuple(self._analyzer(self._titles[index]))
-            self._terms_by_title[index] = terms
-        return terms
-
     def _titles_containing(self, letters: str) -> Iterator[int]:
+        """Yield the titles with these letters, in the text of all lines."""
         text, starts = self._lines
         offset = text.find(letters)
         while offset >= 0:
@@ -532,32 +520,22 @@ class TitleIndex:
         return found
 
     def _scan_forms(self, stem: str) -> _TitleForms:
-        prefix = stem_prefix(stem)
-        forms: set[str] = set()
+        letters = f" {stem_prefix(stem)}"
+        text, starts = self._lines
+        is_form: dict[str, bool] = {}
         sessions = array("q")
-        for index in self._titles_containing(prefix):
-            candidates = (t for t in self._terms(index) if t.startswith(prefix))
-            own_forms = [term for term in candidates if stem_word(term) == stem]
-            if own_forms:
-                forms.update(own_forms)
-                sessions.append(self._numbers[index])
-        return _TitleForms(frozenset(forms), sessions)
-
-
-def _contains_run(run: TermRun, terms: TermRun) -> bool:
-    count = len(run)
-    return run[0] in terms and any(
-        terms[at : at + count] == run for at in range(len(terms))
-    )
-
-
-def _contains_prefix(run: TermRun, terms: TermRun) -> bool:
-    *whole, start = run
-    return any(
-        terms[at : at + len(whole)] == tuple(whole)
-        and terms[at + len(whole)].startswith(start)
-        for at in range(len(terms) - len(whole))
-    )
+        offset = text.find(letters)
+        while offset >= 0:
+            end = text.find(" ", offset + 1)
+            word = text[offset + 1 : end]
+            if word not in is_form:
+                is_form[word] = stem_word(word) == stem
+            if is_form[word]:
+                sessions.append(self._numbers[bisect_right(starts, offset) - 1])
+            offset = text.find(letters, end)
+        return _TitleForms(
+            frozenset(w for w, same in is_form.items() if same), sessions
+        )
 
 
 _GROUP_FIELDS = tuple(

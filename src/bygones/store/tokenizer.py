@@ -34,6 +34,8 @@ _COMBINING_MARKS = (
 _WORD = re.compile(r"[^\W_]+")
 _ASCII_LOWER = "".join(chr(c).lower() if chr(c).isalnum() else " " for c in range(128))
 """Translates ASCII to lower case, and what isn't part of a word to a space."""
+_ASCII_LINES = f"{_ASCII_LOWER[:10]}\n{_ASCII_LOWER[11:]}"
+"""The same, but keeps the ends of lines."""
 _CONTEXT_CASED = frozenset("\u0130\u03a3")
 """Letters whose lower case depends on the context or has two characters."""
 _LONG_WORD = re.compile(rf"[^\W_]{{{MAX_TERM_BYTES // 4},}}")
@@ -108,6 +110,12 @@ def tokenize_prepared(text: str) -> list[str]:
     if _CONTEXT_CASED.isdisjoint(text):
         return _WORD.findall(text.lower())
     return [found[0].lower() for found in _WORD.finditer(text)]
+
+
+def split_lines_into_terms(text: str) -> list[str]:
+    """Return the terms of each line of an ASCII text, separated by spaces."""
+    lines = prepare_text(text).translate(_ASCII_LINES).split("\n")
+    return [" ".join(line.split()) for line in lines]
 
 
 def strip_accents(text: str) -> str:
