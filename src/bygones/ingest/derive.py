@@ -631,6 +631,7 @@ class _Part:
             reported_cost=None,
             tool_contexts=[r for r in rows.tool_contexts if not self._is_open(r)],
             conversations=[row for row in rows.conversations if row[0]],
+            facts=rows.facts.settled(),
             turns=[
                 row
                 for row in rows.turns

@@ -90,6 +90,7 @@ def write_session(
         bounds,
         message_block=count - count % MESSAGES_PER_BLOCK,
         turn=settled.last_turn.start,
+        message=count,
         agents=tuple(agent for agent, _ in derived.rows.agent_runs),
     )
     tables.save_settled_part(number, bounds, _encode_settled(settled))

@@ -145,7 +145,7 @@ def build_conversation_header(
         agent_count=sum(1 for run in session.all_agents if run.kind.is_shown),
         problem_count=count_problems(session.problems),
         file_count=len({edit.path for edit in session.edits}),
-        branches=tuple(_summarize_branches(session.branches)),
+        branches=tuple(summarize_branches(session.branches)),
         orphan_agents=tuple(
             strip_agent_run(run)
             for run in session.agents
@@ -178,7 +178,7 @@ def find_branch_summaries(session: Session) -> dict[RecordId, LeafSummary]:
     return found
 
 
-def _summarize_branches(branches: Sequence[Branch]) -> Iterator[BranchSummary]:
+def summarize_branches(branches: Sequence[Branch]) -> Iterator[BranchSummary]:
     paths = {branch.number: _BranchPath(branch) for branch in branches}
     for branch in branches:
         path = paths[branch.number]

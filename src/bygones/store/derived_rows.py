@@ -12,6 +12,7 @@ import msgspec
 from msgspec import Struct
 
 from bygones.model.base import SessionId
+from bygones.model.conversations import summarize_branches
 from bygones.model.summary import SessionSummary
 from bygones.model.usage import QUARTER_HOUR_SECONDS
 from bygones.store.encoding import (
@@ -20,6 +21,7 @@ from bygones.store.encoding import (
     id_key,
     to_milliseconds,
 )
+from bygones.store.fact_rows import FactRows, build_fact_rows
 from bygones.store.messages import (
     ConversationRow,
     ConversationRows,
@@ -73,6 +75,7 @@ class DerivedRows(Struct, frozen=True, array_like=True):
     message_blocks: list[MessageBlockRow]
     preview: list[bytes]
     """How a short session starts, if known: one value or none."""
+    facts: FactRows = FactRows()
 
 
 def _searchable_titles(session: Session, queued_prompts: Iterable[str]) -> str:
@@ -151,6 +154,11 @@ def derive_rows(  # noqa: PLR0913 (the last ones by keyword, optional)
         turns=stored.turns,
         message_blocks=stored.message_blocks,
         preview=[preview] if preview is not None else [],
+        facts=build_fact_rows(
+            session,
+            header.branches if header else list(summarize_branches(session.branches)),
+            earlier,
+        ),
     )
 
 

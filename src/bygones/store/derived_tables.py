@@ -18,10 +18,13 @@ from bygones.store.encoding import TextLengths
 from bygones.store.index_db import IndexDB
 from bygones.store.schema import (
     ABANDONED_RECORD,
+    AGENT_DETAIL,
     AGENT_RUN,
+    BRANCH,
     CONVERSATION,
     DIRTY_SESSION,
     EDIT,
+    MESSAGE,
     MESSAGE_BLOCK,
     PROMPT,
     SESSION,
@@ -29,6 +32,7 @@ from bygones.store.schema import (
     SESSION_TABLES,
     SETTLED_KEY,
     SETTLED_PART,
+    TOOL_CALL,
     TURN,
     deferred_indexes,
 )
@@ -60,6 +64,17 @@ def decode_by_end_time(
         yield from sorted(
             (decode_summary(encoded) for _, encoded in group), key=attrgetter("id")
         )
+
+
+_AGENT_TABLES = (
+    "turn",
+    "message_block",
+    "agent_run",
+    "agent_detail",
+    "message",
+    "tool_call",
+)
+"""Tables with rows of agent runs."""
 
 
 class DerivedTables:
@@ -256,6 +271,10 @@ class DerivedTables:
             (SESSION_PREVIEW.insert_sql(), previews),
             (EDIT.insert_sql(), derived_rows.edits),
             (PROMPT.insert_sql(), derived_rows.prompts),
+            (MESSAGE.insert_sql(), derived_rows.facts.messages),
+            (TOOL_CALL.insert_sql(), derived_rows.facts.tool_calls),
+            (BRANCH.insert_sql(), derived_rows.facts.branches),
+            (AGENT_DETAIL.insert_sql("IGNORE"), derived_rows.facts.agents),
         ):
             self._db.executemany(sql, [(number, *row) for row in rows])
 
@@ -356,18 +375,20 @@ class DerivedTables:
         for table, last in (("edit", bounds.edit), ("prompt", bounds.prompt)):
             sql = f"DELETE FROM {table} WHERE session = ? AND rowid > ?"  # noqa: S608 (our names)
             self._db.execute(sql, (number, last))
-        for table, start in (
-            ("message_block", bounds.message_block),
-            ("turn", bounds.turn),
+        for table, column, start in (
+            ("message_block", "start", bounds.message_block),
+            ("turn", "start", bounds.turn),
+            ("message", "number", bounds.message),
+            ("tool_call", "message", bounds.message),
         ):
             sql = (
                 f"DELETE FROM {table} WHERE session = ? AND agent = ''"  # noqa: S608 (our names)
-                " AND branch = 0 AND start >= ?"
+                f" AND branch = 0 AND {column} >= ?"
             )
             self._db.execute(sql, (number, start))
         for agent in ("", *bounds.agents):
-            tables = ("conversation", "turn", "message_block", "agent_run")
-            for table in tables if agent else tables[:1]:
+            tables = ("conversation", "branch", *_AGENT_TABLES)
+            for table in tables if agent else tables[:2]:
                 sql = f"DELETE FROM {table} WHERE session = ? AND agent = ?"  # noqa: S608 (our names)
                 self._db.execute(sql, (number, agent))
 

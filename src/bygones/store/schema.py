@@ -423,6 +423,86 @@ PROMPT = Table(
     indexes=(Index(("session",)),),
     team_columns=_team_columns(_PROMPT_COLUMNS, _POSITION),
 )
+# Messages, tool calls, branches and agent runs without their texts: `records` names the
+# records of a message, `head` is how a text starts that isn't a prompt of the session.
+# An empty agent is the session itself.
+_PLACE = (_session(), _text("agent"), _integer("branch"))
+MESSAGE = Table(
+    name="message",
+    columns=(
+        *_PLACE,
+        _integer("number"),
+        _integer("turn"),
+        _blob("id"),
+        _text("role"),
+        _text("origin", is_nullable=True),
+        _integer("time_ms", is_nullable=True),
+        _text("model", is_nullable=True),
+        _integer("flags"),
+        _text("head", is_nullable=True),
+        _blob("records"),
+    ),
+    primary_key=("session", "agent", "branch", "number"),
+    has_rowid=False,
+)
+TOOL_CALL = Table(
+    name="tool_call",
+    columns=(
+        *_PLACE,
+        _integer("message"),
+        _integer("position"),
+        _integer("turn"),
+        _text("id"),
+        _text("name"),
+        _integer("time_ms", is_nullable=True),
+        _integer("duration_ms", is_nullable=True),
+        _integer("flags"),
+        _integer("result_bytes"),
+        _integer("call_key"),
+        _integer("call_block"),
+        _integer("result_key", is_nullable=True),
+        _integer("result_block"),
+    ),
+    primary_key=("session", "agent", "branch", "message", "position"),
+    has_rowid=False,
+)
+BRANCH = Table(
+    name="branch",
+    columns=(
+        *_PLACE,
+        _blob("leaf"),
+        _integer("parent", is_nullable=True),
+        _integer("message_count"),
+        _integer("shared_count"),
+        _integer("prompt_count"),
+        _integer("own_prompt_count"),
+        _integer("tool_call_count"),
+        _text("title", is_nullable=True),
+        _text("other_session", is_nullable=True),
+    ),
+    primary_key=("session", "agent", "branch"),
+    has_rowid=False,
+)
+AGENT_DETAIL = Table(
+    name="agent_detail",
+    columns=(
+        _session(),
+        _text("agent"),
+        _text("kind"),
+        _text("status"),
+        _text("description", is_nullable=True),
+        _text("workflow", is_nullable=True),
+        _integer("is_background"),
+        _integer("depth"),
+        _integer("started_ms", is_nullable=True),
+        _integer("ended_ms", is_nullable=True),
+        _integer("duration_ms", is_nullable=True),
+        _integer("tool_call_count"),
+        _text("call", is_nullable=True),
+    ),
+    primary_key=("session", "agent"),
+    has_rowid=False,
+)
 # Assembled conversations: facts about a session or one of its agent runs, and the turns
 # and blocks of messages that each branch adds.
 CONVERSATION = Table(
@@ -494,6 +574,10 @@ SESSION_TABLES = (
     ABANDONED_RECORD,
     AGENT_RUN,
     PROMPT,
+    MESSAGE,
+    TOOL_CALL,
+    BRANCH,
+    AGENT_DETAIL,
     CONVERSATION,
     TURN,
     MESSAGE_BLOCK,

@@ -170,6 +170,8 @@ class RowBounds(Struct, frozen=True, kw_only=True, array_like=True):
     """The first message of the turn that may change."""
     agents: tuple[str, ...] = ()
     """The agent runs after the settled part."""
+    message: int = 0
+    """The first message of the live branch after the settled part."""
 
 
 class UsageTables:
