@@ -13,6 +13,7 @@ from bygones.store import tokenizer
 from bygones.store.tokenizer import (
     correct_term,
     prepare_text,
+    prepare_with_checksum,
     tokenize,
     tokenize_prepared,
 )
@@ -80,17 +81,19 @@ def test_typo_is_corrected(typed: str, meant: str | None) -> None:
     assert correct_term(typed, counted, beginning) == meant
 
 
-@given(st.text(max_size=50))
-def test_simple_characters_do_not_change_the_terms(text: str) -> None:
-    for char in ("\u2014", "\u2026", "✅", "→"):
-        terms_with_char = f"{text} {char} {text}"
-        # What is long is never taken for simple.
-        padding = " ." * 500
-
-        assert tokenize(terms_with_char) == tokenize(terms_with_char + padding)
+@given(st.text(LETTERS + "—…→", max_size=80) | st.text(max_size=50))
+def test_length_of_a_text_is_its_number_of_terms(text: str) -> None:
+    assert prepare_with_checksum(text)[2] == len(tokenize(text))
 
 
-def test_simple_characters_are_not_part_of_words() -> None:
-    beyond = [char for char in tokenizer._SIMPLE_CHARS if not char.isascii()]
+@pytest.mark.parametrize("unit", ["a", " ", "ab ", "a—", "é ", "日"])
+def test_terms_of_a_text_that_is_scanned_in_parts_are_counted_once(unit: str) -> None:
+    text = (unit * tokenizer._SCAN_BYTES)[: tokenizer._SCAN_BYTES + 5]
 
-    assert tokenize("".join(beyond) + " " * 2000) == []
+    _, prepared, count = prepare_with_checksum(text)
+
+    assert count == sum(1 for _ in tokenizer._WORD.finditer(prepared))
+
+
+def test_common_symbols_are_not_part_of_words() -> None:
+    assert tokenize("".join(tokenizer._COMMON_SYMBOLS)) == []

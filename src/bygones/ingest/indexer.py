@@ -407,7 +407,7 @@ class Indexer:
         if stored_source.kind.is_transcript:
             self._remove_last_line(stored_source.number, stored_source.stored_bytes)
             batch = self._index_last_line(stored_source)
-            if batch.rows:
+            if batch is not None and batch.rows:
                 self._add_last_line(stored_source, indexed, batch)
         if indexed.session is not None:
             self._index.mark_dirty([indexed.session])
@@ -434,18 +434,16 @@ class Indexer:
             if removed:
                 self._archive_dir.text_index.remove(removed)
 
-    def _index_last_line(self, stored_source: StoredSource) -> IndexBatch:
+    def _index_last_line(self, stored_source: StoredSource) -> IndexBatch | None:
         """Return the records of the last line without a newline, if it is complete.
 
         A client that was killed leaves such a line.
         """
-        return index_block(
-            line_block(
-                stored_source,
-                stored_source.stored_bytes,
-                self._load_fragment(stored_source),
-            )
-        )
+        fragment = self._load_fragment(stored_source)
+        if not fragment:
+            return None
+        start = stored_source.stored_bytes
+        return index_block(line_block(stored_source, start, fragment))
 
     def _save_indexed_source(
         self, stored_source: StoredSource, indexed_source: IndexedSource
@@ -514,7 +512,8 @@ class Indexer:
                 continue
             self._readd_batch(stored_source, index_block(block), record_ids)
         last_line = self._index_last_line(stored_source)
-        self._readd_batch(stored_source, last_line, record_ids)
+        if last_line is not None:
+            self._readd_batch(stored_source, last_line, record_ids)
 
     def _readd_batch(
         self,

@@ -45,57 +45,66 @@ _WORD_BYTES = bytes(
 )
 _TOO_LONG_RUN = b"a" * (MAX_TERM_BYTES + 1)
 _SPLIT_LENGTH = 32
-_SHORT_TEXT = 1_000
-_COMMON_SYMBOLS = "\u2013\u2014\u2018\u2019\u201c\u201d\u2026•←→✓✗✔✘✅❌⏺⎿●○│─├└"
-_SIMPLE_CHARS = frozenset((*map(chr, range(128)), *_COMMON_SYMBOLS))
-"""Characters of most short texts; those beyond ASCII are not part of words."""
+_ASCII_BYTES = bytes(range(128))
+_COMMON_SYMBOLS = frozenset(
+    "\u2013\u2014\u2018\u2019\u201c\u201d\u2026•←→✓✗✔✘✅❌⏺⎿●○│─├└"
+)
+"""Symbols that many texts have; they are not part of words."""
 _SCAN_BYTES = 1 << 20
 """Bytes to check at once, to avoid a copy of long texts."""
 
 
-def prepare_text(text: str, raw: bytes | None = None) -> str:
-    """Return a text that tantivy splits into the right terms.
-
-    `raw` is the text in UTF-8, if the caller has it.
-    """
-    if not _is_simple(text) and _has_char_in(text, _FOLDABLE_CHARS):
-        if _has_char_in(text, _WIDE_CHARS):
-            text = " ".join(_pattern(f"([{_WIDE_CHARS}])").split(text))
-        text = strip_accents(text)
-        raw = None
-    if raw is None:
-        raw = text.encode("utf-8", "replace")
-    if len(raw) <= MAX_TERM_BYTES:
-        return text
-    for start in range(0, len(raw), _SCAN_BYTES):
-        block = raw[start : start + _SCAN_BYTES + MAX_TERM_BYTES]
-        if _TOO_LONG_RUN in block.translate(_WORD_BYTES):
-            return _LONG_WORD.sub(_split_long_word, text)
-    return text
+def prepare_text(text: str) -> str:
+    """Return a text that tantivy splits into the right terms."""
+    return prepare_with_checksum(text)[1]
 
 
 def prepare_with_checksum(text: str) -> PreparedText:
     """Return a text as passed to tantivy, with the checksum of the original."""
     raw = text.encode("utf-8", "replace")
-    prepared = prepare_text(text, raw)
-    if len(raw) == len(text) == len(prepared):  # ASCII: four times as fast
-        count = _count_ascii_words(raw)
-    elif len(prepared) <= _SCAN_BYTES:
-        count = len(tokenize_prepared(prepared))
-    else:
-        count = sum(1 for _ in _WORD.finditer(prepared))
-    return crc32(raw), prepared, count
+    checksum = crc32(raw)
+    unusual = _unusual_chars(raw) if len(raw) != len(text) else set()
+    if _has_char_in(unusual, _FOLDABLE_CHARS):
+        text = _fold(text, unusual)
+        raw = text.encode("utf-8", "replace")
+        unusual = _unusual_chars(raw)
+    has_long_word, count = _scan_words(raw)
+    if has_long_word:
+        text = _LONG_WORD.sub(_split_long_word, text)
+    if any(map(str.isalnum, unusual)):
+        count = sum(1 for _ in _WORD.finditer(text))
+    elif has_long_word or len(raw) != len(text):
+        _, count = _scan_words(text.encode("ascii", "replace"))
+    return checksum, text, count
 
 
-def _count_ascii_words(raw: bytes) -> int:
-    """Count words in slices: a list of all words takes ten times the memory of a text."""
+def _unusual_chars(raw: bytes) -> set[str]:
+    """Return the characters of a text that are neither ASCII nor common symbols."""
+    return {*raw.translate(None, _ASCII_BYTES).decode()} - _COMMON_SYMBOLS
+
+
+def _fold(text: str, unusual: set[str]) -> str:
+    """Separate characters that are words by themselves, and remove accents."""
+    if _has_char_in(unusual, _WIDE_CHARS):
+        text = " ".join(_pattern(f"([{_WIDE_CHARS}])").split(text))
+    return _pattern(_COMBINING_MARKS).sub("", unicodedata.normalize("NFKD", text))
+
+
+def _scan_words(raw: bytes) -> tuple[bool, int]:
+    """Return whether a word may be too long, and the number of words.
+
+    All bytes beyond ASCII count as letters. A list of the words would take ten times the
+    memory of a text.
+    """
+    has_long_word = False
     count = 0
-    is_in_word = False
     for start in range(0, len(raw), _SCAN_BYTES):
-        part = raw[start : start + _SCAN_BYTES].translate(_WORD_BYTES)
-        count += len(part.split()) - (is_in_word and not part[:1].isspace())
-        is_in_word = not part[-1:].isspace()
-    return count
+        part = raw[start : start + _SCAN_BYTES + MAX_TERM_BYTES].translate(_WORD_BYTES)
+        has_long_word = has_long_word or _TOO_LONG_RUN in part
+        count += part.count(b" a", 0, _SCAN_BYTES + 1)
+        if not start:
+            count += part.startswith(b"a")
+    return has_long_word, count
 
 
 def tokenize(text: str) -> list[str]:
@@ -119,25 +128,15 @@ def split_lines_into_terms(text: str) -> list[str]:
 
 
 def strip_accents(text: str) -> str:
-    if _is_simple(text):
+    if text.isascii() or not _unusual_chars(text.encode("utf-8", "replace")):
         return text
     return _pattern(_COMBINING_MARKS).sub("", unicodedata.normalize("NFKD", text))
 
 
-def _is_simple(text: str) -> bool:
-    return text.isascii() or (
-        len(text) < _SHORT_TEXT and _SIMPLE_CHARS.issuperset(text)
-    )
-
-
-def _has_char_in(text: str, ranges: str) -> bool:
-    """Whether a text contains a character of some ranges."""
-    if len(text) >= _SHORT_TEXT:
-        return _pattern(f"[{ranges}]").search(text) is not None
-    # Compiling the pattern takes longer than checking a short text.
-    bounds = list(zip(ranges[::3], ranges[2::3], strict=True))
-    unusual = {*text} - _SIMPLE_CHARS
-    return any(low <= char <= high for char in unusual for low, high in bounds)
+def _has_char_in(chars: Iterable[str], ranges: str) -> bool:
+    """Whether a character is in one of some ranges."""
+    bounds = list(zip(ranges[::3], ranges[2::3], strict=True)) if chars else ()
+    return any(low <= char <= high for char in chars for low, high in bounds)
 
 
 @cache
