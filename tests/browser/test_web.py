@@ -55,6 +55,8 @@ PATHS = (
     "/files",
     f"/files?session={EDITED}&path={EDITED_PATH}",
     f"/file?path={EDITED_PATH}",
+    f"/file?path={EDITED_PATH}&view=unified",
+    f"/file?path={EDITED_PATH}&view=split",
     "/usage",
     "/usage?by=model",
     "/problems",

@@ -365,7 +365,7 @@ def test_pages_show_what_commands_changed(case_archives: CaseArchives) -> None:
 
     assert "/work/demo/many7.txt" in listed
     assert "(some not recorded)" in listed
-    assert '>-two</del><ins data-new="2">+2</ins>' in diff
+    assert '>-two</del><ins data-new="2">+<span class="n">2</span></ins>' in diff
     assert "lines not recorded" in large
     assert "changed a.py +1 \N{MINUS SIGN}1" in session
     assert '>-two</del><ins data-new="2">+<span class="n">2</span></ins>' in session
@@ -395,8 +395,9 @@ def test_versions_of_a_file_have_origins_and_need_no_script(tmp_path: Path) -> N
     last = page.get("/file?path=/work/demo/x.py").text
     first = page.get("/file?path=/work/demo/x.py&version=1").text
 
-    assert 'value="2" data-submit' in last
-    assert "+new()</ins>" in last
+    assert 'value="2" data-labels' in last
+    changes = page.get("/file?path=/work/demo/x.py&view=unified").text
+    assert "+new()</ins>" in changes
     assert 'title="Write &lt;b&gt;it&lt;/b&gt;"' in last
     assert f"{SESSION[:8]}:2" in last
     assert "<script>alert" not in last
@@ -404,6 +405,49 @@ def test_versions_of_a_file_have_origins_and_need_no_script(tmp_path: Path) -> N
     assert page.get("/file?path=nothing.py").status == 404
     assert page.get("/file?path=/work/demo/x.py&version=x").status == 400
     assert page.get("/file").status == 404
+
+
+def test_a_file_is_shown_at_any_turn_of_any_branch(tmp_path: Path) -> None:
+    home = Home(tmp_path / "home")
+    path = "/work/demo/x.py"
+    story = Story(SESSION)
+    story.say("Write")
+    fork = story.write("a = 1\nb = 2\n", path=path)
+    story.say("Abandoned")
+    story.edit("a = 1", "a = 111", "a = 1\nb = 2\n", path=path)
+    story.rewind(fork)
+    story.say("Again")
+    story.edit("b = 2", "b = 3", "a = 1\nb = 2\n", path=path)
+    last = story.edit("b = 3", "b = 4", "a = 1\nb = 3\n", path=path)
+    story.say("Look")
+    story.read("# mine\na = 1\nb = 4\n", path=path)
+    story.write_to(home)
+    Archive.ingest(tmp_path / "archive", [home.path])
+    page = web_client(WebArchive(home, tmp_path / "archive"))
+    call = next(r for r in story.records if r["uuid"] == last)["message"]["content"]
+
+    def text(query: str) -> str:
+        return _plain_text(page.get(f"/file?path={path}{query}").text)
+
+    assert "111" not in text("")
+    assert "b = 3" in text("&turn=2&view=unified")
+    assert "b = 4" in text("&turn=2")  # a turn ends with its last version
+    assert "b = 4" in text(f"&call={call[0]['tool_use_id']}")
+    assert "user?" in text("")  # not recorded
+    assert "between 2026" in page.get(f"/file?path={path}").text
+    abandoned = text(f"&branch={SESSION}:2")
+    assert "a = 111" in abandoned
+    assert "b = 4" not in abandoned
+    assert "Version 1 compared with 4" in text("&view=split&from=1")
+    assert f"branch={SESSION}%3A2" in page.get(f"/session/{SESSION}?branch=1").text
+    assert "The file after this change" in page.get(f"/session/{SESSION}").text
+    assert page.get(f"/file?path={path}&branch=x").status == 400
+    assert page.get(f"/file?path={path}&branch=x:1").status == 404
+    assert page.get(f"/file?path={path}&view=x").status == 400
+
+
+def _plain_text(html: str) -> str:
+    return re.sub("<[^>]*>", "", html)
 
 
 def test_usage_as_csv(page: WebClient) -> None:

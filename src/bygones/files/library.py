@@ -90,6 +90,16 @@ class FileLibrary:
         own = (edit.session_id for edit in edits if path_key(edit.path) == key)
         return list(dict.fromkeys(own))
 
+    def abandoned_branches(self, key: str) -> list[tuple[SessionId, int]]:
+        """Return the abandoned branches that changed a file, oldest change first."""
+        edits = self._reader.edits.edits_with_suffix(file_name(key))
+        found = (
+            (edit.session_id, edit.branch_number)
+            for edit in edits
+            if edit.branch_number and path_key(edit.path) == key
+        )
+        return list(dict.fromkeys(found))
+
     def log(
         self,
         session_id: SessionId,
@@ -417,23 +427,41 @@ class ArchivedFile:
         Turns count from 0; without one it is the last. Other sessions count up to the
         end of that turn.
         """
-        session_id = SessionId(session)
         stop = None if turn is None else turn + (not is_before)
-        log = self._library.log(session_id, branch=branch, stop_turn=stop)
+        return self.open_branch(
+            SessionId(session), branch, stop_turn=stop, looks_ahead=is_before
+        ).last
+
+    def open_branch(
+        self,
+        session_id: SessionId,
+        branch: int,
+        *,
+        stop_turn: int | None = None,
+        looks_ahead: bool = False,
+    ) -> FileHistory:
+        """Return the versions as a branch of a session had them, up to a turn.
+
+        Other sessions count up to its end.
+        """
+        log = self._library.log(session_id, branch=branch, stop_turn=stop_turn)
         others = [
             self._library.log(other, stop_time=log.end)
             for other in self._library.sessions_of(self._key)
             if other != session_id
         ]
-        logs = [*others, log]
-        history = FileHistory(
+        return FileHistory(
             self.path,
             self._key,
-            logs,
-            looks_ahead=is_before,
+            [*others, log],
+            looks_ahead=looks_ahead,
             load_bases=self._library.load_bases,
         )
-        return history.last
+
+    @property
+    def abandoned_branches(self) -> list[tuple[SessionId, int]]:
+        """The abandoned branches that changed the file, as session and number."""
+        return self._library.abandoned_branches(self._key)
 
     def at_time(self, time: datetime) -> FileAt:
         """Return the file as it was at a time."""

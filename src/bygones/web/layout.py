@@ -32,6 +32,7 @@ from bygones.web.icons import icon
 _WEB_ASSETS = (
     *("web.css", "favicon.svg", "app.js", "html.js", "theme.js", "search.js"),
     *("session.css", "session.js", "conversation.js", "find.js"),
+    *("file.css", "file.js"),
 )
 _RENDER_ASSETS = ("style.css",)
 ASSETS = (*_RENDER_ASSETS, *_WEB_ASSETS)
@@ -168,11 +169,12 @@ _THEME_SWITCH = Html(
 
 def build_url(*parts: str, **query: object) -> str:
     """Return a URL of this site; empty query parameters are left out."""
-    path = "/" + "/".join(quote(part, safe="") for part in parts)
+    path = "/" + "/".join(quote(part, safe="", errors="replace") for part in parts)
     parameters = {
         name: str(value) for name, value in query.items() if value not in {None, "", 0}
     }
-    return f"{path}?{urlencode(parameters)}" if parameters else path
+    query_text = urlencode(parameters, errors="replace")
+    return f"{path}?{query_text}" if parameters else path
 
 
 def conversation_url(

@@ -166,14 +166,16 @@ def _tokenize(code: str, name: str) -> Iterator[CodePiece]:
     yield pending, last_class
 
 
-def split_code(lines: Sequence[str], language: str) -> list[tuple[CodePiece, ...]]:
+def split_code(
+    lines: Sequence[str], language: str, max_length: int = _MAX_CODE_LENGTH
+) -> list[tuple[CodePiece, ...]]:
     """Return highlighted pieces of consecutive sanitized lines of code.
 
     Long code, and code in an unknown language, is not highlighted.
     """
     code = "\n".join(lines)
     name = language.strip().lower()
-    if not lines or name in _PLAIN_LANGUAGES or len(code) > _MAX_CODE_LENGTH:
+    if not lines or name in _PLAIN_LANGUAGES or len(code) > max_length:
         return [((line, ""),) for line in lines]
     return list(_split_lines(code, name))
 

@@ -258,6 +258,8 @@ class HtmlOptions(RenderOptions, frozen=True, kw_only=True):
     """URL of a branch without its number at the end."""
     following_prompt: Callable[[int, RecordId], str] | None = None
     """Returns the first prompt of a branch after a record, for links to a parent."""
+    file_url: str = ""
+    """URL of the page of a file, to which its path and a call are added."""
     previous_time: datetime | None = None
     """Time of the message before the first one, whose date is not repeated."""
     max_folded_chars: int = MAX_OUTPUT_CHARS
@@ -399,6 +401,7 @@ class _HtmlRenderer(StepRenderer[HtmlFragment]):
                 line,
                 has_agent_below=bool(agent_ids),
                 max_chars=self._options.max_folded_chars,
+                file_url=self._options.file_url,
             )
             yield HtmlFragment(html)
         self._seen_agents.update(agent_ids)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from binascii import a2b_base64
 from collections.abc import Callable, Iterable
+from urllib.parse import urlencode
 
 from msgspec import Struct
 
@@ -197,6 +198,9 @@ _OPEN_DIFF_LINES = 60
 """Longer diffs are folded."""
 
 
+_EDITING_TOOLS = frozenset({"Edit", "Write", "MultiEdit", "NotebookEdit"})
+
+
 class ToolCallBody(Struct, frozen=True):
     """What is shown when a call is unfolded."""
 
@@ -210,8 +214,12 @@ def render_tool_call(
     *,
     has_agent_below: bool = False,
     max_chars: int = MAX_OUTPUT_CHARS,
+    file_url: str = "",
 ) -> Html:
-    """Render a call; without its body if the agent that it started follows."""
+    """Render a call; without its body if the agent that it started follows.
+
+    With a ``file_url``, a call that changed a file links to the file as it was then.
+    """
     name = CURRENT_TOOL_NAMES.get(call.name, call.name)
     body = (
         ToolCallBody(EMPTY_HTML)
@@ -226,8 +234,19 @@ def render_tool_call(
     state = " open" if body.is_open else ""
     return Html(
         f'<details class="call{bad}" id="{id_}"{state}><summary>{summary}</summary>'
-        f"{body.html}</details>"
+        f"{body.html}{_render_file_link(call, file_url)}</details>"
     )
+
+
+def _render_file_link(call: ToolCall, file_url: str) -> Html:
+    is_change = call.name in _EDITING_TOOLS and call.has_result and not call.is_error
+    if not file_url or not is_change or not call.path:
+        return EMPTY_HTML
+    query = urlencode({"path": call.path, "call": call.id}, errors="replace")
+    separator = "&" if "?" in file_url else "?"
+    url = f"{file_url}{separator}{query}"
+    label = escape_line("The file after this change")
+    return tag("p", tag("a", label, href=url), kind="note")
 
 
 def _render_summary(line: ToolCallLine) -> Html:

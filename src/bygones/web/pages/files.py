@@ -19,6 +19,7 @@ from bygones.render.html.markup import (
     Html,
     escape_line,
     join_html,
+    language_of,
     make_element_id,
     render_facts,
     tag,
@@ -36,6 +37,7 @@ from bygones.web.layout import (
     render_table,
     time_tag,
 )
+from bygones.web.pages.file_versions import file_url
 from bygones.web.pool import OpenSession
 
 _MAX_ROWS = 300
@@ -80,7 +82,7 @@ def _render_files_page(title: str, *main: Html, path: str = "") -> Response:
         'placeholder="A file or folder, or the end of its path" '
         f'aria-label="Path" value="{escape(path)}"><button>Show</button></form>'
     )
-    page = PageMeta(title=title, nav="/files", css_class="wide")
+    page = PageMeta(title=title, nav="/files", css_class="wide", styles=("file.css",))
     return render_page(page, (tag("h1", escape_line(title)), form, *main))
 
 
@@ -163,9 +165,7 @@ def _sessions_of_file(
         )
         for session in rows[:_MAX_ROWS]
     ]
-    versions = link(
-        build_url("file", path=path), escape_line("Versions, and who wrote each line")
-    )
+    versions = link(file_url(path), escape_line("Versions, and who wrote each line"))
     return _render_files_page(
         path,
         tag("p", versions),
@@ -190,11 +190,12 @@ def _files_of_session(context: RequestContext, name: str) -> Response:
                 escape_line(file.name),
             ),
             *_count_cells(file, context.now),
+            link(file_url(file.name, session=summary.id), escape_line("At any turn")),
         )
         for file in counts.values()
     ]
     table = (
-        render_table(("File", *_COUNT_HEADERS), lines)
+        render_table(("File", *_COUNT_HEADERS, "Content"), lines)
         if lines
         else empty_message("This session changed no files.")
     )
@@ -232,7 +233,7 @@ def _file_history(context: RequestContext, name: str, path: str) -> Response:
                     escape_line("All sessions that changed this file"),
                 ),
                 link(
-                    build_url("file", path=path),
+                    file_url(path),
                     escape_line("Versions, and who wrote each line"),
                 ),
             ),
@@ -299,6 +300,18 @@ def _render_diffs(
             f"by agent {edit.agent}" if edit.agent else "",
             "abandoned branch" if edit.branch else "",
         ]
-        heading = join_html((link(url, escape_line(time)), render_facts(facts)), " · ")
+        is_other = bool(edit.branch and not edit.agent)
+        branch = f"{summary.id}:{edit.branch + 1}" if is_other else ""
+        version = file_url(file.path, call=call.id, branch=branch)
+        heading = join_html(
+            (
+                link(url, escape_line(time)),
+                render_facts(facts),
+                link(version, escape_line("file after this change")),
+            ),
+            " · ",
+        )
         yield tag("h2", heading, kind="turn")
-        yield render_diff(build_hunks(call.outcome, call.input, file.path))
+        yield render_diff(
+            build_hunks(call.outcome, call.input, file.path), language_of(file.path)
+        )

@@ -78,6 +78,7 @@ def html_options(context: RequestContext, view: ConversationView) -> HtmlOptions
         agent_costs=costs.by_agent if costs else {},
         agent_url=build_url("session", session.id, "agent", ""),
         branch_url=view.url(branch=0) + "?branch=",
+        file_url=build_url("file", branch=_branch_name(view)),
         max_folded_chars=_MAX_OUTPUT_CHARS,
         following_prompt=partial(following_prompt, view),
     )
@@ -91,6 +92,12 @@ def following_prompt(view: ConversationView, branch: int, record: RecordId) -> s
         return ""
     messages = other.load_window(at + 1, at + 1 + WINDOW_SIZE).messages
     return next((one.preview for one in messages if one.is_prompt), "")
+
+
+def _branch_name(view: ConversationView) -> str:
+    """Return the abandoned branch that is shown, as the page of a file names it."""
+    number = 0 if view.facts.agent_id else view.branch.number
+    return f"{view.facts.id}:{number + 1}" if number else ""
 
 
 def other_views(view: ConversationView) -> Iterator[ConversationView]:

@@ -18,13 +18,6 @@ for (const theme of themes) {
   });
 }
 
-// A slider shows its value, and loads the chosen page.
-for (const slider of document.querySelectorAll("input[data-submit]")) {
-  const output = slider.form.querySelector("output");
-  slider.addEventListener("input", () => { if (output) output.value = `${slider.value} of ${slider.max}`; });
-  slider.addEventListener("change", () => slider.form.requestSubmit());
-}
-
 // Pointing at a session, or focusing it, prefetches its page.
 const PREFETCH_DELAY = 65;
 const prefetched = new Set();
