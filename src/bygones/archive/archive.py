@@ -20,9 +20,11 @@ if TYPE_CHECKING:
     from bygones.maintenance.restore import LineRewriter, PlannedFile, RestoreResult
     from bygones.maintenance.verify import VerificationResult
     from bygones.model.base import IngestReport, ProgressReporter
+    from bygones.model.machines import Machine
     from bygones.model.reports import LastVerification
     from bygones.model.summary import Annotations
     from bygones.store.archive_db import StoredSource
+    from bygones.sync.run import SyncOptions, SyncResult
 
 
 class Archive(ArchiveReports):
@@ -213,6 +215,33 @@ class Archive(ArchiveReports):
         files = self.sources(sessions=[session.id])
         return fork_session(self._archive_dir, session, files, **options)
 
+    @staticmethod
+    def sync(
+        folder: str | Path, target: str, **options: Unpack[SyncOptions]
+    ) -> SyncResult:
+        """Bring the archive in a folder level with that of another machine.
+
+        ``target`` is a host that ``ssh`` reaches, where ``remote_command`` is run, or a
+        shared folder. Both sides get everything that they lack, and nothing is deleted.
+        ``is_dry_run`` only counts::
+
+            Archive.sync("~/archive", "laptop").received.session_ids
+
+        Raises `SyncFailed` if it was not finished; the next sync continues.
+        """
+        from bygones.sync.run import sync
+
+        place = require_folder(folder)
+        return sync(place, _find_machine(place), target, **options)
+
+    @staticmethod
+    def answer_sync(folder: str | Path) -> None:
+        """Answer a sync that another machine started, on stdin and stdout."""
+        from bygones.sync.run import answer_sync
+
+        place = require_folder(folder)
+        answer_sync(place, _find_machine(place))
+
     def purge(
         self,
         sources: Iterable[StoredSource],
@@ -232,3 +261,12 @@ class Archive(ArchiveReports):
             return purge(folder, sources, sessions=sessions, progress=progress)
         finally:
             self._open()
+
+
+def _find_machine(folder: Path) -> Machine:
+    import socket
+
+    from bygones.config import get_machine_id
+    from bygones.sync.run import find_machine
+
+    return find_machine(folder, socket.gethostname(), get_machine_id())

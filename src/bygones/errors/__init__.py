@@ -13,6 +13,7 @@
   - SystemFailure
     + PathUnusable
   - ClaudeNotFound
+  - SyncFailed
   - NothingToFork
   - ProjectDirectoryGone
   - InvalidRedactPattern
@@ -134,6 +135,7 @@ from bygones.errors.system import (
     NotATextFile,
     PathUnusable,
     ProjectDirectoryGone,
+    SyncFailed,
     SystemFailure,
     UnreadableFile,
 )
@@ -212,6 +214,7 @@ __all__ = [
     "SecretsDetected",
     "SourceUpdateRejected",
     "StoreError",
+    "SyncFailed",
     "SystemFailure",
     "UngroupableField",
     "UnknownResultNumber",

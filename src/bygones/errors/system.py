@@ -120,3 +120,13 @@ class InvalidSettings(BygonesError):
         "valid settings are archive, homes, color, iso, ingest, pager, [redact] and"
         " [push]; all are optional"
     )
+
+
+class SyncFailed(BygonesError):
+    """A sync with another machine or a folder was not finished."""
+
+    peer: str
+    reason: str
+
+    message = "cannot finish the sync with {self.peer}: {self.reason}"
+    hint = "what was received is kept; run the same command again to continue"

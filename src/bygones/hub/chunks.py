@@ -128,7 +128,7 @@ def select_sources(
     own = [
         stored_source
         for stored_source in archive.sources(sessions=list(named))
-        if stored_source.kind in PUSHED_KINDS
+        if stored_source.kind in PUSHED_KINDS and not stored_source.is_remote
     ]
     foreign = {
         stored_source.number: stored_source

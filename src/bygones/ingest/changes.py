@@ -23,6 +23,7 @@ from bygones.model.base import (
     decode_path,
     encode_path,
 )
+from bygones.model.machines import is_on_this_machine
 from bygones.sources.fingerprint import SourceChange, SourceFingerprint, detect_change
 from bygones.sources.lines import read_at, read_lines
 from bygones.sources.snapshot import (
@@ -99,7 +100,9 @@ def _do_other_homes_exist(archive_dir: ArchiveDir, paths: Sequence[Path]) -> boo
     """Whether no other home has disappeared, which only a full scan handles."""
     scanned = {encode_path(path.absolute()) for path in paths}
     others = {*archive_dir.byte_store.homes()} - scanned
-    return all(Path(decode_path(home)).exists() for home in others)
+    return all(
+        Path(decode_path(home)).exists() for home in others if is_on_this_machine(home)
+    )
 
 
 def _find_modified_files(
@@ -384,8 +387,11 @@ class ChangeDetector:
         unreadable_folders = tuple(f"{path}/" for path in unreadable)
         for id_, source in self._stored_sources.items():
             if source.home not in is_searched:
-                exists = Path(decode_path(source.home)).exists()
-                is_searched[source.home] = source.home in roots or not exists
+                is_gone = (
+                    is_on_this_machine(source.home)
+                    and not Path(decode_path(source.home)).exists()
+                )
+                is_searched[source.home] = source.home in roots or is_gone
             is_expected = is_searched[source.home] or id_ in roots
             may_exist = id_ in unreadable or id_.startswith(unreadable_folders)
             if id_ not in found_ids and is_expected and not may_exist:

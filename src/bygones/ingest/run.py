@@ -12,7 +12,13 @@ from msgspec import structs
 
 from bygones.errors import ArchiveDamaged, IndexDamaged
 from bygones.ingest.changes import ChangeDetector, ChangedSource, ScanPlan, plan_scan
-from bygones.ingest.indexer import Indexer, derive_sessions, line_block, rebuild_index
+from bygones.ingest.indexer import (
+    Indexer,
+    derive_sessions,
+    fill_index,
+    line_block,
+    rebuild_index,
+)
 from bygones.ingest.workers import WorkerPool
 from bygones.model.base import (
     IngestReport,
@@ -32,7 +38,7 @@ from bygones.store.archive_dir import ArchiveDir
 from bygones.store.compression import CompressionQueue, HashedFrame
 from bygones.store.connect import make_private_folder, writer_lock
 
-__all__ = ["ingest"]
+__all__ = ["index_stored", "ingest"]
 
 COMMIT_BYTES = 256 * 1024 * 1024
 """Bytes after which everything is committed; limits memory and loss by a crash."""
@@ -73,6 +79,29 @@ def ingest(
             run(report=second_report, rebuild=True)
             return second_report.merge_interrupted(report)
         return report
+
+
+def index_stored(
+    folder: Path,
+    progress: ProgressReporter | None = None,
+    *,
+    lock_timeout: float = 5.0,
+) -> IngestReport:
+    """Bring the index up to date with bytes that were added to the archive itself."""
+    report = IngestReport(problems=[])
+    with (
+        writer_lock(folder, timeout=lock_timeout),
+        gc_paused(),
+        ArchiveDir(folder, write=True) as archive_dir,
+    ):
+        progress = progress or NullProgress()
+        if archive_dir.index is None:
+            return rebuild_index(archive_dir, progress)
+        try:
+            fill_index(archive_dir, report, progress)
+        except IndexDamaged:
+            return rebuild_index(archive_dir, progress)
+    return report
 
 
 def _run_once(  # noqa: PLR0913 (private, all by keyword)

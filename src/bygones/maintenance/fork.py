@@ -26,6 +26,7 @@ from bygones.maintenance.fork_path import ForkPath, find_end, fork_id, started_a
 from bygones.maintenance.restore import (
     TargetState,
     cwd_rewriter,
+    default_home,
     escapes_home,
     read_stored_bytes,
     remove_leftovers,
@@ -207,10 +208,10 @@ class _Place(Struct, frozen=True):
 def _home_of(source: StoredSource) -> Path:
     """Return the home of a file, or the default one if it is not there."""
     own = Path(decode_path(source.home))
-    if source.path.startswith("projects/") and own.is_dir():
+    is_here = not source.is_remote and own.is_dir()
+    if source.path.startswith("projects/") and is_here:
         return own
-    variable = os.environ.get("CLAUDE_CONFIG_DIR", "").strip()
-    return Path(variable).absolute() if variable else Path.home() / ".claude"
+    return default_home()
 
 
 def _staging_path(home: Path, session_id: SessionId) -> Path:

@@ -77,6 +77,12 @@ def _short_hash(home: str) -> str:
     return sha256(home.encode("utf-8", "surrogatepass")).hexdigest()[:8]
 
 
+def default_home() -> Path:
+    """Return the home in which Claude Code on this machine works."""
+    variable = os.environ.get("CLAUDE_CONFIG_DIR", "").strip()
+    return Path(variable).absolute() if variable else Path.home() / ".claude"
+
+
 def escapes_home(path: str) -> bool:
     """Whether a path leads out of its home.
 
@@ -448,6 +454,8 @@ def plan_restore(  # noqa: PLR0913 (all but two by name and optional)
     # If two copies would have the same path, the newest wins.
     for source in sorted(chosen, key=lambda source: -source.mtime_ns):
         home = str(target / folders.get(source.home, "")) if target else None
+        if home is None and source.is_remote:
+            home = str(default_home())
         if escapes_home(source.path):
             plans.append(
                 _plan_file(source, source.path, TargetState.OUTSIDE, generations_back)

@@ -179,6 +179,32 @@ class MoveObject(JsonObject, frozen=True, kw_only=True, tag="move"):
     is_dry_run: bool
 
 
+class SyncedObject(JsonObject, frozen=True, kw_only=True):
+    """What one side of a sync received."""
+
+    session_ids: tuple[str, ...]
+    """Sessions with something new."""
+    file_count: int
+    byte_count: int
+    annotation_count: int
+    """Sessions whose tags, notes or stars changed."""
+    purged_count: int
+    """Files that were purged there, and are not added again."""
+    damaged_count: int
+    """Files of which something is damaged or missing."""
+
+
+class SyncObject(JsonObject, frozen=True, kw_only=True, tag="sync"):
+    """What `sync` exchanged with another machine or a folder, or would exchange."""
+
+    peer: str
+    received: SyncedObject
+    sent: SyncedObject
+    unreadable_pack_count: int
+    """Files of a shared folder that are damaged, or not completely copied yet."""
+    is_dry_run: bool
+
+
 class DoctorObject(JsonObject, frozen=True, kw_only=True, tag="doctor"):
     """The state of the installation and the archive."""
 

@@ -69,6 +69,7 @@ OBJECT_GROUPS: dict[str, tuple[type[Struct], ...]] = {
         commands.ResumeObject,
         commands.ForkObject,
         commands.MoveObject,
+        commands.SyncObject,
         commands.ExportObject,
         commands.LinkObject,
         commands.IntegrationObject,

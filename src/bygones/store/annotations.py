@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
+from typing import NamedTuple
 
 import apsw
 from msgspec.structs import replace
@@ -97,6 +98,80 @@ def _add(db: apsw.Connection, session: SessionId, kind: str, value: str) -> None
 def _remove(db: apsw.Connection, session: SessionId, kind: str, value: str) -> None:
     sql = "DELETE FROM annotation WHERE session = ? AND kind = ? AND value = ?"
     db.execute(sql, (session, kind, value))
+
+
+class AnnotationRow(NamedTuple):
+    """An annotation, or the hash of a removed one, with the time of the change."""
+
+    session: SessionId
+    kind: str
+    value: str
+    added_ns: int
+
+    @property
+    def identity(self) -> tuple[str, str]:
+        """Session and hash, which are the same before and after a removal."""
+        is_removed = self.kind == _REMOVED
+        value = self.value if is_removed else _annotation_hash(self.kind, self.value)
+        return self.session, value
+
+
+def load_annotation_rows(db: apsw.Connection) -> list[AnnotationRow]:
+    """Return all annotations and hashes of removed ones."""
+    sql = "SELECT session, kind, value, added_ns FROM annotation"
+    return [AnnotationRow(*row) for row in fetch_all(db, sql)]
+
+
+def merge_annotation_rows(
+    db: apsw.Connection, rows: Iterable[AnnotationRow]
+) -> set[SessionId]:
+    """Add annotations of another archive; return the sessions that changed.
+
+    The last change of an annotation counts. If both archives have a note, it becomes
+    one note with both texts, the older one first.
+    """
+    before = {row.identity: row for row in load_annotation_rows(db)}
+    changed = set()
+    for row in rows:
+        known = before.get(row.identity)
+        is_newer = known is None or row.added_ns > known.added_ns
+        if is_newer and (known is None or known.kind != row.kind):
+            changed.add(row.session)
+        if is_newer:
+            if known is not None:
+                _remove(db, known.session, known.kind, known.value)
+            db.execute("INSERT INTO annotation VALUES (?, ?, ?, ?)", row)
+            before[row.identity] = row
+    for session in changed:
+        _join_notes(db, session)
+    return changed
+
+
+def _join_notes(db: apsw.Connection, session: SessionId) -> None:
+    sql = (
+        "SELECT value, added_ns FROM annotation WHERE session = ? AND kind = 'note'"
+        " ORDER BY added_ns, value"
+    )
+    notes = fetch_all(db, sql, (session,))
+    if len(notes) < 2:  # noqa: PLR2004 (nothing to join)
+        return
+    last = notes[-1][1]
+    for value, _ in notes:
+        _remove(db, session, "note", value)
+        removed = (session, _REMOVED, _annotation_hash("note", value), last + 1)
+        db.execute("INSERT OR REPLACE INTO annotation VALUES (?, ?, ?, ?)", removed)
+    texts = [value for value, _ in notes]
+    # A text that another one contains was joined before.
+    kept = [
+        text
+        for text in texts
+        if not any(text != other and text in other for other in texts)
+    ]
+    joined = "\n".join(kept)
+    _remove(db, session, _REMOVED, _annotation_hash("note", joined))
+    db.execute(
+        "INSERT INTO annotation VALUES (?, 'note', ?, ?)", (session, joined, last + 1)
+    )
 
 
 _NO_ANNOTATIONS = Annotations()

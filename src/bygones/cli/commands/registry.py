@@ -170,6 +170,12 @@ COMMANDS = (
         _CONTINUE,
     ),
     CommandSpec(
+        "sync",
+        f"{_PACKAGE}.sync",
+        "Exchange sessions with your other machines.",
+        _CONTINUE,
+    ),
+    CommandSpec(
         "ingest",
         f"{_PACKAGE}.ingest",
         "Import new transcripts into the archive.",

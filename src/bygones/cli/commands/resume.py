@@ -22,13 +22,13 @@ from bygones.cli.open_archive import open_current
 from bygones.cli.output import display_path, print_objects
 from bygones.cli.resolve import LAST, resolve_summary
 from bygones.errors import ClaudeNotFound, ProjectDirectoryGone
+from bygones.maintenance.restore import default_home
 from bygones.render.text.primitives import sanitize_name
 from bygones.schema.commands import ResumeObject
 
 if TYPE_CHECKING:
     from bygones.archive import Archive
-    from bygones.model.summary import SessionSummary
-
+from bygones.model.summary import SessionSummary
 
 __all__ = ["resume"]
 
@@ -78,6 +78,8 @@ def _plan_resume(archive: Archive, session: SessionSummary) -> ResumeObject:
         reverse=True,
     )
     home = own[0].home if own else ""
+    if own and own[0].is_remote:
+        home = str(default_home())
     return ResumeObject(
         session_id=session.id,
         directory=session.project,

@@ -1,0 +1,1 @@
+"""Bring the archives of one person's machines level."""

@@ -1,0 +1,191 @@
+"""`bygones sync HOST`, with a stand-in for ssh and with a real server."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import shutil
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from getpass import getuser
+from pathlib import Path
+
+import pytest
+
+from bygones.archive import Archive
+from bygones.cli.main import main
+from bygones.errors import ExitCode
+from tests.build import Home, prompt, reply, session_id, thread
+
+HERE, THERE = session_id(1), session_id(2)
+
+pytestmark = pytest.mark.skipif(os.name != "posix", reason="needs POSIX")
+
+
+@pytest.fixture
+def remote_command(tmp_path: Path) -> str:
+    """Return how the other machine starts Bygones, with its own home and archive."""
+    home = Home(tmp_path / "there" / ".claude")
+    home.session(THERE, thread(prompt("over there"), reply("yes")))
+    program = tmp_path / "there" / "bygones"
+    python = shlex.quote(sys.executable)
+    program.write_text(
+        f"#!/bin/sh\nexport HOME={shlex.quote(str(home.path.parent))}\n"
+        f"export BYGONES_ARCHIVE=$HOME/archive\nunset CLAUDE_CONFIG_DIR\n"
+        f'exec {python} -m bygones "$@"\n'
+    )
+    program.chmod(0o700)
+    return shlex.quote(str(program))
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    home = Home(tmp_path / "here" / ".claude")
+    home.session(HERE, thread(prompt("over here"), reply("yes")))
+    monkeypatch.setenv("HOME", str(home.path.parent))
+    monkeypatch.setenv("BYGONES_ARCHIVE", str(tmp_path / "here" / "archive"))
+    monkeypatch.delenv("CLAUDE_CONFIG_DIR", raising=False)
+    return tmp_path
+
+
+@pytest.fixture
+def fake_ssh(tmp_path: Path) -> str:
+    """Return a program that runs a command as ssh does, after some text of a shell."""
+    program = tmp_path / "ssh"
+    program.write_text(
+        '#!/bin/sh\n[ "$1" = -- ] || exit 9\n[ "$2" = laptop ] || exit 255\n'
+        'echo "Last login: today"\nexec sh -c "$3"\n'
+    )
+    program.chmod(0o700)
+    return str(program)
+
+
+def sessions(folder: Path) -> set[str]:
+    with Archive.open(folder) as archive:
+        return {session.id for session in archive.sessions()}
+
+
+def test_host_and_this_machine_have_all_sessions_afterwards(
+    here: Path,
+    remote_command: str,
+    fake_ssh: str,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    options = ["--ssh", fake_ssh, "--remote-command", remote_command]
+    assert main(["sync", "laptop", "--dry-run", *options]) == ExitCode.SUCCESS
+    shown = capsys.readouterr().out
+    assert "would receive 1 session (1 file" in shown
+    assert "would send 1 session (1 file" in shown
+
+    assert main(["sync", "laptop", "--json", *options]) == ExitCode.SUCCESS
+
+    row = json.loads(capsys.readouterr().out)
+    assert row["received"]["session_ids"] == [THERE]
+    assert row["sent"]["session_ids"] == [HERE]
+    assert sessions(here / "here" / "archive") == {HERE, THERE}
+    assert sessions(here / "there" / "archive") == {HERE, THERE}
+    assert main(["sync", "laptop", *options]) == ExitCode.SUCCESS
+    assert capsys.readouterr().out == "received nothing\nsent nothing\n"
+
+
+@pytest.mark.parametrize(
+    ("host", "command", "message"),
+    [
+        ("laptop", "no-such-program", "name its path with --remote-command"),
+        ("laptop", "echo", "did not answer as Bygones does"),
+        ("nowhere", "bygones", "did not answer as Bygones does"),
+        ("-oProxyCommand=touch x", "bygones", "not the name of a host"),
+    ],
+)
+def test_host_that_does_not_answer_is_explained(  # noqa: PLR0913, PLR0917 (fixtures)
+    host: str,
+    command: str,
+    message: str,
+    here: Path,
+    fake_ssh: str,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    options = ["--ssh", fake_ssh, "--remote-command", command]
+
+    assert main(["sync", *options, "--", host]) == ExitCode.FAILURE
+
+    assert message in capsys.readouterr().err
+    assert sessions(here / "here" / "archive") == {HERE}
+
+
+@pytest.fixture
+def ssh(tmp_path: Path) -> Iterator[str]:
+    """Start a server of OpenSSH on this machine; return the command that connects."""
+    server = shutil.which("sshd") or "/usr/sbin/sshd"
+    if not Path(server).exists() or shutil.which("ssh") is None:
+        pytest.skip("needs openssh-server")
+    folder = tmp_path / "ssh-server"
+    folder.mkdir(mode=0o700)
+    for name in ("host", "user"):
+        command = [
+            "ssh-keygen",
+            "-q",
+            "-t",
+            "ed25519",
+            "-N",
+            "",
+            "-f",
+            str(folder / name),
+        ]
+        subprocess.run(command, check=True)
+    shutil.copy(folder / "user.pub", folder / "authorized")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    Path("/run/sshd").mkdir(parents=True, exist_ok=True)
+    settings = {
+        "Port": port,
+        "ListenAddress": "127.0.0.1",
+        "HostKey": folder / "host",
+        "AuthorizedKeysFile": folder / "authorized",
+        "StrictModes": "no",
+        "PidFile": "none",
+        "UsePAM": "no",
+    }
+    options = [f"-o{name}={value}" for name, value in settings.items()]
+    process = subprocess.Popen([server, "-D", "-e", "-f", "/dev/null", *options])
+    try:
+        for _ in range(100):
+            with socket.socket() as probe:
+                if probe.connect_ex(("127.0.0.1", port)) == 0:
+                    break
+            time.sleep(0.1)
+        yield (
+            f"ssh -p {port} -i {folder / 'user'} -o BatchMode=yes -F none"
+            f" -o StrictHostKeyChecking=no -o UserKnownHostsFile={folder / 'known'}"
+        )
+    finally:
+        process.terminate()
+        process.wait(10)
+
+
+@pytest.mark.full
+def test_real_ssh_carries_the_sync(
+    here: Path, remote_command: str, ssh: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    # Long enough to need many messages in both directions.
+    home = Home(here / "here" / ".claude")
+    for number in range(10, 40):
+        home.session(
+            session_id(number),
+            thread(prompt("x" * 20_000), reply(os.urandom(9000).hex())),
+        )
+    target = f"{getuser()}@127.0.0.1"
+
+    options = ["--ssh", ssh, "--remote-command", remote_command]
+    assert main(["sync", target, *options]) == ExitCode.SUCCESS
+
+    assert "received 1 session" in capsys.readouterr().out
+    found = sessions(here / "there" / "archive")
+    assert found == sessions(here / "here" / "archive")
+    assert len(found) == 32
+    assert Archive.verify(here / "there" / "archive").is_intact
