@@ -106,6 +106,13 @@ def _config_dir(environ: Mapping[str, str], user_home: Path, platform: str) -> P
     return folder / _APP_NAME
 
 
+def find_searches_file(
+    environ: Mapping[str, str], user_home: Path, platform: str = sys.platform
+) -> Path:
+    """Return the path of the searches that the user saved on the web page."""
+    return _config_dir(environ, user_home, platform) / "searches.json"
+
+
 def find_state_dir(
     environ: Mapping[str, str], user_home: Path, platform: str = sys.platform
 ) -> Path:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta, tzinfo
 from typing import TYPE_CHECKING
@@ -121,3 +122,12 @@ def format_time_range(start: datetime, end: datetime, zone: tzinfo | None) -> st
     first = format_time(start, zone)
     last = format_time(end, zone, start)
     return first if first.endswith(last) else f"{first} to {last}"
+
+
+def short_model_name(model: str) -> str:
+    """Return the name of a model without prefix and date.
+
+    >>> short_model_name("claude-sonnet-4-5-20250929")
+    'sonnet-4-5'
+    """
+    return re.sub(r"-\d{8}$", "", model.removeprefix("claude-"))

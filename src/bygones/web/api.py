@@ -45,9 +45,10 @@ from bygones.schema.summaries import (
 from bygones.web.context import RequestContext, RouteSpec
 from bygones.web.conversation_view import MAX_ASSEMBLED_MESSAGES
 from bygones.web.pages.about import load_drift, load_problems
-from bygones.web.pages.home import SessionFilters, load_projects
+from bygones.web.pages.home import load_projects
 from bygones.web.pages.search import run_search
 from bygones.web.pages.usage import usage_report
+from bygones.web.session_filters import SORT_KEYS, SessionFilters
 
 _REF = "#/components/schemas/{name}"
 _Schema = dict[str, Any]
@@ -368,6 +369,13 @@ _FILTER_PARAMETERS = (
     Parameter("text", "Words of the title; the last one may be a prefix."),
     Parameter("on", "A date such as 2026-01-31."),
     Parameter("days", "Ended in the last N days.", "integer"),
+    Parameter("since", "The first day, such as 2026-01-31."),
+    Parameter("until", "The last day."),
+    Parameter("tag", "A tag of the session."),
+    Parameter("starred", "Only starred sessions.", "boolean"),
+    Parameter("errors", "Only sessions with an error.", "boolean"),
+    Parameter("cost", "The least cost in dollars.", "number"),
+    Parameter("sort", f"One of {', '.join(SORT_KEYS)}; with - in descending order."),
     Parameter("all", "Include sessions without messages.", "boolean"),
 )
 _QUERY_PARAMETER = Parameter(

@@ -40,13 +40,18 @@ from bygones.web.pages import (
     files,
     home,
     message_actions,
+    palette,
+    prompts,
     search,
     session,
     session_find,
     session_header,
     session_map,
+    session_table,
+    share,
     usage,
 )
+from bygones.web.saved_searches import change_searches
 
 __all__ = ["ROUTES", "RouteSpec", "create_app"]
 
@@ -89,6 +94,7 @@ _CONVERSATION_ROUTES = {
 ROUTES = (
     RouteSpec("/", home.home_page),
     RouteSpec("/more", home.older_sessions),
+    RouteSpec("/sessions/change", session_table.change_sessions, "POST"),
     *(
         route
         for path in ("/session/{id}", "/session/{id}/agent/{agent}")
@@ -105,6 +111,11 @@ ROUTES = (
     RouteSpec("/search/answer", search.search_results),
     RouteSpec("/search/facets", search.search_facets),
     RouteSpec("/search/hints", search.query_hints),
+    RouteSpec("/searches", change_searches, "POST"),
+    RouteSpec("/palette", palette.palette_entries),
+    RouteSpec("/prompts", prompts.prompts_page),
+    RouteSpec("/share", share.share_page),
+    RouteSpec("/share/download", share.download),
     RouteSpec("/projects", home.projects_page),
     RouteSpec("/files", files.files_page),
     RouteSpec("/file", file_versions.file_page),

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from bygones.usage.prices import Prices
 
 
+_MAX_NUMBER = 1e12
+
+
 class AppState(Struct, frozen=True, kw_only=True):
     """What all requests share."""
 
@@ -30,6 +33,8 @@ class AppState(Struct, frozen=True, kw_only=True):
     homes: tuple[Path, ...] = ()
     """The homes that are watched; empty if the archive is not updated."""
     prices: Prices | None = None
+    searches_file: Path | None = None
+    """Where saved searches are; `None` if they cannot be saved."""
     clock: Callable[[], datetime] = lambda: datetime.now(UTC)  # noqa: TID251 (interfaces read the clock)
 
 
@@ -77,6 +82,15 @@ class RequestContext(Struct, frozen=True, kw_only=True):
             return min(max(int(text), minimum), maximum)
         except ValueError:
             raise BadRequest(f"{name} must be a number") from None
+
+    def query_number(self, name: str) -> float:
+        """Return a number of the query that may have decimals; 0 if it is missing."""
+        text = self.query_param(name, 20)
+        try:
+            number = float(text) if text else 0.0
+        except ValueError:
+            raise BadRequest(f"{name} must be a number") from None
+        return number if 0 <= number < _MAX_NUMBER else 0.0
 
     def query_date(self, name: str) -> date | None:
         """Return a day of the query."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import cache
@@ -31,6 +32,7 @@ from bygones.web.icons import icon
 
 _WEB_ASSETS = (
     *("web.css", "favicon.svg", "app.js", "html.js", "theme.js", "search.js"),
+    "palette.js",
     *("session.css", "session.js", "conversation.js", "find.js"),
     *("file.css", "file.js"),
 )
@@ -43,12 +45,15 @@ RUNNING_TIMEOUT = timedelta(minutes=5)
 _NAV_ITEMS = (
     ("/", "Sessions"),
     ("/search", "Search"),
+    ("/prompts", "Prompts"),
     ("/projects", "Projects"),
     ("/files", "Files"),
     ("/usage", "Usage"),
     ("/problems", "Problems"),
     ("/about", "About"),
 )
+_MAX_CHOICES = 200
+"""Values that a field offers."""
 _AGE_UNITS = (
     (timedelta(minutes=1), timedelta(seconds=1), ""),
     (timedelta(hours=1), timedelta(minutes=1), "minute"),
@@ -238,6 +243,30 @@ def render_table(
     )
     inner = join_html((tag("thead", tag("tr", head)), tag("tbody", body)))
     return tag("div", tag("table", inner), kind="table", tabindex="0")
+
+
+def select_field(
+    name: str, empty_label: str, choices: Sequence[tuple[str, str]], selected: str
+) -> Html:
+    """Return a field of a form that selects one of a few values."""
+    options = [("", empty_label)] if empty_label else []
+    if selected and selected not in dict(choices):
+        options.append((selected, selected))
+    items = "".join(
+        f'<option value="{escape(value)}"{" selected" if value == selected else ""}>'
+        f"{escape_line(text)}</option>"
+        for value, text in (*options, *choices)
+    )
+    label = name.capitalize()
+    return Html(f'<select name="{name}" aria-label="{label}">{items}</select>')
+
+
+def top_choices(counts: Counter[str]) -> list[tuple[str, str]]:
+    """Return the most frequent values as choices, with their counts."""
+    return [
+        (name, f"{short_path(name)} ({count:,})")
+        for name, count in counts.most_common(_MAX_CHOICES)
+    ]
 
 
 def render_commands(text: str) -> Html:

@@ -107,6 +107,7 @@ class ServerConfig(Struct, frozen=True, kw_only=True):
     """0 chooses a free port."""
     prices: Prices | None = None
     polling: bool = False
+    searches_file: Path | None = None
     login_file: Path | None = None
     """Keeps browsers signed in after a restart; for servers with a fixed port."""
 
@@ -131,6 +132,7 @@ class WebServer:
             broadcaster=broadcaster,
             homes=config.homes,
             prices=config.prices,
+            searches_file=config.searches_file,
         )
         is_local = is_loopback(config.host)
         name = login.host_name if is_local else ""

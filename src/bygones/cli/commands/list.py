@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from itertools import islice
@@ -33,7 +32,7 @@ from bygones.cli.output import (
     print_objects,
     short_session_id,
 )
-from bygones.render.numbers import format_cost, format_tokens
+from bygones.render.numbers import format_cost, format_tokens, short_model_name
 from bygones.render.text.primitives import sanitize_line, truncate_end
 
 if TYPE_CHECKING:
@@ -50,7 +49,6 @@ TERMINAL_LIMIT = 20
 _MIN_TITLE_WIDTH = 32
 """The width that titles need before columns are left out."""
 _MAX_COLUMN_WIDTH = 20
-_DATE_SUFFIX = r"-\d{8}$"
 
 
 class SessionTable(NamedTuple):
@@ -142,11 +140,6 @@ def _tokens_cell(session: SessionSummary) -> str:
 def _models_cell(session: SessionSummary) -> str:
     names = [short_model_name(model) for model in session.models]
     return f"{names[0]} +{len(names) - 1}" if len(names) > 1 else "".join(names)
-
-
-def short_model_name(model: str) -> str:
-    """Return the name of a model without prefix and date."""
-    return re.sub(_DATE_SUFFIX, "", model.removeprefix("claude-"))
 
 
 @click.command("list", cls=QueryCommand)

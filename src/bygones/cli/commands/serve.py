@@ -17,7 +17,7 @@ import click
 
 from bygones.cli.context import CommonOptions, archive_options, find_homes
 from bygones.cli.open_archive import open_current
-from bygones.config import find_state_dir
+from bygones.config import find_searches_file, find_state_dir
 from bygones.errors import ExitCode, NoTranscriptsFound, PathNotFound
 
 if TYPE_CHECKING:
@@ -51,6 +51,7 @@ def run_server(  # noqa: PLR0913 (most by name)
         host=host,
         port=port,
         prices=load_user_prices(),
+        searches_file=find_searches_file(os.environ, Path.home()),
         login_file=_login_file(folder, port) if port else None,
     )
     announcer = _LinkAnnouncer(

@@ -36,6 +36,7 @@ from bygones.render.html.markup import (
 )
 from bygones.render.numbers import pluralize
 from bygones.web.context import RequestContext
+from bygones.web.icons import icon
 from bygones.web.layout import (
     PageMeta,
     build_url,
@@ -48,6 +49,7 @@ from bygones.web.layout import (
     short_path,
     time_tag,
 )
+from bygones.web.saved_searches import load_searches
 
 _PAGE_SIZE = 10
 _HITS_PER_SESSION = 2
@@ -132,7 +134,7 @@ def query_hints(_context: RequestContext) -> Response:
 
 def _render_results(context: RequestContext, search_request: _SearchRequest) -> Html:
     if not search_request.text:
-        return _syntax_help()
+        return _syntax_help(context)
     offset = (search_request.page - 1) * _PAGE_SIZE
     try:
         results = run_search(
@@ -148,6 +150,7 @@ def _render_results(context: RequestContext, search_request: _SearchRequest) -> 
     content = join_html(
         (
             _summary_line(search_request, results),
+            _save_form(context, search_request.text),
             _search_notes(results),
             tag("ol", matches, kind="hits") if matches else _no_results(results),
             _result_pager(search_request, results),
@@ -160,7 +163,35 @@ def _render_results(context: RequestContext, search_request: _SearchRequest) -> 
 _NO_FACETS = Html('<div class="facets"></div>')
 
 
-def _syntax_help() -> Html:
+def _saved_searches(context: RequestContext) -> Html:
+    saved = load_searches(context.app_state.searches_file)
+    if not saved:
+        return EMPTY_HTML
+    chips = (
+        link(build_url("search", q=one.query), escape_line(one.query), "chip")
+        for one in saved
+    )
+    heading = tag("h2", escape_line("Saved searches"))
+    return tag("section", join_html((heading, *chips), " "), kind="saved-searches")
+
+
+def _save_form(context: RequestContext, query_text: str) -> Html:
+    """Return the button that saves a search, or removes a saved one."""
+    path = context.app_state.searches_file
+    if path is None:
+        return EMPTY_HTML
+    is_saved = query_text in {one.query for one in load_searches(path)}
+    action, label = ("remove", "Saved") if is_saved else ("save", "Save search")
+    pressed = "true" if is_saved else "false"
+    return Html(
+        '<form class="save-search" method="post" action="/searches">'
+        f'<input type="hidden" name="q" value="{escape(query_text)}">'
+        f'<button type="submit" class="star" name="action" value="{action}" '
+        f'aria-pressed="{pressed}">{icon("star")}{label}</button></form>'
+    )
+
+
+def _syntax_help(context: RequestContext) -> Html:
     lines = join_html(
         tag(
             "li",
@@ -177,7 +208,9 @@ def _syntax_help() -> Html:
         )
         for hint in list_hints()
     )
-    return join_html((_NO_FACETS, tag("ul", lines, kind="syntax-help")))
+    saved = _saved_searches(context)
+    help_lines = tag("ul", lines, kind="syntax-help")
+    return join_html((_NO_FACETS, tag("div", join_html((saved, help_lines)))))
 
 
 def _describe_hint(hint: QueryHint) -> str:

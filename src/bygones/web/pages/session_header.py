@@ -198,6 +198,11 @@ def _action_bar(folder: Path | None, view: ConversationView) -> Html:
         join_html((icon("map"), escape_line("Map"))),
         "button",
     )
+    share_link = link(
+        build_url("share", session=session.id, branch=view.branch.number),
+        join_html((icon("share"), escape_line("Export"))),
+        "button",
+    )
     return Html(
         '<div class="actions">'
         f'<button type="button" class="star" data-act="star" aria-pressed="{starred}">'
@@ -205,7 +210,9 @@ def _action_bar(folder: Path | None, view: ConversationView) -> Html:
         f"{find_buttons}{resume}"
         f'<button type="button" data-act="copy" '
         f'data-from="{escape(view.url("markdown"))}">'
-        f"{icon('copy')}Copy as Markdown</button>{map_link}{files if session.file_count else ''}"
+        f"{icon('copy')}Copy as Markdown</button>"
+        f"{share_link if folder is not None else ''}{map_link}"
+        f"{files if session.file_count else ''}"
         f"{_annotation_form(summary)}</div>"
     )
 

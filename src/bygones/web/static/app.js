@@ -1,5 +1,5 @@
 // On every page: keys, the theme, filters, prefetching and live updates.
-import { copyText, createElement, isReturning, load, parseHtml } from "./html.js";
+import { copyText, createElement, isReturning, load, parseHtml, readSetting, writeSetting } from "./html.js";
 
 document.documentElement.classList.add("scripted");
 
@@ -41,6 +41,11 @@ export function onKey(key, label, action) { keys.set(key, { label, action }); }
 const isTyping = (target) => target.closest?.("input:not([type=radio]):not([type=checkbox]), textarea, select, [contenteditable]");
 let pending = "";
 addEventListener("keydown", (event) => {
+  if ((event.ctrlKey || event.metaKey) && !event.altKey && !event.shiftKey && event.key.toLowerCase() === "k") {
+    event.preventDefault();
+    openPalette();
+    return;
+  }
   if (event.ctrlKey || event.metaKey || event.altKey) return;
   if (event.key === "Escape" && isTyping(event.target)) { event.target.blur(); return; }
   if (isTyping(event.target)) return;
@@ -60,13 +65,20 @@ onKey("t", "Switch theme", () => {
   const at = themes.findIndex((theme) => theme.checked);
   themes[(at + 1) % themes.length]?.click();
 });
-const pages = [["s", "/", "sessions"], ["p", "/projects", "projects"], ["f", "/files", "files"], ["u", "/usage", "usage"], ["a", "/about", "about"]];
+const pages = [["s", "/", "sessions"], ["p", "/projects", "projects"], ["r", "/prompts", "prompts"], ["f", "/files", "files"], ["u", "/usage", "usage"], ["a", "/about", "about"]];
 for (const [key, url, name] of pages) onKey(`g${key}`, `Go to ${name}`, () => { location.assign(url); });
+// The palette is loaded when it is used first.
+async function openPalette() {
+  const { showPalette } = await import("./palette.js");
+  showPalette([...keys].map(([key, { label, action }]) => ({ key, label, action })));
+}
+for (const button of document.querySelectorAll('[data-act="palette"]')) button.addEventListener("click", openPalette);
+
 onKey("?", "Show keyboard shortcuts", showKeys);
 
 function showKeys() {
   const dialog = document.getElementById("keys");
-  const lines = [...keys].map(([key, { label }]) => createElement("li", {}, createElement("kbd", {}, key.split("").join(" ")), ` ${label}`));
+  const lines = [["Ctrl K", { label: "Jump to anything" }], ...keys].map(([key, { label }]) => createElement("li", {}, createElement("kbd", {}, key.includes(" ") ? key : key.split("").join(" ")), ` ${label}`));
   dialog.replaceChildren(
     createElement("h2", { id: "keys-title" }, "Keyboard shortcuts"),
     createElement("ul", { className: "keys" }, ...lines),
@@ -76,7 +88,7 @@ function showKeys() {
 }
 
 // j and k move through lists.
-const rows = () => [...document.querySelectorAll(".sessions li > a, .hits .hit > a")].filter((link) => link.offsetParent);
+const rows = () => [...document.querySelectorAll(".sessions .row-title, .hits .hit > a")].filter((link) => link.offsetParent);
 function step(by) {
   const all = rows();
   const at = all.indexOf(document.activeElement);
@@ -106,7 +118,7 @@ async function loadMore(link) {
   if (link.dataset.busy) return;
   link.dataset.busy = "1";
   try {
-    const { content } = await load(link.getAttribute("href"));
+    const { content } = await load(link.dataset.more || link.getAttribute("href"));
     const place = link.closest(".older");
     place.before(content);
     place.remove();
@@ -165,21 +177,53 @@ export function onSessionUpdate(action) {
 }
 addEventListener("pagehide", () => source?.close());
 
-const now = document.getElementById("now");
-if (now) {
-  onSessionUpdate(async (update) => {
-    if (!update) return;
-    const response = await fetch("/");
-    if (!response.ok) return;
-    const page = parseHtml(await response.text());
-    for (const id of ["now", "timeline"]) {
-      const fresh = page.getElementById ? page.getElementById(id) : page.querySelector(`#${id}`);
-      const old = document.getElementById(id);
-      if (!fresh || !old || scrollY > 400) continue;
-      const focused = document.activeElement?.getAttribute?.("href");
-      old.replaceWith(fresh);
-      if (focused) fresh.querySelector(`a[href="${CSS.escape(focused)}"]`)?.focus();
+// The list of sessions: bulk actions, density, and live updates.
+const bulk = document.getElementById("bulk");
+if (bulk) {
+  const boxes = () => [...bulk.querySelectorAll("tbody [name=session]")];
+  const selectAll = bulk.querySelector('[data-act="select-all"]');
+  let last = null;
+  const count = () => {
+    const chosen = boxes().filter((box) => box.checked).length;
+    bulk.querySelector("[data-count]").textContent = `${chosen} selected`;
+    selectAll.checked = chosen > 0 && chosen === boxes().length;
+    selectAll.indeterminate = chosen > 0 && !selectAll.checked;
+  };
+  bulk.addEventListener("click", (event) => {
+    const box = event.target.closest?.("tbody [name=session]");
+    if (!box) return;
+    const all = boxes();
+    if (event.shiftKey && last?.isConnected) {
+      const [low, high] = [all.indexOf(last), all.indexOf(box)].sort((a, b) => a - b);
+      for (const other of all.slice(low, high + 1)) other.checked = box.checked;
     }
+    last = box;
+  });
+  bulk.addEventListener("change", (event) => {
+    if (event.target === selectAll) for (const box of boxes()) box.checked = selectAll.checked;
+    count();
+  });
+  onKey("x", "Select session", () => {
+    const box = document.activeElement?.closest?.("tr")?.querySelector("[name=session]");
+    if (box) { box.checked = !box.checked; count(); }
+  });
+}
+for (const density of document.querySelectorAll("[name=density]")) {
+  if (density.value === readSetting("density", "compact")) density.checked = true;
+  density.addEventListener("change", () => writeSetting("density", density.value));
+}
+if (document.querySelector("main.home")) {
+  onSessionUpdate(async (update) => {
+    if (!update || scrollY > 400 || bulk?.querySelector("tbody :checked")) return;
+    const response = await fetch(location.href);
+    if (!response.ok) return;
+    const fresh = parseHtml(await response.text()).querySelector("#timeline");
+    const old = document.getElementById("timeline");
+    if (!fresh || !old) return;
+    const focused = document.activeElement?.closest?.("#timeline a")?.getAttribute("href");
+    old.replaceWith(fresh);
+    loadedParts = 0;
+    if (focused) fresh.querySelector(`a[href="${CSS.escape(focused)}"]`)?.focus();
     watchEnd();
   });
 }

@@ -1,0 +1,155 @@
+"""Prompts, the command palette, saved searches and exports from the browser."""
+
+from __future__ import annotations
+
+import io
+import zipfile
+from pathlib import Path
+
+import pytest
+from msgspec import structs
+
+from bygones.archive import Archive
+from bygones.web.saved_searches import SavedSearch, load_searches
+from tests.build import SESSION, Home, prompt, reply, session_id, thread
+from tests.web.archives import (
+    EDITED,
+    EDITED_PATH,
+    LONG,
+    PLAIN,
+    REWOUND,
+    WebArchive,
+    build_archive,
+)
+from tests.web.client import WebClient, web_client
+
+FORM = {"content-type": "application/x-www-form-urlencoded"}
+
+
+def test_prompts_are_listed_newest_first_with_a_link_to_each(page: WebClient) -> None:
+    text = page.get("/prompts").text
+
+    assert text.index("Change the words") < text.index("Second way")
+    assert f'href="/session/{EDITED}?at=' in text
+    older = page.get("/prompts?page=2").text
+    assert 'data-copy="Please count the lines"' in older
+
+
+def test_prompts_are_filtered_by_query_and_project(page: WebClient) -> None:
+    assert "First way" not in page.get("/prompts?q=lines").text
+    assert "Please count" in page.get("/prompts?q=lines").text
+    assert "Please count" not in page.get("/prompts?project=/work/other").text
+    assert "No prompts match" in page.get("/prompts?q=nowhere").text
+
+
+def test_prompts_used_again_are_counted(tmp_path: Path) -> None:
+    home = Home(tmp_path / ".claude")
+    for number in (1, 2, 3):
+        words = "run the  tests" if number == 2 else "Run the tests"
+        asked = prompt(words, uuid=f"p{number}")
+        lines = thread(asked, reply("Yes.", uuid=f"r{number}"), start=number * 60)
+        home.session(session_id(number), lines)
+    home.session(session_id(4), thread(prompt("Once only"), reply("Yes.")))
+    Archive.ingest(tmp_path / "archive", [home.path])
+    text = (
+        web_client(WebArchive(home, tmp_path / "archive"))
+        .get("/prompts?sort=used")
+        .text
+    )
+
+    assert "used 3 times" in text
+    assert "Once only" not in text
+
+
+@pytest.mark.parametrize(
+    ("query", "group", "label"),
+    [
+        ("", "Sessions", "Counting lines"),
+        ("count lines", "Sessions", "Counting lines"),
+        ("other", "Projects", "other"),
+        ("words.txt", "Files", "words.txt"),
+        ("second", "Prompts", "Second way"),
+    ],
+)
+def test_palette_finds(query: str, group: str, label: str, page: WebClient) -> None:
+    entries = page.get(f"/palette?q={query.replace(' ', '+')}").json
+
+    assert (group, label) in {(entry[0], entry[1]) for entry in entries}
+    for entry in entries:
+        assert page.get(entry[3]).status in {200, 303}
+
+
+def test_palette_names_the_file_of_a_path(page: WebClient) -> None:
+    entries = page.get("/palette?q=words.txt").json
+
+    assert [entry[2] for entry in entries if entry[0] == "Files"] == [EDITED_PATH]
+
+
+def test_searches_are_saved_and_removed(tmp_path: Path) -> None:
+    page = web_client(build_archive(tmp_path))
+    path = tmp_path / "config" / "searches.json"
+    state = page.app._app.state.app_state  # type: ignore[attr-defined]
+    page = web_client(build_archive(tmp_path / "again"))
+    app = page.app._app  # type: ignore[attr-defined]
+    assert state.searches_file is None
+    assert page.ask("POST", "/searches", page.usual | FORM, b"q=x").status == 404
+    structs.force_setattr(app.state.app_state, "searches_file", path)
+
+    body = b"q=is%3Aerror+timeout&action=save"
+    saved = page.ask("POST", "/searches", page.usual | FORM, body)
+
+    assert saved.status == 303
+    assert load_searches(path) == (SavedSearch("is:error timeout"),)
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert "is:error timeout" in page.get("/search").text
+    groups = [entry[0] for entry in page.get("/palette?q=timeout").json]
+    assert "Saved searches" in groups
+    removed = body.replace(b"save", b"remove")
+    page.ask("POST", "/searches", page.usual | FORM, removed)
+    assert load_searches(path) == ()
+    invalid = b"q=after%3Anever&action=save"
+    assert page.ask("POST", "/searches", page.usual | FORM, invalid).status == 400
+
+
+def test_export_is_previewed_and_downloaded(tmp_path: Path) -> None:
+    home = Home(tmp_path / ".claude")
+    key = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
+    home.session(
+        SESSION,
+        thread(prompt(f"Use {key}"), reply("Yes."), prompt("Second"), reply("Done.")),
+    )
+    Archive.ingest(tmp_path / "archive", [home.path])
+    page = web_client(WebArchive(home, tmp_path / "archive"))
+
+    preview = page.get(f"/share?session={SESSION}").text
+    whole = page.get(f"/share/download?session={SESSION}&format=markdown")
+    part = page.get(f"/share/download?session={SESSION}&format=markdown&first=2&last=2")
+
+    assert "Download" in preview
+    assert "1 github" in preview.lower()
+    assert key not in preview.partition('class="redactions"')[2]
+    assert key not in whole.text
+    assert "Use " in whole.text
+    assert "Yes." in whole.text
+    assert "Yes." not in part.text
+    assert "Second" in part.text
+    assert f'filename="{SESSION}.md"' in whole.headers["content-disposition"]
+
+
+def test_several_sessions_are_downloaded_as_one_archive(page: WebClient) -> None:
+    names = f"session={PLAIN}&session={LONG}&session={EDITED}"
+    answer = page.get(f"/share/download?{names}&format=html")
+
+    with zipfile.ZipFile(io.BytesIO(answer.body)) as file:
+        pages = [name for name in file.namelist() if name.endswith(".html")]
+    assert "bygones-export/index.html" in pages
+    assert sum(PLAIN in name for name in pages) == 1
+    assert page.get(f"/share?{names}").status == 200
+
+
+@pytest.mark.parametrize(
+    "query", ["", "session=", "session=x&format=exe", f"session={REWOUND}&branch=9"]
+)
+def test_wrong_exports_are_rejected(query: str, page: WebClient) -> None:
+    assert page.get(f"/share?{query}").status in {400, 404}
+    assert page.get(f"/share/download?{query}").status in {400, 404}
