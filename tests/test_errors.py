@@ -63,6 +63,7 @@ from bygones.errors import (
     QuerySpan,
     QueryTooDeep,
     QueryTooLong,
+    RawStoreIncomplete,
     ScannerFailed,
     ScannerNotFound,
     SecretsDetected,
@@ -107,6 +108,7 @@ ERRORS = (
     NotABackup(Path("a")),
     BackupNewer(Path("a"), Path("b"), "1 file", has_diverged=False),
     BackupNewer(Path("a"), Path("b"), "1 file", has_diverged=True),
+    RawStoreIncomplete("ann/5c1f/9a0b.zst", 3),
     StoreError("connection refused"),
     SourceUpdateRejected(
         "ann/projects/a.jsonl", "its bytes are not those that are there"

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from http.client import HTTPConnection
 from pathlib import Path
+from typing import Any
 
 from bygones.hub.client import HubClient, push
 from bygones.hub.server import HubConfig, HubServer
@@ -46,8 +47,13 @@ class TestHub:
     __test__ = False
 
     def __init__(
-        self, place: Path, folders: dict[str, Path], engine: TeamStore | None
+        self,
+        place: Path,
+        folders: dict[str, Path],
+        engine: TeamStore | None,
+        **settings: Any,  # noqa: ANN401 (of any type)
     ) -> None:
+        self.place = place
         self.store: TeamStore = engine or MemoryStore()
         self.objects = open_blob_store(str(place / "raw"))
         self.folders = folders
@@ -56,8 +62,8 @@ class TestHub:
         self.serving = HubServer(
             self.store,
             self.objects,
-            HubConfig(hostnames=("hub.example.com",)),
-            open_reader=self._opened,
+            HubConfig(hostnames=("hub.example.com",), **settings),
+            open_reader=self.open_reader,
             derive=self._derive,
             notes=self.store,
         )
@@ -86,7 +92,7 @@ class TestHub:
         finally:
             line.close()
 
-    def _opened(self, scope: AccessScope) -> StoreReader:
+    def open_reader(self, scope: AccessScope) -> StoreReader:
         if self._engine is None:
             return LocalReader(ArchiveDir(self.folders[scope.person]))
         return self._engine.open_reader(scope, self.objects)
@@ -98,9 +104,12 @@ class TestHub:
 
 @contextmanager
 def serving(
-    place: Path, folders: dict[str, Path], engine: TeamStore | None = None
+    place: Path,
+    folders: dict[str, Path],
+    engine: TeamStore | None = None,
+    **settings: Any,  # noqa: ANN401 (of any type)
 ) -> Iterator[TestHub]:
-    hub = TestHub(place, folders, engine)
+    hub = TestHub(place, folders, engine, **settings)
     thread = threading.Thread(target=hub.serving.run, daemon=True)
     thread.start()
     while not hub.serving.is_started:

@@ -11,7 +11,14 @@ import msgspec
 import pytest
 from starlette.routing import Route
 
-from bygones.hub.server import HEALTH_PATH, LOGIN_CSS_PATH, _HubRoutes
+from bygones.hub.monitoring import Metrics
+from bygones.hub.server import (
+    HEALTH_PATH,
+    LOGIN_CSS_PATH,
+    READY_PATH,
+    HubStatus,
+    _HubRoutes,
+)
 from bygones.hub.uploads import UploadHandler
 from bygones.mcp.http import PATH
 from bygones.team.access import TokenStore
@@ -96,9 +103,15 @@ def door(tmp_path: Path) -> Iterator[Door]:
 def own_routes(hub: TestHub) -> list[Route]:
     """Return what a hub answers by itself, as its router knows it."""
     intake = UploadHandler(hub.store, hub.objects)
-    return _HubRoutes(
-        intake, TokenStore(hub.store), IndexWorker(lambda: False, print)
-    ).routes()
+    worker = IndexWorker(lambda: False, print)
+    status = HubStatus(
+        hub.store,
+        hub.objects,
+        open_reader=hub.open_reader,
+        worker=worker,
+        metrics=Metrics(),
+    )
+    return _HubRoutes(intake, TokenStore(hub.store), worker, status).routes()
 
 
 def test_hub_routes_reject_path_traversal(door: Door) -> None:
@@ -143,7 +156,7 @@ def test_only_public_paths_work_without_a_token(door: Door) -> None:
 
     is_open = {asked for asked, answer in told.items() if answer.status != 401}
     assert is_open == {
-        ("GET", path) for path in (HEALTH_PATH, LOGIN_CSS_PATH, LOGIN_PATH)
+        ("GET", path) for path in (HEALTH_PATH, READY_PATH, LOGIN_CSS_PATH, LOGIN_PATH)
     }
     assert not [one for one in told.values() if "set-cookie" in one.headers]
     reached("hub: routes closed without a token", len(told) - len(is_open))

@@ -94,6 +94,15 @@ class Postgres:
             self._server.send_signal(signal.SIGINT)
             self._server.wait(30)
 
+    def run_tool(self, *words: str) -> subprocess.CompletedProcess[bytes]:
+        """Run a program of PostgreSQL, such as ``pg_dump``, and return what it printed."""
+        return subprocess.run(
+            [self._tools / words[0], *words[1:]], check=False, capture_output=True
+        )
+
+    def has_tool(self, name: str) -> bool:
+        return (self._tools / name).exists()
+
     def _run(self, *words: str) -> None:
         subprocess.run(
             [self._tools / words[0], *words[1:]],

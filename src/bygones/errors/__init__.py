@@ -49,6 +49,7 @@
     + IndexDamaged
     + NotABackup
     + BackupNewer
+  - RawStoreIncomplete
   - StoreError
   - SourceUpdateRejected
   - InvalidStoreURL
@@ -147,6 +148,7 @@ from bygones.errors.team import (
     InvalidStoreURL,
     MissingDependency,
     PushNotConfigured,
+    RawStoreIncomplete,
     SourceUpdateRejected,
     StoreError,
     UnsupportedOnTeamStore,
@@ -209,6 +211,7 @@ __all__ = [
     "QuerySpan",
     "QueryTooDeep",
     "QueryTooLong",
+    "RawStoreIncomplete",
     "ScannerFailed",
     "ScannerNotFound",
     "SecretsDetected",

@@ -89,6 +89,19 @@ class StoreError(BygonesError):
     hint = "check that the server is running, its address and your permissions"
 
 
+class RawStoreIncomplete(BygonesError):
+    """Uploaded bytes that the database refers to are missing in the raw store."""
+
+    first_address: str
+    count: int
+
+    message = (
+        "the raw store lacks {self.count:,} uploaded objects, such as"
+        " {self.first_address}"
+    )
+    hint = "check --raw, or restore the backup of the raw store"
+
+
 class SourceUpdateRejected(BygonesError):
     """Bytes that were pushed do not continue the stored source."""
 

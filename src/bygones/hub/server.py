@@ -11,12 +11,14 @@ import asyncio
 import sys
 import time
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import UTC, datetime
 from functools import partial
+from math import ceil
 from pathlib import Path
 from threading import Lock, Semaphore
+from typing import Any
 from urllib.parse import parse_qs
 
 import anyio
@@ -29,11 +31,18 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request, cookie_parser
 from starlette.responses import Response
 from starlette.routing import Route
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from starlette.types import Scope as Asked
 
 from bygones.archive import Archive
 from bygones.errors import BygonesError, UploadRejected, UploadTooLarge
+from bygones.hub.monitoring import (
+    METRICS_TYPE,
+    AccessLog,
+    Metrics,
+    RateLimiter,
+    Readiness,
+)
 from bygones.hub.uploads import UploadHandler, UploadLimits, parse_request
 from bygones.mcp.http import PATH, create_shared_mcp_app
 from bygones.mcp.server import McpDispatcher
@@ -46,6 +55,8 @@ from bygones.team.contract import (
     MAX_FRAME_BYTES,
     PROGRESS_PATH,
     PUSH_PATH,
+    REBUILD_NOTE,
+    AccessRole,
     AccessScope,
     UploadResponse,
     encode_message,
@@ -72,10 +83,15 @@ HUB_COOKIE = "bygones-hub"
 HEALTH_PATH = "/health"
 """A health check for monitoring; it reveals nothing else."""
 _TOKEN_KEY = "bygones.token"  # noqa: S105 (its name)
+READY_PATH = "/ready"
+"""Whether the hub can answer: 503 with the reason if it cannot."""
+METRICS_PATH = "/metrics"
 LOGIN_CSS_PATH = "/enter.css"
 """The style of the login form: all other styles need a login."""
-_PUBLIC_PATHS = frozenset({LOGIN_PATH, HEALTH_PATH, LOGIN_CSS_PATH})
+_PUBLIC_PATHS = frozenset({LOGIN_PATH, HEALTH_PATH, READY_PATH, LOGIN_CSS_PATH})
 """Paths that need no token."""
+_UNLIMITED_PATHS = frozenset({*_PUBLIC_PATHS, PUSH_PATH, PROGRESS_PATH})
+"""Paths that the limit of requests does not apply to: uploads have limits of their own."""
 _REQUEST_OVERHEAD = 1024 * 1024
 """Bytes of a request besides its longest frame."""
 
@@ -88,10 +104,75 @@ def request_token(scope: Scope) -> AccessToken:
     return token
 
 
+class RequestObserver:
+    """Counts, limits and logs requests."""
+
+    def __init__(
+        self,
+        log: AccessLog | None = None,
+        metrics: Metrics | None = None,
+        max_per_minute: int = 0,
+    ) -> None:
+        self.log = log or AccessLog()
+        self.metrics = metrics or Metrics()
+        self._limiter = RateLimiter(max_per_minute)
+
+    def wait_seconds(self, scope: Scope) -> float:
+        """Return how long a request has to wait: people may not send too many."""
+        if scope["path"] in _UNLIMITED_PATHS or _TOKEN_KEY not in scope:
+            return 0.0
+        return self._limiter.wait_seconds(request_token(scope).person)
+
+    @asynccontextmanager
+    async def observe(self, scope: Scope, send: Send) -> AsyncIterator[Send]:
+        """Count and log a request when it is answered; health checks are only counted."""
+        started = time.monotonic()
+        status = 500
+
+        async def send_observed(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+            await send(message)
+
+        try:
+            yield send_observed
+        finally:
+            seconds = time.monotonic() - started
+            path = scope["path"]
+            self.metrics.observe(
+                _known_method(scope["method"]), _route_name(path), status, seconds
+            )
+            if path not in {HEALTH_PATH, READY_PATH, METRICS_PATH}:
+                token = scope.get(_TOKEN_KEY)
+                self.log.write(
+                    event="request",
+                    person=token.person if token else "",
+                    token=token.id if token else "",
+                    client=(scope.get("client") or ("",))[0],
+                    method=_known_method(scope["method"]),
+                    path=path,
+                    query=scope["query_string"].decode("ascii", "replace"),
+                    status=status,
+                    ms=round(seconds * 1000, 1),
+                )
+
+
+def _known_method(method: str) -> str:
+    return method if method in {"GET", "HEAD", "POST", "DELETE"} else "OTHER"
+
+
+def _route_name(path: str) -> str:
+    """Return the kind of a page: its name without what is specific to a session."""
+    parts = path.split("/")
+    name = "/".join(parts[1:3]) if parts[1] == "api" else parts[1]
+    return name if name.replace("/", "").isalpha() else "page"
+
+
 class HubSecurityMiddleware(SecurityMiddleware):
     """Admits requests with a valid token, in a header or a cookie."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 (most by name)
         self,
         app: ASGIApp,
         tokens: TokenStore,
@@ -99,13 +180,18 @@ class HubSecurityMiddleware(SecurityMiddleware):
         host: str,
         port: int,
         hostnames: Iterable[str] = (),
+        observer: RequestObserver | None = None,
     ) -> None:
         super().__init__(app, LoginKeys(port), host=host, port=port)
         self._tokens = tokens
         self._allowed_hosts |= frozenset(hostnames)
+        self._observer = observer or RequestObserver()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http":
+        if scope["type"] != "http":
+            await super().__call__(scope, receive, send)
+            return
+        async with self._observer.observe(scope, send) as send_observed:
             scope.pop(_TOKEN_KEY, None)
             try:
                 token = await self._authenticate(Headers(scope=scope))
@@ -113,11 +199,11 @@ class HubSecurityMiddleware(SecurityMiddleware):
                 unavailable = error_response(
                     503, "The database is not available.", {"Retry-After": "2"}
                 )
-                await unavailable(scope, receive, send)
+                await unavailable(scope, receive, send_observed)
                 return
             if token is not None:
                 scope[_TOKEN_KEY] = token
-        await super().__call__(scope, receive, send)
+            await super().__call__(scope, receive, send_observed)
 
     async def _authenticate(self, headers: Headers) -> AccessToken | None:
         kind, _, secret = headers.get("authorization", "").partition(" ")
@@ -125,10 +211,15 @@ class HubSecurityMiddleware(SecurityMiddleware):
             secret = cookie_parser(headers.get("cookie", "")).get(HUB_COOKIE, "")
         if not secret:
             return None
-        return await anyio.to_thread.run_sync(self._tokens.authenticate, secret.strip())
+        return await anyio.to_thread.run_sync(
+            self._tokens.authenticate, secret.strip(), _now()
+        )
 
     def _check_access(self, scope: Scope, headers: Headers) -> Response | None:
         """Return the response to a request without access; ``None`` if it has."""
+        if wait := self._observer.wait_seconds(scope):
+            after = {"Retry-After": str(ceil(wait))}
+            return error_response(429, "Too many requests.", after)
         if _TOKEN_KEY in scope or scope["path"] in _PUBLIC_PATHS:
             return None
         if headers.get("accept", "").startswith("text/html"):
@@ -161,8 +252,13 @@ def log_in(body: bytes, tokens: TokenStore, host: str) -> Response:
     except ValueError:
         form = {}
     secret = form.get("token", [""])[0].strip()
-    if tokens.authenticate(secret) is None:
-        return error_response(401, "The token is invalid or was revoked.")
+    if tokens.authenticate(secret, _now()) is None:
+        return error_response(401, "The token is invalid, expired or revoked.")
+    return set_token_cookie(secret, host)
+
+
+def set_token_cookie(secret: str, host: str) -> Response:
+    """Respond with the cookie of a token, and go to the first page."""
     name = host.rpartition(":")[0] or host
     secure = "" if is_loopback(name) else "; Secure"
     return Response(
@@ -259,9 +355,7 @@ class _Tenant:
         state = AppState(pool=self.pool, broadcaster=self.broadcaster, prices=prices)
         self.app: Starlette = create_app(state)
         caller = Caller(directory=Path("/"), clock=_now, zone=UTC)
-        self.speaker = McpDispatcher(
-            ToolService(Path(), caller, self._archives.acquire)
-        )
+        self.tool_service = ToolService(Path(), caller, self._archives.acquire)
         self._exit_stack = AsyncExitStack()
 
     async def start(self, limiter: CapacityLimiter) -> None:
@@ -275,12 +369,40 @@ class _Tenant:
         self._archives.close()
 
 
+class _LoggedDispatcher(McpDispatcher):
+    """Logs which tools an agent calls, with which arguments."""
+
+    def __init__(
+        self, service: ToolService, log: AccessLog, token: AccessToken
+    ) -> None:
+        super().__init__(service)
+        self._log = log
+        self._token = token
+
+    def dispatch(self, method: str, params: object) -> dict[str, Any]:
+        if method in {"tools/call", "resources/read"} and isinstance(params, Mapping):
+            self._log.write(
+                event="tool",
+                person=self._token.person,
+                token=self._token.id,
+                tool=str(params.get("name", method)),
+                arguments=params.get("arguments", params.get("uri")),
+            )
+        return super().dispatch(method, params)
+
+
 class Tenants:
     """The applications of the people who sent requests most recently."""
 
-    def __init__(self, open_reader: OpenReader, prices: Prices | None = None) -> None:
+    def __init__(
+        self,
+        open_reader: OpenReader,
+        prices: Prices | None = None,
+        log: AccessLog | None = None,
+    ) -> None:
         self._open_reader = open_reader
         self._prices = prices
+        self._log = log or AccessLog()
         self._tenants: OrderedDict[AccessScope, _Tenant] = OrderedDict()
         self._idle_slots = Semaphore(_MAX_IDLE_ARCHIVES)
         self._limiter: CapacityLimiter | None = None
@@ -292,9 +414,10 @@ class Tenants:
         tenant = await self._get_started(scope)
         await tenant.app(request_scope, receive, send)
 
-    def speaker(self, scope: AccessScope) -> McpDispatcher:
-        """Return the MCP server of a scope."""
-        return self._get_or_create(scope).speaker
+    def speaker(self, token: AccessToken) -> McpDispatcher:
+        """Return the MCP server of a token; what agents read is logged."""
+        service = self._get_or_create(token.scope).tool_service
+        return _LoggedDispatcher(service, self._log, token)
 
     def refresh(self) -> None:
         """Let all applications see new sessions."""
@@ -364,13 +487,13 @@ def create_hub_app(
     uploads: UploadHandler,
     tokens: TokenStore,
     tenants: Tenants,
+    *,
     worker: IndexWorker,
+    status: HubStatus,
 ) -> ASGIApp:
     """Return the application, without the security middleware."""
-    hub = _HubRoutes(uploads, tokens, worker)
-    agents = create_shared_mcp_app(
-        lambda scope: tenants.speaker(request_token(scope).scope)
-    )
+    hub = _HubRoutes(uploads, tokens, worker, status)
+    agents = create_shared_mcp_app(lambda scope: tenants.speaker(request_token(scope)))
 
     @asynccontextmanager
     async def lifespan(_app: Starlette) -> AsyncIterator[None]:
@@ -388,6 +511,9 @@ def create_hub_app(
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http" or scope["path"] in own_paths:
             await own(scope, receive, send)
+        elif status.is_rebuilding():
+            rebuilding = error_response(503, _REBUILDING, {"Retry-After": "30"})
+            await rebuilding(scope, receive, send)
         elif scope["path"] == PATH:
             await agents(scope, receive, send)
         else:
@@ -396,15 +522,80 @@ def create_hub_app(
     return app
 
 
+_REBUILDING = (
+    "The index is being rebuilt after an upgrade or a repair. Until that is done, you"
+    " would see only a part of the sessions. Uploads are accepted."
+)
+
+
+class HubStatus:
+    """Whether a hub can answer, and current values for its metrics."""
+
+    def __init__(
+        self,
+        notes: TeamStore,
+        blobs: ExternalBlobStore,
+        *,
+        open_reader: OpenReader,
+        worker: IndexWorker,
+        metrics: Metrics,
+    ) -> None:
+        self._notes = notes
+        self._worker = worker
+        self._metrics = metrics
+        self._rebuild = Readiness(self._check_rebuild)
+        self._readiness = Readiness(
+            self._check_rebuild,
+            partial(_check_reader, open_reader),
+            partial(_check_blobs, blobs),
+        )
+
+    def is_rebuilding(self) -> bool:
+        return self._rebuild.reason() == _REBUILDING
+
+    def not_ready_reason(self) -> str:
+        """Return why the hub cannot answer; nothing if it can."""
+        return self._readiness.reason()
+
+    def _check_rebuild(self) -> str:
+        return _REBUILDING if self._notes.get_note(*REBUILD_NOTE) is not None else ""
+
+    def render_metrics(self) -> str:
+        gauges = {
+            "ready": float(not self.not_ready_reason()),
+            "pending_files": float(self._notes.count_pending()),
+            "index_failing": float(bool(self._worker.last_error)),
+        }
+        return self._metrics.render(gauges)
+
+
+def _check_reader(open_reader: OpenReader) -> str:
+    """Read as a person does, with the rights of readers only."""
+    scope = AccessScope(person="", role=AccessRole.AUDITOR)
+    with Archive.from_store(open_reader(scope)) as archive:
+        next(iter(archive.sessions()), None)
+    return ""
+
+
+def _check_blobs(blobs: ExternalBlobStore) -> str:
+    next(iter(blobs.addresses()), None)
+    return ""
+
+
 class _HubRoutes:
     """The routes that are the same for all people."""
 
     def __init__(
-        self, uploads: UploadHandler, tokens: TokenStore, worker: IndexWorker
+        self,
+        uploads: UploadHandler,
+        tokens: TokenStore,
+        worker: IndexWorker,
+        status: HubStatus,
     ) -> None:
         self._uploads = uploads
         self._tokens = tokens
         self._worker = worker
+        self._status = status
         self.upload_slots = asyncio.Semaphore(_MAX_CONCURRENT_UPLOADS)
 
     def routes(self) -> list[Route]:
@@ -412,6 +603,8 @@ class _HubRoutes:
             (PUSH_PATH, "POST", self._push),
             (PROGRESS_PATH, "GET", self._progress),
             (HEALTH_PATH, "GET", self._health),
+            (READY_PATH, "GET", self._ready),
+            (METRICS_PATH, "GET", self._metrics),
             (LOGIN_PATH, "GET", self._login_page),
             (LOGIN_PATH, "POST", self._log_in),
             (LOGIN_CSS_PATH, "GET", self._login_css),
@@ -441,6 +634,21 @@ class _HubRoutes:
     async def _health(self, _request: Request) -> Response:
         warning = self._worker.warning
         return error_response(200, f"alive; {warning}" if warning else "alive")
+
+    async def _ready(self, _request: Request) -> Response:
+        reason = await anyio.to_thread.run_sync(self._status.not_ready_reason)
+        if reason:
+            return error_response(503, f"not ready: {reason}", {"Retry-After": "5"})
+        return error_response(200, "ready")
+
+    async def _metrics(self, request: Request) -> Response:
+        if request_token(request.scope).role is not AccessRole.AUDITOR:
+            return error_response(403, "Metrics need a token with the role auditor.")
+        try:
+            text = await anyio.to_thread.run_sync(self._status.render_metrics)
+        except BygonesError as error:
+            return error_response(503, str(error), {"Retry-After": "2"})
+        return Response(text, media_type=METRICS_TYPE)
 
     async def _login_page(self, _request: Request) -> Response:
         return Response(_LOGIN_PAGE, media_type="text/html")
@@ -485,6 +693,9 @@ class HubConfig(Struct, frozen=True, kw_only=True):
     """Accepted values of ``Host``, besides the address."""
     prices: Prices | None = None
     upload_limits: UploadLimits = UploadLimits()
+    max_requests: int = 0
+    """Requests of a person per minute, without uploads; zero for any number."""
+    log_file: Path | None = None
 
 
 class HubServer:
@@ -511,7 +722,8 @@ class HubServer:
         shown = f"[{config.host}]" if ":" in config.host else config.host
         self.address = f"http://{shown}:{self.port}"
         tokens = TokenStore(notes, time.monotonic)
-        tenants = Tenants(open_reader, config.prices)
+        log = AccessLog(config.log_file)
+        tenants = Tenants(open_reader, config.prices, log)
         self.worker = IndexWorker(
             derive,
             tenants.refresh,
@@ -519,13 +731,28 @@ class HubServer:
             on_warning=on_warning,
         )
         uploads = UploadHandler(store, blobs, config.upload_limits)
-        app = create_hub_app(uploads, tokens, tenants, self.worker)
+        observer = RequestObserver(log, max_per_minute=config.max_requests)
+        status = HubStatus(
+            notes,
+            blobs,
+            open_reader=open_reader,
+            worker=self.worker,
+            metrics=observer.metrics,
+        )
+        app = create_hub_app(
+            uploads, tokens, tenants, worker=self.worker, status=status
+        )
         names = {
             *config.hostnames,
             *(f"{name}:{self.port}" for name in config.hostnames),
         }
         secured = HubSecurityMiddleware(
-            app, tokens, host=config.host, port=self.port, hostnames=names
+            app,
+            tokens,
+            host=config.host,
+            port=self.port,
+            hostnames=names,
+            observer=observer,
         )
         self._server = create_server(secured, tenants.disconnect_listeners)
 

@@ -370,7 +370,19 @@ class TokenObject(JsonObject, frozen=True, kw_only=True, tag="token"):
     role: str
     label: str
     created_at: datetime
+    expires_at: datetime | None
+    last_used_at: datetime | None
     revoked_at: datetime | None
+
+
+class AuditEventObject(JsonObject, frozen=True, kw_only=True, tag="audit_event"):
+    """What an administrator or a sign-in changed on a hub."""
+
+    at: datetime
+    action: str
+    person: str
+    detail: str
+    by: str
 
 
 class ErasureObject(JsonObject, frozen=True, kw_only=True, tag="erasure"):

@@ -76,7 +76,12 @@ OBJECT_GROUPS: dict[str, tuple[type[Struct], ...]] = {
         commands.DemoObject,
         commands.HelpObject,
     ),
-    "Hub": (commands.PushObject, commands.TokenObject, commands.ErasureObject),
+    "Hub": (
+        commands.PushObject,
+        commands.TokenObject,
+        commands.AuditEventObject,
+        commands.ErasureObject,
+    ),
 }
 OBJECT_TYPES: dict[str, type[Struct]] = {
     str(object_type.__struct_config__.tag): object_type

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import random
 import re
 import secrets
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
@@ -20,6 +21,7 @@ from msgspec.structs import replace
 from bygones.errors import InvalidAccountName, InvalidStoreURL, MissingDependency
 from bygones.team.blobs import ExternalBlobStore, open_blob_store
 from bygones.team.contract import (
+    REBUILD_NOTE,
     AccessRole,
     AccessScope,
     BlobStore,
@@ -32,6 +34,8 @@ from bygones.team.worker import derive_all
 TOKEN_PREFIX = "byg_"  # noqa: S105 (not a secret)
 """How tokens start, so that people and redaction rules recognize them."""
 _NOTE_KIND = "token"
+_USE_KIND = "token-use"
+_USE_INTERVAL = timedelta(minutes=10)
 _VALID_NAME = re.compile(r"[a-z0-9][a-z0-9._@+-]{0,63}")
 _ID_LENGTH = 12
 _CACHE_SECONDS = 5.0
@@ -51,6 +55,12 @@ class AccessToken(Struct, frozen=True, kw_only=True):
     """What it is for, such as a machine."""
     created_at: datetime
     revoked_at: datetime | None = None
+    expires_at: datetime | None = None
+
+    def is_valid_at(self, now: datetime) -> bool:
+        """Whether it is neither revoked nor expired."""
+        is_expired = self.expires_at is not None and self.expires_at <= now
+        return self.revoked_at is None and not is_expired
 
     @property
     def scope(self) -> AccessScope:
@@ -69,8 +79,9 @@ class TokenStore:
         self._notes = notes
         self._clock = clock
         self._cache: dict[str, tuple[float, AccessToken | None]] = {}
+        self._noted_uses: dict[str, datetime] = {}
 
-    def issue(
+    def issue(  # noqa: PLR0913 (most by name)
         self,
         person: str,
         *,
@@ -78,6 +89,7 @@ class TokenStore:
         role: AccessRole = AccessRole.OWN,
         label: str = "",
         now: datetime,
+        expires_at: datetime | None = None,
     ) -> tuple[str, AccessToken]:
         """Return a new token, which cannot be shown again, and what is stored about it.
 
@@ -95,12 +107,18 @@ class TokenStore:
             role=role,
             label=label,
             created_at=now,
+            expires_at=expires_at,
         )
         self._notes.set_note(_NOTE_KIND, digest, msgspec.json.encode(token))
         return secret, token
 
-    def authenticate(self, secret: str) -> AccessToken | None:
-        """Return a token by its secret; ``None`` if it is unknown or revoked."""
+    def authenticate(
+        self, secret: str, at: datetime | None = None
+    ) -> AccessToken | None:
+        """Return a token by its secret; ``None`` if it is unknown, revoked or expired.
+
+        Its use at a time is noted, at most every ten minutes.
+        """
         if not secret.startswith(TOKEN_PREFIX):
             return None
         digest = _hash_secret(secret)
@@ -113,7 +131,25 @@ class TokenStore:
             cached = (now, _token_decoder.decode(raw) if raw else None)
             self._cache[digest] = cached
         token = cached[1]
-        return token if token is not None and token.revoked_at is None else None
+        if token is None or not token.is_valid_at(at or token.created_at):
+            return None
+        if at is not None:
+            self._note_use(digest, at)
+        return token
+
+    def _note_use(self, digest: str, at: datetime) -> None:
+        noted = self._noted_uses.get(digest)
+        if noted is not None and at - noted < _USE_INTERVAL:
+            return
+        if len(self._noted_uses) >= _MAX_CACHED:
+            self._noted_uses.clear()
+        self._noted_uses[digest] = at
+        self._notes.set_note(_USE_KIND, digest[:_ID_LENGTH], at.isoformat().encode())
+
+    def last_uses(self) -> dict[str, datetime]:
+        """Return when tokens were used last, by their ids."""
+        notes = self._notes.list_notes(_USE_KIND)
+        return {id_: datetime.fromisoformat(raw.decode()) for id_, raw in notes.items()}
 
     def list_tokens(self) -> Iterator[AccessToken]:
         """Yield all tokens, the oldest first."""
@@ -137,6 +173,34 @@ class TokenStore:
 def _hash_secret(secret: str) -> str:
     # Tokens have 256 random bits and cannot be guessed, so a fast hash is enough.
     return sha256(secret.encode("utf-8", "replace")).hexdigest()
+
+
+_EVENT_KIND = "audit"
+
+
+class AuditEvent(Struct, frozen=True, kw_only=True):
+    """What an administrator or a sign-in changed on a hub."""
+
+    at: datetime
+    action: str
+    """Such as ``token-new``, ``token-revoke``, ``erase`` or ``hold``."""
+    person: str = ""
+    """Whom it is about."""
+    detail: str = ""
+    by: str = ""
+    """The account that ran the command."""
+
+
+def record_event(store: TeamStore, event: AuditEvent) -> None:
+    """Store an event; events are never changed."""
+    key = f"{event.at.isoformat()} {secrets.token_hex(4)}"
+    store.set_note(_EVENT_KIND, key, msgspec.json.encode(event))
+
+
+def list_events(store: TeamStore) -> list[AuditEvent]:
+    """Return all events, the oldest first."""
+    notes = store.list_notes(_EVENT_KIND)
+    return [msgspec.json.decode(notes[key], type=AuditEvent) for key in sorted(notes)]
 
 
 if TYPE_CHECKING:
@@ -266,15 +330,17 @@ def migrate_store(
     """Copy what is missing from one store to another; can be interrupted and repeated.
 
     Blobs are copied only if they are in the database. Tombstones, notes and holds are
-    copied too. ``on_progress`` is called with the number of bytes of each source.
+    copied too, and what was erased since the last migration is erased in the target.
+    ``on_progress`` is called with the number of bytes of each source.
     """
     target.prepare()
-    target.add_tombstones(source.tombstones())
+    _copy_erasures(source, target)
     for selector, reason in source.holds():
         target.hold(selector, reason=reason)
     for kind in source.note_kinds():
         for key, value in source.list_notes(kind).items():
-            target.set_note(kind, key, value)
+            if (kind, key) != REBUILD_NOTE:
+                target.set_note(kind, key, value)
     copy_blob = _blob_copier(source, target)
     sources = total = 0
     for update in source.export_updates():
@@ -285,6 +351,19 @@ def migrate_store(
         on_progress(size)
     sessions = derive_all(target, open_blob_store_of(target))
     return MigrationReport(sources, total, sessions)
+
+
+def _copy_erasures(source: TeamStore, target: TeamStore) -> None:
+    tombstones = list(source.tombstones())
+    target.add_tombstones(tombstones)
+    sources = {one.source.number: one.source for one in target.export_updates()}
+    erased = [sources[n] for n in target.find_erased(list(sources.values()))]
+    if not erased:
+        return
+    now = max(one.erased_at for one in tombstones)
+    for person, session in {(one.person, one.session) for one in erased}:
+        if session is not None:
+            target.erase(ErasureSelector(person=person, session=session), now=now)
 
 
 def _blob_copier(source: TeamStore, target: TeamStore) -> Callable[[str], str]:
@@ -330,3 +409,19 @@ def remove_orphaned_blobs(store: TeamStore, blobs: ExternalBlobStore) -> int:
     blobs.remove(removed)
     store.forget_orphaned_blobs(orphaned)
     return len(removed)
+
+
+_MAX_CHECKED_BLOBS = 200_000
+_SAMPLED_BLOBS = 1_000
+
+
+def check_blobs(store: TeamStore, blobs: ExternalBlobStore) -> tuple[str, ...]:
+    """Return addresses that the store refers to, and that the blob store lacks.
+
+    Of very many addresses only some are checked, chosen at random.
+    """
+    wanted = store.blob_addresses()
+    if len(wanted) <= _MAX_CHECKED_BLOBS:
+        return tuple(sorted(set(wanted).difference(blobs.addresses())))
+    sample = random.SystemRandom().sample(wanted, _SAMPLED_BLOBS)
+    return tuple(sorted(set(sample).difference(blobs.get_frames(sample))))

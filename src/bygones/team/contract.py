@@ -427,6 +427,9 @@ class ScopedDatabase:
         return rows[0] if rows else None
 
 
+REBUILD_NOTE = ("hub", "rebuilding")
+"""The note that exists while everything is derived again, after an upgrade or a repair.
+Until it is gone, readers would see less than before."""
 PROTOCOL_VERSION = 1
 """Grows with every change that an older hub would not understand."""
 PUSH_PATH = "/push"

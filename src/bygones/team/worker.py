@@ -13,7 +13,12 @@ from time import monotonic
 
 from bygones.errors import ArchiveDamaged, StoreError
 from bygones.ingest.workers import WorkerPool
-from bygones.team.contract import BlobStore, DerivedSessions, TeamSource
+from bygones.team.contract import (
+    REBUILD_NOTE,
+    BlobStore,
+    DerivedSessions,
+    TeamSource,
+)
 from bygones.team.derive import SessionDeriver, source_stem
 from bygones.team.stores.base import TeamStore
 
@@ -120,6 +125,8 @@ def derive_pending(
         failures += deriver.failures
     if failures and not written:
         raise failures[0]
+    if not written and store.get_note(*REBUILD_NOTE) is not None:
+        store.set_note(*REBUILD_NOTE, None)
     return written
 
 

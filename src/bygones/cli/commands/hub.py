@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import getpass
 import os
 import sys
 from collections.abc import Callable, Iterator
@@ -18,16 +19,24 @@ from bygones.cli.commands.purge import confirm_erasure
 from bygones.cli.context import json_option, parse_time_option
 from bygones.cli.output import TextColumn, TextTable, print_objects
 from bygones.config import find_prices_file
-from bygones.errors import ErasureOnHold, ExitCode
+from bygones.errors import ErasureOnHold, ExitCode, RawStoreIncomplete
 from bygones.model.base import SessionId
 from bygones.render.numbers import pluralize
 from bygones.render.text.primitives import sanitize_name
-from bygones.schema.commands import ErasureObject, TokenObject
-from bygones.team.access import AccessToken, TokenStore
+from bygones.schema.commands import AuditEventObject, ErasureObject, TokenObject
+from bygones.team.access import (
+    AccessToken,
+    AuditEvent,
+    TokenStore,
+    list_events,
+    record_event,
+)
 from bygones.team.contract import AccessRole, ErasureReceipt, ErasureSelector
 
 if TYPE_CHECKING:
+    from bygones.hub.server import HubConfig
     from bygones.team.blobs import ExternalBlobStore
+    from bygones.team.derive_process import DeriveLimits
     from bygones.team.stores.base import TeamStore
 
 
@@ -69,7 +78,7 @@ class StoredReceipt(
         )
 
 
-def _token_object(token: AccessToken) -> TokenObject:
+def _token_object(token: AccessToken, used_at: datetime | None) -> TokenObject:
     return TokenObject(
         token_id=token.id,
         person=token.person,
@@ -77,6 +86,8 @@ def _token_object(token: AccessToken) -> TokenObject:
         role=token.role,
         label=token.label,
         created_at=token.created_at,
+        expires_at=token.expires_at,
+        last_used_at=used_at,
         revoked_at=token.revoked_at,
     )
 
@@ -130,6 +141,36 @@ def open_hub(store: str, raw: str) -> Iterator[tuple[TeamStore, ExternalBlobStor
 
 def utc_now() -> datetime:
     return datetime.now(UTC)  # noqa: TID251 (an interface reads the clock)
+
+
+def _record(engine: TeamStore, action: str, person: str, detail: str) -> None:
+    """Add to the audit log what an administrator did."""
+    try:
+        by = getpass.getuser()
+    except (OSError, KeyError, ImportError):
+        by = ""
+    event = AuditEvent(at=utc_now(), action=action, person=person, detail=detail, by=by)
+    record_event(engine, event)
+
+
+def _parse_expiry(text: str, now: datetime) -> datetime:
+    """Return when a token expires: a future date, or a duration from now."""
+    start = parse_time_option("--since", text, now=now, zone=UTC).start
+    moment = start if start and start > now else now + (now - (start or now))
+    if moment <= now:
+        raise click.BadParameter(
+            "use a duration such as 90d or a date in the future", param_hint="--expires"
+        )
+    return moment
+
+
+def _write_token(path: Path, secret: str) -> None:
+    try:
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    except FileExistsError:
+        raise click.BadParameter(f"{path} exists", param_hint="--out") from None
+    with open(descriptor, "wb") as file:  # noqa: PTH123 (a descriptor)
+        file.write(f"{secret}\n".encode())
 
 
 def selector_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -221,6 +262,20 @@ def describe_selector(selector: ErasureSelector) -> str:
     show_default=True,
     help="Seconds for indexing; sessions that need longer are skipped.",
 )
+@click.option(
+    "--max-requests",
+    type=click.IntRange(0),
+    default=1200,
+    show_default=True,
+    help="Requests of a person per minute, without uploads; 0 for any number.",
+)
+@click.option(
+    "--log",
+    "log_file",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="Log who read what, one JSON object per line.",
+)
 @hub_options
 def serve(  # noqa: PLR0913 (one parameter per option)
     *,
@@ -231,6 +286,8 @@ def serve(  # noqa: PLR0913 (one parameter per option)
     max_person: int,
     max_memory: int,
     max_seconds: int,
+    max_requests: int,
+    log_file: Path | None,
     store: str,
     raw: str,
 ) -> None:
@@ -240,15 +297,15 @@ def serve(  # noqa: PLR0913 (one parameter per option)
     bygones hub serve --store postgresql:///hub --raw /srv/hub
 
     Run it behind a proxy that adds TLS. Several hubs can share a database and raw store.
+    Tables, roles and access rules are created or repaired first. If that fails, or if
+    uploaded bytes are missing in the raw store, the hub does not start.
     """
-    from bygones.hub.server import HubConfig, HubServer
+    from bygones.hub.server import HubConfig
     from bygones.hub.uploads import UploadLimits
-    from bygones.team.access import open_store
-    from bygones.team.derive_process import DeriveLimits, DeriveProcess
-    from bygones.team.worker import FailedFamilies
+    from bygones.team.derive_process import DeriveLimits
     from bygones.usage.prices import load_prices
 
-    place = HubConfig(
+    config = HubConfig(
         host=host,
         port=port,
         hostnames=names,
@@ -256,18 +313,31 @@ def serve(  # noqa: PLR0913 (one parameter per option)
         upload_limits=UploadLimits(
             source_bytes=max_file << 20, person_bytes=max_person << 20
         ),
+        max_requests=max_requests,
+        log_file=log_file,
     )
-    withheld = FailedFamilies()
     limits = DeriveLimits(memory_bytes=max_memory << 20, seconds=max_seconds)
+    _run_hub(config, store, raw, limits)
+
+
+def _run_hub(config: HubConfig, store: str, raw: str, limits: DeriveLimits) -> None:
+    from bygones.hub.server import HubServer
+    from bygones.team.access import check_blobs, open_store
+    from bygones.team.derive_process import DeriveProcess
+    from bygones.team.worker import FailedFamilies
+
+    withheld = FailedFamilies()
     with (
         open_hub(store, raw) as (engine, objects),
         closing(open_store(store)) as notes,
         closing(DeriveProcess(store, raw, withheld, limits)) as process,
     ):
+        if missing := check_blobs(engine, objects):
+            raise RawStoreIncomplete(missing[0], len(missing))
         serving = HubServer(
             engine,
             objects,
-            place,
+            config,
             open_reader=lambda scope: engine.open_reader(scope, objects),
             derive=process.derive,
             notes=notes,
@@ -305,9 +375,29 @@ def token() -> None:
     help="Sessions the person can see: own, team, or auditor (all).",
 )
 @click.option("--label", default="", help="What the token is for, such as a machine.")
+@click.option(
+    "--expires",
+    metavar="TIME",
+    show_default="never",
+    help="How long it is valid, such as 90d.",
+)
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="Write the token to a new file that only you can read.",
+)
 @hub_options
 def new_token(  # noqa: PLR0913 (one parameter per option)
-    *, person: str, teams: tuple[str, ...], role: str, label: str, store: str, raw: str
+    *,
+    person: str,
+    teams: tuple[str, ...],
+    role: str,
+    label: str,
+    expires: str | None,
+    out: Path | None,
+    store: str,
+    raw: str,
 ) -> None:
     r"""Create a token for a person.
 
@@ -317,12 +407,26 @@ def new_token(  # noqa: PLR0913 (one parameter per option)
     The token is printed once; only its hash is stored. Sessions that the person pushes
     are visible to the teams of the token.
     """
+    now = utc_now()
+    expires_at = _parse_expiry(expires, now) if expires else None
     with open_hub(store, raw) as (engine, _):
         secret, made = TokenStore(engine).issue(
-            person, teams=teams, role=AccessRole(role), label=label, now=utc_now()
+            person,
+            teams=teams,
+            role=AccessRole(role),
+            label=label,
+            now=now,
+            expires_at=expires_at,
         )
-    click.echo(secret)
-    sys.stderr.write(f"token {made.id} for {made.person}; it is not shown again\n")
+        _record(engine, "token-new", made.person, made.id)
+    if out is not None:
+        _write_token(out, secret)
+    else:
+        click.echo(secret)
+    until = f", valid until {expires_at:%Y-%m-%d}" if expires_at else ""
+    sys.stderr.write(
+        f"token {made.id} for {made.person}{until}; it is not shown again\n"
+    )
 
 
 @token.command("list")
@@ -337,33 +441,47 @@ def list_tokens(*, store: str, raw: str, as_json: bool) -> None:
     """
     with open_hub(store, raw) as (engine, _):
         tokens = list(TokenStore(engine).list_tokens())
+        uses = TokenStore(engine).last_uses()
     if as_json:
-        print_objects(map(_token_object, tokens))
+        print_objects(_token_object(token, uses.get(token.id)) for token in tokens)
         return
     if not tokens:
         click.echo("no tokens yet")
         return
-    for line in TextTable(_TOKEN_COLUMNS, map(_token_cells, tokens)).lines():
+    rows = (_token_cells(token, uses.get(token.id)) for token in tokens)
+    for line in TextTable(_TOKEN_COLUMNS, rows).lines():
         click.echo(line)
 
 
 _TOKEN_COLUMNS = tuple(
     TextColumn(name)
-    for name in ("TOKEN", "PERSON", "TEAMS", "ROLE", "CREATED", "REVOKED", "LABEL")
+    for name in (
+        "TOKEN",
+        "PERSON",
+        "TEAMS",
+        "ROLE",
+        "CREATED",
+        "EXPIRES",
+        "LAST USED",
+        "REVOKED",
+        "LABEL",
+    )
 )
 
 
-def _token_cells(token: AccessToken) -> tuple[str, ...]:
-    revoked = f"{token.revoked_at:%Y-%m-%d}" if token.revoked_at else ""
-    teams = " ".join(token.teams)
-    made = f"{token.created_at:%Y-%m-%d}"
+def _token_cells(token: AccessToken, used_at: datetime | None) -> tuple[str, ...]:
+    def show_day(moment: datetime | None) -> str:
+        return f"{moment:%Y-%m-%d}" if moment else ""
+
     return (
         token.id,
         token.person,
-        teams,
+        " ".join(token.teams),
         token.role,
-        made,
-        revoked,
+        show_day(token.created_at),
+        show_day(token.expires_at),
+        show_day(used_at),
+        show_day(token.revoked_at),
         sanitize_name(token.label),
     )
 
@@ -383,6 +501,8 @@ def revoke_tokens(*, name: str, store: str, raw: str) -> None:
     """
     with open_hub(store, raw) as (engine, _):
         revoked = TokenStore(engine).revoke(name, utc_now())
+        for one in revoked:
+            _record(engine, "token-revoke", one.person, one.id)
     if not revoked:
         raise click.UsageError(
             f"no valid token matches {sanitize_name(name)!r};"
@@ -437,6 +557,9 @@ def erase(  # noqa: PLR0913 (one parameter per option)
         confirm_erasure(yes=yes)
         receipt = carry_out(engine, objects, selector, now=moment)
         _save_receipt(engine, receipt, moment)
+        sessions = pluralize(len(receipt.sessions), "session")
+        detail = f"{describe_selector(selector)}: {sessions}"
+        _record(engine, "erase", selector.person or "", detail)
     if as_json:
         print_objects([_erasure_object(receipt, moment)])
     if receipt.held_sessions and not receipt.sources:
@@ -500,7 +623,86 @@ def hold(  # noqa: PLR0913 (one parameter per option)
             engine.release(selector)
         else:
             engine.hold(selector, reason=reason)
+        action = "release" if release else "hold"
+        _record(engine, action, person or "", describe_selector(selector))
     click.echo(f"{'released' if release else 'held'}: {describe_selector(selector)}")
+
+
+@click.command("audit")
+@click.option("--person", help="Events about this person.")
+@hub_options
+@json_option
+def audit(*, person: str | None, store: str, raw: str, as_json: bool) -> None:
+    r"""List what administrators and sign-ins changed on a hub.
+
+    \b
+    bygones hub audit
+    bygones hub audit --person ann --json
+
+    Who read what is in the log of `bygones hub serve --log FILE`.
+    """
+    with open_hub(store, raw) as (engine, _):
+        events = [one for one in list_events(engine) if person in {None, one.person}]
+    if as_json:
+        print_objects(
+            AuditEventObject(
+                at=one.at,
+                action=one.action,
+                person=one.person,
+                detail=one.detail,
+                by=one.by,
+            )
+            for one in events
+        )
+        return
+    if not events:
+        click.echo("no events yet")
+        return
+    rows = (
+        (
+            f"{one.at:%Y-%m-%d %H:%M}",
+            one.action,
+            one.person,
+            sanitize_name(one.detail),
+            sanitize_name(one.by),
+        )
+        for one in events
+    )
+    columns = tuple(
+        TextColumn(name) for name in ("TIME", "ACTION", "PERSON", "DETAIL", "BY")
+    )
+    for line in TextTable(columns, rows).lines():
+        click.echo(line)
+
+
+@click.command("check")
+@hub_options
+def check(*, store: str, raw: str) -> None:
+    r"""Check that a hub is complete, for example after a restore.
+
+    \b
+    bygones hub check --store postgresql:///hub --raw /srv/hub
+
+    Tables, access rules, the order of uploaded bytes and the objects of the raw store are
+    checked. The exit code is 1 if something is missing.
+    """
+    from bygones.team.access import check_blobs
+
+    with open_hub(store, raw) as (engine, objects):
+        report = engine.verify()
+        missing = check_blobs(engine, objects)
+        pending = engine.count_pending()
+    for fault in report.faults:
+        click.echo(sanitize_name(fault), err=True)
+    for address in missing:
+        click.echo(f"missing in the raw store: {sanitize_name(address)}", err=True)
+    click.echo(
+        f"{pluralize(report.sources, 'file')}, {pluralize(report.sessions, 'session')},"
+        f" {pluralize(pending, 'file')} to index"
+    )
+    if report.faults or missing:
+        raise click.exceptions.Exit(ExitCode.FAILURE)
+    click.echo("complete")
 
 
 @click.group("hub")
@@ -520,5 +722,5 @@ def hub() -> None:
     """
 
 
-for _command in (serve, token, erase, hold):
+for _command in (serve, token, erase, hold, audit, check):
     hub.add_command(_command)

@@ -198,6 +198,15 @@ class TeamStore(ABC):
     def list_notes(self, kind: str) -> dict[str, bytes]:
         """Return all notes of a kind."""
 
+    def blob_addresses(self) -> list[str]:
+        """Return the addresses of all blobs that sources refer to."""
+        updates = self.export_updates()
+        return sorted({span.address for update in updates for span in update.spans})
+
+    def count_pending(self) -> int:
+        """Return how many sources are not derived yet."""
+        return len(self.pending_sources(1_000_000))
+
     @abstractmethod
     def note_kinds(self) -> Sequence[str]:
         """Return the kinds of all notes."""
@@ -296,6 +305,10 @@ class SqlStore(TeamStore, Generic[ConnectionT]):
     def _query_record_titles(
         self, person: str, records: Sequence[int]
     ) -> Iterable[Any]: ...
+
+    def blob_addresses(self) -> list[str]:
+        rows = self._db.rows("SELECT DISTINCT address FROM span ORDER BY 1", {})
+        return [row[0] for row in rows]
 
     def _select_all(self, table: str, columns: str) -> list[Any]:
         return self._db.rows(

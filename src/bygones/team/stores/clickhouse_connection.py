@@ -20,6 +20,7 @@ from clickhouse_connect.driver.exceptions import ClickHouseError, DataError
 from bygones.errors import InvalidStoreURL, StoreError
 from bygones.store.index_db import DERIVATION_VERSION
 from bygones.store.schema import TEAM_TABLES
+from bygones.team.contract import REBUILD_NOTE, allocate_numbers
 
 _VALID_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _DEFAULT_DATABASE = "bygones"
@@ -215,7 +216,21 @@ _SEARCH_COLUMNS = {
 
 
 def prepare(db: ClickHouseConnection) -> None:
-    """Create the schema; if it has changed, everything is derived again."""
+    """Create or repair the schema; if it has changed, everything is derived again.
+
+    :raises StoreError: if something is missing that cannot be derived again.
+    """
+    rows = db.rows(
+        "SELECT name FROM system.tables WHERE database = %(name)s",
+        {"name": db.database},
+    )
+    existing = {row[0] for row in rows}
+    missing = sorted(_LASTING_TABLES.keys() - existing)
+    if missing and existing & _LASTING_TABLES.keys():
+        raise StoreError(
+            f"it is incomplete, without the tables {', '.join(missing)};"
+            " restore the backup again into an empty database"
+        )
     for table, columns in _LASTING_TABLES.items():
         db.execute(
             f"CREATE TABLE IF NOT EXISTS {table} ({columns})"
@@ -224,7 +239,8 @@ def prepare(db: ClickHouseConnection) -> None:
     schema = f"{TEAM_TABLES}{_SEARCH_COLUMNS}{_SORT_KEYS}{_SKIP_INDEXES}"
     version = f"{crc32(f'{schema}{DERIVATION_VERSION}'.encode()):08x}"
     found = db.rows("SELECT value FROM schema_version FINAL WHERE key = 'derived'", {})
-    if not found or bytes(found[0][0]).decode() != version:
+    is_current = bool(found) and bytes(found[0][0]).decode() == version
+    if not is_current or not existing.issuperset((*DERIVED_TABLES, "dead")):
         _recreate_derived_tables(db)
         db.execute(
             "INSERT INTO schema_version"
@@ -246,6 +262,10 @@ def _recreate_derived_tables(db: ClickHouseConnection) -> None:
         )
     db.execute("CREATE TABLE dead (number Int64) ENGINE = MergeTree ORDER BY number")
     db.execute("TRUNCATE TABLE derived_source")
+    if db.rows("SELECT 1 FROM source LIMIT 1", {}):
+        (revision,) = allocate_numbers(1)
+        columns = ("kind", "key", "value", "is_deleted", "revision")
+        db.insert("note", columns, [(*REBUILD_NOTE, b"", 0, revision)])
 
 
 def _table_ddl(table: str) -> str:

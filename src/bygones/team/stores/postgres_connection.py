@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import selectors
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import RLock
+from time import monotonic, sleep
 from typing import Any
 from zlib import crc32
 
@@ -14,6 +16,7 @@ import psycopg
 from bygones.errors import ArchiveTooNew, StoreError
 from bygones.store.index_db import DERIVATION_VERSION
 from bygones.store.schema import TEAM_TABLES
+from bygones.team.contract import REBUILD_NOTE
 
 READER_ROLE = "bygones_reader"
 """The role of readers, to which row security applies."""
@@ -24,6 +27,9 @@ _NUL, _NUL_SUBSTITUTE = "\0", "\ufdd0"
 _ROW_ERRORS = (psycopg.DataError, psycopg.errors.ProgramLimitExceeded)
 """Errors about rows that the database can never store."""
 _TEXT_OID = 25
+RECONNECT_SECONDS = 10.0
+"""How long to wait for a server that closed the connection, as in a restart."""
+_RECONNECT_INTERVAL = 0.2
 _COPY_BATCH = 200
 """Lines that are sent to the server at once."""
 
@@ -49,16 +55,45 @@ class PostgresConnection:
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
-        """Lock the connection; open it again if it is broken.
+        """Lock the connection; open it again if the server has closed it.
 
         Within a transaction it stays broken, because the transaction is lost.
         """
         with self._lock, translate_errors():
-            if self.db.broken and not self._depth:
-                self.db = self._open()
-                if self._restricted_to is not None:
-                    self._apply_restriction(self._restricted_to)
+            if not self._depth and not self._is_alive():
+                self._reopen()
             yield
+
+    def _is_alive(self) -> bool:
+        """Whether the server has not closed the connection; it is not asked."""
+        if self.db.closed:
+            return False
+        # Between statements a server sends something only if it closes a connection.
+        with selectors.DefaultSelector() as selector:
+            selector.register(self.db.pgconn.socket, selectors.EVENT_READ)
+            if not selector.select(0):
+                return True
+        try:
+            self.db.pgconn.consume_input()
+        except psycopg.OperationalError:
+            return False
+        return self.db.pgconn.status == psycopg.pq.ConnStatus.OK
+
+    def _reopen(self) -> None:
+        """Connect again; a server that is restarted is awaited."""
+        with suppress(psycopg.Error):
+            self.db.close()
+        deadline = monotonic() + RECONNECT_SECONDS
+        while True:
+            try:
+                self.db = self._open()
+                break
+            except psycopg.OperationalError:
+                if monotonic() > deadline:
+                    raise
+                sleep(_RECONNECT_INTERVAL)
+        if self._restricted_to is not None:
+            self._apply_restriction(self._restricted_to)
 
     def restrict_to(self, owners: Sequence[int]) -> None:
         self._restricted_to = ",".join(map(str, owners))
@@ -79,9 +114,13 @@ class PostgresConnection:
 
     def rows(self, sql: str, values: Mapping[str, Any]) -> list[Any]:
         with self._locked():
-            cursor = self.db.execute(
-                sql.encode(), _encode_parameters(values), binary=True
-            )
+            try:
+                cursor = self._query(sql, values)
+            except psycopg.OperationalError:
+                if self._depth or not self.db.closed:
+                    raise
+                self._reopen()
+                cursor = self._query(sql, values)
             rows = cursor.fetchall()
             text_columns = [
                 index
@@ -96,6 +135,9 @@ class PostgresConnection:
             else row
             for row in rows
         ]
+
+    def _query(self, sql: str, values: Mapping[str, Any]) -> psycopg.Cursor[Any]:
+        return self.db.execute(sql.encode(), _encode_parameters(values), binary=True)
 
     def execute(self, sql: str, values: Mapping[str, Any] | None = None) -> int:
         """Run a statement; return the number of rows that it changed."""
@@ -231,6 +273,17 @@ _INDEXES = (
     "leaf_title (leaf_key)",
     "problem (source)",
 )
+_LASTING_TABLES = (
+    "owner",
+    "source",
+    "span",
+    "object",
+    "tombstone",
+    "hold",
+    "orphaned_blob",
+    "note",
+)
+"""Tables with what people uploaded, and with what the hub stores for itself."""
 _SEARCH_TABLES = ("text", "term", "session_word", "owner_stats")
 _READABLE_TABLES = ("owner", "source", "span", *_SEARCH_TABLES)
 """Tables that readers see, besides those of sessions."""
@@ -251,7 +304,13 @@ def iter_migrations() -> Iterator[tuple[int, str]]:
 
 
 def prepare(db: PostgresConnection) -> None:
-    """Create or migrate the schema; concurrent callers wait."""
+    """Create, migrate or repair the schema; concurrent callers wait.
+
+    A restored database may lack the role of readers, which belongs to the server, and
+    with it all rights and policies. They are created again.
+
+    :raises StoreError: if something is missing that cannot be created again.
+    """
     with db.transaction():
         db.execute("SELECT pg_advisory_xact_lock(7325662)")
         db.execute("CREATE SCHEMA IF NOT EXISTS bygones")
@@ -260,10 +319,78 @@ def prepare(db: PostgresConnection) -> None:
             "CREATE TABLE IF NOT EXISTS schema_version (key text PRIMARY KEY, value text)"
         )
         _migrate(db)
+        if missing := _missing_tables(db, _LASTING_TABLES):
+            raise StoreError(
+                f"it is incomplete, without the tables {', '.join(missing)};"
+                " restore the backup again into an empty database"
+            )
         version = _derived_schema_version()
-        if _get_version(db, "derived") != version:
+        if (
+            _get_version(db, "derived") != version
+            or _missing_tables(db, (*TEAM_TABLES, *_SEARCH_TABLES))
+            or _missing_functions(db)
+        ):
             _recreate_derived_tables(db)
             _set_version(db, "derived", version)
+        elif _find_security_faults(db):
+            _enable_row_security(db)
+        if faults := _find_security_faults(db):
+            raise StoreError(f"its access rules cannot be repaired: {faults[0]}")
+
+
+def _missing_tables(db: PostgresConnection, names: Sequence[str]) -> list[str]:
+    rows = db.rows(
+        "SELECT name FROM unnest(%(names)s::text[]) AS name"
+        " WHERE to_regclass('bygones.' || quote_ident(name)) IS NULL",
+        {"names": list(names)},
+    )
+    return [row[0] for row in rows]
+
+
+def _missing_functions(db: PostgresConnection) -> list[str]:
+    """Return functions that are missing, or that run without their creator's rights."""
+    rows = db.rows(
+        "SELECT name FROM unnest(%(names)s::text[]) AS name LEFT JOIN pg_proc AS p"
+        " ON p.oid = to_regprocedure('bygones.' || name)"
+        " WHERE p.oid IS NULL OR NOT p.prosecdef",
+        {"names": list(_READER_FUNCTIONS)},
+    )
+    return [row[0] for row in rows]
+
+
+def _find_security_faults(db: PostgresConnection) -> list[str]:
+    """Return what readers could not read, or could read without being limited."""
+    if not _can_become_reader(db):
+        return [f"the role {READER_ROLE} is missing, or cannot be used"]
+    rows = db.rows(
+        "SELECT 'the schema' WHERE NOT has_schema_privilege(%(reader)s, 'bygones',"
+        " 'USAGE') UNION ALL SELECT 'table ' || c.relname FROM pg_class AS c"
+        " LEFT JOIN pg_policy AS p ON p.polrelid = c.oid AND p.polname = 'seen'"
+        " WHERE c.oid = ANY (SELECT to_regclass('bygones.' || quote_ident(t))"
+        " FROM unnest(%(tables)s::text[]) AS t) AND (NOT c.relrowsecurity"
+        " OR NOT has_table_privilege(%(reader)s, c.oid, 'SELECT')"
+        " OR p.oid IS NULL OR p.polcmd <> 'r' OR NOT p.polpermissive"
+        " OR p.polroles <> ARRAY[to_regrole(%(reader)s)::oid]"
+        " OR pg_get_expr(p.polqual, p.polrelid) NOT LIKE '%%visible()%%')"
+        " UNION ALL SELECT 'function ' || f FROM unnest(%(functions)s::text[]) AS f"
+        " WHERE NOT has_function_privilege(%(reader)s, 'bygones.' || f, 'EXECUTE')"
+        " OR has_function_privilege('public', 'bygones.' || f, 'EXECUTE')",
+        {
+            "reader": READER_ROLE,
+            "tables": [*TEAM_TABLES, *_READABLE_TABLES],
+            "functions": list(_READER_FUNCTIONS),
+        },
+    )
+    return [row[0] for row in rows]
+
+
+def _can_become_reader(db: PostgresConnection) -> bool:
+    rows = db.rows(
+        "SELECT pg_has_role(current_user, oid, 'MEMBER') FROM pg_roles"
+        " WHERE rolname = %(reader)s",
+        {"reader": READER_ROLE},
+    )
+    return bool(rows and rows[0][0])
 
 
 def _migrate(db: PostgresConnection) -> None:
@@ -294,6 +421,11 @@ def _recreate_derived_tables(db: PostgresConnection) -> None:
     db.execute((_HERE / "layout.sql").read_text("utf-8"))
     _enable_row_security(db)
     db.execute("UPDATE source SET revision = revision + 1, derived_revision = 0")
+    db.execute(
+        "INSERT INTO note (kind, key, value) SELECT %(kind)s, %(key)s, ''"
+        " WHERE EXISTS (SELECT FROM source) ON CONFLICT DO NOTHING",
+        dict(zip(("kind", "key"), REBUILD_NOTE, strict=True)),
+    )
 
 
 _TYPES = {"INTEGER": "bigint", "TEXT": 'text COLLATE "C"', "BLOB": "bytea"}
@@ -330,14 +462,10 @@ def _enable_row_security(db: PostgresConnection) -> None:
 
 def _ensure_reader_role(db: PostgresConnection) -> None:
     """Create the role of readers, unless an administrator has."""
-    found = db.rows(
-        "SELECT pg_has_role(current_user, oid, 'MEMBER') FROM pg_roles"
-        " WHERE rolname = %(reader)s",
-        {"reader": READER_ROLE},
-    )
-    if found and found[0][0]:
+    if _can_become_reader(db):
         return
-    if not found:
+    sql = "SELECT 1 FROM pg_roles WHERE rolname = %(reader)s"
+    if not db.rows(sql, {"reader": READER_ROLE}):
         rows = db.rows(
             "SELECT rolsuper OR rolcreaterole FROM pg_roles"
             " WHERE rolname = current_user",

@@ -1,0 +1,246 @@
+"""What operators rely on: readiness, metrics, logs, limits and the life of a token."""
+
+from __future__ import annotations
+
+import json
+import re
+import stat
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from bygones.archive import Archive
+from bygones.cli.commands.hub import hub as hub_command
+from bygones.hub.monitoring import RateLimiter
+from bygones.team.access import TokenStore, migrate_store
+from bygones.team.contract import (
+    REBUILD_NOTE,
+    AccessRole,
+    BlobStore,
+    ErasureSelector,
+)
+from bygones.team.stores.base import TeamStore
+from tests.hub.hubs import TestHub, serving
+from tests.hub.sending import NOW, worked
+from tests.team.memory import MemoryStore
+
+Made = tuple[TeamStore, BlobStore]
+
+
+@pytest.fixture(scope="module")
+def hub(
+    make: Callable[[], Made], tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[TestHub]:
+    place = tmp_path_factory.mktemp("operated")
+    _, folder = worked(place / "ann")
+    store, _ = make()
+    with serving(
+        place, {"ann": folder}, store, log_file=place / "hub.log", max_requests=60
+    ) as running:
+        running.push_all()
+        yield running
+    store.close()
+
+
+def bearer(secret: str) -> dict[str, str]:
+    return {"Authorization": f"Bearer {secret}"}
+
+
+def log_lines(hub: TestHub) -> list[dict[str, object]]:
+    text = (hub.place / "hub.log").read_text("utf-8")
+    return [json.loads(line) for line in text.splitlines()]
+
+
+def test_ready_hub_says_so_without_a_token(hub: TestHub) -> None:
+    answer = hub.ask("GET", "/ready")
+
+    assert (answer.status, answer.body) == (200, b"ready\n")
+
+
+def test_hub_whose_index_is_rebuilt_shows_nothing_rather_than_a_part(
+    hub: TestHub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    secret, _ = hub.token("ann")
+    monkeypatch.setattr("bygones.hub.monitoring._CHECK_SECONDS", 0.0)
+    assert hub.ask("GET", "/api/sessions", bearer(secret)).status == 200
+    hub.store.set_note(*REBUILD_NOTE, b"")
+    try:
+        assert hub.ask("GET", "/ready").status == 503
+        rejected = hub.ask("GET", "/api/sessions", bearer(secret))
+        assert (rejected.status, rejected.headers["retry-after"]) == (503, "30")
+        assert hub.ask("GET", "/health").status == 200
+        progress = hub.ask("GET", f"/push/acks?machine={'0' * 32}", bearer(secret))
+        assert progress.status == 200
+    finally:
+        hub.store.set_note(*REBUILD_NOTE, None)
+    assert hub.ask("GET", "/api/sessions", bearer(secret)).status == 200
+    assert hub.ask("GET", "/ready").status == 200
+
+
+@pytest.mark.req("ME2")
+def test_log_names_person_token_and_what_was_read(hub: TestHub) -> None:
+    secret, token = hub.token("ann")
+    session = hub.store.matching_sessions(ErasureSelector())[0]
+    path = f"/api/sessions/{session}"
+    assert hub.ask("GET", path, bearer(secret)).status == 200
+    assert hub.ask("GET", "/api/sessions", bearer("byg_wrong")).status == 401
+    assert hub.ask("GET", "/api/search?q=walnut", bearer(secret)).status == 200
+
+    lines = log_lines(hub)
+
+    read = next(line for line in lines if line.get("path") == path)
+    assert (read["person"], read["token"], read["status"]) == ("ann", token.id, 200)
+    assert any(line["status"] == 401 and "person" not in line for line in lines)
+    assert any(line.get("query") == "q=walnut" for line in lines)
+    mode = stat.S_IMODE((hub.place / "hub.log").stat().st_mode)
+    assert mode == 0o600
+    assert secret not in (hub.place / "hub.log").read_text("utf-8")
+
+
+@pytest.mark.req("ME2")
+def test_log_names_the_tools_that_agents_call(hub: TestHub) -> None:
+    secret, token = hub.token("ann")
+    call = {
+        "jsonrpc": "2.0",
+        "id": 1,
+        "method": "tools/call",
+        "params": {"name": "search", "arguments": {"query": "hazel"}},
+    }
+    headers = bearer(secret) | {
+        "Content-Type": "application/json",
+        "Accept": "application/json, text/event-stream",
+    }
+    assert hub.ask("POST", "/mcp", headers, json.dumps(call).encode()).status == 200
+
+    logged = [line for line in log_lines(hub) if line["event"] == "tool"]
+
+    assert logged[-1]["person"] == "ann"
+    assert logged[-1]["token"] == token.id
+    assert logged[-1]["tool"] == "search"
+    assert logged[-1]["arguments"] == {"query": "hazel"}
+
+
+def test_metrics_are_for_auditors_and_valid(hub: TestHub) -> None:
+    own, _ = hub.token("ann")
+    auditor, _ = TokenStore(hub.store).issue("root", role=AccessRole.AUDITOR, now=NOW)
+    hub.ask("GET", "/", {**bearer(own), "Accept": "text/html"})
+
+    assert hub.ask("GET", "/metrics").status == 401
+    assert hub.ask("GET", "/metrics", bearer(own)).status == 403
+    text = hub.ask("GET", "/metrics", bearer(auditor)).body.decode()
+
+    sample = re.compile(r'[a-z_]+(?:\{(?:[a-z]+="[^"]*",?)+\})? -?[0-9.e+]+')
+    for line in text.splitlines():
+        assert line.startswith("# TYPE ") or sample.fullmatch(line), line
+    assert (
+        'bygones_hub_requests_total{method="GET",route="metrics",status="403"}' in text
+    )
+    assert "bygones_hub_ready 1" in text
+    assert "bygones_hub_pending_files 0" in text
+    assert not re.search(r"[0-9a-f]{8}-[0-9a-f]{4}", text)
+
+
+def test_too_many_requests_of_a_person_are_rejected(hub: TestHub) -> None:
+    busy, _ = hub.token("busy")
+    other, _ = hub.token("other")
+    statuses = [hub.ask("GET", "/api/sessions", bearer(busy)).status for _ in range(40)]
+
+    assert 200 in statuses
+    assert statuses[-1] == 429
+    answer = hub.ask("GET", "/api/sessions", bearer(busy))
+    assert int(answer.headers["retry-after"]) >= 1
+    assert hub.ask("GET", "/api/sessions", bearer(other)).status == 200
+    assert hub.ask("GET", "/ready").status == 200
+
+
+def test_limit_recovers_with_time() -> None:
+    now = [0.0]
+    limiter = RateLimiter(60, lambda: now[0])
+    while not limiter.wait_seconds("ann"):
+        pass
+    assert limiter.wait_seconds("ben") == 0
+
+    now[0] += limiter.wait_seconds("ann")
+
+    assert limiter.wait_seconds("ann") == 0
+    assert limiter.wait_seconds("ann") > 0
+
+
+def test_expired_token_is_rejected() -> None:
+    tokens = TokenStore(MemoryStore())
+    secret, token = tokens.issue("ann", now=NOW, expires_at=NOW + timedelta(days=1))
+
+    assert tokens.authenticate(secret, NOW) == token
+    assert tokens.authenticate(secret, NOW + timedelta(days=1)) is None
+
+
+def test_use_of_a_token_is_noted_every_ten_minutes() -> None:
+    tokens = TokenStore(MemoryStore())
+    secret, token = tokens.issue("ann", now=NOW)
+    assert tokens.last_uses() == {}
+
+    for minutes in (0, 9, 10, 15):
+        tokens.authenticate(secret, NOW + timedelta(minutes=minutes))
+
+    assert tokens.last_uses() == {token.id: NOW + timedelta(minutes=10)}
+
+
+def test_token_file_is_private_and_events_are_listed(
+    hub: TestHub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    address = hub.store._address  # type: ignore[attr-defined]
+    monkeypatch.setenv("BYGONES_HUB_STORE", address)
+    monkeypatch.setenv("BYGONES_HUB_RAW", str(hub.place / "raw"))
+    run = CliRunner().invoke
+
+    out = tmp_path / "token"
+    words = ["token", "new", "eve", "--expires", "30d", "--out", str(out)]
+    made = run(hub_command, words)
+    assert made.exit_code == 0, made.output
+    assert stat.S_IMODE(out.stat().st_mode) == 0o600
+    secret = out.read_text().strip()
+    assert secret not in made.output
+    assert hub.ask("GET", "/api/sessions", bearer(secret)).status == 200
+    assert run(hub_command, words).exit_code == 2
+    listed = run(hub_command, ["token", "list", "--json"]).output
+    row = next(
+        one
+        for line in listed.splitlines()
+        if (one := json.loads(line))["person"] == "eve"
+    )
+    expires = datetime.fromisoformat(row["expires_at"])
+    assert timedelta(days=29) < expires - datetime.now(UTC) <= timedelta(days=30)
+    assert row["last_used_at"]
+    assert run(hub_command, ["token", "revoke", "eve"]).exit_code == 0
+    assert run(hub_command, ["hold", "--person", "eve"]).exit_code == 0
+    events = run(hub_command, ["audit", "--person", "eve", "--json"]).output
+    actions = [json.loads(line)["action"] for line in events.splitlines()]
+    assert actions[-2:] == ["token-revoke", "hold"]
+    assert "token-new" in actions
+    checked = run(hub_command, ["check"])
+    assert (checked.exit_code, checked.output.splitlines()[-1]) == (0, "complete")
+
+
+def test_what_was_erased_since_a_migration_is_erased_by_the_next_one(
+    make: Callable[[], Made], tmp_path: Path
+) -> None:
+    _, folder = worked(tmp_path / "ann")
+    store, _ = make()
+    with serving(tmp_path, {"ann": folder}, store) as running:
+        running.push_all()
+    target, _ = make()
+    store.set_note("hub", "raw", str(tmp_path / "raw").encode())
+    migrate_store(store, target)
+    before = target.matching_sessions(ErasureSelector(person="ann"))
+    with Archive.open(folder) as archive:
+        assert len(before) == len(list(archive.sessions(include_empty=True)))
+    store.erase(ErasureSelector(session=before[0]), now=NOW)
+
+    migrate_store(store, target)
+
+    assert target.matching_sessions(ErasureSelector()) == before[1:]
+    store.close()
+    target.close()

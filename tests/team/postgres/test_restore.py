@@ -1,0 +1,202 @@
+"""A database that was restored from a backup is complete, or its hub does not start."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from bygones.archive import Archive
+from bygones.errors import StoreError
+from bygones.model.base import SessionId
+from bygones.query.parser import parse_query
+from bygones.team.access import TokenStore, check_blobs
+from bygones.team.blobs import open_blob_store
+from bygones.team.contract import AccessRole, AccessScope, ErasureSelector
+from bygones.team.stores.postgres import PostgresStore
+from bygones.team.worker import derive_all
+from tests.cases.make import CASES
+from tests.team.homes import PEOPLE, lay_out, sent_from
+from tests.team.servers import Postgres, missing, postgres
+
+pytestmark = pytest.mark.skipif(missing() is not None, reason=str(missing()))
+NOW = datetime(2026, 11, 15, tzinfo=UTC)
+BEN = AccessScope(person="ben", teams=("core",), role=AccessRole.TEAM)
+
+
+@pytest.fixture(scope="module")
+def servers() -> Iterator[tuple[Postgres, Postgres]]:
+    """Return two servers that know nothing of each other: even roles differ."""
+    with postgres() as one, postgres() as other:
+        yield one, other
+
+
+def create(server: Postgres, name: str) -> str:
+    with psycopg.connect(server.address, autocommit=True) as db:
+        db.execute(f"CREATE DATABASE {name}".encode())
+    return server.database(name)
+
+
+def fill(store: PostgresStore, raw: Path, homes: Path) -> None:
+    from msgspec.structs import replace
+
+    blobs = open_blob_store(str(raw))
+    paths = sorted(path for path in CASES.glob("*/input") if path.is_dir())[:9]
+    for person, own in lay_out(paths, homes).items():
+        for update, raws in sent_from(person, own):
+            place = blobs.for_source(person, update.source.id)
+            addresses = [place.put(one) for one in raws]
+            named = zip(update.spans, addresses, strict=True)
+            spans = tuple(replace(span, address=at) for span, at in named)
+            store.put(replace(update, spans=spans))
+    derive_all(store, blobs)
+
+
+def seen(store: PostgresStore, raw: Path) -> tuple[list[SessionId], int]:
+    reader = store.open_reader(BEN, open_blob_store(str(raw)))
+    with Archive.from_store(reader) as archive:
+        listed = [one.id for one in archive.sessions(include_empty=True)]
+        found = archive.search(parse_query("the", now=NOW, zone=UTC))
+        texts = sum(
+            len(message.preview)
+            for one in archive.sessions()
+            for message in archive.session(one.id).live_branch.messages
+        )
+    assert listed
+    assert texts
+    return listed, found.session_count
+
+
+@pytest.mark.req("ME3")
+def test_restored_database_shows_the_same_to_the_same_people(
+    servers: tuple[Postgres, Postgres], tmp_path: Path
+) -> None:
+    one, other = servers
+    if not one.has_tool("pg_dump"):
+        pytest.skip("pg_dump is NOT tried: this PostgreSQL comes without it")
+    store = PostgresStore(create(one, "live"))
+    store.prepare()
+    raw = tmp_path / "raw"
+    fill(store, raw, tmp_path / "homes")
+    secret, _ = TokenStore(store).issue("ben", teams=("core",), now=NOW)
+    before = seen(store, raw)
+    dump = tmp_path / "hub.dump"
+    made = one.run_tool("pg_dump", "-Fc", "-f", str(dump), one.database("live"))
+    assert made.returncode == 0, made.stderr
+    store.close()
+
+    there = create(other, "restored")
+    restored = other.run_tool(
+        "pg_restore", "--no-owner", "--no-acl", "-d", there, str(dump)
+    )
+    # The role of readers belongs to a server, not to a database.
+    assert b"bygones_reader" in restored.stderr
+    new = PostgresStore(there)
+    new.prepare()
+
+    assert seen(new, raw) == before
+    assert not new.pending_sources()
+    assert new.verify().faults == ()
+    assert TokenStore(new).authenticate(secret) is not None
+    assert check_blobs(new, open_blob_store(str(raw))) == ()
+    new.close()
+
+
+def test_missing_bytes_of_a_restored_hub_are_reported(
+    servers: tuple[Postgres, Postgres], tmp_path: Path
+) -> None:
+    store = PostgresStore(create(servers[0], "bytes"))
+    store.prepare()
+    raw = tmp_path / "raw"
+    fill(store, raw, tmp_path / "homes")
+    blobs = open_blob_store(str(raw))
+    assert check_blobs(store, blobs) == ()
+    lost = min(blobs.addresses())
+    blobs.remove([lost])
+
+    assert check_blobs(store, blobs) == (lost,)
+    store.close()
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        "DROP POLICY seen ON bygones.session",
+        "ALTER TABLE bygones.record DISABLE ROW LEVEL SECURITY",
+        "REVOKE ALL ON ALL TABLES IN SCHEMA bygones FROM bygones_reader",
+        "REVOKE USAGE ON SCHEMA bygones FROM bygones_reader",
+        (
+            "DROP POLICY seen ON bygones.text; CREATE POLICY seen ON bygones.text"
+            " FOR SELECT TO bygones_reader USING (true)"
+        ),
+        "GRANT EXECUTE ON FUNCTION bygones.matching(tsquery, bigint[]) TO public",
+        "DROP FUNCTION bygones.matching(tsquery, bigint[])",
+        "DROP TABLE bygones.session_word",
+    ],
+)
+def test_damaged_access_rules_are_repaired_at_the_next_start(
+    servers: tuple[Postgres, Postgres],
+    tmp_path: Path,
+    damage: str,
+    request: pytest.FixtureRequest,
+) -> None:
+    name = f"damaged{abs(hash(request.node.name)) % 10**9}"
+    address = create(servers[1], name)
+    store = PostgresStore(address)
+    store.prepare()
+    fill(store, tmp_path / "raw", tmp_path / "homes")
+    before = seen(store, tmp_path / "raw")
+    with psycopg.connect(address, autocommit=True) as db:
+        db.execute(damage.encode())
+
+    store.prepare()
+    derive_all(store, open_blob_store(str(tmp_path / "raw")))
+
+    assert seen(store, tmp_path / "raw") == before
+    stranger = AccessScope(person="zoe", teams=("other",), role=AccessRole.TEAM)
+    reader = store.open_reader(stranger, open_blob_store(str(tmp_path / "raw")))
+    with Archive.from_store(reader) as archive:
+        assert list(archive.sessions(include_empty=True)) == []
+    store.close()
+
+
+@pytest.mark.req("ME3")
+@pytest.mark.parametrize("table", ["source", "span", "note", "tombstone"])
+def test_hub_without_what_people_uploaded_does_not_start(
+    servers: tuple[Postgres, Postgres], table: str
+) -> None:
+    address = create(servers[1], f"without_{table}")
+    store = PostgresStore(address)
+    store.prepare()
+    with psycopg.connect(address, autocommit=True) as db:
+        db.execute(f"DROP TABLE bygones.{table}".encode())
+
+    with pytest.raises(StoreError, match=f"without the tables {table}"):
+        store.prepare()
+    store.close()
+
+
+def test_connection_survives_a_restart_of_the_server() -> None:
+    with postgres() as server:
+        store = PostgresStore(create(server, "restarted"))
+        store.prepare()
+        store.set_note("kind", "key", b"before")
+        reader = store.open_reader(AccessScope(person="ann"), store.database_blobs())
+        archive = Archive.from_store(reader)
+        assert list(archive.sessions()) == []
+
+        server.stop()
+        server.start()
+
+        assert store.get_note("kind", "key") == b"before"
+        store.hold(ErasureSelector(person="ann"), reason="again")
+        assert list(archive.sessions()) == []
+        archive.close()
+        store.close()
+
+
+def test_people_are_those_of_the_fixture() -> None:
+    assert "core" in PEOPLE["ben"]
