@@ -220,6 +220,7 @@ class Settings(NamedTuple):
     iso: bool | None = None
     ingest: bool | None = None
     pager: str | None = None
+    keys: str | None = None
     redact: RedactSettings = RedactSettings()
     push: PushSettings = PushSettings()
 
@@ -248,6 +249,7 @@ SETTINGS = (
         "ingest", "true or false", "whether to import new records first", "false"
     ),
     SettingSpec("pager", "text", "program that shows long output", '"less -S"'),
+    SettingSpec("keys", "text", "keys of the picker: `emacs` or `vi`", '"vi"'),
     SettingSpec("redact", "table", "what else exports redact", '{ names = ["Ada"] }'),
     SettingSpec(
         "push",
@@ -257,6 +259,7 @@ SETTINGS = (
     ),
 )
 _COLORS = ("auto", "always", "never")
+_KEYS = ("emacs", "vi")
 _BOOLEANS = {
     **dict.fromkeys(("1", "true", "yes", "on"), True),
     **dict.fromkeys(("0", "false", "no", "off"), False),
@@ -341,6 +344,8 @@ def _check_value(spec: SettingSpec, value: object) -> None:
     }
     if spec.name == "color" and value not in _COLORS:
         raise ValueError("color must be auto, always or never")
+    if spec.name == "keys" and value not in _KEYS:
+        raise ValueError("keys must be emacs or vi")
     if not is_valid[spec.kind]:
         kind = spec.kind if spec.kind == "true or false" else f"a {spec.kind}"
         raise ValueError(f"{spec.name} must be {kind}")

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import re
+import select
 import subprocess
 import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 
-__all__ = ["Terminal", "piped", "words_of"]
+__all__ = ["Screen", "Terminal", "piped", "words_of"]
 
 _TERMINAL = {"TERM": "xterm", "NO_COLOR": ""}
 _COLOR = re.compile(r"\x1b\[[0-9;]*[mK]")
@@ -85,3 +86,60 @@ class Terminal:
             return False
         self.raw += piece
         return bool(piece)
+
+
+class Screen(Terminal):
+    """The command on a terminal whose screen can be looked at."""
+
+    def __init__(self, *words: str | Path, columns: int = 80, rows: int = 24) -> None:
+        import pyte
+
+        self.screen = pyte.Screen(columns, rows)
+        self._stream = pyte.ByteStream(self.screen)
+        self._fed = 0
+        super().__init__(*words, columns=columns, rows=rows)
+
+    @property
+    def lines(self) -> list[str]:
+        """What is on the screen, without spaces at the ends of lines."""
+        self._stream.feed(self.raw[self._fed :])
+        self._fed = len(self.raw)
+        return [line.rstrip() for line in self.screen.display]
+
+    @property
+    def text(self) -> str:
+        return "\n".join(self.lines)
+
+    def wait_for(self, *texts: str, gone: str = "\0", seconds: float = 25) -> str:
+        """Return the screen once it has all texts, and the other one is gone."""
+        until = time.monotonic() + seconds
+        while not all(one in self.text for one in texts) or gone in self.text:
+            assert time.monotonic() < until, f"no {texts} on:\n{self.text}"
+            if select.select([self._ours], [], [], 0.2)[0] and not self._read():
+                break
+        assert all(one in self.text for one in texts), self.text
+        return self.text
+
+    def styles_of(self, text: str) -> set[tuple[str, str, bool]]:
+        """Return colors, and whether it is reversed, of the characters of a text."""
+        for number, line in enumerate(self.lines):
+            at = line.find(text)
+            if at >= 0:
+                cells = [self.screen.buffer[number][at + n] for n in range(len(text))]
+                return {(cell.fg, cell.bg, cell.reverse) for cell in cells}
+        raise AssertionError(f"no {text!r} on:\n{self.text}")
+
+    def click(self, text: str) -> None:
+        """Click on the first place on the screen that has a text."""
+        row = next(n for n, line in enumerate(self.lines) if text in line)
+        column = self.lines[row].index(text) + 1
+        self.type(f"\x1b[<0;{column};{row + 1}M\x1b[<0;{column};{row + 1}m")
+
+    def resize(self, columns: int, rows: int) -> None:
+        import fcntl
+        import struct
+        import termios
+
+        self.screen.resize(rows, columns)
+        size = struct.pack("HHHH", rows, columns, 0, 0)
+        fcntl.ioctl(self._ours, termios.TIOCSWINSZ, size)

@@ -54,7 +54,7 @@ def call_of(
 
 def page(session: Session, width: int | None = 80, **options: bool) -> str:
     """Render a session as `bygones show` does."""
-    view = SessionView(**options)
+    view = SessionView(**options)  # type: ignore[arg-type]
     return render_text(
         session, view, TextOptions(width=width, text_parser=parse_user_text)
     )

@@ -202,6 +202,10 @@ class ArchiveQueries(ArchiveBase):
             redact=redact,
         )
 
+    def complete_last_word(self, query: Query) -> Query:
+        """Return a query whose last word is completed, for search as you type."""
+        return self._searcher.complete_last_word(query)
+
     def match_positions(self, query: Query, session: SessionId) -> MatchPositions:
         """Return all records of a session that match a query, without opening them."""
         return self._searcher.match_positions(

@@ -41,6 +41,8 @@ if TYPE_CHECKING:
 
 COMPLETE_VARIABLE = "_BYGONES_COMPLETE"
 """The variable by which a shell requests completions; see bygones.cli.main."""
+FROM_PICKER = "bygones.picker"
+"""Set in the context of a command after which the picker is shown again."""
 
 
 class CommonOptions(NamedTuple):
@@ -263,7 +265,11 @@ HELP_OPTION_NAMES = ["-h", "--help"]
 _ALWAYS_ACCEPTED = {"archive", "homes", "color", "quiet", "verbose"}
 """Options that every command accepts, even if it ignores them."""
 _LOCATION_OPTIONS = {"archive", "homes"}
-_FLAG_NAMES = {"as_json": "--json", "no_ingest": "--no-ingest"}
+_FLAG_NAMES = {
+    "as_json": "--json",
+    "no_ingest": "--no-ingest",
+    "pick_query": "--query",
+}
 _CONFIGURABLE = {"color", "iso", "no_ingest"}
 _TOLERATES_BAD_SETTINGS = {"doctor", "mcp"}
 """Commands that report invalid settings themselves and continue."""
@@ -354,7 +360,7 @@ def defaults_for(
 
 def unsupported_option_message(command: str, flag: str) -> str:
     """Return why a command does not have an option that others have."""
-    reason = "it imports nothing before it prints"
+    reason = "it imports nothing before it prints" if flag == "--no-ingest" else ""
     if flag == "--json":
         reason = _NO_JSON_REASONS.get(command, "")
     return f"{command} takes no {flag}{f': {reason}' if reason else ''}"

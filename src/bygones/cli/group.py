@@ -47,7 +47,7 @@ _OVERVIEW = """\
 Keep, search and share your Claude Code sessions.
 
 \b
-bygones                          Show your newest sessions
+bygones                          Pick a session to read
 bygones search flaky login test  Find sessions
 bygones show 1                   Read the first one found
 """
@@ -206,7 +206,7 @@ class CommandGroup(click.Group):
         super().__init__(
             "bygones",
             help=_OVERVIEW,
-            params=[_version_option(), *global_options()],
+            params=[_version_option(), _query_option(), *global_options()],
             context_settings={
                 "help_option_names": HELP_OPTION_NAMES,
                 "max_content_width": _MAX_HELP_WIDTH,
@@ -336,6 +336,14 @@ def _version_option() -> click.Option:
         expose_value=False,
         callback=show,
         help="Show the version and exit.",
+    )
+
+
+def _query_option() -> click.Option:
+    return click.Option(
+        ["--query", "pick_query"],
+        metavar="TEXT",
+        help="Pick a session, starting with this search.",
     )
 
 

@@ -250,22 +250,48 @@ _MIN_HEIGHT = 4
 _DEFAULT_HEIGHT = 22
 
 
-def print_paged(lines: Iterable[str], *, is_terminal: bool) -> None:
+class PagerMode(NamedTuple):
+    """How the pager shows lines."""
+
+    first_line: int = 1
+    """The line at the top, from 1; only `less` starts elsewhere."""
+    is_always_used: bool = False
+    """Whether the pager also shows what fits on the terminal."""
+
+
+def print_paged(
+    lines: Iterable[str], *, is_terminal: bool, mode: PagerMode | None = None
+) -> None:
     """Print lines, through a pager if they do not fit on the terminal.
 
     Quitting the pager ends the command.
     """
-    command = pager_command(os.environ, _configured_pager()) if is_terminal else []
+    mode = mode or PagerMode()
+    command = find_pager() if is_terminal else []
     remaining = iter(lines)
     if not command:
         _write_lines(remaining)
         return
     first_page = list(islice(remaining, _page_height()))
     following = next(remaining, None)
-    if following is None:
+    if following is None and not mode.is_always_used:
         _write_lines(iter(first_page))
         return
-    _pipe_through(command, chain(first_page, (following,), remaining))
+    rest = () if following is None else chain((following,), remaining)
+    if mode.first_line > 1 and is_less(command):
+        command = [*command, f"+{mode.first_line}g"]
+    options = "R" if mode.is_always_used else "FRX"
+    _pipe_through(command, chain(first_page, rest), options)
+
+
+def find_pager() -> list[str]:
+    """Return the command of the user's pager; empty if there is none."""
+    return pager_command(os.environ, _configured_pager())
+
+
+def is_less(command: Sequence[str]) -> bool:
+    """Whether a pager is `less`, which can start at any line."""
+    return bool(command) and Path(command[0]).stem == "less"
 
 
 def _configured_pager() -> str | None:
@@ -307,11 +333,11 @@ def _write_lines(lines: Iterator[str]) -> None:
         sys.stdout.write(f"{line}\n")
 
 
-def _pipe_through(command: list[str], lines: Iterator[str]) -> None:
+def _pipe_through(command: list[str], lines: Iterator[str], less: str) -> None:
     import subprocess
 
-    # Pass colors through, quit if one screen is enough, and keep the text on screen.
-    environ = {"LESS": "FRX", "LV": "-c", **os.environ}
+    # FRX: quit if one screen is enough, pass colors through, keep the text on screen.
+    environ = {"LESS": less, "LV": "-c", **os.environ}
     try:
         pager = subprocess.Popen(  # noqa: S603 (configured by the user)
             command,
@@ -477,9 +503,9 @@ class Console(NamedTuple):
             return (text,)
         return wrap_line(text, self.width, subsequent_indent=indent)
 
-    def print_lines(self, lines: Iterable[str]) -> None:
+    def print_lines(self, lines: Iterable[str], mode: PagerMode | None = None) -> None:
         """Print lines; on a terminal, many lines go through a pager."""
-        print_paged(lines, is_terminal=self.is_terminal)
+        print_paged(lines, is_terminal=self.is_terminal, mode=mode)
 
 
 def short_session_id(session_id: str) -> str:
@@ -599,6 +625,7 @@ _ANSI_CODES = {
     SpanStyle.REMOVED: "31",
     SpanStyle.FORK: "35",
     SpanStyle.AGENT: "34",
+    SpanStyle.MATCH: "30;43",
 }
 
 

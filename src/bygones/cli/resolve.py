@@ -323,6 +323,8 @@ class SearchReference(NamedTuple):
     record: str | None = None
     part: Part | None = None
     """The part of the hit, if one was named."""
+    query: str = ""
+    """What was searched for."""
 
 
 class _LastSearch(Struct, frozen=True):
@@ -330,10 +332,13 @@ class _LastSearch(Struct, frozen=True):
     first_number: int
     """The number of the first session."""
     matches: tuple[SavedMatch, ...]
+    query: str = ""
 
 
-def save_results(archive: Path, results: SearchResults, offset: int) -> None:
-    """Save the ids of results, but no text; failures to write are ignored."""
+def save_results(
+    archive: Path, results: SearchResults, offset: int, query: str = ""
+) -> None:
+    """Save the query and the ids of its results; failures to write are ignored."""
     search = _LastSearch(
         archive=str(archive),
         first_number=offset + 1,
@@ -345,6 +350,7 @@ def save_results(archive: Path, results: SearchResults, offset: int) -> None:
             )
             for match in results.sessions
         ),
+        query=query,
     )
     path = _path()
     with suppress(OSError):
@@ -379,14 +385,16 @@ def find_result(name: str, archive: Path) -> SearchReference | None:
         return None
     match = search.matches[index]
     if hit is None:
-        return SearchReference(match.session, next(iter(match.records), None) or None)
+        first = next(iter(match.records), None) or None
+        return SearchReference(match.session, first, query=search.query)
     if hit == 0:
-        return SearchReference(match.session)
+        return SearchReference(match.session, query=search.query)
     if hit > len(match.records):
         hits = pluralize(len(match.records), "hit")
         raise UnknownResultNumber(name, f"result {number} has {hits}")
     parts = match.parts[hit - 1 : hit] or (Part.OTHER,)
-    return SearchReference(match.session, match.records[hit - 1] or None, parts[0])
+    record = match.records[hit - 1] or None
+    return SearchReference(match.session, record, parts[0], search.query)
 
 
 def check_result_number(name: str, archive: Path) -> None:

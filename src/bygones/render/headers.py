@@ -7,7 +7,8 @@ from datetime import tzinfo
 from typing import TYPE_CHECKING
 
 from bygones.model.problem_runs import count_problems
-from bygones.model.summary import SearchResults
+from bygones.model.query import Part
+from bygones.model.summary import Hit, SearchResults
 from bygones.model.usage import Cost, Usage
 from bygones.render.numbers import (
     format_bytes,
@@ -24,6 +25,7 @@ from bygones.render.text.primitives import (
     StyledSpan,
     display_width,
     sanitize,
+    sanitize_line,
     styled_line,
     truncate_end,
 )
@@ -271,6 +273,28 @@ def describe_branch(
 
 _MAX_TERM_LENGTH = 40
 """Longer words are cut off; pasted text may have any length."""
+
+
+PART_LABELS = {
+    Part.PROMPT: "you",
+    Part.REPLY: "Claude",
+    Part.THINKING: "thinking",
+    Part.TOOL: "call",
+    Part.RESULT: "result",
+    Part.TITLE: "title",
+    Part.OTHER: "Claude Code",
+}
+
+
+def hit_label(hit: Hit) -> str:
+    """Return who or what a hit is from, and where, on one line."""
+    name = "error" if hit.is_error else PART_LABELS[hit.part]
+    labels = [" ".join(hit.tool_names) or name]
+    if hit.agent_id is not None:
+        labels.append(f"agent {hit.agent_type or hit.agent_id}".strip())
+    if hit.is_abandoned:
+        labels.append("abandoned branch")
+    return sanitize_line(", ".join(labels)) + ":"
 
 
 def search_notes(results: SearchResults) -> Iterator[str]:

@@ -58,6 +58,8 @@ class SessionView(Struct, frozen=True, kw_only=True):
     include_thinking: bool = False
     include_tools: bool = False
     """Whether inputs and outputs of tool calls are shown completely."""
+    focus: tuple[str, ...] = ()
+    """Ids of records and agent runs that are shown completely in any case."""
 
 
 SHOW_ALL = SessionView(
@@ -251,7 +253,8 @@ def walk_agent(
     """
     is_resumed = run.id in seen
     seen.add(run.id)
-    is_expanded = view.include_agents and not is_resumed
+    is_included = view.include_agents or run.id in view.focus
+    is_expanded = is_included and not is_resumed
     yield AgentStep(run, call, is_expanded=is_expanded, is_resumed=is_resumed)
     if is_expanded:
         walker = BranchWalker(run.branches, view, seen)
@@ -564,8 +567,13 @@ def _find_turn_index(branch: Branch, record: str) -> int | None:
 
 def _contains_id(message: Message, ids: Collection[str]) -> bool:
     agents = (run.id for call in message.tool_calls for run in walk_agents(call.agents))
+    return contains_record(message, ids) or any(id_ in ids for id_ in agents)
+
+
+def contains_record(message: Message, ids: Collection[str]) -> bool:
+    """Return whether a message, or a result of its calls, is one of these records."""
     results = (call.result_record_id for call in message.tool_calls)
-    return any(id_ in ids for id_ in (*message.record_ids, *agents, *results))
+    return any(id_ in ids for id_ in (*message.record_ids, *results))
 
 
 T = TypeVar("T")

@@ -34,12 +34,19 @@ from bygones.search.results import ResultBuilder
 from bygones.search.scoring import SearchStats, SharedSearchStats
 from bygones.search.texts import AnnotationsBySession, TextLoader
 from bygones.store.protocols import StoreReader
+from bygones.store.text_index import stem_word
 
 if TYPE_CHECKING:
     from bygones.search.hidden import HiddenSearch
 
 _ID_PATTERN = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){0,3}(?:-[0-9a-fA-F]{12})?")
 _UUID_LENGTH = 36
+_MIN_COMPLETED_LENGTH = 2
+_MAX_COMPLETIONS = 2
+_SIMILAR_SHARE = 3
+"""A second completion is at least one in this many of the best one."""
+_FREQUENT_SHARE = 10
+"""A word is not completed if it is at least one in this many of the best completion."""
 MAX_WORDS = 16
 """Words of a query that count; of more, the rarest do."""
 
@@ -145,6 +152,30 @@ class Searcher:
         word = word.casefold()
         is_record = len(word) == _UUID_LENGTH and lookup.find_records(word, 1)
         return word if is_record or lookup.find_sessions(word, 1) else ""
+
+    def complete_last_word(self, query: Query) -> Query:
+        """Return a query in which the last plain word may be the start of a word.
+
+        The most frequent words that start with it are added, unless it is frequent
+        itself. This is cheaper than a prefix: a search stays as fast as one for words.
+        """
+        words = query.plain_words
+        terms = self.stats.engine.tokenize(words[-1]) if words else []
+        if len(terms) != 1 or len(terms[0]) < _MIN_COMPLETED_LENGTH:
+            return query
+        counts = dict(self.stats.engine.terms_with_prefix(terms[0]))
+        own_count = counts.get(terms[0], 0)
+        if own_count * _FREQUENT_SHARE >= max(counts.values(), default=0):
+            return query
+        by_stem: dict[str, str] = {}
+        ordered = sorted(counts, key=lambda term: (-counts[term], term))
+        for term in ordered:
+            if counts[term] * _SIMILAR_SHARE >= counts[ordered[0]]:
+                by_stem.setdefault(stem_word(term), term)
+        found = [term for term in by_stem.values() if term != terms[0]]
+        own_word = words[-1:] if own_count else ()
+        completed = (*words[:-1], *own_word, *found[:_MAX_COMPLETIONS])
+        return Query(and_terms([Words(completed), *query.conditions]), query.notes)
 
     def match_positions(self, query: Query, session: int | None) -> MatchPositions:
         """Return all records of a session that match, without opening a hit."""

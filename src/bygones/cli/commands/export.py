@@ -34,6 +34,7 @@ from bygones.cli.output import (
     explain_interrupt,
     print_objects,
 )
+from bygones.cli.picker.choose import pick_session, query_option, wants_picker
 from bygones.cli.resolve import choose_branch, project_scope, resolve_names
 from bygones.config import find_prices_file, load_redactor
 from bygones.errors import ExportIncomplete, SecretsDetected
@@ -457,6 +458,7 @@ class _FormatChoice(click.Choice[str]):
 @click.argument(
     "names", nargs=-1, metavar="[SESSION|PROJECT]...", shell_complete=complete_names
 )
+@query_option
 @click.option("--all", "select_all", is_flag=True, help="Export all sessions.")
 @click.option(
     "--from",
@@ -515,7 +517,13 @@ class _FormatChoice(click.Choice[str]):
 )
 @archive_options
 @json_option
-def export(names: tuple[str, ...], *, options: CommonOptions, **fields: Any) -> None:  # noqa: ANN401 (the fields of ExportRequest)
+def export(
+    names: tuple[str, ...],
+    *,
+    pick_query: str | None,
+    options: CommonOptions,
+    **fields: Any,  # noqa: ANN401 (the fields of ExportRequest)
+) -> None:
     r"""Export sessions as HTML, Markdown, text or JSON.
 
     \b
@@ -526,7 +534,7 @@ def export(names: tuple[str, ...], *, options: CommonOptions, **fields: Any) -> 
     bygones export --all --since 30d --report hidden.jsonl
 
     SESSION is an id or its first characters, "last", or a result number of the last
-    search. PROJECT is a directory or a name.
+    search. PROJECT is a directory or a name. Without a name you pick a session.
 
     One session becomes one self-contained file. Several become a folder, in HTML with
     lists and a search; exporting to it again writes only what changed. Secrets, home
@@ -536,6 +544,12 @@ def export(names: tuple[str, ...], *, options: CommonOptions, **fields: Any) -> 
     to: str | None = fields.pop("to")
     if to is not None and not to.strip():
         raise click.UsageError(EMPTY_PATH_MESSAGE)
+    is_selected = any(fields[name] for name in ("select_all", "source", "search"))
+    if pick_query is not None or not (names or is_selected or fields["as_json"]):
+        name = names[0] if names else None
+        if wants_picker(name, pick_query):
+            text = pick_query or ""
+            names = (pick_session(options, "export", text=text).session_id,)
     request = ExportRequest(
         names=names,
         to=None if to is None else Path(to),

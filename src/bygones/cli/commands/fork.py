@@ -26,6 +26,7 @@ from bygones.cli.context import (
 from bygones.cli.file_names import parse_turn_name
 from bygones.cli.open_archive import open_current
 from bygones.cli.output import display_path, print_objects
+from bygones.cli.picker.choose import choose_session_name, query_option
 from bygones.cli.resolve import choose_branch, load_named_session
 from bygones.errors import NothingToFork
 from bygones.files.checkout import Checkout, check_out_folder, check_out_worktree
@@ -51,8 +52,12 @@ _MAX_LISTED = 5
 
 @click.command("fork")
 @click.argument(
-    "name", metavar="SESSION[:TURN]", default="last", shell_complete=complete_sessions
+    "name",
+    metavar="[SESSION[:TURN]]",
+    required=False,
+    shell_complete=complete_sessions,
 )
+@query_option
 @click.option(
     "--branch",
     metavar="BRANCH",
@@ -82,7 +87,8 @@ _MAX_LISTED = 5
 @json_option
 def fork(  # noqa: PLR0913 (the options of the command)
     *,
-    name: str,
+    name: str | None,
+    pick_query: str | None,
     branch: str | None,
     through: bool,
     before_compaction: bool,
@@ -103,11 +109,13 @@ def fork(  # noqa: PLR0913 (the options of the command)
     command that continues it. The original is not changed. The new session has the
     messages, agents, long outputs and backups of files up to that point. SESSION is an id
     or its first characters, "last", the id of a record, or a result number of the last
-    search. TURN counts from 1 (default: the end of the branch).
+    search; without it you pick one, and in a pipe it is the last. TURN counts from 1
+    (default: the end of the branch).
 
     With --files, it continues in a new place with the files as they were at that point: a
     git worktree of the last commit before it, or a folder with only these files.
     """
+    name = choose_session_name(name, pick_query, options, "fork", as_json=as_json)
     session_name, turn = parse_turn_name(name)
     if through and turn is None:
         raise click.UsageError("--through needs a turn, such as last:2")
@@ -132,6 +140,13 @@ def fork(  # noqa: PLR0913 (the options of the command)
             before_compaction=before_compaction,
             directory=checkout.directory if checkout else directory,
         )
+    _report(written, checkout, run=run, as_json=as_json)
+
+
+def _report(
+    written: ForkedSession, checkout: Checkout | None, *, run: bool, as_json: bool
+) -> None:
+    """Print what was written, and run Claude Code or print how to."""
     if as_json:
         print_objects([_to_object(written)])
     else:

@@ -14,6 +14,7 @@ from bygones.cli.context import (
     json_option,
 )
 from bygones.cli.open_archive import open_current
+from bygones.cli.picker.choose import choose_session_name, query_option
 from bygones.cli.resolve import resolve_session_and_record
 from bygones.model.base import RecordId, SessionId
 from bygones.schema.commands import LinkObject
@@ -23,12 +24,18 @@ __all__ = ["open_page"]
 
 
 @click.command("open")
-@click.argument("session", default="last", shell_complete=complete_sessions)
+@click.argument("session", required=False, shell_complete=complete_sessions)
+@query_option
 @click.option("--no-browser", is_flag=True, help="Print the link without opening it.")
 @archive_options
 @json_option
 def open_page(
-    *, session: str, no_browser: bool, options: CommonOptions, as_json: bool
+    *,
+    session: str | None,
+    pick_query: str | None,
+    no_browser: bool,
+    options: CommonOptions,
+    as_json: bool,
 ) -> None:
     r"""Open a session in the browser.
 
@@ -37,14 +44,15 @@ def open_page(
     bygones open 1
 
     SESSION is an id or its first characters, "last", the id of a record, or a result
-    number of the last search: 2, or 2.1 for the first hit of the second session
-    (default: last).
+    number of the last search: 2, or 2.1 for the first hit of the second session. Without
+    it you pick one; in a pipe it is the last.
 
     If `bygones serve` is running for this archive, the page opens there. Otherwise it is
     served until you press Ctrl-C.
     """
+    chosen = choose_session_name(session, pick_query, options, "open", as_json=as_json)
     with open_current(options) as archive:
-        name, record = resolve_session_and_record(archive, session)
+        name, record = resolve_session_and_record(archive, chosen)
         folder = archive.folder
     to = f"/session/{name}" + (f"?at={record}" if record else "")
     link = find_running_server(folder)

@@ -1,29 +1,28 @@
-"""`bygones` without a command: the newest sessions, of this directory first."""
+"""`bygones` without a command: pick a session; in a pipe, list all of them."""
 
 from __future__ import annotations
 
-import os
 import sys
-from itertools import islice
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import click
+
 from bygones.cli.commands.list import SessionTable, print_sessions_json
-from bygones.cli.context import CommonOptions, cwd
+from bygones.cli.context import FROM_PICKER, CommonOptions
 from bygones.cli.open_archive import load_session_costs, open_current
-from bygones.cli.output import ColorMode, Console
+from bygones.cli.output import ColorMode, Console, find_pager
+from bygones.cli.picker.choose import make_picker, wants_picker
 from bygones.errors import NoArchiveAndNoHome
-from bygones.render.text.primitives import wrap_line
 
 if TYPE_CHECKING:
     from bygones.archive import Archive
-    from bygones.model.summary import SessionSummary
+    from bygones.cli.picker.screen import PickedSession
 
 
 __all__ = ["show_overview"]
 
-_MAX_HERE = 7
-_MAX_ELSEWHERE = 7
 _NO_HOME_MESSAGE = """\
 There is no Claude Code home, and no archive yet.
 
@@ -36,6 +35,7 @@ def show_overview(  # noqa: PLR0913 (the shared options)
     *,
     archive: Path | None = None,
     homes: tuple[Path, ...] = (),
+    pick_query: str | None = None,
     as_json: bool = False,
     color: str = ColorMode.AUTO,
     iso: bool = False,
@@ -43,9 +43,10 @@ def show_overview(  # noqa: PLR0913 (the shared options)
     quiet: bool = False,
     verbose: bool = False,
 ) -> None:
-    """Show the newest sessions, on a terminal those of this directory first."""
+    """Let the user pick sessions; in a pipe, list all of them."""
     options = CommonOptions(archive, homes, no_ingest, quiet, verbose)
     console = Console.for_stdout(color, iso=iso)
+    is_picker = wants_picker(None, pick_query, as_json=as_json)
     try:
         opened = open_current(options)
     except NoArchiveAndNoHome:
@@ -54,54 +55,56 @@ def show_overview(  # noqa: PLR0913 (the shared options)
         sys.stderr.write(_NO_HOME_MESSAGE)
         return
     with opened:
-        if as_json or not console.is_terminal:
+        if not is_picker:
             _print_all(opened, console, as_json=as_json)
+        elif next(opened.sessions(), None) is None:
+            sys.stderr.write("no sessions yet\n")
+        else:
+            _pick(opened, options, pick_query or "", color)
+
+
+def _pick(archive: Archive, options: CommonOptions, text: str, color: str) -> None:
+    """Run the picker until the user quits, or does more than reading a session."""
+    picker = make_picker(archive, text=text, color=color, allows_actions=True)
+    while (picked := picker.run()) is not None:
+        # The pager covers the terminal, and the picker is shown again after it.
+        is_shown = picked.action == "show" and bool(find_pager())
+        _run_command(_action_words(picked, options, color), is_from_picker=is_shown)
+        if not is_shown:
             return
-        here, others = _recent_sessions(opened)
-        table = SessionTable(console, load_session_costs(opened, [*here, *others]))
-    console.print_lines(_lines(here, others, table))
-    if not quiet:
-        hint = _hint([*here, *others])
-        for line in wrap_line(hint, console.width) if console.width else (hint,):
-            sys.stderr.write(console.style.dim(line) + "\n")
 
 
-def _recent_sessions(
-    archive: Archive,
-) -> tuple[list[SessionSummary], list[SessionSummary]]:
-    """Return the newest sessions of this directory, and of all others."""
-    current = cwd()
-    place = os.path.realpath(current) if current else None
-    here = list(islice(archive.sessions(project=place), _MAX_HERE)) if place else []
-    known = {one.id for one in here}
-    others = (one for one in archive.sessions() if one.id not in known)
-    room = _MAX_ELSEWHERE + _MAX_HERE - len(here)
-    return here, list(
-        islice((o for o in others if not _is_in_directory(o, place)), room)
-    )
+def _run_command(words: list[str], *, is_from_picker: bool) -> None:
+    group = click.get_current_context().command
+    with group.make_context("bygones", words) as context:
+        context.meta[FROM_PICKER] = is_from_picker
+        group.invoke(context)
 
 
-def _is_in_directory(session: SessionSummary, directory: str | None) -> bool:
-    if session.project is None or directory is None:
-        return False
-    return (session.project + os.sep).startswith(directory + os.sep)
-
-
-def _lines(
-    here: list[SessionSummary], others: list[SessionSummary], table: SessionTable
+def _action_words(
+    picked: PickedSession, options: CommonOptions, color: str
 ) -> list[str]:
-    if not here:
-        return table.lines(others) if others else ["no sessions yet"]
-    console = table.console
-    lines = [console.style.heading("In this directory"), *table.lines(here)]
-    if others:
-        lines += ["", console.style.heading("Elsewhere"), *table.lines(others)]
-    return lines
+    """Return the command line of what was chosen in the picker."""
+    words = [picked.action, picked.session_id, *_option_words(options)]
+    if picked.action == "show":
+        words += ["--color", ColorMode(color).value]
+        words += ["--find", picked.query] if picked.query.strip() else []
+    elif picked.action in {"resume", "fork"}:
+        words.append("--run")
+    return words
 
 
-def _hint(sessions: list[SessionSummary]) -> str:
-    name = sessions[0].id[:8] if sessions else "ID"
-    return f"show {name} · tree {name} · search WORDS · list · doctor · help"
+def _option_words(options: CommonOptions) -> Iterator[str]:
+    if options.archive is not None:
+        yield from ("--archive", str(options.archive))
+    for home in options.homes:
+        yield from ("--home", str(home))
+    flags = (
+        ("--no-ingest", options.no_ingest),
+        ("--quiet", options.quiet),
+        ("--verbose", options.verbose),
+    )
+    yield from (name for name, is_set in flags if is_set)
 
 
 def _print_all(archive: Archive, console: Console, *, as_json: bool) -> None:

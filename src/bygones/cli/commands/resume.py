@@ -20,7 +20,8 @@ from bygones.cli.context import (
 )
 from bygones.cli.open_archive import open_current
 from bygones.cli.output import display_path, print_objects
-from bygones.cli.resolve import LAST, resolve_summary
+from bygones.cli.picker.choose import choose_session_name, query_option
+from bygones.cli.resolve import resolve_summary
 from bygones.errors import ClaudeNotFound, ProjectDirectoryGone
 from bygones.maintenance.restore import default_home
 from bygones.render.text.primitives import sanitize_name
@@ -36,26 +37,37 @@ _HOME_VARIABLE = "CLAUDE_CONFIG_DIR"
 
 
 @click.command("resume")
-@click.argument("session", default=LAST, shell_complete=complete_sessions)
+@click.argument("session", required=False, shell_complete=complete_sessions)
+@query_option
 @click.option(
     "--run", is_flag=True, help="Start Claude Code in the directory of the session."
 )
 @archive_options
 @json_option
-def resume(*, session: str, run: bool, options: CommonOptions, as_json: bool) -> None:
+def resume(
+    *,
+    session: str | None,
+    pick_query: str | None,
+    run: bool,
+    options: CommonOptions,
+    as_json: bool,
+) -> None:
     r"""Continue a session in Claude Code.
 
     \b
+    bygones resume --run
     bygones resume last --run
     eval "$(bygones resume 5e551000)"
 
     Without --run, the command that continues the session is printed. SESSION is an id or
-    its first characters, "last", or a result number of the last search (default: last).
+    its first characters, "last", or a result number of the last search. Without it you
+    pick one; in a pipe it is the last.
     If Claude Code has deleted the transcript, it is restored first, byte for byte.
     `bygones fork` continues it elsewhere, or from an earlier turn.
     """
+    name = choose_session_name(session, pick_query, options, "resume", as_json=as_json)
     with open_current(options) as archive:
-        one = resolve_summary(archive, session)
+        one = resolve_summary(archive, name)
         plan = _plan_resume(archive, one)
         if not as_json:
             check_directory(plan.directory)

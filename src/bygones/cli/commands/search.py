@@ -32,17 +32,15 @@ from bygones.cli.output import (
 )
 from bygones.cli.resolve import save_results
 from bygones.errors import ExitCode
-from bygones.model.query import Part
 from bygones.model.summary import (
     CountBound,
     Excerpt,
-    Hit,
     SearchResults,
     SessionMatch,
     SessionSummary,
 )
 from bygones.query.parser import parse_query
-from bygones.render.headers import search_notes
+from bygones.render.headers import PART_LABELS, hit_label, search_notes
 from bygones.render.numbers import pluralize
 from bygones.render.text.primitives import (
     display_width,
@@ -54,15 +52,6 @@ from bygones.render.text.primitives import (
 _MAX_LISTED_IDS = 3
 """Sessions of a group whose ids are shown."""
 _INDENT = 4
-_PART_LABELS = {
-    Part.PROMPT: "you",
-    Part.REPLY: "Claude",
-    Part.THINKING: "thinking",
-    Part.TOOL: "call",
-    Part.RESULT: "result",
-    Part.TITLE: "title",
-    Part.OTHER: "Claude Code",
-}
 _WordPieces = list[tuple[str, bool]]
 """Pieces of a word, and whether each is highlighted."""
 
@@ -92,12 +81,12 @@ class SearchResultsPage(Struct, frozen=True, kw_only=True):
             yield " " * _INDENT + self.console.style.dim(_format_score(match))
         for share in match.word_shares if self.shows_scores else ():
             counts = ", ".join(
-                f"{_PART_LABELS[part]} {n:,}" for part, n in share.record_counts
+                f"{PART_LABELS[part]} {n:,}" for part, n in share.record_counts
             )
             text = sanitize_line(f"{share.word} {share.share:.0%}: {counts}")
             yield " " * _INDENT + self.console.style.dim(text)
         for hit in match.hits:
-            label, said = self._label(hit), _split_excerpt(hit.excerpt)
+            label, said = hit_label(hit), _split_excerpt(hit.excerpt)
             if said and said[0] == [(sanitize(" ".join(hit.tool_names)), False)]:
                 # The text of a call starts with its name, which the label shows already.
                 said = said[1:]
@@ -124,15 +113,6 @@ class SearchResultsPage(Struct, frozen=True, kw_only=True):
             else "",
         ]
         return sanitize_line(" · ".join(fact for fact in facts if fact))
-
-    def _label(self, hit: Hit) -> str:
-        name = "error" if hit.is_error else _PART_LABELS[hit.part]
-        labels = [" ".join(hit.tool_names) or name]
-        if hit.agent_id is not None:
-            labels.append(f"agent {hit.agent_type or hit.agent_id}".strip())
-        if hit.is_abandoned:
-            labels.append("abandoned branch")
-        return sanitize_line(", ".join(labels)) + ":"
 
     def _wrap(
         self, words: Sequence[_WordPieces], *, label: str = "", is_title: bool = False
@@ -309,7 +289,7 @@ def search(  # noqa: PLR0913 (one parameter per option)
             query, limit=limit, offset=offset, hits_per_session=hits, sort=sort
         )
         folder = archived.folder
-    save_results(folder, found, offset)
+    save_results(folder, found, offset, text)
     if as_json:
         from bygones.schema.summaries import search_objects
 

@@ -2,93 +2,68 @@
 
 from __future__ import annotations
 
-import os
 import sys
-from contextlib import contextmanager
-from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
 
 import click
+from msgspec import Struct
 from msgspec.structs import replace
 
 from bygones.cli.context import (
-    EMPTY_PATH_MESSAGE,
+    FROM_PICKER,
     CommonOptions,
     archive_options,
     color_option,
     complete_branches,
     complete_names_or_paths,
     json_option,
+    parse_query_words,
 )
-from bygones.cli.output import Console, print_objects, style_spans
-from bygones.cli.resolve import (
-    check_record_on_branch,
-    choose_branch,
-    choose_session,
-    find_search_result,
-    load_named_session,
+from bygones.cli.landing import (
+    FocusedLines,
+    can_land,
+    find_landing_line,
+    highlight,
+    view_around_record,
+    without_focus,
 )
-from bygones.errors import (
-    ArchiveNotFound,
-    NotATranscript,
-    NotInArchive,
-    PathNotFound,
+from bygones.cli.named_session import (
+    ShownSession,
+    open_named_session,
+    record_positions,
 )
-from bygones.model.base import Position
+from bygones.cli.output import Console, PagerMode, print_objects, style_spans
+from bygones.cli.picker.choose import pick_session, query_option, wants_picker
+from bygones.cli.resolve import LAST, check_record_on_branch, choose_branch
+from bygones.errors import NotInArchive
 from bygones.model.nodes import parse_user_text
-from bygones.model.query import Part
-from bygones.model.sessions import agent_run_as_session
-from bygones.reader import read_sessions
 from bygones.render.text.primitives import sanitize_json
-from bygones.render.text.session import TextOptions, render_lines
-from bygones.render.walk import SessionView, find_message_before, find_message_index
+from bygones.render.text.session import TextOptions, render_focused_lines
+from bygones.render.walk import SessionView, find_message_index
 from bygones.render.walk import trim_around_record as window
 from bygones.schema.sessions import session_objects
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
+    from bygones.model.query import Query
     from bygones.model.sessions import Session
-    from bygones.model.summary import IndexedRecord, SessionSummary
-    from bygones.model.usage import Cost
 
 
-_MESSAGES_BEFORE = 2
-_MESSAGES_AFTER = 10
-"""Messages that are shown before a hit and after it."""
+class ShowRequest(Struct, frozen=True, kw_only=True):
+    """The options of `show`."""
 
-
-class ShownSession(NamedTuple):
-    """A session, and how it was named."""
-
-    session: Session
-    record: IndexedRecord | None = None
-    hit_part: Part | None = None
-    """What the record is, if it was named as a hit of the last search."""
-    summary: SessionSummary | None = None
-    """What the archive lists about the session."""
-    cost: Cost | None = None
-
-
-def view_around_hit(shown: ShownSession, view: SessionView) -> SessionView:
-    """Return a view of the messages around a hit, in which the hit is visible."""
-    record, hit = shown.record, shown.hit_part
-    if record is None or hit is None:
-        return view
-    names = {str(record.id), *([str(record.agent_id)] if record.agent_id else [])}
-    at = find_message_index(shown.session, view.branch, names)
-    if at is None:
-        at = find_message_before(shown.session, view.branch, record.position)
-    if at is None:
-        return view
-    return replace(
-        view,
-        first_message=max(at - _MESSAGES_BEFORE, 0),
-        stop_message=at + _MESSAGES_AFTER,
-        include_agents=view.include_agents or bool(record.agent_id),
-        include_thinking=view.include_thinking or hit is Part.THINKING,
-        include_tools=view.include_tools or hit in {Part.TOOL, Part.RESULT},
-    )
+    name: str | None
+    session: str | None
+    pick_query: str | None
+    find: str | None
+    branch: str | None
+    around: str | None
+    agents: bool
+    everything: bool
+    thinking: bool
+    tools: bool
+    raw: bool
+    as_json: bool
 
 
 def end_at_summary(
@@ -104,57 +79,6 @@ def end_at_summary(
     return replace(session, summaries=named), replace(view, stop_message=at + 1)
 
 
-def enter_hidden_run(shown: ShownSession) -> ShownSession:
-    """Return the agent run of a record as the session, if the session hides it."""
-    record = shown.record
-    for run in shown.session.all_agents if record else ():
-        if record and run.id == record.agent_id and not run.kind.is_shown:
-            return shown._replace(session=agent_run_as_session(shown.session, run))
-    return shown
-
-
-@contextmanager
-def open_named_session(
-    name: str, session: str | None, options: CommonOptions, *, priced: bool = False
-) -> Iterator[ShownSession]:
-    """Open the named session, and the record by which it was named.
-
-    It can be read until the context ends. With `priced` its cost is computed.
-    """
-    if not name.strip():
-        raise click.UsageError(EMPTY_PATH_MESSAGE)
-    path = Path(name)
-    if session is not None or os.path.lexists(path) or path.name != name:
-        path = path.expanduser()
-        chosen = choose_session(read_sessions(path), session)
-        if path.is_file() and not any(_record_positions(chosen)):
-            raise NotATranscript(path)
-        yield ShownSession(chosen, cost=_compute_cost(chosen) if priced else None)
-        return
-    from bygones.cli.open_archive import load_session_costs, open_current
-
-    try:
-        archive = open_current(options)
-    except ArchiveNotFound as error:
-        if options.archive is not None or not path.suffix:
-            raise
-        raise PathNotFound(path) from error
-    with archive:
-        result = find_search_result(name, archive)
-        loaded, record = load_named_session(archive, name)
-        summary = archive.session_summary(loaded.id)
-        cost = load_session_costs(archive, [summary]).get(loaded.id) if priced else None
-        hit_part = result.part if result else None
-        yield enter_hidden_run(ShownSession(loaded, record, hit_part, summary, cost))
-
-
-def _compute_cost(session: Session) -> Cost | None:
-    from bygones.cli.open_archive import load_user_prices_or_warn
-
-    prices = load_user_prices_or_warn()
-    return prices.compute_cost(session.message_usages) if prices else None
-
-
 def print_raw(shown: ShownSession, around: str | None, *, is_terminal: bool) -> None:
     """Print the original lines; for a terminal, control characters are escaped."""
     record = shown.record if around is None else None
@@ -168,7 +92,7 @@ def print_raw(shown: ShownSession, around: str | None, *, is_terminal: bool) -> 
 
 def _raw_lines(session: Session, record: str | None) -> Iterator[bytes]:
     """Yield the original lines of a session, or that of one record."""
-    places = _record_positions(session)
+    places = record_positions(session)
     if record is not None:
         places = {place: id_ for place, id_ in places.items() if id_ == record}
         if not places:
@@ -177,32 +101,18 @@ def _raw_lines(session: Session, record: str | None) -> Iterator[bytes]:
         yield session.loader.read_raw(place)
 
 
-def _record_positions(session: Session) -> dict[Position, str | None]:
-    """Return the positions of all records of a session with their ids."""
-    places: dict[Position, str | None] = {}
-    for hidden in session.hidden_records:
-        places[hidden.position] = hidden.record_id
-    branches = (*session.branches, *(b for a in session.all_agents for b in a.branches))
-    for branch in branches:
-        for turn in branch.own_turns:
-            for message in turn.messages:
-                pieces = (*message.record_refs, *message.attached_refs)
-                for piece in pieces:
-                    places[piece.position] = piece.record_id
-                for call in message.tool_calls:
-                    if call.result_position is not None:
-                        places[call.result_position] = call.result_record_id
-    return places
-
-
 @click.command("show")
 @click.argument(
     "name",
     metavar="[SESSION|PATH]",
-    default="last",
+    required=False,
     shell_complete=complete_names_or_paths,
 )
 @click.argument("session", required=False)
+@query_option
+@click.option(
+    "--find", metavar="QUERY", help="Start at the best match, and highlight matches."
+)
 @click.option(
     "--branch",
     metavar="NUMBER|LEAF",
@@ -232,62 +142,113 @@ def _record_positions(session: Session) -> dict[Position, str | None]:
 @archive_options
 @json_option
 @color_option
-def show(  # noqa: PLR0913 (one parameter per option)
+def show(
     *,
-    name: str,
-    session: str | None,
-    branch: str | None,
-    around: str | None,
-    agents: bool,
-    everything: bool,
-    thinking: bool,
-    tools: bool,
-    raw: bool,
     options: CommonOptions,
     as_json: bool,
     color: str,
+    **fields: Any,  # noqa: ANN401 (the fields of ShowRequest)
 ) -> None:
     r"""Show a session: prompts, replies, tool calls and results.
 
     \b
     bygones show last
+    bygones show 2.1
     bygones show 5e551000 --tools
     bygones show ~/.claude 5e55
     bygones show transcript.jsonl --json
 
     SESSION is an id or its first characters, "last", or a result number of the last
-    search: 2 is the second session, 2.1 its first hit with the turns around it. With the
-    id of a record, the branch that contains it is shown.
+    search: 2 is the second session, 2.1 its first hit, at which the pager starts.
+    SESSION/AGENT is an agent run, with the id that `bygones tree` prints. With the id of
+    a record, the branch or the agent run that contains it is shown. Without a name you
+    pick a session; in a pipe it is the last.
 
     PATH is a transcript, a folder of transcripts or a Claude Code home. It is read
     directly, without the archive. If it contains several sessions, name one with the
     second argument (default: the newest).
     """
+    request = ShowRequest(as_json=as_json, **fields)
+    if request.session is None and wants_picker(
+        request.name, request.pick_query, as_json=as_json or request.raw
+    ):
+        text = request.pick_query or ""
+        picked = pick_session(options, "show", text=text, color=color)
+        find = request.find or picked.query
+        request = replace(request, name=picked.session_id, find=find)
+    name = LAST if request.name is None else request.name
     console = Console.for_stdout(color)
-    with open_named_session(name, session, options, priced=as_json) as shown:
-        found, record = shown.session, shown.record
-        if raw:
-            print_raw(shown, around, is_terminal=console.is_terminal)
-            return
-        # Messages of agents are on no branch of the session itself.
-        known = record.id if record and found.find_branch(record.id) else None
-        view = SessionView(
-            branch=choose_branch(found, branch, around or known),
-            include_branches=everything,
-            include_agents=agents or everything,
-            include_thinking=thinking,
-            include_tools=tools,
-        )
-        if branch:
-            found, view = end_at_summary(found, view, branch)
-        if around:
-            check_record_on_branch(found, view.branch, around)
-        part = window(found, view.branch, around) if around else found
-        view = view if around else view_around_hit(shown, view)
-        if as_json:
-            _print_json(part, view, shown)
+    with open_named_session(name, request.session, options, priced=as_json) as shown:
+        if request.raw:
+            print_raw(shown, request.around, is_terminal=console.is_terminal)
+        elif request.find:
+            _show(_find_best_hit(shown, request.find), request, console)
         else:
-            _print_session(part, view, console)
+            _show(shown, request, console)
+
+
+def _show(shown: ShownSession, request: ShowRequest, console: Console) -> None:
+    found, record = shown.session, shown.record
+    # Messages of agents are on no branch of the session itself.
+    known = record.id if record and found.find_branch(record.id) else None
+    view = SessionView(
+        branch=choose_branch(found, request.branch, request.around or known),
+        include_branches=request.everything,
+        include_agents=request.agents or request.everything,
+        include_thinking=request.thinking,
+        include_tools=request.tools,
+    )
+    if request.branch:
+        found, view = end_at_summary(found, view, request.branch)
+    if request.around:
+        check_record_on_branch(found, view.branch, request.around)
+        found = window(found, view.branch, request.around)
+    elif _lands_on_record(shown, console):
+        is_paged = console.is_terminal and can_land() and not request.as_json
+        view = view_around_record(shown, view, is_paged=is_paged)
+    if request.as_json:
+        _print_json(found, view, shown)
+    else:
+        _print_session(found, view, console, shown)
+
+
+def _lands_on_record(shown: ShownSession, console: Console) -> bool:
+    """Whether only what is around the record is shown, or the pager starts there.
+
+    In a pipe the id of a record means all of its branch, except in an agent run.
+    """
+    if shown.record is None:
+        return False
+    is_part = shown.hit_part is not None or shown.run_id == shown.record.agent_id
+    return is_part or (console.is_terminal and can_land())
+
+
+def _find_best_hit(shown: ShownSession, find: str) -> ShownSession:
+    """Return the session with the record that matches best, unless one was named."""
+    archive = shown.archive
+    if archive is None:
+        raise click.UsageError("--find needs a session of the archive")
+    shown = shown._replace(query=find)
+    if shown.record is not None:
+        return shown
+    query = limit_to_session(parse_query_words([find]), shown.session.id)
+    matches = archive.search(query, limit=1, hits_per_session=1).sessions
+    hits = [hit for match in matches for hit in match.hits if hit.record_id]
+    if not hits:
+        sys.stderr.write("note: nothing was found in this session\n")
+        return shown
+    record = archive.record(hits[0].record_id)
+    return shown._replace(record=record, hit_part=hits[0].part)
+
+
+def limit_to_session(query: Query, session_id: str) -> Query:
+    """Return a query that only finds one session."""
+    from bygones.model.query import FieldValue
+    from bygones.query.parser import and_terms
+
+    terms = [] if query.root is None else [query.root]
+    terms.append(FieldValue("session", session_id))
+    return replace(query, root=and_terms(terms))
 
 
 def _print_json(session: Session, view: SessionView, shown: ShownSession) -> None:
@@ -298,10 +259,22 @@ def _print_json(session: Session, view: SessionView, shown: ShownSession) -> Non
     )
 
 
-def _print_session(session: Session, view: SessionView, console: Console) -> None:
+def _print_session(
+    session: Session, view: SessionView, console: Console, shown: ShownSession
+) -> None:
     page = TextOptions(width=console.width, zone=None, text_parser=parse_user_text)
     colored = console.style.is_colored
+    lines: FocusedLines = render_focused_lines(session, view, page)
+    if shown.archive is not None and shown.query and colored:
+        positions = shown.archive.match_positions(
+            parse_query_words([shown.query]), shown.session.id
+        )
+        lines = highlight(lines, shown.archive, positions)
+    first_line, rows = 1, iter(without_focus(lines))
+    if view.focus and console.is_terminal and can_land():
+        first_line, rows = find_landing_line(lines)
+    is_from_picker = bool(click.get_current_context().meta.get(FROM_PICKER))
     console.print_lines(
-        style_spans(row, is_colored=colored)
-        for row in render_lines(session, view, page)
+        (style_spans(row, is_colored=colored) for row in rows),
+        PagerMode(first_line, is_from_picker),
     )

@@ -160,6 +160,8 @@ class SpanStyle(StrEnum):
     REMOVED = "removed"
     FORK = "fork"
     AGENT = "agent"
+    MATCH = "match"
+    """A word that was searched for."""
 
 
 class StyledSpan(NamedTuple):

@@ -6,9 +6,17 @@ from collections.abc import Iterable, Iterator
 
 from msgspec import Struct
 
+from bygones.model.conversations import MessageWindow
 from bygones.model.nodes import Origin
 from bygones.model.records import Block, TextBlock, ThinkingBlock
-from bygones.model.sessions import AgentRun, Branch, Message, Session, ToolCall, Turn
+from bygones.model.sessions import (
+    AgentRun,
+    Branch,
+    Message,
+    Session,
+    ToolCall,
+    Turn,
+)
 from bygones.model.summary import Role
 from bygones.render.headers import (
     agent_facts,
@@ -50,13 +58,20 @@ from bygones.render.tool_detail import render_input, render_result
 from bygones.render.tool_line import render_tool_line
 from bygones.render.walk import (
     AgentStep,
+    BlockStep,
+    BranchLink,
     BranchStep,
+    MessageStep,
     RenderOptions,
     SessionStart,
     SessionView,
     StepRenderer,
     SystemMessageRenderer,
+    ToolCallStep,
+    WalkStep,
+    contains_record,
     walk_session,
+    walk_window,
 )
 
 _MAX_OUTPUT_LINES = 8
@@ -237,6 +252,28 @@ def render_lines(
     yield from renderer.finish()
 
 
+def render_focused_lines(
+    session: Session, view: SessionView, options: TextOptions
+) -> Iterator[tuple[StyledLine, bool]]:
+    """Yield the lines of a session, and whether each is of a record in focus."""
+    renderer = _TextRenderer(session.project, view, options)
+    for step in walk_session(session, view):
+        for line in renderer.render_step(step):
+            yield line, renderer.is_in_focus
+    for line in renderer.finish():
+        yield line, False
+
+
+def render_window_lines(
+    window: MessageWindow, view: SessionView, options: TextOptions
+) -> Iterator[StyledLine]:
+    """Yield the lines of a range of messages, without the header of the session."""
+    renderer = _TextRenderer(window.header.project, view, options)
+    for step in walk_window(window):
+        yield from renderer.render_step(step)
+    yield from renderer.finish()
+
+
 class _TextRenderer(StepRenderer[StyledLine]):
     def __init__(
         self, project: str | None, view: SessionView, options: TextOptions
@@ -247,6 +284,16 @@ class _TextRenderer(StepRenderer[StyledLine]):
         self._bars: list[StyledSpan] = []
         self._previous_kind = ""
         """Kind of the lines above; empty at the start of a session or an agent."""
+        self.is_in_focus = False
+        """Whether the last step is of a record that the view has in focus."""
+
+    def _before_step(self, step: WalkStep | BranchLink) -> Iterator[StyledLine]:
+        self.is_in_focus = (
+            bool(self._view.focus)
+            and isinstance(step, MessageStep | BlockStep | ToolCallStep)
+            and contains_record(step.message, self._view.focus)
+        )
+        return iter(())
 
     def _render_failure(self, text: str) -> Iterator[StyledLine]:
         line = styled_line(StyledSpan(text, SpanStyle.WARNING))
@@ -283,7 +330,7 @@ class _TextRenderer(StepRenderer[StyledLine]):
         return MessageLayout(
             max_width=_limit_width(self._max_width),
             text_parser=self._options.text_parser,
-            is_full=self._view.include_tools,
+            is_full=self._view.include_tools or self.is_in_focus,
         )
 
     def _emit(
@@ -329,7 +376,7 @@ class _TextRenderer(StepRenderer[StyledLine]):
             text = ("✗ " if is_error else "") + (block.text or "").strip("\n")
             spans = list(wrap_markdown(text, width, style))
         elif isinstance(block, ThinkingBlock):
-            if not self._view.include_thinking:
+            if not self._view.include_thinking and not self.is_in_focus:
                 return
             thinking = (block.thinking or "").strip("\n")
             spans = list(wrap_markdown(thinking, width, SpanStyle.THINKING))
@@ -343,15 +390,14 @@ class _TextRenderer(StepRenderer[StyledLine]):
             yield from self._emit("text", map(styled_line, spans))
 
     def _render_call(self, call: ToolCall) -> Iterator[StyledLine]:
-        yield from self._emit(
-            "call", self._call_lines(call), is_compact=not self._view.include_tools
-        )
+        is_full = self._view.include_tools or self.is_in_focus
+        yield from self._emit("call", self._call_lines(call), is_compact=not is_full)
 
     def _call_lines(self, call: ToolCall) -> Iterator[StyledLine]:
         yield from render_tool_line(
             self._call_formatter.format_call(call), self._max_width
         )
-        if self._view.include_tools:
+        if self._view.include_tools or self.is_in_focus:
             for span in render_input(call):
                 yield styled_line(StyledSpan("    ┆ ", SpanStyle.META), span)
             for span in render_result(call):

@@ -1,0 +1,178 @@
+"""Open the session, agent run or record that was named, from an archive or from files."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import click
+
+from bygones.cli.context import EMPTY_PATH_MESSAGE, CommonOptions
+from bygones.cli.resolve import (
+    choose_session,
+    find_search_result,
+    load_named_session,
+)
+from bygones.errors import (
+    AmbiguousSelector,
+    ArchiveNotFound,
+    NotATranscript,
+    NotInArchive,
+    PathNotFound,
+)
+from bygones.model.base import AgentId, Position
+from bygones.model.sessions import AgentRun, Session, agent_run_as_session
+from bygones.reader import read_sessions
+from bygones.render.headers import agent_name
+
+if TYPE_CHECKING:
+    from bygones.archive import Archive
+    from bygones.model.query import Part
+    from bygones.model.summary import IndexedRecord, SessionSummary
+    from bygones.model.usage import Cost
+
+_MAX_LISTED = 5
+
+
+class ShownSession(NamedTuple):
+    """A session, and how it was named."""
+
+    session: Session
+    record: IndexedRecord | None = None
+    hit_part: Part | None = None
+    """What the record is, if it was named as a hit of the last search."""
+    summary: SessionSummary | None = None
+    """What the archive lists about the session."""
+    cost: Cost | None = None
+    query: str = ""
+    """What was searched for, if it was named as a result of the last search."""
+    archive: Archive | None = None
+    run_id: AgentId | None = None
+    """The agent run that is shown instead of the session."""
+
+
+@contextmanager
+def open_named_session(
+    name: str, session: str | None, options: CommonOptions, *, priced: bool = False
+) -> Iterator[ShownSession]:
+    """Open the named session, and the record by which it was named.
+
+    It can be read until the context ends. With `priced` its cost is computed.
+    """
+    if not name.strip():
+        raise click.UsageError(EMPTY_PATH_MESSAGE)
+    path = Path(name)
+    agent_name_parts = _split_agent_name(name) if session is None else None
+    is_path = os.path.lexists(path) or path.name != name
+    if session is not None or (is_path and agent_name_parts is None):
+        path = path.expanduser()
+        chosen = choose_session(read_sessions(path), session)
+        if path.is_file() and not any(record_positions(chosen)):
+            raise NotATranscript(path)
+        yield ShownSession(chosen, cost=_compute_cost(chosen) if priced else None)
+        return
+    # Files are read without an archive, and without its libraries.
+    from bygones.cli.open_archive import open_current
+
+    try:
+        archive = open_current(options)
+    except ArchiveNotFound as error:
+        if options.archive is not None or not path.suffix:
+            raise
+        raise PathNotFound(path) from error
+    with archive:
+        if agent_name_parts is not None:
+            yield _load_agent(archive, *agent_name_parts, path)
+        else:
+            yield _load(archive, name, priced=priced)
+
+
+def _load(archive: Archive, name: str, *, priced: bool) -> ShownSession:
+    from bygones.cli.open_archive import load_session_costs
+
+    result = find_search_result(name, archive)
+    loaded, record = load_named_session(archive, name)
+    summary = archive.session_summary(loaded.id)
+    cost = load_session_costs(archive, [summary]).get(loaded.id) if priced else None
+    hit_part = result.part if result else None
+    query = result.query if result else ""
+    shown = ShownSession(loaded, record, hit_part, summary, cost, query, archive)
+    return _enter_run_of_record(shown)
+
+
+def _enter_run_of_record(shown: ShownSession) -> ShownSession:
+    """Return the agent run of a record as the session, if the session does not show it.
+
+    A hit of a search is shown in the session, unless that hides the run.
+    """
+    record = shown.record
+    for run in shown.session.all_agents if record else ():
+        is_hit = shown.hit_part is not None and run.kind.is_shown
+        if record and run.id == record.agent_id and not is_hit:
+            return enter_run(shown, run)
+    return shown
+
+
+def enter_run(shown: ShownSession, run: AgentRun) -> ShownSession:
+    """Return an agent run as the session that is shown."""
+    session = agent_run_as_session(shown.session, run)
+    return shown._replace(session=session, run_id=run.id)
+
+
+def _split_agent_name(name: str) -> tuple[str, str] | None:
+    """Return session and agent of a name such as `5e55/a1`, unless it is a path."""
+    session, slash, agent = name.partition("/")
+    is_name = bool(slash and session and agent) and "/" not in agent
+    if not is_name or session[0] in ".~" or os.path.lexists(name):
+        return None
+    return session, agent
+
+
+def _load_agent(archive: Archive, name: str, agent: str, path: Path) -> ShownSession:
+    try:
+        shown = _load(archive, name, priced=False)
+    except NotInArchive as error:
+        raise PathNotFound(path) from error
+    return enter_run(shown, find_run(shown.session, agent))
+
+
+def find_run(session: Session, name: str) -> AgentRun:
+    """Return the agent run whose id starts with a name."""
+    runs = [run for run in session.all_agents if run.id.startswith(name)]
+    exact = [run for run in runs if run.id == name]
+    if not runs:
+        known = [run.id for run in session.all_agents if run.kind.is_shown]
+        raise NotInArchive("agent", name, tuple(known[:_MAX_LISTED]))
+    if len(runs) > 1 and not exact:
+        listed = [f"{run.id}  {agent_name(run)}" for run in runs[:_MAX_LISTED]]
+        more_count = len(runs) - len(listed)
+        raise AmbiguousSelector("agent", name, listed, more_count)
+    return (exact or runs)[0]
+
+
+def _compute_cost(session: Session) -> Cost | None:
+    from bygones.cli.open_archive import load_user_prices_or_warn
+
+    prices = load_user_prices_or_warn()
+    return prices.compute_cost(session.message_usages) if prices else None
+
+
+def record_positions(session: Session) -> dict[Position, str | None]:
+    """Return the positions of all records of a session with their ids."""
+    places: dict[Position, str | None] = {}
+    for hidden in session.hidden_records:
+        places[hidden.position] = hidden.record_id
+    branches = (*session.branches, *(b for a in session.all_agents for b in a.branches))
+    for branch in branches:
+        for turn in branch.own_turns:
+            for message in turn.messages:
+                pieces = (*message.record_refs, *message.attached_refs)
+                for piece in pieces:
+                    places[piece.position] = piece.record_id
+                for call in message.tool_calls:
+                    if call.result_position is not None:
+                        places[call.result_position] = call.result_record_id
+    return places

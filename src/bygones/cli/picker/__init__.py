@@ -1,0 +1,1 @@
+"""The picker: find a session as you type, on a terminal."""

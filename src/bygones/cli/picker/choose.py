@@ -1,0 +1,99 @@
+"""Let the user pick a session where a command has no name for one."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from bygones.cli.context import CommonOptions, cwd
+from bygones.cli.output import ColorMode, is_color_enabled
+from bygones.cli.resolve import LAST
+from bygones.config import load_settings
+from bygones.errors import ExitCode
+
+if TYPE_CHECKING:
+    from bygones.archive import Archive
+    from bygones.cli.picker.screen import PickedSession, Picker
+
+query_option = click.option(
+    "--query", "pick_query", metavar="TEXT", help="Pick a session, starting with this."
+)
+
+
+def can_pick() -> bool:
+    """Whether there is a terminal on which to pick a session."""
+    is_terminal = sys.stdin.isatty() and sys.stdout.isatty()
+    return is_terminal and os.environ.get("TERM", "dumb") != "dumb"
+
+
+def make_picker(
+    archive: Archive,
+    *,
+    action: str = "show",
+    text: str = "",
+    color: str = ColorMode.AUTO,
+    allows_actions: bool = False,
+) -> Picker:
+    """Return a picker; the list can be limited to the current directory."""
+    # It takes longer to import than most commands take.
+    from bygones.cli.picker.screen import Picker, PickerOptions
+
+    current = cwd()
+    return Picker(
+        archive,
+        PickerOptions(
+            action=action,
+            text=text,
+            directory=os.path.realpath(current) if current else None,
+            is_vi=load_settings(os.environ, Path.home()).keys == "vi",
+            is_colored=is_color_enabled(ColorMode(color), sys.stdout),
+            allows_actions=allows_actions,
+        ),
+    )
+
+
+def pick_session(
+    options: CommonOptions, action: str, *, text: str = "", color: str = ColorMode.AUTO
+) -> PickedSession:
+    """Return the session that the user picks; quitting ends the command."""
+    from bygones.cli.open_archive import open_current
+
+    with open_current(options) as archive:
+        picked = make_picker(archive, action=action, text=text, color=color).run()
+    if picked is None:
+        raise click.exceptions.Exit(ExitCode.INTERRUPTED)
+    return picked
+
+
+def choose_session_name(
+    name: str | None,
+    pick_query: str | None,
+    options: CommonOptions,
+    action: str,
+    *,
+    as_json: bool = False,
+) -> str:
+    """Return the name that was given, or the id of the session that the user picks.
+
+    In a pipe, and as JSON, it is the newest session.
+    """
+    if not wants_picker(name, pick_query, as_json=as_json):
+        return name if name is not None else LAST
+    return pick_session(options, action, text=pick_query or "").session_id
+
+
+def wants_picker(
+    name: str | None, pick_query: str | None, *, as_json: bool = False
+) -> bool:
+    """Whether a session is to be picked; `--query` cannot do without a terminal."""
+    if pick_query is None:
+        return name is None and not as_json and can_pick()
+    if name is not None:
+        raise click.UsageError("give a session or --query, not both")
+    if as_json or not can_pick():
+        raise click.UsageError("--query needs a terminal; use `bygones search` instead")
+    return True

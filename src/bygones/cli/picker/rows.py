@@ -1,0 +1,154 @@
+"""The lines of the picker: rows of sessions, the line of state, the line of keys."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from pathlib import PurePosixPath
+from typing import NamedTuple
+
+from bygones.cli.output import format_age
+from bygones.cli.picker.lookup import FoundSession, FoundSessions
+from bygones.cli.picker.preview import excerpt_spans
+from bygones.model.summary import SessionSummary
+from bygones.render.numbers import pluralize
+from bygones.render.text.primitives import (
+    SpanStyle,
+    StyledLine,
+    StyledSpan,
+    display_width,
+    sanitize_line,
+    truncate_end,
+)
+
+Fragments = list[tuple[str, str]]
+"""Pieces of a line with their style classes."""
+
+_AGE_WIDTH = 4
+_PROJECT_WIDTH = 14
+_MIN_WIDTH_FOR_PROJECT = 52
+_SHORT_UNITS = {"minute": "m", "hour": "h", "day": "d", "week": "w", "month": "mo"}
+_VARIABLE_WIDTH = dict.fromkeys(map(ord, "\u200d\ufe0e\ufe0f"))
+"""Characters that join or change others; terminals disagree about the width of both."""
+
+
+class KeyLabel(NamedTuple):
+    """A key, what it does, and the name of that action."""
+
+    key: str
+    meaning: str
+    action: str
+
+
+def fragments(line: StyledLine) -> Fragments:
+    """Return a line of a preview as fragments."""
+    return [
+        (f"class:{span.style}", span.text.translate(_VARIABLE_WIDTH)) for span in line
+    ]
+
+
+def row_fragments(
+    row: FoundSession, width: int, now: datetime, *, is_selected: bool
+) -> Fragments:
+    """Return a session on one line: how old, where, and its title."""
+    summary = row.summary
+    line: Fragments = [("class:pointer", "▌" if is_selected else " ")]
+    line.append(("class:fact", f"{_short_age(summary.ended_at, now):>{_AGE_WIDTH}} "))
+    used = 1 + _AGE_WIDTH + 1
+    if width >= _MIN_WIDTH_FOR_PROJECT:
+        name = truncate_end(_visible(_project_name(summary)), _PROJECT_WIDTH)
+        gap = " " * (_PROJECT_WIDTH - display_width(name) + 1)
+        line.append(("class:project", name + gap))
+        used += _PROJECT_WIDTH + 1
+    title = [*_title_spans(row)]
+    line += _truncated(title, max(width - used, 1))
+    if is_selected:
+        taken = sum(display_width(text) for _, text in line)
+        line.append(("", " " * max(width - taken, 0)))
+        line = [(f"class:selected {style}", text) for style, text in line]
+    return line
+
+
+def _title_spans(row: FoundSession) -> list[StyledSpan]:
+    summary = row.summary
+    spans = [StyledSpan("★ ", SpanStyle.CODE)] if summary.is_starred else []
+    spans += excerpt_spans(row.title) or [StyledSpan(str(summary.id), SpanStyle.META)]
+    tags = "".join(f" #{sanitize_line(tag)}" for tag in summary.tags)
+    if tags:
+        spans.append(StyledSpan(tags, SpanStyle.META))
+    return spans
+
+
+def _truncated(spans: Sequence[StyledSpan], width: int) -> Fragments:
+    pieces: Fragments = []
+    left = width
+    for span in spans:
+        text = _visible(span.text)
+        shown = truncate_end(text, left)
+        pieces.append((f"class:{span.style}", shown))
+        left -= display_width(shown)
+        if shown != text or left <= 0:
+            break
+    return pieces
+
+
+def _visible(text: str) -> str:
+    return sanitize_inline(text).translate(_VARIABLE_WIDTH)
+
+
+def sanitize_inline(text: str) -> str:
+    """Sanitize a piece of a line without changing the spaces at its ends."""
+    start = " " if text[:1] == " " else ""
+    end = " " if len(text) > 1 and text[-1:] == " " else ""
+    return f"{start}{sanitize_line(text)}{end}"
+
+
+def _project_name(summary: SessionSummary) -> str:
+    path = (summary.project or "").replace("\\", "/")
+    return PurePosixPath(path).name or path or next(iter(summary.project_keys), "")
+
+
+def _short_age(time: datetime | None, now: datetime) -> str:
+    """Return an age such as `3d`, or the year if that is long ago."""
+    number, _, rest = format_age(time, now).partition(" ")
+    unit = _SHORT_UNITS.get(rest.removesuffix(" ago").removesuffix("s"))
+    if unit is not None:
+        return f"{number}{unit}"
+    return "now" if rest == "now" else number[:_AGE_WIDTH]
+
+
+def state_line(
+    found: FoundSessions, *, directory_name: str, status: str, width: int
+) -> Fragments:
+    """Return how many sessions there are, how they are chosen, and what happened."""
+    query = found.query
+    about = "about " if found.is_estimate else ""
+    facts = [
+        about + pluralize(found.count, "session"),
+        f"in {directory_name}" if query.directory is not None else "all projects",
+        f"{query.sort} first"
+        if query.text or query.sort == "oldest"
+        else "newest first",
+        "" if query.include_agents else "without agents",
+    ]
+    text = "  " + " · ".join(filter(None, facts))
+    line = [("class:fact", truncate_end(text, width))]
+    message = status or found.note
+    room = width - display_width(line[0][1]) - 3
+    if message and room > _AGE_WIDTH:
+        line.append(("class:note", " · " + truncate_end(_visible(message), room)))
+    return line
+
+
+def wrap_keys(labels: Sequence[KeyLabel], width: int) -> list[list[KeyLabel]]:
+    """Return the keys in lines of this width."""
+    lines: list[list[KeyLabel]] = [[]]
+    used = 0
+    for label in labels:
+        needed = len(label.key) + len(label.meaning) + 3
+        if used + needed > width and lines[-1]:
+            lines.append([])
+            used = 0
+        lines[-1].append(label)
+        used += needed
+    return lines

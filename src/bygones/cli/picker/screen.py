@@ -1,0 +1,564 @@
+"""The picker on the terminal: a query, the sessions that it finds, and a preview."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from msgspec.structs import replace
+from prompt_toolkit.application import Application
+from prompt_toolkit.buffer import Buffer
+from prompt_toolkit.data_structures import Point
+from prompt_toolkit.enums import EditingMode
+from prompt_toolkit.filters import Condition, has_focus, vi_navigation_mode
+from prompt_toolkit.key_binding import KeyBindings
+from prompt_toolkit.layout import (
+    BufferControl,
+    ConditionalContainer,
+    DynamicContainer,
+    FormattedTextControl,
+    HSplit,
+    Layout,
+    UIContent,
+    UIControl,
+    VSplit,
+    Window,
+)
+from prompt_toolkit.layout.dimension import Dimension
+from prompt_toolkit.mouse_events import MouseEvent, MouseEventType
+from prompt_toolkit.output import ColorDepth, create_output
+from prompt_toolkit.styles import Style as PromptStyle
+
+from bygones.cli.picker.clipboard import copy_text
+from bygones.cli.picker.lookup import (
+    PAGE_SIZE,
+    Answer,
+    BackgroundFinder,
+    FoundSession,
+    PickerQuery,
+    Preview,
+    PreviewRequest,
+    SessionFinder,
+    with_star,
+)
+from bygones.cli.picker.rows import (
+    Fragments,
+    KeyLabel,
+    fragments,
+    row_fragments,
+    state_line,
+    wrap_keys,
+)
+from bygones.model.summary import Annotations
+
+if TYPE_CHECKING:
+    from prompt_toolkit.formatted_text import StyleAndTextTuples
+    from prompt_toolkit.key_binding import KeyPressEvent
+    from prompt_toolkit.key_binding.key_bindings import NotImplementedOrNone
+
+    from bygones.archive import Archive
+
+_SIDE_BY_SIDE_WIDTH = 100
+_MIN_HEIGHT_FOR_PREVIEW = 14
+_SORTS = ("best", "newest", "oldest")
+_WHEEL_LINES = 3
+_MIN_WINDOW_WIDTH = 2
+_ESCAPE_SECONDS = 0.05
+_KEY_SEQUENCE_SECONDS = 0.3
+
+_STYLE = PromptStyle.from_dict(
+    {
+        # Named colors only: they are those of the user's theme, light or dark.
+        "prompt-mark": "bold ansicyan",
+        "pointer": "bold ansicyan",
+        "selected": "reverse",
+        "project": "ansicyan",
+        "fact": "dim",
+        "note": "ansiyellow",
+        "key": "bold",
+        "separator": "dim",
+        "title": "bold",
+        "heading": "bold",
+        "prompt": "bold ansicyan",
+        "code": "ansiyellow",
+        "emphasis": "italic",
+        "strong": "bold",
+        "thinking": "dim italic",
+        "tool": "bold",
+        "output": "dim",
+        "alert": "ansired",
+        "added": "ansigreen",
+        "removed": "ansired",
+        "fork": "ansimagenta",
+        "agent": "ansiblue",
+        "match": "noreverse bg:ansiyellow ansiblack",
+    }
+)
+_QUERY_KEYS = (
+    KeyLabel("^r", "resume", "resume"),
+    KeyLabel("^o", "browser", "open"),
+    KeyLabel("^s", "star", "star"),
+    KeyLabel("^t", "project/all", "scope"),
+    KeyLabel("tab", "more keys", "focus"),
+    KeyLabel("esc", "quit", "quit"),
+)
+_LIST_KEYS = (
+    KeyLabel("r", "resume", "resume"),
+    KeyLabel("f", "fork", "fork"),
+    KeyLabel("o", "browser", "open"),
+    KeyLabel("y", "copy id", "copy"),
+    KeyLabel("s", "star", "star"),
+    KeyLabel("p", "project/all", "scope"),
+    KeyLabel("t", "sort", "sort"),
+    KeyLabel("a", "agents", "agents"),
+    KeyLabel("/", "search", "focus"),
+    KeyLabel("q", "quit", "quit"),
+)
+
+_OTHER_ACTIONS = {"resume", "fork", "open"}
+
+
+class PickedSession(NamedTuple):
+    """The session that was chosen, and what to do with it."""
+
+    action: str
+    session_id: str
+    query: str = ""
+    """What was searched for, as `show --find` takes it."""
+
+
+class PickerOptions(NamedTuple):
+    """How a picker starts."""
+
+    action: str = "show"
+    """What Enter does."""
+    text: str = ""
+    directory: str | None = None
+    """The directory to which the list can be limited."""
+    is_limited: bool = False
+    """Whether the list is limited to it at the start."""
+    is_vi: bool = False
+    is_colored: bool = True
+    allows_actions: bool = True
+    """Whether other actions than that of Enter are offered."""
+
+
+class Picker:
+    """Lets the user choose a session."""
+
+    def __init__(self, archive: Archive, options: PickerOptions) -> None:
+        self._archive = archive
+        self._options = options
+        self._now = datetime.now(UTC)  # noqa: TID251 (an interface reads the clock)
+        directory = options.directory if options.is_limited else None
+        self._query = PickerQuery(text=options.text, directory=directory)
+        self._local_finder = SessionFinder(archive)
+        self._found = self._local_finder.find(self._query)
+        self._selected = 0
+        self._top = 0
+        self._preview: Preview | None = None
+        self._preview_top = 0
+        self._preview_width = 0
+        self._requested: PreviewRequest | None = None
+        self._status = ""
+        self._output = create_output()
+        self._buffer = Buffer(multiline=False, on_text_changed=self._text_changed)
+        self._list = _ListControl(self)
+        self._list_window = Window(self._list, height=Dimension(min=3, weight=2))
+        self._input_window = Window(
+            BufferControl(self._buffer, focus_on_click=True), height=1
+        )
+        self._app = self._make_application()
+        self._finder = BackgroundFinder(archive.folder, self._receive)
+        self._buffer.text = options.text
+        self._buffer.cursor_position = len(options.text)
+
+    def run(self) -> PickedSession | None:
+        """Return the choice; none if the user quits.
+
+        The next run starts as this one ended.
+        """
+        self._finder = BackgroundFinder(self._archive.folder, self._receive)
+        self._requested, self._status = None, ""
+        self._finder.start()
+        try:
+            return self._app.run()
+        finally:
+            self._finder.stop()
+
+    # What is shown.
+
+    def _make_application(self) -> Application[PickedSession | None]:
+        mark = Window(
+            FormattedTextControl([("class:prompt-mark", "> ")]), width=2, height=1
+        )
+        state = Window(FormattedTextControl(self._state_fragments), height=1)
+        keys = Window(
+            FormattedTextControl(self._key_fragments),
+            height=lambda: Dimension.exact(len(self._key_rows())),
+        )
+        preview = Window(_PreviewControl(self), height=Dimension(min=3, weight=3))
+        rule = Window(height=1, char="─", style="class:separator")
+        has_room = Condition(lambda: self._rows() >= _MIN_HEIGHT_FOR_PREVIEW)
+        stacked = HSplit(
+            [
+                self._list_window,
+                ConditionalContainer(HSplit([rule, preview]), filter=has_room),
+            ]
+        )
+        column = Window(width=1, char="│", style="class:separator")
+        gap = Window(width=1)
+        left = Dimension(weight=5)
+        beside = VSplit(
+            [
+                HSplit([self._list_window], width=left),
+                column,
+                gap,
+                HSplit([preview], width=Dimension(weight=6)),
+            ]
+        )
+        body = DynamicContainer(
+            lambda: beside if self._columns() >= _SIDE_BY_SIDE_WIDTH else stacked
+        )
+        content = HSplit([VSplit([mark, self._input_window]), state, body, keys])
+        application: Application[PickedSession | None] = Application(
+            layout=Layout(content, focused_element=self._input_window),
+            key_bindings=self._make_bindings(),
+            style=_STYLE,
+            output=self._output,
+            full_screen=True,
+            mouse_support=True,
+            editing_mode=EditingMode.VI if self._options.is_vi else EditingMode.EMACS,
+            color_depth=None if self._options.is_colored else ColorDepth.DEPTH_1_BIT,
+        )
+        application.ttimeoutlen = _ESCAPE_SECONDS
+        application.timeoutlen = _KEY_SEQUENCE_SECONDS
+        return application
+
+    def _columns(self) -> int:
+        return self._output.get_size().columns
+
+    def _rows(self) -> int:
+        return self._output.get_size().rows
+
+    def _state_fragments(self) -> StyleAndTextTuples:
+        directory = self._options.directory or ""
+        line = state_line(
+            self._found,
+            directory_name=Path(directory).name or directory,
+            status=self._status,
+            width=self._columns(),
+        )
+        return [*line]
+
+    def _key_rows(self) -> list[list[KeyLabel]]:
+        is_list = self._app.layout.has_focus(self._list_window)
+        enter = KeyLabel("enter", self._options.action, self._options.action)
+        left_out = set() if self._options.allows_actions else _OTHER_ACTIONS
+        keys = _LIST_KEYS if is_list else _QUERY_KEYS
+        labels = [enter, *(one for one in keys if one.action not in left_out)]
+        max_rows = 2 if self._rows() >= _MIN_HEIGHT_FOR_PREVIEW else 1
+        return wrap_keys(labels, self._columns())[:max_rows]
+
+    def _key_fragments(self) -> StyleAndTextTuples:
+        pieces: StyleAndTextTuples = []
+        for number, row in enumerate(self._key_rows()):
+            pieces += [("", "\n")] if number else []
+            for label in row:
+                handler = partial(self._clicked_key, label.action)
+                pieces.append(("class:key", f" {label.key}", handler))
+                pieces.append(("class:fact", f" {label.meaning} ", handler))
+        return pieces
+
+    def list_lines(self, width: int, height: int) -> list[Fragments]:
+        """Return the visible rows, of which the selected one is visible."""
+        rows = self._found.rows
+        if not rows:
+            text = "no sessions found" if self._query.text else "no sessions yet"
+            return [[("class:fact", f"  {text}")]]
+        self._top = max(min(self._top, self._selected), self._selected - height + 1)
+        self._top = max(min(self._top, len(rows) - height), 0)
+        shown = rows[self._top : self._top + height]
+        return [
+            row_fragments(row, width, self._now, is_selected=at == self._selected)
+            for at, row in enumerate(shown, self._top)
+        ]
+
+    def preview_lines(self, width: int, height: int) -> list[Fragments]:
+        """Return the visible lines of the preview, and request it if it is missing."""
+        self._request_preview(width)
+        preview, row = self._preview, self._current
+        if preview is None or row is None:
+            return []
+        if preview.request.session_id != row.summary.id:
+            return []
+        last = max(len(preview.lines) - height, 0)
+        self._preview_top = min(self._preview_top, last)
+        shown = preview.lines[self._preview_top : self._preview_top + height]
+        return [fragments(line) for line in shown]
+
+    # Requests and answers.
+
+    @property
+    def _current(self) -> FoundSession | None:
+        rows = self._found.rows
+        return rows[self._selected] if self._selected < len(rows) else None
+
+    def _text_changed(self, _buffer: Buffer) -> None:
+        if self._buffer.text != self._query.text:
+            self._search(replace(self._query, text=self._buffer.text, limit=PAGE_SIZE))
+
+    def _search(self, query: PickerQuery) -> None:
+        self._query, self._status = query, ""
+        self._finder.request_sessions(query)
+
+    def _request_preview(self, width: int) -> None:
+        row = self._current
+        if row is None or width < _MIN_WINDOW_WIDTH:
+            return
+        request = PreviewRequest(self._found.query, row.summary.id, width)
+        if request != self._requested:
+            self._requested = request
+            self._finder.request_preview(request)
+
+    def _receive(self, answer: Answer | Exception) -> None:
+        """Pass an answer of the other thread to this one."""
+        if self._app.loop is not None:
+            self._app.loop.call_soon_threadsafe(self._accept_answer, answer)
+
+    def _accept_answer(self, answer: Answer | Exception) -> None:
+        if isinstance(answer, Exception):
+            if self._app.is_running:
+                self._app.exit(exception=answer)
+            return
+        if isinstance(answer, Preview):
+            if answer.request == self._requested:
+                self._preview, self._preview_top = answer, 0
+        elif answer.query == self._query:
+            is_same = replace(answer.query, limit=0) == replace(
+                self._found.query, limit=0
+            )
+            if answer.is_invalid:
+                # Half a field: what was found before stays until it is complete.
+                self._found = replace(self._found, note=answer.note)
+            else:
+                self._found = answer
+                self._selected = self._selected if is_same else 0
+        self._app.invalidate()
+
+    # What keys and the mouse do.
+
+    def _make_bindings(self) -> KeyBindings:
+        keys = KeyBindings()
+        in_list = has_focus(self._list_window)
+        in_query = has_focus(self._input_window)
+        is_vi = Condition(lambda: self._options.is_vi)
+
+        def bind(names: Sequence[str], action: str, **options: object) -> None:
+            def run(_event: KeyPressEvent) -> None:
+                self.act(action)
+
+            for name in names:
+                keys.add(*name.split(), **options)(run)  # type: ignore[arg-type]
+
+        bind(["enter"], self._options.action, eager=True)
+        bind(["c-c", "c-g"], "quit", eager=True)
+        bind(["escape"], "quit", filter=~is_vi | in_list)
+        bind(["q"], "quit", filter=in_list | (is_vi & vi_navigation_mode))
+        bind(["tab"], "focus")
+        bind(["/", "i"], "focus", filter=in_list)
+        bind(["up", "c-p"], "up")
+        bind(["down", "c-n"], "down")
+        vi_moves = in_list | (is_vi & vi_navigation_mode)
+        bind(["k"], "up", filter=vi_moves)
+        bind(["j"], "down", filter=vi_moves)
+        bind(["g", "home"], "first", filter=in_list)
+        bind(["G", "end"], "last", filter=in_list)
+        bind(["pageup"], "page-up")
+        bind(["pagedown"], "page-down")
+        bind(["s-up", "escape p"], "preview-up")
+        bind(["s-down", "escape n"], "preview-down")
+        bind(["K"], "preview-up", filter=in_list)
+        bind(["J", "space"], "preview-down", filter=in_list)
+        bind(["c-r"], "resume", eager=True)
+        bind(["c-o"], "open", eager=True)
+        bind(["c-s"], "star", eager=True)
+        bind(["c-t"], "scope", eager=True)
+        for label in _LIST_KEYS:
+            if label.action not in {"focus", "quit"}:
+                bind([label.key], label.action, filter=in_list)
+        keys.add("c-d", filter=in_query)(self._delete_or_quit)
+        keys.add("c-z")(lambda event: event.app.suspend_to_background())
+        keys.add("c-l")(lambda event: event.app.renderer.clear())
+        return keys
+
+    def _delete_or_quit(self, _event: KeyPressEvent) -> None:
+        if self._buffer.text:
+            self._buffer.delete()
+        else:
+            self.act("quit")
+
+    def _clicked_key(self, action: str, event: MouseEvent) -> NotImplementedOrNone:
+        if event.event_type is not MouseEventType.MOUSE_UP:
+            return NotImplemented
+        self.act(action)
+        return None
+
+    def act(self, action: str) -> None:
+        """Do what a key or a click means."""
+        steps: dict[str, Callable[[], None]] = {
+            "quit": partial(self._app.exit, result=None),
+            "focus": self._switch_focus,
+            "up": partial(self.move, -1),
+            "down": partial(self.move, 1),
+            "page-up": partial(self.move, -self._page()),
+            "page-down": partial(self.move, self._page()),
+            "first": partial(self.move, -len(self._found.rows)),
+            "last": partial(self.move, len(self._found.rows)),
+            "preview-up": partial(self.scroll_preview, -_WHEEL_LINES),
+            "preview-down": partial(self.scroll_preview, _WHEEL_LINES),
+            "star": self._toggle_star,
+            "copy": self._copy_id,
+            "scope": self._toggle_scope,
+            "sort": self._change_sort,
+            "agents": self._toggle_agents,
+        }
+        if action in steps:
+            steps[action]()
+        elif action == self._options.action or self._options.allows_actions:
+            self._choose(action)
+
+    def _page(self) -> int:
+        info = self._list_window.render_info
+        return max(info.window_height - 1, 1) if info else 1
+
+    def move(self, count: int) -> None:
+        """Select another row; more are looked up at the end of the list."""
+        last = len(self._found.rows) - 1
+        self._selected = max(min(self._selected + count, last), 0)
+        self._status = ""
+        if self._selected >= last and len(self._found.rows) < self._found.count:
+            query = self._found.query
+            if query == self._query and query.limit <= len(self._found.rows):
+                self._search(replace(query, limit=query.limit * 2))
+
+    def select(self, line: int) -> None:
+        """Select the row that was clicked; a second click chooses it."""
+        row = self._top + line
+        if row >= len(self._found.rows):
+            return
+        if row == self._selected:
+            self._choose(self._options.action)
+        self._selected = row
+
+    def scroll_preview(self, count: int) -> None:
+        self._preview_top = max(self._preview_top + count, 0)
+
+    def _switch_focus(self) -> None:
+        layout = self._app.layout
+        is_list = layout.has_focus(self._list_window)
+        layout.focus(self._input_window if is_list else self._list_window)
+
+    def _choose(self, action: str) -> None:
+        row = self._current
+        if row is None or self._app.future is None or self._app.future.done():
+            return
+        text = self._local_finder.find_text(self._found.query)
+        self._app.exit(result=PickedSession(action, str(row.summary.id), text))
+
+    def _toggle_star(self) -> None:
+        row = self._current
+        if row is None:
+            return
+        is_starred = not row.summary.is_starred
+
+        def change(old: Annotations) -> Annotations:
+            return replace(old, is_starred=is_starred)
+
+        self._archive.annotate([row.summary.id], change)
+        rows = list(self._found.rows)
+        rows[self._selected] = with_star(row, is_starred=is_starred)
+        self._found = replace(self._found, rows=tuple(rows))
+        self._status = "starred" if is_starred else "star removed"
+        self._requested = None
+        self._finder.refresh()
+
+    def _copy_id(self) -> None:
+        row = self._current
+        if row is not None:
+            copy_text(str(row.summary.id), self._output.write_raw)
+            self._output.flush()
+            self._status = f"copied {row.summary.id}"
+
+    def _toggle_scope(self) -> None:
+        if self._options.directory is None:
+            self._status = "the current directory no longer exists"
+            return
+        is_limited = self._query.directory is not None
+        directory = None if is_limited else self._options.directory
+        self._search(replace(self._query, directory=directory, limit=PAGE_SIZE))
+
+    def _change_sort(self) -> None:
+        sorts = _SORTS if self._query.text else _SORTS[1:]
+        at = sorts.index(self._query.sort) if self._query.sort in sorts else 0
+        sort = sorts[(at + 1) % len(sorts)]
+        self._search(replace(self._query, sort=sort, limit=PAGE_SIZE))
+
+    def _toggle_agents(self) -> None:
+        include = not self._query.include_agents
+        self._search(replace(self._query, include_agents=include, limit=PAGE_SIZE))
+
+
+class _LinesControl(UIControl):
+    """Lines that are made for the size of their window."""
+
+    def __init__(self, picker: Picker) -> None:
+        self._picker = picker
+
+    def _lines(self, width: int, height: int) -> list[Fragments]:
+        raise NotImplementedError
+
+    def create_content(self, width: int, height: int) -> UIContent:
+        lines = self._lines(width, height)
+        return UIContent(
+            get_line=lambda number: lines[number],  # type: ignore[arg-type,return-value]
+            line_count=len(lines),
+            cursor_position=Point(0, 0),
+            show_cursor=False,
+        )
+
+
+class _ListControl(_LinesControl):
+    def _lines(self, width: int, height: int) -> list[Fragments]:
+        return self._picker.list_lines(width, height)
+
+    def is_focusable(self) -> bool:
+        return True
+
+    def mouse_handler(self, mouse_event: MouseEvent) -> NotImplementedOrNone:
+        if mouse_event.event_type is MouseEventType.MOUSE_UP:
+            self._picker.select(mouse_event.position.y)
+        elif mouse_event.event_type is MouseEventType.SCROLL_UP:
+            self._picker.move(-_WHEEL_LINES)
+        elif mouse_event.event_type is MouseEventType.SCROLL_DOWN:
+            self._picker.move(_WHEEL_LINES)
+        else:
+            return NotImplemented
+        return None
+
+
+class _PreviewControl(_LinesControl):
+    def _lines(self, width: int, height: int) -> list[Fragments]:
+        return self._picker.preview_lines(width, height)
+
+    def mouse_handler(self, mouse_event: MouseEvent) -> NotImplementedOrNone:
+        if mouse_event.event_type is MouseEventType.SCROLL_UP:
+            self._picker.scroll_preview(-_WHEEL_LINES)
+        elif mouse_event.event_type is MouseEventType.SCROLL_DOWN:
+            self._picker.scroll_preview(_WHEEL_LINES)
+        else:
+            return NotImplemented
+        return None

@@ -1,0 +1,183 @@
+"""The picker, on a terminal whose screen is read."""
+
+from __future__ import annotations
+
+import os
+from base64 import b64encode
+from pathlib import Path
+
+import pytest
+
+from bygones.archive import Archive
+from bygones.cli.main import main
+from bygones.errors import ExitCode
+from tests.build import Home, prompt, reply, session_id, thread, title
+from tests.cli.terminals import Screen, piped
+
+pytestmark = pytest.mark.skipif(os.name == "nt", reason="there are no pseudo-terminals")
+
+ESCAPE, TAB, ENTER, DOWN = "\x1b", "\t", "\r", "\x1b[B"
+HOSTILE = "\x1b]0;owned\x07\x1b[31mred\u202egnp\x9b2J \x1b[2J"
+
+
+def is_starred(folder: Path, prefix: str) -> bool:
+    with Archive.open(folder) as archive:
+        return archive.session_summary(prefix).is_starred
+
+
+def test_typing_finds_a_session_which_enter_shows(
+    invented: Path, place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    del invented
+    monkeypatch.setenv("BYGONES_COLOR", "always")
+    screen = Screen(columns=120, rows=30)
+    first = screen.wait_for("5 sessions", "newest first", "Write a test for the jitter")
+    assert first.splitlines()[2].startswith("▌")
+    assert "b9568747-c4f3" in first
+
+    screen.type("nine minu")
+    screen.wait_for("searching for minutes", "1 session ", gone="shop           Make")
+    assert screen.styles_of("nine")
+    screen.wait_for("you:")
+    preview = screen.styles_of("minutes")
+    assert preview  # in the state line
+    screen.type(TAB + "s")
+    screen.wait_for("starred", "★ Why do the tests")
+    assert is_starred(place / "archive", "3d75e207")
+
+    screen.type("y")
+    screen.wait_for("copied 3d75e207")
+    copied = b64encode(b"3d75e207").decode()[:10]
+    assert f"\x1b]52;c;{copied}".encode() in screen.raw
+
+    screen.type(ENTER)
+    assert screen.end() == ExitCode.SUCCESS
+    shown = screen.shown.rpartition("\x1b[?1049l")[2]
+    assert "Why do the tests take" in shown
+    assert "\x1b[30;43mnine" in screen.raw.decode()
+
+
+def test_keys_move_toggle_and_quit(invented: Path, place: Path) -> None:
+    del invented
+    screen = Screen(columns=80, rows=24)
+    screen.wait_for("5 sessions", "all projects", "▌ 9mo")
+    screen.type("\x0e" + DOWN)
+    screen.wait_for("f5bff5de-")
+    screen.type("\x14")
+    screen.wait_for("2 sessions · in shop", gone="notes")
+    screen.type(TAB + "t")
+    screen.wait_for("oldest first")
+    assert "Why do the tests" in screen.lines[2]
+    screen.type("ap")
+    screen.wait_for("5 sessions", "all projects", "without agents")
+    screen.type("G")
+    screen.wait_for("b9568747-")
+    screen.type("/xyzzy")
+    screen.wait_for("> xyzzy", "no sessions found")
+    screen.type("\x15project:")  # Ctrl-U deletes; half a field is not an answer
+    screen.wait_for("> project:", "project: at char")
+    assert "no sessions found" in screen.text
+    screen.type(ESCAPE)
+    assert screen.end() == ExitCode.SUCCESS
+    assert not is_starred(place / "archive", "b9568747")
+
+
+@pytest.mark.usefixtures("invented")
+def test_the_screen_follows_the_size_of_the_terminal() -> None:
+    screen = Screen(columns=120, rows=30)
+    wide = screen.wait_for("5 sessions", "b9568747-c4f3")
+    assert "│" in wide
+    screen.resize(50, 20)
+    narrow = screen.wait_for("─" * 50, "b9568747-c4f3", gone="│")
+    assert max(map(len, narrow.splitlines())) <= 50
+    assert "notes  " not in narrow  # there is no room for the column
+    screen.resize(40, 8)
+    screen.wait_for("5 sessions", gone="─────")
+    screen.type("\x03")
+    assert screen.end() == ExitCode.SUCCESS
+
+
+@pytest.mark.usefixtures("invented")
+def test_the_mouse_selects_chooses_and_presses_keys() -> None:
+    screen = Screen("show", columns=80, rows=24)
+    screen.wait_for("5 sessions", "b9568747-c4f3")
+    assert "resume" not in "".join(screen.lines[-2:])  # Enter is all that `show` offers
+    screen.click("Move the notes")
+    screen.wait_for("64fb286e-")
+    screen.click("tab")
+    screen.wait_for(" q quit")
+    screen.click("Move the notes")
+    assert screen.end() == ExitCode.SUCCESS
+    assert "session 64fb286e-" in screen.shown
+
+
+@pytest.mark.usefixtures("invented")
+def test_vi_keys_move_in_normal_mode(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BYGONES_KEYS", "vi")
+    screen = Screen("show", "--query", "minutes notes", columns=80, rows=24)
+    screen.wait_for("> minutes notes", "3 sessions")
+    screen.type(ESCAPE)
+    screen.type("0dw")
+    screen.wait_for("> notes", "2 sessions")
+    screen.type("jkj")
+    screen.wait_for("f5bff5de-")
+    screen.type("q")
+    assert screen.end() == ExitCode.INTERRUPTED
+
+
+def test_resume_runs_claude_code_for_the_session_that_is_picked(
+    invented: Path, place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    del invented
+    claude = place / "bin" / "claude"
+    claude.parent.mkdir()
+    claude.write_text('#!/bin/sh\necho "claude was given: $*"\n')
+    claude.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{claude.parent}:{os.environ['PATH']}")
+    screen = Screen(columns=80, rows=24)
+    screen.wait_for("5 sessions")
+    screen.type("\x12")
+    assert screen.end() == ExitCode.SUCCESS
+    assert "claude was given: --resume b9568747-c4f3" in screen.shown
+
+    printed = Screen("resume", "--query", "nine minutes", columns=80, rows=24)
+    printed.wait_for("1 session")
+    printed.type(ENTER)
+    assert printed.end() == ExitCode.SUCCESS
+    assert "&& CLAUDE_CONFIG_DIR" in printed.shown.rpartition("\x1b[?1049l")[2]
+
+
+def test_hostile_titles_and_texts_do_not_reach_the_terminal(place: Path) -> None:
+    home = Home(place / ".claude")
+    lines = thread(prompt(f"walrus {HOSTILE}"), reply(f"answer walrus {HOSTILE}"))
+    home.session(session_id(1), [*lines, title(f"Title {HOSTILE}", custom=True)])
+    home.session(
+        session_id(2), thread(prompt("日本語 👨‍👩‍👧 wide " * 9), reply("ok"), start=60)
+    )
+    Archive.ingest(place / "archive", [home.path])
+
+    screen = Screen("show", columns=100, rows=24)
+    screen.wait_for("2 sessions", "日本語")
+    screen.type("walrus")
+    shown = screen.wait_for("1 session ", r"\x1b]0;owned", r"\u202egnp", "answer")
+    assert r"\x9b2J" in shown
+    screen.type(ESCAPE)
+    assert screen.end() == ExitCode.INTERRUPTED
+    raw = screen.raw.decode()
+    assert "\x1b]0;owned" not in raw
+    assert "\u202e" not in raw
+    assert "\x9b" not in raw
+    assert "\x1b[31mred" not in raw
+
+
+@pytest.mark.usefixtures("invented")
+def test_there_is_no_picker_in_a_pipe(capsys: pytest.CaptureFixture[str]) -> None:
+    for words in (["show"], ["resume"], ["fork", "--json"]):
+        assert piped(*words).returncode == ExitCode.SUCCESS, words
+    assert main(["export"]) == ExitCode.USAGE_ERROR
+    assert main(["show", "--query", "x"]) == ExitCode.USAGE_ERROR
+    assert "--query needs a terminal" in capsys.readouterr().err
+    assert main(["show", "last", "--query", "x"]) == ExitCode.USAGE_ERROR
+    assert "not both" in capsys.readouterr().err
+    assert main(["--query", "x", "list"]) == ExitCode.USAGE_ERROR
+    assert "list takes no --query" in capsys.readouterr().err
