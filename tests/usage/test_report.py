@@ -7,6 +7,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
+from bygones.archive import Archive
 from bygones.errors import UngroupableField
 from bygones.model.reports import ToolRow, UsageRow
 from tests.build import (
@@ -413,3 +414,43 @@ def test_report_names_its_zone_and_prices(usage_archive: UsageArchive) -> None:
     assert report.timezone == "UTC+02:00"
     assert report.prices_date is not None
     assert report.prices_date.year == 2026
+
+
+@pytest.mark.parametrize("by", ["model", "project", "session", "agent", "branch"])
+@pytest.mark.parametrize("zone", ["UTC", "Asia/Kathmandu"])
+def test_series_has_the_days_and_the_total_of_the_report(
+    by: str, zone: str, usage_archive: UsageArchive
+) -> None:
+    spend(usage_archive, TIMES)
+    usage_archive.ingest()
+    with Archive.open(usage_archive.archive) as archive:
+        days = archive.usage("day", timezone=ZoneInfo(zone))
+        series = archive.usage_series(by, timezone=ZoneInfo(zone))
+
+    by_day: dict[str, int] = {}
+    for cell in series.cells:
+        by_day[cell.day] = by_day.get(cell.day, 0) + cell.tokens
+    assert by_day == {row.key: row.tokens for row in days.rows}
+    assert sum(cell.cost or 0 for cell in series.cells) == days.total.cost
+    assert sum(map(sum, series.hours)) == days.total.replies
+
+
+def test_series_by_hour_is_in_local_time(usage_archive: UsageArchive) -> None:
+    spend(usage_archive, {"2026-02-01T23:30:00Z": 1})  # a Sunday
+    usage_archive.ingest()
+    with Archive.open(usage_archive.archive) as archive:
+        utc = archive.usage_series("model").hours
+        later = archive.usage_series("model", timezone=ZoneInfo("Asia/Tokyo")).hours
+
+    assert utc[6][23] == 1
+    assert later[0][8] == 1
+
+
+def test_days_are_not_divided_by_days(usage_archive: UsageArchive) -> None:
+    spend(usage_archive, TIMES)
+    usage_archive.ingest()
+    with (
+        Archive.open(usage_archive.archive) as archive,
+        pytest.raises(ValueError, match="week"),
+    ):
+        archive.usage_series("week")

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from bygones.archive import Archive
-from bygones.render.numbers import format_usd
+from bygones.render.numbers import format_tokens, format_usd
 from bygones.usage.prices import load_prices
 from bygones.web.app import ROUTES
 from bygones.web.conversation_view import MAX_FIRST_MESSAGES, WINDOW_SIZE
@@ -517,12 +517,50 @@ def test_lists_show_annotations(tmp_path: Path) -> None:
     assert "starred" in line
 
 
-def test_chart_has_axis_labels(page: WebClient) -> None:
+def test_chart_has_axes_and_links_to_its_sessions(page: WebClient) -> None:
     text = page.get("/usage").text
+    chart = text.partition('<svg class="chart"')[2].partition("</svg>")[0]
 
-    (result,) = re.findall(r'<p class="scale">(.*?)</p>', text)
-    assert "2026-01-05" in result
-    assert "highest: " in result
+    assert '<text class="y"' in chart
+    assert ">Jan 5</text>" in chart
+    assert "on=2026-01-05&amp;model=claude-sonnet-4-5-20250929" in chart
+    assert text.count(">Jan ") + text.count(">Dec ") >= 10  # also days without usage
+
+
+def test_figures_of_the_usage_page_are_those_of_the_library(
+    page: WebClient, web_archive: WebArchive
+) -> None:
+    with Archive.open(web_archive.folder) as archive:
+        total = archive.usage("day", now=web_archive.now, query="after:30d").total
+    text = page.get("/usage?since=30d").text
+    tiles = dict(re.findall(r'class="label">([^<]*)</span><b>([^<]*)</b>', text))
+
+    assert tiles["Cost"] == format_usd(total.cost or 0)
+    assert tiles["Replies"] == f"{total.replies:,}"
+    assert tiles["Tokens"] == format_tokens(total.tokens)
+    assert tiles["Cache hit rate"] == f"{total.cache_hit_rate:.0%}"
+
+
+@pytest.mark.parametrize("split", ["model", "project", "tool", "agent"])
+@pytest.mark.parametrize("measure", ["cost", "tokens"])
+def test_usage_is_drawn_for_every_split(
+    split: str, measure: str, page: WebClient
+) -> None:
+    query = f"since=all&split={split}&measure={measure}"
+    answer = page.get(f"/usage.svg?{query}")
+
+    assert page.get(f"/usage?{query}").status == 200
+    assert answer.headers["content-type"] == "image/svg+xml"
+    assert '<rect class="s0"' in answer.text
+    assert "<a " not in answer.text
+    assert page.get(f"/usage?{query}&since=2026-01-05&until=2026-01-05").status == 200
+
+
+@pytest.mark.parametrize(
+    "query", ["split=day", "split=x", "measure=x", "by=x", "since=x", "until=x"]
+)
+def test_wrong_parameters_of_usage_are_rejected(query: str, page: WebClient) -> None:
+    assert page.get(f"/usage?{query}").status == 400
 
 
 def test_files_page_counts_each_file_once(page: WebClient) -> None:

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
         ProblemRow,
         TurnRequests,
         UsageReport,
+        UsageSeries,
     )
     from bygones.model.sessions import AgentRun, Session
     from bygones.model.summary import IndexedEdit, Project
@@ -71,6 +72,31 @@ class ArchiveReports(ArchiveQueries):
             select_sessions=self._select_numbers,
             timezone=timezone,
             now=now,
+            prices=prices or load_prices(),
+        )
+
+    def usage_series(
+        self,
+        by: Grouping | str = "model",
+        *,
+        query: str | Query | None = None,
+        timezone: tzinfo | None = None,
+        now: datetime | None = None,
+        prices: Prices | None = None,
+    ) -> UsageSeries:
+        """Return usage by day, divided by model, project and so on.
+
+        It also has the replies by hour of the week. The arguments are those of `usage`.
+        """
+        from bygones.usage.prices import load_prices
+        from bygones.usage.report import build_usage_series
+
+        return build_usage_series(
+            self._reader,
+            by=by,
+            query=parse_query_text(query, now, timezone) if query is not None else None,
+            select_sessions=self._select_numbers,
+            timezone=timezone,
             prices=prices or load_prices(),
         )
 

@@ -128,6 +128,28 @@ class UsageReport(Struct, frozen=True, kw_only=True):
     reported_cost: ReportedCostRow | None = None
 
 
+class UsageCell(Struct, frozen=True, gc=False):
+    """The usage of one group on one day."""
+
+    day: str
+    """As ISO date; empty if the time is unknown."""
+    group: str
+    tokens: int
+    cost: int | None = None
+    """Billionths of a dollar; `None` for tools, whose results have no price alone."""
+
+
+class UsageSeries(Struct, frozen=True, kw_only=True):
+    """Usage by day, divided into groups, and by hour of the week."""
+
+    by: Grouping
+    """What days are divided by."""
+    cells: tuple[UsageCell, ...] = ()
+    """By day, then by group."""
+    hours: tuple[tuple[int, ...], ...] = ()
+    """Replies by weekday, Monday first, and hour of the day."""
+
+
 class ContextRow(Struct, frozen=True, kw_only=True):
     """The context at the end of a turn, or after a compaction."""
 

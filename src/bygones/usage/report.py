@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from datetime import UTC, datetime, tzinfo
+from datetime import UTC, datetime, time, timedelta, tzinfo
 from typing import TYPE_CHECKING
 
 from msgspec import structs
 
 from bygones.model.base import SessionId
-from bygones.model.query import MAIN_AGENT, FieldTerm, FieldValue, Query
+from bygones.model.query import (
+    MAIN_AGENT,
+    And,
+    FieldTerm,
+    FieldValue,
+    Query,
+    TimeRange,
+)
 from bygones.model.reports import (
     ContextReport,
     ContextRow,
@@ -17,8 +24,10 @@ from bygones.model.reports import (
     ReportedCostRow,
     ToolRow,
     UsageBlock,
+    UsageCell,
     UsageReport,
     UsageRow,
+    UsageSeries,
 )
 from bygones.model.sessions import Message, Session, Turn
 from bygones.model.usage import ReportedCost, Usage
@@ -168,6 +177,51 @@ def build_usage_report(  # noqa: PLR0913 (all by name)
         )
 
 
+def build_usage_series(  # noqa: PLR0913 (all by name)
+    reader: StoreReader,
+    *,
+    by: Grouping | str,
+    query: Query | None,
+    select_sessions: SelectSessions,
+    timezone: tzinfo | None,
+    prices: Prices,
+) -> UsageSeries:
+    """Return tokens and costs by day, divided by ``by``, and replies by hour."""
+    by = Grouping(by)
+    if by in _CALENDAR_GROUPINGS or by is Grouping.BLOCK:
+        raise ValueError(f"days cannot be divided by {by}")
+    zone = timezone or UTC
+    with reader.read_transaction():
+        payers = reader.usage.load_payers()
+        usage_filter = _make_filter(query, payers, select_sessions)
+        builder = _ReportBuilder(reader.usage, SumPricer(prices, payers), usage_filter)
+        cells, hours = builder.cells_by_day(by, zone)
+        if by is not Grouping.TOOL:
+            return UsageSeries(by=by, cells=cells, hours=hours)
+        days = list(dict.fromkeys(cell.day for cell in cells if cell.day))
+        root = query.root if query else None
+        tool_cells = []
+        for day in days:
+            period = _local_day(day, zone)
+            where = period if root is None else And((root, period))
+            by_day = _ReportBuilder(
+                reader.usage,
+                builder.pricer,
+                _make_filter(Query(where), payers, select_sessions),
+            )
+            tool_cells += [
+                UsageCell(day, row.key, row.tokens) for row in by_day.rows_by_tool()
+            ]
+        return UsageSeries(by=by, cells=tuple(tool_cells), hours=hours)
+
+
+def _local_day(day: str, zone: tzinfo) -> TimeRange:
+    start = datetime.fromisoformat(day).replace(tzinfo=zone)
+    # By calendar, as days have 23 or 25 hours when clocks change.
+    end = datetime.combine(start.date() + timedelta(days=1), time(), zone)
+    return TimeRange(start=start, end=end)
+
+
 def _build_report(
     builder: _ReportBuilder,
     by: Grouping,
@@ -289,8 +343,8 @@ class _ReportBuilder:
             totals.append(total)
         return tuple(rows), UsageTotal.merge(totals)
 
-    def rows_by_group(self, by: Grouping) -> tuple[tuple[UsageRow, ...], UsageTotal]:
-        """Return the usage by something other than time, the most expensive first."""
+    def _group_key(self, by: Grouping) -> Callable[[UsageSum], str]:
+        """Return the function that names the group of a sum."""
         payers = self.pricer.payers
         needs_sessions = by in {Grouping.PROJECT, Grouping.SESSION}
         sessions = self._reader.session_projects() if needs_sessions else {}
@@ -303,8 +357,12 @@ class _ReportBuilder:
             Grouping.ENTRYPOINT: lambda one: payers[one.payer].entrypoint or "",
             Grouping.TOOL: lambda _: "",
         }
+        return keys[by]
+
+    def rows_by_group(self, by: Grouping) -> tuple[tuple[UsageRow, ...], UsageTotal]:
+        """Return the usage by something other than time, the most expensive first."""
         sums = self._sums(by_branch=by is Grouping.BRANCH)
-        totals, total = self._totals(sums, keys[by])
+        totals, total = self._totals(sums, self._group_key(by))
         titles = self._reader.session_titles() if by is Grouping.SESSION else {}
         rows = [
             own_total.to_row(key, title=titles.get(SessionId(key), ""))
@@ -312,6 +370,30 @@ class _ReportBuilder:
         ]
         rows.sort(key=lambda row: (-(row.cost or 0), -row.tokens, row.key))
         return tuple(rows), total
+
+    def cells_by_day(
+        self, by: Grouping, zone: tzinfo
+    ) -> tuple[tuple[UsageCell, ...], tuple[tuple[int, ...], ...]]:
+        """Return the usage by day and group, and the replies by hour of the week."""
+        key = self._group_key(by)
+        totals: dict[tuple[str, str], UsageTotal] = {}
+        hours = [[0] * 24 for _ in range(7)]
+        sums = self._sums(slot_ms=HOUR_MS, zone=zone, by_branch=by is Grouping.BRANCH)
+        for usage_sum in sums:
+            slot = usage_sum.slot
+            day = calendar_key(Grouping.DAY, None if slot is None else slot // 24)
+            if slot is not None:
+                # 1970 started on a Thursday.
+                hours[(slot // 24 + 3) % 7][slot % 24] += usage_sum.answers
+            total = totals.setdefault((day, key(usage_sum)), UsageTotal())
+            total.add(usage_sum, self.pricer)
+        rows = (
+            (day, totals[day, group].to_row(group)) for day, group in sorted(totals)
+        )
+        cells = tuple(
+            UsageCell(day, row.key, row.tokens, row.cost) for day, row in rows
+        )
+        return cells, tuple(map(tuple, hours))
 
     def rows_by_tool(self) -> tuple[ToolRow, ...]:
         """Return what the results of tools added to contexts, the most first."""

@@ -408,6 +408,7 @@ PARAMETERS: dict[str, tuple[Parameter, ...]] = {
     "usage": (
         Parameter("by", "day, week, month, block, project, session, model and more."),
         Parameter("since", "A time such as 7d or 2026-01-31."),
+        Parameter("until", "The last day, such as 2026-01-31."),
         _QUERY_PARAMETER,
     ),
     "files": (

@@ -50,6 +50,7 @@ from bygones.web.pages import (
     session_table,
     share,
     usage,
+    usage_dashboard,
 )
 from bygones.web.saved_searches import change_searches
 
@@ -119,7 +120,8 @@ ROUTES = (
     RouteSpec("/projects", home.projects_page),
     RouteSpec("/files", files.files_page),
     RouteSpec("/file", file_versions.file_page),
-    RouteSpec("/usage", usage.usage_page),
+    RouteSpec("/usage", usage_dashboard.usage_page),
+    RouteSpec("/usage.svg", usage_dashboard.usage_svg),
     RouteSpec("/usage.csv", usage.usage_csv),
     RouteSpec("/problems", about.problems_page),
     RouteSpec("/about", about.about_page),

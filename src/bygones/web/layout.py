@@ -32,7 +32,7 @@ from bygones.web.icons import icon
 
 _WEB_ASSETS = (
     *("web.css", "favicon.svg", "app.js", "html.js", "theme.js", "search.js"),
-    "palette.js",
+    *("palette.js", "usage.js", "usage.css"),
     *("session.css", "session.js", "conversation.js", "find.js"),
     *("file.css", "file.js"),
 )
