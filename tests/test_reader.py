@@ -180,7 +180,7 @@ def test_call_result_and_outcome_are_loaded(home: Home) -> None:
     home.session(SESSION, records)
     (call,) = calls(home)
 
-    assert bytes(call.input) == b'{"command":"ls"}'
+    assert bytes(call.raw_input) == b'{"command":"ls"}'
     assert call.tool_use is not None
     assert call.result is not None
     assert call.result.tool_use_id == "t"
@@ -216,7 +216,7 @@ def test_removed_file_is_loaded_as_empty(home: Home) -> None:
 
     assert item.live_branch.messages[0].blocks == ()
     assert (call.tool_use, call.result, call.outcome) == (None, None, None)
-    assert bytes(call.input) == b""
+    assert bytes(call.raw_input) == b""
 
 
 @pytest.mark.req("H1")

@@ -32,7 +32,7 @@ PROJECT = "/work/demo"
 def describe(message: Message) -> tuple[object, ...]:
     """Return what a message says and does, without the place it is at."""
     calls = [
-        (call.id, call.name, call.label, bytes(call.input), encode(call.result))
+        (call.id, call.name, call.label, bytes(call.raw_input), encode(call.result))
         for call in message.tool_calls
     ]
     agents = [

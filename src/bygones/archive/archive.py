@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
 
 from bygones.archive.base import require_folder
-from bygones.archive.reports import ArchiveReports
+from bygones.archive.data import ArchiveData
 from bygones.model.base import SessionId
 
 # Most commands need little of this: the rest is imported by the methods that use it.
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from bygones.sync.run import SyncOptions, SyncResult
 
 
-class Archive(ArchiveReports):
+class Archive(ArchiveData):
     """An archive that is open for reading.
 
     Example::

@@ -32,6 +32,9 @@
     + InvalidTime
     + InvalidRegex
     + UngroupableField
+  - SqlError
+    + SqlForbidden
+  - SqlLimitExceeded
   - ArchiveError
     + ArchiveNotFound
       * NoArchiveAndNoHome
@@ -111,6 +114,9 @@ from bygones.errors.queries import (
     QuerySpan,
     QueryTooDeep,
     QueryTooLong,
+    SqlError,
+    SqlForbidden,
+    SqlLimitExceeded,
     UngroupableField,
 )
 from bygones.errors.selectors import (
@@ -216,6 +222,9 @@ __all__ = [
     "ScannerNotFound",
     "SecretsDetected",
     "SourceUpdateRejected",
+    "SqlError",
+    "SqlForbidden",
+    "SqlLimitExceeded",
     "StoreError",
     "SyncFailed",
     "SystemFailure",

@@ -147,3 +147,29 @@ class UngroupableField(QueryError):
     def __str__(self) -> str:
         grouped = f" by {self.grouping}" if self.grouping else ""
         return f"usage{grouped} cannot be filtered by {self.text!r}"
+
+
+class SqlError(BygonesError):
+    """An SQL query is invalid."""
+
+    detail: str
+
+    message = "SQL: {self.detail}"
+    hint = "`bygones sql --schema` lists the views and their columns"
+    exit_code = ExitCode.USAGE_ERROR
+
+
+class SqlForbidden(SqlError):
+    """An SQL query does something else than reading the views."""
+
+    message = "SQL: {self.detail} is not allowed"
+    hint = "write one SELECT over the views that `bygones sql --schema` lists"
+
+
+class SqlLimitExceeded(BygonesError):
+    """An SQL query took too long, or needed too much memory."""
+
+    limit: str
+
+    message = "the query needs more than {self.limit}"
+    hint = "add a WHERE or LIMIT, leave out text columns, or raise the limit"

@@ -19,6 +19,7 @@ from bygones.files.library import FileLibrary
 from bygones.files.replay import VersionKind
 from bygones.model.base import DECODE_ERRORS, SessionId
 from bygones.model.outcomes import BashOutcome
+from bygones.model.sessions import ToolCall
 
 _GIT_COMMAND = re.compile(
     r"\bgit\b.*\b(?:commit|merge|cherry-pick|revert|am)\b|\bgh\s+pr\b", re.DOTALL
@@ -79,15 +80,19 @@ _decode_operation = msgspec.json.Decoder(_GitOperation).decode
 def find_commits(log: BranchLog) -> Iterator[SessionCommit]:
     """Yield the commits and pull requests that the calls of a branch made."""
     for placed in log.calls:
-        call = placed.call
-        if call.name != "Bash" or call.is_error:
-            continue
-        if not _GIT_COMMAND.search(load_command(call)[:_MAX_COMMAND]):
-            continue
-        outcome = call.outcome
-        if not isinstance(outcome, BashOutcome):
-            continue
-        yield from _operation_commits(outcome, placed.place, placed.time)
+        if placed.call.name == "Bash" and not placed.call.is_error:
+            yield from find_call_commits(placed.call, placed.place, placed.time)
+
+
+def find_call_commits(
+    call: ToolCall, place: Place, time: datetime | None
+) -> Iterator[SessionCommit]:
+    """Yield the commits and pull requests that a shell command made."""
+    if not _GIT_COMMAND.search(load_command(call)[:_MAX_COMMAND]):
+        return
+    outcome = call.outcome
+    if isinstance(outcome, BashOutcome):
+        yield from _operation_commits(outcome, place, time)
 
 
 def _operation_commits(

@@ -314,7 +314,7 @@ def _edit_event(
     if is_complete and not outcome.user_modified:
         given = _CallInput()  # loading it would add nothing
     else:
-        given = _load_input(placed.call.input)
+        given = _load_input(placed.call.raw_input)
     content = outcome.content if outcome.content is not None else given.content
     is_write = placed.call.name == "Write"
     if is_write and content is None:
@@ -462,7 +462,7 @@ def _is_lossy(hunks: Iterable[PatchHunk]) -> bool:
 
 def load_command(call: ToolCall) -> str:
     """Return the whole command of a shell call."""
-    return _load_input(call.input).command or call.label
+    return _load_input(call.raw_input).command or call.label
 
 
 _MOVE = re.compile(

@@ -217,7 +217,7 @@ class FileLibrary:
             title=session.title.text,
             prompt=_message_text(prompt) if prompt else "",
             reasoning=_message_text(message) if message else "",
-            hunks=build_hunks(call.outcome, call.input, path) if call else (),
+            hunks=build_hunks(call.outcome, call.raw_input, path) if call else (),
         )
 
     def _load_backup(self, session_id: SessionId, name: str) -> bytes | None:

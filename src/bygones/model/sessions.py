@@ -123,7 +123,7 @@ class ToolCall(Struct, frozen=True, kw_only=True, weakref=True, array_like=True)
         return block if isinstance(block, ToolUseBlock) else None
 
     @property
-    def input(self) -> Raw:
+    def raw_input(self) -> Raw:
         """The input as JSON; loaded on access."""
         use = self.tool_use
         return use.input if use else Raw()
@@ -344,7 +344,7 @@ class FileEdit(Struct, frozen=True, kw_only=True):
     @property
     def diff(self) -> tuple[PatchHunk, ...]:
         """The diff: the recorded patch, or one computed from the texts; loaded on access."""
-        return build_hunks(self.tool_call.outcome, self.tool_call.input, self.path)
+        return build_hunks(self.tool_call.outcome, self.tool_call.raw_input, self.path)
 
 
 class Session(Struct, frozen=True, kw_only=True, weakref=True):

@@ -140,7 +140,7 @@ def redact_session(
     """
     redactor = redactor.with_accounts(login_names_in(session.directories))
     log = log if log is not None else RedactionLog()
-    loader = _RedactingLoader(session.loader, redactor, log)
+    loader = RedactingLoader(session.loader, redactor, log)
     # Keys are encoded paths of this machine, and ids are not redacted.
     session = structs.replace(session, project_keys=())
     return _ValueRedactor(
@@ -162,7 +162,7 @@ def _unopened_texts(session: Session) -> Iterator[str]:
                 yield call.path or ""
 
 
-class _RedactingLoader(Loader):
+class RedactingLoader(Loader):
     """Redacts what another loader loads."""
 
     def __init__(self, inner: Loader, redactor: Redactor, log: RedactionLog) -> None:

@@ -408,7 +408,7 @@ def _render_call_body(call: ToolCall) -> str:
     fields = parse_tool_input(call)
     parts = []
     if name in _EDIT_TOOLS:
-        hunks = build_hunks(call.outcome, call.input)
+        hunks = build_hunks(call.outcome, call.raw_input)
         lines = (line for hunk in hunks for line in hunk.lines)
         parts.append(_render_truncated("\n".join(lines), "diff"))
         if not call.is_error:
@@ -420,7 +420,7 @@ def _render_call_body(call: ToolCall) -> str:
     elif name == "ExitPlanMode" and fields.plan:
         parts.append(neutralize_markdown(fields.plan))
     elif name not in {"Read", "Glob", "Grep"}:
-        parts.append(_render_truncated(format_json(bytes(call.input)), "json"))
+        parts.append(_render_truncated(format_json(bytes(call.raw_input)), "json"))
     parts.append(_render_truncated(output_text(call)))
     for path, hunks in shell_diffs(call):
         lines = (line for hunk in hunks for line in hunk.lines)

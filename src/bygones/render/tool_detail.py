@@ -99,7 +99,7 @@ _decode_scalar = msgspec.json.Decoder(str | int | float | bool).decode
 
 def parse_tool_input(call: ToolCall) -> ToolInput:
     """Load and decode the input of a call; fields of another type are left out."""
-    raw = call.input
+    raw = call.raw_input
     try:
         return _decode_input(raw)
     except DECODE_ERRORS:
@@ -133,7 +133,7 @@ def decode_or_none(raw: Raw | bytes, type_: type[T]) -> T | None:
 def summarize_input(call: ToolCall) -> str:
     """Return the scalar values of an input as ``name=value``, for any tool."""
     try:
-        raw_fields = _decode_fields(call.input)
+        raw_fields = _decode_fields(call.raw_input)
     except DECODE_ERRORS:
         return ""
     parts = []
@@ -214,9 +214,9 @@ def render_input(call: ToolCall) -> Iterator[StyledSpan]:
         if "\n" in fields.command or len(fields.command) > _INLINE_COMMAND_CHARS:
             yield from _render_lines(fields.command, SpanStyle.CODE)
     elif name in {"Edit", "Write", "MultiEdit", "NotebookEdit"}:
-        yield from _render_hunks(build_hunks(call.outcome, call.input))
+        yield from _render_hunks(build_hunks(call.outcome, call.raw_input))
     else:
-        yield from _render_lines(format_json(bytes(call.input)), SpanStyle.CODE)
+        yield from _render_lines(format_json(bytes(call.raw_input)), SpanStyle.CODE)
 
 
 def render_result(call: ToolCall) -> Iterator[StyledSpan]:

@@ -371,7 +371,7 @@ class _ObjectBuilder:
         )
         if not self._view.include_tools:
             return brief
-        raw_input = call.input
+        raw_input = call.raw_input
         return structs.replace(
             brief,
             input=raw_input if bytes(raw_input) else Raw(b"null"),

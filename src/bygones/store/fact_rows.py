@@ -89,8 +89,10 @@ start, end, duration, calls, id of the first call."""
 
 IS_ERROR, IS_STEERING = 1, 2
 """Flags of messages; `IS_ERROR` also of tool calls."""
-IS_INTERRUPTED, IS_STOPPED, HAS_RESULT, HAS_STORED_OUTPUT = 2, 4, 8, 16
-"""Flags of tool calls."""
+IS_INTERRUPTED, IS_STOPPED, HAS_RESULT, HAS_STORED_OUTPUT, MAY_COMMIT = 2, 4, 8, 16, 32
+"""Flags of tool calls; a shell command that names git or gh may commit something."""
+_MAX_WHOLE_LABEL = 100
+"""Characters up to which the label of a shell command is surely the whole command."""
 
 
 class FactRows(Struct, frozen=True, array_like=True):
@@ -263,13 +265,22 @@ def _call_row(
         | call.is_interrupted * IS_INTERRUPTED
         | call.is_stopped * IS_STOPPED
         | call.has_result * HAS_RESULT
-        | bool(facts and facts.stored_path) * HAS_STORED_OUTPUT,
+        | bool(facts and facts.stored_path) * HAS_STORED_OUTPUT
+        | _may_commit(call) * MAY_COMMIT,
         call.result_size,
         id_key(call.record_id),
         call.block_index,
         id_key(call.result_record_id) if call.result_record_id else None,
         call.result_index,
     )
+
+
+def _may_commit(call: ToolCall) -> bool:
+    """Whether a shell command that succeeded names git or gh, as far as is known."""
+    label = call.label
+    if call.name != "Bash" or call.is_error or not call.has_result:
+        return False
+    return len(label) > _MAX_WHOLE_LABEL or "git" in label or "gh" in label
 
 
 def _branch_row(agent: str, summary: BranchSummary) -> BranchRow:

@@ -73,6 +73,22 @@ class SumPricer:
         )
         return price.rates_for(terms, is_long_context=is_long)
 
+    def find_rates(
+        self, payer: Payer, period: int
+    ) -> tuple[Rates, Rates, int | None] | None:
+        """Return the rates of a payer in a price period, also for long contexts.
+
+        The last value is the context from which on those apply. None without a price.
+        """
+        price = self._find_price(payer.model, period)
+        standard = price.rates_for(payer.terms) if price else None
+        long_context = (
+            price.rates_for(payer.terms, is_long_context=True) if price else None
+        )
+        if price is None or standard is None or long_context is None:
+            return None
+        return standard, long_context, price.long_context_threshold
+
     def _find_price(self, model: str | None, period: int) -> Price | None:
         start_ms = self.price_dates_ms[period - 1] if period else 0
         prices = self._prices[model]

@@ -86,6 +86,12 @@ COMMANDS = (
         _READ,
     ),
     CommandSpec(
+        "sql",
+        f"{_PACKAGE}.sql",
+        "Query your history with SQL.",
+        _READ,
+    ),
+    CommandSpec(
         "open",
         f"{_PACKAGE}.open",
         "Open a session in the browser.",

@@ -320,7 +320,7 @@ def _render_shell_diffs(call: ToolCall, max_chars: int) -> Html:
 
 
 def _edit_body(call: ToolCall, max_chars: int) -> ToolCallBody:
-    hunks = build_hunks(call.outcome, call.input)
+    hunks = build_hunks(call.outcome, call.raw_input)
     error = _render_answer(call, max_chars) if call.is_error else EMPTY_HTML
     lines = sum(len(hunk.lines) for hunk in hunks)
     size = sum(len(line) for hunk in hunks for line in hunk.lines)
@@ -449,7 +449,7 @@ def _render_web_page(page: WebPage) -> Html:
 
 
 def _agent_body(call: ToolCall, max_chars: int) -> ToolCallBody:
-    fields = decode_or_none(call.input, _AgentInput)
+    fields = decode_or_none(call.raw_input, _AgentInput)
     prompt = fields.prompt if fields and fields.prompt else ""
     prompt_html = (
         tag("div", _render_agent_text(prompt, "command", max_chars), kind="plan")
@@ -480,7 +480,7 @@ class _AgentInput(Struct, frozen=True):
 
 
 def _generic_body(call: ToolCall, max_chars: int) -> ToolCallBody:
-    fields = format_json(bytes(call.input))
+    fields = format_json(bytes(call.raw_input))
     input_html = render_output(fields, "command", max_chars) if fields else EMPTY_HTML
     return ToolCallBody(join_html((input_html, _render_answer(call, max_chars))))
 

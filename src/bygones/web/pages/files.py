@@ -313,5 +313,5 @@ def _render_diffs(
         )
         yield tag("h2", heading, kind="turn")
         yield render_diff(
-            build_hunks(call.outcome, call.input, file.path), language_of(file.path)
+            build_hunks(call.outcome, call.raw_input, file.path), language_of(file.path)
         )

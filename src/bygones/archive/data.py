@@ -1,0 +1,66 @@
+"""History as data: SQL, Arrow and Parquet."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from bygones.archive.reports import ArchiveReports
+from bygones.config import load_redactor
+from bygones.errors import UnsupportedOnTeamStore
+from bygones.store.local_reader import LocalReader
+
+# Most commands need little of this: the rest is imported by the methods that use it.
+if TYPE_CHECKING:
+    from bygones.data.sql import SqlLimits, SqlParameters, SqlResult, SqlService
+    from bygones.usage.prices import Prices
+
+
+class ArchiveData(ArchiveReports):
+    """What an archive answers in SQL, and as tables."""
+
+    def sql(
+        self,
+        query: str,
+        values: SqlParameters = (),
+        *,
+        redact: bool = True,
+        prices: Prices | None = None,
+        limits: SqlLimits | None = None,
+    ) -> SqlResult:
+        """Return the rows of an SQL query over the views of the archive.
+
+        ``values`` replace ``?`` or ``:name`` in the query. Texts are redacted like an
+        export unless ``redact`` is false. The query can only read the views::
+
+            archive.sql("SELECT name, count(*) FROM tool_calls GROUP BY name").to_dicts()
+
+        Raises `SqlError`, or `SqlLimitExceeded` after 60 seconds.
+        """
+        return self.sql_service(redact=redact, prices=prices, limits=limits).run(
+            query, values
+        )
+
+    def sql_service(
+        self,
+        *,
+        redact: bool = True,
+        prices: Prices | None = None,
+        limits: SqlLimits | None = None,
+    ) -> SqlService:
+        """Return what runs SQL queries, also row by row; see `sql`."""
+        from bygones.data.sql import SqlLimits, SqlService
+        from bygones.usage.prices import load_prices
+
+        reader = self._reader
+        if not isinstance(reader, LocalReader):
+            raise UnsupportedOnTeamStore(self.folder.name)
+        return SqlService(
+            reader,
+            self._loader,
+            prices=prices or load_prices(),
+            redactor=load_redactor(os.environ, Path.home()) if redact else None,
+            problems=self.problems,
+            limits=limits or SqlLimits(),
+        )

@@ -1,0 +1,1 @@
+"""History as data: views for SQL, Arrow tables and Parquet files."""

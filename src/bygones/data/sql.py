@@ -1,0 +1,322 @@
+"""Answer SQL queries over the views of an archive."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, cast
+
+import msgspec
+from msgspec import Struct
+
+from bygones.data.texts import ContentLoader
+from bygones.data.views import VIEWS
+from bygones.errors import SqlLimitExceeded
+from bygones.files.commits import find_call_commits
+from bygones.files.events import Place
+from bygones.model.base import RecordId, SessionId
+from bygones.schema.encoding import portable_id
+from bygones.store.annotations import with_annotations
+from bygones.store.connect import fetch_all
+from bygones.store.encoding import to_milliseconds
+from bygones.store.fact_rows import MAY_COMMIT, decode_id
+from bygones.store.index_db import INDEX_FILE
+from bygones.store.sql_sandbox import (
+    HelperTable,
+    SandboxView,
+    SqlLimits,
+    SqlRow,
+    SqlSandbox,
+    SqlValue,
+)
+from bygones.usage.costs import SumPricer
+
+if TYPE_CHECKING:
+    from bygones.model.base import Problem
+    from bygones.model.summary import Loader, SessionSummary
+    from bygones.redact.engine import Redactor
+    from bygones.store.local_reader import LocalReader
+    from bygones.usage.prices import Prices
+
+__all__ = [
+    "SqlLimits",
+    "SqlParameters",
+    "SqlResult",
+    "SqlRow",
+    "SqlService",
+    "SqlValue",
+    "unique_names",
+]
+
+SqlParameters = Sequence[SqlValue] | Mapping[str, SqlValue]
+_FOREVER_MS = 1 << 62
+_VALUE_BYTES = 64
+"""Memory of a value besides its text."""
+_json = msgspec.json.Encoder().encode
+
+
+class SqlResult(Struct, frozen=True, kw_only=True, repr_omit_defaults=True):
+    """The rows of a query."""
+
+    columns: tuple[str, ...]
+    rows: tuple[SqlRow, ...]
+
+    def __iter__(self) -> Iterator[SqlRow]:
+        """Iterate over the rows."""
+        return iter(self.rows)
+
+    def __len__(self) -> int:
+        """Return the number of rows."""
+        return len(self.rows)
+
+    def __repr__(self) -> str:
+        return f"<SqlResult {len(self.rows)} rows: {', '.join(self.columns)[:200]}>"
+
+    def to_dicts(self) -> list[dict[str, SqlValue]]:
+        """Return each row as a dictionary by column."""
+        return [dict(zip(self.columns, row, strict=True)) for row in self.rows]
+
+
+class SqlService:
+    """Runs queries over an open archive."""
+
+    def __init__(  # noqa: PLR0913 (most by name)
+        self,
+        reader: LocalReader,
+        loader: Loader,
+        *,
+        prices: Prices,
+        redactor: Redactor | None,
+        problems: Callable[[], Iterable[tuple[SessionId, Problem]]],
+        limits: SqlLimits,
+    ) -> None:
+        self._reader = reader
+        self._loader = loader
+        self._prices = prices
+        self._redactor = redactor
+        self._problems = problems
+        self._limits = limits
+        self._index = reader.sessions.index
+        self._loaded_texts: ContentLoader | None = None
+
+    @property
+    def _texts(self) -> ContentLoader:
+        if self._loaded_texts is None:
+            self._loaded_texts = ContentLoader(
+                self._reader, self._loader, self._redactor
+            )
+        return self._loaded_texts
+
+    @contextmanager
+    def stream(
+        self, sql: str, values: SqlParameters = ()
+    ) -> Iterator[tuple[tuple[str, ...], Iterator[SqlRow]]]:
+        """Yield the names of the columns, and the rows one by one."""
+        sandbox = SqlSandbox(
+            self._index.folder / INDEX_FILE,
+            views=[
+                SandboxView(
+                    view.name,
+                    view.build_sql(redact=self._redactor is not None),
+                    view.helpers,
+                    view.column_helpers,
+                )
+                for view in VIEWS
+            ],
+            helpers=self._helpers(),
+            functions=self._functions(),
+            limits=self._limits,
+        )
+        try:
+            yield sandbox.run(sql, values)
+        finally:
+            sandbox.close()
+
+    def run(self, sql: str, values: SqlParameters = ()) -> SqlResult:
+        """Return all rows of a query."""
+        with self.stream(sql, values) as (columns, rows):
+            return SqlResult(
+                columns=unique_names(columns),
+                rows=tuple(limit_size(rows, self._limits.memory_bytes)),
+            )
+
+    def _functions(self) -> dict[str, tuple[int, Callable[..., SqlValue]]]:
+        def call(name: str) -> Callable[..., SqlValue]:
+            def load(*values: SqlValue) -> SqlValue:
+                # Late: most queries load no text, and a redactor takes time to build.
+                return cast("SqlValue", getattr(self._texts, name)(*values))
+
+            return load
+
+        return {
+            "redacted": (1, call("redact")),
+            "record_id": (1, _record_id),
+            "portable_id": (1, _portable_id),
+            "message_text": (9, call("message_text")),
+            "message_thinking": (6, call("message_thinking")),
+            "prompt_text": (3, call("prompt_text")),
+            "call_input": (10, call("call_input")),
+            "call_output": (10, call("call_output")),
+        }
+
+    def _helpers(self) -> dict[str, HelperTable]:
+        return {
+            "session": HelperTable(
+                "(number INTEGER PRIMARY KEY, id, title, title_kind, project,"
+                " started_ms, ended_ms, prompt_count, message_count, agent_count,"
+                " branch_count, models, versions, git_branches, entrypoints, flags,"
+                " tags, note, is_starred, is_empty, problem_count, source_bytes)",
+                self._session_rows,
+                key="id",
+            ),
+            "rate": HelperTable(
+                "(payer INTEGER, since_ms INTEGER, until_ms INTEGER,"
+                " threshold INTEGER, factor REAL, search INTEGER,"
+                " input INTEGER, output INTEGER, write_5m INTEGER, write_1h INTEGER,"
+                " read INTEGER, input_long INTEGER, output_long INTEGER,"
+                " write_5m_long INTEGER, write_1h_long INTEGER, read_long INTEGER,"
+                " PRIMARY KEY (payer, since_ms)) WITHOUT ROWID",
+                self._rate_rows,
+            ),
+            "commit": HelperTable(
+                "(sha, kind, summary, git_branch, url, session_id, turn, branch,"
+                " made_ms)",
+                self._commit_rows,
+            ),
+            "problem": HelperTable(
+                "(session_id, kind, detail, count, source, offset, length)",
+                self._problem_rows,
+            ),
+        }
+
+    def _session_rows(self) -> Iterator[SqlRow]:
+        annotations = self._reader.annotations()
+        clean = self._texts.redact
+        for number, summary in self._reader.lookup.numbered_summaries():
+            one = with_annotations(summary, annotations)
+            yield (
+                number,
+                one.id,
+                clean(one.title.text),
+                str(one.title.kind),
+                clean(one.project),
+                to_milliseconds(one.started_at),
+                to_milliseconds(one.ended_at),
+                one.prompt_count,
+                one.message_count,
+                one.agent_count,
+                one.branch_count,
+                *self._lists(one),
+                clean(one.note),
+                one.is_starred,
+                one.is_empty,
+                one.problem_count,
+                one.source_bytes,
+            )
+
+    def _lists(self, summary: SessionSummary) -> Iterator[str]:
+        """Yield the lists of a summary as JSON."""
+        clean = self._texts.redact
+        for values in (
+            summary.models,
+            summary.versions,
+            summary.git_branches,
+            summary.entrypoints,
+            summary.flags,
+            summary.tags,
+        ):
+            yield _json([clean(str(value)) for value in values]).decode()
+
+    def _rate_rows(self) -> Iterator[SqlRow]:
+        """Yield the rates of each payer, from one time up to another."""
+        payers = self._reader.usage.load_payers()
+        pricer = SumPricer(self._prices, payers)
+        times = [0, *pricer.price_dates_ms, _FOREVER_MS]
+        for payer in payers:
+            for period, since in enumerate(times[:-1]):
+                found = pricer.find_rates(payer, period)
+                if found is not None:
+                    standard, long_context, threshold = found
+                    yield (
+                        payer.number,
+                        since if period else -_FOREVER_MS,
+                        times[period + 1],
+                        threshold,
+                        standard.multiplier[0] / standard.multiplier[1],
+                        standard.per_search,
+                        *standard.per_token,
+                        *long_context.per_token,
+                    )
+
+    def _commit_rows(self) -> Iterator[SqlRow]:
+        sql = (
+            "SELECT c.session, c.agent, c.branch, c.message, c.position, c.flags,"  # noqa: S608 (a number)
+            " c.call_key, c.call_block, c.result_key, c.result_block, c.turn, c.time_ms"
+            f" FROM tool_call AS c WHERE c.flags & {MAY_COMMIT}"
+        )
+        ids = dict(fetch_all(self._index.db, "SELECT number, id FROM session_id"))
+        clean = self._texts.redact
+        # Only what is found is redacted.
+        originals = ContentLoader(self._reader, self._loader, None)
+        for *row, turn, time_ms in fetch_all(self._index.db, sql):
+            call = originals.call(*row)
+            place = Place(
+                session_id=ids[row[0]], branch_number=row[2], turn_number=turn
+            )
+            for commit in find_call_commits(call, place, None) if call else ():
+                yield (
+                    commit.sha or None,
+                    commit.kind,
+                    clean(commit.summary) or None,
+                    clean(commit.git_branch) or None,
+                    clean(commit.url) or None,
+                    place.session_id,
+                    turn,
+                    row[2],
+                    time_ms,
+                )
+
+    def _problem_rows(self) -> Iterator[SqlRow]:
+        clean = self._texts.redact
+        sources = {one.id: one.path for one in self._reader.byte_store.sources()}
+        for session_id, problem in self._problems():
+            position = problem.position
+            yield (
+                session_id,
+                str(problem.kind),
+                clean(problem.detail),
+                problem.count,
+                clean(sources.get(position.source_id)),
+                position.offset,
+                position.length,
+            )
+
+
+def limit_size(rows: Iterable[SqlRow], limit: int) -> Iterator[SqlRow]:
+    """Yield rows; raise `SqlLimitExceeded` if together they are larger than a limit."""
+    size = 0
+    for row in rows:
+        size += _VALUE_BYTES * len(row)
+        size += sum(len(value) for value in row if isinstance(value, str | bytes))
+        if size > limit:
+            raise SqlLimitExceeded(f"{limit >> 20} MiB of memory")
+        yield row
+
+
+def unique_names(columns: Sequence[str]) -> tuple[str, ...]:
+    """Return the names of columns; a repeated one gets a number."""
+    names: dict[str, None] = {}
+    for column in columns:
+        name, number = column, 2
+        while name in names:
+            name, number = f"{column}_{number}", number + 1
+        names[name] = None
+    return tuple(names)
+
+
+def _record_id(raw: SqlValue) -> SqlValue:
+    return portable_id(RecordId(decode_id(raw))) if isinstance(raw, bytes) else None
+
+
+def _portable_id(id_: SqlValue) -> SqlValue:
+    return portable_id(RecordId(id_)) if isinstance(id_, str) else None
