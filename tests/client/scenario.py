@@ -13,6 +13,7 @@ from tests.client.messages_api import Script
 _MODULES = (
     "basics",
     "calls",
+    "file_versions",
     "rewinds",
     "compactions",
     "interface",

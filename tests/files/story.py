@@ -61,11 +61,12 @@ class Story:
         self.session = session
         self.records: list[Written] = []
         self.seconds = 0.0
+        self.step = 1.0
         self._name = name
         self._parent: str | None = None
 
     def _add(self, record: Written) -> str:
-        self.seconds += 1
+        self.seconds += self.step
         number = len(self.records)
         uuid = f"{self._name}u{number}"
         record |= {"uuid": uuid, "parentUuid": self._parent}

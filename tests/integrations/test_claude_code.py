@@ -36,6 +36,32 @@ def take_away(places: ClaudePaths) -> None:
     apply_changes(plan_changes(places, ["bygones"], removing=True, statusline=True))
 
 
+def test_checkpoints_are_added_on_request_and_removed(
+    places: ClaudePaths, tmp_path: Path
+) -> None:
+    places.settings.parent.mkdir()
+    places.settings.write_text(OWN)
+    places.servers.write_text(SERVERS)
+    before = files(tmp_path)
+    add(places)
+    assert "checkpoint.sh" not in places.settings.read_text()
+
+    apply_changes(
+        plan_changes(
+            places, ["bygones"], removing=False, statusline=True, checkpoints=True
+        )
+    )
+
+    hooks = json.loads(places.settings.read_text())["hooks"]
+    (group,) = hooks["PreToolUse"]
+    assert group["matcher"] == "Bash"
+    script = group["hooks"][0]["command"].split('"')[1]
+    assert Path(script).is_file()
+    assert "Edit" in hooks["PostToolUse"][0]["matcher"]
+    take_away(places)
+    assert files(tmp_path) == before
+
+
 def files(folder: Path) -> dict[str, bytes]:
     return {
         path.relative_to(folder).as_posix(): path.read_bytes()

@@ -38,6 +38,8 @@ class EventKind(StrEnum):
     """A part of the file was read."""
     BACKUP = "backup"
     """Claude Code kept a copy of the file before it changed it."""
+    SNAPSHOT = "snapshot"
+    """The content right after a command that changed the file."""
     MOVE = "move"
     """A command renamed another file to this one."""
 

@@ -8,6 +8,11 @@ from heapq import merge
 
 from msgspec import Struct
 
+from bygones.files.checkpoints import (
+    Checkpoints,
+    LoadContent,
+    checkpoint_events,
+)
 from bygones.files.events import (
     EDITING_TOOLS,
     EventKind,
@@ -46,7 +51,7 @@ _MAX_MOVES = 20
 class BranchLog:
     """The tool calls of one branch, from which events of files are loaded."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 (all but two by name and optional)
         self,
         session: Session,
         branch: Branch,
@@ -54,6 +59,8 @@ class BranchLog:
         stop_turn: int | None = None,
         stop_time: float | None = None,
         load_backup: LoadBackup = _no_backup,
+        checkpoints: Checkpoints | None = None,
+        load_content: LoadContent = lambda _: None,
     ) -> None:
         self.session = session
         self.branch = branch
@@ -61,6 +68,8 @@ class BranchLog:
         self.stop_turn = stop_turn
         self.stop_time = stop_time
         self._load_backup = load_backup
+        self._checkpoints = checkpoints or {}
+        self._load_content = load_content
 
     @cached_property
     def _all_calls(self) -> list[PlacedCall]:
@@ -97,7 +106,7 @@ class BranchLog:
         paths: dict[str, str] = {}
         for placed in self.calls:
             if placed.call.name in EDITING_TOOLS or placed.call.name == "Bash":
-                for path in touched_paths(placed.call):
+                for path in (*touched_paths(placed.call), *self._stored_paths(placed)):
                     paths.setdefault(self.key(path), path)
         return paths
 
@@ -107,8 +116,13 @@ class BranchLog:
             self.key(path)
             for placed in self._all_calls
             if placed.turn_number >= turn and placed.call.name != "Read"
-            for path in touched_paths(placed.call)
+            for path in (*touched_paths(placed.call), *self._stored_paths(placed))
         }
+
+    def _stored_paths(self, placed: PlacedCall) -> Iterator[str]:
+        """Yield the files that a command changed according to checkpoints."""
+        for checkpoint in self._checkpoints.get(placed.call.id, ()):
+            yield from (f.path for f in checkpoint.files if f.during)
 
     def events(
         self,
@@ -138,7 +152,16 @@ class BranchLog:
             for event in load_events(placed, selects, self.directory)
         ]
         backups = backup_events(self.session, self.branch, selects, self._load_backup)
-        found = [*(b for b in backups if stop is None or b.order < stop), *found]
+        snapshots = [
+            event
+            for placed in (calls if self._checkpoints else ())
+            for event in checkpoint_events(
+                placed, self._checkpoints, selects, self._load_content
+            )
+        ]
+        # Of one moment, what was recorded comes before what was seen afterwards.
+        found = [*backups, *found, *snapshots]
+        found = [p for p in found if stop is None or p.order < stop]
         found.sort(key=_order)
         included = [
             p for p in found if self._includes(p.event.place.turn_number, p.order)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 from pathlib import Path
 
 from msgspec import Struct
@@ -17,6 +17,7 @@ from bygones.errors import (
     NotInArchive,
 )
 from bygones.files.blame import BlamedLine, blame_text
+from bygones.files.checkpoints import CHECKPOINT_LOG, Checkpoints, parse_checkpoints
 from bygones.files.disk import read_regular_file
 from bygones.files.events import Place, decode_bytes, find_branch
 from bygones.files.git import GitLine, GitRepository, find_repository
@@ -31,6 +32,7 @@ from bygones.model.records import TextBlock, ThinkingBlock
 from bygones.model.sessions import Branch, Message, Session, ToolCall
 from bygones.model.summary import IndexedEdit, Role
 from bygones.runtime import gc_paused
+from bygones.sources.layout import CHECKPOINTS_FOLDER
 from bygones.store.protocols import StoreReader
 
 _WORKTREE = re.compile(r"/(?:\.claude/)?\.?worktrees/[^/]+(?=/)")
@@ -119,6 +121,8 @@ class FileLibrary:
             stop_turn=stop_turn,
             stop_time=stop_time,
             load_backup=self._load_backup,
+            checkpoints=self._load_checkpoints(session_id),
+            load_content=partial(self._load_checkpoint_file, session_id),
         )
 
     def files_at(
@@ -221,13 +225,24 @@ class FileLibrary:
         )
 
     def _load_backup(self, session_id: SessionId, name: str) -> bytes | None:
+        return self._load_file("file-history", session_id, name)
+
+    def _load_checkpoint_file(self, session_id: SessionId, name: str) -> bytes | None:
+        return self._load_file(CHECKPOINTS_FOLDER, session_id, name)
+
+    def _load_checkpoints(self, session_id: SessionId) -> Checkpoints:
+        raw = self._load_file(CHECKPOINTS_FOLDER, session_id, CHECKPOINT_LOG)
+        return parse_checkpoints(raw) if raw else {}
+
+    def _load_file(self, folder: str, session_id: SessionId, name: str) -> bytes | None:
+        """Load a file that belongs to a session, or to one that it continues."""
         session = self._load_session(session_id)
         homes = dict.fromkeys(source.home for source in session.sources)
         owners = (session.id, *(lineage.session_id for lineage in session.lineage))
         byte_store = self._reader.byte_store
         for home in homes:
             for owner in owners:
-                stored = byte_store.find_source(home, f"file-history/{owner}/{name}")
+                stored = byte_store.find_source(home, f"{folder}/{owner}/{name}")
                 if stored is not None:
                     place = (stored.number, stored.generation)
                     try:

@@ -195,6 +195,8 @@ class Replay:
     def _replay_change(self, event: FileEvent) -> None:
         if event.kind is EventKind.SHELL:
             self._replay_shell(event)
+        elif event.kind is EventKind.SNAPSHOT:
+            self._replay_snapshot(event)
         elif event.kind is EventKind.WRITE:
             is_new = self._check_before(event)
             self._append(event, VersionKind.CLAUDE, event.text or "", is_fresh=is_new)
@@ -286,6 +288,24 @@ class Replay:
         else:
             self._note(event, CheckSubject.PATCH, CheckResult.SAME)
             self._add_changes(event, VersionKind.COMMAND, changes)
+
+    def _replay_snapshot(self, event: FileEvent) -> None:
+        """Use the content right after a command; what is recorded of it comes first."""
+        if event.text is None and not event.is_absent:
+            return  # binary
+        has_base = self._is_current
+        is_same = event.is_absent is not self._exists and (
+            event.is_absent or event.text == self._text
+        )
+        if has_base and is_same:
+            self._note(event, CheckSubject.BACKUP, CheckResult.SAME)
+            return
+        if not has_base:
+            self._check_before(event)
+        if self._is_current:
+            self._append(event, VersionKind.COMMAND, event.text)
+        else:
+            self._learn(event, event.text)
 
     def _check_whole(
         self,

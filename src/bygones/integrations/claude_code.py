@@ -8,6 +8,7 @@ was planned.
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
@@ -24,6 +25,11 @@ from bygones.integrations.json_edit import (
 from bygones.store.connect import fsync_folder
 
 _HOOK_EVENTS = ("SessionEnd", "PreCompact")
+_CHECKPOINT_HOOKS = (
+    ("PreToolUse", "pre", "Bash"),
+    ("PostToolUse", "post", "Bash|Edit|Write|MultiEdit|NotebookEdit"),
+)
+_CHECKPOINT_SCRIPT = "checkpoint.sh"
 _OWN_NAME = "bygones"
 
 
@@ -80,11 +86,17 @@ def claude_paths(
 
 
 def plan_changes(
-    paths: ClaudePaths, command: Sequence[str], *, removing: bool, statusline: bool
+    paths: ClaudePaths,
+    command: Sequence[str],
+    *,
+    removing: bool,
+    statusline: bool,
+    checkpoints: bool = False,
 ) -> list[IntegrationChange]:
     """Return the changes that add or remove the integration; nothing is written.
 
-    ``command`` starts Bygones. A file may occur several times: each change continues
+    ``command`` starts Bygones. The status line and the hooks of checkpoints are added
+    on request, and always removed. A file may occur several times: each change continues
     from the one before it.
 
     Raises `UnreadableFile` if a file does not have the expected format.
@@ -92,7 +104,11 @@ def plan_changes(
     pending: dict[Path, bytes | None] = {}
     changes = [
         _plan_json_edit(edit, paths, pending, removing=removing)
-        for edit in _json_edits(command, statusline=statusline or removing)
+        for edit in _json_edits(
+            command,
+            statusline=statusline or removing,
+            checkpoints=checkpoints or removing,
+        )
     ]
     return changes + [
         _plan_copy(source, target, removing=removing)
@@ -110,7 +126,9 @@ class _JsonEdit(NamedTuple):
     is_list_item: bool = False
 
 
-def _json_edits(command: Sequence[str], *, statusline: bool) -> Iterator[_JsonEdit]:
+def _json_edits(
+    command: Sequence[str], *, statusline: bool, checkpoints: bool
+) -> Iterator[_JsonEdit]:
     server = {"type": "stdio", "command": command[0], "args": [*command[1:], "mcp"]}
     yield _JsonEdit("MCP server", "servers", ("mcpServers", _OWN_NAME), server)
     shell = " ".join(f'"{word}"' if " " in word else word for word in command)
@@ -121,6 +139,18 @@ def _json_edits(command: Sequence[str], *, statusline: bool) -> Iterator[_JsonEd
         yield _JsonEdit(
             description, "settings", ("hooks", event), value, is_list_item=True
         )
+    if checkpoints:
+        script = Path(__file__).with_name(_CHECKPOINT_SCRIPT)
+        for event, argument, matcher in _CHECKPOINT_HOOKS:
+            text = f'sh "{script}" {argument} "{sys.executable}" 2>/dev/null || true'
+            own = {"type": "command", "command": text, "timeout": 5}
+            yield _JsonEdit(
+                f"checkpoint hook ({event})",
+                "settings",
+                ("hooks", event),
+                {"matcher": matcher, "hooks": [own]},
+                is_list_item=True,
+            )
     if statusline:
         line = {"type": "command", "command": f"{shell} statusline"}
         yield _JsonEdit("status line", "settings", ("statusLine",), line)
@@ -177,6 +207,10 @@ def _is_ours(value: object) -> bool:
     match value:
         case {"hooks": [{"command": str(command)}], **rest} if not rest:
             return _OWN_NAME in command and command.endswith(" hook || true")
+        case {"matcher": str(), "hooks": [{"command": str(command)}], **rest} if (
+            not rest
+        ):
+            return _OWN_NAME in command and f"/{_CHECKPOINT_SCRIPT}" in command
         case {"command": str(command), "args": [*_, "mcp"]}:
             return True
         case {"command": str(command)}:

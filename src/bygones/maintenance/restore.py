@@ -50,6 +50,7 @@ _PARENT_FIELD = re.compile(rb'("realParentDir"\s*:\s*)("(?:[^"\\]|\\.)*")')
 _FILE_HISTORY_PREFIX = "file-history-"
 _HOME_LEVEL_KINDS = frozenset(
     {
+        SourceKind.CHECKPOINT,
         SourceKind.FILE_HISTORY,
         SourceKind.HISTORY,
         SourceKind.PLAN,

@@ -132,6 +132,8 @@ class SourceKind(StrEnum):
     TOOL_RESULT = "tool-result"
     WORKFLOW = "workflow"
     FILE_HISTORY = "file-history"
+    CHECKPOINT = "checkpoint"
+    """Written by our hooks: contents of files that shell commands changed."""
     TODO = "todo"
     TASK = "task"
     PLAN = "plan"

@@ -69,7 +69,10 @@ HOME_MARKERS = frozenset(
 _AGENT_ID = re.compile(r"[A-Za-z0-9_-]+")
 _TODO_FILE = re.compile(rf"({UUID_PATTERN.pattern})-agent-([A-Za-z0-9_-]+)\.json")
 _SECRET_FILE = re.compile(r"\.credentials.*|settings.*\.json|\.claude\.json.*|.*\.key")
+CHECKPOINTS_FOLDER = "bygones-checkpoints"
+"""Where the hooks of `integrate claude --checkpoints` write."""
 _HOME_SUBDIR_KINDS = {
+    CHECKPOINTS_FOLDER: SourceKind.CHECKPOINT,
     "file-history": SourceKind.FILE_HISTORY,
     "plans": SourceKind.PLAN,
     "tasks": SourceKind.TASK,
@@ -173,8 +176,12 @@ def _home_subdir(name: str) -> DirInfo | None:
     return DirInfo(DirKind.SINGLE_KIND, source_kind=kind) if kind else None
 
 
+_KINDS_BY_SESSION = frozenset({SourceKind.FILE_HISTORY, SourceKind.CHECKPOINT})
+"""Kinds with a folder per session."""
+
+
 def _single_kind_subdir(parent: DirInfo, name: str) -> DirInfo:
-    belongs_to_session = parent.source_kind is SourceKind.FILE_HISTORY or (
+    belongs_to_session = parent.source_kind in _KINDS_BY_SESSION or (
         # Task lists belong to a session or to a team, whose name is not a UUID.
         parent.source_kind is SourceKind.TASK and UUID_PATTERN.fullmatch(name)
     )

@@ -63,6 +63,11 @@ def print_change(action: str, change: IntegrationChange) -> None:
     "--remove", is_flag=True, help="List what would be removed; with --yes, remove it."
 )
 @click.option("--statusline", is_flag=True, help="Also add the status line.")
+@click.option(
+    "--checkpoints",
+    is_flag=True,
+    help="Also add hooks that store the files which shell commands change.",
+)
 @click.option("--yes", is_flag=True, help="With --remove: apply the changes.")
 @json_option
 def integrate(  # noqa: PLR0913 (one parameter per option)
@@ -71,6 +76,7 @@ def integrate(  # noqa: PLR0913 (one parameter per option)
     add: bool,
     remove: bool,
     statusline: bool,
+    checkpoints: bool,
     yes: bool,
     as_json: bool,
 ) -> None:
@@ -84,13 +90,22 @@ def integrate(  # noqa: PLR0913 (one parameter per option)
     Adds the MCP server, two hooks, a skill and slash commands. Without --add, the changes
     are only listed. The formatting of your files is preserved, and --remove restores them
     byte for byte. If one of the files is invalid, none is changed.
+
+    Checkpoints are for `blame`, `cat`, `diff` and `undo`: before and after each shell
+    command, the files that git calls changed and those that Claude edited are looked at,
+    and their new contents are stored, up to 1 MiB each. A repository that contains your
+    home directory is left out.
     """
     del program  # there is one
     if add and remove:
         raise click.UsageError("--add and --remove cannot be combined")
     places = claude_paths(os.environ, Path.home(), _plugin_folder())
     changes = plan_changes(
-        places, _launch_command(), removing=remove, statusline=statusline
+        places,
+        _launch_command(),
+        removing=remove,
+        statusline=statusline,
+        checkpoints=checkpoints,
     )
     does = add or (remove and yes)
     if as_json:
