@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
-_TIMEOUT = 2.0
+_TIMEOUT = 10.0
+"""Seconds; a server that has stopped refuses the connection at once."""
 _MAX_BYTES = 4096
 
 
