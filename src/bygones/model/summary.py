@@ -401,6 +401,8 @@ class ScorePartKind(StrEnum):
     """The best record alone."""
     COVERAGE = "coverage"
     """How much of the query one record has."""
+    SESSION_COVERAGE = "session-coverage"
+    """How much of the query the whole session has."""
     AS_TYPED = "as-typed"
     """A text has the query, or half of it, word for word."""
     ALL_WORDS = "all-words"

@@ -1,18 +1,18 @@
 """Rank sessions by the words of a query.
 
-How many sessions have a word is always exact. Where rare words are, is counted in all
-sessions. Words that many texts have are counted only in sessions that may be among the
-best: counting them everywhere would take too long, and the order of the last of ten
+How many sessions have a word is always exact. Where the words of a query are is looked
+up in all sessions if few texts have them, otherwise only in sessions that may be among
+the best: looking everywhere would take too long, and the order of the last of ten
 thousand sessions does not matter.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from enum import StrEnum
 from functools import cached_property
 from heapq import nlargest
-from itertools import accumulate, chain, repeat
+from itertools import repeat
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -35,6 +35,7 @@ from bygones.query.matcher import matches_text
 from bygones.search.plan import ScoredTerm, SearchPlan, matching_kinds
 from bygones.search.scoring import (
     CorpusNorms,
+    MatchedTexts,
     SearchStats,
     SessionScores,
     TermCounts,
@@ -47,22 +48,22 @@ from bygones.search.scoring import (
 from bygones.search.texts import AnnotationsBySession, make_title_text
 from bygones.store.annotations import with_annotations
 from bygones.store.protocols import EngineQuery, SearchEngine, SearchFacts
-from bygones.store.text_index import TextMatch, stem_word
+from bygones.store.text_index import FoundSessions, TextMatch, stem_word
 
 _MAX_EXACT_TEXTS = 2_000
-"""Texts up to which words are counted in all sessions, summed over the words."""
+"""Texts up to which words are looked up in all sessions, summed over the words."""
 _FEW_SESSIONS = 500
-"""With at most this many sessions everything is counted everywhere."""
-_MAX_CANDIDATES = 60
+"""Sessions up to which a search that is limited to them names them to the engine."""
+_MAX_CANDIDATES = 25
 """How many sessions each criterion contributes to the candidates for the best."""
-_SAMPLE_SIZE = 120
-"""Of how many of the engine's best texts the sessions become candidates."""
 _MAX_VERBATIM_TEXTS = 2_000
 """Texts that have the words as they were typed, of which the sessions are known."""
 _MAX_RECORD_SESSIONS = 80
 """Sessions whose records are scored."""
-_MAX_SCORED_TEXTS = 1_000
-"""Texts of the best sessions that are scored as records."""
+_MAX_MATCHED_TEXTS = 4_000
+"""Texts of these sessions that are looked at; those with rare words first."""
+_MAX_SHORT_TEXTS = 1_000
+"""Texts that are looked at if there is a single word: the shortest ones."""
 _UNIQUE_FIELDS = {field.name for field in FIELDS if field.is_unique}
 """Fields that differ between the sessions of a group."""
 _IS_EMPTY = FieldValue("is", Flag.EMPTY)
@@ -104,12 +105,10 @@ class CountResult(Struct, frozen=True):
     """In which texts the terms of a plan appear."""
 
     term_counts: tuple[TermCounts, ...]
-    is_complete: bool = True
-    """Whether every term was counted in all sessions."""
-    estimated_total: int = 0
-    """How many sessions there may be in all, if not."""
-    best_text_sessions: frozenset[int] = frozenset()
-    """The sessions of the texts that the engine ranks best, if they were looked for."""
+    texts: MatchedTexts | None = None
+    """The texts in which terms were counted, if they were looked up."""
+    session_counts: FoundSessions | None = None
+    """How many sessions have the terms, if they were counted in some sessions only."""
 
 
 class TermCounter:
@@ -128,48 +127,105 @@ class TermCounter:
         self._session_count = session_count
 
     def count(self, request: CountRequest) -> CountResult:
-        """Count each term in texts and titles, the rarest first.
+        """Count the terms of a query without conditions in texts and titles.
 
-        Once many texts were counted, the remaining terms are counted only in sessions
-        that are among the best by the terms so far, by all their words, by their
-        title, or by one text.
+        If many texts have them, only sessions count that may be among the best: by all
+        their words, by one text, by their title, or because they have a phrase.
         """
         terms, allowed = request.terms, request.text_filter.sessions
-        size = self._session_count if allowed is None else len(allowed)
-        if size <= _FEW_SESSIONS:
-            return self.count_all(request)
-        sizes = [self._count_texts(term) for term in terms]
-        order = sorted(range(len(terms)), key=sizes.__getitem__)
-        cumulative = accumulate(sizes[index] for index in order)
-        common = {
-            index
-            for index, total in zip(order, cumulative, strict=True)
-            if total > _MAX_EXACT_TEXTS and terms[index].index_terms
+        if sum(map(self._count_texts, terms)) <= _MAX_EXACT_TEXTS:
+            is_limited = allowed is not None and len(allowed) <= _FEW_SESSIONS
+            return self._count_matches(request, allowed if is_limited else None, {})
+        words = [term for term in terms if term.index_terms]
+        phrases = [term for term in terms if not term.index_terms]
+        counts = self._engine.find_sessions(
+            [term.index_terms for term in words],
+            self._session_count,
+            _MAX_CANDIDATES,
+            allowed,
+        )
+        phrase_counts = self._count_terms(request, phrases)
+        idfs = {
+            term.label: idf(count, self._session_count)
+            for term, count in zip(words, counts.by_word, strict=True)
+        } | {
+            term.label: one.idf
+            for term, one in zip(phrases, phrase_counts, strict=True)
         }
-        if not common:
-            return self.count_all(request)
-        rare = [index for index in order if index not in common]
-        rare_counts = self._count_terms(request, [terms[index] for index in rare])
-        counts = dict(zip(rare, rare_counts, strict=True))
-        idfs = {index: self._idf(terms[index]) for index in common}
-        weights = [
-            counts[index].idf if index in counts else idfs[index]
-            for index in range(len(terms))
-        ]
-        best_texts = self.find_best_texts(request)
-        candidates = best_texts | self._find_candidates(request, rare_counts, weights)
-        common_terms = [terms[index] for index in sorted(common)]
-        found = self._count_terms(
-            request, common_terms, self._engine.in_sessions(candidates)
+        candidates = self._find_candidates(request, counts.best, idfs, phrase_counts)
+        result = self._count_matches(request, candidates, idfs)
+        if phrases:
+            # Sessions may have a phrase, or another word, and none of these words.
+            found = {
+                key // KINDS_PER_SESSION for one in phrase_counts for key in one.counts
+            }
+            counts = counts._replace(
+                with_any=max(counts.with_any, len(found)), with_all=0
+            )
+        return replace(result, session_counts=counts)
+
+    def _count_matches(
+        self,
+        request: CountRequest,
+        sessions: Collection[int] | None,
+        idfs: Mapping[str, float],
+    ) -> CountResult:
+        """Look up the texts of sessions, or of all, and count the terms in them."""
+        terms = sorted(
+            (term for term in request.terms if term.indexed_variants),
+            key=self._count_texts,
+            reverse=True,
         )
-        for index, one in zip(sorted(common), found, strict=True):
-            counts[index] = TermCounts(idfs[index], one.counts, one.is_identifier)
-        return CountResult(
-            tuple(counts[index] for index in range(len(terms))),
-            is_complete=False,
-            estimated_total=self._count_sessions(terms),
-            best_text_sessions=frozenset(best_texts),
+        texts = self._match_texts(request, terms, sessions)
+        if len(terms) == 1:
+            # Only the shortest texts were looked up.
+            scope = None if sessions is None else self._engine.in_sessions(sessions)
+            counted = self._count_terms(request, terms, scope)
+            by_label = {terms[0].label: dict(counted[0].counts)}
+        else:
+            by_label = texts.count_by_term()
+        term_counts: list[TermCounts] = []
+        for term in request.terms:
+            counts = by_label.get(term.label, {})
+            titled = self._titles.sessions_matching(term) & request.title_matches
+            for session in titled if sessions is None else titled & set(sessions):
+                counts[pack_text_key(session, Part.TITLE)] = 1
+            weight = idfs.get(term.label)
+            if weight is None:
+                found = len({key // KINDS_PER_SESSION for key in counts})
+                weight = idf(found, self._session_count)
+            term_counts.append(TermCounts(weight, counts, term.is_identifier))
+        return CountResult(tuple(term_counts), texts)
+
+    def _match_texts(
+        self,
+        request: CountRequest,
+        terms: Sequence[ScoredTerm],
+        sessions: Collection[int] | None,
+    ) -> MatchedTexts:
+        """Look up the texts that have terms; the rarest terms come last."""
+        required, text_filter = request.plan.required, request.text_filter
+        limit = _MAX_MATCHED_TEXTS if len(terms) > 1 else _MAX_SHORT_TEXTS
+        matched = (
+            self._engine.match_texts(
+                [term.query for term in terms],
+                None if sessions is None else sorted(sessions),
+                [] if required is None else [required],
+                limit,
+            )
+            if terms
+            else []
         )
+        is_complete = len(matched) < limit
+        allowed, kinds = text_filter.sessions, text_filter.kinds
+        if allowed is not None or kinds is not None:
+            matched = [
+                text
+                for text in matched
+                if (allowed is None or text[1] // KINDS_PER_SESSION in allowed)
+                and (kinds is None or text[1] % KINDS_PER_SESSION in kinds)
+            ]
+        return MatchedTexts(matched, [term.label for term in terms], is_complete)
 
     def count_all(self, request: CountRequest) -> CountResult:
         """Count each term in all sessions."""
@@ -217,50 +273,34 @@ class TermCounter:
             queries.append(self._engine.in_sessions(sessions))
         return self._engine.all_of(queries)
 
-    def score_texts(
-        self,
-        request: CountRequest,
-        term_counts: Sequence[TermCounts],
-        sessions: Sequence[int],
-    ) -> list[TextMatch]:
-        """Return texts of some sessions by the words that they have, best first."""
-        queries = [
-            (term.query, counts.idf)
-            for term, counts in zip(request.terms, term_counts, strict=True)
-            if term.indexed_variants and counts.idf
-        ]
-        if not sessions or not queries:
-            return []
-        required = request.plan.required
-        conditions = [] if required is None else [required]
-        texts = self._engine.score_texts(
-            queries, sorted(sessions), conditions, _MAX_SCORED_TEXTS
-        )
-        kinds = request.text_filter.kinds
-        return [
-            text
-            for text in texts
-            if kinds is None or text.text_key % KINDS_PER_SESSION in kinds
-        ]
+    def match_in(
+        self, request: CountRequest, sessions: Collection[int]
+    ) -> MatchedTexts:
+        """Look up the texts of sessions that have terms of a query."""
+        terms = [term for term in request.terms if term.indexed_variants]
+        terms.sort(key=self._count_texts, reverse=True)
+        return self._match_texts(request, terms, sessions)
 
     def _find_candidates(
         self,
         request: CountRequest,
-        term_counts: Sequence[TermCounts],
-        weights: Sequence[float],
+        best: Sequence[int],
+        idfs: Mapping[str, float],
+        phrase_counts: Sequence[TermCounts],
     ) -> set[int]:
         """Return sessions that may be among the best.
 
-        These are the best by the terms that were counted, by all their words, and by
-        titles.
+        These are the best by all their words, by one text, by phrases, and by titles.
         """
-        scores = score_words(term_counts, self._norms).by_session
-        chosen = set(nlargest(_MAX_CANDIDATES, scores, key=scores.__getitem__))
+        allowed = request.text_filter.sessions
+        chosen = set(best)
+        scores = score_words(phrase_counts, self._norms).by_session
+        chosen.update(nlargest(_MAX_CANDIDATES, scores, key=scores.__getitem__))
         chosen.update(sorted(request.verbatim_matches)[-_MAX_CANDIDATES:])
-        terms_in_title = dict.fromkeys(request.title_matches, 0)
+        terms_in_title = dict.fromkeys(request.title_matches, 0.0)
         for term in request.terms:
             for session in self._titles.sessions_matching(term) & terms_in_title.keys():
-                terms_in_title[session] += 1
+                terms_in_title[session] += idfs[term.label]
         chosen.update(
             nlargest(
                 _MAX_CANDIDATES,
@@ -268,25 +308,7 @@ class TermCounter:
                 key=lambda session: (terms_in_title[session], session),
             )
         )
-        words = [
-            (term.index_terms, weight)
-            for term, weight in zip(request.terms, weights, strict=True)
-            if term.index_terms
-        ]
-        chosen.update(self._engine.best_sessions(words, _MAX_CANDIDATES))
-        allowed = request.text_filter.sessions
         return chosen if allowed is None else chosen & allowed
-
-    def find_best_texts(self, request: CountRequest) -> set[int]:
-        """Return the sessions of the texts that the engine ranks best."""
-        # One form of each word is enough to choose by, and takes half as long.
-        query = self._engine.any_of([_first_query(term) for term in request.terms])
-        _, sample = self._engine.best_keys(
-            self._with_required(request.plan, query), _SAMPLE_SIZE
-        )
-        sessions = {key // KINDS_PER_SESSION for key in sample}
-        allowed = request.text_filter.sessions
-        return sessions if allowed is None else sessions & allowed
 
     def _with_required(self, plan: SearchPlan, query: EngineQuery) -> EngineQuery:
         if plan.required is None:
@@ -300,22 +322,6 @@ class TermCounter:
         return sum(
             min(map(self._engine.frequency, run)) for run in term.indexed_variants
         )
-
-    def _idf(self, term: ScoredTerm) -> float:
-        sessions = self._engine.count_sessions(term.index_terms)
-        return idf(sessions, self._session_count)
-
-    def _count_sessions(self, terms: Sequence[ScoredTerm]) -> int:
-        """Return how many sessions have one of the terms, without phrases."""
-        return self._engine.count_sessions(
-            list(dict.fromkeys(chain.from_iterable(t.index_terms for t in terms)))
-        )
-
-
-def _first_query(term: ScoredTerm) -> EngineQuery:
-    if term.variant_queries and not term.is_prefix:
-        return term.variant_queries[0]
-    return term.query
 
 
 class SortOrder(StrEnum):
@@ -337,11 +343,40 @@ class RankedSessions(Struct, frozen=True):
     """Sessions whose title matches the query."""
     estimated_total: int = 0
     """How many there may be in all, if not all were counted."""
+    estimated_complete: int = 0
+    """How many have all of the words, if not all were counted."""
+    texts: MatchedTexts | None = None
+    """The texts that match, if the query consists of words."""
 
     @property
     def complete_count(self) -> int:
         """How many sessions have all of the words."""
-        return len(self._complete_sessions or ())
+        return max(len(self._complete_sessions or ()), self.estimated_complete)
+
+    @property
+    def has_more_texts(self) -> bool:
+        """Whether sessions may have more texts that match than are known."""
+        return self.texts is not None and not self.texts.is_complete
+
+    def matched_texts(
+        self, sessions: Collection[int], engine: SearchEngine
+    ) -> Mapping[int, list[TextMatch]]:
+        """Return the texts of sessions that match; all of them, or the best ones."""
+        texts = self.texts
+        if texts is None:
+            return {}
+        idfs = {
+            term.label: one.idf
+            for term, one in zip(self.terms, self.term_counts, strict=True)
+        }
+        if not texts.is_complete and len(texts.labels) == 1:
+            # Only the shortest texts of all sessions are known.
+            queries = [term.query for term in self.terms if term.indexed_variants]
+            matched = engine.match_texts(
+                queries, sorted(sessions), [], _MAX_MATCHED_TEXTS
+            )
+            texts = replace(texts, texts=matched)
+        return texts.texts_of(sessions, idfs)
 
     def sessions_with_all_words(self) -> list[int]:
         """Return the sessions that have every plain word, in order."""
@@ -426,40 +461,47 @@ class SessionRanker:
         verbatim = self._counter.find_verbatim(plan, text_filter)
         request = CountRequest(plan, terms, text_filter, titles, frozenset(verbatim))
         can_estimate = (
-            sort is SortOrder.BEST
-            and bool(plan.terms)
-            and not plan.text_conditions
-            and text_filter.kinds is None
+            sort is SortOrder.BEST and bool(plan.terms) and _has_no_conditions(plan)
         )
         counted = (
             self._counter.count(request)
             if can_estimate
             else self._counter.count_all(request)
         )
-        scores = self._score(request, counted, is_ranked=sort is SortOrder.BEST)
+        by_words = score_words(counted.term_counts, self.norms)
+        matching = _matching_scores(plan, terms, by_words)
+        texts = counted.texts
+        if texts is None and sort is SortOrder.BEST and plan.terms:
+            texts = self._counter.match_in(request, _best_sessions(by_words, matching))
+        scores = self._score(request, counted, by_words, texts)
         order = self._sort_sessions(
             _matching_scores(plan, terms, scores), sort, is_scored=bool(plan.terms)
         )
-        estimate = (
-            0 if counted.is_complete else max(counted.estimated_total, len(order))
-        )
-        if estimate and len(order) < min_count:
-            # The others follow, newest first.
+        totals, matched = counted.session_counts, counted.texts
+        if totals and len(order) < min_count:
+            # The others follow, by their words.
             counted = self._counter.count_all(request)
             all_scores = score_words(counted.term_counts, self.norms)
-            rest = _matching_scores(plan, terms, all_scores).keys() - set(order)
-            order += self._sort_sessions(
-                dict.fromkeys(rest, 0.0), sort, is_scored=False
-            )
+            rest = dict(_matching_scores(plan, terms, all_scores))
+            for session in order:
+                rest.pop(session, None)
+            order += self._sort_sessions(rest, sort, is_scored=True)
             scores = replace(
                 scores,
                 by_session=all_scores.by_session | scores.by_session,
                 words=all_scores.words | scores.words,
                 sessions_by_term=all_scores.sessions_by_term,
             )
-            estimate = 0
+            totals = None
         return RankedSessions(
-            order, terms, counted.term_counts, scores, titles, estimate
+            order,
+            terms,
+            counted.term_counts,
+            scores,
+            titles,
+            max(totals.with_any, len(order)) if totals else 0,
+            totals.with_all if totals else 0,
+            matched,
         )
 
     def score_parts(self, ranked: RankedSessions, session: int) -> Iterator[ScorePart]:
@@ -470,40 +512,23 @@ class SessionRanker:
             yield ScorePart(ScorePartKind.RECENCY, recency)
 
     def _score(
-        self, request: CountRequest, counted: CountResult, *, is_ranked: bool
+        self,
+        request: CountRequest,
+        counted: CountResult,
+        by_words: SessionScores,
+        texts: MatchedTexts | None,
     ) -> SessionScores:
-        """Return the scores of the sessions that were counted.
-
-        The records of the best ones by their words are scored too, if that matters.
-        """
-        by_words = score_words(counted.term_counts, self.norms)
-        if not is_ranked or not request.plan.terms:
+        """Return the scores of the sessions that were counted, with their records."""
+        if texts is None:
             return by_words
-        matching = _matching_scores(request.plan, request.terms, by_words)
-        coverage = dict.fromkeys(matching, 0.0)
-        total_idf = sum(one.idf for one in counted.term_counts) or 1.0
-        for one, sessions in zip(
-            counted.term_counts, by_words.sessions_by_term, strict=True
-        ):
-            for session in sessions & coverage.keys():
-                coverage[session] += one.idf / total_idf
-        best = nlargest(
-            _MAX_RECORD_SESSIONS,
-            matching,
-            key=lambda session: (matching[session] + coverage[session], session),
-        )
-        chosen = set(best)
-        if len(matching) > len(best):
-            # One text may be among the best though its session isn't.
-            sample = counted.best_text_sessions or self._counter.find_best_texts(
-                request
-            )
-            chosen |= sample & matching.keys()
-        texts = self._counter.score_texts(request, counted.term_counts, sorted(chosen))
+        idfs = {
+            term.label: one.idf
+            for term, one in zip(request.terms, counted.term_counts, strict=True)
+        }
         titled = self._titles.sessions_titled(request.plan.typed_terms)
         return add_record_scores(
             by_words,
-            texts,
+            texts.score(idfs),
             request.verbatim_matches,
             titled & request.title_matches,
             calling=self._calling_sessions(request.terms, counted),
@@ -652,6 +677,21 @@ def _matching_scores(
     by_term = zip(terms, scores.sessions_by_term, strict=True)
     by_word = (sessions for term, sessions in by_term if term.is_plain_word)
     return {s: scores.by_session[s] for s in frozenset().union(*by_word)}
+
+
+def _best_sessions(by_words: SessionScores, matching: Mapping[int, float]) -> list[int]:
+    """Return the sessions whose records are scored: the best by their words."""
+    coverage = by_words.coverage
+    return nlargest(
+        _MAX_RECORD_SESSIONS,
+        matching,
+        key=lambda session: (matching[session] + coverage.get(session, 0.0), session),
+    )
+
+
+def _has_no_conditions(plan: SearchPlan) -> bool:
+    """Whether texts need only have the words of a query."""
+    return not (plan.required or plan.text_conditions or plan.kind_conditions)
 
 
 def _leaves(terms: Sequence[Term]) -> set[FieldTerm | FieldValue]:

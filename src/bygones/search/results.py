@@ -7,7 +7,6 @@ import unicodedata
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache, cached_property
 from itertools import islice
-from types import MappingProxyType
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -40,6 +39,7 @@ from bygones.search.grouping import (
     possible_duplicates,
 )
 from bygones.search.plan import SearchPlan, matching_kinds
+from bygones.search.ranking import RankedSessions
 from bygones.search.scoring import RecordScore, TitleIndex
 from bygones.search.texts import LoadedRecord, TextLoader, make_title_text
 from bygones.store.protocols import EngineQuery, SearchEngine
@@ -285,26 +285,24 @@ class ResultBuilder:
         """The sessions of each family that are among the best."""
         self._text_cache: dict[tuple[int, int], tuple[int, list[TextMatch]]] = {}
         """Texts that were requested already, by session and limit."""
+        self._ranked: RankedSessions | None = None
+        """By which the page is built."""
         self.is_partial = False
         """Whether something may be missing, because of the limits above."""
         self._min_hits = 1 if plan.text_conditions else 0
         """Texts that have to be opened to know that the session matches."""
 
     def build_page(
-        self,
-        sessions: Sequence[int],
-        offset: int,
-        limit: int,
-        hits: int,
-        *,
-        records: Mapping[int, RecordScore] = MappingProxyType({}),
+        self, ranked: RankedSessions, offset: int, limit: int, hits: int
     ) -> tuple[dict[int, SessionMatch], int]:
         """Return matches from an offset on, and how many more may follow.
 
         They are by session number, in order, and lack what depends on the ranking.
-        Sessions that were ranked by their ``records`` are grouped with similar ones.
+        Sessions that were ranked by their records are grouped with similar ones.
         Where texts have to be opened, those that follow were not looked at.
         """
+        self._ranked = ranked
+        sessions: Sequence[int] = ranked.sessions
         if not self._plan.is_session_only:
             duplicates = possible_duplicates(sessions, self._families)
             self._prefetch(duplicates, _MAX_COMPARED_TEXTS, include_all=True)
@@ -313,7 +311,7 @@ class ResultBuilder:
                 sessions, self._families, self._compared_records, self._sort_by_age
             )
             sessions = self._folded.sessions
-        groups = self._group_sessions(sessions, records)
+        groups = self._group_sessions(sessions, ranked.scores.records)
         if not self._plan.text_conditions:
             page = groups[offset : offset + limit]
             self._prefetch([group[0] for group in page], hits)
@@ -423,14 +421,7 @@ class ResultBuilder:
         if self._plan.text_conditions and self._texts_by_session is not None:
             found = [self._find_texts(session, hits) for session in sessions]
         else:
-            limit = self._text_limit(hits)
-            queries = [
-                self._engine.all_of(self._build_queries(session))
-                for session in sessions
-            ]
-            found = self._engine.search_many(queries, limit)
-            for session, texts_found in zip(sessions, found, strict=True):
-                self._text_cache[session, limit] = texts_found
+            found = self._search_sessions(sessions, self._text_limit(hits))
         stop = None if include_all else hits + _SPARE_TEXTS
         records = [
             text.record
@@ -446,6 +437,26 @@ class ResultBuilder:
             for copy in self._folded.copies.get(session, ())
         ]
         self._facts.prefetch([*sessions, *copies], records)
+        if hits:
+            self._loader.checksums |= self._engine.text_checksums(records)
+
+    def _search_sessions(
+        self, sessions: Sequence[int], limit: int
+    ) -> list[tuple[int, list[TextMatch]]]:
+        """Return the number of texts of each session that match, and the best ones."""
+        matched = (
+            self._ranked.matched_texts(sessions, self._engine) if self._ranked else {}
+        )
+        others = [session for session in sessions if not matched.get(session)]
+        queries = [
+            self._engine.all_of(self._build_queries(session)) for session in others
+        ]
+        searched = self._engine.search_many(queries, limit) if others else []
+        found = {session: (len(texts), texts) for session, texts in matched.items()}
+        found |= zip(others, searched, strict=True)
+        for session in sessions:
+            self._text_cache[session, limit] = found[session]
+        return [found[session] for session in sessions]
 
     def _load_summary(self, session: int) -> SessionSummary | None:
         if session not in self._summaries:
@@ -474,13 +485,17 @@ class ResultBuilder:
             is_title = hit.excerpt.text == title.text
             if not hits_by_text or (not is_title and len(hits_by_text) < hits):
                 hits_by_text[hit.excerpt.text] = hit
-        is_checked = not self._plan.text_conditions or hit_count <= 1
+        bound = CountBound.EXACT
+        if self._plan.text_conditions and hit_count > 1:
+            bound = CountBound.AT_MOST
+        elif self._ranked and self._ranked.has_more_texts and hit_count > 1:
+            bound = CountBound.AT_LEAST
         copies = map(self._facts.load_summary, self._folded.copies.get(session, ()))
         return SessionMatch(
             summary=summary,
             highlighted_title=title,
             hit_count=hit_count,
-            hit_count_bound=CountBound.EXACT if is_checked else CountBound.AT_MOST,
+            hit_count_bound=bound,
             hits=tuple(hits_by_text.values()),
             duplicate_ids=tuple(copy.id for copy in copies if copy),
         )

@@ -8,7 +8,7 @@ A score is a sum of parts, each from 0 to 1:
   each counts less than the one before.
 - best record: the best of them alone. It counts half.
 - coverage: how much of the query one record has, by the rarity of the words. It counts
-  one and a half times.
+  one and a half times. How much of it the whole session has counts once.
 - calls: whether it called the tools, or used the files, that the query names, if it
   names nothing else. Such sessions come before those that only mention them.
 - as typed: whether a text has the query, or half of it, word for word. If some session
@@ -21,6 +21,7 @@ import math
 from _thread import allocate_lock
 from array import array
 from bisect import bisect_right
+from collections import Counter
 from collections.abc import (
     Callable,
     Collection,
@@ -54,7 +55,12 @@ from bygones.store.archive_dir import ArchiveDir
 from bygones.store.encoding import STEERING_TITLE
 from bygones.store.local_reader import LocalReader
 from bygones.store.protocols import SearchFacts, StoreReader
-from bygones.store.text_index import TextMatch, stem_prefix, stem_word
+from bygones.store.text_index import (
+    MatchedText,
+    TextMatch,
+    stem_prefix,
+    stem_word,
+)
 from bygones.store.tokenizer import split_lines_into_terms
 
 PartLengths = Sequence[int]
@@ -107,15 +113,21 @@ IDENTIFIER_PROFILE = ScoringProfile(
 )
 """For tool names, paths and identifiers: calls that use them count most."""
 
+_MAX_SCORED_TEXTS = 1_000
+"""Texts that are scored as records."""
 _RECORD_DECAY = 0.6
 """What a record counts, compared with the one before it."""
 _MAX_RECORDS = 6
 _RECORD_SATURATION = 1.2
 _RECORD_LENGTH_NORM = 0.75
 _BEST_RECORD_WEIGHT = 0.5
+_BEST_CALL_WEIGHT = 1.0
+"""What the best record counts if the query names tools and files: a short call."""
 _COVERAGE_WEIGHT = 1.5
+_SESSION_COVERAGE_WEIGHT = 1.0
 _QUOTED_WORD_WEIGHT = 0.5
-"""What the score of words counts if some session has the query as it was typed."""
+"""What the score of words counts if some session has the query as it was typed, or made
+the calls that it names."""
 
 
 RECENCY_HALF_LIFE_DAYS = 90
@@ -247,20 +259,13 @@ class SessionScores(Struct, frozen=True):
     """Sessions that have the query as their title."""
     calling: Collection[int] = frozenset()
     """Sessions that called the tools, or used the files, that the query names."""
+    coverage: Mapping[int, float] = {}
+    """The share of the query that a session has, by the rarity of words."""
 
     def parts_of(self, session: int) -> Iterator[ScorePart]:
         """Yield the parts of a session's score; their sum is the score."""
-        word_weight = _QUOTED_WORD_WEIGHT if self.verbatim else 1.0
-        record = self.records.get(session)
         values = {
-            ScorePartKind.WORDS: self.words.get(session, 0.0) * word_weight,
-            ScorePartKind.RECORDS: record.total if record else 0.0,
-            ScorePartKind.BEST_RECORD: record.best * _BEST_RECORD_WEIGHT
-            if record
-            else 0.0,
-            ScorePartKind.COVERAGE: record.coverage * _COVERAGE_WEIGHT
-            if record
-            else 0.0,
+            ScorePartKind.WORDS: self.words.get(session, 0.0) * self.word_weight,
             ScorePartKind.AS_TYPED: float(session in self.verbatim),
             ScorePartKind.ALL_WORDS: self._strict_bonus(session),
             ScorePartKind.CALLS: float(_MAX_SCORE * (session in self.calling)),
@@ -268,7 +273,26 @@ class SessionScores(Struct, frozen=True):
             * _MAX_SCORE
             * (1 + MAX_STRICT_WORDS),
         }
+        if record := self.records.get(session):
+            values |= {
+                ScorePartKind.RECORDS: record.total,
+                ScorePartKind.BEST_RECORD: record.best * self._best_record_weight,
+                ScorePartKind.COVERAGE: record.coverage * _COVERAGE_WEIGHT,
+            }
+        if session in self.coverage:
+            values[ScorePartKind.SESSION_COVERAGE] = (
+                self.coverage[session] * _SESSION_COVERAGE_WEIGHT
+            )
         yield from (ScorePart(kind, value) for kind, value in values.items() if value)
+
+    @property
+    def word_weight(self) -> float:
+        """What the scores of words count."""
+        return _QUOTED_WORD_WEIGHT if self.verbatim or self.calling else 1.0
+
+    @property
+    def _best_record_weight(self) -> float:
+        return _BEST_CALL_WEIGHT if self.calling else _BEST_RECORD_WEIGHT
 
     @property
     def is_strict(self) -> bool:
@@ -286,17 +310,19 @@ def score_words(terms: Sequence[TermCounts], norms: CorpusNorms) -> SessionScore
     """Return the scores of all sessions that have a term, by their words alone."""
     sessions_by_term: list[frozenset[int]] = []
     sums: dict[int, float] = {}
+    coverage: dict[int, float] = {}
+    total_idf = sum(term.idf for term in terms) or 1.0
     for term in terms:
-        scores = _score_term(term, norms)
+        scores, share = _score_term(term, norms), term.idf / total_idf
         sessions_by_term.append(frozenset(scores))
-        if not sums:
-            sums = scores
-            continue
         for session, score in scores.items():
             sums[session] = sums.get(session, 0.0) + score
+            coverage[session] = coverage.get(session, 0.0) + share
     scale = 1 / (max(sums.values(), default=0.0) or 1.0)
     total = {session: score * scale for session, score in sums.items()}
-    return SessionScores(total, tuple(sessions_by_term), total)
+    return SessionScores(
+        total, tuple(sessions_by_term), total, coverage=coverage if terms[1:] else {}
+    )
 
 
 def score_sessions(
@@ -333,8 +359,11 @@ def add_record_scores(
         titled=titled,
         calling=calling,
     )
-    weight = _QUOTED_WORD_WEIGHT if verbatim else 1.0
-    total = {session: score * weight for session, score in scores.words.items()}
+    total = {
+        session: score * detailed.word_weight
+        + scores.coverage.get(session, 0.0) * _SESSION_COVERAGE_WEIGHT
+        for session, score in scores.words.items()
+    }
     # Only these sessions have more than the scores of words.
     others = {*detailed.records, *verbatim, *titled, *calling}
     if detailed.is_strict:
@@ -344,21 +373,121 @@ def add_record_scores(
     return replace(detailed, by_session=total)
 
 
+class MatchedTexts(Struct, dict=True):
+    """Texts with the terms of a query that each has."""
+
+    texts: Sequence[MatchedText]
+    labels: Sequence[str]
+    """The terms, in the order of their bits."""
+    is_complete: bool = True
+    """Whether there are no more texts in these sessions."""
+
+    def count_by_term(self) -> dict[str, dict[int, int]]:
+        """Return how many texts have each term, by text key."""
+        counts: dict[str, dict[int, int]] = {label: {} for label in self.labels}
+        by_bit = list(counts.values())
+        by_mask: dict[int, list[dict[int, int]]] = {}
+        pairs = Counter((mask, key) for _, key, mask, _ in self.texts)
+        for (mask, key), count in pairs.items():
+            own = by_mask.get(mask)
+            if own is None:
+                own = [one for bit, one in enumerate(by_bit) if mask >> bit & 1]
+                by_mask[mask] = own
+            for one in own:
+                one[key] = one.get(key, 0) + count
+        return counts
+
+    def score(self, idfs: Mapping[str, float]) -> list[TextMatch]:
+        """Return the texts with the rarest terms, of equal ones the shortest.
+
+        Their scores are the sums of the rarities of their terms.
+        """
+        weights = self._weights(idfs)
+        chosen: list[MatchedText] = []
+        by_mask: dict[int, list[MatchedText]] = {mask: [] for mask in weights}
+        for text in self.texts:
+            by_mask[text[2]].append(text)
+        for mask in sorted(weights, key=lambda mask: (-weights[mask], mask)):
+            free = _MAX_SCORED_TEXTS - len(chosen)
+            if free <= 0:
+                break
+            same = by_mask[mask]
+            if len(same) > free:
+                same.sort(key=lambda text: (text[3], text[0], text[1]))
+            chosen += same[:free]
+        return [
+            TextMatch(record, key, weights[mask], length)
+            for record, key, mask, length in chosen
+        ]
+
+    def texts_of(
+        self, sessions: Collection[int], idfs: Mapping[str, float]
+    ) -> dict[int, list[TextMatch]]:
+        """Return the texts of sessions with scores as those of records."""
+        weights = self._weights(idfs)
+        norm = RecordNorm.from_lengths([length for *_, length in self.texts])
+        return {
+            session: [
+                TextMatch(record, key, norm.apply(weights[mask], length), length)
+                for record, key, mask, length in self._by_session.get(session, ())
+            ]
+            for session in sessions
+        }
+
+    @cached_property
+    def _by_session(self) -> dict[int, list[MatchedText]]:
+        found: dict[int, list[MatchedText]] = {}
+        for text in self.texts:
+            session = text[1] // KINDS_PER_SESSION
+            if session in found:
+                found[session].append(text)
+            else:
+                found[session] = [text]
+        return found
+
+    def _weights(self, idfs: Mapping[str, float]) -> dict[int, float]:
+        """Return the sum of the rarities of terms, by their bits."""
+        by_bit = [idfs[label] for label in self.labels]
+        # Rounded: engines compute with different precision.
+        return {
+            mask: round(sum(w for bit, w in enumerate(by_bit) if mask >> bit & 1), 4)
+            for mask in {mask for _, _, mask, _ in self.texts}
+        }
+
+
+class RecordNorm(NamedTuple):
+    """By how much the length of a record reduces its score."""
+
+    flat: float
+    slope: float
+
+    @classmethod
+    def from_lengths(cls, lengths: Sequence[int]) -> RecordNorm:
+        """Return the norm for records of these lengths."""
+        average = sum(lengths) / len(lengths) if lengths else 1
+        return cls(
+            1 + _RECORD_SATURATION * (1 - _RECORD_LENGTH_NORM),
+            _RECORD_SATURATION * _RECORD_LENGTH_NORM / (average or 1),
+        )
+
+    def apply(self, score: float, length: int) -> float:
+        """Return the score of a record of some length."""
+        return score / (self.flat + self.slope * length)
+
+
 def _score_records(texts: Iterable[TextMatch]) -> dict[int, RecordScore]:
     """Return the scores of the best records of each session."""
     found = list(texts)
-    average = sum(text.length for text in found) / len(found) if found else 1
-    flat = 1 + _RECORD_SATURATION * (1 - _RECORD_LENGTH_NORM)
-    slope = _RECORD_SATURATION * _RECORD_LENGTH_NORM / (average or 1)
+    flat, slope = RecordNorm.from_lengths([text.length for text in found])
     by_session: dict[int, list[tuple[float, int, int, float]]] = {}
     coverage: dict[int, float] = {}
     for text in found:
-        # Rounded: engines compute with different precision.
-        score = round(text.score, 4)
+        score, length = text.score, text.length
         session, kind = divmod(text.text_key, KINDS_PER_SESSION)
-        coverage[session] = max(coverage.get(session, 0.0), score)
+        if score > coverage.get(session, 0.0):
+            coverage[session] = score
         by_session.setdefault(session, []).append(
-            (score / (flat + slope * text.length), kind, text.length, score)
+            (score / (flat + slope * length), kind, length, score)
         )
     sums: dict[int, float] = {}
     for session, scored in by_session.items():
@@ -374,7 +503,7 @@ def _score_records(texts: Iterable[TextMatch]) -> dict[int, RecordScore]:
         session: RecordScore(
             sums[session] / highest,
             scored[0][0] / best,
-            round(coverage[session] / full, 4),
+            round(coverage.get(session, 0.0) / full, 4),
             tuple(TextProfile(*text[1:]) for text in scored),
         )
         for session, scored in by_session.items()

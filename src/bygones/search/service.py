@@ -235,11 +235,7 @@ class _SearchRun:
             plan, hit_query, ranked.title_matches, request.redact
         )
         page, rest = builder.build_page(
-            ranked.sessions,
-            request.offset,
-            request.limit,
-            request.hits_per_session,
-            records=ranked.scores.records,
+            ranked, request.offset, request.limit, request.hits_per_session
         )
         return SearchResults(
             sessions=tuple(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import lru_cache
+from zlib import crc32
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -74,6 +75,8 @@ class TextLoader:
         self.facts = facts
         self.opened_count = 0
         """How many records were read so far."""
+        self.checksums: dict[tuple[int, int], int] = {}
+        """The CRC-32 of texts, by record and text key, as far as they are known."""
         self._load_record = lru_cache(_CACHE_SIZE)(self._read_record)
         self._load_source = lru_cache(_CACHE_SIZE)(byte_reader.source)
         self._load_abandoned = lru_cache(64)(facts.abandoned_keys)
@@ -82,11 +85,18 @@ class TextLoader:
         self, text: TextMatch, summary: SessionSummary
     ) -> tuple[SearchableText, LoadedRecord] | None:
         """Return a text with its fields, and its record, unless that is gone."""
+        key = text.text_key
+        kind = (text_key_part(key), text_key_is_error(key))
+        checksum = self.checksums.get((text.record, key))
+        if checksum is not None:
+            loaded = self._load_record(text.record, is_checked=False)
+            if loaded is not None:
+                found = self.make_text(loaded, text_key_session(key), kind, summary)
+                if crc32(found.text.encode("utf-8", "replace")) == checksum:
+                    return found, loaded
         record = self._load_record(text.record)
         if record is None:
             return None
-        key = text.text_key
-        kind = (text_key_part(key), text_key_is_error(key))
         return self.make_text(record, text_key_session(key), kind, summary), record
 
     def make_text(
@@ -171,7 +181,9 @@ class TextLoader:
             return source.agent
         return AgentId("") if record.node.is_sidechain else None
 
-    def _read_record(self, number: int) -> LoadedRecord | None:
+    def _read_record(
+        self, number: int, *, is_checked: bool = True
+    ) -> LoadedRecord | None:
         location = self.facts.record_location(number)
         source = self._load_source(location.source) if location else None
         if location is None or source is None:
@@ -187,9 +199,9 @@ class TextLoader:
                 fragment = self._byte_reader.fragment(*key)
                 raw = fragment[start : start + location.length]
             else:
-                raw = self._byte_reader.read_bytes(
-                    *key, location.offset, location.length
-                )
+                reader = self._byte_reader
+                read = reader.read_bytes if is_checked else reader.read_unchecked
+                raw = read(*key, location.offset, location.length)
         except ArchiveDamaged:
             return None
         for record in parse_line_light(Line(position, raw)):

@@ -27,6 +27,7 @@ from bygones.model.base import (
 )
 from bygones.model.machines import is_on_this_machine
 from bygones.store.compression import (
+    ChunkHead,
     HashedFrame,
     compress_and_hash,
     decompress,
@@ -171,6 +172,7 @@ class ArchiveDB:
             _ensure_identity(self.db)
         self._check_version()
         self._cached_chunk = lru_cache(maxsize=_CHUNK_CACHE_SIZE)(self._load_chunk)
+        self._chunk_heads = lru_cache(maxsize=_CHUNK_CACHE_SIZE)(self._open_chunk_head)
 
     def _check_version(self) -> None:
         try:
@@ -188,6 +190,7 @@ class ArchiveDB:
     def clear_cache(self) -> None:
         """Drop decompressed chunks."""
         self._cached_chunk.cache_clear()
+        self._chunk_heads.cache_clear()
 
     @contextmanager
     def read_transaction(self) -> Iterator[None]:
@@ -488,6 +491,39 @@ class ArchiveDB:
                 parts.append(raw[max(offset - start, 0) : offset + length - start])
         return b"".join(parts)
 
+    def read_unchecked(
+        self, number: int, generation: int, offset: int, length: int
+    ) -> bytes:
+        """Return the same faster: they may be damaged, so compare a checksum.
+
+        A chunk is decompressed only up to these bytes, and its hash isn't checked. For a
+        search of ten sessions with two hits each, that takes a third of the time.
+        """
+        with translate_read_errors(self.path):
+            rows = fetch_all(
+                self.db,
+                "SELECT id, hash, start FROM chunk WHERE source = ? AND generation = ?"
+                " AND start < ? AND stop > ? ORDER BY start",
+                (number, generation, offset + length, offset),
+            )
+        if len(rows) != 1:
+            return self.read_bytes(number, generation, offset, length)
+        id_, digest, start = rows[0]
+        try:
+            return self._chunk_heads(id_, digest).read(offset - start, length)
+        except ArchiveDamaged:
+            raise
+        except Exception as error:
+            raise ArchiveDamaged(self.path, f"chunk {id_}: {error}") from error
+
+    def _open_chunk_head(self, id_: int, expected_hash: bytes) -> ChunkHead:
+        del expected_hash  # part of the key of the cache
+        with translate_read_errors(self.path):
+            row = fetch_one(self.db, "SELECT frame FROM chunk WHERE id = ?", (id_,))
+        if row is None:
+            raise ArchiveDamaged(self.path, f"chunk {id_} is missing")
+        return ChunkHead(row[0])
+
     def _load_chunk(self, id_: int, expected_hash: bytes) -> bytes:
         """Return the bytes of a chunk.
 
@@ -572,7 +608,7 @@ class ArchiveDB:
 
         Returns whether that succeeded: while others read, old pages stay in the file.
         """
-        self._cached_chunk.cache_clear()
+        self.clear_cache()
         self.db.execute("VACUUM")
         return self.checkpoint_wal()
 

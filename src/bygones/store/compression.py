@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     import zstandard
 
 __all__ = [
+    "ChunkHead",
     "CompressionQueue",
     "HashedFrame",
     "compress",
@@ -57,6 +58,21 @@ def decompress(frame: bytes, *, expected_size: int = 0) -> bytes:
             f"a frame of {len(frame)} bytes claims to hold {claimed}"
         )
     return _CODECS.decompressor.decompress(frame, max_output_size=expected_size)
+
+
+class ChunkHead:
+    """A frame that is decompressed as far as bytes of it were read."""
+
+    def __init__(self, frame: bytes) -> None:
+        self._stream = _CODECS.decompressor.stream_reader(frame)
+        self._head = b""
+
+    def read(self, offset: int, length: int) -> bytes:
+        """Return bytes from an offset; fewer if there are fewer."""
+        missing = offset + length - len(self._head)
+        if missing > 0:
+            self._head += self._stream.read(missing)
+        return self._head[offset : offset + length]
 
 
 class CompressionQueue:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from msgspec import Struct
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from bygones.model.summary import Annotations, IndexedEdit, SessionSummary
     from bygones.model.usage import ReportedCost
     from bygones.store.archive_db import Chunk, StoredSource
-    from bygones.store.text_index import TextMatch
+    from bygones.store.text_index import FoundSessions, MatchedText, TextMatch
     from bygones.store.usage_tables import (
         Payer,
         RowFilter,
@@ -125,30 +125,39 @@ class SearchEngine(Protocol):
         """Return the terms with a prefix, with the number of texts."""
         ...
 
-    def count_sessions(self, terms: Sequence[str]) -> int:
-        """Return how many sessions have at least one of the terms."""
-        ...
+    def find_sessions(
+        self,
+        words: Sequence[Sequence[str]],
+        total: int,
+        limit: int,
+        sessions: Collection[int] | None = None,
+    ) -> FoundSessions:
+        """Count the sessions that have words, and return those that may be the best.
 
-    def best_sessions(
-        self, words: Sequence[tuple[Sequence[str], float]], limit: int
-    ) -> list[int]:
-        """Return the sessions that are best by their words, each with a weight.
-
-        A word is given as the terms that are forms of it.
+        A word is given as the terms of its forms, ``total`` is the number of sessions.
+        At least ``limit`` sessions are returned, if there are so many, among
+        ``sessions`` if some are given.
         """
         ...
 
-    def score_texts(
+    def match_texts(
         self,
-        queries: Sequence[tuple[EngineQuery, float]],
-        sessions: Sequence[int],
+        queries: Sequence[EngineQuery],
+        sessions: Sequence[int] | None,
         conditions: Sequence[EngineQuery],
         limit: int,
-    ) -> list[TextMatch]:
-        """Return texts of sessions by the weights of the queries that they match.
+    ) -> list[MatchedText]:
+        """Return texts of sessions, or of all, with the queries that each matches.
 
-        Only texts that match all conditions count. With one query, the shortest texts
-        come first.
+        Only texts that match all conditions count. Of more than the limit, those that
+        match later queries are returned, of a single query the shortest ones.
+        """
+        ...
+
+    def text_checksums(self, records: Sequence[int]) -> Mapping[tuple[int, int], int]:
+        """Return the CRC-32 of the texts of records, by record and text key.
+
+        Empty if the engine doesn't have them.
         """
         ...
 
@@ -210,6 +219,12 @@ class ByteReader(Protocol):
         self, number: int, generation: int, offset: int, length: int
     ) -> bytes:
         """Return bytes of a source; fewer if there are fewer."""
+        ...
+
+    def read_unchecked(
+        self, number: int, generation: int, offset: int, length: int
+    ) -> bytes:
+        """Return the same faster: they may be damaged, so compare a checksum."""
         ...
 
     def read_transaction(self) -> AbstractContextManager[None]:

@@ -10,12 +10,15 @@ from __future__ import annotations
 import os
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from errno import ENOENT
-from functools import lru_cache, wraps
+from functools import lru_cache, reduce, wraps
+from itertools import islice, repeat
+from math import log
+from operator import and_, or_
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, NamedTuple, ParamSpec, TypeVar
 
 import tantivy
 from msgspec import Struct
@@ -356,6 +359,8 @@ _MAX_PREFIX_TERMS = 500
 _FORMS_CACHE_SIZE = 4_096
 """Terms whose forms are cached."""
 _MAX_SCORED_TERMS = 32
+_MAX_MASKED_QUERIES = 24
+"""Bits that a score of tantivy has, which is a 32-bit float."""
 _DROPPED_VOWELS = "eiy"
 _STEMMER = (
     tantivy.TextAnalyzerBuilder(tantivy.Tokenizer.whitespace())
@@ -372,6 +377,21 @@ class TextMatch(Struct, frozen=True, gc=False):
     score: float
     length: int = 0
     """The number of its terms."""
+
+
+MatchedText = tuple[int, int, int, int]
+"""A text that matches some of several queries: its record, its text key, a bit for each
+query that it matches, and the number of its terms."""
+
+
+class FoundSessions(NamedTuple):
+    """How many sessions have words, and which of them may be the best."""
+
+    by_word: list[int]
+    """How many sessions have each word."""
+    with_any: int
+    with_all: int
+    best: list[int]
 
 
 @lru_cache(maxsize=4096)
@@ -441,6 +461,17 @@ def form_prefix(stem: str) -> str:
     return stem[:-1] if stem[-1] in _DROPPED_VOWELS else stem
 
 
+def _mask_queries(queries: Sequence[TantivyQuery]) -> TantivyQuery:
+    """Return a query whose score has a bit for each of some queries that match."""
+    weighted = [
+        tantivy.Query.const_score_query(query, float(1 << bit))
+        for bit, query in enumerate(queries)
+    ]
+    if len(weighted) == 1:
+        return weighted[0]
+    return tantivy.Query.boolean_query([(tantivy.Occur.Should, q) for q in weighted])
+
+
 class TantivyEngine:
     """The text index in the state when this was created. It is thread-safe."""
 
@@ -453,7 +484,8 @@ class TantivyEngine:
         self._block_schema = text.blocks.index.schema
         self._searcher, self._block_searcher = text.searchers()
         self._forms_cache: dict[str, tuple[str, ...]] = {}
-        self._session_counts: dict[tuple[str, ...], int] = {}
+        self._sessions_by_word: dict[tuple[str, ...], int] = {}
+        """The sessions that have a word, as a number with a bit for each."""
 
     @_reads_index
     def frequency(self, term: str) -> int:
@@ -642,15 +674,62 @@ class TantivyEngine:
     ) -> list[tuple[int, list[TextMatch]]]:
         return [self.search(query, limit) for query in queries]
 
-    def count_sessions(self, terms: Sequence[str]) -> int:
-        """Return how many sessions have at least one of the terms."""
-        key = tuple(terms)
-        count = self._session_counts.get(key)
-        if count is None:
-            if len(self._session_counts) >= _FORMS_CACHE_SIZE:
-                self._session_counts.clear()
-            count = self._session_counts[key] = len(self.sessions_with(terms))
-        return count
+    def find_sessions(
+        self,
+        words: Sequence[Sequence[str]],
+        total: int,
+        limit: int,
+        sessions: Collection[int] | None = None,
+    ) -> FoundSessions:
+        """Count the sessions that have words, and return those that may be the best.
+
+        A word is given as the terms of its forms, ``total`` is the number of sessions.
+        The best are chosen by their blocks and by single texts, among ``sessions``.
+        """
+        keys = list(map(tuple, words))
+        known = self._sessions_by_word
+        new = [key for key in dict.fromkeys(keys) if key not in known]
+        if len(known) + len(new) > _FORMS_CACHE_SIZE:
+            known.clear()
+            new = list(dict.fromkeys(keys))
+        for start in range(0, len(new), _MAX_MASKED_QUERIES):
+            some = new[start : start + _MAX_MASKED_QUERIES]
+            known |= zip(some, self._find_sessions(some), strict=True)
+        by_word = [known[key] for key in keys]
+        counts = [one.bit_count() for one in by_word]
+        weights = [log(1 + (total - n + 0.5) / (n + 0.5)) for n in counts]
+        return FoundSessions(
+            counts,
+            reduce(or_, by_word, 0).bit_count(),
+            reduce(and_, by_word, by_word[0] if by_word else 0).bit_count(),
+            self._best_sessions(
+                list(zip(words, weights, strict=True)), limit, sessions
+            ),
+        )
+
+    @_reads_index
+    def _find_sessions(self, words: Sequence[Sequence[str]]) -> list[int]:
+        """Return the sessions that have each word, as a number with a bit for each."""
+        searcher = self._block_searcher
+        masked = _mask_queries([self._match_blocks(terms) for terms in words])
+        hits = searcher.search(
+            masked, limit=max(searcher.num_docs, 1), count=False
+        ).hits
+        addresses = [address for _, address in hits]
+        found = searcher.fast_field_values("session", addresses)
+        sessions = [int(session or 0) for session in found]
+        size = max(sessions, default=0) // 8 + 1
+        by_mask: dict[int, bytearray] = {}
+        for (mask, _), session in zip(hits, sessions, strict=True):
+            bits = by_mask.get(mask)
+            if bits is None:
+                bits = by_mask[mask] = bytearray(size)
+            bits[session >> 3] |= 1 << (session & 7)
+        numbers = {int(m): int.from_bytes(b, "little") for m, b in by_mask.items()}
+        return [
+            reduce(or_, (n for mask, n in numbers.items() if mask >> bit & 1), 0)
+            for bit in range(len(words))
+        ]
 
     @_reads_index
     def sessions_with(self, terms: Sequence[str]) -> list[int]:
@@ -668,21 +747,42 @@ class TantivyEngine:
         return [term for term, _ in self._block_searcher.terms_with_prefix("text", "")]
 
     @_reads_index
-    def best_sessions(
-        self, words: Sequence[tuple[Sequence[str], float]], limit: int
+    def _best_sessions(
+        self,
+        words: Sequence[tuple[Sequence[str], float]],
+        limit: int,
+        sessions: Collection[int] | None,
     ) -> list[int]:
-        """Return the sessions that are best by their words, each with a weight.
-
-        A word is given as the terms that are forms of it.
-        """
-        queries = [
-            tantivy.Query.boost_query(self._match_blocks(terms), weight)
-            for terms, weight in words
-        ]
-        found = self._block_searcher.search(self.any_of(queries), limit=limit)
+        """Return the sessions of the best blocks, and those of the best texts."""
+        words = [(terms, weight) for terms, weight in words if terms]
+        if not words:
+            return []
+        schema, size = self._schema, self._block_searcher.num_docs
+        blocks = self.any_of(
+            [
+                tantivy.Query.boost_query(self._match_blocks(terms), weight)
+                for terms, weight in words
+            ]
+        )
+        found = self._block_searcher.search(
+            blocks, limit=limit if sessions is None else max(size, 1), count=False
+        )
         addresses = [address for _, address in found.hits]
-        sessions = self._block_searcher.fast_field_values("session", addresses)
-        return list(dict.fromkeys(int(session or 0) for session in sessions))
+        numbers = self._block_searcher.fast_field_values("session", addresses)
+        best = dict.fromkeys(int(number or 0) for number in numbers)
+        if sessions is not None:
+            best = dict.fromkeys(one for one in best if one in sessions)
+        chosen = dict.fromkeys(islice(best, limit))
+        # One form of each word is enough to choose by, and takes half as long.
+        texts = self.any_of(
+            [tantivy.Query.term_query(schema, "text", terms[0]) for terms, _ in words]
+        )
+        if sessions is not None:
+            texts = self.all_of([texts, self.without_score(self.in_sessions(sessions))])
+        hits = self._searcher.search(texts, limit=2 * limit, count=False).hits
+        keys = self._searcher.fast_field_values("text_key", [one for _, one in hits])
+        chosen |= dict.fromkeys(int(key or 0) // KINDS_PER_SESSION for key in keys)
+        return list(chosen)
 
     def _match_blocks(self, terms: Sequence[str]) -> TantivyQuery:
         schema = self._block_schema
@@ -691,36 +791,45 @@ class TantivyEngine:
         queries = [tantivy.Query.term_query(schema, "text", one) for one in terms]
         return tantivy.Query.disjunction_max_query(queries)
 
-    def score_texts(
+    @_reads_index
+    def match_texts(
         self,
-        queries: Sequence[tuple[TantivyQuery, float]],
-        sessions: Sequence[int],
+        queries: Sequence[TantivyQuery],
+        sessions: Sequence[int] | None,
         conditions: Sequence[TantivyQuery],
         limit: int,
-    ) -> list[TextMatch]:
-        """Return texts of sessions by the weights of the queries that they match.
+    ) -> list[MatchedText]:
+        """Return texts of sessions, or of all, with the queries that each matches.
 
-        Only texts that match all conditions count.
+        Only texts that match all conditions count. Of more than the limit, those that
+        match later queries are returned, of a single query the shortest ones.
         """
-        conditions = [self.in_sessions(sessions), *conditions]
+        scope = [] if sessions is None else [self.in_sessions(sessions)]
+        needed = [self.without_score(one) for one in (*scope, *conditions)]
         if len(queries) == 1:
-            # All texts have the same weight, so the limit has to keep the short ones.
-            ((query, weight),) = queries
-            return self._shortest(self.all_of([query, *conditions]), weight, limit)
-        weighted = self.any_of(
-            [
-                tantivy.Query.const_score_query(query, weight)
-                for query, weight in queries
-            ]
-        )
-        return self.search(
-            self.all_of([weighted, *map(self.without_score, conditions)]), limit
-        )[1]
+            return self._shortest(self.all_of([queries[0], *needed]), limit)
+        merged: dict[tuple[int, int, int], int] = {}
+        for start in range(0, len(queries), _MAX_MASKED_QUERIES):
+            masked = _mask_queries(queries[start : start + _MAX_MASKED_QUERIES])
+            query = self.all_of([masked, *needed])
+            hits = self._searcher.search(query, limit=limit, count=False).hits
+            columns = self._columns([address for _, address in hits])
+            masks = [int(mask) for mask, _ in hits]
+            if len(queries) <= _MAX_MASKED_QUERIES:
+                records, keys, lengths = columns
+                return list(zip(records, keys, masks, lengths, strict=True))
+            for place, mask in zip(zip(*columns, strict=True), masks, strict=True):
+                merged[place] = merged.get(place, 0) | mask << start
+        return [(record, key, mask, n) for (record, key, n), mask in merged.items()]
 
-    def _shortest(
-        self, query: TantivyQuery, score: float, limit: int
-    ) -> list[TextMatch]:
-        """Return the shortest matches, all with the same score."""
+    def _columns(self, addresses: list[tantivy.DocAddress]) -> list[list[int]]:
+        """Return the records, text keys and lengths of texts."""
+        return [
+            self._searcher.fast_field_values(name, addresses)  # type: ignore[misc]
+            for name in ("record", "text_key", "length")
+        ]
+
+    def _shortest(self, query: TantivyQuery, limit: int) -> list[MatchedText]:
         hits = self._searcher.search(
             query,
             limit=limit,
@@ -728,20 +837,26 @@ class TantivyEngine:
             order_by_field="length",
             order=tantivy.Order.Asc,
         ).hits
-        addresses = [address for _, address in hits]
-        records = self._searcher.fast_field_values("record", addresses)
-        text_keys = self._searcher.fast_field_values("text_key", addresses)
-        return [
-            TextMatch(int(record or 0), int(text_key or 0), score, int(length))
-            for (length, _), record, text_key in zip(
-                hits, records, text_keys, strict=True
-            )
-        ]
+        records, keys, lengths = self._columns([address for _, address in hits])
+        return list(zip(records, keys, repeat(1), lengths, strict=False))
 
     def best_keys(self, query: TantivyQuery, limit: int) -> tuple[int, dict[int, int]]:
         """Return the number of matches, and counts by text key of the best ones."""
         total, texts = self.search(query, limit)
         return total, Counter(text.text_key for text in texts)
+
+    @_reads_index
+    def text_checksums(self, records: Sequence[int]) -> dict[tuple[int, int], int]:
+        """Return the CRC-32 of the texts of records, by record and text key."""
+        query = self.in_records(records)
+        limit = max(self._searcher.num_docs, 1)
+        hits = self._searcher.search(query, limit=limit, count=False).hits
+        addresses = [address for _, address in hits]
+        columns = [
+            map(int, self._searcher.fast_field_values(name, addresses))  # type: ignore[arg-type]
+            for name in ("record", "text_key", "checksum")
+        ]
+        return {(record, key): crc for record, key, crc in zip(*columns, strict=True)}
 
     def prefetch(self, terms: Iterable[str], count_only: Iterable[str] = ()) -> None:
         """Do nothing: local lookups are fast."""

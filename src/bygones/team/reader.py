@@ -304,6 +304,8 @@ class TeamByteReader:
             parts.append(raw[max(offset - start, 0) : offset + length - start])
         return b"".join(parts)
 
+    read_unchecked = read_bytes
+
     def read_transaction(self) -> AbstractContextManager[None]:
         """Do nothing: spans are only added, and the source's row has the last line."""
         return nullcontext()

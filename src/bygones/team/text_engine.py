@@ -6,8 +6,9 @@ their matches, and their scores are computed here.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from heapq import nlargest, nsmallest
 from sys import maxsize
@@ -16,7 +17,13 @@ from typing import Protocol, runtime_checkable
 from msgspec import Struct
 
 from bygones.model.query import KINDS_PER_SESSION
-from bygones.store.text_index import TextMatch, shared_stem, stem_terms
+from bygones.store.text_index import (
+    FoundSessions,
+    MatchedText,
+    TextMatch,
+    shared_stem,
+    stem_terms,
+)
 from bygones.store.tokenizer import correct_term, tokenize
 from bygones.team.contract import pack_key, unpack_key
 from bygones.team.text_query import (
@@ -46,6 +53,8 @@ _MAX_COUNTED_TEXTS = 50_000
 _SAMPLED_SESSIONS = 1_000
 _MAX_COUNTED_WORDS = 32
 """Words up to which each is counted by itself."""
+TEXT_SATURATION = 4
+"""Texts of a session that have a word at which it counts half, to find the best."""
 _MAX_CACHED_TERMS = 50_000
 """Terms whose number of texts is cached."""
 _MAX_CACHED_COUNTS = 100_000
@@ -77,20 +86,30 @@ class TermFilter(Struct, frozen=True, kw_only=True):
 
 
 @runtime_checkable
-class TextScorer(Protocol):
-    """A backend that can score texts itself.
+class WordIndex(Protocol):
+    """A backend that knows in which texts of a session a word is.
 
-    PostgreSQL does, so that a search need not load the positions of all its words in up
-    to 80 sessions.
+    PostgreSQL does: reading the positions of all words in many sessions takes longer
+    than the whole search otherwise.
     """
 
-    def score_texts(
+    def find_sessions(
         self,
-        queries: Sequence[tuple[MatchQuery, float]],
-        sessions: Sequence[int],
+        words: Sequence[str],
+        total: int,
         limit: int,
-    ) -> list[tuple[int, int, int, int, float]]:
-        """Return session, record, kind, length and score of the best texts."""
+        sessions: Sequence[int] | None,
+    ) -> FoundSessions:
+        """Count the sessions that have words, and return the best by their texts."""
+        ...
+
+    def match_words(
+        self, words: Sequence[str], sessions: Sequence[int] | None, limit: int
+    ) -> list[tuple[int, int, int, int, int]]:
+        """Return session, record, kind, bits of words, and length of texts.
+
+        Those with later words come first, of equal ones the shortest.
+        """
         ...
 
 
@@ -177,6 +196,11 @@ class TeamEngine:
         for term, stem in zip(names, stem_terms(names), strict=True):
             if stem in stems:
                 self._forms_by_stem[stem].append(term)
+
+    def text_checksums(self, records: Sequence[int]) -> dict[tuple[int, int], int]:
+        """Return nothing: a store checks the hashes of all bytes that it reads."""
+        del records
+        return {}
 
     def frequency(self, term: str) -> int:
         """Return the number of texts that contain a term."""
@@ -320,62 +344,93 @@ class TeamEngine:
                 cache[asked[index]][session * KINDS_PER_SESSION + kind] = count
         return [cache[query] for query in queries]
 
-    def count_sessions(self, terms: Sequence[str]) -> int:
-        """Return the number of sessions that have at least one of the terms."""
-        return len(
-            {key // KINDS_PER_SESSION for key in self.count(self.match_terms(terms))}
+    def find_sessions(
+        self,
+        words: Sequence[Sequence[str]],
+        total: int,
+        limit: int,
+        sessions: Collection[int] | None = None,
+    ) -> FoundSessions:
+        """Count the sessions that have words, and return those that may be the best."""
+        queries = [self.match_terms(terms) for terms in words]
+        known = [query.word for query in queries if query.word is not None]
+        if isinstance(self._backend, WordIndex) and len(known) == len(queries):
+            allowed = None if sessions is None else sorted(sessions)
+            return self._backend.find_sessions(known, total, limit, allowed)
+        texts: list[Counter[int]] = []
+        for counts in self.count_many(queries):
+            texts.append(Counter())
+            for key, count in counts.items():
+                texts[-1][key // KINDS_PER_SESSION] += count
+        scores: dict[int, float] = {}
+        for one in texts:
+            weight = math.log(1 + max(total - len(one) + 0.5, 0) / (len(one) + 0.5))
+            for session, count in one.items():
+                if sessions is None or session in sessions:
+                    score = weight * count / (count + TEXT_SATURATION)
+                    scores[session] = scores.get(session, 0.0) + score
+        by_word = [one.keys() for one in texts]
+        return FoundSessions(
+            list(map(len, by_word)),
+            len(set().union(*by_word)),
+            len(set.intersection(*map(set, by_word))) if by_word else 0,
+            nlargest(limit, scores, key=lambda session: (scores[session], session)),
         )
 
-    def best_sessions(
-        self, words: Sequence[tuple[Sequence[str], float]], limit: int
-    ) -> list[int]:
-        """Return the sessions that have most of the words, by their weights."""
-        scores: dict[int, float] = {}
-        queries = [self.match_terms(terms) for terms, _ in words]
-        for (_, weight), counts in zip(words, self.count_many(queries), strict=True):
-            for session in {key // KINDS_PER_SESSION for key in counts}:
-                scores[session] = scores.get(session, 0.0) + weight
-        return nlargest(limit, scores, key=lambda session: (scores[session], session))
-
-    def score_texts(
+    def match_texts(
         self,
-        queries: Sequence[tuple[TextQuery, float]],
-        sessions: Sequence[int],
+        queries: Sequence[TextQuery],
+        sessions: Sequence[int] | None,
         conditions: Sequence[TextQuery],
         limit: int,
-    ) -> list[TextMatch]:
-        """Return texts of sessions by the weights of the queries that they match."""
-        matches = [
-            (one, weight) for one, weight in queries if isinstance(one, MatchQuery)
+    ) -> list[MatchedText]:
+        """Return texts of sessions, or of all, with the queries that each matches."""
+        words = [
+            one.word for one in queries if isinstance(one, MatchQuery) and one.word
         ]
         if (
-            isinstance(self._backend, TextScorer)
+            isinstance(self._backend, WordIndex)
             and not conditions
-            and len(matches) == len(queries)
+            and len(words) == len(queries)
         ):
+            rows = self._backend.match_words(words, sessions, limit)
             return [
-                TextMatch(
+                (
                     pack_key(session, record),
                     session * KINDS_PER_SESSION + kind,
-                    score,
+                    mask,
                     length,
                 )
-                for session, record, kind, length, score in self._backend.score_texts(
-                    matches, sessions, limit
-                )
+                for session, record, kind, mask, length in rows
             ]
+        if sessions is None:
+            sessions = self._sessions_matching(queries)
+        if not sessions:
+            return []
         query: TextQuery = OrQuery(
-            tuple(ConstantScoreQuery(query, weight) for query, weight in queries)
+            tuple(
+                ConstantScoreQuery(one, float(1 << bit))
+                for bit, one in enumerate(queries)
+            )
         )
         if conditions:
             query = AndQuery((query, *map(UnscoredQuery, conditions)))
-        is_single = len(queries) == 1
-        ((_, texts),) = self._search_in(
-            [query], [sessions], maxsize if is_single else limit
-        )
-        if is_single:
+        ((_, texts),) = self._search_in([query], [sessions], maxsize)
+        if len(queries) == 1:
             texts.sort(key=lambda text: text.length)
-        return texts[:limit]
+        return [
+            (text.record, text.text_key, int(text.score), text.length)
+            for text in texts[:limit]
+        ]
+
+    def _sessions_matching(self, queries: Sequence[TextQuery]) -> list[int]:
+        """Return the sessions that match most of some queries."""
+        matches: Counter[int] = Counter()
+        for counts in self.count_many(queries):
+            matches.update({key // KINDS_PER_SESSION for key in counts})
+        return nlargest(
+            _MAX_OPENED_SESSIONS, matches, key=lambda one: (matches[one], one)
+        )
 
     def best_keys(self, query: TextQuery, limit: int) -> tuple[int, dict[int, int]]:
         """Return the number of matching texts, and how many have which text key.

@@ -29,13 +29,16 @@ CREATE INDEX term_unused ON term (texts) WHERE texts <= 0;
 
 -- The number of a session's texts that contain a word, by kind of text. A word is the stem
 -- that its forms share, or '=' and a term that has no other forms. Sessions are ranked by
--- these counts; the index contains all columns, so that the rows are not read.
+-- these counts; the index contains them, so that the rows are not read. The records and
+-- lengths of the texts are read for the best sessions only.
 CREATE TABLE session_word (
     owner       integer NOT NULL,
     number      bigint NOT NULL,
     word        text COLLATE "C" NOT NULL,
     kind        smallint NOT NULL,
-    texts       integer NOT NULL
+    texts       integer NOT NULL,
+    records     integer[] NOT NULL,
+    lengths     integer[] NOT NULL
 );
 CREATE INDEX session_word_word ON session_word (word, number)
     INCLUDE (kind, texts, owner);
@@ -130,40 +133,6 @@ BEGIN
                    AND earlier.piece < t.piece AND earlier.terms @@ query))
          GROUP BY t.number, t.kind;
     END IF;
-END
-$$;
-
--- The texts of sessions by the sum of the weights of the queries that they match, best
--- first. Vectors are reduced to the terms of all queries before each query is tried.
-CREATE FUNCTION score_matching(
-    wanted text[], queries tsquery[], weights float8[], query tsquery,
-    sessions bigint[], most integer)
-RETURNS TABLE (number bigint, text integer, record integer, kind smallint,
-               length integer, score float8)
-LANGUAGE plpgsql STABLE SECURITY DEFINER ROWS 1000
-SET search_path = bygones, pg_temp SET enable_seqscan = off SET work_mem = '64MB'
-SET plan_cache_mode = force_custom_plan
-AS $$
-#variable_conflict use_column
-BEGIN
-    RETURN QUERY
-    SELECT m.number, m.text, min(m.record), min(m.kind), min(m.length),
-           sum(m.weight) AS score
-      FROM (SELECT DISTINCT t.number, t.text, t.record, t.kind, t.length,
-                   q.at, q.weight
-              FROM (SELECT t.number, t.text, t.record, t.kind, t.length,
-                           ts_delete(t.terms, tsvector_to_array(
-                               ts_delete(t.terms, wanted))) AS terms
-                      FROM text AS t
-                     WHERE t.number = ANY (sessions)
-                       AND t.owner = ANY ((SELECT visible())::integer[])
-                       AND (t.terms @@ query) IS TRUE  -- no index has this expression
-                    OFFSET 0) AS t
-              JOIN unnest(queries, weights) WITH ORDINALITY AS q (query, weight, at)
-                ON t.terms @@ q.query) AS m
-     GROUP BY m.number, m.text
-     ORDER BY score DESC, min(m.length), m.number, m.text
-     LIMIT most;
 END
 $$;
 

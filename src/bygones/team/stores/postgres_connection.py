@@ -290,7 +290,6 @@ _READABLE_TABLES = ("owner", "source", "span", *_SEARCH_TABLES)
 _READER_FUNCTIONS = (
     "matching(tsquery, bigint[])",
     "count_matching(tsquery, bigint[])",
-    "score_matching(text[], tsquery[], float8[], tsquery, bigint[], integer)",
     "term_positions(text[], tsquery, bigint[], bigint)",
     "visible_owners(text, text[], boolean)",
 )
