@@ -55,7 +55,7 @@ def archive(filled: Made) -> Iterator[Archive]:
         ("hello", 12),
         ("hello world", 12),
         ("fix the bug in the first file", 12),
-        ('"hello there"', 12),
+        ('"hello there"', 14),
         ("hellp", 13),
         ("hel*", 13),
     ],

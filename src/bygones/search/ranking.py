@@ -48,7 +48,7 @@ from bygones.search.scoring import (
 from bygones.search.texts import AnnotationsBySession, make_title_text
 from bygones.store.annotations import with_annotations
 from bygones.store.protocols import EngineQuery, SearchEngine, SearchFacts
-from bygones.store.text_index import FoundSessions, TextMatch, stem_word
+from bygones.store.text_index import TextMatch, WordSessions, stem_word
 
 _MAX_EXACT_TEXTS = 2_000
 """Texts up to which words are looked up in all sessions, summed over the words."""
@@ -107,7 +107,7 @@ class CountResult(Struct, frozen=True):
     term_counts: tuple[TermCounts, ...]
     texts: MatchedTexts | None = None
     """The texts in which terms were counted, if they were looked up."""
-    session_counts: FoundSessions | None = None
+    session_counts: WordSessions | None = None
     """How many sessions have the terms, if they were counted in some sessions only."""
 
 
@@ -477,23 +477,8 @@ class SessionRanker:
         order = self._sort_sessions(
             _matching_scores(plan, terms, scores), sort, is_scored=bool(plan.terms)
         )
-        totals, matched = counted.session_counts, counted.texts
-        if totals and len(order) < min_count:
-            # The others follow, by their words.
-            counted = self._counter.count_all(request)
-            all_scores = score_words(counted.term_counts, self.norms)
-            rest = dict(_matching_scores(plan, terms, all_scores))
-            for session in order:
-                rest.pop(session, None)
-            order += self._sort_sessions(rest, sort, is_scored=True)
-            scores = replace(
-                scores,
-                by_session=all_scores.by_session | scores.by_session,
-                words=all_scores.words | scores.words,
-                sessions_by_term=all_scores.sessions_by_term,
-            )
-            totals = None
-        return RankedSessions(
+        totals = counted.session_counts
+        ranked = RankedSessions(
             order,
             terms,
             counted.term_counts,
@@ -501,7 +486,33 @@ class SessionRanker:
             titles,
             max(totals.with_any, len(order)) if totals else 0,
             totals.with_all if totals else 0,
-            matched,
+            counted.texts,
+        )
+        is_enough = totals is None or len(order) >= min_count
+        return ranked if is_enough else self._add_others(ranked, request, sort)
+
+    def _add_others(
+        self, ranked: RankedSessions, request: CountRequest, sort: SortOrder
+    ) -> RankedSessions:
+        """Add the sessions that are not among the best, by their words."""
+        counted = self._counter.count_all(request)
+        all_scores = score_words(counted.term_counts, self.norms)
+        rest = dict(_matching_scores(request.plan, request.terms, all_scores))
+        for session in ranked.sessions:
+            rest.pop(session, None)
+        scores = replace(
+            ranked.scores,
+            by_session=all_scores.by_session | ranked.scores.by_session,
+            words=all_scores.words | ranked.scores.words,
+            sessions_by_term=all_scores.sessions_by_term,
+        )
+        return replace(
+            ranked,
+            sessions=ranked.sessions + self._sort_sessions(rest, sort, is_scored=True),
+            term_counts=counted.term_counts,
+            scores=scores,
+            estimated_total=0,
+            estimated_complete=0,
         )
 
     def score_parts(self, ranked: RankedSessions, session: int) -> Iterator[ScorePart]:

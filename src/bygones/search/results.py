@@ -625,7 +625,11 @@ class ResultBuilder:
         return max(least, hits)
 
     def _sort_by_weight(self, texts: list[TextMatch]) -> list[TextMatch]:
-        """Sort the engine's list in place, so that a cached list is sorted once."""
+        """Sort the engine's list in place, so that a cached list is sorted once.
+
+        Texts of the same length, kind and score are usually the same: after the first
+        of them come all others.
+        """
         asks_for_calls = self._plan.asks_for_calls
         texts.sort(
             key=lambda text: (
@@ -634,6 +638,14 @@ class ResultBuilder:
                 text.record,
             )
         )
+        seen: set[tuple[float, int, int]] = set()
+        repeated: list[TextMatch] = []
+        first: list[TextMatch] = []
+        for text in texts:
+            profile = text.score, text.length, text.text_key
+            (repeated if profile in seen else first).append(text)
+            seen.add(profile)
+        texts[:] = first + repeated
         return texts
 
     @cached_property

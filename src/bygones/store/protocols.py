@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from bygones.model.summary import Annotations, IndexedEdit, SessionSummary
     from bygones.model.usage import ReportedCost
     from bygones.store.archive_db import Chunk, StoredSource
-    from bygones.store.text_index import FoundSessions, MatchedText, TextMatch
+    from bygones.store.text_index import MatchedText, TextMatch, WordSessions
     from bygones.store.usage_tables import (
         Payer,
         RowFilter,
@@ -131,7 +131,7 @@ class SearchEngine(Protocol):
         total: int,
         limit: int,
         sessions: Collection[int] | None = None,
-    ) -> FoundSessions:
+    ) -> WordSessions:
         """Count the sessions that have words, and return those that may be the best.
 
         A word is given as the terms of its forms, ``total`` is the number of sessions.

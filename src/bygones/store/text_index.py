@@ -384,7 +384,7 @@ MatchedText = tuple[int, int, int, int]
 query that it matches, and the number of its terms."""
 
 
-class FoundSessions(NamedTuple):
+class WordSessions(NamedTuple):
     """How many sessions have words, and which of them may be the best."""
 
     by_word: list[int]
@@ -680,7 +680,7 @@ class TantivyEngine:
         total: int,
         limit: int,
         sessions: Collection[int] | None = None,
-    ) -> FoundSessions:
+    ) -> WordSessions:
         """Count the sessions that have words, and return those that may be the best.
 
         A word is given as the terms of its forms, ``total`` is the number of sessions.
@@ -698,7 +698,7 @@ class TantivyEngine:
         by_word = [known[key] for key in keys]
         counts = [one.bit_count() for one in by_word]
         weights = [log(1 + (total - n + 0.5) / (n + 0.5)) for n in counts]
-        return FoundSessions(
+        return WordSessions(
             counts,
             reduce(or_, by_word, 0).bit_count(),
             reduce(and_, by_word, by_word[0] if by_word else 0).bit_count(),

@@ -18,9 +18,9 @@ from msgspec import Struct
 
 from bygones.model.query import KINDS_PER_SESSION
 from bygones.store.text_index import (
-    FoundSessions,
     MatchedText,
     TextMatch,
+    WordSessions,
     shared_stem,
     stem_terms,
 )
@@ -99,7 +99,7 @@ class WordIndex(Protocol):
         total: int,
         limit: int,
         sessions: Sequence[int] | None,
-    ) -> FoundSessions:
+    ) -> WordSessions:
         """Count the sessions that have words, and return the best by their texts."""
         ...
 
@@ -350,7 +350,7 @@ class TeamEngine:
         total: int,
         limit: int,
         sessions: Collection[int] | None = None,
-    ) -> FoundSessions:
+    ) -> WordSessions:
         """Count the sessions that have words, and return those that may be the best."""
         queries = [self.match_terms(terms) for terms in words]
         known = [query.word for query in queries if query.word is not None]
@@ -370,7 +370,7 @@ class TeamEngine:
                     score = weight * count / (count + TEXT_SATURATION)
                     scores[session] = scores.get(session, 0.0) + score
         by_word = [one.keys() for one in texts]
-        return FoundSessions(
+        return WordSessions(
             list(map(len, by_word)),
             len(set().union(*by_word)),
             len(set.intersection(*map(set, by_word))) if by_word else 0,

@@ -8,7 +8,7 @@ from collections.abc import Set as AbstractSet
 from operator import add
 
 from bygones.store.schema import TEAM_TABLES
-from bygones.store.text_index import FoundSessions, stem_terms
+from bygones.store.text_index import WordSessions, stem_terms
 from bygones.team.contract import (
     AccessRole,
     AccessScope,
@@ -437,7 +437,7 @@ class PostgresTextSearch:
         total: int,
         limit: int,
         sessions: Sequence[int] | None,
-    ) -> FoundSessions:
+    ) -> WordSessions:
         """Count the sessions that have words, and return the best by their texts."""
         among = "" if sessions is None else " AND number = ANY(%(sessions)s::bigint[])"
         rows = self._database.rows(
@@ -460,7 +460,7 @@ class PostgresTextSearch:
         )
         counts = {at: count for what, at, count in rows if what == 0}
         by_size = {size: count for what, size, count in rows if what == 1}
-        return FoundSessions(
+        return WordSessions(
             [counts.get(at, 0) for at in range(1, len(words) + 1)],
             sum(by_size.values()),
             by_size.get(len(words), 0),
