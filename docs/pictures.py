@@ -1,6 +1,7 @@
 """Makes the pictures of the README from the invented home: ``python -m docs.pictures``.
 
-Each is what a command writes to a terminal of 92 columns, set in SVG.
+Each is what a command writes to a terminal of 92 columns, set in SVG. The picker is what
+tmux has on its screen.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import struct
 import subprocess
 import sys
 import tempfile
+import time
 import unicodedata
 from fcntl import ioctl
 from html import escape
@@ -20,6 +22,8 @@ from termios import TIOCSWINSZ
 
 PICTURES = Path(__file__).resolve().parent / "pictures"
 COLUMNS, CELL, LINE = 92, 8.43, 20
+PICKER_COLUMNS, PICKER_ROWS = 116, 26
+SECONDS_TO_PAINT = 8
 EXAMPLES = {
     "list": "bygones list",
     "search": "bygones search charged twice retry",
@@ -46,6 +50,9 @@ def main() -> None:
     PICTURES.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory() as folder:
         surroundings = prepared(Path(folder))
+        screen = captured("bygones --query 'retry test'", surroundings)
+        lines = [line.replace(folder, "~") for line in screen]
+        (PICTURES / "picker.svg").write_text(drawn(lines, PICKER_COLUMNS), "utf-8")
         for name, command in EXAMPLES.items():
             said = written(command.split()[1:], surroundings)
             lines = [line.replace(folder, "~") for line in said]
@@ -94,9 +101,32 @@ def written(words: list[str], surroundings: dict[str, str]) -> list[str]:
     return raw.decode().replace("\r\n", "\n").rstrip("\n").split("\n")
 
 
-def drawn(lines: list[str]) -> str:
+def captured(command: str, surroundings: dict[str, str]) -> list[str]:
+    """Return the screen of a command that waits for keys."""
+    socket = f"pictures-{os.getpid()}"
+    size = ["-x", str(PICKER_COLUMNS), "-y", str(PICKER_ROWS)]
+    folder = Path(surroundings["HOME"]) / "shop"
+    program = f"exec {sys.executable} -m {command}"
+    place = {**surroundings, "TERM": "xterm-256color"}
+    tmux = ["tmux", "-L", socket, "-f", "/dev/null"]
+
+    def run(*words: str) -> str:
+        done = subprocess.run(  # noqa: S603 (our own words)
+            [*tmux, *words], env=place, cwd=folder, check=True, capture_output=True
+        )
+        return done.stdout.decode()
+
+    run("new-session", "-d", *size, program)
+    try:
+        time.sleep(SECONDS_TO_PAINT)
+        return run("capture-pane", "-e", "-p").rstrip("\n").split("\n")
+    finally:
+        run("kill-server")
+
+
+def drawn(lines: list[str], columns: int = COLUMNS) -> str:
     """Return lines of a terminal as a picture."""
-    wide, high = COLUMNS * CELL + 32, len(lines) * LINE + 52
+    wide, high = columns * CELL + 32, len(lines) * LINE + 52
     rows = "\n".join(row(line, 48 + at * LINE) for at, line in enumerate(lines))
     dots = "".join(
         f'<circle cx="{20 + at * 18}" cy="18" r="5.5" fill="{color}"/>'
@@ -113,26 +143,56 @@ def drawn(lines: list[str]) -> str:
 
 def row(line: str, top: int) -> str:
     """Return one line, each piece of it at its column."""
-    pieces, style, column = [], "", 0
+    pieces, column = [], 0
+    codes: tuple[str, ...] = ()
     for at, text in enumerate(SIGN.split(line)):
         if at % 2:
-            style = "" if text in {"", "0"} else text
+            codes = changed(codes, text.split(";"))
             continue
+        x, width = 16 + column * CELL, cells(text) * CELL
+        fill = background(codes)
+        if text and fill:
+            pieces.append(
+                f'<rect x="{x:.1f}" y="{top - LINE + 5}" width="{width:.1f}"'
+                f' height="{LINE}" fill="{fill}"/>'
+            )
         if text.strip():
-            x = 16 + column * CELL
-            width = cells(text) * CELL
             pieces.append(
                 f'<text x="{x:.1f}" y="{top}" textLength="{width:.1f}"'
-                f"{look(style)}>{escape(text).replace(' ', BLANK)}</text>"
+                f"{look(codes)}>{escape(text).replace(' ', BLANK)}</text>"
             )
         column += cells(text)
     return "".join(pieces)
 
 
-def look(style: str) -> str:
-    """Return how a style of the terminal looks."""
-    codes = style.split(";")
-    told = "".join(f' fill="{COLORS[code]}"' for code in codes if code in COLORS)
+def changed(codes: tuple[str, ...], given: list[str]) -> tuple[str, ...]:
+    """Return the codes that count after some were given."""
+    for code in given:
+        if code in {"", "0"}:
+            codes = ()
+        elif code in {"39", "49"}:
+            codes = tuple(
+                one for one in codes if one[:1] != code[:1] or len(one) < len(code)
+            )
+        else:
+            codes = (*codes, code)
+    return codes
+
+
+def background(codes: tuple[str, ...]) -> str:
+    """Return the color behind a text; empty if it has none of its own."""
+    if "43" in codes:
+        return COLORS["33"]
+    return "#e6edf3" if "7" in codes else ""
+
+
+def look(codes: tuple[str, ...]) -> str:
+    """Return how a text with these codes looks."""
+    dark = background(codes)
+    told = "".join(
+        f' fill="{COLORS[code]}"' for code in codes if code in COLORS and not dark
+    )
+    told += ' fill="#0d1117"' if dark else ""
     told += ' font-weight="bold"' if "1" in codes else ""
     told += ' opacity="0.6"' if "2" in codes else ""
     return told + (' font-style="italic"' if "3" in codes else "")

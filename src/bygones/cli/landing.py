@@ -94,20 +94,21 @@ def can_land() -> bool:
 def find_landing_line(lines: FocusedLines) -> tuple[int, Iterator[StyledLine]]:
     """Return the number of the line to start at, from 1, and all lines.
 
-    That is a line above the first match in the record in focus, or above the record.
+    That is some lines above the one with most of the words in the record in focus, or
+    above the record.
     """
     read: list[StyledLine] = []
-    first = match = None
+    first = best = most = 0
     for line, is_in_focus in lines:
         read.append(line)
-        if first is not None and not is_in_focus:
+        if first and not is_in_focus:
             break
         if is_in_focus:
             first = first or len(read)
-            if any(span.style is SpanStyle.MATCH for span in line):
-                match = len(read)
-                break
-    number = max((match or first or 1) - _LINES_ABOVE, 1)
+            matched = {s.text.casefold() for s in line if s.style is SpanStyle.MATCH}
+            if len(matched) > most:
+                best, most = len(read), len(matched)
+    number = max((best or first) - _LINES_ABOVE, 1)
     return number, chain(read, (line for line, _ in lines))
 
 

@@ -626,6 +626,13 @@ _ANSI_CODES = {
     SpanStyle.FORK: "35",
     SpanStyle.AGENT: "34",
     SpanStyle.MATCH: "30;43",
+    SpanStyle.STRONG: "1",
+    SpanStyle.EMPHASIS: "3",
+    SpanStyle.KEYWORD: "35",
+    SpanStyle.STRING: "32",
+    SpanStyle.NUMBER: "36",
+    SpanStyle.NAME: "34",
+    SpanStyle.COMMENT: "2;3",
 }
 
 

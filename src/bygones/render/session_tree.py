@@ -44,6 +44,7 @@ from bygones.render.walk import (
 _MAX_BARS = 8
 """Nesting bars shown before a line at most."""
 _MIN_TEXT_WIDTH = 16
+_SHORT_ID_LENGTH = 8
 _DROP_ORDER = (5, 1, 2, 0, 3, 4)
 """The order in which a narrow line drops its facts."""
 
@@ -388,10 +389,11 @@ def render_tree_line(
         text = f"elsewhere: {text}"
     elif line.kind is TreeLineKind.SUMMARY:
         text = f"summary up to {(line.record or '')[:8]}: {text}"
+    name = _typed_name(line)
     all_facts = _line_facts(line, zone)
     facts = "  ".join(filter(None, all_facts))
     if max_width is not None:
-        available = max_width - display_width(bars + symbol)
+        available = max_width - display_width(bars + symbol + name)
         for dropped in _DROP_ORDER:
             if available - display_width(facts) - 2 >= _MIN_TEXT_WIDTH:
                 break
@@ -403,9 +405,19 @@ def render_tree_line(
     return styled_line(
         StyledSpan(bars, SpanStyle.FORK if bars else SpanStyle.PLAIN),
         StyledSpan(symbol, style),
+        StyledSpan(name, SpanStyle.META),
         StyledSpan(text, _text_style(line)),
         StyledSpan(f"  {facts}" if facts else "", SpanStyle.META),
     )
+
+
+def _typed_name(line: TreeLine) -> str:
+    """Return the number of a turn or the id of an agent, as commands take them."""
+    if line.kind is TreeLineKind.AGENT and line.agent is not None:
+        return sanitize(line.agent[:_SHORT_ID_LENGTH], newlines="escape") + " "
+    if line.kind is TreeLineKind.TURN and line.turn_number is not None:
+        return f"{line.turn_number + 1} "
+    return ""
 
 
 def _line_symbol(line: TreeLine) -> tuple[str, SpanStyle]:

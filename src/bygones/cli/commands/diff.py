@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import click
 
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from bygones.archive import Archive
     from bygones.cli.file_names import ChosenTurn
     from bygones.files.history import FileAt
+    from bygones.model.sessions import Branch, Session
 
 DISK = "disk"
 _COMMIT = "git:"
@@ -48,6 +49,12 @@ class _State(NamedTuple):
 
     text: str | None
     is_known: bool = True
+
+
+class _ComparedSide(Protocol):
+    label: str
+
+    def state(self, path: str) -> _State: ...
 
 
 class _Side:
@@ -161,7 +168,13 @@ def diff(  # noqa: PLR0913 (one parameter per option)
         objects = list(_compare(sides, _list_paths(archive, sides)))
     if as_json:
         print_objects(objects)
-        return
+    else:
+        print_diffs(objects, console)
+
+
+def print_diffs(objects: Iterable[FileDiffObject], console: Console) -> None:
+    """Print a unified diff, in color on a terminal and exactly in a pipe."""
+    objects = list(objects)
     unknown = [found.path for found in objects if found.state == "unknown"]
     text = "".join(found.diff for found in objects)
     if console.is_terminal or console.style.is_colored:
@@ -173,6 +186,38 @@ def diff(  # noqa: PLR0913 (one parameter per option)
         sys.stderr.write(f"the content of {sanitize_name(path)} is not known\n")
 
 
+class _FilesAt:
+    """The files of a session at one point of a branch."""
+
+    def __init__(
+        self, archive: Archive, session: Session, branch: Branch, turn: int
+    ) -> None:
+        found = archive.file_library.with_git().files_at(
+            session.id, turn, branch=branch.number, is_before=True
+        )
+        self.files = {path_key(file.path): file for file in found}
+        self.label = f"{session.id[:8]}:{turn}" if turn else "before"
+
+    def state(self, path: str) -> _State:
+        file = self.files.get(path_key(path))
+        version = file.version if file is not None else None
+        if file is None or version is None:
+            return _State(None)
+        return _State(file.text, version.is_known)
+
+
+def diff_session(
+    archive: Archive, session: Session, branch: Branch
+) -> Iterator[FileDiffObject]:
+    """Yield what a branch of a session changed, from before it to its end."""
+    before = _FilesAt(archive, session, branch, 0)
+    after = _FilesAt(archive, session, branch, len(branch.turns))
+    paths = {
+        key: file.path for side in (before, after) for key, file in side.files.items()
+    }
+    return _compare((before, after), (paths[key] for key in sorted(paths)))
+
+
 def _list_paths(archive: Archive, sides: tuple[_Side, _Side]) -> Iterable[str]:
     for side in sides:
         if side.path:
@@ -182,7 +227,7 @@ def _list_paths(archive: Archive, sides: tuple[_Side, _Side]) -> Iterable[str]:
 
 
 def _compare(
-    sides: tuple[_Side, _Side], paths: Iterable[str]
+    sides: tuple[_ComparedSide, _ComparedSide], paths: Iterable[str]
 ) -> Iterator[FileDiffObject]:
     for path in paths:
         old, new = (side.state(path) for side in sides)

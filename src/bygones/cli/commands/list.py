@@ -29,6 +29,7 @@ from bygones.cli.output import (
     Console,
     TextColumn,
     TextTable,
+    format_age,
     print_objects,
     short_session_id,
 )
@@ -149,6 +150,12 @@ def _models_cell(session: SessionSummary) -> str:
 @click.option(
     "--all", "include_empty", is_flag=True, help="Include sessions without messages."
 )
+@click.option(
+    "--fzf",
+    "as_tabs",
+    is_flag=True,
+    help="Print id, time, project and title with tabs between them, for fzf.",
+)
 @limit_option("sessions", TERMINAL_LIMIT)
 @iso_option
 @archive_options
@@ -160,6 +167,7 @@ def list_sessions(  # noqa: PLR0913 (one parameter per option)
     project: str | None,
     starred: bool,
     include_empty: bool,
+    as_tabs: bool,
     limit: int | None,
     iso: bool,
     options: CommonOptions,
@@ -172,6 +180,7 @@ def list_sessions(  # noqa: PLR0913 (one parameter per option)
     bygones list --project . -n 50
     bygones list model:opus after:2w
     bygones list --json | jq -r .session_id
+    bygones list --fzf | fzf -d '\t' --with-nth 2..
 
     QUERY filters sessions, for example model:opus after:2w; see `bygones help query`.
 
@@ -180,7 +189,9 @@ def list_sessions(  # noqa: PLR0913 (one parameter per option)
     width of the terminal, but not in a pipe.
     """
     console = Console.for_stdout(color, iso=iso)
-    is_page = limit is None and console.is_terminal and not as_json
+    if as_tabs and as_json:
+        raise click.UsageError("use --fzf or --json, not both")
+    is_page = limit is None and console.is_terminal and not (as_json or as_tabs)
     if is_page:
         limit = TERMINAL_LIMIT
     with open_current(options, creates_unseen=True) as archive:
@@ -195,6 +206,9 @@ def list_sessions(  # noqa: PLR0913 (one parameter per option)
         sessions = list(islice(found, most and most + 1))
         has_more = most is not None and len(sessions) > most
         sessions = sessions[:most]
+        if as_tabs:
+            sys.stdout.writelines(_tabbed_line(one, console) for one in sessions)
+            return
         spent = load_session_costs(archive, sessions)
     if as_json:
         print_sessions_json(sessions, spent)
@@ -205,6 +219,16 @@ def list_sessions(  # noqa: PLR0913 (one parameter per option)
         sys.stderr.write("no session\n" if query or starred else "no sessions yet\n")
     if is_page and has_more and not options.quiet:
         sys.stderr.write(f"the newest {limit}; -n shows more\n")
+
+
+def _tabbed_line(session: SessionSummary, console: Console) -> str:
+    cells = (
+        str(session.id),
+        format_age(session.ended_at, console.now),
+        _project_cell(session),
+        _title_cell(session),
+    )
+    return "\t".join(map(sanitize_line, cells)) + "\n"
 
 
 def _select(

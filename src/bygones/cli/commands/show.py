@@ -39,7 +39,11 @@ from bygones.cli.resolve import LAST, check_record_on_branch, choose_branch
 from bygones.errors import NotInArchive
 from bygones.model.nodes import parse_user_text
 from bygones.render.text.primitives import sanitize_json
-from bygones.render.text.session import TextOptions, render_focused_lines
+from bygones.render.text.session import (
+    MarkdownRenderer,
+    TextOptions,
+    render_focused_lines,
+)
 from bygones.render.walk import SessionView, find_message_index
 from bygones.render.walk import trim_around_record as window
 from bygones.schema.sessions import session_objects
@@ -63,6 +67,9 @@ class ShowRequest(Struct, frozen=True, kw_only=True):
     thinking: bool
     tools: bool
     raw: bool
+    last_answer: bool
+    code: int | None
+    diff: bool
     as_json: bool
 
 
@@ -139,6 +146,18 @@ def _raw_lines(session: Session, record: str | None) -> Iterator[bytes]:
 @click.option(
     "--raw", is_flag=True, help="Print the original lines; with --around, only one."
 )
+@click.option(
+    "--last-answer", is_flag=True, help="Print only Claude's last answer, as written."
+)
+@click.option(
+    "--code",
+    type=int,
+    metavar="N",
+    help="Print only code block N of the last answer, or of the named record.",
+)
+@click.option(
+    "--diff", is_flag=True, help="Print only what the branch changed, as a diff."
+)
 @archive_options
 @json_option
 @color_option
@@ -154,6 +173,7 @@ def show(
     \b
     bygones show last
     bygones show 2.1
+    bygones show last --code 1 | pbcopy
     bygones show 5e551000 --tools
     bygones show ~/.claude 5e55
     bygones show transcript.jsonl --json
@@ -198,6 +218,9 @@ def _show(shown: ShownSession, request: ShowRequest, console: Console) -> None:
         include_thinking=request.thinking,
         include_tools=request.tools,
     )
+    if request.last_answer or request.code is not None or request.diff:
+        _print_part(shown, request, view.branch, console)
+        return
     if request.branch:
         found, view = end_at_summary(found, view, request.branch)
     if request.around:
@@ -210,6 +233,27 @@ def _show(shown: ShownSession, request: ShowRequest, console: Console) -> None:
         _print_json(found, view, shown)
     else:
         _print_session(found, view, console, shown)
+
+
+def _print_part(
+    shown: ShownSession, request: ShowRequest, number: int, console: Console
+) -> None:
+    """Print an answer, a code block or a diff, and nothing else."""
+    from bygones.cli.copying import answer_text, code_block, print_text
+
+    branch = next(one for one in shown.session.branches if one.number == number)
+    if request.diff:
+        from bygones.cli.commands.diff import diff_session, print_diffs
+
+        if shown.archive is None or shown.run_id is not None:
+            raise click.UsageError("--diff needs a session of the archive")
+        print_diffs(diff_session(shown.archive, shown.session, branch), console)
+        return
+    record = str(shown.record.id) if shown.record else None
+    text = answer_text(branch, None if request.last_answer else record)
+    if request.code is not None:
+        text = code_block(text, request.code)
+    print_text(text, is_terminal=console.is_terminal)
 
 
 def _lands_on_record(shown: ShownSession, console: Console) -> bool:
@@ -259,11 +303,23 @@ def _print_json(session: Session, view: SessionView, shown: ShownSession) -> Non
     )
 
 
+def _markdown_renderer() -> MarkdownRenderer:
+    # Only needed on a terminal, and slow to import.
+    from bygones.render.text.markdown_text import render_markdown_lines
+
+    return render_markdown_lines
+
+
 def _print_session(
     session: Session, view: SessionView, console: Console, shown: ShownSession
 ) -> None:
-    page = TextOptions(width=console.width, zone=None, text_parser=parse_user_text)
     colored = console.style.is_colored
+    page = TextOptions(
+        width=console.width,
+        zone=None,
+        text_parser=parse_user_text,
+        markdown=_markdown_renderer() if console.is_terminal and colored else None,
+    )
     lines: FocusedLines = render_focused_lines(session, view, page)
     if shown.archive is not None and shown.query and colored:
         positions = shown.archive.match_positions(

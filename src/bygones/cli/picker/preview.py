@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 
 from bygones.archive import Archive
 from bygones.cli.output import display_path
@@ -16,6 +16,7 @@ from bygones.query.parser import and_terms
 from bygones.render.headers import hit_label
 from bygones.render.numbers import format_time_range, format_tokens, pluralize
 from bygones.render.text.highlight import highlight_line
+from bygones.render.text.markdown_text import render_markdown_lines
 from bygones.render.text.primitives import (
     SpanStyle,
     StyledLine,
@@ -23,6 +24,7 @@ from bygones.render.text.primitives import (
     sanitize_line,
     styled_line,
     wrap_line,
+    wrap_spans,
 )
 from bygones.render.text.session import TextOptions, render_window_lines
 from bygones.render.walk import SessionView, contains_record
@@ -94,7 +96,12 @@ class SessionPreviewer:
         if window is None:
             return
         view = SessionView(include_thinking=bool(hit and hit.part is Part.THINKING))
-        options = TextOptions(width=width, zone=None, text_parser=parse_user_text)
+        options = TextOptions(
+            width=width,
+            zone=None,
+            text_parser=parse_user_text,
+            markdown=render_markdown_lines,
+        )
         yield from render_window_lines(window, view, options)
 
 
@@ -189,25 +196,3 @@ def _sanitized(text: str) -> str:
     start = " " if text[:1].isspace() else ""
     end = " " if text[-1:].isspace() and text.strip() else ""
     return f"{start}{sanitize_line(text)}{end}"
-
-
-def wrap_spans(spans: Sequence[StyledSpan], width: int) -> Iterator[StyledLine]:
-    """Wrap spans to lines between words, and keep their styles."""
-    text = "".join(span.text for span in spans)
-    styles = [span.style for span in spans for _ in span.text]
-    at = 0
-    for line in wrap_line(text, width):
-        start = text.find(line, at)
-        start = at if start < 0 else start
-        at = start + len(line)
-        yield _merge(line, styles[start:at])
-
-
-def _merge(text: str, styles: Sequence[SpanStyle]) -> StyledLine:
-    spans: list[StyledSpan] = []
-    for char, style in zip(text, styles, strict=False):
-        if spans and spans[-1].style is style:
-            spans[-1] = StyledSpan(spans[-1].text + char, style)
-        else:
-            spans.append(StyledSpan(char, style))
-    return tuple(spans)

@@ -162,6 +162,13 @@ class SpanStyle(StrEnum):
     AGENT = "agent"
     MATCH = "match"
     """A word that was searched for."""
+    STRONG = "strong"
+    EMPHASIS = "emphasis"
+    KEYWORD = "keyword"
+    STRING = "string"
+    NUMBER = "number"
+    NAME = "name"
+    COMMENT = "comment"
 
 
 class StyledSpan(NamedTuple):
@@ -269,6 +276,28 @@ def wrap_line(
             width += word_width
     if line.strip():
         yield line.rstrip()
+
+
+def wrap_spans(spans: Sequence[StyledSpan], width: int) -> Iterator[StyledLine]:
+    """Wrap spans to lines between words, and keep their styles."""
+    text = "".join(span.text for span in spans)
+    styles = [span.style for span in spans for _ in span.text]
+    at = 0
+    for line in wrap_line(text, width):
+        start = text.find(line, at)
+        start = at if start < 0 else start
+        at = start + len(line)
+        yield _merge_spans(line, styles[start:at])
+
+
+def _merge_spans(text: str, styles: Sequence[SpanStyle]) -> StyledLine:
+    spans: list[StyledSpan] = []
+    for char, style in zip(text, styles, strict=False):
+        if spans and spans[-1].style is style:
+            spans[-1] = StyledSpan(spans[-1].text + char, style)
+        else:
+            spans.append(StyledSpan(char, style))
+    return tuple(spans)
 
 
 def _split_words(text: str) -> Iterator[str]:

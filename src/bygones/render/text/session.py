@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from msgspec import Struct
 
@@ -225,9 +225,15 @@ _MAX_BARS = 6
 """Nesting bars shown before a line at most."""
 
 
+MarkdownRenderer = Callable[[str, int], Iterable[StyledLine]]
+"""Returns the lines of a text for a width."""
+
+
 class TextOptions(RenderOptions, frozen=True, kw_only=True):
     width: int | None = None
     """Columns of the terminal; ``None`` for a pipe, where nothing is wrapped."""
+    markdown: MarkdownRenderer | None = None
+    """Renders replies; without it their Markdown is shown as written."""
 
 
 def render_text(
@@ -374,6 +380,10 @@ class _TextRenderer(StepRenderer[StyledLine]):
         if isinstance(block, TextBlock):
             style = SpanStyle.WARNING if is_error else SpanStyle.PLAIN
             text = ("✗ " if is_error else "") + (block.text or "").strip("\n")
+            if self._options.markdown and width is not None and not is_error:
+                lines = self._options.markdown(text, width)
+                yield from self._emit("text", lines)
+                return
             spans = list(wrap_markdown(text, width, style))
         elif isinstance(block, ThinkingBlock):
             if not self._view.include_thinking and not self.is_in_focus:

@@ -1,0 +1,128 @@
+"""`show` at a record, an agent run alone, and parts of a session for copying."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from bygones.archive import Archive
+from bygones.cli.main import main
+from bygones.errors import ExitCode
+from tests.build import Home, prompt, reply, session_id, thread, tool_result, tool_use
+from tests.cli.terminals import Screen, piped
+
+SESSION = session_id(1)
+FILLER = [f"Paragraph {number} of the answer." for number in range(60)]
+
+
+@pytest.fixture
+def home(place: Path) -> Home:
+    home = Home(place / ".claude")
+    answer = "Use **this**:\n\n```python\nprint('walrus')\n```\n\nor\n\n```sh\nls\x1b[2J\n```"
+    lines = thread(
+        prompt("Start"),
+        reply("\n\n".join(FILLER)),
+        prompt("Ask an agent"),
+        reply([tool_use("Task", prompt="Look", description="Look for it")]),
+        tool_result("toolu_1", "done", toolUseResult={"agentId": "abcdef0123"}),
+        reply(answer),
+    )
+    home.session(SESSION, lines)
+    run = thread(prompt("Look"), reply("Nothing yet."), reply("An ocelot is here."))
+    home.agent(SESSION, "abcdef0123", run, meta={"agentType": "Explore"})
+    Archive.ingest(place / "archive", [home.path])
+    return home
+
+
+def shown(capsys: pytest.CaptureFixture[str], *words: str) -> str:
+    assert main(["show", *words]) == ExitCode.SUCCESS
+    return capsys.readouterr().out
+
+
+@pytest.mark.usefixtures("home")
+def test_an_agent_run_is_shown_alone_by_the_id_that_tree_prints(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["tree", "last"]) == ExitCode.SUCCESS
+    line = next(x for x in capsys.readouterr().out.splitlines() if "◆" in x)
+    agent = line.split("◆ ")[1].split()[0]
+    assert agent == "abcdef01"
+
+    out = shown(capsys, f"{SESSION[:8]}/{agent}")
+    assert "An ocelot is here." in out
+    assert "Paragraph" not in out
+    assert main(["show", f"{SESSION[:8]}/nothere"]) == ExitCode.USAGE_ERROR
+    assert "agent" in capsys.readouterr().err
+    assert main(["show", "nosuch/abc"]) == ExitCode.USAGE_ERROR
+    assert "nosuch/abc" in capsys.readouterr().err
+
+
+def test_a_record_of_an_agent_shows_its_run(
+    home: Home, place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    del home
+    with Archive.open(place / "archive") as archive:
+        (hit,) = archive.search("ocelot").sessions[0].hits
+    out = shown(capsys, str(hit.record_id))
+    assert "An ocelot is here." in out
+    assert "Paragraph" not in out
+    assert main(["search", "ocelot"]) == ExitCode.SUCCESS
+    capsys.readouterr()
+    hit_out = shown(capsys, "1.1", "--color", "always")
+    assert "An \x1b[30;43mocelot\x1b[0m is here." in hit_out
+    assert "Ask an agent" in hit_out  # in its session
+
+
+@pytest.mark.skipif(os.name == "nt", reason="terminals are others there")
+@pytest.mark.skipif(shutil.which("less") is None, reason="less is not installed")
+@pytest.mark.usefixtures("home")
+def test_the_pager_starts_at_the_hit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BYGONES_PAGER", "less")
+    assert piped("search", "paragraph 40").returncode == ExitCode.SUCCESS
+    for words in (["1.1"], ["last", "--find", "ocelot"]):
+        screen = Screen("show", *words, columns=70, rows=20)
+        text = screen.wait_for("Paragraph 40" if words == ["1.1"] else "An ocelot")
+        assert "Start" not in text
+        screen.type("q")
+        assert screen.end() == ExitCode.SUCCESS
+
+
+@pytest.mark.usefixtures("home")
+def test_parts_of_a_session_are_printed_alone(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert shown(capsys, "last", "--last-answer").startswith("Use **this**:\n")
+    assert shown(capsys, "last", "--code", "1") == "print('walrus')\n"
+    assert piped("show", "last", "--code", "-1").stdout == "ls\x1b[2J\n"
+    assert main(["show", "last", "--code", "3"]) == ExitCode.USAGE_ERROR
+    assert "the answer has 2 code blocks" in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("invented")
+def test_the_diff_of_a_session_can_be_applied(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    out = shown(capsys, "last", "--diff")
+    assert "+    raise PaymentFailed(order.id)" in out
+    assert "-    return gateway.charge(order.total, order.card)" in out
+    other = shown(capsys, "last", "--diff", "--branch", "2")
+    assert "+    for attempt in range(3):" in other
+
+
+@pytest.mark.skipif(os.name == "nt", reason="terminals are others there")
+@pytest.mark.usefixtures("home")
+def test_markdown_is_rendered_on_a_terminal_and_raw_in_a_pipe() -> None:
+    screen = Screen("show", "last", columns=70, rows=200)
+    assert screen.end() == ExitCode.SUCCESS
+    text = screen.text
+    assert "Use this:" in text
+    assert "\n  print('walrus')" in text
+    assert "```" not in text
+    assert r"ls\x1b[2J" in text
+    assert "\x1b[2J" not in screen.raw.decode()
+    raw = piped("show", "last").stdout
+    assert "Use **this**:" in raw
+    assert "```python" in raw
