@@ -176,6 +176,7 @@ def test_projects_have_their_paths_sessions_and_sizes(
     assert row == {
         "type": "project",
         "path": "/work/日本",
+        "other_paths": [],
         "project_keys": ["-work---"],
         "session_count": 1,
         "last_active_at": "2026-01-05T11:30:00Z",

@@ -13,7 +13,7 @@ from bygones.model.query import Query
 from bygones.model.summary import SessionSummary
 from bygones.store.annotations import with_annotations
 from bygones.store.encoding import id_key
-from bygones.store.local_reader import find_session
+from bygones.store.local_reader import LocalReader, find_session
 
 # Most commands need little of this: the rest is imported by the methods that use it.
 if TYPE_CHECKING:
@@ -245,14 +245,32 @@ class ArchiveQueries(ArchiveBase):
         return find_project(self.projects(include_empty=True), name)
 
     def project_at(self, directory: str | Path) -> Project | None:
-        """Return the project of a directory: its own, or that of the nearest parent."""
+        """Return the project of a directory: its own, or that of the nearest parent.
+
+        Another clone or worktree of the same repository counts as its own.
+        """
         path = Path(directory).expanduser().absolute()
         real_path = Path(os.path.realpath(path))
-        known = {project.path: project for project in self.projects(include_empty=True)}
-        for place in (path, real_path, *real_path.parents, *path.parents):
-            if str(place) in known:
-                return known[str(place)]
+        known = {
+            name: project
+            for project in self.projects(include_empty=True)
+            for name in (project.path, *project.other_paths)
+        }
+        own = (str(path), str(real_path), *self._same_project(str(real_path)))
+        for name in (*own, *map(str, real_path.parents), *map(str, path.parents)):
+            if name in known:
+                return known[name]
         return None
+
+    def _same_project(self, directory: str) -> Iterator[str]:
+        """Yield known directories of the same repository."""
+        if isinstance(self._reader, LocalReader):
+            from bygones.sources.repositories import read_directory
+
+            yield from self._reader.directories.paths(directory)
+            facts = read_directory(directory)
+            if facts is not None and facts.repository:
+                yield from self._reader.directories.find(facts)
 
     def sessions_by_tool(self) -> dict[str, frozenset[SessionId]]:
         """Return the sessions that called each tool, including in agent runs."""

@@ -237,14 +237,15 @@ def _normalize_drive(path: str) -> str:
 def group_into_projects(
     sessions: Iterable[Session | SessionSummary],
 ) -> tuple[Project, ...]:
-    """Group sessions by project path; two paths with the same key are two projects."""
+    """Group sessions by project; two paths with the same key are two projects."""
     builders: dict[str | None, _ProjectBuilder] = {}
     for session in sessions:
-        key = session.project or (
-            f"?{session.project_keys[0]}" if session.project_keys else None
-        )
+        path = session.project
+        if isinstance(session, SessionSummary):
+            path = session.project_path
+        key = path or (f"?{session.project_keys[0]}" if session.project_keys else None)
         if key not in builders:
-            builders[key] = _ProjectBuilder(session.project)
+            builders[key] = _ProjectBuilder(path)
         builders[key].add(session)
     projects = [builder.project for builder in builders.values()]
     return tuple(sorted(projects, key=lambda p: (p.path or "", p.project_keys)))
@@ -254,6 +255,7 @@ class _ProjectBuilder:
     def __init__(self, path: str | None) -> None:
         self._path = path
         self._keys: dict[ProjectKey, None] = {}
+        self._others: dict[str, None] = {}
         self._sessions: list[SessionId] = []
         self._size = 0
         self._last_active_at: datetime | None = None
@@ -264,6 +266,7 @@ class _ProjectBuilder:
         self._sessions.append(session.id)
         self._size += _session_size(session)
         if isinstance(session, SessionSummary):
+            self._others.update(dict.fromkeys(session.project_names[1:]))
             self._usage += session.usage
         else:
             self._usage += session.total_usage
@@ -275,6 +278,7 @@ class _ProjectBuilder:
     def project(self) -> Project:
         return Project(
             path=self._path,
+            other_paths=tuple(self._others),
             project_keys=tuple(self._keys),
             session_ids=tuple(self._sessions),
             source_bytes=self._size,
@@ -293,9 +297,11 @@ def find_project(projects: Sequence[Project], name: str) -> Project:
     """Return a project by its path, its key or the last part of its path."""
     for matches in (
         [p for p in projects if p.path is not None and p.path == name],
+        [p for p in projects if name in p.other_paths],
         [p for p in projects if name in p.project_keys and p.path is not None],
         [p for p in projects if name in p.project_keys],
         [p for p in projects if p.name == name],
+        [p for p in projects if name in p.other_names],
     ):
         if len(matches) > 1:
             candidates = [p.path or p.name for p in matches]

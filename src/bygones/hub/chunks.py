@@ -21,8 +21,10 @@ from bygones.model.base import (
     SourceId,
     SourceKind,
 )
+from bygones.model.machines import is_on_this_machine
 from bygones.model.summary import is_in_folder
 from bygones.parse.decode import salvage_line
+from bygones.query.matcher import is_in_project
 from bygones.redact.engine import Redactor
 from bygones.redact.json import redact_file, redact_line
 from bygones.sources.layout import session_stem
@@ -121,14 +123,16 @@ def select_sources(
         listed.id: listed.project
         for project in projects
         for listed in archive.sessions(project=project, include_empty=True)
+        # A clone elsewhere is the same project, but was not chosen to be sent.
         if listed.project is not None
+        and is_in_project(structs.replace(listed, project_paths=()), project)
     }
     newest = [one.id for one in archive.sessions(include_empty=True)]
     others = [session for session in newest if session not in named]
     own = [
         stored_source
         for stored_source in archive.sources(sessions=list(named))
-        if stored_source.kind in PUSHED_KINDS and not stored_source.is_remote
+        if stored_source.kind in PUSHED_KINDS and is_on_this_machine(stored_source.home)
     ]
     foreign = {
         stored_source.number: stored_source

@@ -32,11 +32,14 @@ from bygones.model.base import (
 from bygones.runtime import gc_paused, trim_heap
 from bygones.sources.fingerprint import fingerprint_bytes
 from bygones.sources.lines import read_line_blocks
+from bygones.sources.repositories import read_directory
 from bygones.sources.walk import discover_sources
+from bygones.store.annotations import store_directories
 from bygones.store.archive_db import CHUNK_SIZE, ArchiveDB, StoredSource
 from bygones.store.archive_dir import ArchiveDir
 from bygones.store.compression import CompressionQueue, HashedFrame
 from bygones.store.connect import make_private_folder, writer_lock
+from bygones.store.derived_tables import DerivedTables
 
 __all__ = ["index_stored", "ingest"]
 
@@ -124,6 +127,7 @@ def _run_once(  # noqa: PLR0913 (private, all by keyword)
                 archive_dir, compression, workers, report, progress=progress
             ).run(paths, scan_plan, is_thorough=is_thorough)
         if archive_dir.index is not None:
+            observe_directories(archive_dir, report)
             report.session_count, report.empty_count = (
                 archive_dir.index.count_sessions()
             )
@@ -136,6 +140,24 @@ def _run_once(  # noqa: PLR0913 (private, all by keyword)
         )
         if is_thorough and not (report.problems or report.refused):
             archive_dir.mark_fully_scanned(scan_plan.checksum)
+
+
+_MAX_LOOKED_UP = 500
+"""Updated sessions whose directories are looked up one by one."""
+
+
+def observe_directories(archive_dir: ArchiveDir, report: IngestReport) -> None:
+    """Store which repositories the directories of updated sessions belong to.
+
+    Directories disappear, so this is stored in the archive and not derived.
+    """
+    if archive_dir.index is None or not report.updated_sessions:
+        return
+    tables = DerivedTables(archive_dir.index)
+    updated = report.updated_sessions
+    is_few = len(updated) <= _MAX_LOOKED_UP
+    projects = tables.projects_of(updated) if is_few else tables.projects()
+    store_directories(archive_dir.byte_store.db, projects, read_directory)
 
 
 class _IngestRun:

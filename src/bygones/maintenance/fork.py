@@ -43,6 +43,7 @@ from bygones.model.base import (
     SourceKind,
     decode_path,
 )
+from bygones.model.machines import is_on_this_machine
 from bygones.model.nodes import LocatedRecord
 from bygones.model.sessions import AgentRun, Branch, Session, walk_agents
 from bygones.parse.light import parse_line_light
@@ -208,7 +209,7 @@ class _Place(Struct, frozen=True):
 def _home_of(source: StoredSource) -> Path:
     """Return the home of a file, or the default one if it is not there."""
     own = Path(decode_path(source.home))
-    is_here = not source.is_remote and own.is_dir()
+    is_here = is_on_this_machine(source.home) and own.is_dir()
     if source.path.startswith("projects/") and is_here:
         return own
     return default_home()

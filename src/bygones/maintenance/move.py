@@ -25,7 +25,9 @@ from bygones.maintenance.restore import (
 )
 from bygones.model.base import DECODE_ERRORS, UUID_PATTERN
 from bygones.sources.layout import HISTORY_FILE, project_key
-from bygones.store.connect import fsync_folder
+from bygones.store.annotations import remove_move, store_move
+from bygones.store.archive_db import ArchiveDB
+from bygones.store.connect import fsync_folder, writer_lock
 
 MOVES_FOLDER = ".bygones-moves"
 """In the home: originals of the files that were moved."""
@@ -209,6 +211,26 @@ def move_project(plan: MovePlan) -> Path:
     return folder
 
 
+def remember_move(folder: Path, old: str, new: str) -> None:
+    """Let the archive in a folder list both names of a directory as one project."""
+    with writer_lock(folder):
+        archive_db = ArchiveDB(folder, write=True)
+        try:
+            store_move(archive_db.db, old, new)
+        finally:
+            archive_db.close()
+
+
+def forget_move(folder: Path, old: str, new: str) -> None:
+    """Let the archive in a folder forget a move that was undone."""
+    with writer_lock(folder):
+        archive_db = ArchiveDB(folder, write=True)
+        try:
+            remove_move(archive_db.db, old, new)
+        finally:
+            archive_db.close()
+
+
 def _open_journal(home: Path, plan: MovePlan) -> tuple[Path, _Journal]:
     """Continue the journal of the same move if it was interrupted, or start one."""
     journal = _Journal(old=plan.old, new=plan.new, files=plan.files)
@@ -364,9 +386,17 @@ def _move_back(home: Path, folder: Path, file: MovedFile, journal: _Journal) -> 
             raise PathUnusable(f"{source} exists again")
         source.parent.mkdir(parents=True, exist_ok=True)
         kept.rename(source)
+        _make_newer(source, target)
     if added is not None and source != target:
         target.unlink(missing_ok=True)
         _remove_empty(target.parent, home / "projects")
+
+
+def _make_newer(source: Path, target: Path) -> None:
+    """Let a restored file count as the current one, not the copy that is removed."""
+    with suppress(OSError):
+        time_ns = max(source.stat().st_mtime_ns, target.stat().st_mtime_ns + _NEWER_NS)
+        os.utime(source, ns=(time_ns, time_ns))
 
 
 def _find_added(target: Path, parts: Iterator[bytes]) -> list[bytes] | None:

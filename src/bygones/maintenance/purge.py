@@ -20,6 +20,7 @@ from bygones.model.base import (
     SourceKind,
 )
 from bygones.model.summary import Project
+from bygones.store.annotations import remove_unused_directories
 from bygones.store.archive_db import (
     ArchiveDB,
     StoredSource,
@@ -250,6 +251,9 @@ def purge(
         result.is_vacuumed = archive_db.vacuum()
         if archive_dir.index is None:
             rebuild_index(archive_dir, progress or NullProgress())
+        if archive_dir.index is not None:
+            projects = DerivedTables(archive_dir.index).projects()
+            remove_unused_directories(archive_db.db, projects)
         if result.is_vacuumed:
             result.is_vacuumed = _finish_purge(archive_db)
     return result

@@ -27,6 +27,7 @@ from bygones.model.base import (
     SourceKind,
     decode_path,
 )
+from bygones.model.machines import is_on_this_machine
 from bygones.sources.layout import REPLACED_FILE_SUFFIX, TEMP_FILE_PREFIX, project_key
 from bygones.sources.lines import iter_raw_lines
 from bygones.store.archive_db import ArchiveDB, StoredSource
@@ -455,7 +456,7 @@ def plan_restore(  # noqa: PLR0913 (all but two by name and optional)
     # If two copies would have the same path, the newest wins.
     for source in sorted(chosen, key=lambda source: -source.mtime_ns):
         home = str(target / folders.get(source.home, "")) if target else None
-        if home is None and source.is_remote:
+        if home is None and not is_on_this_machine(source.home):
             home = str(default_home())
         if escapes_home(source.path):
             plans.append(

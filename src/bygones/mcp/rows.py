@@ -463,7 +463,7 @@ class SearchRows:
         return sorted(page.sessions, key=self._boosted_score, reverse=True)
 
     def _boosted_score(self, match: SessionMatch) -> float:
-        is_here = self._project is not None and match.summary.project == self._project
+        is_here = self._project in match.summary.project_names
         return match.score * (_PROJECT_BOOST if is_here else 1)
 
     def _query_notes(self, results: SearchResults) -> str:

@@ -213,10 +213,12 @@ class MessageUsage(Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Project(Struct, frozen=True, kw_only=True):
-    """A project: the sessions of one directory."""
+    """A project: the sessions of one directory, or of all clones of a repository."""
 
     path: str | None
     """The directory in the records; `None` if they contain none."""
+    other_paths: tuple[str, ...] = ()
+    """Clones and worktrees of the same repository, and former names."""
     project_keys: tuple[ProjectKey, ...] = ()
     session_ids: tuple[SessionId, ...] = ()
     source_bytes: int = 0
@@ -227,10 +229,18 @@ class Project(Struct, frozen=True, kw_only=True):
     @property
     def name(self) -> str:
         """The last part of the path, or the project key."""
-        path = (self.path or "").replace("\\", "/").rstrip("/")
-        return path.rsplit("/", 1)[-1] or (
+        return _last_part(self.path or "") or (
             self.project_keys[0] if self.project_keys else ""
         )
+
+    @property
+    def other_names(self) -> tuple[str, ...]:
+        """The last parts of its other paths."""
+        return tuple(map(_last_part, self.other_paths))
+
+
+def _last_part(path: str) -> str:
+    return path.replace("\\", "/").rstrip("/").rsplit("/", 1)[-1]
 
 
 class Annotations(Struct, frozen=True, kw_only=True):
@@ -280,6 +290,18 @@ class SessionSummary(Struct, frozen=True, kw_only=True, array_like=True):
     """Warm-ups and replays, at any depth."""
     empty_reason: EmptyReason | None = None
     """What it consists of, if it is empty."""
+    project_paths: tuple[str, ...] = ()
+    """All directories of its project, the main one first; empty if there is only one."""
+
+    @property
+    def project_path(self) -> str | None:
+        """The directory that stands for its project."""
+        return self.project_paths[0] if self.project_paths else self.project
+
+    @property
+    def project_names(self) -> tuple[str, ...]:
+        """All directories of its project: clones, worktrees, former names."""
+        return self.project_paths or ((self.project,) if self.project else ())
 
 
 def is_in_folder(path: str | None, folder: str) -> bool:

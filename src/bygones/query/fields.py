@@ -179,11 +179,11 @@ SYNTAX_FORMS = (
 FIELDS = (
     QueryField(
         name="project",
-        meaning="part of the project directory; a path that starts with /, ~ or . "
+        meaning="part of a directory of the project; a path that starts with /, ~ or . "
         "includes everything below it",
         example="project:bygones",
         value_type=FieldType.DIRECTORY,
-        values=lambda text: (text.session.project,),
+        values=lambda text: text.session.project_names,
         level=FieldLevel.SESSION,
         mistaken_names=("dir", "cwd", "folder", "repo"),
     ),

@@ -293,12 +293,17 @@ def is_in_project(summary: SessionSummary, project: str) -> bool:
     """Whether a session belongs to a project.
 
     ``project`` is a directory, which includes all below it, a project key, or the
-    name of a directory.
+    name of a directory. It counts for all clones and worktrees of its repository, and
+    for its former names.
     """
     if is_path(project):
-        return is_in_folder(summary.project, resolve_path(project))
-    name = (summary.project or "").replace("\\", "/").rstrip("/").rpartition("/")[2]
-    return project in summary.project_keys or project == name
+        folder = resolve_path(project)
+        return any(is_in_folder(path, folder) for path in summary.project_names)
+    names = (
+        path.replace("\\", "/").rstrip("/").rpartition("/")[2]
+        for path in summary.project_names
+    )
+    return project in summary.project_keys or project in names
 
 
 def resolve_path(path: str) -> str:

@@ -136,6 +136,8 @@ class ProjectObject(JsonObject, frozen=True, kw_only=True, tag="project"):
     """A project: the directory in which sessions were started."""
 
     path: str | None
+    other_paths: tuple[str, ...]
+    """Clones and worktrees of the same repository, and former names."""
     project_keys: tuple[ProjectKey, ...]
     session_count: int
     last_active_at: datetime | None
@@ -146,6 +148,7 @@ class ProjectObject(JsonObject, frozen=True, kw_only=True, tag="project"):
     def from_project(cls, project: Project) -> ProjectObject:
         return cls(
             path=project.path,
+            other_paths=project.other_paths,
             project_keys=project.project_keys,
             session_count=len(project.session_ids),
             last_active_at=project.last_active_at,

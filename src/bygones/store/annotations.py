@@ -1,4 +1,9 @@
-"""Tags, notes and stars of sessions, in `archive.db`."""
+"""Tags, notes and stars of sessions, and facts about directories, in `archive.db`.
+
+Git data of a directory is read while the directory exists, and cannot be derived from
+transcripts. It is stored as an annotation whose session is the path of the directory, so
+that a rebuilt index gives the same projects.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +13,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 import apsw
+import msgspec
 from msgspec.structs import replace
 
-from bygones.model.base import (
-    SessionId,
-)
+from bygones.model.base import DECODE_ERRORS, SessionId
+from bygones.model.projects import ProjectDirectories, RepositoryFacts
 from bygones.model.summary import Annotations, SessionSummary
 from bygones.store.archive_db import ArchiveDB
 from bygones.store.compression import (
@@ -23,14 +28,28 @@ from bygones.store.connect import (
     writer_lock,
 )
 
+REPOSITORY = "repository"
+MOVED_TO = "moved-to"
+DIRECTORY_KINDS = (REPOSITORY, MOVED_TO)
+"""Kinds of annotations that belong to directories."""
+_FRESH_NS = 24 * 3600 * 10**9
+"""How long git data of a directory is not read again."""
+_decode_facts = msgspec.json.Decoder(RepositoryFacts).decode
+_DIRECTORY_ROWS = (
+    "SELECT session, kind, value, added_ns FROM annotation"
+    " WHERE kind IN ('repository', 'moved-to') ORDER BY added_ns"
+)
 _REMOVED = "removed"
 """The kind of a row with the hash of an annotation that was removed."""
 
 
 def load_annotations(db: apsw.Connection) -> dict[SessionId, Annotations]:
     """Return the annotations of every session that has some."""
-    sql = "SELECT session, kind, value FROM annotation WHERE kind != ? ORDER BY value"
-    rows = fetch_all(db, sql, (_REMOVED,))
+    sql = (
+        "SELECT session, kind, value FROM annotation"
+        " WHERE kind NOT IN (?, ?, ?) ORDER BY value"
+    )
+    rows = fetch_all(db, sql, (_REMOVED, *DIRECTORY_KINDS))
     sessions: dict[SessionId, list[tuple[str, str]]] = {}
     for session, kind, value in rows:
         sessions.setdefault(session, []).append((kind, value))
@@ -198,3 +217,85 @@ def annotate(
         finally:
             archive_db.close()
     return changed
+
+
+def load_directories(db: apsw.Connection) -> ProjectDirectories:
+    """Return what is known; the newest facts about a directory count."""
+    facts: dict[str, RepositoryFacts] = {}
+    moves: dict[str, str] = {}
+    for directory, kind, value, _ in fetch_all(db, _DIRECTORY_ROWS):
+        if kind == MOVED_TO:
+            moves.pop(value, None)  # it was moved back
+            moves[directory] = value
+        else:
+            try:
+                facts[directory] = _decode_facts(value)
+            except DECODE_ERRORS:
+                continue
+    return ProjectDirectories(facts, moves)
+
+
+def store_directories(
+    db: apsw.Connection,
+    directories: Iterable[str],
+    read: Callable[[str], RepositoryFacts | None],
+) -> None:
+    """Read and store what git knows about directories, if that is not fresh."""
+    now = time.time_ns()
+    known = {
+        directory: added
+        for directory, kind, _, added in fetch_all(db, _DIRECTORY_ROWS)
+        if kind == REPOSITORY
+    }
+    rows = []
+    for directory in directories:
+        if now - known.get(directory, 0) < _FRESH_NS:
+            continue
+        facts = read(directory)
+        if facts is not None:
+            rows.append((directory, msgspec.json.encode(facts).decode(), now))
+    if not rows:
+        return
+    with db:
+        for directory, value, added in rows:
+            sql = "DELETE FROM annotation WHERE session = ? AND kind = ?"
+            db.execute(sql, (directory, REPOSITORY))
+            sql = "INSERT INTO annotation VALUES (?, ?, ?, ?)"
+            db.execute(sql, (directory, REPOSITORY, value, added))
+
+
+def store_move(db: apsw.Connection, old: str, new: str) -> None:
+    """Remember that a directory was moved; a move back replaces it."""
+    with db:
+        _remove_move(db, new, old)
+        _remove_move(db, old, new)
+        sql = "INSERT INTO annotation VALUES (?, ?, ?, ?)"
+        db.execute(sql, (old, MOVED_TO, new, time.time_ns()))
+
+
+def remove_move(db: apsw.Connection, old: str, new: str) -> None:
+    """Forget that a directory was moved."""
+    with db:
+        _remove_move(db, old, new)
+
+
+def _remove_move(db: apsw.Connection, old: str, new: str) -> None:
+    sql = "DELETE FROM annotation WHERE session = ? AND kind = ? AND value = ?"
+    db.execute(sql, (old, MOVED_TO, new))
+
+
+def remove_unused_directories(db: apsw.Connection, projects: Iterable[str]) -> None:
+    """Delete what is known about directories without sessions."""
+    used = set(projects)
+    with db:
+        for directory, kind, value, _ in fetch_all(db, _DIRECTORY_ROWS):
+            place = value if kind == MOVED_TO else directory
+            is_used = place in used or (
+                kind == MOVED_TO and any(one.startswith(f"{place}/") for one in used)
+            )
+            if not is_used:
+                sql = (
+                    "DELETE FROM annotation WHERE session = ? AND kind = ?"
+                    " AND value = ?"
+                )
+                db.execute(sql, (directory, kind, value))

@@ -25,7 +25,6 @@ from bygones.model.base import (
     SourceId,
     SourceKind,
 )
-from bygones.model.machines import is_on_this_machine
 from bygones.store.compression import (
     ChunkHead,
     HashedFrame,
@@ -78,11 +77,6 @@ class StoredSource(Struct, frozen=True):
     def id(self) -> SourceId:
         """The path of the file when it was found."""
         return SourceId(f"{self.home}/{self.path}" if self.home else self.path)
-
-    @property
-    def is_remote(self) -> bool:
-        """Whether the file is on another machine, and came with a sync."""
-        return not is_on_this_machine(self.home)
 
     @property
     def state_checksum(self) -> int:

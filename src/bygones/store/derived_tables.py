@@ -12,6 +12,7 @@ import msgspec
 from msgspec import structs
 
 from bygones.model.base import RecordId, SessionId
+from bygones.model.projects import ProjectDirectories
 from bygones.model.summary import SessionSummary
 from bygones.store.connect import fetch_all, fetch_one
 from bygones.store.encoding import TextLengths
@@ -80,9 +81,12 @@ _AGENT_TABLES = (
 class DerivedTables:
     """Reads and writes the derived rows of sessions."""
 
-    def __init__(self, index: IndexDB) -> None:
+    def __init__(
+        self, index: IndexDB, directories: ProjectDirectories | None = None
+    ) -> None:
         self._db = index.db
         self.index = index
+        self._directories = directories or ProjectDirectories()
         self._leaf_titles: dict[int, list[tuple[RecordId, str, int]]] | None = None
         """The leaf titles of all sessions, loaded if many sessions are derived."""
 
@@ -423,7 +427,22 @@ class DerivedTables:
         sql = "SELECT ended_ms, summary FROM session"
         if not include_empty:
             sql += " WHERE NOT is_empty"
-        return decode_by_end_time(self._db.execute(f"{sql} ORDER BY ended_ms DESC"))
+        rows = self._db.execute(f"{sql} ORDER BY ended_ms DESC")
+        return map(self._directories.apply, decode_by_end_time(rows))
+
+    def projects(self) -> list[str]:
+        """Return the directories of all sessions."""
+        sql = "SELECT DISTINCT project FROM session WHERE project IS NOT NULL"
+        return [row[0] for row in fetch_all(self._db, sql)]
+
+    def projects_of(self, sessions: Iterable[SessionId]) -> set[str]:
+        """Return the directories of sessions."""
+        sql = (
+            "SELECT project FROM session JOIN session_id AS s USING (number)"
+            " WHERE s.id = ?"
+        )
+        rows = (fetch_one(self._db, sql, (session,)) for session in sessions)
+        return {row[0] for row in rows if row and row[0]}
 
     def session_number(self, session: SessionId) -> int | None:
         sql = "SELECT number FROM session_id WHERE id = ?"

@@ -5,18 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from bygones.errors import AmbiguousSelector, ArchiveDamaged, NotInArchive
 from bygones.model.base import AgentId, SessionId, require_valid_text
+from bygones.model.projects import ProjectDirectories
 from bygones.model.summary import IndexedEdit, SessionSummary
-from bygones.store.annotations import load_annotations
+from bygones.store.annotations import load_annotations, load_directories
 from bygones.store.archive_db import ArchiveDB, StoredSource
 from bygones.store.connect import fetch_all, fetch_one, translate_read_errors
-from bygones.store.derived_tables import DerivedTables
-from bygones.store.derived_tables import decode_summary as _decode
+from bygones.store.derived_tables import DerivedTables, decode_summary
 from bygones.store.encoding import (
     MAX_CHAR,
     SessionTextLengths,
@@ -103,13 +104,19 @@ def _describe_candidate(summary: SessionSummary) -> str:
 class IndexLookup:
     """Finds sessions and records in an index, with what a search needs to know."""
 
-    def __init__(self, index: IndexDB) -> None:
+    def __init__(
+        self, index: IndexDB, directories: ProjectDirectories | None = None
+    ) -> None:
         self._db = index.db
+        self._directories = directories or ProjectDirectories()
+
+    def _decode(self, encoded: bytes) -> SessionSummary:
+        return self._directories.apply(decode_summary(encoded))
 
     def load_summary(self, number: int) -> SessionSummary | None:
         sql = "SELECT summary FROM session WHERE number = ?"
         row = fetch_one(self._db, sql, (number,))
-        return _decode(row[0]) if row else None
+        return self._decode(row[0]) if row else None
 
     def find_sessions(self, prefix: str, limit: int) -> list[SessionSummary]:
         """Return sessions by the prefix of their id; an exact match alone."""
@@ -120,12 +127,12 @@ class IndexLookup:
             f"{sql} s.id >= ? AND s.id < ? LIMIT ?",
             (prefix, prefix + MAX_CHAR, limit),
         )
-        return [_decode(row[0]) for row in rows]
+        return [self._decode(row[0]) for row in rows]
 
     def numbered_summaries(self) -> Iterator[tuple[int, SessionSummary]]:
         """Yield the summary of every session, with its number."""
         for number, blob in self._db.execute("SELECT number, summary FROM session"):
-            yield number, _decode(blob)
+            yield number, self._decode(blob)
 
     def session_ids(self) -> list[str]:
         sql = "SELECT s.id FROM session JOIN session_id AS s USING (number)"
@@ -387,15 +394,20 @@ class LocalReader:
         """The derived tables; raises an error if there is no index."""
         if self.archive_dir.index is None:
             raise self.archive_dir.index_missing_error()
-        return DerivedTables(self.archive_dir.index)
+        return DerivedTables(self.archive_dir.index, self.directories)
+
+    @cached_property
+    def directories(self) -> ProjectDirectories:
+        """Which directories are one project, as of when the archive was opened."""
+        return load_directories(self.byte_store.db)
 
     @property
     def lookup(self) -> IndexLookup:
-        return IndexLookup(self.sessions.index)
+        return IndexLookup(self.sessions.index, self.directories)
 
     @property
     def search_facts(self) -> SearchFacts:
-        return IndexLookup(self.sessions.index)
+        return IndexLookup(self.sessions.index, self.directories)
 
     @property
     def edits(self) -> EditReader:
@@ -409,7 +421,7 @@ class LocalReader:
     def usage(self) -> UsageReader:
         from bygones.store.usage_tables import UsageTables
 
-        return UsageTables(self.sessions.index)
+        return UsageTables(self.sessions.index, self.directories)
 
     def engine(self) -> SearchEngine:
         """Return the text index in its current state."""

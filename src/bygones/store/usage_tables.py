@@ -9,6 +9,7 @@ import msgspec
 from msgspec import Struct, structs
 
 from bygones.model.base import AgentId, SessionId
+from bygones.model.projects import ProjectDirectories
 from bygones.model.query import And, FieldTerm, FieldValue, Not, Or, Term, TimeRange
 from bygones.model.summary import Title
 from bygones.model.usage import QUARTER_HOUR_SECONDS, ReportedCost
@@ -177,8 +178,11 @@ class RowBounds(Struct, frozen=True, kw_only=True, array_like=True):
 class UsageTables:
     """Reads and writes token usage."""
 
-    def __init__(self, index: IndexDB) -> None:
+    def __init__(
+        self, index: IndexDB, directories: ProjectDirectories | None = None
+    ) -> None:
         self._db = index.db
+        self._directories = directories or ProjectDirectories()
 
     def insert_usage(
         self, number: int, derived_rows: DerivedRows, after_usage: int = 0
@@ -299,12 +303,16 @@ class UsageTables:
         ]
 
     def session_projects(self) -> dict[int, tuple[SessionId, str | None]]:
-        """Return id and project of each session, by number."""
+        """Return id and main directory of the project of each session, by number."""
         rows = self._db.execute(
             "SELECT number, s.id, project FROM session JOIN session_id AS s"
             " USING (number)"
         )
-        return {row[0]: (SessionId(row[1]), row[2]) for row in rows}
+        main_path = self._directories.main_path
+        return {
+            number: (SessionId(id_), main_path(project) if project else project)
+            for number, id_, project in rows
+        }
 
     def reported_costs(self) -> list[tuple[int, ReportedCost]]:
         """Return the costs that Claude Code reported, with the session's number."""

@@ -11,10 +11,12 @@ import msgspec
 from msgspec import Struct
 
 from bygones.model.base import AgentId, RecordId, SessionId
+from bygones.model.projects import ProjectDirectories
 from bygones.model.query import And, FieldTerm, FieldValue, Not, Or, Term, TimeRange
 from bygones.model.summary import IndexedEdit, SessionSummary, Title
 from bygones.model.usage import QUARTER_HOUR_SECONDS, ReportedCost
-from bygones.store.derived_tables import decode_by_end_time, decode_summary
+from bygones.store.derived_tables import decode_by_end_time
+from bygones.store.derived_tables import decode_summary as decode_stored_summary
 from bygones.store.encoding import (
     TextLengths,
     id_key,
@@ -32,6 +34,15 @@ from bygones.store.usage_tables import (
     UtcOffsets,
 )
 from bygones.team.contract import ScopedDatabase, pack_key, unpack_key
+
+_DIRECTORIES = ProjectDirectories()
+"""Without git data: a team's store has transcripts only."""
+
+
+def decode_summary(encoded: bytes) -> SessionSummary:
+    """Return a summary, whose project is that of a worktree's repository."""
+    return _DIRECTORIES.apply(decode_stored_summary(encoded))
+
 
 _LAST_CHARACTER = "\U0010ffff"
 _QUERY_BATCH = 5000
@@ -56,7 +67,8 @@ class TeamSessionReader:
         if not include_empty:
             sql += " WHERE is_empty = 0"
         order = " ORDER BY ended_ms DESC NULLS LAST, number"
-        return decode_by_end_time(self._database.rows(sql + order))
+        rows = self._database.rows(sql + order)
+        return map(_DIRECTORIES.apply, decode_by_end_time(rows))
 
     def session_number(self, session: SessionId) -> int | None:
         sql = "SELECT number FROM {session} AS s WHERE session = %(session)s"

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from bygones.archive import Archive
 from bygones.cli.context import (
     CommonOptions,
     archive_options,
@@ -19,7 +20,13 @@ from bygones.cli.context import (
 from bygones.cli.open_archive import open_current
 from bygones.cli.output import display_path, print_objects
 from bygones.errors import PathUnusable
-from bygones.maintenance.move import move_project, plan_move, undo_move
+from bygones.maintenance.move import (
+    forget_move,
+    move_project,
+    plan_move,
+    remember_move,
+    undo_move,
+)
 from bygones.render.numbers import format_bytes, pluralize
 from bygones.render.text.primitives import sanitize_name
 from bygones.schema.commands import MoveObject
@@ -70,10 +77,7 @@ def move(  # noqa: PLR0913 (the options of the command)
     if undo:
         if old is not None or new is not None:
             raise click.UsageError("--undo takes no directories")
-        done = [plan for home in find_homes(options.homes) if (plan := undo_move(home))]
-        if not done:
-            raise PathUnusable("there is no move to undo")
-        _print_plans(done, as_json=as_json, is_done=True, is_undo=True)
+        _undo(options, as_json=as_json)
         return
     if old is None or new is None:
         raise click.UsageError("name the old and the new directory")
@@ -90,11 +94,22 @@ def move(  # noqa: PLR0913 (the options of the command)
     _check_taken(plans)
     if not dry_run:
         _confirm(yes=yes)
+        remember_move(options.folder, before, after)
         for plan in plans:
             kept = move_project(plan)
             click.echo(sanitize_name(f"originals: {display_path(kept)}"), err=True)
     if as_json or not dry_run:
         _print_plans(plans, as_json=as_json, is_done=not dry_run)
+
+
+def _undo(options: CommonOptions, *, as_json: bool) -> None:
+    done = [plan for home in find_homes(options.homes) if (plan := undo_move(home))]
+    if not done:
+        raise PathUnusable("there is no move to undo")
+    if Archive.exists(options.folder):
+        for plan in done:
+            forget_move(options.folder, plan.old, plan.new)
+    _print_plans(done, as_json=as_json, is_done=True, is_undo=True)
 
 
 def _check_directories(old: str, new: str) -> None:

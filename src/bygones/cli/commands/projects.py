@@ -21,7 +21,7 @@ from bygones.cli.output import (
     display_path,
     print_objects,
 )
-from bygones.render.numbers import format_bytes, format_tokens
+from bygones.render.numbers import format_bytes, format_tokens, pluralize
 from bygones.render.text.primitives import truncate_start
 from bygones.schema.summaries import ProjectObject
 
@@ -52,7 +52,9 @@ def projects(*, empty: bool, iso: bool, options: CommonOptions, as_json: bool) -
     bygones projects
     bygones projects --json
 
-    A project is the directory in which sessions were started.
+    A project is the directory in which sessions were started. Clones and worktrees of a
+    git repository are one project, and so are the names of a directory that was moved
+    with `bygones move`.
     """
     with open_current(options) as archive:
         rows = _project_objects(archive, empty=empty)
@@ -73,11 +75,16 @@ def projects(*, empty: bool, iso: bool, options: CommonOptions, as_json: bool) -
         ],
         width=console.width,
     )
-    paths = [
-        display_path(row.path) if row.path else f"? {' '.join(row.project_keys)}"
-        for row in rows
-    ]
+    paths = list(map(_describe_path, rows))
     console.print_lines(table.lines(["PROJECT", *paths], truncate_start))
+
+
+def _describe_path(row: ProjectObject) -> str:
+    if row.path is None:
+        return f"? {' '.join(row.project_keys)}"
+    count = len(row.other_paths)
+    others = f" and {pluralize(count, 'other directory', 'other directories')}"
+    return display_path(row.path) + others * bool(count)
 
 
 def _project_objects(archive: Archive, *, empty: bool) -> list[ProjectObject]:

@@ -24,6 +24,7 @@ from bygones.cli.picker.choose import choose_session_name, query_option
 from bygones.cli.resolve import resolve_summary
 from bygones.errors import ClaudeNotFound, ProjectDirectoryGone
 from bygones.maintenance.restore import default_home
+from bygones.model.machines import is_on_this_machine
 from bygones.render.text.primitives import sanitize_name
 from bygones.schema.commands import ResumeObject
 
@@ -90,7 +91,7 @@ def _plan_resume(archive: Archive, session: SessionSummary) -> ResumeObject:
         reverse=True,
     )
     home = own[0].home if own else ""
-    if own and own[0].is_remote:
+    if own and not is_on_this_machine(own[0].home):
         home = str(default_home())
     return ResumeObject(
         session_id=session.id,

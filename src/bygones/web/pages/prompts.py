@@ -116,7 +116,7 @@ def _repeated(prompts: Iterator[IndexedPrompt]) -> Iterator[_PromptUse]:
 def _form(
     text: str, project: str, sort: str, summaries: Sequence[SessionSummary]
 ) -> Html:
-    projects = Counter(one.project for one in summaries if one.project)
+    projects = Counter(one.project_path for one in summaries if one.project_path)
     return Html(
         '<form class="filters" action="/prompts" data-live>'
         '<input type="search" name="q" placeholder="Words, or fields such as after:2w" '

@@ -414,7 +414,7 @@ def count_facets(
         (
             "Project",
             "project",
-            _top_values(session.project or "" for session in sessions),
+            _top_values(session.project_path or "" for session in sessions),
         ),
         ("Tool", "tool", _tool_counts(sessions, sessions_by_tool)),
         (

@@ -307,7 +307,8 @@ def filter_form(
     summaries: Sequence[SessionSummary],
     sessions_by_tool: Mapping[str, frozenset[SessionId]],
 ) -> Html:
-    projects = Counter(summary.project for summary in summaries if summary.project)
+    paths = (summary.project_path for summary in summaries)
+    projects = Counter(path for path in paths if path)
     models = Counter(model for summary in summaries for model in summary.models)
     tools = Counter({tool: len(ids) for tool, ids in sessions_by_tool.items()})
     tags = Counter(name for summary in summaries for name in summary.tags)
