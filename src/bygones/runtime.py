@@ -11,7 +11,6 @@ from bygones.errors import AddressUnavailable
 
 _M_ARENA_MAX = -8
 """The number of `M_ARENA_MAX` in glibc's `malloc.h`."""
-_MAX_ARENAS = 2
 
 
 @contextmanager
@@ -42,7 +41,7 @@ def trim_heap() -> None:
         ctypes.CDLL(None).malloc_trim(0)
 
 
-def limit_malloc_arenas() -> None:
+def limit_malloc_arenas(count: int = 2) -> None:
     """Let threads share a few heaps, where the C library gives each its own (glibc).
 
     Each heap keeps free memory that other threads cannot use. Call it before any thread
@@ -51,7 +50,7 @@ def limit_malloc_arenas() -> None:
     import ctypes
 
     with suppress(AttributeError, OSError, TypeError):
-        ctypes.CDLL(None).mallopt(_M_ARENA_MAX, _MAX_ARENAS)
+        ctypes.CDLL(None).mallopt(_M_ARENA_MAX, count)
 
 
 BACKLOG = 512

@@ -19,7 +19,7 @@ from bygones.ingest.indexer import (
     line_block,
     rebuild_index,
 )
-from bygones.ingest.workers import WorkerPool
+from bygones.ingest.workers import MIN_PARALLEL_BYTES, WorkerPool
 from bygones.model.base import (
     IngestReport,
     NullProgress,
@@ -29,7 +29,7 @@ from bygones.model.base import (
     decode_path,
     encode_path,
 )
-from bygones.runtime import gc_paused, trim_heap
+from bygones.runtime import gc_paused, limit_malloc_arenas, trim_heap
 from bygones.sources.fingerprint import fingerprint_bytes
 from bygones.sources.lines import read_line_blocks
 from bygones.sources.repositories import read_directory
@@ -197,14 +197,16 @@ class _IngestRun:
         if changed or changes.has_other_changes:
             # The saved checksum is invalid until everything is derived.
             self._archive_dir.save_checksum("")
-        self._indexer = Indexer(self._archive_dir, self._report, self._workers)
-        is_full_scan = scan_plan.stored_sources is None
-        self._indexer.prepare(self._progress, stored_sources, is_complete=is_full_scan)
-        del stored_sources  # there may be a hundred thousand
         total = sum(
             max(changed_source.source.size - changed_source.stored_bytes, 0)
             for changed_source in changed
         )
+        if total >= MIN_PARALLEL_BYTES:
+            limit_malloc_arenas(1)  # before the text index starts threads
+        self._indexer = Indexer(self._archive_dir, self._report, self._workers)
+        is_full_scan = scan_plan.stored_sources is None
+        self._indexer.prepare(self._progress, stored_sources, is_complete=is_full_scan)
+        del stored_sources  # there may be a hundred thousand
         self._progress.begin("reading", total)
         self._workers.start_if_worthwhile(total)
         self._archive_db.db.execute("BEGIN IMMEDIATE")
@@ -361,11 +363,7 @@ class _IngestRun:
         self._compression.drain()
         self._archive_db.db.execute("COMMIT")
         self._indexer.commit(is_last=is_last)
-        # Free the memory of reading before deriving.
-        if (
-            max(self._uncommitted_bytes, self._report.bytes if is_last else 0)
-            >= COMMIT_BYTES
-        ):
+        if self._report.bytes >= MIN_PARALLEL_BYTES:
             trim_heap()
         self._uncommitted_bytes = 0
         self._commit_due = time.monotonic() + COMMIT_INTERVAL
