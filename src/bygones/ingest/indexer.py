@@ -340,6 +340,8 @@ class Indexer:
         )[1]
 
     def _load_fragment(self, stored_source: StoredSource) -> bytes:
+        if not stored_source.has_fragment:
+            return b""
         try:
             return self._archive_dir.byte_store.fragment(
                 stored_source.number, stored_source.generation

@@ -15,6 +15,7 @@ from bygones.ingest.index_batch import decode_lines
 from bygones.model.base import (
     Line,
     Position,
+    Problem,
     RecordId,
     SessionId,
     SourceKind,
@@ -186,9 +187,12 @@ def load_transcript(
     stored, raw = _load_fragment(store, number)
     if stored is None or store.index is None:
         return None
-    _, nodes, problems = decode_lines(
-        split_lines(stored.id, stored.generation, stored.stored_bytes, raw)
-    )
+    nodes: list[RecordNode] = []
+    problems: list[Problem] = []
+    if raw:
+        _, nodes, problems = decode_lines(
+            split_lines(stored.id, stored.generation, stored.stored_bytes, raw)
+        )
     return Transcript(
         source=stored.source,
         nodes=(*before, *nodes),

@@ -294,6 +294,7 @@ class _IngestRun:
             writer = _SourceWriter(self._archive_db, stored)
             blocks = _FirstBlock(change.source, 0)
         problem_count = len(self._report.problems)
+        had_fragment = stored.has_fragment
         for block in blocks:
             if isinstance(block, Problem):
                 self._report.problems.append(block)
@@ -307,7 +308,8 @@ class _IngestRun:
         if len(self._report.problems) > problem_count:
             writer.keep_fragment(self._archive_db)
         stored = writer.build_stored_source(source)
-        self._archive_db.set_fragment(stored, stored.stored_bytes, writer.fragment)
+        if writer.fragment or had_fragment:
+            self._archive_db.set_fragment(stored, stored.stored_bytes, writer.fragment)
         self._archive_db.save_read_state(stored)
         self._indexer.finish_source(stored)
         if (
@@ -323,7 +325,7 @@ class _IngestRun:
         changed since. The line was acknowledged, so it stays in its generation.
         """
         stored = change.stored_source
-        if stored is None or change.is_rewritten or stored.size == stored.stored_bytes:
+        if stored is None or change.is_rewritten or not stored.has_fragment:
             return False
         try:
             fragment = self._archive_db.fragment(stored.number, stored.generation)

@@ -37,6 +37,8 @@ from bygones.parse.shell_edits import (
 
 TEXT_LIMIT = 16 * 1024 * 1024
 """Characters of one record that are indexed; all its bytes are archived."""
+_INDEXED_INPUTS = ("file_path", "notebook_path", "path", "command")
+"""The parts of a tool's input that are indexed in full."""
 _INPUT_LIMIT = 200
 _RESULT_LIMIT = 500
 
@@ -62,21 +64,11 @@ _FIELD_PARTS = {
 }
 
 
-class _IndexedInput(Struct, frozen=True, gc=False):
-    """The parts of a tool's input that are indexed in full."""
-
-    file_path: str | None = None
-    notebook_path: str | None = None
-    path: str | None = None
-    command: str | None = None
-
-
 class _ShellOutcome(Struct, frozen=True, gc=False, rename=wire_name):
     bash_edit_diff: RawShellEdits | None = None
 
 
 _decode_shell_outcome = msgspec.json.Decoder(_ShellOutcome).decode
-_decode_input = msgspec.json.Decoder(_IndexedInput).decode
 _decode_any = msgspec.json.Decoder().decode
 _decode_string = msgspec.json.Decoder(str).decode
 
@@ -204,29 +196,36 @@ def _load_metadata_spans() -> Callable[[LocatedRecord], Iterable[TextSpan]]:
 
 
 def _tool_input_spans(raw: Raw) -> Iterator[TextSpan]:
-    content = replace_invalid_utf8(bytes(raw))
-    try:
-        tool_input = _decode_input(content)
-    except DECODE_ERRORS:
-        tool_input = _IndexedInput()
-    paths = (tool_input.file_path, tool_input.notebook_path, tool_input.path)
+    value = _decode_tolerant(raw)
+    known = [value.get(name) for name in _INDEXED_INPUTS] if type(value) is dict else []
+    if not all(one is None or type(one) is str for one in known):
+        known = []
+    *paths, command = known or (None,)
     for path in paths:
         if path:
             yield TextSpan(IndexField.PATH, path)
-    if tool_input.command:
-        yield TextSpan(IndexField.COMMAND, tool_input.command)
-    rest = _other_input_text(content, {*paths, tool_input.command})
+    if command:
+        yield TextSpan(IndexField.COMMAND, command)
+    rest = _other_input_text(value, {*paths, command})
     if rest:
         is_cut = len(rest) > _INPUT_LIMIT
         yield TextSpan(IndexField.INPUT, rest[:_INPUT_LIMIT], is_truncated=is_cut)
 
 
-def _other_input_text(content: bytes, indexed_values: set[str | None]) -> str:
-    """Join the other strings of an input, up to a little more than the limit."""
+def _decode_tolerant(raw: Raw) -> Any:  # noqa: ANN401 (JSON of any form)
+    """Return a JSON value; `None` if it isn't valid even with other characters."""
     try:
-        value = _decode_any(content)
+        return _decode_any(raw)
     except DECODE_ERRORS:
-        return ""
+        pass
+    try:
+        return _decode_any(replace_invalid_utf8(bytes(raw)))
+    except DECODE_ERRORS:
+        return None
+
+
+def _other_input_text(value: Any, indexed_values: set[str | None]) -> str:  # noqa: ANN401 (JSON of any form)
+    """Join the other strings of an input, up to a little more than the limit."""
     rest = ""
     for string in _iter_strings(value):
         if string not in indexed_values:

@@ -79,6 +79,11 @@ class StoredSource(Struct, frozen=True):
         return SourceId(f"{self.home}/{self.path}" if self.home else self.path)
 
     @property
+    def has_fragment(self) -> bool:
+        """Whether an unfinished last line follows the chunks."""
+        return self.size != self.stored_bytes
+
+    @property
     def state_checksum(self) -> int:
         """A checksum that changes when the file is moved, touched or truncated."""
         state = f"{self.home}/{self.path} {self.size} {self.mtime_ns} "
