@@ -525,6 +525,15 @@ class SearchResults(Struct, frozen=True, kw_only=True):
     named_id: str = ""
     """The query, if it is the id of a session or a record; ids are not searched."""
 
+    @property
+    def is_partly_unmatched(self) -> bool:
+        """Whether no session has all of the query, as far as texts are indexed."""
+        if self.named_id or self.is_empty_query:
+            return False
+        has_full_match = self.full_match_count > 0 or len(self.query_words) < 2  # noqa: PLR2004 (one word)
+        is_missing = bool(self.missing_words) or self.is_phrase_relaxed
+        return is_missing or not has_full_match
+
 
 class SessionSelection(Struct, frozen=True):
     """The sessions that a query selects, and what a user should know about it."""

@@ -315,7 +315,11 @@ def search_notes(results: SearchResults) -> Iterator[str]:
     if results.missing_words and not results.named_id:
         words = ", ".join(map(_truncate_term, results.missing_words))
         yield f"no match for {words}"
-        yield "only the start of a long tool result is searched"
+    if results.is_partly_unmatched:
+        yield (
+            "of a tool's result only the first 500 characters are searched, of its"
+            " input paths, commands and 200 characters"
+        )
     if results.is_partial:
         yield "too many matches to check all of them; narrow the query"
 

@@ -194,9 +194,9 @@ def result_notes(results: SearchResults, offset: int) -> Iterator[str]:
             pluralize(results.session_count, "session")
         )
         text = f"{offset + 1} to {shown} of {total}"
-        if (
-            len(results.query_words) > 1
-            and results.session_count_bound is not CountBound.ABOUT
+        is_estimate = results.session_count_bound is CountBound.ABOUT
+        if len(results.query_words) > 1 and (
+            results.full_match_count or not is_estimate
         ):
             text += f", {results.full_match_count:,} with all words"
         more = f"; --page {offset // len(results.sessions) + 2} shows more"

@@ -222,11 +222,7 @@ def _summary_line(search_request: _SearchRequest, results: SearchResults) -> Htm
     count = results.session_count_bound.qualify(
         pluralize(results.session_count, "session")
     )
-    if (
-        len(results.query_words) > 1
-        and results.full_match_count
-        and not results.session_count_bound
-    ):
+    if len(results.query_words) > 1 and results.full_match_count:
         count += f", {results.full_match_count:,} with all words"
     sorts = join_html(
         tag(
