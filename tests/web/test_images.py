@@ -124,7 +124,8 @@ def test_media_type_comes_from_the_first_bytes(
     assert (found.media_type, found.content) == (kind, content)
     room = f' width="{size[0]}" height="{size[1]}"' if size else ""
     to = f"/at?name={found.name}&amp;x=1"
-    assert result == f'<img src="{to}"{room} alt="a picture">'
+    image = f'<img src="{to}"{room} alt="a picture">'
+    assert result == f'<a class="picture-link" href="{to}">{image}</a>'
 
 
 @pytest.mark.parametrize("content", [SVG, b"<html>", b"\x89PNG"])

@@ -111,6 +111,10 @@ class ConversationView:
         for start in range(0, max(self.message_count, 1), _BATCH_SIZE):
             yield self.load_window(start, start + _BATCH_SIZE)
 
+    def iter_messages(self) -> Iterator[tuple[int, Message]]:
+        """Yield all messages with their numbers."""
+        return iter(self._conversation.messages(self.branch.number))
+
     def iter_turns(self) -> Iterator[Turn]:
         """Yield the turns, complete with all their messages."""
         last: Turn | None = None
@@ -449,7 +453,8 @@ def link_images(html: Html, url_for: Callable[[str], str]) -> Html:
         size = _image_size(head)
         attributes = f' width="{size[0]}" height="{size[1]}"' if size else ""
         url = escape(url_for(_image_name(match[1])))
-        return f'<img src="{url}"{attributes}{match[2]}'
+        image = f'<img src="{url}"{attributes}{match[2]}'
+        return f'<a class="picture-link" href="{url}">{image}</a>'
 
     return Html(_IMAGE_TAG.sub(replace, html)) if "<img " in html else html
 

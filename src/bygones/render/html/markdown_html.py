@@ -7,6 +7,7 @@ https and mailto. Images are never loaded: they become a link with a label.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from functools import cache, lru_cache
 from html import escape
@@ -62,6 +63,38 @@ def _render(source: str) -> Html:
 # that time, and the earlier messages are the same. At most 512 texts of up to 8,000
 # characters are kept, so the cache is bounded to a few megabytes.
 _render_cached = lru_cache(maxsize=512)(_render)
+
+
+_PROMPT_MARKDOWN = re.compile(r"(?m)^```|`[^`\n]+`|^(?:[-*]|\d{1,2}[.)]) \S")
+"""Code and lists, which are common in prompts."""
+_FENCED = re.compile(r"(?ms)^```.*?(?:^```|\Z)")
+_INDENTED = re.compile(r"(?m)^(?: {2,}|\t)\S")
+
+
+def render_prompt(source: str) -> Html:
+    """Render what a user typed: code and lists are formatted, all else is literal.
+
+    Most of it is not Markdown: `__init__` is not bold, and `#` may start a comment. A
+    text with indented lines outside of fences may be code, and is not interpreted.
+    """
+    is_plain = (
+        len(source) > _MAX_MARKDOWN_LENGTH
+        or not _PROMPT_MARKDOWN.search(source)
+        or _INDENTED.search(_FENCED.sub("", source)) is not None
+    )
+    if is_plain:
+        return render_preformatted(source)
+    html = _prompt_parser().render(sanitize(source.strip("\n")))
+    return Html(f'<div class="typed prose">{_clean(html)}</div>')
+
+
+@cache
+def _prompt_parser() -> MarkdownIt:
+    markdown = MarkdownIt("zero", {"html": False, "breaks": True}).enable(
+        ["fence", "backticks", "list", "newline"]
+    )
+    markdown.add_render_rule("fence", _render_fence)
+    return markdown
 
 
 def render_preformatted(source: str) -> Html:

@@ -33,7 +33,11 @@ from bygones.render.headers import (
     branch_label,
     describe_branch,
 )
-from bygones.render.html.markdown_html import render_markdown, render_preformatted
+from bygones.render.html.markdown_html import (
+    render_markdown,
+    render_preformatted,
+    render_prompt,
+)
 from bygones.render.html.markup import (
     EMPTY_HTML,
     Html,
@@ -153,7 +157,7 @@ class HtmlSystemMessages(SystemMessageRenderer[SystemMessageHtml | None]):
         self._text_parser = text_parser
 
     def prompt(self, message: Message) -> SystemMessageHtml:
-        text = render_preformatted(prompt_text(message, self._text_parser))
+        text = render_prompt(prompt_text(message, self._text_parser))
         author = "You, while Claude was working" if message.is_steering else "You"
         return SystemMessageHtml(
             "prompt", author, join_html((text, render_media_blocks(message.blocks)))

@@ -24,6 +24,7 @@ from bygones.render.html.markup import (
     escape_line,
     join_html,
     make_element_id,
+    render_facts,
     tag,
 )
 from bygones.render.html.session import HtmlOptions
@@ -38,10 +39,13 @@ from bygones.web.icons import icon
 from bygones.web.layout import (
     RUNNING_TIMEOUT,
     PageMeta,
+    build_url,
+    format_age,
     html_response,
     is_running,
     pager,
     render_page,
+    short_path,
 )
 from bygones.web.marking import (
     HIT_MARK,
@@ -56,6 +60,8 @@ from bygones.web.pages.session_request import (
     requested_message,
     requested_view,
 )
+from bygones.web.pages.session_timeline import MIN_MESSAGES
+from bygones.web.session_filters import session_time
 
 _HTTP_OK = 200
 
@@ -105,7 +111,13 @@ def _render_session_page(context: RequestContext, summary: SessionSummary) -> Re
             data_from=str(at),
             data_until=str(stop),
         )
-        header = session_header(context, view)
+        header = join_html(
+            (
+                session_header(context, view),
+                _TIMELINE if view.message_count >= MIN_MESSAGES else EMPTY_HTML,
+                _SWITCHES,
+            )
+        )
         body = Html(
             f'<div class="conversation" id="conversation" '
             f'data-session="{escape(session.id)}" '
@@ -128,6 +140,8 @@ def _render_session_page(context: RequestContext, summary: SessionSummary) -> Re
     )
 
 
+_SESSIONS_BEFORE, _SESSIONS_BESIDE = 20, 80
+"""Newer sessions, and all, that are listed beside a session."""
 _ARTICLE_ID = re.compile(r'<article [^>]*?\bid="([^"]+)"')
 
 
@@ -291,12 +305,62 @@ def session_outline(context: RequestContext) -> Response:
 
 _OUTLINE_SIDEBAR = Html(
     '<aside class="outline" aria-label="Outline">'
+    '<div class="sidebar-tabs only-scripted" role="group" aria-label="Sidebar">'
+    '<button type="button" data-side="outline" aria-pressed="true">Outline</button>'
+    '<button type="button" data-side="sessions" aria-pressed="false">Sessions</button>'
+    "</div>"
     '<button type="button" class="only-narrow close" data-act="close-outline" '
-    'aria-label="Close outline" title="Close outline">'
-    f"{icon('close')}</button>"
+    f'aria-label="Close outline" title="Close outline">{icon("close")}</button>'
     '<div class="outline-filters" role="group" aria-label="Outline filters"></div>'
     '<ol id="outline" tabindex="0" aria-label="Outline of the session"></ol>'
+    '<div id="beside" tabindex="0" aria-label="Other sessions" role="group" hidden></div>'
     "</aside>"
+)
+
+
+def sessions_beside(context: RequestContext) -> Response:
+    """Return the sessions before and after one in the list, as links."""
+    name = context.path_param("id")
+    listed = [one for one in context.pool.summaries() if not one.is_empty]
+    at = next((at for at, one in enumerate(listed) if one.id == name), 0)
+    start = max(at - _SESSIONS_BEFORE, 0)
+    items = (
+        tag(
+            "li",
+            tag(
+                "a",
+                join_html(
+                    (
+                        tag("span", escape_line(one.title.text or one.id)),
+                        tag(
+                            "small",
+                            render_facts(
+                                (
+                                    short_path(one.project or ""),
+                                    format_age(time, context.now) if time else "",
+                                )
+                            ),
+                        ),
+                    )
+                ),
+                href=build_url("session", one.id),
+                aria_current="page" if one.id == name else "",
+            ),
+        )
+        for one in listed[start : start + _SESSIONS_BESIDE]
+        for time in (session_time(one),)
+    )
+    return html_response(tag("ul", join_html(items), kind="beside"))
+
+
+_TIMELINE = Html(
+    '<div class="timeline-strip only-scripted" id="session-timeline"></div>'
+)
+_SWITCHES = Html(
+    '<fieldset class="switches"><legend class="visually-hidden">Show</legend>'
+    '<label><input type="checkbox" id="show-tools" autocomplete="off" checked> Tools'
+    '</label><label><input type="checkbox" id="show-thinking" autocomplete="off" '
+    "checked> Thinking</label></fieldset>"
 )
 
 

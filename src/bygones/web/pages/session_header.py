@@ -104,8 +104,9 @@ def _facts(context: RequestContext, view: ConversationView) -> Html:
 
 
 def _fact_line(facts: Sequence[str]) -> Html:
+    shown = (fact.removeprefix("session ") for fact in facts if fact)
     return join_html(
-        (tag("span", escape_line(fact), kind="fact") for fact in facts if fact), " · "
+        (tag("span", escape_line(fact), kind="fact") for fact in shown), " · "
     )
 
 
@@ -134,7 +135,17 @@ def _branch_list(view: ConversationView) -> Html:
             href=view.url(branch=branch.number),
             aria_current="page" if branch.number == view.branch.number else "",
         )
-        items.append(tag("li", branch_link))
+        compare = EMPTY_HTML
+        if branch.number != view.branch.number and not view.facts.agent_id:
+            url = conversation_url(
+                view.facts.id,
+                "compare",
+                left=view.branch.number,
+                right=str(branch.number),
+            )
+            label = join_html((icon("compare"), escape_line("Compare")))
+            compare = link(url, label, "compare-link")
+        items.append(tag("li", join_html((branch_link, compare), " ")))
     count = escape_line(pluralize(len(branches), "branch", "branches"))
     return Html(
         f'<details class="branches"><summary>{count}</summary>'

@@ -223,6 +223,103 @@ onKey("o", "Expand or collapse all", () => {
   announce(isExpanded ? "Expanded" : "Collapsed");
 });
 
+// The timeline: where errors, agents and compactions are, and how the context grew.
+const strip = document.getElementById("session-timeline");
+async function loadTimeline() {
+  if (!strip) return;
+  const { content } = await load(conversation.url("timeline", {})).catch(() => ({}));
+  if (!content?.firstElementChild) return;
+  strip.replaceChildren(content);
+  showPlace();
+}
+strip?.addEventListener("click", (event) => {
+  const link = event.target.closest("a[data-at]");
+  if (!link || event.metaKey || event.ctrlKey) return;
+  event.preventDefault();
+  go(Number(link.dataset.at), link.dataset.anchor);
+});
+function showPlace() {
+  const here = strip?.querySelector(".here");
+  if (!here) return;
+  const number = Math.max(firstIndex(conversation.sections, (section) => section.getBoundingClientRect().top > innerHeight / 3) - 1, 0);
+  const section = conversation.sections[number];
+  const { top, height } = section.getBoundingClientRect();
+  const share = Math.min(Math.max((innerHeight / 3 - top) / Math.max(height, 1), 0), 1);
+  const at = Math.min((number + share) * conversation.size, conversation.total);
+  here.setAttribute("d", `M${(at / conversation.total * 1000).toFixed(1)} 0V64`);
+}
+let isPlaceScheduled = false;
+addEventListener("scroll", () => { if (!isPlaceScheduled) { isPlaceScheduled = true; requestAnimationFrame(() => { isPlaceScheduled = false; showPlace(); }); } }, { passive: true });
+
+// What is shown: tools and thinking. The style sheet hides them, also without this script.
+for (const name of ["tools", "thinking"]) {
+  const box = document.getElementById(`show-${name}`);
+  box.checked = readSetting(`show-${name}`, true);
+  box.addEventListener("change", () => {
+    const before = conversation.position();
+    writeSetting(`show-${name}`, box.checked);
+    const element = before?.anchor && document.getElementById(before.anchor);
+    if (element?.getClientRects().length) scrollBy(0, element.getBoundingClientRect().top - before.top);
+  });
+}
+
+// The sidebar shows the outline, or other sessions.
+const beside = document.getElementById("beside");
+async function showSide(side) {
+  const isList = side === "sessions";
+  for (const button of document.querySelectorAll("[data-side]")) button.setAttribute("aria-pressed", String(button.dataset.side === side));
+  outline.hidden = isList;
+  document.querySelector(".outline-filters").hidden = isList;
+  beside.hidden = !isList;
+  writeSetting("side", side);
+  if (!isList || beside.firstChild) return;
+  const { content } = await load(`/session/${encodeURIComponent(place.dataset.session)}/beside`).catch(() => ({}));
+  if (!content) return;
+  beside.replaceChildren(content);
+  const current = beside.querySelector("[aria-current]");
+  if (current) beside.scrollTop = current.offsetTop - beside.offsetTop - beside.clientHeight / 3;
+}
+for (const button of document.querySelectorAll("[data-side]")) button.addEventListener("click", () => showSide(button.dataset.side));
+if (readSetting("side", "outline") === "sessions") showSide("sessions");
+
+// One button copies the code, command, output or diff under the pointer.
+const copyButton = createElement("button", { type: "button", className: "copy-code", title: "Copy", hidden: true });
+copyButton.setAttribute("aria-label", "Copy");
+copyButton.append(document.querySelector('[data-act="copy"] .icon')?.cloneNode(true) ?? "⧉");
+document.body.append(copyButton);
+let copied = null;
+function showCopyButton(event) {
+  if (event.target === copyButton || copyButton.contains(event.target)) return;
+  const box = event.target.closest?.("main pre");
+  copied = box;
+  copyButton.hidden = !box;
+  if (!box) return;
+  const { top, right } = box.getBoundingClientRect();
+  copyButton.style.top = `${top + scrollY + 5}px`;
+  copyButton.style.left = `${right + scrollX - 32}px`;
+}
+addEventListener("pointerover", showCopyButton);
+addEventListener("focusin", showCopyButton);
+copyButton.addEventListener("click", () => {
+  if (!copied) return;
+  const lines = copied.matches(".diff") ? [...copied.children].map((line) => line.textContent.replace(/\n$/, "")) : null;
+  copyText(lines ? `${lines.join("\n")}\n` : copied.textContent, lines ? "Diff" : "Text");
+});
+
+// Pictures are enlarged in a dialog.
+main.addEventListener("click", (event) => {
+  const link = event.target.closest?.("a.picture-link");
+  if (!link || event.metaKey || event.ctrlKey || event.shiftKey) return;
+  event.preventDefault();
+  const alt = link.querySelector("img").alt;
+  const dialog = createElement("dialog", { className: "lightbox" }, createElement("img", { src: link.href, alt }), createElement("p", {}, alt));
+  dialog.setAttribute("aria-label", alt || "Picture");
+  dialog.addEventListener("click", () => dialog.close());
+  dialog.addEventListener("close", () => dialog.remove());
+  document.body.append(dialog);
+  dialog.showModal();
+});
+
 // Actions of a message: its link, its records, its Markdown.
 const currentArticle = () => document.activeElement?.closest?.("article") ?? place.querySelector("article.target") ?? shownArticles().find((article) => article.getBoundingClientRect().bottom > 80);
 const datasetOf = (article) => article.closest("[data-own]")?.dataset ?? place.dataset;
@@ -388,6 +485,7 @@ else if (parameters.get("at")) {
 else if (Number(first?.dataset.window)) first.scrollIntoView({ block: "start" });
 if (first) prepare(first);
 loadOutline();
+loadTimeline();
 
 // Live updates; they do not move what is being read.
 if (!isAgent && !Number(place.dataset.branch)) {
@@ -400,7 +498,7 @@ if (!isAgent && !Number(place.dataset.branch)) {
       const isCurrent = await conversation.refresh().catch(() => true);
       if (!isCurrent) showNotice("The session was rewound. Show the live branch.", () => location.assign(location.pathname));
       refreshHeader();
-      if (conversation.total > before) { showRunning(); showNewCount(conversation.total - before); finder.refresh(); await loadOutline(last); }
+      if (conversation.total > before) { showRunning(); showNewCount(conversation.total - before); finder.refresh(); await loadOutline(last); loadTimeline(); }
     });
   });
 }

@@ -1,0 +1,171 @@
+"""What one does with a session: jump, compare, copy, hide, enlarge."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, expect
+
+from bygones.archive import Archive
+from tests.browser.serving import Served, opened, served
+from tests.build import (
+    Home,
+    prompt,
+    reply,
+    text,
+    thinking,
+    thread,
+    tool_result,
+    tool_use,
+)
+from tests.web.archives import LONG, PLAIN, WebArchive, build_archive
+
+pytestmark = pytest.mark.full
+PIXEL = base64.b64encode(
+    bytes.fromhex(
+        "89504e470d0a1a0a0000000d49484452000000010000000108060000001f15c489"
+        "0000000d49444154789c6360f8cfc0f01f0005000201d7b0d4a40000000049454e44ae426082"
+    )
+).decode()
+
+
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory: pytest.TempPathFactory) -> WebArchive:
+    return build_archive(tmp_path_factory.mktemp("kept"))
+
+
+@pytest.fixture(scope="module")
+def site(kept: WebArchive) -> Iterator[Served]:
+    with served(kept.folder) as found:
+        yield found
+
+
+def test_palette_jumps_to_a_session_and_runs_actions(
+    browser: Browser, site: Served
+) -> None:
+    with opened(browser, site) as seen:
+        page = seen.page
+        page.keyboard.press("Control+k")
+        page.keyboard.type("count")
+        expect(page.locator(".palette [role=option]").first).to_contain_text("Counting")
+        page.keyboard.press("Enter")
+        page.wait_for_url(f"**/session/{PLAIN}")
+        page.keyboard.press("Control+k")
+        page.keyboard.type("usage")
+        option = page.locator(".palette [role=option]", has_text="Go to usage")
+        expect(option).to_be_visible()
+        option.click()
+        page.wait_for_url("**/usage")
+        page.keyboard.press("Control+k")
+        page.keyboard.press("Escape")
+        expect(page.locator(".palette")).to_be_hidden()
+
+
+def test_timeline_jumps_and_shows_the_place(browser: Browser, site: Served) -> None:
+    with opened(browser, site) as seen:
+        page = seen.page
+        page.goto(f"{site.home}/session/{LONG}")
+        place = page.locator("#session-timeline .here")
+        expect(place).to_be_attached()
+        before = place.get_attribute("d")
+        page.locator('#session-timeline a[data-at="100"]').click()
+        expect(page.locator("article.target")).to_contain_text("Question number 50")
+        page.wait_for_timeout(300)
+        assert place.get_attribute("d") != before
+
+
+def test_tools_and_thinking_are_hidden_and_stay_so(
+    browser: Browser, site: Served
+) -> None:
+    with opened(browser, site) as seen:
+        page = seen.page
+        page.goto(f"{site.home}/session/{PLAIN}")
+        expect(page.locator(".call").first).to_be_visible()
+        page.locator("#show-tools").uncheck()
+        page.locator("#show-thinking").uncheck()
+        expect(page.locator(".call").first).to_be_hidden()
+        expect(page.locator(".thought").first).to_be_hidden()
+        expect(page.get_by_text("Three lines.")).to_be_visible()
+        page.reload()
+        expect(page.locator(".call").first).to_be_hidden()
+
+
+def test_code_is_copied_and_pictures_are_enlarged(
+    browser: Browser, tmp_path: Path
+) -> None:
+    home = Home(tmp_path / ".claude")
+    source = {"type": "base64", "media_type": "image/png", "data": PIXEL}
+    home.session(
+        PLAIN,
+        thread(
+            prompt([text("See"), {"type": "image", "source": source}]),
+            reply([thinking("Hm"), text("```sh\necho hi\n```")]),
+            reply([tool_use("Bash", command="ls")]),
+            tool_result("toolu_1", "a\nb"),
+        ),
+    )
+    Archive.ingest(tmp_path / "archive", [home.path])
+    allowed = ["clipboard-read", "clipboard-write"]
+    with (
+        served(tmp_path / "archive") as site,
+        opened(browser, site, permissions=allowed) as seen,
+    ):
+        page = seen.page
+        page.goto(f"{site.home}/session/{PLAIN}")
+        page.locator("pre", has_text="echo hi").hover()
+        page.locator(".copy-code").click()
+        expect(page.locator(".toast")).to_have_text("Text copied")
+        assert page.evaluate("navigator.clipboard.readText()") == "echo hi\n"
+        page.locator("article img").click()
+        expect(page.locator("dialog.lightbox img")).to_be_visible()
+        page.keyboard.press("Escape")
+        expect(page.locator("dialog.lightbox")).to_have_count(0)
+        assert seen.errors == []
+
+
+def test_sessions_are_listed_beside_the_reader(browser: Browser, site: Served) -> None:
+    with opened(browser, site) as seen:
+        page = seen.page
+        page.goto(f"{site.home}/session/{LONG}")
+        page.get_by_role("button", name="Sessions").click()
+        page.locator("#beside a", has_text="Counting lines").click()
+        page.wait_for_url(f"**/session/{PLAIN}")
+        expect(page.locator("#beside [aria-current]")).to_contain_text("Counting lines")
+
+
+def test_list_shows_ten_sessions_on_a_laptop(browser: Browser, tmp_path: Path) -> None:
+    home = Home(tmp_path / ".claude")
+    for number in range(40):
+        name = f"5e551000-0000-4000-8000-{number:012}"
+        lines = thread(prompt(f"Task {number}."), reply("Yes."), start=number * 90_000)
+        home.session(name, lines)
+    Archive.ingest(tmp_path / "archive", [home.path])
+    size = {"width": 1366, "height": 768}
+    with (
+        served(tmp_path / "archive") as site,
+        opened(browser, site, viewport=size) as seen,
+    ):
+        page = seen.page
+        boxes = [row.bounding_box() for row in page.locator("tr[data-session]").all()]
+        visible = [b for b in boxes if b and b["y"] + b["height"] <= 768]
+        assert len(visible) >= 18
+        page.locator("#density-comfortable").check(force=True)
+        boxes = [row.bounding_box() for row in page.locator("tr[data-session]").all()]
+        assert len([b for b in boxes if b and b["y"] + b["height"] <= 768]) >= 6
+
+
+def test_several_rows_are_starred_at_once(browser: Browser, tmp_path: Path) -> None:
+    kept = build_archive(tmp_path)
+    with served(kept.folder) as site, opened(browser, site) as seen:
+        page = seen.page
+        expect(page.locator("#bulk-bar")).to_be_hidden()
+        boxes = page.locator("tbody [name=session]")
+        boxes.nth(0).check()
+        boxes.nth(2).click(modifiers=["Shift"])
+        expect(page.locator("[data-count]")).to_have_text("3 selected")
+        page.get_by_role("button", name="Star", exact=True).click()
+        page.wait_for_load_state()
+        expect(page.locator("tr .starred")).to_have_count(3)
