@@ -14,6 +14,7 @@ import re
 import subprocess
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
@@ -62,6 +63,10 @@ class Workshop:
             check=True,
             capture_output=True,
         )
+
+    def branch_name(self) -> str:
+        head = (self.root / ".git" / "HEAD").read_text("utf-8")
+        return head.strip().removeprefix("ref: refs/heads/")
 
     def line(self, who: str) -> str:
         self.count += 1
@@ -123,7 +128,9 @@ class Workshop:
 
     def user(self) -> None:
         self.seconds += 30
-        self.path.write_text(self.change(self.text, "user"), "utf-8")
+        is_known = any(story.records for story in self.stories)
+        who = "user" if is_known else "before"
+        self.path.write_text(self.change(self.text, who), "utf-8")
 
     def command(self, story: Story) -> None:
         before, after = self.text, self.change(self.text, "command")
@@ -201,6 +208,207 @@ def play(workshop: Workshop) -> None:
     fourth = workshop.session()
     workshop.turn(fourth, 1)
     workshop.commit()
+
+
+NOISE = ("", "}", "    return result", "# ---")
+"""Lines that occur often, and say nothing about who wrote them."""
+
+
+class RandomHistory:
+    """Random operations by Claude, commands, a user and git, in any order."""
+
+    def __init__(self, workshop: Workshop) -> None:
+        self.workshop = workshop
+        self.random = workshop.random
+        self.story = workshop.session()
+        self.commits = 0
+
+    def play(self, steps: int) -> None:
+        workshop = self.workshop
+        workshop.path.write_text(
+            "\n".join(self._with_noise(workshop.lines("before", 25))) + "\n", "utf-8"
+        )
+        self.commit()
+        actions = (
+            *(self.turn, self.turn, self.turn, self.commit, self.commit, self.user),
+            *(self.command, self.new_session, self.amend, self.squash, self.rename),
+            *(self.merge, self.rebase, self.cherry_pick, self.revert, self.stash),
+            *(self.reset, self.abandon),
+        )
+        for _ in range(steps):
+            self.random.choice(actions)()
+        if self.random.random() < 0.7:
+            self.commit()
+
+    def _with_noise(self, lines: list[str]) -> list[str]:
+        found = []
+        for line in lines:
+            found.append(line)
+            if self.random.random() < 0.3:
+                found.append(self.random.choice(NOISE))
+        return found
+
+    def _tick(self) -> None:
+        workshop = self.workshop
+        workshop.seconds += self.random.choice((3.0, 40.0, 600.0))
+        self.story.seconds = max(self.story.seconds, workshop.seconds)
+
+    def turn(self) -> None:
+        self._tick()
+        self.workshop.turn(self.story, self.random.randrange(1, 4))
+
+    def new_session(self) -> None:
+        self.story = self.workshop.session()
+        self.turn()
+
+    def user(self) -> None:
+        self.workshop.user()
+        self._tick()
+
+    def command(self) -> None:
+        self._tick()
+        if self.story.records:
+            self.workshop.command(self.story)
+
+    def commit(self, *options: str) -> None:
+        self.workshop.commit(*options)
+        self.commits += not options
+        self._tick()
+
+    def amend(self) -> None:
+        self.turn()
+        self.commit("--amend")
+
+    def squash(self) -> None:
+        if self.commits > 2:
+            self.commit()
+            try:
+                self.workshop.git("rebase", "-q", "-i", "HEAD~2")
+                self.commits -= 1
+            except subprocess.CalledProcessError:  # a conflict
+                self.workshop.git("rebase", "--abort")
+
+    def rename(self) -> None:
+        self.commit()
+        workshop = self.workshop
+        workshop.count += 1
+        name = f"{self.random.choice(('app', 'main', 'core'))}{workshop.count}.py"
+        workshop.git("mv", f"src/{workshop.path.name}", f"src/{name}")
+        workshop.path = workshop.path.with_name(name)
+        self.commit()
+
+    def _branch(self) -> None:
+        """Work on a branch, while something else happens on main."""
+        self.commit()
+        workshop = self.workshop
+        workshop.git("checkout", "-q", "-b", f"topic{workshop.count}")
+        self.turn()
+        self.commit()
+        if self.random.random() < 0.5:
+            self.user()
+            self.commit()
+
+    def _leave_branch(self) -> str:
+        """Return to main, and return the name of the branch."""
+        workshop = self.workshop
+        name = workshop.branch_name()
+        workshop.git("checkout", "-q", "main")
+        (workshop.root / f"other{workshop.count}").write_text("x\n", "utf-8")
+        self.commit()
+        return name
+
+    def merge(self) -> None:
+        self._branch()
+        name = self._leave_branch()
+        self.workshop.git("merge", "-q", "--no-ff", "-m", "Merge", name)
+        self._tick()
+
+    def rebase(self) -> None:
+        self._branch()
+        name = self._leave_branch()
+        self.workshop.git("checkout", "-q", name)
+        self.workshop.git("rebase", "-q", "main")
+        self.workshop.git("checkout", "-q", "main")
+        self.workshop.git("merge", "-q", "--ff-only", name)
+        self._tick()
+
+    def cherry_pick(self) -> None:
+        self._branch()
+        name = self._leave_branch()
+        self.workshop.git("cherry-pick", f"main~1..{name}")
+        self._tick()
+
+    def revert(self) -> None:
+        self.turn()
+        self.commit()
+        self.workshop.git("revert", "--no-edit", "HEAD")
+        self._tick()
+
+    def stash(self) -> None:
+        self.turn()
+        self.workshop.git("stash", "-q")
+        self._tick()
+        self.workshop.git("stash", "pop", "-q")
+
+    def reset(self) -> None:
+        """Throw the work of a turn away."""
+        self.commit()
+        self.turn()
+        self.workshop.git("checkout", "-q", "--", ".")
+        self._tick()
+
+    def abandon(self) -> None:
+        """Rewind a turn, with or without its changes of the file."""
+        story, workshop = self.story, self.workshop
+        if not story.records:
+            self.turn()
+        tip, before = story._parent, workshop.text
+        self._tick()
+        story.say("Abandoned")
+        after = workshop.change(before, "abandoned")
+        workshop.edit(story, before, after)
+        workshop.path.write_text(before, "utf-8")
+        story.rewind(tip)
+        workshop.seconds = story.seconds
+        self.turn()  # a rewind is followed by a prompt
+
+
+@pytest.mark.req("FV4")
+@pytest.mark.parametrize(
+    "seeds", [range(100, 102), pytest.param(range(200, 280), marks=pytest.mark.full)]
+)
+def test_random_histories_have_their_true_origins(tmp_path: Path, seeds: range) -> None:
+    """The seeds are not those that the engine was developed with."""
+    scores = []
+    for seed in seeds:
+        folder = tmp_path / str(seed)
+        folder.mkdir()
+        workshop = Workshop(folder, seed)
+        RandomHistory(workshop).play(14)
+        scores.append(score(workshop.blame(folder / "archive")))
+
+    claimed = sum(found.claimed for found in scores)
+    wrong = [row for found in scores for row in found.wrong]
+    assert claimed > 0.9 * sum(found.lines for found in scores)
+    assert len(wrong) <= 0.02 * claimed, wrong
+    assert [row for found in scores for row in found.abandoned] == []
+
+
+class Score(NamedTuple):
+    lines: int
+    claimed: int
+    wrong: list[tuple[str, OriginKind, str, Certainty]]
+    abandoned: list[tuple[str, OriginKind, str, Certainty]]
+
+
+def score(found: list[tuple[str, OriginKind, str, Certainty]]) -> Score:
+    """Compare lines that say who wrote them with their origins."""
+    rows = [row for row in found if re.match("claude|user|command|before", row[0])]
+    claimed = [row for row in rows if row[1] is not OriginKind.UNKNOWN]
+    wrong = [row for row in claimed if not is_right(*row[:3])]
+    return Score(
+        len(rows), len(claimed), wrong, [r for r in found if r[0] == "abandoned"]
+    )
 
 
 @pytest.mark.full

@@ -8,12 +8,12 @@ turns that seem to have written them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 from msgspec import Struct, structs
 
-from bygones.files.diff import LineChange, diff_lines, pair_similar
+from bygones.files.diff import diff_lines, pair_similar
 from bygones.files.git import GitLine
 from bygones.files.history import FileHistory
 from bygones.files.origins import (
@@ -22,11 +22,11 @@ from bygones.files.origins import (
     Certainty,
     LineOrigin,
     OriginKind,
+    is_telling,
+    restore_origin,
 )
-from bygones.files.replay import VersionKind, changes_tree
+from bygones.files.replay import Version, VersionKind, changes_tree
 
-_MIN_LINE = 12
-"""Characters of a line that is recognized on its own, without its neighbors."""
 _MIN_RUN = 3
 """Consecutive equal lines that are recognized even if each of them is short."""
 _CLOCK_TOLERANCE = timedelta(seconds=2)
@@ -157,7 +157,7 @@ class _LineMatcher:
             for new, old in zip(
                 range(new_at, new_start), range(old_at, old_start), strict=True
             ):
-                if not is_related or is_run or _is_telling(self._lines[new]):
+                if not is_related or is_run or is_telling(self._lines[new]):
                     self._set_equal(new, known.origins[old])
             old_at, new_at = old_stop, new_stop
 
@@ -171,27 +171,25 @@ class _LineMatcher:
 
     def _match_older(self) -> None:
         """Find lines that an earlier version had, such as after a revert."""
+        if all(self._found):
+            return
         written: dict[str, LineOrigin] = {}
         for history in self._histories:
-            if not any(origin is None for origin in self._found):
-                return
-            for number, version in enumerate(history.versions):
-                if version.kind is not VersionKind.CLAUDE:
-                    continue
-                origin = LineOrigin(
-                    kind=OriginKind.CLAUDE,
-                    certainty=Certainty.LIKELY,
-                    place=version.place,
-                    path=version.path,
-                    time=version.time,
-                    version=number,
-                )
-                added = (*version.added_lines, *_added_lines(version.changes))
-                if version.proposed is None:
-                    written.update(dict.fromkeys(filter(_is_telling, added), origin))
+            for version in history.versions:
+                if version.added_lines:
+                    likely = _likely_origin(version)
+                    written.update(dict.fromkeys(version.added_lines, likely))
+            written.update(history.removed_origins())
+        previous: LineOrigin | None = None
         for at, line in enumerate(self._lines):
-            if self._found[at] is None and line in written:
-                self._found[at] = written[line]
+            if self._found[at] is not None:
+                previous = None
+                continue
+            if is_telling(line):
+                previous = restore_origin(written.get(line))
+            elif line not in written:
+                previous = None
+            self._found[at] = previous
 
     def _match_similar(self, known: _KnownText) -> None:
         """Find lines that were made from lines of the last version."""
@@ -212,13 +210,18 @@ class _LineMatcher:
                     )
 
 
-def _added_lines(changes: Iterable[LineChange]) -> Iterable[str]:
-    return (line for change in changes for line in change.added)
-
-
-def _is_telling(line: str) -> bool:
-    """Whether a line is long enough to be recognized."""
-    return len(line.strip()) >= _MIN_LINE
+def _likely_origin(version: Version) -> LineOrigin:
+    """Return the origin of lines that Claude or a command added somewhere."""
+    is_command = version.kind is VersionKind.COMMAND
+    return LineOrigin(
+        kind=OriginKind.COMMAND if is_command else OriginKind.CLAUDE,
+        certainty=Certainty.LIKELY,
+        place=version.place,
+        path=version.path,
+        time=version.time,
+        command=version.command,
+        version=version.number,
+    )
 
 
 def _last_known(history: FileHistory) -> _KnownText | None:

@@ -20,6 +20,8 @@ from msgspec import Struct
 _TIMEOUT = 30.0
 _UNCOMMITTED = "0" * 40
 _MAX_COMMITS = 20
+_MAX_FOLLOWED = 200
+"""Commits of a file in which renames are looked for."""
 _SAFE_CONFIG = (
     *("-c", "core.fsmonitor=false"),
     *("-c", "core.hooksPath=/dev/null"),
@@ -94,6 +96,15 @@ class GitRepository:
             str(path),
         )
         return list(_parse_blame(output or b""))
+
+    def former_paths(self, path: Path) -> list[str]:
+        """Return the paths that a file had, newest first."""
+        output = self.run(
+            *("log", "--follow", "--format=", "--name-only", "-z"),
+            *(f"-n{_MAX_FOLLOWED}", "--", str(path)),
+        )
+        names = (output or b"").decode("utf-8", "surrogateescape").split("\0")
+        return list(dict.fromkeys(name.strip("\n") for name in names if name.strip()))
 
     def resolve_commit(self, name: str) -> str | None:
         """Return the hash of a commit by any of its names."""

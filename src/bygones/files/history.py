@@ -26,7 +26,7 @@ from bygones.files.events import (
     touched_paths,
     walk_calls,
 )
-from bygones.files.origins import LineOrigin, trace_origins
+from bygones.files.origins import LineOrigin, OriginTrace, trace_origins
 from bygones.files.paths import file_name, path_key
 from bygones.files.replay import (
     Cause,
@@ -296,6 +296,10 @@ class FileHistory:
         """
         count = len(self.versions)
         return trace_origins(self.versions[: number % count + 1]) if count else []
+
+    def removed_origins(self) -> dict[str, LineOrigin]:
+        """Return the origins of lines that are not in the last version any more."""
+        return OriginTrace(self.versions).removed
 
     @property
     def last(self) -> FileAt:

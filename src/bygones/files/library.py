@@ -176,6 +176,9 @@ class FileLibrary:
         files = self._find_related(path, git_lines, repository)
         if not files:
             raise NotInArchive("changed file", str(path))
+        if path_key(files[0].path) != path_key(str(path)):
+            # It was renamed since: continue from the name that was used last.
+            files.sort(key=ArchivedFile.last_time, reverse=True)
         main, *others = files
         former = [file for file in others if file.ended_before(main)]
         histories = [main.open_history(former=[file.path for file in former])]
@@ -190,6 +193,7 @@ class FileLibrary:
         names = [str(path), str(path.resolve())]
         if repository:
             former = dict.fromkeys(line.path for line in git_lines)
+            former |= dict.fromkeys(repository.former_paths(path))
             names += (str(repository.root / inside) for inside in former)
         found: dict[str, ArchivedFile] = {}
         for wanted in names:
@@ -409,6 +413,11 @@ class ArchivedFile:
         return len(times) == 2 and bool(  # noqa: PLR2004 (one of each)
             times[0] and times[1] and times[0] <= times[1]
         )
+
+    def last_time(self) -> float:
+        """Return when it was last changed, as a timestamp."""
+        time = self.versions[-1].time if self.versions else None
+        return time.timestamp() if time else 0.0
 
     @property
     def versions(self) -> Sequence[Version]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from enum import StrEnum
 from itertools import groupby
@@ -68,31 +68,86 @@ class OriginRange(Struct, frozen=True):
     origin: LineOrigin
 
 
+_MIN_LINE = 12
+"""Characters of a line that is recognized on its own, without its neighbors."""
+
+
+def is_telling(line: str) -> bool:
+    """Whether a line is long enough to be recognized."""
+    return len(line.strip()) >= _MIN_LINE
+
+
+class OriginTrace:
+    """The origins of lines, carried through versions.
+
+    Lines that were removed are remembered: if they come back with a change that Claude
+    did not make, such as a revert, they keep their origin.
+    """
+
+    def __init__(self, versions: Iterable[Version]) -> None:
+        self.owners = [BEFORE]
+        """The origin of each line of the last version.
+
+        A text that ends with a newline has an empty last line.
+        """
+        self.removed: dict[str, LineOrigin] = {}
+        """The origins of lines that were removed."""
+        self._unplaced: dict[str, LineOrigin] = {}
+        for version in versions:
+            self._add(version)
+
+    def _add(self, version: Version) -> None:
+        origin = _version_origin(version)
+        if not version.is_known:
+            likely = structs.replace(origin, certainty=Certainty.LIKELY)
+            self._unplaced.update(dict.fromkeys(version.added_lines, likely))
+            return
+        if version.is_rewritten:
+            self.owners = [origin]
+        removed: dict[str, LineOrigin] = {}
+        for change in reversed(version.changes):
+            stop = change.start + len(change.removed)
+            replaced = self.owners[change.start : stop]
+            added = _added_owners(version, change, origin, replaced)
+            if version.kind in {VersionKind.OUTSIDE, VersionKind.COMMAND}:
+                added = self._restore(change.added, added)
+            if self._unplaced:
+                lines = zip(change.added, added, strict=True)
+                added = [self._unplaced.get(line, owner) for line, owner in lines]
+            removed.update(zip(change.removed, replaced, strict=False))
+            self.owners[change.start : stop] = added
+        self.removed.update(removed)
+        if version.changes:
+            self._unplaced.clear()
+
+    def _restore(
+        self, lines: Sequence[str], owners: Sequence[LineOrigin]
+    ) -> list[LineOrigin]:
+        """Return owners, but for lines that were there before those which they had."""
+        found = []
+        previous: LineOrigin | None = None
+        for line, owner in zip(lines, owners, strict=True):
+            if is_telling(line):
+                previous = restore_origin(self.removed.get(line))
+            elif line not in self.removed:
+                previous = None
+            found.append(previous or owner)
+        return found
+
+
+def restore_origin(origin: LineOrigin | None) -> LineOrigin | None:
+    """Return the origin of a line that came back."""
+    if origin is None or origin.certainty is not Certainty.CERTAIN:
+        return origin
+    return structs.replace(origin, certainty=Certainty.LIKELY)
+
+
 def trace_origins(versions: Sequence[Version]) -> list[LineOrigin]:
     """Return the origin of each line of the last of some versions.
 
     A text that ends with a newline has an empty last line.
     """
-    owners = [BEFORE]
-    unplaced: dict[str, LineOrigin] = {}
-    for version in versions:
-        origin = _version_origin(version)
-        if not version.is_known:
-            likely = structs.replace(origin, certainty=Certainty.LIKELY)
-            unplaced.update(dict.fromkeys(version.added_lines, likely))
-            continue
-        if version.is_rewritten:
-            owners = [origin]
-        for change in reversed(version.changes):
-            stop = change.start + len(change.removed)
-            added = _added_owners(version, change, origin, owners[change.start : stop])
-            if unplaced:
-                lines = zip(change.added, added, strict=True)
-                added = [unplaced.get(line, owner) for line, owner in lines]
-            owners[change.start : stop] = added
-        if version.changes:
-            unplaced.clear()
-    return owners
+    return OriginTrace(versions).owners
 
 
 def _added_owners(
