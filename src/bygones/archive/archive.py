@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Unpack
 
 from bygones.archive.base import require_folder
 from bygones.archive.data import ArchiveData
+from bygones.errors import OnlyPromptsKnown
 from bygones.model.base import SessionId
+from bygones.model.query import Flag
 
 # Most commands need little of this: the rest is imported by the methods that use it.
 if TYPE_CHECKING:
@@ -212,8 +214,14 @@ class Archive(ArchiveData):
         from bygones.maintenance.fork import fork_session
 
         session = self.session(id_or_prefix)
+        self.check_continuable(session.id)
         files = self.sources(sessions=[session.id])
         return fork_session(self._archive_dir, session, files, **options)
+
+    def check_continuable(self, session: SessionId) -> None:
+        """Raise `OnlyPromptsKnown` if there is no transcript of a session."""
+        if Flag.PROMPTS_ONLY in self.session_summary(session).flags:
+            raise OnlyPromptsKnown(session)
 
     @staticmethod
     def sync(

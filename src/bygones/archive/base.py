@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from bygones.errors import BygonesError
     from bygones.ingest.loading import StoreLoader
+    from bygones.ingest.prompt_history import PromptsOnlySession
     from bygones.search.scoring import SharedSearchStats
     from bygones.search.service import Searcher
     from bygones.store.protocols import StoreReader
@@ -47,6 +48,7 @@ class ArchiveBase:
     def _open(self) -> None:
         self._open_loader: StoreLoader | None = None
         self._open_searcher: Searcher | None = None
+        self._open_prompts_only: list[PromptsOnlySession] | None = None
         if self._is_team_store:
             from bygones.team.access import open_reader
 
@@ -117,6 +119,7 @@ class ArchiveBase:
         self = cls.__new__(cls)
         self.folder, self._is_team_store, self._reader = Path(name), True, reader
         self._open_loader = self._open_searcher = self._shared_stats = None
+        self._open_prompts_only = None
         return self
 
     @staticmethod

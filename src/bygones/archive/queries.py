@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import os
 from datetime import datetime
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from msgspec import structs
+
 from bygones.archive.base import ArchiveBase, parse_query_text
+from bygones.errors import NotInArchive
 from bygones.model.base import SessionId
 from bygones.model.query import Query
 from bygones.model.summary import SessionSummary
@@ -20,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
     from datetime import tzinfo
 
+    from bygones.ingest.prompt_history import PromptsOnlySession
     from bygones.model.conversations import Conversation
     from bygones.model.sessions import Session
     from bygones.model.summary import (
@@ -31,6 +36,7 @@ if TYPE_CHECKING:
         SearchResults,
         SessionSelection,
     )
+    from bygones.search.prompts_only import KnownPrompts
 
 
 class ArchiveQueries(ArchiveBase):
@@ -83,7 +89,7 @@ class ArchiveQueries(ArchiveBase):
         ``summaries`` are all sessions, if the caller has loaded them already; the other
         arguments are those of `sessions`.
         """
-        from bygones.query.matcher import is_in_project
+        from bygones.query.matcher import asks_for_prompts_only, is_in_project
         from bygones.search.session_filter import select_sessions
 
         parsed = parse_query_text(query, now, timezone)
@@ -92,13 +98,67 @@ class ArchiveQueries(ArchiveBase):
                 summaries = self._iter_summaries(project, include_empty=True)
             elif project is not None:
                 summaries = (s for s in summaries if is_in_project(s, project))
-            return select_sessions(
+            selection = select_sessions(
                 summaries,
                 parsed,
                 searcher=lambda: self._searcher,
                 sessions_by_tool=self.sessions_by_tool,
                 include_empty=include_empty,
             )
+            if asks_for_prompts_only(parsed):
+                known = self._select_prompts_only(parsed, project)
+                sessions = (*selection.sessions, *known)
+                selection = structs.replace(selection, sessions=sessions)
+            return selection
+
+    def _select_prompts_only(
+        self, query: Query, project: str | None
+    ) -> list[SessionSummary]:
+        from bygones.query.matcher import is_in_project
+        from bygones.search.prompts_only import select_known
+
+        found = select_known(self._known_prompts(), query)
+        return [one for one in found if project is None or is_in_project(one, project)]
+
+    def prompts_only_sessions(self) -> list[SessionSummary]:
+        """Return sessions that were deleted before they were archived, newest first.
+
+        Only their prompts are known, from the history of Claude Code. `sessions` and
+        `search` return them for queries with ``is:prompts-only``, and `session` and
+        `conversation` return what is known. They are never counted as sessions.
+        """
+        return [known.summary for known in self._prompts_only]
+
+    @property
+    def _prompts_only(self) -> list[PromptsOnlySession]:
+        if not isinstance(self._reader, LocalReader):
+            return []
+        if self._open_prompts_only is None:
+            from bygones.ingest.prompt_history import load_prompts_only
+
+            with self.read_transaction():
+                self._open_prompts_only = load_prompts_only(self._reader)
+        return self._open_prompts_only
+
+    def _known_prompts(self) -> list[KnownPrompts]:
+        from bygones.search.prompts_only import KnownPrompts
+
+        annotations = self.annotations()
+        return [
+            KnownPrompts.make(
+                with_annotations(known.summary, annotations), known.indexed_prompts()
+            )
+            for known in self._prompts_only
+        ]
+
+    def _find_prompts_only(self, id_or_prefix: str) -> PromptsOnlySession | None:
+        """Return the only such session with an id or a prefix of one."""
+        found = [
+            known
+            for known in self._prompts_only
+            if id_or_prefix and known.summary.id.startswith(id_or_prefix)
+        ]
+        return found[0] if len(found) == 1 else None
 
     def _iter_summaries(
         self, project: str | None = None, *, include_empty: bool
@@ -116,7 +176,13 @@ class ArchiveQueries(ArchiveBase):
 
         Raises `NotInArchive` or `AmbiguousSelector`.
         """
-        summary = find_session(self._reader.lookup, id_or_prefix)
+        try:
+            summary = find_session(self._reader.lookup, id_or_prefix)
+        except NotInArchive:
+            known = self._find_prompts_only(id_or_prefix)
+            if known is None:
+                raise
+            summary = known.summary
         return with_annotations(summary, self.annotations())
 
     def annotations(self) -> dict[SessionId, Annotations]:
@@ -139,6 +205,12 @@ class ArchiveQueries(ArchiveBase):
     def _load_session(self, id_: SessionId) -> Session:
         from bygones.ingest.loading import load_session
 
+        if self._reader.sessions.session_number(id_) is None:
+            known = self._find_prompts_only(id_)
+            if known is not None:
+                from bygones.ingest.prompt_history import assemble_prompts_only
+
+                return assemble_prompts_only(known)
         return load_session(self._reader, id_, self._loader)
 
     def conversation(self, id_or_prefix: str, agent: str = "") -> Conversation:
@@ -162,14 +234,22 @@ class ArchiveQueries(ArchiveBase):
         """
         from bygones.ingest.loading import find_record
 
-        with self.read_transaction():
-            return find_record(
-                self._reader,
-                self._reader.lookup,
-                self._loader,
-                id_or_prefix=id_or_prefix,
-                open_session=self._load_session,
-            )
+        try:
+            with self.read_transaction():
+                return find_record(
+                    self._reader,
+                    self._reader.lookup,
+                    self._loader,
+                    id_or_prefix=id_or_prefix,
+                    open_session=self._load_session,
+                )
+        except NotInArchive:
+            from bygones.ingest.prompt_history import find_prompt
+
+            found = find_prompt(self._prompts_only, id_or_prefix)
+            if found is None:
+                raise
+            return found
 
     def search(  # noqa: PLR0913 (all but one by name and optional)
         self,
@@ -193,8 +273,22 @@ class ArchiveQueries(ArchiveBase):
             for match in archive.search("flaky retry test", limit=5).sessions:
                 print(match.summary.title.text, match.hits[0].excerpt.text)
         """
+        from bygones.query.matcher import asks_for_prompts_only
+
+        parsed = parse_query_text(query, now, timezone)
+        if asks_for_prompts_only(parsed):
+            from bygones.search.prompts_only import search_known
+
+            return search_known(
+                self._known_prompts(),
+                parsed,
+                limit=limit,
+                offset=offset,
+                hits=hits_per_session,
+                redact=redact,
+            )
         return self._searcher.search(
-            parse_query_text(query, now, timezone),
+            parsed,
             limit=limit,
             offset=offset,
             hits=hits_per_session,
@@ -297,11 +391,20 @@ class ArchiveQueries(ArchiveBase):
         prompts = load_prompts(self._reader, self._loader)
         if query is None and project is None:
             return prompts
+        from bygones.query.matcher import asks_for_prompts_only, is_in_project
         from bygones.search.session_filter import filter_prompts
 
-        summaries = self._iter_summaries(project, include_empty=True)
-        return filter_prompts(
-            prompts,
-            {one.id: one for one in summaries},
-            parse_query_text(query or "", now, timezone),
-        )
+        parsed = parse_query_text(query or "", now, timezone)
+        summaries = {
+            one.id: one for one in self._iter_summaries(project, include_empty=True)
+        }
+        if asks_for_prompts_only(parsed):
+            known = [
+                one
+                for one in self._prompts_only
+                if project is None or is_in_project(one.summary, project)
+            ]
+            summaries |= {one.summary.id: one.summary for one in known}
+            listed = (reversed(one.indexed_prompts()) for one in known)
+            prompts = chain(prompts, chain.from_iterable(listed))
+        return filter_prompts(prompts, summaries, parsed)

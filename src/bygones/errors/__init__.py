@@ -15,6 +15,7 @@
   - ClaudeNotFound
   - SyncFailed
   - NothingToFork
+  - OnlyPromptsKnown
   - ProjectDirectoryGone
   - InvalidRedactPattern
   - InvalidSettings
@@ -129,6 +130,7 @@ from bygones.errors.selectors import (
     NothingToFork,
     NotInArchive,
     NoTranscriptsFound,
+    OnlyPromptsKnown,
     PathNotFound,
     UnknownResultNumber,
 )
@@ -208,6 +210,7 @@ __all__ = [
     "NotInArchive",
     "NothingRecovered",
     "NothingToFork",
+    "OnlyPromptsKnown",
     "PathNotFound",
     "PathUnusable",
     "ProjectDirectoryGone",

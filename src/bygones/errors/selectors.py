@@ -138,6 +138,15 @@ class BadRequest(BygonesError):
     hint = "go back, or start from the list of sessions"
 
 
+class OnlyPromptsKnown(BygonesError):
+    """A session cannot be continued, because only its prompts are known."""
+
+    session: str
+
+    message = "only the prompts of session {self.session} are known"
+    hint = "Claude Code deleted it before it was archived; `bygones show` prints them"
+
+
 class NothingToFork(BygonesError):
     """A fork would contain no message."""
 

@@ -34,7 +34,7 @@ from bygones.sources.fingerprint import fingerprint_bytes
 from bygones.sources.lines import read_line_blocks
 from bygones.sources.repositories import read_directory
 from bygones.sources.walk import discover_sources
-from bygones.store.annotations import store_directories
+from bygones.store.annotations import has_directories, store_directories
 from bygones.store.archive_db import CHUNK_SIZE, ArchiveDB, StoredSource
 from bygones.store.archive_dir import ArchiveDir
 from bygones.store.compression import CompressionQueue, HashedFrame
@@ -151,11 +151,12 @@ def observe_directories(archive_dir: ArchiveDir, report: IngestReport) -> None:
 
     Directories disappear, so this is stored in the archive and not derived.
     """
-    if archive_dir.index is None or not report.updated_sessions:
+    updated = report.updated_sessions
+    is_first = not has_directories(archive_dir.byte_store.db)
+    if archive_dir.index is None or not (updated or is_first):
         return
     tables = DerivedTables(archive_dir.index)
-    updated = report.updated_sessions
-    is_few = len(updated) <= _MAX_LOOKED_UP
+    is_few = len(updated) <= _MAX_LOOKED_UP and not is_first
     projects = tables.projects_of(updated) if is_few else tables.projects()
     store_directories(archive_dir.byte_store.db, projects, read_directory)
 

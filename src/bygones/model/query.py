@@ -39,6 +39,8 @@ class Flag(StrEnum):
     """A session without a prompt or an answer."""
     HIDDEN = "hidden"
     """In a warm-up or a replay of an agent, which are not shown."""
+    PROMPTS_ONLY = "prompts-only"
+    """A session that was deleted before it was archived; the history has its prompts."""
 
 
 MAIN_AGENT = "main"

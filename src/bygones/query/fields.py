@@ -480,7 +480,8 @@ def _format_section(
     column = max(len(name) for name, _, _ in rows) + 2 * _MARGIN
     room = max(width - column, 20)
     for name, meaning, example in rows:
-        first, *more = (*wrap(meaning, room), *wrap(f"e.g. {example}", room))
+        lines = wrap(meaning, room, break_on_hyphens=False)
+        first, *more = (*lines, *wrap(f"e.g. {example}", room))
         yield f"{' ' * _MARGIN}{name}".ljust(column) + first
         for line in more:
             yield " " * column + line

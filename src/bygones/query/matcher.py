@@ -214,6 +214,11 @@ def asks_for_hidden(query: Query) -> bool:
     return query.root is not None and _IS_HIDDEN in _required_leaves(query.root)
 
 
+def asks_for_prompts_only(query: Query) -> bool:
+    """Whether a query asks for sessions of which only the prompts are known."""
+    return query.root is not None and _IS_PROMPTS_ONLY in _required_leaves(query.root)
+
+
 def _required_leaves(term: Term) -> Iterator[Term]:
     if isinstance(term, And | Or):
         for part in term.terms:
@@ -314,4 +319,5 @@ def resolve_path(path: str) -> str:
 
 
 _IS_HIDDEN = FieldValue("is", Flag.HIDDEN)
+_IS_PROMPTS_ONLY = FieldValue("is", Flag.PROMPTS_ONLY)
 _PATH = re.compile(r"/|(?:~|\.\.?)(?:/|$)|[A-Za-z]:[\\/]|\\\\")

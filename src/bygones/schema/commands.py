@@ -229,6 +229,8 @@ class DoctorObject(JsonObject, frozen=True, kw_only=True, tag="doctor"):
     project_count: int = 0
     file_count: int = 0
     gone_file_count: int = 0
+    prompts_only_count: int = 0
+    """Sessions that were deleted before they were archived, known by their prompts."""
     """Files that were deleted from the homes since."""
     versions: tuple[str, ...] = ()
     """Versions of Claude Code."""

@@ -25,6 +25,7 @@ from bygones.store.compression import (
 )
 from bygones.store.connect import (
     fetch_all,
+    fetch_one,
     writer_lock,
 )
 
@@ -233,6 +234,12 @@ def load_directories(db: apsw.Connection) -> ProjectDirectories:
             except DECODE_ERRORS:
                 continue
     return ProjectDirectories(facts, moves)
+
+
+def has_directories(db: apsw.Connection) -> bool:
+    """Whether git data of any directory is stored."""
+    sql = "SELECT 1 FROM annotation WHERE kind = ?"
+    return fetch_one(db, sql, (REPOSITORY,)) is not None
 
 
 def store_directories(

@@ -143,6 +143,9 @@ def _add_archive_state(
         project_count=len({one.project_path for one in listed if not one.is_empty}),
         file_count=len(kept),
         gone_file_count=sum(k.gone_ns is not None for k in kept),
+        prompts_only_count=(
+            len(archive.prompts_only_sessions()) if archive.has_index else 0
+        ),
         versions=_sort_versions({v for one in listed for v in one.versions}),
         drift_count=len(archive.drift()) if archive.has_index else 0,
         problem_count=sum(one.problem_count for one in listed),
@@ -231,6 +234,9 @@ def archive_lines(
     yield f"  {format_bytes(state.archive_bytes)}, index {index}"
     sessions = pluralize(state.session_count, "session")
     yield f"  {sessions} in {pluralize(state.project_count, 'project')}"
+    if state.prompts_only_count:
+        deleted = pluralize(state.prompts_only_count, "deleted session")
+        yield f"  only the prompts of {deleted}; run `bygones list is:prompts-only`"
     files = pluralize(state.file_count, "file")
     only_here = f", {state.gone_file_count:,} of them deleted by Claude Code since"
     yield f"  {files}{only_here if state.gone_file_count else ''}"

@@ -123,6 +123,7 @@ def fork(  # noqa: PLR0913 (the options of the command)
         raise click.UsageError("use --files or --into, not both")
     with open_current(options) as archive:
         session, record = load_named_session(archive, session_name)
+        archive.check_continuable(session.id)
         number = choose_branch(session, branch, record.id if record else None)
         chosen = next(one for one in session.branches if one.number == number)
         turn = _choose_turn(chosen, turn, record)

@@ -83,6 +83,7 @@ def resume(
 
 
 def _plan_resume(archive: Archive, session: SessionSummary) -> ResumeObject:
+    archive.check_continuable(session.id)
     kept = archive.sources(sessions=[session.id])
     own = [k for k in kept if k.kind.is_transcript and k.agent is None]
     # The newest copy is continued; Claude Code finds it by directory.
