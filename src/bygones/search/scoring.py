@@ -387,7 +387,7 @@ class MatchedTexts(Struct, dict=True):
         counts: dict[str, dict[int, int]] = {label: {} for label in self.labels}
         by_bit = list(counts.values())
         by_mask: dict[int, list[dict[int, int]]] = {}
-        pairs = Counter((mask, key) for _, key, mask, _ in self.texts)
+        pairs = Counter([(mask, key) for _, key, mask, _ in self.texts])
         for (mask, key), count in pairs.items():
             own = by_mask.get(mask)
             if own is None:
@@ -425,10 +425,10 @@ class MatchedTexts(Struct, dict=True):
     ) -> dict[int, list[TextMatch]]:
         """Return the texts of sessions with scores as those of records."""
         weights = self._weights(idfs)
-        norm = RecordNorm.from_lengths([length for *_, length in self.texts])
+        flat, slope = RecordNorm.from_lengths([length for *_, length in self.texts])
         return {
             session: [
-                TextMatch(record, key, norm.apply(weights[mask], length), length)
+                TextMatch(record, key, weights[mask] / (flat + slope * length), length)
                 for record, key, mask, length in self._by_session.get(session, ())
             ]
             for session in sessions
@@ -451,12 +451,16 @@ class MatchedTexts(Struct, dict=True):
         # Rounded: engines compute with different precision.
         return {
             mask: round(sum(w for bit, w in enumerate(by_bit) if mask >> bit & 1), 4)
-            for mask in {mask for _, _, mask, _ in self.texts}
+            for mask in self._masks
         }
+
+    @cached_property
+    def _masks(self) -> set[int]:
+        return {mask for _, _, mask, _ in self.texts}
 
 
 class RecordNorm(NamedTuple):
-    """By how much the length of a record reduces its score."""
+    """By what the score of a record is divided: flat + slope * length."""
 
     flat: float
     slope: float
@@ -469,10 +473,6 @@ class RecordNorm(NamedTuple):
             1 + _RECORD_SATURATION * (1 - _RECORD_LENGTH_NORM),
             _RECORD_SATURATION * _RECORD_LENGTH_NORM / (average or 1),
         )
-
-    def apply(self, score: float, length: int) -> float:
-        """Return the score of a record of some length."""
-        return score / (self.flat + self.slope * length)
 
 
 def _score_records(texts: Iterable[TextMatch]) -> dict[int, RecordScore]:
@@ -513,10 +513,15 @@ def _score_records(texts: Iterable[TextMatch]) -> dict[int, RecordScore]:
 def term_contribution(term: TermCounts, session: int, norms: CorpusNorms) -> float:
     """Return what a term adds to the score of a session's words, before scaling."""
     first_key = session * KINDS_PER_SESSION
-    keys = range(first_key, first_key + KINDS_PER_SESSION)
-    counts = {key: term.counts[key] for key in keys if key in term.counts}
-    own = TermCounts(term.idf, counts, term.is_identifier)
-    return sum(_score_term(own, norms).values())
+    known = term.counts
+    own = {
+        key: known[key]
+        for key in range(first_key, first_key + KINDS_PER_SESSION)
+        if key in known
+    }
+    if not own:
+        return 0.0
+    return sum(_score_term(replace(term, counts=own), norms).values())
 
 
 def _score_term(term: TermCounts, norms: CorpusNorms) -> dict[int, float]:
