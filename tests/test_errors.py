@@ -29,6 +29,8 @@ from bygones.errors import (
     FileModifiedConcurrently,
     HomeNotFound,
     HubRejected,
+    HubTokenExposed,
+    HubTokenMissing,
     HubUnreachable,
     IndexBusy,
     IndexDamaged,
@@ -65,6 +67,7 @@ from bygones.errors import (
     QueryTooDeep,
     QueryTooLong,
     RawStoreIncomplete,
+    RemoteCallRejected,
     ScannerFailed,
     ScannerNotFound,
     SecretsDetected,
@@ -113,6 +116,9 @@ ERRORS = (
     BackupNewer(Path("a"), Path("b"), "1 file", has_diverged=False),
     BackupNewer(Path("a"), Path("b"), "1 file", has_diverged=True),
     RawStoreIncomplete("ann/5c1f/9a0b.zst", 3),
+    RemoteCallRejected("unknown method"),
+    HubTokenMissing("https://hub.example.com"),
+    HubTokenExposed(Path("/home/ann/.config/bygones/hub.token")),
     StoreError("connection refused"),
     SourceUpdateRejected(
         "ann/projects/a.jsonl", "its bytes are not those that are there"

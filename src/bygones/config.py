@@ -445,7 +445,8 @@ def get_machine_id() -> str:
     return "" if node >> 40 & 1 else f"{node:012x}"
 
 
-_STORE_SCHEMES = ("postgres:/", "postgresql:/", "clickhouse:/", "chdb:/")
+_HUB_SCHEMES = ("https:/", "http:/")
+_STORE_SCHEMES = ("postgres:/", "postgresql:/", "clickhouse:/", "chdb:/", *_HUB_SCHEMES)
 """With one slash: `Path` collapses several."""
 _PASSWORD_PATTERN = r"(?<=:/)(/?[^/:@?]*):[^/@?]*@"  # noqa: S105 (a pattern)
 
@@ -453,6 +454,17 @@ _PASSWORD_PATTERN = r"(?<=:/)(/?[^/:@?]*):[^/@?]*@"  # noqa: S105 (a pattern)
 def is_store_url(location: str) -> bool:
     """Whether a location is the URL of a team's store."""
     return location.startswith(_STORE_SCHEMES)
+
+
+def is_hub_url(location: str) -> bool:
+    """Whether a location is the URL of a hub."""
+    return location.startswith(_HUB_SCHEMES)
+
+
+def restore_slashes(location: str) -> str:
+    """Return the URL of a hub that was passed as a path, which has only one slash."""
+    scheme, _, rest = location.partition(":/")
+    return f"{scheme}://{rest.lstrip('/')}"
 
 
 def strip_password(location: str) -> str:

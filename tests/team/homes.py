@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from bygones.archive import Archive
 from bygones.model.base import Problem, SourceFile
+from bygones.model.summary import SessionSummary
 from bygones.sources.walk import discover_sources
 from bygones.store.compression import compress
 from bygones.team.contract import (
@@ -127,6 +128,11 @@ def spans_of(
             address=objects.put(part),
         )
         at = end
+
+
+def anonymous(summaries: Iterable[SessionSummary]) -> list[SessionSummary]:
+    """Return summaries as a folder has them, which does not know whose they are."""
+    return [replace(one, person="") for one in summaries]
 
 
 class People:

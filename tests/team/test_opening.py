@@ -38,7 +38,8 @@ def test_url_passed_as_a_path_is_restored(told: str, address: str) -> None:
 
 
 def test_url_names_the_scope() -> None:
-    assert parse_scope("postgresql://a/b?person=ann") == AccessScope(person="ann")
+    own = parse_scope("postgresql://a/b?person=ann&role=own")
+    assert own == AccessScope(person="ann")
     assert parse_scope("postgresql://a/b?person=ann&teams=x,y") == AccessScope(
         person="ann", teams=("x", "y"), role=AccessRole.TEAM
     )
@@ -49,9 +50,18 @@ def test_url_names_the_scope() -> None:
 
 
 @pytest.mark.parametrize(
-    "address", ["postgresql://a/b", "postgresql://a/b?person=a&role=king"]
+    "address",
+    [
+        "postgresql://a/b",
+        "postgresql://a/b?person=a&role=king",
+        "postgresql://a/b?person=ann",
+        "postgresql://a/b?person=ann&role=team",
+        "postgresql://a/b?person=ann&role=own&teams=x",
+        "postgresql://a/b?person=Ann%20B&role=own",
+        "postgresql://a/b?person=ann&person=ben&role=own",
+    ],
 )
-def test_url_without_person_is_rejected(address: str) -> None:
+def test_url_with_an_incomplete_or_unclear_scope_is_rejected(address: str) -> None:
     with pytest.raises(InvalidStoreURL):
         parse_scope(address)
 

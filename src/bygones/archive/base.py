@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Self
 
 from bygones.config import (
     LocalTimezone,
+    is_hub_url,
     is_store_url,
     resolve_archive_location,
     strip_password,
@@ -49,10 +50,14 @@ class ArchiveBase:
         self._open_loader: StoreLoader | None = None
         self._open_searcher: Searcher | None = None
         self._open_prompts_only: list[PromptsOnlySession] | None = None
-        if self._is_team_store:
+        if is_hub_url(self._address):
+            from bygones.archive.remote import open_hub_reader
+
+            self._reader: StoreReader = open_hub_reader(self._address)
+        elif self._is_team_store:
             from bygones.team.access import open_reader
 
-            self._reader: StoreReader = open_reader(self._address)
+            self._reader = open_reader(self._address)
         else:
             self._reader = LocalReader(ArchiveDir(self.folder))
 
@@ -72,7 +77,11 @@ class ArchiveBase:
 
     @property
     def _searcher(self) -> Searcher:
-        if self._open_searcher is None:
+        if self._open_searcher is None and is_hub_url(self._address):
+            from bygones.archive.remote import open_hub_searcher
+
+            self._open_searcher = open_hub_searcher(self._reader)
+        elif self._open_searcher is None:
             from bygones.search.service import Searcher
 
             self._open_searcher = Searcher(self._reader, self._shared_stats)
@@ -88,7 +97,9 @@ class ArchiveBase:
 
         Without a folder this is the archive that the command line uses: the one of
         ``BYGONES_ARCHIVE``, or of the settings, or in the user's data directory. An
-        address names the user: ``postgresql://…?person=ann&teams=core&role=team``.
+        address names the user: ``postgresql://…?person=ann&teams=core&role=team``. That
+        of a hub, ``https://hub.example.com``, needs a token: `BYGONES_HUB_TOKEN`, the one
+        in the settings, or the one that ``bygones hub login`` has stored.
         Archives with the same ``shared_stats`` load what searches need once::
 
             with Archive.open() as archive:
@@ -118,6 +129,7 @@ class ArchiveBase:
         """Return an archive over a store that is open already."""
         self = cls.__new__(cls)
         self.folder, self._is_team_store, self._reader = Path(name), True, reader
+        self._address = name
         self._open_loader = self._open_searcher = self._shared_stats = None
         self._open_prompts_only = None
         return self

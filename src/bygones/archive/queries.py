@@ -211,7 +211,12 @@ class ArchiveQueries(ArchiveBase):
                 from bygones.ingest.prompt_history import assemble_prompts_only
 
                 return assemble_prompts_only(known)
-        return load_session(self._reader, id_, self._loader)
+        session = load_session(self._reader, id_, self._loader)
+        number = self._reader.sessions.session_number(id_)
+        if not self._is_team_store or number is None:
+            return session
+        summary = self._reader.lookup.load_summary(number)
+        return structs.replace(session, person=summary.person if summary else "")
 
     def conversation(self, id_or_prefix: str, agent: str = "") -> Conversation:
         """Return a session, or an agent run in it, to be read in windows of messages.

@@ -102,9 +102,15 @@ class ArchiveReports(ArchiveQueries):
 
     def _select_numbers(self, term: Term) -> frozenset[int]:
         """Return the numbers of the sessions that a term selects."""
-        selected = {one.id for one in self.sessions(Query(term), include_empty=True)}
+        found = self.sessions(Query(term), include_empty=True)
+        selected = {(one.id, one.person) for one in found}
+        people = self._reader.usage.session_people()
         numbers = self._reader.usage.session_projects().items()
-        return frozenset(number for number, (id_, _) in numbers if id_ in selected)
+        return frozenset(
+            number
+            for number, (id_, _) in numbers
+            if (id_, people.get(number, "")) in selected
+        )
 
     def costs(
         self, sessions: Iterable[SessionSummary], prices: Prices | None = None

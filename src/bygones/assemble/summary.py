@@ -394,4 +394,5 @@ def summarize_session(session: Session) -> SessionSummary:
         contained_ids=session.contained_ids,
         hidden_agent_count=len(all_agents) - len(agents),
         empty_reason=session.empty_reason,
+        person=session.person,
     )

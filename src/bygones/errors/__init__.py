@@ -54,12 +54,15 @@
     + NotABackup
     + BackupNewer
   - RawStoreIncomplete
+  - RemoteCallRejected
   - StoreError
   - SourceUpdateRejected
   - InvalidStoreURL
   - MissingDependency
   - UnsupportedOnTeamStore
   - PushNotConfigured
+  - HubTokenExposed
+  - HubTokenMissing
   - HubUnreachable
   - HubRejected
   - ErasureOnHold
@@ -151,12 +154,15 @@ from bygones.errors.system import (
 from bygones.errors.team import (
     ErasureOnHold,
     HubRejected,
+    HubTokenExposed,
+    HubTokenMissing,
     HubUnreachable,
     InvalidAccountName,
     InvalidStoreURL,
     MissingDependency,
     PushNotConfigured,
     RawStoreIncomplete,
+    RemoteCallRejected,
     SourceUpdateRejected,
     StoreError,
     UnsupportedOnTeamStore,
@@ -185,6 +191,8 @@ __all__ = [
     "FileModifiedConcurrently",
     "HomeNotFound",
     "HubRejected",
+    "HubTokenExposed",
+    "HubTokenMissing",
     "HubUnreachable",
     "IndexBusy",
     "IndexDamaged",
@@ -221,6 +229,7 @@ __all__ = [
     "QueryTooDeep",
     "QueryTooLong",
     "RawStoreIncomplete",
+    "RemoteCallRejected",
     "ScannerFailed",
     "ScannerNotFound",
     "SecretsDetected",

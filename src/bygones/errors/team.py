@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from bygones.errors.base import BygonesError, ExitCode
 
 
@@ -38,6 +40,24 @@ class HubRejected(BygonesError):
     hint = (
         "check the address and the token; the hub's administrator can issue a new one"
     )
+
+
+class HubTokenMissing(BygonesError):
+    """There is no token for a hub."""
+
+    url: str
+
+    message = "there is no token for {self.url}"
+    hint = "run `bygones hub login {self.url}`, or set BYGONES_HUB_TOKEN"
+
+
+class HubTokenExposed(BygonesError):
+    """A file with a token can be read by other users."""
+
+    path: Path
+
+    message = "other users can read the token in {self.path}"
+    hint = "run `chmod 600 {self.path}`"
 
 
 class InvalidAccountName(BygonesError):
@@ -112,6 +132,15 @@ class SourceUpdateRejected(BygonesError):
     hint = "ask the hub how much of the source it has, and continue from there"
 
 
+class RemoteCallRejected(BygonesError):
+    """A request to read from a hub is not valid."""
+
+    reason: str
+
+    message = "the request was rejected: {self.reason}"
+    hint = "use the same version of Bygones as the hub"
+
+
 class InvalidStoreURL(BygonesError):
     """The address of a team's archive is invalid."""
 
@@ -119,7 +148,7 @@ class InvalidStoreURL(BygonesError):
 
     exit_code = ExitCode.USAGE_ERROR
     message = "invalid archive address: {self.reason}"
-    hint = "use postgresql://server/database?person=ann or clickhouse://server?…"
+    hint = "use postgresql://server/database?person=ann&teams=core, or https://hub.example.com"
 
 
 class MissingDependency(BygonesError):

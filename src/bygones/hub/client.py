@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-import ssl
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from http.client import HTTPConnection, HTTPException, HTTPSConnection
-from ipaddress import ip_address
 from itertools import chain
 from pathlib import Path
 from threading import Event, Thread
 from typing import Protocol, Self
-from urllib.parse import SplitResult, urlsplit
 
 from msgspec import MsgspecError, Struct, field
 from msgspec.structs import replace
 
-from bygones import __version__
 from bygones.archive import Archive
 from bygones.errors import ArchiveDamaged, BygonesError, HubRejected, HubUnreachable
 from bygones.hub.chunks import (
@@ -36,6 +31,7 @@ from bygones.redact.personal import login_names_in
 from bygones.store.archive_db import StoredSource
 from bygones.store.archive_dir import ArchiveDir
 from bygones.store.derived_tables import DerivedTables
+from bygones.team.connection import MAX_ATTEMPTS, HubConnection
 from bygones.team.contract import (
     PROGRESS_PATH,
     PUSH_PATH,
@@ -49,15 +45,6 @@ from bygones.team.contract import (
     has_valid_names,
     tombstone_hashes,
 )
-
-_TIMEOUT = 120.0
-"""Seconds to wait for a response."""
-_MAX_ATTEMPTS = 6
-_FIRST_DELAY = 0.5
-"""Seconds before the second attempt; the delay doubles with each further one."""
-_MAX_DELAY = 30.0
-_RETRY_STATUSES = frozenset({429, 500, 502, 503, 504})
-_MAX_RESPONSE_BYTES = 256 * 1024 * 1024
 
 
 class Transport(Protocol):
@@ -75,31 +62,33 @@ class Transport(Protocol):
 
 
 class HubClient:
-    """A connection to one hub with one token.
-
-    Requests without a response are repeated: all of them are idempotent.
-    """
+    """Uploads to one hub with one token."""
 
     def __init__(
         self,
         address: str,
         token: str,
         *,
-        max_attempts: int = _MAX_ATTEMPTS,
+        max_attempts: int = MAX_ATTEMPTS,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
-        self.address = address.rstrip("/")
-        self._token = token
-        self._max_attempts = max_attempts
-        self._sleep = sleep
-        self._url = _parse_url(self.address)
-        self._connection: HTTPConnection | None = None
+        self._connection = HubConnection(
+            address, token, max_attempts=max_attempts, sleep=sleep
+        )
+        self.address = self._connection.address
 
     def fetch_state(self, machine: str) -> UploadResponse:
         return self._request("GET", f"{PROGRESS_PATH}?machine={machine}")
 
     def send(self, request: UploadRequest) -> UploadResponse:
         return self._request("POST", PUSH_PATH, encode_message(request))
+
+    def _request(self, method: str, path: str, body: bytes = b"") -> UploadResponse:
+        content = self._connection.request(method, path, body)
+        try:
+            return decode_response(content)
+        except MsgspecError as error:
+            raise HubRejected(self.address, "it is not a Bygones hub") from error
 
     def __enter__(self) -> Self:
         return self
@@ -109,85 +98,7 @@ class HubClient:
 
     def close(self) -> None:
         """Close the connection; the next request opens a new one."""
-        if self._connection is not None:
-            self._connection.close()
-        self._connection = None
-
-    def _request(self, method: str, path: str, body: bytes = b"") -> UploadResponse:
-        reason = ""
-        for number in range(self._max_attempts):
-            if number:
-                self._sleep(min(_FIRST_DELAY * 2 ** (number - 1), _MAX_DELAY))
-            try:
-                status, content = self._send_once(method, path, body)
-            except (OSError, HTTPException) as error:
-                self.close()
-                reason = str(error) or type(error).__name__
-                continue
-            if status == 200:  # noqa: PLR2004 (OK)
-                try:
-                    return decode_response(content)
-                except MsgspecError as error:
-                    raise HubRejected(
-                        self.address, "it is not a Bygones hub"
-                    ) from error
-            reason = _error_message(content) or f"HTTP status {status}"
-            if status not in _RETRY_STATUSES:
-                raise HubRejected(self.address, reason)
-        raise HubUnreachable(self.address, reason)
-
-    def _send_once(self, method: str, path: str, body: bytes) -> tuple[int, bytes]:
-        connection = self._connection = self._connection or self._connect()
-        headers = {
-            "Authorization": f"Bearer {self._token}",
-            "Content-Type": "application/octet-stream",
-            "User-Agent": f"bygones/{__version__}",
-        }
-        connection.request(method, f"{self._url.path}{path}", body or None, headers)
-        response = connection.getresponse()
-        content = response.read(_MAX_RESPONSE_BYTES)
-        if response.will_close:
-            self.close()
-        return response.status, content
-
-    def _connect(self) -> HTTPConnection:
-        host, port = self._url.hostname or "", self._url.port
-        if self._url.scheme == "https":
-            context = ssl.create_default_context()
-            return HTTPSConnection(host, port, timeout=_TIMEOUT, context=context)
-        return HTTPConnection(host, port, timeout=_TIMEOUT)
-
-
-def _parse_url(url: str) -> SplitResult:
-    """Split a URL; raise if others could read what is sent there."""
-    invalid = HubRejected(
-        url, "this is not a valid URL; use one like https://hub.example.com"
-    )
-    try:
-        parts = urlsplit(url)
-        is_complete = parts.port != 0 and parts.hostname
-    except ValueError:
-        raise invalid from None
-    if not is_complete or parts.scheme not in {"http", "https"}:
-        raise invalid
-    if parts.scheme == "http" and not _is_loopback_host(parts.hostname or ""):
-        raise HubRejected(url, "http is not encrypted; use https")
-    return parts
-
-
-def _is_loopback_host(host: str) -> bool:
-    if host == "localhost":
-        return True
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return False
-
-
-def _error_message(body: bytes) -> str:
-    """Return the error message of a response: a short line of text, or nothing."""
-    text = body[:300].decode("utf-8", "replace").strip()
-    return text if text.isprintable() else ""
+        self._connection.close()
 
 
 _RemotePath = tuple[str, str]

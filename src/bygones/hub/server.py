@@ -11,8 +11,15 @@ import asyncio
 import sys
 import time
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import (
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Iterable,
+    Iterator,
+    Mapping,
+)
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from datetime import UTC, datetime
 from functools import partial
 from math import ceil
@@ -35,7 +42,20 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from starlette.types import Scope as Asked
 
 from bygones.archive import Archive
-from bygones.errors import BygonesError, UploadRejected, UploadTooLarge
+from bygones.archive.remote import (
+    READER_PATH,
+    RemoteTarget,
+    answer_call,
+    describe_call,
+    remote_target,
+)
+from bygones.errors import (
+    BygonesError,
+    QueryError,
+    RemoteCallRejected,
+    UploadRejected,
+    UploadTooLarge,
+)
 from bygones.hub.monitoring import (
     METRICS_TYPE,
     AccessLog,
@@ -358,6 +378,12 @@ class _Tenant:
         self.tool_service = ToolService(Path(), caller, self._archives.acquire)
         self._exit_stack = AsyncExitStack()
 
+    @contextmanager
+    def open_target(self) -> Iterator[RemoteTarget]:
+        """Open what clients call methods on."""
+        with self._archives.acquire() as archive, archive.read_transaction():
+            yield remote_target(archive)
+
     async def start(self, limiter: CapacityLimiter) -> None:
         await self._exit_stack.enter_async_context(
             self.app.router.lifespan_context(self.app)
@@ -418,6 +444,19 @@ class Tenants:
         """Return the MCP server of a token; what agents read is logged."""
         service = self._get_or_create(token.scope).tool_service
         return _LoggedDispatcher(service, self._log, token)
+
+    def read(self, token: AccessToken, body: bytes) -> bytes:
+        """Answer a call of a client that reads as from an archive; it is logged."""
+        method, arguments = describe_call(body)
+        self._log.write(
+            event="tool",
+            person=token.person,
+            token=token.id,
+            tool=method,
+            arguments=arguments,
+        )
+        tenant = self._get_or_create(token.scope)
+        return answer_call(body, tenant.open_target)
 
     def refresh(self) -> None:
         """Let all applications see new sessions."""
@@ -516,10 +555,27 @@ def create_hub_app(
             await rebuilding(scope, receive, send)
         elif scope["path"] == PATH:
             await agents(scope, receive, send)
+        elif scope["path"] == READER_PATH:
+            response = await _read_for_client(tenants, Request(scope, receive))
+            await response(scope, receive, send)
         else:
             await tenants.serve(request_token(scope).scope, scope, receive, send)
 
     return app
+
+
+async def _read_for_client(tenants: Tenants, request: Request) -> Response:
+    if request.method != "POST":
+        return error_response(405, "Use POST.")
+    body = await request.body()
+    token = request_token(request.scope)
+    try:
+        result = await anyio.to_thread.run_sync(tenants.read, token, body)
+    except (RemoteCallRejected, QueryError) as error:
+        return error_response(400, str(error))
+    except BygonesError as error:
+        return error_response(503, str(error), {"Retry-After": "2"})
+    return Response(result, media_type="application/octet-stream")
 
 
 _REBUILDING = (

@@ -20,7 +20,7 @@ from mcp.shared.exceptions import MCPError
 
 from bygones import __version__
 from bygones.mcp.server import JsonRpcError, McpDispatcher
-from bygones.mcp.tools import INSTRUCTIONS
+from bygones.mcp.tools import instructions
 
 HOST = "127.0.0.1"
 PATH = "/mcp"
@@ -55,7 +55,8 @@ def serve_http(
 def create_mcp_app(dispatcher: McpDispatcher, token: str) -> _App:
     """Return the server as an ASGI application that requires the token."""
     return _require_token(
-        _sdk_server(lambda _: dispatcher).streamable_http_app(host=HOST), token
+        _sdk_server(lambda _: dispatcher, is_local=True).streamable_http_app(host=HOST),
+        token,
     )
 
 
@@ -65,12 +66,14 @@ def create_shared_mcp_app(dispatcher_for: Callable[[_Scope], McpDispatcher]) -> 
     It is stateless, so no user can continue the MCP session of another.
     """
     no_host_check = TransportSecuritySettings(enable_dns_rebinding_protection=False)
-    return _sdk_server(dispatcher_for).streamable_http_app(
+    return _sdk_server(dispatcher_for, is_local=False).streamable_http_app(
         stateless_http=True, json_response=True, transport_security=no_host_check
     )
 
 
-def _sdk_server(dispatcher_for: Callable[[_Scope], McpDispatcher]) -> Server[Any]:
+def _sdk_server(
+    dispatcher_for: Callable[[_Scope], McpDispatcher], *, is_local: bool
+) -> Server[Any]:
     async def dispatch(context: Any, method: str, params: Any) -> dict[str, Any]:  # noqa: ANN401
         arguments = params.model_dump(by_alias=True, mode="json") if params else {}
         dispatcher = dispatcher_for(context.request.scope)
@@ -119,7 +122,7 @@ def _sdk_server(dispatcher_for: Callable[[_Scope], McpDispatcher]) -> Server[Any
         "bygones",
         title="Bygones",
         version=__version__,
-        instructions=INSTRUCTIONS,
+        instructions=instructions(is_local=is_local),
         on_list_tools=tools,
         on_call_tool=call,
         on_list_prompts=prompts,

@@ -475,6 +475,7 @@ class SearchRows:
         facts = [
             short_session_id(self._archive, summary),
             f"{summary.ended_at:%Y-%m-%d}" if summary.ended_at else "",
+            summary.person,
             self._redact(summary.project or ""),
             truncate_line(self._redact(summary.title.text), _TITLE_CHARS),
         ]

@@ -12,11 +12,11 @@ from bygones import __version__
 from bygones.errors import BygonesError
 from bygones.mcp.tool_service import ToolService
 from bygones.mcp.tools import (
-    INSTRUCTIONS,
     RESOURCE_TEMPLATES,
     TOOLS_BY_NAME,
     fill_prompt,
     format_error,
+    instructions,
     list_prompts,
     list_session_resources,
     list_tools,
@@ -94,7 +94,7 @@ class McpDispatcher:
                 "title": "Bygones",
                 "version": __version__,
             },
-            "instructions": INSTRUCTIONS,
+            "instructions": instructions(is_local=self._service.is_local),
         }
 
     def call_tool(self, params: _Params) -> dict[str, Any]:

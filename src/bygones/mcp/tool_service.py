@@ -247,6 +247,11 @@ class ToolService:
             redactor = redactor.for_this_machine()
         self._redactor = redactor.with_marker(self._redaction_marker)
 
+    @property
+    def is_local(self) -> bool:
+        """Whether the archive is that of the user, and not that of a team."""
+        return self._is_local
+
     @contextmanager
     def _archive(self) -> Iterator[Archive]:
         # Opened for each answer, as an ingestion may have replaced the index.
@@ -446,6 +451,7 @@ class ToolService:
             pluralize(summary.branch_count, "branch", "branches")
             if summary.branch_count > 1
             else "",
+            summary.person,
             self._redact(summary.project or ""),
             self._redact(summary.title.text),
         ]

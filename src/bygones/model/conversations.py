@@ -95,6 +95,8 @@ class ConversationHeader(Struct, frozen=True, kw_only=True, array_like=True):
     other_summaries: tuple[LeafSummary, ...] = ()
     """If it is empty: the summaries in its file."""
     empty_reason: EmptyReason | None = None
+    person: str = ""
+    """Who pushed it to a hub."""
 
     def find_branch(self, number: int) -> BranchSummary | None:
         return next((b for b in self.branches if b.number == number), None)
@@ -131,6 +133,7 @@ def build_conversation_header(
     """Return the header of a session, or of an agent run as a session."""
     return ConversationHeader(
         id=session.id,
+        person=session.person,
         agent_id=agent_id,
         title=session.title,
         project=session.project,

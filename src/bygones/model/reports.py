@@ -29,6 +29,7 @@ class Grouping(StrEnum):
     AGENT = "agent"
     BRANCH = "branch"
     ENTRYPOINT = "entrypoint"
+    PERSON = "person"
     TOOL = "tool"
 
 

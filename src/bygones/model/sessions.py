@@ -396,6 +396,8 @@ class Session(Struct, frozen=True, kw_only=True, weakref=True):
     """Whether it has neither prompts nor answers; such sessions are not listed by default."""
     empty_reason: EmptyReason | None = None
     """What it consists of, if it is empty."""
+    person: str = ""
+    """Who pushed it to a hub; empty in a local archive."""
     loader: Loader
 
     @property

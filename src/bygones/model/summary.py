@@ -292,6 +292,8 @@ class SessionSummary(Struct, frozen=True, kw_only=True, array_like=True):
     """What it consists of, if it is empty."""
     project_paths: tuple[str, ...] = ()
     """All directories of its project, the main one first; empty if there is only one."""
+    person: str = ""
+    """Who pushed it to a hub; empty in a local archive."""
 
     @property
     def project_path(self) -> str | None:

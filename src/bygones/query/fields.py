@@ -188,6 +188,15 @@ FIELDS = (
         mistaken_names=("dir", "cwd", "folder", "repo"),
     ),
     QueryField(
+        name="person",
+        meaning="who pushed the session to a hub",
+        example="person:ann",
+        value_type=FieldType.EXACT,
+        values=lambda text: (text.session.person,),
+        level=FieldLevel.SESSION,
+        mistaken_names=("owner", "colleague"),
+    ),
+    QueryField(
         name="tool",
         meaning="a tool that Claude called",
         example="tool:Bash",

@@ -135,7 +135,7 @@ def _header_facts(
 def _location_facts(session: Session | ConversationHeader) -> list[str]:
     branches = [name for name in session.git_branches if name != "HEAD"]
     git = f"git {_abbreviate_list(branches)}" if branches else ""
-    return [session.project or "", git]
+    return [session.person, session.project or "", git]
 
 
 def _time_facts(

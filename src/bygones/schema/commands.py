@@ -380,7 +380,7 @@ class TokenObject(JsonObject, frozen=True, kw_only=True, tag="token"):
 class AuditEventObject(JsonObject, frozen=True, kw_only=True, tag="audit_event"):
     """What an administrator or a sign-in changed on a hub."""
 
-    at: datetime
+    occurred_at: datetime
     action: str
     person: str
     detail: str

@@ -50,6 +50,8 @@ class SessionObject(JsonObject, frozen=True, kw_only=True, tag="session"):
     """The directory in which it was started."""
     project_keys: tuple[ProjectKey, ...]
     """The folders below `projects` of a home that contain it."""
+    person: str | None
+    """Who pushed it to a hub; null in a local archive."""
     started_at: datetime | None
     ended_at: datetime | None
     prompt_count: int
@@ -99,6 +101,7 @@ class SessionObject(JsonObject, frozen=True, kw_only=True, tag="session"):
             title_kind=summary.title.kind,
             project=summary.project,
             project_keys=summary.project_keys,
+            person=summary.person or None,
             started_at=summary.started_at,
             ended_at=summary.ended_at,
             prompt_count=summary.prompt_count,

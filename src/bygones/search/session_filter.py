@@ -67,8 +67,16 @@ def select_sessions(
         return SessionSelection(tuple(candidates), notes=query.notes)
     evaluator = _Evaluator(candidates, searcher, sessions_by_tool)
     selected = evaluator.evaluate(root)
+    # On a hub several people may have pushed copies of a session, with the same id.
+    parts = root.terms if isinstance(root, And) else (root,)
+    on_sessions = [Query(part) for part in parts if is_session_query(part)]
     return SessionSelection(
-        tuple(one for one in candidates if one.id in selected),
+        tuple(
+            one
+            for one in candidates
+            if one.id in selected
+            and all(matches_session(part, one, tokenize, _stem) for part in on_sessions)
+        ),
         corrections=tuple(dict.fromkeys(evaluator.corrections)),
         notes=query.notes,
         is_phrase_relaxed=evaluator.is_phrase_relaxed,

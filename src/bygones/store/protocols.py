@@ -400,6 +400,9 @@ class UsageReader(Protocol):
     def session_projects(self) -> Mapping[int, tuple[SessionId, str | None]]:
         """Return id and project of each session, by number."""
 
+    def session_people(self) -> Mapping[int, str]:
+        """Return who pushed each session to a hub, by number."""
+
     def reported_costs(self) -> list[tuple[int, ReportedCost]]:
         """Return the costs that Claude Code reported, with the session's number."""
 

@@ -302,6 +302,10 @@ class UsageTables:
             for number, session, agent, kind, model, terms, entrypoint in rows
         ]
 
+    def session_people(self) -> dict[int, str]:
+        """Return nothing: everything in a local archive is of one person."""
+        return {}
+
     def session_projects(self) -> dict[int, tuple[SessionId, str | None]]:
         """Return id and main directory of the project of each session, by number."""
         rows = self._db.execute(

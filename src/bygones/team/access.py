@@ -247,16 +247,33 @@ def open_reader(url: str) -> StoreReader:
 
 
 def parse_scope(url: str) -> AccessScope:
-    """Return the scope that a URL names."""
+    """Return the scope that a URL names.
+
+    It has to be complete: a scope that shows less than expected looks like lost data.
+
+    :raises InvalidStoreURL: if a parameter is missing, unknown or contradicts another.
+    """
     _, own = _split_url(url)
-    if not own.get("person"):
+    person = own.get("person", "")
+    if not person:
         raise InvalidStoreURL("it names no person: add ?person=…")
     teams = tuple(team for team in own.get("teams", "").split(",") if team)
+    for name in (person, *teams):
+        if not _VALID_NAME.fullmatch(name):
+            raise InvalidStoreURL(f"{name!r} is not the name of a person or a team")
+    if "role" not in own and not teams:
+        raise InvalidStoreURL(
+            f"it does not say what {person} may see: add teams=… or role=own"
+        )
     try:
-        role = AccessRole(own.get("role", AccessRole.TEAM if teams else AccessRole.OWN))
+        role = AccessRole(own.get("role", AccessRole.TEAM))
     except ValueError as error:
         raise InvalidStoreURL("role must be own, team or auditor") from error
-    return AccessScope(person=own["person"], teams=teams, role=role)
+    if role is AccessRole.TEAM and not teams:
+        raise InvalidStoreURL("role=team needs teams=…")
+    if role is AccessRole.OWN and teams:
+        raise InvalidStoreURL("role=own contradicts teams=…")
+    return AccessScope(person=person, teams=teams, role=role)
 
 
 def _split_url(url: str) -> tuple[str, dict[str, str]]:
@@ -265,6 +282,8 @@ def _split_url(url: str) -> tuple[str, dict[str, str]]:
     parameters = parse_qsl(split.query, keep_blank_values=True)
     others = urlencode([pair for pair in parameters if pair[0] not in _OWN_PARAMETERS])
     own = {key: value for key, value in parameters if key in _OWN_PARAMETERS}
+    if len(own) < sum(key in _OWN_PARAMETERS for key, _ in parameters):
+        raise InvalidStoreURL("a parameter is given twice")
     plain = f"{split.scheme}://{split.netloc}{split.path}"
     return f"{plain}?{others}" if others else plain, own
 

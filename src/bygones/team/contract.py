@@ -430,6 +430,8 @@ class ScopedDatabase:
 REBUILD_NOTE = ("hub", "rebuilding")
 """The note that exists while everything is derived again, after an upgrade or a repair.
 Until it is gone, readers would see less than before."""
+TEAM_DERIVATION_VERSION = 1
+"""Grows if hubs derive other rows than before, and local archives do not."""
 PROTOCOL_VERSION = 1
 """Grows with every change that an older hub would not understand."""
 PUSH_PATH = "/push"

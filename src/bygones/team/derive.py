@@ -11,7 +11,9 @@ from functools import partial
 from itertools import chain, islice
 from pathlib import Path
 
+import msgspec
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from bygones.assemble.agents import JournalNodes, journal_nodes_by_agent
 from bygones.assemble.grouping import has_session_id, transcript_session_id
@@ -29,6 +31,7 @@ from bygones.sources.layout import session_stem
 from bygones.sources.lines import split_lines
 from bygones.store.compression import compress, decompress, sha256_digest
 from bygones.store.derived_rows import DerivedRows
+from bygones.store.derived_tables import decode_summary
 from bygones.store.encoding import TextLengths
 from bygones.store.index_db import decode_nodes
 from bygones.store.schema import TEAM_TABLES
@@ -243,7 +246,9 @@ class SessionDeriver:
         # In the order of their sources, as a local index numbers them.
         order = [*sources_by_session, *(found.keys() - sources_by_session.keys())]
         return tuple(
-            _session_rows(*found[session], sources_by_session.get(session, ()))
+            _session_rows(
+                self._person, *found[session], sources_by_session.get(session, ())
+            )
             for session in order
             if session in found
         )
@@ -394,11 +399,17 @@ def _record_rows(
         yield from batch.rows
 
 
+def _name_person(encoded: bytes, person: str) -> bytes:
+    """Return an encoded summary with the person who pushed the session."""
+    return msgspec.msgpack.encode(replace(decode_summary(encoded), person=person))
+
+
 def _session_rows(
-    family: int, derived: DerivedRows, sources: Sequence[_IndexedSource]
+    person: str, family: int, derived: DerivedRows, sources: Sequence[_IndexedSource]
 ) -> SessionRows:
     """Return a session's rows by table; records and payers are numbered within it."""
-    *facts, summary = derived.session_row
+    *facts, encoded = derived.session_row
+    summary = _name_person(encoded, person)
     lengths = TextLengths()
     records: list[Row] = []
     texts: list[SessionText] = []

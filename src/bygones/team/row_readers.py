@@ -543,6 +543,10 @@ class TeamUsageReader:
         )
         return {row[0]: (SessionId(row[1]), row[2]) for row in rows}
 
+    def session_people(self) -> dict[int, str]:
+        rows = self._database.rows("SELECT number, summary FROM {session} AS s")
+        return {number: decode_summary(blob).person for number, blob in rows}
+
     def reported_costs(self) -> list[tuple[int, ReportedCost]]:
         rows = self._database.rows("SELECT number, cost FROM {reported_cost} AS c")
         return [(row[0], _decode_claim(row[1])) for row in rows]

@@ -348,6 +348,7 @@ class _ReportBuilder:
         payers = self.pricer.payers
         needs_sessions = by in {Grouping.PROJECT, Grouping.SESSION}
         sessions = self._reader.session_projects() if needs_sessions else {}
+        people = self._reader.session_people() if by is Grouping.PERSON else {}
         keys: dict[Grouping, Callable[[UsageSum], str]] = {
             Grouping.PROJECT: lambda one: sessions[payers[one.payer].session][1] or "",
             Grouping.SESSION: lambda one: sessions[payers[one.payer].session][0],
@@ -355,6 +356,7 @@ class _ReportBuilder:
             Grouping.AGENT: lambda one: _agent_key(payers[one.payer]),
             Grouping.BRANCH: lambda one: "abandoned" if one.abandoned else "live",
             Grouping.ENTRYPOINT: lambda one: payers[one.payer].entrypoint or "",
+            Grouping.PERSON: lambda one: people.get(payers[one.payer].session, ""),
             Grouping.TOOL: lambda _: "",
         }
         return keys[by]

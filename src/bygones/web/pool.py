@@ -57,6 +57,7 @@ _SHARED_FIELDS = (
     "lineage",
     "flags",
     "note",
+    "person",
 )
 """Fields of `SessionSummary` whose values many sessions have in common."""
 

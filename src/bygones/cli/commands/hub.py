@@ -646,7 +646,7 @@ def audit(*, person: str | None, store: str, raw: str, as_json: bool) -> None:
     if as_json:
         print_objects(
             AuditEventObject(
-                at=one.at,
+                occurred_at=one.at,
                 action=one.action,
                 person=one.person,
                 detail=one.detail,

@@ -91,6 +91,7 @@ class SessionTable(NamedTuple):
             TextColumn("PROJECT", drop_order=2, max_width=_MAX_COLUMN_WIDTH),
             _project_cell,
         )
+        yield TextColumn("PERSON", drop_order=3), lambda summary: summary.person
         yield TextColumn("MSGS", is_right_aligned=True, drop_order=4), _messages_cell
         yield (
             TextColumn("AGENTS", is_right_aligned=True, drop_order=5),

@@ -99,6 +99,7 @@ class SearchResultsPage(Struct, frozen=True, kw_only=True):
         path = (listed.project or "").replace("\\", "/")
         facts = [
             short_session_id(listed.id),
+            listed.person,
             PurePosixPath(path).name or path,
             self.console.format_time(listed.ended_at),
             match.hit_count_bound.qualify(pluralize(match.hit_count, "hit"))

@@ -134,6 +134,7 @@ _MISSING_KEY_LABELS = {
     Grouping.PROJECT: "(no directory)",
     Grouping.MODEL: "(no name)",
     Grouping.ENTRYPOINT: "(unknown)",
+    Grouping.PERSON: "(you)",
 }
 
 

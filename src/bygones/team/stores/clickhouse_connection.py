@@ -20,7 +20,11 @@ from clickhouse_connect.driver.exceptions import ClickHouseError, DataError
 from bygones.errors import InvalidStoreURL, StoreError
 from bygones.store.index_db import DERIVATION_VERSION
 from bygones.store.schema import TEAM_TABLES
-from bygones.team.contract import REBUILD_NOTE, allocate_numbers
+from bygones.team.contract import (
+    REBUILD_NOTE,
+    TEAM_DERIVATION_VERSION,
+    allocate_numbers,
+)
 
 _VALID_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _DEFAULT_DATABASE = "bygones"
@@ -237,7 +241,8 @@ def prepare(db: ClickHouseConnection) -> None:
             f" ENGINE = {_TABLE_ENGINES[table]} {_TABLE_SETTINGS}"
         )
     schema = f"{TEAM_TABLES}{_SEARCH_COLUMNS}{_SORT_KEYS}{_SKIP_INDEXES}"
-    version = f"{crc32(f'{schema}{DERIVATION_VERSION}'.encode()):08x}"
+    versions = f"{DERIVATION_VERSION}.{TEAM_DERIVATION_VERSION}"
+    version = f"{crc32(f'{schema}{versions}'.encode()):08x}"
     found = db.rows("SELECT value FROM schema_version FINAL WHERE key = 'derived'", {})
     is_current = bool(found) and bytes(found[0][0]).decode() == version
     if not is_current or not existing.issuperset((*DERIVED_TABLES, "dead")):

@@ -16,7 +16,7 @@ import psycopg
 from bygones.errors import ArchiveTooNew, StoreError
 from bygones.store.index_db import DERIVATION_VERSION
 from bygones.store.schema import TEAM_TABLES
-from bygones.team.contract import REBUILD_NOTE
+from bygones.team.contract import REBUILD_NOTE, TEAM_DERIVATION_VERSION
 
 READER_ROLE = "bygones_reader"
 """The role of readers, to which row security applies."""
@@ -484,7 +484,9 @@ def _ensure_reader_role(db: PostgresConnection) -> None:
 
 def _derived_schema_version() -> str:
     layout = (_HERE / "layout.sql").read_text("utf-8")
-    schema = f"{TEAM_TABLES}{_INDEXES}{layout}{DERIVATION_VERSION}"
+    schema = (
+        f"{TEAM_TABLES}{_INDEXES}{layout}{DERIVATION_VERSION}.{TEAM_DERIVATION_VERSION}"
+    )
     return f"{crc32(schema.encode()):08x}"
 
 

@@ -260,6 +260,7 @@ def _session_match(
 ) -> Html:
     summary = match.summary
     facts = [
+        summary.person,
         short_path(summary.project) if summary.project else "",
         pluralize(summary.message_count, "message"),
         match.hit_count_bound.qualify(pluralize(match.hit_count, "hit"))

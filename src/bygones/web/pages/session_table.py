@@ -117,6 +117,7 @@ def _title_cell(summary: SessionSummary, _costs: Costs, now: datetime) -> Html:
     title = escape_line(summary.title.text) or escape_line(summary.id)
     url = build_url("session", summary.id)
     facts = (
+        summary.person,
         short_path(summary.project or ""),
         pluralize(summary.prompt_count, "prompt"),
         pluralize(summary.message_count, "message"),

@@ -1,0 +1,133 @@
+"""A connection to a hub: HTTP with a token, and with retries."""
+
+from __future__ import annotations
+
+import ssl
+import time
+from collections.abc import Callable
+from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
+from importlib.metadata import version
+from ipaddress import ip_address
+from urllib.parse import SplitResult, urlsplit
+
+from bygones.errors import HubRejected, HubUnreachable
+
+VERSION = version("bygones")
+MAX_ATTEMPTS = 6
+_TIMEOUT = 120.0
+"""Seconds to wait for a response."""
+_FIRST_DELAY = 0.5
+"""Seconds before the second attempt; the delay doubles with each further one."""
+_MAX_DELAY = 30.0
+_RETRY_STATUSES = frozenset({429, 500, 502, 503, 504})
+_MAX_RESPONSE_BYTES = 256 * 1024 * 1024
+
+
+class HubConnection:
+    """A connection to one hub with one token.
+
+    Requests without a response are repeated: all of them are idempotent.
+    """
+
+    def __init__(
+        self,
+        address: str,
+        token: str,
+        *,
+        max_attempts: int = MAX_ATTEMPTS,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self.address = address.rstrip("/")
+        self._token = token
+        self._max_attempts = max_attempts
+        self._sleep = sleep
+        self._url = parse_hub_url(self.address)
+        self._connection: HTTPConnection | None = None
+
+    def close(self) -> None:
+        """Close the connection; the next request opens a new one."""
+        if self._connection is not None:
+            self._connection.close()
+        self._connection = None
+
+    def request(self, method: str, path: str, body: bytes = b"") -> bytes:
+        """Return the body of the response.
+
+        :raises HubRejected: if the hub rejects the request.
+        :raises HubUnreachable: if there is no response after several attempts.
+        """
+        reason = ""
+        wait = 0.0
+        for number in range(self._max_attempts):
+            if number:
+                delay = _FIRST_DELAY * 2 ** (number - 1)
+                self._sleep(min(max(delay, wait), _MAX_DELAY))
+            try:
+                response, content = self._send_once(method, path, body)
+            except (OSError, HTTPException) as error:
+                self.close()
+                reason = str(error) or type(error).__name__
+                continue
+            if response.status == 200:  # noqa: PLR2004 (OK)
+                return content
+            reason = _error_message(content) or f"HTTP status {response.status}"
+            if response.status not in _RETRY_STATUSES:
+                raise HubRejected(self.address, reason)
+            after = response.headers.get("retry-after", "")
+            wait = float(after) if after.isdecimal() else 0.0
+        raise HubUnreachable(self.address, reason)
+
+    def _send_once(
+        self, method: str, path: str, body: bytes
+    ) -> tuple[HTTPResponse, bytes]:
+        connection = self._connection = self._connection or self._connect()
+        headers = {
+            "Authorization": f"Bearer {self._token}",
+            "Content-Type": "application/octet-stream",
+            "User-Agent": f"bygones/{VERSION}",
+        }
+        connection.request(method, f"{self._url.path}{path}", body or None, headers)
+        response = connection.getresponse()
+        content = response.read(_MAX_RESPONSE_BYTES)
+        if response.will_close:
+            self.close()
+        return response, content
+
+    def _connect(self) -> HTTPConnection:
+        host, port = self._url.hostname or "", self._url.port
+        if self._url.scheme == "https":
+            context = ssl.create_default_context()
+            return HTTPSConnection(host, port, timeout=_TIMEOUT, context=context)
+        return HTTPConnection(host, port, timeout=_TIMEOUT)
+
+
+def parse_hub_url(url: str) -> SplitResult:
+    """Split a URL; raise if others could read what is sent there."""
+    invalid = HubRejected(
+        url, "this is not a valid URL; use one like https://hub.example.com"
+    )
+    try:
+        parts = urlsplit(url)
+        is_complete = parts.port != 0 and parts.hostname
+    except ValueError:
+        raise invalid from None
+    if not is_complete or parts.scheme not in {"http", "https"}:
+        raise invalid
+    if parts.scheme == "http" and not _is_loopback_host(parts.hostname or ""):
+        raise HubRejected(url, "http is not encrypted; use https")
+    return parts
+
+
+def _is_loopback_host(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _error_message(body: bytes) -> str:
+    """Return the error message of a response: a short line of text, or nothing."""
+    text = body[:300].decode("utf-8", "replace").strip()
+    return text if text.isprintable() else ""
