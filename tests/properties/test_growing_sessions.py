@@ -6,13 +6,14 @@ tests that dividing changes nothing.
 
 from __future__ import annotations
 
+import random
 from collections import Counter
 from pathlib import Path
 
 import pytest
 
 from bygones.assemble import segments
-from bygones.ingest import derive, indexer
+from bygones.ingest import derive, growing, indexer
 from bygones.ingest.growing import grow_session
 from bygones.model.base import SessionId
 from bygones.model.conversations import BranchSummary, ConversationHeader
@@ -66,6 +67,7 @@ def differences(keeping: Keeping, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Return the tables that differ from those of the session derived at once."""
     with monkeypatch.context() as patched:
         patched.setattr(derive, "MIN_DIVIDED_NODES", _NEVER)
+        patched.setattr(indexer, "NODES_PER_PART", _NEVER)
         return unlike_rebuilt(keeping)
 
 
@@ -84,6 +86,83 @@ def test_growing_in_any_steps_gives_the_rows_of_the_whole(
         grow_and_compare(seed, (20, 40, 80, 150)[seed % 4], monkeypatch)
 
     assert outcomes["grown"]
+
+
+_MODEST_STEPS = (
+    *("prompt", "answer", "call", "parallel_calls", "metadata") * 3,
+    *("agent", "interruption", "compaction", "open_call", "late_result"),
+)
+"""Actions whose records seldom refer to records long before them."""
+
+
+def derive_in_parts_and_compare(lines: Lines, monkeypatch: pytest.MonkeyPatch) -> None:
+    with kept_in() as keeping:
+        append(keeping, lines)
+
+        assert differences(keeping, monkeypatch) == []
+
+
+def write_modest_session(seed: int, steps: int) -> Lines:
+    chosen = random.Random(seed).choices(_MODEST_STEPS, k=steps)  # noqa: S311 (not for secrets)
+    return write_steps(*chosen)
+
+
+@pytest.fixture
+def parts(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
+    """Derive short sessions in parts too, and count how often that is possible."""
+    counts: Counter[str] = Counter()
+
+    def count(
+        archive_dir: ArchiveDir, tables: DerivedTables, number: int
+    ) -> SessionId | None:
+        session = growing.derive_in_parts(archive_dir, tables, number)
+        counts["in parts" if session else "whole"] += 1
+        return session
+
+    monkeypatch.setattr(indexer, "derive_in_parts", count)
+    monkeypatch.setattr(indexer, "NODES_PER_PART", 4)
+    monkeypatch.setattr(growing, "NODES_PER_PART", 24)
+    monkeypatch.setattr(growing, "_LARGER_PARTS", 2)
+    monkeypatch.setattr(derive, "MIN_STORED_MESSAGES", 1)
+    monkeypatch.setattr(derive, "MIN_DIVIDED_NODES", 4)
+    monkeypatch.setattr(derive, "CUT_MARGIN", 1)
+    return counts
+
+
+def test_deriving_in_parts_gives_the_rows_of_the_whole(
+    parts: Counter[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for seed in range(seeded(4), seeded(4) + sized(3, 200, 4_000)):
+        derive_in_parts_and_compare(write_modest_session(seed, 120), monkeypatch)
+
+    assert parts["in parts"]
+
+
+@pytest.mark.full
+def test_deriving_many_more_in_parts_gives_the_rows_of_the_whole(
+    parts: Counter[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for seed in range(500, 540):
+        derive_in_parts_and_compare(write_modest_session(seed, 200), monkeypatch)
+        derive_in_parts_and_compare(write_files(seed, 60), monkeypatch)
+
+    assert parts["in parts"] > 10
+    assert parts["whole"]
+
+
+def test_overlooked_reference_to_an_earlier_part_is_caught(
+    parts: Counter[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(segments, "_OPEN_CALL_WINDOW", 8)
+    monkeypatch.setattr(segments._Suffix, "is_closed", lambda *_: True)
+    monkeypatch.setattr(DerivedTables, "has_settled_key", lambda *_: False)
+    monkeypatch.setattr(derive, "used_ids", lambda *_: ())
+
+    with kept_in() as keeping:
+        append(keeping, _LATE_RESULT)
+
+        assert differences(keeping, monkeypatch) != []
+    assert parts == {"in parts": 1}
 
 
 @pytest.mark.full
@@ -160,12 +239,15 @@ def test_append_writes_only_the_last_rows(
 
 
 def test_every_field_of_two_parts_is_joined() -> None:
-    """A new field belongs here, once `ingest.derive` joins it."""
+    """A new field belongs here, once `ingest.derive` joins it.
+
+    `project_paths` is not derived.
+    """
     assert [
         kind.__struct_fields__[-1]
         for kind in (SessionSummary, ConversationHeader, BranchSummary, StoredTurn)
-    ] == ["empty_reason", "empty_reason", "title", "duration"]
+    ] == ["project_paths", "empty_reason", "title", "duration"]
     assert [
         len(kind.__struct_fields__)
         for kind in (SessionSummary, ConversationHeader, BranchSummary, StoredTurn)
-    ] == [26, 21, 14, 5]
+    ] == [27, 21, 14, 5]

@@ -354,6 +354,11 @@ def _agent_session_id(transcript: Transcript) -> SessionId:
     return next(from_records, SessionId(file_id(transcript.source.id)))
 
 
+def agent_id(source: SourceFile) -> AgentId:
+    """Return the id of the agent that a file belongs to."""
+    return source.agent_id or AgentId(file_id(source.id))
+
+
 def collect_records(
     session: SessionId, own: Sequence[Transcript], agents: Sequence[Transcript]
 ) -> SessionRecords:
@@ -361,7 +366,7 @@ def collect_records(
     main, inline = split_inline_agents(nodes)
     runs = {run.id: run for run in inline}
     for transcript in agents:
-        agent = transcript.source.agent_id or AgentId(file_id(transcript.source.id))
+        agent = agent_id(transcript.source)
         earlier = runs.get(agent) or AgentRecords(id=agent, nodes=())
         workflow = _WORKFLOW_PATH.search(transcript.source.relative_path)
         runs[agent] = AgentRecords(

@@ -217,11 +217,8 @@ def grow(
 
     The records are those after the settled part.
     """
-    nodes = find_main(records).nodes
-    cuts = list(find_cuts(nodes, stored.before))
-    if not cuts or cuts[-1] != 0:
-        raise NotDivisible
-    if len(nodes) >= MIN_DIVIDED_NODES:
+    _check_start(records, stored)
+    if len(find_main(records).nodes) >= MIN_DIVIDED_NODES:
         context = _Context(_EditedFiles(is_settled_path), agent_states)
         try:
             return _settle_and_derive(records, stored, context)
@@ -232,11 +229,55 @@ def grow(
     return DerivedSession(rows, settled=stored.settled)
 
 
+class SettledPart(NamedTuple):
+    """A part of a session that is settled, without the records after it."""
+
+    rows: DerivedRows
+    keys: list[int]
+    stored: StoredPart
+    rest: SessionRecords
+
+
+def settle_half(
+    records: SessionRecords,
+    stored: StoredPart | None,
+    *,
+    is_settled_path: Callable[[str], bool],
+    agent_states: Mapping[str, int],
+) -> SettledPart:
+    """Settle about half of some records of a session that has more.
+
+    The more records after a cut refer to none before it, the less likely later ones do.
+    """
+    if stored is not None:
+        _check_start(records, stored)
+    context = _Context(_EditedFiles(is_settled_path), agent_states)
+    return _settle(records, stored, context, len(find_main(records).nodes) // 2)
+
+
+def _check_start(records: SessionRecords, stored: StoredPart) -> None:
+    cuts = list(find_cuts(find_main(records).nodes, stored.before))
+    if not cuts or cuts[-1] != 0:
+        raise NotDivisible
+
+
 def _settle_and_derive(
     records: SessionRecords, stored: StoredPart | None, context: _Context
 ) -> DerivedSession:
     """Settle records up to the last cut, and derive the rest."""
-    first, rest = _split(records, stored)
+    part = _settle(records, stored, context, CUT_MARGIN)
+    rows = _derive_end(part.rest, part.stored, context)
+    return DerivedSession(rows, part.rows, part.keys, part.stored.settled)
+
+
+def _settle(
+    records: SessionRecords,
+    stored: StoredPart | None,
+    context: _Context,
+    margin: int,
+) -> SettledPart:
+    """Settle records up to the last cut that is followed by enough others."""
+    first, rest = _split(records, stored, margin)
     if stored is not None:
         first = _without_parent(first)
         if conflicts(stored.settled.settled, find_main(first).nodes, first.agents):
@@ -258,9 +299,8 @@ def _settle_and_derive(
         settled, agents=settled.agents | _states_of(first, context.agent_states)
     )
     messages = EarlierMessages(part.message_count, part.last_messages, [])
-    rows = _derive_end(rest, StoredPart(settled, messages), context)
     keys = sorted(set(map(id_key, names)))
-    return DerivedSession(rows, part.settled_rows(), keys, settled)
+    return SettledPart(part.settled_rows(), keys, StoredPart(settled, messages), rest)
 
 
 def _derive_end(
@@ -302,15 +342,20 @@ def record_ids(records: SessionRecords) -> Iterable[str]:
 
 
 def _split(
-    records: SessionRecords, stored: StoredPart | None
+    records: SessionRecords, stored: StoredPart | None, margin: int
 ) -> tuple[SessionRecords, SessionRecords]:
-    """Divide records at the last cut before the margin; agents follow their calls."""
+    """Divide records at the last cut before the margin, or the first one in it.
+
+    Agents follow their calls.
+    """
     nodes = find_main(records).nodes
     before = stored.before if stored else None
-    limit = len(nodes) - CUT_MARGIN
-    cut = next((one for one in find_cuts(nodes, before) if one <= limit), 0)
-    if not cut:
+    cuts = [
+        cut for cut in find_cuts(nodes, before) if 0 < cut <= len(nodes) - CUT_MARGIN
+    ]
+    if not cuts:
         raise NotDivisible
+    cut = next((one for one in cuts if one <= len(nodes) - margin), cuts[-1])
     main = find_main(records)
     files = [t for t in records.transcripts if t.source.kind is SourceKind.AGENT]
     later = _agents_after(records, nodes[cut:]) if files else set()

@@ -12,7 +12,12 @@ from bygones.assemble.agents import starts_warm_up
 from bygones.assemble.grouping import has_session_id, transcript_session_id
 from bygones.errors import ArchiveDamaged
 from bygones.ingest.derive import DerivedSession
-from bygones.ingest.growing import grow_session, write_session
+from bygones.ingest.growing import (
+    NODES_PER_PART,
+    derive_in_parts,
+    grow_session,
+    write_session,
+)
 from bygones.ingest.index_batch import IndexBatch, LineBlock, decode_lines, index_block
 from bygones.ingest.loading import agent_states, gather_family
 from bygones.ingest.workers import DERIVE_TASK, INDEX_TASK, WorkerPool
@@ -571,9 +576,16 @@ def derive_sessions(
         [number for number in dirty if number not in grown]
     )
     progress.begin("sessions", len(families))
+    long_sessions = tables.dirty_sessions_with_nodes(2 * NODES_PER_PART)
     for start in range(0, len(families), _FAMILIES_PER_COMMIT):
         with index.db:
             for family in families[start : start + _FAMILIES_PER_COMMIT]:
+                if family[0] in long_sessions and len(family) == 1:
+                    session = derive_in_parts(archive_dir, tables, family[0])
+                    if session is not None:
+                        on_derived(family[0], session)
+                        progress.advance(1)
+                        continue
                 parts = gather_family(
                     archive_dir, tables, family, page_frames=index.load_node_frames
                 )

@@ -302,6 +302,16 @@ class DerivedTables:
         sql = "SELECT session FROM settled_part JOIN dirty_session USING (session)"
         return {row[0] for row in fetch_all(self._db, sql)}
 
+    def dirty_sessions_with_nodes(self, count: int) -> set[int]:
+        """Return the dirty sessions that have at least so many nodes."""
+        sql = (
+            "SELECT d.session FROM dirty_session AS d"
+            " JOIN source_state AS s ON s.session = d.session"
+            " JOIN node_page AS p ON p.source = s.source"
+            " GROUP BY d.session HAVING sum(p.node_count) >= ?"
+        )
+        return {number for (number,) in fetch_all(self._db, sql, (count,))}
+
     def load_settled_part(self, number: int) -> tuple[RowBounds, bytes] | None:
         """Return what is settled of a session, if anything is."""
         sql = "SELECT bounds, facts FROM settled_part WHERE session = ?"
@@ -407,13 +417,14 @@ class DerivedTables:
             lengths.merge(TextLengths(packed))
         return lengths.pack()
 
-    def delete_session(self, number: int) -> None:
-        """Delete the rows of a session, and its dirty mark."""
+    def delete_session(self, number: int, *, is_partial: bool = False) -> None:
+        """Delete the rows of a session, and its dirty mark.
+
+        A session that was written only in part has no summary yet.
+        """
         self._db.execute(DIRTY_SESSION.delete_sql("session"), (number,))
-        if (
-            fetch_one(self._db, "SELECT 1 FROM session WHERE number = ?", (number,))
-            is None
-        ):
+        sql = "SELECT 1 FROM session WHERE number = ?"
+        if not is_partial and fetch_one(self._db, sql, (number,)) is None:
             return
         self._usage.delete_usage(number)
         for table in SESSION_TABLES:

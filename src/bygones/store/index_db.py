@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from _thread import allocate_lock
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
 from pathlib import Path
 from struct import pack
 from zlib import crc32
@@ -453,15 +454,28 @@ class IndexDB:
     def iter_nodes(self, source: int) -> Iterator[RecordNode]:
         return decode_frames(self.load_node_frames(source))
 
-    def nodes_from(self, source: int, offset: int) -> tuple[RecordNode, ...]:
-        """Return the nodes of a source from an offset on, in order."""
+    def nodes_from(
+        self, source: int, offset: int, limit: int | None = None
+    ) -> tuple[RecordNode, ...]:
+        """Return the nodes of a source from an offset on, in order.
+
+        With a limit, only the first ones are returned.
+        """
         sql = (
-            "SELECT frame FROM node_page WHERE source = ?1 AND start >= coalesce("
-            "(SELECT max(start) FROM node_page WHERE source = ?1 AND start <= ?2), 0)"
-            " ORDER BY start"
+            "SELECT frame, node_count FROM node_page WHERE source = ?1"
+            " AND start >= coalesce((SELECT max(start) FROM node_page"
+            " WHERE source = ?1 AND start <= ?2), 0) ORDER BY start"
         )
-        frames = [frame for (frame,) in fetch_all(self.db, sql, (source, offset))]
-        return tuple(n for n in decode_frames(frames) if n.position.offset >= offset)
+        frames: list[bytes] = []
+        count = 0
+        for frame, node_count in self.db.execute(sql, (source, offset)):
+            frames.append(frame)
+            # Nodes of the first page may be before the offset.
+            count += node_count if len(frames) > 1 or not offset else 0
+            if limit is not None and count >= limit:
+                break
+        nodes = (n for n in decode_frames(frames) if n.position.offset >= offset)
+        return tuple(islice(nodes, limit))
 
     def load_node_frames(self, source: int) -> list[bytes]:
         """Return the compressed node pages of a source, in order."""
