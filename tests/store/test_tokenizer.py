@@ -69,6 +69,7 @@ WORDS = {"system": 9, "systems": 2, "audit": 5, "hardening": 3, "cat": 1}
     [
         *(("sytsem", "system"), ("sistem", "system"), ("systm", "system")),
         *(("hardneign", "hardening"), ("cta", None), ("zzyzx", None), ("4udit", None)),
+        *(("esystem", None), ("waudit", None), ("ysstem", "system"), ("tudit", None)),
     ],
 )
 def test_typo_is_corrected(typed: str, meant: str | None) -> None:

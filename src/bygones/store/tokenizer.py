@@ -168,7 +168,8 @@ def correct_term(
 ) -> str | None:
     """Return the most frequent term that is one typo away, or two if there is none.
 
-    A typo is a missing, added, replaced or swapped letter.
+    A typo is a missing, added, replaced or swapped letter. The first letter is hardly ever
+    wrong: `iphone` is not meant to be `phone`.
     """
     if len(term) < _MIN_TERM_LENGTH or not (term.isascii() and term.isalpha()):
         return None
@@ -188,7 +189,8 @@ def correct_term(
 
 
 def _one_edit(term: str) -> Iterator[str]:
-    for at in range(len(term) + 1):
+    yield term[1] + term[0] + term[2:]
+    for at in range(1, len(term) + 1):
         head, tail = term[:at], term[at:]
         if tail:
             yield head + tail[1:]
