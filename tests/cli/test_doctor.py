@@ -32,12 +32,16 @@ def fresh(place: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def rows(capsys: pytest.CaptureFixture[str]) -> list[dict[str, object]]:
-    assert main(["doctor", "--json"]) == ExitCode.SUCCESS
+    assert main(["doctor", "--json"]) in {ExitCode.SUCCESS, ExitCode.FAILURE}
     return [json.loads(line) for line in capsys.readouterr().out.splitlines()]
 
 
-def shown(capsys: pytest.CaptureFixture[str]) -> str:
-    assert main(["doctor"]) == ExitCode.SUCCESS
+def shown(
+    capsys: pytest.CaptureFixture[str],
+    *words: str,
+    code: ExitCode = ExitCode.SUCCESS,
+) -> str:
+    assert main(["doctor", *words]) == code
     return capsys.readouterr().out
 
 
@@ -109,7 +113,14 @@ def test_an_archive_that_other_users_can_read_is_reported(
 
     (place / "archive").chmod(0o755)
 
-    assert "other users can read it" in shown(capsys)
+    text = shown(capsys, code=ExitCode.FAILURE)
+    assert text.startswith("1 thing needs your attention\n")
+    assert "✗ other users can read the archive: chmod -R go= '~/archive'" in text
+    quiet = shown(capsys, "--quiet", code=ExitCode.FAILURE)
+    assert len(quiet.splitlines()) == 2
+    (place / "archive").chmod(0o700)
+    assert shown(capsys, "--quiet") == ""
+    assert shown(capsys).startswith("All is well\n")
 
 
 @pytest.mark.usefixtures("fresh")
@@ -118,8 +129,8 @@ def test_new_transcripts_are_reported(
 ) -> None:
     next(fresh.glob("projects/*-notes/*.jsonl")).unlink()
 
-    assert main(["doctor", "--no-ingest"]) == ExitCode.SUCCESS
-    assert "there are new transcripts" in capsys.readouterr().out
+    text = shown(capsys, "--no-ingest", code=ExitCode.FAILURE)
+    assert "✗ there are new transcripts: bygones ingest" in text
 
 
 def test_an_archive_without_homes_is_looked_at(
@@ -132,7 +143,7 @@ def test_an_archive_without_homes_is_looked_at(
     fresh.rename(place / "elsewhere")
 
     told = shown(capsys)
-    assert "none found; use --home PATH" in told
+    assert "no Claude Code home was found: use --home PATH" in told
     assert "new transcripts" not in told
 
 
@@ -172,9 +183,8 @@ def test_invalid_settings_are_reported_and_ignored(
     monkeypatch.setenv(*variable.split("="))
     complaint = WRONG[variable]
 
-    assert main(["doctor"]) == ExitCode.SUCCESS
-    assert complaint in capsys.readouterr().out
-    assert main(["doctor", "--json"]) == ExitCode.SUCCESS
+    assert complaint in shown(capsys, code=ExitCode.FAILURE)
+    assert main(["doctor", "--json"]) == ExitCode.FAILURE
     row = json.loads(capsys.readouterr().out.splitlines()[0])
     assert complaint in row["settings_errors"][0]
 
@@ -186,7 +196,7 @@ def test_settings_apply_again_after_doctor(
     (place / "mine.toml").write_text("color = 3")
     monkeypatch.setenv("BYGONES_SETTINGS", str(place / "mine.toml"))
 
-    assert main(["doctor"]) == ExitCode.SUCCESS
+    assert main(["doctor"]) == ExitCode.FAILURE
     assert os.environ["BYGONES_SETTINGS"] == str(place / "mine.toml")
     assert main(["list"]) == ExitCode.USAGE_ERROR
 
@@ -201,19 +211,16 @@ def test_an_interrupted_purge_is_reported(
     ):
         begin_purge(vault.byte_store.db, [])
 
-    assert main(["doctor"]) == ExitCode.SUCCESS
-    assert (
-        "a purge was interrupted; run the same purge again" in capsys.readouterr().out
+    assert "a purge was interrupted: run it again" in shown(
+        capsys, code=ExitCode.FAILURE
     )
 
 
 def test_without_an_archive_homes_are_listed_and_none_is_created(
     kept_home: Home, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["doctor"]) == ExitCode.SUCCESS
-
-    told = capsys.readouterr().out
-    assert "none yet; run `bygones ingest`" in told
+    told = shown(capsys, code=ExitCode.FAILURE)
+    assert "✗ there is no archive: bygones ingest" in told
     assert "Claude Code deletes after 30 days" in told
     assert "none is in the archive" in told
     assert session_id(1)[:8] in told
@@ -225,7 +232,7 @@ def test_without_an_archive_homes_are_listed_and_none_is_created(
 def test_the_last_verification_is_shown(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    assert "not verified yet" in shown(capsys)
+    assert "the archive was not verified yet: bygones verify" in shown(capsys)
 
     assert main(["verify", "--quiet"]) == ExitCode.SUCCESS
 
@@ -264,9 +271,8 @@ def test_every_problem_is_listed_with_file_and_line(
     }
     total = sum(row["count"] for row in listed)
     assert rows(capsys)[0]["problem_count"] == total
-    assert f"{total} problems in 1 session; `bygones doctor --problems`" in shown(
-        capsys
-    )
+    problems = f"· {total} problems in the transcripts of 1 session"
+    assert f"{problems}: bygones doctor --problems" in shown(capsys)
     assert main(["list", "--json"]) == ExitCode.SUCCESS
     assert json.loads(capsys.readouterr().out)["problem_count"] == total
     assert main(["doctor", "--problems"]) == ExitCode.SUCCESS
@@ -280,4 +286,5 @@ def test_invalid_settings_file_is_named(
     (place / "broken.toml").write_text("= broken")
     monkeypatch.setenv("BYGONES_SETTINGS", "broken.toml")
 
-    assert re.search(r"settings: \S*broken\.toml\n", shown(capsys))
+    text = shown(capsys, code=ExitCode.FAILURE)
+    assert re.search(r"settings: \S*broken\.toml\n", text)

@@ -484,3 +484,25 @@ def print_selection_notes(selection: SessionSelection) -> None:
     )
     for note in search_notes(results):
         sys.stderr.write(sanitize_name(f"note: {note}") + "\n")
+
+
+def print_tag_notes(archive: Archive, query: Query) -> None:
+    """Print on stderr how to search for a tag of several words, if one may be meant."""
+    if "tag" not in {field for field, _ in _field_values(query)}:
+        return
+    tags = {tag for one in archive.annotations().values() for tag in one.tags}
+    for field, value in _field_values(query):
+        start = f"{value} ".casefold()
+        longer = sorted(tag for tag in tags if tag.casefold().startswith(start))
+        if field == "tag" and value not in tags and longer:
+            note = f'the tag "{longer[0]}" has a space: write \'tag:"{longer[0]}"\''
+            sys.stderr.write(sanitize_name(f"note: {note}") + "\n")
+
+
+def _field_values(query: Query) -> list[tuple[str, str]]:
+    """Return the fields of a query that have a value, with it."""
+    from bygones.model.query import FieldValue
+    from bygones.query.fields import iter_leaves
+
+    leaves = iter_leaves(query.root) if query.root is not None else ()
+    return [(one.field, one.value) for one in leaves if isinstance(one, FieldValue)]

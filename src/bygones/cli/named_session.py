@@ -60,7 +60,8 @@ def open_named_session(
 ) -> Iterator[ShownSession]:
     """Open the named session, and the record by which it was named.
 
-    It can be read until the context ends. With `priced` its cost is computed.
+    It can be read until the context ends. With `priced`, the cost of a session that is
+    read from files is computed, too.
     """
     if not name.strip():
         raise click.UsageError(EMPTY_PATH_MESSAGE)
@@ -87,16 +88,16 @@ def open_named_session(
         if agent_name_parts is not None:
             yield _load_agent(archive, *agent_name_parts, path)
         else:
-            yield _load(archive, name, priced=priced)
+            yield _load(archive, name)
 
 
-def _load(archive: Archive, name: str, *, priced: bool) -> ShownSession:
+def _load(archive: Archive, name: str) -> ShownSession:
     from bygones.cli.open_archive import load_session_costs
 
     result = find_search_result(name, archive)
     loaded, record = load_named_session(archive, name)
     summary = archive.session_summary(loaded.id)
-    cost = load_session_costs(archive, [summary]).get(loaded.id) if priced else None
+    cost = load_session_costs(archive, [summary]).get(loaded.id)
     hit_part = result.part if result else None
     query = result.query if result else ""
     shown = ShownSession(loaded, record, hit_part, summary, cost, query, archive)
@@ -119,7 +120,7 @@ def _enter_run_of_record(shown: ShownSession) -> ShownSession:
 def enter_run(shown: ShownSession, run: AgentRun) -> ShownSession:
     """Return an agent run as the session that is shown."""
     session = agent_run_as_session(shown.session, run)
-    return shown._replace(session=session, run_id=run.id)
+    return shown._replace(session=session, run_id=run.id, cost=None)
 
 
 def _split_agent_name(name: str) -> tuple[str, str] | None:
@@ -133,7 +134,7 @@ def _split_agent_name(name: str) -> tuple[str, str] | None:
 
 def _load_agent(archive: Archive, name: str, agent: str, path: Path) -> ShownSession:
     try:
-        shown = _load(archive, name, priced=False)
+        shown = _load(archive, name)
     except NotInArchive as error:
         raise PathNotFound(path) from error
     return enter_run(shown, find_run(shown.session, agent))

@@ -178,6 +178,8 @@ def note(
 
     found = annotate_sessions(options, (session,), change if text or delete else None)
     print_annotations(options, found, as_json=as_json)
+    if not any(added.note for _, added in found.values()) and not (delete or as_json):
+        sys.stderr.write("no note yet; add one with `bygones note SESSION TEXT`\n")
 
 
 @click.command("star")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import shlex
 import stat
 import sys
 from contextlib import contextmanager, nullcontext
@@ -11,7 +12,7 @@ from difflib import get_close_matches
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
 from msgspec import structs
@@ -40,6 +41,7 @@ from bygones.config import (
 )
 from bygones.errors import (
     BygonesError,
+    ExitCode,
     NoTranscriptsFound,
     PathNotFound,
     UnsupportedOnTeamStore,
@@ -195,13 +197,78 @@ def find_known_homes(
 
 
 _SOON_DAYS = 7
-_MAX_LISTED = 5
+_MAX_LISTED = 3
 _TITLE_COLUMN = 32
 """The column at which the title of an expiring session starts."""
 _HANGING_INDENT = "      "
 
 
-def version_lines(state: DoctorObject, console: Console) -> Iterator[str]:
+class Finding(NamedTuple):
+    """Something that is not as it should be, and what to do about it."""
+
+    text: str
+    action: str
+    is_failure: bool = True
+    """Whether the exit code reports it; otherwise it is advice."""
+
+
+def find_issues(
+    state: DoctorObject, homes: Sequence[Path], folder: str
+) -> Iterator[Finding]:
+    """Yield what to do next, the most urgent first."""
+    for error in state.settings_errors:
+        yield Finding(error, "correct the setting")
+    if not state.has_archive:
+        yield Finding("there is no archive", "bygones ingest")
+        return
+    verification = state.last_verification
+    is_damaged = verification is not None and not verification.is_intact
+    problems = pluralize(state.problem_count, "problem")
+    sessions = pluralize(state.problem_session_count, "session")
+    checks = (
+        (is_damaged, "the archive is damaged", "bygones repair"),
+        (not state.has_index, "the search index is missing", "bygones rebuild"),
+        (state.is_purge_pending, "a purge was interrupted", "run it again"),
+        (
+            not state.is_private,
+            "other users can read the archive",
+            f"chmod -R go= {folder}",
+        ),
+        (not state.is_current, "there are new transcripts", "bygones ingest"),
+    )
+    advice = (
+        (not homes, "no Claude Code home was found", "use --home PATH"),
+        (verification is None, "the archive was not verified yet", "bygones verify"),
+        (
+            state.problem_count > 0,
+            f"{problems} in the transcripts of {sessions}",
+            "bygones doctor --problems",
+        ),
+    )
+    yield from (Finding(text, action) for applies, text, action in checks if applies)
+    for applies, text, action in advice:
+        if applies:
+            yield Finding(text, action, is_failure=False)
+
+
+def summary_lines(findings: Sequence[Finding], console: Console) -> Iterator[str]:
+    """Yield whether everything is well, and what to do next."""
+    failures = [one for one in findings if one.is_failure]
+    style = console.style
+    if failures:
+        count = pluralize(len(failures), "thing needs", "things need")
+        yield style.warning(f"{count} your attention")
+    else:
+        yield style.heading("All is well")
+    for one in findings:
+        mark = "✗" if one.is_failure else "·"
+        line = sanitize_name(f"  {mark} {one.text}: {one.action}")
+        wrapped = console.wrap(line, indent=_HANGING_INDENT)
+        yield from map(style.warning, wrapped) if one.is_failure else wrapped
+    yield ""
+
+
+def version_lines(state: DoctorObject) -> Iterator[str]:
     engines = " · ".join(
         f"{name} {one}" for name, one in state.library_versions.items()
     )
@@ -212,9 +279,6 @@ def version_lines(state: DoctorObject, console: Console) -> Iterator[str]:
         else "none"
     )
     yield f"settings: {settings}"
-    for error in map(sanitize_name, state.settings_errors):
-        lines = console.wrap(error, indent=_HANGING_INDENT)
-        yield from map(console.style.warning, lines)
 
 
 def archive_lines(
@@ -224,13 +288,9 @@ def archive_lines(
     yield ""
     yield style.heading(f"Archive  {sanitize_name(display_path(options.folder))}")
     if not state.has_archive:
-        yield "  none yet; run `bygones ingest`"
+        yield "  none yet"
         return
-    index = (
-        format_bytes(state.index_bytes)
-        if state.has_index
-        else "missing; run `bygones rebuild`"
-    )
+    index = format_bytes(state.index_bytes) if state.has_index else "missing"
     yield f"  {format_bytes(state.archive_bytes)}, index {index}"
     sessions = pluralize(state.session_count, "session")
     yield f"  {sessions} in {pluralize(state.project_count, 'project')}"
@@ -244,22 +304,9 @@ def archive_lines(
         first, last = state.versions[0], state.versions[-1]
         span = first if first == last else f"{first} to {last}"
         yield f"  written by Claude Code {sanitize_line(span)}"
-    when = _verified_time(state, console)
-    if state.last_verification is None:
-        yield "  not verified yet; run `bygones verify`"
-    else:
-        line = f"  verified {describe_verification(state.last_verification, when)}"
-        yield line if state.last_verification.is_intact else style.warning(line)
-    if not state.is_private:
-        yield style.warning("  other users can read it; run `chmod -R go= FOLDER`")
-    if state.is_purge_pending:
-        yield style.warning("  a purge was interrupted; run the same purge again")
-    if not state.is_current:
-        yield style.warning("  there are new transcripts; run `bygones ingest`")
-    if state.problem_count:
-        odd = pluralize(state.problem_session_count, "session")
-        problems = f"{pluralize(state.problem_count, 'problem')} in {odd}"
-        yield f"  {problems}; `bygones doctor --problems` lists them"
+    if state.last_verification is not None:
+        when = _verified_time(state, console)
+        yield f"  verified {describe_verification(state.last_verification, when)}"
     if state.drift_count:
         kinds = pluralize(
             state.drift_count, "type, field or version", "types, fields and versions"
@@ -284,7 +331,7 @@ def home_lines(periods: Sequence[RetentionObject], console: Console) -> Iterator
         why = "cleanupPeriodDays" if row.is_configured else "the default"
         yield f"    Claude Code deletes after {pluralize(row.days, 'day')} ({why})"
     if not periods:
-        yield "  none found; use --home PATH"
+        yield "  none found"
 
 
 def deletion_lines(
@@ -335,7 +382,10 @@ def doctor(
     \b
     bygones doctor
     bygones doctor --problems
-    bygones doctor --json
+    bygones doctor --quiet
+
+    What needs your attention comes first, with the command to run next; the exit code is
+    then 1. With --quiet only that is printed.
 
     Claude Code deletes transcripts 30 days after they were last written, or after
     cleanupPeriodDays in its settings.json. Bygones does not change this setting; the
@@ -392,15 +442,22 @@ def _print_report(
             titles = {summary.id: summary.title.text for summary in listed}
         periods = read_retention_periods(files, homes)
         going = find_expiring_sessions(files, periods, titles, console.now)
+    folder = shlex.quote(display_path(options.folder))
+    findings = list(find_issues(found, homes, folder))
     if as_json:
         print_objects((found, *periods, *going))
+        _exit_if_failing(findings)
         return
     lines = [
-        *version_lines(found, console),
+        *summary_lines(findings, console),
+        *version_lines(found),
         *archive_lines(found, options, console),
         *home_lines(periods, console),
         *deletion_lines(found, periods, going, console),
     ]
+    if options.quiet:
+        failing = [one for one in findings if one.is_failure]
+        lines = [*summary_lines(failing, console)][:-1] if failing else []
     # Colored lines are short; wrapping would count their escape codes.
     console.print_lines(
         part
@@ -409,3 +466,9 @@ def _print_report(
             (line,) if "\x1b" in line else console.wrap(line, indent=_HANGING_INDENT)
         )
     )
+    _exit_if_failing(findings)
+
+
+def _exit_if_failing(findings: Sequence[Finding]) -> None:
+    if any(one.is_failure for one in findings):
+        raise click.exceptions.Exit(ExitCode.FAILURE)

@@ -105,18 +105,21 @@ class _ExportResult(Struct, frozen=True, kw_only=True):
     failures: dict[SessionId, Exception] = {}
 
 
-class _Skipped(Struct):
-    """Counts selected sessions that are not written."""
+class _Selected(Struct):
+    """What is known about the selection once its first session was found."""
 
     empty: int = 0
+    """Selected sessions without messages, which are not written."""
+    has_project: bool = False
+    """Whether a project was named."""
 
 
 def run_export(
     request: ExportRequest, options: CommonOptions, out: TextIO, err: TextIO
 ) -> None:
     prices = load_prices(find_prices_file(os.environ, Path.home()))
-    skipped = _Skipped()
-    with _select_sessions(request, options, skipped) as (selected, open_source):
+    counts = _Selected()
+    with _select_sessions(request, options, counts) as (selected, open_source):
         export_options = ExportOptions(
             format=ExportFormat(request.format),
             redactor=load_redactor(os.environ, Path.home()) if request.redact else None,
@@ -131,11 +134,11 @@ def run_export(
             else selected
         )
         first = list(islice(wanted, 2))
-        if _is_single(request, len(first)):
+        if _is_single(request, len(first), has_project=counts.has_project):
             done = _export_one(first[0].load(), request, export_options, out)
         else:
             done = _export_many(chain(first, wanted), request, export_options)
-        done = structs.replace(done, empty=skipped.empty)
+        done = structs.replace(done, empty=counts.empty)
     if request.report is not None:
         write_atomic(request.report, [done.report.to_jsonl()], private=True)
     if request.as_json:
@@ -226,7 +229,7 @@ _NOT_REDACTED_NOTE = "nothing was redacted; check the output before you share it
 
 @contextmanager
 def _select_sessions(
-    request: ExportRequest, options: CommonOptions, skipped: _Skipped
+    request: ExportRequest, options: CommonOptions, selected: _Selected
 ) -> Iterator[tuple[Iterator[ExportItem], SourceOpener]]:
     """Yield the selected sessions, which can be loaded until the context ends."""
     since = request.since
@@ -234,19 +237,19 @@ def _select_sessions(
     start = parse_time_option("--since", since, now=now).start if since else None
     if request.source is not None:
         yield (
-            _select_from_files(request.source, request, start, skipped),
+            _select_from_files(request.source, request, start, selected),
             read_source_file,
         )
         return
     with open_current(options) as archive:
         yield (
-            _select_from_archive(archive, request, start, skipped),
+            _select_from_archive(archive, request, start, selected),
             archive.read_source,
         )
 
 
 def _select_from_files(
-    path: Path, request: ExportRequest, start: datetime | None, skipped: _Skipped
+    path: Path, request: ExportRequest, start: datetime | None, selected: _Selected
 ) -> Iterator[ExportItem]:
     names = request.names
     missing = set(names)
@@ -262,7 +265,7 @@ def _select_from_files(
         if start is not None and not overlaps(TimeRange(start), session):
             continue
         if session.is_empty and not names and not _is_raw_export(request):
-            skipped.empty += 1
+            selected.empty += 1
         else:
             files = [(one.id, one.size, one.mtime_ns) for one in session.sources]
             stamp = msgspec.json.encode(files)
@@ -283,18 +286,21 @@ def _return_session(session: Session) -> Session:
 
 
 def _select_from_archive(
-    archive: Archive, request: ExportRequest, start: datetime | None, skipped: _Skipped
+    archive: Archive,
+    request: ExportRequest,
+    start: datetime | None,
+    selected: _Selected,
 ) -> Iterator[ExportItem]:
     wanted = None
     if request.search is None and not request.select_all:
-        wanted = _resolve_session_ids(archive, request.names)
+        wanted, selected.has_project = _resolve_session_ids(archive, request.names)
     for listed in archive.sessions(request.search, include_empty=True):
         if wanted is not None and listed.id not in wanted:
             continue
         if start is not None and not overlaps(TimeRange(start), listed):
             continue
         if listed.is_empty and request.select_all and not _is_raw_export(request):
-            skipped.empty += 1
+            selected.empty += 1
         else:
             yield ExportItem(
                 id=listed.id,
@@ -303,17 +309,19 @@ def _select_from_archive(
             )
 
 
-def _resolve_session_ids(archive: Archive, names: Sequence[str]) -> set[SessionId]:
-    """Return the named sessions, and those of the named projects."""
+def _resolve_session_ids(
+    archive: Archive, names: Sequence[str]
+) -> tuple[set[SessionId], bool]:
+    """Return the named sessions and those of named projects, and whether there are any."""
     found = resolve_names(archive, names)
     in_projects = (
         {one.id for one in archive.sessions(project=scope, include_empty=True)}
         for scope in map(project_scope, found.projects)
     )
-    return {*found.sessions}.union(*in_projects)
+    return {*found.sessions}.union(*in_projects), bool(found.projects)
 
 
-def _is_single(request: ExportRequest, count: int) -> bool:
+def _is_single(request: ExportRequest, count: int, *, has_project: bool) -> bool:
     """Whether the export is one file; `count` is exact up to two."""
     if not count:
         raise click.UsageError(
@@ -321,7 +329,7 @@ def _is_single(request: ExportRequest, count: int) -> bool:
         )
     to = request.to
     is_alone = count == 1 and len(request.names) <= 1 and not request.select_all
-    is_alone = is_alone and request.search is None
+    is_alone = is_alone and request.search is None and not has_project
     is_folder = to is not None and to != _STDOUT and to.is_dir()
     if is_alone and not is_folder and not request.wants_folder:
         return True

@@ -20,6 +20,7 @@ from bygones.cli.context import (
     limit_option,
     parse_query_words,
     print_selection_notes,
+    print_tag_notes,
     project_option,
     query_argument,
     unescape_words,
@@ -92,7 +93,10 @@ class SessionTable(NamedTuple):
             _project_cell,
         )
         yield TextColumn("PERSON", drop_order=3), lambda summary: summary.person
-        yield TextColumn("MSGS", is_right_aligned=True, drop_order=4), _messages_cell
+        yield (
+            TextColumn("PROMPTS/MSGS", is_right_aligned=True, drop_order=4),
+            _messages_cell,
+        )
         yield (
             TextColumn("AGENTS", is_right_aligned=True, drop_order=5),
             lambda summary: _count_cell(summary.agent_count),
@@ -181,11 +185,11 @@ def list_sessions(  # noqa: PLR0913 (one parameter per option)
     bygones list --project . -n 50
     bygones list model:opus after:2w
     bygones list --json | jq -r .session_id
-    bygones list --fzf | fzf -d '\t' --with-nth 2..
+    bygones list --fzf | fzf --with-nth 2..
 
     QUERY filters sessions, for example model:opus after:2w; see `bygones help query`.
 
-    MSGS shows the number of prompts and of all messages on the live branch. A session
+    PROMPTS/MSGS are the numbers of prompts and of all messages on the live branch. A session
     without a title is listed by the start of its first prompt. Text is shortened to the
     width of the terminal, but not in a pipe.
     """
@@ -251,6 +255,7 @@ def _select(
     from bygones.query.parser import and_terms
 
     query = parse_query_words(words)
+    print_tag_notes(archive, query)
     terms = [query.root] if query.root else []
     if starred:
         terms.append(FieldValue("is", Flag.STARRED))

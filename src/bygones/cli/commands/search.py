@@ -20,6 +20,7 @@ from bygones.cli.context import (
     iso_option,
     join_query_words,
     json_option,
+    print_tag_notes,
     unescape_words,
 )
 from bygones.cli.open_archive import open_current
@@ -290,6 +291,8 @@ def search(  # noqa: PLR0913 (one parameter per option)
             query, limit=limit, offset=offset, hits_per_session=hits, sort=sort
         )
         folder = archived.folder
+        if not options.quiet:
+            print_tag_notes(archived, query)
     save_results(folder, found, offset, text)
     if as_json:
         from bygones.schema.summaries import search_objects

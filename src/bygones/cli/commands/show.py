@@ -173,7 +173,7 @@ def show(
     \b
     bygones show last
     bygones show 2.1
-    bygones show last --code 1 | pbcopy
+    bygones show last --last-answer
     bygones show 5e551000 --tools
     bygones show ~/.claude 5e55
     bygones show transcript.jsonl --json
@@ -319,6 +319,7 @@ def _print_session(
         zone=None,
         text_parser=parse_user_text,
         markdown=_markdown_renderer() if console.is_terminal and colored else None,
+        cost=shown.cost,
     )
     lines: FocusedLines = render_focused_lines(session, view, page)
     if shown.archive is not None and shown.query and colored:

@@ -380,7 +380,8 @@ def _draw_bars(weights: Sequence[int], width: int) -> list[str]:
 def _report_notes(report: UsageReport, shown: int) -> Iterator[str]:
     total = report.total
     if shown < len(report.rows):
-        yield f"{shown:,} of {len(report.rows):,} rows; -n shows more"
+        rest = "" if report.by is Grouping.TOOL else "the total includes all of them; "
+        yield f"{shown:,} of {len(report.rows):,} rows; {rest}-n shows more"
     if report.by is Grouping.TOOL:
         yield "tokens are estimated at four bytes each; images cost less"
         return
@@ -396,6 +397,11 @@ def _report_notes(report: UsageReport, shown: int) -> Iterator[str]:
         )
     if report.reported_cost is not None:
         yield from _claim_notes(report.reported_cost)
+    if total.cache_read_tokens:
+        yield (
+            "INPUT was sent without the cache; CACHE WRITE was stored for later requests,"
+            " CACHE READ was reused"
+        )
     if report.prices_date is not None:
         zone = sanitize_line(report.timezone)
         yield f"prices as of {report.prices_date}; days in {zone}"

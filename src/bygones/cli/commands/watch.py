@@ -60,7 +60,7 @@ def watch(
     bygones watch
     bygones watch --poll
 
-    Runs until you press Ctrl-C and prints a line for each session that grows. New
+    Runs until you press Ctrl-C and prints what is new in each session that grows. New
     messages can be searched within two seconds. If the file system does not report
     changes, for example on a network drive, it polls.
     """
@@ -101,16 +101,16 @@ class _ChangePrinter:
         self._folder = folder
         self._as_json = as_json
         self._quiet = quiet
-        self._known: dict[str, SessionSummary] = {}
+        self._known = _load_summaries(folder)
 
     def print_changes(self, report: IngestReport) -> None:
         now = datetime.now(UTC)  # noqa: TID251 (an interface reads the clock)
-        for one, cost in self._changed_sessions(report):
+        for before, one, cost in self._changed_sessions(report):
             if self._as_json:
                 session = SessionObject.from_summary(one, cost)
                 print_objects([SessionChangeObject(changed_at=now, session=session)])
             elif not self._quiet:
-                gained = pluralize(one.message_count, "message")
+                gained = _describe_change(before, one)
                 title = sanitize_line(one.title.text)
                 click.echo(
                     f"{now.astimezone():%H:%M:%S}  {sanitize_line(one.id)[:8]}  "
@@ -120,10 +120,36 @@ class _ChangePrinter:
 
     def _changed_sessions(
         self, report: IngestReport
-    ) -> Iterator[tuple[SessionSummary, Cost | None]]:
+    ) -> Iterator[tuple[SessionSummary | None, SessionSummary, Cost | None]]:
         with Archive.open(self._folder) as archive:
             for id_ in report.updated_sessions:
                 one = archive.session_summary(id_)
-                if self._known.get(id_) != one:
+                before = self._known.get(id_)
+                if before != one:
                     self._known[id_] = one
-                    yield one, load_session_costs(archive, [one]).get(one.id)
+                    cost = load_session_costs(archive, [one]).get(one.id)
+                    yield before, one, cost
+
+
+def _load_summaries(folder: Path) -> dict[str, SessionSummary]:
+    """Return what is known before the watch, to tell what is new."""
+    if not Archive.exists(folder):
+        return {}
+    with Archive.open(folder) as archive:
+        return {str(one.id): one for one in archive.sessions(include_empty=True)}
+
+
+def _describe_change(before: SessionSummary | None, now: SessionSummary) -> str:
+    """Return how many messages and agents a session has gained."""
+    old_messages = before.message_count if before else 0
+    old_agents = before.agent_count if before else 0
+    parts = [
+        f"+{pluralize(now.message_count - old_messages, 'message')}"
+        if now.message_count > old_messages
+        else "",
+        f"+{pluralize(now.agent_count - old_agents, 'agent')}"
+        if now.agent_count > old_agents
+        else "",
+    ]
+    gained = " ".join(filter(None, parts)) or "updated"
+    return f"new  {gained}" if before is None else gained

@@ -19,15 +19,24 @@ if TYPE_CHECKING:
     from bygones.archive import Archive
     from bygones.cli.picker.screen import PickedSession, Picker
 
+_MIN_COLUMNS = 30
+_MIN_LINES = 6
+
 query_option = click.option(
     "--query", "pick_query", metavar="TEXT", help="Pick a session, starting with this."
 )
 
 
 def can_pick() -> bool:
-    """Whether there is a terminal on which to pick a session."""
+    """Whether there is a terminal on which to pick a session, with room for a list."""
     is_terminal = sys.stdin.isatty() and sys.stdout.isatty()
-    return is_terminal and os.environ.get("TERM", "dumb") != "dumb"
+    if not is_terminal or os.environ.get("TERM", "dumb") == "dumb":
+        return False
+    try:
+        columns, lines = os.get_terminal_size(sys.stdout.fileno())
+    except (OSError, ValueError):
+        return False
+    return columns >= _MIN_COLUMNS and lines >= _MIN_LINES
 
 
 def make_picker(

@@ -18,6 +18,7 @@ from bygones.model.sessions import (
     Turn,
 )
 from bygones.model.summary import Role
+from bygones.model.usage import Cost
 from bygones.render.headers import (
     agent_facts,
     agent_name,
@@ -234,6 +235,8 @@ class TextOptions(RenderOptions, frozen=True, kw_only=True):
     """Columns of the terminal; ``None`` for a pipe, where nothing is wrapped."""
     markdown: MarkdownRenderer | None = None
     """Renders replies; without it their Markdown is shown as written."""
+    cost: Cost | None = None
+    """The cost of the session, for its header."""
 
 
 def render_text(
@@ -358,7 +361,13 @@ class _TextRenderer(StepRenderer[StyledLine]):
             self._previous_kind = kind
 
     def _render_header(self, step: SessionStart) -> Iterator[StyledLine]:
-        header = render_header(step.session, step.branch, self._zone, self._max_width)
+        header = render_header(
+            step.session,
+            step.branch,
+            self._zone,
+            self._max_width,
+            cost=self._options.cost,
+        )
         yield from self._emit("head", header)
         if step.turn_range:
             line = styled_line(StyledSpan(step.turn_range, SpanStyle.META))
