@@ -21,6 +21,7 @@ import pytest
 from bygones.archive import Archive
 from bygones.files.commits import find_authors, format_note
 from bygones.files.git import find_repository
+from bygones.files.git_notes import parse_note
 from bygones.files.origins import Certainty, OriginKind
 from tests.build import Home, moment, session_id
 from tests.files.story import Story, hunks
@@ -543,3 +544,64 @@ def test_sessions_of_a_squashed_commit_are_found_by_content(tmp_path: Path) -> N
     assert all(re.fullmatch(r"  s_\w{14}::t_\w{14} [\d,-]+", row) for row in rows)
     assert len(json.loads(metadata)["sessions"]) == 2
     assert json.loads(metadata)["schema_version"] == "authorship/3.0.0"
+
+
+def test_notes_of_commits_are_evidence_for_lines_without_a_transcript(
+    tmp_path: Path,
+) -> None:
+    workshop = Workshop(tmp_path, 1)
+    workshop.path.write_text("\n".join(workshop.lines("before", 3)) + "\n", "utf-8")
+    workshop.commit()
+    lost = workshop.session()
+    workshop.turn(lost, 1)
+    workshop.commit()
+    workshop.blame(tmp_path / "first")
+    repository = find_repository(workshop.path)
+    assert repository is not None
+    commit = repository.commit("HEAD")
+    assert commit is not None
+    with Archive.open(tmp_path / "first") as archive:
+        note = format_note(archive.file_library, repository, commit, lambda _: "m")
+    workshop.git("notes", "--ref=ai", "add", "-m", note, "HEAD")
+    workshop.user()
+    workshop.commit()
+    workshop.home = Home(tmp_path / "other")
+    kept = workshop.session()
+    workshop.stories.remove(lost)  # its transcript is gone
+    workshop.turn(kept, 1)
+
+    found = workshop.blame(tmp_path / "second")
+
+    noted = [row for row in found if row[0].startswith("claude 01") and row[2] == ""]
+    assert noted
+    assert all(row[1:] == (OriginKind.CLAUDE, "", Certainty.LIKELY) for row in noted)
+    assert all(row[1] is not OriginKind.CLAUDE for row in found if row[0] == "before")
+    assert all(row[1] is not OriginKind.CLAUDE for row in found if row[0] == "user")
+
+
+@pytest.mark.parametrize(
+    "note",
+    [
+        b"",
+        b"free text",
+        b"a.py\n  s::t 1-2\n---\n{}",
+        b"a.py\n  x 1\n---\n[1]",
+        b"\xff\n---\n{",
+    ],
+)
+def test_other_notes_are_ignored(note: bytes) -> None:
+    assert parse_note(note) is None
+
+
+def test_note_with_odd_ranges_is_read_as_far_as_possible() -> None:
+    raw = (
+        b'"a b.py"\n  s_1::t_1 1-3,x,9,99999999999999999999-5\n  gone 4\n---\n'
+        b'{"schema_version": "authorship/3.0.0", "sessions": {"s_1": {"agent_id":'
+        b' {"tool": "claude", "id": "i", "model": "m"}}}}'
+    )
+    note = parse_note(raw)
+
+    assert note is not None
+    found = [n for n in range(1, 12) if note.author("a b.py", n)]
+    assert found == [1, 2, 3, 9]
+    assert note.author("other", 1) is None

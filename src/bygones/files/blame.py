@@ -8,7 +8,7 @@ turns that seem to have written them.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 
 from msgspec import Struct, structs
@@ -49,12 +49,20 @@ class _KnownText(Struct, frozen=True):
     origins: list[LineOrigin]
 
 
+FindNoted = Callable[[GitLine], LineOrigin | None]
+"""Returns the origin of a line that a note of its commit names."""
+
+
 def blame_text(
-    text: str, histories: Sequence[FileHistory], git_lines: Sequence[GitLine] = ()
+    text: str,
+    histories: Sequence[FileHistory],
+    git_lines: Sequence[GitLine] = (),
+    find_noted: FindNoted = lambda _: None,
 ) -> list[BlamedLine]:
     """Return the lines of a text with their origins.
 
-    The first history is that of the file itself; others are related.
+    The first history is that of the file itself; others are related. What is recorded
+    in transcripts counts more than notes.
     """
     lines = text.split("\n")
     if lines[-1] == "":
@@ -63,7 +71,10 @@ def blame_text(
     origins = matcher.match()
     if len(git_lines) == len(lines):
         origins = [
-            _apply_commit(origin, git_line, matcher.first_known)
+            _apply_note(
+                _apply_commit(origin, git_line, matcher.first_known),
+                find_noted(git_line),
+            )
             for origin, git_line in zip(origins, git_lines, strict=True)
         ]
     rest = matcher.rest_origin
@@ -71,6 +82,14 @@ def blame_text(
         BlamedLine(number=number, text=line, origin=origin or rest)
         for number, (line, origin) in enumerate(zip(lines, origins, strict=True), 1)
     ]
+
+
+def _apply_note(
+    origin: LineOrigin | None, noted: LineOrigin | None
+) -> LineOrigin | None:
+    """Return what a note says, unless a transcript has written the line."""
+    is_recorded = origin is not None and origin.kind in _OWN_KINDS
+    return origin if noted is None or is_recorded else noted
 
 
 def _apply_commit(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
-from hashlib import sha256
 from pathlib import Path
 
 import msgspec
@@ -14,6 +13,7 @@ from msgspec import Struct
 from bygones.errors import AmbiguousSelector, NotInArchive
 from bygones.files.events import Place, load_command
 from bygones.files.git import GitCommit, GitRepository
+from bygones.files.git_notes import session_key, turn_key
 from bygones.files.history import BranchLog
 from bygones.files.library import FileLibrary
 from bygones.files.replay import VersionKind
@@ -207,8 +207,8 @@ def format_note(
     files: dict[str, dict[str, list[int]]] = {}
     sessions: dict[str, object] = {}
     for path, number, place in _attribute(library, repository, commit, added):
-        session = _short_hash("s", f"claude:{place.session_id}")
-        trace = _short_hash("t", f"{place.session_id}:{place.turn_number}")
+        session = session_key(place.session_id)
+        trace = turn_key(place.session_id, place.turn_number)
         numbers = files.setdefault(path, {}).setdefault(f"{session}::{trace}", [])
         numbers.append(number)
         model = model_of(place.session_id) or "unknown"
@@ -226,10 +226,6 @@ def format_note(
     }
     encoded = msgspec.json.format(msgspec.json.encode(metadata), indent=2).decode()
     return "\n".join([*rows, "---", encoded])
-
-
-def _short_hash(prefix: str, text: str) -> str:
-    return f"{prefix}_{sha256(text.encode()).hexdigest()[:14]}"
 
 
 def _format_ranges(numbers: Sequence[int]) -> str:

@@ -10,7 +10,7 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
@@ -20,6 +20,7 @@ from msgspec import Struct
 _TIMEOUT = 30.0
 _UNCOMMITTED = "0" * 40
 _MAX_COMMITS = 20
+_MAX_NOTES = 100
 _MAX_FOLLOWED = 200
 """Commits of a file in which renames are looked for."""
 _SAFE_CONFIG = (
@@ -53,6 +54,8 @@ class GitLine(Struct, frozen=True):
 
     commit: GitCommit
     path: str
+    number: int = 0
+    """The number of the line in that commit, counted from 1."""
 
 
 class GitRepository:
@@ -105,6 +108,16 @@ class GitRepository:
         )
         names = (output or b"").decode("utf-8", "surrogateescape").split("\0")
         return list(dict.fromkeys(name.strip("\n") for name in names if name.strip()))
+
+    def notes(self, ref: str, commits: Collection[str]) -> Iterator[tuple[str, bytes]]:
+        """Yield the notes of commits under a ref, each after its commit."""
+        listed = (self.run("notes", f"--ref={ref}", "list") or b"").decode("ascii")
+        rows = (line.split() for line in listed.splitlines())
+        found = [(row[1], row[0]) for row in rows if row[1:] and row[1] in commits]
+        for commit, note in found[:_MAX_NOTES]:
+            raw = self.run("cat-file", "blob", note)
+            if raw is not None:
+                yield commit, raw
 
     def resolve_commit(self, name: str) -> str | None:
         """Return the hash of a commit by any of its names."""
@@ -207,7 +220,7 @@ def _parse_blame(output: bytes) -> Iterator[GitLine]:
     commits: dict[str, GitCommit] = {}
     paths: dict[str, str] = {}
     fields: dict[str, str] = {}
-    sha = ""
+    sha, number = "", 0
     for line in output.decode("utf-8", "replace").split("\n"):
         if line.startswith("\t"):
             if sha not in commits:
@@ -221,10 +234,12 @@ def _parse_blame(output: bytes) -> Iterator[GitLine]:
                     summary=fields.get("summary", ""),
                 )
             paths[sha] = fields.get("filename", paths.get(sha, ""))
-            yield GitLine(commits[sha], _unquote(paths[sha]))
+            yield GitLine(commits[sha], _unquote(paths[sha]), number)
             sha, fields = "", {}
         elif not sha:
-            sha = line.partition(" ")[0]
+            sha, _, rest = line.partition(" ")
+            first = rest.partition(" ")[0]
+            number = int(first) if first.isdecimal() else 0
         else:
             name, _, value = line.partition(" ")
             fields[name] = value

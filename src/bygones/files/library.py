@@ -16,13 +16,14 @@ from bygones.errors import (
     NotATextFile,
     NotInArchive,
 )
-from bygones.files.blame import BlamedLine, blame_text
+from bygones.files.blame import BlamedLine, FindNoted, blame_text
 from bygones.files.checkpoints import CHECKPOINT_LOG, Checkpoints, parse_checkpoints
 from bygones.files.disk import read_regular_file
 from bygones.files.events import Place, decode_bytes, find_branch
 from bygones.files.git import GitLine, GitRepository, find_repository
+from bygones.files.git_notes import NOTES_REF, NotedRange, parse_note, turn_key
 from bygones.files.history import BranchLog, FileAt, FileHistory, files_at
-from bygones.files.origins import LineOrigin
+from bygones.files.origins import Certainty, LineOrigin, OriginKind
 from bygones.files.paths import file_name, path_key, relative_to
 from bygones.files.replay import Version
 from bygones.model.base import SessionId
@@ -174,8 +175,19 @@ class FileLibrary:
         repository = find_repository(path)
         git_lines = repository.blame(path) if repository else []
         files = self._find_related(path, git_lines, repository)
-        if not files:
+        find_noted = self._read_notes(repository, git_lines)
+        if not files and not any(map(find_noted, git_lines)):
             raise NotInArchive("changed file", str(path))
+        histories = self._open_histories(files, path)
+        lines = blame_text(text, histories, git_lines, find_noted)
+        return FileBlame(path=str(path), lines=tuple(lines))
+
+    def _open_histories(
+        self, files: list[ArchivedFile], path: Path
+    ) -> list[FileHistory]:
+        """Return the history of a file with its former names, and related ones."""
+        if not files:
+            return []
         if path_key(files[0].path) != path_key(str(path)):
             # It was renamed since: continue from the name that was used last.
             files.sort(key=ArchivedFile.last_time, reverse=True)
@@ -183,8 +195,42 @@ class FileLibrary:
         former = [file for file in others if file.ended_before(main)]
         histories = [main.open_history(former=[file.path for file in former])]
         histories += (file.history for file in others if file not in former)
-        lines = blame_text(text, histories, git_lines)
-        return FileBlame(path=str(path), lines=tuple(lines))
+        return histories
+
+    def _read_notes(
+        self, repository: GitRepository | None, git_lines: Sequence[GitLine]
+    ) -> FindNoted:
+        """Return a function that says what notes of git-ai say about a line."""
+        commits = {line.commit.sha for line in git_lines}
+        raws = repository.notes(NOTES_REF, commits) if repository and commits else ()
+        parsed = ((sha, parse_note(raw)) for sha, raw in raws)
+        notes = {sha: note for sha, note in parsed if note is not None}
+
+        def find_noted(line: GitLine) -> LineOrigin | None:
+            note = notes.get(line.commit.sha)
+            author = note.author(line.path, line.number) if note else None
+            if author is None or not author.agent.tool.startswith("claude"):
+                return None
+            return LineOrigin(
+                kind=OriginKind.CLAUDE,
+                certainty=Certainty.LIKELY,
+                place=self._find_noted_turn(author),
+                time=line.commit.committed_at,
+                commit=line.commit.sha,
+            )
+
+        return find_noted
+
+    def _find_noted_turn(self, author: NotedRange) -> Place | None:
+        """Return the turn that a note names, if its session is in the archive."""
+        try:
+            session = self._load_session(SessionId(author.agent.id))
+        except NotInArchive:
+            return None
+        for turn in session.branches[0].turns if session.branches else ():
+            if turn_key(session.id, turn.number) == author.trace:
+                return Place(session_id=session.id, turn_number=turn.number)
+        return None
 
     def _find_related(
         self, path: Path, git_lines: Sequence[GitLine], repository: GitRepository | None
