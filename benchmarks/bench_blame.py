@@ -12,7 +12,6 @@ import json
 import statistics
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
@@ -119,30 +118,30 @@ def measure(name: str, action: Callable[[], object], *, in_child: bool = False) 
 def main() -> None:
     """Run the benchmark."""
     archive, homes = Path(sys.argv[1]), [Path(name) for name in sys.argv[2:]]
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder, "project", "hot.py")
-        path.parent.mkdir()
-        write_home(Path(folder, "home", ".claude"), path)
-        Archive.ingest(archive, [*homes, Path(folder, "home", ".claude")])
-        command = [sys.executable, "-m", "bygones", "blame", str(path), "--color=never"]
-        command += ["--archive", str(archive), "--no-ingest"]
+    folder = archive.with_name(f"{archive.name}-project")
+    path = Path(folder, "project", "hot.py")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_home(Path(folder, "home", ".claude"), path)
+    Archive.ingest(archive, [*homes, Path(folder, "home", ".claude")])
+    command = [sys.executable, "-m", "bygones", "blame", str(path), "--color=never"]
+    command += ["--archive", str(archive), "--no-ingest"]
 
-        def run() -> None:
-            subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    def run() -> None:
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
 
-        def blame() -> None:
-            with Archive.open(archive) as opened:
-                opened.file_library.with_git().blame(path)
+    def blame() -> None:
+        with Archive.open(archive) as opened:
+            opened.file_library.with_git().blame(path)
 
-        measure("bygones blame (command)", run, in_child=True)
-        measure("blame in a running process", blame)
-        state = AppState(pool=ArchivePool(archive), broadcaster=EventBroadcaster())
-        query = urlencode({"path": str(path)}).encode()
-        scope = {"type": "http", "path": "/file", "query_string": query, "headers": []}
-        context = RequestContext(
-            request=Request(scope), app_state=state, now=datetime.now(UTC)
-        )
-        measure("page of the file", lambda: file_page(context))
+    measure("bygones blame (command)", run, in_child=True)
+    measure("blame in a running process", blame)
+    state = AppState(pool=ArchivePool(archive), broadcaster=EventBroadcaster())
+    query = urlencode({"path": str(path)}).encode()
+    scope = {"type": "http", "path": "/file", "query_string": query, "headers": []}
+    context = RequestContext(
+        request=Request(scope), app_state=state, now=datetime.now(UTC)
+    )
+    measure("page of the file", lambda: file_page(context))
 
 
 if __name__ == "__main__":

@@ -260,16 +260,25 @@ class FileLibrary:
         )
         return FileBlame(path=file.path, lines=tuple(lines), is_on_disk=False)
 
-    def describe(self, place: Place, path: str = "") -> TurnDetails:
-        """Return the prompt, the reasoning and the patch of a change."""
+    def prompt(self, place: Place) -> str:
+        """Return what the user asked for in the turn of a change."""
         session = self._load_session(place.session_id)
         branch = _require_branch(session, place.branch_number)
         turns = [turn for turn in branch.turns if turn.number == place.turn_number]
         prompt = next((turn.prompt for turn in turns if turn.prompt), None)
+        return _message_text(prompt) if prompt else ""
+
+    def title(self, session_id: SessionId) -> str:
+        """Return the title of a session."""
+        return self._load_session(session_id).title.text
+
+    def describe(self, place: Place, path: str = "") -> TurnDetails:
+        """Return the prompt, the reasoning and the patch of a change."""
+        session = self._load_session(place.session_id)
         message, call = _find_call(session, place)
         return TurnDetails(
             title=session.title.text,
-            prompt=_message_text(prompt) if prompt else "",
+            prompt=self.prompt(place),
             reasoning=_message_text(message) if message else "",
             hunks=build_hunks(call.outcome, call.raw_input, path) if call else (),
         )

@@ -51,7 +51,7 @@ class FileRows:
         if origin.command:
             yield f"command: {self._line(origin.command, _COMMAND_CHARS)}"
         if place is not None:
-            prompt = self._library.describe(place).prompt
+            prompt = self._library.prompt(place)
             if prompt:
                 yield f"asked: {self._line(prompt, _PROMPT_CHARS)}"
 

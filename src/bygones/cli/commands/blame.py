@@ -188,7 +188,7 @@ class _PromptCache:
             return ""
         key = (place.session_id, place.branch_number, place.turn_number)
         if key not in self._prompts:
-            self._prompts[key] = self._library.describe(place).prompt[:200]
+            self._prompts[key] = self._library.prompt(place)[:200]
         return self._prompts[key]
 
 

@@ -9,8 +9,10 @@ from functools import cached_property
 from html import escape
 
 import msgspec
+from msgspec import Struct, field
 from starlette.responses import Response
 
+from bygones.archive import Archive
 from bygones.errors import BadRequest, NotInArchive
 from bygones.files.diff import build_patch
 from bygones.files.events import Place
@@ -96,13 +98,17 @@ def file_url(path: str, **query: object) -> str:
 def file_page(context: RequestContext) -> Response:
     """Return a version of a file: its lines with their origins, or its changes."""
     path = context.query_param("path")
+    branch = context.query_param("branch", 200)
+
+    def load(archive: Archive) -> _LoadedFile:
+        return _load_file(archive.file_library, path, branch)
+
+    loaded = context.pool.cached(f"file {branch} {path}", load)
     with context.pool.archive() as archive:
-        library = archive.file_library  # it keeps the sessions that it loads
-        file = library.open(path)
-        page = _FilePage(context, library, file)
+        page = _FilePage(context, archive.file_library, loaded)
         main = list(page.render())
     meta = PageMeta(
-        title=file.path,
+        title=loaded.path,
         nav="/files",
         css_class="wide",
         scripts=("file.js",),
@@ -111,34 +117,51 @@ def file_page(context: RequestContext) -> Response:
     return render_page(meta, main)
 
 
+class _LoadedFile(Struct, frozen=True):
+    """A file that is kept between requests; loading takes longest.
+
+    Prompts and titles are added when they are shown.
+    """
+
+    path: str
+    history: FileHistory
+    abandoned_branches: Sequence[tuple[SessionId, int]]
+    prompts: dict[tuple[str, int, int], str] = field(default_factory=dict)
+    titles: dict[SessionId, str] = field(default_factory=dict)
+
+
+def _load_file(library: FileLibrary, path: str, branch: str) -> _LoadedFile:
+    file = library.open(path)
+    history = file.history if not branch else _open_branch(file, branch)
+    if not history.versions:
+        raise NotInArchive("changed file", path)
+    return _LoadedFile(file.path, history, file.abandoned_branches)
+
+
+def _open_branch(file: ArchivedFile, branch: str) -> FileHistory:
+    session, _, number = branch.rpartition(":")
+    if not session or not number.isdecimal() or int(number) < 1:
+        raise BadRequest("branch must be a session and a number, such as ID:2")
+    return file.open_branch(SessionId(session), int(number) - 1)
+
+
 class _FilePage:
     def __init__(
-        self, context: RequestContext, library: FileLibrary, file: ArchivedFile
+        self, context: RequestContext, library: FileLibrary, file: _LoadedFile
     ) -> None:
         self._context = context
         self._library = library
         self._file = file
         self._view = _parse_view(context.query_param("view", 20))
         self._branch = context.query_param("branch", 200)
-        self._history = self._open_history()
+        self._history = file.history
         self._versions = self._history.versions
-        if not self._versions:
-            raise NotInArchive("changed file", file.path)
         self._stops = _find_stops(self._versions)
         self._number = self._choose_version()
         self._version = self._versions[self._number]
         count = len(self._versions)
         self._base = context.query_int("from", self._number, 0, count) - 1
-        self._prompts: dict[tuple[str, int, int], str] = {}
         self._colors: dict[str, int] = {}
-
-    def _open_history(self) -> FileHistory:
-        if not self._branch:
-            return self._file.history
-        session, _, number = self._branch.rpartition(":")
-        if not session or not number.isdecimal() or int(number) < 1:
-            raise BadRequest("branch must be a session and a number, such as ID:2")
-        return self._file.open_branch(SessionId(session), int(number) - 1)
 
     def _choose_version(self) -> int:
         """Return the index of the version that the request asks for."""
@@ -284,10 +307,16 @@ class _FilePage:
 
     def _prompt(self, place: Place) -> str:
         key = (place.session_id, place.branch_number, place.turn_number)
-        if key not in self._prompts:
-            prompt = self._library.describe(place).prompt
-            self._prompts[key] = truncate_line(prompt, _MAX_PROMPT)
-        return self._prompts[key]
+        prompts = self._file.prompts
+        if key not in prompts:
+            prompts[key] = truncate_line(self._library.prompt(place), _MAX_PROMPT)
+        return prompts[key]
+
+    def _title(self, session_id: SessionId) -> str:
+        titles = self._file.titles
+        if session_id not in titles:
+            titles[session_id] = truncate_line(self._library.title(session_id), 80)
+        return titles[session_id]
 
     def _changes(self) -> Iterator[Html]:
         """Yield what changed since another version, by default the one before."""
@@ -383,11 +412,9 @@ class _FilePage:
             return escape_line("changed outside of Claude Code, or by a command")
         if origin.place is None or css_class == "origin-none":
             return escape_line("before, or unknown")
-        title = self._library.describe(origin.place).title
-        return link(
-            conversation_url(origin.place.session_id),
-            escape_line(truncate_line(title or origin.place.session_id, 80)),
-        )
+        session_id = origin.place.session_id
+        title = self._title(session_id) or session_id
+        return link(conversation_url(session_id), escape_line(title))
 
     def _css_class(self, origin: LineOrigin) -> str:
         if origin.cause is not None or origin.kind is OriginKind.USER:
