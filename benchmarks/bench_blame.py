@@ -8,13 +8,12 @@ time of `bygones blame`, of the same in a running process, and of the page of th
 
 from __future__ import annotations
 
-import json
 import statistics
 import subprocess
 import sys
 import time
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
 from resource import RUSAGE_CHILDREN, getrusage
 from urllib.parse import urlencode
@@ -26,6 +25,8 @@ from bygones.web.context import AppState, RequestContext
 from bygones.web.live import EventBroadcaster
 from bygones.web.pages.file_versions import file_page
 from bygones.web.pool import ArchivePool
+from tests.build import Home, session_id
+from tests.files.story import Story
 
 SESSIONS = 50
 EDITS = 20
@@ -33,72 +34,39 @@ LINES = 600
 ROUNDS = 5
 
 
-def write_home(home: Path, path: Path) -> str:
-    """Write the transcripts, and return the last content of the file."""
+def write_home(folder: Path, path: Path) -> Path:
+    """Write the transcripts and the file, and return the home."""
+    home = Home(folder)
     text = "".join(f"value_{number} = {number}  # a line\n" for number in range(LINES))
-    start = datetime(2026, 1, 1, tzinfo=UTC)
     for session in range(SESSIONS):
-        id_ = f"b1a3e000-0000-4000-8000-{session:012}"
-        records: list[dict[str, object]] = []
+        story = Story(session_id(session), name=f"b{session}_")
+        story.seconds = session * 86_400
         for edit in range(EDITS):
-            at = start + timedelta(days=session, minutes=edit)
             number = (session * 37 + edit * 11) % LINES
-            lines = text.split("\n")
-            old = lines[number]
-            lines[number] = f"value_{number} = {session}  # edit {session}.{edit}"
-            new, after = lines[number], "\n".join(lines)
-            names = [f"{session}-{edit}-{kind}" for kind in "pcr"]
-            parent = records[-1]["uuid"] if records else None
-            shared = {
-                "sessionId": id_,
-                "cwd": str(path.parent),
-                "version": "2.1.325",
-                "timestamp": at.isoformat(),
+            story.say(f"Change value {number}")
+            old = text.split("\n")[number]
+            new = f"value_{number} = {session}  # edit {session}.{edit}"
+            patch = {
+                "oldStart": number + 1,
+                "oldLines": 1,
+                "newStart": number + 1,
+                "newLines": 1,
+                "lines": [f"-{old}", f"+{new}"],
             }
-            call = {
-                "type": "tool_use",
-                "id": f"toolu_{names[1]}",
-                "name": "Edit",
-                "input": {
-                    "file_path": str(path),
-                    "old_string": old,
-                    "new_string": new,
-                },
-            }
-            result = {"type": "tool_result", "tool_use_id": call["id"], "content": "ok"}
             outcome = {
                 "filePath": str(path),
                 "oldString": old,
                 "newString": new,
                 "originalFile": text,
-                "structuredPatch": [
-                    {
-                        "oldStart": number + 1,
-                        "oldLines": 1,
-                        "newStart": number + 1,
-                        "newLines": 1,
-                        "lines": [f"-{old}", f"+{new}"],
-                    }
-                ],
+                "structuredPatch": [patch],
             }
-            rows: list[tuple[str, object, dict[str, object]]] = [
-                ("user", f"Change value {number}", {}),
-                ("assistant", [call], {}),
-                ("user", [result], {"toolUseResult": outcome}),
-            ]
-            for name, (role, content, more) in zip(names, rows, strict=True):
-                message = {"role": role, "content": content}
-                if role == "assistant":
-                    message |= {"id": f"msg_{name}", "model": "claude-opus-4-5"}
-                fields = {"type": role, "uuid": name, "parentUuid": parent}
-                records.append(fields | {"message": message} | shared | more)
-                parent = name
-            text = after
-        target = home / "projects" / "-bench" / f"{id_}.jsonl"
-        target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_text("".join(json.dumps(r) + "\n" for r in records), "utf-8")
+            story.call(
+                "Edit", outcome, file_path=str(path), old_string=old, new_string=new
+            )
+            text = text.replace(old, new)
+        story.write_to(home)
     path.write_text(text, "utf-8")
-    return text
+    return home.path
 
 
 def measure(name: str, action: Callable[[], object], *, in_child: bool = False) -> None:
@@ -121,8 +89,8 @@ def main() -> None:
     folder = archive.with_name(f"{archive.name}-project")
     path = Path(folder, "project", "hot.py")
     path.parent.mkdir(parents=True, exist_ok=True)
-    write_home(Path(folder, "home", ".claude"), path)
-    Archive.ingest(archive, [*homes, Path(folder, "home", ".claude")])
+    home = write_home(folder / "home", path)
+    Archive.ingest(archive, [*homes, home])
     command = [sys.executable, "-m", "bygones", "blame", str(path), "--color=never"]
     command += ["--archive", str(archive), "--no-ingest"]
 

@@ -13,7 +13,7 @@ import pytest
 from msgspec.structs import replace
 
 from bygones.archive import Archive
-from bygones.errors import NotInArchive, UnsupportedOnTeamStore
+from bygones.errors import AmbiguousSelector, NotInArchive, UnsupportedOnTeamStore
 from bygones.model.reports import Grouping
 from bygones.model.summary import SearchResults
 from bygones.query.parser import parse_query
@@ -124,6 +124,21 @@ def test_sessions_are_the_same(both: Asked, person: str) -> None:
         assert team.edits(session=listed.id) == folder.edits(session=listed.id)
         blocks = [m.blocks for m in one.live_branch.messages]
         assert blocks == [m.blocks for m in other.live_branch.messages]
+
+
+@every_person
+def test_versions_of_files_are_the_same(both: Asked, person: str) -> None:
+    team, folder = both(person)
+    paths = sorted({edit.path for edit in folder.edits()})[:12]
+
+    for path in paths:
+        try:
+            other = folder.file(path)
+        except AmbiguousSelector:
+            continue
+        one = team.file(path)
+        assert list(one.versions) == list(other.versions), path
+        assert one.blame() == other.blame(), path
 
 
 @every_person
