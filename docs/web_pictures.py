@@ -26,7 +26,8 @@ SHOTS = (
     ("web-home", "/", 1280, "light"),
     ("web-session", "/session/{rewound}", 1280, "light"),
     ("web-search", "/search?q=charged twice retry", 1280, "dark"),
-    ("web-usage", "/usage?by=day", 1280, "light"),
+    ("web-usage", "/usage?since=30d", 1280, "light"),
+    ("web-compare", "/session/{rewound}/compare", 1280, "light"),
     ("web-phone", "/session/{rewound}", 390, "dark"),
 )
 

@@ -169,3 +169,67 @@ def test_several_rows_are_starred_at_once(browser: Browser, tmp_path: Path) -> N
         page.get_by_role("button", name="Star", exact=True).click()
         page.wait_for_load_state()
         expect(page.locator("tr .starred")).to_have_count(3)
+
+
+SHIFT = """() => new Promise((done) => {
+  let sum = 0;
+  new PerformanceObserver((list) => {
+    for (const one of list.getEntries()) if (!one.hadRecentInput) sum += one.value;
+  }).observe({ type: "layout-shift", buffered: true });
+  setTimeout(() => done(sum), 1500);
+})"""
+
+
+@pytest.mark.parametrize("width", [1440, 390])
+def test_pages_do_not_shift_while_they_load(
+    width: int, browser: Browser, site: Served
+) -> None:
+    paths = ("/", "/search?q=question", "/usage", "/prompts", f"/session/{LONG}")
+    size = {"width": width, "height": 800}
+    shifts = {}
+    with opened(browser, site, viewport=size) as seen:
+        for path in paths:
+            seen.page.goto(site.home + path)
+            shifts[path] = seen.page.evaluate(SHIFT)
+
+    assert {path: one for path, one in shifts.items() if one > 0.02} == {}
+
+
+def test_every_page_can_be_read_without_scripts(browser: Browser, site: Served) -> None:
+    with opened(browser, site) as signed_in:
+        cookies = signed_in.page.context.cookies()
+    context = browser.new_context(java_script_enabled=False)
+    context.add_cookies(cookies)  # type: ignore[arg-type]
+    page = context.new_page()
+    for path, words in (
+        ("/", "Counting lines"),
+        ("/?sort=-cost", "Question number 0"),
+        (f"/session/{LONG}", "Question number 0"),
+        ("/usage", "Top sessions"),
+        ("/prompts", "Change the words"),
+        ("/search?q=question", "Question number"),
+        (f"/share?session={PLAIN}", "Download"),
+    ):
+        page.goto(site.home + path)
+        expect(page.get_by_text(words).first).to_be_visible()
+    page.goto(f"{site.home}/session/{PLAIN}")
+    page.locator("#show-tools").uncheck()
+    expect(page.locator(".call").first).to_be_hidden()
+    page.goto(site.home)
+    page.locator("tbody [name=session]").first.check()
+    page.get_by_role("button", name="Star", exact=True).click()
+    expect(page.locator("tr .starred")).to_have_count(1)
+    context.close()
+
+
+def test_pages_fit_at_twice_the_text_size(browser: Browser, site: Served) -> None:
+    # A window of 1280 pixels zoomed to 200 % has room for 640.
+    size = {"width": 640, "height": 400}
+    wide = {}
+    with opened(browser, site, viewport=size) as seen:
+        for path in ("/", "/usage", "/prompts", "/search?q=a", f"/session/{LONG}"):
+            seen.page.goto(site.home + path)
+            seen.page.wait_for_timeout(300)
+            wide[path] = seen.page.evaluate("document.documentElement.scrollWidth")
+
+    assert {path: one for path, one in wide.items() if one > 640} == {}

@@ -59,6 +59,12 @@ PATHS = (
     f"/file?path={EDITED_PATH}&view=split",
     "/usage",
     "/usage?by=model",
+    "/usage?since=all&split=project&measure=tokens",
+    "/?sort=-cost&starred=0&since=2026-01-01",
+    "/prompts",
+    f"/share?session={PLAIN}",
+    f"/session/{REWOUND}/map",
+    f"/session/{REWOUND}/compare",
     "/problems",
     "/about",
     f"/session/{PLAIN}",
@@ -269,7 +275,9 @@ def test_a_message_gives_its_link_and_its_record(
         expect(page.locator("dialog[open] pre")).to_contain_text("Question number 50")
         page.keyboard.press("Escape")
         page.locator("article.target").hover()
-        page.locator("article.target").get_by_role("button", name="Sent").click()
+        target = page.locator("article.target")
+        target.get_by_role("button", name="Actions").click()
+        target.get_by_role("button", name="Sent").click()
         expect(page.locator("dialog[open] h2")).to_have_text("What Claude was sent")
         expect(page.locator("dialog[open]")).to_contain_text("new: user")
         page.keyboard.press("Escape")

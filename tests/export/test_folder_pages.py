@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -113,3 +114,32 @@ def test_empty_session_has_a_page(tmp_path: Path) -> None:
     session = session_of(tmp_path, thread(prompt("x")))
 
     assert len(parted(session)) == 1
+
+
+def test_index_groups_sessions_by_project_and_day() -> None:
+    def listed(title: str, project: str, day: int) -> ExportedSession:
+        time = datetime(2026, 1, day, 9, tzinfo=UTC)
+        return ExportedSession(
+            page=f"{title}.html", title=title, project=project, started=time, ended=time
+        )
+
+    sessions = [
+        listed("newest", "~/a", 7),
+        listed("middle", "~/b", 6),
+        listed("same day", "~/a", 7),
+        listed("oldest", "~/a", 5),
+    ]
+    text = dict(render_index_pages(sessions, HTML))["index.html"].decode()
+    shown = re.findall(r"<(?:h2 class=\"group\"|h3|li)[^>]*>(?:<a[^>]*>)?([^<]+)", text)
+
+    assert shown[:9] == [
+        "~/a",
+        "Wednesday, January 7, 2026",
+        "newest",
+        "same day",
+        "Monday, January 5, 2026",
+        "oldest",
+        "~/b",
+        "Tuesday, January 6, 2026",
+        "middle",
+    ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
 from hashlib import sha256
-from itertools import chain
+from itertools import chain, groupby
 from pathlib import Path
 
 import msgspec
@@ -183,7 +183,9 @@ def render_index_pages(
         )
     )
     project_list = _render_project_list(projects) if len(projects) > 1 else Html("")
-    session_list = _render_session_list(sessions[:_MAX_LISTED], "")
+    session_list = _render_session_list(
+        sessions[:_MAX_LISTED], "", by_project=len(projects) > 1
+    )
     main = (_SEARCH_FORM, session_list, project_list)
     yield "index.html", _join_encoded(render_html_page(title, header, main, frame))
     if len(projects) > 1:
@@ -228,24 +230,38 @@ def _describe_counts(
     return counts
 
 
-def _render_session_list(sessions: Sequence[ExportedSession], base_url: str) -> Html:
-    lines = (
-        tag(
-            "li",
-            join_html(
-                (
-                    tag(
-                        "a",
-                        escape_line(session.title),
-                        href=f"{base_url}{session.page}",
-                    ),
-                    tag("p", render_facts(session.facts)),
-                )
-            ),
-        )
-        for session in sessions
-    )
-    return tag("ul", join_html(lines), kind="sessions")
+def _render_session_list(
+    sessions: Sequence[ExportedSession], base_url: str, *, by_project: bool = False
+) -> Html:
+    """Return sessions under their days, and under their projects if there are several.
+
+    The project with the newest session comes first.
+    """
+    groups: dict[str, list[ExportedSession]] = {}
+    for session in sessions:
+        groups.setdefault(session.project if by_project else "", []).append(session)
+    parts = []
+    for project, members in groups.items():
+        if by_project:
+            name = escape_line(project or "No project")
+            project_link = tag("a", name, href=f"{base_url}{_project_page(project)}")
+            parts.append(tag("h2", project_link, kind="group"))
+        for day, listed in groupby(members, key=_exported_day):
+            parts.append(tag("h3", escape_line(day), kind="day"))
+            lines = (_session_line(session, base_url) for session in listed)
+            parts.append(tag("ul", join_html(lines)))
+    return tag("div", join_html(parts), kind="sessions")
+
+
+def _exported_day(session: ExportedSession) -> str:
+    time = session.ended or session.started
+    return f"{time:%A, %B} {time.day}, {time.year}" if time else "No date"
+
+
+def _session_line(session: ExportedSession, base_url: str) -> Html:
+    url = f"{base_url}{session.page}"
+    title = tag("a", escape_line(session.title), href=url)
+    return tag("li", join_html((title, tag("p", render_facts(session.facts)))))
 
 
 def _render_project_list(projects: dict[str, list[ExportedSession]]) -> Html:
@@ -291,7 +307,7 @@ def _join_encoded(parts: Iterable[Html]) -> bytes:
 
 
 _MANIFEST = ".bygones-export.json"
-_MANIFEST_VERSION = 4
+_MANIFEST_VERSION = 5
 """Increase it when the content of pages changes: all pages are written again."""
 
 

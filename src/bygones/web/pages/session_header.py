@@ -94,7 +94,11 @@ def _facts(context: RequestContext, view: ConversationView) -> Html:
     session = view.facts
     facts = window_header_facts(session, view.branch, None, _total_cost(context, view))
     lines = [
-        tag("div", join_html((tag("dt", escape_line(label)), tag("dd", values))))
+        tag(
+            "div",
+            join_html((tag("dt", escape_line(label)), tag("dd", values))),
+            kind=f"f-{label.lower()}",
+        )
         for label, values in zip_longest(
             _FACT_LABELS, map(_fact_line, facts), fillvalue=EMPTY_HTML
         )
@@ -178,8 +182,8 @@ def _resume_button(folder: Path, session_id: SessionId) -> Html:
     command = shlex.join(["bygones", "resume", session_id, "--run", *archive])
     text = escape(sanitize_line(command))
     return Html(
-        f'<button type="button" data-copy="{text}" title="{text}">{icon("terminal")}'
-        "Copy resume command</button>"
+        f'<button type="button" data-copy="{text}" title="{text}" '
+        f'aria-label="Copy resume command">{icon("terminal")}Resume</button>'
     )
 
 
@@ -220,8 +224,8 @@ def _action_bar(folder: Path | None, view: ConversationView) -> Html:
         f"{icon('star')}Star</button>"
         f"{find_buttons}{resume}"
         f'<button type="button" data-act="copy" '
-        f'data-from="{escape(view.url("markdown"))}">'
-        f"{icon('copy')}Copy as Markdown</button>"
+        f'data-from="{escape(view.url("markdown"))}" aria-label="Copy as Markdown">'
+        f"{icon('copy')}Markdown</button>"
         f"{share_link if folder is not None else ''}{map_link}"
         f"{files if session.file_count else ''}"
         f"{_annotation_form(summary)}</div>"

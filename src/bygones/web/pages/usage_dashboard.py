@@ -568,7 +568,7 @@ def _bars_section(
 
 def _hours_section(series: UsageSeries) -> Html:
     return _section(
-        "Hour of the day", tag("div", hour_map(series.hours), kind="heat-map-scroll")
+        "Hour of the day", _scrollable(hour_map(series.hours), "Hours of the week")
     )
 
 
@@ -614,8 +614,19 @@ def _calendar_section(context: RequestContext) -> Html:
         return EMPTY_HTML
     today = context.now.astimezone(context.zone).date()
     last = min(today, max(counts) + timedelta(days=_CALENDAR_DAYS))
-    calendar = tag("div", heat_map(counts, last), kind="heat-map-scroll")
-    return _section("Activity", calendar)
+    return _section("Activity", _scrollable(heat_map(counts, last), "Calendar"))
+
+
+def _scrollable(chart: Html, label: str) -> Html:
+    """Return a chart that is scrolled where there is no room, also with keys."""
+    return tag(
+        "div",
+        chart,
+        kind="heat-map-scroll",
+        tabindex="0",
+        role="region",
+        aria_label=label,
+    )
 
 
 def _table_section(board: _Dashboard, report: UsageReport) -> Html:

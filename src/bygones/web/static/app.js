@@ -1,8 +1,6 @@
 // On every page: keys, the theme, filters, prefetching and live updates.
 import { copyText, createElement, isReturning, load, parseHtml, readSetting, writeSetting } from "./html.js";
 
-document.documentElement.classList.add("scripted");
-
 // On a narrow screen the navigation scrolls: show the current item.
 const nav = document.querySelector(".nav-items");
 const currentItem = nav?.querySelector("[aria-current]");

@@ -52,7 +52,8 @@ if (box && list && index) {
       .filter(({ score }) => score > 0)
       .sort((a, b) => b.score - a.score);
     status.textContent = matches.length === 1 ? "1 session" : `${matches.length} sessions`;
-    list.replaceChildren(...matches.slice(0, 100).map(({ session }) => {
+    const found = document.createElement("ul");
+    found.append(...matches.slice(0, 100).map(({ session }) => {
       const item = document.createElement("li");
       const link = document.createElement("a");
       link.href = session.page;
@@ -62,6 +63,7 @@ if (box && list && index) {
       item.append(link, facts, excerpt(session.text, words));
       return item;
     }));
+    list.replaceChildren(found);
   }
   box.addEventListener("input", show);
   box.closest("form").addEventListener("submit", (event) => event.preventDefault());
