@@ -53,7 +53,9 @@ def ids(archive: Archive, query: str, project: str | None = None) -> list[str]:
 
 
 @pytest.mark.req("GO3")
-def test_sessions_that_only_the_history_knows_are_listed_as_such(folder: Path) -> None:
+def test_sessions_that_only_the_history_knows_are_listed_on_request(
+    folder: Path,
+) -> None:
     with Archive.open(folder) as archive:
         lost, old = archive.sessions("is:prompts-only")
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import tempfile
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+from hypothesis import given, settings
 from msgspec.json import encode
 
 from bygones.archive import Archive
@@ -20,9 +22,11 @@ from bygones.maintenance.fork_path import find_end
 from bygones.model.sessions import Message, Session
 from bygones.model.summary import LineageKind
 from bygones.reader import read_sessions
+from tests import build, strategies
 from tests.build import SESSION, Home, meta, prompt, reply, thread, tool_use
 from tests.cases.archives import CaseArchives
 from tests.cases.make import stories
+from tests.faults.sizes import sized
 
 Golden = Callable[[Path, str], None]
 GOLDEN = Path(__file__).with_name("forks.txt")
@@ -116,6 +120,35 @@ def test_fork_reads_as_the_path_that_it_was_made_from(
         }
 
     assert {id_: found for id_, found in differences.items() if found} == {}
+
+
+def is_in_order(tree: list[tuple[str, str | None]]) -> bool:
+    """Whether parents come before their children, as Claude Code writes them."""
+    names = [name for name, _ in tree]
+    return all(
+        parent not in names or names.index(parent) < names.index(name)
+        for name, parent in tree
+    )
+
+
+@pytest.mark.req("GO1")
+@settings(max_examples=sized(4, 40, 1_000))
+@given(strategies.trees(max_size=7).filter(is_in_order))
+def test_fork_of_any_tree_reads_as_its_path(tree: list[tuple[str, str | None]]) -> None:
+    words = [name if parent is None else f"{name}<{parent}" for name, parent in tree]
+    with tempfile.TemporaryDirectory() as folder:
+        place = Path(folder)
+        Home(place / "home").session(SESSION, build.session(*words))
+        Archive.ingest(place / "archive", [place / "home"])
+        with Archive.open(place / "archive") as archive:
+            assert list(find_differences(archive, SESSION, place / "forks")) == []
+
+
+def test_record_before_its_parent_keeps_its_place(tmp_path: Path) -> None:
+    Home(tmp_path / "home").session(SESSION, build.session("r1<r0", "r0"))
+    Archive.ingest(tmp_path / "archive", [tmp_path / "home"])
+    with Archive.open(tmp_path / "archive") as archive:
+        assert list(find_differences(archive, SESSION, tmp_path / "forks")) == []
 
 
 KINDS: dict[str, tuple[str, ForkOptions]] = {

@@ -452,6 +452,10 @@ class Hostile(ArchivePeer):
             yield structs.replace(entry, home="other-00000000:/home")
             yield structs.replace(entry, machine_id="../../etc")
             yield structs.replace(entry, generations=())
+            (state,) = entry.generations
+            chunk = structs.replace(state.chunks[0], start=-5)
+            state = structs.replace(state, chunks=(chunk,))
+            yield structs.replace(entry, generations=(state,))
 
 
 @pytest.mark.parametrize("kind", [Tampering, Hostile])
@@ -465,7 +469,7 @@ def test_damaged_bytes_and_dangerous_names_are_not_stored(
 
     peer.close()
     assert (report.damaged, report.refused) == (
-        (3, 0) if kind is Tampering else (0, 12)
+        (3, 0) if kind is Tampering else (0, 15)
     )
     assert {key: raw for key, raw in desk.read_all().items() if raw} == before
     assert desk.sessions() == {TWO}

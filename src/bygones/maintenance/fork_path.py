@@ -257,11 +257,11 @@ class ForkPath:
         return one in self._order and self._order[one] < self._order[other]
 
     def lines(self, rewrite: RewriteRecord) -> Iterator[bytes]:
-        """Yield the rewritten lines of the path, in the order of the file."""
+        """Yield the rewritten lines of the path, parents first."""
         written: dict[RecordId, RecordId | None] = {}
         moved: dict[RecordId | None, RecordId] = {}
         previous: RecordId | None = None
-        for located in self._records:
+        for located in self._parents_first():
             record, id_ = located.record, _record_id(located)
             if record.type in _HISTORY_TYPES:
                 if self._is_of_path(located.raw):
@@ -281,6 +281,25 @@ class ForkPath:
                 written[id_] = parent
                 yield rewrite(located.raw, self._changes(record, id_, parent), id_)
                 previous = previous if record.is_sidechain else id_
+
+    def _parents_first(self) -> Iterator[LocatedRecord]:
+        """Yield the records in the order of the file, but none before its parent."""
+        done: set[Position] = set()
+        seen: set[RecordId] = set()
+        for located in self._records:
+            waiting = [located]
+            while waiting:
+                parent = waiting[-1].record.parent_uuid
+                is_later = parent in self._ids and parent not in seen
+                if is_later and parent is not None and parent in self._chosen:
+                    seen.add(parent)
+                    waiting.append(self._chosen[parent])
+                    continue
+                found = waiting.pop()
+                seen.add(_record_id(found))
+                if found.position not in done:
+                    done.add(found.position)
+                    yield found
 
     def _is_needless(
         self,

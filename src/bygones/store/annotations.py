@@ -155,7 +155,8 @@ def merge_annotation_rows(
     for row in rows:
         known = before.get(row.identity)
         is_newer = known is None or row.added_ns > known.added_ns
-        if is_newer and (known is None or known.kind != row.kind):
+        is_changed = known is None or known.kind != row.kind
+        if is_newer and is_changed and row.kind not in DIRECTORY_KINDS:
             changed.add(row.session)
         if is_newer:
             if known is not None:

@@ -19,7 +19,7 @@ from bygones.errors import PathUnusable
 from bygones.maintenance.restore import remove_leftovers, write_file
 from bygones.model.base import NullProgress, ProgressReporter
 from bygones.model.machines import Machine
-from bygones.store.annotations import AnnotationRow
+from bygones.store.annotations import DIRECTORY_KINDS, AnnotationRow
 from bygones.store.compression import compress, decompress, sha256_digest
 from bygones.store.connect import fsync_folder
 from bygones.store.exchange import (
@@ -156,7 +156,8 @@ class FolderPeer:
             for row in source.annotations()
             if self._annotations.get(row.identity) != row
         ]
-        report.annotations = len({row.session for row in rows})
+        own = {row.session for row in rows if row.kind not in DIRECTORY_KINDS}
+        report.annotations = len(own)
         progress.begin("sending", sum(self._size_of(entry) for entry in entries))
         if not is_dry_run:
             _make_folder(self._own)

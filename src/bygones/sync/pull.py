@@ -19,15 +19,21 @@ from bygones.model.machines import (
     MachineHome,
     is_on_this_machine,
 )
-from bygones.store.annotations import AnnotationRow, merge_annotation_rows
+from bygones.store.annotations import (
+    AnnotationRow,
+    merge_annotation_rows,
+    remove_unused_directories,
+)
 from bygones.store.archive_db import (
     ArchiveDB,
     hash_of_session,
     hashes_of_source,
     load_purged_hashes,
 )
+from bygones.store.archive_dir import ArchiveDir
 from bygones.store.compression import sha256_digest
 from bygones.store.connect import writer_lock
+from bygones.store.derived_tables import DerivedTables
 from bygones.store.exchange import (
     FRAGMENT_START,
     Addition,
@@ -139,9 +145,9 @@ class Puller:
                 self._add(batch)
             tasks = self._plan_again(tasks)
         self._progress.end()
-        self._merge_annotations(self._peer.annotations())
         if self.report.files:
             index_stored(self._folder, self._progress, lock_timeout=_LOCK_TIMEOUT)
+        self._merge_annotations(self._peer.annotations())
         return self.report
 
     def _plan(self, archive_db: ArchiveDB) -> list[_Task]:
@@ -276,7 +282,8 @@ class Puller:
             task.has_added = True
         number = task.local.entry.number
         for place, stored in found:
-            raw = stored.decompress_verified() if stored else None
+            is_asked = stored is not None and _is_at(stored, place)
+            raw = stored.decompress_verified() if stored and is_asked else None
             if stored is None or raw is None:
                 self.report.damaged += 1
                 task.is_failed = True
@@ -341,17 +348,21 @@ class Puller:
         return local
 
     def _merge_annotations(self, rows: Sequence[AnnotationRow]) -> None:
-        with writer_lock(self._folder, timeout=_LOCK_TIMEOUT):
-            archive_db = ArchiveDB(self._folder, write=True)
-            try:
-                purged = load_purged_hashes(archive_db.db)
-                with archive_db.db:
-                    changed = merge_annotation_rows(
-                        archive_db.db,
-                        (r for r in rows if hash_of_session(r.session) not in purged),
-                    )
-            finally:
-                archive_db.close()
+        with (
+            writer_lock(self._folder, timeout=_LOCK_TIMEOUT),
+            ArchiveDir(self._folder, write=True) as archive_dir,
+        ):
+            db = archive_dir.byte_store.db
+            purged = load_purged_hashes(db)
+            allowed = (
+                row for row in rows if hash_of_session(row.session) not in purged
+            )
+            with db:
+                changed = merge_annotation_rows(db, allowed)
+            if purged and archive_dir.index is not None:
+                # The names of purged projects do not come back either.
+                projects = DerivedTables(archive_dir.index).projects()
+                remove_unused_directories(db, projects)
         self.report.annotations = len(changed)
 
 
@@ -362,9 +373,26 @@ def _is_valid(entry: SourceEntry) -> bool:
         and entry.machine_name
         and ":" not in entry.machine_name
         and entry.generations
+        and all(map(_is_contiguous, entry.generations))
         and not escapes_home(entry.path)
         and is_on_this_machine(entry.home)
     )
+
+
+def _is_contiguous(generation: GenerationEntry) -> bool:
+    stop = 0
+    for chunk in generation.chunks:
+        if chunk.start != stop or chunk.stop <= chunk.start:
+            return False
+        stop = chunk.stop
+    return generation.kept == stop <= generation.size
+
+
+def _is_at(stored: StoredFrame, place: ChunkPlace) -> bool:
+    """Whether bytes are those that were asked for; a chunk may have grown since."""
+    chunk = stored.chunk
+    is_there = place.start in {chunk.start, FRAGMENT_START}
+    return is_there and 0 <= chunk.start < chunk.stop
 
 
 def _all_places(entry: SourceEntry) -> Iterator[ChunkPlace]:
