@@ -48,6 +48,7 @@ from bygones.store.connect import (
 from bygones.store.index_db import INDEX_FILE, IndexDB, compute_index_fingerprint
 from bygones.store.index_seal import (
     find_damage,
+    has_text_index,
     mark_damaged,
     remove_seal,
     write_seal,
@@ -233,24 +234,25 @@ class ArchiveDir:
         return self._text_index
 
     def check_text_index(self) -> None:
-        """Open the text index to find out whether that is possible.
+        """Raise `IndexDamaged` if the text index is missing.
 
-        Raises `IndexDamaged` if it is missing or invalid.
+        Its files were compared with the seal when the index was opened.
         """
-        if self.index is not None:
-            self._text_index = self.text_index
+        if (
+            self.index_path is not None
+            and self.index is not None
+            and self.index.last_text_record()
+            and not has_text_index(self.index_path)
+        ):
+            # tantivy would create an empty one, and nothing would be found.
+            raise IndexDamaged(self.folder, "the text index is missing")
 
     def _open_text_index(self) -> TextIndex:
         from bygones.store.text_index import TextIndex
 
         while self.index_path is not None and self.index is not None:
-            if (
-                self.write
-                and self.index.last_text_record()
-                and not TextIndex.exists(self.index_path)
-            ):
-                # tantivy would create an empty one, and nothing would be found.
-                raise IndexDamaged(self.folder, "the text index is missing")
+            if self.write:
+                self.check_text_index()
             try:
                 return TextIndex(self.index_path / "text", write=self.write)
             except IndexDamaged as error:

@@ -90,6 +90,12 @@ def mark_damaged(index_path: Path, reason: str) -> None:
         _save(index_path, _Seal(damage=reason))
 
 
+def has_text_index(index_path: Path) -> bool:
+    """Whether the folder of an index has a text index."""
+    folders = (index_path / folder for folder in _TEXT_FOLDERS)
+    return all((folder / _META_FILE).exists() for folder in folders)
+
+
 def find_damage(index_path: Path) -> str:
     """Return what is wrong with the files of an index that no process writes; or ""."""
     before = _read_seal(index_path)

@@ -263,12 +263,6 @@ class TextIndex(_IndexFolder):
             super().close()
             raise
 
-    @staticmethod
-    def exists(index_path: Path) -> bool:
-        """Whether the folder of an index has a text index."""
-        folders = (index_path / "text", index_path / "text" / "blocks")
-        return all((folder / "meta.json").exists() for folder in folders)
-
     def add(
         self, record: int, session: int, kind: int, prepared_text: PreparedText
     ) -> None:
