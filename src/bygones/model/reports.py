@@ -28,6 +28,8 @@ class Grouping(StrEnum):
     MODEL = "model"
     AGENT = "agent"
     BRANCH = "branch"
+    GIT = "git"
+    """The git branches of the session."""
     ENTRYPOINT = "entrypoint"
     PERSON = "person"
     TOOL = "tool"

@@ -21,6 +21,7 @@ OBJECT_GROUPS: dict[str, tuple[type[Struct], ...]] = {
         summaries.ProjectObject,
         summaries.PromptObject,
         summaries.FileChangeObject,
+        summaries.FileReadObject,
         summaries.AnnotationsObject,
         summaries.TagObject,
         summaries.SessionChangeObject,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 from datetime import datetime
+from typing import TYPE_CHECKING
 
 from msgspec import UNSET, Struct, UnsetType
 
@@ -37,6 +38,9 @@ from bygones.schema.encoding import (
     portable_id,
     to_usd,
 )
+
+if TYPE_CHECKING:
+    from bygones.model.sessions import Session
 
 
 class SessionObject(JsonObject, frozen=True, kw_only=True, tag="session"):
@@ -203,6 +207,49 @@ class FileChangeObject(JsonObject, frozen=True, kw_only=True, tag="file_change")
     """The tools that changed it; `Bash` for a shell command."""
     first_changed_at: datetime | None
     last_changed_at: datetime | None
+
+
+class FileReadObject(JsonObject, frozen=True, kw_only=True, tag="file_read"):
+    """A file that a session read, on any branch and in any agent run."""
+
+    path: str
+    session_id: SessionId
+    read_count: int
+    last_read_at: datetime | None
+
+
+_READ_TOOLS = frozenset({"Read", "NotebookRead"})
+
+
+def list_file_reads(session: Session) -> list[FileReadObject]:
+    """Return the files that a session read successfully, the last one first."""
+    branches = [*session.branches]
+    branches += [branch for run in session.all_agents for branch in run.branches]
+    calls = {
+        call.id: call
+        for branch in branches
+        for turn in branch.own_turns
+        for call in turn.tool_calls
+        if call.name in _READ_TOOLS and call.path and not call.is_error
+    }
+    by_path: dict[str, list[datetime | None]] = {}
+    for call in calls.values():
+        by_path.setdefault(call.path or "", []).append(call.called_at)
+    objects = [
+        FileReadObject(
+            path=path,
+            session_id=session.id,
+            read_count=len(times),
+            last_read_at=max((one for one in times if one), default=None),
+        )
+        for path, times in by_path.items()
+    ]
+    objects.sort(key=lambda one: one.path)
+    objects.sort(
+        key=lambda one: one.last_read_at.timestamp() if one.last_read_at else 0,
+        reverse=True,
+    )
+    return objects
 
 
 def summarize_edits(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, time, timedelta, tzinfo
+from functools import partial
 from typing import TYPE_CHECKING
 
 from msgspec import structs
@@ -171,7 +172,12 @@ def build_usage_report(  # noqa: PLR0913 (all by name)
     with reader.read_transaction():
         payers = reader.usage.load_payers()
         usage_filter = _make_filter(query, payers, select_sessions)
-        builder = _ReportBuilder(reader.usage, SumPricer(prices, payers), usage_filter)
+        builder = _ReportBuilder(
+            reader.usage,
+            SumPricer(prices, payers),
+            usage_filter,
+            partial(_load_git_branches, reader),
+        )
         return _build_report(
             builder, Grouping(by), timezone=timezone or UTC, now=now, prices=prices
         )
@@ -194,7 +200,12 @@ def build_usage_series(  # noqa: PLR0913 (all by name)
     with reader.read_transaction():
         payers = reader.usage.load_payers()
         usage_filter = _make_filter(query, payers, select_sessions)
-        builder = _ReportBuilder(reader.usage, SumPricer(prices, payers), usage_filter)
+        builder = _ReportBuilder(
+            reader.usage,
+            SumPricer(prices, payers),
+            usage_filter,
+            partial(_load_git_branches, reader),
+        )
         cells, hours = builder.cells_by_day(by, zone)
         if by is not Grouping.TOOL:
             return UsageSeries(by=by, cells=cells, hours=hours)
@@ -208,6 +219,7 @@ def build_usage_series(  # noqa: PLR0913 (all by name)
                 reader.usage,
                 builder.pricer,
                 _make_filter(Query(where), payers, select_sessions),
+                dict,
             )
             tool_cells += [
                 UsageCell(day, row.key, row.tokens) for row in by_day.rows_by_tool()
@@ -265,11 +277,22 @@ def _no_condition(term: FieldValue | FieldTerm) -> RowFilter:
     raise AssertionError(f"{term} in a report without a query")
 
 
+def _load_git_branches(reader: StoreReader) -> dict[SessionId, str]:
+    """Return the git branches of each session, joined to one name."""
+    summaries = reader.sessions.iter_summaries(include_empty=True)
+    return {one.id: ", ".join(one.git_branches) for one in summaries}
+
+
 class _ReportBuilder:
     def __init__(
-        self, reader: UsageReader, pricer: SumPricer, usage_filter: UsageFilter | None
+        self,
+        reader: UsageReader,
+        pricer: SumPricer,
+        usage_filter: UsageFilter | None,
+        load_git_branches: Callable[[], dict[SessionId, str]],
     ) -> None:
         self._reader = reader
+        self._load_git_branches = load_git_branches
         self._filter = usage_filter
         self._where = usage_filter.where if usage_filter else None
         self._row_filter = usage_filter.resolve if usage_filter else _no_condition
@@ -346,10 +369,14 @@ class _ReportBuilder:
     def _group_key(self, by: Grouping) -> Callable[[UsageSum], str]:
         """Return the function that names the group of a sum."""
         payers = self.pricer.payers
-        needs_sessions = by in {Grouping.PROJECT, Grouping.SESSION}
+        needs_sessions = by in {Grouping.PROJECT, Grouping.SESSION, Grouping.GIT}
         sessions = self._reader.session_projects() if needs_sessions else {}
         people = self._reader.session_people() if by is Grouping.PERSON else {}
+        branches = self._load_git_branches() if by is Grouping.GIT else {}
         keys: dict[Grouping, Callable[[UsageSum], str]] = {
+            Grouping.GIT: lambda one: branches.get(
+                sessions[payers[one.payer].session][0], ""
+            ),
             Grouping.PROJECT: lambda one: sessions[payers[one.payer].session][1] or "",
             Grouping.SESSION: lambda one: sessions[payers[one.payer].session][0],
             Grouping.MODEL: lambda one: payers[one.payer].model or "",

@@ -27,10 +27,18 @@ from bygones.cli.output import (
     print_objects,
     shorten_path,
 )
-from bygones.cli.resolve import find_search_result, resolve_session_id
+from bygones.cli.resolve import (
+    find_search_result,
+    load_named_session,
+    resolve_session_id,
+)
 from bygones.errors import ExitCode, NotInArchive
 from bygones.render.text.primitives import sanitize_line, sanitize_name, truncate_start
-from bygones.schema.summaries import FileChangeObject, summarize_edits
+from bygones.schema.summaries import (
+    FileChangeObject,
+    list_file_reads,
+    summarize_edits,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -91,17 +99,25 @@ def _session_cell(
 
 @click.command("files")
 @click.argument("name", metavar="SESSION|PATH", shell_complete=complete_names_or_paths)
+@click.option("--reads", is_flag=True, help="List files that a session read instead.")
 @iso_option
 @archive_options
 @json_option
 @color_option
-def files(
-    *, name: str, iso: bool, options: CommonOptions, as_json: bool, color: str
+def files(  # noqa: PLR0913 (one parameter per option)
+    *,
+    name: str,
+    reads: bool,
+    iso: bool,
+    options: CommonOptions,
+    as_json: bool,
+    color: str,
 ) -> None:
     r"""List files that a session changed, or sessions that changed a file.
 
     \b
     bygones files last
+    bygones files last --reads
     bygones files src/checkout.py
     bygones files .
 
@@ -112,9 +128,14 @@ def files(
     code is 1 if no session changed it.
     """
     console = Console.for_stdout(color, iso=iso)
+    if reads:
+        _print_reads(name, options, console, as_json=as_json)
+        return
     with open_current(options) as archive:
         edits, is_session = _find_edits(archive, name)
-        titles = {} if is_session else {s.id: s.title.text for s in archive.sessions()}
+        titles = (
+            None if is_session else {s.id: s.title.text for s in archive.sessions()}
+        )
         abandoned = _abandoned_agents(archive, edits) if is_session else set()
     rows = summarize_edits(edits, abandoned)
     if not is_session:
@@ -131,6 +152,16 @@ def files(
         raise click.exceptions.Exit(
             ExitCode.SUCCESS if is_session else ExitCode.FAILURE
         )
+    console.print_lines(_change_lines(rows, edits, titles, console))
+
+
+def _change_lines(
+    rows: Sequence[FileChangeObject],
+    edits: Sequence[IndexedEdit],
+    titles: Mapping[SessionId, str] | None,
+    console: Console,
+) -> list[str]:
+    """Return the table of changes, with titles for those of a path."""
     table = TextTable(
         _COLUMNS,
         [
@@ -139,16 +170,36 @@ def files(
         ],
         width=console.width,
     )
-    if is_session:
+    if titles is None:
         names = ["FILE", *(_file_cell(row, console) for row in rows)]
-        lines = table.lines(names, truncate_start)
-    else:
-        names = [
-            "SESSION",
-            *(_session_cell(row, titles, edits, console) for row in rows),
-        ]
-        lines = table.lines(names)
-    console.print_lines(lines)
+        return table.lines(names, truncate_start)
+    names = ["SESSION", *(_session_cell(row, titles, edits, console) for row in rows)]
+    return table.lines(names)
+
+
+def _print_reads(
+    name: str, options: CommonOptions, console: Console, *, as_json: bool
+) -> None:
+    """Print the files that a session read, the last one first."""
+    with open_current(options) as archive:
+        session, _ = load_named_session(archive, name)
+        rows = list_file_reads(session)
+    if as_json:
+        print_objects(rows)
+        return
+    if not rows:
+        sys.stderr.write("no files were read\n")
+        return
+    table = TextTable(
+        (TextColumn("WHEN"), TextColumn("READS", is_right_aligned=True)),
+        [
+            (console.format_time(row.last_read_at), f"{row.read_count:,}")
+            for row in rows
+        ],
+        width=console.width,
+    )
+    names = ["FILE", *(_short_path(row.path, console) for row in rows)]
+    console.print_lines(table.lines(names, truncate_start))
 
 
 def _abandoned_agents(archive: Archive, edits: Sequence[IndexedEdit]) -> set[str]:

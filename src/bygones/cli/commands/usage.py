@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import csv
 import sys
+import time
 from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime, tzinfo
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
 from msgspec import structs
@@ -35,7 +36,7 @@ from bygones.cli.output import (
 )
 from bygones.cli.resolve import resolve_session_id
 from bygones.config import LocalTimezone
-from bygones.model.query import Query
+from bygones.model.query import Query, TimeRange
 from bygones.model.reports import (
     NANOS_PER_DOLLAR,
     ContextReport,
@@ -64,6 +65,9 @@ from bygones.render.text.primitives import (
     truncate_start,
 )
 from bygones.schema.commands import usage_objects
+
+if TYPE_CHECKING:
+    from bygones.archive import Archive
 
 
 def build_query(
@@ -134,6 +138,7 @@ _MISSING_KEY_LABELS = {
     Grouping.PROJECT: "(no directory)",
     Grouping.MODEL: "(no name)",
     Grouping.ENTRYPOINT: "(unknown)",
+    Grouping.GIT: "(no git branch)",
     Grouping.PERSON: "(you)",
 }
 
@@ -443,6 +448,97 @@ def parse_zone(name: str | None) -> tzinfo:
 
 
 _TERMINAL_LIMIT = 30
+_WATCH_SECONDS = 5
+_CLEAR_SCREEN = "\x1b[H\x1b[2J"
+
+
+def watch_block(options: CommonOptions, color: str, zone: tzinfo) -> None:
+    """Print the current block again and again on a terminal; once in a pipe."""
+    while True:
+        console = Console.for_stdout(color, zone=zone)
+        lines = list(_block_lines(options, console, zone))
+        if console.is_terminal:
+            sys.stdout.write(_CLEAR_SCREEN)
+        sys.stdout.writelines(f"{line}\n" for line in lines)
+        sys.stdout.flush()
+        if not console.is_terminal:
+            return
+        time.sleep(_WATCH_SECONDS)
+
+
+def _load_report(
+    archive: Archive, by: str, query: Query | None, console: Console
+) -> UsageReport:
+    from bygones.cli.open_archive import load_user_prices
+
+    return archive.usage(
+        by,
+        query=query,
+        timezone=console.zone,
+        now=console.now,
+        prices=load_user_prices(),
+    )
+
+
+def _check_options(
+    outputs: tuple[bool, bool], context: str | None, *, is_filtered: bool, watch: bool
+) -> None:
+    if all(outputs):
+        raise click.UsageError("--csv and --json cannot be combined")
+    if context is not None and is_filtered:
+        raise click.UsageError(
+            "--context shows all of one session and takes no filters"
+        )
+    if watch and (is_filtered or context or any(outputs)):
+        raise click.UsageError("--watch shows the current block and takes no filters")
+
+
+def _block_lines(
+    options: CommonOptions, console: Console, zone: tzinfo
+) -> Iterator[str]:
+    from bygones.cli.open_archive import load_user_prices
+
+    with open_current(options, creates_unseen=True) as archive:
+        prices = load_user_prices()
+        report = archive.usage(
+            Grouping.BLOCK, timezone=zone, now=console.now, prices=prices
+        )
+        row = next((one for one in report.rows[-1:] if isinstance(one, UsageRow)), None)
+        block = row.block if row is not None else None
+        if row is None or block is None or not block.is_active:
+            yield "no active block: Claude has not replied in the last five hours"
+            return
+        since = and_terms([TimeRange(start=block.started_at)])
+        models = archive.usage(
+            Grouping.MODEL, query=Query(since), now=console.now, prices=prices
+        )
+    style = console.style
+    start, end = (format_time(one, zone) for one in (block.started_at, block.ends_at))
+    yield style.heading(f"Block from {start} to {end[-5:]}")
+    share = (console.now - block.started_at) / (block.ends_at - block.started_at)
+    filled = round(min(max(share, 0), 1) * _MAX_BAR_WIDTH)
+    bar = style.location("█" * filled) + "░" * (_MAX_BAR_WIDTH - filled)
+    yield f"{bar}  {format_duration(block.ends_at - console.now)} left"
+    yield ""
+    facts = (
+        ("replies", f"{row.replies:,}"),
+        (
+            "tokens",
+            f"{format_tokens(row.tokens)}, {block.tokens_per_minute:,} a minute",
+        ),
+        ("cost", f"{_cost_cell(row)}, {format_usd(block.cost_per_hour)} an hour"),
+        ("at the end", f"about {format_usd(block.projected_cost or 0)}"),
+    )
+    for name, value in facts:
+        yield f"{name:>10}  {value}"
+    yield ""
+    for model in models.rows:
+        if isinstance(model, UsageRow):
+            key = sanitize_line(model.key) or "(no name)"
+            yield f"{_cost_cell(model):>10}  {key}"
+    if console.is_terminal:
+        yield ""
+        yield style.dim("press Ctrl-C to stop")
 
 
 @click.command("usage", cls=QueryCommand)
@@ -469,6 +565,9 @@ _TERMINAL_LIMIT = 30
     "--context", metavar="SESSION", shell_complete=complete_sessions,
     help="Show the context size of each turn of a session.",
 )  # fmt: skip
+@click.option(
+    "--watch", is_flag=True, help="Show the current block of five hours, live."
+)
 @limit_option("rows", _TERMINAL_LIMIT)
 @click.option("--csv", "as_csv", is_flag=True, help="Print CSV.")
 @json_option
@@ -482,6 +581,7 @@ def usage(  # noqa: PLR0913 (one parameter per option)
     until: str | None,
     zone: str | None,
     context: str | None,
+    watch: bool,
     limit: int | None,
     as_csv: bool,
     as_json: bool,
@@ -495,6 +595,7 @@ def usage(  # noqa: PLR0913 (one parameter per option)
     bygones usage --by model project:bygones
     bygones usage --by branch branch:abandoned
     bygones usage --context last
+    bygones usage --watch
 
     QUERY filters what is counted: project:, session:, title:, tag:, git:, model:,
     entrypoint:, agent:, branch:, is:agent, is:abandoned, before:, after:, on:.
@@ -502,13 +603,12 @@ def usage(  # noqa: PLR0913 (one parameter per option)
     Each reply is counted once, even if several files contain it. Costs are computed from
     API prices.
     """
-    if as_csv and as_json:
-        raise click.UsageError("--csv and --json cannot be combined")
-    if context is not None and (query or since or until or by != Grouping.DAY):
-        raise click.UsageError(
-            "--context shows all of one session and takes no filters"
-        )
+    is_filtered = bool(query or since or until or by != Grouping.DAY)
+    _check_options((as_csv, as_json), context, is_filtered=is_filtered, watch=watch)
     place = parse_zone(zone)
+    if watch:
+        watch_block(options, color, place)
+        return
     console = Console.for_stdout(color, zone=place)
     now = console.now
     wanted = build_query(
@@ -519,12 +619,7 @@ def usage(  # noqa: PLR0913 (one parameter per option)
         if context is not None:
             report = archive.context(resolve_session_id(archive, context))
         else:
-            from bygones.cli.open_archive import load_user_prices
-
-            prices = load_user_prices()
-            report = archive.usage(
-                by, query=wanted, timezone=place, now=now, prices=prices
-            )
+            report = _load_report(archive, by, wanted, console)
     if as_json or as_csv:
         rows = limit_rows(report, limit)
         print_objects(usage_objects(report, rows)) if as_json else print_csv(rows)
