@@ -247,6 +247,11 @@ def limit_option(noun: str, terminal_limit: int) -> Decorator:
     )
 
 
+def table_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Add the options of commands that print rows with times from the archive."""
+    return iso_option(archive_options(json_option(color_option(command))))
+
+
 def archive_options(command: Callable[..., None]) -> Callable[..., None]:
     """Add the options of commands that read the archive, passed as `options`."""
 

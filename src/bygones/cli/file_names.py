@@ -14,6 +14,7 @@ from bygones.render.numbers import pluralize
 if TYPE_CHECKING:
     from bygones.archive import Archive
     from bygones.files.library import ArchivedFile
+    from bygones.model.base import SessionId
     from bygones.model.sessions import Branch, Session
 
 
@@ -79,3 +80,9 @@ def open_file(archive: Archive, name: str) -> ArchivedFile:
         raise click.UsageError("the path is empty")
     whole = os.path.normpath(Path(name).expanduser().absolute())
     return archive.file_library.with_git().open(name, whole)
+
+
+def last_model(archive: Archive, session_id: SessionId) -> str | None:
+    """Return the model that a session used last."""
+    models = archive.session_summary(session_id).models
+    return models[-1] if models else None

@@ -173,6 +173,11 @@ class ArchiveDir:
             if reason and self.is_newest_index():
                 raise IndexDamaged(self.folder, reason)
 
+    @property
+    def is_in_transaction(self) -> bool:
+        """Whether reads see the state at the start of a transaction."""
+        return self._is_in_transaction
+
     @contextmanager
     def read_transaction(self) -> Iterator[None]:
         """Let all reads see the same state, even while others write.

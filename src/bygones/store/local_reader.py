@@ -437,7 +437,8 @@ class LocalReader:
 
         Raises `IndexDamaged` if another program changed the files of the index.
         """
-        self.archive_dir.check_index_files()
+        if not self.archive_dir.is_in_transaction:
+            self.archive_dir.check_index_files()
         return self.archive_dir.read_transaction()
 
     def check_for_changes(self) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import sys
+from functools import partial
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,14 +13,8 @@ from typing import TYPE_CHECKING
 import click
 import msgspec
 
-from bygones.cli.context import (
-    CommonOptions,
-    archive_options,
-    color_option,
-    cwd,
-    iso_option,
-    json_option,
-)
+from bygones.cli.context import CommonOptions, cwd, table_options
+from bygones.cli.file_names import last_model
 from bygones.cli.open_archive import open_current
 from bygones.cli.output import (
     Console,
@@ -53,7 +48,6 @@ if TYPE_CHECKING:
     from bygones.files.blame import BlamedLine
     from bygones.files.library import FileBlame, FileLibrary
     from bygones.files.origins import LineOrigin
-    from bygones.model.base import SessionId
 
 _LINES = re.compile(r"(.+):(\d+)(?:-(\d+))?")
 _MAX_REASONING_LINES = 12
@@ -82,10 +76,7 @@ _KIND_STYLES = {
     is_flag=True,
     help="Print an Agent Trace 0.1.0 record, with session ids.",
 )
-@iso_option
-@archive_options
-@json_option
-@color_option
+@table_options
 def blame(  # noqa: PLR0913 (one parameter per option)
     *,
     name: str,
@@ -113,7 +104,8 @@ def blame(  # noqa: PLR0913 (one parameter per option)
     console = Console.for_stdout(color, iso=iso)
     path, lines = _parse_name(name)
     whole = Path(os.path.normpath(Path(path).expanduser().absolute()))
-    with open_current(options) as archive:
+    # One transaction: the files of the index are checked once, not for every session.
+    with open_current(options) as archive, archive.read_transaction():
         library = archive.file_library.with_git()
         found = library.blame(whole, path)
         shown = _select(found, lines)
@@ -140,14 +132,10 @@ def _encode_trace(
     if repository is not None:
         path = relative_to(found.path, str(repository.root)) or path
 
-    def model_of(session_id: SessionId) -> str | None:
-        models = archive.session_summary(session_id).models
-        return models[-1] if models else None
-
     record = build_trace(
         path,
         lines,
-        model_of=model_of,
+        model_of=partial(last_model, archive),
         revision=repository.head if repository else None,
         now=console.now,
     )

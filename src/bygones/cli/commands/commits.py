@@ -4,19 +4,14 @@ from __future__ import annotations
 
 import re
 import sys
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from bygones.cli.context import (
-    CommonOptions,
-    archive_options,
-    color_option,
-    complete_sessions,
-    iso_option,
-    json_option,
-)
+from bygones.cli.context import CommonOptions, complete_sessions, table_options
+from bygones.cli.file_names import last_model
 from bygones.cli.open_archive import open_current
 from bygones.cli.output import (
     Console,
@@ -37,7 +32,6 @@ if TYPE_CHECKING:
 
     from bygones.archive import Archive
     from bygones.files.git import GitCommit, GitRepository
-    from bygones.model.base import SessionId
 
 _COLUMNS = (
     TextColumn("TURN"),
@@ -57,10 +51,7 @@ _SHA = re.compile(r"[0-9a-f]{4,40}")
     is_flag=True,
     help="Print a note of the git-ai standard 3.0.0 for COMMIT, with session ids.",
 )
-@iso_option
-@archive_options
-@json_option
-@color_option
+@table_options
 def commits(  # noqa: PLR0913 (one parameter per option)
     *,
     name: str,
@@ -142,11 +133,12 @@ def _format_note(archive: Archive, name: str) -> str:
     if repository is None or commit is None:
         raise click.UsageError(f"{name!r} is not a commit of a repository here")
 
-    def model_of(session_id: SessionId) -> str | None:
-        models = archive.session_summary(session_id).models
-        return models[-1] if models else None
-
-    return format_note(archive.file_library.with_git(), repository, commit, model_of)
+    return format_note(
+        archive.file_library.with_git(),
+        repository,
+        commit,
+        partial(last_model, archive),
+    )
 
 
 def _resolve(repository: GitRepository | None, name: str) -> str | None:
