@@ -64,6 +64,8 @@ _MAX_MATCHED_TEXTS = 3_000
 """Texts of these sessions that are looked at; those with rare words first."""
 _MAX_SHORT_TEXTS = 1_000
 """Texts that are looked at if there is a single word: the shortest ones."""
+_MIN_KNOWN_TEXTS = 12
+"""Of how many of these the best of a session are shown."""
 _UNIQUE_FIELDS = {field.name for field in FIELDS if field.is_unique}
 """Fields that differ between the sessions of a group."""
 _IS_EMPTY = FieldValue("is", Flag.EMPTY)
@@ -356,27 +358,40 @@ class RankedSessions(Struct, frozen=True):
     @property
     def has_more_texts(self) -> bool:
         """Whether sessions may have more texts that match than are known."""
-        return self.texts is not None and not self.texts.is_complete
+        texts = self.texts
+        return texts is not None and not texts.is_complete and len(texts.labels) > 1
 
     def matched_texts(
-        self, sessions: Collection[int], engine: SearchEngine
-    ) -> Mapping[int, list[TextMatch]]:
-        """Return the texts of sessions that match; all of them, or the best ones."""
+        self, sessions: Collection[int], *, needs_all: bool
+    ) -> dict[int, tuple[int, list[TextMatch]]]:
+        """Return how many texts of sessions match, and the best ones or all.
+
+        Sessions of which too few are known are left out.
+        """
         texts = self.texts
-        if texts is None:
+        if texts is None or (needs_all and not texts.is_complete):
             return {}
         idfs = {
             term.label: one.idf
             for term, one in zip(self.terms, self.term_counts, strict=True)
         }
-        if not texts.is_complete and len(texts.labels) == 1:
-            # Only the shortest texts of all sessions are known.
-            queries = [term.query for term in self.terms if term.indexed_variants]
-            matched = engine.match_texts(
-                queries, sorted(sessions), [], _MAX_MATCHED_TEXTS
-            )
-            texts = replace(texts, texts=matched)
-        return texts.texts_of(sessions, idfs)
+        found = texts.texts_of(sessions, idfs)
+        if texts.is_complete or len(texts.labels) > 1:
+            return {session: (len(own), own) for session, own in found.items() if own}
+        # Of a single word only the shortest texts were looked up, but all were counted.
+        sums = dict.fromkeys(sessions, 0)
+        for one in self.term_counts:
+            for key, count in one.counts.items():
+                if (
+                    key // KINDS_PER_SESSION in sums
+                    and text_key_part(key) != Part.TITLE
+                ):
+                    sums[key // KINDS_PER_SESSION] += count
+        return {
+            session: (sums[session], own)
+            for session, own in found.items()
+            if len(own) >= min(sums[session], _MIN_KNOWN_TEXTS)
+        }
 
     def sessions_with_all_words(self) -> list[int]:
         """Return the sessions that have every plain word, in order."""

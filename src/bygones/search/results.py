@@ -421,7 +421,9 @@ class ResultBuilder:
         if self._plan.text_conditions and self._texts_by_session is not None:
             found = [self._find_texts(session, hits) for session in sessions]
         else:
-            found = self._search_sessions(sessions, self._text_limit(hits))
+            found = self._search_sessions(
+                sessions, self._text_limit(hits), needs_all=include_all
+            )
         stop = None if include_all else hits + _SPARE_TEXTS
         records = [
             text.record
@@ -441,18 +443,16 @@ class ResultBuilder:
             self._loader.checksums |= self._engine.text_checksums(records)
 
     def _search_sessions(
-        self, sessions: Sequence[int], limit: int
+        self, sessions: Sequence[int], limit: int, *, needs_all: bool
     ) -> list[tuple[int, list[TextMatch]]]:
         """Return the number of texts of each session that match, and the best ones."""
-        matched = (
-            self._ranked.matched_texts(sessions, self._engine) if self._ranked else {}
-        )
-        others = [session for session in sessions if not matched.get(session)]
+        ranked = self._ranked
+        found = ranked.matched_texts(sessions, needs_all=needs_all) if ranked else {}
+        others = [session for session in sessions if session not in found]
         queries = [
             self._engine.all_of(self._build_queries(session)) for session in others
         ]
         searched = self._engine.search_many(queries, limit) if others else []
-        found = {session: (len(texts), texts) for session, texts in matched.items()}
         found |= zip(others, searched, strict=True)
         for session in sessions:
             self._text_cache[session, limit] = found[session]
