@@ -320,7 +320,7 @@ _OUTLINE_SIDEBAR = Html(
 
 def sessions_beside(context: RequestContext) -> Response:
     """Return the sessions before and after one in the list, as links."""
-    name = context.path_param("id")
+    name = context.pool.session_summary(context.path_param("id")).id
     listed = [one for one in context.pool.summaries() if not one.is_empty]
     at = next((at for at, one in enumerate(listed) if one.id == name), 0)
     start = max(at - _SESSIONS_BEFORE, 0)
