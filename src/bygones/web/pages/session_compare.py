@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from html import escape
 
@@ -72,7 +73,9 @@ def branch_name(view: ConversationView) -> str:
 
 def _column(context: RequestContext, view: ConversationView, fork: int) -> Html:
     stop = min(view.message_count, fork + _MAX_MESSAGES)
-    messages = view.render(fork, stop, html_options(context, view))
+    messages = _rename_turns(
+        view.render(fork, stop, html_options(context, view)), view.branch.number
+    )
     name = branch_name(view)
     heading = tag("h2", link(view.url(), escape_line(name[:1].upper() + name[1:])))
     facts = tag("p", escape_line(" · ".join(_facts(view, fork))), kind="note")
@@ -82,6 +85,16 @@ def _column(context: RequestContext, view: ConversationView, fork: int) -> Html:
         rest = pluralize(view.message_count - stop, "more message")
         parts.append(tag("p", link(url, escape_line(rest))))
     return tag("section", join_html(parts), aria_label=name)
+
+
+_TURN_HEADING = re.compile(r'<h2 class="turn" id="(t-\d+)"><a href="#t-\d+">')
+"""Matches only tags of the renderer, as ``<`` is escaped in all other text."""
+
+
+def _rename_turns(messages: Html, branch: int) -> Html:
+    """Give the turns of a branch anchors that the other branch does not have."""
+    renamed = rf'<h2 class="turn" id="b{branch}-\1"><a href="#b{branch}-\1">'
+    return Html(_TURN_HEADING.sub(renamed, messages))
 
 
 def _facts(view: ConversationView, fork: int) -> Iterator[str]:
