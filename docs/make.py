@@ -25,6 +25,7 @@ from docs.requirements import (
     showing_tests,
 )
 from docs.schemas import schemas_page
+from docs.views import views_page
 
 REFERENCE = ROOT / "docs" / "reference"
 NOTE = "<!-- Written by `python -m docs.make`; change the code instead. -->\n"
@@ -40,6 +41,7 @@ def pages() -> dict[Path, str]:
         "requirements.md": requirements_page(),
         "schemas.md": schemas_page(),
         "settings.md": settings_page(),
+        "views.md": views_page(),
     }
     return {REFERENCE / name: f"{NOTE}\n{text}" for name, text in texts.items()}
 

@@ -11,6 +11,7 @@ from bygones import errors
 from bygones.errors import (
     AddressUnavailable,
     AmbiguousSelector,
+    ArchiveClosed,
     ArchiveDamaged,
     ArchiveEmpty,
     ArchiveError,
@@ -163,6 +164,7 @@ ERRORS = (
     InvalidTime(SPAN, field="on"),
     InvalidRegex(SPAN, detail="nothing to repeat"),
     UngroupableField("tool:Bash"),
+    ArchiveClosed(Path("archive")),
     SqlError("no such column: price"),
     SqlForbidden("ATTACH"),
     SqlLimitExceeded("60 seconds"),

@@ -5,15 +5,15 @@ Open the archive and look for something::
     from bygones import Archive
 
     with Archive.open() as archive:
-        for match in archive.search("flaky test", limit=3).sessions:
-            print(match.summary.id, match.summary.title.text)
+        for match in archive.search("flaky test", limit=3):
+            print(match.title, match.hits[0].excerpt)
 
 Read transcripts without an archive::
 
     from bygones import read_sessions
 
     for session in read_sessions(Path.home() / ".claude"):
-        print(session.title.text, len(session.live_branch.turns))
+        print(session.title.text, len(session.messages))
 
 Everything that goes wrong is a `bygones.errors.BygonesError`.
 """
@@ -24,15 +24,18 @@ from __future__ import annotations
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from bygones.archive import Archive
+    from bygones.data.sql import SqlResult
+    from bygones.model.reports import UsageReport
     from bygones.model.sessions import (
         AgentRun,
         Branch,
+        FileEdit,
         Message,
         Session,
         ToolCall,
         Turn,
     )
-    from bygones.model.summary import SearchResults
+    from bygones.model.summary import SearchResults, SessionMatch, SessionSummary
     from bygones.reader import read_sessions
     from bygones.schema.registry import to_dict
 
@@ -40,11 +43,16 @@ __all__ = [
     "AgentRun",
     "Archive",
     "Branch",
+    "FileEdit",
     "Message",
     "SearchResults",
     "Session",
+    "SessionMatch",
+    "SessionSummary",
+    "SqlResult",
     "ToolCall",
     "Turn",
+    "UsageReport",
     "__version__",
     "errors",
     "read_sessions",
@@ -60,6 +68,11 @@ _MODULES = {
     "Message": "bygones.model.sessions",
     "SearchResults": "bygones.model.summary",
     "Session": "bygones.model.sessions",
+    "FileEdit": "bygones.model.sessions",
+    "SessionMatch": "bygones.model.summary",
+    "SessionSummary": "bygones.model.summary",
+    "SqlResult": "bygones.data.sql",
+    "UsageReport": "bygones.model.reports",
     "ToolCall": "bygones.model.sessions",
     "Turn": "bygones.model.sessions",
     "read_sessions": "bygones.reader",

@@ -171,6 +171,18 @@ def test_tool_calls_have_input_and_output(archive: Archive) -> None:
     ]
 
 
+def test_lone_surrogates_are_replaced(tmp_path: Path) -> None:
+    home = Home(tmp_path / ".claude")
+    records = thread(prompt("before"), reply("a lone \udcff surrogate"))
+    lines = [json.dumps(record).encode() for record in records]
+    home.session(session_id(1), lines)
+    Archive.ingest(tmp_path / "archive", [home.path])
+
+    with Archive.open(tmp_path / "archive") as opened:
+        rows = opened.sql("SELECT text FROM messages WHERE role = 'assistant'").rows
+    assert rows == (("a lone \ufffd surrogate",),)
+
+
 def test_commits_are_found(archive: Archive) -> None:
     rows = archive.sql("SELECT sha, summary, turn FROM commits").rows
 

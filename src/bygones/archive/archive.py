@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Unpack
+from typing import TYPE_CHECKING, Protocol, Unpack, overload
 
-from bygones.archive.base import require_folder
+from bygones.archive.base import ArchiveBase, require_folder
 from bygones.archive.data import ArchiveData
 from bygones.errors import OnlyPromptsKnown
 from bygones.model.base import SessionId
@@ -29,6 +30,109 @@ if TYPE_CHECKING:
     from bygones.sync.run import SyncOptions, SyncResult
 
 
+class IngestFolder(Protocol):
+    """`Archive.ingest`: bring the archive in a folder up to date."""
+
+    def __call__(
+        self,
+        folder: str | Path,
+        paths: Sequence[Path],
+        *,
+        progress: ProgressReporter | None = None,
+        lock_timeout: float = 5.0,
+        is_thorough: bool = False,
+    ) -> IngestReport: ...
+
+
+class IngestArchive(Protocol):
+    """`archive.ingest`: bring an open archive up to date."""
+
+    def __call__(
+        self,
+        paths: Sequence[Path] | None = None,
+        *,
+        progress: ProgressReporter | None = None,
+        lock_timeout: float = 5.0,
+        is_thorough: bool = False,
+    ) -> IngestReport: ...
+
+
+class Ingest:
+    """Import new transcripts into an archive that is open, or into a folder.
+
+    An open archive imports the homes that the command line does, unless it is given
+    others, and then shows what is new::
+
+        with Archive.open() as archive:
+            archive.ingest()
+
+    The class takes a folder, and creates an archive in it if there is none::
+
+        Archive.ingest("~/archive", [Path.home() / ".claude"])
+
+    ``paths`` are homes of Claude Code, folders of transcripts, or transcripts.
+    ``is_thorough`` reads files that grew from the start, however long they are. Raises
+    `ArchiveInUse` if another process is writing for ``lock_timeout`` seconds.
+    """
+
+    @overload
+    def __get__(self, archive: None, owner: type[ArchiveBase]) -> IngestFolder: ...
+
+    @overload
+    def __get__(
+        self, archive: ArchiveBase, owner: type[ArchiveBase]
+    ) -> IngestArchive: ...
+
+    def __get__(
+        self, archive: ArchiveBase | None, owner: type[ArchiveBase]
+    ) -> IngestFolder | IngestArchive:
+        """Return a function, as of a method."""
+        return ingest_folder if archive is None else _bind(archive)
+
+
+def ingest_folder(
+    folder: str | Path,
+    paths: Sequence[Path],
+    *,
+    progress: ProgressReporter | None = None,
+    lock_timeout: float = 5.0,
+    is_thorough: bool = False,
+) -> IngestReport:
+    """Bring the archive in a folder up to date, and create it if there is none."""
+    from bygones.ingest.run import ingest
+
+    return ingest(
+        require_folder(folder),
+        paths,
+        progress=progress,
+        lock_timeout=lock_timeout,
+        is_thorough=is_thorough,
+    )
+
+
+def _bind(archive: ArchiveBase) -> IngestArchive:
+    def ingest(
+        paths: Sequence[Path] | None = None,
+        *,
+        progress: ProgressReporter | None = None,
+        lock_timeout: float = 5.0,
+        is_thorough: bool = False,
+    ) -> IngestReport:
+        from bygones.config import resolve_homes
+
+        report = ingest_folder(
+            archive.address,
+            resolve_homes(paths or (), os.environ, Path.home()),
+            progress=progress,
+            lock_timeout=lock_timeout,
+            is_thorough=is_thorough,
+        )
+        archive.refresh()
+        return report
+
+    return ingest
+
+
 class Archive(ArchiveData):
     """An archive that is open for reading.
 
@@ -44,33 +148,7 @@ class Archive(ArchiveData):
     which case methods about files raise `UnsupportedOnTeamStore`.
     """
 
-    @staticmethod
-    def ingest(
-        folder: str | Path,
-        paths: Sequence[Path],
-        *,
-        progress: ProgressReporter | None = None,
-        lock_timeout: float = 5.0,
-        is_thorough: bool = False,
-    ) -> IngestReport:
-        """Bring the archive in a folder up to date, and create it if there is none.
-
-        ``paths`` are homes of Claude Code, folders of transcripts, or transcripts.
-        ``is_thorough`` reads files that grew from the start, however long they are::
-
-            Archive.ingest("~/archive", [Path.home() / ".claude"])
-
-        Raises `ArchiveInUse` if another process is writing for ``lock_timeout`` seconds.
-        """
-        from bygones.ingest.run import ingest
-
-        return ingest(
-            require_folder(folder),
-            paths,
-            progress=progress,
-            lock_timeout=lock_timeout,
-            is_thorough=is_thorough,
-        )
+    ingest = Ingest()
 
     def is_current(self, paths: Sequence[Path]) -> bool:
         """Whether no file in these homes changed since they were ingested.

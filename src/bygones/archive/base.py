@@ -14,7 +14,7 @@ from bygones.config import (
     resolve_archive_location,
     strip_password,
 )
-from bygones.errors import ArchiveNotFound, UnsupportedOnTeamStore
+from bygones.errors import ArchiveClosed, ArchiveNotFound, UnsupportedOnTeamStore
 from bygones.model.query import Query
 from bygones.store.archive_dir import ArchiveDir
 from bygones.store.local_reader import LocalReader
@@ -46,6 +46,21 @@ class ArchiveBase:
             raise ArchiveNotFound(self.folder)
         self._open()
 
+    def __repr__(self) -> str:
+        state = "closed " if self._open_reader is None else ""
+        return f"<{state}Archive {str(self.folder)!r}>"
+
+    @property
+    def address(self) -> str:
+        """The folder, or the address of a team's store."""
+        return str(self.folder) if not self._is_team_store else self._address
+
+    @property
+    def _reader(self) -> StoreReader:
+        if self._open_reader is None:
+            raise ArchiveClosed(self.folder)
+        return self._open_reader
+
     def _open(self) -> None:
         self._open_loader: StoreLoader | None = None
         self._open_searcher: Searcher | None = None
@@ -53,13 +68,13 @@ class ArchiveBase:
         if is_hub_url(self._address):
             from bygones.archive.remote import open_hub_reader
 
-            self._reader: StoreReader = open_hub_reader(self._address)
+            self._open_reader: StoreReader | None = open_hub_reader(self._address)
         elif self._is_team_store:
             from bygones.team.access import open_reader
 
-            self._reader = open_reader(self._address)
+            self._open_reader = open_reader(self._address)
         else:
-            self._reader = LocalReader(ArchiveDir(self.folder))
+            self._open_reader = LocalReader(ArchiveDir(self.folder))
 
     @property
     def _archive_dir(self) -> ArchiveDir:
@@ -128,7 +143,7 @@ class ArchiveBase:
     def from_store(cls, reader: StoreReader, name: str = "team") -> Self:
         """Return an archive over a store that is open already."""
         self = cls.__new__(cls)
-        self.folder, self._is_team_store, self._reader = Path(name), True, reader
+        self.folder, self._is_team_store, self._open_reader = Path(name), True, reader
         self._address = name
         self._open_loader = self._open_searcher = self._shared_stats = None
         self._open_prompts_only = None
@@ -160,8 +175,12 @@ class ArchiveBase:
                 None if self._reader.check_for_changes() else self._open_searcher
             )
             return
+        loader = self._open_loader
         self.close()
         self._open()
+        if loader is not None:  # sessions that were loaded before go on using it
+            loader.use_store(self._reader)
+            self._open_loader = loader
 
     def read_transaction(self) -> AbstractContextManager[None]:
         """Let several calls see the same state; keep it short.
@@ -175,8 +194,11 @@ class ArchiveBase:
         return self._reader.read_transaction()
 
     def close(self) -> None:
-        """Close the archive."""
-        self._reader.close()
+        """Close the archive; using it afterwards raises `ArchiveClosed`."""
+        if self._open_reader is None:
+            return
+        self._open_reader.close()
+        self._open_reader = None
         if self._open_loader is not None:
             self._open_loader.clear_cache()
 
@@ -187,7 +209,7 @@ class ArchiveBase:
     def __exit__(self, _: object, error: BaseException | None, *_trace: object) -> None:
         """Close the archive; a database error is raised as `ArchiveDamaged`."""
         try:
-            if not self._is_team_store:
+            if not self._is_team_store and self._open_reader is not None:
                 self._archive_dir.raise_translated(error)
         finally:
             self.close()

@@ -13,7 +13,13 @@ from bygones.store.local_reader import LocalReader
 
 # Most commands need little of this: the rest is imported by the methods that use it.
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pyarrow import Table
+
+    from bygones.data.arrow import ParquetFiles
     from bygones.data.sql import SqlLimits, SqlParameters, SqlResult, SqlService
+    from bygones.model.base import ProgressReporter
     from bygones.usage.prices import Prices
 
 
@@ -40,6 +46,48 @@ class ArchiveData(ArchiveReports):
         """
         return self.sql_service(redact=redact, prices=prices, limits=limits).run(
             query, values
+        )
+
+    def to_arrow(
+        self,
+        view: str,
+        *,
+        columns: Sequence[str] | None = None,
+        redact: bool = True,
+        prices: Prices | None = None,
+    ) -> Table:
+        """Return a view, or some of its columns, as an Arrow table.
+
+        It needs pyarrow, which ``pip install bygones[data]`` installs. Columns with texts
+        take the longest::
+
+            archive.to_arrow("usage").to_pandas()
+
+        Raises `SqlError` if there is no such view or column.
+        """
+        from bygones.data.arrow import build_table
+
+        service = self.sql_service(redact=redact, prices=prices)
+        table: Table = build_table(service, view, columns)
+        return table
+
+    def export_parquet(
+        self,
+        folder: str | Path,
+        *,
+        redact: bool = True,
+        prices: Prices | None = None,
+        progress: ProgressReporter | None = None,
+    ) -> ParquetFiles:
+        """Write all views to Parquet files in a folder, and return what was written.
+
+        A view with more than 500,000 rows becomes a folder with a file per month.
+        """
+        from bygones.data.arrow import write_parquet
+
+        service = self.sql_service(redact=redact, prices=prices)
+        return write_parquet(
+            service, Path(folder).expanduser(), is_private=not redact, progress=progress
         )
 
     def sql_service(

@@ -6,13 +6,13 @@ import os
 from datetime import datetime
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from msgspec import structs
 
 from bygones.archive.base import ArchiveBase, parse_query_text
 from bygones.errors import NotInArchive
-from bygones.model.base import SessionId
+from bygones.model.base import UUID_PATTERN, SessionId
 from bygones.model.query import Query
 from bygones.model.summary import SessionSummary
 from bygones.store.annotations import with_annotations
@@ -37,6 +37,11 @@ if TYPE_CHECKING:
         SessionSelection,
     )
     from bygones.search.prompts_only import KnownPrompts
+
+
+T = TypeVar("T")
+LAST_SESSION = "last"
+"""The name of the newest session."""
 
 
 class ArchiveQueries(ArchiveBase):
@@ -169,7 +174,15 @@ class ArchiveQueries(ArchiveBase):
             from bygones.query.matcher import is_in_project
 
             summaries = (one for one in summaries if is_in_project(one, project))
-        return (with_annotations(one, annotations) for one in summaries)
+        return self._until_closed(
+            with_annotations(one, annotations) for one in summaries
+        )
+
+    def _until_closed(self, values: Iterator[T]) -> Iterator[T]:
+        """Yield values that are loaded one by one; raise our error after closing."""
+        for value in values:
+            yield value
+            self._reader  # noqa: B018 (raises if the archive is closed)
 
     def session_summary(self, id_or_prefix: str) -> SessionSummary:
         """Return the summary of a session by its id, or by a unique prefix of it.
@@ -189,18 +202,29 @@ class ArchiveQueries(ArchiveBase):
         """Return the annotations of sessions: tags, notes and stars."""
         return self._reader.annotations()
 
-    def session(self, id_or_prefix: str) -> Session:
-        """Return a whole session by its id, or by a unique prefix of it.
+    def session(self, name: str) -> Session:
+        """Return a whole session.
 
-        Example::
+        ``name`` is its id, a unique prefix of it, ``last`` for the newest session, or
+        the uuid of one of its records::
 
-            session = archive.session("5e551000")
-            for turn in session.live_branch.turns:
-                print(turn.prompt.preview if turn.prompt else "")
+            session = archive.session("last")
+            for message in session.messages:
+                print(message.role, message.text)
 
         Raises `NotInArchive` or `AmbiguousSelector`.
         """
-        return self._load_session(self.session_summary(id_or_prefix).id)
+        if name == LAST_SESSION:
+            newest = next(self._iter_summaries(include_empty=False), None)
+            if newest is None:
+                raise NotInArchive("session", name)
+            return self._load_session(newest.id)
+        try:
+            return self._load_session(self.session_summary(name).id)
+        except NotInArchive:
+            if not UUID_PATTERN.fullmatch(name):
+                raise
+            return self._load_session(self.record(name).session_id)
 
     def _load_session(self, id_: SessionId) -> Session:
         from bygones.ingest.loading import load_session
@@ -275,8 +299,8 @@ class ArchiveQueries(ArchiveBase):
         before excerpts are cut out of them. What was ingested since the first search is
         found after `refresh`::
 
-            for match in archive.search("flaky retry test", limit=5).sessions:
-                print(match.summary.title.text, match.hits[0].excerpt.text)
+            for match in archive.search("flaky retry test", limit=5):
+                print(match.title, match.hits[0].excerpt)
         """
         from bygones.query.matcher import asks_for_prompts_only
 
@@ -393,7 +417,7 @@ class ArchiveQueries(ArchiveBase):
         """
         from bygones.ingest.loading import load_prompts
 
-        prompts = load_prompts(self._reader, self._loader)
+        prompts = self._until_closed(load_prompts(self._reader, self._loader))
         if query is None and project is None:
             return prompts
         from bygones.query.matcher import asks_for_prompts_only, is_in_project

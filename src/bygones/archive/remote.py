@@ -72,7 +72,8 @@ class RemoteTarget(NamedTuple):
 class _OpenArchive(Protocol):
     """What is used of an archive."""
 
-    _reader: StoreReader
+    @property
+    def _reader(self) -> StoreReader: ...
 
     @property
     def _searcher(self) -> Searcher: ...

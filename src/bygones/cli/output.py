@@ -229,9 +229,9 @@ class StagedProgressBar:
         self.end()
 
     def begin(self, stage: str, total: int) -> None:
-        """Start a stage; its size is in bytes, or in sessions."""
+        """Start a stage; its size is in bytes, or in sessions or rows."""
         self.end()
-        kind = CountProgressBar if stage == "sessions" else ProgressBar
+        kind = CountProgressBar if stage in {"sessions", "rows"} else ProgressBar
         self.bar = kind(total, self.stream, label=stage, started_at=self.started_at)
 
     def advance(self, amount: int) -> None:

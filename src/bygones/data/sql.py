@@ -10,11 +10,11 @@ import msgspec
 from msgspec import Struct
 
 from bygones.data.texts import ContentLoader
-from bygones.data.views import VIEWS
+from bygones.data.views import VIEWS, View
 from bygones.errors import SqlLimitExceeded
 from bygones.files.commits import find_call_commits
 from bygones.files.events import Place
-from bygones.model.base import RecordId, SessionId
+from bygones.model.base import RecordId, SessionId, value_library
 from bygones.schema.encoding import portable_id
 from bygones.store.annotations import with_annotations
 from bygones.store.connect import fetch_all
@@ -50,6 +50,8 @@ __all__ = [
 
 SqlParameters = Sequence[SqlValue] | Mapping[str, SqlValue]
 _FOREVER_MS = 1 << 62
+_FOREVER_SECONDS = 1e9
+_NO_MEMORY_LIMIT = 1 << 40
 _VALUE_BYTES = 64
 """Memory of a value besides its text."""
 _json = msgspec.json.Encoder().encode
@@ -71,6 +73,9 @@ class SqlResult(Struct, frozen=True, kw_only=True, repr_omit_defaults=True):
 
     def __repr__(self) -> str:
         return f"<SqlResult {len(self.rows)} rows: {', '.join(self.columns)[:200]}>"
+
+    def _repr_html_(self) -> str:
+        return value_library().html_table(self.columns, self.rows)
 
     def to_dicts(self) -> list[dict[str, SqlValue]]:
         """Return each row as a dictionary by column."""
@@ -112,23 +117,49 @@ class SqlService:
         self, sql: str, values: SqlParameters = ()
     ) -> Iterator[tuple[tuple[str, ...], Iterator[SqlRow]]]:
         """Yield the names of the columns, and the rows one by one."""
-        sandbox = SqlSandbox(
+        sandbox = self._open_sandbox(VIEWS, self._limits)
+        try:
+            yield sandbox.run(sql, values)
+        finally:
+            sandbox.close()
+
+    def _open_sandbox(
+        self, views: Sequence[View], limits: SqlLimits, *, raw_times: bool = False
+    ) -> SqlSandbox:
+        is_redacted = self._redactor is not None
+        return SqlSandbox(
             self._index.folder / INDEX_FILE,
             views=[
                 SandboxView(
                     view.name,
-                    view.build_sql(redact=self._redactor is not None),
+                    view.build_sql(redact=is_redacted, raw_times=raw_times),
                     view.helpers,
                     view.column_helpers,
                 )
-                for view in VIEWS
+                for view in views
             ],
             helpers=self._helpers(),
             functions=self._functions(),
-            limits=self._limits,
+            limits=limits,
         )
+
+    @contextmanager
+    def stream_view(
+        self, view: View, *, month: str | None = None
+    ) -> Iterator[Iterator[SqlRow]]:
+        """Yield the rows of a view, or of a month of it, with times in milliseconds.
+
+        Queries of users have limits; this has none.
+        """
+        limits = SqlLimits(seconds=_FOREVER_SECONDS, memory_bytes=_NO_MEMORY_LIMIT)
+        sandbox = self._open_sandbox([view], limits, raw_times=True)
+        where = ""
+        if month is not None:
+            time = f"strftime('%Y-%m', {view.time_column} / 1000.0, 'unixepoch')"
+            where = f" WHERE ifnull({time}, '') = ?"
         try:
-            yield sandbox.run(sql, values)
+            sql = f"SELECT * FROM {view.name}{where}"  # noqa: S608 (our names)
+            yield sandbox.run(sql, () if month is None else (month,))[1]
         finally:
             sandbox.close()
 

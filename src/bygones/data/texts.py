@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 from bygones.ingest.loading import load_session
 from bygones.model.base import Position, RecordId, SessionId, ToolUseId
-from bygones.model.nodes import PREVIEW_LIMIT, Origin, parse_user_text
-from bygones.model.records import TextBlock, ThinkingBlock
+from bygones.model.nodes import PREVIEW_LIMIT, Origin
+from bygones.model.records import ThinkingBlock
 from bygones.model.sessions import Message, Session, ToolCall, own_messages
 from bygones.model.summary import Loader, RecordRef, Role
 from bygones.redact.personal import login_names_in
 from bygones.redact.session import RedactingLoader, RedactionLog
-from bygones.render.message_text import prompt_text, system_text
+from bygones.render.message_text import full_text
 from bygones.render.tool_detail import output_text
 from bygones.store.connect import fetch_all
 from bygones.store.fact_rows import HAS_STORED_OUTPUT, decode_id, decode_refs
@@ -49,6 +49,7 @@ class ContentLoader:
         self._session = lru_cache(_SESSIONS_IN_MEMORY)(self._load_session)
         self._positions = lru_cache(_RECORDS_IN_MEMORY)(self._load_positions)
         self._prompt_heads = lru_cache(_SESSIONS_IN_MEMORY)(self._load_prompt_heads)
+        self._prompt_rows = lru_cache(_SESSIONS_IN_MEMORY)(self._load_prompt_rows)
         self._source = lru_cache(1024)(reader.byte_store.source)
         self._short_text = lru_cache(1 << 16)(self._redact)
 
@@ -132,7 +133,7 @@ class ContentLoader:
     def message_text(self, *row: object) -> str | None:
         """Return what was typed, what Claude replied, or what a notice says."""
         message = self.message(*row)  # type: ignore[arg-type]
-        return message_text(message) if message is not None else None
+        return full_text(message) if message is not None else None
 
     def message_thinking(  # noqa: PLR0913, PLR0917 (the columns of a row)
         self,
@@ -156,14 +157,18 @@ class ContentLoader:
         """Return what was typed, of which the index has the start."""
         if len(head) < PREVIEW_LIMIT:
             return self.redact(head) or ""
+        row = self._prompt_rows(session).get(record)
+        text = self.message_text(session, *row) if row is not None else None
+        return text or self.redact(head) or ""
+
+    def _load_prompt_rows(self, session: int) -> dict[str, tuple[object, ...]]:
+        """Return the rows of a session's own prompts, by id."""
         sql = (
             "SELECT agent, branch, number, id, role, origin, head, records FROM message"
             " WHERE session = ? AND agent = '' AND role = 'user'"
         )
-        for row in self._db.execute(sql, (session,)):
-            if decode_id(row[3]) == record:
-                return self.message_text(session, *row) or ""
-        return self.redact(head) or ""
+        rows = fetch_all(self._db, sql, (session,))
+        return {decode_id(row[3]): tuple(row) for row in rows}
 
     def call(  # noqa: PLR0913, PLR0917 (the columns of a row)
         self,
@@ -222,15 +227,6 @@ class ContentLoader:
                 at = number - first
                 return own[at] if 0 <= at < len(own) else None
         return None
-
-
-def message_text(message: Message) -> str:
-    """Return the text of a message, as the JSON of `show` has it."""
-    if message.is_prompt:
-        return prompt_text(message, parse_user_text)
-    if message.role is not Role.ASSISTANT:
-        return system_text(message, parse_user_text)
-    return _join(b.text for b in message.blocks if isinstance(b, TextBlock))
 
 
 def _join(texts: Iterator[str | None]) -> str:

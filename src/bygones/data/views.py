@@ -48,9 +48,17 @@ class ViewColumn(NamedTuple):
     helpers: tuple[str, ...] = ()
     """Helper tables that only this column needs."""
 
-    def expression(self, *, redact: bool) -> str:
-        """Return the expression, around which a text is redacted if it has to be."""
-        return f"redacted({self.sql})" if self.is_redacted and redact else self.sql
+    def expression(self, *, redact: bool, raw_times: bool = False) -> str:
+        """Return the expression: redacted if it has to be, a time as text.
+
+        `raw_times` are milliseconds since 1970.
+        """
+        if self.is_redacted and redact:
+            return f"redacted({self.sql})"
+        if self.kind == "timestamp" and not raw_times:
+            time = f"{self.sql} / 1000.0, 'unixepoch'"
+            return f"strftime('%Y-%m-%dT%H:%M:%fZ', {time})"
+        return self.sql
 
 
 class View(NamedTuple):
@@ -63,10 +71,17 @@ class View(NamedTuple):
     """What follows FROM; `{name}` is a helper table."""
     helpers: tuple[str, ...] = ()
 
-    def build_sql(self, *, redact: bool) -> str:
+    @property
+    def time_column(self) -> str | None:
+        """The first column with a time."""
+        times = (one.name for one in self.columns if one.kind == "timestamp")
+        return next(times, None)
+
+    def build_sql(self, *, redact: bool, raw_times: bool = False) -> str:
         """Return the statement of the view."""
         columns = ", ".join(
-            f"{one.expression(redact=redact)} AS {one.name}" for one in self.columns
+            f"{one.expression(redact=redact, raw_times=raw_times)} AS {one.name}"
+            for one in self.columns
         )
         return f"SELECT {columns} FROM {self.source}"  # noqa: S608 (our names)
 
@@ -95,8 +110,7 @@ def _json(name: str, sql: str, description: str) -> ViewColumn:
 
 
 def _time(name: str, milliseconds: str, description: str) -> ViewColumn:
-    sql = f"strftime('%Y-%m-%dT%H:%M:%fZ', {milliseconds} / 1000.0, 'unixepoch')"
-    return ViewColumn(name, "timestamp", sql, description)
+    return ViewColumn(name, "timestamp", milliseconds, description)
 
 
 _COST = (

@@ -40,6 +40,7 @@
     + ArchiveNotFound
       * NoArchiveAndNoHome
     + ArchiveTooNew
+    + ArchiveClosed
     + ArchiveInUse
       * IndexBusy
     + ArchiveNotOwned
@@ -81,6 +82,7 @@ transcript, is stored with the records and never raised.
 from __future__ import annotations
 
 from bygones.errors.archive import (
+    ArchiveClosed,
     ArchiveDamaged,
     ArchiveEmpty,
     ArchiveError,
@@ -173,6 +175,7 @@ from bygones.errors.team import (
 __all__ = [
     "AddressUnavailable",
     "AmbiguousSelector",
+    "ArchiveClosed",
     "ArchiveDamaged",
     "ArchiveEmpty",
     "ArchiveError",

@@ -48,6 +48,13 @@ class ArchiveTooNew(ArchiveError):
     hint = "upgrade Bygones"
 
 
+class ArchiveClosed(ArchiveError):
+    """An archive, or a value loaded from it, is used after the archive was closed."""
+
+    message = "{self.path}: the archive is closed"
+    hint = "use it inside `with Archive.open() as archive:`"
+
+
 class ArchiveInUse(ArchiveError):
     """Another command is writing to the archive."""
 

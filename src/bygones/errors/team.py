@@ -155,9 +155,14 @@ class MissingDependency(BygonesError):
     """An optional package is not installed."""
 
     package: str
+    extra: str = "team"
 
     message = "this needs {self.package}, which is not installed"
-    hint = "run `pip install bygones[team]`"
+
+    @property
+    def hint(self) -> str:  # type: ignore[override]
+        """What the user can do about it."""
+        return f"run `pip install bygones[{self.extra}]`"
 
 
 class UnsupportedOnTeamStore(BygonesError):

@@ -311,6 +311,11 @@ class StoreLoader(RecordLoader):
         self._read_ahead = ("", 0, 0, b"")
         """Source, generation, offset and bytes of the last read."""
 
+    def use_store(self, store: SourceReader) -> None:
+        """Load from a store that was opened again."""
+        self.clear_cache()
+        self._byte_store = store.byte_store
+
     def clear_cache(self) -> None:
         """Drop what was read and decoded."""
         super().clear_cache()

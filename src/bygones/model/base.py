@@ -6,11 +6,17 @@ import os
 import re
 from datetime import datetime
 from enum import StrEnum
-from typing import Annotated, ClassVar, NewType, Protocol
+from importlib import import_module
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NewType, Protocol, cast
 
 from msgspec import Meta, MsgspecError, Struct, structs
 
 from bygones.errors import InvalidSelector
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from bygones.model.sessions import Message, Session, ToolCall
 
 AgentId = NewType("AgentId", str)
 """Also part of the agent's file name."""
@@ -267,7 +273,7 @@ class ProgressReporter(Protocol):
     """Receives the progress of an operation, stage by stage."""
 
     def begin(self, stage: str, total: int) -> None:
-        """Start a stage; `total` is in bytes or in sessions."""
+        """Start a stage; `total` is in bytes, or in sessions or rows."""
 
     def advance(self, amount: int) -> None:
         """Add to what is done of the current stage."""
@@ -340,3 +346,39 @@ class IngestReport(Struct, kw_only=True):
         changed = sum(counts[name] for name in ("new", "grown", "rewritten", "moved"))
         unchanged = self.unchanged - (changed - self.changed)
         return structs.replace(self, **counts, unchanged=unchanged)
+
+
+_MAX_SHOWN = 40
+
+
+class ValueLibrary(Protocol):
+    """The functions of `bygones.library` that values call."""
+
+    def message_text(self, message: Message) -> str: ...
+
+    def call_input(self, call: ToolCall) -> dict[str, Any]: ...
+
+    def call_output(self, call: ToolCall) -> str | None: ...
+
+    def session_cost_usd(self, session: Session) -> float | None: ...
+
+    def to_dict(self, value: object) -> dict[str, Any]: ...
+
+    def to_dicts(self, value: object) -> list[dict[str, Any]]: ...
+
+    def to_html(self, value: object) -> str: ...
+
+    def html_table(
+        self, columns: Sequence[str], rows: Iterable[Sequence[object]]
+    ) -> str: ...
+
+
+def value_library() -> ValueLibrary:
+    """Return `bygones.library`, which is imported when a value first needs it."""
+    return cast("ValueLibrary", import_module("bygones.library"))
+
+
+def shorten(text: str | None) -> str:
+    """Return the start of a text on one line, for the representation of a value."""
+    line = " ".join((text or "")[: _MAX_SHOWN * 4].split())
+    return line if len(line) <= _MAX_SHOWN else f"{line[: _MAX_SHOWN - 1]}…"

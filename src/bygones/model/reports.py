@@ -5,13 +5,21 @@ Costs are integers in billionths of a dollar, so sums are exact.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import date, datetime
 from enum import StrEnum
 from typing import Any, Self
 
 from msgspec import Raw, Struct
 
-from bygones.model.base import AgentId, Problem, RecordId, SessionId, SourceKind
+from bygones.model.base import (
+    AgentId,
+    Problem,
+    RecordId,
+    SessionId,
+    SourceKind,
+    value_library,
+)
 
 NANOS_PER_DOLLAR = 10**9
 
@@ -129,6 +137,32 @@ class UsageReport(Struct, frozen=True, kw_only=True):
     unpriced_models: tuple[str, ...] = ()
     """Models and terms without a price."""
     reported_cost: ReportedCostRow | None = None
+
+    def __iter__(self) -> Iterator[UsageRow | ToolRow]:
+        """Iterate over the rows."""
+        return iter(self.rows)
+
+    def __len__(self) -> int:
+        """Return the number of rows."""
+        return len(self.rows)
+
+    def __bool__(self) -> bool:
+        """Return `True`: a report without rows is a report."""
+        return True
+
+    def __repr__(self) -> str:
+        return f"<UsageReport by {self.by}: {len(self.rows)} rows>"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return its total in JSON schema 2."""
+        return value_library().to_dict(self)
+
+    def to_dicts(self) -> list[dict[str, Any]]:
+        """Return its rows in JSON schema 2."""
+        return value_library().to_dicts(self)
+
+    def _repr_html_(self) -> str:
+        return value_library().to_html(self)
 
 
 class UsageCell(Struct, frozen=True, gc=False):

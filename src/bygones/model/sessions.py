@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
+from typing import Any
 
 from msgspec import Raw, Struct, structs
 
@@ -21,6 +22,8 @@ from bygones.model.base import (
     SessionId,
     SourceFile,
     ToolUseId,
+    shorten,
+    value_library,
 )
 from bygones.model.metadata import FileVersion, collect_file_versions
 from bygones.model.nodes import (
@@ -122,6 +125,28 @@ class ToolCall(Struct, frozen=True, kw_only=True, weakref=True, array_like=True)
         block = _block_at(self.loader.load_blocks(self.position), self.block_index)
         return block if isinstance(block, ToolUseBlock) else None
 
+    def __repr__(self) -> str:
+        return f"<ToolCall {self.name} {shorten(self.label)!r}>"
+
+    @property
+    def input(self) -> dict[str, Any]:
+        """The input; loaded on access, and empty if it is not an object."""
+        return value_library().call_input(self)
+
+    @property
+    def output(self) -> str | None:
+        """The result as text; loaded on access, `None` if there is no result."""
+        return value_library().call_output(self)
+
+    @property
+    def failed(self) -> bool:
+        """Whether the result is an error, also because you refused or interrupted it."""
+        return self.is_error
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it in JSON schema 2."""
+        return value_library().to_dict(self)
+
     @property
     def raw_input(self) -> Raw:
         """The input as JSON; loaded on access."""
@@ -211,6 +236,14 @@ class Message(Struct, frozen=True, kw_only=True, array_like=True):
     """The duration of the turn that ends with it, as measured by Claude Code."""
     loader: Loader
 
+    def __repr__(self) -> str:
+        return f"<Message {self.role} {self.id[:8]} {shorten(self.preview)!r}>"
+
+    @property
+    def text(self) -> str:
+        """What was typed, what Claude replied, or what a notice says; loaded on access."""
+        return value_library().message_text(self)
+
     @property
     def is_prompt(self) -> bool:
         """Whether it was typed, or is the prompt of an agent run."""
@@ -252,6 +285,10 @@ class Turn(Struct, frozen=True, kw_only=True, array_like=True):
     duration: timedelta | None = None
     """As measured by Claude Code, or from the first to the last record."""
 
+    def __repr__(self) -> str:
+        preview = shorten(self.prompt.preview) if self.prompt else ""
+        return f"<Turn {self.number} {preview!r} {len(self.messages)} messages>"
+
     @property
     def tool_calls(self) -> tuple[ToolCall, ...]:
         """The tool calls of all its messages."""
@@ -281,6 +318,10 @@ class Branch(Struct, frozen=True, kw_only=True, array_like=True):
     title: str | None = None
     session_id: SessionId | None = None
     """The session that it belongs to, if that is another one in the same file."""
+
+    def __repr__(self) -> str:
+        kind = "live" if self.is_live else "abandoned"
+        return f"<Branch {self.number} {kind} {len(self.turns)} turns>"
 
     @property
     def messages(self) -> tuple[Message, ...]:
@@ -322,6 +363,19 @@ class AgentRun(Struct, frozen=True, kw_only=True, weakref=True, array_like=True)
     source: SourceFile | None = None
     """The agent's file; `None` if its records are in the session's file."""
     message_usages: tuple[MessageUsage, ...] = ()
+
+    def __repr__(self) -> str:
+        return f"<AgentRun {self.id} {self.agent_type} {shorten(self.description)!r}>"
+
+    @property
+    def messages(self) -> tuple[Message, ...]:
+        """The messages of its live branch."""
+        return self.live_branch.messages
+
+    @property
+    def tool_calls(self) -> tuple[ToolCall, ...]:
+        """The tool calls of its live branch."""
+        return tuple(call for m in self.messages for call in m.tool_calls)
 
 
 class FileEdit(Struct, frozen=True, kw_only=True):
@@ -399,6 +453,39 @@ class Session(Struct, frozen=True, kw_only=True, weakref=True):
     person: str = ""
     """Who pushed it to a hub; empty in a local archive."""
     loader: Loader
+
+    def __repr__(self) -> str:
+        ended = f" {self.ended_at:%Y-%m-%d}" if self.ended_at else ""
+        return f"<Session {self.id[:8]}{ended} {shorten(self.title.text)!r}>"
+
+    @property
+    def messages(self) -> tuple[Message, ...]:
+        """The messages of the live branch; `branches` has the others."""
+        return self.live_branch.messages
+
+    @property
+    def tool_calls(self) -> tuple[ToolCall, ...]:
+        """The tool calls of the live branch, without those of agents."""
+        return tuple(call for m in self.messages for call in m.tool_calls)
+
+    @property
+    def cost_usd(self) -> float | None:
+        """What it cost with its agents, without answers that another session has.
+
+        `None` if no price is known. `Archive.costs` has it with your own prices.
+        """
+        return value_library().session_cost_usd(self)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return what lists show of it, in JSON schema 2."""
+        return value_library().to_dict(self)
+
+    def to_dicts(self) -> list[dict[str, Any]]:
+        """Return it with its turns, messages and agents, in JSON schema 2."""
+        return value_library().to_dicts(self)
+
+    def _repr_html_(self) -> str:
+        return value_library().to_html(self)
 
     @property
     def file_versions(self) -> dict[str, tuple[FileVersion, ...]]:

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import datetime
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
-from bygones.model.base import AgentId, Position, ProjectKey, RecordId, SessionId
+from bygones.model.base import (
+    AgentId,
+    Position,
+    ProjectKey,
+    RecordId,
+    SessionId,
+    shorten,
+    value_library,
+)
 from bygones.model.query import Flag, Part, QueryNote
 from bygones.model.usage import Usage
 
@@ -305,6 +314,14 @@ class SessionSummary(Struct, frozen=True, kw_only=True, array_like=True):
         """All directories of its project: clones, worktrees, former names."""
         return self.project_paths or ((self.project,) if self.project else ())
 
+    def __repr__(self) -> str:
+        ended = f" {self.ended_at:%Y-%m-%d}" if self.ended_at else ""
+        return f"<SessionSummary {self.id[:8]}{ended} {shorten(self.title.text)!r}>"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it in JSON schema 2, without the cost."""
+        return value_library().to_dict(self)
+
 
 def is_in_folder(path: str | None, folder: str) -> bool:
     """Whether a path is a folder or inside it."""
@@ -384,6 +401,9 @@ class Excerpt(Struct, frozen=True):
     """Whether the text starts before it."""
     is_cut_after: bool = False
     """Whether the text continues after it."""
+
+    def __str__(self) -> str:
+        return self.text
 
 
 class Hit(Struct, frozen=True, kw_only=True):
@@ -471,6 +491,23 @@ class SessionMatch(Struct, frozen=True, kw_only=True):
     word_shares: tuple[WordShare, ...] = ()
     """How the part of the score for words is composed."""
 
+    def __repr__(self) -> str:
+        return f"<SessionMatch {self.id[:8]} {shorten(self.title)!r} {self.hit_count} hits>"
+
+    @property
+    def id(self) -> SessionId:
+        """The id of the session."""
+        return self.summary.id
+
+    @property
+    def title(self) -> str:
+        """The title of the session."""
+        return self.summary.title.text
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it in JSON schema 2."""
+        return value_library().to_dict(self)
+
     @property
     def session_ids(self) -> tuple[SessionId, ...]:
         """The ids of the sessions that are shown as one result, the best first."""
@@ -535,6 +572,28 @@ class SearchResults(Struct, frozen=True, kw_only=True):
         has_full_match = self.full_match_count > 0 or len(self.query_words) < 2  # noqa: PLR2004 (one word)
         is_missing = bool(self.missing_words) or self.is_phrase_relaxed
         return is_missing or not has_full_match
+
+    def __iter__(self) -> Iterator[SessionMatch]:
+        """Iterate over the sessions, best first."""
+        return iter(self.sessions)
+
+    def __len__(self) -> int:
+        """Return how many sessions these results have; `session_count` is all matches."""
+        return len(self.sessions)
+
+    def __getitem__(self, index: int) -> SessionMatch:
+        """Return a session by its rank, from 0."""
+        return self.sessions[index]
+
+    def __repr__(self) -> str:
+        return f"<SearchResults {len(self.sessions)} of {self.session_count} sessions>"
+
+    def to_dicts(self) -> list[dict[str, Any]]:
+        """Return the sessions in JSON schema 2."""
+        return value_library().to_dicts(self)
+
+    def _repr_html_(self) -> str:
+        return value_library().to_html(self)
 
 
 class SessionSelection(Struct, frozen=True):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 
-from bygones.model.nodes import PREVIEW_LIMIT, Origin, UserText
+from bygones.model.nodes import PREVIEW_LIMIT, Origin, UserText, parse_user_text
 from bygones.model.records import (
     SYSTEM_SUBTYPES,
     Block,
@@ -23,7 +23,7 @@ from bygones.model.records import (
     UnknownBlock,
 )
 from bygones.model.sessions import Message
-from bygones.model.summary import RecordRef
+from bygones.model.summary import RecordRef, Role
 from bygones.render.numbers import format_bytes, format_tokens, pluralize
 from bygones.render.text.primitives import sanitize
 
@@ -69,6 +69,15 @@ def system_text(message: Message, text_parser: TextParser) -> str:
     parsed = [text_parser(text) for text in _texts(message.blocks)]
     joined = "\n".join(text.output or text.typed_text for text in parsed).strip()
     return joined or message.preview or "\n".join(_texts(message.blocks))
+
+
+def full_text(message: Message, text_parser: TextParser = parse_user_text) -> str:
+    """Return what was typed, what Claude replied, or what a notice says."""
+    if message.is_prompt:
+        return prompt_text(message, text_parser)
+    if message.role is not Role.ASSISTANT:
+        return system_text(message, text_parser)
+    return "\n".join(_texts(message.blocks))
 
 
 def attached_texts(message: Message, text_parser: TextParser) -> tuple[str, str]:

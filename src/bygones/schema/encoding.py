@@ -55,6 +55,7 @@ class SourcePosition(Struct, frozen=True, kw_only=True):
     """Where a record is in its source."""
 
     source: str
+    """Its path, relative to the home of Claude Code."""
     generation: int
     """How often the source was rewritten before."""
     offset: int
@@ -63,7 +64,7 @@ class SourcePosition(Struct, frozen=True, kw_only=True):
     @classmethod
     def from_position(cls, position: Position) -> SourcePosition:
         return cls(
-            source=position.source_id,
+            source=portable_source(position.source_id),
             generation=position.generation,
             offset=position.offset,
             length=position.length,
@@ -76,6 +77,12 @@ def to_usd(nano_usd: int | None) -> float | None:
 
 def to_ms(duration: timedelta | None) -> int | None:
     return None if duration is None else round(duration.total_seconds() * 1000)
+
+
+def portable_source(source: str) -> str:
+    """Return the path of a source without the folders of this machine."""
+    head, separator, rest = source.replace("\\", "/").rpartition("/projects/")
+    return f"projects/{rest}" if separator else head + rest.rpartition("/")[2]
 
 
 def portable_id(record_id: RecordId) -> RecordId:

@@ -17,9 +17,8 @@ from bygones.model.usage import Cost
 from bygones.render.message_text import (
     TextParser,
     attached_texts,
+    full_text,
     parse_as_typed,
-    prompt_text,
-    system_text,
 )
 from bygones.render.session_tree import TreeLine, TreeLineKind
 from bygones.render.tool_detail import output_text
@@ -338,10 +337,8 @@ class _ObjectBuilder:
 
     def _texts(self, message: Message) -> tuple[str, str]:
         """Return the text of a message and the reasoning in it."""
-        if message.is_prompt:
-            return prompt_text(message, self._text_parser), ""
         if message.role is not Role.ASSISTANT:
-            return system_text(message, self._text_parser), ""
+            return full_text(message, self._text_parser), ""
         texts, thoughts = [], []
         for block in message.blocks:
             if isinstance(block, TextBlock) and block.text:
@@ -351,32 +348,44 @@ class _ObjectBuilder:
         return "\n".join(texts), "\n".join(thoughts)
 
     def _tool_call(self, call: ToolCall) -> ToolCallObject:
-        line = self._call_formatter.format_call(call)
-        brief = ToolCallObject(
-            tool_use_id=call.id,
-            name=call.name,
-            state=line.state,
-            label=call.label,
-            facts=line.facts,
-            error=line.error,
-            path=call.path,
-            added_lines=line.added,
-            removed_lines=line.removed,
-            changed_files=tuple(
-                ChangedFileObject(**structs.asdict(file)) for file in call.changed_files
-            ),
-            called_at=call.called_at,
-            completed_at=call.completed_at,
-            agent_ids=tuple(run.id for run in call.agents if run.kind.is_shown),
-        )
-        if not self._view.include_tools:
-            return brief
-        raw_input = call.raw_input
-        return structs.replace(
-            brief,
-            input=raw_input if bytes(raw_input) else Raw(b"null"),
-            output=output_text(call),
-        )
+        brief = _brief_call(call, self._call_formatter)
+        return _with_content(brief, call) if self._view.include_tools else brief
+
+
+def _brief_call(call: ToolCall, formatter: ToolCallFormatter) -> ToolCallObject:
+    line = formatter.format_call(call)
+    return ToolCallObject(
+        tool_use_id=call.id,
+        name=call.name,
+        state=line.state,
+        label=call.label,
+        facts=line.facts,
+        error=line.error,
+        path=call.path,
+        added_lines=line.added,
+        removed_lines=line.removed,
+        changed_files=tuple(
+            ChangedFileObject(**structs.asdict(file)) for file in call.changed_files
+        ),
+        called_at=call.called_at,
+        completed_at=call.completed_at,
+        agent_ids=tuple(run.id for run in call.agents if run.kind.is_shown),
+    )
+
+
+def _with_content(brief: ToolCallObject, call: ToolCall) -> ToolCallObject:
+    raw_input = call.raw_input
+    return structs.replace(
+        brief,
+        input=raw_input if bytes(raw_input) else Raw(b"null"),
+        output=output_text(call),
+    )
+
+
+def tool_call_object(call: ToolCall) -> ToolCallObject:
+    """Return a tool call with its input and output."""
+    formatter = ToolCallFormatter(None)
+    return _with_content(_brief_call(call, formatter), call)
 
 
 def _compaction(message: Message) -> CompactionObject | None:

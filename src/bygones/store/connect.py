@@ -16,6 +16,7 @@ from urllib.parse import quote
 import apsw
 
 from bygones.errors import (
+    ArchiveClosed,
     ArchiveDamaged,
     ArchiveEmpty,
     ArchiveInUse,
@@ -118,6 +119,7 @@ _SYSTEM_ERRORS = (
     apsw.PermissionsError,
     apsw.ReadOnlyError,
 )
+_CLOSED_ERRORS = (apsw.ConnectionClosedError, apsw.CursorClosedError)
 _CORRUPTION_ERRORS = (apsw.CorruptError, apsw.NotADBError, apsw.SQLError)
 _BUSY_TIMEOUT_MS = 10_000
 _WRITER_CACHE_KB, _READER_CACHE_KB = 8_000, 4_000
@@ -357,6 +359,8 @@ def translate_read_errors(path: Path) -> Iterator[None]:
     """Raise `ArchiveDamaged` for what SQLite reports while reading."""
     try:
         yield
+    except _CLOSED_ERRORS as error:
+        raise ArchiveClosed(path) from error
     except (*_CORRUPTION_ERRORS, ValueError) as error:
         # Impossible values are damage too: text that isn't UTF-8, an unknown kind,
         # a table or column that doesn't exist.
@@ -367,6 +371,8 @@ def translate_error(error: Exception) -> BygonesError | None:
     """Return the error to raise for an error of SQLite; `None` for others."""
     if is_corruption(error):
         return ArchiveDamaged(Path("the archive"), str(error))
+    if isinstance(error, _CLOSED_ERRORS):
+        return ArchiveClosed(Path("the archive"))
     if isinstance(error, apsw.BusyError | apsw.LockedError):
         return ArchiveInUse(Path("the archive"))
     if isinstance(error, apsw.FullError):

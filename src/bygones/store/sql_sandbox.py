@@ -159,7 +159,7 @@ class SqlSandbox:
             if time.monotonic() > self._deadline:
                 raise SqlLimitExceeded(f"{self._limits.seconds:g} seconds")
             try:
-                return function(*values)
+                return _storable(function(*values))
             except BaseException as error:
                 self._error = error
                 raise
@@ -314,6 +314,13 @@ class SqlSandbox:
             return True
         # SQLite asks for the empty column when it counts rows.
         return is_inside or not column or table in _READABLE_MODULES
+
+
+def _storable(value: SqlValue) -> SqlValue:
+    """Return a value without lone surrogates, which SQLite cannot store."""
+    if isinstance(value, str) and not value.isascii():
+        return value.encode("utf-8", "backslashreplace").decode()
+    return value
 
 
 def _without_prefix(message: str, prefix: str) -> str:

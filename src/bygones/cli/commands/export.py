@@ -70,6 +70,8 @@ if TYPE_CHECKING:
 
 _DEFAULT_FOLDER = "bygones-export"
 _STDOUT = Path("-")
+PARQUET = "parquet"
+"""The format that writes tables instead of sessions."""
 
 
 class ExportRequest(Struct, frozen=True, kw_only=True):
@@ -478,10 +480,11 @@ class _FormatChoice(click.Choice[str]):
 @click.option(
     "--format",
     "format",
-    type=_FormatChoice(FORMATS),
+    type=_FormatChoice((*FORMATS, PARQUET)),
     default="html",
     metavar="FORMAT",
-    help="html, markdown (or md), text, json or jsonl; jsonl is the original lines.",
+    help="html, markdown (or md), text, json or jsonl; jsonl is the original lines."
+    " parquet writes tables of the whole archive.",
 )
 @click.option(
     "-o",
@@ -540,6 +543,7 @@ def export(
     bygones export . --to site
     bygones export --search retry --to site
     bygones export --all --since 30d --report hidden.jsonl
+    bygones export --format parquet --to data
 
     SESSION is an id or its first characters, "last", or a result number of the last
     search. PROJECT is a directory or a name. Without a name you pick a session.
@@ -564,5 +568,50 @@ def export(
         wants_folder=to is not None and to.endswith(("/", os.sep)),
         **fields,
     )
+    if request.format == PARQUET:
+        _export_parquet(request, options)
+        return
     validate_request(request)
     run_export(request, options, sys.stdout, sys.stderr)
+
+
+def _export_parquet(request: ExportRequest, options: CommonOptions) -> None:
+    """Write the views of the whole archive as Parquet files."""
+    chosen = (
+        *(request.names, request.source, request.branch, request.turns),
+        *(request.search, request.since, request.private, request.second_opinion),
+        request.report,
+    )
+    if any(chosen):
+        raise click.UsageError(
+            "--format parquet writes the whole archive; only --to, --redact and --json"
+            " can be combined with it"
+        )
+    if request.to is None or request.to == _STDOUT:
+        raise click.UsageError("--format parquet needs --to FOLDER")
+    with open_current(options) as archive, StagedProgressBar() as bar:
+        prices = load_prices(find_prices_file(os.environ, Path.home()))
+        written = archive.export_parquet(
+            request.to,
+            redact=request.redact,
+            prices=prices,
+            progress=bar,
+        )
+    if request.as_json:
+        done = _ExportResult(
+            path=request.to,
+            files=written.files,
+            sessions=written.row_counts["sessions"],
+            bytes=written.size,
+            report=RedactionReport(),
+        )
+        print_objects([_result_object(request, done)])
+        return
+    sys.stdout.writelines(f"{path}\n" for path in written.files)
+    if not options.quiet:
+        rows = sum(written.row_counts.values())
+        where = display_path(request.to)
+        size = format_bytes(written.size)
+        sys.stderr.write(f"wrote {rows:,} rows ({size}) to {where}\n")
+        if not request.redact:
+            sys.stderr.write(f"{_NOT_REDACTED_NOTE}\n")

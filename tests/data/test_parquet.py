@@ -1,0 +1,199 @@
+"""Arrow and Parquet hold the rows of the views, and the recipes of the guide run."""
+
+from __future__ import annotations
+
+import json
+import re
+import stat
+import subprocess
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from bygones.archive import Archive
+from bygones.cli.main import main
+from bygones.data import arrow as arrow_module
+from bygones.data.views import VIEW_NAMES, VIEWS
+from bygones.errors import MissingDependency, SqlError
+from tests.build import Home, prompt, reply, session_id, thread, tool_result, tool_use
+
+pq = pytest.importorskip(
+    "pyarrow.parquet", reason="needs pyarrow: pip install bygones[data]"
+)
+
+ROOT = Path(__file__).resolve().parents[2]
+SECRET = "ghp_" + "a1B2c3D4e5" * 3 + "f6G7h8"
+LOGIN = "margarethe"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the folder of an archive with sessions in two months."""
+    folder = tmp_path_factory.mktemp("parquet")
+    home = Home(folder / ".claude")
+    cwd = f"/home/{LOGIN}/shop"
+    for number in (1, 2):
+        home.session(
+            session_id(number),
+            thread(
+                prompt(f"use {SECRET} in {cwd}", cwd=cwd),
+                reply([tool_use("Bash", id=f"t{number}", command="ls")], cwd=cwd),
+                tool_result(f"t{number}", "a result, éè", cwd=cwd),
+                reply(f"done, {LOGIN}", cwd=cwd),
+                start=number * 30 * 86_400,
+            ),
+        )
+    Archive.ingest(folder / "archive", [home.path])
+    return folder / "archive"
+
+
+def plain(value: object) -> object:
+    """Return a value of Arrow as SQL has it."""
+    if isinstance(value, datetime):
+        text = value.astimezone(UTC).isoformat(timespec="milliseconds")
+        return text.replace("+00:00", "Z")
+    return int(value) if isinstance(value, bool) else value
+
+
+@pytest.mark.req("DA3")
+def test_tables_and_files_have_the_rows_of_the_views(
+    folder: Path, tmp_path: Path
+) -> None:
+    with Archive.open(folder) as archive:
+        written = archive.export_parquet(tmp_path)
+        for view in VIEWS:
+            rows = archive.sql(f"SELECT * FROM {view.name}").to_dicts()
+            expected = sorted(json.dumps(row, default=repr) for row in rows)
+            table = archive.to_arrow(view.name)
+            stored = pq.read_table(tmp_path / f"{view.name}.parquet")
+            for one in (table, stored):
+                found = [
+                    {name: plain(value) for name, value in row.items()}
+                    for row in one.to_pylist()
+                ]
+                texts = sorted(json.dumps(row, default=repr) for row in found)
+                assert texts == expected
+            assert written.row_counts[view.name] == len(rows)
+            assert stored.schema.metadata[b"bygones.views_version"] == b"1"
+    assert {path.name for path in written.files} == {f"{v}.parquet" for v in VIEW_NAMES}
+    assert not list(tmp_path.rglob("*.partial"))
+
+
+@pytest.mark.req("DA3")
+def test_files_are_redacted_unless_disabled(folder: Path, tmp_path: Path) -> None:
+    with Archive.open(folder) as archive:
+        archive.export_parquet(tmp_path / "shared")
+        archive.export_parquet(tmp_path / "private", redact=False)
+
+    for view in VIEW_NAMES:
+        shown = repr(pq.read_table(tmp_path / "shared" / f"{view}.parquet").to_pylist())
+        assert SECRET not in shown
+        assert LOGIN not in shown
+    prompts = tmp_path / "private" / "prompts.parquet"
+    assert SECRET in repr(pq.read_table(prompts).to_pylist())
+    assert stat.S_IMODE(prompts.stat().st_mode) == 0o600
+
+
+def test_large_views_are_divided_by_month(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Archive.open(folder) as archive:
+        archive.export_parquet(tmp_path)
+        monkeypatch.setattr(arrow_module, "_MAX_FILE_ROWS", 3)
+        archive.export_parquet(tmp_path)
+        count = archive.sql("SELECT count(*) FROM messages").rows[0][0]
+
+    months = sorted(path.name for path in (tmp_path / "messages").iterdir())
+    assert months == ["month=2026-02", "month=2026-03"]
+    assert not (tmp_path / "messages.parquet").exists()
+    assert pq.read_table(tmp_path / "messages").num_rows == count
+    assert (tmp_path / "sessions.parquet").exists()
+
+
+def test_some_columns_of_a_view(folder: Path) -> None:
+    with Archive.open(folder) as archive:
+        table = archive.to_arrow("messages", columns=["role", "sent_at"])
+
+        assert table.column_names == ["role", "sent_at"]
+        with pytest.raises(SqlError, match="no column 'price'"):
+            archive.to_arrow("messages", columns=["price"])
+        with pytest.raises(SqlError, match="no view 'message'"):
+            archive.to_arrow("message")
+
+
+def test_without_pyarrow_the_extra_is_named(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(arrow_module, "pa", None)
+    with (
+        Archive.open(folder) as archive,
+        pytest.raises(MissingDependency) as caught,
+    ):
+        archive.to_arrow("usage")
+    assert caught.value.hint == "run `pip install bygones[data]`"
+
+
+def test_command_writes_parquet(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = ["export", "--format", "parquet", "--archive", str(folder), "--no-ingest"]
+
+    assert main([*command, "--to", str(tmp_path / "data")]) == 0
+    assert "sessions.parquet" in capsys.readouterr().out
+    assert main([*command, "--to", str(tmp_path / "data"), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["format"] == "parquet"
+    assert main([*command]) == 2
+    assert main([*command, "5e55", "--to", str(tmp_path / "x")]) == 2
+
+
+def recipes() -> list[tuple[str, str]]:
+    """Return the Python examples of the guide, with the package that each needs."""
+    text = (ROOT / "docs" / "guide" / "data.md").read_text("utf-8")
+    found = re.findall(r"<!-- needs (\w+) -->\n```python\n(.*?)```", text, re.DOTALL)
+    return [(package, code) for package, code in found]
+
+
+@pytest.mark.full
+@pytest.mark.parametrize(("package", "code"), recipes())
+def test_a_recipe_of_the_guide_runs(
+    package: str, code: str, folder: Path, tmp_path: Path
+) -> None:
+    pytest.importorskip(package, reason=f"needs {package}: pip install {package}")
+    with Archive.open(folder) as archive:
+        archive.export_parquet(tmp_path / "data")
+    code = code.replace("Archive.open()", f"Archive.open({str(folder)!r})")
+
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", code],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.full
+def test_the_notebook_runs(folder: Path, tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib", reason="needs matplotlib and pandas")
+    pytest.importorskip("pandas", reason="needs matplotlib and pandas")
+    path = ROOT / "docs" / "guide" / "history.ipynb"
+    cells = json.loads(path.read_text("utf-8"))["cells"]
+    code = "\n".join(
+        "".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"
+    )
+    code = code.replace("Archive.open()", f"Archive.open({str(folder)!r})")
+    code = f"import matplotlib\nmatplotlib.use('Agg')\n{code}\n"
+    code += "import matplotlib.pyplot as plt\nprint(len(plt.get_fignums()))"
+
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split()[-1] == "5"

@@ -1,0 +1,139 @@
+"""Nothing that leaves an archive names the machine's folders or its user."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from bygones.archive import Archive
+from bygones.cli.main import main
+from bygones.data.views import VIEW_NAMES
+from bygones.export.formats import ExportFormat
+from bygones.hub.client import push
+from bygones.mcp.server import McpDispatcher
+from bygones.mcp.tool_service import Caller, ToolService
+from bygones.redact.engine import Redactor
+from bygones.team.contract import encode_message
+from tests.build import (
+    CWD,
+    Home,
+    Written,
+    prompt,
+    reply,
+    session_id,
+    thread,
+    tool_result,
+    tool_use,
+)
+from tests.hub.sending import MemoryHub
+from tests.web.archives import WebArchive
+from tests.web.client import web_client
+
+LOGIN = "margarethe"
+NOW = datetime(2026, 1, 6, tzinfo=UTC)
+
+
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory: pytest.TempPathFactory) -> WebArchive:
+    """Return an archive of a home whose path has a name; no record mentions it."""
+    folder = tmp_path_factory.mktemp("machine") / "home" / LOGIN
+    home = Home(folder / ".claude")
+    home.session(
+        session_id(1),
+        thread(
+            prompt("fix the retry"),
+            reply([tool_use("Bash", command="pytest")]),
+            tool_result("toolu_1", "1 passed"),
+            reply("It retries now."),
+        ),
+    )
+    home.session(
+        session_id(2),
+        [_without_id(prompt("no ids here")), _without_id(reply("none at all"))],
+    )
+    archive = folder / "archive"
+    Archive.ingest(archive, [home.path])
+    return WebArchive(home, archive, NOW)
+
+
+def _without_id(record: Written) -> Written:
+    return {name: value for name, value in record.items() if name != "uuid"}
+
+
+@pytest.mark.req("DA1")
+@pytest.mark.parametrize("redaction", ["--redact", "--no-redact"])
+@pytest.mark.parametrize("format_", list(ExportFormat))
+def test_exports_do_not_name_the_user(
+    kept: WebArchive, tmp_path: Path, format_: ExportFormat, redaction: str
+) -> None:
+    command = ["export", "--all", "--format", format_.value, redaction, "--no-ingest"]
+
+    assert main([*command, "--archive", str(kept.folder), "--to", str(tmp_path)]) == 0
+    files = [path for path in tmp_path.rglob("*") if path.is_file()]
+    assert files
+    for path in files:
+        assert LOGIN not in path.name
+        assert LOGIN.encode() not in path.read_bytes(), path.name
+
+
+@pytest.mark.req("DA1")
+def test_views_do_not_name_the_user(kept: WebArchive) -> None:
+    with Archive.open(kept.folder) as archive:
+        for view in VIEW_NAMES:
+            rows = archive.sql(f"SELECT * FROM {view}", redact=False).rows  # noqa: S608
+            assert LOGIN not in repr(rows), view
+
+
+@pytest.mark.req("DA1")
+def test_the_api_does_not_name_the_user(kept: WebArchive) -> None:
+    client = web_client(kept)
+    for path in (
+        "/api/sessions",
+        "/api/projects",
+        "/api/search?q=retry",
+        "/api/usage?by=session",
+        f"/api/files?session={session_id(1)}",
+        *(f"/api/sessions/{session_id(n)}?tools=1&agents=1" for n in (1, 2)),
+    ):
+        answer = client.get(path)
+        assert answer.status == 200, path
+        assert LOGIN not in answer.text, path
+
+
+@pytest.mark.req("DA1")
+def test_mcp_does_not_name_the_user(kept: WebArchive) -> None:
+    caller = Caller(directory=Path(CWD), session=None, clock=lambda: NOW, zone=UTC)
+    dispatcher = McpDispatcher(ToolService(kept.folder, caller, redactor=Redactor()))
+    tools = dispatcher.dispatch("tools/list", {})["tools"]
+    answers = 0
+    for tool in tools:
+        known = {
+            "query": "retry",
+            "session": session_id(2),
+            "session_id": session_id(2),
+            "id": session_id(2),
+            "path": "a.py",
+        }
+        names = tool["inputSchema"].get("required", ())
+        arguments = {name: known.get(name, "x") for name in names}
+        try:
+            params = {"name": tool["name"], "arguments": arguments}
+            result = dispatcher.dispatch("tools/call", params)
+        except Exception:  # noqa: BLE001, S112 (arguments that a tool rejects)
+            continue
+        answers += not result["isError"]
+        assert LOGIN not in repr(result), tool["name"]
+    assert answers
+
+
+@pytest.mark.req("DA1")
+def test_an_upload_does_not_name_the_user(kept: WebArchive, tmp_path: Path) -> None:
+    hub = MemoryHub(tmp_path)
+    push(kept.folder, [CWD], redactor=Redactor(), transport=hub)
+
+    assert hub.requests
+    for request in hub.requests:
+        assert LOGIN.encode() not in encode_message(request)
+    assert LOGIN not in repr(hub.texts())
