@@ -189,3 +189,31 @@ def test_real_ssh_carries_the_sync(
     assert found == sessions(here / "here" / "archive")
     assert len(found) == 32
     assert Archive.verify(here / "there" / "archive").is_intact
+
+
+@pytest.mark.full
+def test_killed_processes_of_a_sync_lose_nothing(here: Path) -> None:
+    home = Home(here / "here" / ".claude")
+    for number in range(10, 40):
+        home.session(
+            session_id(number),
+            thread(prompt("x" * 20_000), reply(os.urandom(9000).hex())),
+        )
+    archive, shared = here / "here" / "archive", here / "shared"
+    Archive.ingest(archive, [home.path])
+    other = here / "other"
+    environ = {**os.environ, "BYGONES_ARCHIVE": str(other), "HOME": str(here / "none")}
+    command = [sys.executable, "-m", "bygones", "sync", str(shared)]
+    subprocess.run([*command, "--archive", str(archive)], check=True)
+
+    for step in range(12):
+        process = subprocess.Popen(command, env=environ, stdout=subprocess.DEVNULL)
+        time.sleep(0.3 + 0.15 * step)
+        process.kill()
+        process.wait()
+        if Archive.exists(other):
+            assert Archive.verify(other).is_intact
+
+    subprocess.run(command, env=environ, check=True)
+    assert sessions(other) == sessions(archive)
+    assert Archive.verify(other, deep=True).is_intact

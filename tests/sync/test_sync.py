@@ -401,8 +401,6 @@ def test_killed_sync_loses_nothing_and_continues(
 
     assert steps > 4
     sync_folder(laptop, desk)
-    desk.ingest()
-    laptop.ingest()
     check_level(laptop, desk)
     assert desk.sessions() == laptop.sessions() == {ONE, TWO}
 

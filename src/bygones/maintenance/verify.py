@@ -192,7 +192,7 @@ def verify(
             parts = find_damaged_parts(archive_dir.byte_store)
             result.recoverable_count = find_recoverable(archive_dir.byte_store, parts)
         with archive_dir.read_transaction():
-            result.is_index_current = _is_index_current(archive_dir)
+            result.is_index_current = is_index_current(archive_dir)
         result.is_busy = archive_dir.index is None and is_locked(folder)
         if deep and result.index_damages:
             result.differences = list(result.index_damages)
@@ -266,7 +266,7 @@ def _check_chunk(
         result.damages.append(Damage(*location, chunk.start, chunk.stop, reason))
 
 
-def _is_index_current(archive_dir: ArchiveDir) -> bool:
+def is_index_current(archive_dir: ArchiveDir) -> bool:
     """Whether the index covers the whole archive, and no session is dirty."""
     index = archive_dir.index
     if index is None:
@@ -327,7 +327,7 @@ def _compare_with_rebuild(
                 translate_read_errors(archive_dir.folder),
                 archive_dir.consistent_read() as is_consistent,
             ):
-                if not is_consistent or not _is_index_current(archive_dir):
+                if not is_consistent or not is_index_current(archive_dir):
                     return None
                 current = hash_tables(archive_dir)
                 words = IndexedWords(archive_dir)

@@ -12,6 +12,7 @@ from msgspec import Struct
 from bygones.errors import ArchiveDamaged
 from bygones.ingest.run import index_stored
 from bygones.maintenance.restore import escapes_home
+from bygones.maintenance.verify import is_index_current
 from bygones.model.base import DECODE_ERRORS, NullProgress, ProgressReporter, SessionId
 from bygones.model.machines import (
     MACHINE_ID,
@@ -145,10 +146,15 @@ class Puller:
                 self._add(batch)
             tasks = self._plan_again(tasks)
         self._progress.end()
-        if self.report.files:
+        # An interrupted sync may have added bytes that are not indexed yet.
+        if self.report.files or self._is_index_behind():
             index_stored(self._folder, self._progress, lock_timeout=_LOCK_TIMEOUT)
         self._merge_annotations(self._peer.annotations())
         return self.report
+
+    def _is_index_behind(self) -> bool:
+        with ArchiveDir(self._folder) as archive_dir:
+            return archive_dir.index is None or not is_index_current(archive_dir)
 
     def _plan(self, archive_db: ArchiveDB) -> list[_Task]:
         for home, entry in list_entries(archive_db, self._machine):
