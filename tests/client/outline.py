@@ -18,6 +18,7 @@ from tests.client.messages_api import Json
 
 _LINEAGE = re.compile(r" · (continues|forked from) ([0-9a-f]{8})")
 _RETRY = re.compile(r'^(\d+) · .*"message":"([^"]*)".*$')
+_TURN_NUMBER = re.compile(r"(?<=[●○]) \d+(?= )")
 _COMPACTION_SIZES = re.compile(r"compacted \S+ to \S+ tokens,")
 
 
@@ -31,7 +32,9 @@ def outline_tree(text: str, session_ids: Sequence[str]) -> str:
     )
     # Two spaces separate the text of a line from its counts.
     lines = [
-        _COMPACTION_SIZES.sub("compacted,", line.partition("  ")[0].rstrip())
+        _TURN_NUMBER.sub(
+            "", _COMPACTION_SIZES.sub("compacted,", line.partition("  ")[0].rstrip())
+        )
         for line in body.splitlines()
     ]
     return "\n".join([title + lineage, *lines])
