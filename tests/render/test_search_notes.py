@@ -16,7 +16,7 @@ def test_missing_words_are_listed_and_truncated() -> None:
     assert nowhere == "no match for teh; searched for the instead"
     assert missing.startswith("no match for aaa")
     assert len(missing) < 120
-    assert limit == "only the start of a long tool result is searched"
+    assert limit.startswith("of a tool's result only the first 500 characters")
 
 
 def test_complete_results_have_no_notes() -> None:
