@@ -35,6 +35,7 @@ NEVER_END = {
     "migrate",
     "statusline",
     "integrate",
+    "sync",
 }
 """Commands that run until they are interrupted, or that need another program."""
 CHANGE_SAMPLES = {
@@ -86,7 +87,11 @@ def words_of(line: str) -> list[str] | None:
     words = shlex.split(bare)[1:]
     if "--before-compaction" in words:
         words[words.index("last")] = "64fb286e"
-    if not words or words[0] in NEVER_END or {"--watch", "worktree"} & {*words}:
+    if (
+        not words
+        or words[0] in NEVER_END
+        or {"--watch", "worktree", "--code"} & {*words}
+    ):
         return None
     # No example may write outside of the folder of the test.
     meant = [re.sub(r"^/(tmp|mnt|media)/", "", NAMES.get(word, word)) for word in words]
@@ -229,5 +234,5 @@ def test_every_command_with_rows_is_looked_at() -> None:
     assert with_rows - {words[0] for words in FOR_PROGRAMS} <= NEVER_END | OWN_TESTS
 
 
-OWN_TESTS = {"inspect", "commits"}
+OWN_TESTS = {"inspect", "commits", "sql"}
 """Commands whose JSON has a shape and tests of its own."""

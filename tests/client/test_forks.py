@@ -76,6 +76,7 @@ def sent_with(recording: Recording, prompt: str) -> list[Json]:
 
 
 @only_scenario("compact", is_quick=True)
+@pytest.mark.req("GO1")
 def test_fork_continues_before_a_turn_and_before_a_compaction(
     copy: Recording, archive: Archive
 ) -> None:
@@ -157,6 +158,7 @@ def test_fork_for_another_directory_restores_files_there(
 
 
 @only_scenario("rewind")
+@pytest.mark.req("RC2")
 def test_moved_project_continues_and_restores_files(
     copy: Recording, tmp_path: Path
 ) -> None:

@@ -42,6 +42,7 @@ def every_scenario(check: str) -> pytest.MarkDecorator:
 
 
 @every_scenario("drift")
+@pytest.mark.req("RC1")
 def test_everything_that_it_writes_is_known(
     recording: Recording, bygones: Bygones
 ) -> None:
@@ -106,6 +107,7 @@ def delivered_answers(scenario: Scenario, recording: Recording) -> list[Json]:
 
 
 @every_scenario("tokens")
+@pytest.mark.req("RC3")
 def test_tokens_are_those_that_the_stub_sent(
     scenario: Scenario, recording: Recording, bygones: Bygones
 ) -> None:
@@ -124,6 +126,7 @@ def test_tokens_are_those_that_the_stub_sent(
 
 
 @every_scenario("cost")
+@pytest.mark.req("RC3")
 def test_cost_is_what_the_client_reports(
     scenario: Scenario, recording: Recording, bygones: Bygones
 ) -> None:
@@ -191,6 +194,7 @@ def read_costs(path: Path) -> list[Json]:
 
 
 @every_scenario("resume")
+@pytest.mark.req("RC2")
 def test_restored_session_continues_with_the_same_messages(
     recording: Recording, tmp_path: Path
 ) -> None:

@@ -67,9 +67,9 @@ def sql(  # noqa: PLR0913 (one parameter per option)
     r"""Query your history with SQL.
 
     \b
-    bygones sql "SELECT model, sum(cost_usd) FROM usage GROUP BY model"
-    bygones sql "SELECT name, avg(is_failed) FROM tool_calls GROUP BY name"
-    bygones sql --csv "SELECT sent_at, text FROM prompts" > prompts.csv
+    bygones sql "SELECT title, cost_usd FROM sessions"
+    bygones sql "SELECT sum(cost_usd) FROM usage"
+    bygones sql --csv "SELECT text FROM prompts" > prompts.csv
     bygones sql --schema messages
 
     QUERY is one SELECT in the dialect of SQLite; `-` reads it from stdin. It can read the
