@@ -16,7 +16,7 @@ from bygones.archive import Archive
 from bygones.cli.main import main
 from bygones.data import arrow as arrow_module
 from bygones.data.views import VIEW_NAMES, VIEWS
-from bygones.errors import MissingDependency, SqlError
+from bygones.errors import MissingDataPackage, SqlError
 from tests.build import Home, prompt, reply, session_id, thread, tool_result, tool_use
 
 pq = pytest.importorskip(
@@ -129,10 +129,10 @@ def test_without_pyarrow_the_extra_is_named(
     monkeypatch.setattr(arrow_module, "pa", None)
     with (
         Archive.open(folder) as archive,
-        pytest.raises(MissingDependency) as caught,
+        pytest.raises(MissingDataPackage) as caught,
     ):
         archive.to_arrow("usage")
-    assert caught.value.hint == "run `pip install bygones[data]`"
+    assert caught.value.hint == "run `pip install 'bygones[data]'`"
 
 
 def test_command_writes_parquet(

@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from bygones.data.sql import SqlRow, SqlService
 from bygones.data.views import VIEWS, VIEWS_VERSION, View
-from bygones.errors import MissingDependency, SqlError
+from bygones.errors import MissingDataPackage, SqlError
 
 try:
     import pyarrow as pa
@@ -41,9 +41,9 @@ class ParquetFiles(Struct, frozen=True, kw_only=True):
 
 
 def require_pyarrow() -> None:
-    """Raise `MissingDependency` if the extra is not installed."""
+    """Raise `MissingDataPackage` if the extra is not installed."""
     if pa is None:  # pragma: no cover (without the extra)
-        raise MissingDependency("pyarrow", extra="data")
+        raise MissingDataPackage("pyarrow")
 
 
 def require_view(name: str) -> View:

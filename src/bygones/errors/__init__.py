@@ -60,6 +60,7 @@
   - SourceUpdateRejected
   - InvalidStoreURL
   - MissingDependency
+    + MissingDataPackage
   - UnsupportedOnTeamStore
   - PushNotConfigured
   - HubTokenExposed
@@ -161,6 +162,7 @@ from bygones.errors.team import (
     HubUnreachable,
     InvalidAccountName,
     InvalidStoreURL,
+    MissingDataPackage,
     MissingDependency,
     PushNotConfigured,
     RawStoreIncomplete,
@@ -210,6 +212,7 @@ __all__ = [
     "InvalidSettings",
     "InvalidStoreURL",
     "InvalidTime",
+    "MissingDataPackage",
     "MissingDependency",
     "MissingFieldValue",
     "NoArchiveAndNoHome",

@@ -155,14 +155,15 @@ class MissingDependency(BygonesError):
     """An optional package is not installed."""
 
     package: str
-    extra: str = "team"
 
     message = "this needs {self.package}, which is not installed"
+    hint = "run `pip install bygones[team]`"
 
-    @property
-    def hint(self) -> str:  # type: ignore[override]
-        """What the user can do about it."""
-        return f"run `pip install bygones[{self.extra}]`"
+
+class MissingDataPackage(MissingDependency):
+    """The package for Arrow and Parquet is not installed."""
+
+    hint = "run `pip install 'bygones[data]'`"
 
 
 class UnsupportedOnTeamStore(BygonesError):
