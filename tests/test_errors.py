@@ -73,6 +73,7 @@ from bygones.errors import (
     ScannerFailed,
     ScannerNotFound,
     SecretsDetected,
+    SignInFailed,
     SourceUpdateRejected,
     SqlError,
     SqlForbidden,
@@ -121,6 +122,7 @@ ERRORS = (
     RemoteCallRejected("unknown method"),
     HubTokenMissing("https://hub.example.com"),
     HubTokenExposed(Path("/home/ann/.config/bygones/hub.token")),
+    SignInFailed("the ID token has expired"),
     StoreError("connection refused"),
     SourceUpdateRejected(
         "ann/projects/a.jsonl", "its bytes are not those that are there"

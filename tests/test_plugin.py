@@ -52,10 +52,11 @@ def test_parts_are_where_claude_code_looks_for_them() -> None:
 
     assert found == {
         ".claude-plugin/plugin.json",
-        ".claude-plugin/marketplace.json",
         ".mcp.json",
         "commands/resume.md",
+        "agents/recall.md",
         "commands/search.md",
+        "commands/share.md",
         "hooks/hooks.json",
         "skills/recall/SKILL.md",
     }
@@ -71,13 +72,46 @@ def test_manifest_has_name_and_version() -> None:
 
 
 def test_marketplace_lists_the_plugin() -> None:
-    market = read(".claude-plugin/marketplace.json")
+    market = json.loads(
+        (PLUGIN.parent / ".claude-plugin" / "marketplace.json").read_text("utf-8")
+    )
     (offer,) = market["plugins"]
 
     assert market["name"]
     assert market["owner"]["name"]
     assert offer["name"] == read(".claude-plugin/plugin.json")["name"]
-    assert (PLUGIN / offer["source"]).resolve() == PLUGIN
+    assert (PLUGIN.parent / offer["source"]).resolve() == PLUGIN
+
+
+@pytest.mark.parametrize("folder", [PLUGIN, PLUGIN.parent], ids=["plugin", "market"])
+def test_claude_code_accepts_plugin_and_marketplace(
+    folder: Path, tmp_path: Path
+) -> None:
+    found = sorted(
+        (Path.home() / ".cache" / "bygones-tests").glob(
+            "claude-code-*/node_modules/@anthropic-ai/claude-code-*/claude"
+        )
+    )
+    if not found:
+        pytest.skip("the client is NOT tried: tests/client has not installed it")
+    checked = subprocess.run(
+        [found[-1], "plugin", "validate", "--strict", str(folder)],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+        env={"HOME": str(tmp_path), "PATH": os.environ["PATH"]},
+    )
+
+    assert checked.returncode == 0, checked.stdout + checked.stderr
+
+
+def test_subagent_has_only_tools_that_read() -> None:
+    head = front(PLUGIN / "agents" / "recall.md")
+    tools = {name.rpartition("__")[2] for name in head["tools"].split(", ")}
+
+    assert head["name"] == "recall"
+    assert tools == set(TOOLS_BY_NAME)
 
 
 def test_server_command_exists() -> None:

@@ -344,6 +344,9 @@ class Archive(ArchiveData):
         folder = self._archive_dir.folder
         self.close()
         try:
+            # What recall quotes is written again from what remains.
+            for quoted in (folder / "recall").glob("*.json"):
+                quoted.unlink(missing_ok=True)
             return purge(folder, sources, sessions=sessions, progress=progress)
         finally:
             self._open()

@@ -56,6 +56,7 @@
     + BackupNewer
   - RawStoreIncomplete
   - RemoteCallRejected
+  - SignInFailed
   - StoreError
   - SourceUpdateRejected
   - InvalidStoreURL
@@ -167,6 +168,7 @@ from bygones.errors.team import (
     PushNotConfigured,
     RawStoreIncomplete,
     RemoteCallRejected,
+    SignInFailed,
     SourceUpdateRejected,
     StoreError,
     UnsupportedOnTeamStore,
@@ -239,6 +241,7 @@ __all__ = [
     "ScannerFailed",
     "ScannerNotFound",
     "SecretsDetected",
+    "SignInFailed",
     "SourceUpdateRejected",
     "SqlError",
     "SqlForbidden",

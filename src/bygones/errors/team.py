@@ -60,6 +60,15 @@ class HubTokenExposed(BygonesError):
     hint = "run `chmod 600 {self.path}`"
 
 
+class SignInFailed(BygonesError):
+    """A person could not sign in at the provider of a hub."""
+
+    reason: str
+
+    message = "the sign-in failed: {self.reason}"
+    hint = "try again, or ask the administrator of the hub for a token"
+
+
 class InvalidAccountName(BygonesError):
     """A name is not valid for a person or a team."""
 

@@ -63,6 +63,8 @@ from bygones.hub.monitoring import (
     RateLimiter,
     Readiness,
 )
+from bygones.hub.oidc import START_PATH, OidcClient, OidcConfig
+from bygones.hub.sign_in import SIGN_IN_PATHS, SignInRoutes
 from bygones.hub.uploads import UploadHandler, UploadLimits, parse_request
 from bygones.mcp.http import PATH, create_shared_mcp_app
 from bygones.mcp.server import McpDispatcher
@@ -108,7 +110,9 @@ READY_PATH = "/ready"
 METRICS_PATH = "/metrics"
 LOGIN_CSS_PATH = "/enter.css"
 """The style of the login form: all other styles need a login."""
-_PUBLIC_PATHS = frozenset({LOGIN_PATH, HEALTH_PATH, READY_PATH, LOGIN_CSS_PATH})
+_PUBLIC_PATHS = frozenset(
+    {LOGIN_PATH, HEALTH_PATH, READY_PATH, LOGIN_CSS_PATH, *SIGN_IN_PATHS}
+)
 """Paths that need no token."""
 _UNLIMITED_PATHS = frozenset({*_PUBLIC_PATHS, PUSH_PATH, PROGRESS_PATH})
 """Paths that the limit of requests does not apply to: uploads have limits of their own."""
@@ -508,6 +512,7 @@ _LOGIN_PAGE = (
     "Token from the administrator of this hub</label><input id=token name=token "
     "type=password autocomplete=off required autofocus><button>Sign in</button></form>"
 )
+_SIGN_IN_LINK = f"<p>or <a href={START_PATH}>sign in with your organization</a></p>"
 _LOGIN_CSS = """\
 :root { color-scheme: light dark; font: 16px/1.5 system-ui, sans-serif }
 main { max-width: 24rem; margin: 18vh auto; padding: 0 1rem }
@@ -522,16 +527,19 @@ button { margin-top: .7rem; border: 0; background: #b4633a; color: #fff }
 _Endpoint = Callable[[Request], Awaitable[Response]]
 
 
-def create_hub_app(
+def create_hub_app(  # noqa: PLR0913 (most by name)
     uploads: UploadHandler,
     tokens: TokenStore,
     tenants: Tenants,
     *,
     worker: IndexWorker,
     status: HubStatus,
+    sign_in: SignInRoutes,
 ) -> ASGIApp:
     """Return the application, without the security middleware."""
     hub = _HubRoutes(uploads, tokens, worker, status)
+    routes = [*hub.routes(), *sign_in.routes()]
+    hub.has_sign_in = sign_in.is_enabled
     agents = create_shared_mcp_app(lambda scope: tenants.speaker(request_token(scope)))
 
     @asynccontextmanager
@@ -543,9 +551,9 @@ def create_hub_app(
         await tenants.close()
         await anyio.to_thread.run_sync(worker.stop)
 
-    own = Starlette(routes=hub.routes(), lifespan=lifespan)
+    own = Starlette(routes=routes, lifespan=lifespan)
     own.router.redirect_slashes = False
-    own_paths = {route.path for route in hub.routes()}
+    own_paths = {route.path for route in routes}
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http" or scope["path"] in own_paths:
@@ -652,6 +660,7 @@ class _HubRoutes:
         self._tokens = tokens
         self._worker = worker
         self._status = status
+        self.has_sign_in = False
         self.upload_slots = asyncio.Semaphore(_MAX_CONCURRENT_UPLOADS)
 
     def routes(self) -> list[Route]:
@@ -707,7 +716,8 @@ class _HubRoutes:
         return Response(text, media_type=METRICS_TYPE)
 
     async def _login_page(self, _request: Request) -> Response:
-        return Response(_LOGIN_PAGE, media_type="text/html")
+        page = _LOGIN_PAGE + (_SIGN_IN_LINK if self.has_sign_in else "")
+        return Response(page, media_type="text/html")
 
     async def _login_css(self, _request: Request) -> Response:
         return Response(_LOGIN_CSS, media_type="text/css")
@@ -752,6 +762,7 @@ class HubConfig(Struct, frozen=True, kw_only=True):
     max_requests: int = 0
     """Requests of a person per minute, without uploads; zero for any number."""
     log_file: Path | None = None
+    oidc: OidcConfig | None = None
 
 
 class HubServer:
@@ -787,6 +798,7 @@ class HubServer:
             on_warning=on_warning,
         )
         uploads = UploadHandler(store, blobs, config.upload_limits)
+        oidc = OidcClient(config.oidc, tokens, _now) if config.oidc else None
         observer = RequestObserver(log, max_per_minute=config.max_requests)
         status = HubStatus(
             notes,
@@ -796,7 +808,12 @@ class HubServer:
             metrics=observer.metrics,
         )
         app = create_hub_app(
-            uploads, tokens, tenants, worker=self.worker, status=status
+            uploads,
+            tokens,
+            tenants,
+            worker=self.worker,
+            status=status,
+            sign_in=SignInRoutes(oidc, log, set_token_cookie),
         )
         names = {
             *config.hostnames,

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import NamedTuple
@@ -30,6 +30,13 @@ _CHECKPOINT_HOOKS = (
     ("PostToolUse", "post", "Bash|Edit|Write|MultiEdit|NotebookEdit"),
 )
 _CHECKPOINT_SCRIPT = "checkpoint.sh"
+_RECALL_HOOKS = (
+    ("SessionStart", ""),
+    ("UserPromptSubmit", ""),
+    ("PostToolUse", "Bash"),
+    ("PostToolUseFailure", "Bash"),
+)
+_RECALL_SCRIPT = "recall_hook.py"
 _OWN_NAME = "bygones"
 
 
@@ -85,19 +92,20 @@ def claude_paths(
     )
 
 
-def plan_changes(
+def plan_changes(  # noqa: PLR0913 (most by name)
     paths: ClaudePaths,
     command: Sequence[str],
     *,
     removing: bool,
     statusline: bool,
     checkpoints: bool = False,
+    recall_folder: Path | None = None,
 ) -> list[IntegrationChange]:
     """Return the changes that add or remove the integration; nothing is written.
 
     ``command`` starts Bygones. The status line and the hooks of checkpoints are added
-    on request, and always removed. A file may occur several times: each change continues
-    from the one before it.
+    on request, and always removed; so are the hooks of recall, which read a folder. A
+    file may occur several times: each change continues from the one before it.
 
     Raises `UnreadableFile` if a file does not have the expected format.
     """
@@ -108,6 +116,7 @@ def plan_changes(
             command,
             statusline=statusline or removing,
             checkpoints=checkpoints or removing,
+            recall_folder=recall_folder or (Path() if removing else None),
         )
     ]
     return changes + [
@@ -124,10 +133,16 @@ class _JsonEdit(NamedTuple):
     path: Sequence[str]
     value: object
     is_list_item: bool = False
+    owner: Callable[[object], bool] | None = None
+    """Whether an item is this one; by default, whether it is any of ours."""
 
 
 def _json_edits(
-    command: Sequence[str], *, statusline: bool, checkpoints: bool
+    command: Sequence[str],
+    *,
+    statusline: bool,
+    checkpoints: bool,
+    recall_folder: Path | None,
 ) -> Iterator[_JsonEdit]:
     server = {"type": "stdio", "command": command[0], "args": [*command[1:], "mcp"]}
     yield _JsonEdit("MCP server", "servers", ("mcpServers", _OWN_NAME), server)
@@ -151,9 +166,35 @@ def _json_edits(
                 {"matcher": matcher, "hooks": [own]},
                 is_list_item=True,
             )
+    if recall_folder is not None:
+        yield from _recall_edits(recall_folder)
     if statusline:
         line = {"type": "command", "command": f"{shell} statusline"}
         yield _JsonEdit("status line", "settings", ("statusLine",), line)
+
+
+def _recall_edits(folder: Path) -> Iterator[_JsonEdit]:
+    script = Path(__file__).with_name(_RECALL_SCRIPT)
+    for event, matcher in _RECALL_HOOKS:
+        text = f'"{sys.executable}" -I -S "{script}" "{folder}" 2>/dev/null || true'
+        own = {"type": "command", "command": text, "timeout": 2}
+        value = {"matcher": matcher, "hooks": [own]}
+        yield _JsonEdit(
+            f"recall hook ({event})",
+            "settings",
+            ("hooks", event),
+            value,
+            is_list_item=True,
+            owner=_is_recall_hook,
+        )
+
+
+def _is_recall_hook(value: object) -> bool:
+    match value:
+        case {"matcher": str(), "hooks": [{"command": str(command)}], **rest}:
+            return not rest and f"{_RECALL_SCRIPT}" in command
+        case _:
+            return False
 
 
 def _plan_json_edit(
@@ -182,7 +223,7 @@ def _apply_json_edit(
     text: str, edit: _JsonEdit, state: PartState, *, removing: bool
 ) -> str:
     if removing:
-        return remove_owned(text, edit.path, _is_ours)
+        return remove_owned(text, edit.path, edit.owner or _is_ours)
     if state is not PartState.MISSING:
         return text
     return (append_item if edit.is_list_item else add_member)(
@@ -196,7 +237,8 @@ def _edit_state(text: str, edit: _JsonEdit) -> PartState:
         value = value.get(key) if isinstance(value, dict) else None
     if edit.is_list_item:
         items = value if isinstance(value, list) else []
-        return PartState.INSTALLED if any(map(_is_ours, items)) else PartState.MISSING
+        is_installed = any(map(edit.owner or _is_ours, items))
+        return PartState.INSTALLED if is_installed else PartState.MISSING
     if value is None:
         return PartState.MISSING
     return PartState.INSTALLED if _is_ours(value) else PartState.CONFLICT
@@ -225,13 +267,18 @@ def _plugin_files(paths: ClaudePaths) -> Iterator[tuple[Path, Path]]:
         yield source, paths.skills / source.relative_to(skills)
     for source in sorted(commands.glob("*.md")):
         yield source, paths.commands / _OWN_NAME / source.name
+    for source in sorted((paths.plugin / "agents").glob("*.md")):
+        yield source, paths.commands.parent / "agents" / f"{_OWN_NAME}-{source.name}"
 
 
 def _plan_copy(source: Path, target: Path, *, removing: bool) -> IntegrationChange:
     content, before = source.read_bytes(), _read_file(target)
-    description = (
-        "skill" if source.name == "SKILL.md" else f"/{_OWN_NAME}:{source.stem}"
-    )
+    if source.parent.name == "agents":
+        description = f"subagent {source.stem}"
+    elif source.name == "SKILL.md":
+        description = "skill"
+    else:
+        description = f"/{_OWN_NAME}:{source.stem}"
     if before is None:
         state = PartState.MISSING
     else:
@@ -292,6 +339,6 @@ def _delete_file(path: Path) -> None:
     path.unlink(missing_ok=True)
     # Delete our folder and its parent if they are empty now.
     for folder in (path.parent, path.parent.parent):
-        is_ours = folder.name in {_OWN_NAME, "recall", "skills", "commands"}
+        is_ours = folder.name in {_OWN_NAME, "recall", "skills", "commands", "agents"}
         if is_ours and folder.is_dir() and not any(folder.iterdir()):
             folder.rmdir()

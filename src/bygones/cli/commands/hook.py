@@ -15,6 +15,7 @@ from bygones.cli.context import (
     home_option,
     resolve_archive_folder,
 )
+from bygones.config import load_redactor
 from bygones.integrations.statusline_cache import spawn_detached
 
 
@@ -52,12 +53,17 @@ def hook(*, now: bool, archive: Path | None, homes: tuple[Path, ...]) -> None:
         ingest_in_background(archive, homes)
         return
     from bygones.archive import Archive
+    from bygones.integrations import recall_index
 
     if hasattr(os, "nice"):
         os.nice(10)
+    folder = resolve_archive_folder(archive)
     Archive.ingest(
-        resolve_archive_folder(archive),
+        folder,
         find_homes(homes),
         lock_timeout=_LOCK_TIMEOUT,
         is_thorough=True,
     )
+    if recall_index.is_enabled(folder):
+        redactor = load_redactor(os.environ, Path.home()).for_this_machine()
+        recall_index.update_recall(folder, redactor.redact_text)

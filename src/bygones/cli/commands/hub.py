@@ -15,10 +15,12 @@ import click
 import msgspec
 from msgspec import Struct
 
+from bygones.cli.commands.hub_login import login, logout
 from bygones.cli.commands.purge import confirm_erasure
 from bygones.cli.context import json_option, parse_time_option
 from bygones.cli.output import TextColumn, TextTable, print_objects
 from bygones.config import find_prices_file
+from bygones.credentials import check_private
 from bygones.errors import ErasureOnHold, ExitCode, RawStoreIncomplete
 from bygones.model.base import SessionId
 from bygones.render.numbers import pluralize
@@ -34,6 +36,7 @@ from bygones.team.access import (
 from bygones.team.contract import AccessRole, ErasureReceipt, ErasureSelector
 
 if TYPE_CHECKING:
+    from bygones.hub.oidc import OidcConfig
     from bygones.hub.server import HubConfig
     from bygones.team.blobs import ExternalBlobStore
     from bygones.team.derive_process import DeriveLimits
@@ -276,6 +279,13 @@ def describe_selector(selector: ErasureSelector) -> str:
     metavar="FILE",
     help="Log who read what, one JSON object per line.",
 )
+@click.option(
+    "--oidc",
+    "oidc_file",
+    type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    metavar="FILE",
+    help="TOML file with the OpenID Connect provider for signing in.",
+)
 @hub_options
 def serve(  # noqa: PLR0913 (one parameter per option)
     *,
@@ -288,6 +298,7 @@ def serve(  # noqa: PLR0913 (one parameter per option)
     max_seconds: int,
     max_requests: int,
     log_file: Path | None,
+    oidc_file: Path | None,
     store: str,
     raw: str,
 ) -> None:
@@ -315,9 +326,20 @@ def serve(  # noqa: PLR0913 (one parameter per option)
         ),
         max_requests=max_requests,
         log_file=log_file,
+        oidc=_read_oidc(oidc_file) if oidc_file else None,
     )
     limits = DeriveLimits(memory_bytes=max_memory << 20, seconds=max_seconds)
     _run_hub(config, store, raw, limits)
+
+
+def _read_oidc(path: Path) -> OidcConfig:
+    from bygones.hub.oidc import OidcConfig
+
+    check_private(path)
+    try:
+        return msgspec.toml.decode(path.read_bytes(), type=OidcConfig)
+    except (msgspec.MsgspecError, ValueError) as error:
+        raise click.BadParameter(str(error), param_hint="--oidc") from error
 
 
 def _run_hub(config: HubConfig, store: str, raw: str, limits: DeriveLimits) -> None:
@@ -722,5 +744,5 @@ def hub() -> None:
     """
 
 
-for _command in (serve, token, erase, hold, audit, check):
+for _command in (serve, token, login, logout, erase, hold, audit, check):
     hub.add_command(_command)

@@ -11,8 +11,10 @@ from pathlib import Path
 import click
 
 import bygones
-from bygones.cli.context import json_option
+from bygones.cli.commands.hook import ingest_in_background
+from bygones.cli.context import json_option, resolve_archive_folder
 from bygones.cli.output import display_path, output_width, print_objects
+from bygones.integrations import recall_index
 from bygones.integrations.claude_code import (
     IntegrationChange,
     PartState,
@@ -68,6 +70,11 @@ def print_change(action: str, change: IntegrationChange) -> None:
     is_flag=True,
     help="Also add hooks that store the files which shell commands change.",
 )
+@click.option(
+    "--recall",
+    is_flag=True,
+    help="Also add hooks that quote earlier work, if it certainly matches.",
+)
 @click.option("--yes", is_flag=True, help="With --remove: apply the changes.")
 @json_option
 def integrate(  # noqa: PLR0913 (one parameter per option)
@@ -77,6 +84,7 @@ def integrate(  # noqa: PLR0913 (one parameter per option)
     remove: bool,
     statusline: bool,
     checkpoints: bool,
+    recall: bool,
     yes: bool,
     as_json: bool,
 ) -> None:
@@ -95,19 +103,28 @@ def integrate(  # noqa: PLR0913 (one parameter per option)
     command, the files that git calls changed and those that Claude edited are looked at,
     and their new contents are stored, up to 1 MiB each. A repository that contains your
     home directory is left out.
+
+    Recall adds a few lines about the project when a session starts, and at most one cited
+    line when you ask something you asked before, or when a command fails with an error
+    that was fixed before. Without certainty it says nothing.
     """
     del program  # there is one
     if add and remove:
         raise click.UsageError("--add and --remove cannot be combined")
     places = claude_paths(os.environ, Path.home(), _plugin_folder())
+    archive = resolve_archive_folder(None)
     changes = plan_changes(
         places,
         _launch_command(),
         removing=remove,
         statusline=statusline,
         checkpoints=checkpoints,
+        recall_folder=recall_index.folder_of(archive) if recall else None,
     )
     does = add or (remove and yes)
+    if does and recall and add:
+        recall_index.enable(archive)
+        ingest_in_background(None, ())
     if as_json:
         _print_json(changes, apply_changes(changes) if does else ())
         return

@@ -21,6 +21,7 @@ from bygones.config import (
     load_push_settings,
     load_redactor,
 )
+from bygones.credentials import find_hub_token
 from bygones.errors import BygonesError, ExitCode, PushNotConfigured
 from bygones.export.formats import redaction_labels
 from bygones.render.numbers import format_bytes, pluralize
@@ -143,13 +144,21 @@ def push(*, dry_run: bool, watch: bool, options: CommonOptions, as_json: bool) -
     records are left out. Only what the hub does not have yet is sent. You can interrupt
     it at any time.
     """
-    settings = load_push_settings(os.environ, Path.home())
+    settings = _with_stored_token(load_push_settings(os.environ, Path.home()))
     _check_settings(settings, is_dry_run=dry_run)
     open_current(options).close()
     if watch and not dry_run:
         _push_continuously(settings, options, as_json=as_json)
     else:
         _push_once(settings, options, is_dry_run=dry_run, as_json=as_json)
+
+
+def _with_stored_token(settings: PushSettings) -> PushSettings:
+    """Return settings with the token of `bygones hub login`, if they have none."""
+    if settings.token or not settings.hub:
+        return settings
+    token = find_hub_token(settings.hub, os.environ, Path.home())
+    return settings._replace(token=token)
 
 
 def _check_settings(settings: PushSettings, *, is_dry_run: bool) -> None:
