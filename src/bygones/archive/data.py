@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from bygones.data.arrow import ParquetFiles
     from bygones.data.sql import SqlLimits, SqlParameters, SqlResult, SqlService
     from bygones.model.base import ProgressReporter
+    from bygones.redact.engine import Redactor
     from bygones.usage.prices import Prices
 
 
@@ -108,7 +109,11 @@ class ArchiveData(ArchiveReports):
             reader,
             self._loader,
             prices=prices or load_prices(),
-            redactor=load_redactor(os.environ, Path.home()) if redact else None,
+            load_redactor=_load_redactor if redact else None,
             problems=self.problems,
             limits=limits or SqlLimits(),
         )
+
+
+def _load_redactor() -> Redactor:
+    return load_redactor(os.environ, Path.home())

@@ -9,11 +9,8 @@ from typing import TYPE_CHECKING, cast
 import msgspec
 from msgspec import Struct
 
-from bygones.data.texts import ContentLoader
 from bygones.data.views import VIEWS, View
 from bygones.errors import SqlLimitExceeded
-from bygones.files.commits import find_call_commits
-from bygones.files.events import Place
 from bygones.model.base import RecordId, SessionId, value_library
 from bygones.schema.encoding import portable_id
 from bygones.store.annotations import with_annotations
@@ -31,7 +28,9 @@ from bygones.store.sql_sandbox import (
 )
 from bygones.usage.costs import SumPricer
 
+# Late: most queries load no texts, and start much faster without what that needs.
 if TYPE_CHECKING:
+    from bygones.data.texts import ContentLoader
     from bygones.model.base import Problem
     from bygones.model.summary import Loader, SessionSummary
     from bygones.redact.engine import Redactor
@@ -91,14 +90,14 @@ class SqlService:
         loader: Loader,
         *,
         prices: Prices,
-        redactor: Redactor | None,
+        load_redactor: Callable[[], Redactor] | None,
         problems: Callable[[], Iterable[tuple[SessionId, Problem]]],
         limits: SqlLimits,
     ) -> None:
         self._reader = reader
         self._loader = loader
         self._prices = prices
-        self._redactor = redactor
+        self._load_redactor = load_redactor
         self._problems = problems
         self._limits = limits
         self._index = reader.sessions.index
@@ -107,8 +106,12 @@ class SqlService:
     @property
     def _texts(self) -> ContentLoader:
         if self._loaded_texts is None:
+            from bygones.data.texts import ContentLoader
+
             self._loaded_texts = ContentLoader(
-                self._reader, self._loader, self._redactor
+                self._reader,
+                self._loader,
+                self._load_redactor() if self._load_redactor else None,
             )
         return self._loaded_texts
 
@@ -126,7 +129,7 @@ class SqlService:
     def _open_sandbox(
         self, views: Sequence[View], limits: SqlLimits, *, raw_times: bool = False
     ) -> SqlSandbox:
-        is_redacted = self._redactor is not None
+        is_redacted = self._load_redactor is not None
         return SqlSandbox(
             self._index.folder / INDEX_FILE,
             views=[
@@ -280,6 +283,10 @@ class SqlService:
                     )
 
     def _commit_rows(self) -> Iterator[SqlRow]:
+        from bygones.data.texts import ContentLoader
+        from bygones.files.commits import find_call_commits
+        from bygones.files.events import Place
+
         sql = (
             "SELECT c.session, c.agent, c.branch, c.message, c.position, c.flags,"  # noqa: S608 (a number)
             " c.call_key, c.call_block, c.result_key, c.result_block, c.turn, c.time_ms"
