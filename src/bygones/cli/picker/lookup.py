@@ -12,12 +12,12 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from bygones.archive import Archive
-from bygones.cli.picker.preview import SessionPreviewer
 from bygones.errors import QueryError
 from bygones.model.base import SessionId
 from bygones.model.query import MAIN_AGENT, FieldValue, Query
@@ -26,7 +26,10 @@ from bygones.query.parser import and_terms, parse_query
 from bygones.render.headers import search_notes
 from bygones.render.text.primitives import StyledLine, sanitize_line
 
-PAGE_SIZE = 100
+if TYPE_CHECKING:
+    from bygones.cli.picker.preview import SessionPreviewer
+
+PAGE_SIZE = 40
 """Sessions that are looked up at once; scrolling down looks up more."""
 
 
@@ -85,7 +88,7 @@ class SessionFinder:
 
     def __init__(self, archive: Archive) -> None:
         self._archive = archive
-        self._previewer = SessionPreviewer(archive)
+        self._previewer: SessionPreviewer | None = None
 
     def find(self, query: PickerQuery) -> FoundSessions:
         """Return the sessions that a query finds; all of them if nothing was typed."""
@@ -123,6 +126,11 @@ class SessionFinder:
         """Return a preview, unless it is not needed any more."""
         with suppress(QueryError):
             query = self._complete(self._parse(request.query), request.query.text)
+            if self._previewer is None:
+                # Markdown and highlighting are imported after the first paint.
+                from bygones.cli.picker.preview import SessionPreviewer
+
+                self._previewer = SessionPreviewer(self._archive)
             found = self._previewer.render(
                 request.session_id,
                 self._limit_to(query, request.query),

@@ -11,11 +11,11 @@ from bygones.model.base import SessionId
 from bygones.model.conversations import Conversation, MessageWindow
 from bygones.model.nodes import parse_user_text
 from bygones.model.query import FieldValue, Part, Query
-from bygones.model.summary import Excerpt, Hit, SessionSummary
+from bygones.model.summary import Hit, SessionSummary
 from bygones.query.parser import and_terms
 from bygones.render.headers import hit_label
 from bygones.render.numbers import format_time_range, format_tokens, pluralize
-from bygones.render.text.highlight import highlight_line
+from bygones.render.text.highlight import excerpt_spans, highlight_line
 from bygones.render.text.markdown_text import render_markdown_lines
 from bygones.render.text.primitives import (
     SpanStyle,
@@ -177,22 +177,3 @@ def _excerpt_lines(hit: Hit, width: int) -> Iterable[StyledLine]:
     label = f"{hit_label(hit)} "
     pieces = [StyledSpan(label, SpanStyle.META), *excerpt_spans(hit.excerpt)]
     return wrap_spans(pieces, width)
-
-
-def excerpt_spans(excerpt: Excerpt) -> list[StyledSpan]:
-    """Return an excerpt as spans, of which the matches have a style of their own."""
-    spans, at = [StyledSpan("…" if excerpt.is_cut_before else "")], 0
-    for start, stop in excerpt.highlights:
-        spans.append(StyledSpan(_sanitized(excerpt.text[at:start])))
-        spans.append(StyledSpan(_sanitized(excerpt.text[start:stop]), SpanStyle.MATCH))
-        at = stop
-    spans.append(StyledSpan(_sanitized(excerpt.text[at:])))
-    spans.append(StyledSpan("…" if excerpt.is_cut_after else ""))
-    return [span for span in spans if span.text]
-
-
-def _sanitized(text: str) -> str:
-    """Sanitize a piece of a line; spaces at its ends separate it from the others."""
-    start = " " if text[:1].isspace() else ""
-    end = " " if text[-1:].isspace() and text.strip() else ""
-    return f"{start}{sanitize_line(text)}{end}"

@@ -9,9 +9,9 @@ from typing import NamedTuple
 
 from bygones.cli.output import format_age
 from bygones.cli.picker.lookup import FoundSession, FoundSessions
-from bygones.cli.picker.preview import excerpt_spans
 from bygones.model.summary import SessionSummary
 from bygones.render.numbers import pluralize
+from bygones.render.text.highlight import excerpt_spans
 from bygones.render.text.primitives import (
     SpanStyle,
     StyledLine,

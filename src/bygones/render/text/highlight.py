@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 
-from bygones.render.text.primitives import SpanStyle, StyledLine, StyledSpan
+from bygones.model.summary import Excerpt
+from bygones.render.text.primitives import (
+    SpanStyle,
+    StyledLine,
+    StyledSpan,
+    sanitize_line,
+)
 
 FindWords = Callable[[str], Iterable[tuple[int, int]]]
 """Returns start and end of each match in a text, in order."""
@@ -34,3 +40,22 @@ def _split(line: StyledLine, matches: list[tuple[int, int]]) -> Iterator[StyledS
         if at < end:
             yield span._replace(text=span.text[at - offset :])
         offset = end
+
+
+def excerpt_spans(excerpt: Excerpt) -> list[StyledSpan]:
+    """Return an excerpt as spans, of which the matches have a style of their own."""
+    spans, at = [StyledSpan("…" if excerpt.is_cut_before else "")], 0
+    for start, stop in excerpt.highlights:
+        spans.append(StyledSpan(_sanitized(excerpt.text[at:start])))
+        spans.append(StyledSpan(_sanitized(excerpt.text[start:stop]), SpanStyle.MATCH))
+        at = stop
+    spans.append(StyledSpan(_sanitized(excerpt.text[at:])))
+    spans.append(StyledSpan("…" if excerpt.is_cut_after else ""))
+    return [span for span in spans if span.text]
+
+
+def _sanitized(text: str) -> str:
+    """Sanitize a piece of a line; spaces at its ends separate it from the others."""
+    start = " " if text[:1].isspace() else ""
+    end = " " if text[-1:].isspace() and text.strip() else ""
+    return f"{start}{sanitize_line(text)}{end}"
