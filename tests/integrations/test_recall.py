@@ -14,7 +14,12 @@ import pytest
 from benchmarks.bench_recall import measure
 from bygones.archive import Archive
 from bygones.integrations import recall_hook, recall_index
-from bygones.integrations.claude_code import claude_paths, plan_changes
+from bygones.integrations.claude_code import (
+    apply_changes,
+    claude_paths,
+    plan_changes,
+    plan_project_changes,
+)
 from tests.build import Home, prompt, reply, session_id, thread, tool_result, tool_use
 
 PROJECT = "/srv/work/shop"
@@ -160,3 +165,23 @@ def test_recall_hooks_are_added_only_on_request_and_removed(tmp_path: Path) -> N
     removed = plan_changes(paths, ["bygones"], removing=True, statusline=False)
     last = next(one for one in reversed(removed) if one.path == paths.settings)
     assert last.after is None
+
+
+def test_repository_gets_the_hub_without_a_token_and_back(tmp_path: Path) -> None:
+    path = tmp_path / ".mcp.json"
+    before = '{\n  "mcpServers": {\n    "other": { "command": "x" }\n  }\n}\n'
+    path.write_text(before)
+
+    apply_changes(
+        plan_project_changes(tmp_path, "https://hub.example.com/", removing=False)
+    )
+
+    servers = json.loads(path.read_text())["mcpServers"]
+    assert servers["other"] == {"command": "x"}
+    assert servers["bygones-team"]["url"] == "https://hub.example.com/mcp"
+    assert "${BYGONES_HUB_TOKEN}" in path.read_text()
+    assert "byg_" not in path.read_text()
+    apply_changes(
+        plan_project_changes(tmp_path, "https://hub.example.com", removing=True)
+    )
+    assert path.read_text() == before

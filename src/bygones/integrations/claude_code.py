@@ -38,6 +38,7 @@ _RECALL_HOOKS = (
 )
 _RECALL_SCRIPT = "recall_hook.py"
 _OWN_NAME = "bygones"
+_TEAM_NAME = "bygones-team"
 
 
 class PartState(StrEnum):
@@ -135,6 +136,38 @@ class _JsonEdit(NamedTuple):
     is_list_item: bool = False
     owner: Callable[[object], bool] | None = None
     """Whether an item is this one; by default, whether it is any of ours."""
+
+
+def plan_project_changes(
+    folder: Path, hub: str, *, removing: bool
+) -> list[IntegrationChange]:
+    """Return the change that lets everybody in a repository read from a hub.
+
+    The file contains no token: Claude Code replaces the variable with that of the user.
+    """
+    server = {
+        "type": "http",
+        "url": f"{hub.rstrip('/')}/mcp",
+        "headers": {"Authorization": "Bearer ${BYGONES_HUB_TOKEN}"},
+    }
+    edit = _JsonEdit(
+        "MCP server of the team",
+        "servers",
+        ("mcpServers", _TEAM_NAME),
+        server,
+        owner=_is_hub_server,
+    )
+    nowhere = folder / ".claude"
+    paths = ClaudePaths(nowhere, folder / ".mcp.json", nowhere, nowhere, nowhere)
+    return [_plan_json_edit(edit, paths, {}, removing=removing)]
+
+
+def _is_hub_server(value: object) -> bool:
+    match value:
+        case {"type": "http", "url": str(), "headers": {"Authorization": str(given)}}:
+            return "BYGONES_HUB_TOKEN" in given
+        case _:
+            return False
 
 
 def _json_edits(
@@ -241,7 +274,8 @@ def _edit_state(text: str, edit: _JsonEdit) -> PartState:
         return PartState.INSTALLED if is_installed else PartState.MISSING
     if value is None:
         return PartState.MISSING
-    return PartState.INSTALLED if _is_ours(value) else PartState.CONFLICT
+    is_own = edit.owner or _is_ours
+    return PartState.INSTALLED if is_own(value) else PartState.CONFLICT
 
 
 def _is_ours(value: object) -> bool:

@@ -21,10 +21,12 @@ from bygones.integrations.claude_code import (
     apply_changes,
     claude_paths,
     plan_changes,
+    plan_project_changes,
 )
 from bygones.model.base import encode_path
 from bygones.render.text.primitives import display_width, sanitize_name
 from bygones.schema.commands import IntegrationObject
+from bygones.team.connection import parse_hub_url
 
 _STATE_TEXTS = {
     (False, PartState.MISSING): "would add",
@@ -75,6 +77,16 @@ def print_change(action: str, change: IntegrationChange) -> None:
     is_flag=True,
     help="Also add hooks that quote earlier work, if it certainly matches.",
 )
+@click.option(
+    "--scope",
+    type=click.Choice(["user", "project"]),
+    default="user",
+    show_default=True,
+    help="Change your own files, or .mcp.json of the repository here.",
+)
+@click.option(
+    "--hub", metavar="URL", help="With --scope project: the hub to read from."
+)
 @click.option("--yes", is_flag=True, help="With --remove: apply the changes.")
 @json_option
 def integrate(  # noqa: PLR0913 (one parameter per option)
@@ -85,6 +97,8 @@ def integrate(  # noqa: PLR0913 (one parameter per option)
     statusline: bool,
     checkpoints: bool,
     recall: bool,
+    scope: str,
+    hub: str | None,
     yes: bool,
     as_json: bool,
 ) -> None:
@@ -94,48 +108,65 @@ def integrate(  # noqa: PLR0913 (one parameter per option)
     bygones integrate claude
     bygones integrate claude --add --statusline
     bygones integrate claude --remove --yes
+    bygones integrate claude --scope project --hub https://hub.example.com --add
 
-    Adds the MCP server, two hooks, a skill and slash commands. Without --add, the changes
-    are only listed. The formatting of your files is preserved, and --remove restores them
-    byte for byte. If one of the files is invalid, none is changed.
+    Without --add, the changes are only listed. --remove restores your files byte for
+    byte. If one of them is invalid, none is changed.
 
-    Checkpoints are for `blame`, `cat`, `diff` and `undo`: before and after each shell
-    command, the files that git calls changed and those that Claude edited are looked at,
-    and their new contents are stored, up to 1 MiB each. A repository that contains your
-    home directory is left out.
+    Checkpoints are for `blame`, `cat`, `diff` and `undo`: around each shell command, the
+    new contents of files that git calls changed or Claude edited are stored, up to 1 MiB
+    each. A repository that contains your home directory is left out.
 
-    Recall adds a few lines about the project when a session starts, and at most one cited
-    line when you ask something you asked before, or when a command fails with an error
-    that was fixed before. Without certainty it says nothing.
+    Recall quotes earlier work: a few lines when a session starts, and at most one cited line
+    for a prompt or an error that was there before. Without certainty it says nothing.
+
+    With --scope project, .mcp.json in the current directory lets everybody read from a hub;
+    Claude Code takes the token from BYGONES_HUB_TOKEN.
     """
-    del program  # there is one
-    if add and remove:
+    if (program, add, remove) == ("claude", True, True):
         raise click.UsageError("--add and --remove cannot be combined")
-    places = claude_paths(os.environ, Path.home(), _plugin_folder())
     archive = resolve_archive_folder(None)
-    changes = plan_changes(
-        places,
-        _launch_command(),
-        removing=remove,
-        statusline=statusline,
-        checkpoints=checkpoints,
-        recall_folder=recall_index.folder_of(archive) if recall else None,
+    if (scope == "project") != bool(hub):
+        raise click.UsageError("--scope project and --hub belong together")
+    changes = (
+        _plan_for_project(hub, removing=remove)
+        if hub
+        else plan_changes(
+            claude_paths(os.environ, Path.home(), _plugin_folder()),
+            _launch_command(),
+            removing=remove,
+            statusline=statusline,
+            checkpoints=checkpoints,
+            recall_folder=recall_index.folder_of(archive) if recall else None,
+        )
     )
     does = add or (remove and yes)
-    if does and recall and add:
-        recall_index.enable(archive)
-        ingest_in_background(None, ())
+    if recall and add:
+        _start_recall(archive)
     if as_json:
         _print_json(changes, apply_changes(changes) if does else ())
-        return
-    if not does:
+    elif does:
+        _apply_and_print(changes, removing=remove)
+    else:
         print_planned_changes(changes, removing=remove)
-        return
+
+
+def _start_recall(archive: Path) -> None:
+    recall_index.enable(archive)
+    ingest_in_background(None, ())
+
+
+def _plan_for_project(hub: str, *, removing: bool) -> list[IntegrationChange]:
+    parse_hub_url(hub)
+    return plan_project_changes(Path.cwd(), hub, removing=removing)
+
+
+def _apply_and_print(changes: Sequence[IntegrationChange], *, removing: bool) -> None:
     for change in apply_changes(changes):
-        print_change("removed" if remove else "added", change)
+        print_change("removed" if removing else "added", change)
     if any(change.state is PartState.CONFLICT for change in changes):
         print_planned_changes(
-            [c for c in changes if c.state is PartState.CONFLICT], removing=remove
+            [c for c in changes if c.state is PartState.CONFLICT], removing=removing
         )
 
 
