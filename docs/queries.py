@@ -18,7 +18,7 @@ __all__ = ["query_page"]
 _INTRODUCTION = """\
 # Queries
 
-Words are searched in prompts, answers, thinking, tool calls, tool results and titles.
+Words are searched in prompts, replies, thinking, tool calls, tool results and titles.
 Ids, branches, directories and times are not text; use fields for them. Case is ignored
 everywhere except in `OR`.
 """

@@ -96,8 +96,8 @@ def test_host_and_this_machine_have_all_sessions_afterwards(
     ("host", "command", "message"),
     [
         ("laptop", "no-such-program", "name its path with --remote-command"),
-        ("laptop", "echo", "did not answer as Bygones does"),
-        ("nowhere", "bygones", "did not answer as Bygones does"),
+        ("laptop", "echo", "Bygones did not respond"),
+        ("nowhere", "bygones", "Bygones did not respond"),
         ("-oProxyCommand=touch x", "bygones", "not the name of a host"),
     ],
 )

@@ -162,7 +162,7 @@ def _usage_sums(condition: str) -> tuple[ViewColumn, ...]:
             "cost_usd",
             "real",
             cost,
-            "Cost in dollars of answers with a known price; each answer counts once.",
+            "Cost in dollars of replies with a known price; each reply counts once.",
         ),
     )
 
@@ -349,8 +349,8 @@ _FILE_CHANGES = View(
 _USAGE = View(
     name="usage",
     description=(
-        "Tokens and cost of each answer once, with those of agents: the rows that"
-        " `bygones usage` sums. An answer that several sessions contain belongs to the"
+        "Tokens and cost of each reply once, with those of agents: the rows that"
+        " `bygones usage` sums. A reply that several sessions contain belongs to the"
         " oldest."
     ),
     source=(f"{_PAID} {_SESSION_OF} = p.session {_PROJECT_OF} = p.session"),
@@ -359,13 +359,13 @@ _USAGE = View(
         _SESSION_ID,
         _text("agent_id", "p.agent", "Agent run; null for the session itself."),
         _text("agent_type", "p.agent_type", "Type of the agent."),
-        _text("model", "p.model", "Model that answered."),
+        _text("model", "p.model", "Model that replied."),
         _text(
             "terms",
             "nullif(p.terms, '')",
             "Terms that change the price, such as `batch`.",
         ),
-        _text("entrypoint", "p.entrypoint", "Program that requested the answer."),
+        _text("entrypoint", "p.entrypoint", "Program that requested the reply."),
         _time("sent_at", "u.time_ms", "When it was sent, in UTC."),
         _integer("branch", "u.branch + 1", "Branch; 1 is the live one."),
         _flag(

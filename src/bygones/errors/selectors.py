@@ -61,14 +61,17 @@ class InvalidSelector(BygonesError):
 
 
 class NotInArchive(BygonesError):
-    """The archive has no session, record or project of this name."""
+    """The archive has no session, record, project or file of this name."""
 
     kind: str
     name: str
     suggestions: Sequence[str] = ()
 
     exit_code = ExitCode.USAGE_ERROR
-    hint = "`bygones list --all` lists sessions, `bygones projects` lists projects"
+    hint = (
+        "list sessions with `bygones list --all`, projects with `bygones projects`, and"
+        " changed files with `bygones files .`"
+    )
 
     def __str__(self) -> str:
         names = ", ".join(self.suggestions)

@@ -117,8 +117,8 @@ class InvalidSettings(BygonesError):
     exit_code = ExitCode.USAGE_ERROR
     message = "{self.location} is invalid: {self.reason}"
     hint = (
-        "valid settings are archive, homes, color, iso, ingest, pager, [redact] and"
-        " [push]; all are optional"
+        "valid settings are archive, homes, color, iso, ingest, pager, keys, [redact]"
+        " and [push]; all are optional"
     )
 
 

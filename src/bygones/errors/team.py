@@ -48,7 +48,7 @@ class HubTokenMissing(BygonesError):
     url: str
 
     message = "there is no token for {self.url}"
-    hint = "run `bygones hub login {self.url}`, or set BYGONES_HUB_TOKEN"
+    hint = "run `bygones hub login` with this address, or set BYGONES_HUB_TOKEN"
 
 
 class HubTokenExposed(BygonesError):
@@ -57,11 +57,11 @@ class HubTokenExposed(BygonesError):
     path: Path
 
     message = "other users can read the token in {self.path}"
-    hint = "run `chmod 600 {self.path}`"
+    hint = "make the file private with `chmod 600`"
 
 
 class SignInFailed(BygonesError):
-    """A person could not sign in at the provider of a hub."""
+    """Signing in with the provider of a hub failed."""
 
     reason: str
 
@@ -96,7 +96,7 @@ class UploadTooLarge(UploadRejected):
 
 
 class ErasureOnHold(BygonesError):
-    """All sessions that a purge on a hub selected are on hold."""
+    """All sessions that were selected for erasure on a hub are on hold."""
 
     session_count: int
 
@@ -114,8 +114,8 @@ class StoreError(BygonesError):
     is_permanent: bool = False
     """Whether trying again cannot help."""
 
-    message = "the team's store: {self.detail}"
-    hint = "check that the server is running, its address and your permissions"
+    message = "the team's database failed: {self.detail}"
+    hint = "check its address and your permissions, and that the server is running"
 
 
 class RawStoreIncomplete(BygonesError):
@@ -166,7 +166,7 @@ class MissingDependency(BygonesError):
     package: str
 
     message = "this needs {self.package}, which is not installed"
-    hint = "run `pip install bygones[team]`"
+    hint = "run `pip install 'bygones[team]'`"
 
 
 class MissingDataPackage(MissingDependency):

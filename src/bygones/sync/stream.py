@@ -113,17 +113,18 @@ class MessageStream:
     def greet(self, machine: Machine) -> Machine:
         """Exchange versions and names; return the other machine."""
         self._writer.write(_MAGIC + b"%d\n" % PROTOCOL_VERSION)
-        self.send(Hello(machine.name, machine.id))
+        with suppress(SyncFailed):  # What it printed, or did not, says more.
+            self.send(Hello(machine.name, machine.id))
         skipped = 0
         while True:
             line = self._reader.readline(_MAX_GREETING)
             skipped += len(line)
             if not line or skipped > _MAX_GREETING:
-                raise SyncFailed(self.name, "it did not answer as Bygones does")
+                raise SyncFailed(self.name, "Bygones did not respond there; check the host name and --remote-command")
             if line.startswith(_MAGIC):
                 break
         if line != _MAGIC + b"%d\n" % PROTOCOL_VERSION:
-            raise SyncFailed(self.name, "it has another version of Bygones")
+            raise SyncFailed(self.name, "it runs another version of Bygones")
         hello = self.receive()
         if not isinstance(hello, Hello):
             raise SyncFailed(self.name, "it sent an unexpected message")
