@@ -8,6 +8,7 @@ message in MessagePack. One side asks, the other answers; `PullNow` exchanges th
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 from typing import IO
@@ -120,7 +121,10 @@ class MessageStream:
             line = self._reader.readline(_MAX_GREETING)
             skipped += len(line)
             if not line or skipped > _MAX_GREETING:
-                raise SyncFailed(self.name, "Bygones did not respond there; check the host name and --remote-command")
+                raise SyncFailed(
+                    self.name,
+                    "Bygones did not respond there; check the host name and --remote-command",
+                )
             if line.startswith(_MAGIC):
                 break
         if line != _MAGIC + b"%d\n" % PROTOCOL_VERSION:
