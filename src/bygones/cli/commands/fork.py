@@ -109,7 +109,7 @@ def fork(  # noqa: PLR0913 (the options of the command)
     command that continues it. The original is not changed. The new session has the
     messages, agents, long outputs and backups of files up to that point. SESSION is an id
     or its first characters, "last", the id of a record, or a result number of the last
-    search; without it you pick one, and in a pipe it is the last. TURN counts from 1
+    search; without it, you pick one, or in a pipe the last one is used. TURN counts from 1
     (default: the end of the branch).
 
     With --files, it continues in a new place with the files as they were at that point: a

@@ -270,7 +270,7 @@ def describe_selector(selector: ErasureSelector) -> str:
     type=click.IntRange(0),
     default=1200,
     show_default=True,
-    help="Requests of a person per minute, without uploads; 0 for any number.",
+    help="Requests per person and minute, not counting uploads; 0 for no limit.",
 )
 @click.option(
     "--log",
@@ -655,7 +655,7 @@ def hold(  # noqa: PLR0913 (one parameter per option)
 @hub_options
 @json_option
 def audit(*, person: str | None, store: str, raw: str, as_json: bool) -> None:
-    r"""List what administrators and sign-ins changed on a hub.
+    r"""List changes by administrators, and sign-ins, on a hub.
 
     \b
     bygones hub audit

@@ -70,12 +70,12 @@ def print_change(action: str, change: IntegrationChange) -> None:
 @click.option(
     "--checkpoints",
     is_flag=True,
-    help="Also add hooks that store the files which shell commands change.",
+    help="Also add hooks that store the files that shell commands change.",
 )
 @click.option(
     "--recall",
     is_flag=True,
-    help="Also add hooks that quote earlier work, if it certainly matches.",
+    help="Also add hooks that quote earlier work if the match is certain.",
 )
 @click.option(
     "--scope",
@@ -118,9 +118,9 @@ def integrate(  # noqa: PLR0913 (one parameter per option)
     each. A repository that contains your home directory is left out.
 
     Recall quotes earlier work: a few lines when a session starts, and at most one cited line
-    for a prompt or an error that was there before. Without certainty it says nothing.
+    for a prompt or an error that has occurred before. Uncertain matches are not quoted.
 
-    With --scope project, .mcp.json in the current directory lets everybody read from a hub;
+    With --scope project, .mcp.json in the current directory lets everyone read from a hub;
     Claude Code takes the token from BYGONES_HUB_TOKEN.
     """
     if (program, add, remove) == ("claude", True, True):

@@ -159,7 +159,7 @@ def _models_cell(session: SessionSummary) -> str:
     "--fzf",
     "as_tabs",
     is_flag=True,
-    help="Print id, time, project and title with tabs between them, for fzf.",
+    help="Print id, time, project and title, separated by tabs, for fzf.",
 )
 @limit_option("sessions", TERMINAL_LIMIT)
 @iso_option

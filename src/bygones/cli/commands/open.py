@@ -45,7 +45,7 @@ def open_page(
 
     SESSION is an id or its first characters, "last", the id of a record, or a result
     number of the last search: 2, or 2.1 for the first hit of the second session. Without
-    it you pick one; in a pipe it is the last.
+    it, you pick one; in a pipe, the last one is used.
 
     If `bygones serve` is running for this archive, the page opens there. Otherwise it is
     served until you press Ctrl-C.

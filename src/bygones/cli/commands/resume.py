@@ -62,7 +62,7 @@ def resume(
 
     Without --run, the command that continues the session is printed. SESSION is an id or
     its first characters, "last", or a result number of the last search. Without it you
-    pick one; in a pipe it is the last.
+    pick one; in a pipe, the last one is used.
     If Claude Code has deleted the transcript, it is restored first, byte for byte.
     `bygones fork` continues it elsewhere, or from an earlier turn.
     """

@@ -182,7 +182,7 @@ def show(
     search: 2 is the second session, 2.1 its first hit, at which the pager starts.
     SESSION/AGENT is an agent run, with the id that `bygones tree` prints. With the id of
     a record, the branch or the agent run that contains it is shown. Without a name you
-    pick a session; in a pipe it is the last.
+    pick a session; in a pipe, the last one is used.
 
     PATH is a transcript, a folder of transcripts or a Claude Code home. It is read
     directly, without the archive. If it contains several sessions, name one with the

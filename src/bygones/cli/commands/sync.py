@@ -45,7 +45,9 @@ __all__ = ["sync"]
     show_default=True,
     help="How to start Bygones on HOST.",
 )
-@click.option("--stdio", is_flag=True, help="Answer the sync of another machine.")
+@click.option(
+    "--stdio", is_flag=True, help="Serve a sync that another machine started."
+)
 @archive_options
 @json_option
 def sync(  # noqa: PLR0913 (the options of the command)
@@ -66,12 +68,12 @@ def sync(  # noqa: PLR0913 (the options of the command)
     bygones sync ~/Dropbox/bygones
 
     Afterwards both archives have all sessions, with all versions of their files, tags,
-    notes and stars. A session that you continued on both machines has a branch of each.
+    notes and stars. A session that you continued on both machines has a branch for each.
     Nothing is deleted or redacted: use it between machines of your own, and `push` to
     share with others. All bytes are verified, and an interrupted sync continues where it
-    was.
+    stopped.
 
-    HOST is a name for ssh, and needs Bygones. FOLDER is a folder that your machines share,
+    HOST is a name that ssh accepts; it needs Bygones. FOLDER is a folder that your machines share,
     or another archive: each machine adds files to it and reads those of the others.
     Sessions that you purged are not received again; purge them on each machine.
     """

@@ -44,9 +44,9 @@ def tree(*, session: str, options: CommonOptions, as_json: bool, color: str) -> 
 
     SESSION is an id or its first characters, "last", the id of a record, or a result
     number of the last search (default: last). Each turn has its number, tool calls,
-    duration, tokens and cost; each branch has the totals after its fork. `show
-    SESSION/AGENT` shows an agent by the id before it, `fork SESSION:TURN` continues from
-    a turn.
+    duration, tokens and cost; each branch has the totals after its fork. Each agent run has
+    its id: `bygones show SESSION/AGENT` shows it. `bygones fork SESSION:TURN` continues
+    from a turn.
     """
     console = Console.for_stdout(color)
     with open_current(options) as archive:

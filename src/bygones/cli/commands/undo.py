@@ -58,7 +58,7 @@ if TYPE_CHECKING:
 )
 @click.option("--undo", "is_redo", is_flag=True, help="Undo the last undo.")
 @click.option(
-    "--force", is_flag=True, help="Also overwrite changes that are not explained."
+    "--force", is_flag=True, help="Also overwrite changes made outside of Claude Code."
 )
 @click.option("-y", "--yes", is_flag=True, help="Do not ask for confirmation.")
 @click.option("-n", "--dry-run", is_flag=True, help="Show what would be changed.")

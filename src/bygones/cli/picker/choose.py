@@ -23,7 +23,10 @@ _MIN_COLUMNS = 30
 _MIN_LINES = 6
 
 query_option = click.option(
-    "--query", "pick_query", metavar="TEXT", help="Pick a session, starting with this."
+    "--query",
+    "pick_query",
+    metavar="TEXT",
+    help="Pick a session, starting with this search.",
 )
 
 

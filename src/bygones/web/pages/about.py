@@ -94,8 +94,8 @@ _LOCAL_NOTE = Html(
     "<code>bygones serve</code> can read it.</p>"
 )
 _HUB_NOTE = Html(
-    '<p class="note">This is a hub. It shows the sessions that people pushed to it, '
-    "redacted, as far as your token gives access.</p>"
+    '<p class="note">This is a hub. It shows the redacted sessions that people '
+    "pushed to it, if your token gives you access to them.</p>"
 )
 
 

@@ -221,7 +221,7 @@ def _head(board: _Dashboard) -> Html:
     form = Html(
         '<form class="range" action="/usage"><input type="search" name="q" '
         f'value="{escape(board.period.query_text)}" placeholder="project:shop" '
-        'aria-label="Limit by a query"><label>From '
+        'aria-label="Filter by a query"><label>From '
         f'<input type="date" name="since" value="{escape(day)}"></label><label>to '
         f'<input type="date" name="until" value="{until}"></label>{hidden}'
         '<button type="submit">Show</button></form>'
@@ -314,12 +314,12 @@ def _change(amount: int | None, previous: UsageRow | None, name: str) -> str:
         return ""
     before = getattr(previous, name) or 0
     if not before:
-        return "none in the period before"
+        return "none in the previous period"
     share = ((amount or 0) - before) / before
     if share > _MAX_SHARE:
-        return f"{share + 1:,.0f} times the period before"
+        return f"{share + 1:,.0f} times the previous period"
     sign = "+" if share >= 0 else "\N{MINUS SIGN}"
-    return f"{sign}{abs(share):.0%} from the period before"
+    return f"{sign}{abs(share):.0%} from the previous period"
 
 
 class _Groups(Struct, frozen=True):
