@@ -83,12 +83,12 @@ class Sending:
 
 
 def told(archive: Archive) -> object:
-    """Return everything about the session except where its bytes are."""
+    """Return everything about the session except where its bytes are, and whose."""
     (listed,) = archive.sessions(include_empty=True)
     session = archive.session(listed.id)
     shown = archive.conversation(listed.id).window(0, 0, 9)
     return (
-        replace(listed, source_bytes=0),
+        replace(listed, source_bytes=0, person=""),
         [(one.role, one.origin, one.blocks) for one in session.live_branch.messages],
         [one.kind for one in session.problems],
         [one.text for one in archive.prompts()],

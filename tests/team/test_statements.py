@@ -102,7 +102,7 @@ def test_showing_a_session_needs_few_statements(archive: Archive, asked: Asked) 
     session = archive.session(largest.id)
     assert [message.blocks for message in session.live_branch.messages]
 
-    assert len(asked) <= 12, "\n".join(one[:70] for one in asked)
+    assert len(asked) <= 10, "\n".join(one[:70] for one in asked)
 
 
 @pytest.mark.parametrize("by", ["day", "session", "project", "model"])

@@ -78,7 +78,7 @@ def told(archive: Archive) -> object:
     (listed,) = [one for one in archive.sessions(include_empty=True) if one.id == OURS]
     session = archive.session(listed.id)
     messages = [(one.role, one.blocks) for one in session.live_branch.messages]
-    return replace(listed, source_bytes=0), session.title, messages
+    return replace(listed, source_bytes=0, person=""), session.title, messages
 
 
 @pytest.fixture

@@ -13,6 +13,7 @@ import apsw
 import pytest
 
 from bygones.archive import Archive
+from bygones.errors import ArchiveClosed
 from bygones.query.parser import parse_query
 from bygones.search import texts
 from bygones.web.conversation_view import open_view
@@ -69,7 +70,7 @@ def test_session_stays_open_while_it_is_used(web_archive: WebArchive) -> None:
     readers.close()
     assert gone(first, second) == [True, True]
     for one in (first, second):
-        with pytest.raises(apsw.ConnectionClosedError):
+        with pytest.raises(ArchiveClosed):
             list(one.archive.sessions())
 
 
@@ -121,7 +122,7 @@ def test_closed_archive_keeps_no_text(web_archive: WebArchive) -> None:
     archive = Archive.open(web_archive.folder)
     session = archive.session(session_id(1))
     assert session.live_branch.messages[0].blocks
-    opened = archive._loader
+    opened, folder = archive._loader, archive._archive_dir
     assert (
         opened.record.cache_info().currsize
         + opened._cached_content.cache_info().currsize
@@ -130,7 +131,7 @@ def test_closed_archive_keeps_no_text(web_archive: WebArchive) -> None:
 
     assert not opened.record.cache_info().currsize
     assert not opened._cached_content.cache_info().currsize
-    assert not archive._archive_dir.byte_store._cached_chunk.cache_info().currsize
+    assert not folder.byte_store._cached_chunk.cache_info().currsize
 
 
 def test_open_sessions_use_archives_that_never_searched(

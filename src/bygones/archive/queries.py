@@ -220,27 +220,32 @@ class ArchiveQueries(ArchiveBase):
                 raise NotInArchive("session", name)
             return self._load_session(newest.id)
         try:
-            return self._load_session(self.session_summary(name).id)
+            summary = self.session_summary(name)
+            return self._load_session(summary.id, summary)
         except NotInArchive:
             if not UUID_PATTERN.fullmatch(name):
                 raise
             return self._load_session(self.record(name).session_id)
 
-    def _load_session(self, id_: SessionId) -> Session:
+    def _load_session(
+        self, id_: SessionId, summary: SessionSummary | None = None
+    ) -> Session:
+        """Return a session; its summary is looked up only if the person is needed."""
         from bygones.ingest.loading import load_session
 
-        if self._reader.sessions.session_number(id_) is None:
+        try:
+            session = load_session(self._reader, id_, self._loader)
+        except NotInArchive:
             known = self._find_prompts_only(id_)
-            if known is not None:
-                from bygones.ingest.prompt_history import assemble_prompts_only
+            if known is None:
+                raise
+            from bygones.ingest.prompt_history import assemble_prompts_only
 
-                return assemble_prompts_only(known)
-        session = load_session(self._reader, id_, self._loader)
-        number = self._reader.sessions.session_number(id_)
-        if not self._is_team_store or number is None:
+            return assemble_prompts_only(known)
+        if not self._is_team_store:
             return session
-        summary = self._reader.lookup.load_summary(number)
-        return structs.replace(session, person=summary.person if summary else "")
+        summary = summary or find_session(self._reader.lookup, id_)
+        return structs.replace(session, person=summary.person)
 
     def conversation(self, id_or_prefix: str, agent: str = "") -> Conversation:
         """Return a session, or an agent run in it, to be read in windows of messages.
