@@ -16,7 +16,7 @@ def test_missing_words_are_listed_and_truncated() -> None:
     assert nowhere == "no match for teh; searched for the instead"
     assert missing.startswith("no match for aaa")
     assert len(missing) < 120
-    assert limit.startswith("of a tool's result only the first 500 characters")
+    assert limit.startswith("only the first 500 characters of a tool's result")
 
 
 def test_complete_results_have_no_notes() -> None:

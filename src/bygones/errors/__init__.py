@@ -7,6 +7,7 @@
   - PathNotFound
   - InvalidSelector
   - NotInArchive
+    + NothingToUndo
   - UnknownResultNumber
   - AmbiguousSelector
   - AddressUnavailable
@@ -135,6 +136,7 @@ from bygones.errors.selectors import (
     InvalidSelector,
     NotATranscript,
     NothingToFork,
+    NothingToUndo,
     NotInArchive,
     NoTranscriptsFound,
     OnlyPromptsKnown,
@@ -226,6 +228,7 @@ __all__ = [
     "NotInArchive",
     "NothingRecovered",
     "NothingToFork",
+    "NothingToUndo",
     "OnlyPromptsKnown",
     "PathNotFound",
     "PathUnusable",

@@ -69,14 +69,23 @@ class NotInArchive(BygonesError):
 
     exit_code = ExitCode.USAGE_ERROR
     hint = (
-        "list sessions with `bygones list --all`, projects with `bygones projects`, and"
-        " changed files with `bygones files .`"
+        "`bygones list --all` lists sessions, `bygones projects` projects, and"
+        " `bygones files .` changed files"
     )
 
     def __str__(self) -> str:
         names = ", ".join(self.suggestions)
         suggestion = f"; did you mean {names}?" if names else ""
         return f"no {self.kind} {self.name!r} in the archive{suggestion}"
+
+
+class NothingToUndo(NotInArchive):
+    """There is no earlier undo that could be undone."""
+
+    hint = "`bygones undo SESSION:TURN` restores files as they were before a turn"
+
+    def __str__(self) -> str:
+        return "there is no earlier undo to undo"
 
 
 class UnknownResultNumber(BygonesError):

@@ -27,7 +27,7 @@ class HubUnreachable(BygonesError):
     reason: str
 
     message = "{self.url} cannot be reached: {self.reason}"
-    hint = "nothing is lost: the next push continues where this one stopped"
+    hint = "check the address and your connection; the next push continues where it stopped"
 
 
 class HubRejected(BygonesError):

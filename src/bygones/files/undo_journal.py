@@ -17,7 +17,7 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
-from bygones.errors import FileModifiedConcurrently, NotInArchive, PathUnusable
+from bygones.errors import FileModifiedConcurrently, NothingToUndo, PathUnusable
 from bygones.files.undo import (
     PlannedUndo,
     UndoEntry,
@@ -139,11 +139,11 @@ class UndoStore:
         return sorted(found, key=lambda record: record.id, reverse=True)
 
     def load(self, undo_id: str | None = None) -> UndoRecord:
-        """Return what was undone last, or by its id. Raises `NotInArchive`."""
+        """Return what was undone last, or by its id. Raises `NothingToUndo`."""
         for record in self.records():
             if undo_id is None or record.id == undo_id:
                 return record
-        raise NotInArchive("undo", undo_id or "last")
+        raise NothingToUndo("undo", undo_id or "last")
 
     def recover(self, record: UndoRecord) -> list[PlannedUndo]:
         """Restore files as they were before an undo that was killed in the middle.

@@ -317,8 +317,8 @@ def search_notes(results: SearchResults) -> Iterator[str]:
         yield f"no match for {words}"
     if results.is_partly_unmatched:
         yield (
-            "of a tool's result only the first 500 characters are searched, of its"
-            " input paths, commands and 200 characters"
+            "only the first 500 characters of a tool's result are searched, and of its"
+            " input the first 200, with complete paths and commands"
         )
     if results.is_partial:
         yield "too many matches to check all of them; narrow the query"

@@ -127,7 +127,7 @@ def integrate(  # noqa: PLR0913 (one parameter per option)
         raise click.UsageError("--add and --remove cannot be combined")
     archive = resolve_archive_folder(None)
     if (scope == "project") != bool(hub):
-        raise click.UsageError("--scope project and --hub belong together")
+        raise click.UsageError("use --scope project and --hub together")
     changes = (
         _plan_for_project(hub, removing=remove)
         if hub

@@ -221,7 +221,9 @@ def list_sessions(  # noqa: PLR0913 (one parameter per option)
     if sessions:
         console.print_lines(SessionTable(console, spent).lines(sessions))
     elif not options.quiet:
-        sys.stderr.write("no session\n" if query or starred else "no sessions yet\n")
+        sys.stderr.write(
+            "no sessions found\n" if query or starred else "no sessions yet\n"
+        )
     if is_page and has_more and not options.quiet:
         sys.stderr.write(f"the newest {limit}; -n shows more\n")
 
