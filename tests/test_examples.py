@@ -61,6 +61,7 @@ NAMES = {
     "src/app.py:40-60": "src/checkout.py:40-45",
     "src/app.py@last:2": "src/checkout.py@last:2",
     "src/app.py@5e551000:3": "src/checkout.py@b9568747:2",
+    "ID": "last",
     "--run": "",
 }
 
@@ -90,7 +91,7 @@ def words_of(line: str) -> list[str] | None:
     if (
         not words
         or words[0] in NEVER_END
-        or {"--watch", "worktree", "--code"} & {*words}
+        or {"--watch", "worktree", "--code", "is:prompts-only"} & {*words}
     ):
         return None
     # No example may write outside of the folder of the test.

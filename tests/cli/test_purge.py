@@ -141,15 +141,15 @@ def test_a_mention_is_erased_also_after_the_session_was(
     assert traces(archive, GONE) == []
 
 
-def test_a_session_that_was_never_purged_is_not_known_by_its_mention(
+def test_a_session_that_only_the_history_knows_is_purged_with_its_mentions(
     archive: Path, kept_home: Home
 ) -> None:
     kept_home.history([{"display": "stays", "sessionId": session_id(4)}])
     main(["ingest", "-q"])
 
     words = ["purge", session_id(4), "--mentions", "-y"]
-    assert main(words) == ExitCode.USAGE_ERROR
-    assert traces(archive, session_id(4))
+    assert main(words) == ExitCode.SUCCESS
+    assert traces(archive, session_id(4)) == []
 
 
 def test_a_beginning_that_two_purged_sessions_have_names_neither(

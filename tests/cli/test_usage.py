@@ -356,4 +356,6 @@ def test_many_rows_are_cut_to_the_newest_on_a_terminal(home: Home) -> None:
     assert terminal.end() == ExitCode.SUCCESS
     assert "2026-02-13" in terminal.shown
     assert "2026-01-14" not in terminal.shown
-    assert "30 of 40 rows; -n shows more" in terminal.shown
+    assert (
+        "30 of 40 rows; the total includes all of them; -n shows more" in terminal.shown
+    )

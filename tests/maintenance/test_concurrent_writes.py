@@ -163,7 +163,7 @@ def _once_after(
     ("owner", "name"),
     [
         (verifying, "hash_tables"),  # the index is read, the archive is not
-        (verifying, "_is_index_current"),
+        (verifying, "is_index_current"),
         (TextIndex, "pin_snapshot"),  # the words are, the index is not
         (ArchiveDir, "_read_text_meta"),
     ],
