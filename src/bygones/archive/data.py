@@ -13,19 +13,22 @@ from bygones.store.local_reader import LocalReader
 
 # Most commands need little of this: the rest is imported by the methods that use it.
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
+    from datetime import datetime, tzinfo
 
     from pyarrow import Table
 
     from bygones.data.arrow import ParquetFiles
     from bygones.data.sql import SqlLimits, SqlParameters, SqlResult, SqlService
     from bygones.model.base import ProgressReporter
+    from bygones.model.query import Query
+    from bygones.model.reports import FailureRow
     from bygones.redact.engine import Redactor
     from bygones.usage.prices import Prices
 
 
 class ArchiveData(ArchiveReports):
-    """What an archive answers in SQL, and as tables."""
+    """What an archive answers in SQL and as tables, and which calls failed."""
 
     def sql(
         self,
@@ -90,6 +93,36 @@ class ArchiveData(ArchiveReports):
         return write_parquet(
             service, Path(folder).expanduser(), is_private=not redact, progress=progress
         )
+
+    def errors(
+        self,
+        query: str | Query | None = None,
+        *,
+        project: str | None = None,
+        now: datetime | None = None,
+        timezone: tzinfo | None = None,
+    ) -> Iterator[FailureRow]:
+        """Yield failed tool calls by project and command, the most frequent first.
+
+        Each row has its last error, and how that was fixed: the next call of the same
+        command in the session that succeeded. What was refused or interrupted isn't
+        counted. The query selects sessions; the arguments are those of `sessions`::
+
+            for row in archive.errors("after:30d"):
+                print(row.failure_count, row.command or row.tool_name, row.error)
+        """
+        from bygones.data.failures import load_failures
+
+        reader = self._reader
+        if not isinstance(reader, LocalReader):
+            raise UnsupportedOnTeamStore(self.folder.name)
+        projects = reader.usage.session_projects()
+        selected = {number: path for number, (_, path) in projects.items()}
+        if query is not None or project is not None:
+            found = self.sessions(query, project=project, now=now, timezone=timezone)
+            ids = {one.id for one in found}
+            selected = {n: path for n, (id_, path) in projects.items() if id_ in ids}
+        return self._until_closed(load_failures(reader, self._loader, selected))
 
     def sql_service(
         self,

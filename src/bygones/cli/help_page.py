@@ -15,10 +15,7 @@ from bygones.cli.commands.registry import CommandSpec
 _INDENT = 2
 _MIN_SUMMARY_WIDTH = 20
 _MIN_DESCRIPTION_WIDTH = 35
-_FOOTER = (
-    "`bygones COMMAND --help` shows the options of a command, `bygones help query` the"
-    " query language."
-)
+_FOOTER = "`bygones COMMAND -h` has its options, `bygones help query` all query fields."
 _SHARED_OPTIONS = (
     "archive", "homes", "no_ingest", "as_json", "color", "quiet", "verbose",
 )  # fmt: skip

@@ -293,6 +293,12 @@ _TOOL_CALLS = View(
         *_place("c"),
         _integer("turn", "c.turn + 1", "Turn on the branch."),
         ViewColumn("name", "text", "c.name", "Tool.", is_redacted=True),
+        _text(
+            "command",
+            "c.command",
+            "What a shell command runs, such as `npm test`.",
+            is_redacted=True,
+        ),
         _time("called_at", "c.time_ms", "When it was called, in UTC."),
         _integer("duration_ms", "c.duration_ms", "Milliseconds until the result."),
         _flag(

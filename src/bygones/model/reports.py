@@ -567,3 +567,49 @@ class LastVerification(Struct, frozen=True, kw_only=True):
     damage_count: int = 0
     unverified_bytes: int = 0
     """Bytes that were added since."""
+
+
+class CallPlace(Struct, frozen=True, kw_only=True):
+    """Where a tool call is."""
+
+    session_id: SessionId
+    agent_id: str | None
+    branch_number: int
+    turn_number: int
+    record_id: RecordId
+    """The message that made the call."""
+    called_at: datetime | None
+
+
+class FailureFix(Struct, frozen=True, kw_only=True):
+    """The first call after a failure that succeeded with the same command or tool."""
+
+    place: CallPlace
+    label: str
+    """The command or the file."""
+    step_tool: str | None
+    """The tool of the last edit, command or other call before it."""
+    step_label: str
+
+
+class FailureRow(Struct, frozen=True, kw_only=True):
+    """Failed calls of a command or a tool in a project.
+
+    The error is that of the last failure that was fixed, otherwise of the last one.
+    """
+
+    project: str | None
+    tool_name: str
+    command: str | None
+    """Program and subcommand of a shell command, such as `npm test`."""
+    failure_count: int
+    fixed_count: int | None
+    """Failures after which the command succeeded in the session; none for other tools."""
+    session_count: int
+    last_at: datetime | None
+    place: CallPlace
+    label: str
+    """The whole command, or the file."""
+    error: str
+    """The first line of the error."""
+    fix: FailureFix | None

@@ -10,8 +10,10 @@ from msgspec import Raw, Struct
 
 from bygones.model.base import RecordId, SessionId
 from bygones.model.reports import (
+    CallPlace,
     ContextReport,
     ContextRow,
+    FailureRow,
     Grouping,
     LastVerification,
     LeftOutMessage,
@@ -610,6 +612,86 @@ class ContextReportObject(JsonObject, frozen=True, kw_only=True, tag="context_re
             peak_context_tokens=report.peak_tokens,
             cache_hit_rate=report.cache_hit_rate,
             compaction_count=report.compaction_count,
+        )
+
+
+class CallPlaceObject(Struct, frozen=True, kw_only=True):
+    """Where a tool call is."""
+
+    session_id: SessionId
+    agent_id: str | None
+    branch: int
+    turn: int
+    record_id: RecordId
+    """The message that made the call; `show` accepts it."""
+    called_at: datetime | None
+
+    @classmethod
+    def from_place(cls, place: CallPlace) -> CallPlaceObject:
+        return cls(
+            session_id=place.session_id,
+            agent_id=place.agent_id,
+            branch=place.branch_number + 1,
+            turn=place.turn_number + 1,
+            record_id=place.record_id,
+            called_at=place.called_at,
+        )
+
+
+class FixObject(Struct, frozen=True, kw_only=True):
+    """The call after a failure that succeeded."""
+
+    place: CallPlaceObject
+    label: str
+    """The first line of the command, or the file."""
+    step_tool: str | None
+    """The tool of the last edit, command or other call before it; null if none."""
+    step_label: str
+    """The file or command of that call."""
+
+
+class FailureObject(JsonObject, frozen=True, kw_only=True, tag="failure"):
+    """Failed calls of a command or a tool in a project, with the last fix."""
+
+    project: str | None
+    tool_name: str
+    command: str | None
+    """Program and subcommand of a shell command, such as `npm test`."""
+    failure_count: int
+    fixed_count: int | None
+    """Failures after which the command succeeded in the session; null for other tools."""
+    session_count: int
+    last_at: datetime | None
+    place: CallPlaceObject
+    """The last failure that was fixed, otherwise the last one."""
+    label: str
+    """The first line of its command, or its file."""
+    error: str
+    """The first line of its error."""
+    fix: FixObject | None
+
+    @classmethod
+    def from_row(cls, row: FailureRow) -> FailureObject:
+        fix = row.fix
+        return cls(
+            project=row.project,
+            tool_name=row.tool_name,
+            command=row.command,
+            failure_count=row.failure_count,
+            fixed_count=row.fixed_count,
+            session_count=row.session_count,
+            last_at=row.last_at,
+            place=CallPlaceObject.from_place(row.place),
+            label=row.label,
+            error=row.error,
+            fix=FixObject(
+                place=CallPlaceObject.from_place(fix.place),
+                label=fix.label,
+                step_tool=fix.step_tool,
+                step_label=fix.step_label,
+            )
+            if fix
+            else None,
         )
 
 

@@ -51,6 +51,7 @@ OBJECT_GROUPS: dict[str, tuple[type[Struct], ...]] = {
         commands.UsageReportObject,
         commands.ContextObject,
         commands.ContextReportObject,
+        commands.FailureObject,
     ),
     "Archive": (
         commands.IngestReportObject,

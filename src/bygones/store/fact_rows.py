@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from bygones.model.base import UUID_PATTERN
 from bygones.model.conversations import summarize_branches
+from bygones.model.shell_commands import name_command
 from bygones.model.summary import Role
 from bygones.store.encoding import id_key, to_milliseconds
 
@@ -62,9 +63,11 @@ ToolCallRow = tuple[
     int,
     OptionalInt,
     int,
+    str | None,
 ]
 """Agent, branch, message, index, turn, id, name, time, duration, flags, result size,
-record and block of the call, record and block of the result."""
+record and block of the call, record and block of the result, program of a shell command.
+"""
 BranchRow = tuple[
     str, int, bytes, OptionalInt, int, int, int, int, int, str | None, str | None
 ]
@@ -91,6 +94,8 @@ IS_ERROR, IS_STEERING = 1, 2
 """Flags of messages; `IS_ERROR` also of tool calls."""
 IS_INTERRUPTED, IS_STOPPED, HAS_RESULT, HAS_STORED_OUTPUT, MAY_COMMIT = 2, 4, 8, 16, 32
 """Flags of tool calls; a shell command that names git or gh may commit something."""
+IS_DENIED = 64
+"""Flag of tool calls that a permission rule or a hook refused."""
 _MAX_WHOLE_LABEL = 100
 """Characters up to which the label of a shell command is surely the whole command."""
 
@@ -266,12 +271,14 @@ def _call_row(
         | call.is_stopped * IS_STOPPED
         | call.has_result * HAS_RESULT
         | bool(facts and facts.stored_path) * HAS_STORED_OUTPUT
-        | _may_commit(call) * MAY_COMMIT,
+        | _may_commit(call) * MAY_COMMIT
+        | bool(facts and facts.is_denied) * IS_DENIED,
         call.result_size,
         id_key(call.record_id),
         call.block_index,
         id_key(call.result_record_id) if call.result_record_id else None,
         call.result_index,
+        (name_command(call.label) or None) if call.name == "Bash" else None,
     )
 
 

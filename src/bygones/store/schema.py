@@ -462,6 +462,7 @@ TOOL_CALL = Table(
         _integer("call_block"),
         _integer("result_key", is_nullable=True),
         _integer("result_block"),
+        _text("command", is_nullable=True),
     ),
     primary_key=("session", "agent", "branch", "message", "position"),
     has_rowid=False,

@@ -86,6 +86,12 @@ COMMANDS = (
         _READ,
     ),
     CommandSpec(
+        "errors",
+        f"{_PACKAGE}.errors",
+        "List what fails most, and how it was fixed.",
+        _READ,
+    ),
+    CommandSpec(
         "sql",
         f"{_PACKAGE}.sql",
         "Query your history with SQL.",
