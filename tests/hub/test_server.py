@@ -174,6 +174,7 @@ def test_every_mcp_tool_shows_only_own_sessions(hub: TestHub) -> None:
 
 def test_a_push_over_the_network_arrives(hub: TestHub) -> None:
     secret, _ = hub.token("cat")
+    before = hub.derived
     with HubClient(hub.address, secret) as courier:
         done = push(
             hub.folders["ann"], [PROJECT], redactor=Redactor(), transport=courier
@@ -186,7 +187,11 @@ def test_a_push_over_the_network_arrives(hub: TestHub) -> None:
     own = [b for b in hub.store.export_updates() if b.source.person == "cat"]
     assert sum(span.length for b in own for span in b.spans) == done.bytes
     assert {b.source.teams for b in own} == {("shop",)}
-    assert hub.derived
+    # The worker waits until no uploads come in.
+    deadline = time.monotonic() + 20
+    while hub.derived == before and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert hub.derived > before
 
 
 def test_invalid_token_and_unreachable_hub_are_different_errors(hub: TestHub) -> None:

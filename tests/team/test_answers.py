@@ -126,6 +126,7 @@ def test_sessions_are_the_same(both: Asked, person: str) -> None:
         assert blocks == [m.blocks for m in other.live_branch.messages]
 
 
+@pytest.mark.full_on_clickhouse
 @every_person
 def test_versions_of_files_are_the_same(both: Asked, person: str) -> None:
     team, folder = both(person)
