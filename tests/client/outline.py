@@ -19,6 +19,7 @@ from tests.client.messages_api import Json
 _LINEAGE = re.compile(r" · (continues|forked from) ([0-9a-f]{8})")
 _RETRY = re.compile(r'^(\d+) · .*"message":"([^"]*)".*$')
 _TURN_NUMBER = re.compile(r"(?<=[●○]) \d+(?= )")
+_AGENT_ID = re.compile(r"(?<=◆) [0-9a-f]{8}(?= )")
 _COMPACTION_SIZES = re.compile(r"compacted \S+ to \S+ tokens,")
 
 
@@ -32,11 +33,10 @@ def outline_tree(text: str, session_ids: Sequence[str]) -> str:
     )
     # Two spaces separate the text of a line from its counts.
     lines = [
-        _TURN_NUMBER.sub(
-            "", _COMPACTION_SIZES.sub("compacted,", line.partition("  ")[0].rstrip())
-        )
+        _COMPACTION_SIZES.sub("compacted,", line.partition("  ")[0].rstrip())
         for line in body.splitlines()
     ]
+    lines = [_AGENT_ID.sub("", _TURN_NUMBER.sub("", line)) for line in lines]
     return "\n".join([title + lineage, *lines])
 
 

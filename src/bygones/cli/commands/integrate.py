@@ -108,7 +108,7 @@ def integrate(  # noqa: PLR0913 (one parameter per option)
     bygones integrate claude
     bygones integrate claude --add --statusline
     bygones integrate claude --remove --yes
-    bygones integrate claude --scope project --hub https://hub.example.com --add
+    bygones integrate claude --scope project --hub URL --add
 
     Without --add, the changes are only listed. --remove restores your files byte for
     byte. If one of them is invalid, none is changed.
