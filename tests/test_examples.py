@@ -235,5 +235,5 @@ def test_every_command_with_rows_is_looked_at() -> None:
     assert with_rows - {words[0] for words in FOR_PROGRAMS} <= NEVER_END | OWN_TESTS
 
 
-OWN_TESTS = {"inspect", "commits", "sql"}
+OWN_TESTS = {"inspect", "commits", "errors", "sql"}
 """Commands whose JSON has a shape and tests of its own."""
