@@ -18,7 +18,7 @@ def test_without_add_nothing_is_written(
 
     told = capsys.readouterr()
     assert code == 0
-    assert told.out.count("would add") == 7
+    assert told.out.count("would add") == 9
     assert "~/.claude/settings.json" in told.out
     assert "nothing was changed; use --add to apply these changes" in told.err
     assert not (place / ".claude").exists()

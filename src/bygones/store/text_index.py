@@ -178,7 +178,10 @@ class _IndexFolder:
         except SystemFailure:
             from tempfile import TemporaryDirectory
 
-            self._links_folder = TemporaryDirectory(prefix="bygones-")
+            # A thread of the engine may still remove its lock there when it is closed.
+            self._links_folder = TemporaryDirectory(
+                prefix="bygones-", ignore_cleanup_errors=True
+            )
             for path in self.folder.iterdir():
                 place = Path(self._links_folder.name) / path.name
                 if path.suffix == ".json":  # metadata that changes
