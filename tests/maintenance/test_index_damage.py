@@ -19,6 +19,7 @@ from bygones.maintenance.index_repair import (
 )
 from bygones.maintenance.verify import rebuild, verify
 from bygones.model.summary import SearchResults
+from bygones.store import index_seal
 from bygones.store.text_index import TantivyEngine, TextIndex
 from tests.build import jsonl, prompt, reply, session_id, thread
 from tests.faults.mutations import MUTATIONS
@@ -249,6 +250,32 @@ def test_copied_archive_and_changed_permissions_are_not_damage(
         path.chmod(0o700)
 
     assert answers_of(copy) == answers
+
+
+def test_files_of_a_copied_archive_are_read_once_and_again_if_they_change(
+    keeping: Keeping, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    copy = tmp_path / "copy"
+    shutil.copytree(keeping.archive, copy)
+    checked: list[str] = []
+    check = index_seal._check_file
+
+    def counting_check(path: Path) -> str:
+        checked.append(path.name)
+        return check(path)
+
+    monkeypatch.setattr(index_seal, "_check_file", counting_check)
+    with Archive.open(copy) as archive:
+        for _ in range(3):
+            archive.search("apple")
+        assert len(checked) == len(set(checked)) > 0
+
+        (path, *_) = (copy / "index").glob("*/text/*.idx")
+        states = path.stat()
+        flip(path, 80)
+        os.utime(path, ns=(states.st_atime_ns, states.st_mtime_ns))
+        with pytest.raises(IndexDamaged, match="idx has a different checksum"):
+            archive.search("apple")
 
 
 def test_ingestion_rebuilds_an_index_that_another_program_changed(
