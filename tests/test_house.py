@@ -302,6 +302,83 @@ def test_prose_uses_plain_words() -> None:
     assert offenders == []
 
 
+AVOIDED_TERMS = re.compile(
+    r"\b((?:the|our) web page(?! of)|web ?(?:UIs?|apps?)|team (?:stores?|servers?|archives?)"
+    r"|(?:last|final|first|Claude's|next|previous) answers?|last-answer"
+    r"|prompts (?:and|or|nor) answers|ingest(?:ed|ing|ion|s)|(?:an|first) ingest"
+    r"|Claude(?:'s| Code(?:'s)?)? (?:folder|directory)|(?:was|were) read again"
+    r"|cached tokens|(?:rewound|dead|discarded) branch(?:es)?|snippets?|log(?:ged)? in"
+    r"|sub-agents?|tool invocations?|scrub(?:s|bed)?|anonymi[sz]e[ds]?|favou?rites?"
+    r"|chats?)\b",
+    re.IGNORECASE,
+)
+"""Other words for concepts that have a term; see the glossary."""
+
+INTERFACE_PARTS = ("cli", "web", "mcp", "hub", "errors", "integrations", "schema")
+
+
+def find_avoided_terms(text: str) -> list[str]:
+    """Return words for which the glossary has another term."""
+    return [match[0] for match in AVOIDED_TERMS.finditer(" ".join(text.split()))]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("shown on the web page", "a team\n store", "Claude's last answer", "snippet"),
+        *("sessions were ingested", "the first ingest", "the Claude Code folder"),
+        *("log in first", "a sub-agent", "no prompts or answers"),
+    ],
+)
+def test_avoided_terms_are_found(text: str) -> None:
+    assert len(find_avoided_terms(text)) == 1
+
+
+def read_prose(path: Path) -> str:
+    """Return a document without the figures that the fault harnesses write."""
+    text = path.read_text("utf-8")
+    if path.name == "CHANGELOG.md":  # It quotes former names.
+        text = re.sub(r"`[^`]*`", "", text)
+    if path.name == "reliability.md":
+        lines = text.splitlines()
+        text = "\n".join(
+            line for line in lines if not re.search(r"\| [\d,]+ \|$", line)
+        )
+    return text
+
+
+def test_users_read_one_term_per_concept() -> None:
+    """Documents and the texts of interfaces use the terms of the glossary."""
+    documents = [
+        *(ROOT / name for name in ("README.md", "CHANGELOG.md")),
+        *(ROOT / "docs").rglob("*.md"),
+        *(ROOT / "plugin").rglob("*.md"),
+        ROOT / "benchmarks" / "README.md",
+        *(PACKAGE / "web" / "static").glob("*.js"),
+    ]
+    # The glossary names the terms to avoid, the requirements quote documents.
+    exempt = {"glossary.md", "requirements.md"}
+    offenders = [
+        f"{relative(path)}: {words}"
+        for path in documents
+        if path.name not in exempt
+        if (words := find_avoided_terms(read_prose(path)))
+    ]
+    for path in MODULES:
+        if path.relative_to(PACKAGE).parts[0] not in INTERFACE_PARTS:
+            continue
+        with path.open("rb") as file:
+            offenders += [
+                f"{relative(path)}:{token.start[0]}: {words}"
+                for token in tokenize.tokenize(file.readline)
+                if token.type == tokenize.STRING and path.name != "demo.py"
+                if not token.string.startswith('"--')
+                if (words := find_avoided_terms(token.string))
+            ]
+
+    assert offenders == []
+
+
 BRITISH_SPELLINGS = re.compile(
     r"(?:(?:col|neighb|behavi|fav|hon)our|licence|artefact|acknowledgement|catalogue"
     r"|(?:label|model|travel)l(?:ed(?!by)|ing)|\bgrey|\bcentre|defence"

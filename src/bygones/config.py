@@ -109,7 +109,7 @@ def _config_dir(environ: Mapping[str, str], user_home: Path, platform: str) -> P
 def find_searches_file(
     environ: Mapping[str, str], user_home: Path, platform: str = sys.platform
 ) -> Path:
-    """Return the path of the searches that the user saved on the web page."""
+    """Return the path of the searches that the user saved in the web interface."""
     return _config_dir(environ, user_home, platform) / "searches.json"
 
 

@@ -94,11 +94,12 @@ def test_the_pager_starts_at_the_hit(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_parts_of_a_session_are_printed_alone(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
+    assert shown(capsys, "last", "--last-reply").startswith("Use **this**:\n")
     assert shown(capsys, "last", "--last-answer").startswith("Use **this**:\n")
     assert shown(capsys, "last", "--code", "1") == "print('walrus')\n"
     assert piped("show", "last", "--code", "-1").stdout == "ls\x1b[2J\n"
     assert main(["show", "last", "--code", "3"]) == ExitCode.USAGE_ERROR
-    assert "the answer has 2 code blocks" in capsys.readouterr().err
+    assert "the reply has 2 code blocks" in capsys.readouterr().err
 
 
 @pytest.mark.usefixtures("invented")

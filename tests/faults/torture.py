@@ -74,7 +74,7 @@ HARNESSES = (
     ),
     Harness(
         "motion",
-        "Every byte that an ingest could see is stored once, however files change.",
+        "Every byte that an import could see is stored once, however files change.",
         ("tests/properties/test_changing_sources.py",),
     ),
     Harness(
@@ -258,7 +258,7 @@ def page(text: str, rows: Mapping[str, Mapping[str, Any]]) -> str:
     ran = [(one, rows[one.name]) for one in HARNESSES if one.name in rows]
     harnesses = (
         f"| `{harness.name}` | {harness.property} | {command(harness, row)}"
-        f" | {row['day']} | {row.get('commit', '')} |"
+        f" | {row['day']} | {row.get('commit', 'not recorded')} |"
         for harness, row in ran
     )
     figures = (

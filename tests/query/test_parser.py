@@ -89,10 +89,10 @@ TREES: list[tuple[str, Term | None]] = [
     ("file:/usr/lib/", FieldValue("file", "/usr/lib/")),
     (r"file:C:\x", FieldValue("file", r"C:\x")),
     ("tool:mcp__*", FieldValue("tool", "mcp__*")),
-    ("tool:a is:error", And((FieldValue("answers", "a"), FieldValue("is", "error")))),
+    ("tool:a is:error", And((FieldValue("result-of", "a"), FieldValue("is", "error")))),
     (
         "in:result -tool:a",
-        And((FieldValue("in", "result"), Not(FieldValue("answers", "a")))),
+        And((FieldValue("in", "result"), Not(FieldValue("result-of", "a")))),
     ),
     ("tool:a OR is:error", Or((FieldValue("tool", "a"), FieldValue("is", "error")))),
     ("agent:*", FieldValue("agent", "*")),

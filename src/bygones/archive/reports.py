@@ -57,8 +57,8 @@ class ArchiveReports(ArchiveQueries):
             for row in report.rows:
                 print(row.key, row.tokens, row.cost)
 
-        ``query`` limits it by fields of sessions and of answers: ``model:`` means the
-        model of the answer, and a time that of the answer. Days start in
+        ``query`` limits it by fields of sessions and of replies: ``model:`` means the
+        model of the reply, and a time that of the reply. Days start in
         ``timezone``, or in UTC; ``now`` decides which block of five hours is active.
         """
         from bygones.usage.prices import load_prices

@@ -157,7 +157,7 @@ _HOME = _SharedOption(
         "multiple": True,
         "type": path_type(),
         "metavar": "PATH",
-        "help": "Claude Code folder to import; repeatable (default: ~/.claude).",
+        "help": "Claude Code home to import; repeatable (default: ~/.claude).",
     },
 )
 _JSON = _SharedOption(

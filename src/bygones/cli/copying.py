@@ -19,16 +19,16 @@ if TYPE_CHECKING:
     from bygones.model.sessions import Branch, Message
 
 
-def answer_text(branch: Branch, record: str | None) -> str:
-    """Return the text of the last answer, or of the message with a record."""
+def reply_text(branch: Branch, record: str | None) -> str:
+    """Return the text of the last reply, or of the message with a record."""
     messages = (m for turn in reversed(branch.turns) for m in reversed(turn.messages))
     for message in messages:
         is_named = record is not None and contains_record(message, {record})
-        is_answer = record is None and message.role is Role.ASSISTANT
-        text = _text(message) if is_named or is_answer else ""
+        is_reply = record is None and message.role is Role.ASSISTANT
+        text = _text(message) if is_named or is_reply else ""
         if text:
             return text
-    raise NotInArchive("answer with text", record or "last")
+    raise NotInArchive("reply with text", record or "last")
 
 
 def _text(message: Message) -> str:
@@ -37,11 +37,11 @@ def _text(message: Message) -> str:
 
 
 def code_block(text: str, number: int) -> str:
-    """Return a code block of an answer; they count from 1, and from -1 backwards."""
+    """Return a code block of a reply; they count from 1, and from -1 backwards."""
     blocks = find_code_blocks(text)
     if not 1 <= abs(number) <= len(blocks):
         has = pluralize(len(blocks), "code block")
-        raise click.UsageError(f"there is no code block {number}: the answer has {has}")
+        raise click.UsageError(f"there is no code block {number}: the reply has {has}")
     return blocks[number - 1 if number > 0 else number]
 
 

@@ -386,7 +386,7 @@ _AGE_UNITS = (
 
 
 def ingest_report_lines(report: IngestReport) -> Iterator[str]:
-    """Yield what an ingest did; one line if nothing is new."""
+    """Yield what an import did; one line if nothing is new."""
     files = pluralize(report.files, "file")
     counts = (
         (report.new, "new"),

@@ -108,13 +108,13 @@ class ErasureOnHold(BygonesError):
 
 
 class StoreError(BygonesError):
-    """The database of a team's archive failed."""
+    """The database of a hub failed."""
 
     detail: str
     is_permanent: bool = False
     """Whether trying again cannot help."""
 
-    message = "the team's database failed: {self.detail}"
+    message = "the database of the hub failed: {self.detail}"
     hint = "check its address and your permissions, and that the server is running"
 
 
@@ -151,7 +151,7 @@ class RemoteCallRejected(BygonesError):
 
 
 class InvalidStoreURL(BygonesError):
-    """The address of a team's archive is invalid."""
+    """The address of a hub or of its database is invalid."""
 
     reason: str
 
@@ -181,5 +181,5 @@ class UnsupportedOnTeamStore(BygonesError):
     name: str
 
     exit_code = ExitCode.USAGE_ERROR
-    message = "{self.name} is a team store, which has no files of its own"
-    hint = "use an archive in a folder; team stores are managed with `bygones hub`"
+    message = "{self.name} is a hub or its database, not an archive folder"
+    hint = "name a folder with --archive; `bygones hub` manages a hub"

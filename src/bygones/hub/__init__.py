@@ -1,1 +1,1 @@
-"""The team server and its client."""
+"""The hub and its client."""

@@ -1,4 +1,4 @@
-"""Handle uploads: bytes go to the blob store, then spans to the team store.
+"""Handle uploads: bytes go to the blob store, then spans to the database.
 
 The token says whose an upload is. An invalid request is rejected before anything is
 written; erased sources are rejected before their bytes are. A request may come twice,

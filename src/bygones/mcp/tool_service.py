@@ -254,7 +254,7 @@ class ToolService:
 
     @contextmanager
     def _archive(self) -> Iterator[Archive]:
-        # Opened for each answer, as an ingestion may have replaced the index.
+        # Opened for each answer, as an import may have replaced the index.
         with self._open_archive() as archive, archive.read_transaction():
             yield archive
 

@@ -22,7 +22,7 @@ AgentId = NewType("AgentId", str)
 """Also part of the agent's file name."""
 
 MessageId = NewType("MessageId", str)
-"""The id of an answer in the API; all records of the answer share it."""
+"""The id of a reply in the API; all records of the reply share it."""
 
 ProjectKey = NewType("ProjectKey", str)
 """The name of a folder in `projects`; cannot be decoded to a path."""

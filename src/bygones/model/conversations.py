@@ -164,7 +164,7 @@ def build_conversation_header(
 def find_branch_summaries(session: Session) -> dict[RecordId, LeafSummary]:
     """Return the last summary of each branch by its leaf, unless it is the title.
 
-    Old versions wrote one after almost every answer.
+    Old versions wrote one after almost every reply.
     """
     by_leaf = {summary.leaf_id: summary for summary in session.summaries}
     found: dict[RecordId, LeafSummary] = {}
@@ -301,8 +301,8 @@ def _without_content(run: AgentRun, agents: tuple[AgentRun, ...]) -> AgentRun:
 def strip_message(message: Message) -> Message:
     """Return a message as it is stored in windows.
 
-    Its agent runs have no content. The preview of an answer is dropped unless it is an
-    error: showing the answer loads its blocks anyway.
+    Its agent runs have no content. The preview of a reply is dropped unless it is an
+    error: showing the reply loads its blocks anyway.
     """
     has_agents = any(call.agents for call in message.tool_calls)
     is_answer = message.role is Role.ASSISTANT
@@ -324,16 +324,16 @@ def _strip_call_agents(call: ToolCall) -> ToolCall:
 
 
 class ModelUsage(Struct, frozen=True, kw_only=True, array_like=True, gc=False):
-    """The usage of several answers of one model, with ranges of context and time.
+    """The usage of several replies of one model, with ranges of context and time.
 
     A price may depend on the context size and the date. The ranges show whether one price
-    applies to all of the answers.
+    applies to all of the replies.
     """
 
     model: str | None
     usage: Usage
     min_context: int
-    """The smallest context of an answer."""
+    """The smallest context of a reply."""
     max_context: int
     first_at: datetime | None = None
     last_at: datetime | None = None

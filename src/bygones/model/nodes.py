@@ -318,7 +318,7 @@ class RetractionFacts(Struct, frozen=True, tag="retraction", omit_defaults=True)
 
 
 class InterruptFacts(Struct, frozen=True, tag="interrupt", omit_defaults=True):
-    """The answer that the user interrupted while it was written or its calls ran."""
+    """The reply that the user interrupted while it was written or its calls ran."""
 
     message_id: MessageId
 
@@ -336,7 +336,7 @@ class ReportedCostFacts(Struct, frozen=True, tag="cost", omit_defaults=True):
 
 
 class AgentProgressFacts(Struct, frozen=True, tag="progress", omit_defaults=True):
-    """An answer of an agent that a progress record repeats."""
+    """A reply of an agent that a progress record repeats."""
 
     message_id: MessageId | None
     request_id: str | None
@@ -377,7 +377,7 @@ class RecordNode(Struct, frozen=True, kw_only=True, array_like=True):
     is_sidechain: bool = False
     is_meta: bool = False
     is_error: bool = False
-    """An answer that Claude Code created because the API failed."""
+    """A reply that Claude Code created because the API failed."""
     cwd: str | None = None
     git_branch: str | None = None
     version: str | None = None
@@ -415,7 +415,7 @@ class RecordNode(Struct, frozen=True, kw_only=True, array_like=True):
 
     @property
     def is_synthetic(self) -> bool:
-        """Whether Claude Code created this answer itself."""
+        """Whether Claude Code created this reply itself."""
         return self.model == "<synthetic>" or self.is_error
 
 

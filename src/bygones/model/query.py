@@ -36,7 +36,7 @@ class Flag(StrEnum):
     COMPACTED = "compacted"
     STARRED = "starred"
     EMPTY = "empty"
-    """A session without a prompt or an answer."""
+    """A session without a prompt or a reply."""
     HIDDEN = "hidden"
     """In a warm-up or a replay of an agent, which are not shown."""
     PROMPTS_ONLY = "prompts-only"

@@ -162,7 +162,7 @@ class CompactionBlock(Struct, frozen=True, kw_only=True):
 
 
 class FallbackBlock(Struct, frozen=True, kw_only=True, rename={"origin": "from"}):
-    """A switch to another model within an answer."""
+    """A switch to another model within a reply."""
 
     types: ClassVar[tuple[str, ...]] = ("fallback",)
 
@@ -172,7 +172,7 @@ class FallbackBlock(Struct, frozen=True, kw_only=True, rename={"origin": "from"}
 
 
 class ToolChangeBlock(Struct, frozen=True, kw_only=True):
-    """Tools that were added or removed during an answer."""
+    """Tools that were added or removed during a reply."""
 
     types: ClassVar[tuple[str, ...]] = ("tool_addition", "tool_removal")
 
@@ -369,7 +369,7 @@ class UserRecord(Envelope, frozen=True, kw_only=True):
 
 
 class AssistantRecord(Envelope, frozen=True, kw_only=True):
-    """A part of an answer, mostly one block."""
+    """A part of a reply, mostly one block."""
 
     unused_fields: ClassVar[tuple[str, ...]] = (
         "requestedModel",

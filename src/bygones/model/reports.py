@@ -44,14 +44,14 @@ class Grouping(StrEnum):
 
 
 class UsageBlock(Struct, frozen=True, kw_only=True):
-    """Five hours from the first answer, as in the limits of subscriptions."""
+    """Five hours from the first reply, as in the limits of subscriptions."""
 
     started_at: datetime
     ends_at: datetime
     is_active: bool = False
     """Whether it has not ended yet."""
     tokens_per_minute: int = 0
-    """From the first answer to the last one or now, at least over 15 minutes."""
+    """From the first reply to the last one or now, at least over 15 minutes."""
     cost_per_hour: int = 0
     projected_tokens: int | None = None
     """At the end of the block at the current rate; only while it is active."""
@@ -298,7 +298,7 @@ class ModelRequest(Struct, frozen=True, kw_only=True):
 
 
 class LeftOutMessage(Struct, frozen=True, kw_only=True):
-    """A prompt or an answer on the branch that a request does not contain."""
+    """A prompt or a reply on the branch that a request does not contain."""
 
     record_id: RecordId
     role: str

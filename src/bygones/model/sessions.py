@@ -447,7 +447,7 @@ class Session(Struct, frozen=True, kw_only=True, weakref=True):
     hidden_records: tuple[HiddenRecord, ...] = ()
     sources: tuple[SourceFile, ...] = ()
     is_empty: bool = False
-    """Whether it has neither prompts nor answers; such sessions are not listed by default."""
+    """Whether it has neither prompts nor replies; such sessions are not listed by default."""
     empty_reason: EmptyReason | None = None
     """What it consists of, if it is empty."""
     person: str = ""
@@ -470,7 +470,7 @@ class Session(Struct, frozen=True, kw_only=True, weakref=True):
 
     @property
     def cost_usd(self) -> float | None:
-        """What it cost with its agents, without answers that another session has.
+        """What it cost with its agents, without replies that another session has.
 
         `None` if no price is known. `Archive.costs` has it with your own prices.
         """
@@ -514,7 +514,7 @@ class Session(Struct, frozen=True, kw_only=True, weakref=True):
 
     @property
     def message_count(self) -> int:
-        """Number of prompts and answers on the live branch."""
+        """Number of prompts and replies on the live branch."""
         messages = self.live_branch.messages
         return sum(1 for m in messages if m.is_prompt or m.role is Role.ASSISTANT)
 

@@ -170,7 +170,7 @@ class LeafSummary(Struct, frozen=True, gc=False):
 
 
 class EmptyReason(StrEnum):
-    """What a session without prompts and answers consists of."""
+    """What a session without prompts and replies consists of."""
 
     EMPTY_FILE = "empty file"
     SUMMARIES = "only summaries"
@@ -216,7 +216,7 @@ class MessageUsage(Struct, frozen=True, kw_only=True, gc=False):
     terms: tuple[str, ...] = ()
     """Special terms that change the price: `fast`, `batch`, a region."""
     entrypoint: str | None = None
-    """The program that requested the answer."""
+    """The program that requested the reply."""
     estimated_output: int = 0
     """Output tokens estimated from the text, if they were not counted."""
 
@@ -272,7 +272,7 @@ class SessionSummary(Struct, frozen=True, kw_only=True, array_like=True):
     ended_at: datetime | None = None
     prompt_count: int = 0
     message_count: int = 0
-    """Prompts and answers on the live branch."""
+    """Prompts and replies on the live branch."""
     agent_count: int = 0
     """Agent runs at any depth, without replays and warm-ups."""
     branch_count: int = 1

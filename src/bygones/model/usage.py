@@ -41,11 +41,11 @@ class WireUsage(Struct, frozen=True, kw_only=True, gc=False):
     speed: str | None = None
     inference_geo: str | None = None
     iterations: Raw = NO_ITERATIONS
-    """The API calls of the answer, each with its usage; most are in the total."""
+    """The API calls of the reply, each with its usage; most are in the total."""
 
 
 class WireIteration(WireUsage, frozen=True, kw_only=True, gc=False):
-    """One API call of an answer."""
+    """One API call of a reply."""
 
     type: str | None = None
     model: str | None = None
@@ -118,14 +118,14 @@ def sum_costs(costs: Iterable[Cost | None]) -> Cost:
 
 
 class SubCall(Struct, frozen=True, gc=False, array_like=True):
-    """An API call for an answer that is not part of the answer's counts."""
+    """An API call for a reply that is not part of the reply's counts."""
 
     model: str | None
     usage: Usage
 
 
 class Billing(Struct, frozen=True, array_like=True):
-    """Special terms and additional calls of an answer."""
+    """Special terms and additional calls of a reply."""
 
     terms: tuple[str, ...] = ()
     """`batch`, `fast`, a tier or a region; usually empty."""

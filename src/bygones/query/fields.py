@@ -121,6 +121,8 @@ class QueryField(Struct, frozen=True, kw_only=True):
     value_levels: Mapping[str, FieldLevel] = {}
     """Values of another level than the field's."""
     choices: tuple[str, ...] = ()
+    former_name: str = ""
+    """A name of earlier versions that is still accepted."""
     mistaken_names: tuple[str, ...] = ()
     """Names that users try instead; only used to suggest this one."""
     fallback_field: str = ""
@@ -204,12 +206,13 @@ FIELDS = (
         values=lambda text: text.tool_names,
     ),
     QueryField(
-        name="answers",
+        name="result-of",
         meaning="results of this tool; with is:error or in:result, tool:, file: and "
         "cmd: also refer to results",
-        example="answers:Bash timeout",
+        example="result-of:Bash timeout",
         value_type=FieldType.EXACT,
         values=lambda text: text.result_tools,
+        former_name="answers",
         mistaken_names=("result", "output"),
     ),
     QueryField(
@@ -391,7 +394,7 @@ TIME_FORMS = (
     ),
 )
 
-RESULT_FIELDS = {"tool": "answers", "file": "answers.file", "cmd": "answers.cmd"}
+RESULT_FIELDS = {"tool": "result-of", "file": "result.file", "cmd": "result.cmd"}
 """The fields that the fields of a call become in a query about results.
 
 Names with a dot cannot be typed: they are formatted as the fields of the call.
@@ -399,6 +402,7 @@ Names with a dot cannot be typed: they are formatted as the fields of the call.
 
 FIELDS_BY_NAME: Mapping[str, QueryField] = {
     **{field.name: field for field in FIELDS},
+    **{field.former_name: field for field in FIELDS if field.former_name},
     **{
         RESULT_FIELDS[field.name]: replace(field, values=field.result_values)
         for field in FIELDS

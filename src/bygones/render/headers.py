@@ -92,7 +92,7 @@ def _empty_facts(session: Session | ConversationHeader) -> Iterator[list[str]]:
     """Yield what an empty session consists of, one list per line."""
     if session.empty_reason is None:
         return
-    yield [f"no prompts or answers: {session.empty_reason}"]
+    yield [f"no prompts or replies: {session.empty_reason}"]
     for summary in session.other_summaries:
         yield [f"summary up to {summary.leaf_id[:8]}: {summary.text}"]
 

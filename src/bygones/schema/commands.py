@@ -29,7 +29,7 @@ from bygones.schema.encoding import JsonObject, TokenCounts, to_usd
 
 
 class IngestReportObject(JsonObject, frozen=True, kw_only=True, tag="ingest_report"):
-    """What an ingest or a rebuild did; files are counted by what happened to them."""
+    """What an import or a rebuild did; files are counted by what happened to them."""
 
     file_count: int
     new_count: int

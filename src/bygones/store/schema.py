@@ -177,7 +177,7 @@ NODE_PAGE = Table(
     primary_key=("source", "start"),
 )
 # Every record that has an id, and where it is. Ids are stored as 63-bit keys (see
-# encoding.id_key). The records of one answer share its message key.
+# encoding.id_key). The records of one reply share its message key.
 _RECORD_COLUMNS = (
     _integer("id", is_local=True),
     _integer("key"),
@@ -258,7 +258,7 @@ LEAF_TITLE = Table(
 DIRTY_SESSION = Table(
     name="dirty_session", columns=(_integer("session"),), primary_key=("session",)
 )
-# What a list of sessions shows. Sessions that share records or answers are one family
+# What a list of sessions shows. Sessions that share records or replies are one family
 # and are derived together. The title is stored for search, if it was given explicitly:
 # the words of a prompt would count twice. The index of families covers everything that
 # a search needs to know about all sessions, on a quarter of the pages.
@@ -542,7 +542,7 @@ SETTLED_PART = Table(
     columns=(_session(), _blob("bounds"), _blob("facts")),
     primary_key=("session",),
 )
-# Calls, agents and answers that settled records name, as keys.
+# Calls, agents and replies that settled records name, as keys.
 SETTLED_KEY = Table(
     name="settled_key",
     columns=(_session(), _integer("key")),

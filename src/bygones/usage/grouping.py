@@ -41,14 +41,14 @@ SelectSessions = Callable[[Term], frozenset[int]]
 """Returns the numbers of the sessions that a term selects."""
 
 _ROW_FIELDS = frozenset({"model", "entrypoint", "agent", "branch"})
-"""Fields of an answer; those of sessions with the same name are not used here."""
+"""Fields of a reply; those of sessions with the same name are not used here."""
 _ROW_FLAGS = frozenset({Flag.AGENT, Flag.ABANDONED})
 
 
 class UsageFilter:
     """Turns the terms of a query into conditions on rows of usage.
 
-    Usage is stored per answer: its model, entrypoint, agent, branch and time are those
+    Usage is stored per reply: its model, entrypoint, agent, branch and time are those
     of the row. All other fields select whole sessions.
     """
 
@@ -112,7 +112,7 @@ def _payer_matches(term: FieldValue, payer: Payer) -> bool:
 
 
 def _check_supported(term: Term) -> None:
-    """Reject conditions on texts: tokens are known per answer, not per word."""
+    """Reject conditions on texts: tokens are known per reply, not per word."""
     for leaf in iter_leaves(term):
         is_supported = (
             isinstance(leaf, TimeRange)
@@ -124,7 +124,7 @@ def _check_supported(term: Term) -> None:
 
 
 def _is_row_term(term: Term) -> TypeGuard[FieldValue]:
-    """Whether a term is about an answer, not about its session."""
+    """Whether a term is about a reply, not about its session."""
     return isinstance(term, FieldValue) and (
         term.field in _ROW_FIELDS
         or (term.field == "is" and term.value.casefold() in _ROW_FLAGS)
@@ -192,8 +192,8 @@ class BlockWindow(Struct, frozen=True):
 def split_into_blocks(sums: Iterable[UsageSum]) -> Iterator[BlockWindow]:
     """Yield the blocks of hourly sums, in order.
 
-    A block starts with the hour of its first answer. It ends after five hours, or when
-    there was no answer for five hours.
+    A block starts with the hour of its first reply. It ends after five hours, or when
+    there was no reply for five hours.
     """
     hours: dict[int, list[UsageSum]] = {}
     for usage_sum in sums:

@@ -187,7 +187,7 @@ class Prices:
         return self._by_name.get(normalize_model_name(model), ()) if model else ()
 
     def compute_cost(self, usages: Iterable[MessageUsage]) -> Cost:
-        """Return the cost of answers, each at the price of its time."""
+        """Return the cost of replies, each at the price of its time."""
         total: int | None = None
         unpriced = 0
         for message_usage in usages:

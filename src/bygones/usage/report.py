@@ -56,7 +56,7 @@ _NANOS_PER_MICRO = 1000
 
 
 class _CountedUsage:
-    """The usage of one model in one session, summed from its answers."""
+    """The usage of one model in one session, summed from its replies."""
 
     def __init__(self) -> None:
         self.tokens = self.cost = self.unpriced = 0
@@ -65,7 +65,7 @@ class _CountedUsage:
 def compare_reported_costs(
     reader: UsageReader, pricer: SumPricer, usage_filter: UsageFilter | None
 ) -> ReportedCostRow | None:
-    """Compare the costs that Claude Code reported with those computed from answers.
+    """Compare the costs that Claude Code reported with those computed from replies.
 
     None if no selected session has a reported cost, or if a query selects parts of
     sessions, because the reported cost is that of a whole session.
@@ -347,7 +347,7 @@ class _ReportBuilder:
     def rows_by_block(self, now: datetime) -> tuple[tuple[UsageRow, ...], UsageTotal]:
         """Return the usage by block of five hours, oldest first.
 
-        Where a block starts depends on all answers, not only on the selected ones.
+        Where a block starts depends on all replies, not only on the selected ones.
         """
         selected: dict[int | None, list[UsageSum]] = {}
         for usage_sum in self._sums(slot_ms=HOUR_MS):
@@ -454,7 +454,7 @@ def _make_block_row(block: BlockWindow, total: UsageTotal, now: datetime) -> Usa
     first, last = total.first_ms or block.start_ms, total.last_ms or block.start_ms
     now_ms = to_milliseconds(now) or 0
     is_active = block.start_ms <= now_ms < block.end_ms
-    # In the active block the time since the last answer counts, too.
+    # In the active block the time since the last reply counts, too.
     duration = max((now_ms if is_active else last) - first, _MIN_DURATION_MS)
     tokens, cost = row.tokens, row.cost or 0
     usage_block = UsageBlock(
@@ -477,7 +477,7 @@ def _make_block_row(block: BlockWindow, total: UsageTotal, now: datetime) -> Usa
 def build_context_report(session: Session) -> ContextReport:
     """Return the size of the context along the live branch.
 
-    All answers on it count, including those that were copied from another session.
+    All replies on it count, including those that were copied from another session.
     """
     rows = tuple(row for turn in session.live_branch.turns for row in _turn_rows(turn))
     usages = [

@@ -1,4 +1,4 @@
-"""One branch of a conversation for the web pages: windows, positions and an outline.
+"""One branch of a conversation for the web interface: windows, positions and an outline.
 
 Computed values are cached with the open session. Images are loaded one by one: the
 renderer embeds them as data URLs, for exported pages; here each of them becomes a URL

@@ -245,7 +245,7 @@ class SecurityMiddleware:
         )
 
     def _send_to_browser_host(self, key: str, target: str) -> Response:
-        """Let a browser log in under the random name; the key is not used up."""
+        """Let a browser sign in under the random name; the key is not used up."""
         path = f"{LOGIN_PATH}?{urlencode({'key': key, 'to': target})}".replace(
             "&", "&amp;"
         )

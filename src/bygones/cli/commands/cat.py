@@ -63,7 +63,7 @@ _COLUMNS = (
     "--output",
     "folder",
     type=path_type(allow_file=False),
-    metavar="DIR",
+    metavar="FOLDER",
     help="Write copies below this folder; existing files are not replaced.",
 )
 @archive_options

@@ -79,7 +79,7 @@ _MAX_LISTED = 5
 )
 @click.option(
     "--files",
-    metavar="worktree|DIR",
+    metavar="worktree|FOLDER",
     help="Also write the files as they were to a new git worktree or folder.",
 )
 @click.option("--run", is_flag=True, help="Start Claude Code with the new session.")

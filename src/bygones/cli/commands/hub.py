@@ -729,7 +729,7 @@ def check(*, store: str, raw: str) -> None:
 
 @click.group("hub")
 def hub() -> None:
-    r"""Run a hub: one archive for a team.
+    r"""Run a hub, the shared archive of a team.
 
     \b
     export BYGONES_HUB_STORE=postgresql:///hub

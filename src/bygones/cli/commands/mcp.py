@@ -60,7 +60,7 @@ def _create_caller() -> Caller:
 
 TOKEN_VARIABLE = "BYGONES_MCP_TOKEN"  # noqa: S105 (its name)
 _INGEST_INTERVAL = 60.0
-"""Seconds between two background ingests."""
+"""Seconds between two background imports."""
 
 
 @click.command("mcp")
@@ -107,7 +107,7 @@ def mcp(
 
 
 def _background_ingester(options: CommonOptions) -> Callable[[], None]:
-    """Return a function that starts an ingest if the last one is old enough."""
+    """Return a function that starts an import if the last one is old enough."""
     last = float("-inf")
 
     def ingest_if_due() -> None:

@@ -1,4 +1,4 @@
-"""`bygones migrate`: move a team's archive to another database."""
+"""`bygones migrate`: copy a hub to another database."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ _SCORE_TOLERANCE = 1e-6
 def migrate(
     source_url: str, target_url: str, *, queries: Path | None, quiet: bool
 ) -> None:
-    r"""Copy a team's archive to another database.
+    r"""Copy a hub to another database.
 
     \b
     bygones migrate --from postgres:///a --to clickhouse://db

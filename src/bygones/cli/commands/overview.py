@@ -26,8 +26,8 @@ __all__ = ["show_overview"]
 _NO_HOME_MESSAGE = """\
 There is no Claude Code home, and no archive yet.
 
-  bygones demo            creates sample sessions to try Bygones with
-  bygones ingest --home   imports sessions from another folder
+  bygones demo                 creates sample sessions to try Bygones with
+  bygones ingest --home PATH   imports sessions from another home
 """
 
 

@@ -268,13 +268,13 @@ COMMANDS = (
     CommandSpec(
         "hub",
         f"{_PACKAGE}.hub",
-        "Run a hub: one archive for a team.",
+        "Run a hub, the shared archive of a team.",
         _TEAM,
     ),
     CommandSpec(
         "migrate",
         f"{_PACKAGE}.migrate",
-        "Copy a team's archive to another database.",
+        "Copy a hub to another database.",
         _TEAM,
     ),
     CommandSpec(

@@ -82,7 +82,7 @@ def repair(
     bygones repair
     bygones repair --from /mnt/disk/bygones
 
-    Damaged bytes are read again from the original files, or from a backup, if these
+    Damaged bytes are recovered from the original files, or from a backup, if these
     still contain them; their hashes must match. If the database is damaged or truncated,
     a new one is written with everything that is intact, and the damaged file is kept.
 

@@ -182,7 +182,7 @@ def _result_objects(
 @click.option(
     "--to",
     type=path_type(allow_file=False),
-    metavar="DIR",
+    metavar="FOLDER",
     show_default="the original home",
     help="Write to this folder instead of the home.",
 )

@@ -67,7 +67,7 @@ class ShowRequest(Struct, frozen=True, kw_only=True):
     thinking: bool
     tools: bool
     raw: bool
-    last_answer: bool
+    last_reply: bool
     code: int | None
     diff: bool
     as_json: bool
@@ -147,13 +147,16 @@ def _raw_lines(session: Session, record: str | None) -> Iterator[bytes]:
     "--raw", is_flag=True, help="Print the original lines; with --around, only one."
 )
 @click.option(
-    "--last-answer", is_flag=True, help="Print only Claude's last answer, as written."
+    "--last-reply",
+    is_flag=True,
+    help="Print only Claude's last reply, in its original Markdown.",
 )
+@click.option("--last-answer", "last_reply", is_flag=True, hidden=True)
 @click.option(
     "--code",
     type=int,
     metavar="N",
-    help="Print only code block N of the last answer, or of the named record.",
+    help="Print only code block N of the last reply, or of the named record.",
 )
 @click.option(
     "--diff", is_flag=True, help="Print only what the branch changed, as a diff."
@@ -173,7 +176,7 @@ def show(
     \b
     bygones show last
     bygones show 2.1
-    bygones show last --last-answer
+    bygones show last --last-reply
     bygones show 5e551000 --tools
     bygones show ~/.claude 5e55
     bygones show transcript.jsonl --json
@@ -218,7 +221,7 @@ def _show(shown: ShownSession, request: ShowRequest, console: Console) -> None:
         include_thinking=request.thinking,
         include_tools=request.tools,
     )
-    if request.last_answer or request.code is not None or request.diff:
+    if request.last_reply or request.code is not None or request.diff:
         _print_part(shown, request, view.branch, console)
         return
     if request.branch:
@@ -239,7 +242,7 @@ def _print_part(
     shown: ShownSession, request: ShowRequest, number: int, console: Console
 ) -> None:
     """Print an answer, a code block or a diff, and nothing else."""
-    from bygones.cli.copying import answer_text, code_block, print_text
+    from bygones.cli.copying import code_block, print_text, reply_text
 
     branch = next(one for one in shown.session.branches if one.number == number)
     if request.diff:
@@ -250,7 +253,7 @@ def _print_part(
         print_diffs(diff_session(shown.archive, shown.session, branch), console)
         return
     record = str(shown.record.id) if shown.record else None
-    text = answer_text(branch, None if request.last_answer else record)
+    text = reply_text(branch, None if request.last_reply else record)
     if request.code is not None:
         text = code_block(text, request.code)
     print_text(text, is_terminal=console.is_terminal)

@@ -193,7 +193,7 @@ def render_media(block: Block) -> Html:
 _INLINE_COMMAND_CHARS = 100
 """Shorter commands are shown completely by the line of the call."""
 _MAX_AGENT_TEXT_CHARS = 12_000
-"""Longer prompts and answers of agents are shown as output."""
+"""Longer prompts and replies of agents are shown as output."""
 _OPEN_DIFF_LINES = 60
 """Longer diffs are folded."""
 

@@ -459,7 +459,7 @@ class _TextRenderer(StepRenderer[StyledLine]):
             prefix = "    "
 
     def _render_final_answer(self, run: AgentRun) -> Iterator[StyledLine]:
-        """Yield the first lines of an agent's final answer."""
+        """Yield the first lines of an agent's final reply."""
         text = _final_text(run)
         if text:
             width = self._max_width - 2 if self._max_width else None
@@ -518,7 +518,7 @@ def _limit_width(max_width: int | None) -> int | None:
 
 
 def _final_text(run: AgentRun) -> str:
-    """Return the last answer of an agent without rules and empty lines."""
+    """Return the last reply of an agent without rules and empty lines."""
     for turn in reversed(run.live_branch.turns):
         for message in reversed(turn.messages):
             if message.role is not Role.ASSISTANT:

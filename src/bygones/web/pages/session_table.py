@@ -282,7 +282,7 @@ def _no_sessions(*, is_filtered: bool) -> Html:
         clear = tag("p", link("/", escape_line("Clear filters")))
         return empty_message("No sessions match these filters.", clear)
     hint = Html(
-        "<p>Use Claude Code, then reload this page. If its files are in another "
+        "<p>Use Claude Code, then reload this page. If its home is in another "
         "folder, run <code>bygones ingest --home FOLDER</code>.</p>"
     )
     return empty_message("This archive has no sessions yet.", hint)

@@ -496,7 +496,7 @@ if (!isAgent && !Number(place.dataset.branch)) {
       const before = conversation.total;
       const last = (conversation.count - 1) * conversation.size;
       const isCurrent = await conversation.refresh().catch(() => true);
-      if (!isCurrent) showNotice("The session was rewound. Show the live branch.", () => location.assign(location.pathname));
+      if (!isCurrent) showNotice("This branch was abandoned by a rewind. Show the live branch.", () => location.assign(location.pathname));
       refreshHeader();
       if (conversation.total > before) { showRunning(); showNewCount(conversation.total - before); finder.refresh(); await loadOutline(last); loadTimeline(); }
     });
