@@ -323,7 +323,18 @@ def test_session_inside_a_file_of_another_is_found_by_its_id(tmp_path: Path) -> 
         found = archive.session(other)
         selected = [one.id for one in archive.sessions(f"session:{other}")]
         abandoned = list(archive.sessions("is:abandoned"))
+        prompts = {one.id: one for one in archive.prompts()}
+        live = {one.id for one in archive.prompts("branch:live")}
+        sql = "SELECT count(*) FROM {} WHERE is_abandoned"
+        counts = [
+            archive.sql(sql.format(view)).rows[0][0]
+            for view in ("messages", "prompts", "usage")
+        ]
 
+    assert live == {"p1", "t1", "t3"}
+    assert prompts["p1"].other_session_id is None
+    assert (prompts["t3"].session_id, prompts["t3"].other_session_id) == (own, other)
+    assert counts == [0, 0, 0]
     assert (found.id, selected, abandoned) == (own, [own], [])
     assert found.contained_ids == (other,)
     assert [(branch.is_live, branch.session_id) for branch in found.branches] == [

@@ -512,3 +512,44 @@ def test_message_to_an_agent_continues_it() -> None:
     )
 
     assert alone(records, agent("a1", session(*WORK))).call_ids == ("t", "u")
+
+
+@pytest.mark.req("A1")
+def test_agent_without_a_file_is_shown_from_progress_records() -> None:
+    def bare(record: Written) -> Written:
+        return {key: record[key] for key in ("type", "message", "uuid", "timestamp")}
+
+    asked, said, call, result = map(
+        bare,
+        thread(
+            prompt("Do it", uuid="w1"),
+            reply("I look.", uuid="w2", message_id="m"),
+            reply([tool_use("Read", id="r")], uuid="w3", message_id="m"),
+            tool_result("r", "text", uuid="w4"),
+        ),
+    )
+    steps = [
+        progress("agent_progress", agentId="x", call="t", uuid="g1", message=asked),
+        progress(
+            "agent_progress",
+            agentId="x",
+            call="t",
+            uuid="g2",
+            message=call,
+            normalizedMessages=[said, call],
+        ),
+        progress(
+            "agent_progress",
+            agentId="x",
+            call="t",
+            uuid="g3",
+            message=result,
+            normalizedMessages=[said, call, result],
+        ),
+    ]
+    run = alone(main(*steps))
+
+    assert (run.id, run.is_partial, run.call_ids) == ("x", True, ("t",))
+    assert [message.preview for message in run.messages] == ["Do it", "I look."]
+    assert [(c.name, c.has_result) for c in run.tool_calls] == [("Read", True)]
+    assert not alone(main(*steps), agent("x", session(*WORK))).is_partial

@@ -212,6 +212,37 @@ def agent_evidence(home: Home) -> None:
     home.agent(SESSION, "asame2", _later(1, _named(_worked("same"), "3")))
 
 
+def agent_in_progress_records(home: Home) -> None:
+    """An agent whose file is gone; progress records repeat all but its last answer.
+
+    The text before a call is only in the list of what came before.
+    """
+    asked = _asked("look here", outcome=_completed("agone"))
+    first, call, result, _ = (_bare_copy(one) for one in _worked("look here"))
+    said = _bare_copy(reply("I'll look.", uuid="w1b", message_id="msg_w"))
+    call["message"]["id"] = "msg_w"
+    steps = [
+        progress("agent_progress", uuid=f"g{at}", agentId="agone", message=one, **more)
+        for at, (one, more) in enumerate(
+            [
+                (first, {}),
+                (call, {"normalizedMessages": [said, call]}),
+                (result, {"normalizedMessages": [said, call, result]}),
+            ]
+        )
+    ]
+    home.session(SESSION, thread(*asked[:2], *steps, *asked[2:]))
+
+
+def _bare_copy(record: Written) -> Written:
+    """Return a record as progress records repeat it, without most of its fields."""
+    return {
+        name: record[name]
+        for name in ("type", "message", "uuid", "timestamp", "toolUseResult")
+        if name in record
+    }
+
+
 def agents_of_workflow(home: Home) -> None:
     """The agents of one run lie in its folder, and all belong to one call.
 

@@ -97,3 +97,23 @@ def test_prompts_of_a_project_are_had_by_its_name_or_here(
     retries = [text for text in here if "retry" in text.lower()]
     assert typed(capsys, "--project", ".", "retry") == retries
     assert main(["prompts", "--project", "ntes"]) == ExitCode.USAGE_ERROR
+
+
+@pytest.mark.req("F5")
+def test_prompt_of_another_session_in_the_file_has_its_id(
+    place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    own, other = "a" + session_id(1)[1:], "b" + session_id(2)[1:]
+    theirs = thread(prompt("Over there"), reply("No"), start=60)
+    records = [record | {"sessionId": other} for record in theirs]
+    home = Home(place / ".claude")
+    home.session(own, [*thread(prompt("Over here"), reply("Yes")), *records])
+    assert main(["ingest"]) == ExitCode.SUCCESS
+    capsys.readouterr()
+
+    assert main(["prompts"]) == ExitCode.SUCCESS
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in lines] == [other[:8], own[:8]]
+    assert "abandoned" not in "".join(lines)
+    assert main(["show", other[:8]]) == ExitCode.SUCCESS
+    assert "Over there" in capsys.readouterr().out

@@ -63,6 +63,24 @@ def _results(draw: st.DrawFn) -> Written:
 
 
 @st.composite
+def _repeated(draw: st.DrawFn, words: str) -> Written:
+    """Return what a progress record repeats of its agent."""
+    said = build.prompt(words, uuid=draw(st.sampled_from(["i1", "i2"])))
+    call = build.reply(draw(_blocks()), uuid="i3", message_id="msg_3")
+    before = [build.reply("Hm", uuid="i4", message_id="msg_3"), call]
+    return draw(
+        st.sampled_from(
+            [
+                {},
+                {"message": said},
+                {"message": call},
+                {"message": call, "normalizedMessages": before},
+            ]
+        )
+    )
+
+
+@st.composite
 def _bare(draw: st.DrawFn) -> Written:  # noqa: PLR0911 (one line a kind)
     """Return a record of some kind, without a parent."""
     words = draw(st.sampled_from(_WORDS))
@@ -91,8 +109,9 @@ def _bare(draw: st.DrawFn) -> Written:  # noqa: PLR0911 (one line a kind)
         case 9:
             return build.attachment("queued_command", prompt=words)
         case 10:
+            agent = draw(st.sampled_from(_AGENTS))
             return build.progress(
-                "agent_progress", agentId=draw(st.sampled_from(_AGENTS))
+                "agent_progress", agentId=agent, **draw(_repeated(words))
             )
         case _:
             return {"type": "from-tomorrow", "sessionId": build.SESSION}

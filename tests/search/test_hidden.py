@@ -103,3 +103,48 @@ def test_hit_in_a_hidden_agent_is_shown_in_its_run(
     assert main([*options, "search", "explore is:hidden"]) == 0
     assert main([*options, "show", "1.1"]) == 0
     assert "Ready to explore the walrus" in capsys.readouterr().out
+
+
+def with_inline_warm_up() -> list[dict[str, object]]:
+    """Return a session of an old version, with a warm-up and a task inside it."""
+    main = thread(prompt("Feed the otter"), reply("Fed the otter."))
+    task = thread(prompt("Look for a walrus"), reply("Here is one"), start=30)
+    inside = {"isSidechain": True}
+    return [
+        *(record | inside for record in WARM_UP),
+        *main,
+        *(record | inside for record in task),
+    ]
+
+
+@pytest.mark.req("A3", "F6")
+def test_warm_up_inside_a_session_is_searched_only_on_request(tmp_path: Path) -> None:
+    home = Home(tmp_path / "home")
+    home.session(session_id(1), with_inline_warm_up())
+    with open_archive(home, tmp_path / "archive") as asked:
+        assert found(asked, "walrus") == [(session_id(1), ["Look for a walrus"])]
+        assert found(asked, "explore") == []
+        assert found(asked, "walrus is:hidden") == [
+            (session_id(1), ["Ready to explore the walrus"])
+        ]
+        assert found(asked, "otter is:hidden") == []
+
+
+@pytest.mark.req("A3")
+@pytest.mark.parametrize(("lines", "order"), [(2, (0, 1)), (3, (0, 1)), (2, (1, 0))])
+def test_warm_up_inside_a_growing_session_is_hidden(
+    tmp_path: Path, lines: int, order: tuple[int, int]
+) -> None:
+    records = with_inline_warm_up()
+    first, second = (records[number] for number in order)
+    home = Home(tmp_path / "home")
+    path = home.session(session_id(1), [records[2], first, second, *records[3:]])
+    whole = path.read_bytes()
+    path.write_bytes(b"".join(whole.splitlines(keepends=True)[:lines]))
+    Archive.ingest(tmp_path / "archive", [home.path])
+    path.write_bytes(whole.rstrip(b"\n"))
+
+    with open_archive(home, tmp_path / "archive") as asked:
+        assert found(asked, "explore") == []
+        assert found(asked, "look one") != []
+    assert Archive.verify(tmp_path / "archive", deep=True).differences == []

@@ -263,3 +263,26 @@ def test_preparing_a_store_again_keeps_its_sessions(filled: Made) -> None:
     assert store.verify() == before
     assert before.sessions > 0
     assert not store.pending_sources()
+
+
+@pytest.mark.req("A3")
+def test_warm_up_inside_a_session_is_hidden_in_a_team_store(
+    empty: Made, tmp_path: Path
+) -> None:
+    store, objects = empty
+    home = Home(tmp_path / "home")
+    inside = {"isSidechain": True}
+    warm_up = thread(prompt("Warmup"), reply("Ready to explore the walrus"), start=60)
+    records = [record | inside for record in warm_up]
+    home.session(session_id(1), [*records, *thread(prompt("Otter"), reply("Fed"))])
+    send(store, objects, "ann", [home.path])
+    derive_all(store, objects)
+
+    reader = store.open_reader(AccessScope(person="ann"), objects)
+    with Archive.from_store(reader) as team:
+        assert team.search("walrus").sessions == ()
+        (only,) = team.search("walrus is:hidden").sessions
+        assert [hit.excerpt.text for hit in only.hits] == [
+            "Ready to explore the walrus"
+        ]
+        assert len(team.search("otter").sessions) == 1

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from bygones.assemble.dedupe import get_record_id
 from bygones.model.base import AgentId, RecordId, SourceFile, ToolUseId
 from bygones.model.nodes import (
+    AgentProgressFacts,
     AgentSidecar,
     JournalFacts,
     NodeBlock,
@@ -80,6 +81,8 @@ class AgentRecords(Struct, frozen=True, kw_only=True):
     sidecar: AgentSidecar | None = None
     workflow: str | None = None
     journal_nodes: tuple[RecordNode, ...] = ()
+    is_from_progress: bool = False
+    """Whether only progress records of the session repeat its records."""
 
 
 class AgentLink(Struct, frozen=True):
@@ -256,6 +259,53 @@ def split_inline_agents(
     return main, [
         AgentRecords(id=agent, nodes=tuple(records)) for agent, records in runs.items()
     ]
+
+
+def runs_from_progress(nodes: Iterable[RecordNode]) -> list[AgentRecords]:
+    """Return the agent runs that progress records repeat.
+
+    They are all that is left of a run if its own file is gone.
+    """
+    runs: dict[AgentId, dict[RecordId, RecordNode]] = {}
+    for node in nodes:
+        if not isinstance(node.extra, AgentProgressFacts) or not node.agent_id:
+            continue
+        run = runs.setdefault(node.agent_id, {})
+        for record in node.extra.records:
+            last = next(reversed(run), None)
+            run.setdefault(
+                get_record_id(record), structs.replace(record, parent_uuid=last)
+            )
+    return [
+        AgentRecords(id=agent, nodes=tuple(run.values()), is_from_progress=True)
+        for agent, run in runs.items()
+    ]
+
+
+def may_start_hidden_run(nodes: Iterable[RecordNode]) -> bool:
+    """Whether inline agent runs may be warm-ups or replays; a quick check."""
+    return any(
+        node.is_sidechain
+        and (
+            node.origin is Origin.WARMUP
+            or (node.agent_id or "").startswith(REPLAY_ID_PREFIXES)
+        )
+        for node in nodes
+    )
+
+
+def find_hidden_records(nodes: Iterable[RecordNode]) -> frozenset[RecordId]:
+    """Return the records of warm-ups and replays inside the file of a session."""
+    sidechain = [node for node in nodes if node.is_sidechain]
+    if not may_start_hidden_run(sidechain):
+        return frozenset()
+    _, runs = split_inline_agents(sidechain)
+    return frozenset(
+        get_record_id(node)
+        for run in runs
+        if not agent_kind(run).is_shown
+        for node in run.nodes
+    )
 
 
 def _inline_agent_id(

@@ -247,6 +247,7 @@ class ConversationBuilder:
             hidden_records=conversation.hidden_records,
             source=agent.source,
             message_usages=conversation.message_usages,
+            is_partial=agent.is_from_progress,
         )
 
 

@@ -10,7 +10,12 @@ from datetime import UTC, datetime
 
 from msgspec import Struct, structs
 
-from bygones.assemble.agents import AgentRecords, agent_kind, split_inline_agents
+from bygones.assemble.agents import (
+    AgentRecords,
+    agent_kind,
+    runs_from_progress,
+    split_inline_agents,
+)
 from bygones.assemble.dedupe import file_id, first_timestamp
 from bygones.assemble.usage import answers_from_progress, progress_account
 from bygones.model.base import (
@@ -377,7 +382,27 @@ def collect_records(
             journal_nodes=(*earlier.journal_nodes, *transcript.journal_nodes),
             workflow=workflow[1] if workflow else None,
         )
+    for run in runs_from_progress(main):
+        runs.setdefault(run.id, run)
     return SessionRecords(session, (*own, *agents), tuple(main), tuple(runs.values()))
+
+
+def drop_repeated_runs(
+    sessions: Sequence[SessionRecords], families: Mapping[SessionId, SessionId]
+) -> list[SessionRecords]:
+    """Drop agent runs that only copies of progress records give to a later session."""
+    known: set[tuple[SessionId, AgentId]] = set()
+    kept = []
+    for records in sessions:
+        family = families[records.id]
+        agents = tuple(
+            agent
+            for agent in records.agents
+            if not agent.is_from_progress or (family, agent.id) not in known
+        )
+        known.update((family, agent.id) for agent in agents)
+        kept.append(structs.replace(records, agents=agents))
+    return kept
 
 
 def iter_accounts(

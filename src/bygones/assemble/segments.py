@@ -142,8 +142,9 @@ def _defined_ids(node: RecordNode) -> Iterator[str]:
 
 def _progress_ids(node: RecordNode) -> Iterator[str]:
     """Yield the answer of an agent that a record repeats."""
-    if isinstance(node.extra, AgentProgressFacts) and node.extra.message_id:
-        yield node.extra.message_id
+    answer = node.extra.answer if isinstance(node.extra, AgentProgressFacts) else None
+    if answer is not None and answer.message_id:
+        yield answer.message_id
 
 
 def _latest_times(
@@ -256,7 +257,8 @@ def _has_distant_facts(node: RecordNode) -> bool:
     if isinstance(facts, TitleFacts):
         return facts.leaf_id == NIL_RECORD_ID
     if isinstance(facts, AgentProgressFacts):
-        return not (facts.message_id and node.agent_id)
+        answer = facts.answer
+        return answer is not None and not (answer.message_id and node.agent_id)
     return isinstance(facts, LineageFacts)
 
 

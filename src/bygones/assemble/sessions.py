@@ -15,6 +15,7 @@ from bygones.assemble.conversation import (
 from bygones.assemble.dedupe import first_timestamp, last_timestamp, sort_transcripts
 from bygones.assemble.grouping import (
     SessionRecords,
+    drop_repeated_runs,
     find_families,
     group_by_session,
     iter_accounts,
@@ -132,11 +133,12 @@ def _assemble_groups(
     *,
     continues: bool = False,
 ) -> Iterator[tuple[Session, BuiltConversation]]:
+    families = find_families({records.id: records.nodes for records in groups})
+    groups = drop_repeated_runs(groups, families)
     ledger = build_ledger(iter_accounts(groups), paid_keys or frozenset())
     if paid_keys is not None:
         paid_keys.update(ledger.owner)
     lineages = relate_sessions(groups)
-    families = find_families({records.id: records.nodes for records in groups})
     earlier_agents: dict[SessionId, EarlierAgents] = {}
     for records in groups:
         earlier = earlier_agents.setdefault(families[records.id], EarlierAgents())

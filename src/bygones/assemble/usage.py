@@ -192,7 +192,8 @@ def answers_from_progress(nodes: Iterable[RecordNode]) -> list[RecordNode]:
         )
         for node in nodes
         if node.kind == "progress"
-        and isinstance(answer := node.extra, AgentProgressFacts)
+        and isinstance(node.extra, AgentProgressFacts)
+        and (answer := node.extra.answer)
     ]
 
 

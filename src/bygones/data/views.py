@@ -190,6 +190,19 @@ def _place(table: str) -> tuple[ViewColumn, ...]:
     )
 
 
+def _is_abandoned(table: str) -> ViewColumn:
+    is_of_other_session = (
+        f"EXISTS (SELECT 1 FROM branch AS x WHERE x.session = {table}.session"  # noqa: S608 (our names)
+        f" AND x.agent = {table}.agent AND x.branch = {table}.branch"
+        " AND x.other_session IS NOT NULL)"
+    )
+    return _flag(
+        "is_abandoned",
+        f"{table}.branch > 0 AND NOT {is_of_other_session}",
+        "Whether it is only on an abandoned branch.",
+    )
+
+
 _SESSIONS = View(
     name="sessions",
     description="Each session once, also those without messages.",
@@ -254,9 +267,7 @@ _MESSAGES = View(
             f"m.flags & {IS_STEERING} > 0",
             "Whether it was typed while Claude worked.",
         ),
-        _flag(
-            "is_abandoned", "m.branch > 0", "Whether it is only on an abandoned branch."
-        ),
+        _is_abandoned("m"),
         _PROJECT,
         ViewColumn(
             "text",
@@ -313,9 +324,7 @@ _TOOL_CALLS = View(
             "Whether you interrupted, stopped or refused it.",
         ),
         _integer("result_bytes", "c.result_bytes", "Size of the result."),
-        _flag(
-            "is_abandoned", "c.branch > 0", "Whether it is only on an abandoned branch."
-        ),
+        _is_abandoned("c"),
         _PROJECT,
         ViewColumn(
             "input", "json", f"call_input({_CALL})", "The input.", is_loaded=True
@@ -373,7 +382,7 @@ _USAGE = View(
         ),
         _text("entrypoint", "p.entrypoint", "Program that requested the reply."),
         _time("sent_at", "u.time_ms", "When it was sent, in UTC."),
-        _integer("branch", "u.branch + 1", "Branch; 1 is the live one."),
+        _integer("branch", "abs(u.branch) + 1", "Branch; 1 is the live one."),
         _flag(
             "is_abandoned", "u.branch > 0", "Whether it is only on an abandoned branch."
         ),
@@ -414,7 +423,9 @@ _PROMPTS = View(
         _SESSION_ID,
         _integer("branch", "q.branch + 1", "Branch; 1 is the live one."),
         _flag(
-            "is_abandoned", "q.branch > 0", "Whether it is only on an abandoned branch."
+            "is_abandoned",
+            "q.branch > 0 AND q.other_session IS NULL",
+            "Whether it is only on an abandoned branch.",
         ),
         _time("sent_at", "q.time_ms", "When it was sent, in UTC."),
         _PROJECT,

@@ -10,7 +10,11 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from msgspec import Struct
 
-from bygones.assemble.agents import starts_warm_up
+from bygones.assemble.agents import (
+    find_hidden_records,
+    may_start_hidden_run,
+    starts_warm_up,
+)
 from bygones.assemble.dedupe import get_record_id
 from bygones.model.base import Line, MessageId, Problem, SourceId
 from bygones.model.metadata import ATTACHMENTS_BY_TYPE, RECORDS_BY_TYPE
@@ -80,6 +84,11 @@ class IndexBatch(Struct, frozen=True, array_like=True):
     """Unknown types with their number: kind, name, version."""
     is_warm_up: bool | None = None
     """Whether the first prompt is that of a warm-up; `None` if there is no prompt."""
+    has_sidechain: bool = False
+    """Whether a session's file has records of agent runs inside it."""
+    may_start_hidden_run: bool = False
+    """Whether one of these runs may be a warm-up or a replay. Their texts are left out
+    as far as the block shows what they are."""
 
 
 def index_block(block: LineBlock) -> IndexBatch:
@@ -94,6 +103,8 @@ def index_block(block: LineBlock) -> IndexBatch:
         node.timestamp for node in nodes if node.timestamp is not None
     )
     documents: list[IndexDocument] = []
+    inline = [] if block.is_agent else [node for node in nodes if node.is_sidechain]
+    hidden = find_hidden_records(inline)
     with_id = [
         (node, record)
         for node, record in zip(nodes, records, strict=True)
@@ -107,8 +118,11 @@ def index_block(block: LineBlock) -> IndexBatch:
         if is_over_text_limit(spans):
             problems.add(Problem("long-text", node.position))
         is_agent = block.is_agent or node.is_sidechain or node.agent_id is not None
+        is_hidden = bool(hidden) and get_record_id(node) in hidden
         for text in build_record_texts(node, spans):
             lengths.add(text)
+            if is_hidden:
+                continue
             kind = pack_text_key(
                 0, text.part, is_error=text.is_error, is_agent=is_agent
             )
@@ -122,6 +136,8 @@ def index_block(block: LineBlock) -> IndexBatch:
         problems=list(problems),
         drift=list(Counter(_find_drift(nodes)).items()),
         is_warm_up=starts_warm_up(nodes),
+        has_sidechain=bool(inline),
+        may_start_hidden_run=may_start_hidden_run(inline),
     )
 
 

@@ -8,7 +8,12 @@ from itertools import chain, islice
 
 from msgspec import structs
 
-from bygones.assemble.agents import starts_warm_up
+from bygones.assemble.agents import (
+    find_hidden_records,
+    may_start_hidden_run,
+    starts_warm_up,
+)
+from bygones.assemble.dedupe import get_record_id
 from bygones.assemble.grouping import has_session_id, transcript_session_id
 from bygones.errors import ArchiveDamaged
 from bygones.ingest.derive import DerivedSession
@@ -36,7 +41,7 @@ from bygones.sources.lines import split_lines
 from bygones.store.archive_db import StoredSource
 from bygones.store.archive_dir import ArchiveDir
 from bygones.store.derived_tables import DerivedTables
-from bygones.store.encoding import TextLengths
+from bygones.store.encoding import TextLengths, id_key
 from bygones.store.index_db import IndexDB, IndexedSource, NodePage, decode_nodes
 from bygones.store.local_reader import load_readable_sources
 from bygones.store.usage_tables import RowBounds
@@ -56,6 +61,10 @@ class Indexer:
         """Sources that may have records of a last line without a newline."""
         self._hidden: dict[int, bool] = {}
         """Whether sources are warm-ups or replays, whose texts are not indexed."""
+        self._with_hidden_runs: dict[int, bool] = {}
+        """Whether files of sessions may have warm-ups or replays inside them."""
+        self._with_wrong_texts: set[int] = set()
+        """Sources with indexed texts that turned out to be those of a warm-up."""
 
     @property
     def _index(self) -> IndexDB:
@@ -102,6 +111,7 @@ class Indexer:
             self._archive_dir.text_index.remove(self._index.remove_source(number))
             del self._indexed[number]
             self._hidden.pop(number, None)
+            self._with_hidden_runs.pop(number, None)
 
     def _catch_up(
         self, sources: list[StoredSource], progress: ProgressReporter
@@ -232,7 +242,8 @@ class Indexer:
             lengths.clear()
         else:
             lengths.merge(TextLengths(batch.lengths))
-            self._add_documents(indexed, batch, range(first, first + len(batch.rows)))
+            ids = range(first, first + len(batch.rows))
+            self._add_documents(stored_source, start, batch, ids)
         index.add_problems(stored_source, batch.problems)
         index.add_drift(stored_source.number, batch.drift)
         self._report.records += batch.page.count
@@ -263,15 +274,50 @@ class Indexer:
             self._indexed[stored_source.number], indexed_bytes=stop
         )
 
+    def _hidden_keys(
+        self, stored_source: StoredSource, start: int, batch: IndexBatch
+    ) -> frozenset[int]:
+        """Return the keys of records of warm-ups and replays inside a session's file.
+
+        Those of a run that starts in an earlier block are known only here.
+        """
+        number = stored_source.number
+        if stored_source.kind is SourceKind.AGENT or not batch.has_sidechain:
+            return frozenset()
+        if start and number not in self._with_hidden_runs:
+            stored = self._index.iter_nodes(number)
+            self._with_hidden_runs[number] = may_start_hidden_run(stored)
+        is_known = start > 0 and self._with_hidden_runs[number]
+        self._with_hidden_runs[number] = is_known or batch.may_start_hidden_run
+        if not start or not self._with_hidden_runs[number]:
+            return frozenset()
+        self._index.flush_nodes(number)
+        nodes = chain(self._index.iter_nodes(number), decode_nodes(batch.page.msgpack))
+        by_position = {node.position: node for node in nodes}
+        hidden = find_hidden_records(by_position.values())
+        earlier = [n for at, n in by_position.items() if at.offset < start]
+        known = find_hidden_records(earlier)
+        if any(get_record_id(n) in hidden - known for n in earlier):
+            # A prompt that comes after its answer.
+            self._with_wrong_texts.add(number)
+        return frozenset(map(id_key, hidden))
+
     def _add_documents(
-        self, indexed_source: IndexedSource, batch: IndexBatch, ids: Sequence[int]
+        self,
+        stored_source: StoredSource,
+        start: int,
+        batch: IndexBatch,
+        ids: Sequence[int],
     ) -> None:
         """Add texts to the text index; records without an id have none."""
-        text, session = self._archive_dir.text_index, indexed_source.session or 0
+        number = stored_source.number
+        text, session = self._archive_dir.text_index, self._indexed[number].session or 0
+        hidden = self._hidden_keys(stored_source, start, batch)
         added = [
             (record, document)
             for document in batch.documents
             if (record := ids[document.row_index])
+            and batch.rows[document.row_index][0] not in hidden
         ]
         for record, document in added:
             text.add(record, session, document.kind, document.text)
@@ -369,7 +415,8 @@ class Indexer:
         """Assign sources to other sessions if all their records say so.
 
         The first records of a file that isn't named by an id may belong to another
-        session than most. Agents follow the session in whose folder they are.
+        session than most. Agents follow the session in whose folder they are. Texts
+        that should not have been indexed are removed.
         """
         found = self._archive_dir.byte_store.sources_without_session_id(sources)
         unnamed = [source for source in found if source.number in self._indexed]
@@ -386,12 +433,15 @@ class Indexer:
         for source in moved:
             agents.update({agent.number: agent for agent in self._agents_of(source)})
         moved.extend(agent for agent in agents.values() if self._reassign_source(agent))
-        for source in moved:
-            self._archive_dir.text_index.remove(
-                self._index.record_ids(source.number, 0).values()
-            )
+        byte_store = self._archive_dir.byte_store
+        wrong = [byte_store.source(number) for number in self._with_wrong_texts]
+        replaced = [*moved, *(source for source in wrong if source)]
+        for source in replaced:
+            records = self._index.record_ids(source.number, 0)
+            self._archive_dir.text_index.remove(records.values())
             self._readd_text(source, 0, 0)
-        if moved:
+        self._with_wrong_texts.clear()
+        if replaced:
             self._archive_dir.text_index.commit()
 
     def finish_source(self, stored_source: StoredSource) -> None:
@@ -430,7 +480,8 @@ class Indexer:
         first = self._index.add_records(source, indexed_source.session, batch.rows)
         ids = range(first, first + len(batch.rows))
         if not self._is_hidden(stored_source, batch):
-            self._add_documents(indexed_source, batch, ids)
+            start = stored_source.stored_bytes
+            self._add_documents(stored_source, start, batch, ids)
         self._with_last_line.add(source)
 
     def _remove_last_line(self, source: int, start: int) -> None:
@@ -517,22 +568,25 @@ class Indexer:
         for block in self._line_blocks(stored_source, start, indexed.indexed_bytes):
             if isinstance(block, Problem):
                 continue
-            self._readd_batch(stored_source, index_block(block), record_ids)
+            self._readd_batch(
+                stored_source, block.start, index_block(block), record_ids
+            )
         last_line = self._index_last_line(stored_source)
         if last_line is not None:
-            self._readd_batch(stored_source, last_line, record_ids)
+            stop = stored_source.stored_bytes
+            self._readd_batch(stored_source, stop, last_line, record_ids)
 
     def _readd_batch(
         self,
         stored_source: StoredSource,
+        start: int,
         batch: IndexBatch,
         record_ids: Mapping[int, int],
     ) -> None:
         if self._is_hidden(stored_source, batch):
             return
-        indexed_source = self._indexed[stored_source.number]
         ids = [record_ids.get(offset, 0) for _, _, offset, _ in batch.rows]
-        self._add_documents(indexed_source, batch, ids)
+        self._add_documents(stored_source, start, batch, ids)
 
 
 def _damaged_source_problem(number: int) -> Problem:

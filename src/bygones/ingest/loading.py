@@ -466,6 +466,7 @@ def load_prompts(reader: StoreReader, loader: RecordLoader) -> Iterator[IndexedP
             session_id=prompt.session,
             sent_at=prompt.time,
             branch_number=prompt.branch,
+            other_session_id=prompt.other_session,
             text=_load_prompt_text(reader, reader.lookup, loader, prompt),
         )
 

@@ -149,6 +149,8 @@ class LightProgress(Struct, frozen=True, kw_only=True, gc=False, rename=wire_nam
     agent_id: AgentId | None = None
     message: Raw = Raw()
     """A copy of a record of the agent."""
+    normalized_messages: Raw = Raw()
+    """The records of the agent since its last prompt, in some versions."""
 
 
 class LightRecord(Struct, frozen=True, kw_only=True, gc=False, rename=wire_name):
@@ -336,13 +338,16 @@ class ReportedCostFacts(Struct, frozen=True, tag="cost", omit_defaults=True):
 
 
 class AgentProgressFacts(Struct, frozen=True, tag="progress", omit_defaults=True):
-    """A reply of an agent that a progress record repeats."""
+    """Records of an agent that a progress record repeats, in order."""
 
-    message_id: MessageId | None
-    request_id: str | None
-    model: str | None
-    usage: Usage
-    billing: Billing | None = None
+    records: tuple[RecordNode, ...]
+    """Each with its position inside the line; they don't name their parents."""
+
+    @property
+    def answer(self) -> RecordNode | None:
+        """The last record, if it is a reply with its usage."""
+        last = self.records[-1]
+        return last if last.usage is not None and not last.is_error else None
 
 
 NodeExtra = (

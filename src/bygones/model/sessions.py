@@ -363,6 +363,8 @@ class AgentRun(Struct, frozen=True, kw_only=True, weakref=True, array_like=True)
     source: SourceFile | None = None
     """The agent's file; `None` if its records are in the session's file."""
     message_usages: tuple[MessageUsage, ...] = ()
+    is_partial: bool = False
+    """Whether its file is gone, and only progress records repeat parts of it."""
 
     def __repr__(self) -> str:
         return f"<AgentRun {self.id} {self.agent_type} {shorten(self.description)!r}>"

@@ -373,6 +373,13 @@ class IndexedPrompt(Struct, frozen=True, kw_only=True):
     sent_at: datetime | None = None
     branch_number: int
     text: str
+    other_session_id: SessionId | None = None
+    """The session that it is of, if `session_id` only contains that in its file."""
+
+    @property
+    def is_abandoned(self) -> bool:
+        """Whether it is only on an abandoned branch."""
+        return self.branch_number > 0 and self.other_session_id is None
 
 
 class CountBound(StrEnum):

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import MAXYEAR, MINYEAR, UTC, datetime
 from functools import cache, lru_cache
 from typing import TypeVar
@@ -28,9 +28,11 @@ from bygones.model.base import (
 from bygones.model.metadata import RECORDS_BY_TYPE
 from bygones.model.nodes import (
     PREVIEW_LIMIT,
+    AgentProgressFacts,
     InterruptFacts,
     LightBlock,
     LightMessage,
+    LightProgress,
     LightRecord,
     LineageFacts,
     LocatedRecord,
@@ -69,7 +71,7 @@ from bygones.parse.shell_edits import (
     count_patch_lines,
     list_changed_files,
 )
-from bygones.parse.usage import parse_billing, parse_progress_usage, parse_usage
+from bygones.parse.usage import parse_billing, parse_usage
 
 _decode_light = msgspec.json.Decoder(LightRecord).decode
 _decode_list = msgspec.json.Decoder(list[Raw]).decode
@@ -410,7 +412,7 @@ def build_node(located_record: LocatedRecord) -> RecordNode:
     if record.type in {"user", "assistant"}:
         facts = _message_facts(record)
     elif record.type == "progress":
-        facts = _progress_facts(record)
+        facts = _progress_facts(located_record)
     else:
         facts = _load_metadata_facts()(located_record)
     origin = record.forked_from
@@ -569,13 +571,71 @@ def _is_compact_command(typed: str) -> bool:
     return typed == "/compact" or typed.startswith("/compact ")
 
 
-def _progress_facts(record: LightRecord) -> NodeFacts:
-    progress = record.progress
+def _progress_facts(located_record: LocatedRecord) -> NodeFacts:
+    progress = located_record.record.progress
     if progress is None:
         return NodeFacts()
-    is_agent = progress.type == "agent_progress"
+    records = (
+        tuple(_repeated_nodes(located_record, progress))
+        if progress.type == "agent_progress"
+        else ()
+    )
     return NodeFacts(
         subtype=progress.type,
         agent_id=progress.agent_id,
-        extra=parse_progress_usage(progress.message) if is_agent else None,
+        extra=AgentProgressFacts(records) if records else None,
     )
+
+
+def _repeated_nodes(
+    located_record: LocatedRecord, progress: LightProgress
+) -> Iterator[RecordNode]:
+    """Yield the nodes of an agent's records inside a progress record."""
+    outer, place = located_record.record, located_record.position
+    last = bytes(progress.message)
+    for raw in (*_texts_before(progress.normalized_messages), last):
+        start = located_record.raw.find(raw)
+        if raw[:1] != b"{" or start < 0:
+            continue
+        try:
+            inner = _decode_light(raw)
+        except DECODE_ERRORS:
+            continue
+        if inner.type not in {"user", "assistant"}:
+            continue
+        position = Position(
+            place.source_id, place.generation, place.offset + start, len(raw)
+        )
+        inner = structs.replace(
+            inner,
+            parent_uuid=None,
+            is_sidechain=True,
+            agent_id=progress.agent_id,
+            cwd=outer.cwd,
+            session_id=outer.session_id,
+            version=outer.version,
+            git_branch=outer.git_branch,
+            entrypoint=outer.entrypoint,
+        )
+        yield build_node(LocatedRecord(inner, position, raw))
+
+
+def _texts_before(messages: Raw) -> list[bytes]:
+    """Return the texts of an agent that come directly before its last record.
+
+    Only records with calls or results have a progress record of their own.
+    """
+    if raw_head(messages, 1) != b"[":
+        return []
+    try:
+        raws = _decode_list(messages)
+    except DECODE_ERRORS:
+        return []
+    texts: list[bytes] = []
+    for raw in reversed(raws[:-1]):
+        entry = bytes(raw)
+        if b'"tool_use"' in entry or b'"tool_result"' in entry:
+            break
+        texts.append(entry)
+    texts.reverse()
+    return texts

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import math
-from functools import cache
 from typing import TYPE_CHECKING, Annotated
 
 import msgspec
-from msgspec import Meta, Raw, Struct
+from msgspec import Meta, Raw
 
-from bygones.model.base import DECODE_ERRORS, MessageId, wire_name
-from bygones.model.nodes import AgentProgressFacts
+from bygones.model.base import DECODE_ERRORS
 from bygones.model.usage import (
     NO_ITERATIONS,
     Billing,
@@ -96,43 +94,6 @@ def _parse_iteration(raw: Raw) -> WireIteration:
     if raw_head(raw, 1) != b"{":
         return WireIteration()
     return decode_struct(WireIteration, bytes(raw), ignore_invalid_field)
-
-
-class _ProgressMessage(Struct, frozen=True, gc=False):
-    id: str | None = None
-    model: str | None = None
-    usage: WireUsage | None = None
-
-
-class _ProgressEntry(Struct, frozen=True, gc=False, rename=wire_name):
-    message: _ProgressMessage | None = None
-    request_id: str | None = None
-    is_api_error_message: bool = False
-
-
-@cache
-def _progress_decoder() -> msgspec.json.Decoder[_ProgressEntry]:
-    return msgspec.json.Decoder(_ProgressEntry)
-
-
-def parse_progress_usage(raw: Raw) -> AgentProgressFacts | None:
-    """Return the usage of the answer that a progress record repeats, if it does."""
-    if b'"usage"' not in bytes(raw):
-        return None
-    try:
-        record = _progress_decoder().decode(raw)
-    except DECODE_ERRORS:
-        return None
-    message = record.message
-    if message is None or message.usage is None or record.is_api_error_message:
-        return None
-    return AgentProgressFacts(
-        message_id=MessageId(message.id) if message.id else None,
-        request_id=record.request_id,
-        model=message.model,
-        usage=parse_usage(message.usage),
-        billing=parse_billing(message.usage),
-    )
 
 
 def parse_reported_cost(record: CostStateRecord) -> ReportedCost | None:

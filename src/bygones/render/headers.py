@@ -229,6 +229,7 @@ def agent_facts(run: AgentRun) -> list[str]:
         pluralize(run.tool_call_count, "call"),
         f"{format_tokens(run.usage.total)} tokens" if run.usage.total else "",
         pluralize(len(run.agents), "agent") if run.agents else "",
+        "in part: its file is gone" if run.is_partial else "",
     ]
 
 

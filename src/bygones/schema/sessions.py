@@ -151,6 +151,8 @@ class AgentRunObject(JsonObject, frozen=True, kw_only=True, tag="agent_run"):
     tool_call_count: int
     tokens: TokenCounts
     """Tokens without those of the agents that it called."""
+    is_partial: bool
+    """Whether its file is gone, and only parts of it are known."""
     is_expanded: bool
     """Whether its turns follow; with `--agents`."""
 
@@ -414,5 +416,6 @@ def _agent_run(run: AgentRun, *, is_expanded: bool) -> AgentRunObject:
         duration_ms=to_ms(run.duration),
         tool_call_count=run.tool_call_count,
         tokens=TokenCounts.from_usage(run.usage),
+        is_partial=run.is_partial,
         is_expanded=is_expanded,
     )

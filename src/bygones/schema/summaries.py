@@ -172,7 +172,11 @@ class PromptObject(JsonObject, frozen=True, kw_only=True, tag="prompt"):
     project: str | None
     sent_at: datetime | None
     branch: int
-    """1 is the live branch; prompts on other branches were abandoned."""
+    """1 is the live branch."""
+    is_abandoned: bool
+    """Whether it is only on an abandoned branch."""
+    other_session_id: SessionId | None
+    """The session that it is of, if `session_id` only contains that in its file."""
     text: str
 
     @classmethod
@@ -183,6 +187,8 @@ class PromptObject(JsonObject, frozen=True, kw_only=True, tag="prompt"):
             project=project,
             sent_at=prompt.sent_at,
             branch=prompt.branch_number + 1,
+            is_abandoned=prompt.is_abandoned,
+            other_session_id=prompt.other_session_id,
             text=prompt.text,
         )
 

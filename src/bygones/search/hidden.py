@@ -5,18 +5,18 @@ Only a query with ``is:hidden`` asks for them, so they are read and compared one
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from itertools import islice
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from bygones.assemble.agents import starts_warm_up
+from bygones.assemble.agents import find_hidden_records, starts_warm_up
 from bygones.assemble.dedupe import get_record_id
 from bygones.errors import ArchiveDamaged
-from bygones.model.base import SessionId, SourceKind
-from bygones.model.nodes import LocatedRecord
+from bygones.model.base import RecordId, SessionId, SourceKind
+from bygones.model.nodes import LocatedRecord, RecordNode
 from bygones.model.query import Query, Words
 from bygones.model.summary import (
     REPLAY_ID_PREFIXES,
@@ -152,15 +152,15 @@ class HiddenSearch:
         """Yield the records of a session's hidden agent runs."""
         for number in self._reader.sessions.session_sources(session):
             stored = self._reader.byte_store.source(number)
-            if stored is None or stored.kind is not SourceKind.AGENT:
+            if stored is None or not stored.kind.is_transcript:
                 continue
             records = list(self._read_records(stored))
-            is_replay = (stored.agent or "").startswith(REPLAY_ID_PREFIXES)
             nodes = [build_node(record) for record in records]
-            if not is_replay and not starts_warm_up(nodes):
-                continue
+            hidden = _hidden_records(stored, nodes)
             for node, record in zip(nodes, records, strict=True):
                 if node.uuid is None and not node.is_conversation:
+                    continue
+                if get_record_id(node) not in hidden:
                     continue
                 place, key = node.position, id_key(get_record_id(node))
                 location = RecordLocation(
@@ -179,3 +179,15 @@ class HiddenSearch:
             for record in parse_line_light(line):
                 if isinstance(record, LocatedRecord):
                     yield record
+
+
+def _hidden_records(
+    stored: StoredSource, nodes: Sequence[RecordNode]
+) -> frozenset[RecordId]:
+    """Return the records of a source that are in a warm-up or a replay."""
+    if stored.kind is not SourceKind.AGENT:
+        return find_hidden_records(nodes)
+    is_replay = (stored.agent or "").startswith(REPLAY_ID_PREFIXES)
+    if not is_replay and not starts_warm_up(nodes):
+        return frozenset()
+    return frozenset(map(get_record_id, nodes))

@@ -212,7 +212,7 @@ def filter_prompts(
         text = replace(
             make_session_text(summary, Part.PROMPT),
             role=Role.USER,
-            is_abandoned=prompt.branch_number != 0,
+            is_abandoned=prompt.is_abandoned,
             sent_at=prompt.sent_at,
             text=prompt.text,
         )

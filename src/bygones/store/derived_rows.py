@@ -54,6 +54,10 @@ ToolContextRow = tuple[str, OptionalInt, int, int]
 """A tool, a quarter of an hour, number and size of results."""
 
 
+PromptEntry = tuple[str, OptionalInt, int, str, str | None]
+"""Record, time, branch and start of a prompt, and the other session that it is of."""
+
+
 class DerivedRows(Struct, frozen=True, array_like=True):
     """The rows of a session, without its number."""
 
@@ -69,7 +73,7 @@ class DerivedRows(Struct, frozen=True, array_like=True):
     tool_contexts: list[ToolContextRow]
     reported_cost: tuple[OptionalInt, bytes] | None
     edits: list[_EditRow]
-    prompts: list[tuple[str, OptionalInt, int, str]]
+    prompts: list[PromptEntry]
     conversations: list[ConversationRow]
     turns: list[TurnRow]
     message_blocks: list[MessageBlockRow]
@@ -201,7 +205,7 @@ def _abandoned_keys(session: Session) -> set[int]:
     return {id_key(record) for record in abandoned - live}
 
 
-def _prompt_rows(session: Session) -> Iterator[tuple[str, OptionalInt, int, str]]:
+def _prompt_rows(session: Session) -> Iterator[PromptEntry]:
     for branch in session.branches:
         for prompt in branch.prompts:
             yield (
@@ -209,6 +213,7 @@ def _prompt_rows(session: Session) -> Iterator[tuple[str, OptionalInt, int, str]
                 to_milliseconds(prompt.sent_at),
                 branch.number,
                 prompt.preview,
+                branch.session_id,
             )
 
 
@@ -220,6 +225,8 @@ def _usage_rows(
 ]:
     """Return the payers of a session, and the usage of each answer."""
     types = {run.id: run.agent_type for run in session.all_agents}
+    # Negative, so that it does not count as abandoned.
+    others = {b.number: -b.number for b in session.branches if b.session_id}
     known: dict[tuple[object, ...], int] = {}
     payers: PayerRows = []
     rows = []
@@ -251,7 +258,7 @@ def _usage_rows(
                 payer,
                 id_key(message_usage.record_id),
                 to_milliseconds(message_usage.sent_at),
-                message_usage.branch_number,
+                others.get(message_usage.branch_number, message_usage.branch_number),
                 usage.input,
                 usage.output,
                 usage.cache_write_5m,

@@ -153,7 +153,7 @@ def _get_decoder() -> msgspec.msgpack.Decoder[list[RecordNode]]:
 
 
 INDEX_FILE = "index.db"
-DERIVATION_VERSION = 37
+DERIVATION_VERSION = 38
 """To be raised whenever nodes, sessions or texts are derived differently."""
 NODES_PER_PAGE = 512
 
@@ -236,7 +236,7 @@ class IndexDB:
 
     def save_indexed_source(self, indexed_source: IndexedSource) -> None:
         """Write pending rows of a source, and how much of it is indexed."""
-        self._flush_page(indexed_source.source)
+        self.flush_nodes(indexed_source.source)
         self._flush_lengths(indexed_source.source)
         self.db.execute(
             SOURCE_STATE.insert_sql("REPLACE"),
@@ -322,7 +322,7 @@ class IndexDB:
         )[1]
         pending.append(page)
         if sum(pending_page.count for pending_page in pending) >= NODES_PER_PAGE:
-            self._flush_page(source)
+            self.flush_nodes(source)
         return self.add_records(source, session, rows)
 
     def add_records(
@@ -356,7 +356,7 @@ class IndexDB:
             removed.append(last[0])
         return removed
 
-    def _flush_page(self, source: int) -> None:
+    def flush_nodes(self, source: int) -> None:
         """Write pending nodes, joined with a small page before them."""
         start, pages = self._pending_pages.pop(source, (0, []))
         if not any(page.count for page in pages):

@@ -298,7 +298,8 @@ class IndexPrompts:
     def newest_first(self) -> Iterator[PromptRow]:
         """Yield prompts; one that several sessions contain comes once, in the oldest."""
         rows = self._db.execute(
-            "SELECT n.id, p.record, p.time_ms, p.branch, p.text_head FROM prompt AS p"
+            "SELECT n.id, p.record, p.time_ms, p.branch, p.text_head, p.other_session"
+            " FROM prompt AS p"
             " JOIN session_id AS n ON n.number = p.session"
             " JOIN session AS s ON s.number = p.session"
             " WHERE p.rowid = (SELECT q.rowid FROM prompt AS q"
@@ -308,8 +309,8 @@ class IndexPrompts:
             "   ORDER BY t.started_ms, q.session LIMIT 1)"
             " ORDER BY p.time_ms DESC, p.rowid DESC"
         )
-        for session, record, time_ms, branch, head in rows:
-            yield PromptRow(session, record, from_milliseconds(time_ms), branch, head)
+        for session, record, time_ms, *rest in rows:
+            yield PromptRow(session, record, from_milliseconds(time_ms), *rest)
 
 
 def edit_from_row(

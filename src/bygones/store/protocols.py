@@ -188,6 +188,8 @@ class PromptRow(NamedTuple):
     time: datetime | None
     branch: int
     head: str
+    other_session: SessionId | None = None
+    """The session that the prompt is of, if it is inside the file of another."""
 
 
 class ByteReader(Protocol):

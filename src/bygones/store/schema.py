@@ -311,7 +311,8 @@ _TOKEN_COUNTS = (
     _integer("cache_read"),
     _integer("web_searches"),
 )
-# The tokens of every answer, and who used them.
+# The tokens of every answer, and who used them. A negative branch is that of another
+# session inside the file.
 _USAGE_COLUMNS = (
     _PAYER_NUMBER,
     _integer("record_key"),
@@ -416,6 +417,7 @@ _PROMPT_COLUMNS = (
     _integer("time_ms", is_nullable=True),
     _integer("branch"),
     _text("text_head"),
+    _text("other_session", is_nullable=True),
 )
 PROMPT = Table(
     name="prompt",

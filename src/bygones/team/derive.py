@@ -15,7 +15,11 @@ import msgspec
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from bygones.assemble.agents import JournalNodes, journal_nodes_by_agent
+from bygones.assemble.agents import (
+    JournalNodes,
+    find_hidden_records,
+    journal_nodes_by_agent,
+)
 from bygones.assemble.grouping import has_session_id, transcript_session_id
 from bygones.errors import ArchiveDamaged
 from bygones.ingest.derive import DerivedSession
@@ -32,7 +36,7 @@ from bygones.sources.lines import split_lines
 from bygones.store.compression import compress, decompress, sha256_digest
 from bygones.store.derived_rows import DerivedRows
 from bygones.store.derived_tables import decode_summary
-from bygones.store.encoding import TextLengths
+from bygones.store.encoding import TextLengths, id_key
 from bygones.store.index_db import decode_nodes
 from bygones.store.schema import TEAM_TABLES
 from bygones.team.contract import (
@@ -111,6 +115,15 @@ class _IndexedSource(Struct):
             return True
         found = (one.is_warm_up for one in batches if one.is_warm_up is not None)
         return next(found, False)
+
+    def hidden_keys(self, batches: Sequence[IndexBatch]) -> frozenset[int]:
+        """Return the keys of records of warm-ups and replays inside it."""
+        if self.file.kind is SourceKind.AGENT or not any(
+            batch.may_start_hidden_run for batch in batches
+        ):
+            return frozenset()
+        pages = (decode_nodes(batch.page.msgpack) for batch in batches)
+        return frozenset(map(id_key, find_hidden_records(chain.from_iterable(pages))))
 
     def problems(self) -> ProblemRuns:
         """Return what is odd in the complete lines."""
@@ -419,6 +432,7 @@ def _session_rows(
         unknown: dict[tuple[str, str, str], int] = {}
         batches = (*source.batches, source.index_fragment())
         is_hidden = source.is_hidden(batches)
+        hidden = source.hidden_keys(batches)
         for batch in source.batches:
             if not is_hidden:
                 lengths.merge(TextLengths(batch.lengths))
@@ -429,7 +443,7 @@ def _session_rows(
                     len(records) + document.row_index, document.kind, document.text[1]
                 )
                 for document in batch.documents
-                if not is_hidden
+                if not is_hidden and batch.rows[document.row_index][0] not in hidden
             ]
             for row in batch.rows:
                 key, message_key, start, length = row

@@ -222,13 +222,14 @@ class TeamPromptReader:
     def newest_first(self) -> Iterator[PromptRow]:
         """Yield prompts; one that several sessions share only for the oldest session."""
         rows = self._database.rows(
-            "SELECT s.family, p.record, s.session, p.time_ms, p.branch, p.text_head"
+            "SELECT s.family, p.record, s.session, p.time_ms, p.branch, p.text_head,"
+            " p.other_session"
             " FROM {prompt} AS p JOIN {session} AS s ON s.number = p.number"
             " ORDER BY s.started_ms ASC NULLS FIRST, p.number, p.position"
         )
         first: dict[tuple[int, str], PromptRow] = {}
-        for family, record, session, time_ms, branch, head in rows:
-            row = PromptRow(session, record, from_milliseconds(time_ms), branch, head)
+        for family, record, session, time_ms, *rest in rows:
+            row = PromptRow(session, record, from_milliseconds(time_ms), *rest)
             first.setdefault((family, record), row)
         oldest = datetime.min.replace(tzinfo=UTC)
         found = sorted(first.values(), key=lambda row: row.time or oldest)

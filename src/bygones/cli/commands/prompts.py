@@ -42,8 +42,8 @@ def format_prompt(
     prompt: IndexedPrompt, console: Console, *, full: bool, time_width: int = 0
 ) -> Iterator[str]:
     """Yield the lines of a whole prompt, or one line with its start."""
-    name = sanitize_line(prompt.session_id)[:8]
-    suffix = "  (abandoned)" if prompt.branch_number else ""
+    name = sanitize_line(prompt.other_session_id or prompt.session_id)[:8]
+    suffix = "  (abandoned)" if prompt.is_abandoned else ""
     when = console.format_time(prompt.sent_at).ljust(0 if full else time_width)
     head = f"{console.style.location(name)}  {when}{suffix}"
     if full:

@@ -147,7 +147,10 @@ def _items(
             escape_line(f"used {pluralize(use.uses, 'time')}")
             if use.uses > 1
             else EMPTY_HTML,
-            escape_line("abandoned branch") if prompt.branch_number else EMPTY_HTML,
+            escape_line("abandoned branch") if prompt.is_abandoned else EMPTY_HTML,
+            escape_line(f"session {prompt.other_session_id[:8]} in the same file")
+            if prompt.other_session_id
+            else EMPTY_HTML,
         ]
         yield tag(
             "li",
