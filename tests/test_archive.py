@@ -323,7 +323,7 @@ def test_session_inside_a_file_of_another_is_found_by_its_id(tmp_path: Path) -> 
         found = archive.session(other)
         selected = [one.id for one in archive.sessions(f"session:{other}")]
         abandoned = list(archive.sessions("is:abandoned"))
-        prompts = {one.id: one for one in archive.prompts()}
+        prompts = {str(one.id): one for one in archive.prompts()}
         live = {one.id for one in archive.prompts("branch:live")}
         sql = "SELECT count(*) FROM {} WHERE is_abandoned"
         counts = [

@@ -222,14 +222,21 @@ def agent_in_progress_records(home: Home) -> None:
     said = _bare_copy(reply("I'll look.", uuid="w1b", message_id="msg_w"))
     call["message"]["id"] = "msg_w"
     steps = [
-        progress("agent_progress", uuid=f"g{at}", agentId="agone", message=one, **more)
-        for at, (one, more) in enumerate(
-            [
-                (first, {}),
-                (call, {"normalizedMessages": [said, call]}),
-                (result, {"normalizedMessages": [said, call, result]}),
-            ]
-        )
+        progress("agent_progress", uuid="g0", agentId="agone", message=first),
+        progress(
+            "agent_progress",
+            uuid="g1",
+            agentId="agone",
+            message=call,
+            normalizedMessages=[said, call],
+        ),
+        progress(
+            "agent_progress",
+            uuid="g2",
+            agentId="agone",
+            message=result,
+            normalizedMessages=[said, call, result],
+        ),
     ]
     home.session(SESSION, thread(*asked[:2], *steps, *asked[2:]))
 

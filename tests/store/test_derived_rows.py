@@ -28,7 +28,7 @@ def test_derived_rows_contain_usage_prompts_and_abandoned_records(
     sheet = derive_rows(session, summarize_session(session), store_messages=True)
 
     assert sheet.session == session_id(1)
-    assert [text for _, _, _, text in sheet.prompts] == ["one", "three", "two"]
+    assert [text for _, _, _, text, _ in sheet.prompts] == ["one", "three", "two"]
     left = {id_key(second["uuid"]), id_key(other["uuid"])}
     assert set(sheet.abandoned_keys) == left
     models = [model for _, _, model, _, _ in sheet.payers]
