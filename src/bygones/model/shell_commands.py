@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
-_TOKEN = re.compile(r"""(?:[^\s"';&|]|"[^"]*"|'[^']*')+|&&|\|\||[;|&\n]""")
+_TOKEN = re.compile(r"""(?:[^\s"';&|]+|"[^"]*"|'[^']*')+|&&|\|\||[;|&\n]""")
 _SEPARATORS = frozenset({"&&", "||", ";", "|", "&", "\n"})
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
 _PROGRAM = re.compile(r"[A-Za-z0-9_][\w.+-]{0,39}")
@@ -111,16 +112,21 @@ def name_command(command: str) -> str:
     return first
 
 
-def _split(command: str) -> list[list[str]]:
-    """Return the words of each simple command."""
-    lines = (line for line in command.splitlines() if not line.lstrip().startswith("#"))
-    parts: list[list[str]] = [[]]
-    for token in _TOKEN.findall("\n".join(lines)):
-        if token in _SEPARATORS:
-            parts.append([])
-        else:
-            parts[-1].append(token)
-    return [part for part in parts if part]
+def _split(command: str) -> Iterator[list[str]]:
+    """Yield the words of each simple command."""
+    if "#" in command:
+        lines = command.splitlines()
+        command = "\n".join(one for one in lines if not one.lstrip().startswith("#"))
+    words: list[str] = []
+    for token in _TOKEN.finditer(command):
+        word = token[0]
+        if word not in _SEPARATORS:
+            words.append(word)
+        elif words:
+            yield words
+            words = []
+    if words:
+        yield words
 
 
 def _name_words(words: list[str]) -> str:

@@ -84,22 +84,24 @@ def extract_text_spans(located_record: LocatedRecord) -> tuple[TextSpan, ...]:
     Harness text, images, snapshots, queue operations and private records have none.
     Text beyond `TEXT_LIMIT` is left out; the last span is then marked as truncated.
     """
-    record = located_record.record
+    record, raw = located_record.record, located_record.raw
     match record.type:
-        case "user" if SHELL_EDITS_KEY in located_record.raw:
+        case "user" if SHELL_EDITS_KEY in raw:
             edits = _shell_edit_spans(record.tool_use_result)
-            return _limit_spans(chain(_message_spans(record), edits))
+            spans: Iterable[TextSpan] = chain(_message_spans(record), edits)
         case "user" | "assistant":
-            return _limit_spans(_message_spans(record))
+            spans = _message_spans(record)
         case "summary" | "ai-title" | "custom-title" | "task-summary":
-            return _limit_spans(_load_metadata_spans()(located_record))
+            spans = _load_metadata_spans()(located_record)
         case "system" if (
             record.subtype in _INDEXED_SUBTYPES or record.subtype not in SYSTEM_SUBTYPES
         ):
-            return _limit_spans(_load_metadata_spans()(located_record))
-        case "attachment" if b'"queued_command"' in located_record.raw:
-            return _limit_spans(_load_metadata_spans()(located_record))
-    return ()
+            spans = _load_metadata_spans()(located_record)
+        case "attachment" if b'"queued_command"' in raw:
+            spans = _load_metadata_spans()(located_record)
+        case _:
+            return ()
+    return _limit_spans(spans, raw)
 
 
 def build_record_texts(node: RecordNode, spans: Iterable[TextSpan]) -> list[RecordText]:
@@ -135,8 +137,10 @@ def is_over_text_limit(spans: Sequence[TextSpan]) -> bool:
     return sum(len(span.text) for span in spans) >= TEXT_LIMIT
 
 
-def _limit_spans(spans: Iterable[TextSpan]) -> tuple[TextSpan, ...]:
+def _limit_spans(spans: Iterable[TextSpan], raw: bytes) -> tuple[TextSpan, ...]:
     """Drop empty spans and text beyond the limit."""
+    if len(raw) <= TEXT_LIMIT:  # the texts of a record are not longer than its bytes
+        return tuple([span for span in spans if span.text])
     limited: list[TextSpan] = []
     remaining = TEXT_LIMIT
     for span in spans:

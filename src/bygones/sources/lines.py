@@ -246,12 +246,15 @@ def split_lines(
     With `merge_repeats`, identical lines that are too short to be records are one line
     if most lines are short: a file of newlines must not take a line object per byte.
     """
-    if raw.count(b"\n") * _MIN_MEAN_LENGTH > len(raw):
+    is_long = len(raw) > _SPLIT_BYTES
+    parts = [] if is_long else raw.split(b"\n")
+    newlines = raw.count(b"\n") if is_long else len(parts) - 1
+    if newlines * _MIN_MEAN_LENGTH > len(raw):
         return _iter_short_lines(
             source, generation, start, raw, merge_repeats=merge_repeats
         )
     lines = []
-    *whole, rest = raw.split(b"\n")
+    *whole, rest = parts or raw.split(b"\n")
     for line in whole:
         length = len(line)
         lines.append(Line(Position(source, generation, start, length), line))

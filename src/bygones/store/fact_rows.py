@@ -6,13 +6,14 @@ text can be loaded from the archive when something reads it.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import msgspec
 from msgspec import Struct
 
-from bygones.model.base import UUID_PATTERN
 from bygones.model.conversations import summarize_branches
 from bygones.model.shell_commands import name_command
 from bygones.model.summary import Role
@@ -25,10 +26,13 @@ if TYPE_CHECKING:
     from bygones.store.messages import EarlierMessages
 
 _encode = msgspec.msgpack.Encoder().encode
+_key = lru_cache(maxsize=1024)(id_key)
+"""A record is named by its message and by the calls in it, one after the other."""
 _MAX_BLOCKS = 60
 """Blocks of a record that fit into a mask."""
 
 OptionalInt = int | None
+_LOWER_UUID = re.compile(r"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}")
 _UUID_BYTES = 16
 _TEXT_ID, _PADDED_TEXT_ID = b"\x02", b"\x03\x03"
 """Prefixes of ids that are not UUIDs; the longer one if 16 bytes would result."""
@@ -182,10 +186,8 @@ def _later_turns(
 
 def encode_id(id_: str) -> bytes:
     """Return the 16 bytes of a UUID; other ids as text with a prefix."""
-    if UUID_PATTERN.fullmatch(id_):
-        raw = bytes.fromhex(id_.replace("-", ""))
-        if decode_id(raw) == id_:
-            return raw
+    if _LOWER_UUID.fullmatch(id_):
+        return bytes.fromhex(id_.replace("-", ""))
     text = id_.encode("utf-8", "surrogatepass")
     prefix = _TEXT_ID if len(text) + 1 != _UUID_BYTES else _PADDED_TEXT_ID
     return prefix + text
@@ -227,12 +229,12 @@ def encode_refs(refs: Iterable[RecordRef]) -> bytes:
     """Return keys of records, each followed by a mask of its blocks; 0 if too many."""
     numbers: list[int] = []
     for ref in refs:
-        if any(index >= _MAX_BLOCKS for index in ref.block_indexes):
-            return _encode([])
-        numbers += (
-            id_key(ref.record_id),
-            sum(1 << index for index in set(ref.block_indexes)),
-        )
+        mask = 0
+        for index in ref.block_indexes:
+            if index >= _MAX_BLOCKS:
+                return _encode([])
+            mask |= 1 << index
+        numbers += (_key(ref.record_id), mask)
     return _encode(numbers)
 
 
@@ -274,9 +276,9 @@ def _call_row(
         | _may_commit(call) * MAY_COMMIT
         | bool(facts and facts.is_denied) * IS_DENIED,
         call.result_size,
-        id_key(call.record_id),
+        _key(call.record_id),
         call.block_index,
-        id_key(call.result_record_id) if call.result_record_id else None,
+        _key(call.result_record_id) if call.result_record_id else None,
         call.result_index,
         (name_command(call.label) or None) if call.name == "Bash" else None,
     )

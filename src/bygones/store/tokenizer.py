@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import cache
+from functools import cache, lru_cache
 from zlib import crc32
 
 PreparedText = tuple[int, str, int]
@@ -39,10 +39,12 @@ _ASCII_LINES = f"{_ASCII_LOWER[:10]}\n{_ASCII_LOWER[11:]}"
 _CONTEXT_CASED = frozenset("\u0130\u03a3")
 """Letters whose lower case depends on the context or has two characters."""
 _LONG_WORD = re.compile(rf"[^\W_]{{{MAX_TERM_BYTES // 4},}}")
-_WORD_BYTES = bytes(
+_WORD_BYTES = bytes(  # bytes of words become `a`, others a space
     ord("a") if byte > 127 or chr(byte).isalnum() else ord(" ")  # noqa: PLR2004 (ASCII)
     for byte in range(256)
 )
+_ASCII_WORD_BYTES = _WORD_BYTES[:128] + b" " * 128
+"""The same for texts whose other characters are not part of words."""
 _TOO_LONG_RUN = b"a" * (MAX_TERM_BYTES + 1)
 _SPLIT_LENGTH = 32
 _ASCII_BYTES = bytes(range(128))
@@ -52,6 +54,8 @@ _COMMON_SYMBOLS = frozenset(
 """Symbols that many texts have; they are not part of words."""
 _SCAN_BYTES = 1 << 20
 """Bytes to check at once, to avoid a copy of long texts."""
+_MAX_REPLACED_CHARS = 16
+"""Up to so many different characters are replaced one by one, which is faster."""
 
 
 def prepare_text(text: str) -> str:
@@ -63,18 +67,24 @@ def prepare_with_checksum(text: str) -> PreparedText:
     """Return a text as passed to tantivy, with the checksum of the original."""
     raw = text.encode("utf-8", "replace")
     checksum = crc32(raw)
+    if len(raw) == len(text):
+        has_long_word, count = _scan_words(raw)
+        if not has_long_word:
+            return checksum, text, count
     unusual = _unusual_chars(raw) if len(raw) != len(text) else set()
-    if _has_char_in(unusual, _FOLDABLE_CHARS):
+    if any(map(_is_foldable, unusual)):
         text = _fold(text, unusual)
         raw = text.encode("utf-8", "replace")
         unusual = _unusual_chars(raw)
-    has_long_word, count = _scan_words(raw)
+    has_letters = any(map(str.isalnum, unusual))
+    has_long_word, count = _scan_words(raw, are_letters=has_letters)
     if has_long_word:
         text = _LONG_WORD.sub(_split_long_word, text)
-    if any(map(str.isalnum, unusual)):
+    if has_letters:
         count = sum(1 for _ in _WORD.finditer(text))
-    elif has_long_word or len(raw) != len(text):
-        _, count = _scan_words(text.encode("ascii", "replace"))
+    elif has_long_word:
+        raw = text.encode("utf-8", "replace")
+        _, count = _scan_words(raw, are_letters=False)
     return checksum, text, count
 
 
@@ -85,21 +95,33 @@ def _unusual_chars(raw: bytes) -> set[str]:
 
 def _fold(text: str, unusual: set[str]) -> str:
     """Separate characters that are words by themselves, and remove accents."""
-    if _has_char_in(unusual, _WIDE_CHARS):
-        text = " ".join(_pattern(f"([{_WIDE_CHARS}])").split(text))
-    return _pattern(_COMBINING_MARKS).sub("", unicodedata.normalize("NFKD", text))
+    if len(unusual) > _MAX_REPLACED_CHARS:
+        return text.translate({ord(char): _fold_char(char) for char in unusual})
+    for char in unusual:
+        text = text.replace(char, _fold_char(char))
+    return text
 
 
-def _scan_words(raw: bytes) -> tuple[bool, int]:
+@lru_cache(maxsize=4096)
+def _fold_char(char: str) -> str:
+    folded = _pattern(_COMBINING_MARKS).sub("", unicodedata.normalize("NFKD", char))
+    return f" {folded} " if _is_in(char, _WIDE_CHARS) else folded
+
+
+def _scan_words(raw: bytes, *, are_letters: bool = False) -> tuple[bool, int]:
     """Return whether a word may be too long, and the number of words.
 
-    All bytes beyond ASCII count as letters. A list of the words would take ten times the
-    memory of a text.
+    `are_letters` says whether bytes beyond ASCII are parts of words. A list of the words
+    would take ten times the memory of a text.
     """
+    table = _WORD_BYTES if are_letters else _ASCII_WORD_BYTES
+    if len(raw) <= _SCAN_BYTES:
+        words = raw.translate(table)
+        return _TOO_LONG_RUN in words, words.count(b" a") + words.startswith(b"a")
     has_long_word = False
     count = 0
     for start in range(0, len(raw), _SCAN_BYTES):
-        part = raw[start : start + _SCAN_BYTES + MAX_TERM_BYTES].translate(_WORD_BYTES)
+        part = raw[start : start + _SCAN_BYTES + MAX_TERM_BYTES].translate(table)
         has_long_word = has_long_word or _TOO_LONG_RUN in part
         count += part.count(b" a", 0, _SCAN_BYTES + 1)
         if not start:
@@ -133,10 +155,15 @@ def strip_accents(text: str) -> str:
     return _pattern(_COMBINING_MARKS).sub("", unicodedata.normalize("NFKD", text))
 
 
-def _has_char_in(chars: Iterable[str], ranges: str) -> bool:
+@lru_cache(maxsize=4096)
+def _is_foldable(char: str) -> bool:
+    return _is_in(char, _FOLDABLE_CHARS)
+
+
+def _is_in(char: str, ranges: str) -> bool:
     """Whether a character is in one of some ranges."""
-    bounds = list(zip(ranges[::3], ranges[2::3], strict=True)) if chars else ()
-    return any(low <= char <= high for char in chars for low, high in bounds)
+    bounds = zip(ranges[::3], ranges[2::3], strict=True)
+    return any(low <= char <= high for low, high in bounds)
 
 
 @cache
