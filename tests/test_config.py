@@ -351,7 +351,7 @@ def test_target_of_a_symlinked_projects_folder_is_imported(tmp_path: Path) -> No
 
 @pytest.mark.parametrize("address", ["ftp://a", "s3://b/c"])
 def test_web_address_is_not_an_archive(address: str, tmp_path: Path) -> None:
-    with pytest.raises(InvalidStoreURL, match="not a web or file address"):
+    with pytest.raises(InvalidStoreURL, match="an archive is a folder"):
         resolve_archive_location(Path(address), {}, tmp_path)
-    with pytest.raises(InvalidStoreURL, match="not a web or file address"):
+    with pytest.raises(InvalidStoreURL, match="an archive is a folder"):
         resolve_archive_location(None, {"BYGONES_ARCHIVE": address}, tmp_path)

@@ -59,7 +59,7 @@ def _reject_other_url(location: str) -> None:
     # A path collapses two slashes; a folder called "http:" is never meant.
     if re.match("[A-Za-z][A-Za-z0-9+.-]+:/", location):
         raise InvalidStoreURL(
-            "an archive is a folder or a database, not a web or file address"
+            "an archive is a folder, a hub (https://…) or the database of a hub"
         )
 
 

@@ -64,7 +64,7 @@ def test_plan_changes_nothing(home: Path, capsys: pytest.CaptureFixture[str]) ->
         (["shop", "nowhere-at-all"], "is not a directory"),
         (["store", "store"], "cannot be moved into itself"),
         (["cellar", "store"], "there is no session of"),
-        (["--undo"], "there is no move to undo"),
+        (["--undo"], "there is no earlier move to undo"),
         (["shop", "--undo"], "--undo takes no directories"),
     ],
 )

@@ -40,7 +40,7 @@ def code_block(text: str, number: int) -> str:
     """Return a code block of a reply; they count from 1, and from -1 backwards."""
     blocks = find_code_blocks(text)
     if not 1 <= abs(number) <= len(blocks):
-        has = pluralize(len(blocks), "code block")
+        has = pluralize(len(blocks), "code block") if blocks else "no code blocks"
         raise click.UsageError(f"there is no code block {number}: the reply has {has}")
     return blocks[number - 1 if number > 0 else number]
 

@@ -69,6 +69,7 @@
   - HubTokenMissing
   - HubUnreachable
   - HubRejected
+  - InvalidHubAddress
   - ErasureOnHold
   - InvalidAccountName
   - UploadRejected
@@ -164,6 +165,7 @@ from bygones.errors.team import (
     HubTokenMissing,
     HubUnreachable,
     InvalidAccountName,
+    InvalidHubAddress,
     InvalidStoreURL,
     MissingDataPackage,
     MissingDependency,
@@ -209,6 +211,7 @@ __all__ = [
     "InvalidAccountName",
     "InvalidCursor",
     "InvalidFieldValue",
+    "InvalidHubAddress",
     "InvalidPrices",
     "InvalidRedactPattern",
     "InvalidRegex",

@@ -60,6 +60,29 @@ class InvalidSelector(BygonesError):
     hint = "use an id, or a path that is valid Unicode"
 
 
+_OUTLINE_HINT = "`bygones tree SESSION` lists turns, branches and agent runs"
+
+_HINTS_BY_KIND = {
+    "session": "`bygones list --all` lists all sessions",
+    "project": "`bygones projects` lists all projects",
+    "session or project": (
+        "`bygones list --all` lists all sessions, `bygones projects` all projects"
+    ),
+    "changed file": "`bygones files .` lists files that sessions changed",
+    "session or changed file": (
+        "`bygones list --all` lists all sessions, `bygones files .` changed files"
+    ),
+    "session or commit": (
+        "`bygones list --all` lists all sessions; a commit must be in the repository"
+        " of the current directory"
+    ),
+    "agent": _OUTLINE_HINT,
+    "branch": _OUTLINE_HINT,
+    "turn": _OUTLINE_HINT,
+    "move": "a move can be undone until you delete .bygones-moves in the home",
+}
+
+
 class NotInArchive(BygonesError):
     """The archive has no session, record, project or file of this name."""
 
@@ -73,6 +96,11 @@ class NotInArchive(BygonesError):
         " `bygones files .` changed files"
     )
 
+    def __init__(self, *args: object, **fields: object) -> None:
+        super().__init__(*args, **fields)
+        if hint := _HINTS_BY_KIND.get(self.kind):
+            vars(self)["hint"] = hint
+
     def __str__(self) -> str:
         names = ", ".join(self.suggestions)
         suggestion = f"; did you mean {names}?" if names else ""
@@ -80,12 +108,12 @@ class NotInArchive(BygonesError):
 
 
 class NothingToUndo(NotInArchive):
-    """There is no earlier undo that could be undone."""
+    """There is no earlier undo or move that could be undone."""
 
     hint = "`bygones undo SESSION:TURN` restores files as they were before a turn"
 
     def __str__(self) -> str:
-        return "there is no earlier undo to undo"
+        return f"there is no earlier {self.kind} to undo"
 
 
 class UnknownResultNumber(BygonesError):
@@ -96,7 +124,7 @@ class UnknownResultNumber(BygonesError):
 
     exit_code = ExitCode.USAGE_ERROR
     message = "there is no result {self.name}: {self.available}"
-    hint = "search again, or use the first characters of a session id"
+    hint = "run `bygones search`, or use the first characters of a session id"
 
 
 class AmbiguousSelector(BygonesError):

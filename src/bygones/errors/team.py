@@ -27,7 +27,10 @@ class HubUnreachable(BygonesError):
     reason: str
 
     message = "{self.url} cannot be reached: {self.reason}"
-    hint = "check the address and your connection; the next push continues where it stopped"
+    hint = (
+        "check the address and your connection, then try again;"
+        " a push continues where it stopped"
+    )
 
 
 class HubRejected(BygonesError):
@@ -40,6 +43,17 @@ class HubRejected(BygonesError):
     hint = (
         "check the address and the token; the hub's administrator can issue a new one"
     )
+
+
+class InvalidHubAddress(BygonesError):
+    """The address of a hub is not a URL, or not encrypted."""
+
+    url: str
+    reason: str
+
+    exit_code = ExitCode.USAGE_ERROR
+    message = "invalid address {self.url!r}: {self.reason}"
+    hint = "use an address like https://hub.example.com"
 
 
 class HubTokenMissing(BygonesError):
@@ -156,8 +170,11 @@ class InvalidStoreURL(BygonesError):
     reason: str
 
     exit_code = ExitCode.USAGE_ERROR
-    message = "invalid archive address: {self.reason}"
-    hint = "use postgresql://server/database?person=ann&teams=core, or https://hub.example.com"
+    message = "invalid address: {self.reason}"
+    hint = (
+        "use https://hub.example.com, or for its database"
+        " postgresql://server/database or clickhouse://server/database"
+    )
 
 
 class MissingDependency(BygonesError):

@@ -40,8 +40,10 @@ def write_atomic(path: Path, chunks: Iterable[bytes], *, private: bool = False) 
         with os.fdopen(os.open(temporary, flags, mode), "wb") as file:
             size = sum(file.write(chunk) for chunk in chunks)
         temporary.replace(path)
-    except BaseException:
+    except BaseException as error:
         temporary.unlink(missing_ok=True)
+        if isinstance(error, OSError) and error.filename == os.fspath(temporary):
+            error.filename = os.fspath(path)
         raise
     return size
 

@@ -228,7 +228,7 @@ def open_store(url: str) -> TeamStore:
         except ImportError as error:
             raise MissingDependency(error.name or "clickhouse-connect") from error
         return ClickHouseStore(plain)
-    raise InvalidStoreURL(f"{scheme}: is not a supported engine")
+    raise InvalidStoreURL(f"{scheme!r} is not a supported database")
 
 
 def open_reader(url: str) -> StoreReader:

@@ -10,7 +10,7 @@ from importlib.metadata import version
 from ipaddress import ip_address
 from urllib.parse import SplitResult, urlsplit
 
-from bygones.errors import HubRejected, HubUnreachable
+from bygones.errors import HubRejected, HubUnreachable, InvalidHubAddress
 
 VERSION = version("bygones")
 MAX_ATTEMPTS = 6
@@ -66,7 +66,9 @@ class HubConnection:
                 response, content = self._send_once(method, path, body)
             except (OSError, HTTPException) as error:
                 self.close()
-                reason = str(error) or type(error).__name__
+                reason = (
+                    getattr(error, "strerror", "") or str(error) or type(error).__name__
+                )
                 continue
             if response.status == 200:  # noqa: PLR2004 (OK)
                 return content
@@ -103,9 +105,7 @@ class HubConnection:
 
 def parse_hub_url(url: str) -> SplitResult:
     """Split a URL; raise if others could read what is sent there."""
-    invalid = HubRejected(
-        url, "this is not a valid URL; use one like https://hub.example.com"
-    )
+    invalid = InvalidHubAddress(url, "not a URL with https")
     try:
         parts = urlsplit(url)
         is_complete = parts.port != 0 and parts.hostname
@@ -114,7 +114,7 @@ def parse_hub_url(url: str) -> SplitResult:
     if not is_complete or parts.scheme not in {"http", "https"}:
         raise invalid
     if parts.scheme == "http" and not _is_loopback_host(parts.hostname or ""):
-        raise HubRejected(url, "http is not encrypted; use https")
+        raise InvalidHubAddress(url, "http is not encrypted")
     return parts
 
 

@@ -120,7 +120,9 @@ def tag(
 def _validate_tag(word: str) -> str:
     tag = " ".join(word.split())
     if not tag or len(tag) > _MAX_TAG_LENGTH or not tag.isprintable():
-        raise click.UsageError(f"a tag is a word or a few, not {word!r}")
+        raise click.UsageError(
+            f"{word!r} is not a valid tag: use 1 to {_MAX_TAG_LENGTH} printable characters"
+        )
     return tag
 
 

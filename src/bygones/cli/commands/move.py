@@ -19,7 +19,7 @@ from bygones.cli.context import (
 )
 from bygones.cli.open_archive import open_current
 from bygones.cli.output import display_path, print_objects
-from bygones.errors import PathUnusable
+from bygones.errors import NothingToUndo, PathUnusable
 from bygones.maintenance.move import (
     forget_move,
     move_project,
@@ -105,7 +105,7 @@ def move(  # noqa: PLR0913 (the options of the command)
 def _undo(options: CommonOptions, *, as_json: bool) -> None:
     done = [plan for home in find_homes(options.homes) if (plan := undo_move(home))]
     if not done:
-        raise PathUnusable("there is no move to undo")
+        raise NothingToUndo("move", "last")
     if Archive.exists(options.folder):
         for plan in done:
             forget_move(options.folder, plan.old, plan.new)
@@ -114,7 +114,9 @@ def _undo(options: CommonOptions, *, as_json: bool) -> None:
 
 def _check_directories(old: str, new: str) -> None:
     if not Path(new).is_dir():
-        raise click.UsageError(f"{display_path(new)} is not a directory")
+        raise click.UsageError(
+            f"{display_path(new)} is not a directory; rename the project first"
+        )
     if f"{new}{os.sep}".startswith(f"{old.rstrip(os.sep)}{os.sep}"):
         raise click.UsageError("a project cannot be moved into itself")
 
