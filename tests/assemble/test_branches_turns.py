@@ -6,8 +6,9 @@ from datetime import timedelta
 
 import pytest
 
+from bygones.assemble.branches import find_copy_times, measure_turn
 from bygones.model.sessions import Session
-from tests.assemble.helpers import only
+from tests.assemble.helpers import nodes, only
 from tests.build import (
     moment,
     prompt,
@@ -171,3 +172,37 @@ def test_branch_ends_with_its_last_message() -> None:
 
     assert actual.live_branch.id == "b"
     assert actual.endpoint_ids == ("n",)
+
+
+@pytest.mark.parametrize("cut", [0, 4, 5])
+def test_duration_of_a_copied_turn_leaves_out_the_pause(cut: int) -> None:
+    """Claude Code 1.0 gave all replies that it copied the time of copying."""
+    hour = moment(3600)
+    records = thread(
+        prompt("one", uuid="p1"),
+        reply("two", uuid="a1"),
+        reply("three", uuid="a2"),
+        prompt("four", uuid="p2"),
+        reply("five", uuid="a3"),
+        reply("six", uuid="a4"),
+        prompt("seven", uuid="p3"),
+        reply("eight", uuid="a5"),
+    )
+    for record in records:
+        record["version"] = "1.0.120"
+        if record["uuid"] in {"a1", "a2", "a3"}:
+            record["timestamp"] = hour
+    for number, record in enumerate(records[5:]):
+        record["timestamp"] = moment(3607 + number)
+    actual = only(records).live_branch
+
+    assert [turn.duration for turn in actual.turns] == [
+        None,
+        timedelta(seconds=7),
+        timedelta(seconds=1),
+    ]
+    if cut:
+        copied = find_copy_times(nodes(records))
+        whole = actual.messages
+        first, rest = (measure_turn(m, copied) for m in (whole[3:cut], whole[cut:6]))
+        assert (first + rest).duration == timedelta(seconds=7)

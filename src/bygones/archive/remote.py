@@ -30,6 +30,7 @@ from bygones.model.summary import (
     Annotations,
     IndexedEdit,
     MatchPositions,
+    MessageUsage,
     SearchResults,
     SessionSummary,
 )
@@ -250,6 +251,11 @@ _METHODS: dict[str, _Method] = {
         tuple[()],
         list[tuple[int, ReportedCost]],
         lambda on: on.reader.usage.reported_costs(),
+    ),
+    "warm_up_usages": _Method(
+        tuple[()],
+        list[tuple[int, MessageUsage]],
+        lambda on: on.reader.usage.warm_up_usages(),
     ),
     "time_range": _Method(
         tuple[()],
@@ -553,6 +559,9 @@ class _HubUsage:
 
     def reported_costs(self) -> list[tuple[int, ReportedCost]]:
         return list(self._call("reported_costs"))
+
+    def warm_up_usages(self) -> list[tuple[int, MessageUsage]]:
+        return list(self._call("warm_up_usages"))
 
     def time_range(self) -> tuple[int, int] | None:
         found: tuple[int, int] | None = self._call("time_range")

@@ -8,9 +8,10 @@ that is a sibling of another continuation is a rewind.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from datetime import datetime, timedelta
-from itertools import zip_longest
+from itertools import pairwise, zip_longest
 
 from msgspec import Struct, structs
 
@@ -414,7 +415,10 @@ def build_branches(
     own: dict[int, list[Message]] = {}
     for message in messages:
         own.setdefault(message.branch_number, []).append(message)
-    live = _build_branch((), (), own.get(0, ()), usages, id=leaves.get(0), number=0)
+    copied = find_copy_times(nodes)
+    live = _build_branch(
+        *((), (), own.get(0, ()), usages), id=leaves.get(0), number=0, copied=copied
+    )
     turns_of = {0: live.turns}
     abandoned = []
     for fork in forks:
@@ -425,6 +429,7 @@ def build_branches(
             usages,
             id=leaves.get(fork.number),
             number=fork.number,
+            copied=copied,
         )
         turns_of[fork.number] = branch.turns
         abandoned.append(
@@ -487,13 +492,15 @@ def _build_branch(  # noqa: PLR0913
     *,
     id: RecordId | None,  # noqa: A002 (the field's name)
     number: int,
+    copied: AbstractSet[datetime],
 ) -> Branch:
-    rest = build_turns((*shared_messages, *own_messages), usages, len(shared_turns))
+    messages = (*shared_messages, *own_messages)
+    rest = build_turns(messages, usages, len(shared_turns), copied)
     first = own_messages[0].id if own_messages else None
     own = tuple(t for t in rest if any(m.branch_number == number for m in t.messages))
     if own and own[0].messages[0].id != first:
         # The fork is inside a turn: only the part after the fork is its own.
-        own = build_turns(own_messages, usages, own[0].number)
+        own = build_turns(own_messages, usages, own[0].number, copied)
     return Branch(
         id=id or RecordId(""),
         number=number,
@@ -505,11 +512,14 @@ def _build_branch(  # noqa: PLR0913
 
 
 def build_turns(
-    messages: Sequence[Message], usages: Mapping[RecordId, Usage], start: int = 0
+    messages: Sequence[Message],
+    usages: Mapping[RecordId, Usage],
+    start: int = 0,
+    copied: AbstractSet[datetime] = frozenset(),
 ) -> tuple[Turn, ...]:
     """Split messages before each prompt and each command that is answered.
 
-    The first turn has the number `start`.
+    The first turn has the number `start`. For `copied` see `find_copy_times`.
     """
     groups: list[list[Message]] = []
     for message, following in zip_longest(messages, messages[1:]):
@@ -517,7 +527,8 @@ def build_turns(
             groups.append([])
         groups[-1].append(message)
     return tuple(
-        _build_turn(number, group, usages) for number, group in enumerate(groups, start)
+        _build_turn(number, group, usages, copied)
+        for number, group in enumerate(groups, start)
     )
 
 
@@ -530,7 +541,10 @@ def _starts_turn(message: Message, following: Message | None) -> bool:
 
 
 def _build_turn(
-    number: int, messages: Sequence[Message], usages: Mapping[RecordId, Usage]
+    number: int,
+    messages: Sequence[Message],
+    usages: Mapping[RecordId, Usage],
+    copied: AbstractSet[datetime],
 ) -> Turn:
     first = messages[0]
     following = messages[1] if len(messages) > 1 else None
@@ -539,7 +553,7 @@ def _build_turn(
         prompt=first if _starts_turn(first, following) else None,
         messages=tuple(messages),
         usage=sum((usages.get(m.id, Usage()) for m in messages), Usage()),
-        duration=measure_turn(messages).duration,
+        duration=measure_turn(messages, copied).duration,
     )
 
 
@@ -550,6 +564,10 @@ class TurnTimes(Struct, frozen=True, array_like=True):
     """The sum that Claude Code recorded."""
     first_at: datetime | None = None
     last_at: datetime | None = None
+    pause: timedelta = timedelta()
+    """The time until the messages were copied to another file."""
+    is_copied: bool = False
+    """Whether `first_at` is the time of copying."""
 
     @property
     def duration(self) -> timedelta | None:
@@ -557,26 +575,65 @@ class TurnTimes(Struct, frozen=True, array_like=True):
             return timedelta(milliseconds=self.measured_ms)
         if self.first_at is None or self.last_at is None:
             return None
-        return self.last_at - self.first_at
+        worked = self.last_at - self.first_at - self.pause
+        # Nothing is known about a turn whose times are all those of copying.
+        return None if (self.pause or self.is_copied) and not worked else worked
 
     def __add__(self, later: TurnTimes) -> TurnTimes:
         measured = [
             ms for ms in (self.measured_ms, later.measured_ms) if ms is not None
         ]
+        between = timedelta()
+        if later.is_copied and later.first_at is not None and self.last_at is not None:
+            between = max(later.first_at - self.last_at, between)
         return TurnTimes(
             sum(measured) if measured else None,
             min(filter(None, (self.first_at, later.first_at)), default=None),
             max(filter(None, (self.last_at, later.last_at)), default=None),
+            self.pause + later.pause + between,
+            self.is_copied,
         )
 
 
-def measure_turn(messages: Sequence[Message]) -> TurnTimes:
-    """Return when a turn started and ended, and the recorded duration."""
+def measure_turn(
+    messages: Sequence[Message], copied: AbstractSet[datetime] = frozenset()
+) -> TurnTimes:
+    """Return when a turn started and ended, and the recorded duration.
+
+    Times in `copied` are those of copying: what was done since the time before is
+    unknown, and mostly nothing.
+    """
     measured = [m.turn_duration_ms for m in messages if m.turn_duration_ms is not None]
     times: list[datetime] = [m.sent_at for m in messages if m.sent_at is not None]
     times += [c.completed_at for m in messages for c in m.tool_calls if c.completed_at]
+    ordered = sorted({*times}) if copied and not copied.isdisjoint(times) else []
     return TurnTimes(
         sum(measured) if measured else None,
         min(times, default=None),
         max(times, default=None),
+        sum(
+            (time - before for before, time in pairwise(ordered) if time in copied),
+            timedelta(),
+        ),
+        bool(ordered) and ordered[0] in copied,
     )
+
+
+_MIN_COPIES = 3
+
+
+def find_copy_times(nodes: Iterable[RecordNode]) -> frozenset[datetime]:
+    """Return the times at which Claude Code 1.0 copied replies into a resumed file.
+
+    It gave all of them the same time: no three replies come within a millisecond.
+    """
+    replies: dict[datetime, set[str]] = {}
+    for node in nodes:
+        if (
+            node.kind == "assistant"
+            and node.message_id is not None
+            and node.timestamp is not None
+            and (node.version or "").startswith("1.")
+        ):
+            replies.setdefault(node.timestamp, set()).add(node.message_id)
+    return frozenset(t for t, ids in replies.items() if len(ids) >= _MIN_COPIES)

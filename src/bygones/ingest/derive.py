@@ -18,7 +18,7 @@ from typing import NamedTuple
 from msgspec import Struct, structs
 
 from bygones.assemble.agents import link_agents
-from bygones.assemble.branches import TurnTimes, measure_turn
+from bygones.assemble.branches import TurnTimes, find_copy_times, measure_turn
 from bygones.assemble.dedupe import sort_transcripts
 from bygones.assemble.grouping import (
     SessionRecords,
@@ -578,8 +578,8 @@ class _Part:
     def _join_turns(self) -> tuple[list[StoredTurn], int, TurnTimes]:
         """Return the turns after the settled ones, the number of all, and the last times."""
         branch, before = self.session.live_branch, self._before
-        turns = branch.turns
-        last_times = measure_turn(turns[-1].messages) if turns else TurnTimes()
+        turns, copied = branch.turns, find_copy_times(self._conversation.nodes)
+        last_times = measure_turn(turns[-1].messages, copied) if turns else TurnTimes()
         joined: list[StoredTurn] = []
         number, start = 0, 0
         if before is not None:
@@ -594,7 +594,7 @@ class _Part:
                 )
                 number += 1
             else:
-                times = before.last_times + measure_turn(turn.messages)
+                times = before.last_times + measure_turn(turn.messages, copied)
                 if len(turns) == 1:
                     last_times = times
                 joined = [

@@ -199,7 +199,7 @@ def write_session(
     tables.insert_open_rows(number, family, derived.rows, bounds)
     bounds = structs.replace(
         _settled_bounds(settled, bounds),
-        agents=tuple(agent for agent, _ in derived.rows.agent_runs),
+        agents=tuple(agent for agent, *_ in derived.rows.agent_runs),
     )
     tables.save_settled_part(number, bounds, _encode_settled(settled))
 

@@ -124,6 +124,15 @@ class ReportedCostRow(Struct, frozen=True, kw_only=True):
     unpriced_tokens: int = 0
 
 
+class WarmUpTotal(Struct, frozen=True, kw_only=True):
+    """Tokens and cost of the warm-ups of agents, which are not shown."""
+
+    replies: int
+    tokens: int
+    cost: int | None
+    """In billionths of a dollar; `None` if no price is known."""
+
+
 class UsageReport(Struct, frozen=True, kw_only=True):
     """A usage report."""
 
@@ -137,6 +146,8 @@ class UsageReport(Struct, frozen=True, kw_only=True):
     unpriced_models: tuple[str, ...] = ()
     """Models and terms without a price."""
     reported_cost: ReportedCostRow | None = None
+    warm_ups: WarmUpTotal | None = None
+    """What warm-ups of agents cost; not part of the total."""
 
     def __iter__(self) -> Iterator[UsageRow | ToolRow]:
         """Iterate over the rows."""

@@ -131,3 +131,12 @@ def short_model_name(model: str) -> str:
     'sonnet-4-5'
     """
     return re.sub(r"-\d{8}$", "", model.removeprefix("claude-"))
+
+
+def warm_up_note(replies: int, tokens: int, cost: int | None) -> str:
+    """Return what a usage report says about warm-ups; the cost is in nanodollars."""
+    dollars = "" if cost is None else f", {format_usd(cost)}"
+    return (
+        f"warm-ups of agents are not included: {pluralize(replies, 'reply', 'replies')},"
+        f" {format_tokens(tokens)} tokens{dollars}"
+    )

@@ -24,6 +24,7 @@ from bygones.model.reports import (
     UsageBlock,
     UsageReport,
     UsageRow,
+    WarmUpTotal,
 )
 from bygones.schema.encoding import JsonObject, TokenCounts, to_usd
 
@@ -531,6 +532,21 @@ class ReportedCostDetails(Struct, frozen=True, kw_only=True):
         )
 
 
+class WarmUpDetails(Struct, frozen=True, kw_only=True):
+    """What warm-ups of agents cost."""
+
+    reply_count: int
+    tokens: int
+    cost_usd: float | None
+    """null if no price is known."""
+
+    @classmethod
+    def from_total(cls, total: WarmUpTotal) -> WarmUpDetails:
+        return cls(
+            reply_count=total.replies, tokens=total.tokens, cost_usd=to_usd(total.cost)
+        )
+
+
 class UsageReportObject(JsonObject, frozen=True, kw_only=True, tag="usage_report"):
     """The total of a usage report, after its rows."""
 
@@ -541,10 +557,12 @@ class UsageReportObject(JsonObject, frozen=True, kw_only=True, tag="usage_report
     total: UsageObject
     unpriced_models: tuple[str, ...]
     reported_cost: ReportedCostDetails | None
+    warm_ups: WarmUpDetails | None
+    """Warm-ups of agents, which the total does not include."""
 
     @classmethod
     def from_report(cls, report: UsageReport) -> UsageReportObject:
-        reported = report.reported_cost
+        reported, warm_ups = report.reported_cost, report.warm_ups
         return cls(
             by=report.by,
             timezone=report.timezone,
@@ -552,6 +570,7 @@ class UsageReportObject(JsonObject, frozen=True, kw_only=True, tag="usage_report
             total=UsageObject.from_row(report.total),
             unpriced_models=report.unpriced_models,
             reported_cost=ReportedCostDetails.from_row(reported) if reported else None,
+            warm_ups=WarmUpDetails.from_total(warm_ups) if warm_ups else None,
         )
 
 

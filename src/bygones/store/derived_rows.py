@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from bygones.model.base import SessionId
 from bygones.model.conversations import summarize_branches
-from bygones.model.summary import SessionSummary
+from bygones.model.summary import AgentKind, SessionSummary
 from bygones.model.usage import QUARTER_HOUR_SECONDS
 from bygones.store.encoding import (
     BORROWED_TITLE,
@@ -66,7 +66,8 @@ class DerivedRows(Struct, frozen=True, array_like=True):
     """Project, start, end, whether it is empty, title, encoded summary."""
     abandoned_keys: list[int]
     """Keys of records on abandoned branches."""
-    agent_runs: list[tuple[str, str | None]]
+    agent_runs: list[tuple[str, str | None, bytes]]
+    """Agent, agent type, and the usage of a warm-up, which is not in `usage`."""
     payers: PayerRows
     usage: list[tuple[int, int, OptionalInt, int, int, int, int, int, int, int, int]]
     """The first number of each row is an index into `payers`."""
@@ -143,7 +144,9 @@ def derive_rows(  # noqa: PLR0913 (the last ones by keyword, optional)
             _encode(summary),
         ),
         abandoned_keys=sorted(_abandoned_keys(session)),
-        agent_runs=[(run.id, run.agent_type) for run in session.all_agents],
+        agent_runs=[
+            (run.id, run.agent_type, _warm_up_usage(run)) for run in session.all_agents
+        ],
         payers=payers,
         usage=usage,
         tool_contexts=[
@@ -164,6 +167,11 @@ def derive_rows(  # noqa: PLR0913 (the last ones by keyword, optional)
             earlier,
         ),
     )
+
+
+def _warm_up_usage(run: AgentRun) -> bytes:
+    is_billed = run.kind is AgentKind.WARM_UP and run.message_usages
+    return _encode(run.message_usages) if is_billed else b""
 
 
 def _edit_rows(session: Session) -> list[_EditRow]:

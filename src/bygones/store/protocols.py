@@ -14,7 +14,12 @@ if TYPE_CHECKING:
     from bygones.model.base import Problem, RecordId, SessionId
     from bygones.model.nodes import RecordNode
     from bygones.model.query import FieldTerm, FieldValue, Term
-    from bygones.model.summary import Annotations, IndexedEdit, SessionSummary
+    from bygones.model.summary import (
+        Annotations,
+        IndexedEdit,
+        MessageUsage,
+        SessionSummary,
+    )
     from bygones.model.usage import ReportedCost
     from bygones.store.archive_db import Chunk, StoredSource
     from bygones.store.text_index import MatchedText, TextMatch, WordSessions
@@ -407,6 +412,9 @@ class UsageReader(Protocol):
 
     def reported_costs(self) -> list[tuple[int, ReportedCost]]:
         """Return the costs that Claude Code reported, with the session's number."""
+
+    def warm_up_usages(self) -> list[tuple[int, MessageUsage]]:
+        """Return the replies of warm-ups, with the session's number."""
 
     def time_range(self) -> tuple[int, int] | None:
         """Return two times that include nearly all sessions."""

@@ -402,6 +402,7 @@ _AGENT_RUN_COLUMNS = (
     _session(),
     _text("agent"),
     _text("agent_type", is_nullable=True),
+    _blob("warm_up_usage"),
 )
 AGENT_RUN = Table(
     name="agent_run",

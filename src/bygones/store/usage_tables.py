@@ -11,7 +11,7 @@ from msgspec import Struct, structs
 from bygones.model.base import AgentId, SessionId
 from bygones.model.projects import ProjectDirectories
 from bygones.model.query import And, FieldTerm, FieldValue, Not, Or, Term, TimeRange
-from bygones.model.summary import Title
+from bygones.model.summary import MessageUsage, Title
 from bygones.model.usage import QUARTER_HOUR_SECONDS, ReportedCost
 from bygones.store.connect import fetch_all
 from bygones.store.encoding import to_milliseconds
@@ -28,6 +28,9 @@ if TYPE_CHECKING:  # start-up time of `list`
 
 
 _decode_cost = msgspec.msgpack.Decoder(ReportedCost).decode
+WARM_UP_SQL = (
+    "warm_up_usage FROM {agent_run} AS r WHERE length(warm_up_usage) > 0 ORDER BY 1"
+)
 _json = msgspec.json.Encoder().encode
 _CONTEXT = "(input + cache_write_5m + cache_write_1h + cache_read)"
 _MS_PER_SECOND = 1000
@@ -323,6 +326,12 @@ class UsageTables:
         rows = fetch_all(self._db, "SELECT session, cost FROM reported_cost")
         return [(row[0], _decode_cost(row[1])) for row in rows]
 
+    def warm_up_usages(self) -> list[tuple[int, MessageUsage]]:
+        """Return the replies of warm-ups, with the session's number."""
+        sql = f"SELECT session, {WARM_UP_SQL}"
+        rows = fetch_all(self._db, sql.format(agent_run="agent_run"))
+        return decode_warm_ups(rows)
+
     def time_range(self) -> tuple[int, int] | None:
         """Return two times that include nearly all sessions."""
         sql = "SELECT min(started_ms), max(ended_ms) FROM session"
@@ -489,3 +498,11 @@ def _condition_sql(
         )
         return f"({column} IN (SELECT value FROM json_each(?)))"  # noqa: S608 (our names)
     raise TypeError(term)
+
+
+def decode_warm_ups(
+    rows: Iterable[tuple[int, bytes]],
+) -> list[tuple[int, MessageUsage]]:
+    """Return the replies of warm-ups with their session, from its number and a blob."""
+    decode = msgspec.msgpack.Decoder(tuple[MessageUsage, ...]).decode
+    return [(number, usage) for number, blob in rows for usage in decode(bytes(blob))]

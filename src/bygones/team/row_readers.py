@@ -13,7 +13,7 @@ from msgspec import Struct
 from bygones.model.base import AgentId, RecordId, SessionId
 from bygones.model.projects import ProjectDirectories
 from bygones.model.query import And, FieldTerm, FieldValue, Not, Or, Term, TimeRange
-from bygones.model.summary import IndexedEdit, SessionSummary, Title
+from bygones.model.summary import IndexedEdit, MessageUsage, SessionSummary, Title
 from bygones.model.usage import QUARTER_HOUR_SECONDS, ReportedCost
 from bygones.store.derived_tables import decode_by_end_time
 from bygones.store.derived_tables import decode_summary as decode_stored_summary
@@ -27,11 +27,13 @@ from bygones.store.encoding import (
 from bygones.store.local_reader import edit_from_row, from_milliseconds
 from bygones.store.protocols import PromptRow, RecordLocation
 from bygones.store.usage_tables import (
+    WARM_UP_SQL,
     Payer,
     RowFilter,
     ToolContextSum,
     UsageSum,
     UtcOffsets,
+    decode_warm_ups,
 )
 from bygones.team.contract import ScopedDatabase, pack_key, unpack_key
 
@@ -551,6 +553,9 @@ class TeamUsageReader:
     def reported_costs(self) -> list[tuple[int, ReportedCost]]:
         rows = self._database.rows("SELECT number, cost FROM {reported_cost} AS c")
         return [(row[0], _decode_claim(row[1])) for row in rows]
+
+    def warm_up_usages(self) -> list[tuple[int, MessageUsage]]:
+        return decode_warm_ups(self._database.rows(f"SELECT number, {WARM_UP_SQL}"))
 
     def time_range(self) -> tuple[int, int] | None:
         row = self._database.first_row(

@@ -12,8 +12,18 @@ from msgspec import Struct
 
 from bygones.errors import UngroupableField
 from bygones.model.base import SessionId
-from bygones.model.query import FieldTerm, FieldValue, Flag, Term, TimeRange
+from bygones.model.query import (
+    And,
+    FieldTerm,
+    FieldValue,
+    Flag,
+    Not,
+    Or,
+    Term,
+    TimeRange,
+)
 from bygones.model.reports import Grouping, UsageBlock, UsageRow
+from bygones.model.summary import MessageUsage
 from bygones.query.fields import FIELDS_BY_NAME, FieldLevel, iter_leaves, term_level
 from bygones.query.matcher import is_main_agent, value_matches
 from bygones.query.parser import format_query
@@ -84,6 +94,32 @@ class UsageFilter:
         if _is_row_term(term):
             raise UngroupableField(format_query(term), "tool")
         return RowFilter("session", self._select_sessions(term))
+
+    def selects(self, session: int, reply: MessageUsage, term: Term) -> bool:
+        """Whether a term selects the reply of an agent that is not in the tables."""
+        match term:
+            case And(terms):
+                return all(self.selects(session, reply, one) for one in terms)
+            case Or(terms):
+                return any(self.selects(session, reply, one) for one in terms)
+            case Not(negated):
+                return not self.selects(session, reply, negated)
+            case TimeRange(start, end):
+                time = reply.sent_at
+                is_after = time is not None and (start is None or start <= time)
+                return is_after and (end is None or (time is not None and time < end))
+            case _:
+                return self._selects_by_field(session, reply, term)
+
+    def _selects_by_field(self, session: int, reply: MessageUsage, term: Term) -> bool:
+        if not _is_row_term(term):
+            return session in self._select_sessions(term)
+        if term.field in {"branch", "is"}:
+            return term.value.casefold() in {Flag.AGENT, "live"}
+        payer = Payer(
+            0, session, reply.agent_id, None, reply.model, (), reply.entrypoint
+        )
+        return _payer_matches(term, payer)
 
     def _resolve_flag(self, term: FieldValue) -> RowFilter | None:
         if term.field not in {"branch", "is"}:

@@ -29,6 +29,7 @@ from bygones.model.reports import (
     UsageReport,
     UsageRow,
     UsageSeries,
+    WarmUpTotal,
 )
 from bygones.model.sessions import Message, Session, Turn
 from bygones.model.usage import ReportedCost, Usage
@@ -256,6 +257,7 @@ def _build_report(
         total=total.to_row(""),
         unpriced_models=tuple(sorted(total.unpriced_labels)),
         reported_cost=builder.compare_reported_costs(),
+        warm_ups=builder.sum_warm_ups(prices),
     )
     if by is Grouping.TOOL:
         return structs.replace(report, rows=builder.rows_by_tool())
@@ -297,6 +299,22 @@ class _ReportBuilder:
         self._where = usage_filter.where if usage_filter else None
         self._row_filter = usage_filter.resolve if usage_filter else _no_condition
         self.pricer = pricer
+
+    def sum_warm_ups(self, prices: Prices) -> WarmUpTotal | None:
+        """Return what warm-ups cost, which no row includes; `None` if there are none."""
+        chosen = self._filter
+        replies = [
+            reply
+            for session, reply in self._reader.warm_up_usages()
+            if chosen is None or chosen.selects(session, reply, chosen.where)
+        ]
+        if not replies:
+            return None
+        return WarmUpTotal(
+            replies=len(replies),
+            tokens=sum(reply.usage.total for reply in replies),
+            cost=prices.compute_cost(replies).nano_usd,
+        )
 
     def compare_reported_costs(self) -> ReportedCostRow | None:
         return compare_reported_costs(self._reader, self.pricer, self._filter)

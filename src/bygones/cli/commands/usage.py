@@ -57,6 +57,7 @@ from bygones.render.numbers import (
     format_tokens,
     format_usd,
     pluralize,
+    warm_up_note,
 )
 from bygones.render.text.primitives import (
     sanitize_line,
@@ -400,6 +401,9 @@ def _report_notes(report: UsageReport, shown: int) -> Iterator[str]:
             f"about {tokens} tokens of output were not recorded by old versions;"
             f" they would add {format_usd(total.estimated_cost)}"
         )
+    if report.warm_ups is not None:
+        warm_ups = report.warm_ups
+        yield warm_up_note(warm_ups.replies, warm_ups.tokens, warm_ups.cost)
     if report.reported_cost is not None:
         yield from _claim_notes(report.reported_cost)
     if total.cache_read_tokens:

@@ -29,7 +29,12 @@ from bygones.render.html.markup import (
     render_facts,
     tag,
 )
-from bygones.render.numbers import format_tokens, pluralize, short_model_name
+from bygones.render.numbers import (
+    format_tokens,
+    pluralize,
+    short_model_name,
+    warm_up_note,
+)
 from bygones.web.charts import (
     StackColumn,
     StackPart,
@@ -638,6 +643,10 @@ def _table_section(board: _Dashboard, report: UsageReport) -> Html:
         "button",
     )
     prices = f"Prices as of {report.prices_date}." if report.prices_date else ""
+    if report.warm_ups is not None:
+        warm_ups = report.warm_ups
+        note = warm_up_note(warm_ups.replies, warm_ups.tokens, warm_ups.cost)
+        prices = f"{prices} {note[0].upper()}{note[1:]}."
     return _section(
         "Details",
         tabs,
