@@ -231,7 +231,7 @@ _METHODS: dict[str, _Method] = {
     ),
     "newest_prompts": _Method(
         tuple[()],
-        list[tuple[SessionId, RecordId, datetime | None, int, str]],
+        list[tuple[SessionId, RecordId, datetime | None, int, str, SessionId | None]],
         lambda on: list(on.reader.prompts.newest_first()),
     ),
     "load_payers": _Method(

@@ -33,6 +33,7 @@ _BYTES_COLUMNS: dict[str, str | dict[str, str]] = dict.fromkeys(
         "summary",
         "text_lengths",
         "cost",
+        "warm_up_usage",
         "sha256",
         "frame",
         "hash",
