@@ -16,7 +16,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from bygones.ingest import run as running
+from bygones.ingest import importer as running
 from bygones.store import archive_db as chunking
 from bygones.store.archive_db import UNFINISHED_SUFFIX
 from bygones.store.archive_dir import ArchiveDir
@@ -89,11 +89,11 @@ def record(keeping: Keeping, patch: Any) -> Recorded:  # noqa: ANN401 (pytest's)
     """Let a home grow and import it, several times; return everything that was written."""
     random = Random(3)  # noqa: S311 (the same every time)
     recorded = Recorded()
-    inner, said = running._IngestRun._commit, TextIndex.commit
+    inner, said = running.ImportRun._commit, TextIndex.commit
     finished, dropped = ArchiveDir.publish_index, ArchiveDir.remove_all_indexes
     made = chunking._create_archive
 
-    def commit(self: running._IngestRun, *, is_last: bool = False) -> None:
+    def commit(self: running.ImportRun, *, is_last: bool = False) -> None:
         inner(self, is_last=is_last)
         recorded.states.append(told(keeping))
 
@@ -125,7 +125,7 @@ def record(keeping: Keeping, patch: Any) -> Recorded:  # noqa: ANN401 (pytest's)
     patch.setattr(chunking, "_create_archive", make)
     patch.setattr(ArchiveDir, "publish_index", finish)
     patch.setattr(ArchiveDir, "remove_all_indexes", drop)
-    patch.setattr(running._IngestRun, "_commit", commit)
+    patch.setattr(running.ImportRun, "_commit", commit)
     patch.setattr(TextIndex, "commit", say)
     patch.setattr(running, "COMMIT_BYTES", 6000)
     with listening(recorded.hear):

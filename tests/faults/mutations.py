@@ -24,8 +24,8 @@ from msgspec.structs import replace
 
 from bygones.archive import Archive
 from bygones.assemble.summary import summarize_session
-from bygones.ingest import changes, workers
-from bygones.ingest import run as running
+from bygones.ingest import changes, run, workers
+from bygones.ingest import importer as running
 from bygones.ingest.changes import ChangeDetector, ChangedSource
 from bygones.maintenance.restore import RestoreResult, TargetState, WriteResult
 from bygones.model.base import Problem, SourceFile, SourceId
@@ -215,7 +215,7 @@ def trusting_times(put: Set) -> None:
 
 def comparing_twice(put: Set) -> None:
     """Trust that a file is as it was when it was compared."""
-    put(running._IngestRun, "_has_lost_fragment", lambda *_: False)
+    put(running.ImportRun, "_has_lost_fragment", lambda *_: False)
 
 
 def index_unchecked(put: Set) -> None:
@@ -323,7 +323,7 @@ def by_the_clock(put: Set) -> None:
 
 def lockless(put: Set) -> None:
     """Let several write at once."""
-    put(running, "writer_lock", lambda *_, **__: nullcontext())
+    put(run, "writer_lock", lambda *_, **__: nullcontext())
 
 
 def patient(put: Set) -> None:

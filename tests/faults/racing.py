@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from bygones.ingest import run as running
+from bygones.ingest import importer as running
 from bygones.model.base import Problem, SourceFile, decode_path
 from bygones.sources.lines import read_line_blocks
 from tests.faults.mutations import Set

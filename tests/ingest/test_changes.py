@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from bygones.archive import Archive
-from bygones.ingest import run
+from bygones.ingest import importer
 from bygones.ingest.run import ingest
 from bygones.model.base import Problem, SourceId
 from bygones.sources.lines import problem_from_error, read_line_blocks
@@ -256,7 +256,7 @@ def before_reading(monkeypatch: pytest.MonkeyPatch, act: Callable[[], None]) -> 
         act()
         return read_line_blocks(*words, **more)
 
-    monkeypatch.setattr("bygones.ingest.run.read_line_blocks", reading)
+    monkeypatch.setattr("bygones.ingest.importer.read_line_blocks", reading)
 
 
 def test_new_file_deleted_after_the_scan_is_a_problem(
@@ -379,7 +379,7 @@ def test_unreadable_file_is_not_gone(
     keeping.ingest()
     refusal = PermissionError(13, "Permission denied")
     unseen = problem_from_error(refusal, SourceId(str(path)))
-    monkeypatch.setattr(run, "discover_sources", lambda _: [unseen])
+    monkeypatch.setattr(importer, "discover_sources", lambda _: [unseen])
     keeping.home.session(TWO, session("b"))  # otherwise nothing would be walked
 
     report = keeping.ingest()

@@ -129,8 +129,8 @@ def test_heap_is_trimmed_after_each_batch_and_before_deriving(
     keeping.ingest()
     assert calls == []
     # Commits are due by time, too, so that a slow machine needs no more memory.
-    monkeypatch.setattr("bygones.ingest.run.COMMIT_INTERVAL", -1.0)
-    monkeypatch.setattr("bygones.ingest.run.MIN_PARALLEL_BYTES", 1)
+    monkeypatch.setattr("bygones.ingest.importer.COMMIT_INTERVAL", -1.0)
+    monkeypatch.setattr("bygones.ingest.importer.MIN_PARALLEL_BYTES", 1)
     keeping.home.session(session_id(2), [prompt("two")])
     keeping.ingest()
 

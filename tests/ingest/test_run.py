@@ -18,7 +18,7 @@ from tests.store.keeping import Keeping, unlike_rebuilt
 def test_interrupted_ingestion_keeps_committed_sources(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("bygones.ingest.run.COMMIT_INTERVAL", 0.0)
+    monkeypatch.setattr("bygones.ingest.importer.COMMIT_INTERVAL", 0.0)
     keeping = Keeping(tmp_path)
     first = keeping.home.session(session_id(1), [prompt("a")]).read_bytes()
     keeping.home.session(session_id(2), [prompt("b")])
@@ -30,7 +30,7 @@ def test_interrupted_ingestion_keeps_committed_sources(
         started.append(words)
         return read_line_blocks(*words, **more)
 
-    monkeypatch.setattr("bygones.ingest.run.read_line_blocks", interrupted)
+    monkeypatch.setattr("bygones.ingest.importer.read_line_blocks", interrupted)
     with pytest.raises(KeyboardInterrupt):
         keeping.ingest()
     monkeypatch.undo()
@@ -57,7 +57,7 @@ def test_unreadable_file_is_not_added(
             yield from read_line_blocks(source, target_size=target_size, start=start)
 
     with monkeypatch.context() as patched:
-        patched.setattr("bygones.ingest.run.read_line_blocks", refused)
+        patched.setattr("bygones.ingest.importer.read_line_blocks", refused)
         report = keeping.ingest()
 
     assert (report.new, len(report.problems)) == (2, 1)

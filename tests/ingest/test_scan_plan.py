@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from bygones.archive import Archive
-from bygones.ingest import changes, run
+from bygones.ingest import importer, scan_plan
 from bygones.ingest.run import ingest
 from bygones.maintenance.backup import backup
 from bygones.maintenance.purge import purge
@@ -31,7 +31,7 @@ def scanned_folders(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
         found.append(path)
         yield from discover_sources(path)
 
-    monkeypatch.setattr(run, "discover_sources", walk)
+    monkeypatch.setattr(importer, "discover_sources", walk)
     return found
 
 
@@ -176,7 +176,7 @@ def test_recent_snapshot_is_taken_again_once(
     settle(keeping.home.path)
     keeping.ingest()
     scanned_folders.clear()
-    monkeypatch.setattr(changes, "scan_tree", _stop)
+    monkeypatch.setattr(scan_plan, "scan_tree", _stop)
 
     report = keeping.ingest()
 
@@ -249,7 +249,7 @@ def test_interrupted_ingestion_is_followed_by_a_full_scan(
 ) -> None:
     append(transcript(keeping))
     with monkeypatch.context() as stopped:
-        stopped.setattr(run, "derive_sessions", _stop)
+        stopped.setattr(importer, "derive_sessions", _stop)
         with pytest.raises(KeyboardInterrupt):
             keeping.ingest()
 
