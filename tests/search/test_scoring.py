@@ -10,11 +10,14 @@ import pytest
 from bygones.model.query import Part, pack_text_key
 from bygones.search.scoring import (
     CorpusNorms,
+    MatchedTexts,
+    ScoredText,
     TermCounts,
     add_record_scores,
     idf,
     recency_bonus,
     score_sessions,
+    score_texts,
     score_words,
 )
 from bygones.store.text_index import TextMatch
@@ -45,6 +48,13 @@ WORDS = {
 
 def text(record: int, session: int, score: float, length: int = 20) -> TextMatch:
     return TextMatch(record, pack_text_key(session, Part.REPLY), score, length)
+
+
+def by_session(texts: list[TextMatch]) -> dict[int, list[ScoredText]]:
+    return score_texts(
+        [(one.record, one.text_key, at, one.length) for at, one in enumerate(texts)],
+        {at: one.score for at, one in enumerate(texts)},
+    )
 
 
 TEXTS = {
@@ -110,7 +120,7 @@ def test_parts_add_up_to_the_score() -> None:
     texts = TEXTS["several records"]
     for terms in (every, every[:2]):
         scores = add_record_scores(
-            score_words(terms, MEASURES), texts, verbatim={2}, titled={3}
+            score_words(terms, MEASURES), by_session(texts), verbatim={2}, titled={3}
         )
 
         assert scores.by_session == pytest.approx(
@@ -124,7 +134,8 @@ def test_parts_add_up_to_the_score() -> None:
 def test_short_record_counts_more_than_a_long_one() -> None:
     texts = [text(1, 2, 2.0), text(2, 3, 2.0, 200)]
 
-    scores = add_record_scores(score_words(list(WORDS.values()), MEASURES), texts)
+    words = score_words(list(WORDS.values()), MEASURES)
+    scores = add_record_scores(words, by_session(texts))
 
     assert scores.records[2].best > 2 * scores.records[3].best
     assert scores.records[2].coverage == scores.records[3].coverage
@@ -153,3 +164,15 @@ def test_no_terms_give_no_scores() -> None:
         ).by_session[7]
         > 0
     )
+
+
+def test_terms_are_counted_by_the_bits_of_texts() -> None:
+    one, other = pack_text_key(1, Part.REPLY), pack_text_key(2, Part.PROMPT)
+    rows = [(at, one, 0b101, 9) for at in range(300)]
+    texts = MatchedTexts([*rows, (400, other, 0b100, 9), (401, other, 0b110, 9)], "abc")
+
+    assert texts.count_by_term() == {
+        "a": {one: 300},
+        "b": {other: 1},
+        "c": {one: 300, other: 2},
+    }

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from enum import StrEnum
-from functools import cached_property
+from functools import cached_property, reduce
 from heapq import nlargest
 from itertools import repeat
+from operator import and_
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -43,7 +44,6 @@ from bygones.search.scoring import (
     add_record_scores,
     idf,
     score_words,
-    term_contribution,
 )
 from bygones.search.texts import AnnotationsBySession, make_title_text
 from bygones.store.annotations import with_annotations
@@ -91,16 +91,37 @@ class TextFilter(Struct, frozen=True):
         }
 
 
+class TitledSessions:
+    """The sessions whose title has a term, looked up once in a search."""
+
+    def __init__(self, titles: TitleIndex) -> None:
+        self._titles = titles
+        self._found: dict[tuple[object, ...], set[int]] = {}
+
+    def __getitem__(self, term: ScoredTerm) -> set[int]:
+        key = term.variants, term.is_exact, term.is_prefix
+        if key not in self._found:
+            self._found[key] = self._titles.sessions_matching(term)
+        return self._found[key]
+
+
 class CountRequest(Struct, frozen=True):
     """What to count, and in which texts."""
 
     plan: SearchPlan
     terms: tuple[ScoredTerm, ...]
     text_filter: TextFilter
+    titled: TitledSessions
     title_matches: frozenset[int]
     """Sessions whose title matches the query."""
     verbatim_matches: frozenset[int] = frozenset()
     """Sessions that have the words as they were typed."""
+
+    def sessions_titled(self, term: ScoredTerm) -> set[int]:
+        """Return the sessions whose title matches the query, and has a term."""
+        found = self.titled[term]
+        # Without conditions these are all that have some term.
+        return found if self.plan.has_only_words else found & self.title_matches
 
 
 class CountResult(Struct, frozen=True):
@@ -117,14 +138,9 @@ class TermCounter:
     """Counts the terms of a query."""
 
     def __init__(
-        self,
-        engine: SearchEngine,
-        titles: TitleIndex,
-        norms: CorpusNorms,
-        session_count: int,
+        self, engine: SearchEngine, norms: CorpusNorms, session_count: int
     ) -> None:
         self._engine = engine
-        self._titles = titles
         self._norms = norms
         self._session_count = session_count
 
@@ -187,10 +203,11 @@ class TermCounter:
         else:
             by_label = texts.count_by_term()
         term_counts: list[TermCounts] = []
+        scoped = None if sessions is None else frozenset(sessions)
         for term in request.terms:
             counts = by_label.get(term.label, {})
-            titled = self._titles.sessions_matching(term) & request.title_matches
-            for session in titled if sessions is None else titled & set(sessions):
+            titled = request.sessions_titled(term)
+            for session in titled if scoped is None else titled & scoped:
                 counts[pack_text_key(session, Part.TITLE)] = 1
             weight = idfs.get(term.label)
             if weight is None:
@@ -257,7 +274,7 @@ class TermCounter:
         term_counts: list[TermCounts] = []
         for term, found in zip(terms, self._engine.count_many(queries), strict=True):
             counts = request.text_filter.apply(found)
-            for session in self._titles.sessions_matching(term) & request.title_matches:
+            for session in request.sessions_titled(term):
                 counts[pack_text_key(session, Part.TITLE)] = 1
             sessions = len({key // KINDS_PER_SESSION for key in counts})
             weight = idf(sessions, self._session_count)
@@ -301,7 +318,7 @@ class TermCounter:
         chosen.update(sorted(request.verbatim_matches)[-_MAX_CANDIDATES:])
         terms_in_title = dict.fromkeys(request.title_matches, 0.0)
         for term in request.terms:
-            for session in self._titles.sessions_matching(term) & terms_in_title.keys():
+            for session in request.sessions_titled(term):
                 terms_in_title[session] += idfs[term.label]
         chosen.update(
             nlargest(
@@ -362,7 +379,7 @@ class RankedSessions(Struct, frozen=True):
         return texts is not None and not texts.is_complete and len(texts.labels) > 1
 
     def matched_texts(
-        self, sessions: Collection[int], *, needs_all: bool
+        self, sessions: Collection[int], limit: int, *, needs_all: bool
     ) -> dict[int, tuple[int, list[TextMatch]]]:
         """Return how many texts of sessions match, and the best ones or all.
 
@@ -371,13 +388,18 @@ class RankedSessions(Struct, frozen=True):
         texts = self.texts
         if texts is None or (needs_all and not texts.is_complete):
             return {}
-        idfs = {
-            term.label: one.idf
-            for term, one in zip(self.terms, self.term_counts, strict=True)
+        scored = self.scores.texts
+        counts = {session: len(scored.get(session, ())) for session in sessions}
+        found = {
+            session: [
+                TextMatch(record, session * KINDS_PER_SESSION + kind, score, length)
+                for score, kind, length, _, record in scored[session][:limit]
+            ]
+            for session, count in counts.items()
+            if count
         }
-        found = texts.texts_of(sessions, idfs)
         if texts.is_complete or len(texts.labels) > 1:
-            return {session: (len(own), own) for session, own in found.items() if own}
+            return {session: (counts[session], own) for session, own in found.items()}
         # Of a single word only the shortest texts were looked up, but all were counted.
         sums = dict.fromkeys(sessions, 0)
         for one in self.term_counts:
@@ -390,7 +412,7 @@ class RankedSessions(Struct, frozen=True):
         return {
             session: (sums[session], own)
             for session, own in found.items()
-            if len(own) >= min(sums[session], _MIN_KNOWN_TEXTS)
+            if counts[session] >= min(sums[session], _MIN_KNOWN_TEXTS)
         }
 
     def sessions_with_all_words(self) -> list[int]:
@@ -401,15 +423,13 @@ class RankedSessions(Struct, frozen=True):
         return [session for session in self.sessions if session in complete]
 
     @property
-    def _complete_sessions(self) -> frozenset[int] | None:
+    def _complete_sessions(self) -> Collection[int] | None:
         """The sessions that have every plain word; none if there are no words."""
-        by_word = [sessions for _, sessions in self._sessions_by_word()]
-        return frozenset.intersection(*by_word) if by_word else None
+        by_word = [sessions.keys() for _, sessions in self._sessions_by_word()]
+        return reduce(and_, by_word) if by_word else None
 
-    def _sessions_by_word(self) -> Iterator[tuple[str, frozenset[int]]]:
-        for term, sessions in zip(
-            self.terms, self.scores.sessions_by_term, strict=True
-        ):
+    def _sessions_by_word(self) -> Iterator[tuple[str, Mapping[int, float]]]:
+        for term, sessions in zip(self.terms, self.scores.by_term, strict=True):
             if term.is_plain_word:
                 yield term.label, sessions
 
@@ -419,16 +439,16 @@ class RankedSessions(Struct, frozen=True):
             word for word, sessions in self._sessions_by_word() if session in sessions
         )
 
-    def iter_word_shares(self, session: int, norms: CorpusNorms) -> Iterator[WordShare]:
+    def iter_word_shares(self, session: int) -> Iterator[WordShare]:
         """Yield how much each word contributes to a session's score, and where it is."""
-        contributions = [
-            term_contribution(term, session, norms) for term in self.term_counts
-        ]
+        contributions = [one.get(session, 0.0) for one in self.scores.by_term]
         total = sum(contributions) or 1.0
         first_key = session * KINDS_PER_SESSION
         for term, term_counts, contribution in zip(
             self.terms, self.term_counts, contributions, strict=True
         ):
+            if not contribution:
+                continue
             records: dict[Part, int] = {}
             for key in range(first_key, first_key + KINDS_PER_SESSION):
                 if count := term_counts.counts.get(key, 0):
@@ -453,9 +473,7 @@ class SessionRanker:
         self._titles = stats.titles
         self._ended_ms = stats.ended_ms
         self.norms = stats.norms
-        self._counter = TermCounter(
-            stats.engine, stats.titles, stats.norms, len(stats.ended_ms)
-        )
+        self._counter = TermCounter(stats.engine, stats.norms, len(stats.ended_ms))
 
     def rank(
         self, plan: SearchPlan, hit_query: Query, sort: SortOrder, min_count: int
@@ -472,9 +490,14 @@ class SessionRanker:
             terms += (
                 ScoredTerm("", self._engine.match_all(), (), (), is_plain_word=False),
             )
-        titles = self._match_titles(plan, terms, hit_query, text_filter)
+        titled = TitledSessions(self._titles)
+        titles = self._match_titles(
+            plan, [titled[term] for term in terms], hit_query, text_filter
+        )
         verbatim = self._counter.find_verbatim(plan, text_filter)
-        request = CountRequest(plan, terms, text_filter, titles, frozenset(verbatim))
+        request = CountRequest(
+            plan, terms, text_filter, titled, titles, frozenset(verbatim)
+        )
         can_estimate = (
             sort is SortOrder.BEST and bool(plan.terms) and _has_no_conditions(plan)
         )
@@ -519,7 +542,7 @@ class SessionRanker:
             ranked.scores,
             by_session=all_scores.by_session | ranked.scores.by_session,
             words=all_scores.words | ranked.scores.words,
-            sessions_by_term=all_scores.sessions_by_term,
+            by_term=all_scores.by_term,
         )
         return replace(
             ranked,
@@ -664,12 +687,12 @@ class SessionRanker:
     def _match_titles(
         self,
         plan: SearchPlan,
-        terms: Sequence[ScoredTerm],
+        titled: Sequence[set[int]],
         hit_query: Query,
         text_filter: TextFilter,
     ) -> frozenset[int]:
         """Return the sessions whose title, taken as a text, matches a query."""
-        candidates = frozenset().union(*map(self._titles.sessions_matching, terms))
+        candidates = frozenset().union(*titled)
         if plan.has_only_words:
             return candidates
         matching = set()
@@ -700,7 +723,7 @@ def _matching_scores(
     """
     if not plan.plain_words:
         return scores.by_session
-    by_term = zip(terms, scores.sessions_by_term, strict=True)
+    by_term = zip(terms, scores.by_term, strict=True)
     by_word = (sessions for term, sessions in by_term if term.is_plain_word)
     return {s: scores.by_session[s] for s in frozenset().union(*by_word)}
 

@@ -13,10 +13,10 @@ from msgspec.structs import replace
 
 from bygones.model.base import RecordId
 from bygones.model.query import (
+    KIND_TO_PART,
     KINDS_PER_SESSION,
     Part,
     Query,
-    text_key_part,
     text_key_session,
 )
 from bygones.model.summary import (
@@ -244,6 +244,8 @@ _PART_WEIGHTS = {
     Part.OTHER: 0.8,
     Part.RESULT: 0.7,
 }
+_CALL_WEIGHT = 1_000_000.0
+"""What calls count more if the query names nothing but tools and files."""
 
 
 class ResultBuilder:
@@ -285,6 +287,8 @@ class ResultBuilder:
         """The sessions of each family that are among the best."""
         self._text_cache: dict[tuple[int, int], tuple[int, list[TextMatch]]] = {}
         """Texts that were requested already, by session and limit."""
+        self._record_keys: dict[int, int] = {}
+        """The keys of records, as far as they were looked up."""
         self._ranked: RankedSessions | None = None
         """By which the page is built."""
         self.is_partial = False
@@ -425,13 +429,9 @@ class ResultBuilder:
                 sessions, self._text_limit(hits), needs_all=include_all
             )
         stop = None if include_all else hits + _SPARE_TEXTS
-        records = [
-            text.record
-            for _, texts in found
-            for text in self._sort_by_weight(texts)[:stop]
-        ]
+        records = [text.record for _, texts in found for text in texts[:stop]]
         if include_all and not self._plan.text_conditions:
-            self._facts.record_keys(records)
+            self._record_keys |= self._facts.record_keys(records)
             return
         copies = [
             copy
@@ -446,8 +446,11 @@ class ResultBuilder:
         self, sessions: Sequence[int], limit: int, *, needs_all: bool
     ) -> list[tuple[int, list[TextMatch]]]:
         """Return the number of texts of each session that match, and the best ones."""
-        ranked = self._ranked
-        found = ranked.matched_texts(sessions, needs_all=needs_all) if ranked else {}
+        found = (
+            self._ranked.matched_texts(sessions, limit, needs_all=needs_all)
+            if self._ranked
+            else {}
+        )
         others = [session for session in sessions if session not in found]
         queries = [
             self._engine.all_of(self._build_queries(session)) for session in others
@@ -455,6 +458,7 @@ class ResultBuilder:
         searched = self._engine.search_many(queries, limit) if others else []
         found |= zip(others, searched, strict=True)
         for session in sessions:
+            self._sort_by_weight(found[session][1])
             self._text_cache[session, limit] = found[session]
         return [found[session] for session in sessions]
 
@@ -506,14 +510,8 @@ class ResultBuilder:
         if not copied:
             return self._find_texts(session, hits)
         count, texts = self._find_texts(session, _MAX_COMPARED_TEXTS)
-        places = {
-            text.record: self._facts.record_location(text.record) for text in texts
-        }
-        own = [
-            text
-            for text in texts
-            if (place := places[text.record]) is None or place.key not in copied
-        ]
+        keys = self._load_record_keys(texts)
+        own = [text for text in texts if keys.get(text.record) not in copied]
         return count - len(texts) + len(own), own
 
     def _sort_by_age(self, sessions: Sequence[int]) -> list[int]:
@@ -583,7 +581,19 @@ class ResultBuilder:
                 for text in texts[:_MAX_OPENED_TEXTS]
                 if summary is not None and self._text_matches(text, summary)
             ]
-        return self._facts.record_keys(text.record for text in texts)
+        return self._keys_of(texts)
+
+    def _keys_of(self, texts: Sequence[TextMatch]) -> frozenset[int]:
+        keys = self._load_record_keys(texts)
+        return frozenset(keys[t.record] for t in texts if t.record in keys)
+
+    def _load_record_keys(self, texts: Sequence[TextMatch]) -> Mapping[int, int]:
+        """Return at least the keys of the records of texts."""
+        known = self._record_keys
+        new = [text.record for text in texts if text.record not in known]
+        if new:
+            known |= self._facts.record_keys(new)
+        return known
 
     def _compared_records(self, session: int) -> frozenset[int]:
         """Return the matching records by which a session is compared with others."""
@@ -592,7 +602,7 @@ class ResultBuilder:
             summary = self._facts.load_summary(session)
             texts = [t for t in texts if summary and self._text_matches(t, summary)]
         title = {-session} if session in self._title_matches else set()
-        return self._facts.record_keys(text.record for text in texts) | title
+        return self._keys_of(texts) | title
 
     def _text_matches(self, text: TextMatch, summary: SessionSummary) -> bool:
         loaded = self._loader.load(text, summary)
@@ -605,15 +615,14 @@ class ResultBuilder:
         texts_by_session = self._texts_by_session if has_text_conditions else None
         if texts_by_session is not None:
             texts = texts_by_session.get(session, [])
-            total = len(texts)
-        else:
-            found = self._text_cache.get((session, limit))
-            if found is None:
-                query = self._engine.all_of(self._build_queries(session))
-                found = self._engine.search(query, limit)
-            total, texts = found
-            self.is_partial |= has_text_conditions and total > limit
-        return total, self._sort_by_weight(texts)
+            return len(texts), self._sort_by_weight(texts)
+        found = self._text_cache.get((session, limit))
+        if found is None:
+            query = self._engine.all_of(self._build_queries(session))
+            found = self._engine.search(query, limit)
+            self._sort_by_weight(found[1])
+        self.is_partial |= has_text_conditions and found[0] > limit
+        return found
 
     def _text_limit(self, hits: int) -> int:
         """Return how many texts of a session are looked at."""
@@ -630,11 +639,10 @@ class ResultBuilder:
         Texts of the same length, kind and score are usually the same: after the first
         of them come all others.
         """
-        asks_for_calls = self._plan.asks_for_calls
+        weights = self._kind_weights
         texts.sort(
             key=lambda text: (
-                asks_for_calls and text_key_part(text.text_key) is not Part.TOOL,
-                -text.score * _PART_WEIGHTS[text_key_part(text.text_key)],
+                -text.score * weights[text.text_key % KINDS_PER_SESSION],
                 text.record,
             )
         )
@@ -647,6 +655,16 @@ class ResultBuilder:
             seen.add(profile)
         texts[:] = first + repeated
         return texts
+
+    @cached_property
+    def _kind_weights(self) -> list[float]:
+        """What texts of each kind count; calls come first if the query names them."""
+        weights = [_PART_WEIGHTS[part] for part in KIND_TO_PART]
+        if self._plan.asks_for_calls:
+            is_call = (part is Part.TOOL for part in KIND_TO_PART)
+            factors = (_CALL_WEIGHT if call else 1.0 for call in is_call)
+            return [w * factor for w, factor in zip(weights, factors, strict=True)]
+        return weights
 
     @cached_property
     def _texts_by_session(self) -> dict[int, list[TextMatch]] | None:

@@ -18,10 +18,10 @@ A score is a sum of parts, each from 0 to 1:
 from __future__ import annotations
 
 import math
+import sys
 from _thread import allocate_lock
 from array import array
 from bisect import bisect_right
-from collections import Counter
 from collections.abc import (
     Callable,
     Collection,
@@ -113,11 +113,9 @@ IDENTIFIER_PROFILE = ScoringProfile(
 )
 """For tool names, paths and identifiers: calls that use them count most."""
 
-_MAX_SCORED_TEXTS = 1_000
-"""Texts that are scored as records."""
-_RECORD_DECAY = 0.6
-"""What a record counts, compared with the one before it."""
 _MAX_RECORDS = 6
+_RECORD_DECAYS = [0.6**rank for rank in range(_MAX_RECORDS)]
+"""What the best records count; each less than the one before it."""
 _RECORD_SATURATION = 1.2
 _RECORD_LENGTH_NORM = 0.75
 _BEST_RECORD_WEIGHT = 0.5
@@ -138,6 +136,9 @@ _MAX_CACHED_NORMS = 100_000
 """Text keys whose norms are cached."""
 _BATCH_SIZE = 1_000
 """Sessions that are summed at once."""
+_COUNT_TYPE = "H"
+"""The type of an array for numbers of texts, of which few are looked at."""
+_COUNT_BYTES = array(_COUNT_TYPE).itemsize
 MAX_STRICT_WORDS = 2
 """With at most this many words, sessions that have more of them come first."""
 _MAX_SCORE = 6
@@ -244,11 +245,17 @@ class RecordScore(Struct, frozen=True):
     """The texts that count, best first."""
 
 
+ScoredText = tuple[float, int, int, float, int]
+"""A text as a record: its score, its kind, the number of its terms, the sum of the
+rarities of the terms of the query that it has, and its record."""
+
+
 class SessionScores(Struct, frozen=True):
-    """The scores of sessions, and the sessions that have each term."""
+    """The scores of sessions, and what each term adds to them."""
 
     by_session: dict[int, float]
-    sessions_by_term: tuple[frozenset[int], ...]
+    by_term: tuple[Mapping[int, float], ...]
+    """For each term, the sessions that have it, with its score before scaling."""
     words: dict[int, float] = {}
     """The scores of words alone, by session."""
     records: Mapping[int, RecordScore] = {}
@@ -261,6 +268,8 @@ class SessionScores(Struct, frozen=True):
     """Sessions that called the tools, or used the files, that the query names."""
     coverage: Mapping[int, float] = {}
     """The share of the query that a session has, by the rarity of words."""
+    texts: Mapping[int, Sequence[ScoredText]] = {}
+    """The texts that match, best first, by session."""
 
     def parts_of(self, session: int) -> Iterator[ScorePart]:
         """Yield the parts of a session's score; their sum is the score."""
@@ -297,31 +306,31 @@ class SessionScores(Struct, frozen=True):
     @property
     def is_strict(self) -> bool:
         """Whether there are so few words that all of them are meant to be there."""
-        return 1 < len(self.sessions_by_term) <= MAX_STRICT_WORDS
+        return 1 < len(self.by_term) <= MAX_STRICT_WORDS
 
     def _strict_bonus(self, session: int) -> float:
         if not self.is_strict:
             return 0.0
-        has_term = (session in sessions for sessions in self.sessions_by_term)
+        has_term = (session in sessions for sessions in self.by_term)
         return float(_MAX_SCORE * sum(has_term))
 
 
 def score_words(terms: Sequence[TermCounts], norms: CorpusNorms) -> SessionScores:
     """Return the scores of all sessions that have a term, by their words alone."""
-    sessions_by_term: list[frozenset[int]] = []
+    by_term: list[dict[int, float]] = []
     sums: dict[int, float] = {}
     coverage: dict[int, float] = {}
     total_idf = sum(term.idf for term in terms) or 1.0
     for term in terms:
         scores, share = _score_term(term, norms), term.idf / total_idf
-        sessions_by_term.append(frozenset(scores))
+        by_term.append(scores)
         for session, score in scores.items():
             sums[session] = sums.get(session, 0.0) + score
             coverage[session] = coverage.get(session, 0.0) + share
     scale = 1 / (max(sums.values(), default=0.0) or 1.0)
     total = {session: score * scale for session, score in sums.items()}
     return SessionScores(
-        total, tuple(sessions_by_term), total, coverage=coverage if terms[1:] else {}
+        total, tuple(by_term), total, coverage=coverage if terms[1:] else {}
     )
 
 
@@ -336,12 +345,17 @@ def score_sessions(
     The score of each of the ``texts`` is the sum of the rarities of the terms that it
     has. Sessions in ``verbatim`` have the query as it was typed.
     """
-    return add_record_scores(score_words(terms, norms), texts, verbatim)
+    found = list(texts)
+    by_session = score_texts(
+        [(t.record, t.text_key, at, t.length) for at, t in enumerate(found)],
+        {at: text.score for at, text in enumerate(found)},
+    )
+    return add_record_scores(score_words(terms, norms), by_session, verbatim)
 
 
 def add_record_scores(
     scores: SessionScores,
-    texts: Iterable[TextMatch] = (),
+    texts: Mapping[int, Sequence[ScoredText]],
     verbatim: Collection[int] = (),
     titled: Collection[int] = (),
     *,
@@ -354,6 +368,7 @@ def add_record_scores(
     """
     detailed = replace(
         scores,
+        texts=texts,
         records=_score_records(texts),
         verbatim=verbatim,
         titled=titled,
@@ -367,7 +382,7 @@ def add_record_scores(
     # Only these sessions have more than the scores of words.
     others = {*detailed.records, *verbatim, *titled, *calling}
     if detailed.is_strict:
-        others.update(*scores.sessions_by_term)
+        others.update(*scores.by_term)
     for session in others & total.keys():
         total[session] = sum(part.value for part in detailed.parts_of(session))
     return replace(detailed, by_session=total)
@@ -384,79 +399,65 @@ class MatchedTexts(Struct, dict=True):
 
     def count_by_term(self) -> dict[str, dict[int, int]]:
         """Return how many texts have each term, by text key."""
-        counts: dict[str, dict[int, int]] = {label: {} for label in self.labels}
-        by_bit = list(counts.values())
-        by_mask: dict[int, list[dict[int, int]]] = {}
-        pairs = Counter([(mask, key) for _, key, mask, _ in self.texts])
-        for (mask, key), count in pairs.items():
-            own = by_mask.get(mask)
-            if own is None:
-                own = [one for bit, one in enumerate(by_bit) if mask >> bit & 1]
-                by_mask[mask] = own
-            for one in own:
-                one[key] = one.get(key, 0) + count
-        return counts
-
-    def score(self, idfs: Mapping[str, float]) -> list[TextMatch]:
-        """Return the texts with the rarest terms, of equal ones the shortest.
-
-        Their scores are the sums of the rarities of their terms.
-        """
-        weights = self._weights(idfs)
-        chosen: list[MatchedText] = []
-        by_mask: dict[int, list[MatchedText]] = {mask: [] for mask in weights}
-        for text in self.texts:
-            by_mask[text[2]].append(text)
-        for mask in sorted(weights, key=lambda mask: (-weights[mask], mask)):
-            free = _MAX_SCORED_TEXTS - len(chosen)
-            if free <= 0:
-                break
-            same = by_mask[mask]
-            if len(same) > free:
-                same.sort(key=lambda text: (text[3], text[0], text[1]))
-            chosen += same[:free]
-        return [
-            TextMatch(record, key, weights[mask], length)
-            for record, key, mask, length in chosen
-        ]
-
-    def texts_of(
-        self, sessions: Collection[int], idfs: Mapping[str, float]
-    ) -> dict[int, list[TextMatch]]:
-        """Return the texts of sessions with scores as those of records."""
-        weights = self._weights(idfs)
-        flat, slope = RecordNorm.from_lengths([length for *_, length in self.texts])
-        return {
-            session: [
-                TextMatch(record, key, weights[mask] / (flat + slope * length), length)
-                for record, key, mask, length in self._by_session.get(session, ())
-            ]
-            for session in sessions
+        # The counts of all terms in one number, some bits for each.
+        size = _COUNT_BYTES * len(self.labels)
+        one_each = {
+            mask: sum(
+                1 << 8 * _COUNT_BYTES * bit
+                for bit in range(len(self.labels))
+                if mask >> bit & 1
+            )
+            for mask in self._masks
         }
+        sums: dict[int, int] = {}
+        for _, key, mask, _ in self.texts:
+            sums[key] = sums.get(key, 0) + one_each[mask]
+        packed = b"".join([one.to_bytes(size, "little") for one in sums.values()])
+        counts = array(_COUNT_TYPE, packed)
+        if sys.byteorder == "big":
+            counts.byteswap()
+        by_label = {}
+        for bit, label in enumerate(self.labels):
+            pairs = zip(sums, counts[bit :: len(self.labels)], strict=True)
+            by_label[label] = {key: count for key, count in pairs if count}
+        return by_label
 
-    @cached_property
-    def _by_session(self) -> dict[int, list[MatchedText]]:
-        found: dict[int, list[MatchedText]] = {}
-        for text in self.texts:
-            session = text[1] // KINDS_PER_SESSION
-            if session in found:
-                found[session].append(text)
-            else:
-                found[session] = [text]
-        return found
-
-    def _weights(self, idfs: Mapping[str, float]) -> dict[int, float]:
-        """Return the sum of the rarities of terms, by their bits."""
+    def score(self, idfs: Mapping[str, float]) -> dict[int, list[ScoredText]]:
+        """Return the texts of each session, scored by the rarities of their terms."""
         by_bit = [idfs[label] for label in self.labels]
         # Rounded: engines compute with different precision.
-        return {
+        weights = {
             mask: round(sum(w for bit, w in enumerate(by_bit) if mask >> bit & 1), 4)
             for mask in self._masks
         }
+        return score_texts(self.texts, weights)
 
     @cached_property
     def _masks(self) -> set[int]:
         return {mask for _, _, mask, _ in self.texts}
+
+
+def score_texts(
+    texts: Sequence[MatchedText], weights: Mapping[int, float]
+) -> dict[int, list[ScoredText]]:
+    """Return the texts of each session, best first.
+
+    The weight of a text is divided by its length: shorter ones are better.
+    """
+    flat, slope = RecordNorm.from_lengths([length for *_, length in texts])
+    found: dict[int, list[ScoredText]] = {}
+    for record, key, mask, length in texts:
+        weight = weights[mask]
+        session, kind = divmod(key, KINDS_PER_SESSION)
+        scored = weight / (flat + slope * length), kind, length, weight, record
+        own = found.get(session)
+        if own is None:
+            found[session] = [scored]
+        else:
+            own.append(scored)
+    for own in found.values():
+        own.sort(reverse=True)
+    return found
 
 
 class RecordNorm(NamedTuple):
@@ -475,53 +476,29 @@ class RecordNorm(NamedTuple):
         )
 
 
-def _score_records(texts: Iterable[TextMatch]) -> dict[int, RecordScore]:
+def _score_records(
+    texts: Mapping[int, Sequence[ScoredText]],
+) -> dict[int, RecordScore]:
     """Return the scores of the best records of each session."""
-    found = list(texts)
-    flat, slope = RecordNorm.from_lengths([text.length for text in found])
-    by_session: dict[int, list[tuple[float, int, int, float]]] = {}
-    coverage: dict[int, float] = {}
-    for text in found:
-        score, length = text.score, text.length
-        session, kind = divmod(text.text_key, KINDS_PER_SESSION)
-        if score > coverage.get(session, 0.0):
-            coverage[session] = score
-        by_session.setdefault(session, []).append(
-            (score / (flat + slope * length), kind, length, score)
-        )
     sums: dict[int, float] = {}
-    for session, scored in by_session.items():
-        scored.sort(reverse=True)
-        del scored[_MAX_RECORDS:]
+    coverage: dict[int, float] = {}
+    for session, scored in texts.items():
         sums[session] = sum(
-            score * _RECORD_DECAY**rank for rank, (score, *_) in enumerate(scored)
+            text[0] * decay for text, decay in zip(scored, _RECORD_DECAYS, strict=False)
         )
+        coverage[session] = max([text[3] for text in scored])
     highest = max(sums.values(), default=0.0) or 1.0
-    best = max((scored[0][0] for scored in by_session.values()), default=0.0) or 1.0
+    best = max((scored[0][0] for scored in texts.values()), default=0.0) or 1.0
     full = max(coverage.values(), default=0.0) or 1.0
     return {
         session: RecordScore(
             sums[session] / highest,
             scored[0][0] / best,
-            round(coverage.get(session, 0.0) / full, 4),
-            tuple(TextProfile(*text[1:]) for text in scored),
+            round(coverage[session] / full, 4),
+            tuple([TextProfile(*text[1:4]) for text in scored[:_MAX_RECORDS]]),
         )
-        for session, scored in by_session.items()
+        for session, scored in texts.items()
     }
-
-
-def term_contribution(term: TermCounts, session: int, norms: CorpusNorms) -> float:
-    """Return what a term adds to the score of a session's words, before scaling."""
-    first_key = session * KINDS_PER_SESSION
-    known = term.counts
-    own = {
-        key: known[key]
-        for key in range(first_key, first_key + KINDS_PER_SESSION)
-        if key in known
-    }
-    if not own:
-        return 0.0
-    return sum(_score_term(replace(term, counts=own), norms).values())
 
 
 def _score_term(term: TermCounts, norms: CorpusNorms) -> dict[int, float]:
@@ -543,8 +520,9 @@ def recency_bonus(age_days: float) -> float:
 
 T = TypeVar("T")
 _DAY_MS = 86_400_000
-_MAX_CACHED_STEMS = 512
-"""Stems for which the titles that have them are cached."""
+_MAX_CACHED_TITLES = 500_000
+"""Titles that are cached, summed over the stems that they have."""
+_MAX_CACHED_STEMS = 4_096
 
 
 class _TitleForms(Struct, frozen=True):
@@ -566,6 +544,7 @@ class TitleIndex:
         self._titles = [title for _, title in titles]
         self._analyzer = analyzer
         self._forms_by_stem: dict[str, _TitleForms] = {}
+        self._cached_count = 0
 
     def matched_runs(self, term: ScoredTerm) -> Iterator[TermRun]:
         """Yield the forms of a term's words that titles have."""
@@ -647,10 +626,15 @@ class TitleIndex:
         stem = stem_word(term)
         found = self._forms_by_stem.get(stem)
         if found is None:
-            if len(self._forms_by_stem) >= _MAX_CACHED_STEMS:
+            if (
+                len(self._forms_by_stem) >= _MAX_CACHED_STEMS
+                or self._cached_count >= _MAX_CACHED_TITLES
+            ):
                 self._forms_by_stem.clear()
+                self._cached_count = 0
             # Complete before it is visible to searches in other threads.
             found = self._forms_by_stem[stem] = self._scan_forms(stem)
+            self._cached_count += len(found.sessions)
         return found
 
     def _scan_forms(self, stem: str) -> _TitleForms:

@@ -318,7 +318,7 @@ class _SearchRun:
         self, number: int, match: SessionMatch, ranked: RankedSessions, hits: int
     ) -> SessionMatch:
         """Add what depends on the ranking, and drop hits that were only checked."""
-        shares = ranked.iter_word_shares(number, self._ranker.norms)
+        shares = ranked.iter_word_shares(number)
         parts = tuple(self._ranker.score_parts(ranked, number))
         return replace(
             match,

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -109,11 +109,15 @@ class IndexLookup:
     ) -> None:
         self._db = index.db
         self._directories = directories or ProjectDirectories()
+        self._summaries: dict[int, SessionSummary] = {}
+        self._locations: dict[int, RecordLocation] = {}
 
     def _decode(self, encoded: bytes) -> SessionSummary:
         return self._directories.apply(decode_summary(encoded))
 
     def load_summary(self, number: int) -> SessionSummary | None:
+        if number in self._summaries:
+            return self._summaries[number]
         sql = "SELECT summary FROM session WHERE number = ?"
         row = fetch_one(self._db, sql, (number,))
         return self._decode(row[0]) if row else None
@@ -202,6 +206,8 @@ class IndexLookup:
         return {row[0] for row in fetch_all(self._db, sql, (tool,))}
 
     def record_location(self, record: int) -> RecordLocation | None:
+        if record in self._locations:
+            return self._locations[record]
         sql = "SELECT session, key, source, start, length FROM record WHERE id = ?"
         row = fetch_one(self._db, sql, (record,))
         return RecordLocation(*row) if row else None
@@ -241,13 +247,26 @@ class IndexLookup:
         )
 
     def prefetch(self, sessions: Sequence[int], records: Sequence[int]) -> None:
-        """Do nothing: local lookups are fast."""
+        """Load what will be needed of sessions and records."""
+        new = [number for number in sessions if number not in self._summaries]
+        for number, blob in self._select("number, summary FROM session", "number", new):
+            self._summaries[number] = self._decode(blob)
+        columns = "id, session, key, source, start, length FROM record"
+        new = [number for number in records if number not in self._locations]
+        for number, *row in self._select(columns, "id", new):
+            self._locations[number] = RecordLocation(*row)
 
-    def record_keys(self, records: Iterable[int]) -> frozenset[int]:
+    def record_keys(self, records: Iterable[int]) -> dict[int, int]:
         """Return the keys of records, which copies have in common."""
-        numbers = msgspec.json.encode(list(records)).decode()
-        sql = "SELECT key FROM record WHERE id IN (SELECT value FROM json_each(?))"
-        return frozenset(row[0] for row in fetch_all(self._db, sql, (numbers,)))
+        return dict(self._select("id, key FROM record", "id", list(records)))
+
+    def _select(self, columns: str, key: str, numbers: Sequence[int]) -> list[Any]:
+        """Return the rows with some numbers."""
+        if not numbers:
+            return []
+        encoded = msgspec.json.encode(numbers).decode()
+        sql = f"SELECT {columns} WHERE {key} IN (SELECT value FROM json_each(?))"  # noqa: S608 (our names)
+        return fetch_all(self._db, sql, (encoded,))
 
 
 class IndexEdits:

@@ -365,8 +365,8 @@ class SearchFacts(Protocol):
         """Return the family of each session that shares records with another."""
         ...
 
-    def record_keys(self, records: Iterable[int]) -> frozenset[int]:
-        """Return the keys of records, which copies have in common."""
+    def record_keys(self, records: Iterable[int]) -> dict[int, int]:
+        """Return the keys of records, which copies have in common, by record."""
         ...
 
     def prefetch(self, sessions: Sequence[int], records: Sequence[int]) -> None:

@@ -481,12 +481,21 @@ class TantivyEngine:
         self._block_schema = text.blocks.index.schema
         self._searcher, self._block_searcher = text.searchers()
         self._forms_cache: dict[str, tuple[str, ...]] = {}
+        self._frequency_cache: dict[str, int] = {}
         self._sessions_by_word: dict[tuple[str, ...], int] = {}
         """The sessions that have a word, as a number with a bit for each."""
 
-    @_reads_index
     def frequency(self, term: str) -> int:
         """Return how many texts contain a term, including some that were deleted."""
+        found = self._frequency_cache.get(term)
+        if found is None:
+            if len(self._frequency_cache) >= _FORMS_CACHE_SIZE:
+                self._frequency_cache.clear()
+            found = self._frequency_cache[term] = self._count_texts(term)
+        return found
+
+    @_reads_index
+    def _count_texts(self, term: str) -> int:
         return int(self._searcher.doc_freq("text", term))
 
     def word_forms(self, term: str) -> tuple[str, ...]:
@@ -504,7 +513,7 @@ class TantivyEngine:
         return correct_term(term, self._frequencies, self.terms_with_prefix)
 
     def _frequencies(self, terms: Iterable[str]) -> dict[str, int]:
-        return {term: self.frequency(term) for term in terms}
+        return {term: self._count_texts(term) for term in terms}
 
     @_reads_index
     def terms_with_prefix(self, prefix: str) -> Sequence[tuple[str, int]]:

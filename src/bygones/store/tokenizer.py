@@ -52,6 +52,8 @@ _COMMON_SYMBOLS = frozenset(
     "\u2013\u2014\u2018\u2019\u201c\u201d\u2026•←→✓✗✔✘✅❌⏺⎿●○│─├└"
 )
 """Symbols that many texts have; they are not part of words."""
+_MAX_CACHED_CHARS = 100
+"""Characters of a text whose terms are cached."""
 _SCAN_BYTES = 1 << 20
 """Bytes to check at once, to avoid a copy of long texts."""
 _MAX_REPLACED_CHARS = 16
@@ -131,7 +133,15 @@ def _scan_words(raw: bytes, *, are_letters: bool = False) -> tuple[bool, int]:
 
 def tokenize(text: str) -> list[str]:
     """Return the terms of a text in order, as they are indexed."""
+    if len(text) <= _MAX_CACHED_CHARS:
+        return list(_tokenize_short(text))
     return tokenize_prepared(prepare_text(text))
+
+
+@lru_cache(maxsize=4096)
+def _tokenize_short(text: str) -> tuple[str, ...]:
+    # A search splits the same words many times.
+    return tuple(tokenize_prepared(prepare_text(text)))
 
 
 def tokenize_prepared(text: str) -> list[str]:

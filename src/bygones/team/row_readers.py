@@ -481,13 +481,12 @@ class TeamSearchFacts:
         )
         return pack_key(session, row[0]) if row else None
 
-    def record_keys(self, records: Iterable[int]) -> frozenset[int]:
+    def record_keys(self, records: Iterable[int]) -> dict[int, int]:
         """Return the keys of records; copies of a record have the same."""
         wanted = list(records)
-        new = [record for record in wanted if record not in self._locations]
-        self._load_locations(new)
-        places = (self._locations.get(record) for record in wanted)
-        return frozenset(place.key for place in places if place)
+        known = self._locations
+        self._load_locations([record for record in wanted if record not in known])
+        return {record: known[record].key for record in wanted if record in known}
 
 
 _decode_claim = msgspec.msgpack.Decoder(ReportedCost).decode
