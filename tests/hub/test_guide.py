@@ -14,7 +14,8 @@ from typing import Any
 import click
 import pytest
 
-from bygones.cli.commands.hub import RAW_VARIABLE, STORE_VARIABLE, hub
+from bygones.cli.commands.hub import hub
+from bygones.cli.commands.hub_options import RAW_VARIABLE, STORE_VARIABLE
 from bygones.hub.server import HEALTH_PATH
 
 GUIDE = Path(__file__).resolve().parents[2] / "docs" / "guide" / "team.md"

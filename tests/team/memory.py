@@ -182,6 +182,13 @@ class MemoryStore(TeamStore):
     def database_blobs(self) -> BlobStore:
         return MemoryObjects()
 
+    def count_sessions_by_project(self) -> dict[str, int]:
+        return {}
+
+    def _apply_rule(self, name: str) -> int:
+        del name
+        return 0
+
     def hold(self, selector: ErasureSelector, *, reason: str) -> None:
         self._holds[selector] = reason
 

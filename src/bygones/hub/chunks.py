@@ -22,7 +22,8 @@ from bygones.model.base import (
     SourceKind,
 )
 from bygones.model.machines import is_on_this_machine
-from bygones.model.summary import is_in_folder
+from bygones.model.projects import ProjectDirectories
+from bygones.model.summary import ProjectIdentity, is_in_folder
 from bygones.parse.decode import salvage_line
 from bygones.query.matcher import is_in_project
 from bygones.redact.engine import Redactor
@@ -40,6 +41,8 @@ from bygones.team.contract import (
     UploadChunk,
     UploadRequest,
     has_valid_names,
+    is_valid_identity,
+    repository_key,
 )
 
 PUSHED_KINDS = frozenset(
@@ -349,7 +352,9 @@ class ChunkBuilder:
         chunks: ArchiveDB,
         redactor: LineRedactor,
         is_foreign: Callable[[bytes], bool],
+        identities: Mapping[int, ProjectIdentity] | None = None,
     ) -> None:
+        self._identities = identities or {}
         self._chunks = chunks
         self._is_foreign = is_foreign
         self._identity = chunks.archive_id
@@ -379,6 +384,16 @@ class ChunkBuilder:
         return self._make_chunk(
             stored_source, SourceState(home=home, path=path), 0, (b"", b"")
         )
+
+    def identity_chunk(
+        self, stored_source: StoredSource, known: SourceState
+    ) -> PreparedChunk | None:
+        """Return a chunk without bytes that names another project than the hub knows."""
+        identity = self._identities.get(stored_source.number)
+        if identity in {None, known.identity}:
+            return None
+        chunk = self._make_chunk(stored_source, known, 0, (b"", b""))
+        return PreparedChunk(stored_source.id, 0, chunk)
 
     def is_valid_name(self, stored_source: StoredSource) -> bool:
         """Whether a hub accepts the redacted names of a source."""
@@ -427,6 +442,7 @@ class ChunkBuilder:
             project=stored_source.project,
             session=borrowed.session,
             agent=None,
+            number=stored_source.number,
         )
         chunk = (
             self._prepare_chunk(like, at, redacted, len(lines)) if redacted else None
@@ -650,7 +666,63 @@ class ChunkBuilder:
             client_offset=at.client_offset,
             sha256=sha256,
             frame=frame,
+            identity=self._identities.get(stored_source.number),
         )
+
+
+def identify_sources(
+    selection: PushSelection,
+    directories: ProjectDirectories,
+    redactor: LineRedactor,
+    archive_id: str,
+) -> dict[int, ProjectIdentity]:
+    """Return the projects of sources, as hubs recognize them.
+
+    Repositories have the same key for everybody, by a hash of their name, which may
+    contain an account that is redacted. One without a remote, or a directory that was
+    moved, has a key that only this archive can compute.
+    """
+    identities: dict[str, ProjectIdentity] = {}
+    found: dict[int, ProjectIdentity] = {}
+    for source in selection.sources:
+        session = selection.owners.get(source.number, source.session or SessionId(""))
+        directory = selection.sessions.get(session)
+        if not directory:
+            continue
+        if directory not in identities:
+            identity = _identify(directory, directories, redactor, archive_id)
+            identities[directory] = identity
+        if is_valid_identity(identities[directory]):
+            found[source.number] = identities[directory]
+    return found
+
+
+def _identify(
+    directory: str,
+    directories: ProjectDirectories,
+    redactor: LineRedactor,
+    archive_id: str,
+) -> ProjectIdentity:
+    mask = redactor.redact_directory
+    facts = directories.facts(directory)
+    repository = facts.repository if facts else ""
+    if facts and repository and not repository.startswith("file:"):
+        return ProjectIdentity(
+            directory=mask(directory),
+            key=repository_key(repository),
+            name=mask(repository),
+            path=mask(facts.path),
+            is_worktree=facts.is_worktree,
+        )
+    if len(directories.paths(directory)) < 2:  # noqa: PLR2004 (nothing to relate)
+        return ProjectIdentity(directory=mask(directory))
+    main_path = directories.main_path(directory)
+    return ProjectIdentity(
+        directory=mask(directory),
+        key=_keyed_hash(archive_id, f"project\0{main_path}"),
+        path=mask(facts.path) if facts else "",
+        is_worktree=directory != main_path,
+    )
 
 
 def _complete_length(raw: bytes) -> int:

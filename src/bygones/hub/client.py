@@ -21,6 +21,7 @@ from bygones.hub.chunks import (
     PreparedChunk,
     PushSelection,
     build_requests,
+    identify_sources,
     machine_id,
     select_sources,
 )
@@ -28,6 +29,7 @@ from bygones.model.base import NullProgress, ProgressReporter, SessionId, Source
 from bygones.redact.accounts import homes_of_sources
 from bygones.redact.engine import Redactor
 from bygones.redact.personal import login_names_in
+from bygones.store.annotations import load_directories
 from bygones.store.archive_db import StoredSource
 from bygones.store.archive_dir import ArchiveDir
 from bygones.store.derived_tables import DerivedTables
@@ -159,9 +161,12 @@ class _PushRun:
     ) -> None:
         self._transport = transport
         self._machine = machine_id(archive_dir.byte_store.archive_id, host)
-        self._builder = ChunkBuilder(
-            archive_dir.byte_store, redactor, selection.is_foreign
+        chunks = archive_dir.byte_store
+        identities = identify_sources(
+            selection, load_directories(chunks.db), redactor, chunks.archive_id
         )
+        self._builder = ChunkBuilder(chunks, redactor, selection.is_foreign, identities)
+        self._has_identities = False
         sources = [k for k in selection.sources if self._builder.is_valid_name(k)]
         self._selection = replace(selection, sources=tuple(sources))
         self._counted_sources: set[SourceId] = set()
@@ -217,6 +222,7 @@ class _PushRun:
         if self._transport is None:
             return {}
         response = self._transport.fetch_state(self._machine)
+        self._has_identities = response.has_identities
         known = {(state.home, state.path): state for state in response.sources}
         new = [
             self._builder.probe(kept)
@@ -290,11 +296,17 @@ class _PushRun:
                 self._builder.iter_chunks(source, known.get(path)),
                 self._iter_titles_chunks(source, known),
             )
+            is_sent = False
             try:
                 # The hub may reject a source between two of its chunks.
                 while path not in self._erased_paths and (chunk := next(chunks, None)):
                     self._count_chunk(source, chunk)
+                    is_sent = True
                     yield chunk
+                if self._has_identities and not is_sent and path in known:
+                    identity = self._builder.identity_chunk(source, known[path])
+                    if identity is not None and path not in self._erased_paths:
+                        yield identity
             except ArchiveDamaged:
                 self.report.damaged_files += 1
             progress.advance(source.stored_bytes)

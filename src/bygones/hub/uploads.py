@@ -35,6 +35,7 @@ from bygones.team.contract import (
     UploadResponse,
     decode_request,
     has_valid_names,
+    is_valid_identity,
 )
 from bygones.team.stores.base import TeamStore
 
@@ -91,6 +92,8 @@ def _check_chunk(chunk: UploadChunk) -> None:
         raise UploadRejected("a chunk does not name its file")
     if not has_valid_names(chunk):
         raise UploadRejected("a chunk has an invalid name")
+    if chunk.identity is not None and not is_valid_identity(chunk.identity):
+        raise UploadRejected("a chunk has an invalid project")
     numbers = (chunk.generation, chunk.offset, chunk.length, chunk.client_offset)
     if any(not 0 <= number < 1 << 53 for number in numbers):
         raise UploadRejected("a chunk has a number that is out of range")
@@ -142,7 +145,9 @@ class UploadHandler:
             raise UploadRejected("the machine id is missing or invalid")
         sources = self._store.machine_sources(token.person, machine)
         return UploadResponse(
-            sources=tuple(map(_source_state, sources)), person=token.person
+            sources=tuple(map(_source_state, sources)),
+            person=token.person,
+            has_identities=True,
         )
 
     def handle(self, token: AccessToken, request: UploadRequest) -> UploadResponse:
@@ -173,7 +178,11 @@ class UploadHandler:
             before = known.get(source.number) or TeamSource(source=source)
             generation, missing = _missing_chunks(before, chunks)
             fragment = _new_fragment(before, chunks, missing)
-            if not missing and fragment is None:
+            if (
+                not missing
+                and fragment is None
+                and not _has_new_identity(source, generation, known.get(source.number))
+            ):
                 yield _source_state(before)
                 continue
             self._check_limits(before, missing, generation)
@@ -298,6 +307,17 @@ def _new_fragment(
     )
 
 
+def _has_new_identity(
+    source: RemoteSource, generation: int, stored: TeamSource | None
+) -> bool:
+    """Whether a known source is of another project than before, or of a known one."""
+    return (
+        stored is not None
+        and stored.generation == generation
+        and source.identity not in {None, stored.source.identity}
+    )
+
+
 def _remote_source(
     token: AccessToken, machine: str, chunk: UploadChunk
 ) -> RemoteSource:
@@ -312,6 +332,7 @@ def _remote_source(
         session=SessionId(chunk.session) if chunk.session else None,
         agent=AgentId(chunk.agent) if chunk.agent else None,
         mtime_ns=chunk.mtime_ns,
+        identity=chunk.identity,
     )
 
 
@@ -333,4 +354,5 @@ def _source_state(stored: TeamSource) -> SourceState:
         stored_bytes=stored.stored_bytes,
         client_offset=stored.client_offset,
         fingerprint=stored.fingerprint,
+        identity=stored.source.identity,
     )

@@ -61,6 +61,15 @@ class ProjectDirectories:
         known = self._facts.get(self._resolve(directory))
         return known.repository or None if known else None
 
+    def facts(self, directory: str) -> RepositoryFacts | None:
+        """Return what git knew about a directory, which may have been moved since."""
+        resolved = self._resolve(directory)
+        known = self._facts.get(resolved)
+        if known is None or resolved == directory:
+            return known
+        is_worktree = _WORKTREE.fullmatch(directory) is not None
+        return structs.replace(known, is_worktree=known.is_worktree or is_worktree)
+
     def find(self, facts: RepositoryFacts) -> list[str]:
         """Return the known directories with the same repository and path."""
         found = self._groups.get((facts.repository, facts.path), [])

@@ -261,6 +261,20 @@ class Annotations(Struct, frozen=True, kw_only=True):
     is_starred: bool = False
 
 
+class ProjectIdentity(Struct, frozen=True, gc=False, array_like=True):
+    """How a hub recognizes the project of a session, as its client described it."""
+
+    directory: str = ""
+    """Where the session started, redacted."""
+    key: str = ""
+    """The same for all clones of a repository; empty outside of repositories."""
+    name: str = ""
+    """Such as `github.com/ann/shop`, redacted; empty without a remote."""
+    path: str = ""
+    """The directory in the working tree; empty for its top."""
+    is_worktree: bool = False
+
+
 class SessionSummary(Struct, frozen=True, kw_only=True, array_like=True):
     """What lists show about a session, without loading its messages."""
 
@@ -303,6 +317,8 @@ class SessionSummary(Struct, frozen=True, kw_only=True, array_like=True):
     """All directories of its project, the main one first; empty if there is only one."""
     person: str = ""
     """Who pushed it to a hub; empty in a local archive."""
+    identity: ProjectIdentity | None = None
+    """How a hub recognizes its project; `None` in a local archive."""
 
     @property
     def project_path(self) -> str | None:

@@ -380,6 +380,20 @@ class TokenObject(JsonObject, frozen=True, kw_only=True, tag="token"):
     revoked_at: datetime | None
 
 
+class HubProjectObject(JsonObject, frozen=True, kw_only=True, tag="hub_project"):
+    """A project of a hub, and who may see it."""
+
+    project: str
+    """A repository, such as `github.com/ann/shop`, or a directory."""
+    session_count: int
+    is_limited: bool
+    """If not, the teams of each author see it."""
+    teams: tuple[str, ...]
+    """Teams that may see it, if it is limited."""
+    people: tuple[str, ...]
+    """People who may see it, besides authors and auditors."""
+
+
 class AuditEventObject(JsonObject, frozen=True, kw_only=True, tag="audit_event"):
     """What an administrator or a sign-in changed on a hub."""
 

@@ -81,6 +81,7 @@ OBJECT_GROUPS: dict[str, tuple[type[Struct], ...]] = {
     "Hub": (
         commands.PushObject,
         commands.TokenObject,
+        commands.HubProjectObject,
         commands.AuditEventObject,
         commands.ErasureObject,
     ),

@@ -282,7 +282,9 @@ SESSION = Table(
         Index(("ended_ms",)),
         Index(("project", "ended_ms")),
     ),
-    team_columns=_team_columns(_SESSION_COLUMNS, _text("session")),
+    team_columns=_team_columns(
+        _SESSION_COLUMNS, _text("session"), _text("repository"), _text("identity")
+    ),
 )
 # Who uses tokens: a session or one of its agent runs, with a model and its terms.
 _PAYER_FACTS = ("agent", "agent_type", "model", "terms", "entrypoint")

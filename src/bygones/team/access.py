@@ -96,8 +96,7 @@ class TokenStore:
         :raises InvalidAccountName: if a name is not valid.
         """
         for name in (person, *teams):
-            if not _VALID_NAME.fullmatch(name):
-                raise InvalidAccountName(name)
+            check_account_name(name)
         secret = TOKEN_PREFIX + secrets.token_urlsafe(32)
         digest = _hash_secret(secret)
         token = AccessToken(
@@ -168,6 +167,12 @@ class TokenStore:
                 revoked.append(token)
         self._cache.clear()
         return revoked
+
+
+def check_account_name(name: str) -> None:
+    """Raise ``InvalidAccountName`` if this cannot be a person or a team."""
+    if not _VALID_NAME.fullmatch(name):
+        raise InvalidAccountName(name)
 
 
 def _hash_secret(secret: str) -> str:

@@ -13,17 +13,18 @@ import re
 import secrets
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from collections.abc import Set as AbstractSet
 from contextlib import AbstractContextManager
 from datetime import datetime
 from enum import StrEnum
 from threading import Lock
 from typing import Any, NamedTuple, Protocol
 
+import msgspec
 from msgspec import Struct, msgpack
 
 from bygones.errors import SourceUpdateRejected
 from bygones.model.base import AgentId, ProjectKey, SessionId, SourceId, SourceKind
+from bygones.model.summary import ProjectIdentity, is_in_folder
 from bygones.store.compression import sha256_digest
 from bygones.store.tokenizer import tokenize_prepared
 
@@ -46,11 +47,62 @@ class AccessScope(Struct, frozen=True, kw_only=True):
     teams: tuple[str, ...] = ()
     role: AccessRole = AccessRole.OWN
 
-    def can_see(self, person: str, teams: Iterable[str]) -> bool:
-        """Whether a session that a person shares with some teams is visible."""
+    def can_see(
+        self, person: str, teams: Iterable[str], rules: Iterable[ProjectRule] = ()
+    ) -> bool:
+        """Whether a session that a person shares with some teams is visible.
+
+        ``rules`` are those of the projects that it belongs to.
+        """
         if person == self.person or self.role is AccessRole.AUDITOR:
             return True
-        return self.role is AccessRole.TEAM and not set(teams).isdisjoint(self.teams)
+        is_shared = not set(teams).isdisjoint(self.teams)
+        return (
+            self.role is AccessRole.TEAM
+            and is_shared
+            and all(rule.allows(self) for rule in rules)
+        )
+
+
+PROJECT_RULE_KIND = "project-rule"
+"""The kind of notes that limit who sees a project, by its name."""
+
+
+class ProjectRule(Struct, frozen=True, kw_only=True):
+    """Who may see a project, besides authors and auditors.
+
+    A rule never shows more: sessions that are not shared with a team stay invisible.
+    """
+
+    people: tuple[str, ...] = ()
+    teams: tuple[str, ...] = ()
+
+    def allows(self, scope: AccessScope) -> bool:
+        is_member = not set(self.teams).isdisjoint(scope.teams)
+        return scope.person in self.people or is_member
+
+
+decode_rule = msgspec.json.Decoder(ProjectRule).decode
+
+
+def repository_key(name: str) -> str:
+    """Return the key of a repository by its name, which clients may redact."""
+    digest = hashlib.sha256(f"repository\0{name.casefold()}".encode())
+    return digest.hexdigest()[:32]
+
+
+def is_project_named(identity: ProjectIdentity, name: str) -> bool:
+    """Whether a name is that of a project's repository, or a directory around it."""
+    if name[:1] in {"~", "/"} or name[1:3] in {":\\", ":/"}:
+        return is_in_folder(identity.directory, name)
+    return bool(identity.key) and identity.key == repository_key(name)
+
+
+class OwnerAccess(Struct, frozen=True):
+    """With whom rows are shared: teams, and projects whose rules apply."""
+
+    teams: frozenset[str] = frozenset()
+    projects: frozenset[str] = frozenset()
 
 
 class RemoteSource(Struct, frozen=True, kw_only=True):
@@ -70,6 +122,8 @@ class RemoteSource(Struct, frozen=True, kw_only=True):
     session: SessionId | None = None
     agent: AgentId | None = None
     mtime_ns: int = 0
+    identity: ProjectIdentity | None = None
+    """The project of its session; ``None`` if the client did not say."""
 
     @property
     def machine_home(self) -> str:
@@ -249,13 +303,24 @@ class SessionRows(Struct, frozen=True):
     rows: Mapping[str, Sequence[tuple[Any, ...]]]
     """By table, with the values of :attr:`bygones.store.schema.Table.team_columns`."""
     texts: Sequence[SessionText]
+    identity: ProjectIdentity = ProjectIdentity()
 
-    def common_teams(
-        self, teams_by_source: Mapping[int, AbstractSet[str]]
-    ) -> tuple[str, ...]:
-        """Return the teams that may see all sources of the session."""
-        teams = [teams_by_source[row[0]] for row in self.rows["session_source"]]
-        return tuple(sorted(set.intersection(*map(set, teams)))) if teams else ()
+    @property
+    def sources(self) -> list[int]:
+        return [row[0] for row in self.rows["session_source"]]
+
+    def access(
+        self, access_by_source: Mapping[int, OwnerAccess], rules: Iterable[str]
+    ) -> OwnerAccess:
+        """Return the teams that may see all sources, and all rules that apply."""
+        own = [access_by_source[source] for source in self.sources]
+        if not own:
+            return OwnerAccess()
+        named = {rule for rule in rules if is_project_named(self.identity, rule)}
+        return OwnerAccess(
+            teams=frozenset.intersection(*(one.teams for one in own)),
+            projects=frozenset(named).union(*(one.projects for one in own)),
+        )
 
 
 class RelationKeys(Struct, frozen=True):
@@ -474,6 +539,8 @@ class UploadChunk(Struct, frozen=True, kw_only=True, array_like=True):
     frame: bytes
     fingerprint: bytes = b""
     """Of an unfinished last line, by which the client recognizes it."""
+    identity: ProjectIdentity | None = None
+    """The project of its session."""
 
 
 class _NamedFile(Protocol):
@@ -493,6 +560,17 @@ def has_valid_names(item: _NamedFile) -> bool:
     """Whether a hub accepts the names of a source."""
     names = (item.path, item.project, item.session, item.agent)
     return all(name is None or _is_valid_name(name) for name in names)
+
+
+_KEY = re.compile(r"[0-9a-f]{0,64}")
+
+
+def is_valid_identity(identity: ProjectIdentity) -> bool:
+    """Whether a hub accepts the description of a project."""
+    texts = (identity.directory, identity.name, identity.path)
+    return bool(_KEY.fullmatch(identity.key)) and all(
+        len(text) <= _MAX_NAME_LENGTH and text.isprintable() for text in texts
+    )
 
 
 def _is_valid_name(name: str) -> bool:
@@ -524,6 +602,7 @@ class SourceState(Struct, frozen=True, kw_only=True, array_like=True):
     """Whether it was erased there; the hub rejects it."""
     fingerprint: bytes = b""
     """That of the unfinished last line after the stored bytes, if there is one."""
+    identity: ProjectIdentity | None = None
 
 
 class UploadResponse(Struct, frozen=True, kw_only=True):
@@ -534,6 +613,8 @@ class UploadResponse(Struct, frozen=True, kw_only=True):
     """The owner of the token."""
     erased_hashes: tuple[bytes, ...] = ()
     """Those hashes of the request whose source was erased."""
+    has_identities: bool = False
+    """Whether the hub stores the projects of sources; older ones do not."""
 
 
 _request_decoder = msgpack.Decoder(UploadRequest)

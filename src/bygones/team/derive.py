@@ -29,7 +29,7 @@ from bygones.ingest.workers import DERIVE_TASK, INDEX_TASK, WorkerPool
 from bygones.model.base import Problem, RecordId, SessionId, SourceFile, SourceKind
 from bygones.model.nodes import AgentSidecar, RecordNode, Transcript
 from bygones.model.problem_runs import ProblemRuns, add_drift
-from bygones.model.summary import REPLAY_ID_PREFIXES
+from bygones.model.summary import REPLAY_ID_PREFIXES, ProjectIdentity
 from bygones.parse.metadata import parse_agent_sidecar
 from bygones.sources.layout import session_stem
 from bygones.sources.lines import split_lines
@@ -49,6 +49,7 @@ from bygones.team.contract import (
     StoredSpan,
     TeamSource,
 )
+from bygones.team.projects import encode_identity
 from bygones.team.stores.base import TeamStore
 
 _FETCH_BYTES = 4 * 1024 * 1024
@@ -412,17 +413,40 @@ def _record_rows(
         yield from batch.rows
 
 
-def _name_person(encoded: bytes, person: str) -> bytes:
-    """Return an encoded summary with the person who pushed the session."""
-    return msgspec.msgpack.encode(replace(decode_summary(encoded), person=person))
+def _find_identity(
+    session: SessionId, sources: Sequence[_IndexedSource]
+) -> ProjectIdentity:
+    """Return the project of a session, if one of its clients has named it."""
+    remotes = [source.team_source.source for source in sources]
+    remotes.sort(
+        key=lambda one: (one.session != session, one.kind is not SourceKind.SESSION)
+    )
+    found = (one.identity for one in remotes if one.identity is not None)
+    return next(found, ProjectIdentity())
+
+
+def _session_row(
+    person: str, derived: DerivedRows, identity: ProjectIdentity, lengths: TextLengths
+) -> Row:
+    """Return the row of a session, with the person who pushed it and its project."""
+    *facts, encoded = derived.session_row
+    known = identity if identity.key else None
+    summary = replace(decode_summary(encoded), person=person, identity=known)
+    return (
+        derived.session,
+        identity.name,
+        encode_identity(identity),
+        *map(_plain, facts),
+        lengths.pack(),
+        msgspec.msgpack.encode(summary),
+    )
 
 
 def _session_rows(
     person: str, family: int, derived: DerivedRows, sources: Sequence[_IndexedSource]
 ) -> SessionRows:
     """Return a session's rows by table; records and payers are numbered within it."""
-    *facts, encoded = derived.session_row
-    summary = _name_person(encoded, person)
+    identity = _find_identity(derived.session, sources)
     lengths = TextLengths()
     records: list[Row] = []
     texts: list[SessionText] = []
@@ -450,13 +474,9 @@ def _session_rows(
                 place = (source.number, start, length)
                 records.append((len(records), key, message_key, *place))
         drift += [(source.number, *what, count) for what, count in unknown.items()]
-        for problem in source.problems():
-            at = problem.position
-            place = (source.number, at.offset, at.length)
-            what = (problem.kind, problem.detail, problem.count)
-            problems.append((len(problems), *place, *what))
+        problems += (_problem_row(source, problem) for problem in source.problems())
     rows: dict[str, list[Row]] = {
-        "session": [(derived.session, *map(_plain, facts), lengths.pack(), summary)],
+        "session": [_session_row(person, derived, identity, lengths)],
         "session_source": [(source.number,) for source in sources],
         "record": records,
         "edit": _numbered(derived.edits),
@@ -469,13 +489,22 @@ def _session_rows(
         "usage": list(derived.usage),
         "tool_context": list(derived.tool_contexts),
         "reported_cost": [derived.reported_cost] if derived.reported_cost else [],
-        "problem": problems,
+        "problem": _numbered(problems),
         "drift": drift,
         "leaf_title": _title_rows(sources),
     }
     if rows.keys() != TEAM_TABLES.keys():
         raise RuntimeError
-    return SessionRows(derived.session, family, rows, texts)
+    if not identity.directory:
+        project = decode_summary(derived.session_row[-1]).project
+        identity = replace(identity, directory=project or "")
+    return SessionRows(derived.session, family, rows, texts, identity)
+
+
+def _problem_row(source: _IndexedSource, problem: Problem) -> Row:
+    at = problem.position
+    place = (source.number, at.offset, at.length)
+    return (*place, problem.kind, problem.detail, problem.count)
 
 
 def _title_rows(sources: Iterable[_IndexedSource]) -> list[Row]:

@@ -27,6 +27,7 @@ from bygones.sources.lines import split_lines
 from bygones.store.archive_db import Chunk, StoredSource
 from bygones.store.compression import decompress, sha256_digest
 from bygones.team.contract import BlobStore, ScopedDatabase
+from bygones.team.projects import TeamProjects
 from bygones.team.row_readers import (
     RecordStart,
     TeamEditReader,
@@ -453,12 +454,15 @@ class TeamReader:
     ) -> None:
         self.byte_store = TeamByteReader(database, blobs, shared_cache)
         self.index = TeamNodeReader(database, self.byte_store)
-        self._derived = TeamSessionReader(database, self._prefetch_sources)
-        self.lookup = TeamLookup(database)
-        self.search_facts = TeamSearchFacts(database, self.byte_store.prefetch_records)
+        self._projects = projects = TeamProjects(database)
+        self._derived = TeamSessionReader(database, projects, self._prefetch_sources)
+        self.lookup = TeamLookup(database, projects)
+        self.search_facts = TeamSearchFacts(
+            database, projects, self.byte_store.prefetch_records
+        )
         self.edits = TeamEditReader(database)
         self.prompts = TeamPromptReader(database)
-        self.usage = TeamUsageReader(database)
+        self.usage = TeamUsageReader(database, projects)
         self._search_backend = search_backend
         self._read_transaction = database.db.read_transaction
         self._close_callbacks = [close]
@@ -484,6 +488,7 @@ class TeamReader:
         before, self._version = self._version, self._search_backend.refresh_scope()
         if before != self._version:
             self.search_facts.mark_stale()
+            self._projects.mark_stale()
         return before != self._version
 
     def annotations(self) -> dict[SessionId, Annotations]:

@@ -11,12 +11,10 @@ import msgspec
 from msgspec import Struct
 
 from bygones.model.base import AgentId, RecordId, SessionId
-from bygones.model.projects import ProjectDirectories
 from bygones.model.query import And, FieldTerm, FieldValue, Not, Or, Term, TimeRange
 from bygones.model.summary import IndexedEdit, MessageUsage, SessionSummary, Title
 from bygones.model.usage import QUARTER_HOUR_SECONDS, ReportedCost
 from bygones.store.derived_tables import decode_by_end_time
-from bygones.store.derived_tables import decode_summary as decode_stored_summary
 from bygones.store.encoding import (
     TextLengths,
     id_key,
@@ -36,15 +34,7 @@ from bygones.store.usage_tables import (
     decode_warm_ups,
 )
 from bygones.team.contract import ScopedDatabase, pack_key, unpack_key
-
-_DIRECTORIES = ProjectDirectories()
-"""Without git data: a team's store has transcripts only."""
-
-
-def decode_summary(encoded: bytes) -> SessionSummary:
-    """Return a summary, whose project is that of a worktree's repository."""
-    return _DIRECTORIES.apply(decode_stored_summary(encoded))
-
+from bygones.team.projects import TeamProjects, decode_identity
 
 _LAST_CHARACTER = "\U0010ffff"
 _QUERY_BATCH = 5000
@@ -54,9 +44,13 @@ class TeamSessionReader:
     """The rows of sessions."""
 
     def __init__(
-        self, database: ScopedDatabase, prefetch: Callable[[Iterable[int]], None]
+        self,
+        database: ScopedDatabase,
+        projects: TeamProjects,
+        prefetch: Callable[[Iterable[int]], None],
     ) -> None:
         self._database = database
+        self._projects = projects
         self._prefetch = prefetch
         """Called with sources that will be read."""
         self._family_sources: dict[int, list[int]] = {}
@@ -70,7 +64,7 @@ class TeamSessionReader:
             sql += " WHERE is_empty = 0"
         order = " ORDER BY ended_ms DESC NULLS LAST, number"
         rows = self._database.rows(sql + order)
-        return map(_DIRECTORIES.apply, decode_by_end_time(rows))
+        return map(self._projects.apply, decode_by_end_time(rows))
 
     def session_number(self, session: SessionId) -> int | None:
         sql = "SELECT number FROM {session} AS s WHERE session = %(session)s"
@@ -113,11 +107,14 @@ class TeamSessionReader:
 class TeamLookup:
     """Finds sessions and records by parts of their ids."""
 
-    def __init__(self, database: ScopedDatabase) -> None:
+    def __init__(self, database: ScopedDatabase, projects: TeamProjects) -> None:
         self._database = database
+        self._projects = projects
 
     def load_summary(self, number: int) -> SessionSummary | None:
-        return _load_summary(self._database, number)
+        sql = "SELECT summary FROM {session} AS s WHERE number = %(number)s"
+        row = self._database.first_row(sql, number=number)
+        return self._projects.decode(row[0]) if row else None
 
     def find_sessions(self, prefix: str, limit: int) -> list[SessionSummary]:
         """Return sessions whose id starts with a prefix, or has exactly this value."""
@@ -130,10 +127,13 @@ class TeamLookup:
             most=limit,
         )
         # Two people may have uploaded the same session: the first one counts.
-        return [decode_summary(blob) for blob in dict(reversed(rows)).values()][::-1]
+        blobs = dict(reversed(rows)).values()
+        return [self._projects.decode(blob) for blob in blobs][::-1]
 
     def numbered_summaries(self) -> Iterator[tuple[int, SessionSummary]]:
-        return _iter_numbered_summaries(self._database)
+        sql = "SELECT number, summary FROM {session} AS s"
+        for number, blob in self._database.rows(sql):
+            yield number, self._projects.decode(blob)
 
     def session_ids(self) -> list[str]:
         return [
@@ -238,19 +238,6 @@ class TeamPromptReader:
         yield from reversed(found)
 
 
-def _load_summary(database: ScopedDatabase, number: int) -> SessionSummary | None:
-    sql = "SELECT summary FROM {session} AS s WHERE number = %(number)s"
-    row = database.first_row(sql, number=number)
-    return decode_summary(row[0]) if row else None
-
-
-def _iter_numbered_summaries(
-    database: ScopedDatabase,
-) -> Iterator[tuple[int, SessionSummary]]:
-    for number, blob in database.rows("SELECT number, summary FROM {session} AS s"):
-        yield number, decode_summary(blob)
-
-
 def _path_ends_with(path: str, wanted: str) -> bool:
     return path == wanted or path.replace("\\", "/").endswith(f"/{wanted}")
 
@@ -283,9 +270,11 @@ class TeamSearchFacts:
     def __init__(
         self,
         database: ScopedDatabase,
+        projects: TeamProjects,
         prefetch: Callable[[Sequence[RecordStart]], None],
     ) -> None:
         self._database = database
+        self._projects = projects
         self._prefetch = prefetch
         """Called with records that will be read."""
         self._session_facts: dict[int, _SessionFacts] = {}
@@ -402,7 +391,7 @@ class TeamSearchFacts:
             self._agent_types[number] = {}
         for number, blob, key, agent, kind, what in rows:
             if what == 0:
-                self._summaries[number] = decode_summary(blob)
+                self._summaries[number] = self._projects.decode(blob)
             elif what == 1:
                 self._abandoned[number].add(key)
             else:
@@ -417,7 +406,7 @@ class TeamSearchFacts:
         for number, blob in self._database.rows(
             "SELECT number, summary FROM {session} s"
         ):
-            yield number, decode_summary(blob)
+            yield number, self._projects.decode(blob)
 
     def abandoned_keys(self, session: int) -> set[int]:
         """Return the keys of records on abandoned branches."""
@@ -512,8 +501,9 @@ _decode_title = msgspec.msgpack.Decoder(_TitleFields).decode
 class TeamUsageReader:
     """Tokens, costs and tool results."""
 
-    def __init__(self, database: ScopedDatabase) -> None:
+    def __init__(self, database: ScopedDatabase, projects: TeamProjects) -> None:
         self._database = database
+        self._projects = projects
 
     def load_payers(self, sessions: Iterable[int] | None = None) -> list[Payer]:
         sql = (
@@ -541,13 +531,17 @@ class TeamUsageReader:
 
     def session_projects(self) -> dict[int, tuple[SessionId, str | None]]:
         rows = self._database.rows(
-            "SELECT number, session, project FROM {session} AS s"
+            "SELECT number, session, project, identity FROM {session} AS s"
         )
-        return {row[0]: (SessionId(row[1]), row[2]) for row in rows}
+        main_path = self._projects.main_path
+        return {
+            number: (SessionId(session), main_path(project, decode_identity(identity)))
+            for number, session, project, identity in rows
+        }
 
     def session_people(self) -> dict[int, str]:
         rows = self._database.rows("SELECT number, summary FROM {session} AS s")
-        return {number: decode_summary(blob).person for number, blob in rows}
+        return {number: self._projects.decode(blob).person for number, blob in rows}
 
     def reported_costs(self) -> list[tuple[int, ReportedCost]]:
         rows = self._database.rows("SELECT number, cost FROM {reported_cost} AS c")

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import getpass
 import os
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from collections.abc import Callable
+from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,6 +15,14 @@ import msgspec
 from msgspec import Struct
 
 from bygones.cli.commands.hub_login import login, logout
+from bygones.cli.commands.hub_options import (
+    abbreviate_home,
+    hub_options,
+    open_hub,
+    record_action,
+    utc_now,
+)
+from bygones.cli.commands.hub_projects import project
 from bygones.cli.commands.purge import confirm_erasure
 from bygones.cli.context import json_option, parse_time_option
 from bygones.cli.output import TextColumn, TextTable, print_objects
@@ -28,17 +35,14 @@ from bygones.render.text.primitives import sanitize_name
 from bygones.schema.commands import AuditEventObject, ErasureObject, TokenObject
 from bygones.team.access import (
     AccessToken,
-    AuditEvent,
     TokenStore,
     list_events,
-    record_event,
 )
 from bygones.team.contract import AccessRole, ErasureReceipt, ErasureSelector
 
 if TYPE_CHECKING:
     from bygones.hub.oidc import OidcConfig
     from bygones.hub.server import HubConfig
-    from bygones.team.blobs import ExternalBlobStore
     from bygones.team.derive_process import DeriveLimits
     from bygones.team.stores.base import TeamStore
 
@@ -111,51 +115,6 @@ def _erasure_object(receipt: ErasureReceipt, now: datetime) -> ErasureObject:
     )
 
 
-STORE_VARIABLE = "BYGONES_HUB_STORE"
-RAW_VARIABLE = "BYGONES_HUB_RAW"
-
-
-def hub_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options for the database and the raw store of a hub."""
-    store = click.option(
-        "--store",
-        envvar=STORE_VARIABLE,
-        required=True,
-        metavar="ADDRESS",
-        help="Database: postgresql://… or clickhouse://….",
-    )
-    raw = click.option(
-        "--raw",
-        envvar=RAW_VARIABLE,
-        required=True,
-        metavar="FOLDER|URL",
-        help="Raw store: a folder, or s3://bucket/folder.",
-    )
-    return store(raw(command))
-
-
-@contextmanager
-def open_hub(store: str, raw: str) -> Iterator[tuple[TeamStore, ExternalBlobStore]]:
-    from bygones.team.access import open_hub_stores
-
-    with open_hub_stores(store, raw) as place:
-        yield place
-
-
-def utc_now() -> datetime:
-    return datetime.now(UTC)  # noqa: TID251 (an interface reads the clock)
-
-
-def _record(engine: TeamStore, action: str, person: str, detail: str) -> None:
-    """Add to the audit log what an administrator did."""
-    try:
-        by = getpass.getuser()
-    except (OSError, KeyError, ImportError):
-        by = ""
-    event = AuditEvent(at=utc_now(), action=action, person=person, detail=detail, by=by)
-    record_event(engine, event)
-
-
 def _parse_expiry(text: str, now: datetime) -> datetime:
     """Return when a token expires: a future date, or a duration from now."""
     start = parse_time_option("--since", text, now=now, zone=UTC).start
@@ -198,21 +157,11 @@ def build_selector(
     return ErasureSelector(
         person=person,
         session=SessionId(session) if session else None,
-        project=_abbreviate_home(project) if project else None,
+        project=abbreviate_home(project) if project else None,
         before=parse_time_option("--before", before, now=utc_now()).end
         if before
         else None,
     )
-
-
-def _abbreviate_home(project: str) -> str:
-    """Return a directory with `~` for the home, as a hub stores it.
-
-    Shells expand the tilde before the command sees it.
-    """
-    home = str(Path.home())
-    is_ours = project == home or project.startswith(f"{home}{os.sep}")
-    return f"~{project[len(home) :]}" if is_ours else project
 
 
 def describe_selector(selector: ErasureSelector) -> str:
@@ -440,7 +389,7 @@ def new_token(  # noqa: PLR0913 (one parameter per option)
             now=now,
             expires_at=expires_at,
         )
-        _record(engine, "token-new", made.person, made.id)
+        record_action(engine, "token-new", made.person, made.id)
     if out is not None:
         _write_token(out, secret)
     else:
@@ -524,7 +473,7 @@ def revoke_tokens(*, name: str, store: str, raw: str) -> None:
     with open_hub(store, raw) as (engine, _):
         revoked = TokenStore(engine).revoke(name, utc_now())
         for one in revoked:
-            _record(engine, "token-revoke", one.person, one.id)
+            record_action(engine, "token-revoke", one.person, one.id)
     if not revoked:
         raise click.UsageError(
             f"no valid token matches {sanitize_name(name)!r};"
@@ -581,7 +530,7 @@ def erase(  # noqa: PLR0913 (one parameter per option)
         _save_receipt(engine, receipt, moment)
         sessions = pluralize(len(receipt.sessions), "session")
         detail = f"{describe_selector(selector)}: {sessions}"
-        _record(engine, "erase", selector.person or "", detail)
+        record_action(engine, "erase", selector.person or "", detail)
     if as_json:
         print_objects([_erasure_object(receipt, moment)])
     if receipt.held_sessions and not receipt.sources:
@@ -646,7 +595,7 @@ def hold(  # noqa: PLR0913 (one parameter per option)
         else:
             engine.hold(selector, reason=reason)
         action = "release" if release else "hold"
-        _record(engine, action, person or "", describe_selector(selector))
+        record_action(engine, action, person or "", describe_selector(selector))
     click.echo(f"{'released' if release else 'held'}: {describe_selector(selector)}")
 
 
@@ -744,5 +693,5 @@ def hub() -> None:
     """
 
 
-for _command in (serve, token, login, logout, erase, hold, audit, check):
+for _command in (serve, token, project, login, logout, erase, hold, audit, check):
     hub.add_command(_command)

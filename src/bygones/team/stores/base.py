@@ -28,9 +28,11 @@ import msgspec
 
 from bygones.errors import ArchiveDamaged, SourceUpdateRejected
 from bygones.model.base import AgentId, ProjectKey, SessionId, SourceKind
+from bygones.model.summary import ProjectIdentity
 from bygones.store.compression import compress, decompress, sha256_digest
 from bygones.store.encoding import to_milliseconds
 from bygones.team.contract import (
+    PROJECT_RULE_KIND,
     AccessScope,
     BlobStore,
     DatabaseConnection,
@@ -39,6 +41,7 @@ from bygones.team.contract import (
     ErasureSelector,
     LeafTitle,
     PendingSource,
+    ProjectRule,
     RelationKeys,
     RemoteSource,
     ScopedDatabase,
@@ -48,8 +51,11 @@ from bygones.team.contract import (
     TeamSource,
     Tombstone,
     VerifyReport,
+    decode_rule,
+    is_project_named,
     tombstone_hashes,
 )
+from bygones.team.projects import decode_identity
 from bygones.team.reader import BlobCache, TeamReader
 from bygones.team.text_engine import TextSearchBackend
 
@@ -197,6 +203,29 @@ class TeamStore(ABC):
     @abstractmethod
     def list_notes(self, kind: str) -> dict[str, bytes]:
         """Return all notes of a kind."""
+
+    def project_rules(self) -> dict[str, ProjectRule]:
+        """Return who may see projects, by their names; others are not limited."""
+        notes = self.list_notes(PROJECT_RULE_KIND)
+        return {name: decode_rule(value) for name, value in notes.items()}
+
+    def limit_project(self, name: str, rule: ProjectRule | None) -> int:
+        """Limit who may see a project, or lift the limit.
+
+        Returns how many sessions are hidden until they are derived again: call
+        ``derive_all`` afterwards.
+        """
+        value = msgspec.json.encode(rule) if rule is not None else None
+        self.set_note(PROJECT_RULE_KIND, name, value)
+        return self._apply_rule(name) if rule is not None else 0
+
+    @abstractmethod
+    def count_sessions_by_project(self) -> dict[str, int]:
+        """Return how many sessions each repository or directory has."""
+
+    @abstractmethod
+    def _apply_rule(self, name: str) -> int:
+        """Hide the sessions of a project, and make their sources pending."""
 
     def blob_addresses(self) -> list[str]:
         """Return the addresses of all blobs that sources refer to."""
@@ -361,6 +390,45 @@ class SqlStore(TeamStore, Generic[ConnectionT]):
                     fragment=fragments.get(source.number),
                 )
 
+    def count_sessions_by_project(self) -> dict[str, int]:
+        rows = self._db.rows(
+            "SELECT s.repository, s.project, count(*)"  # noqa: S608 (constants)
+            f" FROM {self._sessions_with_owners} GROUP BY s.repository, s.project",
+            {},
+        )
+        found: dict[str, int] = {}
+        for repository, project, count in rows:
+            name = repository or project or ""
+            found[name] = found.get(name, 0) + int(count)
+        return found
+
+    def _find_limited(self, name: str) -> tuple[list[int], dict[int, RemoteSource]]:
+        """Return the sessions and sources of a project."""
+        rows = self._db.rows(
+            "SELECT s.number, s.project, s.identity"  # noqa: S608 (constants)
+            f" FROM {self._sessions_with_owners}",
+            {},
+        )
+        sessions = [
+            number
+            for number, project, identity in rows
+            if is_project_named(
+                decode_identity(identity) or ProjectIdentity(directory=project or ""),
+                name,
+            )
+        ]
+        sql = "SELECT DISTINCT source FROM session_source WHERE"
+        own = {row[0] for row in self._rows_in(sql, "number", sessions)}
+        people = self._db.rows("SELECT DISTINCT person FROM source ORDER BY 1", {})
+        sources = {
+            one.number: one.source
+            for (person,) in people
+            for one in self.list_sources(person)
+            if one.number in own
+            or (one.source.identity and is_project_named(one.source.identity, name))
+        }
+        return sessions, sources
+
     def matching_sessions(self, selector: ErasureSelector) -> Sequence[SessionId]:
         return sorted(self._find_sessions(selector).values())
 
@@ -383,7 +451,8 @@ class SqlStore(TeamStore, Generic[ConnectionT]):
             values |= {"project": selector.project}
             values |= {"below": f"{folder}/", "after": f"{folder}{_AFTER_SLASH}"}
             conditions.append(
-                "(s.project = %(project)s OR (s.project >= %(below)s"
+                "(s.project = %(project)s OR s.repository = %(project)s"
+                " OR (s.project >= %(below)s"
                 " AND s.project < %(after)s) OR s.number IN"
                 " (SELECT number FROM session_source WHERE source IN"
                 " (SELECT number FROM source WHERE project = %(project)s)))"
@@ -486,6 +555,15 @@ class SqlStore(TeamStore, Generic[ConnectionT]):
 _AFTER_SLASH = chr(ord("/") + 1)
 
 
+def match_rules(
+    rules: Iterable[str], identity: ProjectIdentity | None, projects: Iterable[str]
+) -> set[str]:
+    """Return the rules that apply to a source, besides those that applied before."""
+    names = set(rules)
+    named = {one for one in names if identity and is_project_named(identity, one)}
+    return named | names.intersection(projects)
+
+
 def encode_selector(selector: ErasureSelector) -> str:
     return msgspec.json.encode(selector).decode()
 
@@ -503,6 +581,7 @@ def team_source_from_row(row: Sequence[Any]) -> TeamSource:
         session=SessionId(row[7]) if row[7] is not None else None,
         agent=AgentId(row[8]) if row[8] is not None else None,
         mtime_ns=row[9],
+        identity=decode_identity(row[15]),
     )
     return TeamSource(
         source=source,

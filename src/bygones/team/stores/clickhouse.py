@@ -12,7 +12,9 @@ from bygones.team.contract import (
     AccessScope,
     DerivedSessions,
     ErasureSelector,
+    OwnerAccess,
     PendingSource,
+    RemoteSource,
     ScopedDatabase,
     SourceFragment,
     SourceUpdate,
@@ -23,11 +25,13 @@ from bygones.team.contract import (
     allocate_numbers,
     select_new_spans,
 )
+from bygones.team.projects import encode_identity
 from bygones.team.stores.base import (
     SPAN_COLUMNS,
     DatabaseBlobStore,
     SqlStore,
     encode_selector,
+    match_rules,
     span_from_row,
     span_rows,
     team_source_from_row,
@@ -41,7 +45,9 @@ from bygones.team.stores.clickhouse_rows import (
     ClickHouseTextSearch,
     delete_dead_rows,
     get_or_create_owner,
+    load_access,
     mark_dead,
+    move_source,
     write_sessions,
 )
 
@@ -66,11 +72,12 @@ _SOURCE_COLUMNS = (
     "revision",
     "fingerprint",
     "fragment",
+    "identity",
 )
 _SELECT_SOURCE = (
     "SELECT s.person, o.teams, s.machine, s.home, s.path, s.kind, s.project,"
     " s.session, s.agent, s.mtime_ns, s.generation, s.stored_bytes, s.client_offset,"
-    " s.revision, s.fingerprint FROM (SELECT * FROM source FINAL WHERE {where}) AS s"
+    " s.revision, s.fingerprint, s.identity FROM (SELECT * FROM source FINAL WHERE {where}) AS s"
     " JOIN (SELECT * FROM owner FINAL) AS o ON o.owner = s.owner"
     " ORDER BY s.machine, s.home, s.path"
 )
@@ -120,7 +127,12 @@ class ClickHouseStore(SqlStore[ClickHouseConnection]):
         known = self._load_spans(source.number, update.generation)
         stored_bytes = known[-1].stop if known else 0
         new = select_new_spans(source.id, update.spans, known, stored_bytes)
-        owner = get_or_create_owner(self._db, source.person, source.teams)
+        if before is not None and source.identity is None:
+            source = replace(source, identity=before.source.identity)
+        projects = self._limiting_projects(source)
+        access = OwnerAccess(frozenset(source.teams), projects)
+        owner = get_or_create_owner(self._db, source.person, access)
+        is_moved = before is not None and owner != self._owner_of(source.number)
         (revision,) = allocate_numbers(1)
         self._insert_spans(update, new, owner, revision)
         last = (new or known)[-1] if new or known else None
@@ -134,12 +146,34 @@ class ClickHouseStore(SqlStore[ClickHouseConnection]):
             revision=revision,
             fingerprint=fragment.fingerprint,
         )
-        if before is not None and replace(before, revision=revision) == after:
+        if (
+            before is not None
+            and not is_moved
+            and replace(before, revision=revision) == after
+        ):
             return before
         self._insert_source(after, owner, fragment.frame)
-        if before is not None and set(before.source.teams) != set(source.teams):
+        if is_moved:
             self._insert_spans(update, known, owner, revision)
         return after
+
+    def _limiting_projects(self, source: RemoteSource) -> frozenset[str]:
+        """Return the rules that apply to a source, or did before and still exist."""
+        rules = self.project_rules()
+        if not rules:
+            return frozenset()
+        rows = self._db.rows(
+            "SELECT projects FROM owner FINAL WHERE owner IN"
+            " (SELECT owner FROM source FINAL WHERE number = %(number)s)",
+            {"number": source.number},
+        )
+        before = [name for (names,) in rows for name in names]
+        return frozenset(match_rules(rules, source.identity, before))
+
+    def _owner_of(self, number: int) -> int | None:
+        sql = "SELECT owner FROM source FINAL WHERE number = %(number)s"
+        rows = self._db.rows(sql, {"number": number})
+        return rows[0][0] if rows else None
 
     def _next_fragment(
         self, update: SourceUpdate, before: TeamSource | None, stored_bytes: int
@@ -179,6 +213,7 @@ class ClickHouseStore(SqlStore[ClickHouseConnection]):
             team_source.revision,
             team_source.fingerprint,
             fragment,
+            encode_identity(source.identity),
         )
         self._db.insert("source", _SOURCE_COLUMNS, [row])
 
@@ -264,7 +299,17 @@ class ClickHouseStore(SqlStore[ClickHouseConnection]):
         )
 
     def replace_sessions(self, derived: DerivedSessions) -> None:
-        write_sessions(self._db, derived)
+        write_sessions(self._db, derived, self.project_rules)
+
+    def _apply_rule(self, name: str) -> int:
+        sessions, sources = self._find_limited(name)
+        mark_dead(self._db, sessions)
+        access = load_access(self._db, sources)
+        for number, source in sources.items():
+            before = access[number]
+            after = OwnerAccess(before.teams, before.projects | {name})
+            move_source(self._db, source.person, after, number)
+        return len(sessions)
 
     def _delete_sessions(self, numbers: Sequence[int]) -> int:
         count = self._count_rows(DERIVED_TABLES, numbers)

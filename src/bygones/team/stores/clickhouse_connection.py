@@ -171,12 +171,12 @@ DERIVED_TABLES = (*TEAM_TABLES, "text", "posting")
 _TABLE_SETTINGS = "SETTINGS old_parts_lifetime = 1"
 """Erased rows must not remain in unused parts."""
 _LASTING_TABLES = {
-    "owner": "owner Int64, person String, teams Array(String)",
+    "owner": "owner Int64, person String, teams Array(String), projects Array(String)",
     "source": "number Int64, owner Int64, person String, machine String, home String,"
     " path String, id String, kind String, project Nullable(String),"
     " session Nullable(String), agent Nullable(String), mtime_ns Int64,"
     " generation Int64, stored_bytes Int64, client_offset Int64, revision Int64,"
-    " fingerprint String, fragment String",
+    " fingerprint String, fragment String, identity String",
     "derived_source": "number Int64, derived_revision Int64",
     "span": "number Int64, owner Int64, generation Int64, start Int64, stop Int64,"
     " client_offset Int64, sha256 String, address String, revision Int64",
@@ -199,6 +199,8 @@ _TABLE_ENGINES = {
     "note": "ReplacingMergeTree(revision) ORDER BY (kind, key)",
     "schema_version": "ReplacingMergeTree(revision) ORDER BY key",
 }
+_ADDED_COLUMNS = (("owner", "projects Array(String)"), ("source", "identity String"))
+"""Columns that hubs of earlier versions lack."""
 _SORT_KEYS = {
     "session": "owner, session, number",
     "record": "number, record",
@@ -241,6 +243,8 @@ def prepare(db: ClickHouseConnection) -> None:
             f"CREATE TABLE IF NOT EXISTS {table} ({columns})"
             f" ENGINE = {_TABLE_ENGINES[table]} {_TABLE_SETTINGS}"
         )
+    for table, column in _ADDED_COLUMNS:
+        db.execute(f"ALTER TABLE {table} ADD COLUMN IF NOT EXISTS {column}")
     schema = f"{TEAM_TABLES}{_SEARCH_COLUMNS}{_SORT_KEYS}{_SKIP_INDEXES}"
     versions = f"{DERIVATION_VERSION}.{TEAM_DERIVATION_VERSION}"
     version = f"{crc32(f'{schema}{versions}'.encode()):08x}"

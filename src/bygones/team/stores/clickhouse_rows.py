@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from bygones.store.compression import sha256_digest
 from bygones.store.schema import TEAM_TABLES
 from bygones.store.text_index import form_prefix, stem_terms
 from bygones.team.contract import (
+    PROJECT_RULE_KIND,
     AccessScope,
     DerivedSessions,
+    OwnerAccess,
+    ProjectRule,
     ScopedDatabase,
     SessionRows,
     allocate_numbers,
+    decode_rule,
 )
 from bygones.team.stores.clickhouse_connection import (
     DERIVED_TABLES,
@@ -36,45 +40,102 @@ _INSERT_BATCH = 200_000
 
 
 def get_or_create_owner(
-    db: ClickHouseConnection, person: str, teams: Sequence[str]
+    db: ClickHouseConnection, person: str, access: OwnerAccess
 ) -> int:
-    """Return the number of a person with some teams; a hash, the same everywhere."""
-    names = sorted(set(teams))
-    key = "\0".join((person, *names))
+    """Return the number of a person with some teams and limited projects.
+
+    It is a hash, the same everywhere.
+    """
+    names, projects = sorted(access.teams), sorted(access.projects)
+    key = "\0".join((person, *names, *(f"project {one}" for one in projects)))
     digest = sha256_digest(key.encode("utf-8", "surrogatepass"))
     owner = int.from_bytes(digest[:8], "big") >> 1
     sql = "SELECT 1 FROM owner WHERE owner = %(owner)s"
     if not db.rows(sql, {"owner": owner}):
-        db.insert("owner", ("owner", "person", "teams"), [(owner, person, names)])
+        columns = ("owner", "person", "teams", "projects")
+        db.insert("owner", columns, [(owner, person, names, projects)])
     return owner
 
 
-def write_sessions(db: ClickHouseConnection, derived: DerivedSessions) -> None:
+def load_access(
+    db: ClickHouseConnection, sources: Collection[int]
+) -> dict[int, OwnerAccess]:
+    """Return with whom sources are shared."""
+    if not sources:
+        return {}
+    rows = db.rows(
+        "SELECT s.number, o.teams, o.projects FROM"
+        " (SELECT number, owner FROM source FINAL WHERE number IN %(numbers)s) AS s"
+        " JOIN (SELECT * FROM owner FINAL) AS o ON o.owner = s.owner",
+        {"numbers": list(sources)},
+    )
+    return {
+        number: OwnerAccess(frozenset(teams), frozenset(projects))
+        for number, teams, projects in rows
+    }
+
+
+def move_source(
+    db: ClickHouseConnection, person: str, access: OwnerAccess, number: int
+) -> int:
+    """Share a source with others than before; return its new revision."""
+    (revision,) = allocate_numbers(1)
+    values = {
+        "owner": get_or_create_owner(db, person, access),
+        "revision": revision,
+        "number": number,
+    }
+    for table in ("source", "span"):
+        db.execute(
+            f"INSERT INTO {table} SELECT * REPLACE (toInt64(%(owner)s) AS owner,"  # noqa: S608 (constants)
+            f" toInt64(%(revision)s) AS revision) FROM {table} FINAL"
+            " WHERE number = %(number)s",
+            values,
+        )
+    return revision
+
+
+def write_sessions(
+    db: ClickHouseConnection,
+    derived: DerivedSessions,
+    rules: Callable[[], Iterable[str]],
+) -> None:
     """Replace what was derived from the same sources before.
+
+    ``rules`` returns the names of projects that are limited.
 
     ClickHouse has no transactions. For a moment neither the old nor the new sessions
     are visible; that is better than seeing a session twice, or showing it to a person
     who may no longer see it. If this is interrupted, the sources stay pending.
     """
     rows = db.rows(
-        "SELECT s.number, s.owner, d.derived_revision FROM"
-        " (SELECT number, owner FROM source FINAL WHERE number IN %(numbers)s) AS s"
+        "SELECT s.number, d.derived_revision FROM"
+        " (SELECT number FROM source FINAL WHERE number IN %(numbers)s) AS s"
         " LEFT JOIN (SELECT * FROM derived_source FINAL) AS d ON d.number = s.number",
         {"numbers": list(derived.sources)},
     )
-    if any(revision > derived.sources[number] for number, _, revision in rows):
+    if any(revision > derived.sources[number] for number, revision in rows):
         return  # another hub has derived a newer revision
     if len(rows) < len(derived.sources):
         return  # erased meanwhile: the rest is derived when more of it comes
     replaced = _replaced_sessions(db, derived)
-    teams = dict(db.rows("SELECT owner, teams FROM owner FINAL", {}))
-    teams_by_source = {number: set(teams[owner]) for number, owner, _ in rows}
+    access = load_access(db, derived.sources)
+    names = list(rules())
+    revisions = dict(derived.sources)
     rows_by_table: dict[str, list[tuple[object, ...]]] = {t: [] for t in TEAM_TABLES}
     families: dict[int, int] = {}
     numbers = allocate_numbers(len(derived.sessions))
     for number, session in zip(numbers, derived.sessions, strict=True):
-        names = session.common_teams(teams_by_source)
-        owner = get_or_create_owner(db, derived.person, names)
+        own = session.access(access, names)
+        owner = get_or_create_owner(db, derived.person, own)
+        for source in session.sources:
+            before = access[source]
+            if not own.projects <= before.projects:
+                # A source whose client did not name its project follows its session.
+                after = OwnerAccess(before.teams, before.projects | own.projects)
+                access[source] = after
+                moved = move_source(db, derived.person, after, source)
+                revisions[source] = moved
         family = families.setdefault(session.family, number)
         for table, own_rows in session.rows.items():
             first = (owner, number, family) if table == "session" else (owner, number)
@@ -87,7 +148,7 @@ def write_sessions(db: ClickHouseConnection, derived: DerivedSessions) -> None:
     mark_dead(db, replaced)
     columns = [column.name for column in TEAM_TABLES["session"].team_columns]
     db.insert("session", ("owner", "number", "family", *columns), session_rows)
-    sources = list(derived.sources.items())
+    sources = list(revisions.items())
     db.insert("derived_source", ("number", "derived_revision"), sources)
     if replaced:
         ((dead,),) = db.rows("SELECT count(*) FROM dead", {})
@@ -157,18 +218,28 @@ class ClickHouseTextSearch:
 
     def refresh_scope(self) -> object:
         rows = self._database.db.rows(
-            "SELECT owner, person, teams FROM owner FINAL ORDER BY owner", {}
+            "SELECT owner, person, teams, projects FROM owner FINAL ORDER BY owner", {}
         )
-        self._database.set_owners(
-            [
-                owner
-                for owner, person, teams in rows
-                if self._scope.can_see(person, teams)
-            ]
-        )
+        rules = self._load_rules() if any(row[3] for row in rows) else {}
+        owners = [
+            owner
+            for owner, person, teams, projects in rows
+            if self._scope.can_see(
+                person, teams, [rules[one] for one in projects if one in rules]
+            )
+        ]
+        self._database.set_owners(owners)
         # No number is used twice, so this changes whenever a session is replaced.
         sql = "SELECT count(*), groupBitXor(number) FROM {session} AS s"
-        return self._database.rows(sql)
+        return owners, self._database.rows(sql)
+
+    def _load_rules(self) -> dict[str, ProjectRule]:
+        rows = self._database.db.rows(
+            "SELECT key, value FROM note FINAL WHERE kind = %(kind)s"
+            " AND is_deleted = 0",
+            {"kind": PROJECT_RULE_KIND},
+        )
+        return {key: decode_rule(value) for key, value in rows}
 
     def totals(self) -> tuple[int, int]:
         row = self._database.first_row("SELECT count(*), sum(length) FROM {text} AS t")

@@ -65,7 +65,11 @@ RETURNS TABLE (owner integer, texts bigint, terms bigint, version bigint)
 LANGUAGE sql STABLE SECURITY DEFINER SET search_path = bygones, pg_temp AS $$
     SELECT o.owner, coalesce(s.texts, 0), coalesce(s.terms, 0), coalesce(s.version, 0)
       FROM owner AS o LEFT JOIN owner_stats AS s USING (owner)
-     WHERE is_auditor OR o.person = who OR o.teams && member_of
+     WHERE is_auditor OR o.person = who OR (o.teams && member_of AND NOT EXISTS (
+           SELECT FROM note AS n
+            WHERE n.kind = 'project-rule' AND n.key = ANY (o.projects)
+              AND NOT (convert_from(n.value, 'UTF8')::jsonb -> 'people' ? who
+                    OR convert_from(n.value, 'UTF8')::jsonb -> 'teams' ?| member_of)))
      ORDER BY o.owner
 $$;
 

@@ -11,6 +11,7 @@ from bygones.team.contract import (
     AccessScope,
     DerivedSessions,
     ErasureSelector,
+    OwnerAccess,
     PendingSource,
     RemoteSource,
     ScopedDatabase,
@@ -22,11 +23,13 @@ from bygones.team.contract import (
     VerifyReport,
     select_new_spans,
 )
+from bygones.team.projects import decode_identity, encode_identity
 from bygones.team.stores.base import (
     SPAN_COLUMNS,
     DatabaseBlobStore,
     SqlStore,
     encode_selector,
+    match_rules,
     span_from_row,
     span_rows,
     team_source_from_row,
@@ -40,13 +43,15 @@ from bygones.team.stores.postgres_rows import (
     PostgresTextSearch,
     delete_sessions,
     get_or_create_owner,
+    load_access,
+    move_sources,
     write_sessions,
 )
 
 _SELECT_SOURCE = (
     "SELECT s.person, o.teams, machine, home, path, kind, project, session, agent,"
-    " mtime_ns, generation, stored_bytes, client_offset, revision, fingerprint"
-    " FROM source AS s JOIN owner AS o USING (owner)"
+    " mtime_ns, generation, stored_bytes, client_offset, revision, fingerprint,"
+    " identity FROM source AS s JOIN owner AS o USING (owner)"
 )
 
 
@@ -58,6 +63,7 @@ class _SourceState(NamedTuple):
     fingerprint: bytes
     owner: int
     mtime_ns: int
+    identity: str
 
 
 class _SourceChange(NamedTuple):
@@ -71,6 +77,11 @@ class _SourceChange(NamedTuple):
     before: _SourceState
 
     @property
+    def identity(self) -> str:
+        """The project; one that is known stays if a client does not name it."""
+        return encode_identity(self.update.source.identity) or self.before.identity
+
+    @property
     def needs_deriving(self) -> bool:
         has_new_fragment = (
             self.fragment is not None
@@ -81,6 +92,7 @@ class _SourceChange(NamedTuple):
             or has_new_fragment
             or self.before.owner != self.owner
             or self.before.mtime_ns != self.update.source.mtime_ns
+            or self.identity != self.before.identity
         )
 
 
@@ -158,12 +170,33 @@ class PostgresStore(SqlStore[PostgresConnection]):
         return [results[update.source.number] for update in updates]
 
     def _source_owners(self, sources: Mapping[int, RemoteSource]) -> dict[int, int]:
-        known: dict[tuple[str, tuple[str, ...]], int] = {}
-        for source in sources.values():
-            key = (source.person, source.teams)
+        """Return the owners of sources: who pushed them, and with whom they are shared.
+
+        A rule that applied to a source applies as long as it exists.
+        """
+        rules = self.project_rules()
+        limited: dict[int, set[str]] = {}
+        if rules:
+            rows = self._db.rows(
+                "SELECT number, projects, identity FROM source JOIN owner USING (owner)"
+                " WHERE number = ANY(%(numbers)s)",
+                {"numbers": list(sources)},
+            )
+            stored = {row[0]: row[1:] for row in rows}
+            for number, source in sources.items():
+                projects, identity = stored.get(number, ((), ""))
+                limited[number] = match_rules(
+                    rules, source.identity or decode_identity(identity), projects
+                )
+        known: dict[tuple[str, OwnerAccess], int] = {}
+        found: dict[int, int] = {}
+        for number, source in sources.items():
+            projects = frozenset(limited.get(number, ()))
+            key = (source.person, OwnerAccess(frozenset(source.teams), projects))
             if key not in known:
                 known[key] = get_or_create_owner(self._db, *key)
-        return {n: known[one.person, one.teams] for n, one in sources.items()}
+            found[number] = known[key]
+        return found
 
     def _insert_sources(
         self, sources: Mapping[int, RemoteSource], owners: Mapping[int, int]
@@ -174,9 +207,10 @@ class PostgresStore(SqlStore[PostgresConnection]):
             source = sources[number]
             self._db.execute(
                 "INSERT INTO source (number, owner, person, machine, home, path, id,"
-                " kind, project, session, agent, mtime_ns) VALUES (%(number)s,"
+                " kind, project, session, agent, mtime_ns, identity) VALUES (%(number)s,"
                 " %(owner)s, %(person)s, %(machine)s, %(home)s, %(path)s, %(id)s,"
-                " %(kind)s, %(project)s, %(session)s, %(agent)s, %(mtime_ns)s)"
+                " %(kind)s, %(project)s, %(session)s, %(agent)s, %(mtime_ns)s,"
+                " %(identity)s)"
                 " ON CONFLICT (number) DO NOTHING",
                 {
                     "number": number,
@@ -191,14 +225,15 @@ class PostgresStore(SqlStore[PostgresConnection]):
                     "session": source.session,
                     "agent": source.agent,
                     "mtime_ns": source.mtime_ns,
+                    "identity": encode_identity(source.identity),
                 },
             )
 
     def _lock_sources(self, numbers: Sequence[int]) -> dict[int, _SourceState]:
         # Always in the order of numbers, so that two transactions cannot deadlock.
         rows = self._db.rows(
-            "SELECT number, generation, stored_bytes, fingerprint, owner, mtime_ns"
-            " FROM source WHERE number = ANY(%(numbers)s) ORDER BY number FOR UPDATE",
+            "SELECT number, generation, stored_bytes, fingerprint, owner, mtime_ns,"
+            " identity FROM source WHERE number = ANY(%(numbers)s) ORDER BY number FOR UPDATE",
             {"numbers": list(numbers)},
         )
         return {number: _SourceState(*row) for number, *row in rows}
@@ -223,14 +258,14 @@ class PostgresStore(SqlStore[PostgresConnection]):
             " stored_bytes = coalesce(n.stored_bytes, s.stored_bytes),"
             " client_offset = coalesce(n.client_offset, s.client_offset),"
             " fingerprint = coalesce(n.fingerprint, s.fingerprint),"
-            " fragment = coalesce(n.frame, s.fragment)"
+            " fragment = coalesce(n.frame, s.fragment), identity = n.identity"
             " FROM unnest(%(number)s::bigint[], %(owner)s::integer[],"
             " %(mtime_ns)s::bigint[], %(generation)s::integer[],"
             " %(changes)s::integer[], %(stored_bytes)s::bigint[],"
             " %(client_offset)s::bigint[], %(fingerprint)s::bytea[],"
-            " %(frame)s::bytea[]) WITH ORDINALITY AS n (number, owner, mtime_ns,"
-            " generation, changes, stored_bytes, client_offset, fingerprint, frame,"
-            " index) WHERE s.number = n.number",
+            " %(frame)s::bytea[], %(identity)s::text[]) WITH ORDINALITY AS n (number,"
+            " owner, mtime_ns, generation, changes, stored_bytes, client_offset,"
+            " fingerprint, frame, identity, index) WHERE s.number = n.number",
             {
                 "number": [change.update.source.number for change in changes],
                 "owner": [change.owner for change in changes],
@@ -243,6 +278,7 @@ class PostgresStore(SqlStore[PostgresConnection]):
                 ],
                 "fingerprint": [one.fingerprint if one else None for one in fragments],
                 "frame": [one.frame if one else None for one in fragments],
+                "identity": [change.identity for change in changes],
             },
         )
         for change in changes:
@@ -318,7 +354,28 @@ class PostgresStore(SqlStore[PostgresConnection]):
         )
 
     def replace_sessions(self, derived: DerivedSessions) -> None:
-        write_sessions(self._db, derived)
+        write_sessions(self._db, derived, self.project_rules)
+
+    def _apply_rule(self, name: str) -> int:
+        with self._erasure():
+            sessions, sources = self._find_limited(name)
+            delete_sessions(self._db, sessions)
+            owners = dict(
+                self._rows_in(
+                    "SELECT number, owner FROM source WHERE", "number", sources
+                )
+            )
+            access = load_access(self._db, set(owners.values()))
+            for number, source in sources.items():
+                before = access[owners[number]]
+                after = OwnerAccess(before.teams, before.projects | {name})
+                move_sources(self._db, source.person, after, [number])
+            self._db.execute(
+                "UPDATE source SET revision = revision + 1, pending_since = now()"
+                " WHERE number = ANY(%(numbers)s)",
+                {"numbers": list(sources)},
+            )
+        return len(sessions)
 
     @contextmanager
     def _erasure(self) -> Iterator[None]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from operator import add
 
@@ -13,6 +13,7 @@ from bygones.team.contract import (
     AccessRole,
     AccessScope,
     DerivedSessions,
+    OwnerAccess,
     ScopedDatabase,
     SessionRows,
     allocate_numbers,
@@ -36,24 +37,66 @@ _FLUSH_BYTES = 16 * 1024 * 1024
 
 
 def get_or_create_owner(
-    db: PostgresConnection, person: str, teams: Sequence[str]
+    db: PostgresConnection, person: str, access: OwnerAccess
 ) -> int:
-    """Return the number of a person with some teams."""
-    values = {"person": person, "teams": sorted(set(teams))}
-    sql = "SELECT owner FROM owner WHERE person = %(person)s AND teams = %(teams)s"
+    """Return the number of a person with some teams and limited projects."""
+    values = {
+        "person": person,
+        "teams": sorted(access.teams),
+        "projects": sorted(access.projects),
+    }
+    sql = (
+        "SELECT owner FROM owner WHERE person = %(person)s"
+        " AND teams = %(teams)s::text[] AND projects = %(projects)s::text[]"
+    )
     rows = db.rows(sql, values)
     if not rows:
         db.execute(
-            "INSERT INTO owner (person, teams) VALUES (%(person)s, %(teams)s)"
-            " ON CONFLICT DO NOTHING",
+            "INSERT INTO owner (person, teams, projects)"
+            " VALUES (%(person)s, %(teams)s, %(projects)s) ON CONFLICT DO NOTHING",
             values,
         )
         rows = db.rows(sql, values)
     return int(rows[0][0])
 
 
-def write_sessions(db: PostgresConnection, derived: DerivedSessions) -> None:
-    """Replace what was derived from the same sources before."""
+def load_access(
+    db: PostgresConnection, owners: Collection[int]
+) -> dict[int, OwnerAccess]:
+    """Return with whom the rows of owners are shared."""
+    rows = db.rows(
+        "SELECT owner, teams, projects FROM owner WHERE owner = ANY(%(owners)s)",
+        {"owners": list(owners)},
+    )
+    return {
+        owner: OwnerAccess(frozenset(teams), frozenset(projects))
+        for owner, teams, projects in rows
+    }
+
+
+def move_sources(
+    db: PostgresConnection, person: str, access: OwnerAccess, numbers: Sequence[int]
+) -> None:
+    """Share sources with others than before."""
+    values = {
+        "owner": get_or_create_owner(db, person, access),
+        "numbers": list(numbers),
+    }
+    for table in ("source", "span"):
+        db.execute(
+            f"UPDATE {table} SET owner = %(owner)s WHERE number = ANY(%(numbers)s)"  # noqa: S608 (constants)
+            " AND owner <> %(owner)s",
+            values,
+        )
+
+
+def write_sessions(
+    db: PostgresConnection, derived: DerivedSessions, rules: Callable[[], Iterable[str]]
+) -> None:
+    """Replace what was derived from the same sources before.
+
+    ``rules`` returns the names of projects that are limited.
+    """
     with db.transaction():
         # This and erasures wait for each other: no row outlives its source.
         db.execute("LOCK TABLE source, session IN ROW EXCLUSIVE MODE")
@@ -71,7 +114,7 @@ def write_sessions(db: PostgresConnection, derived: DerivedSessions) -> None:
         if len(rows) < len(derived.sources):
             return  # erased meanwhile: the rest is derived when more of it comes
         owners = {number: owner for number, _, owner in rows}
-        _insert_sessions(db, derived, owners)
+        _insert_sessions(db, derived, owners, list(rules()))
         db.execute(
             "UPDATE source AS s SET derived_revision = n.revision"
             " FROM unnest(%(numbers)s::bigint[], %(revisions)s::bigint[])"
@@ -84,7 +127,10 @@ def write_sessions(db: PostgresConnection, derived: DerivedSessions) -> None:
 
 
 def _insert_sessions(
-    db: PostgresConnection, derived: DerivedSessions, owners: Mapping[int, int]
+    db: PostgresConnection,
+    derived: DerivedSessions,
+    owners: Mapping[int, int],
+    rules: Sequence[str],
 ) -> None:
     """Insert sessions, and delete those that they replace."""
     replaced = _replaced_sessions(db, derived)
@@ -94,7 +140,7 @@ def _insert_sessions(
     rows: dict[str, list[tuple[object, ...]]] = {table: [] for table in TEAM_TABLES}
     writers: dict[int, _TextWriter] = {}
     numbers = allocate_numbers(len(derived.sessions))
-    session_owners = _session_owners(db, derived, owners)
+    session_owners = _session_owners(db, derived, owners, rules)
     for number, owner, session in zip(
         numbers, session_owners, derived.sessions, strict=True
     ):
@@ -128,22 +174,30 @@ def _replaced_sessions(db: PostgresConnection, derived: DerivedSessions) -> list
 
 
 def _session_owners(
-    db: PostgresConnection, derived: DerivedSessions, owners: Mapping[int, int]
+    db: PostgresConnection,
+    derived: DerivedSessions,
+    owners: Mapping[int, int],
+    rules: Sequence[str],
 ) -> list[int]:
-    """Return the owner of each session: the person, with teams that may see it all."""
-    rows = db.rows(
-        "SELECT owner, teams FROM owner WHERE owner = ANY(%(owners)s)",
-        {"owners": list(set(owners.values()))},
-    )
-    teams = {owner: frozenset(names) for owner, names in rows}
-    teams_by_source = {source: teams[owner] for source, owner in owners.items()}
-    known: dict[tuple[str, ...], int] = {}
+    """Return the owner of each session: the person, with teams that may see it all.
+
+    A source whose client did not name its project follows its session.
+    """
+    access = load_access(db, set(owners.values()))
+    by_source = {source: access[owner] for source, owner in owners.items()}
+    known: dict[OwnerAccess, int] = {}
     found: list[int] = []
     for session in derived.sessions:
-        names = session.common_teams(teams_by_source)
-        if names not in known:
-            known[names] = get_or_create_owner(db, derived.person, names)
-        found.append(known[names])
+        own = session.access(by_source, rules)
+        if own not in known:
+            known[own] = get_or_create_owner(db, derived.person, own)
+        found.append(known[own])
+        for source in session.sources:
+            before = by_source[source]
+            if not own.projects <= before.projects:
+                after = OwnerAccess(before.teams, before.projects | own.projects)
+                by_source[source] = after
+                move_sources(db, derived.person, after, [source])
     return found
 
 
