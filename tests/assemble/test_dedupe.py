@@ -7,7 +7,19 @@ import pytest
 from bygones.assemble.dedupe import deduplicate, get_record_id, sort_transcripts
 from bygones.model.base import RecordId
 from tests.assemble.helpers import nodes, transcript
-from tests.build import image, moment, prompt, queue, reply, session, session_id, text
+from tests.build import (
+    image,
+    moment,
+    prompt,
+    queue,
+    reply,
+    session,
+    session_id,
+    text,
+    thread,
+    tool_result,
+    tool_use,
+)
 
 
 @pytest.mark.req("T6")
@@ -87,6 +99,29 @@ def test_replay_is_recognized_by_times_and_contents() -> None:
     assert [item.record_id for item in hidden] == ["a2", "b2"]
 
 
+@pytest.mark.req("T6")
+def test_replay_may_join_parallel_calls_in_another_order() -> None:
+    records = thread(
+        prompt("Read both", uuid="p"),
+        reply([tool_use("Read", id="toolu_1")], uuid="a", message_id="msg_1"),
+        reply([tool_use("Read", id="toolu_2")], uuid="b", message_id="msg_1"),
+        tool_result("toolu_1", "one", uuid="r", parent="a"),
+        tool_result("toolu_2", "two", uuid="s", parent="b"),
+        prompt("And now?", uuid="q"),
+    )
+    parents = {"p": None, "a": "p", "r": "a", "b": "r", "s": "b", "q": "s"}
+    by_id = {record["uuid"]: record for record in records}
+    again = [
+        by_id[name] | {"uuid": f"{name}2", "parentUuid": parent and f"{parent}2"}
+        for name, parent in parents.items()
+    ]
+
+    kept, hidden, _ = deduplicate(nodes([*records, *again]))
+
+    assert [node.uuid for node in kept] == list("pabrsq")
+    assert [item.record_id for item in hidden] == [f"{name}2" for name in parents]
+
+
 def test_compaction_after_a_replay_follows_the_original() -> None:
     records = session("a")
     again = [records[0] | {"uuid": "a2"}]
@@ -109,6 +144,18 @@ def test_replay_may_split_a_prompt_into_one_record_per_block() -> None:
     kept, _, _ = deduplicate(nodes([whole, *parts]))
 
     assert {n.uuid: n.parent_uuid for n in kept} == {"a": None, "d": "a"}
+
+
+@pytest.mark.req("T6")
+def test_history_may_be_replayed_twice() -> None:
+    first = prompt("one", uuid="a")
+    replay = first | {"uuid": "a2"}
+    second = prompt("two", uuid="b", parent="a2", timestamp=moment(1))
+    replays = [first | {"uuid": "a3"}, second | {"uuid": "b3", "parentUuid": "a3"}]
+
+    kept, _, _ = deduplicate(nodes([first, replay, second, *replays]))
+
+    assert {n.uuid: n.parent_uuid for n in kept} == {"a": None, "b": "a"}
 
 
 @pytest.mark.parametrize(

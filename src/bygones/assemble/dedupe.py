@@ -72,8 +72,8 @@ def deduplicate(
       position; the parent of a copy is used only if the first parent is unknown.
     - If copies differ, the longer one is kept and a problem is reported.
     - A history that was replayed with new ids is recognized by its timestamps and
-      contents, and in one file also by its parents; children of the replay become
-      children of the original.
+      contents, and prompts in one file also by their parents; children of the replay
+      become children of the original.
     - Records of the tree without an id get one made of their position, and the record
       before them as parent.
     """
@@ -148,23 +148,27 @@ class _Deduplicator:
         self.nodes.append(node)
 
     def _may_be_copy(self, node: RecordNode, original_id: RecordId) -> bool:
-        """Whether the parents of two records with equal content allow a copy.
+        """Whether a record with the content and the time of another is a copy of it.
 
-        Old versions gave all copied records of a resumed file the same time, so that its
-        interruptions differ by their parents only. A block of a split prompt follows
-        the block before it, and the first record that a compaction repeats follows the
-        summary.
+        It is if the API gave the content an id: a replay joins parallel calls in another
+        order, so that its parents differ. Old versions gave all copied records of a
+        resumed file the same time, so that its interruptions differ by their parents
+        only. A block of a split prompt follows the block before it, and the first record
+        that a compaction repeats follows the summary.
         """
+        if node.message_id is not None or any(block.id for block in node.blocks):
+            return True
         original = self.nodes[self._index_by_id[original_id]]
         if original.position.source_id != node.position.source_id:
             return True
-        parent = node.parent_uuid
-        if parent is not None:
-            parent = self._original_ids.get(parent, parent)
-        if parent in {original.parent_uuid, original_id}:
+        parent = self._original(node.parent_uuid)
+        if parent in {self._original(original.parent_uuid), original_id}:
             return True
         index = self._index_by_id.get(parent) if parent is not None else None
         return index is not None and self.nodes[index].origin is Origin.COMPACTION
+
+    def _original(self, uuid: RecordId | None) -> RecordId | None:
+        return self._original_ids.get(uuid, uuid) if uuid is not None else None
 
     def add_metadata(self, node: RecordNode) -> None:
         """Add a record outside the tree; queue operations from one file only."""
@@ -189,8 +193,7 @@ class _Deduplicator:
         parent, logical = node.parent_uuid, node.logical_parent_uuid
         if parent not in self._index_by_id and parent not in self._original_ids:
             parent = self._alternate_parents.get(get_record_id(node), parent)
-        parent = self._original_ids.get(parent, parent) if parent else parent
-        logical = self._original_ids.get(logical, logical) if logical else logical
+        parent, logical = self._original(parent), self._original(logical)
         if (parent, logical) == (node.parent_uuid, node.logical_parent_uuid):
             return node
         return structs.replace(node, parent_uuid=parent, logical_parent_uuid=logical)
