@@ -19,6 +19,8 @@ settings.register_profile("default", deadline=None, max_examples=20)
 settings.register_profile("full", deadline=None, max_examples=100)
 # In the background the shell ignores SIGINT, and so would every command a test starts.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+# Collecting garbage at the usual thresholds takes a twelfth of the time of all tests.
+gc.set_threshold(50_000, 20, 50)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

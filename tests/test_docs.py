@@ -58,21 +58,26 @@ def test_architecture_lists_every_package() -> None:
     assert existing - {"__init__", "__main__"} <= listed
 
 
-def test_generated_pages_are_current() -> None:
+@pytest.fixture(scope="module")
+def pages() -> dict[Path, str]:
+    return all_pages()
+
+
+def test_generated_pages_are_current(pages: dict[Path, str]) -> None:
     stale = [
         name_of(path)
-        for path, text in all_pages().items()
+        for path, text in pages.items()
         if not path.exists() or path.read_text("utf-8") != text
     ]
 
     assert stale == [], "run: python -m docs.make"
 
 
-def test_no_generated_page_is_left_over() -> None:
+def test_no_generated_page_is_left_over(pages: dict[Path, str]) -> None:
     existing = {*(ROOT / "docs" / "reference").glob("*.md")}
     existing |= {*(ROOT / "docs" / "man").iterdir()}
 
-    assert existing == set(all_pages())
+    assert existing == set(pages)
 
 
 @pytest.mark.parametrize("name", ["library"])

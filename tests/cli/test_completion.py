@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import io
 import os
 import shutil
 import subprocess
 import sys
+from contextlib import redirect_stdout
 from pathlib import Path
 
 import pytest
@@ -16,27 +18,40 @@ from bygones.errors import ExitCode
 from tests.build import Home, prompt, reply, session_id, thread
 
 
-def asked(*words: str) -> list[str]:
-    """Return what bash gets after these words."""
-    line = " ".join(["bygones", *words])
-    surroundings = {
-        **os.environ,
+def surroundings(*words: str) -> dict[str, str]:
+    """Return the variables with which bash asks for what may follow these words."""
+    return {
         "_BYGONES_COMPLETE": "bash_complete",
-        "COMP_WORDS": line,
+        "COMP_WORDS": " ".join(["bygones", *words]),
         "COMP_CWORD": str(len(words)),
     }
+
+
+def suggestions(output: str) -> list[str]:
+    return [one.partition(",")[2] for one in output.split()]
+
+
+def asked(*words: str) -> list[str]:
+    """Return what bash gets after these words, without a process of its own."""
+    output = io.TextIOWrapper(io.BytesIO(), "utf-8", write_through=True)
+    with pytest.MonkeyPatch.context() as patch, redirect_stdout(output):
+        for name, value in surroundings(*words).items():
+            patch.setenv(name, value)
+        assert main([]) == ExitCode.SUCCESS
+    output.seek(0)
+    return suggestions(output.read())
+
+
+def test_commands_are_completed() -> None:
     done = subprocess.run(
         [sys.executable, "-m", "bygones"],
-        env=surroundings,
+        env={**os.environ, **surroundings("pro")},
         capture_output=True,
         text=True,
         check=True,
     )
-    return [one.partition(",")[2] for one in done.stdout.split()]
 
-
-def test_commands_are_completed() -> None:
-    assert asked("pro") == ["prompts", "projects"]
+    assert suggestions(done.stdout) == ["prompts", "projects"]
 
 
 @pytest.mark.usefixtures("invented")

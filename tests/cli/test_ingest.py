@@ -191,7 +191,7 @@ def test_a_terminal_sees_how_far_it_is_and_then_only_what_was_done(
 
 @on_terminals
 def test_an_interruption_keeps_what_was_done_and_says_so(place: Path) -> None:
-    big_home(place, megabytes=20)
+    big_home(place, megabytes=8)
     screen = Terminal("ingest", columns=100)
     screen.read_until(lambda shown: "reading" in shown or "imported" in shown)
 
@@ -211,7 +211,7 @@ def test_an_interruption_keeps_what_was_done_and_says_so(place: Path) -> None:
 def test_a_first_time_that_is_interrupted_says_what_was_done(
     words: tuple[str, ...], place: Path
 ) -> None:
-    big_home(place, megabytes=20)
+    big_home(place, megabytes=8)
     screen = Terminal(*words, columns=100)
     screen.read_until(lambda shown: "reading" in shown or "imported" in shown)
 
@@ -226,7 +226,7 @@ def test_a_first_time_that_is_interrupted_says_what_was_done(
 
 @pytest.mark.skipif(os.name == "nt", reason="signals differ there")
 def test_an_interruption_in_a_pipe_ends_with_its_code(place: Path) -> None:
-    big_home(place, megabytes=20)
+    big_home(place, megabytes=8)
     child = subprocess.Popen(
         words_of("ingest"), stdout=subprocess.PIPE, stderr=subprocess.PIPE
     )

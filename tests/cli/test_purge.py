@@ -185,9 +185,9 @@ sys.exit(main(sys.argv[1:]))
     ("step", "sign", "words"),
     [
         ("erase_source", "KILL", [GONE[:8]]),
-        ("vacuum", "KILL", [GONE[:8]]),
+        pytest.param("vacuum", "KILL", [GONE[:8]], marks=pytest.mark.full),
         ("checkpoint_wal", "INT", [GONE]),
-        ("begin_index_build", "INT", [GONE[:8]]),
+        pytest.param("begin_index_build", "INT", [GONE[:8]], marks=pytest.mark.full),
         ("begin_index_build", "KILL", ["--project", "secret"]),
     ],
 )

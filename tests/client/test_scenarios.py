@@ -23,7 +23,7 @@ pytestmark = pytest.mark.skipif(os.name != "posix", reason="needs POSIX")
 
 
 WRONG_EVERYWHERE: dict[str, str] = {}
-QUICK_RESUMES = ("conversation", "agents")
+QUICK_RESUMES = ("agents",)
 
 
 def every_scenario(check: str) -> pytest.MarkDecorator:
@@ -217,6 +217,7 @@ def one_scenario(name: str, *, wrong: str) -> pytest.MarkDecorator:
     return pytest.mark.parametrize("scenario", [case], indirect=True)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("scenario", ["shell_edits"], indirect=True)
 def test_files_lists_what_commands_changed(
     recording: Recording, bygones: Bygones

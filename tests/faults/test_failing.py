@@ -141,6 +141,7 @@ def test_a_failed_call_is_reported_and_the_next_run_recovers(  # noqa: PLR0917
     reached(f"failed calls: {kind}", len(found))
 
 
+@pytest.mark.full
 @needs_compiler
 def test_words_of_the_engine_that_reach_a_person_are_caught(
     scratch: Path, library: Path

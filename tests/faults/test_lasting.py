@@ -149,6 +149,7 @@ def test_backups_of_an_archive_that_grows_are_whole(tmp_path: Path) -> None:
     reached("backups during an ingest", BACKUPS)
 
 
+@pytest.mark.full
 def test_a_backup_that_only_copies_a_file_is_caught(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -240,6 +240,7 @@ def test_readers_that_wait_for_those_who_write_are_caught(tmp_path: Path) -> Non
     assert caught
 
 
+@pytest.mark.full
 def test_writers_that_do_not_wait_for_each_other_are_caught(tmp_path: Path) -> None:
     keeping, _ = furnished(tmp_path)
     load = Load(keeping.archive, keeping.home.path, mutation="lockless")

@@ -259,6 +259,7 @@ def test_every_file_survives_a_power_cut_or_is_rebuilt(
     reached("power cuts, all files, then read and ingested again", went_on)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("name", "mutation"),
     [("restore", "files_unsynced"), ("integrate", "never_synced")],

@@ -150,6 +150,7 @@ def called(hub: TestHub, secret: str, tool: str, given: dict[str, object]) -> by
     return hub.ask("POST", "/mcp", {**bearer(secret), **MCP}, told).body
 
 
+@pytest.mark.full_on_clickhouse
 def test_every_mcp_tool_shows_only_own_sessions(hub: TestHub) -> None:
     ann, ben = hub.token("ann")[0], hub.token("ben")[0]
     hers = session_id(72)

@@ -64,7 +64,7 @@ def test_windows_of_each_case_are_slices_of_the_session(
 
 
 @settings(
-    max_examples=25 * LONGER,
+    max_examples=10 * LONGER,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(layouts())

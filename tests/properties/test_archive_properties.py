@@ -19,8 +19,8 @@ from tests.properties import homes as archives
 from tests.properties.homes import kept_in, lay, layouts
 from tests.store.keeping import Keeping, unlike_rebuilt
 
-few = settings(max_examples=sized(15, 500, 5_000))
-some = settings(max_examples=sized(25, 1_000, 10_000))
+few = settings(max_examples=sized(8, 500, 5_000))
+some = settings(max_examples=sized(12, 1_000, 10_000))
 
 
 @st.composite

@@ -284,7 +284,7 @@ def is_out(path: Path, home: Path) -> bool:
 def test_no_byte_is_lost_while_files_change(number: int) -> None:
     """Runs twice, so that two workers share the examples."""
     many = settings(
-        max_examples=sized((12, 3)[number], 525, 5_000),
+        max_examples=sized((6, 2)[number], 525, 5_000),
         stateful_step_count=sized(20, 32, 50),
         deadline=None,
     )

@@ -43,7 +43,7 @@ from tests.properties.homes import LONGER, ONE, kept_in, lay, layouts
 from tests.query.trees import joined, terms
 from tests.store.keeping import Keeping
 
-few = settings(max_examples=30 * LONGER, deadline=None)
+few = settings(max_examples=15 * LONGER, deadline=None)
 NOW = datetime(2026, 1, 5, 12, tzinfo=UTC)
 ALL = 10_000
 VOCABULARY = (

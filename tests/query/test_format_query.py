@@ -23,7 +23,7 @@ def outcome(text: str) -> Query | QueryError:
 
 
 @given(terms)
-@settings(max_examples=300)
+@settings(max_examples=3 * settings().max_examples)
 def test_formatted_tree_parses_to_itself(term: Term) -> None:
     # The parser lets fields of a call refer to its result beside is:error.
     assert tree(format_query(term)) == apply_to_results(term)
@@ -33,7 +33,7 @@ def test_formatted_tree_parses_to_itself(term: Term) -> None:
 @example('(((((-" - )))))')
 @example("(a foo(")
 @example("/a b/c /d")
-@settings(max_examples=400)
+@settings(max_examples=4 * settings().max_examples)
 def test_formatting_any_query_is_stable(text: str) -> None:
     query = outcome(text)
     if isinstance(query, QueryError):

@@ -366,7 +366,7 @@ def test_escaped_syntax_in_a_regular_expression_is_accepted(pattern: str) -> Non
 
 
 @given(st.text("ab1()[]{}?*+|\\\\^$.,-:<=!>#Pidx&~é", min_size=1, max_size=12))
-@settings(max_examples=300)
+@settings(max_examples=4 * settings().max_examples)
 def test_any_regular_expression_is_accepted_or_rejected_with_a_position(
     pattern: str,
 ) -> None:

@@ -140,7 +140,7 @@ def test_many_small_appends_make_few_chunks(tmp_path: Path) -> None:
 
 def test_giant_line_is_stored_in_several_chunks(tmp_path: Path) -> None:
     keeping = Keeping(tmp_path)
-    words = os.urandom(3 * 1024 * 1024).hex()
+    words = os.urandom(2_200_000).hex()
     path = keeping.home.session(session_id(1), [prompt(words), prompt("after")])
 
     keeping.ingest()

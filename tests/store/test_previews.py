@@ -77,7 +77,7 @@ def test_nearly_all_short_sessions_have_a_preview(case_archives: CaseArchives) -
 
 
 @settings(
-    max_examples=25 * LONGER,
+    max_examples=10 * LONGER,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(layouts())

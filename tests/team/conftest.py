@@ -70,7 +70,7 @@ def filling(
     ClickHouse takes 0.1 s per case: in a short run it gets only some of them.
     """
     if engine_name == "clickhouse" and not request.config.getoption("--full"):
-        return People(_homes()[::5], tmp_path_factory.mktemp("few"))
+        return People(_homes()[::10], tmp_path_factory.mktemp("few"))
     people: People = request.getfixturevalue("people")
     return people
 

@@ -85,6 +85,7 @@ def test_order_of_uploads_does_not_matter(
         assert "Of the end" in {one.title.text for one in team.sessions()}
 
 
+@pytest.mark.full_on_clickhouse
 def test_source_of_a_borrowed_title_is_not_derived_again(
     empty: Made, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -135,6 +136,7 @@ def test_uploads_during_derivation_stay_pending(
     assert len(store.pending_sources()) == 1
 
 
+@pytest.mark.full_on_clickhouse
 def test_source_with_damaged_bytes_is_not_derived(empty: Made, tmp_path: Path) -> None:
     store, objects = empty
     first, _, titles = homes(tmp_path / "homes")
@@ -178,6 +180,7 @@ def refusing(
     return tried
 
 
+@pytest.mark.full_on_clickhouse
 def test_family_that_cannot_be_stored_is_skipped_until_it_changes(
     empty: Made, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -210,6 +213,7 @@ def test_family_that_cannot_be_stored_is_skipped_until_it_changes(
     assert (store.pending_sources(), withheld.describe()) == ([], "")
 
 
+@pytest.mark.full_on_clickhouse
 def test_unavailable_database_fails_the_whole_derivation(
     empty: Made, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -227,6 +231,7 @@ def test_unavailable_database_fails_the_whole_derivation(
     assert len(withheld) == 0
 
 
+@pytest.mark.full_on_clickhouse
 @pytest.mark.parametrize(
     "odd",
     ["S\0", "".join(sha256(b"%d" % n).hexdigest() for n in range(250))],

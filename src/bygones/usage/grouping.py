@@ -172,16 +172,16 @@ DAY_MS = 24 * HOUR_MS
 MINUTE_MS = 60_000
 _BLOCK_MS = 5 * HOUR_MS
 _EPOCH = date(1970, 1, 1)
-_MAX_TIME_MS = 47_482 * DAY_MS
-"""The year 2100. Changes of UTC offsets are looked up only between 1970 and then,
+_MIN_TIME_MS, _MAX_TIME_MS = 18_262 * DAY_MS, 29_220 * DAY_MS
+"""The years 2020 and 2050. Changes of UTC offsets are looked up only between them,
 because invalid timestamps may be thousands of years away."""
 
 
 def build_clock(zone: tzinfo, first_ms: int, last_ms: int) -> UtcOffsets:
     """Return the UTC offsets of a zone between two times, in milliseconds."""
     changes = []
-    first_ms = min(max(first_ms, 0), _MAX_TIME_MS)
-    last_ms = min(max(last_ms, 0), _MAX_TIME_MS)
+    first_ms = min(max(first_ms, _MIN_TIME_MS), _MAX_TIME_MS)
+    last_ms = min(max(last_ms, _MIN_TIME_MS), _MAX_TIME_MS)
     offset = _utc_offset_ms(zone, first_ms)
     for day in range(first_ms, last_ms + DAY_MS, DAY_MS):
         next_offset = _utc_offset_ms(zone, min(day + DAY_MS, last_ms))

@@ -42,7 +42,6 @@ def conversation(client: ClaudeCode) -> None:
 
 
 @scenario(
-    is_quick=True,
     script={f"count {n}.": [say(f"Counted {n}.")] for n in range(1, 6)},
     tree=(
         """
@@ -99,7 +98,6 @@ MODELS = ("claude-sonnet-5-5", "claude-haiku-4-5", "claude-fable-5-2")
 
 
 @scenario(
-    is_quick=True,
     script={"Which model": [say("The one that was asked for.")]},
     tree="""
         Which model is claude-sonnet-5-5?

@@ -103,7 +103,6 @@ def files(client: ClaudeCode) -> None:
 
 
 @scenario(
-    is_quick=True,
     script={
         "without permission": [
             call(
@@ -141,7 +140,6 @@ SHELL_COMMANDS = (
 
 
 @scenario(
-    is_quick=True,
     script={
         "change files by commands": [
             *(call(shell(command)) for command in SHELL_COMMANDS),
