@@ -99,7 +99,7 @@ def main(arguments: list[str]) -> int:
     try:
         install(tools=is_test)
     except subprocess.CalledProcessError as error:
-        print(f"Set-up failed: {error}", file=sys.stderr)
+        print(f"Setup failed: {error}", file=sys.stderr)
         return 1
     if is_test:
         if "--full" in arguments:

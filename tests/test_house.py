@@ -325,7 +325,7 @@ def test_prose_uses_plain_words() -> None:
 
 
 AVOIDED_TERMS = re.compile(
-    r"\b((?:the|our) web page(?! of)|web ?(?:UIs?|apps?)|team (?:stores?|servers?|archives?)"
+    r"\b((?:the|our) web page(?! of)|web ?(?:UIs?|apps?)|team(?:'s)? (?:stores?|servers?|archives?)"
     r"|(?:last|final|first|Claude's|next|previous) answers?|last-answer"
     r"|prompts (?:and|or|nor) answers|ingest(?:ed|ing|ion|s)|(?:an|first) ingest"
     r"|Claude(?:'s| Code(?:'s)?)? (?:folder|directory)|(?:was|were) read again"

@@ -58,7 +58,7 @@ class SignInRoutes:
     async def _start(self, request: Request) -> Response:
         client = self._client
         if client is None:
-            return error_response(404, "This hub has no sign-in; use a token.")
+            return error_response(404, "This hub has no sign-in provider; use a token.")
         try:
             url, cookie = await anyio.to_thread.run_sync(client.start)
         except SignInFailed as error:
@@ -73,7 +73,7 @@ class SignInRoutes:
     async def _finish(self, request: Request) -> Response:
         client = self._client
         if client is None:
-            return error_response(404, "This hub has no sign-in; use a token.")
+            return error_response(404, "This hub has no sign-in provider; use a token.")
         query = request.query_params
         cookie = request.cookies.get(STATE_COOKIE, "")
         try:
@@ -93,7 +93,7 @@ class SignInRoutes:
     async def _start_device(self, _request: Request) -> Response:
         client = self._client
         if client is None:
-            return error_response(404, "This hub has no sign-in; use a token.")
+            return error_response(404, "This hub has no sign-in provider; use a token.")
         try:
             code = await anyio.to_thread.run_sync(client.start_device)
         except SignInFailed as error:
@@ -103,7 +103,7 @@ class SignInRoutes:
     async def _finish_device(self, request: Request) -> Response:
         client = self._client
         if client is None:
-            return error_response(404, "This hub has no sign-in; use a token.")
+            return error_response(404, "This hub has no sign-in provider; use a token.")
         try:
             asked = msgspec.json.decode(await request.body(), type=_DeviceRequest)
             answer = await anyio.to_thread.run_sync(

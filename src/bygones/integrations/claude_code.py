@@ -151,7 +151,7 @@ def plan_project_changes(
         "headers": {"Authorization": "Bearer ${BYGONES_HUB_TOKEN}"},
     }
     edit = _JsonEdit(
-        "MCP server of the team",
+        "MCP server of the hub",
         "servers",
         ("mcpServers", _TEAM_NAME),
         server,

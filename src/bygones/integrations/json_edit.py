@@ -59,7 +59,7 @@ def _reject_duplicate_keys(text: str) -> None:
         elif token[0] == ":":
             key: str = msgspec.json.decode(before)
             if key in seen[-1]:
-                raise JsonEditError(f"{key!r} is twice in one object")
+                raise JsonEditError(f"{key!r} appears twice in one object")
             seen[-1].add(key)
         before = token[0]
 
@@ -78,7 +78,7 @@ def add_member(text: str, path: Sequence[str], value: object) -> str:
         if number < len(path) - 1 and text[found.value_start] != "{":
             raise JsonEditError(f"{key!r} is not an object")
         at = found.value_start
-    raise JsonEditError(f"{path[-1]!r} exists already")
+    raise JsonEditError(f"{path[-1]!r} already exists")
 
 
 def append_item(text: str, path: Sequence[str], value: object) -> str:
@@ -217,7 +217,7 @@ def _value_end(text: str, offset: int) -> int:
             depth -= 1
         if depth == 0:
             return token.end()
-    raise JsonEditError("a value without an end")
+    raise JsonEditError("a value is not terminated")
 
 
 def _decode_value(text: str, offset: int) -> object:

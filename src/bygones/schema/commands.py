@@ -80,7 +80,7 @@ class VerificationObject(JsonObject, frozen=True, kw_only=True, tag="verificatio
     differences: tuple[str, ...]
     """Parts of the index that are damaged or differ from a rebuild."""
     recoverable_count: int
-    """Damaged parts that `repair` can read again from files that still contain them."""
+    """Damaged parts that `repair` can recover from files that still contain them."""
 
 
 class RepairObject(JsonObject, frozen=True, kw_only=True, tag="repair"):

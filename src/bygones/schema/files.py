@@ -65,7 +65,7 @@ class FileDiffObject(JsonObject, frozen=True, kw_only=True, tag="file_diff"):
     added_lines: int
     removed_lines: int
     diff: str
-    """A unified diff; empty if a content is not known."""
+    """A unified diff; empty if a version is not known."""
 
 
 class CommitObject(JsonObject, frozen=True, kw_only=True, tag="commit"):

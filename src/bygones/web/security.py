@@ -180,7 +180,7 @@ class SecurityMiddleware:
         ):
             return error_response(414, "The URL is too long.")
         if not self._is_trusted_origin(scope["method"], headers, hosts[0]):
-            return error_response(403, "Requests from other web sites are not allowed.")
+            return error_response(403, "Requests from other sites are not allowed.")
         if _content_length(headers) > self._max_body_bytes(scope):
             return error_response(413, "The request is too large.")
         if self._active_requests >= RequestLimits.max_concurrent_requests:

@@ -338,7 +338,7 @@ async function textOf(article, name) {
 const actions = {
   link: (article) => copyText(permalink(article), "Link"),
   markdown: async (article) => copyText(await textOf(article, "markdown"), "Markdown"),
-  raw: async (article) => showDialog("Raw record", createElement("pre", {}, await textOf(article, "raw"))),
+  raw: async (article) => showDialog("Original record", createElement("pre", {}, await textOf(article, "raw"))),
   sent: async (article) => showDialog("What Claude was sent", parseHtml(await textOf(article, "sent"))),
   fork: async (article) => showDialog("Continue from here in Claude Code", parseHtml(await textOf(article, "fork"))),
 };
@@ -349,7 +349,7 @@ function showDialog(title, content) {
   dialog.showModal();
 }
 const hasRequests = place.dataset.sent === "1";
-for (const [key, name, label] of [["c", "link", "Copy link to message"], ["m", "markdown", "Copy message as Markdown"], ["r", "raw", "Show raw record"]]) {
+for (const [key, name, label] of [["c", "link", "Copy link to message"], ["m", "markdown", "Copy message as Markdown"], ["r", "raw", "Show the original record"]]) {
   onKey(key, label, () => { const article = currentArticle(); if (article) actions[name](article); });
 }
 function addActions(article) {

@@ -37,5 +37,5 @@ document.querySelector('[data-act="png"]')?.addEventListener("click", async () =
     context.drawImage(image, 0, 0, canvas.width, canvas.height);
     const link = createElement("a", { download: "usage.png", href: canvas.toDataURL("image/png") });
     link.click();
-  } catch { showToast("The picture could not be made"); }
+  } catch { showToast("The image could not be created"); }
 });
