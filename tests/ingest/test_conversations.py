@@ -11,12 +11,11 @@ from msgspec.structs import replace
 
 from bygones.archive import Archive
 from bygones.errors import NotInArchive
-from bygones.ingest import derive
 from bygones.ingest.conversations import (
     AssembledConversation,
-    PreviewConversation,
     StoredConversation,
 )
+from bygones.model.records import TextBlock
 from bygones.render.html.markup import Html
 from bygones.render.html.session import (
     HtmlFragment,
@@ -30,7 +29,7 @@ from bygones.render.markdown import (
 )
 from bygones.render.walk import SessionView
 from bygones.store import messages
-from tests.build import Home, prompt, reply, session_id, thread
+from tests.build import Home, prompt, reply, session_id, thread, tool_result, tool_use
 from tests.cases.archives import CaseArchives
 from tests.cases.make import stories
 from tests.ingest.window_checks import check, iter_conversations
@@ -40,15 +39,13 @@ every_case = pytest.mark.parametrize("name", sorted(stories()))
 
 
 @pytest.fixture(autouse=True)
-def _store_all_messages(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Store the messages of short sessions too, in small blocks."""
-    monkeypatch.setattr(derive, "MIN_STORED_MESSAGES", 0)
+def _store_small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(messages, "MESSAGES_PER_BLOCK", 3)
 
 
 @pytest.fixture(scope="module")
 def stored_cases(tmp_path_factory: pytest.TempPathFactory) -> CaseArchives:
-    """Return archives of the cases in which all messages are stored."""
+    """Return archives of the cases with small blocks."""
     return CaseArchives(tmp_path_factory.mktemp("stored"))
 
 
@@ -162,27 +159,45 @@ def test_messages_with_a_name_are_found(tmp_path: Path) -> None:
     assert len(near) <= messages.MESSAGES_PER_BLOCK
 
 
-def test_messages_of_short_sessions_are_not_stored(
+def test_first_messages_are_read_without_assembling_the_session(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(derive, "MIN_STORED_MESSAGES", 7)
     home = Home(tmp_path / "home")
-    messages_written = [
-        one for at in range(4) for one in (prompt(f"Ask {at}"), reply(f"Say {at}"))
-    ]
-    records = thread(*messages_written)
-    kinds = []
-    for count in (6, 7, 8):
-        home.session(session_id(1), records[:count])
-        Archive.ingest(tmp_path / "archive", [home.path])
-        with Archive.open(tmp_path / "archive") as archive:
-            conversation = archive.conversation(session_id(1))
-            kinds.append(type(conversation))
-            assert conversation.window(0, 2, 4) == AssembledConversation(
-                archive.session(session_id(1))
-            ).window(0, 2, 4)
+    task = tool_use("Task", id="toolu_1", description="Look around")
+    done = tool_result("toolu_1", "Done", toolUseResult={"agentId": "a1"})
+    home.session(session_id(1), thread(prompt("Look"), reply([task]), done))
+    home.agent(session_id(1), "a1", thread(prompt("Around"), reply("Seen")))
+    Archive.ingest(tmp_path / "archive", [home.path])
 
-    assert kinds == [PreviewConversation, StoredConversation, StoredConversation]
+    with Archive.open(tmp_path / "archive") as archive:
+        monkeypatch.setattr(archive, "_load_session", None)
+        conversation = archive.conversation(session_id(1))
+        (call,) = conversation.window(0, 0, 2).messages[1].tool_calls
+        assert [run.id for run in call.agents] == ["a1"]
+        assert conversation.facts.agent_count == 1
+        (_, answer) = conversation.agent("a1").window(0, 0, 2).messages
+        assert answer.blocks == (TextBlock(text="Seen"),)
+
+
+def test_window_shows_what_was_added_since_the_last_one(tmp_path: Path) -> None:
+    home = Home(tmp_path / "home")
+    call = tool_use("Bash", id="toolu_1", command="ls")
+    records = thread(
+        prompt("Look"), reply([call]), tool_result("toolu_1", "a.txt"), reply("Seen")
+    )
+    # A result without a time changes no other row than that of its call.
+    records[2].pop("timestamp")
+    home.session(session_id(1), records[:2])
+    Archive.ingest(tmp_path / "archive", [home.path])
+
+    with Archive.open(tmp_path / "archive") as archive:
+        conversation = archive.conversation(session_id(1))
+        for count, has_result in ((2, False), (3, True), (4, True)):
+            home.session(session_id(1), records[:count])
+            Archive.ingest(tmp_path / "archive", [home.path])
+            shown = conversation.window(0, 0, 9).messages
+            assert len(shown) == max(count - 1, 2)
+            assert (shown[1].tool_calls[0].result_position is not None) is has_result
 
 
 def test_unknown_branch_or_agent_raises_an_error(tmp_path: Path) -> None:

@@ -48,7 +48,6 @@ def outcomes(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
 
     monkeypatch.setattr(indexer, "grow_session", count)
     monkeypatch.setattr(indexer, "_MIN_DIVIDED_BYTES", 0)
-    monkeypatch.setattr(derive, "MIN_STORED_MESSAGES", 1)
     monkeypatch.setattr(derive, "MIN_DIVIDED_NODES", 4)
     monkeypatch.setattr(derive, "CUT_MARGIN", 1)
     return counts
@@ -126,7 +125,6 @@ def parts(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     monkeypatch.setattr(indexer, "NODES_PER_PART", 4)
     monkeypatch.setattr(growing, "NODES_PER_PART", 24)
     monkeypatch.setattr(growing, "_LARGER_PARTS", 2)
-    monkeypatch.setattr(derive, "MIN_STORED_MESSAGES", 1)
     monkeypatch.setattr(derive, "MIN_DIVIDED_NODES", 4)
     monkeypatch.setattr(derive, "CUT_MARGIN", 1)
     return counts

@@ -25,7 +25,7 @@ def test_derived_rows_contain_usage_prompts_and_abandoned_records(
     home.session(session_id(1), [first, answer, second, other, again])
     (session,) = read_sessions(tmp_path)
 
-    sheet = derive_rows(session, summarize_session(session), store_messages=True)
+    sheet = derive_rows(session, summarize_session(session))
 
     assert sheet.session == session_id(1)
     assert [text for _, _, _, text, _ in sheet.prompts] == ["one", "three", "two"]

@@ -44,7 +44,6 @@ from bygones.model.sessions import (
     AgentRun,
     Branch,
     FileEdit,
-    Message,
     Session,
     walk_agents,
 )
@@ -164,20 +163,6 @@ def _assemble_groups(
             conversation,
         )
         earlier.add(runs)
-
-
-def assemble_preview(
-    transcript: Transcript, loader: Loader
-) -> tuple[SessionId, Sequence[Message]]:
-    """Return the session id and the messages of the beginning of a file.
-
-    The nodes must be in order. Nothing else of the session is built.
-    """
-    (records,) = group_by_session((transcript,))
-    ledger = build_ledger(iter_accounts((records,)))
-    builder = ConversationBuilder(records, ledger, loader)
-    conversation = builder.build_main(builder.build_agents(), EarlierAgents())
-    return records.id, conversation.branches[0].messages
 
 
 def _build_session(

@@ -1,52 +1,41 @@
 """Conversations read by the number of a message.
 
-The index stores the messages of long sessions and previews of short ones. If it has
-neither, as in a team store, the session is assembled and windows are cut out of it.
+The index stores the messages of all sessions. If it has none, as in a team store, the
+session is assembled and windows are cut out of it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from functools import cached_property
-from itertools import takewhile
 from typing import TYPE_CHECKING
 
-from bygones.assemble.sessions import assemble_preview
 from bygones.errors import NotInArchive
-from bygones.ingest.loading import StoreLoader
-from bygones.model.base import SessionId, SourceKind
+from bygones.model.base import SessionId
 from bygones.model.conversations import (
     ConversationHeader,
     MessageWindow,
-    ModelUsage,
-    TurnRemainder,
     build_conversation_header,
     build_window,
-    collect_remainder,
     strip_message,
 )
-from bygones.model.nodes import Transcript
 from bygones.model.sessions import agent_run_as_session
-from bygones.store.derived_tables import DerivedTables, decode_summary
-from bygones.store.messages import MessageRange, messages_checksum
+from bygones.store.derived_tables import DerivedTables
+from bygones.store.messages import MessageRange
 
 if TYPE_CHECKING:
     from bygones.model.conversations import Conversation
     from bygones.model.sessions import Message, Session
     from bygones.model.summary import Loader
-    from bygones.store.archive_db import StoredSource
-    from bygones.store.messages import MessageStore, SessionPreview
+    from bygones.store.messages import MessageStore
     from bygones.store.protocols import StoreReader
 
 __all__ = [
     "AssembledConversation",
-    "PreviewConversation",
     "StoredConversation",
     "open_conversation",
 ]
 
 _OpenSession = Callable[[SessionId], "Session"]
-_CanSum = Callable[[ModelUsage], bool]
 _WINDOW_SIZE = 256
 """Messages to read at once if a turn is longer than a window."""
 
@@ -69,56 +58,12 @@ def open_conversation(
                 loader,
                 lambda: open_session(session),
             )
-        if number is not None and not agent:
-            with reader.read_transaction():
-                preview = _load_preview(reader, tables, number, loader)
-            if preview is not None:
-                return PreviewConversation(*preview, lambda: open_session(session))
     return AssembledConversation(open_session(session), agent)
-
-
-def _load_preview(
-    reader: StoreReader, tables: DerivedTables, number: int, loader: Loader
-) -> tuple[SessionPreview, ConversationHeader, list[Message]] | None:
-    """Return the preview of a session, if the index has one and its file still matches."""
-    found = tables.previews.load_preview(number)
-    if found is None:
-        return None
-    preview, encoded = found
-    summary = decode_summary(encoded)
-    stored = _find_own_source(reader, tables, number)
-    if stored is None:
-        return None
-    if isinstance(loader, StoreLoader):
-        loader.remember_source(stored)  # loading messages needs it
-    nodes = tables.index.iter_nodes(stored.number)
-    first_nodes = takewhile(
-        lambda node: node.position.offset < preview.end_offset, nodes
-    )
-    transcript = Transcript(source=stored.source, nodes=tuple(first_nodes))
-    session, assembled = assemble_preview(transcript, loader)
-    messages = preview.with_agents(
-        list(map(strip_message, assembled[: preview.message_count]))
-    )
-    if session != summary.id or messages_checksum(messages) != preview.checksum:
-        return None
-    return preview, preview.build_facts(summary, messages), messages
-
-
-def _find_own_source(
-    reader: StoreReader, tables: DerivedTables, number: int
-) -> StoredSource | None:
-    """Return the file that a session starts in."""
-    for source in tables.session_sources(number):
-        stored = reader.byte_store.source(source)
-        if stored is not None and stored.kind is SourceKind.SESSION:
-            return stored
-    return None
 
 
 def _read_rest_of_turn(
     conversation: Conversation, window: MessageWindow
-) -> TurnRemainder:
+) -> list[Message]:
     """Return what follows a window, read by windows."""
     messages: list[Message] = []
     branch = conversation.facts.find_branch(window.branch_number)
@@ -138,7 +83,7 @@ def _read_rest_of_turn(
                 if len(next_window.turns) == 1
                 else branch.message_count
             )
-    return collect_remainder(messages)
+    return messages
 
 
 class AssembledConversation:
@@ -194,78 +139,7 @@ class AssembledConversation:
         )
         yield from enumerate(map(strip_message, chosen.messages))
 
-    def rest_of_turn(self, window: MessageWindow, can_sum: _CanSum) -> TurnRemainder:  # noqa: ARG002 (no sums)
-        return _read_rest_of_turn(self, window)
-
-
-class PreviewConversation:
-    """A conversation with a stored preview; it is assembled if more is needed."""
-
-    def __init__(
-        self,
-        preview: SessionPreview,
-        facts: ConversationHeader,
-        messages: Sequence[Message],
-        open_session: Callable[[], Session],
-    ) -> None:
-        self.facts = facts
-        self._preview = preview
-        self._messages = messages
-        self._open = open_session
-
-    @cached_property
-    def _cut(self) -> AssembledConversation:
-        return AssembledConversation(self._open())
-
-    @property
-    def is_assembled(self) -> bool:
-        return "_cut" in self.__dict__
-
-    def load_session(self) -> Session:
-        """Return the whole session, assembled on the first call."""
-        return self._cut.session
-
-    def agent(self, agent: str) -> Conversation:
-        return self._cut.agent(agent)
-
-    @property
-    def agent_ids(self) -> Sequence[str]:
-        return self._cut.agent_ids
-
-    def window(self, branch: int, start: int, stop: int) -> MessageWindow:
-        summary, count = self.facts.find_branch(branch), len(self._messages)
-        if (
-            self.is_assembled
-            or summary is None
-            or not summary.is_live
-            or not (stop <= count or count == summary.message_count)
-        ):
-            return self._cut.window(branch, start, stop)
-        turns = self._preview.build_turns(self._messages[start:stop], start)
-        return MessageWindow(
-            header=self.facts,
-            branch_number=branch,
-            start=start,
-            turns=tuple(turn for _, turn in turns),
-            is_first_turn_partial=bool(turns) and turns[0][0] < start,
-        )
-
-    def messages(
-        self, branch: int, names: Sequence[str] = ()
-    ) -> Iterator[tuple[int, Message]]:
-        """Yield all messages of a branch with their numbers."""
-        return self._cut.messages(branch, names)
-
-    def rest_of_turn(self, window: MessageWindow, can_sum: _CanSum) -> TurnRemainder:
-        summary, rest = self.facts.find_branch(window.branch_number), self._preview.rest
-        is_whole_preview = window.start == 0 and window.stop == len(self._messages)
-        if (
-            summary
-            and summary.is_live
-            and is_whole_preview
-            and all(map(can_sum, rest.usages))
-        ):
-            return rest
+    def rest_of_turn(self, window: MessageWindow) -> list[Message]:
         return _read_rest_of_turn(self, window)
 
 
@@ -284,10 +158,9 @@ class StoredConversation:
         self._loader = loader
         self._open_session = open_session
         self._assembled: AssembledConversation | None = None
-        number, agent = key
-        facts = message_store.load_facts(number, agent)
+        facts = message_store.load_facts(key, loader)
         if facts is None:
-            raise NotInArchive("agent", agent)
+            raise NotInArchive("agent", key[1])
         self.facts = facts
 
     @property
@@ -330,7 +203,7 @@ class StoredConversation:
             self._key, branch, names, self._loader
         )
 
-    def rest_of_turn(self, window: MessageWindow, can_sum: _CanSum) -> TurnRemainder:  # noqa: ARG002 (no sums)
+    def rest_of_turn(self, window: MessageWindow) -> list[Message]:
         return _read_rest_of_turn(self, window)
 
 

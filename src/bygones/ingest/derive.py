@@ -59,7 +59,7 @@ from bygones.model.conversations import (
 )
 from bygones.model.nodes import RecordNode, Transcript
 from bygones.model.query import Flag
-from bygones.model.sessions import Message, count_messages, own_messages
+from bygones.model.sessions import Message, own_messages
 from bygones.model.summary import Loader, Role, SessionSummary
 from bygones.model.usage import QUARTER_HOUR_SECONDS, ReportedCost
 from bygones.store.derived_rows import (
@@ -76,8 +76,6 @@ from bygones.store.messages import (
     find_forked_turns,
 )
 
-MIN_STORED_MESSAGES = 192
-"""Messages of a family from which on they are stored as assembled."""
 MIN_DIVIDED_NODES = 1_024
 """Records of a session, or of its end, from which on it is divided."""
 
@@ -166,12 +164,8 @@ def derive_family(
             except NotDivisible:
                 pass
     sessions = assemble_sessions(ordered, Loader(), summaries)
-    # A short family is assembled fast enough when it is shown.
-    is_long = sum(map(count_messages, sessions)) >= MIN_STORED_MESSAGES
     return [
-        DerivedSession(
-            derive_rows(session, summarize_session(session), store_messages=is_long)
-        )
+        DerivedSession(derive_rows(session, summarize_session(session)))
         for session in sessions
     ]
 
@@ -287,9 +281,7 @@ def _settle(
         raise NotDivisible
     settled = part.settle(find_main(rest).nodes[0].position.offset)
     names = set(settled_ids(first.nodes, first.agents))
-    if part.message_count < MIN_STORED_MESSAGES or not names.isdisjoint(
-        used_ids(rest.nodes, rest.agents)
-    ):
+    if not names.isdisjoint(used_ids(rest.nodes, rest.agents)):
         raise NotDivisible
     if (first.agents or rest.agents) and not set(record_ids(first)).isdisjoint(
         record_ids(rest)
@@ -561,7 +553,6 @@ class _Part:
         rows = derive_rows(
             joined,
             self._summary,
-            store_messages=True,
             queued_prompts=self._queued_prompts,
             header=self._header,
             earlier=structs.replace(

@@ -322,10 +322,6 @@ class StoreLoader(RecordLoader):
         self._sources.clear()
         self._read_ahead = ("", 0, 0, b"")
 
-    def remember_source(self, stored_source: StoredSource) -> None:
-        """Cache a source that the caller has loaded."""
-        self._sources[stored_source.id] = stored_source
-
     def read_raw(self, position: Position) -> bytes:
         """Return the bytes at a position; b"" if they are damaged or missing."""
         source, generation, start, ahead = self._read_ahead

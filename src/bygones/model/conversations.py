@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from itertools import accumulate
 from typing import Protocol
@@ -22,9 +22,7 @@ from bygones.model.sessions import (
     Session,
     ToolCall,
     Turn,
-    list_started_agents,
     own_messages,
-    walk_agents,
 )
 from bygones.model.summary import (
     EmptyReason,
@@ -34,9 +32,6 @@ from bygones.model.summary import (
     Title,
 )
 from bygones.model.usage import Usage
-
-PREVIEW_MESSAGES = 6
-"""Number of messages that a page shows first."""
 
 
 class BranchSummary(Struct, frozen=True, kw_only=True, gc=False, array_like=True):
@@ -323,67 +318,6 @@ def _strip_call_agents(call: ToolCall) -> ToolCall:
     return structs.replace(call, agents=tuple(map(strip_agent_run, call.agents)))
 
 
-class ModelUsage(Struct, frozen=True, kw_only=True, array_like=True, gc=False):
-    """The usage of several replies of one model, with ranges of context and time.
-
-    A price may depend on the context size and the date. The ranges show whether one price
-    applies to all of the replies.
-    """
-
-    model: str | None
-    usage: Usage
-    min_context: int
-    """The smallest context of a reply."""
-    max_context: int
-    first_at: datetime | None = None
-    last_at: datetime | None = None
-
-
-class TurnRemainder(Struct, frozen=True, array_like=True):
-    """The usage of messages, and the agents that they started."""
-
-    usages: tuple[ModelUsage, ...] = ()
-    agent_ids: tuple[AgentId, ...] = ()
-
-
-def collect_remainder(messages: Sequence[Message]) -> TurnRemainder:
-    """Return the usage of messages, one entry per message."""
-    usages = (
-        ModelUsage(
-            model=message.model,
-            usage=message.usage,
-            min_context=message.usage.context,
-            max_context=message.usage.context,
-            first_at=message.sent_at,
-            last_at=message.sent_at,
-        )
-        for message in messages
-        if message.usage is not None and message.usage.total
-    )
-    runs = walk_agents(list_started_agents(messages))
-    return TurnRemainder(tuple(usages), tuple(run.id for run in runs))
-
-
-def merge_by_model(remainder: TurnRemainder) -> TurnRemainder:
-    """Merge the usages of each model; those without a time stay separate."""
-    merged: dict[tuple[str | None, bool], ModelUsage] = {}
-    for usage in remainder.usages:
-        key = (usage.model, usage.last_at is None)
-        merged[key] = _merge_usages(merged[key], usage) if key in merged else usage
-    return TurnRemainder(tuple(merged.values()), remainder.agent_ids)
-
-
-def _merge_usages(a: ModelUsage, b: ModelUsage) -> ModelUsage:
-    return ModelUsage(
-        model=a.model,
-        usage=a.usage + b.usage,
-        min_context=min(a.min_context, b.min_context),
-        max_context=max(a.max_context, b.max_context),
-        first_at=min(filter(None, (a.first_at, b.first_at)), default=None),
-        last_at=max(filter(None, (a.last_at, b.last_at)), default=None),
-    )
-
-
 class Conversation(Protocol):
     """A session, or an agent run in it, that is read in windows of messages."""
 
@@ -423,11 +357,6 @@ class Conversation(Protocol):
         """
         ...
 
-    def rest_of_turn(
-        self, window: MessageWindow, can_sum: Callable[[ModelUsage], bool]
-    ) -> TurnRemainder:
-        """Return what follows a window in the last turn that starts in it.
-
-        Usages are summed only where `can_sum` allows it.
-        """
+    def rest_of_turn(self, window: MessageWindow) -> Sequence[Message]:
+        """Return what follows a window in the last turn that starts in it."""
         ...

@@ -536,15 +536,6 @@ def own_messages(branch: Branch) -> list[Message]:
     return [message for turn in branch.own_turns for message in turn.messages]
 
 
-def count_messages(session: Session) -> int:
-    """Count the messages of all branches and agents of a session."""
-    branches = [
-        *session.branches,
-        *(b for run in session.all_agents for b in run.branches),
-    ]
-    return sum(len(turn.messages) for branch in branches for turn in branch.own_turns)
-
-
 def agent_run_as_session(session: Session, run: AgentRun) -> Session:
     """Return an agent run as a session, so that it can be shown like one."""
     title = ": ".join(filter(None, (run.agent_type, run.description))) or run.id

@@ -8,11 +8,10 @@ from datetime import datetime, timedelta, tzinfo
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:  # this module is imported at start-up, the model is not
-    from bygones.model.conversations import ModelUsage
     from bygones.model.sessions import Message
     from bygones.model.usage import Cost
 
-MessagePricer = Callable[[Iterable["Message | ModelUsage"]], int | None]
+MessagePricer = Callable[[Iterable["Message"]], int | None]
 """Returns the cost of messages in nano-dollars; ``None`` if it is unknown."""
 
 _THOUSAND = 1000

@@ -24,12 +24,10 @@ from bygones.store.encoding import (
 from bygones.store.fact_rows import FactRows, build_fact_rows
 from bygones.store.messages import (
     ConversationRow,
-    ConversationRows,
     EarlierMessages,
     MessageBlockRow,
     TurnRow,
     conversation_rows,
-    encode_preview,
 )
 
 if TYPE_CHECKING:
@@ -78,8 +76,6 @@ class DerivedRows(Struct, frozen=True, array_like=True):
     conversations: list[ConversationRow]
     turns: list[TurnRow]
     message_blocks: list[MessageBlockRow]
-    preview: list[bytes]
-    """How a short session starts, if known: one value or none."""
     facts: FactRows = FactRows()
 
 
@@ -108,29 +104,22 @@ def find_queued_prompts(branches: Iterable[Branch]) -> Iterator[str]:
                     yield " ".join(message.preview.split())
 
 
-def derive_rows(  # noqa: PLR0913 (the last ones by keyword, optional)
+def derive_rows(
     session: Session,
     summary: SessionSummary,
     *,
-    store_messages: bool,
     header: ConversationHeader | None = None,
     earlier: EarlierMessages | None = None,
     queued_prompts: Sequence[str] | None = None,
 ) -> DerivedRows:
     """Return the rows of a session.
 
-    The messages of long sessions are stored as assembled; of short ones only a preview.
     If only the end of a session was assembled, pass summary, header and queued prompts of
     all of it; the other rows are those of the end.
     """
     if queued_prompts is None:
         queued_prompts = list(find_queued_prompts(session.branches))
-    stored = (
-        conversation_rows(session, header, earlier)
-        if store_messages
-        else ConversationRows()
-    )
-    preview = None if store_messages else encode_preview(session, summary)
+    stored = conversation_rows(session, header, earlier)
     cost = session.reported_cost
     payers, usage = _usage_rows(session)
     return DerivedRows(
@@ -160,7 +149,6 @@ def derive_rows(  # noqa: PLR0913 (the last ones by keyword, optional)
         conversations=stored.conversations,
         turns=stored.turns,
         message_blocks=stored.message_blocks,
-        preview=[preview] if preview is not None else [],
         facts=build_fact_rows(
             session,
             header.branches if header else list(summarize_branches(session.branches)),

@@ -29,7 +29,6 @@ from bygones.store.schema import (
     MESSAGE_BLOCK,
     PROMPT,
     SESSION,
-    SESSION_PREVIEW,
     SESSION_TABLES,
     SETTLED_KEY,
     SETTLED_PART,
@@ -41,7 +40,7 @@ from bygones.store.usage_tables import RowBounds, UsageTables
 
 if TYPE_CHECKING:  # start-up time of `list`
     from bygones.store.derived_rows import DerivedRows
-    from bygones.store.messages import MessageStore, PreviewStore
+    from bygones.store.messages import MessageStore
 
 
 decode_summary = msgspec.msgpack.Decoder(SessionSummary).decode
@@ -100,12 +99,6 @@ class DerivedTables:
         from bygones.store.messages import MessageStore
 
         return MessageStore(self.index)
-
-    @cached_property
-    def previews(self) -> PreviewStore:
-        from bygones.store.messages import PreviewStore
-
-        return PreviewStore(self.index)
 
     def create_deferred_indexes(self) -> None:
         """Create the indexes that are left out for the first import."""
@@ -265,14 +258,12 @@ class DerivedTables:
     def _insert_parts(self, number: int, derived_rows: DerivedRows) -> None:
         """Insert the rows of the parts of a session: edits, prompts, messages, ..."""
         abandoned = [(key,) for key in derived_rows.abandoned_keys]
-        previews = [(preview,) for preview in derived_rows.preview]
         for sql, rows in (
             (ABANDONED_RECORD.insert_sql("IGNORE"), abandoned),
             (AGENT_RUN.insert_sql("IGNORE"), derived_rows.agent_runs),
             (CONVERSATION.insert_sql(), derived_rows.conversations),
             (TURN.insert_sql(), derived_rows.turns),
             (MESSAGE_BLOCK.insert_sql(), derived_rows.message_blocks),
-            (SESSION_PREVIEW.insert_sql(), previews),
             (EDIT.insert_sql(), derived_rows.edits),
             (PROMPT.insert_sql(), derived_rows.prompts),
             (MESSAGE.insert_sql(), derived_rows.facts.messages),

@@ -12,6 +12,7 @@ import os
 import re
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from functools import lru_cache
 from pathlib import Path
 from zlib import crc32
 
@@ -74,7 +75,7 @@ class _Seal(Struct):
 def write_seal(index_path: Path) -> None:
     """Record the state of all files, after the last change."""
     names = [*_DATABASE_FILES, *_list_text_files(index_path)]
-    files = {name: _file_state(index_path / name) for name in names}
+    files = {name: _file_state(str(index_path / name)) for name in names}
     _save(index_path, _Seal({name: state for name, state in files.items() if state}))
 
 
@@ -134,8 +135,9 @@ def find_damaged_files(
 def _compare_with_seal(index_path: Path, seal: _Seal) -> str:
     if seal.damage:
         return seal.damage
+    folder = f"{index_path}{os.sep}"
     for name, sealed in seal.files.items():
-        path = index_path / name
+        path = f"{folder}{name}"
         now = _file_state(path)
         if now is None:
             return f"{name} is missing"
@@ -148,23 +150,26 @@ def _compare_with_seal(index_path: Path, seal: _Seal) -> str:
         elif sealed.checksum:
             if sealed.checksum != now.checksum:
                 return f"{name} has a different checksum"
-        elif reason := _check_file_once(path):
+        elif reason := _check_unless_sound(path, now):
             return f"{name} {reason}"
     return ""
 
 
 def _check_file_once(path: Path) -> str:
     """Check a file unless it was checked before and looks the same."""
-    state = _file_state(path)
-    key = str(path)
-    if state is None or _sound_files.get(key) != state:
-        if reason := _check_file(path):
-            return reason
+    state = _file_state(str(path))
+    return _check_unless_sound(str(path), state) if state else _check_file(path)
+
+
+def _check_unless_sound(path: str, state: FileState) -> str:
+    if _sound_files.get(path) == state:
+        return ""
+    reason = _check_file(Path(path))
+    if not reason:
         if len(_sound_files) >= _MAX_SOUND_FILES:
             _sound_files.clear()
-        if state is not None:
-            _sound_files[key] = state
-    return ""
+        _sound_files[path] = state
+    return reason
 
 
 def _list_text_files(index_path: Path) -> Iterator[str]:
@@ -186,10 +191,12 @@ def _list_segment_files(meta: bytes) -> Iterator[str]:
             yield f"{stem}.{int(segment['deletes']['opstamp'])}.del"
 
 
-def _file_state(path: Path) -> FileState | None:
+def _file_state(path: str) -> FileState | None:
+    """Return the state of a file; every request asks for all, so without `Path`."""
     try:
-        status = os.stat(path)  # noqa: PTH116 (a third of the time of Path.stat)
-        checksum = crc32(path.read_bytes()) if path.name == _META_FILE else 0
+        status = os.stat(path)  # noqa: PTH116
+        is_meta = path.endswith(_META_FILE)
+        checksum = crc32(Path(path).read_bytes()) if is_meta else 0
     except OSError:
         return None
     return FileState(
@@ -240,6 +247,7 @@ def _read_seal(index_path: Path) -> bytes:
         return b""
 
 
+@lru_cache(maxsize=4)
 def _decode(raw: bytes) -> _Seal | None:
     try:
         return msgspec.json.decode(raw, type=_Seal) if raw else None

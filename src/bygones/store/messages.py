@@ -10,26 +10,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from datetime import timedelta
-from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 from msgspec import Struct, structs
 
-from bygones.model.base import Position, ToolUseId
 from bygones.model.conversations import (
-    PREVIEW_MESSAGES,
     BranchSummary,
     ConversationHeader,
     MessageWindow,
-    TurnRemainder,
     build_conversation_header,
-    collect_remainder,
-    merge_by_model,
     strip_message,
 )
 from bygones.model.sessions import (
-    AgentRun,
     Branch,
     Message,
     Session,
@@ -43,11 +36,12 @@ from bygones.store.compression import compress, decompress
 from bygones.store.connect import fetch_all, fetch_one
 
 if TYPE_CHECKING:
-    from bygones.model.summary import SessionSummary
     from bygones.store.index_db import IndexDB
 
 
 MESSAGES_PER_BLOCK = 64
+_MAX_OPEN_BLOCKS = 8
+"""Blocks of the conversation read last that stay decoded."""
 _NO_LIMIT = 1 << 62
 
 
@@ -91,8 +85,28 @@ class _ConversationFacts(Struct, frozen=True, array_like=True):
     """By branch: the turn in which it leaves its parent."""
 
 
+class _OpenConversation:
+    """The facts of a conversation, and blocks of it that were decoded."""
+
+    def __init__(self, version: tuple[object, ...], facts: _ConversationFacts) -> None:
+        self.version = version
+        """Changes whenever the rows may have changed."""
+        self.facts = facts
+        self.blocks: dict[tuple[int, int], list[Message]] = {}
+        """By branch and number of the first message."""
+
+    def keep(self, branch: int, start: int, block: list[Message]) -> None:
+        if len(self.blocks) >= _MAX_OPEN_BLOCKS:
+            del self.blocks[next(iter(self.blocks))]
+        self.blocks[branch, start] = block
+
+
 class MessageStore:
-    """The assembled messages of sessions."""
+    """The assembled messages of sessions.
+
+    The conversation that was read last stays open: a page reads several windows of it,
+    most of them from one block. It is dropped when anything in the index changes.
+    """
 
     def __init__(self, index: IndexDB) -> None:
         self._db = index.db
@@ -103,49 +117,62 @@ class MessageStore:
         self._block_decoder = msgspec.msgpack.Decoder(
             list[Message], dec_hook=self._decode_loader
         )
+        self._open: _OpenConversation | None = None
 
     def has_session(self, number: int) -> bool:
         """Whether the messages of a session are stored."""
         sql = "SELECT 1 FROM conversation WHERE session = ? AND agent = ''"
         return fetch_one(self._db, sql, (number,)) is not None
 
-    def load_facts(self, number: int, agent: str = "") -> ConversationHeader | None:
+    def load_facts(
+        self, key: ConversationKey, loader: Loader
+    ) -> ConversationHeader | None:
         """Return the facts of a conversation, if it is stored."""
-        conversation = self._load_conversation(number, agent)
-        return conversation.facts if conversation else None
+        conversation = self._open_conversation(key, loader)
+        return conversation.facts.facts if conversation else None
 
     def agent_ids(self, number: int) -> list[str]:
         """Return the agent runs of a session that are stored."""
         sql = "SELECT agent FROM conversation WHERE session = ? AND agent > ''"
         return [row[0] for row in fetch_all(self._db, sql, (number,))]
 
-    def _load_conversation(self, number: int, agent: str) -> _ConversationFacts | None:
+    def _open_conversation(
+        self, key: ConversationKey, loader: Loader
+    ) -> _OpenConversation | None:
+        self._loader = loader
+        version = (key, loader, *self._data_version())
+        if self._open is not None and self._open.version == version:
+            return self._open
+        number, agent = key
         sql = "SELECT facts FROM conversation WHERE session = ? AND agent = ?"
-        row = fetch_one(self._db, sql, (number, agent))
-        if row is None:
+        names = ("", agent) if agent else ("",)
+        rows = [fetch_one(self._db, sql, (number, name)) for name in names]
+        if None in rows:
             return None
-        conversation = self._facts_decoder.decode(row[0])
-        if not agent:
-            return conversation
-        main = fetch_one(self._db, sql, (number, ""))
-        session = self._facts_decoder.decode(main[0]).facts
-        facts = _with_session_facts(conversation.facts, session)
-        return structs.replace(conversation, facts=facts)
+        session, *run = (self._facts_decoder.decode(row[0]) for row in rows)
+        facts = session
+        if run:
+            header = _with_session_facts(run[0].facts, session.facts)
+            facts = structs.replace(run[0], facts=header)
+        self._open = _OpenConversation(version, facts)
+        return self._open
 
     def load_window(
         self, key: ConversationKey, message_range: MessageRange, loader: Loader
     ) -> MessageWindow | None:
         """Return messages of a conversation, if it is stored and has such a branch."""
-        self._loader = loader
-        conversation, turns_by_start, messages = self._read_in_transaction(
-            key, message_range
-        )
-        if conversation is None:
-            return None
+        with self._db:  # a consistent state, even while others write
+            conversation = self._open_conversation(key, loader)
+            if conversation is None:
+                return None
+            header = conversation.facts.facts
+            if header.find_branch(message_range.branch) is None:
+                return None
+            turns_by_start, messages = self._read(key, conversation, message_range)
         ordered = [turns_by_start[start] for start in sorted(turns_by_start)]
         found = list(build_turns(ordered, messages, message_range.start))
         return MessageWindow(
-            header=conversation.facts,
+            header=header,
             branch_number=message_range.branch,
             start=message_range.start,
             turns=tuple(turn for _, turn in found),
@@ -159,44 +186,31 @@ class MessageStore:
 
         Without names, yield all messages of a branch.
         """
-        self._loader = loader
         patterns = [name.encode("utf-8", "surrogatepass") for name in names]
-        conversation = self._load_conversation(*key)
+        conversation = self._open_conversation(key, loader)
         if conversation is None:
             return
-        for part, stop in _branch_parts(conversation.facts, branch, _NO_LIMIT):
+        for part, stop in _branch_parts(conversation.facts.facts, branch, _NO_LIMIT):
             message_range = MessageRange(part.number, part.shared_count, stop)
-            for start, raw in self._raw_blocks(key, message_range, part.shared_count):
+            for start, frame in self._frames(key, message_range, part.shared_count):
+                raw = decompress(frame)
                 if not patterns or any(pattern in raw for pattern in patterns):
                     messages = self._block_decoder.decode(raw)
                     yield from enumerate(messages[: stop - start], start)
 
-    def _read_in_transaction(
-        self, key: ConversationKey, message_range: MessageRange
-    ) -> tuple[_ConversationFacts | None, dict[int, StoredTurn], list[Message]]:
-        """Return a consistent state of the requested messages, even while others write."""
-        with self._db:
-            conversation = self._load_conversation(*key)
-            if (
-                conversation is not None
-                and conversation.facts.find_branch(message_range.branch) is not None
-            ):
-                return conversation, *self._read(key, conversation, message_range)
-        return None, {}, []
-
     def _read(
         self,
         key: ConversationKey,
-        conversation: _ConversationFacts,
+        conversation: _OpenConversation,
         message_range: MessageRange,
     ) -> tuple[dict[int, StoredTurn], list[Message]]:
         """Return the requested messages, and the turns around them."""
         turns: dict[int, StoredTurn] = {}
         messages: list[Message] = []
         for part, stop in _branch_parts(
-            conversation.facts, message_range.branch, message_range.stop
+            conversation.facts.facts, message_range.branch, message_range.stop
         ):
-            forked = conversation.forked_turns.get(part.number)
+            forked = conversation.facts.forked_turns.get(part.number)
             limit = forked.start if forked else part.shared_count
             turns = {start: row for start, row in turns.items() if start < limit}
             if forked:
@@ -204,8 +218,7 @@ class MessageStore:
             first = max(message_range.start, part.shared_count)
             own = MessageRange(part.number, first, stop)
             turns.update({row.start: row for row in self._load_turns(key, own)})
-            for start, raw in self._raw_blocks(key, own, part.shared_count):
-                block = self._block_decoder.decode(raw)
+            for start, block in self._blocks(key, conversation, own, part.shared_count):
                 messages += block[max(first - start, 0) : stop - start]
         return turns, messages
 
@@ -225,23 +238,46 @@ class MessageStore:
         for (raw,) in fetch_all(self._db, sql, values):
             yield _decode_turn(raw)
 
-    def _raw_blocks(
+    def _blocks(
+        self,
+        key: ConversationKey,
+        conversation: _OpenConversation,
+        message_range: MessageRange,
+        shared: int,
+    ) -> Iterator[tuple[int, list[Message]]]:
+        """Yield the blocks with some messages that a branch adds."""
+        branch, start, stop = message_range
+        start -= (start - shared) % MESSAGES_PER_BLOCK
+        while start < stop and (branch, start) in conversation.blocks:
+            yield start, conversation.blocks[branch, start]
+            start += MESSAGES_PER_BLOCK
+        rest = MessageRange(branch, max(start, message_range.start), stop)
+        for number, frame in self._frames(key, rest, shared):
+            block = self._block_decoder.decode(decompress(frame))
+            conversation.keep(branch, number, block)
+            yield number, block
+
+    def _frames(
         self, key: ConversationKey, message_range: MessageRange, shared: int
     ) -> Iterator[tuple[int, bytes]]:
-        """Yield the blocks with some messages that a branch adds."""
-        if message_range.start >= message_range.stop:
+        """Yield the compressed blocks with some messages that a branch adds."""
+        branch, start, stop = message_range
+        if start >= stop:
             return
-        first_start = (
-            message_range.start - (message_range.start - shared) % MESSAGES_PER_BLOCK
-        )
+        first_start = start - (start - shared) % MESSAGES_PER_BLOCK
         sql = (
             "SELECT start, frame FROM message_block WHERE session = ? AND agent = ?"
             " AND branch = ? AND start >= ? AND start < ? ORDER BY start"
         )
-        for start, frame in fetch_all(
-            self._db, sql, (*key, message_range.branch, first_start, message_range.stop)
-        ):
-            yield start, decompress(frame)
+        yield from fetch_all(self._db, sql, (*key, branch, first_start, stop))
+
+    def _data_version(self) -> tuple[int, int]:
+        """Return numbers that change with any change of the index.
+
+        The first counts those of other connections, the second those of this one.
+        """
+        row = fetch_one(self._db, "PRAGMA data_version")
+        return row[0], self._db.total_changes()
 
     def _decode_loader(self, kind: type, _: object) -> Loader:
         if kind is not Loader:
@@ -470,200 +506,10 @@ _encode_turn = _ENCODER.encode
 _decode_turn = msgspec.msgpack.Decoder(StoredTurn).decode
 
 
-class SessionPreview(Struct, frozen=True, kw_only=True, array_like=True):
-    """How a short session starts."""
-
-    end_offset: int
-    """Where the lines of the first messages end in their file."""
-    message_count: int
-    checksum: bytes
-    """Of the messages, as they are in the whole session."""
-    turns: tuple[StoredTurn, ...]
-    rest: TurnRemainder = TurnRemainder()
-    """What follows them in the last turn that starts in them."""
-    branches: tuple[BranchSummary, ...]
-    """The live one lacks its preview if the first prompt is among the messages."""
-    files: int = 0
-    models: tuple[str, ...] | None = None
-    """If they differ from those of the summary: with those of agents."""
-    agent_runs: dict[ToolUseId, tuple[AgentRun, ...]] = {}
-    """The agent runs that their tool calls started, without messages."""
-    orphans: tuple[AgentRun, ...] = ()
-    summary_count: int = 0
-    """At most one: a session with more has no preview."""
-
-    def build_facts(
-        self, summary: SessionSummary, messages: Sequence[Message]
-    ) -> ConversationHeader:
-        return ConversationHeader(
-            id=summary.id,
-            title=summary.title,
-            project=summary.project,
-            git_branches=summary.git_branches,
-            versions=summary.versions,
-            entrypoints=summary.entrypoints,
-            models=summary.models if self.models is None else self.models,
-            started_at=summary.started_at,
-            ended_at=summary.ended_at,
-            usage=summary.usage,
-            lineage=summary.lineage,
-            agent_count=summary.agent_count,
-            problem_count=summary.problem_count,
-            file_count=self.files,
-            branches=tuple(_with_quote(one, messages) for one in self.branches),
-            orphan_agents=self.orphans,
-            summary_count=self.summary_count,
-            empty_reason=summary.empty_reason,
-        )
-
-    def with_agents(self, messages: Sequence[Message]) -> list[Message]:
-        """Return messages with the agent runs that their tool calls started."""
-        return [self._with_call_agents(message) for message in messages]
-
-    def _with_call_agents(self, message: Message) -> Message:
-        if not any(
-            call.id in self.agent_runs or call.agents for call in message.tool_calls
-        ):
-            return message
-        calls = (
-            structs.replace(call, agents=self.agent_runs.get(call.id, ()))
-            for call in message.tool_calls
-        )
-        return structs.replace(message, tool_calls=tuple(calls))
-
-    def build_turns(
-        self, messages: Sequence[Message], start: int
-    ) -> list[tuple[int, Turn]]:
-        """Return messages grouped by turn, with the number where each turn starts."""
-        return list(build_turns(self.turns, messages, start))
-
-
-class PreviewStore:
-    def __init__(self, index: IndexDB) -> None:
-        self._db = index.db
-
-    def load_preview(self, number: int) -> tuple[SessionPreview, bytes] | None:
-        """Return the preview of a session and its encoded summary, if there is one."""
-        sql = (
-            "SELECT preview, summary FROM session_preview"
-            " JOIN session ON number = session"
-            " WHERE session = ?"
-        )
-        row = fetch_one(self._db, sql, (number,))
-        return (_decode(row[0]), row[1]) if row else None
-
-
-def encode_preview(session: Session, summary: SessionSummary) -> bytes | None:
-    """Return the preview of a session, if it can be read from a single file."""
-    turns = session.live_branch.turns
-    messages = [message for turn in turns for message in turn.messages]
-    first = [strip_message(message) for message in messages[:PREVIEW_MESSAGES]]
-    end_offset = _find_end_offset(
-        first, messages[PREVIEW_MESSAGES : PREVIEW_MESSAGES + 1]
-    )
-    facts = build_conversation_header(session)
-    has_summaries = (
-        facts.summary_count or facts.branch_summaries or facts.other_summaries
-    )
-    if (
-        end_offset is None
-        or has_summaries
-        or any(_lacks_quote(branch, first) for branch in facts.branches)
-    ):
-        return None
-    count = len(first)
-    first_turns = [
-        stored_turn
-        for stored_turn in stored_turns(session.live_branch)
-        if stored_turn.start < count
-    ]
-    turn_end = first_turns[-1].start + len(turns[len(first_turns) - 1].messages)
-    agents = {
-        call.id: call.agents
-        for message in first
-        for call in message.tool_calls
-        if call.agents
-    }
-    return encode_assembled(
-        SessionPreview(
-            end_offset=end_offset,
-            message_count=count,
-            checksum=messages_checksum(first),
-            turns=tuple(first_turns),
-            rest=merge_by_model(
-                collect_remainder(
-                    [strip_message(message) for message in messages[count:turn_end]]
-                )
-            ),
-            branches=tuple(_without_quote(branch, first) for branch in facts.branches),
-            files=facts.file_count,
-            models=None if summary.models == facts.models else facts.models,
-            agent_runs=agents,
-            orphans=facts.orphan_agents,
-            summary_count=facts.summary_count,
-        )
-    )
-
-
-def messages_checksum(messages: Sequence[Message]) -> bytes:
-    return blake2b(encode_assembled(list(messages)), digest_size=8).digest()
-
-
-def _find_end_offset(
-    first_messages: Sequence[Message], next_messages: Sequence[Message]
-) -> int | None:
-    """Return where the lines of messages end, or `None` if they are in several files.
-
-    Lines before the next message may belong to them.
-    """
-    positions = [
-        position for message in first_messages for position in _positions(message)
-    ]
-    if len({(position.source_id, position.generation) for position in positions}) != 1:
-        return None
-    end = max(position.offset + position.length for position in positions)
-    next_positions = [
-        position for message in next_messages for position in _positions(message)
-    ]
-    return max(end, min((position.offset for position in next_positions), default=end))
-
-
-def _positions(message: Message) -> Iterator[Position]:
-    for ref in (*message.record_refs, *message.attached_refs):
-        yield ref.position
-    for call in message.tool_calls:
-        yield call.position
-        if call.result_position is not None:
-            yield call.result_position
-        yield from (ref.position for ref in call.attached_refs)
-
-
-def _first_prompt(messages: Sequence[Message]) -> str:
-    return next((message.preview for message in messages if message.is_prompt), "")
-
-
-def _with_quote(branch: BranchSummary, messages: Sequence[Message]) -> BranchSummary:
-    if branch.preview or not branch.is_live:
-        return branch
-    return structs.replace(branch, preview=_first_prompt(messages))
-
-
-def _without_quote(branch: BranchSummary, messages: Sequence[Message]) -> BranchSummary:
-    if not branch.is_live or branch.preview != _first_prompt(messages):
-        return branch
-    return structs.replace(branch, preview="")
-
-
-def _lacks_quote(branch: BranchSummary, messages: Sequence[Message]) -> bool:
-    """Whether a branch has no preview although the first messages have a prompt."""
-    return branch.is_live and not branch.preview and bool(_first_prompt(messages))
-
-
 def _no_loader(kind: type, _: object) -> Loader:
     if kind is not Loader:
         raise NotImplementedError
     return Loader()
 
 
-_decode = msgspec.msgpack.Decoder(SessionPreview, dec_hook=_no_loader).decode
 _decode_block = msgspec.msgpack.Decoder(list[Message], dec_hook=_no_loader).decode

@@ -554,12 +554,6 @@ SETTLED_KEY = Table(
     primary_key=("session", "key"),
     has_rowid=False,
 )
-# How short sessions begin, to be shown before they are assembled.
-SESSION_PREVIEW = Table(
-    name="session_preview",
-    columns=(_session(), _blob("preview")),
-    primary_key=("session",),
-)
 # The sources of a session; `source_state` has them in a local index.
 SESSION_SOURCE = Table(
     name="session_source",
@@ -587,7 +581,6 @@ SESSION_TABLES = (
     CONVERSATION,
     TURN,
     MESSAGE_BLOCK,
-    SESSION_PREVIEW,
     SETTLED_PART,
     SETTLED_KEY,
 )

@@ -22,7 +22,6 @@ from bygones.archive import Archive
 from bygones.errors import NotInArchive
 from bygones.model.base import Position
 from bygones.model.conversations import (
-    PREVIEW_MESSAGES,
     BranchSummary,
     Conversation,
     ConversationHeader,
@@ -53,7 +52,7 @@ MAX_ASSEMBLED_MESSAGES = 20_000
 """Sessions with more messages are not assembled as a whole."""
 WINDOW_SIZE = 16
 """Messages that a page loads at once."""
-MAX_FIRST_MESSAGES = PREVIEW_MESSAGES
+MAX_FIRST_MESSAGES = 6
 """Messages that a page contains at most; scripts load the others."""
 SCREEN_CHARS = 6_000
 """Characters of HTML that fill a screen."""
@@ -178,7 +177,7 @@ class ConversationView:
         return Html("".join(screen.fragments)), screen.message_count + start
 
     def _options_for(self, window: MessageWindow, options: HtmlOptions) -> HtmlOptions:
-        """Return options with the time before a window and the usage after it.
+        """Return options with the time before a window and the messages after it.
 
         A turn that starts in the window is shown with the cost of the whole turn.
         """
@@ -187,9 +186,9 @@ class ConversationView:
             time = next((message.sent_at for message in previous), None)
             options = structs.replace(options, previous_time=time)
         if options.message_pricer and window.turns:
-            rest = self._conversation.rest_of_turn(window, options.has_single_price)
-            unshown_usage = {window.turns[-1].number: rest}
-            options = structs.replace(options, unshown_usage=unshown_usage)
+            rest = self._conversation.rest_of_turn(window)
+            unshown_messages = {window.turns[-1].number: rest}
+            options = structs.replace(options, unshown_messages=unshown_messages)
         return options
 
     def iter_edits(self, path: str) -> Iterator[tuple[ToolCall, ChangedFile]]:

@@ -11,8 +11,6 @@ from bygones.model.base import AgentId, RecordId
 from bygones.model.conversations import (
     BranchSummary,
     MessageWindow,
-    ModelUsage,
-    TurnRemainder,
 )
 from bygones.model.records import Block, TextBlock, ThinkingBlock
 from bygones.model.sessions import (
@@ -102,23 +100,17 @@ class CostLabels(Struct, frozen=True):
     message_pricer: MessagePricer | None
     agent_costs: Mapping[AgentId, Cost]
     """Costs of agents whose messages are not loaded."""
-    unshown_usage: Mapping[int, TurnRemainder]
-    """Usage by parts of turns that are not shown, by turn number."""
+    unshown_messages: Mapping[int, Sequence[Message]]
+    """Messages of turns that are not shown, by turn number."""
 
     def turn_label(self, turn: Turn) -> str:
         """Return the cost of a turn; an agent counts where it was first called."""
-        rest = self.unshown_usage.get(turn.number, TurnRemainder())
-        own_cost = self._cost((*turn.messages, *rest.usages))
+        messages = (*turn.messages, *self.unshown_messages.get(turn.number, ()))
         agent_costs = {
             run.id: self.agent_cost(run)
-            for run in walk_agents(list_started_agents(turn.messages))
+            for run in walk_agents(list_started_agents(messages))
         }
-        agent_costs |= {
-            agent_id: self.agent_costs.get(agent_id) or self._cost(())
-            for agent_id in rest.agent_ids
-            if agent_id not in agent_costs
-        }
-        return _format_costs(own_cost, list(agent_costs.values()))
+        return _format_costs(self._cost(messages), list(agent_costs.values()))
 
     def agent_label(self, run: AgentRun) -> str:
         """Return the cost of an agent run, alone and with the agents below it."""
@@ -131,7 +123,7 @@ class CostLabels(Struct, frozen=True):
         """Return the cost of an agent run without the agents below it."""
         return self.agent_costs.get(run.id) or self._cost(run.live_branch.messages)
 
-    def _cost(self, messages: Iterable[Message | ModelUsage]) -> Cost | None:
+    def _cost(self, messages: Iterable[Message]) -> Cost | None:
         nano_usd = self.message_pricer(messages) if self.message_pricer else None
         return None if nano_usd is None else Cost(nano_usd=nano_usd)
 
@@ -241,10 +233,6 @@ class HtmlSystemMessages(SystemMessageRenderer[SystemMessageHtml | None]):
         return system_text(message, self._text_parser)
 
 
-def _is_single_message(usage: ModelUsage) -> bool:
-    return usage.min_context == usage.max_context and usage.first_at == usage.last_at
-
-
 class HtmlOptions(RenderOptions, frozen=True, kw_only=True):
     message_pricer: MessagePricer | None = None
     """Computes the costs of turns and agents."""
@@ -252,10 +240,8 @@ class HtmlOptions(RenderOptions, frozen=True, kw_only=True):
     """Computes the cost of a whole session."""
     agent_costs: Mapping[AgentId, Cost] = {}
     """Costs of agents whose messages are not loaded."""
-    unshown_usage: Mapping[int, TurnRemainder] = {}
-    """Usage by parts of turns that are not shown, by turn number."""
-    has_single_price: Callable[[ModelUsage], bool] = _is_single_message
-    """Whether one price applies to all messages in a sum."""
+    unshown_messages: Mapping[int, Sequence[Message]] = {}
+    """Messages of turns that are not shown but paid for, by turn number."""
     agent_url: str = ""
     """Prefix of the page of an agent that is not expanded."""
     branch_url: str = ""
@@ -311,7 +297,7 @@ class _HtmlRenderer(StepRenderer[HtmlFragment]):
         self._options = options
         self._system_messages = HtmlSystemMessages(options.text_parser)
         self._cost_labels = CostLabels(
-            options.message_pricer, options.agent_costs, options.unshown_usage
+            options.message_pricer, options.agent_costs, options.unshown_messages
         )
         self._end_tags: list[str] = []
         """End tags of the open elements, the innermost last."""

@@ -11,7 +11,7 @@ from bygones.model.base import RecordId
 from bygones.model.summary import SessionSummary
 from bygones.render.html.session import HtmlOptions
 from bygones.usage.costs import SessionCosts
-from bygones.usage.message_costs import has_single_price, make_message_pricer
+from bygones.usage.message_costs import make_message_pricer
 from bygones.web.context import RequestContext
 from bygones.web.conversation_view import (
     WINDOW_SIZE,
@@ -72,9 +72,6 @@ def html_options(context: RequestContext, view: ConversationView) -> HtmlOptions
     return HtmlOptions(
         zone=None,
         message_pricer=make_message_pricer(prices) if prices is not None else None,
-        has_single_price=partial(has_single_price, prices)
-        if prices is not None
-        else bool,
         agent_costs=costs.by_agent if costs else {},
         agent_url=build_url("session", session.id, "agent", ""),
         branch_url=view.url(branch=0) + "?branch=",

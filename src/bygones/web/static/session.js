@@ -112,7 +112,7 @@ async function go(at, anchor) {
   const target = await conversation.reveal(at, anchor);
   if (!target) return;
   if (anchor) history.replaceState(history.state, "", `${location.pathname}${location.search}#${anchor}`);
-  document.querySelector(".target")?.classList.remove("target");
+  place.querySelector(".target")?.classList.remove("target");
   if (target.id) target.classList.add("target");
   target.tabIndex = -1;
   target.focus({ preventScroll: true });
