@@ -47,7 +47,14 @@ class Server(NamedTuple):
 
     name: str
     port: int
+    process: int
     cookie: str = ""
+
+    def cpu_seconds(self) -> float:
+        """Return the CPU time that the server has taken, in all its threads."""
+        fields = Path(f"/proc/{self.process}/stat").read_text().rpartition(")")[2]
+        user, system = fields.split()[11:13]
+        return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
 
 
 class Times(NamedTuple):
@@ -56,6 +63,8 @@ class Times(NamedTuple):
     a_second: float
     median: float
     p95: float
+    cpu: float
+    """CPU time of the server per request; unlike the others, the same under load."""
     failed: int
 
 
@@ -120,6 +129,7 @@ _FORTY = "/api/v1/sessions/{}/messages?limit=40"
 def timed(server: Server, paths: Sequence[str], clients: int) -> Times:
     """Ask for paths, so many at once, and return what that took."""
     share = [paths[at::clients] for at in range(clients)]
+    cpu = server.cpu_seconds()
     begun = time.perf_counter()
     with ThreadPoolExecutor(clients) as pool:
         each = list(pool.map(lambda some: _asked(server, some), share))
@@ -127,7 +137,8 @@ def timed(server: Server, paths: Sequence[str], clients: int) -> Times:
     took = sorted(seconds for some, _ in each for seconds in some)
     failed = sum(count for _, count in each)
     last = min(round(len(took) * 0.95), len(took) - 1)
-    return Times(len(took) / wall, took[len(took) // 2], took[last], failed)
+    cpu = (server.cpu_seconds() - cpu) / len(took)
+    return Times(len(took) / wall, took[len(took) // 2], took[last], cpu, failed)
 
 
 def _asked(server: Server, paths: Sequence[str]) -> tuple[list[float], int]:
@@ -160,7 +171,7 @@ def ours(archive: Path) -> Iterator[Server]:
         told = connection.getresponse()
         cookie = (told.getheader("set-cookie") or "").partition(";")[0]
         connection.close()
-        yield Server(OURS.name, port, cookie)
+        yield Server(OURS.name, port, running.pid, cookie)
 
 
 @contextmanager
@@ -183,7 +194,7 @@ def theirs(home: Path, scratch: Path) -> Iterator[Server]:
                 break
         else:
             raise RuntimeError("the peer does not listen")
-        yield Server(PEER.name, int(found[1]))
+        yield Server(PEER.name, int(found[1]), running.pid)
 
 
 @contextmanager
@@ -206,8 +217,11 @@ def report(
     """Yield the lines of the tables; every turn asks both, one after the other."""
     for question in asked:
         yield f"\n## {question.title}\n"
-        yield "| clients | program | requests/s | median ms | p95 ms | share of agentsview |"
-        yield "|---:|---|---:|---:|---:|---:|"
+        yield (
+            "| clients | program | requests/s | median ms | p95 ms "
+            "| share of agentsview | CPU ms per request |"
+        )
+        yield "|---:|---|---:|---:|---:|---:|---:|"
         if question.is_known:
             for server in servers:
                 timed(server, question.paths(server, 0), 1)
@@ -229,7 +243,8 @@ def _rows(clients: int, best: dict[str, Times]) -> Iterator[str]:
         failed = f" ({one.failed} failed)" if one.failed else ""
         yield (
             f"| {clients} | {name}{failed} | {one.a_second:,.0f} "
-            f"| {one.median * 1e3:.1f} | {one.p95 * 1e3:.1f} | {ratio:.2f} |"
+            f"| {one.median * 1e3:.1f} | {one.p95 * 1e3:.1f} | {ratio:.2f} "
+            f"| {one.cpu * 1e3:.1f} |"
         )
 
 

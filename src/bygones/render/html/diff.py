@@ -121,7 +121,8 @@ def _highlight_sides(
 ) -> list[Sequence[CodePiece]]:
     """Return the highlighted lines; each side is highlighted on its own."""
     found: list[Sequence[CodePiece]] = [((text, ""),) for text in texts]
-    for side in ("-", "+") if language and texts else ():
+    sides = [side for side in ("-", "+") if side in markers] or ["+"]
+    for side in sides if language and texts else ():
         at = [n for n, marker in enumerate(markers) if marker in {"", " ", side}]
         code = split_code([texts[n] for n in at], language)
         for number, pieces in zip(at, code, strict=True):

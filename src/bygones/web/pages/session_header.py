@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 from collections.abc import Sequence
+from functools import cache
 from html import escape
 from itertools import zip_longest
 from pathlib import Path
@@ -176,15 +177,20 @@ def _resume_button(folder: Path, session_id: SessionId) -> Html:
 
     `bygones resume` restores the transcript if it was deleted, and selects its home.
     """
-    environ = {name: os.environ[name] for name in os.environ if name != ARCHIVE_ENV}
-    is_default = folder == resolve_archive_location(None, environ, Path.home())
-    archive = [] if is_default else ["--archive", encode_path(folder)]
+    archive = [] if _is_default(folder) else ["--archive", encode_path(folder)]
     command = shlex.join(["bygones", "resume", session_id, "--run", *archive])
     text = escape(sanitize_line(command))
     return Html(
         f'<button type="button" data-copy="{text}" title="{text}" '
         f'aria-label="Copy resume command">{icon("terminal")}Resume</button>'
     )
+
+
+@cache
+def _is_default(folder: Path) -> bool:
+    """Whether commands use an archive if they are started without the environment."""
+    environ = {name: os.environ[name] for name in os.environ if name != ARCHIVE_ENV}
+    return folder == resolve_archive_location(None, environ, Path.home())
 
 
 def _action_bar(folder: Path | None, view: ConversationView) -> Html:
