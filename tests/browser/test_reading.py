@@ -171,6 +171,7 @@ def test_header_of_a_growing_session_stays_current(
         page.locator("#outline a").first.wait_for()
         facts = page.locator(".session-facts")
         expect(facts).to_contain_text(f"{LONG_TURNS} prompts")
+        page.locator(".session-details > summary").click()
         page.locator("#annotations [name=note]").fill("half a note")
         lines = thread(prompt("One more"), reply("Yes."), start=99_000)
         with path.open("ab") as file:

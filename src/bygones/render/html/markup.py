@@ -56,6 +56,21 @@ def escape_line(value: str) -> Html:
     return Html(_escape_attribute(sanitize(value, newlines="space")))
 
 
+_CODE_SPAN = re.compile(r"`((?:[^`<\n]|</?mark>)+)`")
+
+
+def format_code(html: Html) -> Html:
+    """Show what is between backticks as code, in escaped text that may have marks."""
+    return Html(_CODE_SPAN.sub(_code_element, html))
+
+
+def _code_element(found: re.Match[str]) -> str:
+    content = found[1]
+    marks = re.findall("</?mark>", content)
+    is_nested = marks == ["<mark>", "</mark>"] * (len(marks) // 2)
+    return f"<code>{content}</code>" if is_nested and content.strip() else found[0]
+
+
 def join_html(parts: Iterable[Html], separator: str = "") -> Html:
     """Join HTML; empty parts are left out."""
     return Html(_escape_attribute(separator).join(filter(None, parts)))

@@ -13,11 +13,12 @@ from starlette.responses import Response
 from bygones.archive import Archive
 from bygones.model.base import SessionId
 from bygones.model.summary import IndexedPrompt, SessionSummary
+from bygones.render.html.markdown_html import render_prompt
 from bygones.render.html.markup import (
     EMPTY_HTML,
     Html,
     escape_line,
-    escape_text,
+    format_code,
     join_html,
     tag,
 )
@@ -142,7 +143,7 @@ def _items(
             escape_line(project),
             link(
                 conversation_url(prompt.session_id, at=prompt.id),
-                escape_line(title or prompt.session_id),
+                format_code(escape_line(title or prompt.session_id)),
             ),
             escape_line(f"used {pluralize(use.uses, 'time')}")
             if use.uses > 1
@@ -156,7 +157,7 @@ def _items(
             "li",
             join_html(
                 (
-                    tag("div", escape_text(prompt.text.strip()), kind="typed"),
+                    render_prompt(prompt.text.strip()),
                     _copy_button(prompt.text),
                     tag("p", join_html(facts, " · "), kind="note"),
                 )

@@ -30,6 +30,7 @@ from bygones.render.html.markup import (
     Html,
     escape_line,
     escape_text,
+    format_code,
     join_html,
     render_facts,
     tag,
@@ -149,8 +150,9 @@ def _render_results(context: RequestContext, search_request: _SearchRequest) -> 
     )
     content = join_html(
         (
-            _summary_line(search_request, results),
-            _save_form(context, search_request.text),
+            _summary_line(
+                search_request, results, _save_form(context, search_request.text)
+            ),
             _search_notes(results),
             tag("ol", matches, kind="hits") if matches else _no_results(results),
             _result_pager(search_request, results),
@@ -218,7 +220,9 @@ def _describe_hint(hint: QueryHint) -> str:
     return hint.meaning + values
 
 
-def _summary_line(search_request: _SearchRequest, results: SearchResults) -> Html:
+def _summary_line(
+    search_request: _SearchRequest, results: SearchResults, save_form: Html
+) -> Html:
     count = results.session_count_bound.qualify(
         pluralize(results.session_count, "session")
     )
@@ -234,7 +238,7 @@ def _summary_line(search_request: _SearchRequest, results: SearchResults) -> Htm
         for sort, name in _SORTS
     )
     content = join_html(
-        (tag("span", escape_line(count)), tag("span", sorts, kind="sorts"))
+        (tag("span", escape_line(count)), tag("span", sorts, kind="sorts"), save_form)
     )
     return tag("div", content, kind="result-summary")
 
@@ -331,7 +335,7 @@ def _hit_url(match: SessionMatch, hit: Hit, query_text: str) -> str:
 
 
 def _excerpt_html(excerpt: Excerpt) -> Html:
-    return join_html(_iter_highlighted(excerpt))
+    return format_code(join_html(_iter_highlighted(excerpt)))
 
 
 def _iter_highlighted(excerpt: Excerpt) -> Iterator[Html]:

@@ -25,11 +25,14 @@ from bygones.render.html.markup import (
     EMPTY_HTML,
     Html,
     escape_line,
+    format_code,
     join_html,
     tag,
 )
 from bygones.render.numbers import (
+    format_cost,
     pluralize,
+    short_model_name,
 )
 from bygones.render.text.primitives import sanitize, sanitize_line, truncate_end
 from bygones.web.context import RequestContext
@@ -43,6 +46,7 @@ from bygones.web.layout import (
     html_response,
     is_running,
     link,
+    short_path,
 )
 from bygones.web.pages.session_request import (
     following_prompt,
@@ -67,17 +71,20 @@ def session_header(context: RequestContext, view: ConversationView) -> Html:
     badge = EMPTY_HTML
     if is_running(summary, context.now):
         badge = tag("span", escape_line("running"), kind="running")
+    cost = _total_cost(context, view)
+    facts = window_header_facts(session, view.branch, None, cost)
     text = session.title.text or session.id
-    title = tag("span", escape_line(text), kind="title", title=sanitize_line(text))
+    shown = format_code(escape_line(text))
+    title = tag("span", shown, kind="title", title=sanitize_line(text))
     return tag(
         "header",
         join_html(
             (
                 parent_link,
                 tag("h1", join_html((title, badge))),
-                _facts(context, view),
+                _essentials(view, facts, cost),
                 _branch_list(view),
-                _action_bar(context.pool.folder, view),
+                _action_bar(context.pool.folder, view, _render_facts(facts)),
             )
         ),
         kind="top",
@@ -90,10 +97,28 @@ def header_part(context: RequestContext) -> Response:
         return html_response(session_header(context, view))
 
 
-def _facts(context: RequestContext, view: ConversationView) -> Html:
+def _essentials(
+    view: ConversationView, facts: Sequence[Sequence[str]], cost: Cost | None
+) -> Html:
+    """Return a line with what one wants to know first; the rest is in the details."""
+    where, when, _, counts, usage, *_ = facts
+    *person, project, branch = where
+    models = dict.fromkeys(short_model_name(name) for name in view.facts.models)
+    line = (
+        *person,
+        short_path(project),
+        branch,
+        *when,
+        ", ".join(models),
+        counts[0],
+        *usage[:1],
+        format_cost(cost) if usage else "",
+    )
+    return tag("p", _fact_line(line), kind="essentials")
+
+
+def _render_facts(facts: Sequence[Sequence[str]]) -> Html:
     """Return the facts about a session, one labeled line each."""
-    session = view.facts
-    facts = window_header_facts(session, view.branch, None, _total_cost(context, view))
     lines = [
         tag(
             "div",
@@ -193,10 +218,10 @@ def _is_default(folder: Path) -> bool:
     return folder == resolve_archive_location(None, environ, Path.home())
 
 
-def _action_bar(folder: Path | None, view: ConversationView) -> Html:
+def _action_bar(folder: Path | None, view: ConversationView, facts: Html) -> Html:
     """Return the buttons and links of a session; an agent run has only some.
 
-    `folder` is the archive's, if it is on this machine.
+    `folder` is the archive's, if it is on this machine. The details contain the facts.
     """
     session, summary = view.facts, view.open_session.summary
     find_buttons = (
@@ -205,7 +230,7 @@ def _action_bar(folder: Path | None, view: ConversationView) -> Html:
         f'aria-expanded="false">{icon("outline")}Outline</button>'
     )
     if session.agent_id:
-        return Html(f'<div class="actions">{find_buttons}</div>')
+        return Html(f'<div class="actions">{find_buttons}{_details(facts)}</div>')
     resume = _resume_button(folder, session.id) if folder is not None else EMPTY_HTML
     starred = "true" if summary.is_starred else "false"
     changed = pluralize(session.file_count, "changed file")
@@ -234,7 +259,17 @@ def _action_bar(folder: Path | None, view: ConversationView) -> Html:
         f"{icon('copy')}Markdown</button>"
         f"{share_link if folder is not None else ''}{map_link}"
         f"{files if session.file_count else ''}"
-        f"{_annotation_form(summary)}</div>"
+        f"{_details(facts, summary)}</div>"
+    )
+
+
+def _details(facts: Html, summary: SessionSummary | None = None) -> Html:
+    """Return all facts, tags and note; unfolded if there are tags or a note."""
+    form = _annotation_form(summary) if summary is not None else EMPTY_HTML
+    is_open = summary is not None and bool(summary.tags or summary.note)
+    return Html(
+        f'<details class="session-details"{" open" if is_open else ""}>'
+        f"<summary>{icon('info')}Details</summary>{facts}{form}</details>"
     )
 
 

@@ -19,6 +19,7 @@ from bygones.render.html.markup import (
     EMPTY_HTML,
     Html,
     escape_line,
+    format_code,
     join_html,
     render_facts,
     tag,
@@ -114,7 +115,7 @@ def _cost_cell(summary: SessionSummary, costs: Costs, _now: datetime) -> Html:
 
 
 def _title_cell(summary: SessionSummary, _costs: Costs, now: datetime) -> Html:
-    title = escape_line(summary.title.text) or escape_line(summary.id)
+    text = summary.title.text.strip() or summary.id
     url = build_url("session", summary.id)
     facts = (
         summary.person,
@@ -131,7 +132,13 @@ def _title_cell(summary: SessionSummary, _costs: Costs, now: datetime) -> Html:
     return join_html(
         (
             _badges(summary, now),
-            tag("a", title, href=url, kind="row-title", title=sanitize_line(title)),
+            tag(
+                "a",
+                format_code(escape_line(text)),
+                href=url,
+                kind="row-title",
+                title=sanitize_line(text),
+            ),
             tag("p", render_facts(facts), kind="row-facts"),
         )
     )

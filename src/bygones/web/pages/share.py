@@ -27,7 +27,7 @@ from bygones.export.formats import (
     redaction_labels,
     render_session,
 )
-from bygones.model.sessions import Session
+from bygones.model.sessions import Branch, Session
 from bygones.model.summary import SessionSummary
 from bygones.redact.session import RedactionLog
 from bygones.render.html.markup import (
@@ -113,17 +113,17 @@ def share_page(context: RequestContext) -> Response:
         summaries = _find_sessions(archive, request)
         options = _export_options(context, archive, request)
         report = RedactionReport()
-        size = 0
+        size = turn_count = 0
         for summary in summaries:
             log = RedactionLog()
             session = archive.session(summary.id)
-            _check_view(session, request)
+            turn_count = len(_check_view(session, request).turns)
             size += sum(map(len, _content(session, options, log)))
             report.add(summary.id, log)
     main = (
         tag("h1", escape_line("Export")),
         _session_list(summaries),
-        _form(request),
+        _form(request, turn_count),
         _preview(report, size),
         Html(
             f'<p><a class="button primary" href="{escape(_download_url(request))}" '
@@ -168,9 +168,12 @@ def _find_sessions(archive: Archive, request: ShareRequest) -> list[SessionSumma
     return summaries
 
 
-def _check_view(session: Session, request: ShareRequest) -> None:
-    if request.branch not in {branch.number for branch in session.branches}:
-        raise NotInArchive("branch", str(request.branch + 1))
+def _check_view(session: Session, request: ShareRequest) -> Branch:
+    """Return the requested branch."""
+    for branch in session.branches:
+        if branch.number == request.branch:
+            return branch
+    raise NotInArchive("branch", str(request.branch + 1))
 
 
 def _export_options(
@@ -251,7 +254,8 @@ def _session_list(summaries: Sequence[SessionSummary]) -> Html:
     return tag("ul", join_html(items), kind="shared-sessions")
 
 
-def _form(request: ShareRequest) -> Html:
+def _form(request: ShareRequest, turn_count: int) -> Html:
+    """Return format and, for a single session, the range of its turns."""
     hidden = "".join(
         f'<input type="hidden" name="session" value="{escape(name)}">'
         for name in request.names
@@ -262,9 +266,9 @@ def _form(request: ShareRequest) -> Html:
     if request.is_single:
         turns = Html(
             '<label>From turn <input type="number" name="first" min="1" '
-            f'value="{request.first or ""}"></label>'
-            '<label>to <input type="number" name="last" min="1" '
-            f'value="{request.last or ""}"></label>'
+            f'max="{turn_count}" placeholder="1" value="{request.first or ""}"></label>'
+            f'<label>to <input type="number" name="last" min="1" max="{turn_count}" '
+            f'placeholder="{turn_count}" value="{request.last or ""}"></label>'
         )
     return Html(
         '<form class="filters" action="/share" data-live>'

@@ -505,7 +505,7 @@ if (!isAgent && !Number(place.dataset.branch)) {
 // The facts of the header, without what is being edited there.
 async function refreshHeader() {
   const { content } = await load(conversation.url("header", {})).catch(() => ({}));
-  for (const selector of [".top h1 .title", ".session-facts"]) {
+  for (const selector of [".top h1 .title", ".essentials", ".session-facts"]) {
     const fresh = content?.querySelector(selector);
     const old = document.querySelector(selector);
     if (fresh && old && !old.isEqualNode(fresh)) old.replaceWith(fresh);

@@ -1,0 +1,41 @@
+"""Code between backticks in titles and excerpts."""
+
+from __future__ import annotations
+
+import pytest
+
+from bygones.render.html.markup import (
+    escape_line,
+    escape_text,
+    format_code,
+    join_html,
+    tag,
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("run `ls -l` now", "run <code>ls -l</code> now"),
+        ("`a` and `b`", "<code>a</code> and <code>b</code>"),
+        ("one ` only", "one ` only"),
+        ("empty `` pair", "empty `` pair"),
+        ("`<script>`", "<code>&lt;script&gt;</code>"),
+    ],
+)
+def test_text_between_backticks_is_code(text: str, wanted: str) -> None:
+    assert format_code(escape_line(text)) == wanted
+
+
+def test_marked_words_stay_marked_inside_of_code() -> None:
+    html = join_html(
+        (escape_text("see `the "), tag("mark", escape_line("lock")), escape_line("`"))
+    )
+
+    assert format_code(html) == "see <code>the <mark>lock</mark></code>"
+
+
+def test_mark_that_starts_inside_of_code_and_ends_after_it_is_left_alone() -> None:
+    html = join_html((escape_text("`the "), tag("mark", escape_line("lock` it"))))
+
+    assert format_code(html) == html
