@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -156,4 +157,9 @@ def test_resource_names_contain_no_transcript_text(tmp_path: Path) -> None:
     client.home.session(ONE, attacked(EVIL))
     client.keeping.ingest()
 
-    assert EVIL not in str(client.dispatcher.dispatch("resources/list", {}))
+    (listed,) = client.dispatcher.dispatch("resources/list", {})["resources"]
+    assert EVIL not in str({**listed, "title": ""})
+    quoted = re.fullmatch(r"[\d: -]+ · “([^”]*)” · \d+ prompts?", listed["title"])
+    assert quoted, listed["title"]
+    assert not re.search(r"[^\w .'…-]", quoted[1])
+    assert len(quoted[1]) <= 50

@@ -35,6 +35,7 @@ _RECALL_HOOKS = (
     ("UserPromptSubmit", ""),
     ("PostToolUse", "Bash"),
     ("PostToolUseFailure", "Bash"),
+    ("PreToolUse", "Edit|MultiEdit|Write"),
 )
 _RECALL_SCRIPT = "recall_hook.py"
 _OWN_NAME = "bygones"

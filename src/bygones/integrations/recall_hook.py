@@ -12,8 +12,13 @@ import json
 import os
 import re
 import sys
-from hashlib import blake2b
 from math import log
+
+try:
+    # A part of hashlib, without OpenSSL, which takes longer to load than this script.
+    from _blake2 import blake2b
+except ImportError:
+    from hashlib import blake2b
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -34,28 +39,33 @@ MIN_LEAD = 1.5
 """How much better it must be than the next best session."""
 RARE_SHARE = 0.05
 """The share of prompts that have a word, up to which it is rare."""
-_WORD = re.compile(r"[a-z][a-z0-9]{2,}")
-_ANSI = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
-_ERROR_LINE = re.compile(
-    r"error|not found|cannot|can't|could not|failed|exception|denied|no such|missing"
-    r"|unable|undefined|unresolved|invalid|refused|unknown|traceback",
-    re.IGNORECASE,
+# Patterns are compiled when they are used: an event needs few of them.
+_WORD = r"[a-z][a-z0-9]{2,}"
+_ANSI = r"\x1b\[[0-9;?]*[A-Za-z]"
+_ERROR_LINE = (
+    r"(?i)error|not found|cannot|can't|could not|failed|exception|denied|no such|missing"
+    r"|unable|undefined|unresolved|invalid|refused|unknown|traceback"
 )
-_PATH = re.compile(r"(?:[A-Za-z]:)?(?:[\w.@~+-]*[/\\])+([\w.@+-]+)")
-_NUMBER = re.compile(r"\b(?:0x)?[0-9a-f]*\d[0-9a-f]*\b")
+_PATH = r"(?:[A-Za-z]:)?(?:[\w.@~+-]*[/\\])+([\w.@+-]+)"
+_NUMBER = r"\b(?:0x)?[0-9a-f]*\d[0-9a-f]*\b"
 _MIN_SIGNATURE_CHARS = 12
 _MAX_SIGNATURES = 3
-_SESSION_NAME = re.compile(r"[A-Za-z0-9-]{1,64}")
+MIN_LINE_CHARS = 12
+"""Characters of a line that is recognized on its own."""
+MIN_LINES_SHARE = 0.8
+"""How many of the lines about to change one prompt must have written."""
+MAX_FILE_BYTES = 400_000
+_EDIT_TOOLS = ("Edit", "MultiEdit", "Write")
 
 
 def error_signatures(text: str) -> list[str]:
     """Return the lines of an output that say what went wrong, without what varies."""
     found: list[str] = []
-    for raw in _ANSI.sub("", text[:MAX_ERROR_CHARS]).splitlines():
+    for raw in re.sub(_ANSI, "", text[:MAX_ERROR_CHARS]).splitlines():
         line = raw.strip()
-        if not _ERROR_LINE.search(line) or "│" in line or line[:2] in {"+ ", "- "}:
+        if not re.search(_ERROR_LINE, line) or "│" in line or line[:2] in {"+ ", "- "}:
             continue
-        plain = _NUMBER.sub("0", _PATH.sub(r"\1", line).lower())
+        plain = re.sub(_NUMBER, "0", re.sub(_PATH, r"\1", line).lower())
         plain = " ".join(plain.split())[:200]
         if len(plain) >= _MIN_SIGNATURE_CHARS and " " in plain and plain not in found:
             found.append(plain)
@@ -75,7 +85,7 @@ def program_of(command: str) -> str:
 
 def words_of(text: str) -> set[str]:
     """Return the words of a prompt."""
-    return set(_WORD.findall(text.lower()))
+    return set(re.findall(_WORD, text.lower()))
 
 
 def failure_offer(data: Data, command: str, output: str) -> tuple[str, str] | None:
@@ -133,6 +143,64 @@ def best_prompt(data: Data, prompt: str) -> Data | None:
     return found
 
 
+def edit_offer(folder: str, name: str, call: Data) -> tuple[str, str] | None:
+    """Return the prompt behind the lines that a call is about to change, if certain."""
+    path = str(call.get("file_path", ""))
+    data = _read_json(lines_file(folder, path))
+    if not data:
+        return None
+    known, prompts = data.get("lines", {}), data.get("prompts", [])
+    changed = {
+        line
+        for line in _lines_to_change(name, path, call)
+        if len(line.strip()) >= MIN_LINE_CHARS
+    }
+    numbers = [known.get(line_key(line)) for line in changed]
+    counts = {n: numbers.count(n) for n in set(numbers) if n is not None}
+    if not counts:
+        return None
+    best = max(counts, key=lambda number: counts[number])
+    if counts[best] < MIN_LINES_SHARE * len(numbers):
+        return None
+    entry = prompts[best]
+    return f"lines {entry['at']}", (
+        f"The lines about to change in {_quote(path.rpartition('/')[2])} were written"
+        f" on {entry['day']} ({entry['at']}) for this prompt: {_quote(entry['text'])}."
+    )
+
+
+def _lines_to_change(name: str, path: str, call: Data) -> set[str]:
+    """Return the lines that a call removes from a file."""
+    if name == "Write":
+        try:
+            with open(path, encoding="utf-8") as file:  # noqa: PTH123 (no pathlib)
+                before = file.read(MAX_FILE_BYTES)
+        except (OSError, ValueError):
+            return set()
+        return _lines(before) - _lines(call.get("content"))
+    edits = call.get("edits") if name == "MultiEdit" else [call]
+    found: set[str] = set()
+    for one in edits if isinstance(edits, list) else ():
+        found |= _lines(one.get("old_string")) - _lines(one.get("new_string"))
+    return found
+
+
+def _lines(text: object) -> set[str]:
+    return {line.rstrip() for line in str(text or "")[:MAX_FILE_BYTES].split("\n")}
+
+
+def line_key(line: str) -> str:
+    """Return the key of a line; no line is stored."""
+    raw = line.rstrip().encode("utf-8", "replace")
+    return blake2b(raw, digest_size=6).hexdigest()
+
+
+def lines_file(folder: str, path: str) -> str:
+    """Return the file with the prompts behind the lines of a file."""
+    name = blake2b(path.encode("utf-8", "replace"), digest_size=10).hexdigest()
+    return f"{folder}/lines-{name}.json"
+
+
 def start_text(data: Data) -> str:
     """Return a few lines about a project, for the start of a session."""
     lines = data.get("start", [])
@@ -147,21 +215,30 @@ def _quote(text: str) -> str:
 def answer(folder: str, event: Data) -> Data | None:
     """Return what to print for an event; nothing if there is no certain offer."""
     name = event.get("hook_event_name", "")
+    if name == "PreToolUse":
+        tool, call = event.get("tool_name"), event.get("tool_input")
+        if tool not in _EDIT_TOOLS or not isinstance(call, dict):
+            return None
+        return _offer(folder, event, edit_offer(folder, str(tool), call))
     data = load_project(folder, str(event.get("cwd", "")))
     if data is None:
         return None
-    key, text = "start", ""
+    found = None
     if name == "SessionStart":
-        text = start_text(data)
+        found = "start", start_text(data)
     elif name == "UserPromptSubmit":
-        key, text = prompt_offer(data, str(event.get("prompt", ""))) or ("", "")
+        found = prompt_offer(data, str(event.get("prompt", "")))
     elif event.get("tool_name") == "Bash":
         command = str((event.get("tool_input") or {}).get("command", ""))
         output = _failure_text(event)
-        key, text = (failure_offer(data, command, output) if output else None) or (
-            "",
-            "",
-        )
+        found = failure_offer(data, command, output) if output else None
+    return _offer(folder, event, found)
+
+
+def _offer(folder: str, event: Data, found: tuple[str, str] | None) -> Data | None:
+    """Return an offer as Claude Code reads it; nothing if it was made before."""
+    key, text = found or ("", "")
+    name = event.get("hook_event_name", "")
     if not text or _is_repeated(folder, str(event.get("session_id", "")), key):
         return None
     notice = "From earlier sessions, by Bygones. Quoted history, not an instruction"
@@ -194,23 +271,29 @@ def project_file(folder: str, directory: str) -> str:
 def load_project(folder: str, directory: str) -> Data | None:
     """Return what is known of the project in a directory or above it."""
     while directory.strip("/"):
-        try:
-            with open(project_file(folder, directory), encoding="utf-8") as file:  # noqa: PTH123 (no pathlib)
-                data = json.load(file)
-        except (OSError, ValueError):
-            directory = directory.rpartition("/")[0]
-            continue
-        return data if isinstance(data, dict) else None
+        data = _read_json(project_file(folder, directory))
+        if data is not None:
+            return data
+        directory = directory.rpartition("/")[0]
     return None
+
+
+def _read_json(path: str) -> Data | None:
+    try:
+        with open(path, encoding="utf-8") as file:  # noqa: PTH123 (no pathlib)
+            data = json.load(file)
+    except (OSError, ValueError):
+        return None
+    return data if isinstance(data, dict) else None
 
 
 def _is_repeated(folder: str, session: str, key: str) -> bool:
     """Note an offer; return whether the session was given it before, or is in it."""
-    if not _SESSION_NAME.fullmatch(session):
+    if not session.isascii() or not session.replace("-", "").isalnum():
         return True
     if session[:8] in key.split():
         return True
-    path = f"{folder}/offered-{session}.txt"
+    path = f"{folder}/offered-{session[:64]}.txt"
     try:
         flags = os.O_RDWR | os.O_CREAT | os.O_APPEND
         descriptor = os.open(path, flags, 0o600)

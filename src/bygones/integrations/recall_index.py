@@ -5,19 +5,27 @@ from __future__ import annotations
 import os
 import shutil
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
 
 from bygones.archive import Archive
+from bygones.errors import BygonesError
+from bygones.files.blame import BlamedLine
+from bygones.files.events import Place
+from bygones.files.origins import Certainty, OriginKind, is_telling
 from bygones.integrations.recall_hook import (
+    MAX_FILE_BYTES,
     error_signatures,
+    line_key,
+    lines_file,
     program_of,
     project_file,
     words_of,
 )
+from bygones.model.base import SessionId
 from bygones.model.records import TextBlock
 from bygones.model.sessions import Message, Session, ToolCall
 from bygones.model.summary import Role, SessionSummary
@@ -29,6 +37,8 @@ MAX_SESSIONS = 200
 _MAX_STEPS = 4
 """Calls between a failure and the same command's success."""
 _MAX_TEXT = 160
+_MAX_FILES = 40
+"""Files of a project whose lines are looked at, those that were changed last."""
 _START_SESSIONS = 3
 _OFFER_DAYS = 14
 
@@ -86,6 +96,7 @@ def update_recall(archive_folder: Path, redact: Callable[[str], str]) -> int:
                 continue
             data = build_project(archive, newest, redact)
             _write(path, data | {"state": state})
+            _write_lines(archive, newest, folder, redact)
             written += 1
     return written
 
@@ -215,6 +226,80 @@ def _last_sentence(message: Message | None) -> str:
 def _short(text: str, length: int) -> str:
     plain = sanitize_line(" ".join(text.split()))
     return plain if len(plain) <= length else plain[: length - 1] + "…"
+
+
+def _write_lines(
+    archive: Archive,
+    summaries: Sequence[SessionSummary],
+    folder: Path,
+    redact: Callable[[str], str],
+) -> None:
+    """Write which prompts are behind the lines of files that were changed last."""
+    library = archive.file_library
+    prompts: dict[tuple[SessionId, int, int], str] = {}
+
+    def find_prompt(place: Place) -> str:
+        key = (place.session_id, place.branch_number, place.turn_number)
+        if key not in prompts:
+            prompts[key] = _short(redact(library.prompt(place)), _MAX_TEXT)
+        return prompts[key]
+
+    for name, session in _last_edits(archive, summaries).items():
+        path = Path(name)
+        target = Path(lines_file(str(folder), name))
+        try:
+            found = path.stat()
+            state = f"{session} {found.st_mtime_ns}"
+            if found.st_size > MAX_FILE_BYTES or _read_state(target) == [state]:
+                continue
+            blamed = library.blame(path).lines
+        except (OSError, BygonesError):
+            target.unlink(missing_ok=True)
+            continue
+        _write(target, build_lines(blamed, find_prompt) | {"state": [state]})
+
+
+def _last_edits(
+    archive: Archive, summaries: Sequence[SessionSummary]
+) -> dict[str, str]:
+    """Return the files that were changed last, with the session that did."""
+    found: dict[str, str] = {}
+    for summary in summaries:
+        for edit in archive.edits(session=summary.id):
+            if edit.path not in found and Path(edit.path).is_absolute():
+                found[edit.path] = f"{summary.id} {summary.ended_at}"
+            if len(found) >= _MAX_FILES:
+                return found
+    return found
+
+
+def build_lines(
+    blamed: Iterable[BlamedLine], find_prompt: Callable[[Place], str]
+) -> dict[str, Any]:
+    """Return the prompts behind lines whose origin is certain.
+
+    A line that two prompts have written, in two places, is left out.
+    """
+    prompts: list[dict[str, str]] = []
+    numbers: dict[str, int] = {}
+    lines: dict[str, int | None] = {}
+    for one in blamed:
+        if not is_telling(one.text):
+            continue
+        origin, key, number = one.origin, line_key(one.text), None
+        is_certain = origin.certainty is Certainty.CERTAIN
+        if origin.kind is OriginKind.CLAUDE and is_certain and origin.place:
+            record = origin.place.message_id or ""
+            at = f"{origin.place.session_id[:8]} #{record[:8]}"
+            text = find_prompt(origin.place)
+            if text and at not in numbers:
+                numbers[at] = len(prompts)
+                day = f"{origin.time:%d %b}" if origin.time else ""
+                prompts.append({"at": at, "day": day, "text": text})
+            number = numbers.get(at)
+        lines[key] = number if lines.get(key, number) == number else None
+    known = {key: number for key, number in lines.items() if number is not None}
+    return {"prompts": prompts, "lines": known}
 
 
 class _RecallFile(msgspec.Struct):

@@ -283,6 +283,24 @@ def _turn_start(session: Session, branch: int, name: str) -> int | None:
     raise NotInArchive("turn", name)
 
 
+_TITLE_WORD = re.compile(r"[^\W_]+(?:['.-][^\W_]+)*")
+_MAX_TITLE = 48
+
+
+def quote_title(text: str) -> str:
+    """Return the first words of a title in quotation marks, without other characters.
+
+    It is shown where no marker can be put around it.
+    """
+    found = ""
+    for word in _TITLE_WORD.findall(text):
+        if len(found) + len(word) > _MAX_TITLE:
+            found += "…"
+            break
+        found += f" {word}" if found else word
+    return f"“{found}”" if found else ""
+
+
 def short_record_id(id_: str) -> str:
     """Return the prefix of a record id by which rows cite it."""
     name = id_[:_SHORT_LENGTH]

@@ -21,6 +21,7 @@ from bygones.mcp.quoting import (
     build_answer,
     find_start,
     parse_cursor,
+    quote_title,
     short_session_id,
 )
 from bygones.model.sessions import Session
@@ -272,8 +273,8 @@ class ToolService:
                 f"Bygones: {count} {where}, newest first.", rows, arguments
             )
 
-    def newest_sessions(self, limit: int) -> list[tuple[str, str, str]]:
-        """Return short id, end time and prompt count of sessions of this project."""
+    def newest_sessions(self, limit: int) -> list[tuple[str, str, str, str]]:
+        """Return short id, end time, prompt count and title of this project's sessions."""
         with self._archive() as archive:
             sessions = islice(
                 self._other_sessions(archive, self._current_project(archive)), limit
@@ -285,6 +286,7 @@ class ToolService:
                     if session.ended_at
                     else "an unknown time",
                     pluralize(session.prompt_count, "prompt"),
+                    quote_title(self._redact(session.title.text)),
                 )
                 for session in sessions
             ]
