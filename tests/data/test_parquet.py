@@ -15,9 +15,14 @@ import pytest
 from bygones.archive import Archive
 from bygones.cli.main import main
 from bygones.data import arrow as arrow_module
+from bygones.data import text_batches
+from bygones.data.exported_rows import read_rows
 from bygones.data.views import VIEW_NAMES, VIEWS
 from bygones.errors import MissingDataPackage, SqlError
 from tests.build import Home, prompt, reply, session_id, thread, tool_result, tool_use
+from tests.cases.archives import CaseArchives
+from tests.cases.make import stories
+from tests.corpus import CORPUS, needs_corpus
 
 pq = pytest.importorskip(
     "pyarrow.parquet", reason="needs pyarrow: pip install bygones[data]"
@@ -26,6 +31,7 @@ pq = pytest.importorskip(
 ROOT = Path(__file__).resolve().parents[2]
 SECRET = "ghp_" + "a1B2c3D4e5" * 3 + "f6G7h8"
 LOGIN = "margarethe"
+VIEWS_BY_NAME = {view.name: view for view in VIEWS}
 
 
 @pytest.fixture(scope="module")
@@ -79,6 +85,64 @@ def test_tables_and_files_have_the_rows_of_the_views(
             assert stored.schema.metadata[b"bygones.views_version"] == b"1"
     assert {path.name for path in written.files} == {f"{v}.parquet" for v in VIEW_NAMES}
     assert not list(tmp_path.rglob("*.partial"))
+
+
+def load_texts(archive: Archive, view: str, *, redact: bool) -> list[str]:
+    """Return what SQL loads row by row, in any order."""
+    columns = _LOADED[view]
+    rows = archive.sql(f"SELECT session_id, {columns} FROM {view}", redact=redact)
+    return sorted(map(repr, rows))
+
+
+_LOADED = {
+    "messages": "text, thinking",
+    "tool_calls": "input, output",
+    "prompts": "text",
+    "commits": "sha, summary, turn, branch",
+}
+every_tenth_case = pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=() if at % 10 == 0 else pytest.mark.full)
+        for at, name in enumerate(sorted(stories()))
+    ],
+)
+
+
+def assert_batches_equal_rows(archive: Archive) -> None:
+    for redact in (True, False):
+        found: dict[str, list[str]] = {view: [] for view in _LOADED}
+        for view, row in read_rows(archive.sql_service(redact=redact), VIEWS):
+            if view in _LOADED:
+                names = [column.name for column in VIEWS_BY_NAME[view].columns]
+                wanted = ("session_id", *_LOADED[view].split(", "))
+                found[view].append(repr(tuple(row[names.index(one)] for one in wanted)))
+        for name, rows in found.items():
+            assert sorted(rows) == load_texts(archive, name, redact=redact)
+
+
+@every_tenth_case
+def test_texts_read_at_once_are_those_read_one_by_one(
+    name: str, case_archives: CaseArchives
+) -> None:
+    with Archive.open(case_archives.archive(name)) as archive:
+        assert_batches_equal_rows(archive)
+
+
+@pytest.mark.full
+@needs_corpus
+def test_texts_of_real_transcripts_are_the_same_at_once(tmp_path: Path) -> None:
+    Archive.ingest(tmp_path / "archive", [CORPUS])
+    with Archive.open(tmp_path / "archive") as archive:
+        assert_batches_equal_rows(archive)
+
+
+def test_batches_are_divided_by_size(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(text_batches, "_BATCH_BYTES", 1)
+    with Archive.open(folder) as archive:
+        assert_batches_equal_rows(archive)
 
 
 @pytest.mark.req("DA3")

@@ -454,3 +454,21 @@ def test_command_lists_views_and_columns(capsys: pytest.CaptureFixture[str]) -> 
 
     assert all(name in listed for name in VIEW_NAMES)
     assert "cost_usd" in columns
+
+
+@pytest.mark.parametrize("suffix", ["md", "html", "json", "txt"])
+def test_a_long_prompt_is_whole_after_redaction(suffix: str, tmp_path: Path) -> None:
+    # Redaction makes the start that the index keeps shorter than the limit.
+    text = f"see /home/{LOGIN}/shop/a.py, " + "word " * 100 + "the last word"
+    home = Home(tmp_path / ".claude")
+    home.session(session_id(1), thread(prompt(text), reply("ok")))
+    Archive.ingest(tmp_path / "archive", [home.path])
+    with Archive.open(tmp_path / "archive") as archive:
+        for view in ("messages", "prompts"):
+            found = archive.sql(f"SELECT text FROM {view} ORDER BY sent_at").rows[0][0]
+            assert found == text.replace(f"/home/{LOGIN}", "~")
+    target = tmp_path / f"out.{suffix}"
+    archive_option = ["--archive", str(tmp_path / "archive")]
+    main([*archive_option, "export", session_id(1), "--to", str(target)])
+    assert "the last word" in target.read_text("utf-8")
+    assert LOGIN not in target.read_text("utf-8")

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from msgspec import Struct
 
+from bygones.data.exported_rows import read_rows
 from bygones.data.sql import SqlRow, SqlService
 from bygones.data.views import VIEWS, VIEWS_VERSION, View
 from bygones.errors import MissingDataPackage, SqlError
+from bygones.store.local_reader import from_milliseconds
 
 try:
     import pyarrow as pa
@@ -25,6 +28,7 @@ if TYPE_CHECKING:
 _BATCH_ROWS = 8_192
 _BATCH_BYTES = 16 << 20
 """Rows are written when there are so many, or their texts are so long."""
+_PROGRESS_ROWS = 1_000
 _MAX_FILE_ROWS = 500_000
 """Rows from which on a view is divided by month."""
 _VERSION_KEY = b"bygones.views_version"
@@ -61,10 +65,14 @@ def build_table(
     """Return a view, or some of its columns, as a table of pyarrow."""
     require_pyarrow()
     view = _with_columns(require_view(name), columns)
-    schema = _arrow_schema(view)
-    with service.stream_view(view) as rows:
-        batches = list(_record_batches(schema, rows))
-    return pa.Table.from_batches(batches, schema)
+    builder = _BatchBuilder(service, view)
+    batches = []
+    for _, row in read_rows(service, [view]):
+        builder.add(row)
+        if builder.is_full:
+            batches.append(builder.build())
+    batches.append(builder.build())
+    return pa.Table.from_batches(batches, builder.schema)
 
 
 def write_parquet(
@@ -80,18 +88,32 @@ def write_parquet(
     sizes = {view.name: _count_rows(service, view) for view in VIEWS}
     if progress is not None:
         progress.begin("rows", sum(sizes.values()))
-    files: list[Path] = []
-    counts: dict[str, int] = {}
-    for view in VIEWS:
-        is_large = sizes[view.name] > _MAX_FILE_ROWS
-        writer = _ViewWriter(service, view, is_private=is_private, progress=progress)
-        written = list(writer.write(folder, is_large=is_large))
-        files += (path for path, _ in written)
-        counts[view.name] = sum(count for _, count in written)
+    mode = 0o600 if is_private else 0o644
+    with ExitStack() as stack:
+        writers = {
+            view.name: stack.enter_context(
+                _ViewWriter(
+                    service,
+                    view,
+                    folder,
+                    mode=mode,
+                    is_large=sizes[view.name] > _MAX_FILE_ROWS,
+                )
+            )
+            for view in VIEWS
+        }
+        for number, (name, row) in enumerate(read_rows(service, VIEWS), 1):
+            writers[name].add(row)
+            if progress is not None and number % _PROGRESS_ROWS == 0:
+                progress.advance(_PROGRESS_ROWS)
+        files = [path for writer in writers.values() for path in writer.finish()]
     if progress is not None:
         progress.end()
-    size = sum(path.stat().st_size for path in files)
-    return ParquetFiles(files=tuple(files), row_counts=counts, size=size)
+    return ParquetFiles(
+        files=tuple(files),
+        row_counts={name: writer.row_count for name, writer in writers.items()},
+        size=sum(path.stat().st_size for path in files),
+    )
 
 
 def _count_rows(service: SqlService, view: View) -> int:
@@ -103,74 +125,107 @@ def _count_rows(service: SqlService, view: View) -> int:
 
 
 class _ViewWriter:
-    """Writes one view."""
+    """Writes the rows of one view; files appear when all of them are complete."""
 
     def __init__(
         self,
         service: SqlService,
         view: View,
+        folder: Path,
         *,
-        is_private: bool,
-        progress: ProgressReporter | None,
+        mode: int,
+        is_large: bool,
     ) -> None:
         self._service = service
         self._view = view
-        self._mode = 0o600 if is_private else 0o644
-        self._progress = progress
+        self._mode = mode
+        self._is_large = is_large
+        self._single = folder / f"{view.name}.parquet"
+        self._divided = folder / view.name
+        self._files: dict[str, _ParquetFile] = {}
+        names = [one.name for one in view.columns]
+        self._time = names.index(view.time_column) if view.time_column else None
+        self.row_count = 0
 
-    def write(self, folder: Path, *, is_large: bool) -> Iterator[tuple[Path, int]]:
-        """Write a file, or one per month; yield each with its number of rows."""
-        view, service = self._view, self._service
-        single, divided = folder / f"{view.name}.parquet", folder / view.name
-        earlier = set(divided.glob("month=*/part-0.parquet"))
-        if not is_large:
-            with service.stream_view(view) as rows:
-                yield single, self._write_file(rows, single)
-        for month in self._months() if is_large else ():
-            path = divided / f"month={month or 'unknown'}" / "part-0.parquet"
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *failure: object) -> None:
+        for file in self._files.values():
+            file.discard()
+
+    def add(self, row: SqlRow) -> None:
+        """Add a row."""
+        month = self._month(row) if self._is_large else ""
+        file = self._files.get(month)
+        if file is None:
+            file = self._files[month] = self._open(month)
+        self.row_count += 1
+        file.add(row)
+
+    def _month(self, row: SqlRow) -> str:
+        time_ms = row[self._time] if self._time is not None else None
+        if not isinstance(time_ms, int):
+            return "unknown"
+        return f"{from_milliseconds(time_ms):%Y-%m}"
+
+    def _open(self, month: str) -> _ParquetFile:
+        path = self._single
+        if self._is_large:
+            path = self._divided / f"month={month}" / "part-0.parquet"
             path.parent.mkdir(parents=True, exist_ok=True)
-            earlier.discard(path)
-            with service.stream_view(view, month=month) as rows:
-                yield path, self._write_file(rows, path)
-        if is_large:
-            single.unlink(missing_ok=True)
-        for path in earlier:  # months of an earlier export
+        return _ParquetFile(self._service, self._view, path, self._mode)
+
+    def finish(self) -> list[Path]:
+        """Complete all files, and remove those of an earlier export."""
+        if not self._files and not self._is_large:
+            self._files[""] = self._open("")
+        paths = [file.finish() for _, file in sorted(self._files.items())]
+        if self._is_large:
+            self._single.unlink(missing_ok=True)
+        for path in set(self._divided.glob("month=*/part-0.parquet")).difference(paths):
             path.unlink()
+        return paths
 
-    def _months(self) -> list[str]:
-        month = f"ifnull(substr({self._view.time_column}, 1, 7), '')"
-        sql = f"SELECT DISTINCT {month} FROM {self._view.name} ORDER BY 1"  # noqa: S608 (our names)
-        return [str(month) for (month,) in self._service.run(sql)]
 
-    def _write_file(self, rows: Iterator[SqlRow], path: Path) -> int:
-        """Write rows to a file, which appears when it is complete."""
-        schema = _arrow_schema(self._view)
-        short = [column.name for column in self._view.columns if not column.is_loaded]
-        partial = path.with_name(f".{path.name}.partial")
+class _ParquetFile:
+    """A file that is written below another name until it is complete."""
+
+    def __init__(self, service: SqlService, view: View, path: Path, mode: int) -> None:
+        self._path = path
+        self._partial = path.with_name(f".{path.name}.partial")
+        self._builder = _BatchBuilder(service, view)
+        short = [column.name for column in view.columns if not column.is_loaded]
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
-        handle = os.open(partial, flags, self._mode)
-        count = 0
-        try:
-            with (
-                open(handle, "wb") as file,  # noqa: PTH123 (an open file)
-                pq.ParquetWriter(
-                    file,
-                    schema,
-                    compression="zstd",
-                    compression_level=1,
-                    use_dictionary=short,
-                    write_statistics=short,
-                ) as writer,
-            ):
-                for batch in _record_batches(schema, rows):
-                    writer.write_batch(batch)
-                    count += batch.num_rows
-                    if self._progress is not None:
-                        self._progress.advance(batch.num_rows)
-            partial.replace(path)
-        finally:
-            partial.unlink(missing_ok=True)
-        return count
+        handle = os.open(self._partial, flags, mode)
+        self._file = open(handle, "wb")  # noqa: PTH123, SIM115 (an open file, closed below)
+        self._writer = pq.ParquetWriter(
+            self._file,
+            self._builder.schema,
+            compression="zstd",
+            compression_level=1,
+            use_dictionary=short,
+            write_statistics=short,
+        )
+
+    def add(self, row: SqlRow) -> None:
+        self._builder.add(row)
+        if self._builder.is_full:
+            self._writer.write_batch(self._builder.build())
+
+    def finish(self) -> Path:
+        self._writer.write_batch(self._builder.build())
+        self._writer.close()
+        self._file.close()
+        self._partial.replace(self._path)
+        return self._path
+
+    def discard(self) -> None:
+        """Remove the file unless it is complete."""
+        if not self._file.closed:
+            self._writer.close()
+            self._file.close()
+        self._partial.unlink(missing_ok=True)
 
 
 def _with_columns(view: View, columns: Sequence[str] | None) -> View:
@@ -196,26 +251,44 @@ def _arrow_schema(view: View) -> Any:  # noqa: ANN401 (of pyarrow)
     return pa.schema(fields, {_VERSION_KEY: str(VIEWS_VERSION).encode()})
 
 
-def _record_batches(schema: Any, rows: Iterator[SqlRow]) -> Iterator[Any]:  # noqa: ANN401 (of pyarrow)
-    """Yield rows in batches that stay small even if texts are long."""
-    batch: list[SqlRow] = []
-    size = 0
-    for row in rows:
-        batch.append(row)
-        size += sum(len(value) for value in row if isinstance(value, str))
-        if len(batch) >= _BATCH_ROWS or size >= _BATCH_BYTES:
-            yield _make_batch(schema, batch)
-            batch, size = [], 0
-    if batch:
-        yield _make_batch(schema, batch)
+class _BatchBuilder:
+    """Collects rows of a view until they are enough for a batch."""
 
+    def __init__(self, service: SqlService, view: View) -> None:
+        self.schema = _arrow_schema(view)
+        self._redacted = [column.is_redacted for column in view.columns]
+        self._loaded = [at for at, one in enumerate(view.columns) if one.is_loaded]
+        self._redact = service.texts.redact
+        self._rows: list[SqlRow] = []
+        self._size = 0
 
-def _make_batch(schema: Any, rows: Sequence[SqlRow]) -> Any:  # noqa: ANN401 (of pyarrow)
-    arrays = [
-        _make_array(field.type, values)
-        for field, values in zip(schema, zip(*rows, strict=True), strict=True)
-    ]
-    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+    @property
+    def is_full(self) -> bool:
+        """Whether there are many rows, or their texts are long."""
+        return len(self._rows) >= _BATCH_ROWS or self._size >= _BATCH_BYTES
+
+    def add(self, row: SqlRow) -> None:
+        """Add a row."""
+        self._rows.append(row)
+        for at in self._loaded:
+            value = row[at]
+            if value is not None:
+                self._size += len(value)  # type: ignore[arg-type]
+
+    def build(self) -> Any:  # noqa: ANN401 (of pyarrow)
+        """Return the rows that were added as a batch, and start the next one."""
+        columns = list(zip(*self._rows, strict=True)) or [()] * len(self.schema)
+        arrays = []
+        for field, values, is_redacted in zip(
+            self.schema, columns, self._redacted, strict=True
+        ):
+            clean = (
+                {one: self._redact(one) for one in set(values)} if is_redacted else {}
+            )
+            shown = [clean[one] for one in values] if is_redacted else values
+            arrays.append(_make_array(field.type, shown))
+        self._rows, self._size = [], 0
+        return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
 
 
 def _make_array(type_: Any, values: Sequence[object]) -> Any:  # noqa: ANN401 (of pyarrow)

@@ -14,9 +14,8 @@ from bygones.errors import SqlLimitExceeded
 from bygones.model.base import RecordId, SessionId, value_library
 from bygones.schema.encoding import portable_id
 from bygones.store.annotations import with_annotations
-from bygones.store.connect import fetch_all
 from bygones.store.encoding import to_milliseconds
-from bygones.store.fact_rows import MAY_COMMIT, decode_id
+from bygones.store.fact_rows import decode_id
 from bygones.store.index_db import INDEX_FILE
 from bygones.store.sql_sandbox import (
     HelperTable,
@@ -94,8 +93,8 @@ class SqlService:
         problems: Callable[[], Iterable[tuple[SessionId, Problem]]],
         limits: SqlLimits,
     ) -> None:
-        self._reader = reader
-        self._loader = loader
+        self.reader = reader
+        self.loader = loader
         self._prices = prices
         self._load_redactor = load_redactor
         self._problems = problems
@@ -104,13 +103,14 @@ class SqlService:
         self._loaded_texts: ContentLoader | None = None
 
     @property
-    def _texts(self) -> ContentLoader:
+    def texts(self) -> ContentLoader:
+        """Loads texts, and redacts them unless that is disabled."""
         if self._loaded_texts is None:
             from bygones.data.texts import ContentLoader
 
             self._loaded_texts = ContentLoader(
-                self._reader,
-                self._loader,
+                self.reader,
+                self.loader,
                 self._load_redactor() if self._load_redactor else None,
             )
         return self._loaded_texts
@@ -120,26 +120,20 @@ class SqlService:
         self, sql: str, values: SqlParameters = ()
     ) -> Iterator[tuple[tuple[str, ...], Iterator[SqlRow]]]:
         """Yield the names of the columns, and the rows one by one."""
-        sandbox = self._open_sandbox(VIEWS, self._limits)
+        is_redacted = self._load_redactor is not None
+        views = {view: view.build_sql(redact=is_redacted) for view in VIEWS}
+        sandbox = self._open_sandbox(views, self._limits)
         try:
             yield sandbox.run(sql, values)
         finally:
             sandbox.close()
 
-    def _open_sandbox(
-        self, views: Sequence[View], limits: SqlLimits, *, raw_times: bool = False
-    ) -> SqlSandbox:
-        is_redacted = self._load_redactor is not None
+    def _open_sandbox(self, views: Mapping[View, str], limits: SqlLimits) -> SqlSandbox:
         return SqlSandbox(
             self._index.folder / INDEX_FILE,
             views=[
-                SandboxView(
-                    view.name,
-                    view.build_sql(redact=is_redacted, raw_times=raw_times),
-                    view.helpers,
-                    view.column_helpers,
-                )
-                for view in views
+                SandboxView(view.name, sql, view.helpers, view.column_helpers)
+                for view, sql in views.items()
             ],
             helpers=self._helpers(),
             functions=self._functions(),
@@ -147,22 +141,15 @@ class SqlService:
         )
 
     @contextmanager
-    def stream_view(
-        self, view: View, *, month: str | None = None
-    ) -> Iterator[Iterator[SqlRow]]:
-        """Yield the rows of a view, or of a month of it, with times in milliseconds.
+    def stream_view(self, view: View) -> Iterator[Iterator[SqlRow]]:
+        """Yield the rows of a view as `View.build_export_sql` describes them.
 
         Queries of users have limits; this has none.
         """
         limits = SqlLimits(seconds=_FOREVER_SECONDS, memory_bytes=_NO_MEMORY_LIMIT)
-        sandbox = self._open_sandbox([view], limits, raw_times=True)
-        where = ""
-        if month is not None:
-            time = f"strftime('%Y-%m', {view.time_column} / 1000.0, 'unixepoch')"
-            where = f" WHERE ifnull({time}, '') = ?"
+        sandbox = self._open_sandbox({view: view.build_export_sql()}, limits)
         try:
-            sql = f"SELECT * FROM {view.name}{where}"  # noqa: S608 (our names)
-            yield sandbox.run(sql, () if month is None else (month,))[1]
+            yield sandbox.run(f"SELECT * FROM {view.name}")[1]  # noqa: S608 (our names)
         finally:
             sandbox.close()
 
@@ -178,7 +165,7 @@ class SqlService:
         def call(name: str) -> Callable[..., SqlValue]:
             def load(*values: SqlValue) -> SqlValue:
                 # Late: most queries load no text, and a redactor takes time to build.
-                return cast("SqlValue", getattr(self._texts, name)(*values))
+                return cast("SqlValue", getattr(self.texts, name)(*values))
 
             return load
 
@@ -187,7 +174,7 @@ class SqlService:
             "record_id": (1, _record_id),
             "portable_id": (1, _portable_id),
             "message_text": (9, call("message_text")),
-            "message_thinking": (6, call("message_thinking")),
+            "message_thinking": (9, call("message_thinking")),
             "prompt_text": (3, call("prompt_text")),
             "call_input": (10, call("call_input")),
             "call_output": (10, call("call_output")),
@@ -224,9 +211,9 @@ class SqlService:
         }
 
     def _session_rows(self) -> Iterator[SqlRow]:
-        annotations = self._reader.annotations()
-        clean = self._texts.redact
-        for number, summary in self._reader.lookup.numbered_summaries():
+        annotations = self.reader.annotations()
+        clean = self.texts.redact
+        for number, summary in self.reader.lookup.numbered_summaries():
             one = with_annotations(summary, annotations)
             yield (
                 number,
@@ -250,7 +237,7 @@ class SqlService:
 
     def _lists(self, summary: SessionSummary) -> Iterator[str]:
         """Yield the lists of a summary as JSON."""
-        clean = self._texts.redact
+        clean = self.texts.redact
         for values in (
             summary.models,
             summary.versions,
@@ -263,7 +250,7 @@ class SqlService:
 
     def _rate_rows(self) -> Iterator[SqlRow]:
         """Yield the rates of each payer, from one time up to another."""
-        payers = self._reader.usage.load_payers()
+        payers = self.reader.usage.load_payers()
         pricer = SumPricer(self._prices, payers)
         times = [0, *pricer.price_dates_ms, _FOREVER_MS]
         for payer in payers:
@@ -283,40 +270,13 @@ class SqlService:
                     )
 
     def _commit_rows(self) -> Iterator[SqlRow]:
-        from bygones.data.texts import ContentLoader
-        from bygones.files.commits import find_call_commits
-        from bygones.files.events import Place
+        from bygones.data.exported_rows import find_commits
 
-        sql = (
-            "SELECT c.session, c.agent, c.branch, c.message, c.position, c.flags,"  # noqa: S608 (a number)
-            " c.call_key, c.call_block, c.result_key, c.result_block, c.turn, c.time_ms"
-            f" FROM tool_call AS c WHERE c.flags & {MAY_COMMIT}"
-        )
-        ids = dict(fetch_all(self._index.db, "SELECT number, id FROM session_id"))
-        clean = self._texts.redact
-        # Only what is found is redacted.
-        originals = ContentLoader(self._reader, self._loader, None)
-        for *row, turn, time_ms in fetch_all(self._index.db, sql):
-            call = originals.call(*row)
-            place = Place(
-                session_id=ids[row[0]], branch_number=row[2], turn_number=turn
-            )
-            for commit in find_call_commits(call, place, None) if call else ():
-                yield (
-                    commit.sha or None,
-                    commit.kind,
-                    clean(commit.summary) or None,
-                    clean(commit.git_branch) or None,
-                    clean(commit.url) or None,
-                    place.session_id,
-                    turn,
-                    row[2],
-                    time_ms,
-                )
+        return find_commits(self)
 
     def _problem_rows(self) -> Iterator[SqlRow]:
-        clean = self._texts.redact
-        sources = {one.id: one.path for one in self._reader.byte_store.sources()}
+        clean = self.texts.redact
+        sources = {one.id: one.path for one in self.reader.byte_store.sources()}
         for session_id, problem in self._problems():
             position = problem.position
             yield (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 _SESSIONS_IN_MEMORY = 4
 _RECORDS_IN_MEMORY = 4
 _MAX_CACHED_TEXT = 200
+MESSAGE_ROLE = 5
+"""Number of the role among the columns that name a message."""
 
 
 class ContentLoader:
@@ -71,9 +73,33 @@ class ContentLoader:
     def _redact(self, text: str) -> str:
         return self.redactor.redact_text(text) if self.redactor else text
 
-    def _load_positions(self, session: int) -> dict[int, Position]:
-        """Return the positions of a session's records, by key."""
-        found: dict[int, Position] = {}
+    def position(self, session: int, key: int) -> Position | None:
+        """Return where a record of a session is, by its key."""
+        positions = self._positions(session)
+        if key not in positions:
+            positions[key] = self._find_position(session, key)
+        return positions[key]
+
+    def _find_position(self, session: int, key: int) -> Position | None:
+        """Return where a record is that a session shares with the one it continues."""
+        sql = (
+            "SELECT r.source, r.start, r.length FROM record AS r"
+            " JOIN session AS s ON s.number = r.session WHERE r.key = ? AND s.family ="
+            " (SELECT family FROM session WHERE number = ?) ORDER BY r.id LIMIT 1"
+        )
+        for source, start, length in self._db.execute(sql, (key, session)):
+            stored = self._source(source)
+            if stored is not None:
+                return Position(stored.id, stored.generation, start, length)
+        return None
+
+    def prompt_head(self, session: int, record: str) -> str | None:
+        """Return the start of a session's own prompt."""
+        return self._prompt_heads(session).get(record)
+
+    def _load_positions(self, session: int) -> dict[int, Position | None]:
+        """Return the positions of the records in a session's files, by key."""
+        found: dict[int, Position | None] = {}
         sql = "SELECT key, source, start, length FROM record WHERE session = ?"
         for key, source, start, length in self._db.execute(sql, (session,)):
             stored = self._source(source)
@@ -93,13 +119,13 @@ class ContentLoader:
 
     def _refs(self, session: int, records: bytes) -> tuple[RecordRef, ...] | None:
         """Return the records of a message; none if one of them is not indexed."""
-        positions = self._positions(session)
-        refs = decode_refs(records)
-        if not refs or any(key not in positions for key, _ in refs):
-            return None
-        return tuple(
-            RecordRef(positions[key], RecordId(""), blocks) for key, blocks in refs
-        )
+        refs: list[RecordRef] = []
+        for key, blocks in decode_refs(records):
+            position = self.position(session, key)
+            if position is None:
+                return None
+            refs.append(RecordRef(position, RecordId(""), blocks))
+        return tuple(refs) or None
 
     def message(  # noqa: PLR0913, PLR0917 (the columns of a row)
         self,
@@ -126,6 +152,7 @@ class ContentLoader:
             origin=Origin(origin) if origin else None,
             # A short preview is the text itself, so it is redacted like one.
             preview=self.redact(head) or "",
+            is_preview_cut=len(head or "") >= PREVIEW_LIMIT,
             record_refs=refs,
             loader=self.loader,
         )
@@ -135,23 +162,13 @@ class ContentLoader:
         message = self.message(*row)  # type: ignore[arg-type]
         return full_text(message) if message is not None else None
 
-    def message_thinking(  # noqa: PLR0913, PLR0917 (the columns of a row)
-        self,
-        session: int,
-        agent: str,
-        branch: int,
-        number: int,
-        role: str,
-        records: bytes,
-    ) -> str | None:
+    def message_thinking(self, *row: object) -> str | None:
         """Return the reasoning in a reply."""
-        if role != Role.ASSISTANT:
+        if row[MESSAGE_ROLE] != Role.ASSISTANT:
             return None
-        message = self.message(
-            session, agent, branch, number, b"", role, None, None, records
-        )
+        message = self.message(*row)  # type: ignore[arg-type]
         blocks = message.blocks if message is not None else ()
-        return _join(b.thinking for b in blocks if isinstance(b, ThinkingBlock)) or None
+        return join_texts(b.thinking for b in blocks if isinstance(b, ThinkingBlock))
 
     def prompt_text(self, session: int, record: str, head: str) -> str:
         """Return what was typed, of which the index has the start."""
@@ -184,11 +201,10 @@ class ContentLoader:
         result_block: int,
     ) -> ToolCall | None:
         """Return a tool call as far as its texts need it."""
-        positions = self._positions(session)
-        is_known = call_key in positions and (
-            result_key is None or result_key in positions
-        )
-        if not is_known or flags & HAS_STORED_OUTPUT:
+        position = self.position(session, call_key)
+        result = None if result_key is None else self.position(session, result_key)
+        is_known = result is not None or result_key is None
+        if position is None or not is_known or flags & HAS_STORED_OUTPUT:
             message = self._assembled_message(session, agent, branch, number)
             calls = message.tool_calls if message is not None else ()
             return calls[index] if index < len(calls) else None
@@ -196,9 +212,9 @@ class ContentLoader:
             id=ToolUseId(""),
             name="",
             record_id=RecordId(""),
-            position=positions[call_key],
+            position=position,
             block_index=call_block,
-            result_position=None if result_key is None else positions[result_key],
+            result_position=result,
             result_index=result_block,
             loader=self.loader,
         )
@@ -229,5 +245,6 @@ class ContentLoader:
         return None
 
 
-def _join(texts: Iterator[str | None]) -> str:
-    return "\n".join(filter(None, texts))
+def join_texts(texts: Iterable[str | None]) -> str | None:
+    """Join texts by lines; return none if there are none."""
+    return "\n".join(filter(None, texts)) or None

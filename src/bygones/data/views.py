@@ -43,10 +43,15 @@ class ViewColumn(NamedTuple):
     description: str
     is_redacted: bool = False
     """Whether the expression may contain secrets or personal data."""
-    is_loaded: bool = False
-    """Whether it is read from the archive, which takes longer."""
+    arguments: tuple[str, ...] = ()
+    """If it is read from the archive, which takes longer: what names it there."""
     helpers: tuple[str, ...] = ()
     """Helper tables that only this column needs."""
+
+    @property
+    def is_loaded(self) -> bool:
+        """Whether it is read from the archive."""
+        return bool(self.arguments)
 
     def expression(self, *, redact: bool, raw_times: bool = False) -> str:
         """Return the expression: redacted if it has to be, a time as text.
@@ -70,6 +75,8 @@ class View(NamedTuple):
     source: str
     """What follows FROM; `{name}` is a helper table."""
     helpers: tuple[str, ...] = ()
+    order: str = ""
+    """The order in which conversations are read."""
 
     @property
     def time_column(self) -> str | None:
@@ -77,13 +84,38 @@ class View(NamedTuple):
         times = (one.name for one in self.columns if one.kind == "timestamp")
         return next(times, None)
 
-    def build_sql(self, *, redact: bool, raw_times: bool = False) -> str:
+    def build_sql(self, *, redact: bool) -> str:
         """Return the statement of the view."""
         columns = ", ".join(
-            f"{one.expression(redact=redact, raw_times=raw_times)} AS {one.name}"
-            for one in self.columns
+            f"{one.expression(redact=redact)} AS {one.name}" for one in self.columns
         )
         return f"SELECT {columns} FROM {self.source}"  # noqa: S608 (our names)
+
+    def build_export_sql(self) -> str:
+        """Return a statement for all rows, in the order in which they are stored.
+
+        Times are milliseconds, and nothing is redacted. What is read from the archive is
+        null; the values that name it follow as columns of their own, `argument_1` and so
+        on.
+        """
+        columns = [
+            f"{'NULL' if one.is_loaded else one.expression(redact=False, raw_times=True)}"
+            f" AS {one.name}"
+            for one in self.columns
+        ]
+        columns += (
+            f"{argument} AS argument_{number}"
+            for number, argument in enumerate(self.arguments, 1)
+        )
+        order = f" ORDER BY {self.order}" if self.order else ""
+        return f"SELECT {', '.join(columns)} FROM {self.source}{order}"  # noqa: S608 (our names)
+
+    @property
+    def arguments(self) -> tuple[str, ...]:
+        """What names the contents of all columns that are read from the archive."""
+        return tuple(
+            dict.fromkeys(value for one in self.columns for value in one.arguments)
+        )
 
     @property
     def column_helpers(self) -> Mapping[str, tuple[str, ...]]:
@@ -107,6 +139,15 @@ def _flag(name: str, sql: str, description: str) -> ViewColumn:
 
 def _json(name: str, sql: str, description: str) -> ViewColumn:
     return ViewColumn(name, "json", sql, description)
+
+
+def _loaded(
+    name: str, kind: ColumnKind, call: tuple[str, ...], description: str
+) -> ViewColumn:
+    """Return a column that a function reads from the archive."""
+    function, *arguments = call
+    sql = f"{function}({', '.join(arguments)})"
+    return ViewColumn(name, kind, sql, description, arguments=tuple(arguments))
 
 
 def _time(name: str, milliseconds: str, description: str) -> ViewColumn:
@@ -237,6 +278,14 @@ _SESSIONS = View(
         *_usage_sums("p.session = h.number"),
     ),
 )
+_MESSAGE_ARGUMENTS = (
+    *("m.session", "m.agent", "m.branch", "m.number"),
+    *("m.id", "m.role", "m.origin", "m.head", "m.records"),
+)
+_CALL_ARGUMENTS = (
+    *("c.session", "c.agent", "c.branch", "c.message", "c.position", "c.flags"),
+    *("c.call_key", "c.call_block", "c.result_key", "c.result_block"),
+)
 _MESSAGES = View(
     name="messages",
     description=(
@@ -244,6 +293,7 @@ _MESSAGES = View(
         " continues another one repeats its messages."
     ),
     source=f"message AS m {_SESSION_OF} = m.session {_PROJECT_OF} = m.session",
+    order="m.session, m.agent, m.branch, m.number",
     columns=(
         _text(
             "message_id",
@@ -269,26 +319,19 @@ _MESSAGES = View(
         ),
         _is_abandoned("m"),
         _PROJECT,
-        ViewColumn(
+        _loaded(
             "text",
             "text",
-            "message_text(m.session, m.agent, m.branch, m.number, m.id, m.role,"
-            " m.origin, m.head, m.records)",
+            ("message_text", *_MESSAGE_ARGUMENTS),
             "What was typed, what Claude replied, or what a notice says.",
-            is_loaded=True,
         ),
-        ViewColumn(
+        _loaded(
             "thinking",
             "text",
-            "message_thinking(m.session, m.agent, m.branch, m.number, m.role, m.records)",
+            ("message_thinking", *_MESSAGE_ARGUMENTS),
             "Claude's reasoning, if it is recorded.",
-            is_loaded=True,
         ),
     ),
-)
-_CALL = (
-    "c.session, c.agent, c.branch, c.message, c.position, c.flags, c.call_key,"
-    " c.call_block, c.result_key, c.result_block"
 )
 _TOOL_CALLS = View(
     name="tool_calls",
@@ -298,6 +341,7 @@ _TOOL_CALLS = View(
         " LEFT JOIN message AS m ON m.session = c.session AND m.agent = c.agent"
         " AND m.branch = c.branch AND m.number = c.message"
     ),
+    order="c.session, c.agent, c.branch, c.message, c.position",
     columns=(
         _text("tool_use_id", "c.id", "The call."),
         _text("message_id", "record_id(m.id)", "The message that made it."),
@@ -326,15 +370,9 @@ _TOOL_CALLS = View(
         _integer("result_bytes", "c.result_bytes", "Size of the result."),
         _is_abandoned("c"),
         _PROJECT,
-        ViewColumn(
-            "input", "json", f"call_input({_CALL})", "The input.", is_loaded=True
-        ),
-        ViewColumn(
-            "output",
-            "text",
-            f"call_output({_CALL})",
-            "The result as text.",
-            is_loaded=True,
+        _loaded("input", "json", ("call_input", *_CALL_ARGUMENTS), "The input."),
+        _loaded(
+            "output", "text", ("call_output", *_CALL_ARGUMENTS), "The result as text."
         ),
     ),
 )
@@ -418,6 +456,7 @@ _PROMPTS = View(
         " AND f.session IN (SELECT number FROM session WHERE family = o.family)"
         " ORDER BY t.started_ms, f.session LIMIT 1)"
     ),
+    order="q.session",
     columns=(
         _text("message_id", "portable_id(q.record)", "The message."),
         _SESSION_ID,
@@ -429,12 +468,11 @@ _PROMPTS = View(
         ),
         _time("sent_at", "q.time_ms", "When it was sent, in UTC."),
         _PROJECT,
-        ViewColumn(
+        _loaded(
             "text",
             "text",
-            "prompt_text(q.session, q.record, q.text_head)",
+            ("prompt_text", "q.session", "q.record", "q.text_head"),
             "What was typed.",
-            is_loaded=True,
         ),
     ),
 )
@@ -508,8 +546,8 @@ _COMMITS = View(
         _text("git_branch", "k.git_branch", "Git branch."),
         _text("url", "k.url", "Address of a pull request."),
         _text("session_id", "k.session_id", "The session."),
-        _integer("turn", "k.turn + 1", "Turn on the branch."),
-        _integer("branch", "k.branch + 1", "Branch; 1 is the live one."),
+        _integer("turn", "k.turn", "Turn on the branch."),
+        _integer("branch", "k.branch", "Branch; 1 is the live one."),
         _time("made_at", "k.made_ms", "When it was made, in UTC."),
     ),
 )

@@ -29,6 +29,7 @@ _COMMIT_LINE = re.compile(
     re.MULTILINE,
 )
 _PULL_REQUEST = re.compile(r"https://[\w.-]+/[\w.-]+/[\w.-]+/pull/\d+")
+_COMMIT_IN_JSON = re.compile(rb'"gitOperation"|/pull\\?/| [0-9a-f]{7,40}\] ')
 _CLOCK_TOLERANCE = timedelta(seconds=2)
 _MAX_COMMAND = 4_000
 """Characters of a command that are looked at."""
@@ -84,11 +85,23 @@ def find_commits(log: BranchLog) -> Iterator[SessionCommit]:
             yield from find_call_commits(placed.call, placed.place, placed.time)
 
 
+def is_git_command(command: str) -> bool:
+    """Whether a shell command may make commits or pull requests."""
+    if "git" not in command and "gh" not in command:
+        return False  # much faster than the expression
+    return _GIT_COMMAND.search(command[:_MAX_COMMAND]) is not None
+
+
+def may_report_commit(line: bytes) -> bool:
+    """Whether the line of a result may name a commit or a pull request."""
+    return _COMMIT_IN_JSON.search(line) is not None
+
+
 def find_call_commits(
     call: ToolCall, place: Place, time: datetime | None
 ) -> Iterator[SessionCommit]:
     """Yield the commits and pull requests that a shell command made."""
-    if not _GIT_COMMAND.search(load_command(call)[:_MAX_COMMAND]):
+    if not is_git_command(load_command(call)):
         return
     outcome = call.outcome
     if isinstance(outcome, BashOutcome):

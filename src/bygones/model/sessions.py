@@ -27,6 +27,7 @@ from bygones.model.base import (
 )
 from bygones.model.metadata import FileVersion, collect_file_versions
 from bygones.model.nodes import (
+    PREVIEW_LIMIT,
     ChangedFile,
     Command,
     CompactionFacts,
@@ -235,6 +236,8 @@ class Message(Struct, frozen=True, kw_only=True, array_like=True):
     turn_duration_ms: int | None = None
     """The duration of the turn that ends with it, as measured by Claude Code."""
     loader: Loader
+    is_preview_cut: bool = False
+    """Whether the preview was cut before redaction changed its length."""
 
     def __repr__(self) -> str:
         return f"<Message {self.role} {self.id[:8]} {shorten(self.preview)!r}>"
@@ -248,6 +251,11 @@ class Message(Struct, frozen=True, kw_only=True, array_like=True):
     def is_prompt(self) -> bool:
         """Whether it was typed, or is the prompt of an agent run."""
         return self.origin in _PROMPT_ORIGINS
+
+    @property
+    def has_whole_preview(self) -> bool:
+        """Whether the preview is the whole text, or a description if there is none."""
+        return not self.is_preview_cut and len(self.preview) < PREVIEW_LIMIT
 
     @property
     def record_ids(self) -> frozenset[RecordId]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from typing import Any, TypeGuard
 
 import msgspec
@@ -56,6 +57,7 @@ _LINE_FIELDS = frozenset({"lines", "stdoutLines", "stderrLines"})
 _ENUM_FIELDS_OF_TOOL_USE = ENUM_FIELDS | {"name"}
 _ID_SUFFIXES = ("Id", "_id", "Uuid", "uuid")
 _IDENTIFIER = re.compile(r"[A-Za-z0-9_$<][A-Za-z0-9_$.:>-]{0,63}")
+_MAX_CACHED_NAME = 64
 _MCP_PREFIX = "mcp__"
 """Names of MCP tools contain the name of a server, which the user chooses."""
 _decode = msgspec.json.Decoder().decode
@@ -88,7 +90,7 @@ class TextRedactor:
         """
         if _IDENTIFIER.fullmatch(text) and not text.startswith(_MCP_PREFIX):
             found = self._redactor.find(text)
-            if all(redaction.kind == "user" for redaction in found):
+            if not found or all(redaction.kind == "user" for redaction in found):
                 return text
         return self.redact(text)
 
@@ -263,7 +265,7 @@ def _redact_field(
     before = len(redactor.redactions)
     redacted_name = redactor.redact_identifier(name)
     redacted_name = name if redacted_name == name else redacted_name
-    if isinstance(value, str) and (is_enum or secret_field_pattern().search(name)):
+    if isinstance(value, str) and (is_enum or _is_secret_field(name)):
         new: object = (
             redactor.redact_identifier(value)
             if is_enum
@@ -277,6 +279,18 @@ def _redact_field(
     if len(redactor.redactions) > before:
         redactor.prefix_paths(before, f".{redacted_name}")
     return redacted_name, new
+
+
+def _is_secret_field(name: str) -> bool:
+    """Whether the name of a field says that it holds a secret; few names are common."""
+    if len(name) > _MAX_CACHED_NAME:
+        return secret_field_pattern().search(name) is not None
+    return _is_common_secret_field(name)
+
+
+@lru_cache(maxsize=1024)
+def _is_common_secret_field(name: str) -> bool:
+    return secret_field_pattern().search(name) is not None
 
 
 def _is_text_list(value: object) -> TypeGuard[list[str]]:

@@ -319,7 +319,7 @@ class _ValueRedactor(TextRedactor):
         is_shared = isinstance(value, _SHARED_TYPES)
         if is_shared and (known := self._redacted_by_id.get(id(value))) is not None:
             return known[1]
-        changed = {}
+        changed: dict[str, object] = {}
         before = last = len(self.redactions)
         is_inside = not isinstance(value, _CONTAINER_TYPES)
         enums = _ENUM_FIELDS_OF_CALL if isinstance(value, _CALL_TYPES) else ENUM_FIELDS
@@ -333,8 +333,8 @@ class _ValueRedactor(TextRedactor):
                 if is_inside and len(self.redactions) > last:
                     self.prefix_paths(last, f".{name}")
                 last = len(self.redactions)
-        if len(self.redactions) > before and isinstance(value, Message):
-            self._log_unopened(value, self.redactions[before:])
+        if isinstance(value, Message):
+            changed |= self._redacted_message_facts(value, before)
         new = structs.replace(value, **changed) if changed else value
         if is_shared:
             # The old value is kept alive so that its id is not reused.
@@ -349,6 +349,12 @@ class _ValueRedactor(TextRedactor):
             items = [*map(self._redact_enum, value)]
             return value if all(map(is_, items, value)) else tuple(items)
         return self._redact_any(value)
+
+    def _redacted_message_facts(self, message: Message, before: int) -> dict[str, bool]:
+        """Log what was redacted in a preview; keep whether the preview was cut."""
+        if len(self.redactions) > before:
+            self._log_unopened(message, self.redactions[before:])
+        return {} if message.has_whole_preview else {"is_preview_cut": True}
 
     def _log_unopened(self, message: Message, redactions: list[Redaction]) -> None:
         """Log redactions in previews, which are shown without loading the record."""

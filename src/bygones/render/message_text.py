@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 
-from bygones.model.nodes import PREVIEW_LIMIT, Origin, UserText, parse_user_text
+from bygones.model.nodes import Origin, UserText, parse_user_text
 from bygones.model.records import (
     SYSTEM_SUBTYPES,
     Block,
@@ -55,16 +55,18 @@ def parse_as_typed(text: str) -> UserText:
 
 def prompt_text(message: Message, text_parser: TextParser) -> str:
     """Return exactly what a person, or the caller of an agent, typed."""
-    if len(message.preview) < PREVIEW_LIMIT:
+    if message.has_whole_preview:
         return message.preview
     parsed = [text_parser(text) for text in _texts(message.blocks)]
     typed = "\n".join(text.typed_text for text in parsed if text.typed_text)
-    return typed if typed.startswith(message.preview) else message.preview
+    # The end of a preview that was cut is redacted unlike the whole text.
+    is_same = message.is_preview_cut or typed.startswith(message.preview)
+    return typed if typed and is_same else message.preview
 
 
 def system_text(message: Message, text_parser: TextParser) -> str:
     """Return the text of any other message that is not an answer."""
-    if len(message.preview) < PREVIEW_LIMIT and message.preview:
+    if message.has_whole_preview and message.preview:
         return message.preview
     parsed = [text_parser(text) for text in _texts(message.blocks)]
     joined = "\n".join(text.output or text.typed_text for text in parsed).strip()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 import uuid
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import lru_cache
 from pathlib import Path
@@ -134,6 +134,7 @@ UNFINISHED_SUFFIX = ".unfinished"
 CHUNK_SIZE = 512 * 1024
 """Bytes of whole lines in a chunk; a longer line is a chunk of its own."""
 _CHUNK_CACHE_SIZE = 16
+_NO_CHUNK = (0, b"", 0, 0)
 _UUID_GLOB = "-".join("[0-9a-fA-F]" * count for count in (8, 4, 4, 4, 12))
 
 
@@ -489,6 +490,43 @@ class ArchiveDB:
                 raw = self._cached_chunk(id_, digest)
                 parts.append(raw[max(offset - start, 0) : offset + length - start])
         return b"".join(parts)
+
+    def read_ranges(
+        self, number: int, generation: int, ranges: Sequence[tuple[int, int]]
+    ) -> list[bytes]:
+        """Return the bytes of ranges (offset and length) that are in order.
+
+        Each chunk is read once. A range in a damaged chunk is b"".
+        """
+        if not ranges:
+            return []
+        first, last = ranges[0][0], sum(ranges[-1])
+        found = []
+        with self.read_transaction():
+            chunks = fetch_all(
+                self.db,
+                "SELECT id, hash, start, stop FROM chunk WHERE source = ?"
+                " AND generation = ? AND start < ? AND stop > ? ORDER BY start",
+                (number, generation, last, first),
+            )
+            at = 0
+            for offset, length in ranges:
+                while at < len(chunks) and chunks[at][3] <= offset:
+                    at += 1
+                try:
+                    id_, digest, start, stop = (
+                        chunks[at] if at < len(chunks) else _NO_CHUNK
+                    )
+                    if start <= offset and offset + length <= stop:
+                        raw = self._cached_chunk(id_, digest)
+                        found.append(raw[offset - start : offset + length - start])
+                    else:
+                        found.append(
+                            self.read_bytes(number, generation, offset, length)
+                        )
+                except ArchiveDamaged:
+                    found.append(b"")
+        return found
 
     def read_unchecked(
         self, number: int, generation: int, offset: int, length: int
