@@ -140,7 +140,7 @@ class ArchiveData(ArchiveReports):
             raise UnsupportedOnTeamStore(self.folder.name)
         return SqlService(
             reader,
-            self._loader,
+            lambda: self._loader,
             prices=prices or load_prices(),
             load_redactor=_load_redactor if redact else None,
             problems=self.problems,

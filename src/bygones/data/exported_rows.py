@@ -20,7 +20,7 @@ from bygones.files.events import Place
 from bygones.model.base import SessionId
 from bygones.store.connect import fetch_all
 from bygones.store.encoding import MAX_CHAR
-from bygones.store.fact_rows import MAY_COMMIT
+from bygones.store.fact_encoding import MAY_COMMIT
 from bygones.store.sql_sandbox import SqlRow, SqlValue
 
 if TYPE_CHECKING:
@@ -125,8 +125,8 @@ def find_commits(service: SqlService) -> Iterator[SqlRow]:
         f"SELECT {_CALL_COLUMNS}, turn + 1, time_ms FROM tool_call"  # noqa: S608 (our names)
         f" WHERE flags & {MAY_COMMIT} ORDER BY session, agent, branch, message, position"
     )
-    loader = TextBatchLoader(service.reader, service.texts)
     finder = _CommitFinder(service)
+    loader = TextBatchLoader(service.reader, finder.originals)
     rows = service.reader.sessions.index.db.execute(sql)
     # Few of these commands commit something, so most results need not be read.
     for row in loader.load_ahead(rows, lambda row: (*row[:8], None, 0)):
@@ -150,9 +150,9 @@ class _CommitFinder:
     """Finds the commits that calls made."""
 
     def __init__(self, service: SqlService) -> None:
-        self._clean = service.texts.redact
+        self._service = service
         # Only what is found is redacted.
-        self._originals = ContentLoader(service.reader, service.loader, None)
+        self.originals = ContentLoader(service.reader, service.loader, None)
         index = service.reader.sessions.index.db
         self._ids = dict(fetch_all(index, "SELECT number, id FROM session_id"))
 
@@ -160,12 +160,12 @@ class _CommitFinder:
         self, arguments: Sequence[SqlValue], turn: SqlValue, time_ms: SqlValue
     ) -> Iterator[SqlRow]:
         """Yield the commits of a call as rows of the view."""
-        call = self._originals.call(*arguments)  # type: ignore[arg-type]
+        call = self.originals.call(*arguments)  # type: ignore[arg-type]
         session, _, branch, *_ = arguments
         place = Place(
             session_id=SessionId(self._ids[session]), branch_number=0, turn_number=0
         )
-        clean = self._clean
+        clean = self._service.texts.redact
         for commit in find_call_commits(call, place, None) if call else ():
             yield (
                 commit.sha or None,

@@ -14,7 +14,7 @@ from bygones.model.base import RecordId, SessionId
 from bygones.model.reports import CallPlace, FailureFix, FailureRow
 from bygones.render.tool_detail import output_text
 from bygones.store.connect import fetch_all, fetch_one
-from bygones.store.fact_rows import (
+from bygones.store.fact_encoding import (
     HAS_RESULT,
     IS_DENIED,
     IS_ERROR,

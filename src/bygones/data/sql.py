@@ -15,7 +15,7 @@ from bygones.model.base import RecordId, SessionId, value_library
 from bygones.schema.encoding import portable_id
 from bygones.store.annotations import with_annotations
 from bygones.store.encoding import to_milliseconds
-from bygones.store.fact_rows import decode_id
+from bygones.store.fact_encoding import decode_id
 from bygones.store.index_db import INDEX_FILE
 from bygones.store.sql_sandbox import (
     HelperTable,
@@ -86,7 +86,7 @@ class SqlService:
     def __init__(  # noqa: PLR0913 (most by name)
         self,
         reader: LocalReader,
-        loader: Loader,
+        load_loader: Callable[[], Loader],
         *,
         prices: Prices,
         load_redactor: Callable[[], Redactor] | None,
@@ -94,13 +94,18 @@ class SqlService:
         limits: SqlLimits,
     ) -> None:
         self.reader = reader
-        self.loader = loader
+        self._load_loader = load_loader
         self._prices = prices
         self._load_redactor = load_redactor
         self._problems = problems
         self._limits = limits
         self._index = reader.sessions.index
         self._loaded_texts: ContentLoader | None = None
+
+    @property
+    def loader(self) -> Loader:
+        """Loads records as they are."""
+        return self._load_loader()
 
     @property
     def texts(self) -> ContentLoader:

@@ -20,7 +20,7 @@ from bygones.model.base import DECODE_ERRORS, Position
 from bygones.model.nodes import PREVIEW_LIMIT
 from bygones.model.summary import Role
 from bygones.redact.json import TextRedactor, redact_json
-from bygones.store.fact_rows import HAS_STORED_OUTPUT, decode_id, decode_refs
+from bygones.store.fact_encoding import HAS_STORED_OUTPUT, decode_id, decode_refs
 
 if TYPE_CHECKING:
     from bygones.data.texts import ContentLoader
@@ -55,16 +55,16 @@ class _ToolResult(Struct, frozen=True, gc=False, tag="tool_result"):
 _Block = _Text | _Thinking | _ToolUse | _ToolResult
 
 
-class _RawMessage(Struct, frozen=True, gc=False):
+class _MessageContent(Struct, frozen=True, gc=False):
     content: Raw
 
 
-class _RawRecord(Struct, frozen=True, gc=False):
+class _RecordWithContent(Struct, frozen=True, gc=False):
     type: Literal["user", "assistant"]
-    message: _RawMessage
+    message: _MessageContent
 
 
-_decode_record = msgspec.json.Decoder(_RawRecord).decode
+_decode_record = msgspec.json.Decoder(_RecordWithContent).decode
 _decode_content = msgspec.json.Decoder(str | list[_Block]).decode
 
 

@@ -17,7 +17,7 @@ from bygones.redact.session import RedactingLoader, RedactionLog
 from bygones.render.message_text import full_text
 from bygones.render.tool_detail import output_text
 from bygones.store.connect import fetch_all
-from bygones.store.fact_rows import HAS_STORED_OUTPUT, decode_id, decode_refs
+from bygones.store.fact_encoding import HAS_STORED_OUTPUT, decode_id, decode_refs
 
 if TYPE_CHECKING:
     from bygones.redact.engine import Redactor

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Literal, NamedTuple
 
-from bygones.store.fact_rows import (
+from bygones.store.fact_encoding import (
     HAS_RESULT,
     IS_ERROR,
     IS_INTERRUPTED,

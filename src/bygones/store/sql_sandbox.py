@@ -11,7 +11,7 @@ common table expression, that something is read for, and a user can choose the s
 
 from __future__ import annotations
 
-import secrets
+import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -106,7 +106,7 @@ class SqlSandbox:
         self._helpers = helpers
         self._limits = limits
         self._functions = frozenset(functions)
-        self._prefix = f"v{secrets.token_hex(8)}_"
+        self._prefix = f"v{os.urandom(8).hex()}_"
         self._denied = ""
         self._used_columns: set[tuple[str, str]] = set()
         self._deadline = time.monotonic() + limits.seconds
