@@ -25,7 +25,6 @@ COLUMNS, CELL, LINE = 92, 8.43, 20
 PICKER_COLUMNS, PICKER_ROWS = 116, 26
 SECONDS_TO_PAINT = 8
 EXAMPLES = {
-    "list": "bygones list",
     "search": "bygones search charged twice retry",
     "tree": "bygones tree b956",
     "show": "bygones show b956",

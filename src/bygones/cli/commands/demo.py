@@ -58,6 +58,7 @@ def demo(*, folder: Path | None, as_json: bool, color: str) -> None:
         return
     console.print_lines(SessionTable(console, spent).lines(sessions))
     rewound = next(one for one in sessions if one.branch_count > 1)
+    sys.stdout.flush()
     sys.stderr.write(_next_steps(home, archive, rewound.id[:8]))
 
 

@@ -48,7 +48,7 @@ def show_overview(  # noqa: PLR0913 (the shared options)
     console = Console.for_stdout(color, iso=iso)
     is_picker = wants_picker(None, pick_query, as_json=as_json)
     try:
-        opened = open_current(options)
+        opened = open_current(options, creates_unseen=True)
     except NoArchiveAndNoHome:
         if not console.is_terminal:
             raise
