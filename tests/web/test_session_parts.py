@@ -32,6 +32,7 @@ def test_two_branches_are_compared_from_their_fork(page: WebClient) -> None:
 
     assert left.startswith("live branch")
     assert ">Second way<" in left
+    assert "· 1 prompt<" in left
     assert ">First way<" not in left
     assert ">First way<" in right
     assert page.get(f"/session/{REWOUND}/compare?right=7").status == 404

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from html import escape
+from itertools import islice
 
 from starlette.responses import Response
 
@@ -99,7 +100,8 @@ def _rename_turns(messages: Html, branch: int) -> Html:
 
 def _facts(view: ConversationView, fork: int) -> Iterator[str]:
     yield pluralize(view.message_count - fork, "message")
-    yield pluralize(view.branch.own_prompt_count, "prompt")
+    shared = sum(message.is_prompt for _, message in islice(view.iter_messages(), fork))
+    yield pluralize(view.branch.prompt_count - shared, "prompt")
 
 
 def _form(views: list[ConversationView]) -> Html:
