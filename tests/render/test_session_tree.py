@@ -6,9 +6,11 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
 from bygones import read_sessions
 from bygones.cli.commands.demo import write_demo_home
+from bygones.model.base import AgentId
 from bygones.model.sessions import Session
 from bygones.model.usage import Cost, Usage
 from bygones.render.session_tree import (
@@ -140,6 +142,16 @@ def test_line_is_not_wider_than_the_terminal(room: int) -> None:
         )
 
         assert display_width(plain_text(render_tree_line(mark, room, UTC))) <= room
+
+
+def test_agent_without_a_name_has_its_id_once() -> None:
+    line = TreeLine(
+        kind=TreeLineKind.AGENT, depth=0, branch=0, agent=AgentId("a1b2"), text="a1b2"
+    )
+    named = structs.replace(line, text="Explore")
+
+    assert plain_text(render_tree_line(line, None, UTC)).count("a1b2") == 1
+    assert "a1b2 Explore" in plain_text(render_tree_line(named, None, UTC))
 
 
 def test_control_characters_are_escaped() -> None:

@@ -8,7 +8,7 @@ searched on the hub; sessions are assembled here, from the bytes of their files.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from datetime import datetime
 from functools import lru_cache
@@ -44,8 +44,8 @@ from bygones.store.usage_tables import (
     Payer,
     RowFilter,
     ToolContextSum,
+    UsageDivision,
     UsageSum,
-    UtcOffsets,
 )
 from bygones.team.connection import VERSION, HubConnection
 
@@ -92,26 +92,11 @@ class _Method(NamedTuple):
     call: Callable[..., Any]
 
 
-def _sum_usage(  # noqa: PLR0913, PLR0917 (in the order in which they are sent)
-    on: RemoteTarget,
-    where: Term | None,
-    filters: Filters,
-    slot_ms: int,
-    utc_offsets: UtcOffsets | None,
-    context_steps: tuple[int, ...],
-    price_changes: tuple[int, ...],
-    by_branch: bool,
-    only_reported: bool,
+def _sum_usage(
+    on: RemoteTarget, division: UsageDivision, where: Term | None, filters: Filters
 ) -> list[tuple[str, UsageSum]]:
     sums = on.reader.usage.sum_usage(
-        where=where,
-        row_filter=_filter_lookup(filters),
-        slot_ms=slot_ms,
-        utc_offsets=utc_offsets,
-        context_steps=context_steps,
-        price_changes=price_changes,
-        by_branch=by_branch,
-        only_reported=only_reported,
+        division, where=where, row_filter=_filter_lookup(filters)
     )
     return [(str(one.payer), replace(one, payer=0)) for one in sums]
 
@@ -273,16 +258,7 @@ _METHODS: dict[str, _Method] = {
         lambda on: list(on.reader.usage.session_tools()),
     ),
     "sum_usage": _Method(
-        tuple[
-            Term | None,
-            Filters,
-            int,
-            UtcOffsets | None,
-            tuple[int, ...],
-            tuple[int, ...],
-            bool,
-            bool,
-        ],
+        tuple[UsageDivision, Term | None, Filters],
         list[tuple[str, UsageSum]],
         _sum_usage,
     ),
@@ -573,29 +549,15 @@ class _HubUsage:
     def session_tools(self) -> Iterable[tuple[int, str]]:
         return list(self._call("session_tools"))
 
-    def sum_usage(  # noqa: PLR0913 (one per dimension, all by keyword)
+    def sum_usage(
         self,
+        division: UsageDivision,
         *,
         where: Term | None = None,
         row_filter: Callable[[FieldValue | FieldTerm], RowFilter],
-        slot_ms: int = 0,
-        utc_offsets: UtcOffsets | None = None,
-        context_steps: Sequence[int] = (),
-        price_changes: Sequence[int] = (),
-        by_branch: bool = False,
-        only_reported: bool = False,
     ) -> Iterator[UsageSum]:
-        sums = self._call(
-            "sum_usage",
-            where,
-            _resolve_filters(where, row_filter),
-            slot_ms,
-            utc_offsets,
-            tuple(context_steps),
-            tuple(price_changes),
-            by_branch,
-            only_reported,
-        )
+        filters = _resolve_filters(where, row_filter)
+        sums = self._call("sum_usage", division, where, filters)
         return (replace(one, payer=int(payer)) for payer, one in sums)
 
     def sum_tool_context(

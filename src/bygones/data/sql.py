@@ -257,7 +257,7 @@ class SqlService:
         """Yield the rates of each payer, from one time up to another."""
         payers = self.reader.usage.load_payers()
         pricer = SumPricer(self._prices, payers)
-        times = [0, *pricer.price_dates_ms, _FOREVER_MS]
+        times = [0, *pricer.division.price_changes, _FOREVER_MS]
         for payer in payers:
             for period, since in enumerate(times[:-1]):
                 found = pricer.find_rates(payer, period)

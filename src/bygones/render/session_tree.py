@@ -413,7 +413,8 @@ def render_tree_line(
 
 def _typed_name(line: TreeLine) -> str:
     """Return the number of a turn or the id of an agent, as commands take them."""
-    if line.kind is TreeLineKind.AGENT and line.agent is not None:
+    has_id = line.kind is TreeLineKind.AGENT and line.text != line.agent
+    if has_id and line.agent is not None:
         return sanitize(line.agent[:_SHORT_ID_LENGTH], newlines="escape") + " "
     if line.kind is TreeLineKind.TURN and line.turn_number is not None:
         return f"{line.turn_number + 1} "

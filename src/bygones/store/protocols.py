@@ -27,8 +27,8 @@ if TYPE_CHECKING:
         Payer,
         RowFilter,
         ToolContextSum,
+        UsageDivision,
         UsageSum,
-        UtcOffsets,
     )
 
 
@@ -422,17 +422,12 @@ class UsageReader(Protocol):
     def session_titles(self) -> Mapping[SessionId, str]:
         """Return the titles of all sessions."""
 
-    def sum_usage(  # noqa: PLR0913 (one per dimension, all by keyword)
+    def sum_usage(
         self,
+        division: UsageDivision,
         *,
         where: Term | None = None,
         row_filter: Callable[[FieldValue | FieldTerm], RowFilter],
-        slot_ms: int = 0,
-        utc_offsets: UtcOffsets | None = None,
-        context_steps: Sequence[int] = (),
-        price_changes: Sequence[int] = (),
-        by_branch: bool = False,
-        only_reported: bool = False,
     ) -> Iterator[UsageSum]:
         """Yield usage, divided as far as prices and reports need it."""
 

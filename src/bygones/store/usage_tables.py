@@ -124,6 +124,20 @@ class UtcOffsets(Struct, frozen=True):
     final_offset: int = 0
 
 
+class UsageDivision(Struct, frozen=True, kw_only=True):
+    """How sums of usage are divided, besides by payer."""
+
+    slot_ms: int = 0
+    """The length of a time slot; 0 for none."""
+    utc_offsets: UtcOffsets | None = None
+    context_steps: tuple[int, ...] = ()
+    price_changes: tuple[int, ...] = ()
+    """The times in milliseconds at which prices change."""
+    by_branch: bool = False
+    only_reported: bool = False
+    """Leaves out usage that is not part of a total reported by Claude Code."""
+
+
 class UsageSum(Struct, frozen=True):
     """The usage of a payer in a time slot, at one price."""
 
@@ -346,38 +360,30 @@ class UsageTables:
         )
         return {SessionId(name): _decode_title(blob).title.text for name, blob in rows}
 
-    def sum_usage(  # noqa: PLR0913 (one per dimension, all by keyword)
+    def sum_usage(
         self,
+        division: UsageDivision,
         *,
         where: Term | None = None,
         row_filter: Callable[[FieldValue | FieldTerm], RowFilter],
-        slot_ms: int = 0,
-        utc_offsets: UtcOffsets | None = None,
-        context_steps: Sequence[int] = (),
-        price_changes: Sequence[int] = (),
-        by_branch: bool = False,
-        only_reported: bool = False,
     ) -> Iterator[UsageSum]:
         """Yield usage, divided as far as prices and reports need it.
 
-        `slot_ms` is the length of a time slot; 0 for none. `row_filter` translates a
-        field of the query into a condition on rows. `only_reported` leaves out usage
-        that is not part of a total reported by Claude Code.
+        `row_filter` translates a field of the query into a condition on rows.
         """
-        table = _PER_15_MINUTES
-        if only_reported or not _is_answered_by_15_minutes(
-            where, utc_offsets, context_steps, price_changes
-        ):
-            table = _PER_ANSWER
+        has_slots = _is_answered_by_15_minutes(where, division)
+        table = _PER_15_MINUTES if has_slots else _PER_ANSWER
         values: list[object] = []
         dimensions = [
             "payer",
-            f"{_local_time_sql(table.time, utc_offsets)} / {slot_ms:d}"
-            if slot_ms
+            f"{_local_time_sql(table.time, division.utc_offsets)} / {division.slot_ms:d}"
+            if division.slot_ms
             else "NULL",
-            _count_sql(table.exceeds_context(step) for step in context_steps),
-            _count_sql(f"ifnull({table.time} >= {ms:d}, 0)" for ms in price_changes),
-            table.abandoned if by_branch else "0",
+            _count_sql(map(table.exceeds_context, division.context_steps)),
+            _count_sql(
+                f"ifnull({table.time} >= {ms:d}, 0)" for ms in division.price_changes
+            ),
+            table.abandoned if division.by_branch else "0",
         ]
         keys = [
             str(position)
@@ -386,7 +392,7 @@ class UsageTables:
         ]
         sql = f"SELECT {', '.join(dimensions)}, {table.sums} FROM {table.name}"  # noqa: S608 (our names)
         conditions = [_condition_sql(where, table, row_filter, values)] if where else []
-        conditions += [_IS_REPORTED] if only_reported else []
+        conditions += [_IS_REPORTED] if division.only_reported else []
         sql += f" WHERE {' AND '.join(conditions)}" if conditions else ""
         for row in self._db.execute(f"{sql} GROUP BY {', '.join(keys)}", values):
             payer, slot, context_step, price_change, abandoned, answers = row[:6]
@@ -430,21 +436,18 @@ def _count_sql(conditions: Iterable[str]) -> str:
     return " + ".join(f"({condition})" for condition in conditions) or "0"
 
 
-def _is_answered_by_15_minutes(
-    where: Term | None,
-    utc_offsets: UtcOffsets | None,
-    context_steps: Sequence[int],
-    price_changes: Sequence[int],
-) -> bool:
+def _is_answered_by_15_minutes(where: Term | None, division: UsageDivision) -> bool:
     """Whether all limits are at quarter hours and at multiples of the context step."""
-    times = [*price_changes, *(_query_times(where) if where else ())]
-    if utc_offsets is not None:
+    if division.only_reported:
+        return False
+    times = [*division.price_changes, *(_query_times(where) if where else ())]
+    if division.utc_offsets is not None:
         times += [
-            utc_offsets.final_offset,
-            *(time for change in utc_offsets.transitions for time in change),
+            division.utc_offsets.final_offset,
+            *(time for change in division.utc_offsets.transitions for time in change),
         ]
     return not any(time % _QUARTER_MS for time in times) and not any(
-        step % _CONTEXT_STEP for step in context_steps
+        step % _CONTEXT_STEP for step in division.context_steps
     )
 
 

@@ -29,6 +29,7 @@ from bygones.store.usage_tables import (
     Payer,
     RowFilter,
     ToolContextSum,
+    UsageDivision,
     UsageSum,
     UtcOffsets,
     decode_warm_ups,
@@ -560,34 +561,31 @@ class TeamUsageReader:
         rows = self._database.rows("SELECT session, summary FROM {session} AS s")
         return {SessionId(name): _decode_title(blob).title.text for name, blob in rows}
 
-    def sum_usage(  # noqa: PLR0913 (each a way to part the sums, all by name)
+    def sum_usage(
         self,
+        division: UsageDivision,
         *,
         where: Term | None = None,
         row_filter: Callable[[FieldValue | FieldTerm], RowFilter],
-        slot_ms: int = 0,
-        utc_offsets: UtcOffsets | None = None,
-        context_steps: Sequence[int] = (),
-        price_changes: Sequence[int] = (),
-        by_branch: bool = False,
-        only_reported: bool = False,
     ) -> Iterator[UsageSum]:
         """Yield sums of tokens, separated by everything that prices depend on."""
         limits = _UsageFilter(self._database, row_filter, "e.time_ms")
         slot = (
             self._database.db.integer_division(
-                _local_time_sql("e.time_ms", utc_offsets), slot_ms
+                _local_time_sql("e.time_ms", division.utc_offsets), division.slot_ms
             )
-            if slot_ms
+            if division.slot_ms
             else "NULL"
         )
         parts = [
             "e.number",
             "e.payer",
             slot,
-            _sum_flags_sql(f"{_CONTEXT_TOKENS} > {step:d}" for step in context_steps),
-            _sum_flags_sql(f"e.time_ms >= {age:d}" for age in price_changes),
-            _flag_sql("e.branch > 0") if by_branch else "0",
+            _sum_flags_sql(
+                f"{_CONTEXT_TOKENS} > {step:d}" for step in division.context_steps
+            ),
+            _sum_flags_sql(f"e.time_ms >= {age:d}" for age in division.price_changes),
+            _flag_sql("e.branch > 0") if division.by_branch else "0",
         ]
         keys = [
             str(at) for at, part in enumerate(parts, 1) if part not in {"NULL", "0"}
@@ -596,10 +594,10 @@ class TeamUsageReader:
             f"SELECT {', '.join(parts)}, count(*), {_COUNTED_SUMS}, {_GUESSED_SUM},"  # noqa: S608 (constants)
             " min(e.time_ms), max(e.time_ms) FROM {usage} AS e"
         )
-        if only_reported:
+        if division.only_reported:
             sql += " JOIN {reported_cost} AS c ON c.number = e.number"
         conditions = [limits.condition(where)] if where is not None else []
-        conditions += ["e.time_ms <= c.until_ms"] if only_reported else []
+        conditions += ["e.time_ms <= c.until_ms"] if division.only_reported else []
         sql += f" WHERE {' AND '.join(conditions)}" if conditions else ""
         for row in self._database.rows(
             f"{sql} GROUP BY {', '.join(keys)}", **limits.values

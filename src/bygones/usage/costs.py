@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from typing import NamedTuple, TypeVar
 
 from bygones.model.base import AgentId, SessionId
 from bygones.model.query import FieldValue
 from bygones.model.usage import Cost
 from bygones.store.protocols import StoreReader
-from bygones.store.usage_tables import Payer, RowFilter, UsageSum
+from bygones.store.usage_tables import Payer, RowFilter, UsageDivision, UsageSum
 from bygones.usage.prices import Price, Prices, Rates, picos_to_nanos
 
 
@@ -21,13 +21,13 @@ class SumPricer:
         models = {payer.model for payer in self.payers.values()}
         self._prices = {model: prices.for_model(model) for model in models}
         known = [price for found in self._prices.values() for price in found]
-        self.context_steps: Sequence[int] = sorted(
-            {p.long_context_threshold for p in known if p.long_context_threshold}
+        steps = {p.long_context_threshold for p in known if p.long_context_threshold}
+        self.division = UsageDivision(
+            context_steps=tuple(sorted(steps)),
+            price_changes=tuple(sorted({p.since_ms for p in known if p.since_ms})),
         )
+        """What sums have to be divided by to have one price each."""
         self._rates: dict[object, Rates | None] = {}
-        self.price_dates_ms: Sequence[int] = sorted(
-            {p.since_ms for p in known if p.since_ms}
-        )
 
     def cost(self, usage_sum: UsageSum) -> tuple[int | None, int | None]:
         """Return the cost of a sum in picodollars, and that of its estimated output."""
@@ -69,7 +69,7 @@ class SumPricer:
             return None
         is_long = (
             bool(price.long_context_threshold)
-            and price.long_context_threshold in self.context_steps[:step]
+            and price.long_context_threshold in self.division.context_steps[:step]
         )
         return price.rates_for(terms, is_long_context=is_long)
 
@@ -90,7 +90,7 @@ class SumPricer:
         return standard, long_context, price.long_context_threshold
 
     def _find_price(self, model: str | None, period: int) -> Price | None:
-        start_ms = self.price_dates_ms[period - 1] if period else 0
+        start_ms = self.division.price_changes[period - 1] if period else 0
         prices = self._prices[model]
         valid = [price for price in prices if (price.since_ms or 0) <= start_ms]
         return valid[-1] if valid else None
@@ -144,10 +144,9 @@ def _priced_sums(
     pricer = SumPricer(prices, reader.usage.load_payers(sessions))
     of_payers = RowFilter("payer", frozenset(pricer.payers))
     sums = reader.usage.sum_usage(
+        pricer.division,
         where=FieldValue("session", ""),  # any condition: it resolves to these payers
         row_filter=lambda _: of_payers,
-        context_steps=pricer.context_steps,
-        price_changes=pricer.price_dates_ms,
     )
     return [
         (pricer.payers[one.payer], pricer.cost(one)[0], sum(one.token_counts[:5]))

@@ -35,7 +35,7 @@ from bygones.model.sessions import Message, Session, Turn
 from bygones.model.usage import ReportedCost, Usage
 from bygones.store.encoding import to_milliseconds
 from bygones.store.protocols import StoreReader, UsageReader
-from bygones.store.usage_tables import Payer, RowFilter, UsageSum
+from bygones.store.usage_tables import Payer, RowFilter, UsageDivision, UsageSum
 from bygones.usage.costs import SumPricer
 from bygones.usage.grouping import (
     DAY_MS,
@@ -81,11 +81,9 @@ def compare_reported_costs(
         return None
     computed: dict[int, dict[str, _CountedUsage]] = {}
     for usage_sum in reader.sum_usage(
+        structs.replace(pricer.division, only_reported=True),
         where=usage_filter.where if usage_filter else None,
         row_filter=usage_filter.resolve if usage_filter else _no_condition,
-        context_steps=pricer.context_steps,
-        price_changes=pricer.price_dates_ms,
-        only_reported=True,
     ):
         payer, (cost, _) = pricer.payers[usage_sum.payer], pricer.cost(usage_sum)
         by_model = computed.setdefault(payer.session, {})
@@ -324,14 +322,14 @@ class _ReportBuilder:
     ) -> Iterable[UsageSum]:
         bounds = self._reader.time_range() if zone else None
         known = self.pricer.payers
-        found = self._reader.sum_usage(
-            where=self._where,
-            row_filter=self._row_filter,
+        division = structs.replace(
+            self.pricer.division,
             slot_ms=slot_ms,
             utc_offsets=build_clock(zone, *bounds) if zone and bounds else None,
-            context_steps=self.pricer.context_steps,
-            price_changes=self.pricer.price_dates_ms,
             by_branch=by_branch,
+        )
+        found = self._reader.sum_usage(
+            division, where=self._where, row_filter=self._row_filter
         )
         # A store without snapshots may have new payers by now.
         return (one for one in found if one.payer in known)
@@ -371,7 +369,7 @@ class _ReportBuilder:
         for usage_sum in self._sums(slot_ms=HOUR_MS):
             selected.setdefault(usage_sum.slot, []).append(usage_sum)
         everything = self._reader.sum_usage(
-            row_filter=self._row_filter, slot_ms=HOUR_MS
+            UsageDivision(slot_ms=HOUR_MS), row_filter=self._row_filter
         )
         rows, totals = [], []
         for block in split_into_blocks(everything):
