@@ -19,13 +19,14 @@ every_case = pytest.mark.parametrize("name", sorted(stories()))
 @pytest.mark.req("U1", "U3")
 @every_case
 def test_every_grouping_has_the_same_total(
-    name: str, case_archives: CaseArchives
+    name: str, case_archives: CaseArchives, step: int
 ) -> None:
     sessions = case_archives.sessions(name)
+    first = sorted(stories()).index(name) % step
     spent = sum((session.total_usage for session in sessions), Usage())
 
     with Archive.open(case_archives.archive(name)) as archive:
-        for by in Grouping:
+        for by in list(Grouping)[first::step]:
             report = archive.usage(by, now=NOW)
             rows = [row for row in report.rows if isinstance(row, UsageRow)]
 
