@@ -44,7 +44,7 @@ def order_parents_first(nodes: Sequence[RecordNode]) -> list[RecordNode]:
     if all(index.get(n.parent_uuid, -1) <= i for i, n in enumerate(nodes)):
         return list(nodes)
     parents = {n.uuid: n.parent_uuid for n in nodes if n.uuid is not None}
-    roots = {*_cycle_breaks(parents), *(u for u, p in parents.items() if u == p)}
+    roots = {*find_cycle_breaks(parents), *(u for u, p in parents.items() if u == p)}
     waiting: dict[RecordId | None, list[RecordNode]] = {}
     done: set[RecordId | None] = set()
     ordered: list[RecordNode] = []
@@ -90,7 +90,7 @@ def build_tree(
             is_ordered = False
         parents[uuid] = parent
     # A cycle contains a record that comes before its parent.
-    for uuid in () if is_ordered else _cycle_breaks(parents):
+    for uuid in () if is_ordered else find_cycle_breaks(parents):
         parents[uuid] = None
         problems.append(Problem("cycle", known[uuid].position, uuid))
     children: dict[RecordId | None, list[RecordId]] = {}
@@ -109,7 +109,7 @@ def build_tree(
     )
 
 
-def _cycle_breaks(parents: dict[RecordId, RecordId | None]) -> list[RecordId]:
+def find_cycle_breaks(parents: dict[RecordId, RecordId | None]) -> list[RecordId]:
     """Return the first record of each cycle of parents."""
     index = {uuid: i for i, uuid in enumerate(parents)}
     done: set[RecordId] = set()

@@ -5,11 +5,13 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from itertools import chain
 from typing import NamedTuple, Self
 
 import msgspec
 from msgspec import Raw, Struct
 
+from bygones.assemble.tree import find_cycle_breaks
 from bygones.model.base import DECODE_ERRORS, Position, RecordId
 from bygones.model.nodes import LightRecord, LocatedRecord
 from bygones.model.sessions import AgentRun, Branch, Message, Session, walk_agents
@@ -158,6 +160,12 @@ class ForkPath:
             one for one in records if _record_id(one) not in copies - shown
         ]
         self._chosen = self._choose_records((*path, *inline))
+        parents = {id_: one.record.parent_uuid for id_, one in self._chosen.items()}
+        self._cycle_breaks = {
+            *find_cycle_breaks(parents),
+            *(id_ for id_, parent in parents.items() if id_ == parent),
+        }
+        """Records that are roots, because they follow themselves."""
         self._order = {id_: number for number, id_ in enumerate(self._chosen)}
         self._owners = {
             id_: number for number, m in enumerate(path) for id_ in m.record_ids
@@ -197,12 +205,22 @@ class ForkPath:
             if id_ in self._owners:
                 return self._owners[id_]
             seen.add(id_)
-            id_ = self._chosen[id_].record.parent_uuid
+            id_ = self._parent_of(self._chosen[id_])
         return None
 
-    def _last_record(self, message: Message) -> RecordId:
+    def _parent_of(self, located: LocatedRecord) -> RecordId | None:
+        if _record_id(located) in self._cycle_breaks:
+            return None
+        return located.record.parent_uuid
+
+    def _last_record(
+        self, message: Message, before: RecordId | None = None
+    ) -> RecordId:
+        """Return the last record of a message, before another one if it is given."""
+        stop = self._order[before] if before else len(self._order)
         ids = [id_ for id_ in message.record_ids if id_ in self._order]
-        return max(ids, key=self._order.__getitem__, default=message.id)
+        earlier = [id_ for id_ in ids if self._order[id_] < stop] or ids
+        return max(earlier, key=self._order.__getitem__, default=message.id)
 
     def _find_stale_parents(self, branch: Branch, end: int) -> dict[RecordId, RecordId]:
         """Return the parents of prompts that hang further up than the path has them.
@@ -213,12 +231,13 @@ class ForkPath:
         start = count = 0
         for turn in branch.turns:
             if 0 < count < end and turn.messages[0].id in self._chosen:
-                first = self._chosen[turn.messages[0].id].record
-                above = self._owner_above(first.parent_uuid)
-                is_start = first.subtype == "compact_boundary"
+                first = self._chosen[turn.messages[0].id]
+                above = self._owner_above(self._parent_of(first))
+                is_start = first.record.subtype == "compact_boundary"
                 if (above is None or above < start) and not is_start:
-                    last = self._last_record(branch.messages[count - 1])
-                    parents[turn.messages[0].id] = last
+                    prompt = turn.messages[0].id
+                    last = self._last_record(branch.messages[count - 1], prompt)
+                    parents[prompt] = last
             start, count = count, count + len(turn.messages)
         return parents
 
@@ -226,7 +245,7 @@ class ForkPath:
         """Return the last record: what the following message hangs on."""
         if end < len(branch.messages):
             following = self._chosen.get(branch.messages[end].id)
-            leaf = following.record.parent_uuid if following else None
+            leaf = self._parent_of(following) if following else None
         else:
             leaf = branch.id
         if leaf is not None and self._owner_above(leaf) == end - 1:
@@ -242,9 +261,12 @@ class ForkPath:
             if id_ in found or id_ in self._later or id_ not in self._chosen:
                 continue
             found.add(id_)
-            record = self._chosen[id_].record
-            if record.parent_uuid and id_ not in self._parents:
-                waiting.append(record.parent_uuid)
+            record, parent = (
+                self._chosen[id_].record,
+                self._parent_of(self._chosen[id_]),
+            )
+            if parent and id_ not in self._parents:
+                waiting.append(parent)
             if record.subtype == "compact_boundary":
                 # A damaged boundary may name records that come after it.
                 earlier = _preserved_ids(self._chosen[id_].raw)
@@ -274,7 +296,7 @@ class ForkPath:
                     yield rewrite(*self._delivered_text(located, previous))
                     previous = id_
             elif id_ in self._ids:
-                parent = self._choose_parent(record, id_, previous)
+                parent = self._choose_parent(located, previous)
                 parent = moved.pop(parent, parent) if id_ not in written else parent
                 if self._is_needless(located, parent, written):
                     continue
@@ -283,23 +305,25 @@ class ForkPath:
                 previous = previous if record.is_sidechain else id_
 
     def _parents_first(self) -> Iterator[LocatedRecord]:
-        """Yield the records in the order of the file, but none before its parent."""
-        done: set[Position] = set()
-        seen: set[RecordId] = set()
+        """Yield the records in the order of the file, but each after its parent.
+
+        This is the order in which they are read (`order_parents_first`).
+        """
+        done: set[RecordId] = set()
+        waiting: dict[RecordId, list[LocatedRecord]] = {}
         for located in self._records:
-            waiting = [located]
-            while waiting:
-                parent = waiting[-1].record.parent_uuid
-                is_later = parent in self._ids and parent not in seen
-                if is_later and parent is not None and parent in self._chosen:
-                    seen.add(parent)
-                    waiting.append(self._chosen[parent])
-                    continue
-                found = waiting.pop()
-                seen.add(_record_id(found))
-                if found.position not in done:
-                    done.add(found.position)
-                    yield found
+            parent = self._parent_of(located)
+            if parent is not None and parent in self._chosen and parent not in done:
+                waiting.setdefault(parent, []).append(located)
+                continue
+            ready = [located]
+            while ready:
+                current = ready.pop()
+                done.add(_record_id(current))
+                yield current
+                ready += reversed(waiting.pop(_record_id(current), []))
+        # Copies of a record with other parents may follow themselves.
+        yield from chain.from_iterable(waiting.values())
 
     def _is_needless(
         self,
@@ -311,16 +335,19 @@ class ForkPath:
         id_ = _record_id(located)
         if id_ not in written:
             return located is not self._chosen[id_]
-        return parent == written[id_] or parent not in written
+        has_parent = self._parent_of(located) in self._ids
+        return not has_parent or parent == written[id_] or parent not in written
 
     def _choose_parent(
-        self, record: LightRecord, id_: RecordId, previous: RecordId | None
+        self, located: LocatedRecord, previous: RecordId | None
     ) -> RecordId | None:
         """Return the parent of a record; the record before it if that is not there."""
+        id_, record = _record_id(located), located.record
         if id_ in self._parents:
             return self._parents[id_]
-        if record.parent_uuid in self._ids:
-            return record.parent_uuid
+        parent = self._parent_of(located)
+        if parent in self._ids:
+            return parent
         is_start = record.subtype == "compact_boundary" or record.is_compact_summary
         if record.is_sidechain or (is_start and record.parent_uuid is None):
             return None
