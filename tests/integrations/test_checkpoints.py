@@ -18,6 +18,7 @@ from bygones.files.replay import VersionKind
 from bygones.integrations import claude_code
 from tests.build import Home, moment, session_id
 from tests.files.story import Story
+from tests.mcp.client import ToolClient
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="needs sh")
 SCRIPT = Path(claude_code.__file__).with_name("checkpoint.sh")
@@ -240,3 +241,57 @@ def test_purging_a_session_erases_its_checkpoints(
     assert b"unusual-secret-content" not in raw
     with Archive.open(folder) as archive:
         assert archive.sources() == []
+
+
+@pytest.mark.req("FV6")
+def test_files_that_only_checkpoints_know_are_listed_and_have_a_history(
+    bench: Workbench, tmp_path: Path
+) -> None:
+    bench.story.say("Make it")
+    bench.now()
+    bench.bash("printf 'one\\ntwo\\n' > made.txt")
+    fork = str(bench.story.records[-1]["uuid"])
+    bench.story.say("Try")
+    bench.bash("echo tried > tried.txt")
+    bench.story.rewind(fork)
+    bench.story.say("Again")
+    bench.bash("rm tried.txt; echo three >> made.txt")
+    path = str(bench.root / "made.txt")
+
+    folder = bench.ingest(tmp_path / "archive")
+
+    with Archive.open(folder) as archive:
+        edits = archive.edits(session=bench.story.session)
+        found = [(Path(e.path).name, e.branch_number, e.is_deleted) for e in edits]
+        assert found == [
+            ("made.txt", 0, False),
+            ("tried.txt", 1, False),
+            ("made.txt", 0, False),
+            ("tried.txt", 0, True),
+        ]
+        assert [e.path for e in archive.edits(path="made.txt")] == [path] * 2
+        assert archive.file("made.txt").text() == "one\ntwo\nthree\n"
+        blame = archive.file_library.blame(Path(path))
+        kinds = [(line.origin.kind, line.origin.certainty) for line in blame.lines]
+        assert kinds == [(OriginKind.COMMAND, Certainty.CERTAIN)] * 3
+        assert archive.file("tried.txt").text() is None
+
+
+@pytest.mark.req("FV6")
+def test_secrets_in_checkpoints_are_masked_for_agents(
+    bench: Workbench, tmp_path: Path
+) -> None:
+    secret = "ghp_" + "a1B2" * 9
+    bench.story.say("Make it")
+    bench.now()
+    bench.bash(f"echo token={secret} > .env")
+    path, session = str(bench.root / ".env"), bench.story.session
+    bench.ingest(tmp_path / "archive")
+    client = ToolClient(tmp_path)
+
+    for answer in (
+        client.ask("file_at", path=path, session=session),
+        client.ask("blame", path=path, line=1),
+    ):
+        assert "token=" in answer or "line 1 · command" in answer
+        assert secret not in answer

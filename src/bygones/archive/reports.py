@@ -198,7 +198,9 @@ class ArchiveReports(ArchiveQueries):
             for edit in archive.edits(path="src/checkout.py"):
                 print(edit.edited_at, edit.session_id, edit.added_lines)
         """
-        edits = self._reader.edits
+        from bygones.files.edits import FileEdits
+
+        edits = FileEdits(self._reader)
         if session is not None:
             return edits.edits_in_session(self.session_summary(session).id)
         path = path or ""

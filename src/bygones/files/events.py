@@ -256,8 +256,9 @@ def load_events(
     """Load what a call says about the files whose paths are selected by `keys`."""
     call = placed.call
     if call.name == "Bash":
-        yield from _shell_events(placed, keys)
+        # A file that was renamed has its content before it is compared.
         yield from _move_events(placed, keys, directory)
+        yield from _shell_events(placed, keys)
         return
     paths = [path for path in touched_paths(call) if keys(path)]
     if not paths or call.is_error or not call.has_result:

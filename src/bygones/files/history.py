@@ -5,22 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
 from heapq import merge
+from math import inf
 
 from msgspec import Struct
 
-from bygones.files.checkpoints import (
-    Checkpoints,
-    LoadContent,
-    checkpoint_events,
-)
+from bygones.files.checkpoints import LoadContent, checkpoint_events
 from bygones.files.events import (
     EDITING_TOOLS,
     EventKind,
     FileEvent,
     LoadBackup,
+    Place,
     PlacedCall,
     PlacedEvent,
     backup_events,
+    find_branch,
     list_commands,
     load_events,
     touched_paths,
@@ -37,7 +36,8 @@ from bygones.files.replay import (
     may_change,
 )
 from bygones.model.base import SessionId
-from bygones.model.sessions import Branch, Session
+from bygones.model.checkpoints import Checkpoints
+from bygones.model.sessions import Branch, Message, Session
 
 
 def _no_backup(_session: SessionId, _name: str) -> None:
@@ -46,6 +46,9 @@ def _no_backup(_session: SessionId, _name: str) -> None:
 
 _MAX_MOVES = 20
 """Former paths of a file that are followed."""
+
+FindLogs = Callable[[str], Iterable["BranchLog"]]
+"""Returns logs with changes of a file, by its key."""
 
 
 class BranchLog:
@@ -124,15 +127,8 @@ class BranchLog:
         for checkpoint in self._checkpoints.get(placed.call.id, ()):
             yield from (f.path for f in checkpoint.files if f.during)
 
-    def events(
-        self,
-        key: str,
-        stop: float | None = None,
-        *,
-        looks_ahead: bool = False,
-        moves: int = _MAX_MOVES,
-    ) -> list[PlacedEvent]:
-        """Return the events of a file in order, including those of its former path.
+    def events(self, key: str, *, looks_ahead: bool = False) -> list[PlacedEvent]:
+        """Return the events of a file in order.
 
         With `looks_ahead` the first change after the log is used, too: what is recorded
         of the file before it is the newest that is known of its content.
@@ -147,8 +143,7 @@ class BranchLog:
         found = [
             PlacedEvent(event, placed.order)
             for placed in calls
-            if (stop is None or placed.order < stop)
-            and _may_name(placed, selects, name)
+            if _may_name(placed, selects, name)
             for event in load_events(placed, selects, self.directory)
         ]
         backups = backup_events(self.session, self.branch, selects, self._load_backup)
@@ -161,27 +156,13 @@ class BranchLog:
         ]
         # Of one moment, what was recorded comes before what was seen afterwards.
         found = [*backups, *found, *snapshots]
-        found = [p for p in found if stop is None or p.order < stop]
         found.sort(key=_order)
         included = [
             p for p in found if self._includes(p.event.place.turn_number, p.order)
         ]
         if looks_ahead:
             included += _leading_checks(found[len(included) :])
-        return self._with_former_path(key, included, moves) if moves else included
-
-    def _with_former_path(
-        self, key: str, events: list[PlacedEvent], moves: int
-    ) -> list[PlacedEvent]:
-        """Continue the history of a file that was moved at its former path."""
-        for at in range(len(events) - 1, -1, -1):
-            event = events[at].event
-            if event.kind is EventKind.MOVE and self.key(event.from_path) != key:
-                former = self.events(
-                    self.key(event.from_path), stop=events[at].order, moves=moves - 1
-                )
-                return [*former, *events[at:]] if former else events
-        return events
+        return included
 
 
 def _leading_checks(events: Iterable[PlacedEvent]) -> Iterator[PlacedEvent]:
@@ -237,10 +218,20 @@ class FileAt(Struct, frozen=True, kw_only=True):
         )
 
 
+class PathPeriod(Struct, frozen=True, gc=False):
+    """When a file had a path; both ends are places in the order of events."""
+
+    key: str
+    start: float
+    stop: float
+
+
 class FileHistory:
     """The versions of a file in some logs, which are merged by time.
 
     A call that several sessions contain, because one continues another, counts once.
+    Before a command renamed the file, its history is that of its former path, for which
+    ``find_logs`` returns more logs.
     """
 
     def __init__(  # noqa: PLR0913 (all but three by name and optional)
@@ -252,24 +243,64 @@ class FileHistory:
         former_keys: Sequence[str] = (),
         looks_ahead: bool = False,
         load_bases: LoadBases = lambda _path, _time: (),
+        find_logs: FindLogs = lambda _key: (),
     ) -> None:
         self.path = path
         self._former_keys = former_keys
         self._looks_ahead = looks_ahead
-        self._logs = logs
-        self._key = key
-        self._commands = [c for log in logs for c in list_commands(log.calls)]
+        self._logs = list(logs)
+        self._loaded: dict[tuple[int, str], list[PlacedEvent]] = {}
+        self._periods = self._find_periods(key, find_logs)
+        self._commands = [c for log in self._logs for c in list_commands(log.calls)]
         self._replay = Replay(self._commands, self._find_other_text, load_bases)
         self._events = list(_without_copies(merge(*self._streams(), key=_order)))
         self._other_texts: dict[str, Cause] | None = None
         self._replay.add(placed.event for placed in self._events)
+        self._loaded.clear()
+
+    def _find_periods(self, key: str, find_logs: FindLogs) -> list[PathPeriod]:
+        """Return which paths the file had, the last one first."""
+        periods = []
+        stop = inf
+        for _ in range(_MAX_MOVES):
+            moves = [
+                (placed.order, former)
+                for log in self._logs
+                for placed in self._events_of(log, key)
+                if placed.event.kind is EventKind.MOVE and placed.order < stop
+                if (former := log.key(placed.event.from_path)) != key
+            ]
+            if not moves:
+                break
+            moved_at, former = max(moves)
+            known = {log.session.id for log in self._logs}
+            self._logs += (
+                log for log in find_logs(former) if log.session.id not in known
+            )
+            earlier = (p for log in self._logs for p in self._events_of(log, former))
+            if not any(placed.order < moved_at for placed in earlier):
+                break
+            periods.append(PathPeriod(key, moved_at, stop))
+            key, stop = former, moved_at
+        return [*periods, PathPeriod(key, -inf, stop)]
+
+    def _events_of(self, log: BranchLog, key: str) -> list[PlacedEvent]:
+        place = (id(log), key)
+        if place not in self._loaded:
+            looks_ahead = self._looks_ahead and log.stop_turn is not None
+            self._loaded[place] = log.events(key, looks_ahead=looks_ahead)
+        return self._loaded[place]
 
     def _streams(self) -> Iterator[list[PlacedEvent]]:
         for log in self._logs:
-            for key in (*self._former_keys, self._key):
-                yield log.events(
-                    key, looks_ahead=self._looks_ahead and log.stop_turn is not None
-                )
+            for key in self._former_keys:
+                yield self._events_of(log, key)
+            yield [
+                placed
+                for period in reversed(self._periods)
+                for placed in self._events_of(log, period.key)
+                if period.start <= placed.order < period.stop
+            ]
 
     @property
     def versions(self) -> Sequence[Version]:
@@ -301,6 +332,17 @@ class FileHistory:
         """Return the origins of lines that are not in the last version any more."""
         return OriginTrace(self.versions).removed
 
+    def find_session(self, session_id: SessionId) -> Session | None:
+        """Return a session that changed the file."""
+        found = (log.session for log in self._logs if log.session.id == session_id)
+        return next(found, None)
+
+    def find_prompt(self, place: Place) -> Message | None:
+        """Return the prompt of the turn in which something happened."""
+        session = self.find_session(place.session_id)
+        branch = find_branch(session, place.branch_number) if session else None
+        return branch.find_prompt(place.turn_number) if branch else None
+
     @property
     def last(self) -> FileAt:
         """The file after the last event."""
@@ -331,7 +373,9 @@ class FileHistory:
 
     def _add_texts(self, log: BranchLog) -> None:
         replay = Replay()
-        replay.add(placed.event for placed in log.events(self._key))
+        keys = dict.fromkeys(period.key for period in self._periods)
+        events = merge(*(log.events(key) for key in keys), key=_order)
+        replay.add(placed.event for placed in events)
         for version in replay.versions:
             text = replay.text(version.number)
             if text is not None and self._other_texts is not None:

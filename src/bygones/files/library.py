@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from datetime import datetime
 from functools import cached_property, lru_cache, partial
 from pathlib import Path
@@ -17,8 +18,8 @@ from bygones.errors import (
     NotInArchive,
 )
 from bygones.files.blame import BlamedLine, FindNoted, blame_text
-from bygones.files.checkpoints import CHECKPOINT_LOG, Checkpoints, parse_checkpoints
 from bygones.files.disk import read_regular_file
+from bygones.files.edits import FileEdits
 from bygones.files.events import Place, decode_bytes, find_branch
 from bygones.files.git import GitLine, GitRepository, find_repository
 from bygones.files.git_notes import NOTES_REF, NotedRange, parse_note, turn_key
@@ -27,6 +28,7 @@ from bygones.files.origins import Certainty, LineOrigin, OriginKind
 from bygones.files.paths import file_name, path_key, relative_to
 from bygones.files.replay import Version
 from bygones.model.base import SessionId
+from bygones.model.checkpoints import CHECKPOINT_LOG, Checkpoints, parse_checkpoints
 from bygones.model.nodes import parse_user_text
 from bygones.model.outcomes import PatchHunk, build_hunks
 from bygones.model.records import TextBlock, ThinkingBlock
@@ -55,6 +57,7 @@ class FileLibrary:
         uses_git: bool = False,
     ) -> None:
         self._reader = reader
+        self._edits = FileEdits(reader)
         self._uses_git = uses_git
         self._load_session = lru_cache(_MAX_CACHED_SESSIONS)(load_session)
 
@@ -82,20 +85,20 @@ class FileLibrary:
 
     def _find_edits(self, path: str) -> list[IndexedEdit]:
         name = file_name(path)
-        edits = self._reader.edits.edits_with_suffix(name) if name else []
+        edits = self._edits.edits_with_suffix(name) if name else []
         if not edits:
             raise NotInArchive("changed file", path)
         return edits
 
     def sessions_of(self, key: str) -> list[SessionId]:
         """Return the sessions that changed a file, oldest change first."""
-        edits = self._reader.edits.edits_with_suffix(file_name(key))
+        edits = self._edits.edits_with_suffix(file_name(key))
         own = (edit.session_id for edit in edits if path_key(edit.path) == key)
         return list(dict.fromkeys(own))
 
     def abandoned_branches(self, key: str) -> list[tuple[SessionId, int]]:
         """Return the abandoned branches that changed a file, oldest change first."""
-        edits = self._reader.edits.edits_with_suffix(file_name(key))
+        edits = self._edits.edits_with_suffix(file_name(key))
         found = (
             (edit.session_id, edit.branch_number)
             for edit in edits
@@ -138,6 +141,10 @@ class FileLibrary:
         log = self.log(session_id, branch=branch, stop_turn=stop)
         found = files_at(log, looks_ahead=is_before, load_bases=self.load_bases)
         return list(found)
+
+    def read_transaction(self) -> AbstractContextManager[None]:
+        """Let all reads see the same state; this also saves checks for each session."""
+        return self._reader.read_transaction()
 
     def with_git(self) -> FileLibrary:
         """Return a library that also uses the repositories on this machine."""
@@ -264,8 +271,7 @@ class FileLibrary:
         """Return what the user asked for in the turn of a change."""
         session = self._load_session(place.session_id)
         branch = _require_branch(session, place.branch_number)
-        turns = [turn for turn in branch.turns if turn.number == place.turn_number]
-        prompt = next((turn.prompt for turn in turns if turn.prompt), None)
+        prompt = branch.find_prompt(place.turn_number)
         return _message_text(prompt) if prompt else ""
 
     def title(self, session_id: SessionId) -> str:
@@ -448,7 +454,12 @@ class ArchivedFile:
         """Return the versions up to a time, including those at former paths."""
         keys = [*(path_key(path) for path in former), self._key]
         sessions = [id_ for key in keys for id_ in self._library.sessions_of(key)]
-        with gc_paused():
+
+        def find_logs(key: str) -> list[BranchLog]:
+            found = self._library.sessions_of(key)
+            return [self._library.log(id_, stop_time=stop_time) for id_ in found]
+
+        with gc_paused(), self._library.read_transaction():
             logs = [
                 self._library.log(session_id, stop_time=stop_time)
                 for session_id in dict.fromkeys(sessions)
@@ -459,6 +470,7 @@ class ArchivedFile:
                 logs,
                 former_keys=keys[:-1],
                 load_bases=self._library.load_bases,
+                find_logs=find_logs,
             )
 
     def ended_before(self, other: ArchivedFile) -> bool:
@@ -524,18 +536,23 @@ class ArchivedFile:
         Other sessions count up to its end.
         """
         log = self._library.log(session_id, branch=branch, stop_turn=stop_turn)
-        others = [
-            self._library.log(other, stop_time=log.end)
-            for other in self._library.sessions_of(self._key)
-            if other != session_id
-        ]
-        return FileHistory(
-            self.path,
-            self._key,
-            [*others, log],
-            looks_ahead=looks_ahead,
-            load_bases=self._library.load_bases,
-        )
+
+        def find_others(key: str) -> list[BranchLog]:
+            return [
+                self._library.log(other, stop_time=log.end)
+                for other in self._library.sessions_of(key)
+                if other != session_id
+            ]
+
+        with gc_paused(), self._library.read_transaction():
+            return FileHistory(
+                self.path,
+                self._key,
+                [*find_others(self._key), log],
+                looks_ahead=looks_ahead,
+                load_bases=self._library.load_bases,
+                find_logs=find_others,
+            )
 
     @property
     def abandoned_branches(self) -> list[tuple[SessionId, int]]:

@@ -8,9 +8,11 @@ in which it happened and its probable cause.
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from enum import StrEnum
+from operator import itemgetter
 
 from msgspec import Struct
 
@@ -29,6 +31,7 @@ from bygones.files.events import (
     Replacement,
 )
 from bygones.files.paths import file_name
+from bygones.model.base import ToolUseId
 from bygones.model.outcomes import PatchHunk
 
 KEYFRAME_INTERVAL = 64
@@ -157,6 +160,7 @@ class Replay:
         """Whether the content, or that the file does not exist, is known."""
         self._verified_at: datetime | None = None
         self._last_event: FileEvent | None = None
+        self._risky_calls: list[tuple[datetime, ToolUseId]] | None = None
 
     def add(self, events: Iterable[FileEvent]) -> None:
         """Replay events in order."""
@@ -262,8 +266,28 @@ class Replay:
             # Without the replaced text, only the lines of the patch are compared.
             is_exact = all(r.old in base for r in event.replacements[:1])
             if event.before is None:
-                self._note(event, CheckSubject.PATCH, CheckResult.SAME)
+                is_same = _is_patch_of(base, event.hunks)
+                result = CheckResult.SAME if is_same else CheckResult.DIFFERENT
+                self._note(event, CheckSubject.PATCH, result)
+                is_exact = is_exact and is_same and not self._has_doubts(event)
             self._add_changes(event, VersionKind.CLAUDE, changes, is_exact=is_exact)
+
+    def _has_doubts(self, event: FileEvent) -> bool:
+        """Whether a command may have changed the file since its content was seen."""
+        if self._risky_calls is None:
+            name = file_name(event.path)
+            self._risky_calls = sorted(
+                (command.time, command.call.id)
+                for command in self._commands
+                if command.time is not None and may_change(command.command, name)
+            )
+        if self._verified_at is None or event.time is None or not self._last_event:
+            return False
+        first = bisect_right(self._risky_calls, self._verified_at, key=itemgetter(0))
+        stop = bisect_right(self._risky_calls, event.time, key=itemgetter(0))
+        # A hook looks at the files before the result of the command is recorded.
+        seen_by = self._last_event.place.call_id
+        return any(call != seen_by for _, call in self._risky_calls[first:stop])
 
     def _replay_shell(self, event: FileEvent) -> None:
         if event.hunks and not event.is_new and not event.is_absent:
@@ -616,6 +640,18 @@ def hunk_changes(
             return None
         changes += changes_between(old, new, start)
     return tuple(changes)
+
+
+def _is_patch_of(base: str, hunks: Sequence[PatchHunk]) -> bool:
+    """Whether a patch may be of a text; spaces are recorded differently than they are."""
+    lines = base.split("\n")
+    for hunk in hunks:
+        old, _ = _hunk_sides(hunk)
+        start = max(hunk.old_start - 1, 0)
+        found = lines[start : start + len(old)]
+        if old and list(map(str.split, found)) != list(map(str.split, old)):
+            return False
+    return True
 
 
 def _hunk_sides(hunk: PatchHunk) -> tuple[list[str], list[str]]:

@@ -299,6 +299,8 @@ def _load_agent_note(
 _MAX_OUTPUT_BYTES = 16 * 1024 * 1024
 _READ_AHEAD_BYTES = 64 * 1024
 """Bytes to read at once: records are usually read in order."""
+_MAX_READ_AHEAD_BYTES = 1024 * 1024
+"""The same if they are: each block is twice as long as the one before."""
 
 
 class StoreLoader(RecordLoader):
@@ -351,9 +353,10 @@ class StoreLoader(RecordLoader):
             # An unfinished last line may be a complete record.
             start = position.offset - stored.stored_bytes
             return self._byte_store.fragment(*key)[start : start + position.length]
-        if position.length >= _READ_AHEAD_BYTES:
+        size = self._choose_block_size(position)
+        if position.length >= size:
             return self._byte_store.read_bytes(*key, position.offset, position.length)
-        block = self._byte_store.read_bytes(*key, position.offset, _READ_AHEAD_BYTES)
+        block = self._byte_store.read_bytes(*key, position.offset, size)
         self._read_ahead = (
             position.source_id,
             position.generation,
@@ -361,6 +364,15 @@ class StoreLoader(RecordLoader):
             block,
         )
         return block[: position.length]
+
+    def _choose_block_size(self, position: Position) -> int:
+        source, generation, start, ahead = self._read_ahead
+        is_next = (source, generation) == (
+            position.source_id,
+            position.generation,
+        ) and start <= position.offset <= start + 2 * len(ahead)
+        size = 2 * len(ahead) if is_next else 0
+        return min(max(size, _READ_AHEAD_BYTES), _MAX_READ_AHEAD_BYTES)
 
     def load_stored_output(self, position: Position, path: str) -> str | None:
         source = stored_output_id(position, path)

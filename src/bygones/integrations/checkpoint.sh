@@ -62,10 +62,21 @@ changed_since() {
   [ -n "$found" ]
 }
 
+# The id of the call comes last, so it may not be in what was read of a long input.
 run_writer() {
-  { printf '%s' "$input"; cat; } | "$python" -I -S -c \
+  field tool_use_id; call=$value
+  case $call in *[!A-Za-z0-9_-]*) call= ;; esac
+  if [ -n "$call" ]; then
+    start_python </dev/null
+  else
+    { printf '%s' "$input"; cat; } | start_python
+  fi
+}
+
+start_python() {
+  "$python" -I -S -c \
     'import sys; sys.path[:0] = [sys.argv[1]]; import checkpoint_writer; checkpoint_writer.main(*sys.argv[2:])' \
-    "${0%/*}" "$event" "$folder" "$root"
+    "${0%/*}" "$event" "$folder" "$root" "$call"
 }
 
 if [ "$event" = pre ]; then

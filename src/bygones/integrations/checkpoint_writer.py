@@ -47,9 +47,12 @@ class _ScannerContext:
         self.memo: dict[str, str] = {}
 
 
-def main(event: str, folder: str, root: str) -> None:
-    """Store what changed since the last checkpoint."""
-    call_id = _read_call_id(sys.stdin.buffer.read())
+def main(event: str, folder: str, root: str, call_id: str) -> None:
+    """Store what changed since the last checkpoint.
+
+    Without a call id, it is in the input of the hook.
+    """
+    call_id = call_id or _read_call_id(sys.stdin.buffer.read())
     state, total = _load_state(f"{folder}/.bygones-state")
     if not state:
         _delete_old_folders(folder)

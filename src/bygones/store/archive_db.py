@@ -220,6 +220,12 @@ class ArchiveDB:
             for row in self.db.execute(f"{_SELECT_SOURCES} ORDER BY s.id"):
                 yield stored_source_from_row(row)
 
+    def sources_of_kind(self, kind: SourceKind) -> list[StoredSource]:
+        """Return all sources of a kind."""
+        sql = f"{_SELECT_SOURCES} WHERE s.kind = ? ORDER BY s.id"
+        with translate_read_errors(self.path):
+            return list(map(stored_source_from_row, fetch_all(self.db, sql, (kind,))))
+
     def count_generations(self) -> tuple[int, int]:
         """Return the number of generations and of the bytes stored in them."""
         with translate_read_errors(self.path):

@@ -104,9 +104,7 @@ def file_page(context: RequestContext) -> Response:
         return _load_file(archive.file_library, path, branch)
 
     loaded = context.pool.cached(f"file {branch} {path}", load)
-    with context.pool.archive() as archive:
-        page = _FilePage(context, archive.file_library, loaded)
-        main = list(page.render())
+    main = list(_FilePage(context, loaded).render())
     meta = PageMeta(
         title=loaded.path,
         nav="/files",
@@ -146,11 +144,8 @@ def _open_branch(file: ArchivedFile, branch: str) -> FileHistory:
 
 
 class _FilePage:
-    def __init__(
-        self, context: RequestContext, library: FileLibrary, file: _LoadedFile
-    ) -> None:
+    def __init__(self, context: RequestContext, file: _LoadedFile) -> None:
         self._context = context
-        self._library = library
         self._file = file
         self._view = _parse_view(context.query_param("view", 20))
         self._branch = context.query_param("branch", 200)
@@ -309,13 +304,18 @@ class _FilePage:
         key = (place.session_id, place.branch_number, place.turn_number)
         prompts = self._file.prompts
         if key not in prompts:
-            prompts[key] = truncate_line(self._library.prompt(place), _MAX_PROMPT)
+            prompt = self._history.find_prompt(place)
+            text = prompt.preview if prompt else ""
+            prompts[key] = truncate_line(text, _MAX_PROMPT)
         return prompts[key]
 
     def _title(self, session_id: SessionId) -> str:
         titles = self._file.titles
         if session_id not in titles:
-            titles[session_id] = truncate_line(self._library.title(session_id), 80)
+            session = self._history.find_session(session_id)
+            titles[session_id] = truncate_line(
+                session.title.text if session else "", 80
+            )
         return titles[session_id]
 
     def _changes(self) -> Iterator[Html]:
