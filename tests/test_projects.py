@@ -8,17 +8,36 @@ import shutil
 import subprocess
 from pathlib import Path
 
+import msgspec
 import pytest
+from msgspec import Raw
 
 from bygones.archive import Archive
 from bygones.cli.main import main
 from bygones.errors import ExitCode
 from bygones.model.base import SessionId
-from bygones.model.projects import ProjectDirectories, RepositoryFacts
+from bygones.model.nodes import GitOutput
+from bygones.model.projects import (
+    ClueKind,
+    ProjectDirectories,
+    RepositoryClue,
+    RepositoryFacts,
+    infer_repositories,
+)
+from bygones.parse.shell_edits import find_git_output
 from bygones.sources.layout import project_key
 from bygones.sources.repositories import read_directory
 from bygones.store.archive_db import ArchiveDB
-from tests.build import Home, prompt, reply, session_id, thread
+from tests.build import (
+    Home,
+    meta,
+    prompt,
+    reply,
+    session_id,
+    thread,
+    tool_result,
+    tool_use,
+)
 
 REMOTE = "https://ann:secret@GitHub.com/ann/shop.git"
 NAMES = ("shop", "clone", "tree", "api", "other")
@@ -115,7 +134,9 @@ def test_new_clone_belongs_to_the_project_before_its_first_session(
 
 
 def test_password_of_a_remote_is_not_stored(folder: Path, work: Path) -> None:
-    assert read_directory(str(work / "shop")) == RepositoryFacts("github.com/ann/shop")
+    facts = read_directory(str(work / "shop"))
+    assert facts is not None
+    assert facts.repository == "github.com/ann/shop"
     assert b"secret" not in (folder / "archive.db").read_bytes()
 
 
@@ -206,3 +227,141 @@ def test_names_of_directories_follow_moves_and_worktrees() -> None:
     assert known.paths(tree)[0] == "/c/api"
     # A cycle, which two machines may make, ends.
     assert ProjectDirectories({}, {"/a": "/b", "/b": "/a"}).paths("/a")
+
+
+ROOT = "[main (root-commit) 1a2b3c4] start\n 1 file changed"
+
+
+def recorded(directory: str, name: str, *stdout: str) -> list[object]:
+    """Return the records of a session in which git printed something."""
+    rows: list[dict[str, object]] = [prompt(f"hello in {name}", uuid=f"p-{name}")]
+    for number, output in enumerate(stdout):
+        call = f"toolu_{name}_{number}"
+        use = tool_use("Bash", id=call, command="git")
+        rows.append(reply([use], uuid=f"c-{call}", message_id=f"m-{call}"))
+        outcome = {"stdout": output, "stderr": ""}
+        rows.append(tool_result(call, output, uuid=f"r-{call}", outcome=outcome))
+    rows.append(reply("yes", uuid=f"r-{name}", message_id=f"m-{name}"))
+    return [{**row, "cwd": directory, "gitBranch": "main"} for row in thread(*rows)]
+
+
+def projects_of(tmp_path: Path, *sessions: list[object]) -> dict[str, set[str]]:
+    """Return the other paths of each project, for sessions of directories long gone."""
+    home = Home(tmp_path / "home" / ".claude")
+    for number, records in enumerate(sessions, 1):
+        home.session(session_id(number), records, project=f"-p{number}")
+    Archive.ingest(tmp_path / "archive", [home.path])
+    with Archive.open(tmp_path / "archive") as archive:
+        return {str(one.path): set(one.other_paths) for one in archive.projects()}
+
+
+@pytest.mark.req("GO2")
+def test_remotes_that_git_printed_join_directories(tmp_path: Path) -> None:
+    pushed = "To github.com:ann/shop.git\n   1a2b3c4..5d6e7f8  main -> main"
+    listed = "origin\thttps://github.com/ann/shop.git (fetch)\nup\tx (push)"
+
+    found = projects_of(
+        tmp_path,
+        recorded("/gone/shop", "a", pushed),
+        recorded("/gone/shop-2", "b", listed),
+        recorded("/gone/shop-2/api", "c", "nothing"),
+        recorded("/gone/notes", "d", pushed),
+        recorded("/gone/shopping", "e", pushed),
+    )
+
+    assert found == {
+        "/gone/shop": {"/gone/shop-2"},
+        "/gone/shop-2/api": set(),
+        "/gone/notes": set(),
+        "/gone/shopping": set(),
+    }
+
+
+@pytest.mark.req("GO2")
+def test_pull_requests_join_directories(tmp_path: Path) -> None:
+    link = meta("pr-link", prUrl="https://github.com/ann/shop/pull/3", prNumber=3)
+
+    found = projects_of(
+        tmp_path,
+        [*recorded("/gone/shop", "a"), link],
+        [*recorded("/else/shop", "b"), link],
+        recorded("/other/shop", "c"),
+    )
+
+    assert found == {"/else/shop": {"/gone/shop"}, "/other/shop": set()}
+
+
+@pytest.mark.req("GO2")
+def test_first_commit_joins_a_directory_that_was_moved_without_us(
+    tmp_path: Path,
+) -> None:
+    new = Path(os.path.realpath(tmp_path)) / "renamed"
+    new.mkdir()
+    git("init", "-q", cwd=new)
+    git("commit", "-q", "--allow-empty", "-m", "start", cwd=new)
+    command = ["git", "rev-parse", "--short", "HEAD"]
+    commit = subprocess.check_output(command, cwd=new, text=True).strip()
+
+    found = projects_of(
+        tmp_path,
+        recorded("/gone/old", "a", f"[main (root-commit) {commit}] start\n"),
+        recorded(str(new), "b"),
+        recorded("/gone/x", "c", "[main (root-commit) 0000000] other\n"),
+    )
+
+    assert found == {str(new): {"/gone/old"}, "/gone/x": set()}
+
+
+@pytest.mark.req("GO2")
+def test_worktrees_named_in_records_belong_to_their_repository(tmp_path: Path) -> None:
+    state = {"originalCwd": "/gone/shop", "worktreePath": "/trees/fix"}
+    entered = meta("worktree-state", worktreeSession=state)
+
+    found = projects_of(
+        tmp_path,
+        [*recorded("/trees/fix", "a"), entered],
+        recorded("/trees/fix/api", "b"),
+        recorded("/trees/fix", "c"),
+    )
+
+    assert found == {"/gone/shop": {"/trees/fix"}, "/gone/shop/api": {"/trees/fix/api"}}
+
+
+def test_directory_in_a_clone_is_a_project_of_its_own() -> None:
+    clues = [RepositoryClue("/src/app", ClueKind.REMOTE, "github.com/ann/app")]
+
+    inferred = infer_repositories(clues, ["/src/app/web", "/src/other"])
+
+    facts = RepositoryFacts("github.com/ann/app", "web")
+    assert inferred.facts == {"/src/app/web": facts}
+    assert ProjectDirectories(inferred=inferred).facts("/src/app/web") == facts
+
+
+def test_fork_and_its_origin_are_one_repository() -> None:
+    remotes = ("github.com/ann/app", "github.com/up/app")
+    clues = [RepositoryClue("/a/app", ClueKind.REMOTE, name) for name in remotes]
+    clues += [RepositoryClue("/b/app", ClueKind.REMOTE, "github.com/up/app")]
+
+    inferred = infer_repositories(clues, ["/a/app", "/b/app"])
+
+    facts = {"/disk": RepositoryFacts("github.com/up/app")}
+    directories = ProjectDirectories(facts, inferred=inferred)
+    assert directories.paths("/b/app") == ("/disk", "/a/app", "/b/app")
+
+
+@pytest.mark.parametrize(
+    ("output", "found"),
+    [
+        ("To C:\\repo\n -> ", None),
+        ("To /tmp/x.git\n * [new branch] main -> main\n", None),
+        ("To https://[bad/x.git\n main -> main\n", None),
+        ("we go To github.com:a/b.git\n main -> main", None),
+        ("To ssh://git@Host.x:22/a/b.git\r\n main -> main", GitOutput(("host.x/a/b",))),
+        (
+            f"Initialized empty Git repository in /w/é x/.git/\n{ROOT}",
+            GitOutput((), "1a2b3c4", "/w/é x"),
+        ),
+    ],
+)
+def test_output_of_git_is_read_with_care(output: str, found: GitOutput | None) -> None:
+    assert find_git_output(Raw(msgspec.json.encode(output))) == found

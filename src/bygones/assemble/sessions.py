@@ -23,6 +23,7 @@ from bygones.assemble.grouping import (
     mixed_session_problems,
     relate_sessions,
 )
+from bygones.assemble.repositories import find_repository_clues
 from bygones.assemble.summary import (
     SummariesByLeaf,
     choose_title,
@@ -188,6 +189,7 @@ def _build_session(
         project=detect_project(_newest_copy(records, nodes)),
         project_keys=_distinct(t.source.project_key for t in records.transcripts),
         directories=_distinct(node.cwd for node in nodes),
+        repository_clues=find_repository_clues(nodes, records.agents),
         git_branches=_distinct(node.git_branch for node in nodes),
         versions=_distinct(node.version for node in nodes),
         entrypoints=_distinct(node.entrypoint for node in nodes),

@@ -235,6 +235,17 @@ class ChangedFile(Struct, frozen=True, kw_only=True, gc=False, array_like=True):
     """Whether the changed lines are recorded; otherwise both counts are 0."""
 
 
+class GitOutput(Struct, frozen=True, gc=False, array_like=True):
+    """What the output of git in a tool result says about a repository."""
+
+    remotes: tuple[str, ...] = ()
+    """Names as `name_remote` gives them, such as `github.com/ann/shop`."""
+    root_commit: str = ""
+    """The hash of a first commit, as far as it was printed."""
+    root: str = ""
+    """The directory of a repository that was created."""
+
+
 class ResultFacts(Struct, frozen=True, kw_only=True, gc=False, array_like=True):
     """Facts from the structured outcome of a tool."""
 
@@ -259,6 +270,7 @@ class ResultFacts(Struct, frozen=True, kw_only=True, gc=False, array_like=True):
     """Whether the call was not allowed, by the user or by a rule."""
     changed_files: tuple[ChangedFile, ...] = ()
     """What a shell command changed in a git working tree."""
+    git_output: GitOutput | None = None
 
 
 class SideText(Struct, frozen=True, gc=False, array_like=True):
@@ -304,6 +316,14 @@ class DirectoryFacts(Struct, frozen=True, tag="place", omit_defaults=True):
     """The repository of a worktree, or the new directory of a session."""
 
     path: str
+    worktree: str = ""
+    """The directory of the worktree."""
+
+
+class RemoteFacts(Struct, frozen=True, tag="remote", omit_defaults=True):
+    """The repository of a pull request that the session created."""
+
+    name: str
 
 
 class JournalFacts(Struct, frozen=True, tag="journal", omit_defaults=True):
@@ -356,6 +376,7 @@ NodeExtra = (
     | QueueFacts
     | LineageFacts
     | DirectoryFacts
+    | RemoteFacts
     | JournalFacts
     | RetractionFacts
     | DurationFacts

@@ -36,6 +36,7 @@ from bygones.model.nodes import (
     ResultFacts,
 )
 from bygones.model.outcomes import Outcome, PatchHunk, ReadOutcome, build_hunks
+from bygones.model.projects import RepositoryClue
 from bygones.model.records import Block, ToolResultBlock, ToolUseBlock
 from bygones.model.summary import (
     AgentKind,
@@ -341,6 +342,11 @@ class Branch(Struct, frozen=True, kw_only=True, array_like=True):
         """The prompts of its own turns."""
         return tuple(m for turn in self.own_turns for m in turn.messages if m.is_prompt)
 
+    def find_prompt(self, turn_number: int) -> Message | None:
+        """Return the prompt of a turn."""
+        turns = (turn for turn in self.turns if turn.number == turn_number)
+        return next((turn.prompt for turn in turns if turn.prompt), None)
+
 
 class AgentRun(Struct, frozen=True, kw_only=True, weakref=True, array_like=True):
     """The conversation of an agent that a tool call started."""
@@ -420,6 +426,7 @@ class Session(Struct, frozen=True, kw_only=True, weakref=True):
     """The directory of its project."""
     project_keys: tuple[ProjectKey, ...] = ()
     directories: tuple[str, ...] = ()
+    repository_clues: tuple[RepositoryClue, ...] = ()
     git_branches: tuple[str, ...] = ()
     versions: tuple[str, ...] = ()
     entrypoints: tuple[str, ...] = ()

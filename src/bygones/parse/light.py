@@ -69,6 +69,7 @@ from bygones.parse.shell_edits import (
     DiffHunk,
     RawShellEdits,
     count_patch_lines,
+    find_git_output,
     list_changed_files,
 )
 from bygones.parse.usage import parse_billing, parse_usage
@@ -349,6 +350,8 @@ class _RawOutcome(Struct, frozen=True, gc=False, rename=wire_name):
     total_tool_use_count: float | None = None
     search_count: int | None = None
     bash_edit_diff: RawShellEdits | None = None
+    stdout: Raw = Raw()
+    stderr: Raw = Raw()
 
 
 def _outcome_facts(raw: Raw) -> ResultFacts | None:
@@ -377,6 +380,7 @@ def _outcome_facts(raw: Raw) -> ResultFacts | None:
         stored_path=outcome.persisted_output_path,
         web_searches=_to_int(outcome.search_count) or 0,
         changed_files=list_changed_files(outcome.bash_edit_diff),
+        git_output=find_git_output(outcome.stdout) or find_git_output(outcome.stderr),
     )
     return facts if facts != _NO_FACTS else None
 

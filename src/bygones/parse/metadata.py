@@ -25,6 +25,7 @@ from bygones.model.metadata import (
     JournalRecord,
     LastPromptRecord,
     MetadataRecord,
+    PrLinkRecord,
     QueuedCommand,
     QueueOperationRecord,
     RelocatedRecord,
@@ -49,6 +50,7 @@ from bygones.model.nodes import (
     NodeFacts,
     Origin,
     QueueFacts,
+    RemoteFacts,
     ReportedCostFacts,
     RetractionFacts,
     TextSpan,
@@ -58,6 +60,7 @@ from bygones.model.nodes import (
     typed_text,
     user_text_facts,
 )
+from bygones.model.projects import name_pull_request
 from bygones.model.records import CompactionMetadata, SystemRecord
 from bygones.parse.decode import content_text, known_names, replace_invalid_utf8
 from bygones.parse.full import parse_record
@@ -169,7 +172,10 @@ def _session_facts(record: MetadataRecord) -> NodeExtra | None:
         case WorktreeStateRecord(worktree_session=place) if (
             place and place.original_cwd
         ):
-            return DirectoryFacts(place.original_cwd)
+            return DirectoryFacts(place.original_cwd, place.worktree_path or "")
+        case PrLinkRecord(pr_url=str(url)):
+            name = name_pull_request(url)
+            return RemoteFacts(name) if name else None
         case JournalRecord():
             return JournalFacts(record.agent_id, record.label)
         case CostStateRecord():

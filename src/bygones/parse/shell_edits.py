@@ -1,11 +1,15 @@
-"""The files that shell commands changed, as recorded with their results."""
+"""What results of shell commands say: files that changed, and what git printed."""
 
 from __future__ import annotations
 
-from msgspec import Struct
+import re
 
-from bygones.model.base import wire_name
-from bygones.model.nodes import ChangedFile
+import msgspec
+from msgspec import Raw, Struct
+
+from bygones.model.base import DECODE_ERRORS, wire_name
+from bygones.model.nodes import ChangedFile, GitOutput
+from bygones.model.projects import name_remote
 
 SHELL_EDITS_KEY = b'"bashEditDiff"'
 """Every record with the edits of a shell command contains this."""
@@ -58,3 +62,52 @@ def list_changed_files(edits: RawShellEdits | None) -> tuple[ChangedFile, ...]:
         if path:
             files.setdefault(path, ChangedFile(path=path, has_diff=False))
     return tuple(files.values())
+
+
+_LINE_START = rb'(?:^"|\\n)'
+_PUSHED = re.compile(_LINE_START + rb"To ([^\s\"\\]{3,400})(?:\\r)?\\n")
+_LISTED = re.compile(
+    _LINE_START + rb"[^\s\"\\]+\\t([^\s\"\\]{3,400}) \((?:fetch|push)\)"
+)
+_ROOT_COMMIT = re.compile(rb"\[[^\]\"\\]{1,200} \(root-commit\) ([0-9a-f]{7,40})\] ")
+_CREATED = re.compile(
+    rb'Initialized empty Git repository in ((?:[^"\\]|\\.){1,1000}?)[/\\]+\.git[/\\]'
+)
+_MAX_REMOTES = 4
+_MIN_LENGTH = 20
+
+_decode_string = msgspec.json.Decoder(str).decode
+
+
+def find_git_output(raw: Raw) -> GitOutput | None:
+    """Return what git printed, from an output as it is in JSON.
+
+    That is what `git push`, `git remote -v`, `git init` and the first `git commit` print.
+    """
+    content = bytes(raw)
+    if len(content) < _MIN_LENGTH:
+        return None
+    remotes: list[bytes] = []
+    if b" -> " in content:
+        remotes += _PUSHED.findall(content)
+    if b"\\t" in content and (b" (fetch)" in content or b" (push)" in content):
+        remotes += _LISTED.findall(content)
+    names = (name_remote(url.decode("utf-8", "replace")) for url in remotes)
+    found = tuple(dict.fromkeys(name for name in names if name))[:_MAX_REMOTES]
+    commit = root = ""
+    if b" (root-commit) " in content and (match := _ROOT_COMMIT.search(content)):
+        commit = match[1].decode()
+        root = _created_directory(content)
+    if not found and not commit:
+        return None
+    return GitOutput(found, commit, root)
+
+
+def _created_directory(content: bytes) -> str:
+    match = _CREATED.search(content)
+    if match is None:
+        return ""
+    try:
+        return _decode_string(b'"%b"' % match[1])
+    except DECODE_ERRORS:
+        return ""

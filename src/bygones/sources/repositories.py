@@ -10,16 +10,15 @@ import re
 import stat
 from collections.abc import Iterator
 from pathlib import Path
-from urllib.parse import urlsplit
 
-from bygones.model.projects import RepositoryFacts
+from bygones.model.projects import RepositoryFacts, name_remote
 
 _MAX_BYTES = 256 * 1024
 _MAX_CLONES = 4
 """Clones of clones on this machine that are followed."""
 _SECTION = re.compile(r'\[\s*remote\s+"((?:[^"\\]|\\.)*)"\s*\]', re.IGNORECASE)
 _URL = re.compile(r"url\s*=\s*(.*)", re.IGNORECASE)
-_SCP_ADDRESS = re.compile(r"(?:[^@/:]+@)?([^@/:]{2,}):(?!//)/?(.+)")
+_FIRST_COMMIT = re.compile(r"0{40,64} ([0-9a-f]{40,64}) .*\tcommit \(initial\)")
 
 
 def read_directory(directory: str) -> RepositoryFacts | None:
@@ -47,6 +46,7 @@ def _read_facts(path: Path, depth: int) -> RepositoryFacts | None:
             repository=_name_repository(url, folder, depth),
             path="" if below == "." else below,
             is_worktree=is_worktree,
+            root_commit=_read_root_commit(folder),
         )
     return None
 
@@ -81,7 +81,7 @@ def _read_remotes(folder: Path) -> Iterator[str]:
 
 def _name_repository(url: str, folder: Path, depth: int) -> str:
     """Return a name that all clones of a repository share."""
-    if name := _remote_name(url):
+    if name := name_remote(url):
         return name
     source = Path(url.removeprefix("file://")) if url and depth else None
     if source is not None:
@@ -94,17 +94,11 @@ def _name_repository(url: str, folder: Path, depth: int) -> str:
     return f"file:{os.path.realpath(folder).removesuffix('/.git')}"
 
 
-def _remote_name(url: str) -> str:
-    """Return host and path of an address, without user, password and suffix."""
-    if "://" in url and not url.startswith("file:"):
-        parts = urlsplit(url)
-        host, path = parts.hostname or "", parts.path
-    elif match := _SCP_ADDRESS.fullmatch(url):
-        host, path = match[1], match[2]
-    else:
-        return ""
-    name = path.strip("/").removesuffix(".git").strip("/")
-    return f"{host.lower()}/{name}" if host and name else ""
+def _read_root_commit(folder: Path) -> str:
+    """Return the first commit, if this repository was not cloned: from its reflog."""
+    line = _read_text(folder / "logs" / "HEAD").partition("\n")[0]
+    match = _FIRST_COMMIT.match(line)
+    return match[1] if match else ""
 
 
 def _read_text(path: Path) -> str:

@@ -17,7 +17,11 @@ import msgspec
 from msgspec.structs import replace
 
 from bygones.model.base import DECODE_ERRORS, SessionId
-from bygones.model.projects import ProjectDirectories, RepositoryFacts
+from bygones.model.projects import (
+    InferredRepositories,
+    ProjectDirectories,
+    RepositoryFacts,
+)
 from bygones.model.summary import Annotations, SessionSummary
 from bygones.store.archive_db import ArchiveDB
 from bygones.store.compression import (
@@ -221,7 +225,9 @@ def annotate(
     return changed
 
 
-def load_directories(db: apsw.Connection) -> ProjectDirectories:
+def load_directories(
+    db: apsw.Connection, inferred: InferredRepositories | None = None
+) -> ProjectDirectories:
     """Return what is known; the newest facts about a directory count."""
     facts: dict[str, RepositoryFacts] = {}
     moves: dict[str, str] = {}
@@ -234,7 +240,7 @@ def load_directories(db: apsw.Connection) -> ProjectDirectories:
                 facts[directory] = _decode_facts(value)
             except DECODE_ERRORS:
                 continue
-    return ProjectDirectories(facts, moves)
+    return ProjectDirectories(facts, moves, inferred)
 
 
 def has_directories(db: apsw.Connection) -> bool:

@@ -77,6 +77,8 @@ class DerivedRows(Struct, frozen=True, array_like=True):
     turns: list[TurnRow]
     message_blocks: list[MessageBlockRow]
     facts: FactRows = FactRows()
+    repository_clues: list[tuple[str, str, str]] = []
+    """Directory, kind and value."""
 
 
 def _searchable_titles(session: Session, queued_prompts: Iterable[str]) -> str:
@@ -154,6 +156,7 @@ def derive_rows(
             header.branches if header else list(summarize_branches(session.branches)),
             earlier,
         ),
+        repository_clues=[clue.row for clue in session.repository_clues],
     )
 
 

@@ -12,7 +12,13 @@ import msgspec
 from msgspec import structs
 
 from bygones.model.base import RecordId, SessionId
-from bygones.model.projects import ProjectDirectories
+from bygones.model.projects import (
+    ClueKind,
+    InferredRepositories,
+    ProjectDirectories,
+    RepositoryClue,
+    infer_repositories,
+)
 from bygones.model.summary import SessionSummary
 from bygones.store.connect import fetch_all, fetch_one
 from bygones.store.encoding import TextLengths
@@ -28,6 +34,7 @@ from bygones.store.schema import (
     MESSAGE,
     MESSAGE_BLOCK,
     PROMPT,
+    REPOSITORY_CLUE,
     SESSION,
     SESSION_TABLES,
     SETTLED_KEY,
@@ -265,6 +272,7 @@ class DerivedTables:
             (TURN.insert_sql(), derived_rows.turns),
             (MESSAGE_BLOCK.insert_sql(), derived_rows.message_blocks),
             (EDIT.insert_sql(), derived_rows.edits),
+            (REPOSITORY_CLUE.insert_sql("IGNORE"), derived_rows.repository_clues),
             (PROMPT.insert_sql(), derived_rows.prompts),
             (MESSAGE.insert_sql(), derived_rows.facts.messages),
             (TOOL_CALL.insert_sql(), derived_rows.facts.tool_calls),
@@ -436,6 +444,22 @@ class DerivedTables:
         """Return the directories of all sessions."""
         sql = "SELECT DISTINCT project FROM session WHERE project IS NOT NULL"
         return [row[0] for row in fetch_all(self._db, sql)]
+
+    def infer_repositories(self) -> InferredRepositories:
+        """Return what records say about the repositories of directories."""
+        sql = (
+            "SELECT DISTINCT coalesce(nullif(c.directory, ''), s.project),"
+            " c.kind, c.value FROM repository_clue AS c"
+            " JOIN session AS s ON s.number = c.session"
+        )
+        clues = [
+            RepositoryClue(directory, ClueKind(kind), value)
+            for directory, kind, value in fetch_all(self._db, sql)
+            if directory
+        ]
+        if not clues:
+            return InferredRepositories()
+        return infer_repositories(clues, self.projects())
 
     def projects_of(self, sessions: Iterable[SessionId]) -> set[str]:
         """Return the directories of sessions."""

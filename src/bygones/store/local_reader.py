@@ -419,7 +419,9 @@ class LocalReader:
     @cached_property
     def directories(self) -> ProjectDirectories:
         """Which directories are one project, as of when the archive was opened."""
-        return load_directories(self.byte_store.db)
+        index = self.archive_dir.index
+        inferred = DerivedTables(index).infer_repositories() if index else None
+        return load_directories(self.byte_store.db, inferred)
 
     @property
     def lookup(self) -> IndexLookup:

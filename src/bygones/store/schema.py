@@ -391,6 +391,13 @@ EDIT = Table(
     indexes=(Index(("session",)), Index(("path", "session"))),
     team_columns=_team_columns(_EDIT_COLUMNS, _POSITION),
 )
+# What records say about the repository of a directory; "" is that of the project.
+REPOSITORY_CLUE = Table(
+    name="repository_clue",
+    columns=(_session(), _text("directory"), _text("kind"), _text("value")),
+    primary_key=("session", "directory", "kind", "value"),
+    has_rowid=False,
+)
 # Records on branches that were abandoned.
 _ABANDONED_RECORD_COLUMNS = (_session(), _integer("record_key"))
 ABANDONED_RECORD = Table(
@@ -571,6 +578,7 @@ SESSION_TABLES = (
     TOOL_CONTEXT,
     REPORTED_COST,
     EDIT,
+    REPOSITORY_CLUE,
     ABANDONED_RECORD,
     AGENT_RUN,
     PROMPT,
