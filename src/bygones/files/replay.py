@@ -160,7 +160,8 @@ class Replay:
         """Whether the content, or that the file does not exist, is known."""
         self._verified_at: datetime | None = None
         self._last_event: FileEvent | None = None
-        self._risky_calls: list[tuple[datetime, ToolUseId]] | None = None
+        self._risky_calls: dict[str, list[tuple[datetime, ToolUseId]]] = {}
+        """Commands that may change a file with this name."""
 
     def add(self, events: Iterable[FileEvent]) -> None:
         """Replay events in order."""
@@ -274,20 +275,21 @@ class Replay:
 
     def _has_doubts(self, event: FileEvent) -> bool:
         """Whether a command may have changed the file since its content was seen."""
-        if self._risky_calls is None:
-            name = file_name(event.path)
-            self._risky_calls = sorted(
+        name = file_name(event.path)
+        if name not in self._risky_calls:
+            self._risky_calls[name] = sorted(
                 (command.time, command.call.id)
                 for command in self._commands
                 if command.time is not None and may_change(command.command, name)
             )
         if self._verified_at is None or event.time is None or not self._last_event:
             return False
-        first = bisect_right(self._risky_calls, self._verified_at, key=itemgetter(0))
-        stop = bisect_right(self._risky_calls, event.time, key=itemgetter(0))
+        risky = self._risky_calls[name]
+        first = bisect_right(risky, self._verified_at, key=itemgetter(0))
+        stop = bisect_right(risky, event.time, key=itemgetter(0))
         # A hook looks at the files before the result of the command is recorded.
-        seen_by = self._last_event.place.call_id
-        return any(call != seen_by for _, call in self._risky_calls[first:stop])
+        known = {self._last_event.place.call_id, event.place.call_id}
+        return any(call not in known for _, call in risky[first:stop])
 
     def _replay_shell(self, event: FileEvent) -> None:
         if event.hunks and not event.is_new and not event.is_absent:
@@ -311,7 +313,8 @@ class Replay:
             self._add_unknown(event, VersionKind.COMMAND)
         else:
             self._note(event, CheckSubject.PATCH, CheckResult.SAME)
-            self._add_changes(event, VersionKind.COMMAND, changes)
+            is_exact = not self._has_doubts(event)
+            self._add_changes(event, VersionKind.COMMAND, changes, is_exact=is_exact)
 
     def _replay_snapshot(self, event: FileEvent) -> None:
         """Use the content right after a command; what is recorded of it comes first."""
