@@ -24,7 +24,7 @@ from msgspec.structs import replace
 
 from bygones.archive import Archive
 from bygones.assemble.summary import summarize_session
-from bygones.ingest import changes, run, workers
+from bygones.ingest import changes, derive, run
 from bygones.ingest import importer as running
 from bygones.ingest.changes import ChangeDetector, ChangedSource
 from bygones.maintenance.restore import RestoreResult, TargetState, WriteResult
@@ -318,7 +318,7 @@ def by_the_clock(put: Set) -> None:
     def now(session: Session) -> SessionSummary:
         return replace(summarize_session(session), ended_at=datetime.now(UTC))
 
-    put(workers, "summarize_session", now)
+    put(derive, "summarize_session", now)
 
 
 def lockless(put: Set) -> None:

@@ -50,11 +50,20 @@ def many_blocks(size: int) -> bytes:
     return b'{"type":"user","message":{"content":[%s{}]}}\n' % (b"{}," * (size // 3))
 
 
+def many_fields(size: int) -> bytes:
+    return b'{%s"z":1}\n' % (b'"k":1,' * (size // 6))
+
+
+MADE = {"blocks": many_blocks, "fields": many_fields}
+
+
 def write_all(keeping: Keeping) -> None:
     """Write all kinds of junk as small files of one home."""
     files = [(raw * SIZE)[: SIZE // 8] for raw in FILES.values()]
     files += [junk(seeded(seed), SIZE // 8) for seed in range(4)]
-    for number, raw in enumerate([*files, many_blocks(2_000_000)]):
+    for number, raw in enumerate(
+        [*files, many_blocks(2_000_000), many_fields(4_000_000)]
+    ):
         path = keeping.home.path / "projects" / "-x" / f"{session_id(number)}.jsonl"
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(raw)
@@ -78,15 +87,15 @@ def test_junk_of_all_kinds_takes_little_memory_and_space(tmp_path: Path) -> None
 
 
 @pytest.mark.skipif(is_usual(), reason="part of the long form")
-@pytest.mark.parametrize("name", [*FILES, "blocks", *map(str, range(4))])
+@pytest.mark.parametrize("name", [*FILES, *MADE, *map(str, range(4))])
 def test_large_file_of_junk_takes_little_memory_and_space(
     name: str, tmp_path: Path
 ) -> None:
     keeping = Keeping(tmp_path)
     path = keeping.home.path / "projects" / "-x" / f"{session_id(1)}.jsonl"
     path.parent.mkdir(parents=True)
-    if name == "blocks":
-        path.write_bytes(many_blocks(SIZE))
+    if name in MADE:
+        path.write_bytes(MADE[name](SIZE))
     elif name in FILES:
         path.write_bytes((FILES[name] * SIZE)[:SIZE])
     else:

@@ -11,6 +11,7 @@ from tests.faults.torture import (
     command,
     page,
     row_with,
+    summary_row,
     total_figures,
 )
 
@@ -56,3 +57,13 @@ def test_command_of_a_run_includes_its_parts_and_variables() -> None:
     two = row_with(row, 1, {"kills": 3}, "nightly")
     assert command(known["kill"], two).endswith("nightly`, then `--part 1`")
     assert command(known["load"], long).startswith("`BYGONES_LOAD_HOME=HOME just ")
+
+
+def test_summary_names_result_commit_and_figures() -> None:
+    kill = HARNESSES[0]
+
+    passed = summary_row(kill, "nightly", {"kills": 1000}, commit="abc", seconds=61)
+    failed = summary_row(kill, "nightly", None, commit="abc", seconds=1)
+
+    assert passed == "| `kill` | nightly | passed | 61 s | abc | 1,000 kills |"
+    assert failed == "| `kill` | nightly | **failed** | 1 s | abc |  |"

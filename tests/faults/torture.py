@@ -1,7 +1,8 @@
 """Run the fault harnesses at length, and write their results to the reliability page.
 
 ``python -m tests.faults.torture`` runs all of them in the nightly size; names select
-some, ``--size release`` takes longer. A long run can be split into parts: ``--part 1``
+some, ``--size release`` takes longer. At the end it prints a table in Markdown with what
+was run, on which commit, and for how long. A long run can be split into parts: ``--part 1``
 and so on use other seeds, and their figures are added up. ``docs/reliability.md`` lists
 only runs that found nothing, with command, date and commit; of parts from several days,
 the date of the first.
@@ -16,6 +17,7 @@ import re
 import subprocess
 import sys
 import tempfile
+import time
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
@@ -42,6 +44,10 @@ FIGURES = Path(__file__).with_name("figures.json")
 """The results by harness, from which the tables of the page are written."""
 _HARNESS_HEADER = (
     "| harness | what must hold | last run | date | commit |\n|---|---|---|---|---|\n"
+)
+_SUMMARY_HEADER = (
+    "\n| harness | size | result | time | commit | tried |\n"
+    "|---|---|---|---:|---|---|\n"
 )
 _FIGURES_HEADER = "| harness | tried or measured | result |\n|---|---|---:|\n"
 
@@ -167,12 +173,18 @@ def main(words: list[str]) -> int:
     parser.add_argument("--part", type=int, default=0)
     parser.add_argument("--jobs", default="2")
     options = parser.parse_args(words)
+    summary: list[str] = []
     failed = False
     for harness in HARNESSES:
         if options.names and harness.name not in options.names:
             continue
-        commit = current_commit()
+        commit, started = current_commit(), time.monotonic()
         figures = run(harness, options.size, options.part, options.jobs)
+        seconds = round(time.monotonic() - started)
+        summary.append(
+            summary_row(harness, options.size, figures, commit=commit, seconds=seconds)
+        )
+        sys.stdout.write(_SUMMARY_HEADER + "\n".join(summary) + "\n")
         if figures is None:
             failed = True
             continue
@@ -183,6 +195,22 @@ def main(words: list[str]) -> int:
         FIGURES.write_text(json.dumps(known, indent=1) + "\n", "utf-8")
         PAGE.write_text(page(PAGE.read_text("utf-8"), known), "utf-8")
     return int(failed)
+
+
+def summary_row(
+    harness: Harness,
+    size: str,
+    figures: Mapping[str, int] | None,
+    *,
+    commit: str,
+    seconds: int,
+) -> str:
+    """Return the row of one run in the table that is printed."""
+    result = "**failed**" if figures is None else "passed"
+    tried = "; ".join(f"{count:,} {what}" for what, count in (figures or {}).items())
+    return (
+        f"| `{harness.name}` | {size} | {result} | {seconds:,} s | {commit} | {tried} |"
+    )
 
 
 def row_with(

@@ -104,6 +104,14 @@ class Scene:
             self.pusher.kill()
             self.pusher.join()
 
+    def wait(self) -> None:
+        """Wait until a push ends, or until the hub refused to start."""
+        ends = time.monotonic() + LONG
+        while time.monotonic() < ends and self.hub.is_alive():
+            if self.pusher is None or not self.pusher.is_alive():
+                return
+            self.pusher.join(0.2)
+
     def close(self) -> None:
         for child in (self.hub, self.pusher):
             if child is not None:
@@ -169,15 +177,16 @@ def suffer(scene: Scene, kills: int, victims: Sequence[str]) -> None:
         scene.pusher = scene.push()
         time.sleep(scene.random.uniform(0, 0.5))
         scene.kill(scene.random.choice(victims))
-        scene.pusher.join(LONG)
+        scene.wait()
         scene.pusher.kill()
     scene.pusher = scene.push()
-    scene.pusher.join(LONG)
-    assert scene.pusher.exitcode == 0
+    scene.wait()
 
 
 def test_killed_processes_lose_or_double_nothing(scene: Scene) -> None:
     suffer(scene, KILLS, VICTIMS)
+    assert scene.pusher is not None
+    assert scene.pusher.exitcode == 0
 
     store, objects = open_store(scene.engine.address), open_blob_store(scene.raw)
     wait_until_derived(store)

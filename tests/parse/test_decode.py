@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from datetime import UTC, datetime
 from typing import Any
 
@@ -11,7 +12,12 @@ from msgspec import Struct
 from bygones.model.base import Problem
 from bygones.model.metadata import UnknownAttachment
 from bygones.model.records import TextBlock, ToolUseBlock, UnknownBlock
-from bygones.parse.decode import decode_struct, field_names
+from bygones.parse.decode import (
+    MAX_VALUES,
+    decode_struct,
+    field_names,
+    has_too_many_values,
+)
 from bygones.parse.full import parse_record
 from bygones.parse.light import parse_line_light
 from tests.build import (
@@ -386,3 +392,23 @@ def test_invalid_elements_of_lists_are_left_out() -> None:
 @pytest.mark.req("E1", "R4")
 def test_block_with_invalid_type_is_kept_raw() -> None:
     assert block({"type": 5}) == UnknownBlock("", b'{"type":5}')
+
+
+@pytest.mark.req("E3")
+@pytest.mark.parametrize(
+    ("piece", "count", "is_too_many"),
+    [
+        (b'"k":1,', MAX_VALUES + 9, True),
+        (b'"a,{[b",', MAX_VALUES // 3, False),
+    ],
+)
+def test_counting_the_values_of_a_line_takes_little_memory(
+    piece: bytes, count: int, is_too_many: object
+) -> None:
+    raw = b"{" + piece * count + b"," * 9 + b"}"
+    tracemalloc.start()
+    try:
+        assert has_too_many_values(raw) is is_too_many
+        assert tracemalloc.get_traced_memory()[1] < 1_000_000
+    finally:
+        tracemalloc.stop()
