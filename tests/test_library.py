@@ -10,7 +10,7 @@ import pytest
 
 import bygones
 from bygones import Archive, read_sessions
-from bygones.errors import ArchiveClosed, BygonesError, NotInArchive
+from bygones.errors import ArchiveClosed, BygonesError, NotInArchive, UnknownGrouping
 from bygones.schema.registry import json_schema
 from tests.build import (
     Home,
@@ -103,6 +103,7 @@ def test_a_session_has_several_names() -> None:
         assert newest.id == session_id(2)
         assert archive.session(record).id == session_id(1)
         assert archive.session(session_id(2)[:36]).id == session_id(2)
+        assert archive.session(next(archive.sessions())).id == session_id(2)
         with pytest.raises(NotInArchive):
             archive.session("5e551000-0000-4000-8000-00000000ffff")
 
@@ -129,6 +130,9 @@ def test_values_are_short_in_a_shell() -> None:
             archive.search("flaky"),
             archive.search("flaky")[0],
             next(archive.sessions()),
+            archive.search("flaky")[0].hits[0],
+            archive.projects()[0],
+            next(archive.prompts()),
             archive.usage(),
             archive.sql("SELECT * FROM messages"),
         )
@@ -143,6 +147,7 @@ def test_notebooks_show_escaped_tables() -> None:
         session = archive.session(session_id(1))
         for value in (
             session,
+            session.messages[0],
             archive.search("flaky"),
             archive.usage("session"),
             archive.sql("SELECT text AS '<b>' FROM prompts"),
@@ -171,6 +176,13 @@ def test_dicts_are_the_json_of_the_commands() -> None:
         check(session.tool_calls[0].to_dict())
         check(next(archive.sessions()).to_dict())
         check(archive.usage().to_dict())
+        check(archive.projects()[0].to_dict())
+        check(next(archive.prompts()).to_dict())
+        objects = [one for one in session.to_dicts() if one["type"] == "message"]
+        for message in session.messages:
+            found = message.to_dict()
+            assert "turn" not in found
+            assert any(found.items() <= one.items() for one in objects)
         objects = session.to_dicts()
         objects += archive.search("flaky").to_dicts()
         for value in objects:
@@ -185,6 +197,7 @@ def test_a_closed_archive_raises_our_error() -> None:
     session = archive.session(session_id(1))
     summaries = archive.sessions()
     next(summaries)
+    archive.search("flaky")
     archive.close()
     archive.close()
 
@@ -197,6 +210,7 @@ def test_a_closed_archive_raises_our_error() -> None:
         lambda: archive.sql("SELECT 1"),
         archive.projects,
         lambda: list(archive.prompts()),
+        archive.ingest,
         archive.annotations,
         lambda: archive.record(session.messages[0].id),
         archive.edits,
@@ -220,6 +234,12 @@ def test_transcripts_are_read_without_an_archive(home: Home) -> None:
 
     assert session.tool_calls[0].input == {"command": "pytest"}
     assert session.cost_usd is not None
+
+
+@pytest.mark.usefixtures("home")
+def test_an_unknown_grouping_is_our_error() -> None:
+    with Archive.open() as archive, pytest.raises(UnknownGrouping, match="'moon'"):
+        archive.usage(by="moon")
 
 
 def test_missing_archive_is_our_error(tmp_path: Path) -> None:

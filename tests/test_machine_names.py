@@ -87,6 +87,18 @@ def test_views_do_not_name_the_user(kept: WebArchive) -> None:
 
 
 @pytest.mark.req("DA1")
+def test_parquet_does_not_name_the_user(kept: WebArchive, tmp_path: Path) -> None:
+    pq = pytest.importorskip("pyarrow.parquet")
+    with Archive.open(kept.folder) as archive:
+        written = archive.export_parquet(tmp_path, redact=False)
+    assert len(written.files) == len(VIEW_NAMES)
+    for path in written.files:
+        table = pq.read_table(path)
+        assert LOGIN not in repr(table.to_pylist()), path.name
+        assert LOGIN not in repr(table.schema), path.name
+
+
+@pytest.mark.req("DA1")
 def test_the_api_does_not_name_the_user(kept: WebArchive) -> None:
     client = web_client(kept)
     for path in (

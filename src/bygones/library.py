@@ -6,7 +6,7 @@ package (`bygones.library`), which are loaded when they are used.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from html import escape
 from typing import TYPE_CHECKING, Any
@@ -14,20 +14,27 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from bygones.model.base import DECODE_ERRORS
-from bygones.model.reports import NANOS_PER_DOLLAR, ToolRow, UsageReport, UsageRow
+from bygones.model.reports import (
+    NANOS_PER_DOLLAR,
+    FailureRow,
+    ToolRow,
+    UsageReport,
+    UsageRow,
+)
 from bygones.model.sessions import Message, Session, ToolCall
 from bygones.model.summary import SearchResults
 from bygones.render.message_text import full_text
 from bygones.render.tool_detail import output_text
 from bygones.render.walk import SHOW_ALL
 from bygones.schema.commands import (
+    FailureObject,
     ToolUsageObject,
     UsageObject,
     UsageReportObject,
 )
-from bygones.schema.encoding import encode_object_as_dict, to_usd
+from bygones.schema.encoding import JsonObject, encode_object_as_dict, to_usd
 from bygones.schema.registry import to_dict as convert
-from bygones.schema.sessions import session_objects, tool_call_object
+from bygones.schema.sessions import message_object, session_objects, tool_call_object
 from bygones.usage.prices import Prices, load_prices
 
 if TYPE_CHECKING:
@@ -73,19 +80,26 @@ def session_cost_usd(session: Session) -> float | None:
 
 def to_dict(value: object) -> dict[str, Any]:
     """Return a value in JSON schema 2."""
-    match value:
-        case Session():
-            return convert(value, cost=session_cost(value))
-        case ToolCall():
-            return encode_object_as_dict(tool_call_object(value))
-        case UsageReport():
-            return encode_object_as_dict(UsageReportObject.from_report(value))
-        case UsageRow():
-            return encode_object_as_dict(UsageObject.from_row(value))
-        case ToolRow():
-            return encode_object_as_dict(ToolUsageObject.from_row(value))
-        case _:
-            return convert(value)  # type: ignore[arg-type]
+    if isinstance(value, Session):
+        return convert(value, cost=session_cost(value))
+    build = _OBJECT_BUILDERS.get(type(value))
+    if build is None:
+        return convert(value)  # type: ignore[arg-type]
+    found = encode_object_as_dict(build(value))
+    if isinstance(value, Message):
+        # It does not know in which turn of which conversation it is.
+        del found["turn"], found["agent_id"]
+    return found
+
+
+_OBJECT_BUILDERS: dict[type, Callable[[Any], JsonObject]] = {
+    Message: message_object,
+    ToolCall: tool_call_object,
+    UsageReport: UsageReportObject.from_report,
+    UsageRow: UsageObject.from_row,
+    ToolRow: ToolUsageObject.from_row,
+    FailureRow: FailureObject.from_row,
+}
 
 
 def to_dicts(value: object) -> list[dict[str, Any]]:
@@ -150,6 +164,10 @@ def to_html(value: object) -> str:
                     (_row_name(row), f"{row.tokens:,}", _dollars(row))
                     for row in value.rows
                 ),
+            )
+        case Message():
+            return html_table(
+                ("role", "sent", "text"), [(value.role, value.sent_at, value.text)]
             )
         case Session():
             return html_table(

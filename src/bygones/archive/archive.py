@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Protocol, Unpack, overload
 
 from bygones.archive.base import ArchiveBase, require_folder
 from bygones.archive.data import ArchiveData
-from bygones.errors import OnlyPromptsKnown
+from bygones.errors import ArchiveClosed, OnlyPromptsKnown
 from bygones.model.base import SessionId
 from bygones.model.query import Flag
 
@@ -120,6 +120,8 @@ def _bind(archive: ArchiveBase) -> IngestArchive:
     ) -> IngestReport:
         from bygones.config import resolve_homes
 
+        if archive.is_closed:
+            raise ArchiveClosed(archive.folder)
         report = ingest_folder(
             archive.address,
             resolve_homes(paths or (), os.environ, Path.home()),

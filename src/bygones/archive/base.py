@@ -51,6 +51,11 @@ class ArchiveBase:
         return f"<{state}Archive {str(self.folder)!r}>"
 
     @property
+    def is_closed(self) -> bool:
+        """Whether the archive was closed."""
+        return self._open_reader is None
+
+    @property
     def address(self) -> str:
         """The folder, or the address of a team's store."""
         return str(self.folder) if not self._is_team_store else self._address
@@ -92,14 +97,15 @@ class ArchiveBase:
 
     @property
     def _searcher(self) -> Searcher:
+        reader = self._reader  # raises an error if the archive is closed
         if self._open_searcher is None and is_hub_url(self._address):
             from bygones.archive.remote import open_hub_searcher
 
-            self._open_searcher = open_hub_searcher(self._reader)
+            self._open_searcher = open_hub_searcher(reader)
         elif self._open_searcher is None:
             from bygones.search.service import Searcher
 
-            self._open_searcher = Searcher(self._reader, self._shared_stats)
+            self._open_searcher = Searcher(reader, self._shared_stats)
         return self._open_searcher
 
     @classmethod

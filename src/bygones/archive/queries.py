@@ -202,11 +202,11 @@ class ArchiveQueries(ArchiveBase):
         """Return the annotations of sessions: tags, notes and stars."""
         return self._reader.annotations()
 
-    def session(self, name: str) -> Session:
+    def session(self, name: str | SessionSummary) -> Session:
         """Return a whole session.
 
-        ``name`` is its id, a unique prefix of it, ``last`` for the newest session, or
-        the uuid of one of its records::
+        ``name`` is its id, a unique prefix of it, ``last`` for the newest session, the
+        uuid of one of its records, or what `sessions` yields::
 
             session = archive.session("last")
             for message in session.messages:
@@ -214,6 +214,8 @@ class ArchiveQueries(ArchiveBase):
 
         Raises `NotInArchive` or `AmbiguousSelector`.
         """
+        if isinstance(name, SessionSummary):
+            name = name.id
         if name == LAST_SESSION:
             newest = next(self._iter_summaries(include_empty=False), None)
             if newest is None:

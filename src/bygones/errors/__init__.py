@@ -34,6 +34,7 @@
     + InvalidTime
     + InvalidRegex
     + UngroupableField
+  - UnknownGrouping
   - SqlError
     + SqlForbidden
   - SqlLimitExceeded
@@ -128,6 +129,7 @@ from bygones.errors.queries import (
     SqlForbidden,
     SqlLimitExceeded,
     UngroupableField,
+    UnknownGrouping,
 )
 from bygones.errors.selectors import (
     AmbiguousSelector,
@@ -256,6 +258,7 @@ __all__ = [
     "SyncFailed",
     "SystemFailure",
     "UngroupableField",
+    "UnknownGrouping",
     "UnknownResultNumber",
     "UnreadableFile",
     "UnsupportedOnTeamStore",

@@ -149,6 +149,16 @@ class UngroupableField(QueryError):
         return f"usage{grouped} cannot be filtered by {self.text!r}"
 
 
+class UnknownGrouping(BygonesError, ValueError):
+    """Usage is to be grouped by something unknown."""
+
+    grouping: str
+
+    message = "usage cannot be grouped by {self.grouping!r}"
+    hint = "`bygones usage --help` lists the groupings after --by"
+    exit_code = ExitCode.USAGE_ERROR
+
+
 class SqlError(BygonesError):
     """An SQL query is invalid."""
 

@@ -624,3 +624,13 @@ class FailureRow(Struct, frozen=True, kw_only=True):
     error: str
     """The first line of the error."""
     fix: FailureFix | None
+
+    def __repr__(self) -> str:
+        name = self.command or self.tool_name
+        return (
+            f"<FailureRow {name!r} {self.failure_count} failures in {self.project!r}>"
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it in JSON schema 2."""
+        return value_library().to_dict(self)

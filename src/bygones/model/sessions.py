@@ -248,6 +248,13 @@ class Message(Struct, frozen=True, kw_only=True, array_like=True):
         """What was typed, what Claude replied, or what a notice says; loaded on access."""
         return value_library().message_text(self)
 
+    def to_dict(self) -> dict[str, Any]:
+        """Return it in JSON schema 2, without the turn and the agent that it is in."""
+        return value_library().to_dict(self)
+
+    def _repr_html_(self) -> str:
+        return value_library().to_html(self)
+
     @property
     def is_prompt(self) -> bool:
         """Whether it was typed, or is the prompt of an agent run."""
@@ -410,6 +417,10 @@ class FileEdit(Struct, frozen=True, kw_only=True):
     is_deleted: bool = False
     has_diff: bool = True
     """Whether the changed lines are recorded; otherwise both counts are 0."""
+
+    def __repr__(self) -> str:
+        lines = f"+{self.added_lines} -{self.removed_lines}"
+        return f"<FileEdit {self.path!r} {lines}>"
 
     @property
     def diff(self) -> tuple[PatchHunk, ...]:

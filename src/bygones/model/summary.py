@@ -235,6 +235,13 @@ class Project(Struct, frozen=True, kw_only=True):
     last_active_at: datetime | None = None
     usage: Usage = Usage()
 
+    def __repr__(self) -> str:
+        return f"<Project {self.path or self.name!r} {len(self.session_ids)} sessions>"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it in JSON schema 2."""
+        return value_library().to_dict(self)
+
     @property
     def name(self) -> str:
         """The last part of the path, or the project key."""
@@ -392,6 +399,14 @@ class IndexedPrompt(Struct, frozen=True, kw_only=True):
     other_session_id: SessionId | None = None
     """The session that it is of, if `session_id` only contains that in its file."""
 
+    def __repr__(self) -> str:
+        sent = f" {self.sent_at:%Y-%m-%d}" if self.sent_at else ""
+        return f"<IndexedPrompt {self.id[:8]}{sent} {shorten(self.text)!r}>"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it in JSON schema 2."""
+        return value_library().to_dict(self)
+
     @property
     def is_abandoned(self) -> bool:
         """Whether it is only on an abandoned branch."""
@@ -445,6 +460,9 @@ class Hit(Struct, frozen=True, kw_only=True):
     is_abandoned: bool = False
     is_error: bool = False
     excerpt: Excerpt
+
+    def __repr__(self) -> str:
+        return f"<Hit {self.record_id[:8]} {self.part} {shorten(str(self.excerpt))!r}>"
 
 
 class WordShare(Struct, frozen=True):

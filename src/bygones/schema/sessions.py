@@ -9,7 +9,7 @@ from msgspec import UNSET, Raw, UnsetType, structs
 
 from bygones.assemble.summary import summarize_session
 from bygones.model.base import AgentId, RecordId, SessionId, ToolUseId
-from bygones.model.nodes import Command, Notification
+from bygones.model.nodes import Command, Notification, parse_user_text
 from bygones.model.records import TextBlock, ThinkingBlock
 from bygones.model.sessions import AgentRun, Branch, Message, Session, ToolCall, Turn
 from bygones.model.summary import AgentStatus, Role, SessionSummary
@@ -24,6 +24,7 @@ from bygones.render.session_tree import TreeLine, TreeLineKind
 from bygones.render.tool_detail import output_text
 from bygones.render.tool_line import ToolCallFormatter, ToolCallState
 from bygones.render.walk import (
+    SHOW_ALL,
     AgentEnd,
     AgentStep,
     BranchStep,
@@ -235,7 +236,7 @@ def session_objects(
     `summary` is what the archive lists about the session; without it the summary is
     computed from the session.
     """
-    builder = _ObjectBuilder(session, view, text_parser)
+    builder = _ObjectBuilder(session.project, view, text_parser)
     listed = SessionObject.from_summary(summary or summarize_session(session), cost)
     yield structs.replace(
         listed,
@@ -253,11 +254,11 @@ class _ObjectBuilder:
     """Builds the objects of a walk; knows the agent run in which the walk is."""
 
     def __init__(
-        self, session: Session, view: SessionView, text_parser: TextParser
+        self, project: str | None, view: SessionView, text_parser: TextParser
     ) -> None:
         self._view = view
         self._text_parser = text_parser
-        self._call_formatter = ToolCallFormatter(session.project)
+        self._call_formatter = ToolCallFormatter(project)
         self._agent_stack: list[AgentId] = []
 
     def build(self, step: WalkStep) -> JsonObject | None:
@@ -265,7 +266,7 @@ class _ObjectBuilder:
             case TurnStart():
                 return self._turn(step.turn, step.branch)
             case MessageStep():
-                return self._message(step.message, step.turn)
+                return self.build_message(step.message, step.turn.number)
             case AgentStep(is_resumed=False):
                 if step.is_expanded:
                     self._agent_stack.append(step.run.id)
@@ -308,7 +309,8 @@ class _ObjectBuilder:
             is_expanded=is_expanded,
         )
 
-    def _message(self, message: Message, turn: Turn) -> MessageObject:
+    def build_message(self, message: Message, turn_number: int = 0) -> MessageObject:
+        """Return a message in a turn of the current conversation."""
         text, thinking = self._texts(message)
         output, expansion = attached_texts(message, self._text_parser)
         view = self._view
@@ -317,7 +319,7 @@ class _ObjectBuilder:
             role=message.role,
             origin=message.origin,
             branch=message.branch_number + 1,
-            turn=turn.number + 1,
+            turn=turn_number + 1,
             agent_id=self._current_agent,
             sent_at=message.sent_at,
             text=text,
@@ -382,6 +384,11 @@ def _with_content(brief: ToolCallObject, call: ToolCall) -> ToolCallObject:
         input=raw_input if bytes(raw_input) else Raw(b"null"),
         output=output_text(call),
     )
+
+
+def message_object(message: Message) -> MessageObject:
+    """Return a message with its texts and calls, as if it were in the first turn."""
+    return _ObjectBuilder(None, SHOW_ALL, parse_user_text).build_message(message)
 
 
 def tool_call_object(call: ToolCall) -> ToolCallObject:

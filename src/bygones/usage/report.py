@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import structs
 
+from bygones.errors import UnknownGrouping
 from bygones.model.base import SessionId
 from bygones.model.query import (
     MAIN_AGENT,
@@ -178,8 +179,19 @@ def build_usage_report(  # noqa: PLR0913 (all by name)
             partial(_load_git_branches, reader),
         )
         return _build_report(
-            builder, Grouping(by), timezone=timezone or UTC, now=now, prices=prices
+            builder,
+            _parse_grouping(by),
+            timezone=timezone or UTC,
+            now=now,
+            prices=prices,
         )
+
+
+def _parse_grouping(by: Grouping | str) -> Grouping:
+    try:
+        return Grouping(by)
+    except ValueError:
+        raise UnknownGrouping(str(by)) from None
 
 
 def build_usage_series(  # noqa: PLR0913 (all by name)
@@ -192,7 +204,7 @@ def build_usage_series(  # noqa: PLR0913 (all by name)
     prices: Prices,
 ) -> UsageSeries:
     """Return tokens and costs by day, divided by ``by``, and replies by hour."""
-    by = Grouping(by)
+    by = _parse_grouping(by)
     if by in _CALENDAR_GROUPINGS or by is Grouping.BLOCK:
         raise ValueError(f"days cannot be divided by {by}")
     zone = timezone or UTC
