@@ -12,9 +12,12 @@ from typing import NamedTuple
 from zlib import crc32
 
 from bygones import read_sessions
-from bygones.model.base import Problem, SourceKind
-from bygones.model.nodes import IndexField, LocatedRecord
-from bygones.parse.light import parse_line_light
+from bygones.assemble.agents import find_hidden_records, starts_warm_up
+from bygones.assemble.dedupe import get_record_id
+from bygones.model.base import Problem, RecordId, SourceFile, SourceKind
+from bygones.model.nodes import IndexField, LocatedRecord, RecordNode
+from bygones.model.summary import REPLAY_ID_PREFIXES
+from bygones.parse.light import build_node, parse_line_light
 from bygones.parse.texts import extract_text_spans
 from bygones.query.tokens import STOP_WORDS
 from bygones.sources.lines import read_lines
@@ -136,12 +139,29 @@ def read_texts(home: Path) -> dict[str, SessionTexts]:
         texts = by_session.setdefault(
             owners[str(source.id)], SessionTexts([], [], [], [])
         )
-        for line in read_lines(source):
-            if not isinstance(line, Problem):
-                for record in parse_line_light(line):
-                    if isinstance(record, LocatedRecord):
-                        _add_record(texts, record)
+        records = [
+            record
+            for line in read_lines(source)
+            if not isinstance(line, Problem)
+            for record in parse_line_light(line)
+            if isinstance(record, LocatedRecord)
+        ]
+        nodes = [build_node(record) for record in records]
+        hidden = _find_hidden(source, nodes)
+        for node, record in zip(nodes, records, strict=True):
+            if get_record_id(node) not in hidden:
+                _add_record(texts, record)
     return by_session
+
+
+def _find_hidden(source: SourceFile, nodes: list[RecordNode]) -> frozenset[RecordId]:
+    """Return the records that no search shows: those of warm-ups and replays."""
+    if source.kind is not SourceKind.AGENT:
+        return find_hidden_records(nodes)
+    is_replay = (source.agent_id or "").startswith(REPLAY_ID_PREFIXES)
+    if is_replay or starts_warm_up(nodes):
+        return frozenset(map(get_record_id, nodes))
+    return frozenset()
 
 
 def _add_record(texts: SessionTexts, record: LocatedRecord) -> None:

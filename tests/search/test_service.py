@@ -584,6 +584,21 @@ def test_rewound_texts_are_found_in_a_large_session(tmp_path: Path) -> None:
     assert others.session_count == 0
 
 
+def test_session_that_used_a_path_comes_before_those_with_its_words(
+    tmp_path: Path,
+) -> None:
+    home = Home(tmp_path / "home")
+    used = tool_use("Read", file_path="/home/otter/app/client/main")
+    home.session(session_id(1), thread(prompt("Look"), reply([used])))
+    words = " ".join(["The app is a client of an app; the client"] * 3)
+    home.session(session_id(2), thread(prompt(f"{words}. app/client")))
+
+    with open_archive(home, tmp_path / "archive") as asked:
+        found = asked.search("app/client").sessions
+
+    assert [one.summary.id for one in found] == [session_id(1), session_id(2)]
+
+
 def test_words_around_a_slash_need_not_be_adjacent(tmp_path: Path) -> None:
     home = Home(tmp_path / "home")
     apart = "The logout fails, and so does the login of the otter"

@@ -117,6 +117,8 @@ class ScoredTerm(Struct, frozen=True):
     """The tool that it names, if the query names nothing but tools and files."""
     is_file_name: bool = False
     """Whether it names a file, in such a query."""
+    is_alternative: bool = False
+    """Whether it is a part of a word with a slash, in such a query."""
 
 
 class SearchPlan(Struct, frozen=True):
@@ -232,13 +234,17 @@ def mark_calls(plan: SearchPlan, tool_names: Callable[[], Iterable[str]]) -> Sea
     one word: `Edit` and `Task` are ordinary words too.
     """
     terms = plan.plain_words
-    if not terms or terms != plan.terms or len(terms) > _MAX_CALL_WORDS:
+    parts = {part for term in terms for part in split_alternatives(term.label)}
+    count = sum(term.label not in parts for term in terms)
+    if not terms or terms != plan.terms or count > _MAX_CALL_WORDS:
         return plan
     names = list(tool_names())
     exact = {name: name for name in names}
-    folded = {name.casefold(): name for name in names} if len(terms) == 1 else {}
+    folded = {name.casefold(): name for name in names} if count == 1 else {}
     marked = [
-        replace(
+        replace(term, is_alternative=True)
+        if term.label in parts
+        else replace(
             term,
             is_identifier=True,
             tool_name=exact.get(term.label) or folded.get(term.label.casefold(), ""),
@@ -246,7 +252,9 @@ def mark_calls(plan: SearchPlan, tool_names: Callable[[], Iterable[str]]) -> Sea
         )
         for term in terms
     ]
-    if not all(term.tool_name or term.is_file_name for term in marked):
+    if not all(
+        term.tool_name or term.is_file_name or term.is_alternative for term in marked
+    ):
         return plan
     return replace(plan, terms=tuple(marked))
 

@@ -589,6 +589,8 @@ class SessionRanker:
         """Return the sessions with calls that a query of nothing else names."""
         found = []
         for term, counts in zip(terms, counted.term_counts, strict=True):
+            if term.is_alternative:
+                continue
             if term.tool_name:
                 found.append(self._facts.sessions_calling(term.tool_name))
             elif term.is_file_name:

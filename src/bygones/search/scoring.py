@@ -3,12 +3,13 @@
 A score is a sum of parts, each from 0 to 1:
 
 - words: BM25F over the session as one document. Parts of a session are weighted before
-  a word's count is saturated, so that a word in many parts counts as one word.
+  a word's count is saturated, so that a word in many parts counts as one word. They
+  count one and a quarter times.
 - records: its best records, shorter ones first. A session about something has several;
   each counts less than the one before.
 - best record: the best of them alone. It counts half.
-- coverage: how much of the query one record has, by the rarity of the words. It counts
-  one and a half times. How much of it the whole session has counts once.
+- coverage: how much of the query one record has, by the rarity of the words; and how
+  much of it the whole session has.
 - calls: whether it called the tools, or used the files, that the query names, if it
   names nothing else. Such sessions come before those that only mention them.
 - as typed: whether a text has the query, or half of it, word for word. If some session
@@ -121,7 +122,8 @@ _RECORD_LENGTH_NORM = 0.75
 _BEST_RECORD_WEIGHT = 0.5
 _BEST_CALL_WEIGHT = 1.0
 """What the best record counts if the query names tools and files: a short call."""
-_COVERAGE_WEIGHT = 1.5
+_WORD_WEIGHT = 1.25
+_COVERAGE_WEIGHT = 1.0
 _SESSION_COVERAGE_WEIGHT = 1.0
 _QUOTED_WORD_WEIGHT = 0.5
 """What the score of words counts if some session has the query as it was typed, or made
@@ -297,7 +299,8 @@ class SessionScores(Struct, frozen=True):
     @property
     def word_weight(self) -> float:
         """What the scores of words count."""
-        return _QUOTED_WORD_WEIGHT if self.verbatim or self.calling else 1.0
+        is_quotation = self.verbatim or self.calling
+        return _QUOTED_WORD_WEIGHT if is_quotation else _WORD_WEIGHT
 
     @property
     def _best_record_weight(self) -> float:
