@@ -18,9 +18,11 @@ import time
 from collections.abc import Iterator
 from contextlib import redirect_stderr, redirect_stdout
 from datetime import UTC, datetime, tzinfo
+from http import HTTPStatus
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Self
+from urllib.request import urlopen
 
 import pytest
 
@@ -29,6 +31,9 @@ from bygones.cli.commands.demo import write_demo_home
 from bygones.cli.main import main
 from bygones.mcp.server import McpDispatcher
 from bygones.mcp.tool_service import Caller, ToolService
+from bygones.team.access import open_store
+from tests.hub.killing import free_port
+from tests.team import servers
 
 ROOT = Path(__file__).resolve().parent.parent
 BLOCK = re.compile(r"(?<=^```console\n).*?(?=^```)", re.MULTILINE | re.DOTALL)
@@ -212,3 +217,102 @@ def test_guide_shows_what_is_printed(
         guide.write_text(rewritten, "utf-8")
 
     assert different == []
+
+
+TEAM_STEPS = re.compile(r"(?<=^```text\n)\$ .*?(?=^```)", re.MULTILINE | re.DOTALL)
+TOKEN = re.compile(r"byg_[\w-]{20,}")
+
+
+@pytest.mark.full
+@pytest.mark.skipif(servers.missing() is not None, reason=str(servers.missing()))
+def test_team_guide_shows_what_is_printed(
+    sample_data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The section "Try it" works with a real hub, from the first token to an erasure."""
+    guide = (ROOT / "docs" / "guide" / "team.md").read_text("utf-8")
+    section = guide.partition("## Try it")[2].partition("## Set up a hub")[0]
+    steps = [s for block in TEAM_STEPS.findall(section) for s in split_steps(block)]
+    address = f"http://127.0.0.1:{free_port()}"
+    folder = Path(os.environ["BYGONES_ARCHIVE"])
+    Archive.ingest(folder, [Path(os.environ["BYGONES_HOME"])])
+    tokens: list[str] = []
+    different = []
+    with servers.postgres() as engine:
+        monkeypatch.setenv("BYGONES_HUB_STORE", engine.address)
+        monkeypatch.setenv("BYGONES_HUB_RAW", str(sample_data / "raw"))
+        with _Hub(address) as hub:
+            for command, documented in steps:
+                match command.split():
+                    case ["createdb", *_]:
+                        continue
+                    case ["bygones", "hub", "serve"]:
+                        hub.start()
+                        continue
+                    case ["cat", _]:
+                        _write_settings(documented, address, tokens[0])
+                        continue
+                    case ["export", variable] if "TOKEN" in variable:
+                        monkeypatch.setenv("BYGONES_HUB_TOKEN", tokens[1])
+                        continue
+                    case ["export", *_]:
+                        continue
+                    case _:
+                        pass
+                printed = run(command.replace("http://127.0.0.1:8787", address))
+                tokens += TOKEN.findall(printed)
+                if _without_names(documented) != _without_names(printed, address):
+                    different.append((command, documented, printed))
+                if command == "bygones push":
+                    hub.wait_until_indexed()
+
+    assert len(steps) > 10
+    assert different == []
+
+
+class _Hub:
+    """`bygones hub serve` in a process of its own."""
+
+    def __init__(self, address: str) -> None:
+        self._port = address.rpartition(":")[2]
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+
+    def start(self) -> None:
+        words = [sys.executable, "-m", "bygones", "hub", "serve", "--port", self._port]
+        self._process = subprocess.Popen(words, stderr=subprocess.DEVNULL)
+        while not self._is_ready():
+            time.sleep(0.1)
+
+    def _is_ready(self) -> bool:
+        try:
+            with urlopen(f"http://127.0.0.1:{self._port}/ready") as response:
+                return bool(response.status == HTTPStatus.OK)
+        except OSError:
+            return False
+
+    def wait_until_indexed(self) -> None:
+        store = open_store(os.environ["BYGONES_HUB_STORE"])
+        while store.pending_sources():
+            time.sleep(0.1)
+        store.close()
+
+
+def _write_settings(text: str, address: str, token: str) -> None:
+    path = Path.home() / ".config" / "bygones" / "settings.toml"
+    path.parent.mkdir(parents=True)
+    path.write_text(TOKEN.sub(token, text).replace("http://127.0.0.1:8787", address))
+    path.chmod(0o600)
+
+
+def _without_names(text: str, address: str = "http://127.0.0.1:8787") -> str:
+    """Return a text without tokens, addresses and ages, which differ each time."""
+    text = TOKEN.sub("TOKEN", text).replace(address, "HUB")
+    text = re.sub(r"token [0-9a-f]{12}|\d+ \w+ ago", "NAME", text)
+    return normalize(text)

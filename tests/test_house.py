@@ -401,6 +401,13 @@ def test_users_read_one_term_per_concept() -> None:
     assert offenders == []
 
 
+def test_no_merge_conflict_is_committed() -> None:
+    marks = re.compile(r"^(?:<{7}|>{7}) ", re.MULTILINE)
+    files = [*find_documents(), *MODULES, *SCRIPTS, *BENCHMARKS]
+
+    assert [relative(p) for p in files if marks.search(p.read_text("utf-8"))] == []
+
+
 BRITISH_SPELLINGS = re.compile(
     r"(?:(?:col|neighb|behavi|fav|hon)our|licence|artefact|acknowledgement|catalogue"
     r"|(?:label|model|travel)l(?:ed(?!by)|ing)|\bgrey|\bcentre|defence"

@@ -137,12 +137,12 @@ def _write_token(path: Path, secret: str) -> None:
 
 def selector_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add the options that select sessions."""
-    for name, meaning in (
-        ("--project", "Directory as the hub shows it, such as ~/work/shop."),
-        ("--session", "One session, by its complete id."),
-        ("--person", "Sessions that this person pushed."),
+    for name, value, meaning in (
+        ("--project", "PATH", "Directory as the hub shows it, such as ~/work/shop."),
+        ("--session", "ID", "One session, by its complete id."),
+        ("--person", "NAME", "Sessions that this person pushed."),
     ):
-        command = click.option(name, help=meaning)(command)
+        command = click.option(name, metavar=value, help=meaning)(command)
     return command
 
 
@@ -172,7 +172,9 @@ def describe_selector(selector: ErasureSelector) -> str:
 
 
 @click.command("serve")
-@click.option("--host", default="127.0.0.1", help="Address to listen on.")
+@click.option(
+    "--host", metavar="ADDRESS", default="127.0.0.1", help="Address to listen on."
+)
 @click.option(
     "--port", type=click.IntRange(0, 65535), default=8787, help="Port to listen on."
 )
@@ -600,7 +602,7 @@ def hold(  # noqa: PLR0913 (one parameter per option)
 
 
 @click.command("audit")
-@click.option("--person", help="Events about this person.")
+@click.option("--person", metavar="NAME", help="Events about this person.")
 @hub_options
 @json_option
 def audit(*, person: str | None, store: str, raw: str, as_json: bool) -> None:

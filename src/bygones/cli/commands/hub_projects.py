@@ -27,7 +27,7 @@ def project() -> None:
 
     \b
     bygones hub project list
-    bygones hub project limit github.com/acme/pay --team payments
+    bygones hub project limit github.com/acme/pay --team pay
     bygones hub project open github.com/acme/pay
     """
 
@@ -85,10 +85,18 @@ def _join(names: Iterable[str]) -> str:
 @project.command("limit")
 @click.argument("name")
 @click.option(
-    "--team", "teams", multiple=True, help="Team that may see it; repeatable."
+    "--team",
+    "teams",
+    metavar="NAME",
+    multiple=True,
+    help="Team that may see it; repeatable.",
 )
 @click.option(
-    "--person", "people", multiple=True, help="Person who may see it; repeatable."
+    "--person",
+    "people",
+    metavar="NAME",
+    multiple=True,
+    help="Person who may see it; repeatable.",
 )
 @hub_options
 def limit(
@@ -97,7 +105,7 @@ def limit(
     r"""Limit who may see a project.
 
     \b
-    bygones hub project limit github.com/acme/pay --team payments --person ann
+    bygones hub project limit github.com/acme/pay --team pay
     bygones hub project limit ~/work/secret
 
     NAME is a repository, or a directory as the hub shows it, with everything below it.

@@ -31,9 +31,11 @@ _SCORE_TOLERANCE = 1e-6
 
 @click.command("migrate")
 @click.option(
-    "--from", "source_url", required=True, metavar="ADDRESS", help="Old store."
+    "--from", "source_url", required=True, metavar="ADDRESS", help="Old database."
 )
-@click.option("--to", "target_url", required=True, metavar="ADDRESS", help="New store.")
+@click.option(
+    "--to", "target_url", required=True, metavar="ADDRESS", help="New database."
+)
 @click.option(
     "--queries",
     type=click.Path(path_type=Path, exists=True, dir_okay=False),
@@ -48,10 +50,10 @@ def migrate(
     r"""Copy a hub to another database.
 
     \b
-    bygones migrate --from postgres:///a --to clickhouse://db
+    bygones migrate --from postgresql:///a --to clickhouse://b
 
-    All files, erasures and holds are copied to the new store; then the results of
-    queries are compared. The old store is not changed and stays usable. You can interrupt
+    All files, erasures and holds are copied to the new database; then the results of
+    queries are compared. The old one is not changed and stays usable. You can interrupt
     the copy and run it again. The exit code is 1 if a query has different results.
 
     To share your own archive with a team, use `bygones push`, which redacts it.

@@ -194,7 +194,9 @@ connection is not encrypted. Press Ctrl-C to stop.
     show_default="a free port",
     help="Port to listen on.",
 )
-@click.option("--host", default="127.0.0.1", help="Address to listen on.")
+@click.option(
+    "--host", metavar="ADDRESS", default="127.0.0.1", help="Address to listen on."
+)
 @click.option(
     "--allow-network",
     is_flag=True,
