@@ -46,16 +46,28 @@ class ExportFormat(StrEnum):
     JSONL = "jsonl"
 
     @property
+    def label(self) -> str:
+        return _FORMATS[self][0]
+
+    @property
     def suffix(self) -> str:
-        return _SUFFIXES[self]
+        return _FORMATS[self][1]
+
+    @property
+    def media_type(self) -> str:
+        return _FORMATS[self][2]
 
 
-_SUFFIXES = {
-    ExportFormat.HTML: ".html",
-    ExportFormat.MARKDOWN: ".md",
-    ExportFormat.TEXT: ".txt",
-    ExportFormat.JSON: ".json",
-    ExportFormat.JSONL: ".jsonl",
+_FORMATS = {
+    ExportFormat.HTML: ("HTML page", ".html", "text/html"),
+    ExportFormat.MARKDOWN: ("Markdown", ".md", "text/markdown"),
+    ExportFormat.TEXT: ("Plain text", ".txt", "text/plain"),
+    ExportFormat.JSON: ("JSON", ".json", "application/json"),
+    ExportFormat.JSONL: (
+        "Original transcript (JSONL)",
+        ".jsonl",
+        "application/x-ndjson",
+    ),
 }
 
 

@@ -47,23 +47,7 @@ from bygones.web.layout import PageMeta, build_url, link, render_page, select_fi
 _MAX_SESSIONS = 200
 _MAX_MESSAGES = 60_000
 """Messages of all sessions that are exported at once."""
-_FORMATS = tuple(
-    (str(format_), label)
-    for format_, label in (
-        (ExportFormat.HTML, "HTML page"),
-        (ExportFormat.MARKDOWN, "Markdown"),
-        (ExportFormat.TEXT, "Plain text"),
-        (ExportFormat.JSON, "JSON"),
-        (ExportFormat.JSONL, "Original transcript (JSONL)"),
-    )
-)
-_MEDIA_TYPES = {
-    ExportFormat.HTML: "text/html",
-    ExportFormat.MARKDOWN: "text/markdown",
-    ExportFormat.TEXT: "text/plain",
-    ExportFormat.JSON: "application/json",
-    ExportFormat.JSONL: "application/x-ndjson",
-}
+_FORMATS = tuple((str(format_), format_.label) for format_ in ExportFormat)
 
 
 class ShareRequest(Struct, frozen=True, kw_only=True):
@@ -146,7 +130,7 @@ def download(context: RequestContext) -> Response:
             _check_view(session, request)
             content = b"".join(_content(session, options, RedactionLog()))
             name = f"{make_file_name(session.id)}{request.format.suffix}"
-            media_type = _MEDIA_TYPES[request.format]
+            media_type = request.format.media_type
         else:
             content = _zip_sessions(archive, summaries, options)
             name, media_type = "bygones-export.zip", "application/zip"
