@@ -56,6 +56,25 @@ def test_blame_names_the_turn_of_each_line(capsys: pytest.CaptureFixture[str]) -
     assert found[0]["prompt"] == "Create the file"
 
 
+def test_blame_of_a_deleted_file_shows_its_last_version(
+    place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = str(place / "gone.py")
+    story = Story(session_id(2))
+    story.say("Create and delete")
+    story.write("one\n", path=path)
+    story.bash("rm gone.py", [{"filePath": path, "hunks": [], "deleted": True}])
+    home = Home(place / ".claude")
+    story.write_to(home)
+    Archive.ingest(place / "archive", [home.path])
+
+    assert main(["blame", path]) == ExitCode.SUCCESS
+
+    shown = capsys.readouterr()
+    assert "claude     1  one" in shown.out
+    assert shown.err == f"note: {path} is not on disk; this is its last version\n"
+
+
 @pytest.mark.usefixtures("project")
 def test_blame_as_an_agent_trace(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["blame", "src/app.py", "--agent-trace"]) == ExitCode.SUCCESS

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from bygones.errors import FileModifiedConcurrently
 from bygones.files.undo import PlannedUndo, UndoAction, plan_redo
 from bygones.files.undo_journal import UndoStore, UndoTarget
 from bygones.model.base import SessionId
@@ -112,6 +113,24 @@ def test_undo_that_is_killed_at_any_step_is_taken_back(
 
     assert not is_killed
     assert changed > 10
+
+
+def test_second_of_two_equal_undos_does_not_take_back_the_first(
+    tmp_path: Path,
+) -> None:
+    folder = fill(tmp_path / "project")
+    planned = plans(folder)
+    (tmp_path / "archive").mkdir()
+    store = UndoStore(tmp_path / "archive")
+    target = UndoTarget(SESSION, 0)
+    first = store.apply(planned, target, NOW)
+
+    with pytest.raises(FileModifiedConcurrently):
+        store.apply(planned, target, NOW)
+
+    assert read(folder) == AFTER
+    assert [record.id for record in store.records()] == [first.id]
+    assert store.unfinished() == []
 
 
 def test_recovery_leaves_a_file_that_was_changed_since(tmp_path: Path) -> None:

@@ -261,9 +261,11 @@ class FileLibrary:
 
     def _blame_last_version(self, name: str, path: str) -> FileBlame:
         file = self.open(name, path)
+        # A file that was deleted is shown as it was before.
+        known = [v.number for v in file.versions if v.is_known and v.exists]
         lines = (
             BlamedLine(number=number, text=text, origin=origin)
-            for number, (text, origin) in enumerate(file.blame(), 1)
+            for number, (text, origin) in enumerate(file.blame((known or [-1])[-1]), 1)
         )
         return FileBlame(path=file.path, lines=tuple(lines), is_on_disk=False)
 

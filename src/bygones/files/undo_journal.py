@@ -90,11 +90,13 @@ class UndoStore:
             for entry in record.entries:
                 _replace(Path(entry.path), entry.before, entry.after, record.id)
                 done += 1
-        except BaseException:
+        except BaseException as error:
+            # A file that another program changed was not changed by this.
+            is_begun = not isinstance(error, FileModifiedConcurrently)
             is_restored = [
                 _restore(entry, record.id)
                 or (number >= done and not _has_content(entry.path, entry.after))
-                for number, entry in enumerate(record.entries)
+                for number, entry in enumerate(record.entries[: done + is_begun])
             ]
             self._close(record, is_needed=not all(is_restored))
             raise

@@ -109,6 +109,9 @@ def blame(  # noqa: PLR0913 (one parameter per option)
         library = archive.file_library.with_git()
         found = library.blame(whole, path)
         shown = _select(found, lines)
+        if not found.is_on_disk:
+            name = sanitize_name(found.path)
+            sys.stderr.write(f"note: {name} is not on disk; this is its last version\n")
         if agent_trace:
             sys.stdout.write(f"{_encode_trace(archive, found, shown, console)}\n")
         elif as_json:
