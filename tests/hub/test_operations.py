@@ -14,7 +14,7 @@ from click.testing import CliRunner
 
 from bygones.archive import Archive
 from bygones.cli.commands.hub import hub as hub_command
-from bygones.hub.monitoring import RateLimiter
+from bygones.hub.monitoring import AccessLog, RateLimiter
 from bygones.team.access import TokenStore, migrate_store
 from bygones.team.contract import (
     REBUILD_NOTE,
@@ -244,3 +244,16 @@ def test_what_was_erased_since_a_migration_is_erased_by_the_next_one(
     assert target.matching_sessions(ErasureSelector()) == before[1:]
     store.close()
     target.close()
+
+
+def test_token_in_an_address_is_not_logged(tmp_path: Path) -> None:
+    secret, _ = TokenStore(MemoryStore()).issue("ann", now=NOW)
+    log = AccessLog(tmp_path / "hub.log")
+
+    log.write(event="request", path=f"/x/{secret}", query=f"key={secret}&a=1")
+    log.write(event="tool", tool="search", arguments={"query": f"grep {secret}"})
+
+    text = (tmp_path / "hub.log").read_text()
+    assert secret not in text
+    assert text.count("byg_[redacted]") == 3
+    assert "a=1" in text

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import click
 import pytest
 from msgspec.structs import replace
 
 from bygones.archive import Archive
+from bygones.cli.commands.hub_projects import _parse_name
 from bygones.errors import BygonesError, UploadRejected
 from bygones.hub.client import push
 from bygones.hub.uploads import parse_request
@@ -312,3 +314,23 @@ def test_invalid_identity_is_rejected(
 
     with pytest.raises(UploadRejected):
         parse_request(encode_message(spoiled))
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("https://ann:x@GitHub.com/acme/pay.git", "github.com/acme/pay"),
+        ("git@github.com:acme/pay.git", "github.com/acme/pay"),
+        ("github.com/acme/pay", "github.com/acme/pay"),
+        (f"{Path.home()}/work", "~/work"),
+        ("~/work", "~/work"),
+    ],
+)
+def test_project_is_named_by_address_or_directory(name: str, expected: str) -> None:
+    assert _parse_name(name) == expected
+
+
+@pytest.mark.parametrize("name", ["", "pay", "a/\n", "a/\x1b[31m"])
+def test_invalid_project_name_is_rejected(name: str) -> None:
+    with pytest.raises(click.BadParameter):
+        _parse_name(name)

@@ -387,6 +387,42 @@ def test_chunked_body_that_is_too_long_gets_413() -> None:
     assert sent[0]["status"] == 413
 
 
+def test_body_that_stops_arriving_gets_408(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Clients that send nothing must not use up the concurrent requests."""
+    monkeypatch.setattr(RequestLimits, "max_stall_seconds", 0.05)
+    sent: list[Message] = []
+    parts = iter([b"x"])
+
+    async def read_all(scope: Scope, receive: Receive, send: Send) -> None:
+        await Request(scope, receive).body()
+        await Response("read")(scope, receive, send)
+
+    async def receive() -> Message:
+        for part in parts:
+            return {"type": "http.request", "body": part, "more_body": True}
+        await asyncio.sleep(60)
+        raise AssertionError
+
+    async def send(message: Message) -> None:
+        sent.append(message)
+
+    keys = LoginKeys(1)
+    cookie = f"{keys.cookie_name}={keys.cookie_key}"
+    own = {"host": "127.0.0.1:1", "cookie": cookie, "origin": "http://127.0.0.1:1"}
+    scope = {
+        "type": "http",
+        "method": "POST",
+        "path": "/",
+        "query_string": b"",
+        "headers": [(k.encode(), v.encode()) for k, v in own.items()],
+    }
+    middleware = SecurityMiddleware(read_all, keys, host="127.0.0.1", port=1)
+
+    asyncio.run(asyncio.wait_for(middleware(scope, receive, send), 10))
+
+    assert sent[0]["status"] == 408
+
+
 def test_other_sites_may_link_here(page: WebClient) -> None:
     headers = page.usual | {
         "sec-fetch-site": "cross-site",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
@@ -73,6 +74,9 @@ class Metrics:
             yield f"{_PREFIX}{name} {amount:g}"
 
 
+_TOKEN = re.compile(rb"byg_[A-Za-z0-9_-]{8,}")
+
+
 class LogEntry(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A line of the log: who did what, and with which result."""
 
@@ -110,7 +114,9 @@ class AccessLog:
         if self._path is None and self._stream is None:
             return
         now = datetime.now(UTC)  # noqa: TID251 (an interface reads the clock)
-        line = msgspec.json.encode(LogEntry(at=now, **fields)) + b"\n"
+        encoded = msgspec.json.encode(LogEntry(at=now, **fields))
+        # A token may be pasted into an address or a query.
+        line = _TOKEN.sub(rb"byg_[redacted]", encoded) + b"\n"
         with self._lock:
             if self._stream is not None:
                 self._stream.write(line)

@@ -19,6 +19,7 @@ from msgspec import Struct, structs
 from msgspec.structs import replace
 
 from bygones.errors import InvalidAccountName, InvalidStoreURL, MissingDependency
+from bygones.model.projects import name_remote
 from bygones.team.blobs import ExternalBlobStore, open_blob_store
 from bygones.team.contract import (
     REBUILD_NOTE,
@@ -167,6 +168,11 @@ class TokenStore:
                 revoked.append(token)
         self._cache.clear()
         return revoked
+
+
+def repository_name(address: str) -> str:
+    """Return the name of a repository by its address; empty if it is not one."""
+    return name_remote(address)
 
 
 def check_account_name(name: str) -> None:

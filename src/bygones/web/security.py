@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable
 from ipaddress import ip_address
 from urllib.parse import parse_qs, urlencode
 
+import anyio
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import cookie_parser
 from starlette.responses import PlainTextResponse, Response
@@ -56,6 +57,8 @@ class RequestLimits:
     """When there are more, idle connections are closed."""
     max_idle_seconds = 20.0
     """Until the first request of a connection is complete."""
+    max_stall_seconds = 30.0
+    """Until the next part of a body has arrived."""
 
 
 class LoginKeys:
@@ -163,9 +166,10 @@ class SecurityMiddleware:
             if not limited.is_exceeded:
                 raise
         if limited.is_exceeded and not limited.is_started:
-            response = error_response(
-                413, "The request is too large.", {"Connection": "close"}
-            )
+            status, reason = 413, "The request is too large."
+            if limited.is_stalled:
+                status, reason = 408, "The rest of the request did not arrive."
+            response = error_response(status, reason, {"Connection": "close"})
             await response(scope, receive, send)
 
     def _check_request(self, scope: Scope) -> Response | None:
@@ -353,17 +357,29 @@ def _add_headers(headers: MutableHeaders, extra: Iterable[tuple[str, str]]) -> N
 
 
 class _LimitedBody:
-    """Ends a request whose body is longer than allowed, as with chunked encoding."""
+    """Ends a request whose body is longer than allowed, or stops arriving.
+
+    Otherwise a few clients that send nothing could use up the concurrent requests.
+    """
 
     def __init__(self, receive: Receive, send: Send, max_bytes: int) -> None:
         self._receive = receive
         self._send = send
         self._rest = max_bytes
         self.is_exceeded = False
+        self.is_stalled = False
         self.is_started = False
+        self._is_complete = False
 
     async def receive(self) -> Message:
-        message = await self._receive()
+        if self._is_complete:
+            return await self._receive()
+        with anyio.move_on_after(RequestLimits.max_stall_seconds) as waiting:
+            message = await self._receive()
+        if waiting.cancelled_caught:
+            self.is_exceeded = self.is_stalled = True
+            return {"type": "http.disconnect"}
+        self._is_complete = not message.get("more_body", False)
         if message["type"] == "http.request":
             self._rest -= len(message.get("body", b""))
             if self._rest < 0:

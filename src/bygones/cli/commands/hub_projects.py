@@ -17,7 +17,7 @@ from bygones.cli.output import TextColumn, TextTable, print_objects
 from bygones.render.numbers import pluralize
 from bygones.render.text.primitives import sanitize_name
 from bygones.schema.commands import HubProjectObject
-from bygones.team.access import check_account_name
+from bygones.team.access import check_account_name, repository_name
 from bygones.team.contract import ProjectRule
 
 
@@ -82,6 +82,17 @@ def _join(names: Iterable[str]) -> str:
     return ", ".join(names) or "the author"
 
 
+def _parse_name(name: str) -> str:
+    """Return a directory with `~`, or a repository; its address works too."""
+    found = repository_name(name) or abbreviate_home(name)
+    if "/" not in found.replace("\\", "/") or not found.isprintable():
+        raise click.BadParameter(
+            "use a repository such as github.com/acme/pay, or a directory",
+            param_hint="NAME",
+        )
+    return found
+
+
 @project.command("limit")
 @click.argument("name")
 @click.option(
@@ -116,7 +127,7 @@ def limit(
     for one in (*teams, *people):
         check_account_name(one)
     rule = ProjectRule(people=tuple(sorted(people)), teams=tuple(sorted(teams)))
-    named = abbreviate_home(name)
+    named = _parse_name(name)
     from bygones.team.worker import derive_all
 
     with open_hub(store, raw) as (engine, objects):
@@ -126,6 +137,11 @@ def limit(
         derive_all(engine, objects)
     shown = sanitize_name(named)
     click.echo(f"{shown} ({pluralize(hidden, 'session')}) is visible to: {who}")
+    if not hidden:
+        click.echo(
+            "note: no session matches so far; `bygones hub project list` lists projects",
+            err=True,
+        )
 
 
 @project.command("open")
@@ -139,7 +155,7 @@ def open_project(*, name: str, store: str, raw: str) -> None:
 
     Its sessions are visible to the teams of their authors again.
     """
-    named = abbreviate_home(name)
+    named = _parse_name(name)
     with open_hub(store, raw) as (engine, _):
         if named not in engine.project_rules():
             raise click.UsageError(
