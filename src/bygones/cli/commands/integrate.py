@@ -115,7 +115,7 @@ def integrate(  # noqa: PLR0913 (one parameter per option)
 
     Checkpoints are for `blame`, `cat`, `diff` and `undo`: around each shell command, the
     new contents of files that git reports as changed or Claude edited are stored, up to 1 MiB
-    each. A repository that contains your home directory is left out.
+    each. A repository that contains your home folder is left out.
 
     Recall quotes earlier work: a few lines when a session starts, and at most one cited line
     for a prompt or an error that has occurred before. Uncertain matches are not quoted.
