@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -10,6 +11,15 @@ from bygones.archive import Archive
 from bygones.cli.main import main
 from bygones.web.api import build_openapi
 from bygones.web.app import ROUTES
+from tests.build import (
+    Home,
+    prompt,
+    reply,
+    session_id,
+    thread,
+    tool_result,
+    tool_use,
+)
 from tests.web.archives import AGENT, LONG, PLAIN, REWOUND, WebArchive, build_archive
 from tests.web.client import WebClient, web_client
 
@@ -40,6 +50,28 @@ def test_api_equals_the_json_of_commands(
 
     assert answer["schema"] == 2
     assert answer["items"] == printed
+
+
+def test_files_of_several_sessions_are_listed_newest_first(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    home = Home(tmp_path / ".claude")
+    for number in (1, 2, 3):
+        write = tool_use("Write", file_path="/work/demo/a.py", content=f"{number}\n")
+        records = thread(
+            prompt("Write"), reply([write]), tool_result("toolu_1"), start=number * 60
+        )
+        home.session(session_id(number), records)
+    web_archive = WebArchive(home, tmp_path / "archive")
+    Archive.ingest(web_archive.folder, [home.path])
+    words = ["files", "/work/demo/a.py", "--json", "--archive", str(web_archive.folder)]
+    assert main(words) == 0
+    printed = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+
+    items = web_client(web_archive).get("/api/files?path=/work/demo/a.py").json["items"]
+
+    assert items == printed
+    assert [item["session_id"] for item in items] == [session_id(n) for n in (3, 2, 1)]
 
 
 @pytest.mark.parametrize(

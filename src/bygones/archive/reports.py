@@ -206,6 +206,14 @@ class ArchiveReports(ArchiveQueries):
         path = path or ""
         return edits.edits_under(path) or edits.edits_with_suffix(path.strip("/"))
 
+    def abandoned_agents(self, edits: Sequence[IndexedEdit]) -> set[str]:
+        """Return the agents in edits of a session that an abandoned branch started."""
+        agents = {edit.agent_id for edit in edits if edit.agent_id}
+        if agents:
+            log = self.file_library.log(edits[0].session_id)
+            agents -= {placed.agent_id for placed in log.calls}
+        return {agent for agent in agents if agent}
+
     def file(self, path: str) -> ArchivedFile:
         """Return the versions of a file by its path, or by the end of its path."""
         return self.file_library.open(path)

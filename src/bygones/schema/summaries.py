@@ -290,6 +290,18 @@ def summarize_edits(
     ]
 
 
+def newest_changes_first(changes: Iterable[FileChangeObject]) -> list[FileChangeObject]:
+    """Return changes of several sessions, the last one first."""
+    oldest_first = sorted(
+        changes,
+        key=lambda change: (
+            change.last_changed_at is not None,
+            change.last_changed_at,
+        ),
+    )
+    return oldest_first[::-1]
+
+
 class AnnotationsObject(JsonObject, frozen=True, kw_only=True, tag="annotations"):
     """The tags, the note and the star of a session."""
 

@@ -39,6 +39,7 @@ from bygones.schema.summaries import (
     ProjectObject,
     SearchObject,
     SessionObject,
+    newest_changes_first,
     search_objects,
     summarize_edits,
 )
@@ -330,8 +331,12 @@ def list_files(context: RequestContext) -> Response:
     if not name and not path:
         raise BadRequest("either session or path is required")
     with context.pool.archive() as archive:
-        edits = archive.edits(session=name) if name else archive.edits(path=path)
-    return json_response(summarize_edits(edits))
+        if name:
+            edits = archive.edits(session=name)
+            abandoned = archive.abandoned_agents(edits)
+            return json_response(summarize_edits(edits, abandoned))
+        edits = archive.edits(path=path)
+    return json_response(newest_changes_first(summarize_edits(edits)))
 
 
 def list_problems(context: RequestContext) -> Response:

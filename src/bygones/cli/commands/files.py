@@ -37,6 +37,7 @@ from bygones.render.text.primitives import sanitize_line, sanitize_name, truncat
 from bygones.schema.summaries import (
     FileChangeObject,
     list_file_reads,
+    newest_changes_first,
     summarize_edits,
 )
 
@@ -136,13 +137,10 @@ def files(  # noqa: PLR0913 (one parameter per option)
         titles = (
             None if is_session else {s.id: s.title.text for s in archive.sessions()}
         )
-        abandoned = _abandoned_agents(archive, edits) if is_session else set()
+        abandoned = archive.abandoned_agents(edits) if is_session else set()
     rows = summarize_edits(edits, abandoned)
     if not is_session:
-        rows.sort(
-            key=lambda row: (row.last_changed_at is not None, row.last_changed_at)
-        )
-        rows.reverse()
+        rows = newest_changes_first(rows)
     if as_json:
         print_objects(rows)
         return
@@ -200,15 +198,6 @@ def _print_reads(
     )
     names = ["FILE", *(_short_path(row.path, console) for row in rows)]
     console.print_lines(table.lines(names, truncate_start))
-
-
-def _abandoned_agents(archive: Archive, edits: Sequence[IndexedEdit]) -> set[str]:
-    """Return the agents among edits that an abandoned branch of the session started."""
-    agents = {edit.agent_id for edit in edits if edit.agent_id}
-    if agents:
-        log = archive.file_library.log(edits[0].session_id)
-        agents -= {placed.agent_id for placed in log.calls}
-    return {agent for agent in agents if agent}
 
 
 def _find_edits(archive: Archive, name: str) -> tuple[list[IndexedEdit], bool]:
