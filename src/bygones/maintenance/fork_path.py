@@ -178,7 +178,8 @@ class ForkPath:
         times = [message.sent_at for message in path if message.sent_at]
         self._last_time = _format_time(max(times, default=None))
         self._leaf = self._find_leaf(branch, end)
-        self._ids = self._with_ancestors({self._leaf, *shown})
+        repeated = self._find_progress(started_agents(path))
+        self._ids = self._with_ancestors({self._leaf, *shown, *repeated})
 
     @property
     def leaf(self) -> RecordId:
@@ -197,6 +198,15 @@ class ForkPath:
             if id_ not in chosen or _is_at(record, shown.get(id_)):
                 chosen[id_] = record
         return chosen
+
+    def _find_progress(self, runs: Sequence[AgentRun]) -> Iterator[RecordId]:
+        """Yield the records that are all there is of agents whose files are gone."""
+        partial = [run for run in walk_agents(runs) if run.is_partial]
+        calls = {call for run in partial for call in run.call_ids}
+        for id_, located in self._chosen.items() if calls else ():
+            record = located.record
+            if record.type == "progress" and record.parent_tool_use in calls:
+                yield id_
 
     def _owner_above(self, id_: RecordId | None) -> int | None:
         """Return the number of the first message that a record follows."""
