@@ -114,7 +114,7 @@ def test_the_mouse_selects_chooses_and_presses_keys() -> None:
 @pytest.mark.usefixtures("invented")
 def test_vi_keys_move_in_normal_mode(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("BYGONES_KEYS", "vi")
-    screen = Screen("show", "--query", "minutes notes", columns=80, rows=24)
+    screen = Screen("show", "--query", "minutes notes", columns=80, rows=40)
     screen.wait_for("> minutes notes", "3 sessions")
     screen.type(ESCAPE)
     screen.type("0dw")
@@ -122,6 +122,14 @@ def test_vi_keys_move_in_normal_mode(monkeypatch: pytest.MonkeyPatch) -> None:
     screen.type("jkj")
     screen.wait_for("f5bff5de-")
     screen.type("q")
+    assert screen.end() == ExitCode.INTERRUPTED
+
+
+@pytest.mark.usefixtures("invented")
+def test_a_small_preview_shows_what_was_found() -> None:
+    screen = Screen("show", "--query", "exponential", columns=80, rows=24)
+    screen.wait_for("1 session", "you: Retry with exponential backoff")
+    screen.type(ESCAPE)
     assert screen.end() == ExitCode.INTERRUPTED
 
 

@@ -56,10 +56,15 @@ class SessionPreviewer:
             summary = self._archive.session_summary(session_id)
         except NotInArchive:
             return ()
-        lines = [*_header_lines(summary, width)]
         hits = self._find_hits(session_id, query) if query.root is not None else ()
-        for found in hits:
-            lines += [(), *_excerpt_lines(found, width)]
+        lines = [*_title_lines(summary, width)]
+        if hits:
+            # A small preview has room for little else than what was found.
+            lines = lines[:1]
+            for found in hits:
+                lines += _excerpt_lines(found, width)
+            lines.append(())
+        lines += _fact_lines(summary, width)
         if is_canceled():
             return None
         lines.append(())
@@ -130,10 +135,13 @@ def _last_prompt(conversation: Conversation, count: int) -> int:
     return prompts[-1] if prompts else max(count - _MESSAGES_AFTER, 0)
 
 
-def _header_lines(summary: SessionSummary, width: int) -> Iterator[StyledLine]:
+def _title_lines(summary: SessionSummary, width: int) -> Iterator[StyledLine]:
     star = "★ " if summary.is_starred else ""
     title = star + (sanitize_line(summary.title.text) or str(summary.id))
-    yield from _wrapped(title, width, SpanStyle.TITLE)
+    return _wrapped(title, width, SpanStyle.TITLE)
+
+
+def _fact_lines(summary: SessionSummary, width: int) -> Iterator[StyledLine]:
     tags = " ".join(f"#{tag}" for tag in summary.tags)
     facts = (
         display_path(summary.project or ""),
