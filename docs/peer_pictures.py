@@ -33,7 +33,19 @@ OURS = {
     "session": "/session/{id}",
     "usage": "/usage?since=30d",
     "search": "/search?q=retry",
+    "files": "/files",
+    "map": "/session/{id}/map",
+    "prompts": "/prompts",
+    "export": "/share?session={id}",
 }
+THEIRS = {
+    "session": "/sessions/{id}",
+    "usage": "/usage",
+    "files": "/recent-edits",
+    "activity": "/activity",
+    "trends": "/trends",
+}
+"""The pages of agentsview."""
 
 
 def main() -> None:
@@ -64,7 +76,7 @@ def main() -> None:
 def shoot(page: Page, url: str, name: str) -> None:
     page.goto(url)
     page.wait_for_timeout(5000)
-    page.screenshot(path=PICTURES / f"{name}.jpg", type="jpeg", quality=80)
+    page.screenshot(path=PICTURES / f"{name}.jpg", type="jpeg", quality=60)
 
 
 def take_ours(page: Page, archive: Path, rewound: str) -> None:
@@ -95,15 +107,15 @@ def take_agentsview(page: Page, programs: Path, place: Path, rewound: str) -> No
         page.wait_for_timeout(8000)
         root = f"http://127.0.0.1:{PORT}"
         shoot(page, root, "agentsview-list")
-        shoot(page, f"{root}/sessions/{rewound}", "agentsview-session")
-        shoot(page, f"{root}/usage", "agentsview-usage")
+        for name, url_path in THEIRS.items():
+            shoot(page, root + url_path.format(id=rewound), f"agentsview-{name}")
         page.goto(root)
         page.wait_for_timeout(2000)
         page.keyboard.press("Control+k")
         page.keyboard.type("retry")
         page.wait_for_timeout(3000)
         path = PICTURES / "agentsview-search.jpg"
-        page.screenshot(path=path, type="jpeg", quality=80)
+        page.screenshot(path=path, type="jpeg", quality=60)
     finally:
         server.terminate()
         server.wait(20)

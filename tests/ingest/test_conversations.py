@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -11,6 +12,7 @@ from msgspec.structs import replace
 
 from bygones.archive import Archive
 from bygones.errors import NotInArchive
+from bygones.ingest import conversations
 from bygones.ingest.conversations import (
     AssembledConversation,
     StoredConversation,
@@ -198,6 +200,26 @@ def test_window_shows_what_was_added_since_the_last_one(tmp_path: Path) -> None:
             shown = conversation.window(0, 0, 9).messages
             assert len(shown) == max(count - 1, 2)
             assert (shown[1].tool_calls[0].result_position is not None) is has_result
+
+
+def test_rest_of_a_turn_is_read_up_to_a_limit(tmp_path: Path) -> None:
+    home = Home(tmp_path / "home")
+    answers = [reply(f"Say {at}") for at in range(9)]
+    more = [prompt("More"), reply("Said")]
+    home.session(session_id(1), thread(prompt("Ask"), *answers, *more))
+    Archive.ingest(tmp_path / "archive", [home.path])
+
+    with Archive.open(tmp_path / "archive") as archive:
+        conversation = archive.conversation(session_id(1))
+        cut = AssembledConversation(archive.session(session_id(1)))
+        for one in (conversation, cut):
+            rest = one.rest_of_turn(one.window(0, 0, 4), 99)
+            assert rest is not None
+            assert [message.blocks for message in rest] == [
+                (TextBlock(text=f"Say {at}"),) for at in range(3, 9)
+            ]
+        with patch.object(conversations, "_WINDOW_SIZE", 2):
+            assert conversation.rest_of_turn(conversation.window(0, 0, 4), 3) is None
 
 
 def test_unknown_branch_or_agent_raises_an_error(tmp_path: Path) -> None:

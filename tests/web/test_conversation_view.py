@@ -48,6 +48,14 @@ def test_page_does_not_assemble_its_session(
     assert client.get(f"/session/{session}/map").status == 500
 
 
+def test_page_that_starts_later_has_room_for_what_is_before(page: WebClient) -> None:
+    at_start = page.get(f"/session/{LONG}").text
+    later = page.get(f"/session/{LONG}?from=40").text
+
+    assert "spacer" not in at_start
+    assert re.search(r'<svg class="spacer only-scripted"[^>]* height="4200"', later)
+
+
 @pytest.mark.parametrize("session", [LONG, AGENT, EDITED])
 def test_map_of_a_long_session_equals_that_of_a_short_one(
     page: WebClient, monkeypatch: pytest.MonkeyPatch, session: str

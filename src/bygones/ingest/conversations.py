@@ -62,8 +62,8 @@ def open_conversation(
 
 
 def _read_rest_of_turn(
-    conversation: Conversation, window: MessageWindow
-) -> list[Message]:
+    conversation: Conversation, window: MessageWindow, limit: int
+) -> list[Message] | None:
     """Return what follows a window, read by windows."""
     messages: list[Message] = []
     branch = conversation.facts.find_branch(window.branch_number)
@@ -72,6 +72,8 @@ def _read_rest_of_turn(
     ):
         start = window.stop
         while start < branch.message_count:
+            if len(messages) > limit:
+                return None
             next_window = conversation.window(
                 branch.number, start, start + _WINDOW_SIZE
             )
@@ -139,8 +141,8 @@ class AssembledConversation:
         )
         yield from enumerate(map(strip_message, chosen.messages))
 
-    def rest_of_turn(self, window: MessageWindow) -> list[Message]:
-        return _read_rest_of_turn(self, window)
+    def rest_of_turn(self, window: MessageWindow, limit: int) -> list[Message] | None:
+        return _read_rest_of_turn(self, window, limit)
 
 
 class StoredConversation:
@@ -203,8 +205,8 @@ class StoredConversation:
             self._key, branch, names, self._loader
         )
 
-    def rest_of_turn(self, window: MessageWindow) -> list[Message]:
-        return _read_rest_of_turn(self, window)
+    def rest_of_turn(self, window: MessageWindow, limit: int) -> list[Message] | None:
+        return _read_rest_of_turn(self, window, limit)
 
 
 def _check_branch(facts: ConversationHeader, branch: int) -> None:

@@ -357,6 +357,11 @@ class Conversation(Protocol):
         """
         ...
 
-    def rest_of_turn(self, window: MessageWindow) -> Sequence[Message]:
-        """Return what follows a window in the last turn that starts in it."""
+    def rest_of_turn(
+        self, window: MessageWindow, limit: int
+    ) -> Sequence[Message] | None:
+        """Return what follows a window in the last turn that starts in it.
+
+        `None` if that is more than about `limit` messages.
+        """
         ...

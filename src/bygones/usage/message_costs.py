@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import datetime
+from operator import add
 
 from msgspec import structs
 
@@ -20,7 +21,8 @@ def make_message_pricer(prices: Prices) -> MessagePricer:
     """
 
     def price_messages(messages: Iterable[Message]) -> int | None:
-        total = 0
+        # Tokens are summed by price first: a turn may have thousands of messages.
+        sums: dict[tuple[int, bool], tuple[Price, tuple[int, ...]]] = {}
         for message in messages:
             usage = message.usage
             if usage is None or not usage.total:
@@ -28,12 +30,16 @@ def make_message_pricer(prices: Prices) -> MessagePricer:
             price = _price_at(prices.for_model(message.model), message.sent_at)
             if price is None:
                 return None
-            is_long_context = (
-                price.long_context_threshold is not None
-                and usage.context > price.long_context_threshold
-            )
+            threshold = price.long_context_threshold
+            is_long_context = threshold is not None and usage.context > threshold
+            key, counts = (id(price), is_long_context), structs.astuple(usage)
+            if key in sums:
+                counts = tuple(map(add, sums[key][1], counts))
+            sums[key] = (price, counts)
+        total = 0
+        for (_, is_long_context), (price, counts) in sums.items():
             rates = price.rates_for(is_long_context=is_long_context)
-            cost = rates.compute_cost(structs.astuple(usage)) if rates else None
+            cost = rates.compute_cost(counts) if rates else None
             if cost is None:
                 return None
             total += cost
@@ -44,7 +50,7 @@ def make_message_pricer(prices: Prices) -> MessagePricer:
 
 def _price_at(prices: tuple[Price, ...], time: datetime | None) -> Price | None:
     """Return the price that was valid at a time; the newest if there is no time."""
-    if time is None:
+    if time is None or (len(prices) == 1 and prices[0].since_ms is None):
         return prices[-1] if prices else None
     time_ms = time.timestamp() * 1000
     valid = [price for price in prices if (price.since_ms or 0) <= time_ms]

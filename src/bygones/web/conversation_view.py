@@ -54,6 +54,8 @@ WINDOW_SIZE = 16
 """Messages that a page loads at once."""
 MAX_FIRST_MESSAGES = 6
 """Messages that a page contains at most; scripts load the others."""
+MAX_PRICED_MESSAGES = 4_096
+"""A page does not show the cost of a turn with more messages after its first ones."""
 SCREEN_CHARS = 6_000
 """Characters of HTML that fill a screen."""
 _MAX_LABEL = 160
@@ -186,7 +188,7 @@ class ConversationView:
             time = next((message.sent_at for message in previous), None)
             options = structs.replace(options, previous_time=time)
         if options.message_pricer and window.turns:
-            rest = self._conversation.rest_of_turn(window)
+            rest = self._conversation.rest_of_turn(window, MAX_PRICED_MESSAGES)
             unshown_messages = {window.turns[-1].number: rest}
             options = structs.replace(options, unshown_messages=unshown_messages)
         return options

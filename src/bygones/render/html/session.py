@@ -100,12 +100,15 @@ class CostLabels(Struct, frozen=True):
     message_pricer: MessagePricer | None
     agent_costs: Mapping[AgentId, Cost]
     """Costs of agents whose messages are not loaded."""
-    unshown_messages: Mapping[int, Sequence[Message]]
-    """Messages of turns that are not shown, by turn number."""
+    unshown_messages: Mapping[int, Sequence[Message] | None]
+    """Messages of turns that are not shown, by turn number; `None` if too many."""
 
     def turn_label(self, turn: Turn) -> str:
         """Return the cost of a turn; an agent counts where it was first called."""
-        messages = (*turn.messages, *self.unshown_messages.get(turn.number, ()))
+        rest = self.unshown_messages.get(turn.number, ())
+        if rest is None:
+            return ""
+        messages = (*turn.messages, *rest)
         agent_costs = {
             run.id: self.agent_cost(run)
             for run in walk_agents(list_started_agents(messages))
@@ -240,8 +243,8 @@ class HtmlOptions(RenderOptions, frozen=True, kw_only=True):
     """Computes the cost of a whole session."""
     agent_costs: Mapping[AgentId, Cost] = {}
     """Costs of agents whose messages are not loaded."""
-    unshown_messages: Mapping[int, Sequence[Message]] = {}
-    """Messages of turns that are not shown but paid for, by turn number."""
+    unshown_messages: Mapping[int, Sequence[Message] | None] = {}
+    """Messages of turns that are not shown, by turn number; `None` if too many."""
     agent_url: str = ""
     """Prefix of the page of an agent that is not expanded."""
     branch_url: str = ""

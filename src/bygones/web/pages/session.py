@@ -125,12 +125,12 @@ def _render_session_page(context: RequestContext, summary: SessionSummary) -> Re
             f'data-branch="{branch.number}" data-total="{view.message_count}" '
             f'data-size="{WINDOW_SIZE}" data-sent="{int(bool(context.pool.folder))}" '
             f'data-running="{RUNNING_TIMEOUT.seconds}">'
-            f"{window}</div>{_message_pager(view, at, stop)}"
+            f"{_spacer(at)}{window}</div>{_message_pager(view, at, stop)}"
         )
     page = PageMeta(
         title=session.title.text or session.id,
         nav="/",
-        css_class="reading",
+        css_class="reading finding" if is_hit else "reading",
         scripts=("session.js",),
         styles=("session.css",),
     )
@@ -140,6 +140,24 @@ def _render_session_page(context: RequestContext, summary: SessionSummary) -> Re
     )
 
 
+def _spacer(at: int) -> Html:
+    """Return room for the windows before the first one, which the script fills.
+
+    With it, a browser scrolls to the message that the URL names before the first paint,
+    and nothing moves when the script has started.
+    """
+    count = at // WINDOW_SIZE
+    if not count:
+        return EMPTY_HTML
+    height = count * _WINDOW_HEIGHT
+    return Html(
+        f'<svg class="spacer only-scripted" width="1" height="{height}" '
+        f'data-window-height="{_WINDOW_HEIGHT}" aria-hidden="true"></svg>'
+    )
+
+
+_WINDOW_HEIGHT = 2100
+"""Pixels that a window is expected to need, until it has been measured."""
 _SESSIONS_BEFORE, _SESSIONS_BESIDE = 20, 80
 """Newer sessions, and all, that are listed beside a session."""
 _ARTICLE_ID = re.compile(r'<article [^>]*?\bid="([^"]+)"')

@@ -19,6 +19,7 @@ export class Conversation {
     this.far = new IntersectionObserver((entries) => this.onFar(entries), { root, rootMargin: `${FAR}px 0px` });
     const given = place.querySelector(":scope > .window");
     const at = given ? Number(given.dataset.window) : -1;
+    place.querySelector(":scope > .spacer")?.remove();
     for (let number = 0; number < this.count; number += 1) {
       if (number === at) { this.adopt(given, number); continue; }
       const section = this.placeholder(number);
@@ -38,9 +39,11 @@ export class Conversation {
     const part = (start, stop) => (start < stop ? this.request(this.url("window", { from: start, until: stop }), section) : null);
     const task = (async () => {
       const [above, below] = await Promise.all([part(low, Number(from)), part(Number(until), high)]);
-      if (above) section.prepend(above.content);
-      if (below) section.append(below.content);
-      this.onFilled?.(section);
+      this.stay(() => {
+        if (above) section.prepend(above.content);
+        if (below) section.append(below.content);
+        this.onFilled?.(section);
+      });
       this.measure(number, section);
     })().catch(() => undefined).finally(() => this.loading.delete(number));
     this.loading.set(number, task);
@@ -141,11 +144,13 @@ export class Conversation {
       const total = Number(headers.get("X-Total"));
       if (this.detectRewind(total)) return;
       this.grow(total);
-      section.replaceChildren(content);
-      section.classList.remove("waiting");
-      section.removeAttribute("aria-busy");
-      section.style.height = "";
-      this.onFilled?.(section);
+      this.stay(() => {
+        section.replaceChildren(content);
+        section.classList.remove("waiting");
+        section.removeAttribute("aria-busy");
+        section.style.height = "";
+        this.onFilled?.(section);
+      });
       this.measure(number, section);
     })().catch(() => undefined).finally(() => this.loading.delete(number));
     this.loading.set(number, task);
@@ -201,6 +206,26 @@ export class Conversation {
         if (bottom > 0) return { window: Number(section.dataset.window), anchor: article.id, top };
       }
       return { window: Number(section.dataset.window), anchor: "", top: section.getBoundingClientRect().top };
+    }
+    return null;
+  }
+
+  // Makes a change without moving the message that is being read. Browsers do that themselves,
+  // but not if a script has just scrolled.
+  stay(change) {
+    const message = this.root || !scrollY ? null : this.firstVisible();
+    const before = message?.getBoundingClientRect().top;
+    change();
+    const moved = message?.isConnected ? message.getBoundingClientRect().top - before : 0;
+    if (Math.abs(moved) >= 1) scrollBy({ top: moved, behavior: "instant" });
+  }
+
+  firstVisible() {
+    for (const section of this.sections) {
+      const { top, bottom } = section.getBoundingClientRect();
+      if (top > innerHeight) return null;
+      if (bottom < 0) continue;
+      for (const article of section.querySelectorAll(":scope > [id]")) if (article.getBoundingClientRect().bottom > 0) return article;
     }
     return null;
   }

@@ -95,7 +95,7 @@ export class Finder {
       event.stopPropagation();
       this.close();
     });
-    this.place.before(this.form);
+    this.conversation.stay(() => this.place.before(this.form));
     this.changes.observe(this.place, { childList: true, subtree: true });
     this.input.value = words;
     if (!words) this.input.focus();
