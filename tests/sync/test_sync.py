@@ -252,6 +252,7 @@ def test_session_continued_on_both_machines_has_two_branches(
         assert sorted(texts) == ["more on the desk", "more on the laptop"]
 
 
+@pytest.mark.full
 def test_three_machines_share_a_folder(
     tmp_path: Path, laptop: Computer, desk: Computer
 ) -> None:
@@ -405,7 +406,10 @@ def test_killed_sync_loses_nothing_and_continues(
     assert desk.sessions() == laptop.sessions() == {ONE, TWO}
 
 
-@pytest.mark.parametrize("length", [5, pytest.param(300, marks=pytest.mark.full), 900])
+@pytest.mark.parametrize(
+    "length",
+    [*(pytest.param(n, marks=pytest.mark.full) for n in (5, 300)), 900],
+)
 def test_lost_connection_is_reported_and_continued(
     length: int, laptop: Computer, desk: Computer
 ) -> None:
