@@ -146,6 +146,27 @@ def test_clones_of_several_people_are_one_project(team: Team) -> None:
 
 
 @pytest.mark.full_on_clickhouse
+def test_first_commit_identifies_a_repository_without_a_remote(team: Team) -> None:
+    ids = {team.work("ann", "work/shop"), team.work("ben", "code/store")}
+    for place in ("ann/work/shop", "ben/code/store"):
+        logs = team.place / place / ".git" / "logs"
+        logs.mkdir()
+        entry = f"{'0' * 40} {'a1' * 20} Ann <a@b.c> 1700000000 +0000\tcommit (initial): x\n"
+        (logs / "HEAD").write_text(entry)
+    for person in ("ann", "ben"):
+        team.push(person)
+
+    with team.open("cem", "core") as archive:
+        (project,) = archive.projects()
+        assert set(project.session_ids) == ids
+        assert {project.path, *project.other_paths} == {"~/work/shop", "~/code/store"}
+    assert set(team.store.count_sessions_by_project()) == {
+        "~/work/shop",
+        "~/code/store",
+    }
+
+
+@pytest.mark.full_on_clickhouse
 def test_two_repositories_at_the_same_path_are_two_projects(team: Team) -> None:
     team.work("ann", "work/app", "https://example.com/one/app")
     team.work("ben", "work/app", "https://example.com/two/app")

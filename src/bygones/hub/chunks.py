@@ -710,7 +710,8 @@ def _identify(
         return ProjectIdentity(
             directory=mask(directory),
             key=repository_key(repository),
-            name=mask(repository),
+            # A first commit is the same everywhere, but not a name to show.
+            name="" if repository.startswith("root:") else mask(repository),
             path=mask(facts.path),
             is_worktree=facts.is_worktree,
         )
