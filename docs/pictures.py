@@ -188,9 +188,8 @@ def background(codes: tuple[str, ...]) -> str:
 def look(codes: tuple[str, ...]) -> str:
     """Return how a text with these codes looks."""
     dark = background(codes)
-    told = "".join(
-        f' fill="{COLORS[code]}"' for code in codes if code in COLORS and not dark
-    )
+    colors = [COLORS[code] for code in codes if code in COLORS and not dark]
+    told = f' fill="{colors[-1]}"' if colors else ""
     told += ' fill="#0d1117"' if dark else ""
     told += ' font-weight="bold"' if "1" in codes else ""
     told += ' opacity="0.6"' if "2" in codes else ""
