@@ -432,7 +432,7 @@ _PROMPT_COLUMNS = (
 PROMPT = Table(
     name="prompt",
     columns=_PROMPT_COLUMNS,
-    indexes=(Index(("session",)),),
+    indexes=(Index(("session", "record")),),
     team_columns=_team_columns(_PROMPT_COLUMNS, _POSITION),
 )
 # Messages, tool calls, branches and agent runs without their texts: `records` names the
