@@ -139,7 +139,7 @@ def test_no_web_page_or_api_answer_shows_private_records(
 def test_mcp_answers_contain_no_private_records(tmp_path: Path) -> None:
     client = ToolClient(tmp_path)
     client.home.session(SESSION, records())
-    client.keeping.ingest()
+    client.sandbox.ingest()
 
     assert "0 sessions found" in client.ask("search", query=CANARY, scope="all")
     assert CANARY not in client.ask("outline", session=SESSION)

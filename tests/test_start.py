@@ -50,9 +50,9 @@ def test_failing_check_is_printed_and_fails_the_run(
 
     assert start.run_checks([]) == 1
 
-    shown = capsys.readouterr().out
-    assert "lint:\nuntidy" in shown
-    assert shown.endswith("Some checks failed; tests: 3 passed in 0.1s\n")
+    stdout = capsys.readouterr().out
+    assert "lint:\nuntidy" in stdout
+    assert stdout.endswith("Some checks failed; tests: 3 passed in 0.1s\n")
 
 
 def test_further_arguments_go_only_to_pytest(
@@ -63,9 +63,9 @@ def test_further_arguments_go_only_to_pytest(
 
     start.run_checks(["-k", "tree"])
 
-    shown = capsys.readouterr().out
-    assert "tests:\n['-k', 'tree']" in shown
-    assert "lint:\n[]" in shown
+    stdout = capsys.readouterr().out
+    assert "tests:\n['-k', 'tree']" in stdout
+    assert "lint:\n[]" in stdout
 
 
 def record_commands(

@@ -99,9 +99,9 @@ def test_conversation_can_be_shown_up_to_a_summary(
 ) -> None:
     assert main(["show", str(home.path), session_id(1), "--branch", "a2"]) == 0
 
-    shown = capsys.readouterr().out
-    assert shown.endswith("a2\n\nSummary up to a2: Halfway to the walrus\n")
-    assert "p3" not in shown
+    stdout = capsys.readouterr().out
+    assert stdout.endswith("a2\n\nSummary up to a2: Halfway to the walrus\n")
+    assert "p3" not in stdout
 
 
 @pytest.mark.req("N2", "X2")

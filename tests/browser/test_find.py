@@ -38,13 +38,13 @@ def test_words_are_marked_in_all_their_forms_and_nothing_else(
     browser: Browser, tmp_path: Path
 ) -> None:
     home = Home(tmp_path / ".claude")
-    said = thread(
+    records = thread(
         prompt("Why does it *retry*? <b>retrying</b>"),
         reply("It **retries**, then `retried`; it does not retrieve. Café RETRY."),
         reply("A red\nkite, red **kite**, a red thing. Kites are red"),
         prompt("<img src=x onerror=alert(1)> retry"),
     )
-    home.session(PLAIN, said)
+    home.session(PLAIN, records)
     Archive.ingest(tmp_path / "archive", [home.path])
     with served(tmp_path / "archive") as site, opened(browser, site) as seen:
         page = seen.page
@@ -68,13 +68,13 @@ def test_what_is_found_far_below_comes_into_sight(
 ) -> None:
     home = Home(tmp_path / ".claude")
     shown = "\n\n".join(f"Paragraph {at}" for at in range(200))
-    said = thread(
+    records = thread(
         prompt("Write"),
         reply([tool_use("Bash", command="make")]),
         tool_result("toolu_1", "a wombat\n" + "line\n" * 200),
         reply(f"{shown}\n\nAn okapi"),
     )
-    home.session(PLAIN, said)
+    home.session(PLAIN, records)
     Archive.ingest(tmp_path / "archive", [home.path])
     with served(tmp_path / "archive") as site, opened(browser, site) as seen:
         page = seen.page
@@ -90,10 +90,10 @@ def test_what_is_said_meanwhile_is_found_without_asking_again(
     browser: Browser, tmp_path: Path
 ) -> None:
     home = Home(tmp_path / ".claude")
-    said = thread(
+    records = thread(
         prompt("A quokka"), reply("Nothing"), prompt("Again"), reply("A quokka")
     )
-    path = home.session(PLAIN, said[:3])
+    path = home.session(PLAIN, records[:3])
     Archive.ingest(tmp_path / "archive", [home.path])
     with (
         served(tmp_path / "archive", home.path) as site,
@@ -105,7 +105,7 @@ def test_what_is_said_meanwhile_is_found_without_asking_again(
         page.locator(".finder input").press("Enter")
         expect(told).to_have_text("1 of 1")
         with path.open("ab") as file:
-            file.write(jsonl([said[3] | {"sessionId": PLAIN}]))
+            file.write(jsonl([records[3] | {"sessionId": PLAIN}]))
         expect(told).to_have_text("1 of 2")
         expect_marked(page, "quokka", "quokka")
         assert seen.errors == []
@@ -116,7 +116,7 @@ def test_search_result_opens_at_the_matched_words(
 ) -> None:
     home = Home(tmp_path / ".claude")
     filler = "\n\n".join(f"Paragraph {at}" for at in range(150))
-    said = thread(
+    records = thread(
         prompt("Write"),
         reply(filler, message_id="msg_1"),
         reply([tool_use("Bash", command="make")], message_id="msg_1"),
@@ -124,7 +124,7 @@ def test_search_result_opens_at_the_matched_words(
         prompt(filler),
         reply("Another numbat"),
     )
-    home.session(PLAIN, said)
+    home.session(PLAIN, records)
     Archive.ingest(tmp_path / "archive", [home.path])
     with served(tmp_path / "archive") as site, opened(browser, site) as seen:
         page = seen.page

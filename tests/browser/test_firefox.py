@@ -121,8 +121,8 @@ def firefox(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Firefox]:
 def site(
     firefox: Firefox, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Served]:
-    kept = build_archive(tmp_path_factory.mktemp("firefox"))
-    with served(kept.folder) as found:
+    archive_home = build_archive(tmp_path_factory.mktemp("firefox"))
+    with served(archive_home.folder) as found:
         firefox.open(found.links[-1])
         firefox.wait_for(f"location.href === '{found.home}/'")
         yield found

@@ -109,8 +109,8 @@ def test_nothing_runs_off_the_paper(browser: Browser, tmp_path: Path) -> None:
     row = " | ".join(f"value{n}" for n in range(30))
     said = f"```\n{'z' * 400}\n```\n\n| {row} |\n|{'---|' * 30}\n| {row} |"
     edit = tool_use("Edit", file_path="f", old_string="a" * 300, new_string="b" * 300)
-    told = thread(prompt("x" * 300), reply(said), reply([edit], message_id="m2"))
-    path = page_of(session_of(tmp_path / "home", told), tmp_path / "page.html")
+    records = thread(prompt("x" * 300), reply(said), reply([edit], message_id="m2"))
+    path = page_of(session_of(tmp_path / "home", records), tmp_path / "page.html")
 
     with watched(browser, viewport=PAPER) as seen:
         seen.page.emulate_media(media="print")

@@ -163,9 +163,12 @@ def test_copying_works_and_says_so(
 def test_header_of_a_growing_session_stays_current(
     browser: Browser, tmp_path: Path
 ) -> None:
-    kept = build_archive(tmp_path)
-    path = kept.home.path / "projects" / "-work-other" / f"{LONG}.jsonl"
-    with served(kept.folder, kept.home.path) as site, opened(browser, site) as seen:
+    archive_home = build_archive(tmp_path)
+    path = archive_home.home.path / "projects" / "-work-other" / f"{LONG}.jsonl"
+    with (
+        served(archive_home.folder, archive_home.home.path) as site,
+        opened(browser, site) as seen,
+    ):
         page = seen.page
         page.goto(f"{site.home}/session/{LONG}")
         page.locator("#outline a").first.wait_for()

@@ -158,8 +158,8 @@ def test_list_shows_ten_sessions_on_a_laptop(browser: Browser, tmp_path: Path) -
 
 
 def test_several_rows_are_starred_at_once(browser: Browser, tmp_path: Path) -> None:
-    kept = build_archive(tmp_path)
-    with served(kept.folder) as site, opened(browser, site) as seen:
+    archive_home = build_archive(tmp_path)
+    with served(archive_home.folder) as site, opened(browser, site) as seen:
         page = seen.page
         expect(page.locator("#bulk-bar")).to_be_hidden()
         boxes = page.locator("tbody [name=session]")

@@ -324,10 +324,10 @@ def test_what_is_found_in_a_fold_unfolds(browser: Browser, tmp_path: Path) -> No
 
 
 def test_news_appear_and_move_nothing(browser: Browser, tmp_path: Path) -> None:
-    kept = build_archive(tmp_path)
-    path = kept.home.path / "projects" / "-work-other" / f"{LONG}.jsonl"
+    archive_home = build_archive(tmp_path)
+    path = archive_home.home.path / "projects" / "-work-other" / f"{LONG}.jsonl"
     with (
-        served(kept.folder, kept.home.path) as site,
+        served(archive_home.folder, archive_home.home.path) as site,
         opened(browser, site) as seen,
         opened(browser, site) as other,
     ):
@@ -359,11 +359,14 @@ def test_news_appear_and_move_nothing(browser: Browser, tmp_path: Path) -> None:
 def test_of_a_branch_that_is_left_while_it_is_read_no_other_is_shown(
     browser: Browser, tmp_path: Path
 ) -> None:
-    kept = build_archive(tmp_path)
-    path = kept.home.path / "projects" / "-work-other" / f"{LONG}.jsonl"
+    archive_home = build_archive(tmp_path)
+    path = archive_home.home.path / "projects" / "-work-other" / f"{LONG}.jsonl"
     above = json.loads(path.read_bytes().splitlines()[7])["uuid"]
     left = thread(prompt("Another way", parent=above), reply("Gone."), start=9000)
-    with served(kept.folder, kept.home.path) as site, opened(browser, site) as seen:
+    with (
+        served(archive_home.folder, archive_home.home.path) as site,
+        opened(browser, site) as seen,
+    ):
         page = seen.page
         page.goto(f"{site.home}/session/{LONG}")
         page.locator("#outline a").first.wait_for()
@@ -384,9 +387,9 @@ def test_of_a_branch_that_is_left_while_it_is_read_no_other_is_shown(
 def test_stopping_lets_pages_go_that_listen(
     browser: Browser, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    kept = build_archive(tmp_path)
+    archive_home = build_archive(tmp_path)
     with ExitStack() as stack:
-        with served(kept.folder, kept.home.path) as site:
+        with served(archive_home.folder, archive_home.home.path) as site:
             seen = stack.enter_context(opened(browser, site))
             with seen.page.expect_response("**/api/live"):
                 seen.page.goto(f"{site.home}/session/{LONG}")

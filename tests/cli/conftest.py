@@ -23,7 +23,7 @@ from tests.build import (
 
 
 @pytest.fixture
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def home_dir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Return a folder with nothing in it, in which the user is at home."""
     for name in ("CLAUDE_CONFIG_DIR", "XDG_DATA_HOME", "BYGONES_HOME", "COLUMNS"):
         monkeypatch.delenv(name, raising=False)
@@ -39,19 +39,19 @@ NOW = datetime(2026, 2, 1, 12, tzinfo=UTC)
 
 
 @pytest.fixture
-def invented(place: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def invented(home_dir: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Return the invented home, taken into the archive; the user is in its shop."""
-    home = write_demo_home(place, NOW)
+    home = write_demo_home(home_dir, NOW)
     monkeypatch.setenv("BYGONES_HOME", str(home))
-    Archive.ingest(place / "archive", [home])
-    monkeypatch.chdir(place / "shop")
+    Archive.ingest(home_dir / "archive", [home])
+    monkeypatch.chdir(home_dir / "shop")
     return home
 
 
 @pytest.fixture
-def kept_home(place: Path) -> Home:
+def kept_home(home_dir: Path) -> Home:
     """Return a home with two sessions, and all that can lie by one."""
-    home = Home(place / ".claude")
+    home = Home(home_dir / ".claude")
     first, second = session_id(1), session_id(2)
     home.session(
         first,

@@ -102,32 +102,34 @@ def test_stars_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_annotations_outlive_the_index(
-    place: Path, capsys: pytest.CaptureFixture[str]
+    home_dir: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     said(capsys, "tag", "last", "kept")
     said(capsys, "rebuild")
 
     assert "charging twice" in said(capsys, "list", "tag:kept")
-    said(capsys, "backup", str(place / "copy"))
-    with Archive.open(place / "copy") as copy:
+    said(capsys, "backup", str(home_dir / "copy"))
+    with Archive.open(home_dir / "copy") as copy:
         assert list(copy.annotations().values()) == [Annotations(tags=("kept",))]
 
 
 def test_a_purge_takes_annotations_along(
-    place: Path, capsys: pytest.CaptureFixture[str]
+    home_dir: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     said(capsys, "tag", "last", "secret")
     id_ = str(rows(said(capsys, "list", "--json"))[0]["session_id"])
 
     said(capsys, "purge", id_, "--yes")
 
-    with Archive.open(place / "archive") as archive:
+    with Archive.open(home_dir / "archive") as archive:
         assert archive.annotations() == {}
 
 
-def test_two_who_tag_at_once_both_have_their_way(invented: Path, place: Path) -> None:
+def test_two_who_tag_at_once_both_have_their_way(
+    invented: Path, home_dir: Path
+) -> None:
     assert Home(invented).path.exists()
-    with Archive.open(place / "archive") as archive:
+    with Archive.open(home_dir / "archive") as archive:
         (first, *_) = [one.id for one in archive.sessions()]
 
         def add(tag: str) -> None:

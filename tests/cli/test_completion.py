@@ -124,17 +124,17 @@ def test_where_no_session_begins_so_files_may(command: str) -> None:
     assert asked(command, "src/che") == ["src/che"]
 
 
-@pytest.mark.usefixtures("place")
+@pytest.mark.usefixtures("home_dir")
 @pytest.mark.parametrize(
     "name", ["evil$(touch x)", "my notes", "[USER]", "a;b", "`x`", "a'b"]
 )
 def test_a_name_that_a_shell_would_take_otherwise_is_not_completed(
-    name: str, place: Path
+    name: str, home_dir: Path
 ) -> None:
-    home = Home(place / ".claude")
+    home = Home(home_dir / ".claude")
     told = [prompt("Hello", cwd=f"/work/{name}"), reply("Yes", cwd=f"/work/{name}")]
     home.session(session_id(1), thread(*told))
-    Archive.ingest(place / "archive", [home.path])
+    Archive.ingest(home_dir / "archive", [home.path])
 
     assert asked("list", "--project", name[0]) == []
     assert name[1:] not in str(asked("export", name[0]))

@@ -20,9 +20,9 @@ def out(capsys: pytest.CaptureFixture[str], *words: str) -> str:
 
 
 @pytest.fixture
-def own_prices(place: Path) -> Path:
+def own_prices(home_dir: Path) -> Path:
     """Return where the user's own prices are read from."""
-    path = place / ".config" / "bygones" / "prices.toml"
+    path = home_dir / ".config" / "bygones" / "prices.toml"
     path.parent.mkdir(parents=True)
     return path
 
@@ -82,10 +82,10 @@ def test_prices_that_cannot_be_read_hide_nothing_but_money(
 
     assert main([command]) == ExitCode.SUCCESS
 
-    shown = capsys.readouterr()
-    assert "Make checkout retry" in shown.out
-    assert "$" not in shown.out
-    assert "note: costs are left out: " in shown.err
+    captured = capsys.readouterr()
+    assert "Make checkout retry" in captured.out
+    assert "$" not in captured.out
+    assert "note: costs are left out: " in captured.err
 
 
 def test_a_model_without_a_price_has_an_unknown_cost(

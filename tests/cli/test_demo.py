@@ -41,21 +41,21 @@ EXAMPLES = {
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_what_is_printed_of_the_invented_home(
     name: str,
-    place: Path,
+    home_dir: Path,
     capsys: pytest.CaptureFixture[str],
     golden: Callable[[Path, str], None],
 ) -> None:
     assert main(EXAMPLES[name]) == ExitCode.SUCCESS
 
-    shown = capsys.readouterr()
-    golden(PAGES / f"{name}.txt", shown.out.replace(str(place), "~"))
-    assert shown.err == ""
+    captured = capsys.readouterr()
+    golden(PAGES / f"{name}.txt", captured.out.replace(str(home_dir), "~"))
+    assert captured.err == ""
 
 
 @pytest.mark.usefixtures("invented")
 @pytest.mark.skipif(os.name == "nt", reason="terminals are others there")
 @pytest.mark.parametrize("name", EXAMPLES)
-def test_sixty_columns_are_enough(name: str, place: Path) -> None:
+def test_sixty_columns_are_enough(name: str, home_dir: Path) -> None:
     terminal = Terminal(*EXAMPLES[name], columns=60)
 
     assert terminal.end() == ExitCode.SUCCESS
@@ -63,7 +63,7 @@ def test_sixty_columns_are_enough(name: str, place: Path) -> None:
     code = ("    ", "  │", "│")
     too_wide = [
         line
-        for line in terminal.shown.replace(str(place), "~").splitlines()
+        for line in terminal.shown.replace(str(home_dir), "~").splitlines()
         if display_width(line) > 60 and not line.startswith(code)
     ]
     assert too_wide == []
@@ -89,46 +89,46 @@ def test_the_invented_home_has_all_that_a_session_can_have(tmp_path: Path) -> No
 
 
 def test_the_demo_says_what_to_try(
-    place: Path, capsys: pytest.CaptureFixture[str]
+    home_dir: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["demo", "here"]) == ExitCode.SUCCESS
 
-    shown = capsys.readouterr()
-    assert "Make checkout retry without charging twice" in shown.out
-    assert f"BYGONES_HOME={place}/here/claude-home" in shown.err
-    assert not (place / "archive").exists()
+    captured = capsys.readouterr()
+    assert "Make checkout retry without charging twice" in captured.out
+    assert f"BYGONES_HOME={home_dir}/here/claude-home" in captured.err
+    assert not (home_dir / "archive").exists()
 
 
 def test_the_demo_overwrites_nothing(
-    place: Path, capsys: pytest.CaptureFixture[str]
+    home_dir: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (place / "here").mkdir()
-    (place / "here" / "mine").touch()
+    (home_dir / "here").mkdir()
+    (home_dir / "here" / "mine").touch()
 
     assert main(["demo", "here"]) == ExitCode.USAGE_ERROR
     assert "is not empty" in capsys.readouterr().err
 
 
 def test_the_demo_needs_no_place(
-    place: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    home_dir: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("TMPDIR", str(place))
+    monkeypatch.setenv("TMPDIR", str(home_dir))
     monkeypatch.setattr("tempfile.tempdir", None)
 
     assert main(["demo"]) == ExitCode.SUCCESS
 
     assert "bygones-demo-" in capsys.readouterr().err
-    assert len(list(place.glob("bygones-demo-*/claude-home"))) == 1
+    assert len(list(home_dir.glob("bygones-demo-*/claude-home"))) == 1
 
 
 def test_programs_get_the_place_and_the_sessions(
-    place: Path, capsys: pytest.CaptureFixture[str]
+    home_dir: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["demo", "here", "--json"]) == ExitCode.SUCCESS
 
     made, *sessions = map(json.loads, capsys.readouterr().out.splitlines())
-    assert made["archive"] == str(place / "here" / "archive")
-    assert made["home"] == str(place / "here" / "claude-home")
+    assert made["archive"] == str(home_dir / "here" / "archive")
+    assert made["home"] == str(home_dir / "here" / "claude-home")
     assert {row["type"] for row in sessions} == {"session"}
 
 

@@ -23,11 +23,11 @@ from tests.cli.terminals import Terminal
 
 
 @pytest.fixture
-def fresh(place: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def fresh(home_dir: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Return an imported sample home of today."""
-    home = write_demo_home(place, datetime.now(UTC))
+    home = write_demo_home(home_dir, datetime.now(UTC))
     monkeypatch.setenv("BYGONES_HOME", str(home))
-    Archive.ingest(place / "archive", [home])
+    Archive.ingest(home_dir / "archive", [home])
     return home
 
 
@@ -107,18 +107,18 @@ def test_what_is_gone_is_counted_and_not_about_to_go(
 @pytest.mark.skipif(os.name == "nt", reason="there are no such bits there")
 @pytest.mark.usefixtures("fresh")
 def test_an_archive_that_other_users_can_read_is_reported(
-    place: Path, capsys: pytest.CaptureFixture[str]
+    home_dir: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert "others" not in shown(capsys)
 
-    (place / "archive").chmod(0o755)
+    (home_dir / "archive").chmod(0o755)
 
     text = shown(capsys, code=ExitCode.FAILURE)
     assert text.startswith("1 thing needs your attention\n")
     assert "✗ other users can read the archive: chmod -R go= '~/archive'" in text
     quiet = shown(capsys, "--quiet", code=ExitCode.FAILURE)
     assert len(quiet.splitlines()) == 2
-    (place / "archive").chmod(0o700)
+    (home_dir / "archive").chmod(0o700)
     assert shown(capsys, "--quiet") == ""
     assert shown(capsys).startswith("All is well\n")
 
@@ -135,12 +135,12 @@ def test_new_transcripts_are_reported(
 
 def test_an_archive_without_homes_is_looked_at(
     fresh: Path,
-    place: Path,
+    home_dir: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.delenv("BYGONES_HOME")
-    fresh.rename(place / "elsewhere")
+    fresh.rename(home_dir / "elsewhere")
 
     told = shown(capsys)
     assert "no Claude Code home was found: use --home PATH" in told
@@ -174,12 +174,12 @@ WRONG = {
 @pytest.mark.parametrize("variable", WRONG)
 def test_invalid_settings_are_reported_and_ignored(
     variable: str,
-    place: Path,
+    home_dir: Path,
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    (place / "color.toml").write_text("color = 3")
-    (place / "broken.toml").write_text("= broken")
+    (home_dir / "color.toml").write_text("color = 3")
+    (home_dir / "broken.toml").write_text("= broken")
     monkeypatch.setenv(*variable.split("="))
     complaint = WRONG[variable]
 
@@ -191,25 +191,25 @@ def test_invalid_settings_are_reported_and_ignored(
 
 @pytest.mark.usefixtures("fresh")
 def test_settings_apply_again_after_doctor(
-    place: Path, monkeypatch: pytest.MonkeyPatch
+    home_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (place / "mine.toml").write_text("color = 3")
-    monkeypatch.setenv("BYGONES_SETTINGS", str(place / "mine.toml"))
+    (home_dir / "mine.toml").write_text("color = 3")
+    monkeypatch.setenv("BYGONES_SETTINGS", str(home_dir / "mine.toml"))
 
     assert main(["doctor"]) == ExitCode.FAILURE
-    assert os.environ["BYGONES_SETTINGS"] == str(place / "mine.toml")
+    assert os.environ["BYGONES_SETTINGS"] == str(home_dir / "mine.toml")
     assert main(["list"]) == ExitCode.USAGE_ERROR
 
 
 @pytest.mark.usefixtures("fresh")
 def test_an_interrupted_purge_is_reported(
-    place: Path, capsys: pytest.CaptureFixture[str]
+    home_dir: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with (
-        writer_lock(place / "archive"),
-        ArchiveDir(place / "archive", write=True) as vault,
+        writer_lock(home_dir / "archive"),
+        ArchiveDir(home_dir / "archive", write=True) as opened,
     ):
-        begin_purge(vault.byte_store.db, [])
+        begin_purge(opened.byte_store.db, [])
 
     assert "a purge was interrupted: run it again" in shown(
         capsys, code=ExitCode.FAILURE
@@ -245,9 +245,9 @@ def test_the_last_verification_is_shown(
 
 @pytest.mark.req("E1")
 def test_every_problem_is_listed_with_file_and_line(
-    place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    home_dir: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    home = Home(place / "torn")
+    home = Home(home_dir / "torn")
     name = session_id(7)
     records = [*session("p1", "a1<p1"), prompt("Lost", uuid="p2", parent="gone")]
     path = home.session(name, records)
@@ -257,7 +257,7 @@ def test_every_problem_is_listed_with_file_and_line(
     )
     monkeypatch.setenv("BYGONES_HOME", str(home.path))
 
-    Archive.ingest(place / "archive", [home.path])
+    Archive.ingest(home_dir / "archive", [home.path])
 
     assert main(["doctor", "--problems", "--json"]) == ExitCode.SUCCESS
     listed = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
@@ -281,9 +281,9 @@ def test_every_problem_is_listed_with_file_and_line(
 
 @pytest.mark.usefixtures("fresh")
 def test_invalid_settings_file_is_named(
-    place: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    home_dir: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (place / "broken.toml").write_text("= broken")
+    (home_dir / "broken.toml").write_text("= broken")
     monkeypatch.setenv("BYGONES_SETTINGS", "broken.toml")
 
     text = shown(capsys, code=ExitCode.FAILURE)

@@ -37,10 +37,10 @@ def test_a_session_becomes_a_file_that_is_named(
 ) -> None:
     exported(session_id(3))
 
-    told = capsys.readouterr()
-    assert told.out == f"{session_id(3)}.html\n"
-    assert "redacted: " in told.err
-    assert "3 github-tokens" in told.err
+    captured = capsys.readouterr()
+    assert captured.out == f"{session_id(3)}.html\n"
+    assert "redacted: " in captured.err
+    assert "3 github-tokens" in captured.err
     page = (archived / f"{session_id(3)}.html").read_text("utf-8")
     assert "ask 2" in page
     assert KEY not in page
@@ -58,16 +58,16 @@ def test_other_formats_have_other_endings(
 
 
 def test_the_original_lines_are_what_was_written(
-    kept_home: Home, place: Path, capsys: pytest.CaptureFixture[str]
+    kept_home: Home, home_dir: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["ingest", "--quiet"]) == ExitCode.SUCCESS
     exported(FIRST, *("--format", "jsonl", "-o", "talk.jsonl", "--no-redact"))
 
-    told = capsys.readouterr()
+    captured = capsys.readouterr()
     (source,) = kept_home.path.rglob(f"{FIRST}.jsonl")
-    assert (place / "talk.jsonl").read_bytes() == source.read_bytes()
-    assert "nothing was redacted" in told.err
-    assert told.out.splitlines() == [
+    assert (home_dir / "talk.jsonl").read_bytes() == source.read_bytes()
+    assert "nothing was redacted" in captured.err
+    assert captured.out.splitlines() == [
         *("talk.jsonl", str(Path("talk/subagents/agent-a1.jsonl")))
     ]
 
@@ -88,7 +88,7 @@ def test_what_does_not_go_together_is_refused(words: tuple[str, ...]) -> None:
 
 @pytest.mark.usefixtures("archived")
 def test_a_second_opinion_can_stop_an_export(
-    place: Path,
+    home_dir: Path,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
@@ -104,7 +104,7 @@ def test_a_second_opinion_can_stop_an_export(
     err = capsys.readouterr().err
     assert f"odd: session {FIRST}" in err
     assert "possible secrets in 1 place: odd" in err
-    assert not (place / "x.html").exists()
+    assert not (home_dir / "x.html").exists()
 
 
 @pytest.mark.usefixtures("archived")
@@ -116,8 +116,8 @@ def test_turns_can_be_asked_for(
 ) -> None:
     exported(session_id(3), "--format", "markdown", "-o", "-", "--turns", turns)
 
-    told = capsys.readouterr().out
-    assert [n for n in range(3) if f"say {n}" in told] == wanted
+    stdout = capsys.readouterr().out
+    assert [n for n in range(3) if f"say {n}" in stdout] == wanted
 
 
 @pytest.mark.parametrize("form", ["html", "markdown", "text"])
@@ -160,9 +160,9 @@ def test_a_project_becomes_a_folder(
 ) -> None:
     exported("/work/demo", "--to", "site")
 
-    told = capsys.readouterr()
-    assert told.out == f"{Path('site/index.html')}\n"
-    assert "wrote 3 sessions" in told.err
+    captured = capsys.readouterr()
+    assert captured.out == f"{Path('site/index.html')}\n"
+    assert "wrote 3 sessions" in captured.err
     assert (archived / "site" / "sessions" / f"{FIRST}.html").exists()
 
 
@@ -179,24 +179,24 @@ def test_everything_is_written_once_and_then_only_what_changed(
 
 
 def test_skipped_sessions_are_counted(
-    kept_home: Home, place: Path, capsys: pytest.CaptureFixture[str]
+    kept_home: Home, home_dir: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     kept_home.session(session_id(7), [title("Opened and closed")])
     assert main(["ingest", "--quiet"]) == ExitCode.SUCCESS
 
     for words in (("--all",), ("--from", str(kept_home.path))):
         exported(*words, "--to", "site")
-        told = capsys.readouterr().err
-        assert "1 session without messages skipped" in told
+        stderr = capsys.readouterr().err
+        assert "1 session without messages skipped" in stderr
     exported("--all", "--to", "site", "--json")
     assert json.loads(capsys.readouterr().out.splitlines()[0])["empty_count"] == 1
 
     exported("--all", "--to", "lines", "--format", "jsonl")
 
-    told = capsys.readouterr().err
-    assert "left out" not in told
-    assert "files that are not transcripts" in told
-    assert (place / "lines" / "sessions" / f"{session_id(7)}.jsonl").is_file()
+    stderr = capsys.readouterr().err
+    assert "left out" not in stderr
+    assert "files that are not transcripts" in stderr
+    assert (home_dir / "lines" / "sessions" / f"{session_id(7)}.jsonl").is_file()
 
 
 @pytest.mark.usefixtures("archived")
@@ -216,14 +216,14 @@ def test_what_a_search_finds_is_exported(
 
 
 def test_files_are_read_without_an_archive(
-    kept_home: Home, place: Path, capsys: pytest.CaptureFixture[str]
+    kept_home: Home, home_dir: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     exported("--from", str(kept_home.path), "--to", "site")
     exported(FIRST, "--from", str(kept_home.path), "-o", "one.html")
 
-    assert (place / "site" / "index.html").exists()
-    assert "Three." in (place / "one.html").read_text("utf-8")
-    assert not (place / "archive").exists()
+    assert (home_dir / "site" / "index.html").exists()
+    assert "Three." in (home_dir / "one.html").read_text("utf-8")
+    assert not (home_dir / "archive").exists()
     assert "wrote 2 session" in capsys.readouterr().err
 
 
@@ -308,9 +308,9 @@ def test_json_reports_files_and_redactions(
 ) -> None:
     exported(session_id(3), "--json", "--report", "hidden.jsonl")
 
-    told = capsys.readouterr()
-    (row,) = map(json.loads, told.out.splitlines())
-    assert told.err == ""
+    captured = capsys.readouterr()
+    (row,) = map(json.loads, captured.out.splitlines())
+    assert captured.err == ""
     assert row["type"] == "export"
     assert row["files"] == [row["path"]] == [f"{session_id(3)}.html"]
     assert row["written_bytes"] == (archived / row["path"]).stat().st_size

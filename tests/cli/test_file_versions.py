@@ -17,9 +17,9 @@ ONE = "one\ntwo\nthree\n"
 
 
 @pytest.fixture
-def project(place: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def project(home_dir: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Return a project in which a session changed a file, on two branches."""
-    folder = place / "project"
+    folder = home_dir / "project"
     (folder / "src").mkdir(parents=True)
     path = str(folder / "src" / "app.py")
     story = Story(session_id(1))
@@ -31,12 +31,12 @@ def project(place: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     story.say("Change the \x1b[31msecond line")
     story.edit("two", "2\tx", ONE, path=path)
     story.write("evil\n", path=str(folder / ".." / ".." / "etc" / "passwd"))
-    home = Home(place / ".claude")
+    home = Home(home_dir / ".claude")
     for record in story.records:
         record["cwd"] = str(folder)
     story.write_to(home)
     (folder / "src" / "app.py").write_text("one\n2\tx\nthree\nmine\n", "utf-8")
-    Archive.ingest(place / "archive", [home.path])
+    Archive.ingest(home_dir / "archive", [home.path])
     monkeypatch.chdir(folder)
     return folder
 
@@ -57,22 +57,22 @@ def test_blame_names_the_turn_of_each_line(capsys: pytest.CaptureFixture[str]) -
 
 
 def test_blame_of_a_deleted_file_shows_its_last_version(
-    place: Path, capsys: pytest.CaptureFixture[str]
+    home_dir: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    path = str(place / "gone.py")
+    path = str(home_dir / "gone.py")
     story = Story(session_id(2))
     story.say("Create and delete")
     story.write("one\n", path=path)
     story.bash("rm gone.py", [{"filePath": path, "hunks": [], "deleted": True}])
-    home = Home(place / ".claude")
+    home = Home(home_dir / ".claude")
     story.write_to(home)
-    Archive.ingest(place / "archive", [home.path])
+    Archive.ingest(home_dir / "archive", [home.path])
 
     assert main(["blame", path]) == ExitCode.SUCCESS
 
-    shown = capsys.readouterr()
-    assert "claude     1  one" in shown.out
-    assert shown.err == f"note: {path} is not on disk; this is its last version\n"
+    captured = capsys.readouterr()
+    assert "claude     1  one" in captured.out
+    assert captured.err == f"note: {path} is not on disk; this is its last version\n"
 
 
 @pytest.mark.usefixtures("project")
@@ -96,11 +96,11 @@ def test_blame_of_a_line_shows_prompt_and_change(
 ) -> None:
     assert main(["blame", "src/app.py:2"]) == ExitCode.SUCCESS
 
-    shown = capsys.readouterr().out
-    assert "Change the second line" in shown
-    assert "\x1b" not in shown
-    assert "-two" in shown
-    assert "bygones show 5e551000 --around" in shown
+    stdout = capsys.readouterr().out
+    assert "Change the second line" in stdout
+    assert "\x1b" not in stdout
+    assert "-two" in stdout
+    assert "bygones show 5e551000 --around" in stdout
 
 
 @pytest.mark.usefixtures("project")
@@ -148,9 +148,9 @@ def test_cat_says_that_a_file_did_not_exist(capsys: pytest.CaptureFixture[str]) 
 
 
 def test_copies_stay_below_the_folder_and_replace_nothing(
-    project: Path, place: Path, capsys: pytest.CaptureFixture[str]
+    project: Path, home_dir: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    target = place / "out"
+    target = home_dir / "out"
     written = rows(capsys, "cat", "last:2", "-o", str(target))
 
     paths = sorted(str(row["written_path"]) for row in written)
@@ -169,8 +169,10 @@ def test_copies_stay_below_the_folder_and_replace_nothing(
 
 
 @pytest.mark.usefixtures("project")
-def test_copies_follow_no_link(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    target, elsewhere = place / "out", place / "elsewhere"
+def test_copies_follow_no_link(
+    home_dir: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    target, elsewhere = home_dir / "out", home_dir / "elsewhere"
     target.mkdir()
     elsewhere.mkdir()
     (target / "src").symlink_to(elsewhere)
@@ -193,7 +195,9 @@ def test_diff_compares_turns_and_the_disk(capsys: pytest.CaptureFixture[str]) ->
     assert sorted((changed["added_lines"], created["added_lines"])) == [1, 1]  # type: ignore[type-var]
 
 
-def test_commits_of_a_session(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_commits_of_a_session(
+    home_dir: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     story = Story(session_id(1))
     story.say("Commit")
     story.bash("git commit -m Fix", stdout="[main 1a2b3c4] Fix\n 1 file changed")
@@ -203,9 +207,9 @@ def test_commits_of_a_session(place: Path, capsys: pytest.CaptureFixture[str]) -
     )
     story.bash("gh pr create", stdout="https://github.com/ann/shop/pull/7")
     story.bash("git log", stdout="[main 0000000] not a commit")
-    home = Home(place / ".claude")
+    home = Home(home_dir / ".claude")
     story.write_to(home)
-    Archive.ingest(place / "archive", [home.path])
+    Archive.ingest(home_dir / "archive", [home.path])
 
     first, second, third = rows(capsys, "commits", "last")
 

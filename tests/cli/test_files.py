@@ -22,12 +22,12 @@ def rows(capsys: pytest.CaptureFixture[str], *words: str) -> list[dict[str, obje
 
 
 def test_changes_on_abandoned_branches_are_separate(
-    place: Path, capsys: pytest.CaptureFixture[str]
+    home_dir: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     abandoned, live, created = rows(capsys, "last")
 
     assert abandoned["path"] == live["path"]
-    assert live["path"] == str(place / "shop" / "src" / "checkout.py")
+    assert live["path"] == str(home_dir / "shop" / "src" / "checkout.py")
     assert (abandoned["is_abandoned"], live["is_abandoned"]) == (True, False)
     assert (abandoned["added_lines"], live["added_lines"]) == (7, 8)
     assert created["is_new_file"] is True
@@ -51,10 +51,10 @@ def test_changes_on_abandoned_branches_are_separate(
 def test_a_path_is_a_file_a_folder_or_how_one_ends(
     name: str,
     count: int,
-    place: Path,
+    home_dir: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    (place / "shop" / "src").mkdir()
+    (home_dir / "shop" / "src").mkdir()
 
     assert len(rows(capsys, name)) == count
 

@@ -28,10 +28,10 @@ from tests.cli.terminals import piped
 
 
 @pytest.fixture
-def home(place: Path) -> Path:
+def home(home_dir: Path) -> Path:
     """Return the usual home, with a session of three turns; the second was rewound."""
-    home = Home(place / ".claude")
-    work = place / "work"
+    home = Home(home_dir / ".claude")
+    work = home_dir / "work"
     work.mkdir()
     records = thread(
         prompt("one", uuid="p1"),
@@ -42,7 +42,7 @@ def home(place: Path) -> Path:
         reply("third", uuid="a3"),
     )
     home.session(SESSION, [{**record, "cwd": str(work)} for record in records])
-    Archive.ingest(place / "archive", [home.path])
+    Archive.ingest(home_dir / "archive", [home.path])
     return home.path
 
 
@@ -67,7 +67,7 @@ def test_new_session_ends_before_or_after_the_turn(
 
 
 def test_command_continues_the_new_session_in_its_directory(
-    home: Path, place: Path, capsys: pytest.CaptureFixture[str]
+    home: Path, home_dir: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     before = {path: path.read_bytes() for path in home.rglob("*.jsonl")}
 
@@ -75,54 +75,54 @@ def test_command_continues_the_new_session_in_its_directory(
 
     out, err = capsys.readouterr()
     (new,) = set(home.rglob("*.jsonl")) - before.keys()
-    assert out == f"cd {place}/work && claude --resume {new.stem}\n"
+    assert out == f"cd {home_dir}/work && claude --resume {new.stem}\n"
     assert "wrote 2 messages: " in err
     assert {path: path.read_bytes() for path in before} == before
 
 
 def test_session_can_be_continued_elsewhere_after_its_directory_is_gone(
-    home: Path, place: Path, capsys: pytest.CaptureFixture[str]
+    home: Path, home_dir: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     shutil.rmtree(home / "projects")
-    shutil.rmtree(place / "work")
+    shutil.rmtree(home_dir / "work")
 
     assert main(["fork", SESSION]) == ExitCode.FAILURE
     assert "fork SESSION --into DIR" in capsys.readouterr().err
     assert not list(home.rglob("*.jsonl"))
     assert main(["fork", SESSION, "--into", "new"]) == ExitCode.USAGE_ERROR
     assert "create it with `mkdir -p new`" in capsys.readouterr().err
-    (place / "new").mkdir()
+    (home_dir / "new").mkdir()
     assert main(["fork", SESSION, "--into", "new", "--json"]) == ExitCode.SUCCESS
 
     row = json.loads(capsys.readouterr().out)
-    assert row["directory"] == str(place / "new")
+    assert row["directory"] == str(home_dir / "new")
     assert row["message_count"] == 4
-    assert f'"cwd":"{place}/new"' in Path(row["path"]).read_text()
+    assert f'"cwd":"{home_dir}/new"' in Path(row["path"]).read_text()
 
 
 @pytest.mark.skipif(os.name == "nt", reason="the program is a shell script")
 @pytest.mark.usefixtures("home")
 def test_claude_is_run_with_the_new_session(
-    place: Path, monkeypatch: pytest.MonkeyPatch
+    home_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    program = place / "bin" / "claude"
+    program = home_dir / "bin" / "claude"
     program.parent.mkdir()
-    program.write_text(f'#!/bin/sh\necho "$PWD $*" > {place}/arguments\nexit 7\n')
+    program.write_text(f'#!/bin/sh\necho "$PWD $*" > {home_dir}/arguments\nexit 7\n')
     program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{program.parent}{os.pathsep}{os.environ['PATH']}")
 
     done = piped("fork", "last:2", "--run")
 
     assert done.returncode == 7, done.stderr
-    arguments = (place / "arguments").read_text().split()
-    assert arguments[:2] == [f"{place}/work", "--resume"]
+    arguments = (home_dir / "arguments").read_text().split()
+    assert arguments[:2] == [f"{home_dir}/work", "--resume"]
     assert arguments[2] != SESSION
 
 
 @pytest.fixture
-def edited(place: Path) -> Path:
+def edited(home_dir: Path) -> Path:
     """Return a repository in which a session wrote a file three times."""
-    work = place / "repo" / "app"
+    work = home_dir / "repo" / "app"
     work.mkdir(parents=True)
     git(work.parent, "init", "-q", "-b", "main")
     # The second commit is newer than the session.
@@ -133,10 +133,10 @@ def edited(place: Path) -> Path:
     records: list[Written] = []
     for number in (1, 2, 3):
         records += write_turn(work, number)
-    home = Home(place / ".claude")
+    home = Home(home_dir / ".claude")
     home.session(SESSION, [{**record, "cwd": str(work)} for record in thread(*records)])
     (work / "a.txt").write_text("3\n")
-    Archive.ingest(place / "archive", [home.path])
+    Archive.ingest(home_dir / "archive", [home.path])
     return work
 
 
@@ -186,7 +186,7 @@ def test_files_are_restored_as_they_were_in_a_worktree(
 @pytest.mark.skipif(shutil.which("git") is None, reason="needs git")
 @pytest.mark.usefixtures("edited")
 def test_files_are_restored_as_they_were_in_an_empty_folder(
-    place: Path, capsys: pytest.CaptureFixture[str]
+    home_dir: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     arguments = ["fork", "last:1", "--through", "--files", "copy"]
 
@@ -194,9 +194,9 @@ def test_files_are_restored_as_they_were_in_an_empty_folder(
     assert main(arguments) == ExitCode.FAILURE
 
     out, err = capsys.readouterr()
-    assert out.startswith(f"cd {place}/copy && ")
-    assert [path.name for path in (place / "copy").iterdir()] == ["a.txt"]
-    assert (place / "copy" / "a.txt").read_text() == "1\n"
+    assert out.startswith(f"cd {home_dir}/copy && ")
+    assert [path.name for path in (home_dir / "copy").iterdir()] == ["a.txt"]
+    assert (home_dir / "copy" / "a.txt").read_text() == "1\n"
     assert "is not empty" in err
 
 

@@ -43,10 +43,10 @@ def test_every_command_accepts_shared_options_before_and_after_it(
         for option in OPTIONS:
             for asked in ((*words, *option, "--help"), (*option, *words, "--help")):
                 code = main(asked)
-                said = capsys.readouterr()
+                captured = capsys.readouterr()
                 usage = f"Usage: bygones {words[0]}"
-                if code != ExitCode.SUCCESS or not said.out.startswith(usage):
-                    offenders.append((asked, said.err))
+                if code != ExitCode.SUCCESS or not captured.out.startswith(usage):
+                    offenders.append((asked, captured.err))
 
     assert offenders == []
 
@@ -72,20 +72,20 @@ def test_a_command_takes_the_rest_in_both_places_or_says_that_it_does_not(
 
 @pytest.mark.usefixtures("invented")
 def test_an_unused_location_option_is_noted(
-    place: Path, capsys: pytest.CaptureFixture[str]
+    home_dir: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["verify", "--home", str(place)]) == ExitCode.SUCCESS
+    assert main(["verify", "--home", str(home_dir)]) == ExitCode.SUCCESS
     assert capsys.readouterr().err == "note: verify does not use --home\n"
 
-    assert main(["--home", str(place), "verify"]) == ExitCode.SUCCESS
+    assert main(["--home", str(home_dir), "verify"]) == ExitCode.SUCCESS
     assert capsys.readouterr().err == ""
 
 
 @pytest.mark.usefixtures("invented")
 def test_an_option_after_a_command_overrides_one_before_it(
-    place: Path, capsys: pytest.CaptureFixture[str]
+    home_dir: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    here = str(place / "archive")
+    here = str(home_dir / "archive")
 
     assert (
         main(["--archive", os.devnull, "list", "--archive", here]) == ExitCode.SUCCESS

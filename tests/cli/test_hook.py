@@ -27,7 +27,7 @@ EVENT = {
 }
 
 
-def run_hook(place: Path, event: object = EVENT) -> float:
+def run_hook(home_dir: Path, event: object = EVENT) -> float:
     """Run the hook, and return the CPU seconds that it took."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     found = subprocess.run(
@@ -35,7 +35,7 @@ def run_hook(place: Path, event: object = EVENT) -> float:
         input=json.dumps(event).encode(),
         capture_output=True,
         check=False,
-        cwd=place,
+        cwd=home_dir,
         timeout=60,
         env=os.environ,
     )
@@ -45,10 +45,13 @@ def run_hook(place: Path, event: object = EVENT) -> float:
     return after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime
 
 
-def kept(place: Path) -> set[str]:
+def kept(home_dir: Path) -> set[str]:
     """Return the sessions in the archive, as soon as there are any."""
     for _ in range(600):
-        with contextlib.suppress(BygonesError), Archive.open(place / "archive") as it:
+        with (
+            contextlib.suppress(BygonesError),
+            Archive.open(home_dir / "archive") as it,
+        ):
             found = {str(listed.id) for listed in it.sessions()}
             if found:
                 return found
@@ -56,51 +59,51 @@ def kept(place: Path) -> set[str]:
     return set()
 
 
-def test_a_hook_makes_the_archive_and_returns_at_once(place: Path) -> None:
-    home = Home(place / ".claude")
+def test_a_hook_makes_the_archive_and_returns_at_once(home_dir: Path) -> None:
+    home = Home(home_dir / ".claude")
     home.session(session_id(1), thread(prompt("Hello"), reply("Hi")))
 
-    took = run_hook(place)
+    took = run_hook(home_dir)
 
     assert took < 0.5
-    assert kept(place) == {session_id(1)}
+    assert kept(home_dir) == {session_id(1)}
 
 
-def test_a_hook_returns_at_once_and_loses_nothing(place: Path) -> None:
-    home = Home(place / ".claude")
+def test_a_hook_returns_at_once_and_loses_nothing(home_dir: Path) -> None:
+    home = Home(home_dir / ".claude")
     home.session(session_id(1), thread(prompt("Hello"), reply("Hi")))
-    (place / "archive").mkdir()
+    (home_dir / "archive").mkdir()
 
-    with writer_lock(place / "archive"):
-        run_hook(place, EVENT | {"hook_event_name": "PreCompact", "trigger": "auto"})
+    with writer_lock(home_dir / "archive"):
+        run_hook(home_dir, EVENT | {"hook_event_name": "PreCompact", "trigger": "auto"})
         time.sleep(0.5)
-        assert not Archive.exists(place / "archive")
+        assert not Archive.exists(home_dir / "archive")
 
-    assert kept(place) == {session_id(1)}
+    assert kept(home_dir) == {session_id(1)}
 
 
-def test_a_hook_succeeds_where_nothing_can_be_done(place: Path) -> None:
-    (place / "archive").write_text("no folder")
+def test_a_hook_succeeds_where_nothing_can_be_done(home_dir: Path) -> None:
+    (home_dir / "archive").write_text("no folder")
 
-    run_hook(place)
-    run_hook(place, event="no event")
+    run_hook(home_dir)
+    run_hook(home_dir, event="no event")
 
 
 @pytest.mark.parametrize("settings", ["bogus = [", "bogus = 1", "homes = 7"])
 def test_a_hook_succeeds_where_the_settings_are_broken(
-    place: Path, settings: str, monkeypatch: pytest.MonkeyPatch
+    home_dir: Path, settings: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (place / "settings.toml").write_text(settings)
-    monkeypatch.setenv("BYGONES_SETTINGS", str(place / "settings.toml"))
+    (home_dir / "settings.toml").write_text(settings)
+    monkeypatch.setenv("BYGONES_SETTINGS", str(home_dir / "settings.toml"))
 
-    run_hook(place)
+    run_hook(home_dir)
 
 
-def test_input_of_a_hook_is_not_trusted(place: Path) -> None:
-    home = Home(place / ".claude")
+def test_input_of_a_hook_is_not_trusted(home_dir: Path) -> None:
+    home = Home(home_dir / ".claude")
     home.session(session_id(1), thread(prompt("Hello"), reply("Hi")))
 
-    run_hook(place, EVENT | {"transcript_path": "/etc/passwd", "cwd": "$(touch x)"})
+    run_hook(home_dir, EVENT | {"transcript_path": "/etc/passwd", "cwd": "$(touch x)"})
 
-    assert kept(place) == {session_id(1)}
-    assert not (place / "x").exists()
+    assert kept(home_dir) == {session_id(1)}
+    assert not (home_dir / "x").exists()

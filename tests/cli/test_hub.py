@@ -17,13 +17,13 @@ from tests.hub.sending import MemoryHub, sent, worked
 
 
 @pytest.fixture
-def hub(place: Path, monkeypatch: pytest.MonkeyPatch) -> MemoryHub:
-    _, folder = worked(place)
-    hub = MemoryHub(place / "raw")
+def hub(home_dir: Path, monkeypatch: pytest.MonkeyPatch) -> MemoryHub:
+    _, folder = worked(home_dir)
+    hub = MemoryHub(home_dir / "raw")
     sent(folder, hub)
     monkeypatch.setattr("bygones.team.access.open_store", lambda _: hub.store)
     monkeypatch.setenv("BYGONES_HUB_STORE", "postgresql://nowhere")
-    monkeypatch.setenv("BYGONES_HUB_RAW", str(place / "raw"))
+    monkeypatch.setenv("BYGONES_HUB_RAW", str(home_dir / "raw"))
     return hub
 
 
@@ -38,10 +38,10 @@ def test_a_token_is_shown_once_listed_and_revoked(
     assert (known.person, known.teams, known.role) == ("ann", ("shop",), "team")
 
     assert main(["hub", "token", "list"]) == ExitCode.SUCCESS
-    told = capsys.readouterr().out
-    assert known.id in told
-    assert secret not in told
-    assert "\x1b" not in told
+    stdout = capsys.readouterr().out
+    assert known.id in stdout
+    assert secret not in stdout
+    assert "\x1b" not in stdout
 
     assert main(["hub", "token", "revoke", known.id]) == ExitCode.SUCCESS
     assert main(["hub", "token", "revoke", known.id]) == ExitCode.USAGE_ERROR
@@ -81,18 +81,18 @@ def test_an_erasure_leaves_a_receipt_and_nothing_else(
 
     assert main(["hub", "erase", "--person", "ann", "--yes"]) == ExitCode.SUCCESS
 
-    told = capsys.readouterr().out
-    assert "3 sessions will be erased from the hub" in told
-    assert "erased 2 sessions, 2 files, 2 objects" in told
-    assert "not erased because of a hold: 1 session" in told
+    stdout = capsys.readouterr().out
+    assert "3 sessions will be erased from the hub" in stdout
+    assert "erased 2 sessions, 2 files, 2 objects" in stdout
+    assert "not erased because of a hold: 1 session" in stdout
     (receipt,) = map(json.loads, hub.store.list_notes("receipt").values())
     assert receipt["sessions"] == [session_id(0), session_id(1)]
     assert list(hub.texts()) == [p for p in hub.texts() if session_id(2) in p]
 
     assert main(["hub", "erase", "--person", "ann", "--yes"]) == ExitCode.FAILURE
-    told = capsys.readouterr().err
-    assert "nothing was erased: the session is on hold (1)" in told
-    assert "hub hold" in told
+    stdout = capsys.readouterr().err
+    assert "nothing was erased: the session is on hold (1)" in stdout
+    assert "hub hold" in stdout
     words = ["hub", "erase", "--session", session_id(2), "--yes", "--json"]
     assert main(words) == ExitCode.FAILURE
     assert json.loads(capsys.readouterr().out.splitlines()[0])["held_session_ids"] == [

@@ -26,14 +26,14 @@ on_terminals = pytest.mark.skipif(os.name == "nt", reason="no pseudo-terminals t
 def test_it_says_what_it_did_in_two_lines(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["ingest"]) == ExitCode.SUCCESS
 
-    shown = capsys.readouterr()
+    captured = capsys.readouterr()
     assert re.fullmatch(
         r"9 files: 9 new\n"
         r"imported [\d.]+ kB, \d+ records; 2 sessions updated\n"
         r"2 sessions in ~/archive\n",
-        shown.out,
+        captured.out,
     )
-    assert shown.err == ""
+    assert captured.err == ""
 
 
 def test_empty_sessions_are_counted_apart(
@@ -43,8 +43,8 @@ def test_empty_sessions_are_counted_apart(
 
     assert main(["ingest"]) == ExitCode.SUCCESS
 
-    shown = capsys.readouterr().out
-    assert "3 sessions updated\n2 sessions and 1 empty one in ~/archive\n" in shown
+    stdout = capsys.readouterr().out
+    assert "3 sessions updated\n2 sessions and 1 empty one in ~/archive\n" in stdout
 
 
 @pytest.mark.usefixtures("kept_home")
@@ -72,16 +72,16 @@ def test_the_state_of_each_file_is_reported(
 
     assert main(["ingest"]) == ExitCode.SUCCESS
 
-    shown = capsys.readouterr().out
-    assert shown.startswith("8 files: 1 grown, 1 rewritten, 1 gone\n")
+    stdout = capsys.readouterr().out
+    assert stdout.startswith("8 files: 1 grown, 1 rewritten, 1 gone\n")
 
 
 @pytest.mark.usefixtures("kept_home")
 def test_quiet_is_quiet(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["ingest", "-q"]) == ExitCode.SUCCESS
 
-    shown = capsys.readouterr()
-    assert (shown.out, shown.err) == ("", "")
+    captured = capsys.readouterr()
+    assert (captured.out, captured.err) == ("", "")
 
 
 def test_programs_get_rows(kept_home: Home, capsys: pytest.CaptureFixture[str]) -> None:
@@ -102,39 +102,39 @@ def test_a_problem_is_reported_and_the_run_continues(
 
     assert main(["ingest", "--quiet"]) == ExitCode.SUCCESS
 
-    told = capsys.readouterr().err
-    assert told.endswith("not-a-file: a folder\n")
-    assert r"odd\x1b.jsonl" in told
+    stderr = capsys.readouterr().err
+    assert stderr.endswith("not-a-file: a folder\n")
+    assert r"odd\x1b.jsonl" in stderr
 
 
-def test_several_homes_are_imported_together(place: Path) -> None:
+def test_several_homes_are_imported_together(home_dir: Path) -> None:
     for number in (1, 2):
-        Home(place / f"home{number}").session(
+        Home(home_dir / f"home{number}").session(
             session_id(number), thread(prompt(f"Question {number}"))
         )
 
-    done = piped("ingest", "--home", "home1", "--home", place / "home2")
+    done = piped("ingest", "--home", "home1", "--home", home_dir / "home2")
 
     assert done.returncode == 0
     assert done.stderr == ""
-    with Archive.open(place / "archive") as archive:
+    with Archive.open(home_dir / "archive") as archive:
         assert len(list(archive.sessions())) == 2
 
 
 def test_a_home_that_is_not_there_was_asked_for_wrongly(
-    place: Path, capsys: pytest.CaptureFixture[str]
+    home_dir: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["ingest", "--home", "nowhere"]) == ExitCode.USAGE_ERROR
     assert "nowhere does not exist" in capsys.readouterr().err
-    assert not (place / "archive").exists()
+    assert not (home_dir / "archive").exists()
 
 
 def test_a_machine_without_claude_code_has_nothing_to_take_in(
-    place: Path, capsys: pytest.CaptureFixture[str]
+    home_dir: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["ingest"]) == ExitCode.FAILURE
     assert "no Claude Code home" in capsys.readouterr().err
-    assert not (place / "archive").exists()
+    assert not (home_dir / "archive").exists()
 
 
 def test_a_second_writer_waits_and_then_gives_way(
@@ -152,9 +152,9 @@ def test_a_second_writer_waits_and_then_gives_way(
     with writer_lock(kept_home.path.parent / "archive", timeout=0):
         assert main(["ingest"]) == ExitCode.ARCHIVE_IN_USE
 
-    told = capsys.readouterr().err
-    assert told.startswith("error: another command is writing to")
-    assert "\n\nhint: wait until" in told
+    stderr = capsys.readouterr().err
+    assert stderr.startswith("error: another command is writing to")
+    assert "\n\nhint: wait until" in stderr
 
 
 def test_a_folder_that_is_a_file_is_a_sentence(
@@ -190,8 +190,8 @@ def test_a_terminal_sees_how_far_it_is_and_then_only_what_was_done(
 
 
 @on_terminals
-def test_an_interruption_keeps_what_was_done_and_says_so(place: Path) -> None:
-    big_home(place, megabytes=8)
+def test_an_interruption_keeps_what_was_done_and_says_so(home_dir: Path) -> None:
+    big_home(home_dir, megabytes=8)
     screen = Terminal("ingest", columns=100)
     screen.read_until(lambda shown: "reading" in shown or "imported" in shown)
 
@@ -209,9 +209,9 @@ def test_an_interruption_keeps_what_was_done_and_says_so(place: Path) -> None:
 @on_terminals
 @pytest.mark.parametrize("words", [(), ("list",), ("search", "play")])
 def test_a_first_time_that_is_interrupted_says_what_was_done(
-    words: tuple[str, ...], place: Path
+    words: tuple[str, ...], home_dir: Path
 ) -> None:
-    big_home(place, megabytes=8)
+    big_home(home_dir, megabytes=8)
     screen = Terminal(*words, columns=100)
     screen.read_until(lambda shown: "reading" in shown or "imported" in shown)
 
@@ -225,12 +225,12 @@ def test_a_first_time_that_is_interrupted_says_what_was_done(
 
 
 @pytest.mark.skipif(os.name == "nt", reason="signals differ there")
-def test_an_interruption_in_a_pipe_ends_with_its_code(place: Path) -> None:
-    big_home(place, megabytes=8)
+def test_an_interruption_in_a_pipe_ends_with_its_code(home_dir: Path) -> None:
+    big_home(home_dir, megabytes=8)
     child = subprocess.Popen(
         words_of("ingest"), stdout=subprocess.PIPE, stderr=subprocess.PIPE
     )
-    lock = place / "archive" / "archive.db"
+    lock = home_dir / "archive" / "archive.db"
     while not lock.exists() and child.poll() is None:
         pass
 
@@ -243,9 +243,9 @@ def test_an_interruption_in_a_pipe_ends_with_its_code(place: Path) -> None:
     assert piped("verify", "--deep").returncode == 0
 
 
-def big_home(place: Path, *, megabytes: int) -> None:
+def big_home(home_dir: Path, *, megabytes: int) -> None:
     """Write enough sessions to be seen working."""
-    home = Home(place / ".claude")
+    home = Home(home_dir / ".claude")
     words = "all work and no play makes a transcript long " * 200
     records = thread(
         *[reply(f"{words}{n}") if n % 2 else prompt(words) for n in range(8)]

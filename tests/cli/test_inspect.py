@@ -113,10 +113,10 @@ def test_the_homes_are_those_that_other_commands_take_in(
         monkeypatch.setenv("BYGONES_SETTINGS", str(settings))
 
     assert main(words) == ExitCode.SUCCESS
-    shown = capsys.readouterr().out
+    stdout = capsys.readouterr().out
 
     assert main(["inspect", str(home.path)]) == ExitCode.SUCCESS
-    assert shown == capsys.readouterr().out
+    assert stdout == capsys.readouterr().out
 
 
 def test_a_home_and_a_path_are_inspected_together(
@@ -315,9 +315,9 @@ def test_transcripts_cannot_steer_the_terminal(
 
     assert main(["inspect", *words, str(path)]) == ExitCode.SUCCESS
 
-    shown = capsys.readouterr().out
-    assert all(line.isprintable() or words == ["--json"] for line in shown.split("\n"))
-    assert not set("\x1b\x07\r") & set(shown)
+    stdout = capsys.readouterr().out
+    assert all(line.isprintable() or words == ["--json"] for line in stdout.split("\n"))
+    assert not set("\x1b\x07\r") & set(stdout)
 
 
 def test_a_pipe_gets_neither_color_nor_progress(home: Home) -> None:

@@ -12,36 +12,36 @@ from bygones.errors import ExitCode
 
 
 def test_without_add_nothing_is_written(
-    place: Path, capsys: pytest.CaptureFixture[str]
+    home_dir: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     code = main(["integrate", "claude", "--statusline"])
 
-    told = capsys.readouterr()
+    captured = capsys.readouterr()
     assert code == 0
-    assert told.out.count("would add") == 9
-    assert "~/.claude/settings.json" in told.out
-    assert "nothing was changed; use --add to apply these changes" in told.err
-    assert not (place / ".claude").exists()
+    assert captured.out.count("would add") == 9
+    assert "~/.claude/settings.json" in captured.out
+    assert "nothing was changed; use --add to apply these changes" in captured.err
+    assert not (home_dir / ".claude").exists()
 
 
 def test_what_is_added_is_removed_again(
-    place: Path, capsys: pytest.CaptureFixture[str]
+    home_dir: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["integrate", "claude", "--add"]) == 0
-    assert (place / ".claude" / "settings.json").exists()
+    assert (home_dir / ".claude" / "settings.json").exists()
 
     assert main(["integrate", "claude", "--remove"]) == 0
-    assert (place / ".claude" / "settings.json").exists()
+    assert (home_dir / ".claude" / "settings.json").exists()
     assert main(["integrate", "claude", "--remove", "--yes"]) == 0
 
-    assert not [path for path in (place / ".claude").rglob("*") if path.is_file()]
+    assert not [path for path in (home_dir / ".claude").rglob("*") if path.is_file()]
     assert "removed" in capsys.readouterr().out
 
 
 def test_a_file_that_is_no_json_is_left_alone(
-    place: Path, capsys: pytest.CaptureFixture[str]
+    home_dir: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    settings = place / ".claude" / "settings.json"
+    settings = home_dir / ".claude" / "settings.json"
     settings.parent.mkdir()
     settings.write_text("{ // mine\n}")
 
@@ -50,14 +50,14 @@ def test_a_file_that_is_no_json_is_left_alone(
     assert code == ExitCode.FAILURE
     assert "settings.json cannot be read" in capsys.readouterr().err
     assert settings.read_text() == "{ // mine\n}"
-    assert not (place / ".claude.json").exists()
+    assert not (home_dir / ".claude.json").exists()
 
 
 @pytest.mark.parametrize("words", [["--add"], ["--remove", "--yes"]])
 def test_a_file_with_a_key_twice_is_left_alone(
-    place: Path, words: list[str], capsys: pytest.CaptureFixture[str]
+    home_dir: Path, words: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    settings = place / ".claude" / "settings.json"
+    settings = home_dir / ".claude" / "settings.json"
     settings.parent.mkdir()
     settings.write_text('{"hooks": {"SessionEnd": []}, "hooks": {}}')
 
@@ -66,17 +66,17 @@ def test_a_file_with_a_key_twice_is_left_alone(
     assert code == ExitCode.FAILURE
     assert "'hooks' is twice" in capsys.readouterr().err
     assert settings.read_text() == '{"hooks": {"SessionEnd": []}, "hooks": {}}'
-    assert not (place / ".claude.json").exists()
+    assert not (home_dir / ".claude.json").exists()
 
 
-def test_both_at_once_is_asked_wrongly(place: Path) -> None:
+def test_both_at_once_is_asked_wrongly(home_dir: Path) -> None:
     code = main(["integrate", "claude", "--add", "--remove"])
 
     assert code == ExitCode.USAGE_ERROR
-    assert not (place / ".claude").exists()
+    assert not (home_dir / ".claude").exists()
 
 
-@pytest.mark.usefixtures("place")
+@pytest.mark.usefixtures("home_dir")
 def test_programs_get_the_parts_and_what_was_done(
     capsys: pytest.CaptureFixture[str],
 ) -> None:

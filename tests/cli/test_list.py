@@ -106,9 +106,9 @@ def test_an_unknown_project_suggests_a_similar_one(
 ) -> None:
     assert main(["list", "--project", "dmo"]) == ExitCode.USAGE_ERROR
 
-    told = capsys.readouterr().err
-    assert "no project 'dmo' in the archive; did you mean /work/demo?" in told
-    assert "hint: `bygones list --all`" in told
+    stderr = capsys.readouterr().err
+    assert "no project 'dmo' in the archive; did you mean /work/demo?" in stderr
+    assert "hint: `bygones list --all`" in stderr
 
 
 def test_the_dot_is_the_project_of_this_folder(
@@ -201,14 +201,14 @@ def test_projects_have_their_paths_sessions_and_sizes(
 
 
 def test_without_an_archive_the_hint_says_how_to_make_one(
-    place: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    home_dir: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("BYGONES_ARCHIVE", str(place / "elsewhere"))
+    monkeypatch.setenv("BYGONES_ARCHIVE", str(home_dir / "elsewhere"))
 
     for command in ("projects", "verify", "rebuild"):
         assert main([command]) == ExitCode.NO_ARCHIVE
         assert "hint: run `bygones ingest`" in capsys.readouterr().err
-    assert not (place / "elsewhere").exists()
+    assert not (home_dir / "elsewhere").exists()
 
 
 @on_terminals
@@ -296,9 +296,9 @@ def test_more_results_are_mentioned_only_if_there_are_some(
 
 @pytest.mark.req("F3")
 def test_project_without_a_directory_is_named_and_selected_by_its_key(
-    place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    home_dir: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    home = Home(place / "keys")
+    home = Home(home_dir / "keys")
     for number, key in ((8, "-a-b"), (9, "-c-d")):
         (record,) = session("p1")
         del record["cwd"]

@@ -142,17 +142,17 @@ def test_an_unknown_command_is_asked_wrongly(
 ) -> None:
     assert main(["inspekt"]) == ExitCode.USAGE_ERROR
 
-    shown = capsys.readouterr()
-    assert shown.out == ""
-    assert shown.err.startswith("error: no such command 'inspekt'")
-    assert shown.err.endswith("\n\nhint: see bygones --help\n")
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.startswith("error: no such command 'inspekt'")
+    assert captured.err.endswith("\n\nhint: see bygones --help\n")
 
 
 def test_a_typo_in_an_option_suggests_it(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["list", "--projct", "x"]) == ExitCode.USAGE_ERROR
 
-    told = capsys.readouterr().err
-    assert "no such option --projct; did you mean --project?\n" in told
+    stderr = capsys.readouterr().err
+    assert "no such option --projct; did you mean --project?\n" in stderr
 
 
 def test_our_errors_are_a_sentence_a_hint_and_a_code(
@@ -284,9 +284,9 @@ def test_an_option_without_its_value_is_of_its_command(
     words: list[str], told: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(words) == ExitCode.USAGE_ERROR
-    said = capsys.readouterr().err
-    assert told in said
-    assert said.endswith(f"hint: see bygones {words[0]} --help\n")
+    stderr = capsys.readouterr().err
+    assert told in stderr
+    assert stderr.endswith(f"hint: see bygones {words[0]} --help\n")
 
 
 def test_an_interrupt_reports_what_was_done(

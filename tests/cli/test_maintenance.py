@@ -59,11 +59,11 @@ def test_damaged_files_are_listed_and_intact_ones_counted(
 
     assert main(["verify", "--quiet"]) == ExitCode.ARCHIVE_DAMAGED
 
-    shown = capsys.readouterr()
-    assert shown.out.startswith("damaged: ~/archive\n")
-    assert "toolu_1.txt: bytes 0 to 1,400: " in shown.out
-    assert shown.out.endswith("intact: 8 of 9 files\n")
-    assert "hint: " in shown.err
+    captured = capsys.readouterr()
+    assert captured.out.startswith("damaged: ~/archive\n")
+    assert "toolu_1.txt: bytes 0 to 1,400: " in captured.out
+    assert captured.out.endswith("intact: 8 of 9 files\n")
+    assert "hint: " in captured.err
 
 
 def test_programs_get_the_damage_as_rows(
@@ -80,17 +80,17 @@ def test_programs_get_the_damage_as_rows(
 
 
 def test_what_is_whole_can_still_be_restored(
-    archive: Path, place: Path, capsys: pytest.CaptureFixture[str]
+    archive: Path, home_dir: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     damage(archive, "toolu_1.txt")
 
     words = ["restore", "--all", "--to", "out"]
     assert main(words) == ExitCode.ARCHIVE_DAMAGED
 
-    shown = capsys.readouterr()
-    assert shown.out.startswith("restored 8 files")
-    assert "damaged in the archive: ~/out/projects/" in shown.err
-    assert not list((place / "out").rglob("*toolu_1*"))
+    captured = capsys.readouterr()
+    assert captured.out.startswith("restored 8 files")
+    assert "damaged in the archive: ~/out/projects/" in captured.err
+    assert not list((home_dir / "out").rglob("*toolu_1*"))
 
 
 def test_an_index_that_is_not_what_a_rebuild_gives_is_found(
@@ -105,9 +105,9 @@ def test_an_index_that_is_not_what_a_rebuild_gives_is_found(
     assert main(["verify"]) == ExitCode.SUCCESS
     assert main(["verify", "--deep"]) == ExitCode.ARCHIVE_DAMAGED
 
-    shown = capsys.readouterr()
-    assert "the index: usage differs from a rebuild" in shown.out
-    assert "bygones rebuild" in shown.err
+    captured = capsys.readouterr()
+    assert "the index: usage differs from a rebuild" in captured.out
+    assert "bygones rebuild" in captured.err
 
 
 def test_an_index_that_lags_is_not_damaged(
@@ -122,10 +122,10 @@ def test_an_index_that_lags_is_not_damaged(
 
     assert main(["verify", "--deep"]) == ExitCode.SUCCESS
 
-    shown = capsys.readouterr()
-    assert shown.out.startswith("intact: 9 files")
-    assert "equals" not in shown.out
-    assert "the index is not up to date" in shown.err
+    captured = capsys.readouterr()
+    assert captured.out.startswith("intact: 9 files")
+    assert "equals" not in captured.out
+    assert "the index is not up to date" in captured.err
 
 
 @pytest.mark.parametrize("way", ["gone", "garbage", "torn"])
@@ -158,10 +158,10 @@ def test_a_rebuild_says_what_it_had_to_leave_out(
 
     assert main(["rebuild"]) == ExitCode.ARCHIVE_DAMAGED
 
-    shown = capsys.readouterr()
-    assert "rebuilt: " in shown.out
-    assert ".jsonl: damaged" in shown.err
-    assert "could not be indexed" in shown.err
+    captured = capsys.readouterr()
+    assert "rebuilt: " in captured.out
+    assert ".jsonl: damaged" in captured.err
+    assert "could not be indexed" in captured.err
 
 
 def test_a_database_that_is_none_is_a_sentence(
@@ -175,12 +175,12 @@ def test_a_database_that_is_none_is_a_sentence(
 
 
 def test_a_backup_is_an_archive(
-    archive: Path, place: Path, capsys: pytest.CaptureFixture[str]
+    archive: Path, home_dir: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["backup", "copy"]) == ExitCode.SUCCESS
     assert capsys.readouterr().out.endswith(" to ~/copy\n")
 
-    copy = place / "copy"
+    copy = home_dir / "copy"
     assert [path.name for path in copy.glob("archive*")] == ["archive.db"]
     assert stat.S_IMODE((copy / "archive.db").stat().st_mode) == 0o600
     assert stat.S_IMODE(copy.stat().st_mode) == 0o700
@@ -194,7 +194,7 @@ def test_a_backup_is_an_archive(
 
 
 @pytest.mark.usefixtures("archive")
-def test_an_older_backup_is_replaced(kept_home: Home, place: Path) -> None:
+def test_an_older_backup_is_replaced(kept_home: Home, home_dir: Path) -> None:
     main(["backup", "copy"])
     main(["rebuild", "--archive", "copy"])
     kept_home.session(session_id(9), thread(prompt("More")))
@@ -203,17 +203,17 @@ def test_an_older_backup_is_replaced(kept_home: Home, place: Path) -> None:
     assert main(["backup", "copy", "-q"]) == ExitCode.SUCCESS
     assert main(["rebuild", "--archive", "copy", "-q"]) == ExitCode.SUCCESS
 
-    with Archive.open(place / "copy") as opened:
+    with Archive.open(home_dir / "copy") as opened:
         assert len(list(opened.sessions())) == 3
 
 
 @pytest.mark.usefixtures("archive")
 def test_nothing_else_is_replaced_by_a_backup(
-    place: Path, capsys: pytest.CaptureFixture[str]
+    home_dir: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (place / "mine").mkdir()
-    (place / "mine" / "letter.txt").write_text("dear")
-    (place / "file").write_text("a file")
+    (home_dir / "mine").mkdir()
+    (home_dir / "mine" / "letter.txt").write_text("dear")
+    (home_dir / "file").write_text("a file")
     main(["ingest", "-q", "--archive", "another"])
 
     for dest in ("mine", "file", "archive", "another"):
@@ -222,7 +222,7 @@ def test_nothing_else_is_replaced_by_a_backup(
 
 
 def test_a_backup_can_be_made_while_something_is_written(
-    archive: Path, place: Path
+    archive: Path, home_dir: Path
 ) -> None:
     with closing(sqlite3.connect(archive / "archive.db")) as db:
         db.execute("BEGIN IMMEDIATE")
@@ -232,7 +232,7 @@ def test_a_backup_can_be_made_while_something_is_written(
         db.rollback()
 
     assert main(["verify", "--archive", "copy", "-q"]) == ExitCode.SUCCESS
-    with closing(sqlite3.connect(place / "copy" / "archive.db")) as db:
+    with closing(sqlite3.connect(home_dir / "copy" / "archive.db")) as db:
         assert db.execute("SELECT count(*) FROM source").fetchone() == (9,)
 
 
@@ -268,9 +268,9 @@ def test_a_backup_has_no_index_and_every_command_says_so(
 
     assert main([*words, "--no-ingest", "--archive", copy]) == ExitCode.FAILURE
 
-    told = capsys.readouterr().err
-    assert "has no usable index" in told
-    assert f"hint: run `bygones rebuild --archive {copy}`" in told
+    stderr = capsys.readouterr().err
+    assert "has no usable index" in stderr
+    assert f"hint: run `bygones rebuild --archive {copy}`" in stderr
 
 
 def test_a_backup_without_an_index_is_sound_and_cannot_be_compared(
@@ -283,10 +283,10 @@ def test_a_backup_without_an_index_is_sound_and_cannot_be_compared(
 
     assert main(["verify", "--deep", "--archive", copy]) == ExitCode.FAILURE
 
-    told = capsys.readouterr()
-    assert told.out.startswith("intact: 9 files")
-    assert "has no usable index" in told.err
-    assert "damaged" not in told.out + told.err
+    captured = capsys.readouterr()
+    assert captured.out.startswith("intact: 9 files")
+    assert "has no usable index" in captured.err
+    assert "damaged" not in captured.out + captured.err
 
 
 def test_an_index_that_could_not_be_compared_is_no_damage(
@@ -299,10 +299,10 @@ def test_an_index_that_could_not_be_compared_is_no_damage(
 
     assert main(["verify", "--deep"]) == ExitCode.ARCHIVE_IN_USE
 
-    told = capsys.readouterr()
-    assert told.out.startswith("intact: 9 files")
-    assert "note: the index was not checked: another process is writing" in told.err
-    assert f"another command is writing to {archive}" in told.err
+    captured = capsys.readouterr()
+    assert captured.out.startswith("intact: 9 files")
+    assert "note: the index was not checked: another process is writing" in captured.err
+    assert f"another command is writing to {archive}" in captured.err
 
 
 def test_the_wrong_way_round_a_backup_leaves_the_newer_archive_alone(
@@ -318,10 +318,10 @@ def test_the_wrong_way_round_a_backup_leaves_the_newer_archive_alone(
     code = main(["backup", str(archive), "--archive", copy])
 
     assert code == ExitCode.USAGE_ERROR
-    told = capsys.readouterr().err
-    assert f"{archive} is newer than the archive in {copy}" in told
-    assert "it has 1 file, 1 annotation that" in told
-    assert "swap source and target" in " ".join(told.split())
+    stderr = capsys.readouterr().err
+    assert f"{archive} is newer than the archive in {copy}" in stderr
+    assert "it has 1 file, 1 annotation that" in stderr
+    assert "swap source and target" in " ".join(stderr.split())
     assert main(["list", "--no-ingest", "--json"]) == ExitCode.SUCCESS
     assert capsys.readouterr().out.count('"is_starred":true') == 1
 
@@ -334,9 +334,9 @@ def test_damaged_index_pages_are_not_reported_as_a_damaged_archive(
     (index.parent / "seal").unlink()
 
     assert main(["usage", "--no-ingest"]) == ExitCode.FAILURE
-    told = capsys.readouterr().err
-    assert told.startswith("error: the index of the archive in ")
-    assert "`bygones rebuild`" in told
+    stderr = capsys.readouterr().err
+    assert stderr.startswith("error: the index of the archive in ")
+    assert "`bygones rebuild`" in stderr
 
     assert main(["verify"]) == ExitCode.SUCCESS
     assert "there is no valid index" in capsys.readouterr().err
@@ -363,9 +363,9 @@ def test_verify_tells_damaged_pages_in_words_on_lines(
 
     assert main(["verify"]) == ExitCode.ARCHIVE_DAMAGED
 
-    told = capsys.readouterr().out
-    assert "  the database: Tree " in told
-    assert "\\n" not in told
+    stdout = capsys.readouterr().out
+    assert "  the database: Tree " in stdout
+    assert "\\n" not in stdout
 
 
 READERS = (["list", "--no-ingest"], ["verify"], ["rebuild"], ["search", "x", "-q"])
@@ -374,19 +374,19 @@ READERS = (["list", "--no-ingest"], ["verify"], ["rebuild"], ["search", "x", "-q
 @pytest.mark.parametrize("words", [*READERS, ["ingest"], ["list"], ["doctor"]])
 @pytest.mark.usefixtures("kept_home")
 def test_an_archive_without_a_byte_is_damaged_for_everybody(
-    words: list[str], place: Path, capsys: pytest.CaptureFixture[str]
+    words: list[str], home_dir: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (place / "there").mkdir()
-    path = place / "there" / "archive.db"
+    (home_dir / "there").mkdir()
+    path = home_dir / "there" / "archive.db"
     path.touch()
 
-    code = main([*words, "--archive", str(place / "there")])
+    code = main([*words, "--archive", str(home_dir / "there")])
 
     assert code == ExitCode.ARCHIVE_DAMAGED
     assert path.stat().st_size == 0
-    told = capsys.readouterr().err
-    assert "archive.db is damaged: the file is empty" in told
-    assert "hint: restore a backup, or remove the file" in told
+    stderr = capsys.readouterr().err
+    assert "archive.db is damaged: the file is empty" in stderr
+    assert "hint: restore a backup, or remove the file" in stderr
 
 
 @pytest.mark.parametrize("version", [0, 1, 77])
@@ -395,17 +395,17 @@ def test_an_archive_without_a_byte_is_damaged_for_everybody(
 def test_a_database_of_another_program_is_left_alone(
     words: list[str],
     version: int,
-    place: Path,
+    home_dir: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    (place / "there").mkdir()
-    path = place / "there" / "archive.db"
+    (home_dir / "there").mkdir()
+    path = home_dir / "there" / "archive.db"
     with closing(sqlite3.connect(path)) as db:
         db.execute("CREATE TABLE bookmarks (url TEXT)")
         db.execute(f"PRAGMA user_version = {version}")
     before = path.read_bytes()
 
-    code = main([*words, "--archive", str(place / "there")])
+    code = main([*words, "--archive", str(home_dir / "there")])
 
     assert code == ExitCode.USAGE_ERROR
     assert "belongs to another program" in capsys.readouterr().err
@@ -416,13 +416,13 @@ def test_a_database_of_another_program_is_left_alone(
 @pytest.mark.usefixtures("kept_home")
 def test_a_file_that_is_no_database_is_not_sent_in_a_circle(
     words: list[str],
-    place: Path,
+    home_dir: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    (place / "there").mkdir()
-    (place / "there" / "archive.db").write_bytes(b"a letter to a friend\n" * 400)
+    (home_dir / "there").mkdir()
+    (home_dir / "there" / "archive.db").write_bytes(b"a letter to a friend\n" * 400)
 
-    code = main([*words, "--archive", str(place / "there")])
+    code = main([*words, "--archive", str(home_dir / "there")])
 
     assert code == ExitCode.ARCHIVE_DAMAGED
     assert "bygones verify" not in capsys.readouterr().err
@@ -432,12 +432,12 @@ def test_a_file_that_is_no_database_is_not_sent_in_a_circle(
 @pytest.mark.usefixtures("kept_home")
 def test_a_file_where_the_folder_would_be_is_called_one(
     words: list[str],
-    place: Path,
+    home_dir: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    (place / "afile").write_text("x", "utf-8")
+    (home_dir / "afile").write_text("x", "utf-8")
 
-    code = main([*words, "--archive", str(place / "afile")])
+    code = main([*words, "--archive", str(home_dir / "afile")])
 
     assert code == ExitCode.USAGE_ERROR
     assert "afile is not a folder" in capsys.readouterr().err

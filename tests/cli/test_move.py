@@ -14,20 +14,20 @@ from tests.build import SESSION, Home, prompt, reply, thread
 
 
 @pytest.fixture
-def home(place: Path) -> Path:
+def home(home_dir: Path) -> Path:
     """Return the usual home, with a session in a directory that was renamed."""
-    home = Home(place / ".claude")
+    home = Home(home_dir / ".claude")
     records = thread(prompt("one"), reply("first"))
-    key = str(place / "shop").replace("/", "-").replace("_", "-")
-    cwd = str(place / "shop")
+    key = str(home_dir / "shop").replace("/", "-").replace("_", "-")
+    cwd = str(home_dir / "shop")
     home.session(SESSION, [{**record, "cwd": cwd} for record in records], project=key)
-    (place / "store").mkdir()
-    Archive.ingest(place / "archive", [home.path])
+    (home_dir / "store").mkdir()
+    Archive.ingest(home_dir / "archive", [home.path])
     return home.path
 
 
 def test_session_is_continued_in_the_new_directory(
-    home: Path, place: Path, capsys: pytest.CaptureFixture[str]
+    home: Path, home_dir: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     before = [path.read_bytes() for path in home.rglob("*.jsonl")]
 
@@ -38,7 +38,7 @@ def test_session_is_continued_in_the_new_directory(
     assert "would move" in out
     assert "1 session; 1 file" in out
     resumed = capsys.readouterr().out
-    assert resumed == f"cd {place}/store && claude --resume {SESSION}\n"
+    assert resumed == f"cd {home_dir}/store && claude --resume {SESSION}\n"
     assert main(["move", "--undo"]) == ExitCode.SUCCESS
     assert [path.read_bytes() for path in home.rglob("*.jsonl")] == before
 

@@ -55,20 +55,20 @@ def running(*words: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
 
 
 def followed(link: str) -> str:
-    place = urlsplit(link)
-    connection = HTTPConnection(place.hostname or "", place.port or 0, timeout=10)
+    home_dir = urlsplit(link)
+    connection = HTTPConnection(home_dir.hostname or "", home_dir.port or 0, timeout=10)
     try:
-        connection.request("GET", f"{place.path}?{place.query}")
+        connection.request("GET", f"{home_dir.path}?{home_dir.query}")
         return connection.getresponse().read().decode()
     finally:
         connection.close()
 
 
 def test_a_page_that_is_shown_already_is_used(
-    capsys: pytest.CaptureFixture[str], place: Path
+    capsys: pytest.CaptureFixture[str], home_dir: Path
 ) -> None:
     with running("serve", "--no-browser") as (_, link):
-        (left,) = (place / ".local/state/bygones").glob("page-*")
+        (left,) = (home_dir / ".local/state/bygones").glob("page-*")
         assert stat.S_IMODE(left.stat().st_mode) == 0o600
         assert main(["open", FIRST]) == ExitCode.SUCCESS
         shown = capsys.readouterr().out.strip()
@@ -116,7 +116,7 @@ def test_a_browser_opens_where_there_is_a_screen(
     assert "key=" not in opened[0]
 
 
-def test_what_is_not_ours_is_not_opened(place: Path) -> None:
+def test_what_is_not_ours_is_not_opened(home_dir: Path) -> None:
     class Other(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             self.send_response(200)
@@ -127,17 +127,17 @@ def test_what_is_not_ours_is_not_opened(place: Path) -> None:
             """Say nothing."""
 
     with running("serve", "--no-browser") as (_, link):
-        assert find_running_server(place / "archive") == link
-        (left,) = (place / ".local/state/bygones").glob("page-*")
+        assert find_running_server(home_dir / "archive") == link
+        (left,) = (home_dir / ".local/state/bygones").glob("page-*")
     with HTTPServer(("127.0.0.1", 0), Other) as other:
         Thread(target=other.serve_forever, daemon=True).start()
         port = other.server_address[1]
         left.write_text(f"http://127.0.0.1:{port}/enter?key=a")
-        assert find_running_server(place / "archive") is None
+        assert find_running_server(home_dir / "archive") is None
         other.shutdown()
-    assert find_running_server(place / "archive") is None
+    assert find_running_server(home_dir / "archive") is None
     left.write_text("http://[::1:no/\x00")
-    assert find_running_server(place / "archive") is None
+    assert find_running_server(home_dir / "archive") is None
 
 
 def test_an_unknown_session_is_reported_as_elsewhere(

@@ -78,11 +78,11 @@ def test_an_ingestion_that_was_cut_short_is_made_up_for(
 
 
 def test_during_another_ingest_the_committed_archive_is_shown(
-    archived: Home, place: Path, capsys: pytest.CaptureFixture[str]
+    archived: Home, home_dir: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     add_third(archived)
 
-    with writer_lock(place / "archive"):
+    with writer_lock(home_dir / "archive"):
         shown = listed(capsys)
 
     assert "Counting lines" in shown
@@ -90,9 +90,9 @@ def test_during_another_ingest_the_committed_archive_is_shown(
 
 
 def test_without_any_home_the_archive_is_shown(
-    archived: Home, place: Path, capsys: pytest.CaptureFixture[str]
+    archived: Home, home_dir: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    archived.path.rename(place / "elsewhere")
+    archived.path.rename(home_dir / "elsewhere")
 
     assert "Counting lines" in listed(capsys)
 
@@ -118,17 +118,19 @@ def test_a_home_that_the_variable_names_must_be_there(
 
 @pytest.mark.usefixtures("archived")
 def test_a_home_of_the_settings_may_be_away_for_a_while(
-    place: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    home_dir: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    away = place / "away"
-    (place / "mine.toml").write_text(f"homes = ['{away}']")
-    monkeypatch.setenv("BYGONES_SETTINGS", str(place / "mine.toml"))
+    away = home_dir / "away"
+    (home_dir / "mine.toml").write_text(f"homes = ['{away}']")
+    monkeypatch.setenv("BYGONES_SETTINGS", str(home_dir / "mine.toml"))
 
     assert main(["list"]) == ExitCode.SUCCESS
 
-    told = capsys.readouterr()
-    assert "Counting lines" in told.out
-    assert told.err == f"note: the archive is not up to date: {away} does not exist\n"
+    captured = capsys.readouterr()
+    assert "Counting lines" in captured.out
+    assert (
+        captured.err == f"note: the archive is not up to date: {away} does not exist\n"
+    )
 
 
 @pytest.mark.parametrize(
@@ -164,42 +166,42 @@ def test_verbose_reports_what_was_imported(
 
 
 def test_an_index_of_another_version_is_rebuilt(
-    archived: Home, place: Path, capsys: pytest.CaptureFixture[str]
+    archived: Home, home_dir: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (index,) = (place / "archive" / "index").iterdir()
+    (index,) = (home_dir / "archive" / "index").iterdir()
     index.rename(index.with_name("0123456789abcdef-1"))
-    archived.path.rename(place / "elsewhere")
+    archived.path.rename(home_dir / "elsewhere")
 
     assert main(["list"]) == ExitCode.SUCCESS
 
-    told = capsys.readouterr()
-    assert "Counting lines" in told.out
-    assert told.err == "building the search index\n"
+    captured = capsys.readouterr()
+    assert "Counting lines" in captured.out
+    assert captured.err == "building the search index\n"
 
 
 @pytest.mark.usefixtures("kept_home")
 @pytest.mark.parametrize("words", [["list"], ["usage"], ["search", "count"]])
 def test_first_command_in_a_pipe_creates_the_archive(
-    words: list[str], place: Path, capsys: pytest.CaptureFixture[str]
+    words: list[str], home_dir: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(words) == ExitCode.SUCCESS
 
     created = capsys.readouterr()
     assert "no archive yet: importing ~/.claude into ~/archive" in created.err
     assert created.out
-    assert (place / "archive").exists()
+    assert (home_dir / "archive").exists()
     assert main([*words, "--quiet"]) == ExitCode.SUCCESS
     assert capsys.readouterr() == (created.out, "")
 
 
 @pytest.mark.usefixtures("kept_home")
 def test_no_archive_is_created_if_nothing_is_to_be_imported(
-    place: Path, capsys: pytest.CaptureFixture[str]
+    home_dir: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["list", "--no-ingest"]) == ExitCode.NO_ARCHIVE
 
     assert "bygones ingest" in capsys.readouterr().err
-    assert not (place / "archive").exists()
+    assert not (home_dir / "archive").exists()
 
 
 @pytest.mark.skipif(os.name == "nt", reason="terminals are others there")
@@ -231,7 +233,7 @@ def test_last_is_the_newest_session(
     assert "A third one" in capsys.readouterr().out
 
 
-@pytest.mark.usefixtures("place")
+@pytest.mark.usefixtures("home_dir")
 @pytest.mark.parametrize(
     "words",
     [
@@ -244,9 +246,9 @@ def test_where_nothing_is_at_all_the_demo_is_offered_in_a_pipe_too(
 ) -> None:
     assert main(words) == ExitCode.NO_ARCHIVE
 
-    told = capsys.readouterr().err
-    assert "and no Claude Code home found in " in told
-    assert "`bygones demo` creates sample data" in told
+    stderr = capsys.readouterr().err
+    assert "and no Claude Code home found in " in stderr
+    assert "`bygones demo` creates sample data" in stderr
 
 
 @pytest.mark.usefixtures("archived")
@@ -264,8 +266,8 @@ def test_a_hint_is_about_the_archive_that_was_named(
     assert main(words) != ExitCode.SUCCESS
 
     named = "archive" if "archive" in " ".join(words).split("=") else "'no where'"
-    told = capsys.readouterr().err
-    assert f"`bygones {command} --archive {named}" in told
+    stderr = capsys.readouterr().err
+    assert f"`bygones {command} --archive {named}" in stderr
 
 
 @pytest.mark.usefixtures("kept_home")
@@ -282,13 +284,13 @@ def test_a_named_home_must_exist_even_without_ingest(
 @pytest.mark.usefixtures("kept_home")
 @pytest.mark.parametrize("words", [["list"], ["search", "lines"]])
 def test_while_another_makes_the_archive_that_is_said_in_a_pipe_too(
-    words: list[str], place: Path, capsys: pytest.CaptureFixture[str]
+    words: list[str], home_dir: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    empty = place / "empty"
+    empty = home_dir / "empty"
     (empty / "projects").mkdir(parents=True)
-    Archive.ingest(place / "archive", [empty])
+    Archive.ingest(home_dir / "archive", [empty])
 
-    with writer_lock(place / "archive"):
+    with writer_lock(home_dir / "archive"):
         main(words)
 
     told = "note: the archive is still being created and is empty: another command"
@@ -298,9 +300,9 @@ def test_while_another_makes_the_archive_that_is_said_in_a_pipe_too(
 @pytest.mark.skipif(os.name == "nt", reason="no directory can be removed there so")
 @pytest.mark.usefixtures("invented")
 def test_a_missing_current_directory_is_reported(
-    place: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    home_dir: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    gone = place / "gone"
+    gone = home_dir / "gone"
     gone.mkdir()
     monkeypatch.chdir(gone)
     gone.rmdir()
@@ -312,4 +314,4 @@ def test_a_missing_current_directory_is_reported(
         assert main(words) == ExitCode.USAGE_ERROR
         told = "error: the current directory no longer exists\n"
         assert capsys.readouterr().err.startswith(told)
-    monkeypatch.chdir(place)
+    monkeypatch.chdir(home_dir)

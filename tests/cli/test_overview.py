@@ -30,7 +30,7 @@ def test_the_first_run_says_what_is_imported() -> None:
 
 
 @no_terminals
-@pytest.mark.usefixtures("place")
+@pytest.mark.usefixtures("home_dir")
 def test_without_claude_code_the_demo_is_offered() -> None:
     terminal = Terminal()
 
@@ -56,9 +56,9 @@ def test_programs_get_rows_of_it(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_shared_options_are_accepted_before_a_command(
-    invented: Path, place: Path, capsys: pytest.CaptureFixture[str]
+    invented: Path, home_dir: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    other = place / "other"
+    other = home_dir / "other"
     words = ["--archive", str(other), "--home", str(invented)]
     assert main([*words, "-q", "ingest"]) == ExitCode.SUCCESS
 
@@ -76,8 +76,8 @@ def test_what_a_command_has_no_use_for_is_asked_wrongly(
 ) -> None:
     for words in (["--json", "completion", "bash"], ["completion", "bash", "--json"]):
         assert main(words) == ExitCode.USAGE_ERROR
-        told = capsys.readouterr().err
-        assert "completion takes no --json: it prints a script for a shell" in told
+        stderr = capsys.readouterr().err
+        assert "completion takes no --json: it prints a script for a shell" in stderr
     for words in (["--home", "x"], ["-v", "--color", "never"]):
         assert main([*words, "help"]) == ExitCode.SUCCESS
         assert capsys.readouterr().err == ""
@@ -85,19 +85,19 @@ def test_what_a_command_has_no_use_for_is_asked_wrongly(
 
 def test_settings_are_the_last_word_but_one(
     kept_home: Home,
-    place: Path,
+    home_dir: Path,
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.delenv("BYGONES_ARCHIVE")
-    settings = place / "settings.toml"
+    settings = home_dir / "settings.toml"
     settings.write_text(
         f'archive = "~/mine"\nhomes = ["{kept_home.path}"]\ncolor = "always"\n'
     )
     monkeypatch.setenv("BYGONES_SETTINGS", str(settings))
     assert main(["ingest", "-q"]) == ExitCode.SUCCESS
 
-    assert (place / "mine" / "archive.db").exists()
+    assert (home_dir / "mine" / "archive.db").exists()
     assert main(["list"]) == ExitCode.SUCCESS
     assert "\x1b[" in capsys.readouterr().out
     assert main(["list", "--color", "never"]) == ExitCode.SUCCESS
@@ -134,20 +134,20 @@ def test_programs_get_help_too(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_what_is_set_counts_without_a_command(
-    place: Path,
+    home_dir: Path,
     invented: Path,
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    settings = place / "settings.toml"
+    settings = home_dir / "settings.toml"
     settings.write_text('color = "always"\n')
     monkeypatch.setenv("BYGONES_SETTINGS", str(settings))
     monkeypatch.setenv("BYGONES_INGEST", "false")
     Home(invented).session(session_id(7), thread(prompt("Brand new")))
 
     assert main([]) == ExitCode.SUCCESS
-    shown = capsys.readouterr().out
-    assert "\x1b[" in shown
-    assert "Brand new" not in shown
+    stdout = capsys.readouterr().out
+    assert "\x1b[" in stdout
+    assert "Brand new" not in stdout
     assert main(["--color", "never"]) == ExitCode.SUCCESS
     assert "\x1b[" not in capsys.readouterr().out

@@ -92,8 +92,10 @@ def test_the_pager_is_the_users_choice(
 
 @pytest.mark.skipif(os.name == "nt", reason="terminals are others there")
 @pytest.mark.usefixtures("invented")
-def test_a_terminal_has_its_pager(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    page = place / "page"
+def test_a_terminal_has_its_pager(
+    home_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = home_dir / "page"
     monkeypatch.setenv("BYGONES_PAGER", f"tee {page}")
 
     terminal = Terminal("show", "last", "--all", "--tools")
@@ -123,9 +125,9 @@ def test_a_terminal_has_its_pager(place: Path, monkeypatch: pytest.MonkeyPatch) 
     ids=" ".join,
 )
 def test_whatever_is_long_goes_through_the_pager(
-    words: tuple[str, ...], place: Path, monkeypatch: pytest.MonkeyPatch
+    words: tuple[str, ...], home_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    page = place / "page"
+    page = home_dir / "page"
     monkeypatch.setenv("BYGONES_PAGER", f"tee {page}")
 
     terminal = Terminal(*words, rows=6)
@@ -136,11 +138,11 @@ def test_whatever_is_long_goes_through_the_pager(
 
 @pytest.mark.skipif(os.name == "nt", reason="terminals are others there")
 def test_all_problems_go_through_the_pager(
-    place: Path, monkeypatch: pytest.MonkeyPatch
+    home_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    broken = place / "broken.jsonl"
+    broken = home_dir / "broken.jsonl"
     broken.write_text('not json\n{"type":"mode"}\n' * 20)
-    page = place / "page"
+    page = home_dir / "page"
     monkeypatch.setenv("BYGONES_PAGER", f"tee {page}")
 
     terminal = Terminal("inspect", broken, "--problems", rows=6)

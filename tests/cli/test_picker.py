@@ -26,7 +26,7 @@ def is_starred(folder: Path, prefix: str) -> bool:
 
 
 def test_typing_finds_a_session_which_enter_shows(
-    invented: Path, place: Path, monkeypatch: pytest.MonkeyPatch
+    invented: Path, home_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     del invented
     monkeypatch.setenv("BYGONES_COLOR", "always")
@@ -43,7 +43,7 @@ def test_typing_finds_a_session_which_enter_shows(
     assert preview  # in the state line
     screen.type(TAB + "s")
     screen.wait_for("starred", "★ Why do the tests")
-    assert is_starred(place / "archive", "3d75e207")
+    assert is_starred(home_dir / "archive", "3d75e207")
 
     screen.type("y")
     screen.wait_for("copied 3d75e207")
@@ -57,7 +57,7 @@ def test_typing_finds_a_session_which_enter_shows(
     assert "\x1b[30;43mnine" in screen.raw.decode()
 
 
-def test_keys_move_toggle_and_quit(invented: Path, place: Path) -> None:
+def test_keys_move_toggle_and_quit(invented: Path, home_dir: Path) -> None:
     del invented
     screen = Screen(columns=80, rows=24)
     screen.wait_for("5 sessions", "all projects", "▌ 9mo")
@@ -79,7 +79,7 @@ def test_keys_move_toggle_and_quit(invented: Path, place: Path) -> None:
     assert "no sessions found" in screen.text
     screen.type(ESCAPE)
     assert screen.end() == ExitCode.SUCCESS
-    assert not is_starred(place / "archive", "b9568747")
+    assert not is_starred(home_dir / "archive", "b9568747")
 
 
 @pytest.mark.usefixtures("invented")
@@ -134,10 +134,10 @@ def test_a_small_preview_shows_what_was_found() -> None:
 
 
 def test_resume_runs_claude_code_for_the_session_that_is_picked(
-    invented: Path, place: Path, monkeypatch: pytest.MonkeyPatch
+    invented: Path, home_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     del invented
-    claude = place / "bin" / "claude"
+    claude = home_dir / "bin" / "claude"
     claude.parent.mkdir()
     claude.write_text('#!/bin/sh\necho "claude was given: $*"\n')
     claude.chmod(0o755)
@@ -155,14 +155,14 @@ def test_resume_runs_claude_code_for_the_session_that_is_picked(
     assert "&& CLAUDE_CONFIG_DIR" in printed.shown.rpartition("\x1b[?1049l")[2]
 
 
-def test_hostile_titles_and_texts_do_not_reach_the_terminal(place: Path) -> None:
-    home = Home(place / ".claude")
+def test_hostile_titles_and_texts_do_not_reach_the_terminal(home_dir: Path) -> None:
+    home = Home(home_dir / ".claude")
     lines = thread(prompt(f"walrus {HOSTILE}"), reply(f"answer walrus {HOSTILE}"))
     home.session(session_id(1), [*lines, title(f"Title {HOSTILE}", custom=True)])
     home.session(
         session_id(2), thread(prompt("日本語 👨‍👩‍👧 wide " * 9), reply("ok"), start=60)
     )
-    Archive.ingest(place / "archive", [home.path])
+    Archive.ingest(home_dir / "archive", [home.path])
 
     screen = Screen("show", columns=100, rows=24)
     screen.wait_for("2 sessions", "日本語")

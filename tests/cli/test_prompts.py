@@ -48,10 +48,10 @@ def test_the_newest_comes_first(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_a_long_prompt_is_there_to_its_last_word(
-    place: Path, capsys: pytest.CaptureFixture[str]
+    home_dir: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     words = " ".join(f"word{number}" for number in range(500))
-    home = Home(place / ".claude")
+    home = Home(home_dir / ".claude")
     home.session(session_id(1), thread(prompt(words), reply("Yes")))
     assert main(["ingest"]) == ExitCode.SUCCESS
     capsys.readouterr()
@@ -60,9 +60,9 @@ def test_a_long_prompt_is_there_to_its_last_word(
 
 
 def test_what_a_resumed_session_holds_again_comes_once(
-    place: Path, capsys: pytest.CaptureFixture[str]
+    home_dir: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    home = Home(place / ".claude")
+    home = Home(home_dir / ".claude")
     first = thread(prompt("The first"), reply("Yes"))
     home.session(session_id(1), first)
     again = [record | {"sessionId": session_id(2)} for record in first]
@@ -72,15 +72,15 @@ def test_what_a_resumed_session_holds_again_comes_once(
     capsys.readouterr()
 
     assert typed(capsys) == ["The second", "The first"]
-    with Archive.open(place / "archive") as archive:
+    with Archive.open(home_dir / "archive") as archive:
         sessions = [found.session_id for found in archive.prompts()]
     assert sessions == [session_id(2), session_id(1)]
 
 
 def test_nothing_typed_is_no_failure(
-    place: Path, capsys: pytest.CaptureFixture[str]
+    home_dir: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (place / ".claude" / "projects").mkdir(parents=True)
+    (home_dir / ".claude" / "projects").mkdir(parents=True)
     assert main(["ingest", "-q"]) == ExitCode.SUCCESS
 
     assert main(["prompts"]) == ExitCode.SUCCESS
@@ -101,12 +101,12 @@ def test_prompts_of_a_project_are_had_by_its_name_or_here(
 
 @pytest.mark.req("F5")
 def test_prompt_of_another_session_in_the_file_has_its_id(
-    place: Path, capsys: pytest.CaptureFixture[str]
+    home_dir: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     own, other = "a" + session_id(1)[1:], "b" + session_id(2)[1:]
     theirs = thread(prompt("Over there"), reply("No"), start=60)
     records = [record | {"sessionId": other} for record in theirs]
-    home = Home(place / ".claude")
+    home = Home(home_dir / ".claude")
     home.session(own, [*thread(prompt("Over here"), reply("Yes")), *records])
     assert main(["ingest"]) == ExitCode.SUCCESS
     capsys.readouterr()

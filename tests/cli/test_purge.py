@@ -164,9 +164,9 @@ def test_a_beginning_that_two_purged_sessions_have_names_neither(
 
     assert main(["purge", GONE[:8], "--mentions", "-y"]) == ExitCode.USAGE_ERROR
 
-    told = capsys.readouterr().err
-    assert "matches 2 sessions" in told
-    assert all(f"\n  {id_}\n" in told for id_ in ids)
+    stderr = capsys.readouterr().err
+    assert "matches 2 sessions" in stderr
+    assert all(f"\n  {id_}\n" in stderr for id_ in ids)
     assert traces(archive, GONE)
 
 
@@ -240,13 +240,13 @@ def test_reading_after_an_interrupted_purge_names_the_purge(
     capsys.readouterr()
 
     assert main(["list", "--archive", str(archive)]) == ExitCode.FAILURE
-    told = capsys.readouterr().err
-    assert "was interrupted, so there is no index" in told
-    assert "run the same `bygones purge` again" in told
+    stderr = capsys.readouterr().err
+    assert "was interrupted, so there is no index" in stderr
+    assert "run the same `bygones purge` again" in stderr
 
     assert main(["list"]) == ExitCode.SUCCESS
-    told = capsys.readouterr().err
-    assert "note: a purge was interrupted; run it again" in told
+    stderr = capsys.readouterr().err
+    assert "note: a purge was interrupted; run it again" in stderr
 
 
 def test_a_purge_of_what_is_erased_changes_nothing(
@@ -277,8 +277,8 @@ def test_a_purge_that_the_system_stopped_is_asked_for_again(
     assert sessions(archive) == {FIRST, SECOND}
 
 
-def test_a_project_can_be_purged(archive: Path, place: Path) -> None:
-    other = Home(place / ".claude")
+def test_a_project_can_be_purged(archive: Path, home_dir: Path) -> None:
+    other = Home(home_dir / ".claude")
     records = thread(prompt("Elsewhere", cwd="/work/secret"), start=9)
     other.session(session_id(6), records, project="-work-elsewhere")
     main(["ingest", "-q"])
@@ -313,10 +313,10 @@ def test_a_session_without_a_time_is_as_old_as_its_file(
 
 
 def test_what_was_found_last_names_no_session_that_is_erased(
-    archive: Path, place: Path
+    archive: Path, home_dir: Path
 ) -> None:
     assert main(["search", SECRET]) == ExitCode.SUCCESS
-    (remembered,) = place.rglob("last-search.json")
+    (remembered,) = home_dir.rglob("last-search.json")
     assert session_id(5) in remembered.read_text()
 
     assert main(["purge", session_id(5), "-y"]) == ExitCode.SUCCESS

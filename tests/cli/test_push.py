@@ -23,8 +23,8 @@ from tests.hub.sending import KEY, NOW, PROJECT, worked
 
 
 @pytest.fixture
-def home(place: Path, monkeypatch: pytest.MonkeyPatch) -> Home:
-    home, _ = worked(place)
+def home(home_dir: Path, monkeypatch: pytest.MonkeyPatch) -> Home:
+    home, _ = worked(home_dir)
     monkeypatch.setenv("BYGONES_HOME", str(home.path))
     return home
 
@@ -35,8 +35,10 @@ def hub(tmp_path: Path) -> Iterator[TestHub]:
         yield hub
 
 
-def named(place: Path, hub: str = "", token: str = "", project: str = PROJECT) -> None:
-    folder = place / ".config" / "bygones"
+def named(
+    home_dir: Path, hub: str = "", token: str = "", project: str = PROJECT
+) -> None:
+    folder = home_dir / ".config" / "bygones"
     folder.mkdir(parents=True, exist_ok=True)
     lines = ["[push]", f'projects = ["{project}"]']
     lines += [f'hub = "{hub}"'] * bool(hub) + [f'token = "{token}"'] * bool(token)
@@ -45,14 +47,14 @@ def named(place: Path, hub: str = "", token: str = "", project: str = PROJECT) -
 
 @pytest.mark.usefixtures("home")
 def test_nothing_leaves_unless_it_was_named(
-    place: Path, capsys: pytest.CaptureFixture[str]
+    home_dir: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["push"]) == ExitCode.USAGE_ERROR
     assert "have no projects" in capsys.readouterr().err
-    named(place)
+    named(home_dir)
     assert main(["push"]) == ExitCode.USAGE_ERROR
     assert "have no hub" in capsys.readouterr().err
-    named(place, hub="https://hub.example.com")
+    named(home_dir, hub="https://hub.example.com")
     assert main(["push"]) == ExitCode.USAGE_ERROR
     assert "have no token" in capsys.readouterr().err
 
@@ -62,9 +64,9 @@ def test_nothing_leaves_unless_it_was_named(
     "hub", ["http://hub.example.com", "hub", "ftp://x", "http://["]
 )
 def test_a_token_is_never_sent_in_the_clear(
-    place: Path, hub: str, capsys: pytest.CaptureFixture[str]
+    home_dir: Path, hub: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    named(place, hub, "rcl_x")
+    named(home_dir, hub, "rcl_x")
 
     assert main(["push"]) == ExitCode.FAILURE
     assert "rejected the request" in capsys.readouterr().err
@@ -72,10 +74,10 @@ def test_a_token_is_never_sent_in_the_clear(
 
 @pytest.mark.usefixtures("home")
 def test_a_name_that_fits_no_project_is_not_taken_for_one_that_is_all_there(
-    place: Path, capsys: pytest.CaptureFixture[str]
+    home_dir: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    named(place)
-    settings = place / ".config" / "bygones" / "settings.toml"
+    named(home_dir)
+    settings = home_dir / ".config" / "bygones" / "settings.toml"
     settings.write_text('[push]\nprojects = ["/nowhere"]\n')
 
     assert main(["push", "--dry-run"]) == ExitCode.SUCCESS
@@ -93,9 +95,9 @@ def test_a_dry_run_names_projects_as_the_hub_will_know_them(
     home: Home,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    place = home.path.parent
+    home_dir = home.path.parent
     home.session(session_id(70), thread(prompt("Said", cwd=cwd)), project="-shop")
-    named(place, project=cwd)
+    named(home_dir, project=cwd)
 
     assert main(["push", "--dry-run"]) == ExitCode.SUCCESS
 
@@ -105,23 +107,23 @@ def test_a_dry_run_names_projects_as_the_hub_will_know_them(
 
 @pytest.mark.usefixtures("home")
 def test_a_dry_run_says_what_would_go_and_what_is_hidden(
-    place: Path, capsys: pytest.CaptureFixture[str]
+    home_dir: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    named(place)
+    named(home_dir)
 
     assert main(["push", "--dry-run"]) == ExitCode.SUCCESS
 
-    told = capsys.readouterr().out
-    assert told.startswith("would send 3 sessions: 3 files, 24 lines, ")
-    assert "~/work/shop" in told
-    assert "12 email" in told
+    stdout = capsys.readouterr().out
+    assert stdout.startswith("would send 3 sessions: 3 files, 24 lines, ")
+    assert "~/work/shop" in stdout
+    assert "12 email" in stdout
 
 
 def test_a_push_goes_once_and_then_what_is_new(
-    place: Path, home: Home, hub: TestHub, capsys: pytest.CaptureFixture[str]
+    home_dir: Path, home: Home, hub: TestHub, capsys: pytest.CaptureFixture[str]
 ) -> None:
     secret, _ = hub.token("ann")
-    named(place, hub=hub.address, token=secret)
+    named(home_dir, hub=hub.address, token=secret)
 
     assert main(["push"]) == ExitCode.SUCCESS
     first = capsys.readouterr().out
@@ -144,10 +146,10 @@ def test_a_push_goes_once_and_then_what_is_new(
 
 @pytest.mark.usefixtures("home")
 def test_a_push_says_how_many_sessions_were_erased_on_the_hub(
-    place: Path, hub: TestHub, capsys: pytest.CaptureFixture[str]
+    home_dir: Path, hub: TestHub, capsys: pytest.CaptureFixture[str]
 ) -> None:
     secret, _ = hub.token("ann")
-    named(place, hub=hub.address, token=secret)
+    named(home_dir, hub=hub.address, token=secret)
     assert main(["push"]) == ExitCode.SUCCESS
     capsys.readouterr()
 
@@ -173,19 +175,19 @@ def test_a_push_says_how_many_sessions_were_erased_on_the_hub(
 
 @pytest.mark.usefixtures("home")
 def test_a_wrong_token_is_reported(
-    place: Path, hub: TestHub, capsys: pytest.CaptureFixture[str]
+    home_dir: Path, hub: TestHub, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    named(place, hub.address, "rcl_wrong")
+    named(home_dir, hub.address, "rcl_wrong")
 
     assert main(["push"]) == ExitCode.FAILURE
     assert "valid token" in capsys.readouterr().err
 
 
 def test_what_is_written_while_it_watches_goes_too(
-    place: Path, home: Home, hub: TestHub
+    home_dir: Path, home: Home, hub: TestHub
 ) -> None:
     secret, _ = hub.token("ann")
-    named(place, hub=hub.address, token=secret)
+    named(home_dir, hub=hub.address, token=secret)
     quickly = (
         "from bygones.hub.client import PushLoop; PushLoop.interval = 0.1;"
         " from bygones.cli.main import entry_point; entry_point()"

@@ -43,14 +43,14 @@ def test_a_typo_is_corrected_in_searched_words_but_not_in_excluded_ones(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert main(["list", "rety"]) == ExitCode.SUCCESS
-    told = capsys.readouterr()
-    assert RETRY in told.out
-    assert told.err == "note: no match for rety; searched for retry instead\n"
+    captured = capsys.readouterr()
+    assert RETRY in captured.out
+    assert captured.err == "note: no match for rety; searched for retry instead\n"
 
     assert main(["list", "--", "-rety"]) == ExitCode.SUCCESS
-    told = capsys.readouterr()
-    assert len(told.out.splitlines()) == 6
-    assert told.err == ""
+    captured = capsys.readouterr()
+    assert len(captured.out.splitlines()) == 6
+    assert captured.err == ""
 
 
 @pytest.mark.usefixtures("invented")
@@ -63,9 +63,9 @@ def test_a_word_without_a_match_is_in_no_session(
 @pytest.fixture
 def copied(kept_home: Home) -> Home:
     """Return a home in which one session says what another does, and one nothing."""
-    said = thread(prompt("Where do walruses live?"), reply("In the cold."))
+    records = thread(prompt("Where do walruses live?"), reply("In the cold."))
     for number in (5, 6):
-        kept_home.session(session_id(number), said)
+        kept_home.session(session_id(number), records)
     kept_home.session(session_id(7), [summary("Of another", "x")])
     return kept_home
 

@@ -33,11 +33,11 @@ def test_usage_is_grouped_by_git_branch(capsys: pytest.CaptureFixture[str]) -> N
 
 
 def test_the_current_block_is_shown(
-    place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    home_dir: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    home = write_demo_home(place, datetime.now(UTC))
+    home = write_demo_home(home_dir, datetime.now(UTC))
     monkeypatch.setenv("BYGONES_HOME", str(home))
-    Archive.ingest(place / "archive", [home])
+    Archive.ingest(home_dir / "archive", [home])
     text = out(capsys, "usage", "--watch")
     assert text.startswith("Block from ")
     assert "left" in text
@@ -54,9 +54,9 @@ def test_without_a_recent_reply_there_is_no_block(
 
 
 def test_files_that_were_read_are_listed_last_first(
-    place: Path, capsys: pytest.CaptureFixture[str]
+    home_dir: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    home = Home(place / ".claude")
+    home = Home(home_dir / ".claude")
     lines = thread(
         prompt("Read"),
         reply([tool_use("Read", id="toolu_a", file_path="/w/a.py")]),
@@ -68,7 +68,7 @@ def test_files_that_were_read_are_listed_last_first(
         reply("Done"),
     )
     home.session(session_id(1), lines)
-    Archive.ingest(place / "archive", [home.path])
+    Archive.ingest(home_dir / "archive", [home.path])
     rows = [
         json.loads(line)
         for line in out(capsys, "files", "last", "--reads", "--json").splitlines()

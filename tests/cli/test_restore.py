@@ -81,9 +81,9 @@ def test_a_beginning_that_two_sessions_have_is_not_enough(
     lost: tuple[Home, Files], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["restore", "5e551000"]) == ExitCode.USAGE_ERROR
-    told = capsys.readouterr().err
-    assert "'5e551000' matches 2 sessions:\n" in told
-    assert f"\n  {FIRST}  2026-01-05  Counting lines\n" in told
+    stderr = capsys.readouterr().err
+    assert "'5e551000' matches 2 sessions:\n" in stderr
+    assert f"\n  {FIRST}  2026-01-05  Counting lines\n" in stderr
 
     assert main(["restore", "5e551001"]) == ExitCode.USAGE_ERROR
     assert "did you mean 5e551000" in capsys.readouterr().err
@@ -125,10 +125,10 @@ def test_a_dry_run_tells_and_writes_nothing(
 
     assert main(["restore", FIRST, "--dry-run"]) == ExitCode.SUCCESS
 
-    shown = capsys.readouterr()
-    assert len(shown.out.splitlines()) == 7
-    assert f"~/.claude/projects/-work-demo/{FIRST}.jsonl\n" in shown.out
-    assert "would write 7 files" in shown.err
+    captured = capsys.readouterr()
+    assert len(captured.out.splitlines()) == 7
+    assert f"~/.claude/projects/-work-demo/{FIRST}.jsonl\n" in captured.out
+    assert "would write 7 files" in captured.err
     assert not home.path.exists()
 
 
@@ -174,20 +174,20 @@ def test_a_moved_project_gets_its_sessions_under_its_new_key(
     lost: tuple[Home, Files], tmp_path: Path
 ) -> None:
     home, before = lost
-    place = tmp_path / "new place"
-    place.mkdir()
+    home_dir = tmp_path / "new place"
+    home_dir.mkdir()
 
-    assert main(["restore", FIRST, "--as", str(place)]) == ExitCode.SUCCESS
+    assert main(["restore", FIRST, "--as", str(home_dir)]) == ExitCode.SUCCESS
 
-    path = home.path / "projects" / project_key(str(place)) / f"{FIRST}.jsonl"
+    path = home.path / "projects" / project_key(str(home_dir)) / f"{FIRST}.jsonl"
     assert path.read_bytes() == before[f"projects/-work-demo/{FIRST}.jsonl"][0]
     assert (path.parent / FIRST / "subagents" / "agent-a1.jsonl").exists()
     assert (home.path / "file-history" / FIRST / "0f1e2d3c4b5a6978@v1").exists()
     assert not (home.path / "projects" / "-work-demo").exists()
 
 
-def test_the_working_directory_moves_only_on_request(place: Path) -> None:
-    home = Home(place / ".claude")
+def test_the_working_directory_moves_only_on_request(home_dir: Path) -> None:
+    home = Home(home_dir / ".claude")
     nested = {"cwd": "/work/demo", "said": 'a "cwd":"/work/demo" in a text'}
     records = [
         prompt("One", toolUseResult=nested),
@@ -202,7 +202,7 @@ def test_the_working_directory_moves_only_on_request(place: Path) -> None:
         file.write(b'{"type":"user","cwd":"/work/demo"}')
     before = path.read_bytes().split(b"\n")
     main(["ingest", "-q"])
-    there = place / "there"
+    there = home_dir / "there"
 
     words = ["restore", FIRST, "--as", str(there), "--rewrite-cwd"]
     assert main(words) == ExitCode.SUCCESS
@@ -226,9 +226,9 @@ def test_the_working_directory_moves_only_on_request(place: Path) -> None:
 
 
 def test_directories_of_edited_files_move_with_the_working_directory(
-    place: Path,
+    home_dir: Path,
 ) -> None:
-    home = Home(place / ".claude")
+    home = Home(home_dir / ".claude")
     backup = b'"version":1,"realParentDir":"/work/demo/src"'
     records = [
         prompt("One", toolUseResult={"realParentDir": "/work/demo"}),
@@ -239,7 +239,7 @@ def test_directories_of_edited_files_move_with_the_working_directory(
     path = home.session(FIRST, records)
     before = path.read_bytes().split(b"\n")
     main(["ingest", "-q"])
-    there = place / "there"
+    there = home_dir / "there"
 
     words = ["restore", FIRST, "--as", str(there), "--rewrite-cwd"]
     assert main(words) == ExitCode.SUCCESS
@@ -253,18 +253,18 @@ def test_directories_of_edited_files_move_with_the_working_directory(
     assert after[1:] == [line.replace(old, new) for line in before[1:]]
 
 
-def test_homes_that_hold_the_same_names_are_kept_apart(place: Path) -> None:
+def test_homes_that_hold_the_same_names_are_kept_apart(home_dir: Path) -> None:
     for number in (1, 2):
-        Home(place / f"h{number}").history([f"Prompt {number}"])
-        Home(place / f"h{number}").session(session_id(number), thread(prompt("x")))
+        Home(home_dir / f"h{number}").history([f"Prompt {number}"])
+        Home(home_dir / f"h{number}").session(session_id(number), thread(prompt("x")))
     main(["ingest", "-q", "--home", "h1", "--home", "h2"])
 
     assert main(["restore", "--all", "--to", "out"]) == ExitCode.SUCCESS
 
-    found = files(place / "out")
+    found = files(home_dir / "out")
     told = {name: raw for name, (raw, _) in found.items() if "history" in name}
     assert sorted(told.values()) == [
-        (place / f"h{n}" / "history.jsonl").read_bytes() for n in (1, 2)
+        (home_dir / f"h{n}" / "history.jsonl").read_bytes() for n in (1, 2)
     ]
 
 
@@ -320,8 +320,8 @@ def test_what_is_restored_is_known_again(
     assert mine == {session.id: session for session in read_sessions(home.path)}
 
 
-def test_a_long_line_comes_back_whole(place: Path) -> None:
-    home = Home(place / ".claude")
+def test_a_long_line_comes_back_whole(home_dir: Path) -> None:
+    home = Home(home_dir / ".claude")
     long = thread(prompt("x" * 10_000_000), reply("short"))
     path = home.session(FIRST, long)
     with path.open("ab") as file:

@@ -15,10 +15,10 @@ from tests.cli.terminals import piped
 
 
 @pytest.fixture
-def claude(place: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def claude(home_dir: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Return where a program called claude writes what it was asked."""
-    told = place / "told"
-    program = place / "bin" / "claude"
+    told = home_dir / "told"
+    program = home_dir / "bin" / "claude"
     program.parent.mkdir()
     program.write_text(
         f'#!/bin/sh\necho "$PWD $CLAUDE_CONFIG_DIR $*" > {told}\nexit 7\n'
@@ -34,22 +34,22 @@ def last(capsys: pytest.CaptureFixture[str]) -> str:
 
 
 def test_the_command_is_printed(
-    invented: Path, place: Path, capsys: pytest.CaptureFixture[str]
+    invented: Path, home_dir: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     id_ = last(capsys)
 
     assert main(["resume"]) == ExitCode.SUCCESS
 
     assert capsys.readouterr().out == (
-        f"cd {place}/shop && CLAUDE_CONFIG_DIR={invented} claude --resume {id_}\n"
+        f"cd {home_dir}/shop && CLAUDE_CONFIG_DIR={invented} claude --resume {id_}\n"
     )
 
 
 def test_the_usual_home_need_not_be_named(
-    invented: Path, place: Path, capsys: pytest.CaptureFixture[str]
+    invented: Path, home_dir: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    invented.rename(place / ".claude")
-    os.environ["BYGONES_HOME"] = str(place / ".claude")
+    invented.rename(home_dir / ".claude")
+    os.environ["BYGONES_HOME"] = str(home_dir / ".claude")
 
     assert main(["resume"]) == ExitCode.SUCCESS
 
@@ -70,7 +70,7 @@ def test_what_was_deleted_is_restored_first(
 
 @pytest.mark.skipif(os.name == "nt", reason="the program is a shell's")
 def test_claude_runs_in_the_directory_of_the_session(
-    invented: Path, claude: Path, place: Path, capsys: pytest.CaptureFixture[str]
+    invented: Path, claude: Path, home_dir: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     id_ = last(capsys)
     (path,) = invented.glob(f"projects/*/{id_}.jsonl")
@@ -80,7 +80,7 @@ def test_claude_runs_in_the_directory_of_the_session(
     done = piped("resume", id_, "--run")
 
     assert done.returncode == 7, done.stderr
-    assert claude.read_text() == f"{place}/shop {invented} --resume {id_}\n"
+    assert claude.read_text() == f"{home_dir}/shop {invented} --resume {id_}\n"
     assert path.read_bytes() == before
     assert "restored 1 of the session's files" in done.stderr
 
@@ -119,11 +119,11 @@ def test_home_that_is_already_set_is_not_explained(
 
 @pytest.mark.skipif(os.name == "nt", reason="the program is a shell's")
 def test_session_in_the_usual_home_is_run_without_the_variable(
-    invented: Path, claude: Path, place: Path, monkeypatch: pytest.MonkeyPatch
+    invented: Path, claude: Path, home_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    invented.rename(place / ".claude")
-    monkeypatch.setenv("BYGONES_HOME", str(place / ".claude"))
-    monkeypatch.setenv("CLAUDE_CONFIG_DIR", str(place / "other"))
+    invented.rename(home_dir / ".claude")
+    monkeypatch.setenv("BYGONES_HOME", str(home_dir / ".claude"))
+    monkeypatch.setenv("CLAUDE_CONFIG_DIR", str(home_dir / "other"))
 
     assert (
         piped("resume")
@@ -132,16 +132,16 @@ def test_session_in_the_usual_home_is_run_without_the_variable(
     )
     done = piped("resume", "--run")
 
-    assert claude.read_text().startswith(f"{place}/shop  --resume")
+    assert claude.read_text().startswith(f"{home_dir}/shop  --resume")
     assert "CLAUDE_CONFIG_DIR is not set for it" in done.stderr
 
 
 @pytest.mark.usefixtures("invented", "claude")
 def test_a_directory_that_is_gone_is_said_with_a_way_out(
-    place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    home_dir: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.chdir(place)
-    shutil.rmtree(place / "shop")
+    monkeypatch.chdir(home_dir)
+    shutil.rmtree(home_dir / "shop")
 
     for arguments in (["resume"], ["resume", "--run"]):
         assert main(arguments) == ExitCode.FAILURE
@@ -154,19 +154,19 @@ def test_a_directory_that_is_gone_is_said_with_a_way_out(
 
 
 def test_moved_session_is_continued_in_its_new_directory(
-    invented: Path, place: Path, capsys: pytest.CaptureFixture[str]
+    invented: Path, home_dir: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     id_ = last(capsys)
     (path,) = invented.glob(f"projects/*/{id_}.jsonl")
-    (place / "shop").rename(place / "store")
-    options = ["--as", str(place / "store"), "--rewrite-cwd"]
+    (home_dir / "shop").rename(home_dir / "store")
+    options = ["--as", str(home_dir / "store"), "--rewrite-cwd"]
     assert main(["restore", id_, *options]) == ExitCode.SUCCESS
     path.unlink()
     capsys.readouterr()
 
     assert main(["resume", id_]) == ExitCode.SUCCESS
 
-    assert capsys.readouterr().out.startswith(f"cd {place}/store && ")
+    assert capsys.readouterr().out.startswith(f"cd {home_dir}/store && ")
 
 
 @pytest.mark.usefixtures("invented")
@@ -180,9 +180,9 @@ def test_without_the_program_that_is_said(
 
 
 @pytest.mark.usefixtures("invented")
-def test_programs_get_a_row(capsys: pytest.CaptureFixture[str], place: Path) -> None:
+def test_programs_get_a_row(capsys: pytest.CaptureFixture[str], home_dir: Path) -> None:
     assert main(["resume", "--json"]) == ExitCode.SUCCESS
 
     row = json.loads(capsys.readouterr().out.splitlines()[0])
     assert row["type"] == "resume"
-    assert row["directory"] == str(place / "shop")
+    assert row["directory"] == str(home_dir / "shop")

@@ -56,11 +56,11 @@ def used_colors(screen: Screen) -> set[str]:
 
 
 @pytest.fixture
-def today(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    home = write_demo_home(place, datetime.now(UTC))
+def today(home_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    home = write_demo_home(home_dir, datetime.now(UTC))
     monkeypatch.setenv("BYGONES_HOME", str(home))
-    Archive.ingest(place / "archive", [home])
-    monkeypatch.chdir(place / "shop")
+    Archive.ingest(home_dir / "archive", [home])
+    monkeypatch.chdir(home_dir / "shop")
 
 
 @pytest.mark.usefixtures("today")

@@ -136,7 +136,7 @@ def test_a_dash_excludes_and_is_no_option(
 
 
 def test_show_takes_numbers_of_the_last_search(
-    capsys: pytest.CaptureFixture[str], place: Path
+    capsys: pytest.CaptureFixture[str], home_dir: Path
 ) -> None:
     told(capsys, "walrus")
 
@@ -148,7 +148,7 @@ def test_show_takes_numbers_of_the_last_search(
         "there is no result 2: the last search had only result 1"
         in capsys.readouterr().err
     )
-    kept = place / ".local" / "state" / "bygones" / "last-search.json"
+    kept = home_dir / ".local" / "state" / "bygones" / "last-search.json"
     assert stat.S_IMODE(kept.stat().st_mode) == 0o600 or os.name == "nt"
     # The query is saved, because `show` highlights it, but nothing that was found.
     assert b"walruses" not in kept.read_bytes().lower()
@@ -220,9 +220,9 @@ def test_words_without_a_match_are_truncated(
 
 
 def test_what_cannot_be_remembered_is_found_all_the_same(
-    capsys: pytest.CaptureFixture[str], place: Path
+    capsys: pytest.CaptureFixture[str], home_dir: Path
 ) -> None:
-    (place / ".local").write_text("in the way")
+    (home_dir / ".local").write_text("in the way")
 
     assert "Walruses" in told(capsys, "walrus")[0]
     assert main(["open", "1"]) == ExitCode.USAGE_ERROR
@@ -251,8 +251,8 @@ def test_the_language_has_its_page(capsys: pytest.CaptureFixture[str]) -> None:
     assert '"a phrase"' in out
 
 
-def test_without_an_archive_it_says_so(place: Path) -> None:
-    ended = piped("search", "x", "--archive", place / "nowhere")
+def test_without_an_archive_it_says_so(home_dir: Path) -> None:
+    ended = piped("search", "x", "--archive", home_dir / "nowhere")
 
     assert ended.returncode == ExitCode.NO_ARCHIVE
     assert "ingest" in ended.stderr

@@ -38,11 +38,11 @@ def served(*words: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
 
 
 def asked(link: str, cookie: str = "") -> tuple[int, dict[str, str], str]:
-    place = urlsplit(link)
-    connection = HTTPConnection(place.hostname or "", place.port or 0, timeout=10)
+    home_dir = urlsplit(link)
+    connection = HTTPConnection(home_dir.hostname or "", home_dir.port or 0, timeout=10)
     headers = {"Cookie": cookie} if cookie else {}
     try:
-        connection.request("GET", f"{place.path}?{place.query}", headers=headers)
+        connection.request("GET", f"{home_dir.path}?{home_dir.query}", headers=headers)
         answer = connection.getresponse()
         return answer.status, dict(answer.getheaders()), answer.read().decode()
     finally:
@@ -50,8 +50,8 @@ def asked(link: str, cookie: str = "") -> tuple[int, dict[str, str], str]:
 
 
 @pytest.mark.skipif(os.name == "nt", reason="Ctrl-C is sent differently there")
-def test_a_page_is_served_until_ctrl_c(kept_home: Home, place: Path) -> None:
-    archive = str(place / "archive")
+def test_a_page_is_served_until_ctrl_c(kept_home: Home, home_dir: Path) -> None:
+    archive = str(home_dir / "archive")
     Archive.ingest(archive, [kept_home.path])
     with served("--archive", archive) as (running, link):
         assert re.fullmatch(r"http://127\.0\.0\.1:\d+/enter\?key=[\w-]{43}", link)
@@ -78,9 +78,9 @@ def test_a_page_is_served_until_ctrl_c(kept_home: Home, place: Path) -> None:
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "192.168.7.7", "example.org"])  # noqa: S104 (refused)
 def test_other_machines_are_let_in_on_purpose_only(
-    host: str, kept_home: Home, place: Path, capsys: pytest.CaptureFixture[str]
+    host: str, kept_home: Home, home_dir: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    archive = str(place / "archive")
+    archive = str(home_dir / "archive")
     Archive.ingest(archive, [kept_home.path])
 
     code = main(["serve", "--archive", archive, "--host", host, "--no-browser"])
@@ -90,9 +90,9 @@ def test_other_machines_are_let_in_on_purpose_only(
 
 
 def test_a_port_that_is_taken_is_said_in_a_sentence(
-    kept_home: Home, place: Path, capsys: pytest.CaptureFixture[str]
+    kept_home: Home, home_dir: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    archive = str(place / "archive")
+    archive = str(home_dir / "archive")
     Archive.ingest(archive, [kept_home.path])
     with served("--archive", archive) as (_, link):
         port = str(urlsplit(link).port)
@@ -104,25 +104,25 @@ def test_a_port_that_is_taken_is_said_in_a_sentence(
 
 
 def test_an_archive_that_is_not_there_is_said_in_a_sentence(
-    place: Path, capsys: pytest.CaptureFixture[str]
+    home_dir: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["serve", "--archive", str(place / "none")]) == ExitCode.NO_ARCHIVE
+    assert main(["serve", "--archive", str(home_dir / "none")]) == ExitCode.NO_ARCHIVE
     assert "Traceback" not in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("form", ["--home {}", "--home={}"])
 def test_a_home_that_is_named_is_not_said_to_be_missing(
-    place: Path, form: str, capsys: pytest.CaptureFixture[str]
+    home_dir: Path, form: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    home, archive = Home(place / "elsewhere").path, place / "none"
+    home, archive = Home(home_dir / "elsewhere").path, home_dir / "none"
     home.mkdir(parents=True, exist_ok=True)
     words = ["serve", *form.format(home).split(" "), "--archive", str(archive)]
 
     assert main(words) == ExitCode.NO_ARCHIVE
 
-    told = capsys.readouterr().err
-    assert "no Claude Code home found" not in told
-    assert f"`bygones ingest --archive {archive} --home {home}` to create one" in told
+    stderr = capsys.readouterr().err
+    assert "no Claude Code home found" not in stderr
+    assert f"`bygones ingest --archive {archive} --home {home}` to create one" in stderr
 
 
 @pytest.mark.usefixtures("invented")
@@ -134,7 +134,7 @@ def test_busy_port_is_reported_with_a_useful_hint(
         code = main(["serve", "--no-browser", "--port", str(port)])
 
     assert code == ExitCode.FAILURE
-    told = capsys.readouterr().err
-    assert f"cannot listen on 127.0.0.1 port {port}: " in told
-    assert "choose another port with --port" in told
-    assert "disk" not in told
+    stderr = capsys.readouterr().err
+    assert f"cannot listen on 127.0.0.1 port {port}: " in stderr
+    assert "choose another port with --port" in stderr
+    assert "disk" not in stderr

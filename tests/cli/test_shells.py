@@ -29,21 +29,21 @@ def needs(shell: str) -> pytest.MarkDecorator:
 @pytest.fixture
 def taught(
     invented: Path,
-    place: Path,
+    home_dir: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> Path:
     """Return a folder with what each shell is taught; the command is on the path."""
     assert invented.exists()
-    command = place / "bin" / "bygones"
+    command = home_dir / "bin" / "bygones"
     command.parent.mkdir()
     command.write_text(f'#!/bin/sh\nexec {sys.executable} -m bygones "$@"\n')
     command.chmod(0o755)
     monkeypatch.setenv("PATH", f"{command.parent}{os.pathsep}{os.environ['PATH']}")
     for shell in ("bash", "zsh", "fish"):
         assert main(["completion", shell]) == ExitCode.SUCCESS
-        (place / f"taught.{shell}").write_text(capsys.readouterr().out)
-    return place
+        (home_dir / f"taught.{shell}").write_text(capsys.readouterr().out)
+    return home_dir
 
 
 def type_into(words: list[str], keys: str, awaited: str) -> None:

@@ -82,9 +82,9 @@ def test_the_newest_session_is_shown_and_the_others_are_named(
 ) -> None:
     assert main(["show", str(home)]) == ExitCode.SUCCESS
 
-    shown = capsys.readouterr()
-    assert "▌ A newer question\n\nA newer answer\n" in shown.out
-    assert shown.err == (
+    captured = capsys.readouterr()
+    assert "▌ A newer question\n\nA newer answer\n" in captured.out
+    assert captured.err == (
         "note: this is the newest of 2 sessions; to show another, add its id:\n"
         "  5e551000-0000-4000-8000-000000000000  2026-01-05  Older\n"
     )
@@ -96,13 +96,13 @@ def test_a_session_is_found_by_its_id_or_the_beginning_of_it(
 ) -> None:
     code = main(["show", str(home), words])
 
-    shown = capsys.readouterr()
+    captured = capsys.readouterr()
     if words == SESSION:
-        assert (code, shown.err) == (ExitCode.SUCCESS, "")
-        assert "An older answer" in shown.out
+        assert (code, captured.err) == (ExitCode.SUCCESS, "")
+        assert "An older answer" in captured.out
     else:
         assert code == ExitCode.USAGE_ERROR
-        assert "matches 2 sessions:" in shown.err
+        assert "matches 2 sessions:" in captured.err
 
 
 def test_a_session_that_is_not_there_is_asked_wrongly(
@@ -132,9 +132,9 @@ def test_a_branch_is_found_by_its_number_its_leaf_or_a_record(
 
     assert main(["show", str(tmp_path), "--branch", words]) == ExitCode.SUCCESS
 
-    shown = capsys.readouterr().out
-    assert "▌ Of the wind\n\nAir.\n" in shown
-    assert "╰ the live branch continues from here: 1 prompt (“" in shown
+    stdout = capsys.readouterr().out
+    assert "▌ Of the wind\n\nAir.\n" in stdout
+    assert "╰ the live branch continues from here: 1 prompt (“" in stdout
 
 
 def test_a_record_that_is_not_there_is_not_called_a_branch(
@@ -143,8 +143,8 @@ def test_a_record_that_is_not_there_is_not_called_a_branch(
     words = ["show", str(home), SESSION, "--around", "zzz"]
 
     assert main(words) == ExitCode.USAGE_ERROR
-    told = capsys.readouterr().err
-    assert "this session has no record 'zzz'" in told
+    stderr = capsys.readouterr().err
+    assert "this session has no record 'zzz'" in stderr
 
 
 def test_turns_are_shown_around_the_answer_to_a_call(
@@ -162,10 +162,10 @@ def test_turns_are_shown_around_the_answer_to_a_call(
     words = ["show", str(tmp_path), "--around", str(records[2]["uuid"])]
     assert main(words) == ExitCode.SUCCESS
 
-    shown = capsys.readouterr().out
-    assert "Three." in shown
-    assert "Next 0" in shown
-    assert "Next 1" not in shown
+    stdout = capsys.readouterr().out
+    assert "Three." in stdout
+    assert "Next 0" in stdout
+    assert "Next 1" not in stdout
 
 
 def test_a_branch_that_is_not_there_is_asked_wrongly(

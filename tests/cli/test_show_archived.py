@@ -69,7 +69,7 @@ def test_a_name_that_is_nowhere_is_asked_wrongly(
     assert "matches 2 sessions" in capsys.readouterr().err
 
 
-@pytest.mark.usefixtures("place")
+@pytest.mark.usefixtures("home_dir")
 def test_without_an_archive_no_names_are_completed(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -77,8 +77,8 @@ def test_without_an_archive_no_names_are_completed(
     assert "no archive in " in capsys.readouterr().err
 
 
-def test_who_names_a_file_does_not_wait_for_the_archive(place: Path) -> None:
-    path = Home(place / "home").session(OURS, [prompt("Hello")])
+def test_who_names_a_file_does_not_wait_for_the_archive(home_dir: Path) -> None:
+    path = Home(home_dir / "home").session(OURS, [prompt("Hello")])
     code = (
         "import sys; from bygones.cli.main import main; main(sys.argv[1:]);"
         "sys.exit(bool({'apsw', 'tantivy', 'watchfiles'} & set(sys.modules)))"

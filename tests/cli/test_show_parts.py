@@ -19,8 +19,8 @@ FILLER = [f"Paragraph {number} of the answer." for number in range(60)]
 
 
 @pytest.fixture
-def home(place: Path) -> Home:
-    home = Home(place / ".claude")
+def home(home_dir: Path) -> Home:
+    home = Home(home_dir / ".claude")
     answer = "Use **this**:\n\n```python\nprint('walrus')\n```\n\nor\n\n```sh\nls\x1b[2J\n```"
     lines = thread(
         prompt("Start"),
@@ -33,7 +33,7 @@ def home(place: Path) -> Home:
     home.session(SESSION, lines)
     run = thread(prompt("Look"), reply("Nothing yet."), reply("An ocelot is here."))
     home.agent(SESSION, "abcdef0123", run, meta={"agentType": "Explore"})
-    Archive.ingest(place / "archive", [home.path])
+    Archive.ingest(home_dir / "archive", [home.path])
     return home
 
 
@@ -61,10 +61,10 @@ def test_an_agent_run_is_shown_alone_by_the_id_that_tree_prints(
 
 
 def test_a_record_of_an_agent_shows_its_run(
-    home: Home, place: Path, capsys: pytest.CaptureFixture[str]
+    home: Home, home_dir: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     del home
-    with Archive.open(place / "archive") as archive:
+    with Archive.open(home_dir / "archive") as archive:
         (hit,) = archive.search("ocelot").sessions[0].hits
     out = shown(capsys, str(hit.record_id))
     assert "An ocelot is here." in out

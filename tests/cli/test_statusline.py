@@ -37,15 +37,15 @@ ABOUT = {
 
 
 @pytest.fixture
-def home(place: Path, monkeypatch: pytest.MonkeyPatch) -> Home:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(place / "cache"))
-    home = Home(place / ".claude")
+def home(home_dir: Path, monkeypatch: pytest.MonkeyPatch) -> Home:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(home_dir / "cache"))
+    home = Home(home_dir / ".claude")
     now = datetime.now(UTC).isoformat()
     for number in (1, 2):
         said = prompt(f"Mend the scheduler that stalls, part {number}")
         records = thread(said, reply(f"Hi {number}"))
         home.session(session_id(number), [one | {"timestamp": now} for one in records])
-    Archive.ingest(place / "archive", [home.path])
+    Archive.ingest(home_dir / "archive", [home.path])
     return home
 
 
@@ -94,18 +94,18 @@ def test_a_line_costs_little_more_than_python_itself() -> None:
     assert took < 0.05 or took < 2.5 * python
 
 
-def told_of(place: Path, session: str) -> str:
+def told_of(home_dir: Path, session: str) -> str:
     """Return the line during a session."""
     about = json.dumps({"cwd": CWD, "session_id": session}).encode()
-    archive, now = place / "archive", datetime.now(UTC)
+    archive, now = home_dir / "archive", datetime.now(UTC)
     return build_status_line(
-        archive, about, now=now, zone=UTC, prices_path=place / "no"
+        archive, about, now=now, zone=UTC, prices_path=home_dir / "no"
     )
 
 
 @pytest.mark.usefixtures("home")
-def test_the_session_most_like_this_one_is_named(place: Path) -> None:
-    line = told_of(place, session_id(1))
+def test_the_session_most_like_this_one_is_named(home_dir: Path) -> None:
+    line = told_of(home_dir, session_id(1))
 
     assert line.endswith("similar: 5e551000 Mend the scheduler that stalls, part 2")
 
@@ -123,36 +123,36 @@ def edits(words: str, *paths: str) -> list[Written]:
     return thread(prompt(words), *calls)
 
 
-def test_files_in_common_are_more_than_words(home: Home, place: Path) -> None:
+def test_files_in_common_are_more_than_words(home: Home, home_dir: Path) -> None:
     own = edits("Mend the scheduler that stalls, part 5", "/w/a.py", "/w/b.py")
     home.session(session_id(5), own)
     home.session(session_id(6), edits("Something else", "/w/a.py", "/w/c.py"))
     home.session(session_id(7), edits("Quite another", "/w/b.py", "/w/a.py"))
     elsewhere = [one | {"cwd": "/other"} for one in own]
     home.session(session_id(8), elsewhere, project="-other")
-    Archive.ingest(place / "archive", [home.path])
+    Archive.ingest(home_dir / "archive", [home.path])
 
-    assert told_of(place, session_id(5)).endswith("similar: 5e551000 Quite another")
-    assert told_of(place, session_id(8)).count("·") == 1
+    assert told_of(home_dir, session_id(5)).endswith("similar: 5e551000 Quite another")
+    assert told_of(home_dir, session_id(8)).count("·") == 1
 
 
-def test_nothing_is_like_what_shares_neither(home: Home, place: Path) -> None:
+def test_nothing_is_like_what_shares_neither(home: Home, home_dir: Path) -> None:
     home.session(session_id(5), edits("Paint the fence in the garden", "/w/a.py"))
     home.session(session_id(6), edits("Mend a fence", "/w/b.py"))
-    Archive.ingest(place / "archive", [home.path])
+    Archive.ingest(home_dir / "archive", [home.path])
 
-    assert "like" not in told_of(place, session_id(5))
+    assert "like" not in told_of(home_dir, session_id(5))
 
 
-def test_a_copy_of_a_session_is_not_like_it(home: Home, place: Path) -> None:
+def test_a_copy_of_a_session_is_not_like_it(home: Home, home_dir: Path) -> None:
     own = edits("Paint the fence in the garden", "/w/a.py")
     home.session(session_id(5), own)
     copied = [one | {"sessionId": session_id(6)} for one in own]
     home.session(session_id(6), [*copied, *thread(prompt("Go on"), start=90)])
-    Archive.ingest(place / "archive", [home.path])
+    Archive.ingest(home_dir / "archive", [home.path])
 
-    assert "like" not in told_of(place, session_id(6))
-    assert "like" not in told_of(place, session_id(5))
+    assert "like" not in told_of(home_dir, session_id(6))
+    assert "like" not in told_of(home_dir, session_id(5))
 
 
 @pytest.mark.parametrize("about", ["", 7, [], {"workspace": {"current_dir": 7}}, None])
@@ -162,9 +162,9 @@ def test_whatever_is_said_on_input_a_line_is_printed(about: object) -> None:
 
 
 def test_where_there_is_no_archive_the_line_is_empty(
-    place: Path, monkeypatch: pytest.MonkeyPatch
+    home_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(place / "cache"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(home_dir / "cache"))
     asked = StatusLineCache(json.dumps(ABOUT).encode(), os.environ)
 
     assert main(["statusline", "--now", os.fsdecode(asked.context_json)]) == 0

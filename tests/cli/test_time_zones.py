@@ -18,7 +18,7 @@ pytestmark = pytest.mark.skipif(os.name == "nt", reason="no TZ there")
 
 
 @pytest.fixture(params=["Europe/Paris", "America/New_York", "Asia/Kathmandu", "UTC"])
-def place(
+def home_dir(
     request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[ZoneInfo]:
     """Return a zone that is that of this machine for a while."""
@@ -29,25 +29,25 @@ def place(
     time.tzset()
 
 
-def test_the_local_clock_shows_what_that_of_its_zone_shows(place: ZoneInfo) -> None:
+def test_the_local_clock_shows_what_that_of_its_zone_shows(home_dir: ZoneInfo) -> None:
     moment = datetime(2025, 1, 1, tzinfo=UTC)
     for _ in range(365 * 8):
         moment += timedelta(hours=3)
-        here, there = moment.astimezone(LocalTimezone()), moment.astimezone(place)
+        here, there = moment.astimezone(LocalTimezone()), moment.astimezone(home_dir)
 
         assert here.replace(tzinfo=None) == there.replace(tzinfo=None)
         assert here.utcoffset() == there.utcoffset()
 
 
 def test_a_time_on_the_wall_is_the_moment_that_it_is_in_its_zone(
-    place: ZoneInfo,
+    home_dir: ZoneInfo,
 ) -> None:
     wall = datetime(2025, 1, 1, 12)  # noqa: DTZ001 (a clock on the wall)
     for _ in range(365):
         wall += timedelta(days=1)
         here = wall.replace(tzinfo=LocalTimezone()).astimezone(UTC)
 
-        assert here == wall.replace(tzinfo=place).astimezone(UTC)
+        assert here == wall.replace(tzinfo=home_dir).astimezone(UTC)
 
 
 def test_a_zone_is_known_by_its_name() -> None:

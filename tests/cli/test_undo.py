@@ -25,12 +25,12 @@ TWO = ONE.replace("line 2\n", "two\n")
 
 
 @pytest.fixture
-def project(place: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def project(home_dir: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Return a project in which the second turn changed one file and created another."""
-    folder = place / "project"
+    folder = home_dir / "project"
     folder.mkdir()
     path = str(folder / "app.py")
-    outside = str(place / "outside.py")
+    outside = str(home_dir / "outside.py")
     story = Story(session_id(1))
     story.say("Look")
     story.read(ONE, path=path)
@@ -40,12 +40,12 @@ def project(place: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     story.edit("a", "b", "a\n", path=outside)
     for record in story.records:
         record["cwd"] = str(folder)
-    home = Home(place / ".claude")
+    home = Home(home_dir / ".claude")
     story.write_to(home)
     (folder / "app.py").write_text(TWO, "utf-8")
     (folder / "new.py").write_text("new\n", "utf-8")
-    (place / "outside.py").write_text("b\n", "utf-8")
-    Archive.ingest(place / "archive", [home.path])
+    (home_dir / "outside.py").write_text("b\n", "utf-8")
+    Archive.ingest(home_dir / "archive", [home.path])
     monkeypatch.chdir(folder)
     return folder
 
@@ -67,9 +67,9 @@ def test_undo_restores_and_deletes_and_can_be_undone(
     assert (project / "app.py").stat().st_mode & 0o777 == 0o640
     assert not (project / "new.py").exists()
     assert (project.parent / "outside.py").read_text("utf-8") == "b\n"
-    shown = capsys.readouterr().out
-    assert "+line 2" in shown
-    assert "outside of the project" in shown
+    stdout = capsys.readouterr().out
+    assert "+line 2" in stdout
+    assert "outside of the project" in stdout
 
     assert undo("--undo", "--yes") == ExitCode.SUCCESS
     assert (project / "app.py").read_text("utf-8") == TWO
@@ -123,9 +123,9 @@ def test_line_ends_and_byte_order_mark_are_kept(project: Path) -> None:
 
 @pytest.mark.parametrize("kind", ["link", "hard link", "folder"])
 def test_no_link_is_followed(
-    kind: str, project: Path, place: Path, capsys: pytest.CaptureFixture[str]
+    kind: str, project: Path, home_dir: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    target = place / "elsewhere.py"
+    target = home_dir / "elsewhere.py"
     target.write_text(TWO, "utf-8")
     path = project / "app.py"
     path.unlink()
@@ -165,14 +165,14 @@ def test_json_says_what_was_done(
 
 
 @pytest.mark.req("FV6")
-def test_purging_a_session_erases_what_undo_kept(project: Path, place: Path) -> None:
+def test_purging_a_session_erases_what_undo_kept(project: Path, home_dir: Path) -> None:
     assert undo("last:2", "app.py", "--yes") == ExitCode.SUCCESS
-    (kept,) = (place / "archive" / "undo").glob("*-*")
+    (kept,) = (home_dir / "archive" / "undo").glob("*-*")
     assert b"two" in kept.read_bytes()
     assert kept.stat().st_mode & 0o077 == 0
 
     assert main(["purge", "5e551000", "--yes"]) == ExitCode.SUCCESS
-    assert [p.name for p in (place / "archive" / "undo").iterdir()] == ["lock"]
+    assert [p.name for p in (home_dir / "archive" / "undo").iterdir()] == ["lock"]
     assert project.exists()
 
 
@@ -191,11 +191,11 @@ def test_a_failure_in_the_middle_changes_nothing(
 def test_the_next_undo_restores_files_after_an_interrupted_one(
     words: tuple[str, ...],
     project: Path,
-    place: Path,
+    home_dir: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert undo("last:2", "app.py", "new.py", "--yes") == ExitCode.SUCCESS
-    (kept,) = (place / "archive" / "undo").glob("*-*")
+    (kept,) = (home_dir / "archive" / "undo").glob("*-*")
     kept.rename(kept.with_name(f"{kept.name}.unfinished"))  # as if it had been killed
 
     assert undo("last:2", "--dry-run") == ExitCode.FAILURE
@@ -209,7 +209,7 @@ def test_the_next_undo_restores_files_after_an_interrupted_one(
 
 
 def test_what_cannot_be_put_back_after_a_failure_stays_in_the_archive(
-    project: Path, place: Path, monkeypatch: pytest.MonkeyPatch
+    project: Path, home_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def write_and_refuse(self: Path, **more: bool) -> None:
         (project / "app.py").write_text("mine\n", "utf-8")
@@ -220,7 +220,7 @@ def test_what_cannot_be_put_back_after_a_failure_stays_in_the_archive(
         assert undo("last:2", "app.py", "new.py", "--yes") == ExitCode.FAILURE
 
     assert (project / "app.py").read_text("utf-8") == "mine\n"
-    (record,) = UndoStore(place / "archive").records()
+    (record,) = UndoStore(home_dir / "archive").records()
     assert TWO.encode() in [entry.before for entry in record.entries]
 
 

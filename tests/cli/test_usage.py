@@ -32,9 +32,9 @@ HOSTILE = "=cmd|' /C calc'!A0 \x1b]0;owned\x07\u202eevil"
 
 
 @pytest.fixture
-def home(place: Path) -> Home:
+def home(home_dir: Path) -> Home:
     """Return a home with three days of work, known to the token."""
-    home = Home(place / ".claude")
+    home = Home(home_dir / ".claude")
     first = thread(
         prompt("first"), answer(1, output=1_000_000), answer(2, model=OPUS, output=1000)
     )
@@ -142,9 +142,9 @@ def test_a_spreadsheet_gets_what_a_block_has_more(
 
 
 def test_a_price_that_is_missing_is_named(
-    place: Path, home: Home, capsys: pytest.CaptureFixture[str]
+    home_dir: Path, home: Home, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    own = place / ".config" / "bygones" / "prices.toml"
+    own = home_dir / ".config" / "bygones" / "prices.toml"
     own.parent.mkdir(parents=True)
     own.write_text('[[price]]\nmodels = ["glm-4.6"]\ninput = 1\noutput = 2\n')
     cached = answer(9, model="glm-4.6", output=1, read=500, write_1h=7)
@@ -267,18 +267,18 @@ def test_reported_cost_is_compared_with_the_computed_one(
 
 
 def test_ones_own_prices_count(
-    place: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    home_dir: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    own = place / ".config" / "bygones" / "prices.toml"
+    own = home_dir / ".config" / "bygones" / "prices.toml"
     own.parent.mkdir(parents=True)
     own.write_text('[[price]]\nmodels = ["glm-4.6"]\ninput = 1\noutput = 2\n')
     *_, glm, _ = rows(capsys, "--by", "model")
     assert (glm["key"], glm["cost_usd"]) == ("glm-4.6", 0.00002)
 
-    monkeypatch.setenv("BYGONES_PRICES", str(place / "nowhere.toml"))
+    monkeypatch.setenv("BYGONES_PRICES", str(home_dir / "nowhere.toml"))
     assert main(["usage"]) == ExitCode.USAGE_ERROR
 
-    other = place / "other.toml"
+    other = home_dir / "other.toml"
     other.write_text("prices = 3")
     monkeypatch.setenv("BYGONES_PRICES", str(other))
     assert main(["usage"]) == ExitCode.USAGE_ERROR

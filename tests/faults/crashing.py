@@ -33,8 +33,8 @@ from tests.faults.racing import race
 
 __all__ = [
     "BEFORE",
-    "DEEDS",
     "POINTS",
+    "TASKS",
     "add_step",
     "context",
     "points_of",
@@ -90,22 +90,22 @@ Strike = Callable[[str], None]
 """Called with the name of each point that is passed."""
 
 
-def _patch(strike: Strike) -> None:
+def _patch(send_signal: Strike) -> None:
     """Have every commit point call a function before and behind it."""
     for owner, names in POINTS.values():
         for name in names:
-            _wrap(owner, name, strike)
+            _wrap(owner, name, send_signal)
     # Sessions in batches of one, so that there are commits between them.
     put(indexer, "_FAMILIES_PER_COMMIT", 1)
 
 
-def _wrap(owner: object, name: str, strike: Strike) -> None:
+def _wrap(owner: object, name: str, send_signal: Strike) -> None:
     inner = getattr(owner, name)
 
     def wrapped(*words: Any, **more: Any) -> object:  # noqa: ANN401 (handed through)
-        strike(BEFORE + name)
+        send_signal(BEFORE + name)
         found = inner(*words, **more)
-        strike(name)
+        send_signal(name)
         return found
 
     setattr(owner, name, wrapped)
@@ -142,19 +142,19 @@ _STEP = "-- More.\nCREATE TABLE more (id INTEGER) STRICT; INSERT INTO more VALUE
 
 
 def _restore(folder: Path, home: Path) -> None:
-    with ArchiveDir(folder) as vault:
-        plans = plan_restore(vault, vault.byte_store.sources(), target=home)
-        restore(vault, plans, overwrite=True)
+    with ArchiveDir(folder) as opened:
+        plans = plan_restore(opened, opened.byte_store.sources(), target=home)
+        restore(opened, plans, overwrite=True)
 
 
 def purge_first(folder: Path) -> None:
     """Purge the source that was imported first."""
-    with ArchiveDir(folder) as vault:
-        kept = vault.byte_store.source(1)
+    with ArchiveDir(folder) as opened:
+        kept = opened.byte_store.source(1)
     purge(folder, [kept] if kept else [])
 
 
-DEEDS: dict[str, Callable[[Path, Path], object]] = {
+TASKS: dict[str, Callable[[Path, Path], object]] = {
     "ingest": lambda folder, home: ingest(folder, [home]),
     "rebuild": lambda folder, _: rebuild(folder),
     "migrate": _migrate,
@@ -178,7 +178,7 @@ def run(  # noqa: PLR0913 (all but three by name and optional)
     home: Path,
     at: int = 0,
     *,
-    deed: str = "ingest",
+    task: str = "ingest",
     mutation: str = "",
     started: Connection | None = None,
 ) -> None:
@@ -193,29 +193,29 @@ def run(  # noqa: PLR0913 (all but three by name and optional)
     if started is not None:
         started.send_bytes(b"started")
     if at:
-        _run_with(_Killer(at), deed, folder, home)
+        _run_with(_Killer(at), task, folder, home)
     else:
-        DEEDS[deed](folder, home)
+        TASKS[task](folder, home)
 
 
-def _run_with(strike: Strike, deed: str, folder: Path, home: Path) -> None:
-    _patch(strike)
-    if deed in ("ingest", "rebuild"):
-        DEEDS[deed](folder, home)
+def _run_with(send_signal: Strike, task: str, folder: Path, home: Path) -> None:
+    _patch(send_signal)
+    if task in ("ingest", "rebuild"):
+        TASKS[task](folder, home)
         return
     # These write little with functions of ours: every write is a point.
     for owner, names in CALLS:
         for name in names:
-            _wrap(owner, name, strike)
-    with listening(lambda act: strike(f"{act.deed} {Path(act.path).name}")):
-        DEEDS[deed](folder, home)
+            _wrap(owner, name, send_signal)
+    with listening(lambda act: send_signal(f"{act.task} {Path(act.path).name}")):
+        TASKS[task](folder, home)
 
 
-def _counted(folder: Path, home: Path, told: Path, *, deed: str, mutation: str) -> None:
+def _counted(folder: Path, home: Path, told: Path, *, task: str, mutation: str) -> None:
     killer = _Killer(0)
     if mutation:
         MUTATIONS[mutation](put)
-    _run_with(killer, deed, folder, home)
+    _run_with(killer, task, folder, home)
     told.write_text("\n".join(killer.passed), "utf-8")
 
 
@@ -231,7 +231,7 @@ def start(  # noqa: PLR0913 (as above)
     home: Path,
     at: int = 0,
     *,
-    deed: str = "ingest",
+    task: str = "ingest",
     mutation: str = "",
     started: Connection | None = None,
 ) -> ForkServerProcess:
@@ -239,19 +239,19 @@ def start(  # noqa: PLR0913 (as above)
     child = context().Process(
         target=run,
         args=(folder, home, at),
-        kwargs={"deed": deed, "mutation": mutation, "started": started},
+        kwargs={"task": task, "mutation": mutation, "started": started},
     )
     child.start()
     return child
 
 
-def points_of(folder: Path, home: Path, deed: str, mutation: str = "") -> list[str]:
+def points_of(folder: Path, home: Path, task: str, mutation: str = "") -> list[str]:
     """Run a task; return the names of the points that it passes."""
     told = folder.with_name("points.txt")
     child = context().Process(
         target=_counted,
         args=(folder, home, told),
-        kwargs={"deed": deed, "mutation": mutation},
+        kwargs={"task": task, "mutation": mutation},
     )
     child.start()
     child.join()

@@ -27,7 +27,7 @@ class Act(NamedTuple):
     it gives none, all that is gone. A ``rename`` gives a file another name for certain.
     """
 
-    deed: str
+    task: str
     path: str
     at: int = 0
     raw: bytes = b""
@@ -114,7 +114,7 @@ class Held(NamedTuple):
         chance = random.choice([0.0, 1.0, 0.5, 0.9, random.random()])
         is_there = bool(raw)
         for act in self.loose:
-            for part in _sectors(act) if act.deed == "write" else [act]:
+            for part in _sectors(act) if act.task == "write" else [act]:
                 if random.random() < chance:
                     _apply(raw, part)
                     is_there = True
@@ -137,18 +137,18 @@ class Disk:
 
     def hear(self, act: Act) -> None:
         """Follow what is done."""
-        if act.deed == "move":
+        if act.task == "move":
             self._move(act.path, act.raw.decode())
             return
-        if act.deed == "rename":
+        if act.task == "rename":
             self._files[act.raw.decode()] = self._files.pop(act.path)
             self._sync_folder(act.path)
             return
         held = self._files.setdefault(act.path, Held(bytearray(), []))
-        if act.deed == "delete":
+        if act.task == "delete":
             self._deleted[act.path] = self._files.pop(act.path)
             self._known.discard(act.path)
-        elif act.deed == "sync":
+        elif act.task == "sync":
             held.sync()
             if act.path.endswith(_LOGS) and act.path not in self._known:
                 self._known.add(act.path)
@@ -197,7 +197,7 @@ def _end(act: Act) -> int:
 
 
 def _apply(raw: bytearray, act: Act) -> None:
-    if act.deed == "truncate":
+    if act.task == "truncate":
         del raw[act.at :]
         raw.extend(bytes(act.at - len(raw)))
     else:

@@ -28,7 +28,7 @@ from bygones.cli.main import main
 from bygones.store.archive_dir import ArchiveDir, hash_tables
 from tests.faults.mutations import MUTATIONS, put
 from tests.faults.sizes import PART
-from tests.store.keeping import Keeping
+from tests.store.sandbox import Sandbox
 
 __all__ = ["COMMANDS", "KINDS", "PURGED", "Ending", "Trial"]
 
@@ -117,7 +117,7 @@ class Trial:
     def run(self, kind: str = "", at: int = 0, *, lasting: bool = False) -> Run:
         """Run the command in a child, with a call that fails if one is named."""
 
-        def deed() -> Run:
+        def task() -> Run:
             which, reason = KINDS[kind] if kind else (15, 0)
             place = str(self.place).encode()
             with tempfile.TemporaryFile() as told:
@@ -132,7 +132,7 @@ class Trial:
                 told.seek(0)
                 return Run(int(code), told.read().decode(), calls, struck)
 
-        found = _in_child(deed)
+        found = _in_child(task)
         return Run(*found) if isinstance(found, list) else Run(-1, found, 0, 1)
 
     def lost(self, before: Kept) -> list[str]:
@@ -156,14 +156,14 @@ class Trial:
 
     def state(self) -> dict[str, str]:
         """Return everything that can be read when the whole home is imported."""
-        keeping = Keeping(self.folder)
-        keeping.archive = self.archive
-        keeping.ingest()
-        with ArchiveDir(self.archive) as vault:
-            told = hash_tables(vault)
-        assert told
+        sandbox = Sandbox(self.folder)
+        sandbox.archive = self.archive
+        sandbox.ingest()
+        with ArchiveDir(self.archive) as opened:
+            tables = hash_tables(opened)
+        assert tables
         kept = kept_in(self.archive)
-        for path in keeping.home.path.rglob("*.jsonl"):
+        for path in sandbox.home.path.rglob("*.jsonl"):
             is_purged = self.name == "purge" and PURGED in path.name
             assert is_purged or path.read_bytes() in kept.values()
         everything = kept | {
@@ -174,7 +174,7 @@ class Trial:
                 *_files(self.place / folder),
             )
         }
-        return told | {
+        return tables | {
             what: sha256(raw).hexdigest() for what, raw in everything.items()
         }
 
@@ -244,22 +244,22 @@ def mount(*words: str) -> None:
 def kept_in(archive: Path) -> Kept:
     """Return what an archive holds, read from a copy and without the product."""
     with tempfile.TemporaryDirectory() as folder:
-        keeping = Keeping(Path(folder))
-        keeping.archive.mkdir()
+        sandbox = Sandbox(Path(folder))
+        sandbox.archive.mkdir()
         for path in archive.glob("archive.db*"):
             if path.suffix in {".db", ".db-wal", ".db-journal"}:
-                shutil.copy(path, keeping.archive)
-        with closing(sqlite3.connect(keeping.archive / "archive.db")) as db:
+                shutil.copy(path, sandbox.archive)
+        with closing(sqlite3.connect(sandbox.archive / "archive.db")) as db:
             db.execute("SELECT 1 FROM sqlite_schema")  # undoes what was not finished
         try:
-            kept = keeping.bytes()
+            stored_bytes = sandbox.bytes()
         except sqlite3.OperationalError as error:
             if "no such table" in str(error) or "unable to open" in str(error):
                 return {}
             raise
     return {
         f"{path} {number}": raw
-        for path, generations in kept.items()
+        for path, generations in stored_bytes.items()
         for number, raw in enumerate(generations)
     }
 
@@ -269,14 +269,14 @@ def _files(folder: Path) -> Iterator[tuple[str, bytes]]:
         yield path.name, path.read_bytes()
 
 
-def _in_child(deed: Callable[[], Any]) -> Any:  # noqa: ANN401 (as it came)
+def _in_child(task: Callable[[], Any]) -> Any:  # noqa: ANN401 (as it came)
     """Return what a function returns in a copy of this program, or what it raised."""
     reading, writing = os.pipe()
     child = os.fork()
     if not child:
         os.close(reading)
         try:
-            said = json.dumps(deed())
+            said = json.dumps(task())
         except BaseException as error:  # noqa: BLE001 (told, and judged elsewhere)
             said = json.dumps(f"raised {type(error).__name__}: {error}")
         with os.fdopen(writing, "w") as file:

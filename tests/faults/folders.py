@@ -22,18 +22,18 @@ class _Change:
     """What became of a name in a folder."""
 
     def __init__(self, act: Act, name: str, node: Node | None) -> None:
-        self.deed = act.deed
+        self.task = act.task
         self.name = name
         self.other = PurePosixPath(act.raw.decode()).name if act.raw else ""
         self.node = node
         self.is_certain = False
 
     def apply(self, names: dict[str, Node]) -> None:
-        if self.deed in {"create", "folder"} and self.node is not None:
+        if self.task in {"create", "folder"} and self.node is not None:
             names[self.name] = self.node
         elif self.name in names:
             found = names[self.name]
-            if self.deed != "link":
+            if self.task != "link":
                 del names[self.name]
             if self.other:
                 names[self.other] = found
@@ -104,14 +104,14 @@ class Folders:
                 return  # in a folder that is gone
             way.append(found)
         node = way[-1].now.get(name) if name else self._top
-        if act.deed in {"create", "folder"}:
+        if act.task in {"create", "folder"}:
             if node is None:
                 self.made.append(act)
-                made = _Folder() if act.deed == "folder" else Held(bytearray(), [])
+                made = _Folder() if act.task == "folder" else Held(bytearray(), [])
                 way[-1].hear(_Change(act, name, made))
-        elif act.deed in {"delete", "link", "move"}:
+        elif act.task in {"delete", "link", "move"}:
             way[-1].hear(_Change(act, name, None))
-        elif act.deed == "sync" and node is not None:
+        elif act.task == "sync" and node is not None:
             node.sync()
             for folder, inner in zip(way, [*way[1:], node], strict=True):
                 folder.assure(inner)

@@ -154,11 +154,11 @@ def queries(raw: bytes) -> None:
     """Parse a query, and write it so that it parses to the same."""
     text = raw.decode("utf-8", "replace")
     try:
-        asked = parse_query(text, now=_NOW, zone=UTC)
-        again = parse_query(format_query(asked.root), now=_NOW, zone=UTC)
+        query = parse_query(text, now=_NOW, zone=UTC)
+        again = parse_query(format_query(query.root), now=_NOW, zone=UTC)
     except QueryError:
         return
-    assert again.root == asked.root
+    assert again.root == query.root
 
 
 def chunks(raw: bytes) -> None:

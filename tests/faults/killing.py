@@ -23,7 +23,7 @@ from tests.build import Home, jsonl, prompt, reply, session_id, summary, thread
 from tests.faults.crashing import BEFORE, context, points_of, purge_first, start
 from tests.faults.sizes import sized
 from tests.faults.traces import traces
-from tests.store.keeping import Keeping, unlike_rebuilt
+from tests.store.sandbox import Sandbox, differing_tables
 
 __all__ = [
     "Advancing",
@@ -35,7 +35,7 @@ __all__ = [
     "is_intact",
     "killed_at_moments",
     "killed_at_points",
-    "strike",
+    "send_signal",
     "what_became",
 ]
 
@@ -43,7 +43,7 @@ LOOKS = sized(3, 100, 100_000)
 """At how many points a task is killed besides those that must be tried."""
 
 
-class Struck(NamedTuple):
+class TaskResult(NamedTuple):
     """How a task ended, and how long it took."""
 
     code: int | None
@@ -53,11 +53,11 @@ class Struck(NamedTuple):
 class Trial(ABC):
     """Something that is done to an archive."""
 
-    def __init__(self, folder: Path, deed: str, mutation: str = "") -> None:
-        self.deed = deed
+    def __init__(self, folder: Path, task: str, mutation: str = "") -> None:
+        self.task = task
         self.mutation = mutation
-        self.keeping = Keeping(folder)
-        self.given = self.keeping.home.path
+        self.sandbox = Sandbox(folder)
+        self.given = self.sandbox.home.path
         """The folder that the task gets."""
         self.points: list[str] = []
 
@@ -71,19 +71,19 @@ class Trial(ABC):
 
     def count(self, archive: Path) -> None:
         """Run the task once, undisturbed, and record the points it passes."""
-        self.points = points_of(archive, self.given, self.deed, self.mutation)
+        self.points = points_of(archive, self.given, self.task, self.mutation)
 
-    def strike(self, sign: int, after: float = 0) -> Struck:
+    def send_signal(self, sign: int, after: float = 0) -> TaskResult:
         """Start the task, and send it a signal some time after it has really started."""
-        return strike(self.keeping, self.deed, sign, after, to=self.given)
+        return send_signal(self.sandbox, self.task, sign, after, to=self.given)
 
     def die_at(self, point: int) -> int | None:
         """Make the task kill itself at a point; return how it ended."""
         child = start(
-            self.keeping.archive,
+            self.sandbox.archive,
             self.given,
             point,
-            deed=self.deed,
+            task=self.task,
             mutation=self.mutation,
         )
         child.join()
@@ -96,29 +96,29 @@ class Advancing(Trial):
     def __init__(
         self,
         folder: Path,
-        deed: str,
+        task: str,
         mutation: str = "",
         upgrade: Callable[[], None] = lambda: None,
     ) -> None:
-        super().__init__(folder, deed, mutation)
-        furnish(self.keeping)
-        undisturbed = Keeping(folder)
+        super().__init__(folder, task, mutation)
+        fill_home(self.sandbox)
+        undisturbed = Sandbox(folder)
         undisturbed.archive = folder / "undisturbed"
-        shutil.copytree(self.keeping.archive, undisturbed.archive)
+        shutil.copytree(self.sandbox.archive, undisturbed.archive)
         upgrade()
         self.count(undisturbed.archive)
         undisturbed.ingest()
         self._expected = state_of(undisturbed)
         self._fresh = folder / "fresh"
-        self.keeping.archive.rename(self._fresh)
+        self.sandbox.archive.rename(self._fresh)
 
     def lay(self) -> None:
-        clear(self.keeping.archive)
-        shutil.copytree(self._fresh, self.keeping.archive)
+        clear(self.sandbox.archive)
+        shutil.copytree(self._fresh, self.sandbox.archive)
 
     def assert_good(self) -> None:
-        self.keeping.ingest()
-        assert state_of(self.keeping) == self._expected
+        self.sandbox.ingest()
+        assert state_of(self.sandbox) == self._expected
 
 
 class Restoring(Trial):
@@ -129,11 +129,11 @@ class Restoring(Trial):
     def __init__(self, folder: Path, mutation: str = "") -> None:
         super().__init__(folder, "restore", mutation)
         for number in range(3):
-            told = thread(prompt("x" * 900), reply("y"))
-            self.keeping.home.session(session_id(number), told)
-        self.keeping.ingest()
+            records = thread(prompt("x" * 900), reply("y"))
+            self.sandbox.home.session(session_id(number), records)
+        self.sandbox.ingest()
         self.given = folder / "to"
-        self.count(self.keeping.archive)
+        self.count(self.sandbox.archive)
         files = self.given.rglob("*.jsonl")
         self._restored = {path: path.read_bytes() for path in files}
         assert len(self._restored) == 3
@@ -147,7 +147,7 @@ class Restoring(Trial):
     def assert_good(self) -> None:
         for path, raw in self._restored.items():
             assert path.read_bytes() in (self.OLDER, raw)
-        start(self.keeping.archive, self.given, deed=self.deed).join()
+        start(self.sandbox.archive, self.given, task=self.task).join()
         assert {path: path.read_bytes() for path in self._restored} == self._restored
         copies = [one.read_bytes() for one in self.given.rglob("*before-restore*")]
         assert copies.count(self.OLDER) >= 3
@@ -159,30 +159,30 @@ class Purging(Trial):
 
     def __init__(self, folder: Path, mutation: str = "") -> None:
         super().__init__(folder, "purge", mutation)
-        home = self.keeping.home
+        home = self.sandbox.home
         self._canary = "canary" + Random(5).randbytes(20).hex()  # noqa: S311 (the same)
-        told = thread(prompt(self._canary), reply("y"))
-        self._path = home.session(session_id(1), told)
+        records = thread(prompt(self._canary), reply("y"))
+        self._path = home.session(session_id(1), records)
         home.session(session_id(2), thread(prompt("stays"), reply("y")))
-        self.keeping.ingest()
-        older = self.keeping.archive / "archive.db.version-0"
+        self.sandbox.ingest()
+        older = self.sandbox.archive / "archive.db.version-0"
         older.write_text(self._canary, "utf-8")
         self._fresh = folder / "fresh"
-        shutil.copytree(self.keeping.archive, self._fresh)
-        self.count(self.keeping.archive)
+        shutil.copytree(self.sandbox.archive, self._fresh)
+        self.count(self.sandbox.archive)
 
     def lay(self) -> None:
-        clear(self.keeping.archive)
-        shutil.copytree(self._fresh, self.keeping.archive)
+        clear(self.sandbox.archive)
+        shutil.copytree(self._fresh, self.sandbox.archive)
 
     def assert_good(self) -> None:
-        self.keeping.ingest()
-        kept = self.keeping.bytes()
+        self.sandbox.ingest()
+        kept = self.sandbox.bytes()
         if str(self._path) in kept:
             assert kept[str(self._path)] == [self._path.read_bytes()]
-            purge_first(self.keeping.archive)
-        assert traces(self.keeping.archive, self._canary.encode()) == []
-        assert unlike_rebuilt(self.keeping) == []
+            purge_first(self.sandbox.archive)
+        assert traces(self.sandbox.archive, self._canary.encode()) == []
+        assert differing_tables(self.sandbox) == []
 
 
 def killed_at_points(trial: Trial) -> int:
@@ -214,30 +214,30 @@ def killed_at_moments(trial: Trial, kills: int, random: Random) -> Counter[str]:
     usual = 60.0
     for _ in range(3):
         trial.lay()
-        usual = min(usual, trial.strike(0).took)
+        usual = min(usual, trial.send_signal(0).took)
     counted: Counter[str] = Counter()
-    while counted[killed(trial.deed)] < kills:
+    while counted[killed(trial.task)] < kills:
         trial.lay()
         after = random.uniform(0, 1.2 * usual)
-        code = trial.strike(signal.SIGKILL, after).code
-        counted[what_became(trial.deed, code, signal.SIGKILL)] += 1
+        code = trial.send_signal(signal.SIGKILL, after).code
+        counted[what_became(trial.task, code, signal.SIGKILL)] += 1
         trial.assert_good()
     return counted
 
 
-def strike(  # noqa: PLR0913 (two by name and optional)
-    keeping: Keeping,
-    deed: str,
+def send_signal(  # noqa: PLR0913 (two by name and optional)
+    sandbox: Sandbox,
+    task: str,
     sign: int,
     after: float = 0,
     *,
     to: Path | None = None,
     mutation: str = "",
-) -> Struck:
+) -> TaskResult:
     """Start a task, and send it a signal some time after it has really started."""
     reading, writing = context().Pipe(duplex=False)
-    given = to or keeping.home.path
-    child = start(keeping.archive, given, deed=deed, mutation=mutation, started=writing)
+    given = to or sandbox.home.path
+    child = start(sandbox.archive, given, task=task, mutation=mutation, started=writing)
     writing.close()
     assert reading.recv_bytes()
     began = time.monotonic()
@@ -245,22 +245,22 @@ def strike(  # noqa: PLR0913 (two by name and optional)
     with suppress(ProcessLookupError):  # it was done, and was seen off
         os.kill(child.pid or 0, sign)
     child.join()
-    return Struck(child.exitcode, time.monotonic() - began)
+    return TaskResult(child.exitcode, time.monotonic() - began)
 
 
-def killed(deed: str) -> str:
+def killed(task: str) -> str:
     """Return the report of a task that died of a signal."""
-    return f"kills of {deed} at random moments"
+    return f"kills of {task} at random moments"
 
 
-def what_became(deed: str, code: int | None, sign: int) -> str:
+def what_became(task: str, code: int | None, sign: int) -> str:
     """Return what a signal did; it is a kill only if the task died of it."""
     if code == 0:
         return "signals that arrived too late (not counted)"
     if sign == signal.SIGKILL:
         assert code == -signal.SIGKILL
-        return killed(deed)
-    return f"interrupts of {deed} at random moments"
+        return killed(task)
+    return f"interrupts of {task} at random moments"
 
 
 def clear(folder: Path) -> None:
@@ -276,15 +276,15 @@ def is_intact(path: Path) -> bool:
         return db.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
 
 
-def state_of(keeping: Keeping) -> tuple[object, ...]:
+def state_of(sandbox: Sandbox) -> tuple[object, ...]:
     """Return everything that can be read from an archive and its copies."""
-    copies = sorted(keeping.archive.glob("archive.db.*"))
+    copies = sorted(sandbox.archive.glob("archive.db.*"))
     assert all(is_intact(path) for path in copies)
     return (
-        keeping.dump(),
-        keeping.bytes(),
-        keeping.rows("PRAGMA user_version"),
-        keeping.rows("SELECT name, sql FROM sqlite_schema ORDER BY name"),
+        sandbox.dump(),
+        sandbox.bytes(),
+        sandbox.rows("PRAGMA user_version"),
+        sandbox.rows("SELECT name, sql FROM sqlite_schema ORDER BY name"),
         [path.name for path in copies],
     )
 
@@ -296,8 +296,8 @@ def grow(home: Home, random: Random, number: int) -> None:
         path = home.path / "projects" / "-work-demo" / f"{name}.jsonl"
         path.parent.mkdir(parents=True, exist_ok=True)
         words = " ".join(str(random.random()) for _ in range(random.choice([3, 900])))
-        told = thread(prompt(f"{number} {words}"), reply(words))
-        raw = jsonl([*told, summary(words[:20], told[0]["uuid"])])
+        records = thread(prompt(f"{number} {words}"), reply(words))
+        raw = jsonl([*records, summary(words[:20], records[0]["uuid"])])
         if random.random() < 0.1 and path.exists():
             path.write_bytes(raw)
             continue
@@ -309,20 +309,20 @@ def grow(home: Home, random: Random, number: int) -> None:
             file.write(raw[:cut])
 
 
-def furnish(keeping: Keeping) -> None:
+def fill_home(sandbox: Sandbox) -> None:
     """Take a home in, and leave much to do for the next ingestion."""
     random = Random(1)  # noqa: S311 (the same every time)
     for number in range(4):
-        grow(keeping.home, random, number)
-    keeping.home.agent(session_id(1), "abc1234", thread(prompt("in"), reply("out")))
-    path = keeping.home.session(session_id(7), thread(prompt("old"), reply("older")))
-    moving = keeping.home.session(session_id(8), [prompt("moving")])
-    going = keeping.home.session(session_id(9), [prompt("going")])
-    touched = keeping.home.session(session_id(11), [prompt("touched")])
-    both = keeping.home.session(session_id(12), thread(prompt("moved and grown")))
+        grow(sandbox.home, random, number)
+    sandbox.home.agent(session_id(1), "abc1234", thread(prompt("in"), reply("out")))
+    path = sandbox.home.session(session_id(7), thread(prompt("old"), reply("older")))
+    moving = sandbox.home.session(session_id(8), [prompt("moving")])
+    going = sandbox.home.session(session_id(9), [prompt("going")])
+    touched = sandbox.home.session(session_id(11), [prompt("touched")])
+    both = sandbox.home.session(session_id(12), thread(prompt("moved and grown")))
     half = jsonl(thread(prompt("an unfinished line that is a record")))[:-1]
-    tailed = keeping.home.session(session_id(14), [prompt("tailed")])
-    keeping.ingest()
+    tailed = sandbox.home.session(session_id(14), [prompt("tailed")])
+    sandbox.ingest()
     os.utime(touched, (1, 1))
     with tailed.open("ab") as file:
         file.write(half)
@@ -330,8 +330,8 @@ def furnish(keeping: Keeping) -> None:
     with both.open("ab") as file:
         file.write(jsonl([prompt("after it was moved")]))
     for number in range(4, 8):
-        grow(keeping.home, random, number)
+        grow(sandbox.home, random, number)
     path.write_bytes(jsonl(thread(prompt("new"))) + b'{"half')
     moving.rename(moving.with_name(f"{session_id(10)}.jsonl"))
     going.unlink()
-    keeping.home.agent(session_id(1), "abc1234", thread(prompt("in")), meta={"x": 1})
+    sandbox.home.agent(session_id(1), "abc1234", thread(prompt("in")), meta={"x": 1})

@@ -154,13 +154,13 @@ class Load:
             is paused
         ]
 
-    def _repeat(self, deed: Callable[[int], None]) -> None:
+    def _repeat(self, task: Callable[[int], None]) -> None:
         def go_on() -> None:
             for number in count():
                 if self._stop.is_set():
                     return
                 try:
-                    deed(number)
+                    task(number)
                 except Exception as error:  # noqa: BLE001 (told at the end)
                     self.faults.append(f"{type(error).__name__}: {error}")
                     time.sleep(0.2)
@@ -286,8 +286,8 @@ def _signal(children: Iterable[subprocess.Popen[str]], sign: signal.Signals) -> 
 
 
 def _memory(pid: int) -> Memory:
-    told = Path(f"/proc/{pid}/status").read_text("utf-8")
-    found = dict(re.findall(r"^(\w+):\s+(\d+) kB$", told, re.MULTILINE))
+    text = Path(f"/proc/{pid}/status").read_text("utf-8")
+    found = dict(re.findall(r"^(\w+):\s+(\d+) kB$", text, re.MULTILINE))
     if "VmRSS" not in found:
         raise ProcessLookupError  # it has ended without being waited for
     return Memory(*(int(found[name]) // 1024 for name in ("VmRSS", "RssAnon")))

@@ -25,7 +25,7 @@ from tests.build import jsonl, prompt, reply, session_id, thread
 from tests.faults.crashing import context, purge_first
 from tests.faults.disk import Act, Disk, lay, listening
 from tests.properties.homes import SCRATCH
-from tests.store.keeping import Keeping
+from tests.store.sandbox import Sandbox
 
 __all__ = ["Recorded", "record", "told"]
 
@@ -57,14 +57,14 @@ class Recorded:
                 yield number, disk
 
 
-def told(keeping: Keeping) -> State:
+def told(sandbox: Sandbox) -> State:
     """Return the state, read without the product, and in a program of its own.
 
     Two engines in one program, each of which locks the file, would undo the locks of
     one another.
     """
     reading, writing = context().Pipe(duplex=False)
-    child = context().Process(target=_tell, args=(keeping, writing))
+    child = context().Process(target=_tell, args=(sandbox, writing))
     child.start()
     writing.close()
     state: State = reading.recv()
@@ -72,20 +72,20 @@ def told(keeping: Keeping) -> State:
     return state
 
 
-def _tell(keeping: Keeping, to: Connection) -> None:
-    to.send(keeping.bytes())
+def _tell(sandbox: Sandbox, to: Connection) -> None:
+    to.send(sandbox.bytes())
 
 
-def state_of(keeping: Keeping) -> State:
+def state_of(sandbox: Sandbox) -> State:
     try:
-        return keeping.bytes()
+        return sandbox.bytes()
     except sqlite3.OperationalError as error:
         if "no such table" in str(error) or "unable to open" in str(error):
             return None
         raise
 
 
-def record(keeping: Keeping, patch: Any) -> Recorded:  # noqa: ANN401 (pytest's)
+def record(sandbox: Sandbox, patch: Any) -> Recorded:  # noqa: ANN401 (pytest's)
     """Let a home grow and import it, several times; return everything that was written."""
     random = Random(3)  # noqa: S311 (the same every time)
     recorded = Recorded()
@@ -95,10 +95,10 @@ def record(keeping: Keeping, patch: Any) -> Recorded:  # noqa: ANN401 (pytest's)
 
     def commit(self: running.ImportRun, *, is_last: bool = False) -> None:
         inner(self, is_last=is_last)
-        recorded.states.append(told(keeping))
+        recorded.states.append(told(sandbox))
 
     def look() -> None:
-        found = (keeping.archive / "index").rglob("text/*")
+        found = (sandbox.archive / "index").rglob("text/*")
         files = {str(path): path.read_bytes() for path in found if path.is_file()}
         recorded.texts[len(recorded.acts)] = files
 
@@ -130,17 +130,17 @@ def record(keeping: Keeping, patch: Any) -> Recorded:  # noqa: ANN401 (pytest's)
     patch.setattr(running, "COMMIT_BYTES", 6000)
     with listening(recorded.hear):
         for number in range(4):
-            _grow(keeping, random, number)
-            keeping.ingest()
-            recorded.states.append(told(keeping))
-        purge_first(keeping.archive)
-        recorded.states.append(told(keeping))
+            _grow(sandbox, random, number)
+            sandbox.ingest()
+            recorded.states.append(told(sandbox))
+        purge_first(sandbox.archive)
+        recorded.states.append(told(sandbox))
     return recorded
 
 
-def _grow(keeping: Keeping, random: Random, number: int) -> None:
+def _grow(sandbox: Sandbox, random: Random, number: int) -> None:
     for one in range(3):
-        path = keeping.home.path / f"projects/-work-demo/{session_id(one)}.jsonl"
+        path = sandbox.home.path / f"projects/-work-demo/{session_id(one)}.jsonl"
         path.parent.mkdir(parents=True, exist_ok=True)
         words = " ".join(str(random.random()) for _ in range(random.choice([3, 200])))
         with path.open("ab") as file:
@@ -154,7 +154,7 @@ def _grow(keeping: Keeping, random: Random, number: int) -> None:
 def assert_survived(recorded: Recorded, number: int, files: dict[str, bytes]) -> None:
     """Hold what is left against what was acknowledged: that, or one step more."""
     folder = Path(tempfile.mkdtemp(dir=SCRATCH))
-    found = Keeping(folder)
+    found = Sandbox(folder)
     try:
         path = next(iter(recorded.acts)).path
         kept = {name: raw for name, raw in files.items() if "/index/" not in name}

@@ -134,8 +134,8 @@ def index_last(put: Set) -> None:
         waiting.append(self)
 
     def pack(self: ArchiveDB) -> bool:
-        for vault in waiting:
-            dropped(vault)
+        for opened in waiting:
+            dropped(opened)
         return packed(self)
 
     put(ArchiveDir, "remove_all_indexes", drop)

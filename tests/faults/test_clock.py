@@ -20,7 +20,7 @@ from bygones.maintenance.restore import plan_restore, restore
 from bygones.maintenance.verify import verify
 from tests.build import Home, jsonl, prompt, reply, session_id, summary, thread
 from tests.faults.sizes import reached, sized
-from tests.store.keeping import Keeping, unlike_rebuilt
+from tests.store.sandbox import Sandbox, differing_tables
 from tests.web.archives import WebArchive
 from tests.web.client import web_client
 
@@ -72,14 +72,14 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def stages(folder: Path) -> tuple[Path, Path]:
     """Return a home as it is first, and as it is later."""
     first, later = Home(folder / "first"), Home(folder / "later")
-    told = thread(prompt("words of the first"), reply("an answer in words"))
-    leaf = str(told[-1]["uuid"])
+    records = thread(prompt("words of the first"), reply("an answer in words"))
+    leaf = str(records[-1]["uuid"])
     other = thread(prompt("words of another"), reply("and this"), start=7200)
     for home in (first, later):
-        home.session(session_id(1), told)
+        home.session(session_id(1), records)
         older = home.session(session_id(2), [summary("The older name", leaf)])
         os.utime(older, (1_700_000_000, 1_700_000_000))
-    path = later.session(session_id(1), told)
+    path = later.session(session_id(1), records)
     with path.open("ab") as file:
         file.write(jsonl([prompt("later words") | {"sessionId": session_id(1)}]))
     later.session(session_id(3), other)
@@ -103,32 +103,32 @@ def run(library: Path, shift: int, zone: str, *words: str, mutation: str = "") -
 
 def taken(
     library: Path, folder: Path, clock: tuple[str, int, int, str], mutation: str = ""
-) -> Keeping:
+) -> Sandbox:
     """Take a home in twice under wrong clocks."""
-    keeping = Keeping(folder)
+    sandbox = Sandbox(folder)
     name, *shifts, zone = clock
-    keeping.archive = folder / str(name).replace(" ", "-")
-    home = keeping.home.path
+    sandbox.archive = folder / str(name).replace(" ", "-")
+    home = sandbox.home.path
     for stage, shift in zip(stages(folder / "stages"), shifts, strict=True):
         shutil.rmtree(home)
         shutil.copytree(stage, home)
-        words = ("--archive", str(keeping.archive), "--home", str(home))
+        words = ("--archive", str(sandbox.archive), "--home", str(home))
         run(library, int(shift), str(zone), "ingest", *words, mutation=mutation)
-    return keeping
+    return sandbox
 
 
 def outcome(
     library: Path, folder: Path, clock: tuple[str, int, int, str]
 ) -> tuple[object, ...]:
     """Return everything derived from a home that is imported under wrong clocks."""
-    keeping = taken(library, folder, clock)
-    assert unlike_rebuilt(keeping) == []
+    sandbox = taken(library, folder, clock)
+    assert differing_tables(sandbox) == []
     answers = [
-        run(library, clock[2], "UTC", name, "--archive", str(keeping.archive), *more)
+        run(library, clock[2], "UTC", name, "--archive", str(sandbox.archive), *more)
         for name, *more in QUESTIONS
     ]
-    nameless = [told.replace(keeping.archive.name, "") for told in answers]
-    return keeping.dump(), keeping.bytes(), nameless
+    nameless = [told.replace(sandbox.archive.name, "") for told in answers]
+    return sandbox.dump(), sandbox.bytes(), nameless
 
 
 @needs_compiler
@@ -160,32 +160,34 @@ def test_a_file_may_say_that_it_was_written_at_any_time(
     tmp_path: Path, moment: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
-    keeping = Keeping(tmp_path)
-    path = keeping.home.session(session_id(1), thread(prompt("words"), reply("yes")))
-    keeping.home.tool_result(session_id(1), "toolu_1.txt", "output")
+    sandbox = Sandbox(tmp_path)
+    path = sandbox.home.session(session_id(1), thread(prompt("words"), reply("yes")))
+    sandbox.home.tool_result(session_id(1), "toolu_1.txt", "output")
     os.utime(path, (moment, moment))
-    kept = path.read_bytes()
+    raw = path.read_bytes()
 
-    keeping.ingest()
+    sandbox.ingest()
 
-    assert keeping.generations(path) == [kept]
-    assert verify(keeping.archive).is_intact
-    assert unlike_rebuilt(keeping) == []
-    with Archive.open(keeping.archive) as archive:
+    assert sandbox.generations(path) == [raw]
+    assert verify(sandbox.archive).is_intact
+    assert differing_tables(sandbox) == []
+    with Archive.open(sandbox.archive) as archive:
         assert [one.id for one in archive.sessions()] == [session_id(1)]
-    given = ["--archive", str(keeping.archive), "--home", str(keeping.home.path)]
+    given = ["--archive", str(sandbox.archive), "--home", str(sandbox.home.path)]
     for name, *more in (("list",), ("show", session_id(1))):
         assert main([name, *given, *more]) == 0
     # An old file may be deleted soon, which doctor reports as its exit code.
     assert main(["doctor", *given]) in {0, 1}
-    page = web_client(WebArchive(keeping.home, keeping.archive))
+    page = web_client(WebArchive(sandbox.home, sandbox.archive))
     assert {page.get(path).status for path in ("/", "/about", "/files")} == {200}
-    with keeping.vault() as vault:
-        plans = plan_restore(vault, vault.byte_store.sources(), target=tmp_path / "to")
-        restore(vault, plans)
+    with sandbox.open_dir() as opened:
+        plans = plan_restore(
+            opened, opened.byte_store.sources(), target=tmp_path / "to"
+        )
+        restore(opened, plans)
     (restored,) = (tmp_path / "to").rglob(path.name)
-    assert restored.read_bytes() == kept
+    assert restored.read_bytes() == raw
     latest = (2**63 - 1) / 1e9  # of what a number in a database can tell
     assert restored.stat().st_mtime == min(path.stat().st_mtime, latest)
-    assert keeping.ingest().changed == 0
+    assert sandbox.ingest().changed == 0
     reached("files with odd timestamps", 1)

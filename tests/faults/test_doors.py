@@ -67,10 +67,10 @@ WORDS = [
 @pytest.fixture(scope="module")
 def kept(tmp_path_factory: pytest.TempPathFactory) -> WebArchive:
     place = tmp_path_factory.mktemp("doors")
-    kept = build_archive(place)
-    for folder in (place, kept.folder, kept.home.path):
+    archive_home = build_archive(place)
+    for folder in (place, archive_home.folder, archive_home.home.path):
         (folder / "canary.txt").write_text(CANARY, "utf-8")
-    return kept
+    return archive_home
 
 
 @pytest.fixture(scope="module")

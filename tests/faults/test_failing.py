@@ -20,7 +20,7 @@ from bygones.cli.main import main
 from tests.build import jsonl, prompt, reply, session_id, thread
 from tests.faults.failing import COMMANDS, KINDS, Ending, Run
 from tests.faults.sizes import is_usual, reached, sized
-from tests.store.keeping import Keeping
+from tests.store.sandbox import Sandbox
 
 HERE = Path(__file__).parent
 LOOKS = {"once": sized(4, 16, 10_000), "lasting": 16}
@@ -51,19 +51,19 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def prepare(folder: Path) -> None:
     """Lay out a home, an archive that is behind it, and an older backup of that."""
-    keeping = Keeping(folder)
-    keeping.archive = folder / "fresh"
-    keeping.home.session(session_id(0), thread(prompt("before the backup")))
-    keeping.ingest()
-    backup = ["backup", "--archive", str(keeping.archive), str(folder / "older")]
+    sandbox = Sandbox(folder)
+    sandbox.archive = folder / "fresh"
+    sandbox.home.session(session_id(0), thread(prompt("before the backup")))
+    sandbox.ingest()
+    backup = ["backup", "--archive", str(sandbox.archive), str(folder / "older")]
     assert main(backup) == 0
     for number in range(3):
-        keeping.home.session(
+        sandbox.home.session(
             session_id(number), thread(prompt(f"{number}"), reply("words " * 200))
         )
-    keeping.ingest()
+    sandbox.ingest()
     for number in range(2, 5):
-        path = keeping.home.session(session_id(number), thread(prompt("more" * 400)))
+        path = sandbox.home.session(session_id(number), thread(prompt("more" * 400)))
         with path.open("ab") as file:
             file.write(jsonl([prompt("later")]) + b'{"half')
 
@@ -99,9 +99,9 @@ def endings(
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    told = [json.loads(line) for line in done.stdout.splitlines()]
-    assert told or (name, kind) in NEVER
-    return [Ending(at, Run(*one), Run(*two), wrong) for at, one, two, wrong in told]
+    data = [json.loads(line) for line in done.stdout.splitlines()]
+    assert data or (name, kind) in NEVER
+    return [Ending(at, Run(*one), Run(*two), wrong) for at, one, two, wrong in data]
 
 
 TOLD = ("error: the system reported an error: ", "not written: ")

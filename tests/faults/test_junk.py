@@ -12,7 +12,7 @@ from bygones.model.problem_runs import ProblemRuns
 from tests.build import session_id
 from tests.faults.sizes import is_usual, reached, seeded, sized
 from tests.faults.test_size import cost
-from tests.store.keeping import Keeping, unlike_rebuilt
+from tests.store.sandbox import Sandbox, differing_tables
 
 SIZE = sized(1, 100, 100) * 1_000_000
 MAX_MEMORY = sized(100, 256, 256) * 1_000_000
@@ -57,33 +57,33 @@ def many_fields(size: int) -> bytes:
 MADE = {"blocks": many_blocks, "fields": many_fields}
 
 
-def write_all(keeping: Keeping) -> None:
+def write_all(sandbox: Sandbox) -> None:
     """Write all kinds of junk as small files of one home."""
     files = [(raw * SIZE)[: SIZE // 8] for raw in FILES.values()]
     files += [junk(seeded(seed), SIZE // 8) for seed in range(4)]
     for number, raw in enumerate(
         [*files, many_blocks(2_000_000), many_fields(4_000_000)]
     ):
-        path = keeping.home.path / "projects" / "-x" / f"{session_id(number)}.jsonl"
+        path = sandbox.home.path / "projects" / "-x" / f"{session_id(number)}.jsonl"
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(raw)
 
 
-def archive_size(keeping: Keeping) -> int:
-    files = (path for path in keeping.archive.rglob("*") if path.is_file())
+def archive_size(sandbox: Sandbox) -> int:
+    files = (path for path in sandbox.archive.rglob("*") if path.is_file())
     return sum(path.stat().st_size for path in files)
 
 
 @pytest.mark.skipif(not is_usual(), reason="the long form has larger files")
 def test_junk_of_all_kinds_takes_little_memory_and_space(tmp_path: Path) -> None:
-    keeping = Keeping(tmp_path)
-    write_all(keeping)
+    sandbox = Sandbox(tmp_path)
+    write_all(sandbox)
 
-    taken = cost(keeping)
+    taken = cost(sandbox)
 
     assert taken.memory < MAX_MEMORY
-    assert archive_size(keeping) < MAX_ARCHIVE
-    assert unlike_rebuilt(keeping) == []
+    assert archive_size(sandbox) < MAX_ARCHIVE
+    assert differing_tables(sandbox) == []
 
 
 @pytest.mark.skipif(is_usual(), reason="part of the long form")
@@ -91,8 +91,8 @@ def test_junk_of_all_kinds_takes_little_memory_and_space(tmp_path: Path) -> None
 def test_large_file_of_junk_takes_little_memory_and_space(
     name: str, tmp_path: Path
 ) -> None:
-    keeping = Keeping(tmp_path)
-    path = keeping.home.path / "projects" / "-x" / f"{session_id(1)}.jsonl"
+    sandbox = Sandbox(tmp_path)
+    path = sandbox.home.path / "projects" / "-x" / f"{session_id(1)}.jsonl"
     path.parent.mkdir(parents=True)
     if name in MADE:
         path.write_bytes(MADE[name](SIZE))
@@ -101,10 +101,10 @@ def test_large_file_of_junk_takes_little_memory_and_space(
     else:
         path.write_bytes(junk(seeded(int(name)), SIZE))
 
-    taken = cost(keeping)
+    taken = cost(sandbox)
 
     assert taken.memory < MAX_MEMORY
-    assert archive_size(keeping) < MAX_ARCHIVE
+    assert archive_size(sandbox) < MAX_ARCHIVE
     reached("files of 100 MB of junk", 1)
     reached(f"peak MB: {name}", taken.memory // 1_000_000)
 
@@ -113,11 +113,11 @@ def test_an_object_per_line_is_caught(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(ProblemRuns, "MAX_RUNS", 10**9)
-    keeping = Keeping(tmp_path)
-    path = keeping.home.path / "projects" / "-x" / f"{session_id(1)}.jsonl"
+    sandbox = Sandbox(tmp_path)
+    path = sandbox.home.path / "projects" / "-x" / f"{session_id(1)}.jsonl"
     path.parent.mkdir(parents=True)
     path.write_bytes(b"\n{\n" * 60_000)
 
-    keeping.ingest()
+    sandbox.ingest()
 
-    assert archive_size(keeping) > 10 * path.stat().st_size
+    assert archive_size(sandbox) > 10 * path.stat().st_size

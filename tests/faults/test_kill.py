@@ -28,12 +28,12 @@ from tests.faults.killing import (
     is_intact,
     killed_at_moments,
     killed_at_points,
-    strike,
+    send_signal,
     what_became,
 )
 from tests.faults.racing import assert_acknowledged
 from tests.faults.sizes import reached, seeded, sized
-from tests.store.keeping import Keeping, unlike_rebuilt
+from tests.store.sandbox import Sandbox, differing_tables
 
 KILLS = sized(80, 1_040, 20_000)
 """How often ingestions and rebuilds die of being killed at a random moment."""
@@ -57,25 +57,25 @@ def expected(home: Path) -> Counter[tuple[str, int, int]]:
     return found
 
 
-def indexed(keeping: Keeping) -> Counter[tuple[str, int, int]]:
+def indexed(sandbox: Sandbox) -> Counter[tuple[str, int, int]]:
     """Return the records that the index has."""
-    sources = keeping.rows("SELECT id, home || '/' || path FROM source")
+    sources = sandbox.rows("SELECT id, home || '/' || path FROM source")
     paths = {number: str(path) for number, path in sources}
-    rows = keeping.index_rows("SELECT source, start, length FROM record")
+    rows = sandbox.index_rows("SELECT source, start, length FROM record")
     return Counter(
         (paths[source], int(str(offset)), int(str(length)))
         for source, offset, length in rows
     )
 
 
-def assert_whole(keeping: Keeping) -> None:
+def assert_whole(sandbox: Sandbox) -> None:
     """Hold an archive that is up to date against what the files say."""
-    kept = keeping.bytes()
-    for path in keeping.home.path.rglob("*.jsonl"):
-        assert kept[str(path)][-1] == path.read_bytes()
-    assert indexed(keeping) == expected(keeping.home.path)
-    assert is_intact(keeping.archive / "archive.db")
-    assert unlike_rebuilt(keeping) == []
+    stored_bytes = sandbox.bytes()
+    for path in sandbox.home.path.rglob("*.jsonl"):
+        assert stored_bytes[str(path)][-1] == path.read_bytes()
+    assert indexed(sandbox) == expected(sandbox.home.path)
+    assert is_intact(sandbox.archive / "archive.db")
+    assert differing_tables(sandbox) == []
 
 
 @pytest.mark.parametrize("seed", range(ROUNDS))
@@ -84,78 +84,78 @@ def test_killed_at_any_moment_it_loses_nothing_and_brings_nothing_twice(
     tmp_path: Path, seed: int
 ) -> None:
     random = Random(seeded(seed))  # noqa: S311 (the same every time)
-    keeping = Keeping(tmp_path)
-    grow(keeping.home, random, 0)
-    start(keeping.archive, keeping.home.path).join()  # the first one is slow to come
-    grow(keeping.home, random, 1)
-    usual = min(strike(keeping, "ingest", 0).took for _ in range(3))
+    sandbox = Sandbox(tmp_path)
+    grow(sandbox.home, random, 0)
+    start(sandbox.archive, sandbox.home.path).join()  # the first one is slow to come
+    grow(sandbox.home, random, 1)
+    usual = min(send_signal(sandbox, "ingest", 0).took for _ in range(3))
     counted: Counter[str] = Counter()
     for tried in count():
-        grow(keeping.home, random, tried)
+        grow(sandbox.home, random, tried)
         if not tried % 7:
-            shutil.rmtree(keeping.archive / "index", ignore_errors=True)
-        deed = "ingest" if tried % 5 else "rebuild"
+            shutil.rmtree(sandbox.archive / "index", ignore_errors=True)
+        task = "ingest" if tried % 5 else "rebuild"
         sign = signal.SIGKILL if tried % 4 else signal.SIGINT
         after = random.uniform(0, 2 * usual)
-        acknowledged = keeping.bytes()
+        acknowledged = sandbox.bytes()
         mutation = "race" if random.random() < RACES else ""
-        code = strike(keeping, deed, sign, after, mutation=mutation).code
-        counted[what_became(deed, code, sign)] += 1
-        assert_acknowledged(acknowledged, keeping.bytes())
+        code = send_signal(sandbox, task, sign, after, mutation=mutation).code
+        counted[what_became(task, code, sign)] += 1
+        assert_acknowledged(acknowledged, sandbox.bytes())
         if not tried % 8:
-            keeping.ingest()
-            assert_whole(keeping)
+            sandbox.ingest()
+            assert_whole(sandbox)
         if sum(counted[what] for what in counted if "kills" in what) == KILLS // ROUNDS:
             break
 
-    keeping.ingest()
+    sandbox.ingest()
 
-    assert_whole(keeping)
+    assert_whole(sandbox)
     for what, often in counted.items():
         reached(what, often)
 
 
 def trial_of(
-    deed: str, folder: Path, patch: pytest.MonkeyPatch, mutation: str = ""
+    task: str, folder: Path, patch: pytest.MonkeyPatch, mutation: str = ""
 ) -> Trial:
     """Return what a task finds and what it must leave, with or without a fault."""
 
     def upgrade() -> None:
-        if deed == "migrate":
+        if task == "migrate":
             add_step(patch.setattr)
 
-    match deed:
+    match task:
         case "restore":
             return Restoring(folder, mutation)
         case "purge":
             return Purging(folder, mutation)
         case _:
-            return Advancing(folder, deed, mutation, upgrade)
+            return Advancing(folder, task, mutation, upgrade)
 
 
-@pytest.mark.parametrize("deed", ["migrate", "restore", "purge"])
+@pytest.mark.parametrize("task", ["migrate", "restore", "purge"])
 def test_killed_at_any_moment_other_deeds_leave_all_as_before_or_after(
-    tmp_path: Path, deed: str, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, task: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    random = Random(seeded(len(deed)))  # noqa: S311 (the same every time)
-    trial = trial_of(deed, tmp_path, monkeypatch)
+    random = Random(seeded(len(task)))  # noqa: S311 (the same every time)
+    trial = trial_of(task, tmp_path, monkeypatch)
 
     for what, often in killed_at_moments(trial, OTHER_KILLS, random).items():
         reached(what, often)
 
 
-@pytest.mark.parametrize("deed", ["ingest", "rebuild", "migrate", "restore", "purge"])
+@pytest.mark.parametrize("task", ["ingest", "rebuild", "migrate", "restore", "purge"])
 @pytest.mark.full
 def test_killed_at_each_point_it_ends_where_an_undisturbed_one_does(
-    tmp_path: Path, deed: str, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, task: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    looked = killed_at_points(trial_of(deed, tmp_path, monkeypatch))
+    looked = killed_at_points(trial_of(task, tmp_path, monkeypatch))
 
-    reached(f"kills of {deed} at its commit points", looked)
+    reached(f"kills of {task} at its commit points", looked)
 
 
 @pytest.mark.parametrize(
-    ("deed", "mutation"),
+    ("task", "mutation"),
     [
         ("ingest", "offset_first"),
         ("rebuild", "half_built"),
@@ -166,9 +166,9 @@ def test_killed_at_each_point_it_ends_where_an_undisturbed_one_does(
 )
 @pytest.mark.full
 def test_a_deed_that_leaves_half_of_it_is_caught_with_every_test_run(
-    tmp_path: Path, deed: str, mutation: str, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, task: str, mutation: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    trial = trial_of(deed, tmp_path, monkeypatch, mutation)
+    trial = trial_of(task, tmp_path, monkeypatch, mutation)
 
     with pytest.raises((AssertionError, apsw.Error)):
         killed_at_points(trial)

@@ -28,7 +28,7 @@ from tests.faults.failing import kept_in
 from tests.faults.losing import told
 from tests.faults.mutations import any_version, copied_only, dropped_when_gone
 from tests.faults.sizes import reached, sized
-from tests.store.keeping import Keeping, unlike_rebuilt
+from tests.store.sandbox import Sandbox, differing_tables
 from tests.web.archives import build_archive
 
 CASES = Path(__file__).parent.parent / "cases"
@@ -103,9 +103,9 @@ def test_an_archive_that_lets_go_of_what_is_gone_is_caught(
 
 
 @contextmanager
-def growing(keeping: Keeping) -> Iterator[None]:
+def growing(sandbox: Sandbox) -> Iterator[None]:
     """Have another program take in a home that grows, until this is over."""
-    words = [str(keeping.archive), str(keeping.home.path)]
+    words = [str(sandbox.archive), str(sandbox.home.path)]
     child = subprocess.Popen([sys.executable, "-m", "tests.faults.growing", *words])
     try:
         yield
@@ -115,24 +115,24 @@ def growing(keeping: Keeping) -> Iterator[None]:
         child.wait()
 
 
-def assert_backups(keeping: Keeping, count: int) -> None:
+def assert_backups(sandbox: Sandbox, count: int) -> None:
     """Back up an archive while it grows; each copy is whole, and of its moment."""
-    keeping.home.session(session_id(1), thread(prompt("first"), reply("yes")))
-    keeping.ingest()
+    sandbox.home.session(session_id(1), thread(prompt("first"), reply("yes")))
+    sandbox.ingest()
     sizes = set()
-    first = told(keeping)
-    with growing(keeping), Archive.open(keeping.archive):  # so that a log is there
-        while told(keeping) == first:
+    first = told(sandbox)
+    with growing(sandbox), Archive.open(sandbox.archive):  # so that a log is there
+        while told(sandbox) == first:
             time.sleep(0.02)
         for number in range(count):
-            copy = keeping.folder / f"copy-{number % 3}"
-            before = told(keeping) or {}
-            assert main(["backup", "--archive", str(keeping.archive), str(copy)]) == 0
-            after = told(keeping) or {}
+            copy = sandbox.folder / f"copy-{number % 3}"
+            before = told(sandbox) or {}
+            assert main(["backup", "--archive", str(sandbox.archive), str(copy)]) == 0
+            after = told(sandbox) or {}
             verdict = verify(copy)
             assert verdict.is_intact
             sizes.add(verdict.bytes)
-            other = Keeping(keeping.folder)
+            other = Sandbox(sandbox.folder)
             other.archive = copy
             for path, raw in other.bytes().items():
                 assert after[path][-1].startswith(raw[-1])
@@ -144,7 +144,7 @@ def assert_backups(keeping: Keeping, count: int) -> None:
 
 @pytest.mark.full
 def test_backups_of_an_archive_that_grows_are_whole(tmp_path: Path) -> None:
-    assert_backups(Keeping(tmp_path), BACKUPS)
+    assert_backups(Sandbox(tmp_path), BACKUPS)
 
     reached("backups during an ingest", BACKUPS)
 
@@ -156,27 +156,27 @@ def test_a_backup_that_only_copies_a_file_is_caught(
     copied_only(monkeypatch.setattr)
 
     with pytest.raises((AssertionError, apsw.Error)):
-        assert_backups(Keeping(tmp_path), 30)
+        assert_backups(Sandbox(tmp_path), 30)
 
 
 @pytest.mark.parametrize("version", range(1, LATEST_VERSION + 1))
 def test_every_version_that_was_can_be_opened(version: int, tmp_path: Path) -> None:
-    keeping = Keeping(tmp_path)
-    keeping.archive.mkdir()
-    shutil.copy(VERSIONS / f"{version:04}.archive.db", keeping.archive / "archive.db")
+    sandbox = Sandbox(tmp_path)
+    sandbox.archive.mkdir()
+    shutil.copy(VERSIONS / f"{version:04}.archive.db", sandbox.archive / "archive.db")
 
-    keeping.ingest()
+    sandbox.ingest()
 
-    assert verify(keeping.archive, deep=True).is_intact
-    assert unlike_rebuilt(keeping) == []
-    with Archive.open(keeping.archive) as archive:
+    assert verify(sandbox.archive, deep=True).is_intact
+    assert differing_tables(sandbox) == []
+    with Archive.open(sandbox.archive) as archive:
         (one,) = archive.sessions()
         found = archive.session(one.id)
     assert len(found.live_branch.messages) == 2
-    (path,) = [path for path in keeping.bytes() if path.endswith(".jsonl")]
-    assert len(keeping.bytes()[path]) == 2  # generations
-    assert keeping.rows("SELECT count(*) FROM annotation") == [(1,)]
-    assert keeping.rows("SELECT count(*) FROM fragment") == [(1,)]
+    (path,) = [path for path in sandbox.bytes() if path.endswith(".jsonl")]
+    assert len(sandbox.bytes()[path]) == 2  # generations
+    assert sandbox.rows("SELECT count(*) FROM annotation") == [(1,)]
+    assert sandbox.rows("SELECT count(*) FROM fragment") == [(1,)]
 
 
 def codes(archive: Path, place: Path) -> dict[str, int]:
@@ -205,12 +205,12 @@ def codes(archive: Path, place: Path) -> dict[str, int]:
 
 def made_newer(place: Path) -> Path:
     """Return an archive that a later version has written."""
-    kept = build_archive(place)
-    db = apsw.Connection(str(kept.folder / "archive.db"))
+    archive_home = build_archive(place)
+    db = apsw.Connection(str(archive_home.folder / "archive.db"))
     db.pragma("user_version", LATEST_VERSION + 1)
     db.pragma("journal_mode", "DELETE")
     db.close()
-    return kept.folder
+    return archive_home.folder
 
 
 def test_an_archive_that_is_too_new_is_left_alone(

@@ -25,7 +25,7 @@ from tests.build import Home, prompt, session_id
 from tests.faults.sizes import is_usual, reached, seeded, sized
 from tests.faults.test_kill import assert_whole
 from tests.faults.tracing import PROGRAM
-from tests.store.keeping import Keeping
+from tests.store.sandbox import Sandbox
 
 RECORDS = sized(600, 30_000, 1_000_000)
 PACE = 400
@@ -91,9 +91,9 @@ class Session:
 
 
 @contextmanager
-def watching(keeping: Keeping, mutation: str = "") -> Iterator[None]:
+def watching(sandbox: Sandbox, mutation: str = "") -> Iterator[None]:
     """Have the command watch a home; it ends well when it is interrupted."""
-    words = ["--archive", str(keeping.archive), "--home", str(keeping.home.path)]
+    words = ["--archive", str(sandbox.archive), "--home", str(sandbox.home.path)]
     child = subprocess.Popen(
         [sys.executable, "-c", PROGRAM, mutation, "watch", "--quiet", *words],
         stdout=subprocess.DEVNULL,
@@ -103,7 +103,7 @@ def watching(keeping: Keeping, mutation: str = "") -> Iterator[None]:
     assert child.stderr is not None
     try:
         limit = time.monotonic() + PATIENCE
-        while not list(keeping.archive.glob("index/*-*/index.db")):
+        while not list(sandbox.archive.glob("index/*-*/index.db")):
             assert child.poll() is None
             assert time.monotonic() < limit
             time.sleep(0.01)
@@ -114,21 +114,21 @@ def watching(keeping: Keeping, mutation: str = "") -> Iterator[None]:
     assert (child.returncode, "stopped" in told) == (130, True), told
 
 
-def found(keeping: Keeping) -> dict[str, int]:
+def found(sandbox: Sandbox) -> dict[str, int]:
     """Return up to where the index has seen each file of which all is derived."""
-    (index,) = keeping.archive.glob("index/*-*/index.db")
+    (index,) = sandbox.archive.glob("index/*-*/index.db")
     with closing(sqlite3.connect(f"file:{index}?mode=ro", uri=True)) as db:
         seen = dict(db.execute(_SEEN))
-    rows = keeping.rows("SELECT id, home || '/' || path FROM source")
+    rows = sandbox.rows("SELECT id, home || '/' || path FROM source")
     return {str(path): seen.get(number, 0) for number, path in rows}
 
 
-def follow(keeping: Keeping, records: int, mutation: str = "") -> list[float]:
+def follow(sandbox: Sandbox, records: int, mutation: str = "") -> list[float]:
     """Write sessions while they are watched; return how long each line took."""
     random = Random(seeded(records))  # noqa: S311 (the same every time)
-    live = [Session(keeping.home, number, random) for number in range(AT_ONCE)]
+    live = [Session(sandbox.home, number, random) for number in range(AT_ONCE)]
     everything, waited, begun = list(live), list[float](), AT_ONCE
-    with watching(keeping, mutation):
+    with watching(sandbox, mutation):
         start = time.monotonic()
         limit = start + PATIENCE
         while everything:
@@ -139,10 +139,10 @@ def follow(keeping: Keeping, records: int, mutation: str = "") -> list[float]:
             for one in [one for one in live if one.is_over]:
                 live.remove(one)
                 if begun * SESSION < records:
-                    live.append(Session(keeping.home, begun, random))
+                    live.append(Session(sandbox.home, begun, random))
                     everything.append(live[-1])
                     begun += 1
-            upto = found(keeping)
+            upto = found(sandbox)
             for one in everything:
                 more = one.found_upto(upto.get(str(one.path), 0))
                 waited += more
@@ -161,13 +161,13 @@ def left(sessions: list[Session]) -> int:
 def test_what_is_written_while_it_is_watched_is_found_whole_and_soon(
     scratch: Path,
 ) -> None:
-    keeping = Keeping(scratch)
+    sandbox = Sandbox(scratch)
 
-    waited = follow(keeping, RECORDS)
-    keeping.ingest()
+    waited = follow(sandbox, RECORDS)
+    sandbox.ingest()
 
     assert len(waited) >= RECORDS
-    assert_whole(keeping)
+    assert_whole(sandbox)
     late = quantiles(waited, n=20)[-1]
     if not is_usual():
         assert late < 2
@@ -179,4 +179,4 @@ def test_a_watch_that_does_not_wait_for_the_end_of_a_line_is_caught(
     scratch: Path,
 ) -> None:
     with pytest.raises(AssertionError):
-        follow(Keeping(scratch), 400, "hasty")
+        follow(Sandbox(scratch), 400, "hasty")

@@ -22,7 +22,7 @@ from tests.build import prompt, reply, session_id, thread
 from tests.faults.loading import KINDS, Load, Memory, Read, opened
 from tests.faults.mutations import MUTATIONS
 from tests.faults.sizes import is_usual, reached, sized
-from tests.store.keeping import Keeping, unlike_rebuilt
+from tests.store.sandbox import Sandbox, differing_tables
 
 SECONDS = sized(4, 90, 600)
 MEGABYTES = sized(2, 400, 10_000)
@@ -47,22 +47,22 @@ pytestmark = pytest.mark.skipif(
 )
 
 
-def furnished(folder: Path) -> tuple[Keeping, Path]:
+def filled_home(folder: Path) -> tuple[Sandbox, Path]:
     """Return an archive with a little in it, and a home with much."""
-    keeping = Keeping(folder)
+    sandbox = Sandbox(folder)
     for number in range(1, 5):
         told = [prompt(f"words {number}"), reply("an answer in words")] * 20
-        keeping.home.session(session_id(number), thread(*told))
-    keeping.ingest()
+        sandbox.home.session(session_id(number), thread(*told))
+    sandbox.ingest()
     given = os.environ.get("BYGONES_LOAD_HOME")
     if given:
-        return keeping, Path(given)
+        return sandbox, Path(given)
     much = folder / "much"
     session_path(much, 0).parent.mkdir(parents=True)
     for number in range(max(MEGABYTES // 20, 1)):
         size = min(MEGABYTES, 20) * 1_000_000
         write_session(session_path(much, number), size=size)
-    return keeping, much
+    return sandbox, much
 
 
 def is_enough(load: Load) -> object:
@@ -98,9 +98,9 @@ def late(reads: list[Read]) -> float:
 
 @pytest.mark.full
 def test_many_read_while_some_write(tmp_path: Path) -> None:
-    keeping, much = furnished(tmp_path)
-    load = Load(keeping.archive, keeping.home.path)
-    home = str(keeping.home.path)
+    sandbox, much = filled_home(tmp_path)
+    load = Load(sandbox.archive, sandbox.home.path)
+    home = str(sandbox.home.path)
     with load.going_on(SECONDS, partial(is_enough, load)):
         port, cookie = opened(load.start("serve", "--no-browser", "--home", home))
         load.read_by_command(READERS)
@@ -128,17 +128,17 @@ def test_many_read_while_some_write(tmp_path: Path) -> None:
     print(figures, times, sep="\n")  # noqa: T201 (shown if it fails)
 
     assert load.faults == []
-    keeping.ingest(keeping.home.path, much)
-    sizes = larger(keeping, keeping.home.path, much)
+    sandbox.ingest(sandbox.home.path, much)
+    sizes = larger(sandbox, sandbox.home.path, much)
     print(sizes)  # noqa: T201 (shown if it fails)
     for what, share in sizes.items():
         figures[f"size of {what}, % of one written without readers"] = percent(share)
-    assert verify(keeping.archive).is_intact
+    assert verify(sandbox.archive).is_intact
     if not given_much():
-        assert unlike_rebuilt(keeping) == []
+        assert differing_tables(sandbox) == []
     if not is_usual():
         assert max(sizes.values()) <= MOST_LARGER
-        assert is_steady(read_on(keeping, sized(1, 60, 120)))
+        assert is_steady(read_on(sandbox, sized(1, 60, 120)))
         assert too_slow(times) == {}
         for name, seen in load.peaks.items():
             assert is_flat(seen), (name, [memory.own for memory in seen])
@@ -150,20 +150,20 @@ def percent(share: float) -> int:
     return round(share * 100)
 
 
-def larger(keeping: Keeping, *homes: Path) -> dict[str, float]:
+def larger(sandbox: Sandbox, *homes: Path) -> dict[str, float]:
     """Ingest the same without readers; return how much larger the archive became.
 
     Both contain the same sessions.
     """
-    idle = keeping.folder / "idle"
+    idle = sandbox.folder / "idle"
     ingest(idle, homes)
-    with keeping.vault() as loaded, ArchiveDir(idle) as quiet:
+    with sandbox.open_dir() as loaded, ArchiveDir(idle) as quiet:
         mine, theirs = hash_tables(loaded), hash_tables(quiet)
     compared_tables = mine.keys() & OF_SESSIONS
     assert "session" in compared_tables
     assert [name for name in compared_tables if mine[name] != theirs[name]] == []
     found = {
-        what: size(keeping.archive / what) / size(idle / what)
+        what: size(sandbox.archive / what) / size(idle / what)
         for what in ("archive.db", "index")
     }
     shutil.rmtree(idle)
@@ -193,13 +193,13 @@ def is_flat(seen: list[Memory]) -> bool:
 
 
 def read_on(
-    keeping: Keeping,
+    sandbox: Sandbox,
     seconds: float,
     enough: Callable[[list[Memory]], object] = bool,
     mutation: str = "",
 ) -> list[Memory]:
     """Have a page be only read for a while; return what it had in memory."""
-    load = Load(keeping.archive, keeping.home.path, mutation)
+    load = Load(sandbox.archive, sandbox.home.path, mutation)
     seen = load.peaks.setdefault("serve", [])
     with load.going_on(seconds, lambda: enough(seen)):
         port, cookie = opened(load.start("serve", "--no-browser", "--no-ingest"))
@@ -218,18 +218,18 @@ def is_steady(seen: list[Memory]) -> bool:
 
 @pytest.mark.full
 def test_a_page_that_holds_what_it_was_asked_for_is_caught(tmp_path: Path) -> None:
-    keeping, _ = furnished(tmp_path)
+    sandbox, _ = filled_home(tmp_path)
 
     def is_caught(seen: list[Memory]) -> bool:
         return len(seen) > 8 and not is_steady(seen) and not is_flat(seen)
 
-    assert is_caught(read_on(keeping, 1, is_caught, "leaking"))
+    assert is_caught(read_on(sandbox, 1, is_caught, "leaking"))
 
 
 @pytest.mark.full
 def test_readers_that_wait_for_those_who_write_are_caught(tmp_path: Path) -> None:
-    keeping, _ = furnished(tmp_path)
-    load = Load(keeping.archive, keeping.home.path, mutation="patient")
+    sandbox, _ = filled_home(tmp_path)
+    load = Load(sandbox.archive, sandbox.home.path, mutation="patient")
     caught: dict[str, float] = {}
     with load.going_on(0, lambda: caught or caught.update(too_slow(compared(load)))):
         port, cookie = opened(load.start("serve", "--no-browser", "--no-ingest"))
@@ -244,8 +244,8 @@ def test_readers_that_wait_for_those_who_write_are_caught(tmp_path: Path) -> Non
 
 @pytest.mark.full
 def test_writers_that_do_not_wait_for_each_other_are_caught(tmp_path: Path) -> None:
-    keeping, _ = furnished(tmp_path)
-    load = Load(keeping.archive, keeping.home.path, mutation="lockless")
+    sandbox, _ = filled_home(tmp_path)
+    load = Load(sandbox.archive, sandbox.home.path, mutation="lockless")
     with load.going_on(0, lambda: load.faults):
         load.write(5, pause=0)
         load.grow()
@@ -257,12 +257,12 @@ def test_writers_that_do_not_wait_for_each_other_are_caught(tmp_path: Path) -> N
 def test_an_archive_that_only_adds_pieces_is_caught(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    keeping = Keeping(tmp_path)
+    sandbox = Sandbox(tmp_path)
     MUTATIONS["piecemeal"](monkeypatch.setattr)
     for number in range(60):
-        told = thread(*[prompt(f"{at} words " * 99) for at in range(number + 1)])
-        keeping.home.session(session_id(1), told)
-        keeping.ingest()
+        records = thread(*[prompt(f"{at} words " * 99) for at in range(number + 1)])
+        sandbox.home.session(session_id(1), records)
+        sandbox.ingest()
     monkeypatch.undo()
 
-    assert larger(keeping, keeping.home.path)["archive.db"] > MOST_LARGER
+    assert larger(sandbox, sandbox.home.path)["archive.db"] > MOST_LARGER

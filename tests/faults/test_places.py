@@ -21,7 +21,7 @@ from bygones.model.records import TextBlock
 from tests.build import prompt, reply, session_id, thread
 from tests.faults.mutations import MUTATIONS
 from tests.faults.sizes import reached, sized
-from tests.store.keeping import Keeping
+from tests.store.sandbox import Sandbox
 
 CHILDREN = sized(4, 100, 1_000)
 FORKING = """
@@ -55,13 +55,13 @@ pytestmark = pytest.mark.skipif(
 
 
 @pytest.fixture
-def keeping(tmp_path: Path) -> Keeping:
-    keeping = Keeping(tmp_path)
+def sandbox(tmp_path: Path) -> Sandbox:
+    sandbox = Sandbox(tmp_path)
     for number in range(1, 4):
-        told = thread(prompt(f"words {number}"), reply("an answer"))
-        keeping.home.session(session_id(number), told)
-    keeping.ingest()
-    return keeping
+        records = thread(prompt(f"words {number}"), reply("an answer"))
+        sandbox.home.session(session_id(number), records)
+    sandbox.ingest()
+    return sandbox
 
 
 @contextmanager
@@ -84,25 +84,25 @@ def fixed(archive: Path) -> Iterator[Path]:
         subprocess.run(["umount", "--lazy", str(place)], check=True)
 
 
-def forked(keeping: Keeping, children: int, mutation: str = "") -> str:
+def forked(sandbox: Sandbox, children: int, mutation: str = "") -> str:
     """Have a reader's children read; return what went wrong."""
-    words = [sys.executable, "-c", FORKING, str(keeping.archive), str(children)]
+    words = [sys.executable, "-c", FORKING, str(sandbox.archive), str(children)]
     done = subprocess.run(
         [*words, mutation], capture_output=True, text=True, check=False
     )
     return done.stderr if done.returncode else ""
 
 
-def test_children_of_a_reader_read_for_themselves(keeping: Keeping) -> None:
-    assert forked(keeping, CHILDREN) == ""
+def test_children_of_a_reader_read_for_themselves(sandbox: Sandbox) -> None:
+    assert forked(sandbox, CHILDREN) == ""
 
-    keeping.home.session(session_id(4), thread(prompt("words 4"), reply("more")))
-    assert keeping.ingest().new == 1
+    sandbox.home.session(session_id(4), thread(prompt("words 4"), reply("more")))
+    assert sandbox.ingest().new == 1
     reached("forked readers", CHILDREN)
 
 
-def test_readers_that_keep_their_children_out_are_caught(keeping: Keeping) -> None:
-    assert "ArchiveInUse" in forked(keeping, 1, "lone_readers")
+def test_readers_that_keep_their_children_out_are_caught(sandbox: Sandbox) -> None:
+    assert "ArchiveInUse" in forked(sandbox, 1, "lone_readers")
 
 
 def read_all(archive: Path, count: int) -> None:
@@ -115,22 +115,22 @@ def read_all(archive: Path, count: int) -> None:
             assert said == TextBlock(text=f"words {number}")
 
 
-def test_a_read_only_archive_can_be_read(keeping: Keeping) -> None:
-    with fixed(keeping.archive) as place:
+def test_a_read_only_archive_can_be_read(sandbox: Sandbox) -> None:
+    with fixed(sandbox.archive) as place:
         read_all(place, 3)
         assert verify(place).is_intact
         with pytest.raises(OSError, match="Read-only"):
-            ingest(place, [keeping.home.path])
+            ingest(place, [sandbox.home.path])
     reached("read-only archives, read", 1)
 
 
-def test_an_unmerged_log_is_reported(keeping: Keeping) -> None:
+def test_an_unmerged_log_is_reported(sandbox: Sandbox) -> None:
     """Return what a killed writer left on a read-only medium."""
-    keeping.home.session(session_id(4), thread(prompt("words 4"), reply("more")))
-    with keeping.vault():
-        keeping.ingest()
-        left = keeping.folder / "left"
-        copytree(keeping.archive, left, ignore=ignore_patterns("*-shm"))
+    sandbox.home.session(session_id(4), thread(prompt("words 4"), reply("more")))
+    with sandbox.open_dir():
+        sandbox.ingest()
+        left = sandbox.folder / "left"
+        copytree(sandbox.archive, left, ignore=ignore_patterns("*-shm"))
     assert (left / "archive.db-wal").stat().st_size
 
     with fixed(left) as place, pytest.raises(SystemFailure):
@@ -142,9 +142,9 @@ def test_an_unmerged_log_is_reported(keeping: Keeping) -> None:
 
 @pytest.mark.parametrize("mutation", ["notes_of_readers", "words_where_they_lie"])
 def test_readers_that_have_to_write_are_caught(
-    mutation: str, keeping: Keeping, monkeypatch: pytest.MonkeyPatch
+    mutation: str, sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     MUTATIONS[mutation](monkeypatch.setattr)
 
-    with fixed(keeping.archive) as place, pytest.raises((BygonesError, ValueError)):
+    with fixed(sandbox.archive) as place, pytest.raises((BygonesError, ValueError)):
         read_all(place, 3)

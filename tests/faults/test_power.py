@@ -16,7 +16,7 @@ from tests.faults.disk import lay
 from tests.faults.losing import Recorded, assert_survived, record
 from tests.faults.mutations import lazy_archive, lazy_index
 from tests.faults.sizes import reached, seeded, sized
-from tests.store.keeping import Keeping, unlike_rebuilt
+from tests.store.sandbox import Sandbox, differing_tables
 
 POINTS = sized(120, 8_000, 50_000)
 GOING_ON = sized(12, 400, 2_000)
@@ -37,7 +37,7 @@ def cut_power(recorded: Recorded, points: int) -> int:
 def test_what_was_acknowledged_survives_the_loss_of_power(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    recorded = record(Keeping(tmp_path), monkeypatch)
+    recorded = record(Sandbox(tmp_path), monkeypatch)
 
     looked = cut_power(recorded, POINTS)
 
@@ -45,24 +45,24 @@ def test_what_was_acknowledged_survives_the_loss_of_power(
     reached("power cuts, SQLite files", looked)
 
 
-def go_on(recorded: Recorded, keeping: Keeping, points: int) -> int:
+def go_on(recorded: Recorded, sandbox: Sandbox, points: int) -> int:
     """Let the power go at some moments, and have the next ingestion see to it."""
     random = Random(seeded(points))  # noqa: S311 (the same every time)
-    shutil.rmtree(keeping.archive)
+    shutil.rmtree(sandbox.archive)
     looked = 0
     for number, disk in recorded.moments(max(len(recorded.acts) // points, 1)):
-        lay(disk.without_power(random), keeping.archive, keeping.archive)
+        lay(disk.without_power(random), sandbox.archive, sandbox.archive)
         said = max((at for at in recorded.texts if at <= number), default=None)
         if said is not None:
-            lay(recorded.texts[said], keeping.archive, keeping.archive)
-        keeping.ingest()
-        kept = keeping.bytes()
-        for path in keeping.home.path.rglob("*.jsonl"):
+            lay(recorded.texts[said], sandbox.archive, sandbox.archive)
+        sandbox.ingest()
+        stored_bytes = sandbox.bytes()
+        for path in sandbox.home.path.rglob("*.jsonl"):
             # A file that was purged in the end may be refused.
-            assert kept.get(str(path), [b""])[-1] in (b"", path.read_bytes())
-            assert str(path) in kept or path.stem == session_id(0)
-        assert unlike_rebuilt(keeping) == [], number
-        shutil.rmtree(keeping.archive)
+            assert stored_bytes.get(str(path), [b""])[-1] in (b"", path.read_bytes())
+            assert str(path) in stored_bytes or path.stem == session_id(0)
+        assert differing_tables(sandbox) == [], number
+        shutil.rmtree(sandbox.archive)
         looked += 1
     return looked
 
@@ -71,11 +71,11 @@ def go_on(recorded: Recorded, keeping: Keeping, points: int) -> int:
 def test_the_index_is_usable_after_a_power_cut(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    keeping = Keeping(tmp_path)
+    sandbox = Sandbox(tmp_path)
     with monkeypatch.context() as patched:
-        recorded = record(keeping, patched)
+        recorded = record(sandbox, patched)
 
-    looked = go_on(recorded, keeping, GOING_ON)
+    looked = go_on(recorded, sandbox, GOING_ON)
 
     reached("ingests after a power cut, compared with a rebuild", looked)
 
@@ -85,7 +85,7 @@ def test_an_archive_that_does_not_wait_for_the_disk_is_caught(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lazy_archive(monkeypatch.setattr)
-    recorded = record(Keeping(tmp_path), monkeypatch)
+    recorded = record(Sandbox(tmp_path), monkeypatch)
 
     with pytest.raises(AssertionError):
         cut_power(recorded, 400)
@@ -95,10 +95,10 @@ def test_an_archive_that_does_not_wait_for_the_disk_is_caught(
 def test_an_index_that_does_not_wait_for_the_disk_is_caught(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    keeping = Keeping(tmp_path)
+    sandbox = Sandbox(tmp_path)
     with monkeypatch.context() as patched:
         lazy_index(patched.setattr)
-        recorded = record(keeping, patched)
+        recorded = record(sandbox, patched)
 
     with pytest.raises(AssertionError, match="text"):
-        go_on(recorded, keeping, 40)
+        go_on(recorded, sandbox, 40)

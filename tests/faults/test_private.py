@@ -21,7 +21,7 @@ from tests.faults.failing import PURGED
 from tests.faults.folders import Folders
 from tests.faults.sizes import reached
 from tests.faults.tracing import traced
-from tests.store.keeping import Keeping
+from tests.store.sandbox import Sandbox
 
 pytestmark = pytest.mark.skipif(
     shutil.which("strace") is None or not sys.platform.startswith("linux"),
@@ -41,17 +41,17 @@ COMMANDS = (
 
 def made(folder: Path, mutation: str = "") -> list[Act]:
     """Return all files and folders that commands made, with their rights."""
-    keeping = Keeping(folder)
+    sandbox = Sandbox(folder)
     for number in range(3):
-        told = thread(prompt(f"{number}"), reply("words " * 200))
-        keeping.home.session(session_id(number), told)
+        records = thread(prompt(f"{number}"), reply("words " * 200))
+        sandbox.home.session(session_id(number), records)
     place = folder / "place"
     (place / "state").mkdir(parents=True)
     disk = Folders(place, {str(place / "state/any"): b""})
     for name, *rest in COMMANDS:
         words = [name, "--archive", str(place / "archive")]
         for word in rest:
-            home = word.replace("HOME", str(keeping.home.path))
+            home = word.replace("HOME", str(sandbox.home.path))
             words.append(home.replace("PLACE", str(place)))
         state = {"XDG_STATE_HOME": str(place / "state")}
         for act in traced(words, place, state, mutation, umask=0):
@@ -91,24 +91,24 @@ def test_a_folder_of_another_user_is_not_written_to(
     is_mended: bool,
     name: str,
 ) -> None:
-    keeping = Keeping(tmp_path)
-    keeping.home.session(session_id(1), thread(prompt("words"), reply("words")))
-    keeping.ingest()
-    foreign = keeping.archive / name
+    sandbox = Sandbox(tmp_path)
+    sandbox.home.session(session_id(1), thread(prompt("words"), reply("words")))
+    sandbox.ingest()
+    foreign = sandbox.archive / name
     os.chown(foreign, 65534, 65534)
-    before = contents(keeping.archive)
+    before = contents(sandbox.archive)
     if not is_mended:
         monkeypatch.setattr(connect, "_check_folder_owner", lambda _: None)
-    keeping.home.session(session_id(2), thread(prompt("more"), reply("words")))
+    sandbox.home.session(session_id(2), thread(prompt("more"), reply("words")))
 
-    place = ["--archive", str(keeping.archive)]
-    code = main(["ingest", *place, "--home", str(keeping.home.path)])
+    place = ["--archive", str(sandbox.archive)]
+    code = main(["ingest", *place, "--home", str(sandbox.home.path)])
     said = capfd.readouterr().err
 
     # A file beside it may be named: root gives SQLite's files to the same owner.
     is_refused = code == 1 and f"{foreign}" in said and "to another user" in said
     assert is_refused is is_mended
-    assert (contents(keeping.archive) == before) is is_mended
+    assert (contents(sandbox.archive) == before) is is_mended
     assert (
         main(["search", "words", *place, "--no-ingest"]) == 0
     )  # a user with access can read it

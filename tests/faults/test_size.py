@@ -21,7 +21,7 @@ from bygones.archive import Archive
 from bygones.model.query import Query, Words
 from tests.build import prompt, reply, session_id, thread
 from tests.faults.sizes import is_usual, reached, sized
-from tests.store.keeping import Keeping
+from tests.store.sandbox import Sandbox
 
 LINE = sized(32, 200, 200) * 1_000_000
 MOST = sized(6, 4, 4)
@@ -119,9 +119,9 @@ class Cost(NamedTuple):
     memory: int
 
 
-def told(program: str, keeping: Keeping, mutation: str) -> list[float]:
+def told(program: str, sandbox: Sandbox, mutation: str) -> list[float]:
     """Return what a program says of taking a home in."""
-    words = [mutation, str(keeping.archive), str(keeping.home.path)]
+    words = [mutation, str(sandbox.archive), str(sandbox.home.path)]
     done = subprocess.run(
         [sys.executable, "-c", program, *words], capture_output=True, check=False
     )
@@ -130,17 +130,17 @@ def told(program: str, keeping: Keeping, mutation: str) -> list[float]:
     return found
 
 
-def cost(keeping: Keeping, mutation: str = "") -> Cost:
+def cost(sandbox: Sandbox, mutation: str = "") -> Cost:
     """Take a home in, in a program of its own."""
-    changed, cpu, memory = told(PROGRAM, keeping, mutation)
+    changed, cpu, memory = told(PROGRAM, sandbox, mutation)
     return Cost(int(changed), cpu, int(memory))
 
 
 def effort(folder: Path, sessions: int, mutation: str = "") -> Effort:
     """Return what it takes to look at so many sessions once more, and to list some."""
-    keeping = Keeping(folder)
-    write_small_sessions(keeping.home.path, sessions)
-    return Effort(*map(int, told(COUNTING, keeping, mutation)))
+    sandbox = Sandbox(folder)
+    write_small_sessions(sandbox.home.path, sessions)
+    return Effort(*map(int, told(COUNTING, sandbox, mutation)))
 
 
 def efforts(folder: Path, mutation: str = "") -> list[Effort]:
@@ -155,36 +155,36 @@ def outgrown(few: Effort, more: Effort, most: Effort) -> list[str]:
     return found + ["opened"] * (most.opened > few.opened)
 
 
-def with_a_long_line(folder: Path, size: int) -> tuple[Keeping, Path]:
+def with_a_long_line(folder: Path, size: int) -> tuple[Sandbox, Path]:
     """Return a home with a very long pasted prompt."""
-    keeping = Keeping(folder)
+    sandbox = Sandbox(folder)
     pasted = prompt("beginning " + "words that are pasted " * (size // 22) + " ending")
-    told = thread(prompt("before it"), pasted, reply("after it"))
-    return keeping, keeping.home.session(session_id(1), told)
+    records = thread(prompt("before it"), pasted, reply("after it"))
+    return sandbox, sandbox.home.session(session_id(1), records)
 
 
 def usual_cost(folder: Path, mutation: str = "") -> Cost:
     """Return what an ingestion takes that has next to nothing to do."""
-    keeping = Keeping(folder)
-    keeping.home.session(session_id(1), thread(prompt("little"), reply("less")))
-    return cost(keeping, mutation)
+    sandbox = Sandbox(folder)
+    sandbox.home.session(session_id(1), thread(prompt("little"), reply("less")))
+    return cost(sandbox, mutation)
 
 
-def found(keeping: Keeping, word: str) -> int:
+def found(sandbox: Sandbox, word: str) -> int:
     """Return how many sessions a word finds."""
-    with Archive.open(keeping.archive) as archive:
+    with Archive.open(sandbox.archive) as archive:
         return len(archive.search(Query(Words((word,))), limit=5).sessions)
 
 
 @pytest.mark.full
 def test_a_line_of_any_length_is_kept_and_found(tmp_path: Path) -> None:
     least = usual_cost(tmp_path / "usual")
-    keeping, path = with_a_long_line(tmp_path / "long", LINE)
+    sandbox, path = with_a_long_line(tmp_path / "long", LINE)
 
-    taken = cost(keeping)
+    taken = cost(sandbox)
 
-    assert keeping.generations(path) == [path.read_bytes()]
-    assert found(keeping, "beginning") == found(keeping, "after") == 1
+    assert sandbox.generations(path) == [path.read_bytes()]
+    assert found(sandbox, "beginning") == found(sandbox, "after") == 1
     times = (taken.memory - least.memory) / path.stat().st_size
     assert times < MOST
     if not is_usual():
@@ -196,21 +196,21 @@ def test_a_line_of_any_length_is_kept_and_found(tmp_path: Path) -> None:
 @pytest.mark.full
 def test_a_program_that_holds_a_line_many_times_is_caught(tmp_path: Path) -> None:
     least = usual_cost(tmp_path / "usual", "hoarding")
-    keeping, path = with_a_long_line(tmp_path / "long", 16_000_000)
+    sandbox, path = with_a_long_line(tmp_path / "long", 16_000_000)
 
-    taken = cost(keeping, "hoarding")
+    taken = cost(sandbox, "hoarding")
 
     assert taken.memory - least.memory > MOST * path.stat().st_size
 
 
 def test_many_sessions_are_looked_at_quickly(tmp_path: Path) -> None:
-    keeping = Keeping(tmp_path)
-    write_small_sessions(keeping.home.path, SESSIONS)
+    sandbox = Sandbox(tmp_path)
+    write_small_sessions(sandbox.home.path, SESSIONS)
 
-    first, again = cost(keeping), cost(keeping)
+    first, again = cost(sandbox), cost(sandbox)
 
     assert (first.changed, again.changed) == (SESSIONS, 0)
-    with Archive.open(keeping.archive) as archive:
+    with Archive.open(sandbox.archive) as archive:
         assert sum(1 for _ in archive.sessions()) == SESSIONS
         times = [_listing(archive) for _ in range(20)]
     late = quantiles(times, n=20)[-1]

@@ -26,7 +26,7 @@ from tests.faults.failing import PURGED, Kept, kept_in
 from tests.faults.folders import Folders
 from tests.faults.sizes import reached, seeded, sized
 from tests.faults.tracing import traced
-from tests.store.keeping import Keeping, unlike_rebuilt
+from tests.store.sandbox import Sandbox, differing_tables
 
 pytestmark = pytest.mark.skipif(
     shutil.which("strace") is None or not sys.platform.startswith("linux"),
@@ -82,9 +82,9 @@ class Series:
     """Commands on one archive, one after the other."""
 
     def __init__(self, folder: Path, names: Sequence[str], mutation: str = "") -> None:
-        self.keeping = Keeping(folder)
+        self.sandbox = Sandbox(folder)
         self.place = folder / "place"
-        self.keeping.archive = self.place / "archive"
+        self.sandbox.archive = self.place / "archive"
         self.to = self.place / "to"
         restored = self.to / "projects/-work-demo"
         restored.mkdir(parents=True)
@@ -99,39 +99,39 @@ class Series:
         for number, name in enumerate(names):
             self._grow(random, number)
             home = folder / f"home-{number}"
-            shutil.copytree(self.keeping.home.path, home)
+            shutil.copytree(self.sandbox.home.path, home)
             env = {"CLAUDE_CONFIG_DIR": str(self.claude)}
             acts = traced(self.words(name), self.place, env, mutation)
             self.steps.append(Step(acts, home, self.found()))
 
     def words(self, name: str) -> list[str]:
         more = {
-            "ingest": ["--home", str(self.keeping.home.path)],
+            "ingest": ["--home", str(self.sandbox.home.path)],
             "backup": [str(self.place / "backup")],
             "restore": ["--all", "--overwrite", "--to", str(self.to)],
             "purge": ["--yes", PURGED],
         }
         if name == "integrate":
             return [name, "claude", "--add", "--statusline"]
-        return [name, "--archive", str(self.keeping.archive), *more.get(name, [])]
+        return [name, "--archive", str(self.sandbox.archive), *more.get(name, [])]
 
     def _grow(self, random: Random, number: int) -> None:
         for one in range(3):
             words = " ".join(
                 str(random.random()) for _ in range(random.choice([3, 90]))
             )
-            told = thread(prompt(f"{number} {words}"), reply(words))
+            records = thread(prompt(f"{number} {words}"), reply(words))
             path = (
-                self.keeping.home.path / f"projects/-work-demo/{session_id(one)}.jsonl"
+                self.sandbox.home.path / f"projects/-work-demo/{session_id(one)}.jsonl"
             )
             path.parent.mkdir(parents=True, exist_ok=True)
             is_anew = one == number == 2
             before = path.read_bytes() if path.exists() and not is_anew else b""
-            path.write_bytes(before + jsonl(told))
+            path.write_bytes(before + jsonl(records))
 
     def found(self) -> Found:
         return Found(
-            kept_in(self.keeping.archive),
+            kept_in(self.sandbox.archive),
             kept_in(self.place / "backup"),
             files_of(self.to),
             files_of(self.claude),
@@ -146,8 +146,8 @@ class Series:
             for at, act in enumerate(step.acts, 1):
                 disk.hear(act)
                 passed += number >= since
-                kind = act.deed, NUMBERS.sub("", Path(act.path).name)
-                is_naming = act.deed in NAMING and kind not in named
+                kind = act.task, NUMBERS.sub("", Path(act.path).name)
+                is_naming = act.task in NAMING and kind not in named
                 named.add(kind)
                 is_over = at == len(step.acts)
                 is_looked_at = not passed % every or is_over or is_naming
@@ -161,8 +161,8 @@ class Series:
 
     def live_at(self, number: int) -> None:
         """Have the home be as it was when a command began."""
-        shutil.rmtree(self.keeping.home.path)
-        shutil.copytree(self.steps[number].home, self.keeping.home.path)
+        shutil.rmtree(self.sandbox.home.path)
+        shutil.copytree(self.steps[number].home, self.sandbox.home.path)
 
 
 def files_of(folder: Path) -> Kept:
@@ -205,8 +205,8 @@ def assert_goes_on(
 ) -> None:
     """Have commands read what is left, and the next ingestion see to the rest."""
     series.live_at(number)
-    keeping = series.keeping
-    archive = ["--archive", str(keeping.archive), "--no-ingest"]
+    sandbox = series.sandbox
+    archive = ["--archive", str(sandbox.archive), "--no-ingest"]
     for words in (
         ["list", *archive],
         ["search", "0", *archive],
@@ -215,12 +215,12 @@ def assert_goes_on(
         assert main(words) in {0, 1, 10}
     said = capfd.readouterr()
     assert "error: unexpected " not in said.out + said.err
-    keeping.ingest()
-    kept = keeping.bytes()
-    for path in keeping.home.path.rglob("*.jsonl"):
-        is_purged = PURGED in path.name and str(path) not in kept
-        assert is_purged or kept[str(path)][-1] == path.read_bytes()
-    assert unlike_rebuilt(keeping) == []
+    sandbox.ingest()
+    stored_bytes = sandbox.bytes()
+    for path in sandbox.home.path.rglob("*.jsonl"):
+        is_purged = PURGED in path.name and str(path) not in stored_bytes
+        assert is_purged or stored_bytes[str(path)][-1] == path.read_bytes()
+    assert differing_tables(sandbox) == []
 
 
 def cut_power(

@@ -113,7 +113,7 @@ def _acts(calls: Iterable[_Call], root: str, umask: int) -> Iterator[Act]:
         for act in _acts_of(call, ends):
             is_ours = f"{act.path}/".startswith(f"{root}/")
             if is_ours and not act.path.endswith(_MEMORY):
-                is_made = act.deed in {"create", "folder"}
+                is_made = act.task in {"create", "folder"}
                 rights = int(mode[1], 8) & ~umask if mode and is_made else act.at
                 yield act._replace(at=rights)
 

@@ -127,10 +127,10 @@ def lines_of(raw: bytes, name: str) -> UploadChunk:
 
 def assert_others_are_served(scene: Scene) -> None:
     """Push an honest session, and wait until it can be found."""
-    told = thread(prompt("rhubarb", cwd=PROJECT, sessionId=session_id(1)))
+    records = thread(prompt("rhubarb", cwd=PROJECT, sessionId=session_id(1)))
     path = scene.home.path / "projects" / KEY / f"{session_id(1)}.jsonl"
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(jsonl(told))
+    path.write_bytes(jsonl(records))
     Archive.ingest(scene.folder, [scene.home.path])
     scene.push().join()
     deadline = time.monotonic() + WAIT

@@ -34,17 +34,17 @@ def block(kind: str) -> str:
 def services() -> dict[str, Any]:
     yaml = pytest.importorskip("yaml")
     path = GUIDE.parents[2] / "deploy" / "compose.yaml"
-    told = yaml.safe_load(
+    text = yaml.safe_load(
         path.read_text("utf-8").replace("${HUB_NAME:?}", "hub.example.com")
     )
-    assert told.keys() == {"services", "volumes"}
+    assert text.keys() == {"services", "volumes"}
     mounted = [
         volume.partition(":")[0]
-        for service in told["services"].values()
+        for service in text["services"].values()
         for volume in service["volumes"]
     ]
-    assert sorted(mounted) == sorted(told["volumes"])
-    services: dict[str, Any] = told["services"]
+    assert sorted(mounted) == sorted(text["volumes"])
+    services: dict[str, Any] = text["services"]
     return services
 
 
@@ -107,11 +107,11 @@ def test_the_service_is_one_to_systemd(unit: ConfigParser, tmp_path: Path) -> No
     path = tmp_path / UNIT
     path.write_text(block("ini").replace(program, sys.executable), "utf-8")
 
-    told = subprocess.run(
+    completed = subprocess.run(
         ["systemd-analyze", "verify", "--man=no", path],
         capture_output=True,
         text=True,
         check=False,
     )
 
-    assert UNIT not in told.stderr
+    assert UNIT not in completed.stderr

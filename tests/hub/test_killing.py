@@ -73,12 +73,12 @@ class Scene:
             path = self.home.path / "projects" / KEY / f"{name}.jsonl"
             path.parent.mkdir(parents=True, exist_ok=True)
             words = " ".join(str(self.random.random()) for _ in range(200))
-            told = thread(
+            records = thread(
                 prompt(f"{number} {words}", cwd=PROJECT, sessionId=name),
                 reply(words, cwd=PROJECT, sessionId=name),
                 start=number * 10,
             )
-            raw = jsonl(told)
+            raw = jsonl(records)
             is_cut = self.random.random() < _UNENDED
             with path.open("ab") as file:
                 file.write(self.ended.pop(name, b""))

@@ -198,11 +198,11 @@ def test_token_file_is_private_and_events_are_listed(
 
     out = tmp_path / "token"
     words = ["token", "new", "eve", "--expires", "30d", "--out", str(out)]
-    made = run(hub_command, words)
-    assert made.exit_code == 0, made.output
+    completed = run(hub_command, words)
+    assert completed.exit_code == 0, completed.output
     assert stat.S_IMODE(out.stat().st_mode) == 0o600
     secret = out.read_text().strip()
-    assert secret not in made.output
+    assert secret not in completed.output
     assert hub.ask("GET", "/api/sessions", bearer(secret)).status == 200
     assert run(hub_command, words).exit_code == 2
     listed = run(hub_command, ["token", "list", "--json"]).output

@@ -15,7 +15,7 @@ from bygones.ingest.run import ingest
 from bygones.model.base import Problem, SourceId
 from bygones.sources.lines import problem_from_error, read_line_blocks
 from tests.build import jsonl, line, prompt, session, session_id
-from tests.store.keeping import Keeping, set_back, unlike_rebuilt
+from tests.store.sandbox import Sandbox, differing_tables, overwrite_keeping_times
 
 ONE, TWO = session_id(1), session_id(2)
 LONG = jsonl([prompt(f"said {number} " + "x" * 900) for number in range(40)])
@@ -23,230 +23,230 @@ LONG = jsonl([prompt(f"said {number} " + "x" * 900) for number in range(40)])
 
 
 @pytest.fixture
-def keeping(tmp_path: Path) -> Keeping:
-    return Keeping(tmp_path)
+def sandbox(tmp_path: Path) -> Sandbox:
+    return Sandbox(tmp_path)
 
 
-def is_current(keeping: Keeping) -> bool:
+def is_current(sandbox: Sandbox) -> bool:
     """Whether the index equals a rebuilt one, and another ingestion finds nothing."""
-    again = keeping.ingest()
-    return (again.changed, again.bytes) == (0, 0) and unlike_rebuilt(keeping) == []
+    again = sandbox.ingest()
+    return (again.changed, again.bytes) == (0, 0) and differing_tables(sandbox) == []
 
 
 @pytest.mark.req("F7")
-def test_only_new_bytes_of_a_grown_file_are_read(keeping: Keeping) -> None:
-    path = keeping.home.session(ONE, session("a", "b<a"))
+def test_only_new_bytes_of_a_grown_file_are_read(sandbox: Sandbox) -> None:
+    path = sandbox.home.session(ONE, session("a", "b<a"))
     first = path.read_bytes()
-    keeping.ingest()
+    sandbox.ingest()
     more = jsonl(session("c<b", "d<c", sessionId=ONE))
     path.write_bytes(first + more)
 
-    report = keeping.ingest()
+    report = sandbox.ingest()
 
     assert (report.grown, report.rewritten, report.bytes) == (1, 0, len(more))
-    assert keeping.generations(path) == [first + more]
-    assert is_current(keeping)
+    assert sandbox.generations(path) == [first + more]
+    assert is_current(sandbox)
 
 
 @pytest.mark.req("F7")
 def test_truncated_file_starts_a_new_generation(
-    keeping: Keeping,
+    sandbox: Sandbox,
 ) -> None:
-    path = keeping.home.session(ONE, session("a", "b<a", "c<b"))
+    path = sandbox.home.session(ONE, session("a", "b<a", "c<b"))
     before = path.read_bytes()
-    keeping.ingest()
-    after = keeping.home.session(ONE, session("a")).read_bytes()
+    sandbox.ingest()
+    after = sandbox.home.session(ONE, session("a")).read_bytes()
 
-    report = keeping.ingest()
+    report = sandbox.ingest()
 
     assert report.rewritten == 1
-    assert keeping.generations(path) == [before, after]
-    assert is_current(keeping)
+    assert sandbox.generations(path) == [before, after]
+    assert is_current(sandbox)
 
 
 @pytest.mark.parametrize(
     "at", [0, 2000, len(LONG) // 2, len(LONG) - 3000, len(LONG) - 9]
 )
 def test_rewrite_in_place_is_detected_despite_equal_size_and_time(
-    keeping: Keeping, at: int
+    sandbox: Sandbox, at: int
 ) -> None:
-    path = keeping.home.session(ONE, [])
+    path = sandbox.home.session(ONE, [])
     path.write_bytes(LONG)
-    keeping.ingest()
+    sandbox.ingest()
     other = LONG[:at] + b"?" + LONG[at + 1 :]
-    set_back(path, other)
+    overwrite_keeping_times(path, other)
 
-    report = keeping.ingest()
+    report = sandbox.ingest()
 
     assert report.rewritten == 1
-    assert keeping.generations(path) == [LONG, other]
-    assert is_current(keeping)
+    assert sandbox.generations(path) == [LONG, other]
+    assert is_current(sandbox)
 
 
 def test_replacement_with_a_changed_middle_is_detected(
-    keeping: Keeping,
+    sandbox: Sandbox,
 ) -> None:
-    path = keeping.home.session(ONE, [])
+    path = sandbox.home.session(ONE, [])
     path.write_bytes(LONG)
-    keeping.ingest()
+    sandbox.ingest()
     middle = len(LONG) // 2
     other = LONG[:middle] + b"?" + LONG[middle + 1 :] + jsonl([prompt("more")])
     temp_path = path.with_suffix(".new")
     temp_path.write_bytes(other)
     temp_path.replace(path)
 
-    keeping.ingest()
+    sandbox.ingest()
 
-    assert keeping.generations(path) == [LONG, other]
-    assert is_current(keeping)
+    assert sandbox.generations(path) == [LONG, other]
+    assert is_current(sandbox)
 
 
-def test_other_file_with_the_same_path_is_a_new_generation(keeping: Keeping) -> None:
-    path = keeping.home.session(ONE, session("a", "b<a"))
+def test_other_file_with_the_same_path_is_a_new_generation(sandbox: Sandbox) -> None:
+    path = sandbox.home.session(ONE, session("a", "b<a"))
     before = path.read_bytes()
-    keeping.ingest()
+    sandbox.ingest()
     path.unlink()
-    after = keeping.home.session(ONE, session("x", "y<x", "z<y")).read_bytes()
+    after = sandbox.home.session(ONE, session("x", "y<x", "z<y")).read_bytes()
 
-    assert keeping.ingest().rewritten == 1
-    assert keeping.generations(path) == [before, after]
-    assert is_current(keeping)
+    assert sandbox.ingest().rewritten == 1
+    assert sandbox.generations(path) == [before, after]
+    assert is_current(sandbox)
 
 
-def test_every_generation_stays_readable(keeping: Keeping) -> None:
+def test_every_generation_stays_readable(sandbox: Sandbox) -> None:
     written = []
     for number in range(5):
         words = [f"{number}-{n}" for n in range(5 - number)]
-        path = keeping.home.session(ONE, session(*words))
+        path = sandbox.home.session(ONE, session(*words))
         written.append(path.read_bytes())
-        keeping.ingest()
+        sandbox.ingest()
 
-    assert keeping.generations(path) == written
-    with keeping.vault() as archive_dir:
+    assert sandbox.generations(path) == written
+    with sandbox.open_dir() as archive_dir:
         for generation, raw in enumerate(written):
             assert archive_dir.byte_store.read_bytes(1, generation, 0, 10**6) == raw
 
 
-def test_copy_is_a_separate_source(keeping: Keeping) -> None:
-    path = keeping.home.session(ONE, session("a", "b<a"))
-    keeping.ingest()
+def test_copy_is_a_separate_source(sandbox: Sandbox) -> None:
+    path = sandbox.home.session(ONE, session("a", "b<a"))
+    sandbox.ingest()
     copy = path.with_name(f"{TWO}.jsonl")
     copy.write_bytes(path.read_bytes())
 
-    report = keeping.ingest()
+    report = sandbox.ingest()
 
     assert (report.new, report.moved, report.gone) == (1, 0, 0)
-    assert keeping.generations(path) == keeping.generations(copy)
-    assert is_current(keeping)
+    assert sandbox.generations(path) == sandbox.generations(copy)
+    assert is_current(sandbox)
 
 
-def test_deleted_file_stays_in_the_archive(keeping: Keeping) -> None:
-    path = keeping.home.session(ONE, session("a", "b<a"))
+def test_deleted_file_stays_in_the_archive(sandbox: Sandbox) -> None:
+    path = sandbox.home.session(ONE, session("a", "b<a"))
     raw = path.read_bytes()
-    keeping.ingest()
-    before = keeping.dump()
+    sandbox.ingest()
+    before = sandbox.dump()
     path.unlink()
 
-    report = keeping.ingest()
+    report = sandbox.ingest()
 
     assert report.gone == 1
-    assert keeping.sources()[path.name].gone_ns is not None
-    assert keeping.generations(path) == [raw]
-    assert keeping.dump() == before
-    assert keeping.ingest().gone == 0
+    assert sandbox.sources()[path.name].gone_ns is not None
+    assert sandbox.generations(path) == [raw]
+    assert sandbox.dump() == before
+    assert sandbox.ingest().gone == 0
 
 
-def test_returned_file_is_not_gone(keeping: Keeping) -> None:
-    path = keeping.home.session(ONE, session("a", "b<a"))
+def test_returned_file_is_not_gone(sandbox: Sandbox) -> None:
+    path = sandbox.home.session(ONE, session("a", "b<a"))
     raw = path.read_bytes()
-    keeping.ingest()
+    sandbox.ingest()
     path.unlink()
-    keeping.ingest()
+    sandbox.ingest()
     path.write_bytes(raw)
 
-    report = keeping.ingest()
+    report = sandbox.ingest()
 
     assert (report.returned, report.rewritten, report.bytes) == (1, 0, 0)
-    assert keeping.sources()[path.name].gone_ns is None
-    assert is_current(keeping)
+    assert sandbox.sources()[path.name].gone_ns is None
+    assert is_current(sandbox)
 
 
 @pytest.mark.req("F7")
-def test_unfinished_line_is_stored_until_it_is_complete(keeping: Keeping) -> None:
-    path = keeping.home.session(ONE, session("a", "b<a"))
+def test_unfinished_line_is_stored_until_it_is_complete(sandbox: Sandbox) -> None:
+    path = sandbox.home.session(ONE, session("a", "b<a"))
     whole = path.read_bytes()
     cut = len(whole) - 30
     path.write_bytes(whole[:cut])
-    keeping.ingest()
-    assert keeping.generations(path) == [whole[:cut]]
+    sandbox.ingest()
+    assert sandbox.generations(path) == [whole[:cut]]
 
     path.write_bytes(whole)
-    report = keeping.ingest()
+    report = sandbox.ingest()
 
     assert (report.grown, report.rewritten) == (1, 0)
-    assert keeping.generations(path) == [whole]
-    assert keeping.rows("SELECT count(*) FROM fragment") == [(0,)]
-    assert is_current(keeping)
+    assert sandbox.generations(path) == [whole]
+    assert sandbox.rows("SELECT count(*) FROM fragment") == [(0,)]
+    assert is_current(sandbox)
 
 
-def test_replaced_unfinished_line_is_not_lost(keeping: Keeping) -> None:
-    path = keeping.home.session(ONE, session("a"))
+def test_replaced_unfinished_line_is_not_lost(sandbox: Sandbox) -> None:
+    path = sandbox.home.session(ONE, session("a"))
     whole = path.read_bytes()
     before, after = whole + b'{"half":', whole + b'{"other":1}\n'
     path.write_bytes(before)
-    keeping.ingest()
+    sandbox.ingest()
     path.write_bytes(after)
 
-    keeping.ingest()
+    sandbox.ingest()
 
-    assert keeping.generations(path) == [before, after]
-    assert is_current(keeping)
+    assert sandbox.generations(path) == [before, after]
+    assert is_current(sandbox)
 
 
 def test_long_unfinished_line_changed_at_its_start_is_not_lost(
-    keeping: Keeping,
+    sandbox: Sandbox,
 ) -> None:
-    path = keeping.home.session(ONE, session("a"))
+    path = sandbox.home.session(ONE, session("a"))
     whole = path.read_bytes()
     before = whole + b"x" * 9000
     after = whole + b"?" + b"x" * 8999
     path.write_bytes(before)
-    keeping.ingest()
-    set_back(path, after)
+    sandbox.ingest()
+    overwrite_keeping_times(path, after)
 
-    keeping.ingest()
+    sandbox.ingest()
 
-    assert keeping.generations(path) == [before, after]
+    assert sandbox.generations(path) == [before, after]
 
 
-def test_empty_file_is_a_source(keeping: Keeping) -> None:
-    path = keeping.home.session(ONE, [])
+def test_empty_file_is_a_source(sandbox: Sandbox) -> None:
+    path = sandbox.home.session(ONE, [])
 
-    assert keeping.ingest().new == 1
-    assert keeping.generations(path) == [b""]
-    assert is_current(keeping)
+    assert sandbox.ingest().new == 1
+    assert sandbox.generations(path) == [b""]
+    assert is_current(sandbox)
 
 
 def test_file_deleted_after_the_scan_loses_nothing(
-    keeping: Keeping, monkeypatch: pytest.MonkeyPatch
+    sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path = keeping.home.session(ONE, session("a"))
+    path = sandbox.home.session(ONE, session("a"))
     raw = path.read_bytes() + b'{"half'
     path.write_bytes(raw)
-    other = keeping.home.session(TWO, session("b"))
-    keeping.ingest()
+    other = sandbox.home.session(TWO, session("b"))
+    sandbox.ingest()
     path.write_bytes(raw + b" of it")
     other.write_bytes(other.read_bytes() + jsonl(session("c<b")))
     before_reading(monkeypatch, lambda: path.unlink(missing_ok=True))
 
-    report = keeping.ingest()
+    report = sandbox.ingest()
 
     assert [problem.kind for problem in report.problems] == ["vanished"]
-    assert keeping.generations(path) == [raw]
-    assert keeping.generations(other) == [other.read_bytes()]
+    assert sandbox.generations(path) == [raw]
+    assert sandbox.generations(other) == [other.read_bytes()]
     monkeypatch.undo()
-    assert keeping.ingest().gone == 1
-    assert unlike_rebuilt(keeping) == []
+    assert sandbox.ingest().gone == 1
+    assert differing_tables(sandbox) == []
 
 
 def before_reading(monkeypatch: pytest.MonkeyPatch, act: Callable[[], None]) -> None:
@@ -260,37 +260,37 @@ def before_reading(monkeypatch: pytest.MonkeyPatch, act: Callable[[], None]) -> 
 
 
 def test_new_file_deleted_after_the_scan_is_a_problem(
-    keeping: Keeping, monkeypatch: pytest.MonkeyPatch
+    sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path = keeping.home.session(ONE, session("a"))
+    path = sandbox.home.session(ONE, session("a"))
     before_reading(monkeypatch, lambda: path.unlink(missing_ok=True))
 
-    report = keeping.ingest()
+    report = sandbox.ingest()
 
     assert [problem.kind for problem in report.problems] == ["vanished"]
-    assert unlike_rebuilt(keeping) == []
+    assert differing_tables(sandbox) == []
 
 
-def test_link_that_replaced_a_file_is_not_followed(keeping: Keeping) -> None:
-    path = keeping.home.session(ONE, session("a"))
+def test_link_that_replaced_a_file_is_not_followed(sandbox: Sandbox) -> None:
+    path = sandbox.home.session(ONE, session("a"))
     raw = path.read_bytes()
-    keeping.ingest()
-    secret = keeping.folder / "secret.jsonl"
+    sandbox.ingest()
+    secret = sandbox.folder / "secret.jsonl"
     secret.write_bytes(raw + jsonl(session("stolen")))
     path.unlink()
     path.symlink_to(secret)
 
-    report = keeping.ingest()
+    report = sandbox.ingest()
 
     assert [problem.kind for problem in report.problems] == ["link-out"]
-    assert keeping.generations(path) == [raw]
+    assert sandbox.generations(path) == [raw]
 
 
 def test_link_swapped_in_after_the_scan_is_not_followed(
-    keeping: Keeping, monkeypatch: pytest.MonkeyPatch
+    sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path = keeping.home.session(ONE, session("a"))
-    secret = keeping.folder / "secret.jsonl"
+    path = sandbox.home.session(ONE, session("a"))
+    secret = sandbox.folder / "secret.jsonl"
     secret.write_bytes(jsonl(session("stolen")))
 
     def swap() -> None:
@@ -298,66 +298,66 @@ def test_link_swapped_in_after_the_scan_is_not_followed(
         path.symlink_to(secret)
 
     before_reading(monkeypatch, swap)
-    report = keeping.ingest()
+    report = sandbox.ingest()
 
     assert [problem.kind for problem in report.problems] == ["link-out"]
-    assert keeping.bytes() == {}
+    assert sandbox.bytes() == {}
 
 
-def test_touched_file_has_no_changes(keeping: Keeping) -> None:
-    path = keeping.home.session(ONE, session("a", "b<a"))
-    keeping.ingest()
+def test_touched_file_has_no_changes(sandbox: Sandbox) -> None:
+    path = sandbox.home.session(ONE, session("a", "b<a"))
+    sandbox.ingest()
     os.utime(path, (1, 1))
 
-    report = keeping.ingest()
+    report = sandbox.ingest()
 
     assert (report.unchanged, report.changed) == (1, 0)
-    assert is_current(keeping)
+    assert is_current(sandbox)
 
 
-def test_file_name_that_is_not_utf8_is_supported(keeping: Keeping) -> None:
-    path = keeping.home.session(ONE, session("a"))
+def test_file_name_that_is_not_utf8_is_supported(sandbox: Sandbox) -> None:
+    path = sandbox.home.session(ONE, session("a"))
     odd = Path(os.fsdecode(os.fsencode(path.parent) + b"/\xff.jsonl"))
     path.rename(odd)
-    keeping.ingest()
+    sandbox.ingest()
     os.utime(odd, (1, 1))
 
-    report = keeping.ingest()
+    report = sandbox.ingest()
 
     assert (report.unchanged, report.changed) == (1, 0)
-    assert list(keeping.bytes().values()) == [[odd.read_bytes()]]
+    assert list(sandbox.bytes().values()) == [[odd.read_bytes()]]
 
 
 def test_relative_path_of_a_home_is_the_same_home(
-    keeping: Keeping, monkeypatch: pytest.MonkeyPatch
+    sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path = keeping.home.session(ONE, session("a"))
-    other = keeping.home.session(TWO, session("b"))
-    keeping.ingest()
+    path = sandbox.home.session(ONE, session("a"))
+    other = sandbox.home.session(TWO, session("b"))
+    sandbox.ingest()
     path.unlink()
-    monkeypatch.chdir(keeping.folder)
+    monkeypatch.chdir(sandbox.folder)
 
-    report = keeping.ingest(Path("home"))
+    report = sandbox.ingest(Path("home"))
 
     assert (report.gone, report.new, report.unchanged) == (1, 0, 1)
-    assert keeping.sources()[other.name].gone_ns is None
+    assert sandbox.sources()[other.name].gone_ns is None
 
 
-def test_folder_inside_a_home_adds_no_duplicates(keeping: Keeping) -> None:
-    path = keeping.home.session(ONE, session("a"))
-    keeping.ingest()
+def test_folder_inside_a_home_adds_no_duplicates(sandbox: Sandbox) -> None:
+    path = sandbox.home.session(ONE, session("a"))
+    sandbox.ingest()
 
-    report = keeping.ingest(keeping.home.path / "projects")
+    report = sandbox.ingest(sandbox.home.path / "projects")
 
     assert (report.new, report.unchanged) == (0, 1)
-    assert list(keeping.bytes()) == [str(path)]
+    assert list(sandbox.bytes()) == [str(path)]
 
 
 def test_files_in_an_unreadable_folder_are_not_gone(
-    keeping: Keeping, monkeypatch: pytest.MonkeyPatch
+    sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path = keeping.home.session(ONE, session("a"))
-    keeping.ingest()
+    path = sandbox.home.session(ONE, session("a"))
+    sandbox.ingest()
     listing = os.scandir
 
     def refusing(folder: str | bytes) -> object:
@@ -366,123 +366,123 @@ def test_files_in_an_unreadable_folder_are_not_gone(
         return listing(folder)
 
     monkeypatch.setattr(os, "scandir", refusing)
-    report = keeping.ingest()
+    report = sandbox.ingest()
 
     assert [problem.kind for problem in report.problems] == ["unreadable"]
     assert report.gone == 0
 
 
 def test_unreadable_file_is_not_gone(
-    keeping: Keeping, monkeypatch: pytest.MonkeyPatch
+    sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path = keeping.home.session(ONE, session("a"))
-    keeping.ingest()
+    path = sandbox.home.session(ONE, session("a"))
+    sandbox.ingest()
     refusal = PermissionError(13, "Permission denied")
     unseen = problem_from_error(refusal, SourceId(str(path)))
     monkeypatch.setattr(importer, "discover_sources", lambda _: [unseen])
-    keeping.home.session(TWO, session("b"))  # otherwise nothing would be walked
+    sandbox.home.session(TWO, session("b"))  # otherwise nothing would be walked
 
-    report = keeping.ingest()
+    report = sandbox.ingest()
 
     assert report.problems == [unseen]
     assert report.gone == 0
 
 
-def test_problems_of_a_scan_are_reported(keeping: Keeping) -> None:
-    missing = keeping.folder / "nowhere"
+def test_problems_of_a_scan_are_reported(sandbox: Sandbox) -> None:
+    missing = sandbox.folder / "nowhere"
 
-    report = keeping.ingest(keeping.home.path, missing)
+    report = sandbox.ingest(sandbox.home.path, missing)
 
     assert [type(problem) for problem in report.problems] == [Problem]
 
 
 @pytest.mark.req("F7")
 def test_grown_file_with_a_changed_middle_is_detected(
-    keeping: Keeping,
+    sandbox: Sandbox,
 ) -> None:
-    path = keeping.home.session(ONE, [])
+    path = sandbox.home.session(ONE, [])
     path.write_bytes(LONG)
-    keeping.ingest()
+    sandbox.ingest()
     middle = len(LONG) // 2
     other = LONG[:middle] + b"?" + LONG[middle + 1 :] + jsonl([prompt("more")])
     path.write_bytes(other)
 
-    assert keeping.ingest().rewritten == 1
+    assert sandbox.ingest().rewritten == 1
 
-    assert keeping.generations(path) == [LONG, other]
-    assert is_current(keeping)
+    assert sandbox.generations(path) == [LONG, other]
+    assert is_current(sandbox)
 
 
 def test_session_of_an_unfinished_line_disappears_with_it(
     tmp_path: Path,
 ) -> None:
-    keeping = Keeping(tmp_path)
-    path = keeping.home.session("notes", [])
+    sandbox = Sandbox(tmp_path)
+    path = sandbox.home.session("notes", [])
     path.write_bytes(line(prompt("half") | {"sessionId": "other"}))
-    keeping.ingest()
-    with Archive.open(keeping.archive) as archive:
+    sandbox.ingest()
+    with Archive.open(sandbox.archive) as archive:
         assert [one.id for one in archive.sessions(include_empty=True)] == ["other"]
 
     path.write_bytes(b"")
-    keeping.ingest()
+    sandbox.ingest()
 
-    with Archive.open(keeping.archive) as archive:
+    with Archive.open(sandbox.archive) as archive:
         assert [one.id for one in archive.sessions(include_empty=True)] == ["notes"]
-    assert unlike_rebuilt(keeping) == []
+    assert differing_tables(sandbox) == []
 
 
 @pytest.mark.req("F7")
 def test_thorough_scan_detects_a_changed_middle_of_a_long_file(
-    keeping: Keeping, monkeypatch: pytest.MonkeyPatch
+    sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("bygones.ingest.changes.FULL_COMPARE_BYTES", len(LONG) // 2)
-    path = keeping.home.session(ONE, [])
+    path = sandbox.home.session(ONE, [])
     path.write_bytes(LONG)
-    keeping.ingest()
+    sandbox.ingest()
     middle = len(LONG) // 2
     other = LONG[:middle] + b"?" + LONG[middle + 1 :] + jsonl([prompt("more")])
     path.write_bytes(other)
 
-    report = ingest(keeping.archive, [keeping.home.path], is_thorough=True)
+    report = ingest(sandbox.archive, [sandbox.home.path], is_thorough=True)
 
     assert report.rewritten == 1
-    assert keeping.generations(path) == [LONG, other]
-    assert is_current(keeping)
+    assert sandbox.generations(path) == [LONG, other]
+    assert is_current(sandbox)
 
 
 def test_thorough_scan_compares_long_files_that_grew_before(
-    keeping: Keeping, monkeypatch: pytest.MonkeyPatch
+    sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("bygones.ingest.changes.FULL_COMPARE_BYTES", len(LONG) // 2)
-    path = keeping.home.session(ONE, [])
+    path = sandbox.home.session(ONE, [])
     path.write_bytes(LONG)
-    keeping.ingest()
+    sandbox.ingest()
     middle = len(LONG) // 2
     other = LONG[:middle] + b"?" + LONG[middle + 1 :] + jsonl([prompt("more")])
     path.write_bytes(other)
-    assert keeping.ingest().grown == 1
-    assert keeping.ingest().changed == 0
+    assert sandbox.ingest().grown == 1
+    assert sandbox.ingest().changed == 0
 
-    report = ingest(keeping.archive, [keeping.home.path], is_thorough=True)
+    report = ingest(sandbox.archive, [sandbox.home.path], is_thorough=True)
 
     assert report.rewritten == 1
-    assert keeping.generations(path)[-1] == other
-    assert is_current(keeping)
-    assert ingest(keeping.archive, [keeping.home.path], is_thorough=True).unchanged == 1
+    assert sandbox.generations(path)[-1] == other
+    assert is_current(sandbox)
+    assert ingest(sandbox.archive, [sandbox.home.path], is_thorough=True).unchanged == 1
 
 
 def test_agent_with_an_unfinished_first_line_belongs_to_its_session(
     tmp_path: Path,
 ) -> None:
-    keeping = Keeping(tmp_path)
-    keeping.home.session(ONE, session("a", "b<a"))
-    keeping.ingest()
-    path = keeping.home.path / "projects" / "-work-demo" / "agent-a1b2c3d.jsonl"
+    sandbox = Sandbox(tmp_path)
+    sandbox.home.session(ONE, session("a", "b<a"))
+    sandbox.ingest()
+    path = sandbox.home.path / "projects" / "-work-demo" / "agent-a1b2c3d.jsonl"
     path.write_bytes(line(prompt("half") | {"sessionId": ONE}))
 
-    keeping.ingest()
+    sandbox.ingest()
 
-    with Archive.open(keeping.archive) as archive:
+    with Archive.open(sandbox.archive) as archive:
         (one,) = archive.sessions(include_empty=True)
     assert (one.id, one.message_count, one.agent_count) == (ONE, 2, 1)
-    assert unlike_rebuilt(keeping) == []
+    assert differing_tables(sandbox) == []

@@ -68,11 +68,11 @@ def test_windows_of_each_case_are_slices_of_the_session(
 )
 @given(layouts())
 def test_windows_of_any_session_are_slices(layout: dict[str, bytes]) -> None:
-    with kept_in() as keeping:
-        lay(keeping, layout)
-        keeping.ingest()
+    with kept_in() as sandbox:
+        lay(sandbox, layout)
+        sandbox.ingest()
 
-        with Archive.open(keeping.archive) as archive:
+        with Archive.open(sandbox.archive) as archive:
             check(archive)
 
 

@@ -22,7 +22,7 @@ from tests.build import (
     thread,
     tool_result,
 )
-from tests.store.keeping import Keeping, unlike_rebuilt
+from tests.store.sandbox import Sandbox, differing_tables
 
 
 def moved(path: Path) -> None:
@@ -42,9 +42,9 @@ def written_half(path: Path) -> None:
 def test_index_catches_up_with_the_archive(
     tmp_path: Path, change: Callable[[Path], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    keeping = Keeping(tmp_path)
-    path = keeping.home.session(session_id(1), thread(prompt("one"), prompt("two")))
-    keeping.ingest()
+    sandbox = Sandbox(tmp_path)
+    path = sandbox.home.session(session_id(1), thread(prompt("one"), prompt("two")))
+    sandbox.ingest()
     change(path)
 
     def interrupted(*_: object, **__: object) -> None:
@@ -53,12 +53,12 @@ def test_index_catches_up_with_the_archive(
     with monkeypatch.context() as patched:
         patched.setattr(Indexer, "commit", interrupted)
         with pytest.raises(KeyboardInterrupt):
-            keeping.ingest()
-    assert not verify(keeping.archive).is_index_current
-    keeping.ingest()
+            sandbox.ingest()
+    assert not verify(sandbox.archive).is_index_current
+    sandbox.ingest()
 
-    assert unlike_rebuilt(keeping) == []
-    assert verify(keeping.archive).is_index_current
+    assert differing_tables(sandbox) == []
+    assert verify(sandbox.archive).is_index_current
 
 
 @pytest.mark.parametrize(
@@ -67,8 +67,8 @@ def test_index_catches_up_with_the_archive(
 def test_implausible_token_count_only_affects_itself(
     count: int, tmp_path: Path
 ) -> None:
-    keeping = Keeping(tmp_path)
-    told = thread(
+    sandbox = Sandbox(tmp_path)
+    records = thread(
         prompt("count"),
         reply("so many", usage={"input_tokens": 7, "output_tokens": count}),
         tool_result(
@@ -77,11 +77,11 @@ def test_implausible_token_count_only_affects_itself(
         system("turn_duration", durationMs=count),
         compact("a", tokens=count),
     )
-    keeping.home.session(session_id(1), told)
+    sandbox.home.session(session_id(1), records)
 
-    keeping.ingest()
+    sandbox.ingest()
 
-    with Archive(keeping.archive) as archive:
+    with Archive(sandbox.archive) as archive:
         (listed,) = archive.sessions()
         session = archive.session(SessionId(session_id(1)))
     assert (listed.usage.input, listed.usage.output) == (7, 0)

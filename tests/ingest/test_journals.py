@@ -14,7 +14,7 @@ from bygones.model.summary import AgentStatus
 from bygones.store.archive_db import CHUNK_SIZE
 from tests.build import SESSION, jsonl, line, prompt, session
 from tests.cases.shape import written
-from tests.store.keeping import Keeping, unlike_rebuilt
+from tests.store.sandbox import Sandbox, differing_tables
 from tests.workflows import RUN, step, write_agent, write_journal
 
 STARTED = step("started", "a1", label="The part")
@@ -25,146 +25,146 @@ COMPLETED = ("The part", AgentStatus.COMPLETED)
 
 
 @pytest.fixture
-def keeping(tmp_path: Path) -> Keeping:
-    made = Keeping(tmp_path)
+def sandbox(tmp_path: Path) -> Sandbox:
+    made = Sandbox(tmp_path)
     made.home.session(SESSION, session("p", "a<p"))
     write_agent(made.home, "a1", session("w", "v<w"))
     return made
 
 
-def agent_facts(keeping: Keeping) -> tuple[str | None, AgentStatus]:
+def agent_facts(sandbox: Sandbox) -> tuple[str | None, AgentStatus]:
     """Return description and status of the agent, after comparing both ways of reading."""
-    with Archive(keeping.archive) as archive:
+    with Archive(sandbox.archive) as archive:
         session_kept = archive.session(SessionId(SESSION))
-    (read,) = reader.read_sessions(keeping.home.path)
+    (read,) = reader.read_sessions(sandbox.home.path)
     assert written([session_kept]) == written([read])
-    assert unlike_rebuilt(keeping) == []
+    assert differing_tables(sandbox) == []
     (run,) = session_kept.agents
     return run.description, run.status
 
 
 @pytest.mark.req("A4")
 def test_journal_that_arrives_after_its_agent_is_used(
-    keeping: Keeping,
+    sandbox: Sandbox,
 ) -> None:
-    keeping.ingest()
-    assert agent_facts(keeping) == UNKNOWN
+    sandbox.ingest()
+    assert agent_facts(sandbox) == UNKNOWN
 
-    write_journal(keeping.home, STARTED)
-    assert keeping.ingest().updated_sessions == [SESSION]
-    assert agent_facts(keeping) == RUNNING
+    write_journal(sandbox.home, STARTED)
+    assert sandbox.ingest().updated_sessions == [SESSION]
+    assert agent_facts(sandbox) == RUNNING
 
-    write_journal(keeping.home, STARTED, RESULT)
-    assert keeping.ingest().updated_sessions == [SESSION]
-    assert agent_facts(keeping) == COMPLETED
+    write_journal(sandbox.home, STARTED, RESULT)
+    assert sandbox.ingest().updated_sessions == [SESSION]
+    assert agent_facts(sandbox) == COMPLETED
 
 
 @pytest.mark.req("A4")
 def test_journal_that_arrives_before_its_agent_is_used(tmp_path: Path) -> None:
-    keeping = Keeping(tmp_path)
-    keeping.home.session(SESSION, session("p", "a<p"))
-    write_journal(keeping.home, STARTED)
-    keeping.ingest()
-    write_agent(keeping.home, "a1", session("w", "v<w"))
-    keeping.ingest()
+    sandbox = Sandbox(tmp_path)
+    sandbox.home.session(SESSION, session("p", "a<p"))
+    write_journal(sandbox.home, STARTED)
+    sandbox.ingest()
+    write_agent(sandbox.home, "a1", session("w", "v<w"))
+    sandbox.ingest()
 
-    assert agent_facts(keeping) == RUNNING
+    assert agent_facts(sandbox) == RUNNING
 
 
-def test_journal_line_may_be_written_in_two_steps(keeping: Keeping) -> None:
-    path = write_journal(keeping.home, STARTED)
+def test_journal_line_may_be_written_in_two_steps(sandbox: Sandbox) -> None:
+    path = write_journal(sandbox.home, STARTED)
     started, cut = path.read_bytes(), len(line(RESULT)) // 2
     path.write_bytes(started + line(RESULT)[:cut])
-    keeping.ingest()
-    assert agent_facts(keeping) == RUNNING
+    sandbox.ingest()
+    assert agent_facts(sandbox) == RUNNING
 
     path.write_bytes(started + line(RESULT))
-    keeping.ingest()
-    assert agent_facts(keeping) == COMPLETED
+    sandbox.ingest()
+    assert agent_facts(sandbox) == COMPLETED
 
 
-def test_rewritten_journal_replaces_the_old_one(keeping: Keeping) -> None:
-    path = write_journal(keeping.home, STARTED, RESULT)
-    keeping.ingest()
+def test_rewritten_journal_replaces_the_old_one(sandbox: Sandbox) -> None:
+    path = write_journal(sandbox.home, STARTED, RESULT)
+    sandbox.ingest()
     path.write_bytes(jsonl([STARTED]))
-    keeping.ingest()
+    sandbox.ingest()
 
-    assert agent_facts(keeping) == RUNNING
+    assert agent_facts(sandbox) == RUNNING
 
 
 @pytest.mark.parametrize("place", ["../wf_76543210-abc", ".."])
-def test_moved_journal_is_not_used_any_more(keeping: Keeping, place: str) -> None:
-    path = write_journal(keeping.home, STARTED)
-    keeping.ingest()
-    assert agent_facts(keeping) == RUNNING
+def test_moved_journal_is_not_used_any_more(sandbox: Sandbox, place: str) -> None:
+    path = write_journal(sandbox.home, STARTED)
+    sandbox.ingest()
+    assert agent_facts(sandbox) == RUNNING
 
     folder = path.parent / place
     folder.mkdir(exist_ok=True)
     path.rename(folder / path.name)
-    keeping.ingest()
+    sandbox.ingest()
 
-    assert agent_facts(keeping) == UNKNOWN
+    assert agent_facts(sandbox) == UNKNOWN
 
 
-def test_moved_sidecar_is_not_used_any_more(keeping: Keeping) -> None:
+def test_moved_sidecar_is_not_used_any_more(sandbox: Sandbox) -> None:
     path = write_agent(
-        keeping.home, "a1", session("w", "v<w"), meta={"description": "The part"}
+        sandbox.home, "a1", session("w", "v<w"), meta={"description": "The part"}
     ).with_suffix(".meta.json")
-    keeping.ingest()
-    assert agent_facts(keeping) == COMPLETED
+    sandbox.ingest()
+    assert agent_facts(sandbox) == COMPLETED
 
     path.rename(path.with_name("agent-a2.meta.json"))
-    keeping.ingest()
+    sandbox.ingest()
 
-    assert agent_facts(keeping) == UNKNOWN
-
-
-def test_damaged_journal_line_only_loses_itself(keeping: Keeping) -> None:
-    write_journal(keeping.home, b"{broken", STARTED, b"\xff", [], {}, RESULT)
-    keeping.ingest()
-
-    assert agent_facts(keeping) == COMPLETED
+    assert agent_facts(sandbox) == UNKNOWN
 
 
-def test_damaged_journal_chunk_only_loses_its_lines(keeping: Keeping) -> None:
+def test_damaged_journal_line_only_loses_itself(sandbox: Sandbox) -> None:
+    write_journal(sandbox.home, b"{broken", STARTED, b"\xff", [], {}, RESULT)
+    sandbox.ingest()
+
+    assert agent_facts(sandbox) == COMPLETED
+
+
+def test_damaged_journal_chunk_only_loses_its_lines(sandbox: Sandbox) -> None:
     long = step("started", "a1", label="x" * CHUNK_SIZE)
     other = step("started", "a2", label="y" * CHUNK_SIZE)
-    write_journal(keeping.home, long, other, step("failed", "a1"))
-    keeping.ingest()
-    with keeping.vault(write=True) as archive_dir:
-        journal = keeping.sources()["journal.jsonl"].number
+    write_journal(sandbox.home, long, other, step("failed", "a1"))
+    sandbox.ingest()
+    with sandbox.open_dir(write=True) as archive_dir:
+        journal = sandbox.sources()["journal.jsonl"].number
         archive_dir.byte_store.db.execute(
             "UPDATE chunk SET frame = x'00' WHERE source = ? AND start = 0", (journal,)
         )
-    with Archive(keeping.archive) as archive:
+    with Archive(sandbox.archive) as archive:
         (run,) = archive.session(SessionId(SESSION)).agents
 
     assert (run.description, run.status) == (None, AgentStatus.FAILED)
 
 
-def test_journal_of_another_run_is_ignored(keeping: Keeping) -> None:
-    path = write_journal(keeping.home, STARTED)
+def test_journal_of_another_run_is_ignored(sandbox: Sandbox) -> None:
+    path = write_journal(sandbox.home, STARTED)
     other = path.parent.with_name(RUN.replace("0", "9"))
     other.mkdir()
     path.rename(other / path.name)
-    keeping.ingest()
+    sandbox.ingest()
 
-    assert agent_facts(keeping) == UNKNOWN
+    assert agent_facts(sandbox) == UNKNOWN
 
 
-def test_agent_only_named_in_a_journal_is_ignored(keeping: Keeping) -> None:
-    write_journal(keeping.home, STARTED, step("started", "a2", label="Another"))
-    keeping.ingest()
+def test_agent_only_named_in_a_journal_is_ignored(sandbox: Sandbox) -> None:
+    write_journal(sandbox.home, STARTED, step("started", "a2", label="Another"))
+    sandbox.ingest()
 
-    assert agent_facts(keeping) == RUNNING
+    assert agent_facts(sandbox) == RUNNING
 
 
 def test_journal_without_transcripts_makes_no_session(tmp_path: Path) -> None:
-    keeping = Keeping(tmp_path)
-    write_journal(keeping.home, STARTED, prompt("Not said"))
-    keeping.ingest()
+    sandbox = Sandbox(tmp_path)
+    write_journal(sandbox.home, STARTED, prompt("Not said"))
+    sandbox.ingest()
 
-    with Archive(keeping.archive) as archive:
+    with Archive(sandbox.archive) as archive:
         assert list(archive.sessions()) == []
     with pytest.raises(NoTranscriptsFound):
-        list(reader.read_sessions(keeping.home.path))
+        list(reader.read_sessions(sandbox.home.path))

@@ -10,7 +10,7 @@ from random import Random
 import pytest
 
 from tests.build import image, jsonl, line, prompt, session_id, text
-from tests.store.keeping import Keeping, unlike_rebuilt
+from tests.store.sandbox import Sandbox, differing_tables
 
 MEASURED = """
 import sys
@@ -42,16 +42,16 @@ def peak_memory(archive: Path, home: Path) -> int:
     return int(done.stdout) * 1024
 
 
-def make_home(folder: Path, size: int) -> Keeping:
+def make_home(folder: Path, size: int) -> Sandbox:
     """Return a home with one transcript of about a size, mostly images."""
-    keeping = Keeping(folder)
-    path = keeping.home.session(session_id(1), [])
+    sandbox = Sandbox(folder)
+    path = sandbox.home.session(session_id(1), [])
     random = Random(1)  # noqa: S311 (the same every time)
     with path.open("wb") as file:
         for number in range(size // 40_000):
             picture = image(random.randbytes(20_000).hex())
             file.write(jsonl([prompt([text(f"picture {number}"), picture])]))
-    return keeping
+    return sandbox
 
 
 @pytest.mark.req("E3")
@@ -69,45 +69,45 @@ def test_memory_does_not_grow_with_the_file_size(tmp_path: Path) -> None:
 @pytest.mark.req("E3")
 def test_line_of_32_mb_takes_a_few_times_its_size_in_memory(tmp_path: Path) -> None:
     size = 32_000_000
-    keeping = Keeping(tmp_path)
+    sandbox = Sandbox(tmp_path)
     long = prompt("long words " * (size // 11))
-    path = keeping.home.session(
+    path = sandbox.home.session(
         session_id(1), [prompt("before"), long, prompt("after")]
     )
-    nothing = Keeping(tmp_path / "nothing")
+    nothing = Sandbox(tmp_path / "nothing")
     least = peak_memory(nothing.archive, nothing.home.path)
 
-    most = peak_memory(keeping.archive, keeping.home.path)
+    most = peak_memory(sandbox.archive, sandbox.home.path)
 
     assert most - least < 5.5 * size
-    assert keeping.generations(path) == [path.read_bytes()]
-    rows = keeping.index_rows("SELECT start, length FROM record ORDER BY start")
+    assert sandbox.generations(path) == [path.read_bytes()]
+    rows = sandbox.index_rows("SELECT start, length FROM record ORDER BY start")
     assert len(rows) == 3
     assert rows[1][1] == len(line(long | {"sessionId": session_id(1)}))
 
 
 @pytest.mark.req("E3")
 def test_hundreds_of_files_are_imported_and_scanned_again(tmp_path: Path) -> None:
-    keeping = Keeping(tmp_path)
+    sandbox = Sandbox(tmp_path)
     for number in range(300):
-        keeping.home.session(session_id(number), [prompt(f"{number}")])
+        sandbox.home.session(session_id(number), [prompt(f"{number}")])
 
-    first, again = keeping.ingest(), keeping.ingest()
+    first, again = sandbox.ingest(), sandbox.ingest()
 
     assert (first.new, first.derived_sessions) == (300, 300)
     assert (again.unchanged, again.bytes) == (300, 0)
-    assert unlike_rebuilt(keeping) == []
+    assert differing_tables(sandbox) == []
 
 
 def test_hundreds_of_moved_files_are_recognized(tmp_path: Path) -> None:
-    keeping = Keeping(tmp_path)
+    sandbox = Sandbox(tmp_path)
     for number in range(300):
-        keeping.home.session(session_id(number), [prompt("the same words in all")])
-    keeping.ingest()
+        sandbox.home.session(session_id(number), [prompt("the same words in all")])
+    sandbox.ingest()
     elsewhere = tmp_path / "elsewhere"
-    keeping.home.path.rename(elsewhere)
+    sandbox.home.path.rename(elsewhere)
 
-    report = keeping.ingest(elsewhere)
+    report = sandbox.ingest(elsewhere)
 
     assert (report.moved, report.new, report.bytes) == (300, 0, 0)
 
@@ -124,15 +124,15 @@ def test_heap_is_trimmed_after_each_batch_and_before_deriving(
             calls.append("trim")
 
     monkeypatch.setattr("ctypes.CDLL", lambda _: Library())
-    keeping = Keeping(tmp_path)
-    keeping.home.session(session_id(1), [prompt("one")])
-    keeping.ingest()
+    sandbox = Sandbox(tmp_path)
+    sandbox.home.session(session_id(1), [prompt("one")])
+    sandbox.ingest()
     assert calls == []
     # Commits are due by time, too, so that a slow machine needs no more memory.
     monkeypatch.setattr("bygones.ingest.importer.COMMIT_INTERVAL", -1.0)
     monkeypatch.setattr("bygones.ingest.importer.MIN_PARALLEL_BYTES", 1)
-    keeping.home.session(session_id(2), [prompt("two")])
-    keeping.ingest()
+    sandbox.home.session(session_id(2), [prompt("two")])
+    sandbox.ingest()
 
     assert calls == ["trim", "trim"]
-    assert unlike_rebuilt(keeping) == []
+    assert differing_tables(sandbox) == []

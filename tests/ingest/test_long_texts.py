@@ -9,7 +9,7 @@ import pytest
 from bygones import Archive
 from bygones.parse import texts
 from tests.build import SESSION, prompt, reply, thread
-from tests.store.keeping import Keeping, unlike_rebuilt
+from tests.store.sandbox import Sandbox, differing_tables
 
 
 @pytest.mark.req("E3")
@@ -17,12 +17,12 @@ def test_text_beyond_the_limit_is_reported_as_a_problem(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(texts, "TEXT_LIMIT", 100)
-    keeping = Keeping(tmp_path)
-    keeping.home.session(SESSION, thread(prompt("a" * 90), reply("b" * 300)))
+    sandbox = Sandbox(tmp_path)
+    sandbox.home.session(SESSION, thread(prompt("a" * 90), reply("b" * 300)))
 
-    keeping.ingest()
+    sandbox.ingest()
 
-    with Archive.open(keeping.archive) as archive:
+    with Archive.open(sandbox.archive) as archive:
         problems = [problem.kind for _, problem in archive.problems()]
         assert problems == ["long-text"]
-    assert unlike_rebuilt(keeping) == []
+    assert differing_tables(sandbox) == []

@@ -98,9 +98,9 @@ def test_they_are_read_as_a_session_with_a_notice(
             archive.session("5e551000-0000-4000-8000-00000000ffff")
     monkeypatch.setenv("BYGONES_ARCHIVE", str(folder))
     assert main(["show", LOST, "--no-ingest"]) == ExitCode.SUCCESS
-    shown = capsys.readouterr().out
-    assert "Only the prompts of this session are known" in shown
-    assert "and the gate" in shown
+    stdout = capsys.readouterr().out
+    assert "Only the prompts of this session are known" in stdout
+    assert "and the gate" in stdout
     assert main(["search", "is:prompts-only fence", "--no-ingest"]) == ExitCode.SUCCESS
     assert "paint the old «fence»" in capsys.readouterr().out
     assert main(["show", "1", "--no-ingest"]) == ExitCode.SUCCESS

@@ -21,7 +21,7 @@ from bygones.maintenance.verify import rebuild
 from bygones.model.base import SourceId
 from tests.build import jsonl, prompt, reply, session_id, thread
 from tests.cases.make import CASES, copied, stories
-from tests.store.keeping import Keeping, unlike_rebuilt
+from tests.store.sandbox import Sandbox, differing_tables
 
 
 def make_block(words: str, start: int = 0) -> LineBlock:
@@ -237,11 +237,11 @@ def test_archive_built_with_workers_equals_one_built_without(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     homes = [copied(CASES / name, tmp_path / name) for name in sorted(stories())]
-    many = Keeping(tmp_path / "many")
+    many = Sandbox(tmp_path / "many")
     many.ingest(*homes)
     with monkeypatch.context() as alone:
         alone.setattr(workers, "spare_cpu_count", lambda: 0)
-        single = Keeping(tmp_path / "one")
+        single = Sandbox(tmp_path / "one")
         single.ingest(*homes)
 
     assert many.dump() == single.dump()
@@ -252,11 +252,11 @@ def test_archive_built_with_workers_equals_one_built_without(
 
 @pytest.mark.usefixtures("always_parallel")
 def test_growing_session_with_workers_equals_one_without(tmp_path: Path) -> None:
-    keeping = Keeping(tmp_path)
-    path = keeping.home.session(session_id(1), thread(prompt("one"), reply("two")))
-    keeping.ingest()
+    sandbox = Sandbox(tmp_path)
+    path = sandbox.home.session(session_id(1), thread(prompt("one"), reply("two")))
+    sandbox.ingest()
     with path.open("ab") as file:
         file.write(jsonl(thread(prompt("three"), reply("four"))))
-    keeping.ingest()
+    sandbox.ingest()
 
-    assert unlike_rebuilt(keeping) == []
+    assert differing_tables(sandbox) == []

@@ -12,7 +12,7 @@ from bygones.model.summary import Annotations
 from bygones.store.annotations import annotate
 from bygones.store.archive_db import ArchiveDB
 from tests.build import session, session_id
-from tests.store.keeping import Keeping
+from tests.store.sandbox import Sandbox
 
 ONE, TWO = session_id(1), session_id(2)
 
@@ -23,34 +23,34 @@ def diff_both_ways(one: Path, other: Path) -> tuple[ArchiveDiff, ArchiveDiff]:
         return diff_archives(theirs, mine), diff_archives(mine, theirs)
 
 
-def copy(keeping: Keeping, folder: Path) -> Path:
-    with keeping.vault() as archive_dir:
+def copy(sandbox: Sandbox, folder: Path) -> Path:
+    with sandbox.open_dir() as archive_dir:
         backup(archive_dir, folder)
     return folder
 
 
 def test_copies_have_no_difference(tmp_path: Path) -> None:
-    keeping = Keeping(tmp_path)
-    keeping.home.session(ONE, session("a", "b<a"))
-    keeping.ingest()
+    sandbox = Sandbox(tmp_path)
+    sandbox.home.session(ONE, session("a", "b<a"))
+    sandbox.ingest()
 
-    other = copy(keeping, tmp_path / "copy")
+    other = copy(sandbox, tmp_path / "copy")
 
-    assert diff_both_ways(keeping.archive, other) == (ArchiveDiff(), ArchiveDiff())
+    assert diff_both_ways(sandbox.archive, other) == (ArchiveDiff(), ArchiveDiff())
     assert not ArchiveDiff()
 
 
 def test_both_archives_may_lack_something(tmp_path: Path) -> None:
-    keeping = Keeping(tmp_path)
-    keeping.home.session(ONE, session("a", "b<a"))
-    keeping.ingest()
-    other = copy(keeping, tmp_path / "copy")
-    keeping.home.session(TWO, session("c"))
-    keeping.ingest()
+    sandbox = Sandbox(tmp_path)
+    sandbox.home.session(ONE, session("a", "b<a"))
+    sandbox.ingest()
+    other = copy(sandbox, tmp_path / "copy")
+    sandbox.home.session(TWO, session("c"))
+    sandbox.ingest()
     told = Annotations(tags=("x",), note="y", is_starred=True)
     annotate(other, [SessionId(ONE)], lambda _: told)
 
-    assert diff_both_ways(keeping.archive, other) == (
+    assert diff_both_ways(sandbox.archive, other) == (
         ArchiveDiff(files=1),
         ArchiveDiff(annotations=3),
     )
@@ -59,35 +59,35 @@ def test_both_archives_may_lack_something(tmp_path: Path) -> None:
 def test_file_imported_into_both_archives_is_not_missing(
     tmp_path: Path,
 ) -> None:
-    keeping = Keeping(tmp_path)
-    keeping.home.session(ONE, session("a", "b<a"))
-    keeping.ingest()
-    other = Keeping(tmp_path)
-    other.archive = copy(keeping, tmp_path / "copy")
-    for one, ids in ((keeping, (3, 4)), (other, (4, 3))):
+    sandbox = Sandbox(tmp_path)
+    sandbox.home.session(ONE, session("a", "b<a"))
+    sandbox.ingest()
+    other = Sandbox(tmp_path)
+    other.archive = copy(sandbox, tmp_path / "copy")
+    for one, ids in ((sandbox, (3, 4)), (other, (4, 3))):
         for number in ids:  # so that they are counted otherwise
             one.home.session(session_id(number), session(f"n{number}"))
             folder = one.home.path / "projects"
             one.ingest(next(folder.rglob(f"{session_id(number)}.jsonl")))
 
-    assert diff_both_ways(keeping.archive, other.archive) == (
+    assert diff_both_ways(sandbox.archive, other.archive) == (
         ArchiveDiff(),
         ArchiveDiff(),
     )
 
 
 def test_purged_session_is_only_missing_in_the_other_archive(tmp_path: Path) -> None:
-    keeping = Keeping(tmp_path)
-    keeping.home.session(ONE, session("a", "b<a"))
-    keeping.home.session(TWO, session("c"))
-    keeping.ingest()
-    annotate(keeping.archive, [SessionId(ONE)], lambda _: Annotations(note="n"))
-    other = copy(keeping, tmp_path / "copy")
-    gone = [kept for kept in keeping.sources().values() if kept.session == ONE]
+    sandbox = Sandbox(tmp_path)
+    sandbox.home.session(ONE, session("a", "b<a"))
+    sandbox.home.session(TWO, session("c"))
+    sandbox.ingest()
+    annotate(sandbox.archive, [SessionId(ONE)], lambda _: Annotations(note="n"))
+    other = copy(sandbox, tmp_path / "copy")
+    gone = [kept for kept in sandbox.sources().values() if kept.session == ONE]
 
-    purge(keeping.archive, gone, sessions=[SessionId(ONE)])
+    purge(sandbox.archive, gone, sessions=[SessionId(ONE)])
 
-    assert diff_both_ways(keeping.archive, other) == (
+    assert diff_both_ways(sandbox.archive, other) == (
         ArchiveDiff(purges=2),
         ArchiveDiff(),
     )
@@ -96,21 +96,21 @@ def test_purged_session_is_only_missing_in_the_other_archive(tmp_path: Path) -> 
 def test_annotation_that_was_added_again_is_newer(
     tmp_path: Path,
 ) -> None:
-    keeping = Keeping(tmp_path)
-    keeping.home.session(ONE, session("a", "b<a"))
-    keeping.ingest()
+    sandbox = Sandbox(tmp_path)
+    sandbox.home.session(ONE, session("a", "b<a"))
+    sandbox.ingest()
     noted, other = Annotations(note="n"), tmp_path / "copy"
-    annotate(keeping.archive, [SessionId(ONE)], lambda _: noted)
-    copy(keeping, other)
+    annotate(sandbox.archive, [SessionId(ONE)], lambda _: noted)
+    copy(sandbox, other)
 
-    annotate(keeping.archive, [SessionId(ONE)], lambda _: Annotations())
-    assert diff_both_ways(keeping.archive, other) == (
+    annotate(sandbox.archive, [SessionId(ONE)], lambda _: Annotations())
+    assert diff_both_ways(sandbox.archive, other) == (
         ArchiveDiff(annotations=1),
         ArchiveDiff(),
     )
     annotate(other, [SessionId(ONE)], lambda _: Annotations())
     annotate(other, [SessionId(ONE)], lambda _: noted)
-    assert diff_both_ways(keeping.archive, other) == (
+    assert diff_both_ways(sandbox.archive, other) == (
         ArchiveDiff(),
         ArchiveDiff(annotations=1),
     )

@@ -18,33 +18,33 @@ from bygones.store.annotations import annotate
 from bygones.store.archive_db import ARCHIVE_FILE, ArchiveDB
 from bygones.store.archive_dir import ArchiveDir
 from tests.build import SESSION, jsonl, prompt, reply, session, session_id, thread
-from tests.store.keeping import Keeping
+from tests.store.sandbox import Sandbox
 
 
-def kept(folder: Path) -> Keeping:
-    keeping = Keeping(folder)
-    keeping.home.session(SESSION, thread(prompt("Mend the pump"), reply("Done.")))
-    keeping.ingest()
-    return keeping
+def kept(folder: Path) -> Sandbox:
+    sandbox = Sandbox(folder)
+    sandbox.home.session(SESSION, thread(prompt("Mend the pump"), reply("Done.")))
+    sandbox.ingest()
+    return sandbox
 
 
-def damage(keeping: Keeping) -> None:
-    db = apsw.Connection(str(keeping.archive / ARCHIVE_FILE))
+def damage(sandbox: Sandbox) -> None:
+    db = apsw.Connection(str(sandbox.archive / ARCHIVE_FILE))
     with db:
         db.execute("UPDATE chunk SET frame = zeroblob(9)")
     db.close()
 
 
 def test_damaged_archive_does_not_replace_an_intact_backup(tmp_path: Path) -> None:
-    keeping = kept(tmp_path)
+    sandbox = kept(tmp_path)
     good = tmp_path / "good"
-    with keeping.vault() as archive_dir:
+    with sandbox.open_dir() as archive_dir:
         backup(archive_dir, good)
     before = (good / ARCHIVE_FILE).read_bytes()
-    damage(keeping)
+    damage(sandbox)
 
     with (
-        keeping.vault() as archive_dir,
+        sandbox.open_dir() as archive_dir,
         pytest.raises(ArchiveDamaged, match=r"\b1 chunk; .* left alone"),
     ):
         backup(archive_dir, good)
@@ -53,21 +53,21 @@ def test_damaged_archive_does_not_replace_an_intact_backup(tmp_path: Path) -> No
 
 
 def test_a_backup_has_every_row(tmp_path: Path) -> None:
-    keeping = kept(tmp_path)
-    (path,) = keeping.home.path.rglob("*.jsonl")
+    sandbox = kept(tmp_path)
+    (path,) = sandbox.home.path.rglob("*.jsonl")
     path.write_bytes(jsonl(thread(prompt("Mend another pump"))))
-    keeping.ingest()
+    sandbox.ingest()
     with path.open("ab") as file:
         file.write(b'{"type":"user","unfin')
-    keeping.ingest()
+    sandbox.ingest()
     starred = Annotations(is_starred=True)
-    annotate(keeping.archive, [SessionId(SESSION)], lambda _: starred)
-    with keeping.vault() as archive_dir:
+    annotate(sandbox.archive, [SessionId(SESSION)], lambda _: starred)
+    with sandbox.open_dir() as archive_dir:
         backup(archive_dir, tmp_path / "copy")
 
     copy = rows(tmp_path / "copy")
 
-    assert copy == rows(keeping.archive)
+    assert copy == rows(sandbox.archive)
     assert all(copy[table] for table in ("annotation", "chunk", "fragment"))
     assert len(copy["generation"]) == 2
 
@@ -85,11 +85,11 @@ def rows(folder: Path) -> dict[str, list[object]]:
 
 
 def test_first_backup_of_a_damaged_archive_reports_the_damage(tmp_path: Path) -> None:
-    keeping = kept(tmp_path)
-    damage(keeping)
+    sandbox = kept(tmp_path)
+    damage(sandbox)
 
     with (
-        keeping.vault() as archive_dir,
+        sandbox.open_dir() as archive_dir,
         pytest.raises(ArchiveDamaged, match="same damage"),
     ):
         backup(archive_dir, tmp_path / "first")
@@ -100,7 +100,7 @@ def test_first_backup_of_a_damaged_archive_reports_the_damage(tmp_path: Path) ->
 def test_read_only_archive_can_be_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    keeping = kept(tmp_path)
+    sandbox = kept(tmp_path)
     opened: list[str] = []
     connect = apsw.Connection
 
@@ -112,7 +112,7 @@ def test_read_only_archive_can_be_read(
 
     monkeypatch.setattr("bygones.store.connect.apsw.Connection", on_a_fixed_medium)
 
-    with Archive.open(keeping.archive) as archive:
+    with Archive.open(sandbox.archive) as archive:
         assert [listed.id for listed in archive.sessions()] == [SESSION]
     assert any("immutable" in name for name in opened)
 
@@ -130,44 +130,44 @@ def make_backup(archive: Path, folder: Path) -> Path:
     return folder
 
 
-def grow(keeping: Keeping) -> None:
-    for path in keeping.home.path.rglob(f"{SESSION}.jsonl"):
+def grow(sandbox: Sandbox) -> None:
+    for path in sandbox.home.path.rglob(f"{SESSION}.jsonl"):
         with path.open("ab") as file:
             file.write(jsonl(session("z")))
-    keeping.ingest()
+    sandbox.ingest()
 
 
-def add_session(keeping: Keeping) -> None:
-    keeping.home.session(session_id(7), session("a", "b<a"))
-    keeping.ingest()
+def add_session(sandbox: Sandbox) -> None:
+    sandbox.home.session(session_id(7), session("a", "b<a"))
+    sandbox.ingest()
 
 
-def begin_line(keeping: Keeping) -> None:
-    for path in keeping.home.path.rglob(f"{SESSION}.jsonl"):
+def begin_line(sandbox: Sandbox) -> None:
+    for path in sandbox.home.path.rglob(f"{SESSION}.jsonl"):
         with path.open("ab") as file:
             file.write(b'{"type": "us')
-    keeping.ingest()
+    sandbox.ingest()
 
 
-def rewrite(keeping: Keeping) -> None:
-    keeping.home.session(SESSION, thread(prompt("Another pump")))
-    keeping.ingest()
+def rewrite(sandbox: Sandbox) -> None:
+    sandbox.home.session(SESSION, thread(prompt("Another pump")))
+    sandbox.ingest()
 
 
-def move(keeping: Keeping) -> None:
-    home = keeping.home.path
+def move(sandbox: Sandbox) -> None:
+    home = sandbox.home.path
     home.rename(home.with_name("moved"))
-    keeping.ingest(home.with_name("moved"))
+    sandbox.ingest(home.with_name("moved"))
 
 
-def erase(keeping: Keeping) -> None:
-    sources = list(keeping.sources().values())
-    purge(keeping.archive, sources, sessions=[SessionId(SESSION)])
+def erase(sandbox: Sandbox) -> None:
+    sources = list(sandbox.sources().values())
+    purge(sandbox.archive, sources, sessions=[SessionId(SESSION)])
 
 
 ADDING = {
     "1 file": (add_session, grow, begin_line, rewrite),
-    "1 annotation": (lambda keeping: star(keeping.archive),),
+    "1 annotation": (lambda sandbox: star(sandbox.archive),),
     "purges": (erase,),
 }
 ADDED = [(change, words) for words, changes in ADDING.items() for change in changes]
@@ -175,85 +175,85 @@ ADDED = [(change, words) for words, changes in ADDING.items() for change in chan
 
 @pytest.mark.parametrize(("change", "words"), ADDED)
 def test_newer_archive_is_not_replaced_by_its_backup(
-    tmp_path: Path, change: Callable[[Keeping], None], words: str
+    tmp_path: Path, change: Callable[[Sandbox], None], words: str
 ) -> None:
-    keeping = kept(tmp_path)
-    older = make_backup(keeping.archive, tmp_path / "older")
-    change(keeping)
-    before = keeping.bytes(), keeping.rows("SELECT * FROM annotation")
+    sandbox = kept(tmp_path)
+    older = make_backup(sandbox.archive, tmp_path / "older")
+    change(sandbox)
+    before = sandbox.bytes(), sandbox.rows("SELECT * FROM annotation")
 
     with pytest.raises(BackupNewer, match=f"is newer than .*: it has {words} that"):
-        make_backup(older, keeping.archive)
+        make_backup(older, sandbox.archive)
 
-    assert (keeping.bytes(), keeping.rows("SELECT * FROM annotation")) == before
-    assert keeping.dump()
-    make_backup(keeping.archive, older)
+    assert (sandbox.bytes(), sandbox.rows("SELECT * FROM annotation")) == before
+    assert sandbox.dump()
+    make_backup(sandbox.archive, older)
     with ArchiveDir(older) as archive_dir:
         assert len(list(archive_dir.byte_store.sources())) == len(before[0])
 
 
 @pytest.mark.parametrize("change", [add_session, grow, begin_line, rewrite])
 def test_newer_backup_is_not_replaced_by_the_original(
-    tmp_path: Path, change: Callable[[Keeping], None]
+    tmp_path: Path, change: Callable[[Sandbox], None]
 ) -> None:
-    keeping = kept(tmp_path)
-    other = make_backup(keeping.archive, tmp_path / "other")
+    sandbox = kept(tmp_path)
+    other = make_backup(sandbox.archive, tmp_path / "other")
     star(other)
-    change(keeping)
+    change(sandbox)
 
     with pytest.raises(BackupNewer, match=r"both were written to, .* 1 annotation"):
-        make_backup(keeping.archive, other)
+        make_backup(sandbox.archive, other)
 
 
 @pytest.mark.parametrize(
     "change", [add_session, grow, begin_line, rewrite, move, erase]
 )
 def test_older_backup_is_replaced(
-    tmp_path: Path, change: Callable[[Keeping], None]
+    tmp_path: Path, change: Callable[[Sandbox], None]
 ) -> None:
-    keeping = kept(tmp_path)
-    star(keeping.archive)
-    older = make_backup(keeping.archive, tmp_path / "older")
-    change(keeping)
+    sandbox = kept(tmp_path)
+    star(sandbox.archive)
+    older = make_backup(sandbox.archive, tmp_path / "older")
+    change(sandbox)
 
-    make_backup(keeping.archive, older)
+    make_backup(sandbox.archive, older)
 
-    with ArchiveDir(older) as copy, keeping.vault() as archive_dir:
+    with ArchiveDir(older) as copy, sandbox.open_dir() as archive_dir:
         assert list(copy.byte_store.sources()) == list(archive_dir.byte_store.sources())
 
 
 def test_removed_star_does_not_prevent_a_backup(
     tmp_path: Path,
 ) -> None:
-    keeping = kept(tmp_path)
-    star(keeping.archive)
-    older = make_backup(keeping.archive, tmp_path / "older")
-    star(keeping.archive, PLAIN)
+    sandbox = kept(tmp_path)
+    star(sandbox.archive)
+    older = make_backup(sandbox.archive, tmp_path / "older")
+    star(sandbox.archive, PLAIN)
 
-    make_backup(keeping.archive, older)
+    make_backup(sandbox.archive, older)
 
     with Archive.open(older) as archive:
         assert archive.annotations() == {}
     star(older)
     with pytest.raises(BackupNewer, match="1 annotation"):
-        make_backup(keeping.archive, older)
+        make_backup(sandbox.archive, older)
 
 
 def test_files_added_during_a_backup_are_not_damage(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    keeping = kept(tmp_path)
-    older = make_backup(keeping.archive, tmp_path / "older")
+    sandbox = kept(tmp_path)
+    older = make_backup(sandbox.archive, tmp_path / "older")
     inner = ArchiveDB._load_chunk_rows  # between finding a chunk and reading it
     pending = [grow]
 
     def growing(self: ArchiveDB, *words: int) -> object:
         found = inner(self, *words)
         if pending:
-            pending.pop()(keeping)
+            pending.pop()(sandbox)
         return found
 
-    with keeping.vault() as archive_dir:
+    with sandbox.open_dir() as archive_dir:
         monkeypatch.setattr(ArchiveDB, "_load_chunk_rows", growing)
         backup(archive_dir, older)
 

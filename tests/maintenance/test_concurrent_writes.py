@@ -20,7 +20,7 @@ from bygones.store.archive_dir import ArchiveDir
 from bygones.store.connect import writer_lock
 from bygones.store.text_index import TextIndex
 from tests.build import jsonl, session, session_id
-from tests.store.keeping import Keeping
+from tests.store.sandbox import Sandbox
 
 
 class _CallOnProgress(NullProgress):
@@ -33,21 +33,21 @@ class _CallOnProgress(NullProgress):
         self.happen()
 
 
-def _grow_on_progress(keeping: Keeping, path: Path) -> Callable[[], None]:
+def _grow_on_progress(sandbox: Sandbox, path: Path) -> Callable[[], None]:
     def grow() -> None:
         with path.open("ab") as file:
             file.write(jsonl(session("c")))
-        keeping.ingest()
+        sandbox.ingest()
 
     return grow
 
 
 def test_file_that_grows_during_a_verification_is_intact(tmp_path: Path) -> None:
-    keeping = Keeping(tmp_path)
-    path = keeping.home.session(session_id(1), session("a", "b<a"))
-    keeping.ingest()
+    sandbox = Sandbox(tmp_path)
+    path = sandbox.home.session(session_id(1), session("a", "b<a"))
+    sandbox.ingest()
     verdict = verify(
-        keeping.archive, progress=_CallOnProgress(_grow_on_progress(keeping, path))
+        sandbox.archive, progress=_CallOnProgress(_grow_on_progress(sandbox, path))
     )
     assert verdict.is_intact
 
@@ -55,13 +55,13 @@ def test_file_that_grows_during_a_verification_is_intact(tmp_path: Path) -> None
 def test_line_finished_during_a_restore_is_consistent(
     tmp_path: Path,
 ) -> None:
-    keeping = Keeping(tmp_path)
-    path = keeping.home.session(session_id(1), session("a", "b<a"))
+    sandbox = Sandbox(tmp_path)
+    path = sandbox.home.session(session_id(1), session("a", "b<a"))
     with path.open("ab") as file:
         file.write(b'{"type": "user", ')
-    keeping.ingest()
+    sandbox.ingest()
     before = path.read_bytes()
-    with keeping.vault() as archive_dir:
+    with sandbox.open_dir() as archive_dir:
         plans = plan_restore(
             archive_dir, archive_dir.byte_store.sources(), target=tmp_path / "to"
         )
@@ -70,7 +70,7 @@ def test_line_finished_during_a_restore_is_consistent(
             if path.read_bytes() == before:
                 with path.open("ab") as file:
                     file.write(b'"uuid": "x"}\n{"half')
-                keeping.ingest()
+                sandbox.ingest()
             return line
 
         restore(archive_dir, plans, rewrite=finish)
@@ -96,19 +96,19 @@ def _call_once_after_method(
 def test_line_finished_while_loading_is_the_same_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    keeping = Keeping(tmp_path)
-    path = keeping.home.session(session_id(1), session("a", "b<a"))
+    sandbox = Sandbox(tmp_path)
+    path = sandbox.home.session(session_id(1), session("a", "b<a"))
     whole, half = path.stat().st_size, jsonl(session("c"))[:-1]
     with path.open("ab") as file:
         file.write(half)
-    keeping.ingest()
+    sandbox.ingest()
 
     def finish() -> None:
         with path.open("ab") as file:
             file.write(b"\n{")
-        keeping.ingest()
+        sandbox.ingest()
 
-    with keeping.vault() as archive_dir:
+    with sandbox.open_dir() as archive_dir:
         _call_once_after_method(monkeypatch, "source_by_id", finish)
         position = Position(SourceId(str(path)), 0, whole, len(half))
         raw = StoreLoader(archive_dir).read_raw(position)
@@ -119,17 +119,17 @@ def test_line_finished_while_loading_is_the_same_line(
 def test_file_that_grows_during_a_comparison_is_the_same(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    keeping = Keeping(tmp_path)
-    path = keeping.home.session(session_id(1), session("a", "b<a"))
-    keeping.ingest()
+    sandbox = Sandbox(tmp_path)
+    path = sandbox.home.session(session_id(1), session("a", "b<a"))
+    sandbox.ingest()
     before = path.read_bytes()
-    to = tmp_path / "to" / path.relative_to(keeping.home.path)
+    to = tmp_path / "to" / path.relative_to(sandbox.home.path)
     to.parent.mkdir(parents=True)
     to.write_bytes(before)
 
-    with keeping.vault() as archive_dir:
+    with sandbox.open_dir() as archive_dir:
         sources = list(archive_dir.byte_store.sources())
-        _call_once_after_method(monkeypatch, "source", _grow_on_progress(keeping, path))
+        _call_once_after_method(monkeypatch, "source", _grow_on_progress(sandbox, path))
         (plan,) = plan_restore(archive_dir, sources, target=tmp_path / "to")
 
     assert path.read_bytes() != before
@@ -171,12 +171,12 @@ def _once_after(
 def test_writes_during_a_deep_verification_are_not_damage(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, owner: object, name: str
 ) -> None:
-    keeping = Keeping(tmp_path)
-    path = keeping.home.session(session_id(1), session("a", "b<a"))
-    keeping.ingest()
-    pending = _once_after(monkeypatch, owner, name, _grow_on_progress(keeping, path))
+    sandbox = Sandbox(tmp_path)
+    path = sandbox.home.session(session_id(1), session("a", "b<a"))
+    sandbox.ingest()
+    pending = _once_after(monkeypatch, owner, name, _grow_on_progress(sandbox, path))
 
-    verdict = verify(keeping.archive, deep=True)
+    verdict = verify(sandbox.archive, deep=True)
 
     assert pending == []
     assert (verdict.is_intact, verdict.is_index_compared, verdict.differences) == (
@@ -194,26 +194,26 @@ def _out_of_step(_: ArchiveDir) -> Iterator[bool]:
 def test_constantly_written_index_is_not_reported_as_damaged(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    keeping = Keeping(tmp_path)
-    keeping.home.session(session_id(1), session("a", "b<a"))
-    keeping.ingest()
+    sandbox = Sandbox(tmp_path)
+    sandbox.home.session(session_id(1), session("a", "b<a"))
+    sandbox.ingest()
     monkeypatch.setattr(verifying, "_RETRY_SECONDS", 0)
     monkeypatch.setattr(ArchiveDir, "consistent_read", _out_of_step)
     now = datetime(2026, 3, 1, tzinfo=UTC)
 
-    with writer_lock(keeping.archive):
-        verdict = verify(keeping.archive, deep=True, now=now)
+    with writer_lock(sandbox.archive):
+        verdict = verify(sandbox.archive, deep=True, now=now)
 
     assert (verdict.is_intact, verdict.is_index_compared, verdict.is_busy) == (
         True,
         False,
         True,
     )
-    with Archive.open(keeping.archive) as archive:
+    with Archive.open(sandbox.archive) as archive:
         assert archive.last_verification is not None
         assert (
             archive.last_verification.damage_count,
             archive.last_verification.is_deep,
         ) == (0, False)
-    alone = verify(keeping.archive, deep=True)
+    alone = verify(sandbox.archive, deep=True)
     assert (alone.is_index_current, alone.is_busy) == (False, False)

@@ -15,24 +15,24 @@ from bygones.store.archive_dir import ArchiveDir
 from tests.build import jsonl, prompt, session_id, thread
 from tests.faults.mutations import hash_unheeded
 from tests.faults.sizes import reached, seeded, sized
-from tests.store.keeping import Keeping, unlike_rebuilt
+from tests.store.sandbox import Sandbox, differing_tables
 
 FLIPS = sized(40, 1_000, 5_000)
 
 
 @pytest.fixture(scope="module")
-def keeping(tmp_path_factory: pytest.TempPathFactory) -> Keeping:
+def sandbox(tmp_path_factory: pytest.TempPathFactory) -> Sandbox:
     """Return an archive of several files with several chunks each."""
-    keeping = Keeping(tmp_path_factory.mktemp("rot"))
+    sandbox = Sandbox(tmp_path_factory.mktemp("rot"))
     random = Random(7)  # noqa: S311 (the same every time)
     for number in range(3):
         told = [prompt(random.randbytes(500).hex()) for _ in range(700)]
-        path = keeping.home.session(session_id(number), told)
+        path = sandbox.home.session(session_id(number), told)
         path.write_bytes(path.read_bytes() + b'{"half":"' + random.randbytes(9))
-    keeping.ingest()
-    with keeping.vault(write=True) as archive_dir:
+    sandbox.ingest()
+    with sandbox.open_dir(write=True) as archive_dir:
         archive_dir.byte_store.vacuum()
-    return keeping
+    return sandbox
 
 
 def flip_bit(raw: bytes, bit: int) -> bytes:
@@ -40,10 +40,10 @@ def flip_bit(raw: bytes, bit: int) -> bytes:
     return raw[:byte] + bytes([raw[byte] ^ (1 << at)]) + raw[byte + 1 :]
 
 
-def frame_offsets(raw: bytes, keeping: Keeping, table: str) -> list[tuple[int, int]]:
+def frame_offsets(raw: bytes, sandbox: Sandbox, table: str) -> list[tuple[int, int]]:
     """Return the offsets of frames in the database that are contiguous."""
     found = []
-    for (frame,) in keeping.rows(f"SELECT frame FROM {table}"):  # noqa: S608
+    for (frame,) in sandbox.rows(f"SELECT frame FROM {table}"):  # noqa: S608
         assert isinstance(frame, bytes)
         for start in range(0, len(frame), 1024):
             at = raw.find(frame[start : start + 512])
@@ -53,13 +53,13 @@ def frame_offsets(raw: bytes, keeping: Keeping, table: str) -> list[tuple[int, i
     return found
 
 
-def assert_found(keeping: Keeping, seed: int, tmp_path: Path) -> None:
+def assert_found(sandbox: Sandbox, seed: int, tmp_path: Path) -> None:
     """Flip a bit in a copy, and check that only this damage is found."""
     random = Random(seeded(seed))  # noqa: S311 (the same every time)
-    raw = (keeping.archive / "archive.db").read_bytes()
+    raw = (sandbox.archive / "archive.db").read_bytes()
     # There are a few unfinished lines among hundreds of pieces of chunks.
     table = "chunk" if seed % 8 else "fragment"
-    start, stop = random.choice(frame_offsets(raw, keeping, table))
+    start, stop = random.choice(frame_offsets(raw, sandbox, table))
     (tmp_path / "archive.db").write_bytes(
         flip_bit(raw, random.randrange(start * 8, stop * 8))
     )
@@ -69,11 +69,11 @@ def assert_found(keeping: Keeping, seed: int, tmp_path: Path) -> None:
     if verdict.is_intact:
         # A decoder must ignore one bit of a frame: the bytes are the same.
         assert table == "fragment"
-        assert _bytes_in(tmp_path) == _bytes_in(keeping.archive)
+        assert _bytes_in(tmp_path) == _bytes_in(sandbox.archive)
         return
     assert len(verdict.damages) == 1
     (damage,) = verdict.damages
-    with keeping.vault() as archive_dir, ArchiveDir(tmp_path) as rotten:
+    with sandbox.open_dir() as archive_dir, ArchiveDir(tmp_path) as rotten:
         for source in archive_dir.byte_store.sources():
             for chunk, sound in archive_dir.byte_store.read_chunks(source.number, 0):
                 is_hit = (source.id, chunk.start) == (damage.source, damage.start)
@@ -86,28 +86,28 @@ def assert_found(keeping: Keeping, seed: int, tmp_path: Path) -> None:
 
 
 def _bytes_in(folder: Path) -> dict[str, list[bytes]]:
-    found = Keeping(folder)
+    found = Sandbox(folder)
     found.archive = folder
     return found.bytes()
 
 
 @pytest.mark.parametrize("seed", range(FLIPS))
 def test_flipped_bit_in_a_frame_damages_one_chunk(
-    keeping: Keeping, seed: int, tmp_path: Path
+    sandbox: Sandbox, seed: int, tmp_path: Path
 ) -> None:
-    assert_found(keeping, seed, tmp_path)
+    assert_found(sandbox, seed, tmp_path)
 
     reached("bit flips in chunks, all detected", 1)
 
 
 def test_missing_hash_check_is_caught(
-    keeping: Keeping, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    sandbox: Sandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hash_unheeded(monkeypatch.setattr)
 
     def flip() -> None:
         for seed in range(40):
-            assert_found(keeping, seed, tmp_path)
+            assert_found(sandbox, seed, tmp_path)
 
     with pytest.raises(AssertionError):
         flip()
@@ -115,10 +115,10 @@ def test_missing_hash_check_is_caught(
 
 @pytest.mark.parametrize("seed", range(FLIPS // 2))
 def test_flipped_bit_anywhere_raises_only_our_errors(
-    keeping: Keeping, seed: int, tmp_path: Path
+    sandbox: Sandbox, seed: int, tmp_path: Path
 ) -> None:
     random = Random(seeded(seed))  # noqa: S311 (the same every time)
-    raw = (keeping.archive / "archive.db").read_bytes()
+    raw = (sandbox.archive / "archive.db").read_bytes()
     # The first pages hold what the rest hangs on.
     end = len(raw) if seed % 2 else 16 * 4096
     (tmp_path / "archive.db").write_bytes(flip_bit(raw, random.randrange(end * 8)))
@@ -128,25 +128,25 @@ def test_flipped_bit_anywhere_raises_only_our_errors(
     reached("bit flips anywhere in the database", 1)
 
 
-def corrupt_chunk(keeping: Keeping, start: int) -> Path:
+def corrupt_chunk(sandbox: Sandbox, start: int) -> Path:
     """Corrupt the chunk at an offset; return its file."""
-    with keeping.vault(write=True) as archive_dir:
+    with sandbox.open_dir(write=True) as archive_dir:
         sql = "UPDATE chunk SET frame = zeroblob(length(frame)) WHERE start = ?"
         archive_dir.byte_store.db.execute(sql, (start,))
-    (source,) = keeping.sources().values()
+    (source,) = sandbox.sources().values()
     return Path(source.id)
 
 
 @pytest.fixture
-def single(tmp_path: Path) -> Keeping:
-    keeping = Keeping(tmp_path)
-    told = thread(*(prompt(f"{number} " + "x" * 900) for number in range(900)))
-    keeping.home.session(session_id(1), told)
-    keeping.ingest()
-    return keeping
+def single(tmp_path: Path) -> Sandbox:
+    sandbox = Sandbox(tmp_path)
+    records = thread(*(prompt(f"{number} " + "x" * 900) for number in range(900)))
+    sandbox.home.session(session_id(1), records)
+    sandbox.ingest()
+    return sandbox
 
 
-def test_rebuild_continues_after_a_damaged_chunk(single: Keeping) -> None:
+def test_rebuild_continues_after_a_damaged_chunk(single: Sandbox) -> None:
     before = len(single.index_rows("SELECT id FROM record"))
     corrupt_chunk(single, 0)
 
@@ -161,7 +161,7 @@ def test_rebuild_continues_after_a_damaged_chunk(single: Keeping) -> None:
     assert "damaged" in {problem.kind for problem in found.problems}
 
 
-def test_damaged_source_is_imported_again(single: Keeping) -> None:
+def test_damaged_source_is_imported_again(single: Sandbox) -> None:
     path = corrupt_chunk(single, 0)
     with path.open("ab") as file:
         file.write(jsonl([prompt("later")]))
@@ -169,13 +169,13 @@ def test_damaged_source_is_imported_again(single: Keeping) -> None:
     single.ingest()
 
     assert single.sources()[path.name].generation == 1
-    with single.vault() as archive_dir:
+    with single.open_dir() as archive_dir:
         raw = path.read_bytes()
         assert archive_dir.byte_store.read_bytes(1, 1, 0, len(raw)) == raw
-    assert unlike_rebuilt(single) == []
+    assert differing_tables(single) == []
 
 
-def test_damaged_source_does_not_prevent_importing_others(single: Keeping) -> None:
+def test_damaged_source_does_not_prevent_importing_others(single: Sandbox) -> None:
     path = corrupt_chunk(single, 0)
     path.unlink()
     other = single.home.session(session_id(2), [prompt("other")])
@@ -183,7 +183,7 @@ def test_damaged_source_does_not_prevent_importing_others(single: Keeping) -> No
     report = single.ingest()
 
     assert (report.new, report.gone) == (1, 1)
-    with single.vault() as archive_dir:
+    with single.open_dir() as archive_dir:
         raw = other.read_bytes()
         assert archive_dir.byte_store.read_bytes(2, 0, 0, len(raw)) == raw
 
@@ -192,13 +192,13 @@ def test_damaged_source_does_not_prevent_importing_others(single: Keeping) -> No
 def test_damaged_row_does_not_prevent_verifying_and_restoring_others(
     column: str, tmp_path: Path
 ) -> None:
-    keeping = Keeping(tmp_path)
+    sandbox = Sandbox(tmp_path)
     paths = [
-        keeping.home.session(session_id(n), [prompt(f"number {n}")]) for n in range(3)
+        sandbox.home.session(session_id(n), [prompt(f"number {n}")]) for n in range(3)
     ]
-    keeping.ingest()
-    raw = (keeping.archive / "archive.db").read_bytes()
-    kind, path = map(str, keeping.rows("SELECT kind, path FROM source WHERE id = 2")[0])
+    sandbox.ingest()
+    raw = (sandbox.archive / "archive.db").read_bytes()
+    kind, path = map(str, sandbox.rows("SELECT kind, path FROM source WHERE id = 2")[0])
     row = f"{path}{kind}".encode()
     spoilt = (
         row.replace(kind.encode(), b"sessioX")
@@ -206,10 +206,10 @@ def test_damaged_row_does_not_prevent_verifying_and_restoring_others(
         else (b"\xff" + row[1:])
     )
     assert raw.count(row) == 1
-    (keeping.archive / "archive.db").write_bytes(raw.replace(row, spoilt))
+    (sandbox.archive / "archive.db").write_bytes(raw.replace(row, spoilt))
 
-    verdict = verify(keeping.archive)
-    with Archive(keeping.archive) as archive:
+    verdict = verify(sandbox.archive)
+    with Archive(sandbox.archive) as archive:
         left = [source.id for source in archive.sources()]
 
     assert not verdict.is_intact
@@ -219,22 +219,22 @@ def test_damaged_row_does_not_prevent_verifying_and_restoring_others(
 
 
 def copy_with_damaged_pages(
-    keeping: Keeping, folder: Path, start: int, stop: int
+    sandbox: Sandbox, folder: Path, start: int, stop: int
 ) -> None:
     """Copy an archive and overwrite pages of the copy, as a failing disk does."""
-    raw = bytearray((keeping.archive / "archive.db").read_bytes())
+    raw = bytearray((sandbox.archive / "archive.db").read_bytes())
     raw[start * 4096 : stop * 4096] = b"\xaa" * 4096 * (stop - start)
     (folder / "archive.db").write_bytes(raw)
 
 
 @pytest.mark.parametrize("seed", range(sized(2, 200, 1_000)))
 def test_rebuild_reports_damaged_pages(
-    keeping: Keeping, seed: int, tmp_path: Path
+    sandbox: Sandbox, seed: int, tmp_path: Path
 ) -> None:
-    pages = (keeping.archive / "archive.db").stat().st_size // 4096
+    pages = (sandbox.archive / "archive.db").stat().st_size // 4096
     # Below are the tables of sources, without which there is nothing to go by.
     start = Random(seeded(seed)).randrange(16, pages - 3)  # noqa: S311 (reproducible)
-    copy_with_damaged_pages(keeping, tmp_path, start, start + 3)
+    copy_with_damaged_pages(sandbox, tmp_path, start, start + 3)
     verdict = verify(tmp_path)
     hurt = {damage.source for damage in (*verdict.damages, *verdict.gaps)}
 
@@ -252,11 +252,11 @@ def test_rebuild_reports_damaged_pages(
 
 
 def test_backup_of_a_damaged_archive_has_all_readable_data(
-    keeping: Keeping, tmp_path: Path
+    sandbox: Sandbox, tmp_path: Path
 ) -> None:
     damaged, copy = tmp_path / "damaged", tmp_path / "copy"
     damaged.mkdir()
-    copy_with_damaged_pages(keeping, damaged, 40, 43)
+    copy_with_damaged_pages(sandbox, damaged, 40, 43)
 
     with (
         Archive.open(damaged) as archive,

@@ -24,7 +24,7 @@ from bygones.store.text_index import TantivyEngine, TextIndex
 from tests.build import jsonl, prompt, reply, session_id, thread
 from tests.faults.mutations import MUTATIONS
 from tests.faults.sizes import reached, seeded, sized
-from tests.store.keeping import Keeping
+from tests.store.sandbox import Sandbox
 
 FLIPS = sized(1, 6, 60)
 """Flipped bits per file of the index."""
@@ -41,30 +41,30 @@ LOGS = ("index.db-shm", "index.db-wal", "homes", "seal")
 """Files that are empty, or only save time."""
 
 
-def make_archive(folder: Path) -> Keeping:
+def make_archive(folder: Path) -> Sandbox:
     """Return an archive of several segments, with deleted texts."""
-    keeping = Keeping(folder)
+    sandbox = Sandbox(folder)
     random = Random(5)  # noqa: S311 (the same every time)
     for number in range(12):
-        told = thread(
+        records = thread(
             *(
                 one(" ".join(random.choices(WORDS, k=9)) + f" number{number}")
                 for one in (prompt, reply) * 3
             )
         )
-        keeping.home.session(session_id(number % 6), told)
-        keeping.ingest()
-    return keeping
+        sandbox.home.session(session_id(number % 6), records)
+        sandbox.ingest()
+    return sandbox
 
 
 @pytest.fixture(scope="module")
-def keeping(tmp_path_factory: pytest.TempPathFactory) -> Keeping:
+def sandbox(tmp_path_factory: pytest.TempPathFactory) -> Sandbox:
     return make_archive(tmp_path_factory.mktemp("sound"))
 
 
 @pytest.fixture(scope="module")
-def answers(keeping: Keeping) -> list[SearchResults]:
-    return answers_of(keeping.archive)
+def answers(sandbox: Sandbox) -> list[SearchResults]:
+    return answers_of(sandbox.archive)
 
 
 def answers_of(folder: Path) -> list[SearchResults]:
@@ -82,13 +82,13 @@ def index_files(archive: Path) -> list[Path]:
     ]
 
 
-def copy_of(keeping: Keeping, folder: Path) -> Path:
+def copy_of(sandbox: Sandbox, folder: Path) -> Path:
     """Return a copy of an archive that an ingestion has seen."""
     copy = folder / "copy"
     shutil.rmtree(copy, ignore_errors=True)
-    shutil.copytree(keeping.archive, copy)
+    shutil.copytree(sandbox.archive, copy)
     assert not find_index_damage(copy)
-    Archive.ingest(copy, [keeping.home.path])
+    Archive.ingest(copy, [sandbox.home.path])
     return copy
 
 
@@ -113,12 +113,12 @@ def assert_right_or_reported(
 
 @pytest.mark.full
 def test_flipped_bits_in_any_file_of_the_index_never_change_answers_silently(
-    keeping: Keeping, answers: list[SearchResults], tmp_path: Path
+    sandbox: Sandbox, answers: list[SearchResults], tmp_path: Path
 ) -> None:
     random = Random(seeded(1))  # noqa: S311 (the same every time)
-    for name in index_files(copy_of(keeping, tmp_path)):
+    for name in index_files(copy_of(sandbox, tmp_path)):
         for number in range(FLIPS):
-            copy = copy_of(keeping, tmp_path / f"{number}")
+            copy = copy_of(sandbox, tmp_path / f"{number}")
             bit = random.randrange((copy / name).stat().st_size * 8)
             flip(copy / name, bit)
 
@@ -127,12 +127,12 @@ def test_flipped_bits_in_any_file_of_the_index_never_change_answers_silently(
 
 
 def test_not_checking_files_of_the_index_is_caught(
-    keeping: Keeping,
+    sandbox: Sandbox,
     answers: list[SearchResults],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    copy = copy_of(keeping, tmp_path)
+    copy = copy_of(sandbox, tmp_path)
     (database,) = (copy / "index").glob("*/index.db")
     raw = database.read_bytes()
     assert b"damson" in raw
@@ -147,10 +147,10 @@ def test_not_checking_files_of_the_index_is_caught(
 @pytest.mark.parametrize("suffix", ["term", "pos", "idx", "fast", "store", "fieldnorm"])
 @pytest.mark.parametrize("folder", ["text", "blocks"])
 def test_deep_verification_finds_damaged_and_missing_text_files(
-    keeping: Keeping, folder: str, suffix: str, tmp_path: Path
+    sandbox: Sandbox, folder: str, suffix: str, tmp_path: Path
 ) -> None:
     copy = tmp_path / "copy"
-    shutil.copytree(keeping.archive, copy)
+    shutil.copytree(sandbox.archive, copy)
     (path, *_) = (copy / "index").glob(f"*/**/{folder}/*.{suffix}")
     if suffix in {"pos", "fast"}:
         path.unlink()
@@ -168,9 +168,9 @@ def test_deep_verification_finds_damaged_and_missing_text_files(
 
 
 def test_plain_verification_finds_damage_that_left_no_trace_in_file_times(
-    keeping: Keeping, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    sandbox: Sandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    copy = copy_of(keeping, tmp_path)
+    copy = copy_of(sandbox, tmp_path)
     (path, *_) = (copy / "index").glob("*/text/*.idx")
     flip(path, 80)
     monkeypatch.setattr("bygones.store.archive_dir.find_damage", lambda _: "")
@@ -182,9 +182,9 @@ def test_plain_verification_finds_damage_that_left_no_trace_in_file_times(
 
 
 def test_deep_verification_finds_words_that_the_archive_does_not_contain(
-    keeping: Keeping, tmp_path: Path
+    sandbox: Sandbox, tmp_path: Path
 ) -> None:
-    copy = copy_of(keeping, tmp_path)
+    copy = copy_of(sandbox, tmp_path)
     (folder,) = (copy / "index").glob("*/text")
     text = TextIndex(folder, write=True)
     engine = TantivyEngine(text)
@@ -203,9 +203,9 @@ def test_deep_verification_finds_words_that_the_archive_does_not_contain(
 
 
 def test_engine_that_panics_is_our_error_and_the_next_command_rebuilds(
-    keeping: Keeping, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    sandbox: Sandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    copy = copy_of(keeping, tmp_path)
+    copy = copy_of(sandbox, tmp_path)
     panic = type("PanicException", (BaseException,), {"__module__": "pyo3_runtime"})
 
     class Broken:
@@ -223,15 +223,15 @@ def test_engine_that_panics_is_our_error_and_the_next_command_rebuilds(
             archive.search("apple")
 
     assert "out of range" in find_index_damage(copy)
-    Archive.ingest(copy, [keeping.home.path])
+    Archive.ingest(copy, [sandbox.home.path])
     with Archive.open(copy) as archive:
         assert archive.search("apple").session_count
 
 
 def test_open_archive_notices_files_that_change_while_it_is_open(
-    keeping: Keeping, tmp_path: Path
+    sandbox: Sandbox, tmp_path: Path
 ) -> None:
-    copy = copy_of(keeping, tmp_path)
+    copy = copy_of(sandbox, tmp_path)
     with Archive.open(copy) as archive:
         archive.search("apple")
         (path, *_) = (copy / "index").glob("*/text/*.idx")
@@ -242,10 +242,10 @@ def test_open_archive_notices_files_that_change_while_it_is_open(
 
 
 def test_copied_archive_and_changed_permissions_are_not_damage(
-    keeping: Keeping, answers: list[SearchResults], tmp_path: Path
+    sandbox: Sandbox, answers: list[SearchResults], tmp_path: Path
 ) -> None:
     copy = tmp_path / "copy"
-    shutil.copytree(keeping.archive, copy, copy_function=shutil.copy)
+    shutil.copytree(sandbox.archive, copy, copy_function=shutil.copy)
     for path in copy.rglob("*"):
         path.chmod(0o700)
 
@@ -253,10 +253,10 @@ def test_copied_archive_and_changed_permissions_are_not_damage(
 
 
 def test_files_of_a_copied_archive_are_read_once_and_again_if_they_change(
-    keeping: Keeping, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    sandbox: Sandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     copy = tmp_path / "copy"
-    shutil.copytree(keeping.archive, copy)
+    shutil.copytree(sandbox.archive, copy)
     checked: list[str] = []
     check = index_seal._check_file
 
@@ -281,27 +281,27 @@ def test_files_of_a_copied_archive_are_read_once_and_again_if_they_change(
 def test_ingestion_rebuilds_an_index_that_another_program_changed(
     tmp_path: Path,
 ) -> None:
-    keeping = Keeping(tmp_path)
-    path = keeping.home.session(session_id(1), [prompt("walnut")])
-    keeping.ingest()
-    (database,) = (keeping.archive / "index").glob("*/index.db")
+    sandbox = Sandbox(tmp_path)
+    path = sandbox.home.session(session_id(1), [prompt("walnut")])
+    sandbox.ingest()
+    (database,) = (sandbox.archive / "index").glob("*/index.db")
     flip(database, 8 * 4096 + 99)
     with path.open("ab") as file:
         file.write(jsonl([prompt("pecan")]))
 
-    keeping.ingest()
+    sandbox.ingest()
 
-    assert verify(keeping.archive, deep=True).is_intact
+    assert verify(sandbox.archive, deep=True).is_intact
 
 
 def test_command_says_that_the_index_is_damaged_and_builds_it_again(
-    keeping: Keeping, tmp_path: Path
+    sandbox: Sandbox, tmp_path: Path
 ) -> None:
-    copy = copy_of(keeping, tmp_path)
+    copy = copy_of(sandbox, tmp_path)
     (path, *_) = (copy / "index").glob("*/text/*.term")
     flip(path, 80)
     command = [sys.executable, "-m", "bygones", "search", "apple", "--archive"]
-    home = ["--home", str(keeping.home.path)]
+    home = ["--home", str(sandbox.home.path)]
 
     refused = subprocess.run(
         [*command, str(copy), "--no-ingest"], capture_output=True, check=False

@@ -27,7 +27,7 @@ from tests.build import (
     tool_result,
     tool_use,
 )
-from tests.store.keeping import Keeping, unlike_rebuilt
+from tests.store.sandbox import Sandbox, differing_tables
 
 ONE = session_id(1)
 BACKUP = "0f1e2d3c4b5a6978@v1"
@@ -52,11 +52,11 @@ def fill_home(home: Home) -> None:
 
 
 @pytest.fixture
-def keeping(tmp_path: Path) -> Keeping:
-    keeping = Keeping(tmp_path)
-    fill_home(keeping.home)
-    keeping.ingest()
-    return keeping
+def sandbox(tmp_path: Path) -> Sandbox:
+    sandbox = Sandbox(tmp_path)
+    fill_home(sandbox.home)
+    sandbox.ingest()
+    return sandbox
 
 
 def read_files(folder: Path) -> dict[str, tuple[bytes, int]]:
@@ -71,57 +71,57 @@ def read_files(folder: Path) -> dict[str, tuple[bytes, int]]:
     }
 
 
-def test_archive_is_complete_after_all_sources_are_deleted(keeping: Keeping) -> None:
-    before = read_files(keeping.home.path)
-    dumped, stored = keeping.dump(), keeping.bytes()
-    with Archive.open(keeping.archive) as archive:
+def test_archive_is_complete_after_all_sources_are_deleted(sandbox: Sandbox) -> None:
+    before = read_files(sandbox.home.path)
+    dumped, stored = sandbox.dump(), sandbox.bytes()
+    with Archive.open(sandbox.archive) as archive:
         shown = list(archive.sessions(include_empty=True))
-    shutil.rmtree(keeping.home.path)
+    shutil.rmtree(sandbox.home.path)
 
-    report = keeping.ingest()
-    rebuild(keeping.archive)
+    report = sandbox.ingest()
+    rebuild(sandbox.archive)
 
     assert report.gone == len(before)
-    assert (keeping.dump(), keeping.bytes()) == (dumped, stored)
-    with Archive.open(keeping.archive) as archive:
+    assert (sandbox.dump(), sandbox.bytes()) == (dumped, stored)
+    with Archive.open(sandbox.archive) as archive:
         assert list(archive.sessions(include_empty=True)) == shown
-    with keeping.vault() as archive_dir:
+    with sandbox.open_dir() as archive_dir:
         restore(
             archive_dir, plan_restore(archive_dir, archive_dir.byte_store.sources())
         )
-    assert read_files(keeping.home.path) == before
-    assert keeping.ingest().returned == len(before)
-    assert keeping.dump() == dumped
+    assert read_files(sandbox.home.path) == before
+    assert sandbox.ingest().returned == len(before)
+    assert sandbox.dump() == dumped
 
 
 def test_restored_files_have_their_bytes_paths_and_times(
-    keeping: Keeping, tmp_path: Path
+    sandbox: Sandbox, tmp_path: Path
 ) -> None:
     to = tmp_path / "restored"
 
-    with keeping.vault() as archive_dir:
+    with sandbox.open_dir() as archive_dir:
         done = restore(
             archive_dir,
             plan_restore(archive_dir, archive_dir.byte_store.sources(), target=to),
         )
 
     assert done.written == 7
-    assert read_files(to) == read_files(keeping.home.path)
+    assert read_files(to) == read_files(sandbox.home.path)
 
 
-def test_older_generation_can_be_restored(keeping: Keeping, tmp_path: Path) -> None:
-    path = keeping.home.session(session_id(9), [prompt("first"), prompt("more")])
+def test_older_generation_can_be_restored(sandbox: Sandbox, tmp_path: Path) -> None:
+    path = sandbox.home.session(session_id(9), [prompt("first"), prompt("more")])
     versions = [path.read_bytes()]
-    keeping.ingest()
+    sandbox.ingest()
     for words in ("second", "third"):
         versions.append(
-            keeping.home.session(session_id(9), [prompt(words)]).read_bytes()
+            sandbox.home.session(session_id(9), [prompt(words)]).read_bytes()
         )
-        keeping.ingest()
+        sandbox.ingest()
 
     for steps, raw in enumerate(reversed(versions)):
         to = tmp_path / str(steps)
-        with keeping.vault() as archive_dir:
+        with sandbox.open_dir() as archive_dir:
             plans = plan_restore(
                 archive_dir,
                 archive_dir.byte_store.sources(),
@@ -132,7 +132,7 @@ def test_older_generation_can_be_restored(keeping: Keeping, tmp_path: Path) -> N
         found = [at for at in to.rglob("*.jsonl") if at.name == path.name]
         assert [at.read_bytes() for at in found] == [raw]
         assert steps == 0 or len(plans) == 1
-    with keeping.vault() as archive_dir:
+    with sandbox.open_dir() as archive_dir:
         assert (
             plan_restore(
                 archive_dir, archive_dir.byte_store.sources(), generations_back=3
@@ -141,16 +141,16 @@ def test_older_generation_can_be_restored(keeping: Keeping, tmp_path: Path) -> N
         )
 
 
-def test_backup_during_writes_is_consistent(keeping: Keeping, tmp_path: Path) -> None:
+def test_backup_during_writes_is_consistent(sandbox: Sandbox, tmp_path: Path) -> None:
     stop = threading.Event()
     written: list[int] = []
 
     def grow() -> None:
-        path = keeping.home.session(session_id(3), [])
+        path = sandbox.home.session(session_id(3), [])
         while not stop.is_set():
             with path.open("ab") as file:
                 file.write(jsonl([prompt(f"{len(written)} " + "x" * 5000)] * 20))
-            keeping.ingest()
+            sandbox.ingest()
             written.append(len(written))
 
     growing = threading.Thread(target=grow)
@@ -161,7 +161,7 @@ def test_backup_during_writes_is_consistent(keeping: Keeping, tmp_path: Path) ->
             copy = tmp_path / f"copy-{len(copies)}"
             copies.append(copy)
             copy.mkdir()
-            with keeping.vault() as archive_dir:
+            with sandbox.open_dir() as archive_dir:
                 archive_dir.byte_store.backup(copy / "archive.db")
     finally:
         stop.set()
@@ -176,18 +176,18 @@ def test_backup_during_writes_is_consistent(keeping: Keeping, tmp_path: Path) ->
     rebuild(copies[-1])
     with ArchiveDir(copies[-1]) as archive_dir:
         assert hash_tables(archive_dir)
-    assert unlike_rebuilt(keeping) == []
+    assert differing_tables(sandbox) == []
 
 
 @pytest.mark.req("H2")
-def test_backups_of_edited_files_are_archived(keeping: Keeping) -> None:
-    (keeping.home.path / "file-history" / ONE / BACKUP).unlink()
-    keeping.ingest()
+def test_backups_of_edited_files_are_archived(sandbox: Sandbox) -> None:
+    (sandbox.home.path / "file-history" / ONE / BACKUP).unlink()
+    sandbox.ingest()
 
-    stored = keeping.sources()[BACKUP]
+    stored = sandbox.sources()[BACKUP]
 
     assert (stored.kind, stored.session) == (SourceKind.FILE_HISTORY, ONE)
-    with keeping.vault() as archive_dir:
+    with sandbox.open_dir() as archive_dir:
         raw = archive_dir.byte_store.read_bytes(
             stored.number, stored.generation, 0, stored.stored_bytes
         )
@@ -195,16 +195,16 @@ def test_backups_of_edited_files_are_archived(keeping: Keeping) -> None:
 
 
 @pytest.mark.req("H2")
-def test_version_without_its_backup_is_lost(keeping: Keeping) -> None:
-    path = keeping.home.session(session_id(5), [])
+def test_version_without_its_backup_is_lost(sandbox: Sandbox) -> None:
+    path = sandbox.home.session(session_id(5), [])
     found_text = snapshot(
         "m", {"a.py": BACKUP, "new.py": None, "z.py": "ffffffffffffffff@v3"}
     )
     path.write_bytes(jsonl([prompt("edit"), found_text]))
-    keeping.home.backup(session_id(5), BACKUP, b"as it was")
-    keeping.ingest()
+    sandbox.home.backup(session_id(5), BACKUP, b"as it was")
+    sandbox.ingest()
 
-    with Archive.open(keeping.archive) as archive, keeping.vault() as archive_dir:
+    with Archive.open(sandbox.archive) as archive, sandbox.open_dir() as archive_dir:
         found = archived_versions(archive_dir, archive.session(session_id(5)))
         sizes = [one.backup.size if one.backup else None for one in found]
 
@@ -218,10 +218,10 @@ def test_version_without_its_backup_is_lost(keeping: Keeping) -> None:
 
 
 @pytest.mark.req("X7")
-def test_index_has_all_facts_to_find_and_sort_records(keeping: Keeping) -> None:
-    number = keeping.sources()["agent-abc1234.jsonl"].number
+def test_index_has_all_facts_to_find_and_sort_records(sandbox: Sandbox) -> None:
+    number = sandbox.sources()["agent-abc1234.jsonl"].number
 
-    with keeping.vault() as archive_dir:
+    with sandbox.open_dir() as archive_dir:
         assert archive_dir.index is not None
         first, second = archive_dir.index.nodes(number)
 
@@ -230,7 +230,7 @@ def test_index_has_all_facts_to_find_and_sort_records(keeping: Keeping) -> None:
     assert second.is_sidechain
     assert second.timestamp is not None
     assert second.cwd == "/work/demo"
-    rows = keeping.index_rows(
+    rows = sandbox.index_rows(
         "SELECT source, s.id, start, length FROM record"
         " JOIN session_id AS s ON number = record.session"
     )
@@ -241,14 +241,14 @@ def test_index_has_all_facts_to_find_and_sort_records(keeping: Keeping) -> None:
 
 @pytest.mark.req("T6")
 def test_resumed_session_is_complete_and_counted_once(tmp_path: Path) -> None:
-    keeping = Keeping(tmp_path)
+    sandbox = Sandbox(tmp_path)
     first = thread(prompt("hello"), reply("hi", message_id="msg_" + "a" * 20))
     more = thread(*first, prompt("and now"), reply("this"))
-    keeping.home.session(ONE, first)
-    keeping.home.session(session_id(2), more)
-    keeping.ingest()
+    sandbox.home.session(ONE, first)
+    sandbox.home.session(session_id(2), more)
+    sandbox.ingest()
 
-    with Archive.open(keeping.archive) as archive:
+    with Archive.open(sandbox.archive) as archive:
         one, two = archive.session(ONE), archive.session(session_id(2))
         totals = [line.usage.output for line in archive.sessions()]
 
@@ -259,30 +259,30 @@ def test_resumed_session_is_complete_and_counted_once(tmp_path: Path) -> None:
 
 @pytest.mark.req("F5")
 def test_file_with_several_sessions_is_one_session(tmp_path: Path) -> None:
-    keeping = Keeping(tmp_path)
+    sandbox = Sandbox(tmp_path)
     found_text = thread(prompt("a"), reply("b"), prompt("c"), reply("d"))
     for record in found_text[2:]:
         record["sessionId"] = session_id(9)
-    keeping.home.session(ONE, found_text)
-    keeping.ingest()
+    sandbox.home.session(ONE, found_text)
+    sandbox.ingest()
 
-    with Archive.open(keeping.archive) as archive:
+    with Archive.open(sandbox.archive) as archive:
         assert [line.id for line in archive.sessions(include_empty=True)] == [ONE]
         found = archive.session(ONE)
 
     assert len(found.live_branch.messages) == 4
     assert [problem.kind for problem in found.problems] == ["mixed-sessions"]
-    with keeping.vault() as archive_dir:
+    with sandbox.open_dir() as archive_dir:
         assert archive_dir.index is not None
         own = [node.session_id for node in archive_dir.index.nodes(1)]
     assert own == [ONE, ONE, session_id(9), session_id(9)]
 
 
-def test_older_generation_can_be_read(keeping: Keeping) -> None:
-    (path,) = (keeping.home.path / "projects").rglob(f"{session_id(2)}.jsonl")
+def test_older_generation_can_be_read(sandbox: Sandbox) -> None:
+    (path,) = (sandbox.home.path / "projects").rglob(f"{session_id(2)}.jsonl")
     before = path.read_bytes()
     path.write_bytes(jsonl([prompt("rewritten")]))
     os.utime(path, (1, 1))
-    keeping.ingest()
+    sandbox.ingest()
 
-    assert keeping.generations(path) == [before, path.read_bytes()]
+    assert sandbox.generations(path) == [before, path.read_bytes()]

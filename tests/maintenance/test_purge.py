@@ -16,17 +16,17 @@ from bygones.store.archive_db import ARCHIVE_FILE, StoredSource
 from bygones.store.archive_dir import ArchiveDir
 from tests.build import image, jsonl, prompt, reply, session, session_id, summary
 from tests.faults.traces import pieces
-from tests.store.keeping import Keeping, unlike_rebuilt
+from tests.store.sandbox import Sandbox, differing_tables
 
 ONE, TWO = session_id(1), session_id(2)
 CANARIES = [f"canary{secrets.token_hex(12)}" for _ in range(10)]
 
 
 @pytest.fixture
-def keeping(tmp_path: Path) -> Keeping:
+def sandbox(tmp_path: Path) -> Sandbox:
     """Return an archive of two sessions, one with canaries everywhere."""
-    keeping = Keeping(tmp_path)
-    home, birds = keeping.home, CANARIES
+    sandbox = Sandbox(tmp_path)
+    home, birds = sandbox.home, CANARIES
     path = home.session(
         ONE, [prompt(birds[0]), reply(birds[1]), summary(birds[2], "x")]
     )
@@ -34,208 +34,208 @@ def keeping(tmp_path: Path) -> Keeping:
     home.backup(ONE, "0f1e2d3c4b5a6978@v1", birds[5].encode())
     home.tool_result(ONE, "toolu_1.txt", birds[6])
     home.session(TWO, session("a", "b<a"))
-    keeping.ingest()
+    sandbox.ingest()
     older = path.read_bytes()
     path.write_bytes(jsonl([prompt(birds[7]), prompt([image(birds[8])])]) + older)
-    keeping.ingest()
+    sandbox.ingest()
     with path.open("ab") as file:
         file.write(birds[9].encode())
-    keeping.ingest()
-    return keeping
+    sandbox.ingest()
+    return sandbox
 
 
 def all_sources(folder: Path) -> bytes:
     return b"\0".join(p.read_bytes() for p in folder.rglob("*") if p.is_file())
 
 
-def session_sources(keeping: Keeping, *, session: str = ONE) -> list[StoredSource]:
-    found = keeping.sources().values()
+def session_sources(sandbox: Sandbox, *, session: str = ONE) -> list[StoredSource]:
+    found = sandbox.sources().values()
     return [source for source in found if source.session == session]
 
 
-def find_canaries(keeping: Keeping) -> list[str]:
+def find_canaries(sandbox: Sandbox) -> list[str]:
     """Return the canaries that any file in the archive's folder still contains."""
-    found = [raw for _, raw in pieces(keeping.archive)]
+    found = [raw for _, raw in pieces(sandbox.archive)]
     return [bird for bird in CANARIES if any(bird.encode() in raw for raw in found)]
 
 
-def frames(keeping: Keeping) -> list[bytes]:
+def frames(sandbox: Sandbox) -> list[bytes]:
     """Return the compressed bytes of the session to purge."""
     tables = ("chunk", "fragment")
     sql = "SELECT frame FROM {} JOIN source ON source.id = source WHERE session = '{}'"
-    rows = [row for table in tables for row in keeping.rows(sql.format(table, ONE))]
+    rows = [row for table in tables for row in sandbox.rows(sql.format(table, ONE))]
     return [frame for (frame,) in rows if isinstance(frame, bytes)]
 
 
-def test_stored_text_can_be_found_in_the_files(keeping: Keeping) -> None:
-    raw = all_sources(keeping.archive)
+def test_stored_text_can_be_found_in_the_files(sandbox: Sandbox) -> None:
+    raw = all_sources(sandbox.archive)
 
-    assert find_canaries(keeping) == list(CANARIES)
-    assert len(frames(keeping)) >= 7
-    assert all(frame in raw for frame in frames(keeping))
+    assert find_canaries(sandbox) == list(CANARIES)
+    assert len(frames(sandbox)) >= 7
+    assert all(frame in raw for frame in frames(sandbox))
 
 
-def test_purge_leaves_no_bytes(keeping: Keeping) -> None:
-    before = frames(keeping)
+def test_purge_leaves_no_bytes(sandbox: Sandbox) -> None:
+    before = frames(sandbox)
 
-    purged = purge(keeping.archive, session_sources(keeping))
+    purged = purge(sandbox.archive, session_sources(sandbox))
 
     assert purged.sources == 5
-    assert find_canaries(keeping) == []
-    raw = all_sources(keeping.archive)
+    assert find_canaries(sandbox) == []
+    raw = all_sources(sandbox.archive)
     assert [frame for frame in before if frame[9:33] in raw] == []
-    assert verify(keeping.archive, deep=True).is_intact
-    assert unlike_rebuilt(keeping) == []
+    assert verify(sandbox.archive, deep=True).is_intact
+    assert differing_tables(sandbox) == []
 
 
-def test_purge_leaves_no_bytes_after_readers_have_closed(keeping: Keeping) -> None:
-    with keeping.vault() as reader:
+def test_purge_leaves_no_bytes_after_readers_have_closed(sandbox: Sandbox) -> None:
+    with sandbox.open_dir() as reader:
         assert reader.index is not None
         assert list(reader.text_index.iter_documents())
-        purge(keeping.archive, session_sources(keeping))
+        purge(sandbox.archive, session_sources(sandbox))
 
-    assert find_canaries(keeping) == []
-
-
-def test_purge_keeps_other_sessions(keeping: Keeping) -> None:
-    (other,) = (keeping.home.path / "projects").rglob(f"{TWO}.jsonl")
-
-    purge(keeping.archive, session_sources(keeping))
-
-    assert keeping.bytes() == {str(other): [other.read_bytes()]}
+    assert find_canaries(sandbox) == []
 
 
-def test_purged_files_are_refused(keeping: Keeping) -> None:
-    purge(keeping.archive, session_sources(keeping))
+def test_purge_keeps_other_sessions(sandbox: Sandbox) -> None:
+    (other,) = (sandbox.home.path / "projects").rglob(f"{TWO}.jsonl")
 
-    report = keeping.ingest()
+    purge(sandbox.archive, session_sources(sandbox))
+
+    assert sandbox.bytes() == {str(other): [other.read_bytes()]}
+
+
+def test_purged_files_are_refused(sandbox: Sandbox) -> None:
+    purge(sandbox.archive, session_sources(sandbox))
+
+    report = sandbox.ingest()
 
     assert (report.refused, report.new, report.bytes) == (5, 0, 0)
-    assert find_canaries(keeping) == []
+    assert find_canaries(sandbox) == []
 
 
-def test_purged_files_are_refused_at_other_paths(keeping: Keeping) -> None:
-    purge(keeping.archive, session_sources(keeping))
-    elsewhere = keeping.folder / "elsewhere"
-    (keeping.home.path / "projects").rename(elsewhere)
+def test_purged_files_are_refused_at_other_paths(sandbox: Sandbox) -> None:
+    purge(sandbox.archive, session_sources(sandbox))
+    elsewhere = sandbox.folder / "elsewhere"
+    (sandbox.home.path / "projects").rename(elsewhere)
 
-    report = keeping.ingest(elsewhere)
+    report = sandbox.ingest(elsewhere)
     (elsewhere / "-work-demo").rename(elsewhere / "-work-other")
-    again = keeping.ingest(elsewhere)
+    again = sandbox.ingest(elsewhere)
 
     assert (report.refused, again.refused) == (4, 4)
-    assert find_canaries(keeping) == []
+    assert find_canaries(sandbox) == []
 
 
-def test_new_agent_of_a_purged_session_is_refused(keeping: Keeping) -> None:
-    purge(keeping.archive, session_sources(keeping))
-    agent = keeping.home.agent(
+def test_new_agent_of_a_purged_session_is_refused(sandbox: Sandbox) -> None:
+    purge(sandbox.archive, session_sources(sandbox))
+    agent = sandbox.home.agent(
         ONE, "zzz", [prompt(CANARIES[0])], flat=True, meta={"description": CANARIES[1]}
     )
     agent.write_bytes(b"no record\n" + b"x" * 100_000 + b"\n" + agent.read_bytes())
 
-    report = keeping.ingest()
+    report = sandbox.ingest()
 
     assert (report.refused, report.new, report.bytes) == (7, 0, 0)
-    assert find_canaries(keeping) == []
+    assert find_canaries(sandbox) == []
 
 
 def test_agent_is_refused_once_it_names_its_purged_session(
-    keeping: Keeping,
+    sandbox: Sandbox,
 ) -> None:
-    purge(keeping.archive, session_sources(keeping))
-    agent = keeping.home.agent(ONE, "zzz", [prompt(CANARIES[0])], flat=True)
+    purge(sandbox.archive, session_sources(sandbox))
+    agent = sandbox.home.agent(ONE, "zzz", [prompt(CANARIES[0])], flat=True)
     said = agent.read_bytes()
     agent.write_bytes(b"")
-    assert keeping.ingest().new == 1
+    assert sandbox.ingest().new == 1
     agent.write_bytes(said)
 
     for _ in range(2):
-        report = keeping.ingest()
+        report = sandbox.ingest()
         assert (report.grown, report.rewritten, report.bytes) == (0, 0, 0)
-    assert find_canaries(keeping) == []
+    assert find_canaries(sandbox) == []
 
 
 def test_purged_session_is_refused_under_any_file_name(
     tmp_path: Path,
 ) -> None:
-    keeping = Keeping(tmp_path)
-    keeping.home.session("copy", session("a", "b<a", sessionId=ONE))
-    keeping.ingest()
+    sandbox = Sandbox(tmp_path)
+    sandbox.home.session("copy", session("a", "b<a", sessionId=ONE))
+    sandbox.ingest()
     purge(
-        keeping.archive,
-        session_sources(keeping, session="copy"),
+        sandbox.archive,
+        session_sources(sandbox, session="copy"),
         sessions=[SessionId(ONE)],
     )
-    keeping.home.session(ONE, session("a", "b<a"))
-    keeping.home.agent(ONE, "zzz", [prompt(CANARIES[0])], flat=True)
+    sandbox.home.session(ONE, session("a", "b<a"))
+    sandbox.home.agent(ONE, "zzz", [prompt(CANARIES[0])], flat=True)
 
-    assert keeping.ingest().refused == 3
+    assert sandbox.ingest().refused == 3
 
 
-def test_new_agent_of_another_session_is_imported(keeping: Keeping) -> None:
-    purge(keeping.archive, session_sources(keeping))
-    keeping.home.agent(TWO, "yyy", [prompt("Count")], flat=True)
-    keeping.home.agent(TWO, "empty", [], flat=True)
+def test_new_agent_of_another_session_is_imported(sandbox: Sandbox) -> None:
+    purge(sandbox.archive, session_sources(sandbox))
+    sandbox.home.agent(TWO, "yyy", [prompt("Count")], flat=True)
+    sandbox.home.agent(TWO, "empty", [], flat=True)
 
-    report = keeping.ingest()
+    report = sandbox.ingest()
 
     assert (report.refused, report.new) == (5, 2)
-    assert unlike_rebuilt(keeping) == []
+    assert differing_tables(sandbox) == []
 
 
-def test_purge_deletes_copies_of_older_versions(keeping: Keeping) -> None:
-    copy = keeping.archive / f"{ARCHIVE_FILE}.version-1"
-    with keeping.vault() as archive_dir:
+def test_purge_deletes_copies_of_older_versions(sandbox: Sandbox) -> None:
+    copy = sandbox.archive / f"{ARCHIVE_FILE}.version-1"
+    with sandbox.open_dir() as archive_dir:
         archive_dir.byte_store.backup(copy)
 
-    purge(keeping.archive, session_sources(keeping))
+    purge(sandbox.archive, session_sources(sandbox))
 
-    assert find_canaries(keeping) == []
+    assert find_canaries(sandbox) == []
 
 
 @pytest.mark.parametrize(
     "step", ["erase_source", "vacuum", "remove_all_indexes", "begin_index_build"]
 )
 def test_interrupted_purge_is_finished_by_the_next(
-    keeping: Keeping, monkeypatch: pytest.MonkeyPatch, step: str
+    sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:
     def stop(*_: object) -> None:
         raise KeyboardInterrupt
 
-    chosen = session_sources(keeping)
+    chosen = session_sources(sandbox)
     owner = "archive_dir.ArchiveDir" if "index" in step else "archive_db.ArchiveDB"
     monkeypatch.setattr(f"bygones.store.{owner}.{step}", stop)
     with pytest.raises(KeyboardInterrupt):
-        purge(keeping.archive, chosen)
+        purge(sandbox.archive, chosen)
     monkeypatch.undo()
 
-    purge(keeping.archive, chosen)
+    purge(sandbox.archive, chosen)
 
-    assert find_canaries(keeping) == []
-    assert unlike_rebuilt(keeping) == []
+    assert find_canaries(sandbox) == []
+    assert differing_tables(sandbox) == []
 
 
 def test_interrupted_purge_does_not_show_purged_data(
-    keeping: Keeping, monkeypatch: pytest.MonkeyPatch
+    sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def stop(*_: object) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr("bygones.store.archive_db.ArchiveDB.vacuum", stop)
     with pytest.raises(KeyboardInterrupt):
-        purge(keeping.archive, session_sources(keeping))
+        purge(sandbox.archive, session_sources(sandbox))
     monkeypatch.undo()
 
-    keeping.ingest()
+    sandbox.ingest()
 
-    with keeping.vault() as archive_dir:
+    with sandbox.open_dir() as archive_dir:
         assert len(list(archive_dir.text_index.iter_documents())) == 2
-    assert unlike_rebuilt(keeping) == []
+    assert differing_tables(sandbox) == []
 
 
 def test_purge_that_cannot_remove_the_text_index_can_be_repeated(
-    keeping: Keeping, monkeypatch: pytest.MonkeyPatch
+    sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plainly = os.unlink
 
@@ -244,58 +244,58 @@ def test_purge_that_cannot_remove_the_text_index_can_be_repeated(
             raise PermissionError(13, "somebody has it open", path)
         plainly(path, **how)
 
-    chosen = session_sources(keeping)
+    chosen = session_sources(sandbox)
     monkeypatch.setattr(os, "unlink", stubborn)
     with pytest.raises(SystemFailure, match="could not be removed"):
-        purge(keeping.archive, chosen)
+        purge(sandbox.archive, chosen)
     monkeypatch.undo()
 
-    purge(keeping.archive, chosen)
+    purge(sandbox.archive, chosen)
 
-    assert find_canaries(keeping) == []
-    assert unlike_rebuilt(keeping) == []
+    assert find_canaries(sandbox) == []
+    assert differing_tables(sandbox) == []
 
 
-def test_empty_purge_changes_nothing(keeping: Keeping) -> None:
-    before = keeping.dump(), keeping.bytes()
+def test_empty_purge_changes_nothing(sandbox: Sandbox) -> None:
+    before = sandbox.dump(), sandbox.bytes()
 
-    assert purge(keeping.archive, []).sources == 0
-    assert (keeping.dump(), keeping.bytes()) == before
-    assert ArchiveDir.exists(keeping.archive)
-    assert os.access(keeping.archive, os.R_OK)
+    assert purge(sandbox.archive, []).sources == 0
+    assert (sandbox.dump(), sandbox.bytes()) == before
+    assert ArchiveDir.exists(sandbox.archive)
+    assert os.access(sandbox.archive, os.R_OK)
 
 
 def test_source_that_reused_a_purged_number_is_kept(
-    keeping: Keeping,
+    sandbox: Sandbox,
 ) -> None:
     three = session_id(3)
-    path = keeping.home.session(three, session("c", "d<c"))
-    keeping.ingest()
-    seen = session_sources(keeping, session=three)
-    purge(keeping.archive, seen, sessions=[SessionId(three)])  # by another process
+    path = sandbox.home.session(three, session("c", "d<c"))
+    sandbox.ingest()
+    seen = session_sources(sandbox, session=three)
+    purge(sandbox.archive, seen, sessions=[SessionId(three)])  # by another process
     path.unlink()
-    keeping.home.session(session_id(4), session("e"))
-    keeping.ingest()
-    (four,) = session_sources(keeping, session=session_id(4))
+    sandbox.home.session(session_id(4), session("e"))
+    sandbox.ingest()
+    (four,) = session_sources(sandbox, session=session_id(4))
     assert four.number == seen[0].number
 
-    assert purge(keeping.archive, seen, sessions=[SessionId(three)]).sources == 0
-    assert session_sources(keeping, session=session_id(4)) == [four]
-    assert unlike_rebuilt(keeping) == []
+    assert purge(sandbox.archive, seen, sessions=[SessionId(three)]).sources == 0
+    assert session_sources(sandbox, session=session_id(4)) == [four]
+    assert differing_tables(sandbox) == []
 
 
 def test_new_and_moved_files_of_a_session_are_purged_with_it(
-    keeping: Keeping,
+    sandbox: Sandbox,
 ) -> None:
-    seen = session_sources(keeping)
-    keeping.home.agent(ONE, "fff9999", [prompt(CANARIES[0])])
-    moved = keeping.home.path.with_name("moved")
-    keeping.home.path.rename(moved)
-    keeping.ingest(moved)
-    assert {source.home for source in session_sources(keeping)} == {str(moved)}
+    seen = session_sources(sandbox)
+    sandbox.home.agent(ONE, "fff9999", [prompt(CANARIES[0])])
+    moved = sandbox.home.path.with_name("moved")
+    sandbox.home.path.rename(moved)
+    sandbox.ingest(moved)
+    assert {source.home for source in session_sources(sandbox)} == {str(moved)}
 
-    purged = purge(keeping.archive, seen, sessions=[SessionId(ONE)])
+    purged = purge(sandbox.archive, seen, sessions=[SessionId(ONE)])
 
     assert purged.sources == len(seen) + 1
-    assert find_canaries(keeping) == []
-    assert session_sources(keeping) == []
+    assert find_canaries(sandbox) == []
+    assert session_sources(sandbox) == []

@@ -24,46 +24,46 @@ from bygones.store.salvage import read_rows
 from tests.build import prompt, session_id, thread
 from tests.faults.sizes import reached, seeded, sized
 from tests.maintenance.test_damage import flip_bit
-from tests.store.keeping import Keeping, unlike_rebuilt
+from tests.store.sandbox import Sandbox, differing_tables
 
 FORMS = sized(6, 60, 1_000)
 """Archives that are truncated or overwritten at random."""
 
 
-def make(folder: Path) -> Keeping:
-    keeping = Keeping(folder)
+def make(folder: Path) -> Sandbox:
+    sandbox = Sandbox(folder)
     random = Random(3)  # noqa: S311 (the same every time)
     for number in range(4):
-        told = thread(*(prompt(random.randbytes(400).hex()) for _ in range(300)))
-        path = keeping.home.session(session_id(number), told)
+        records = thread(*(prompt(random.randbytes(400).hex()) for _ in range(300)))
+        path = sandbox.home.session(session_id(number), records)
         with path.open("ab") as file:
             file.write(b'{"half":"' + random.randbytes(9).hex().encode())
-    keeping.ingest()
-    rewritten = keeping.home.session(session_id(1), [prompt("again")])
-    keeping.ingest()
-    assert len(keeping.generations(rewritten)) == 2
-    with Archive.open(keeping.archive) as archive:
+    sandbox.ingest()
+    rewritten = sandbox.home.session(session_id(1), [prompt("again")])
+    sandbox.ingest()
+    assert len(sandbox.generations(rewritten)) == 2
+    with Archive.open(sandbox.archive) as archive:
         ids = [SessionId(session_id(2))]
         archive.annotate(ids, lambda old: type(old)(tags=("kept",)))
-    return keeping
+    return sandbox
 
 
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory: pytest.TempPathFactory) -> Keeping:
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Sandbox:
     return make(tmp_path_factory.mktemp("whole"))
 
 
 @pytest.fixture
-def keeping(whole: Keeping, tmp_path: Path) -> Keeping:
+def sandbox(whole: Sandbox, tmp_path: Path) -> Sandbox:
     """Return a copy of the archive, with its home in the same place."""
-    copy = Keeping(tmp_path)
+    copy = Sandbox(tmp_path)
     copy.home = whole.home
     shutil.copytree(whole.archive, copy.archive)
     return copy
 
 
-def damage_chunk(keeping: Keeping, source: int, generation: int = 0) -> None:
-    with keeping.vault(write=True) as archive_dir:
+def damage_chunk(sandbox: Sandbox, source: int, generation: int = 0) -> None:
+    with sandbox.open_dir(write=True) as archive_dir:
         archive_dir.byte_store.db.execute(
             "UPDATE chunk SET frame = zeroblob(length(frame))"
             " WHERE source = ? AND generation = ?",
@@ -72,49 +72,49 @@ def damage_chunk(keeping: Keeping, source: int, generation: int = 0) -> None:
 
 
 def test_damaged_chunk_is_read_again_from_its_file(
-    keeping: Keeping, whole: Keeping
+    sandbox: Sandbox, whole: Sandbox
 ) -> None:
-    damage_chunk(keeping, 1)
-    before = verify(keeping.archive)
+    damage_chunk(sandbox, 1)
+    before = verify(sandbox.archive)
 
-    result = repair_archive(keeping.archive)
+    result = repair_archive(sandbox.archive)
 
     assert before.recoverable_count == len(before.damages) == 1
     assert (len(result.recovered), result.lost) == (1, [])
-    assert verify(keeping.archive, deep=True).is_intact
-    assert keeping.bytes() == whole.bytes()
+    assert verify(sandbox.archive, deep=True).is_intact
+    assert sandbox.bytes() == whole.bytes()
 
 
 def test_damaged_unfinished_line_is_read_again_from_its_file(
-    keeping: Keeping, whole: Keeping
+    sandbox: Sandbox, whole: Sandbox
 ) -> None:
-    with keeping.vault(write=True) as archive_dir:
+    with sandbox.open_dir(write=True) as archive_dir:
         archive_dir.byte_store.db.execute(
             "UPDATE fragment SET frame = x'00' WHERE source = 1"
         )
 
-    result = repair_archive(keeping.archive)
+    result = repair_archive(sandbox.archive)
 
     assert (len(result.recovered), result.lost) == (1, [])
-    assert keeping.bytes() == whole.bytes()
+    assert sandbox.bytes() == whole.bytes()
 
 
 def test_bytes_with_another_hash_are_not_accepted(tmp_path: Path) -> None:
-    keeping = make(tmp_path)
-    damage_chunk(keeping, 1)
-    path = keeping.home.path / f"projects/-work-demo/{session_id(0)}.jsonl"
+    sandbox = make(tmp_path)
+    damage_chunk(sandbox, 1)
+    path = sandbox.home.path / f"projects/-work-demo/{session_id(0)}.jsonl"
     path.write_bytes(path.read_bytes().replace(b'"user"', b'"usEr"'))
 
-    result = repair_archive(keeping.archive)
+    result = repair_archive(sandbox.archive)
 
     assert (result.recovered, len(result.lost)) == ([], 1)
-    assert verify(keeping.archive).recoverable_count == 0
+    assert verify(sandbox.archive).recoverable_count == 0
 
 
 def test_damaged_chunk_is_read_again_from_a_backup_or_a_folder(
-    keeping: Keeping, whole: Keeping, tmp_path: Path
+    sandbox: Sandbox, whole: Sandbox, tmp_path: Path
 ) -> None:
-    damage_chunk(keeping, 2, generation=0)  # the file was rewritten since
+    damage_chunk(sandbox, 2, generation=0)  # the file was rewritten since
     folder = tmp_path / "copies"
     folder.mkdir()
     (folder / f"{session_id(1)}.jsonl").write_bytes(
@@ -122,28 +122,28 @@ def test_damaged_chunk_is_read_again_from_a_backup_or_a_folder(
             whole.home.path / f"projects/-work-demo/{session_id(1)}.jsonl"
         )[0]
     )
-    lost = repair_archive(keeping.archive).lost
-    copies = shutil.copytree(keeping.archive, tmp_path / "twice")
+    lost = repair_archive(sandbox.archive).lost
+    copies = shutil.copytree(sandbox.archive, tmp_path / "twice")
 
-    by_backup = repair_archive(keeping.archive, others=[whole.archive])
+    by_backup = repair_archive(sandbox.archive, others=[whole.archive])
     by_folder = repair_archive(copies, others=[folder])
 
     assert len(lost) == len(by_backup.recovered) == len(by_folder.recovered) == 1
-    assert keeping.bytes() == whole.bytes()
+    assert sandbox.bytes() == whole.bytes()
     assert verify(copies).is_intact
 
 
 def test_file_with_a_lost_part_is_imported_again(tmp_path: Path) -> None:
-    keeping = make(tmp_path)
-    with keeping.vault(write=True) as archive_dir:
+    sandbox = make(tmp_path)
+    with sandbox.open_dir(write=True) as archive_dir:
         archive_dir.byte_store.db.execute("DELETE FROM chunk WHERE source = 1")
-    path = keeping.home.path / f"projects/-work-demo/{session_id(0)}.jsonl"
+    path = sandbox.home.path / f"projects/-work-demo/{session_id(0)}.jsonl"
 
-    lost = repair_archive(keeping.archive).lost
-    keeping.ingest()
+    lost = repair_archive(sandbox.archive).lost
+    sandbox.ingest()
 
     assert len(lost) == 1
-    with keeping.vault() as archive_dir:
+    with sandbox.open_dir() as archive_dir:
         raw = path.read_bytes().rpartition(b"\n")[0] + b"\n"
         assert archive_dir.byte_store.read_bytes(1, 1, 0, len(raw)) == raw
 
@@ -199,10 +199,10 @@ def chunk_pages(raw: bytes) -> dict[bytes, set[int]]:
 
 @pytest.mark.parametrize("seed", range(FORMS))
 def test_everything_intact_is_recovered_from_a_damaged_database(
-    whole: Keeping, tmp_path: Path, seed: int
+    whole: Sandbox, tmp_path: Path, seed: int
 ) -> None:
     random = Random(seeded(seed))  # noqa: S311 (the same every time)
-    with whole.vault(write=True) as archive_dir:
+    with whole.open_dir(write=True) as archive_dir:
         archive_dir.byte_store.checkpoint_wal()
     raw = (whole.archive / "archive.db").read_bytes()
     ways: list[Callable[[bytes, Random], bytes]] = [
@@ -236,14 +236,14 @@ def test_everything_intact_is_recovered_from_a_damaged_database(
 
 
 def test_interrupted_repair_of_a_database_is_completed_with_its_log(
-    keeping: Keeping, monkeypatch: pytest.MonkeyPatch
+    sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path = keeping.archive / "archive.db"
-    with keeping.vault() as reading, reading.read_transaction():
-        keeping.home.session(session_id(9), [prompt("only in the log")])
-        keeping.ingest()
+    path = sandbox.archive / "archive.db"
+    with sandbox.open_dir() as reading, reading.read_transaction():
+        sandbox.home.session(session_id(9), [prompt("only in the log")])
+        sandbox.ingest()
         raw, log = path.read_bytes(), Path(f"{path}-wal").read_bytes()
-    (keeping.home.path / f"projects/-work-demo/{session_id(9)}.jsonl").unlink()
+    (sandbox.home.path / f"projects/-work-demo/{session_id(9)}.jsonl").unlink()
     assert log
     path.write_bytes(raw[: len(raw) - 8192])
     Path(f"{path}-wal").write_bytes(log)
@@ -251,26 +251,26 @@ def test_interrupted_repair_of_a_database_is_completed_with_its_log(
     with monkeypatch.context() as patched:
         patched.setattr(Path, "replace", lambda *_: 1 / 0)
         with pytest.raises(ZeroDivisionError):
-            repair_archive(keeping.archive)
+            repair_archive(sandbox.archive)
 
-    repair_archive(keeping.archive)
+    repair_archive(sandbox.archive)
 
-    with keeping.vault() as archive_dir:
+    with sandbox.open_dir() as archive_dir:
         chunks = archive_dir.byte_store.read_chunks(5, 0)
         assert [b"only in the log" in raw for _, raw in chunks] == [True]
 
 
-def test_annotations_and_purges_survive_a_repair(keeping: Keeping) -> None:
-    with Archive.open(keeping.archive) as archive:
+def test_annotations_and_purges_survive_a_repair(sandbox: Sandbox) -> None:
+    with Archive.open(sandbox.archive) as archive:
         purged = [SessionId(session_id(3))]
         archive.purge(archive.sources(sessions=purged), sessions=purged)
-    raw = (keeping.archive / "archive.db").read_bytes()
-    (keeping.archive / "archive.db").write_bytes(b"\0" * 20 + raw[20:])
+    raw = (sandbox.archive / "archive.db").read_bytes()
+    (sandbox.archive / "archive.db").write_bytes(b"\0" * 20 + raw[20:])
 
-    repair_archive(keeping.archive)
-    keeping.ingest()
+    repair_archive(sandbox.archive)
+    sandbox.ingest()
 
-    with Archive.open(keeping.archive) as archive:
+    with Archive.open(sandbox.archive) as archive:
         assert archive.annotations()[session_id(2)].tags == ("kept",)  # type: ignore[index]
         known = {one.id for one in archive.sessions(include_empty=True)}
     assert session_id(3) not in known
@@ -287,38 +287,38 @@ def test_file_that_is_not_an_archive_is_not_touched(tmp_path: Path) -> None:
     assert {path.name for path in tmp_path.iterdir()} <= {"archive.db", "writer.lock"}
 
 
-def test_repaired_archive_equals_a_rebuilt_one(keeping: Keeping) -> None:
-    raw = (keeping.archive / "archive.db").read_bytes()
-    (keeping.archive / "archive.db").write_bytes(raw[: len(raw) // 2])
+def test_repaired_archive_equals_a_rebuilt_one(sandbox: Sandbox) -> None:
+    raw = (sandbox.archive / "archive.db").read_bytes()
+    (sandbox.archive / "archive.db").write_bytes(raw[: len(raw) // 2])
 
-    repair_archive(keeping.archive)
-    keeping.ingest()
+    repair_archive(sandbox.archive)
+    sandbox.ingest()
 
-    assert unlike_rebuilt(keeping) == []
+    assert differing_tables(sandbox) == []
 
 
 HINTED = re.compile(r"`(bygones [^`]+)`")
-WAYS: dict[str, Callable[[Keeping], None]] = {
-    "chunk": lambda keeping: damage_chunk(keeping, 1),
-    "old generation": lambda keeping: damage_chunk(keeping, 2),
-    "header": lambda keeping: spoil(keeping, lambda raw: b"x" * 100 + raw[100:]),
-    "truncated": lambda keeping: spoil(keeping, lambda raw: raw[: len(raw) // 3]),
-    "garbage": lambda keeping: spoil(keeping, lambda raw: b"x" * len(raw)),
-    "page": lambda keeping: spoil(keeping, lambda raw: flip_bit(raw, 4096 * 8 * 3 + 1)),
-    "row": lambda keeping: spoil(
-        keeping, lambda raw: raw.replace(b".jsonlsession", b".jsonlsessioX", 1)
+WAYS: dict[str, Callable[[Sandbox], None]] = {
+    "chunk": lambda sandbox: damage_chunk(sandbox, 1),
+    "old generation": lambda sandbox: damage_chunk(sandbox, 2),
+    "header": lambda sandbox: spoil(sandbox, lambda raw: b"x" * 100 + raw[100:]),
+    "truncated": lambda sandbox: spoil(sandbox, lambda raw: raw[: len(raw) // 3]),
+    "garbage": lambda sandbox: spoil(sandbox, lambda raw: b"x" * len(raw)),
+    "page": lambda sandbox: spoil(sandbox, lambda raw: flip_bit(raw, 4096 * 8 * 3 + 1)),
+    "row": lambda sandbox: spoil(
+        sandbox, lambda raw: raw.replace(b".jsonlsession", b".jsonlsessioX", 1)
     ),
-    "index": lambda keeping: shutil.rmtree(keeping.archive / "index"),
-    "text": lambda keeping: next(
-        (keeping.archive / "index").glob("*/text/*.term")
+    "index": lambda sandbox: shutil.rmtree(sandbox.archive / "index"),
+    "text": lambda sandbox: next(
+        (sandbox.archive / "index").glob("*/text/*.term")
     ).unlink(),
-    "empty": lambda keeping: spoil(keeping, lambda _: b""),
+    "empty": lambda sandbox: spoil(sandbox, lambda _: b""),
 }
 
 
-def spoil(keeping: Keeping, change: Callable[[bytes], bytes]) -> None:
-    path = keeping.archive / "archive.db"
-    with keeping.vault(write=True) as archive_dir:
+def spoil(sandbox: Sandbox, change: Callable[[bytes], bytes]) -> None:
+    path = sandbox.archive / "archive.db"
+    with sandbox.open_dir(write=True) as archive_dir:
         archive_dir.byte_store.checkpoint_wal()
     path.write_bytes(change(path.read_bytes()))
 
@@ -332,14 +332,14 @@ def test_hints_after_damage_lead_to_an_end(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], way: str, first: str
 ) -> None:
     """Execute what the hints say: no command may be suggested a second time."""
-    keeping = make_small(tmp_path)
-    backup = shutil.copytree(keeping.archive, tmp_path / "backup")
-    WAYS[way](keeping)
+    sandbox = make_small(tmp_path)
+    backup = shutil.copytree(sandbox.archive, tmp_path / "backup")
+    WAYS[way](sandbox)
     places = {"BACKUP": str(backup), "OUT": str(tmp_path / "out")}
-    follow_hints(keeping, first, places, capsys)
-    done = follow_hints(keeping, "verify", places, capsys)
+    follow_hints(sandbox, first, places, capsys)
+    done = follow_hints(sandbox, "verify", places, capsys)
 
-    code = main(["verify", "--archive", str(keeping.archive)])
+    code = main(["verify", "--archive", str(sandbox.archive)])
     hints = find_hints(capsys.readouterr().err)
     if code != ExitCode.SUCCESS:
         assert way in {"garbage", "empty", "row", "truncated"}
@@ -347,7 +347,7 @@ def test_hints_after_damage_lead_to_an_end(
 
 
 def follow_hints(
-    keeping: Keeping,
+    sandbox: Sandbox,
     first: str,
     places: dict[str, str],
     capsys: pytest.CaptureFixture[str],
@@ -357,8 +357,8 @@ def follow_hints(
     while pending:
         command = pending.pop(0)
         words = [places.get(word, word) for word in shlex.split(command)]
-        home = ["--home", str(keeping.home.path)] * (words[0] in {"ingest", "list"})
-        code = main([*words, "--archive", str(keeping.archive), *home])
+        home = ["--home", str(sandbox.home.path)] * (words[0] in {"ingest", "list"})
+        code = main([*words, "--archive", str(sandbox.archive), *home])
         done.append(command)
         printed = capsys.readouterr().err
         assert "Traceback" not in printed
@@ -375,24 +375,24 @@ def find_hints(printed: str) -> list[str]:
     return [re.sub(r" --(archive|home) \S+", "", one) for one in found]
 
 
-def make_small(folder: Path) -> Keeping:
-    keeping = Keeping(folder)
+def make_small(folder: Path) -> Sandbox:
+    sandbox = Sandbox(folder)
     for number in range(3):
-        keeping.home.session(session_id(number), thread(prompt("x" * 5000)))
-    keeping.ingest()
-    keeping.home.session(session_id(1), [prompt("again")])
-    keeping.ingest()
-    return keeping
+        sandbox.home.session(session_id(number), thread(prompt("x" * 5000)))
+    sandbox.ingest()
+    sandbox.home.session(session_id(1), [prompt("again")])
+    sandbox.ingest()
+    return sandbox
 
 
 def test_purge_erases_the_damaged_copies_too(tmp_path: Path) -> None:
-    keeping = make_small(tmp_path)
-    spoil(keeping, lambda raw: b"x" * 100 + raw[100:])
-    repair_archive(keeping.archive)
-    assert list(keeping.archive.glob("archive.db.damaged-*"))
+    sandbox = make_small(tmp_path)
+    spoil(sandbox, lambda raw: b"x" * 100 + raw[100:])
+    repair_archive(sandbox.archive)
+    assert list(sandbox.archive.glob("archive.db.damaged-*"))
 
-    with Archive.open(keeping.archive) as archive:
+    with Archive.open(sandbox.archive) as archive:
         purged = [SessionId(session_id(2))]
         archive.purge(archive.sources(sessions=purged), sessions=purged)
 
-    assert not list(keeping.archive.glob("archive.db.damaged-*"))
+    assert not list(sandbox.archive.glob("archive.db.damaged-*"))

@@ -13,24 +13,24 @@ from bygones.archive import Archive
 from bygones.maintenance.purge import purge
 from bygones.store.archive_db import ARCHIVE_FILE
 from tests.build import SESSION, prompt, reply, session_id, thread
-from tests.store.keeping import Keeping
+from tests.store.sandbox import Sandbox
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 NOTE = "verified.json"
 
 
 @pytest.fixture
-def keeping(tmp_path: Path) -> Keeping:
-    keeping = Keeping(tmp_path)
-    keeping.home.session(SESSION, thread(prompt("Mend the pump"), reply("Done.")))
-    keeping.ingest()
-    return keeping
+def sandbox(tmp_path: Path) -> Sandbox:
+    sandbox = Sandbox(tmp_path)
+    sandbox.home.session(SESSION, thread(prompt("Mend the pump"), reply("Done.")))
+    sandbox.ingest()
+    return sandbox
 
 
-def test_saved_verification_is_private(keeping: Keeping) -> None:
-    verdict = Archive.verify(keeping.archive, deep=True, now=NOW)
+def test_saved_verification_is_private(sandbox: Sandbox) -> None:
+    verdict = Archive.verify(sandbox.archive, deep=True, now=NOW)
 
-    with Archive.open(keeping.archive) as archive:
+    with Archive.open(sandbox.archive) as archive:
         found = archive.last_verification
     assert found is not None
     assert (found.verified_at, found.is_intact, found.is_deep) == (NOW, True, True)
@@ -39,40 +39,40 @@ def test_saved_verification_is_private(keeping: Keeping) -> None:
         verdict.bytes,
         0,
     )
-    assert (keeping.archive / NOTE).stat().st_mode & 0o777 == 0o600
-    assert list(keeping.archive.glob(f"{NOTE}.*")) == []
+    assert (sandbox.archive / NOTE).stat().st_mode & 0o777 == 0o600
+    assert list(sandbox.archive.glob(f"{NOTE}.*")) == []
 
 
-def test_verification_without_a_time_is_not_saved(keeping: Keeping) -> None:
-    Archive.verify(keeping.archive)
+def test_verification_without_a_time_is_not_saved(sandbox: Sandbox) -> None:
+    Archive.verify(sandbox.archive)
 
-    with Archive.open(keeping.archive) as archive:
+    with Archive.open(sandbox.archive) as archive:
         assert archive.last_verification is None
 
 
-def test_bytes_since_the_last_verification_are_reported(keeping: Keeping) -> None:
-    path = keeping.home.session(SESSION, thread(prompt("Mend the pump"), reply("Ok.")))
-    keeping.ingest()
-    Archive.verify(keeping.archive, now=NOW)
+def test_bytes_since_the_last_verification_are_reported(sandbox: Sandbox) -> None:
+    path = sandbox.home.session(SESSION, thread(prompt("Mend the pump"), reply("Ok.")))
+    sandbox.ingest()
+    Archive.verify(sandbox.archive, now=NOW)
     with path.open("ab") as file:
         file.write(b'{"type":"later"}\n')
-    keeping.ingest()
+    sandbox.ingest()
 
-    with Archive.open(keeping.archive) as archive:
+    with Archive.open(sandbox.archive) as archive:
         found = archive.last_verification
     assert found is not None
     assert found.unverified_bytes == len(b'{"type":"later"}\n')
 
 
-def test_damage_is_saved(keeping: Keeping) -> None:
-    db = apsw.Connection(str(keeping.archive / ARCHIVE_FILE))
+def test_damage_is_saved(sandbox: Sandbox) -> None:
+    db = apsw.Connection(str(sandbox.archive / ARCHIVE_FILE))
     with db:
         db.execute("UPDATE chunk SET frame = zeroblob(9)")
     db.close()
 
-    Archive.verify(keeping.archive, now=NOW)
+    Archive.verify(sandbox.archive, now=NOW)
 
-    with Archive.open(keeping.archive) as archive:
+    with Archive.open(sandbox.archive) as archive:
         found = archive.last_verification
     assert found is not None
     assert not found.is_intact
@@ -80,44 +80,44 @@ def test_damage_is_saved(keeping: Keeping) -> None:
 
 
 def test_verification_is_unknown_after_restoring_a_backup(
-    keeping: Keeping, tmp_path: Path
+    sandbox: Sandbox, tmp_path: Path
 ) -> None:
-    Archive.verify(keeping.archive, now=NOW)
+    Archive.verify(sandbox.archive, now=NOW)
     copy = tmp_path / "copy.db"
-    shutil.copy(keeping.archive / ARCHIVE_FILE, copy)
-    copy.replace(keeping.archive / ARCHIVE_FILE)
+    shutil.copy(sandbox.archive / ARCHIVE_FILE, copy)
+    copy.replace(sandbox.archive / ARCHIVE_FILE)
 
-    with Archive.open(keeping.archive) as archive:
+    with Archive.open(sandbox.archive) as archive:
         assert archive.last_verification is None
 
 
 def test_verification_is_unknown_after_copying_another_archive(
-    keeping: Keeping, tmp_path: Path
+    sandbox: Sandbox, tmp_path: Path
 ) -> None:
-    other = Keeping(tmp_path / "other")
+    other = Sandbox(tmp_path / "other")
     other.home.session(SESSION, thread(prompt("Mend the pump"), reply("Done. " * 99)))
     other.ingest()
-    Archive.verify(keeping.archive, now=NOW)
+    Archive.verify(sandbox.archive, now=NOW)
 
-    _copy_over(other.archive, keeping.archive)
+    _copy_over(other.archive, sandbox.archive)
 
-    with Archive.open(keeping.archive) as archive:
+    with Archive.open(sandbox.archive) as archive:
         assert archive.last_verification is None
 
 
 def test_verification_is_unknown_after_copying_an_earlier_state(
-    keeping: Keeping, tmp_path: Path
+    sandbox: Sandbox, tmp_path: Path
 ) -> None:
     second = tmp_path / "second"
-    with Archive.open(keeping.archive) as archive:
+    with Archive.open(sandbox.archive) as archive:
         archive.backup(second)
-    keeping.home.session(session_id(7), thread(prompt("And the hose"), reply("Done.")))
-    keeping.ingest()
-    Archive.verify(keeping.archive, now=NOW)
+    sandbox.home.session(session_id(7), thread(prompt("And the hose"), reply("Done.")))
+    sandbox.ingest()
+    Archive.verify(sandbox.archive, now=NOW)
 
-    _copy_over(second, keeping.archive)
+    _copy_over(second, sandbox.archive)
 
-    with Archive.open(keeping.archive) as archive:
+    with Archive.open(sandbox.archive) as archive:
         assert archive.last_verification is None
 
 
@@ -130,20 +130,20 @@ def _copy_over(source: Path, target: Path) -> None:
     assert (target / ARCHIVE_FILE).stat().st_ino == inode
 
 
-def test_purge_deletes_the_saved_verification(keeping: Keeping) -> None:
-    Archive.verify(keeping.archive, now=NOW)
-    with Archive.open(keeping.archive) as archive:
+def test_purge_deletes_the_saved_verification(sandbox: Sandbox) -> None:
+    Archive.verify(sandbox.archive, now=NOW)
+    with Archive.open(sandbox.archive) as archive:
         sources = archive.sources()
 
-    purge(keeping.archive, sources)
+    purge(sandbox.archive, sources)
 
-    assert not (keeping.archive / NOTE).exists()
+    assert not (sandbox.archive / NOTE).exists()
 
 
-def test_backup_has_no_saved_verification(keeping: Keeping, tmp_path: Path) -> None:
-    Archive.verify(keeping.archive, now=NOW)
+def test_backup_has_no_saved_verification(sandbox: Sandbox, tmp_path: Path) -> None:
+    Archive.verify(sandbox.archive, now=NOW)
     second = tmp_path / "second"
-    with Archive.open(keeping.archive) as archive:
+    with Archive.open(sandbox.archive) as archive:
         archive.backup(second)
         assert not (second / NOTE).exists()
         Archive.verify(second, now=NOW)
@@ -154,22 +154,22 @@ def test_backup_has_no_saved_verification(keeping: Keeping, tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("note", [b"", b"{}", b"[1]", b"\xff" * 9, b"0" * 100_000])
-def test_invalid_saved_verification_is_ignored(keeping: Keeping, note: bytes) -> None:
-    (keeping.archive / NOTE).write_bytes(note)
+def test_invalid_saved_verification_is_ignored(sandbox: Sandbox, note: bytes) -> None:
+    (sandbox.archive / NOTE).write_bytes(note)
 
-    with Archive.open(keeping.archive) as archive:
+    with Archive.open(sandbox.archive) as archive:
         assert archive.last_verification is None
 
 
 def test_read_only_archive_can_be_verified(
-    keeping: Keeping, monkeypatch: pytest.MonkeyPatch
+    sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(*_: object, **__: object) -> int:
         raise PermissionError
 
     monkeypatch.setattr("bygones.maintenance.verify.os.open", refuse)
 
-    verdict = Archive.verify(keeping.archive, now=NOW)
+    verdict = Archive.verify(sandbox.archive, now=NOW)
 
     assert verdict.is_intact
     assert not verdict.is_saved

@@ -11,7 +11,7 @@ from bygones.mcp.server import McpDispatcher
 from bygones.mcp.tool_service import Caller, ToolService
 from bygones.redact.engine import Redactor
 from tests.build import CWD
-from tests.store.keeping import Keeping
+from tests.store.sandbox import Sandbox
 
 __all__ = ["NOW", "ToolClient", "body", "cursor", "outside"]
 
@@ -24,13 +24,13 @@ class ToolClient:
     """Asks a server in this process; the home can be written to in between."""
 
     def __init__(self, folder: Path, session: str | None = None) -> None:
-        self.keeping = Keeping(folder)
-        self.home = self.keeping.home
+        self.sandbox = Sandbox(folder)
+        self.home = self.sandbox.home
         caller = Caller(
             directory=Path(CWD), session=session, clock=lambda: NOW, zone=UTC
         )
         redactor = Redactor(names=["zebraquux"])
-        recall = ToolService(self.keeping.archive, caller, redactor=redactor)
+        recall = ToolService(self.sandbox.archive, caller, redactor=redactor)
         self.dispatcher = McpDispatcher(recall)
 
     def call(self, tool: str, **arguments: Any) -> tuple[str, bool]:  # noqa: ANN401

@@ -42,7 +42,7 @@ def client(tmp_path: Path) -> ToolClient:
     client.home.session(ASKING, changing("And now?", "Not to be told.", start=900))
     other = changing("Unrelated", "Elsewhere.", path="/work/demo/src/clock.pyi")
     client.home.session(session_id(3), other)
-    client.keeping.ingest()
+    client.sandbox.ingest()
     return client
 
 
@@ -87,7 +87,7 @@ def test_rewound_change_is_labeled(client: ToolClient) -> None:
     left[1] |= {"parentUuid": "c"}
     taken = [prompt("do that instead", uuid="z", parent="b")]
     client.home.session(session_id(4), [*begun, *left, *thread(*taken, start=99)])
-    client.keeping.ingest()
+    client.sandbox.ingest()
 
     answer = client.whole("file_history", path=PATH)
 
@@ -105,7 +105,7 @@ def test_parts_joined_are_the_whole_history(client: ToolClient) -> None:
     for number in range(20, 40):
         said = changing(f"Once more, {number}", "Done. " * 20, start=number)
         client.home.session(session_id(number), said)
-    client.keeping.ingest()
+    client.sandbox.ingest()
 
     whole = body(client.ask("file_history", path=PATH, max_bytes=60_000))
 
@@ -116,7 +116,7 @@ def test_relative_path_means_the_file_of_this_project(client: ToolClient) -> Non
     other = changing("Other", "Elsewhere.", path="/work/other/src/clock.py", start=1200)
     other = [one | {"cwd": "/work/other"} for one in other]
     client.home.session(session_id(4), other, project="-work-other")
-    client.keeping.ingest()
+    client.sandbox.ingest()
 
     for path in ("src/clock.py", "./src/clock.py"):
         answer = client.whole("file_history", path=path)

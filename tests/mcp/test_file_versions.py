@@ -24,7 +24,7 @@ def client(tmp_path: Path) -> ToolClient:
     story.say("Make it tock")
     story.edit("tick()", "tock()", f"tick()\ntoken = '{SECRET}'\nlast()\n", path=PATH)
     story.write_to(client.home)
-    client.keeping.ingest()
+    client.sandbox.ingest()
     return client
 
 
@@ -67,7 +67,7 @@ def test_only_files_of_the_caller_are_read_from_disk(
     story.say("Write")
     story.write("recorded\n", path=str(path))
     story.write_to(client.home)
-    client.keeping.ingest()
+    client.sandbox.ingest()
     path.write_text("private\n", "utf-8")
 
     answer = client.ask("blame", path=str(path), line=1)

@@ -79,7 +79,7 @@ def answers(client: ToolClient) -> Iterator[str]:
 def test_transcript_text_stays_inside_the_quotation(tmp_path: Path, words: str) -> None:
     client = ToolClient(tmp_path)
     client.home.session(ONE, attacked(words))
-    client.keeping.ingest()
+    client.sandbox.ingest()
 
     for output in answers(client):
         assert EVIL not in outside(output)
@@ -101,7 +101,7 @@ def test_transcript_lines_cannot_look_like_own_lines(
     client = ToolClient(tmp_path)
     said = reply([thinking(words), text(words)])
     client.home.session(ONE, thread(prompt(words), said, prompt(f"\n{words}")))
-    client.keeping.ingest()
+    client.sandbox.ingest()
 
     output = body(client.ask("read", session=ONE, detail=detail)).splitlines()
 
@@ -119,7 +119,7 @@ def test_transcript_lines_cannot_look_like_own_lines(
 def test_invisible_characters_are_removed(tmp_path: Path, words: str) -> None:
     client = ToolClient(tmp_path)
     client.home.session(ONE, attacked(words))
-    client.keeping.ingest()
+    client.sandbox.ingest()
 
     for output in answers(client):
         assert all(sign.isprintable() or sign in "\n\t" for sign in output)
@@ -131,7 +131,7 @@ def test_text_in_an_id_stays_inside_the_quotation(tmp_path: Path) -> None:
     record = prompt("hello", uuid=f"{EVIL} do it\nnow") | {"sessionId": name}
     answer = reply("x" * 3000, uuid=f"{EVIL}\n{EVIL}") | {"sessionId": name}
     client.home.session(name, thread(record, answer))
-    client.keeping.ingest()
+    client.sandbox.ingest()
 
     for output in (
         client.ask("recent"),
@@ -147,7 +147,7 @@ def test_errors_contain_no_title(tmp_path: Path) -> None:
     client = ToolClient(tmp_path)
     for number in (1, 2):
         client.home.session(session_id(number), attacked(f"{EVIL} {number}"))
-    client.keeping.ingest()
+    client.sandbox.ingest()
 
     assert EVIL not in client.fail("read", session="5e551000")
 
@@ -155,7 +155,7 @@ def test_errors_contain_no_title(tmp_path: Path) -> None:
 def test_resource_names_contain_no_transcript_text(tmp_path: Path) -> None:
     client = ToolClient(tmp_path)
     client.home.session(ONE, attacked(EVIL))
-    client.keeping.ingest()
+    client.sandbox.ingest()
 
     (listed,) = client.dispatcher.dispatch("resources/list", {})["resources"]
     assert EVIL not in str({**listed, "title": ""})

@@ -43,7 +43,7 @@ def tool_client(tmp_path: Path) -> ToolClient:
         )
     ]
     tool_client.home.session(ONE, thread(*many))
-    tool_client.keeping.ingest()
+    tool_client.sandbox.ingest()
     return tool_client
 
 
@@ -51,7 +51,7 @@ def tool_client(tmp_path: Path) -> ToolClient:
 async def over_stdio(tool_client: ToolClient) -> AsyncIterator[Client]:
     parameters = StdioServerParameters(
         command=sys.executable,
-        args=["-m", "bygones", "mcp", "--archive", str(tool_client.keeping.archive)],
+        args=["-m", "bygones", "mcp", "--archive", str(tool_client.sandbox.archive)],
         env={**os.environ, "CLAUDE_PROJECT_DIR": "/work/demo"},
     )
     async with Client(stdio_client(parameters)) as client:

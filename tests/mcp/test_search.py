@@ -45,7 +45,7 @@ def client(tmp_path: Path) -> ToolClient:
     )
     client.home.session(TWO, elsewhere(other), project="-work-other")
     client.home.session(ASKING, thread(prompt("Did the scheduler stall?"), reply("…")))
-    client.keeping.ingest()
+    client.sandbox.ingest()
     return client
 
 
@@ -87,7 +87,7 @@ def test_of_equal_matches_the_one_in_this_project_is_first(client: ToolClient) -
             said if here else elsewhere(said),
             project="-work-demo" if here else "-work-other",
         )
-    client.keeping.ingest()
+    client.sandbox.ingest()
 
     found = first_words(client.whole("search", query="capybara"))
 
@@ -105,7 +105,7 @@ def test_weak_match_here_does_not_hide_a_strong_one_elsewhere(
     client.home.session(session_id(10), elsewhere(strong), project="-work-other")
     for number in range(11, 14):
         client.home.session(session_id(number), thread(prompt("when"), reply("fixed")))
-    client.keeping.ingest()
+    client.sandbox.ingest()
 
     answer = client.ask("search", query="gyroscope kestrel drift fixed")
 
@@ -136,7 +136,7 @@ def test_results_of_own_tools_are_not_found(client: ToolClient) -> None:
             tool_result("toolu_1", recalled),
         ),
     )
-    client.keeping.ingest()
+    client.sandbox.ingest()
 
     answer = client.whole("search", query="scheduler holds pangolin", hits=10)
 
@@ -147,7 +147,7 @@ def test_results_of_own_tools_are_not_found(client: ToolClient) -> None:
 def test_prompts_that_quote_own_results_are_found(client: ToolClient) -> None:
     pasted = f"{QUOTE_NOTICE} Is it true that the scheduler has an axolotl?"
     client.home.session(session_id(6), thread(prompt(pasted), reply("It is.")))
-    client.keeping.ingest()
+    client.sandbox.ingest()
 
     answer = client.ask("search", query="axolotl")
 
@@ -162,7 +162,7 @@ def test_rewound_branch_and_agent_are_labeled(client: ToolClient) -> None:
     client.home.session(session_id(4), thread(first, left, taken, reply("Yes")))
     said = thread(prompt("look"), reply("a zeppelin was seen"))
     client.home.agent(session_id(4), "a1b2c3d", said, meta={"agentType": "Explore"})
-    client.keeping.ingest()
+    client.sandbox.ingest()
 
     answer = client.whole("search", query="zeppelin")
 
@@ -174,7 +174,7 @@ def test_secret_is_redacted_before_the_excerpt_is_cut(client: ToolClient) -> Non
     secret = "ghp_" + "a1B2c3D4e5F6g7H8i9J0" * 2
     words = "padding " * 11 + f"quokka {secret} " + "more words " * 40
     client.home.session(session_id(5), thread(prompt("hello"), reply(words)))
-    client.keeping.ingest()
+    client.sandbox.ingest()
 
     for query in ("quokka", "quokka more words", secret):
         answer = client.ask("search", query=query)
@@ -191,7 +191,7 @@ def test_parts_joined_are_the_whole_answer(client: ToolClient, size: int) -> Non
             client.home.session(session_id(number), said)
         else:
             client.home.session(session_id(number), elsewhere(said), project="-o")
-    client.keeping.ingest()
+    client.sandbox.ingest()
     whole = client.ask("search", query="walrus walros", max_bytes=60_000)
 
     parts = client.whole("search", query="walrus walros", max_bytes=size)

@@ -32,7 +32,7 @@ def test_server_starts_without_slow_imports() -> None:
 def test_tools_respond_during_ingestion(tmp_path: Path) -> None:
     client = ToolClient(tmp_path)
     client.home.session(session_id(0), thread(prompt("The first walrus"), reply("Yes")))
-    client.keeping.ingest()
+    client.sandbox.ingest()
     for number in range(1, 150):
         records = thread(prompt(f"walrus {number}"), reply("walrus " * 300))
         client.home.session(session_id(number), records)
@@ -40,7 +40,7 @@ def test_tools_respond_during_ingestion(tmp_path: Path) -> None:
 
     def take_in() -> None:
         try:
-            Archive.ingest(client.keeping.archive, [client.home.path])
+            Archive.ingest(client.sandbox.archive, [client.home.path])
         finally:
             is_done.set()
 
@@ -69,7 +69,7 @@ def test_huge_session_is_read_in_parts_of_the_requested_size(tmp_path: Path) -> 
         )
     ]
     client.home.session(session_id(1), thread(*turns))
-    client.keeping.ingest()
+    client.sandbox.ingest()
 
     last = client.ask("read", session=session_id(1), at="t699", max_bytes=1000)
     full = client.ask(

@@ -35,7 +35,7 @@ def client(tmp_path: Path) -> ToolClient:
         TWO, thread(prompt("Hello"), reply("日本語 " * 400), start=3600)
     )
     client.home.session(THREE, thread(prompt("I am the one who asks"), reply("Yes")))
-    client.keeping.ingest()
+    client.sandbox.ingest()
     return client
 
 
@@ -86,7 +86,7 @@ def test_recent_lists_all_projects_on_request(client: ToolClient) -> None:
         thread(*[one | {"cwd": "/work/other"} for one in (prompt("x"), reply("y"))]),
         project="-work-other",
     )
-    client.keeping.ingest()
+    client.sandbox.ingest()
 
     assert session_id(4) not in client.whole("recent")
     assert session_id(4) in client.whole("recent", scope="all")
@@ -162,7 +162,7 @@ def test_list_continues_where_it_was_cut(client: ToolClient) -> None:
         client.home.session(
             session_id(number), thread(prompt(f"Ask {number}"), reply(""))
         )
-    client.keeping.ingest()
+    client.sandbox.ingest()
 
     answer = client.whole("recent", max_bytes=1000)
 
@@ -173,7 +173,7 @@ def test_agent_run_is_read_by_its_id(client: ToolClient) -> None:
     client.home.agent(
         ONE, "a1b2c3d", thread(prompt("Look around"), reply("All is well"))
     )
-    client.keeping.ingest()
+    client.sandbox.ingest()
 
     answer = client.ask("read", session=ONE, agent="a1b2c3d")
 
@@ -193,7 +193,7 @@ def test_record_of_a_rewound_branch_is_found_and_labeled(client: ToolClient) -> 
     }
     records = thread(*rewound, anew, reply("kept"))
     client.home.session(session_id(5), records)
-    client.keeping.ingest()
+    client.sandbox.ingest()
 
     outline = body(client.ask("outline", session=session_id(5)))
     answer = client.ask("read", session=session_id(5), at="#aaaaaaac")
@@ -209,7 +209,7 @@ def test_compaction_is_shown(client: ToolClient) -> None:
         session_id(6),
         thread(prompt("go on"), reply("yes", uuid="b"), compact("b"), prompt("and on")),
     )
-    client.keeping.ingest()
+    client.sandbox.ingest()
 
     assert "compacted" in client.whole("outline", session=session_id(6))
 
@@ -224,7 +224,7 @@ def test_secrets_are_redacted_and_counted(client: ToolClient) -> None:
             tool_result("toolu_1", f"token {secret}"),
         ),
     )
-    client.keeping.ingest()
+    client.sandbox.ingest()
 
     for answer in (
         client.ask("read", session=session_id(7), detail="full"),
@@ -251,7 +251,7 @@ def test_private_records_are_never_quoted(client: ToolClient) -> None:
             *(meta(kind, ownerAccountUuid=account) for kind in PrivateRecord.types),
         ],
     )
-    client.keeping.ingest()
+    client.sandbox.ingest()
 
     answer = client.whole("read", session=session_id(10), detail="full")
 
@@ -270,7 +270,7 @@ def test_results_of_own_tools_are_left_out(client: ToolClient) -> None:
             tool_result("toolu_1", "an echo of old words"),
         ),
     )
-    client.keeping.ingest()
+    client.sandbox.ingest()
 
     answer = body(client.ask("read", session=session_id(8), detail="full"))
 
@@ -325,7 +325,7 @@ def test_missing_archive_is_reported(tmp_path: Path) -> None:
 def test_configured_names_are_redacted(client: ToolClient) -> None:
     said = thread(prompt("Ask Zebraquux"), reply("zebraquux says yes"))
     client.home.session(session_id(7), said)
-    client.keeping.ingest()
+    client.sandbox.ingest()
 
     answer = [
         client.ask("read", session=session_id(7)),
@@ -366,7 +366,7 @@ def test_redactions_in_transcripts_are_not_counted(client: ToolClient) -> None:
             tool_result("toolu_1", "nothing"),
         ),
     )
-    client.keeping.ingest()
+    client.sandbox.ingest()
 
     answer = client.ask("read", session=session_id(7), detail="full", max_bytes=20000)
 
@@ -379,7 +379,7 @@ def test_redactions_in_transcripts_are_not_counted(client: ToolClient) -> None:
 def test_search_counts_matches_in_other_projects(client: ToolClient) -> None:
     records = thread(prompt("Feed the walrus", cwd="/work/zoo"), reply("Fed."))
     client.home.session(session_id(8), records, project="-work-zoo")
-    client.keeping.ingest()
+    client.sandbox.ingest()
 
     answer = client.ask("search", query="walrus")
     assert "Bygones: 1 session found." in answer

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tests import build, strategies
 from tests.build import PROJECT, session_id
 from tests.faults.sizes import sized
-from tests.store.keeping import Keeping
+from tests.store.sandbox import Sandbox
 
 __all__ = [
     "AGENT",
@@ -114,18 +114,18 @@ def layouts(draw: st.DrawFn, names: tuple[str, ...] = NAMES) -> dict[str, bytes]
 
 
 @contextmanager
-def kept_in() -> Iterator[Keeping]:
+def kept_in() -> Iterator[Sandbox]:
     """Yield a temporary home and its archive."""
     # A reader's engine may look for news once more while its folder is removed.
     with tempfile.TemporaryDirectory(dir=SCRATCH, ignore_cleanup_errors=True) as folder:
-        yield Keeping(Path(folder))
+        yield Sandbox(Path(folder))
 
 
-def lay(keeping: Keeping, layout: Mapping[str, bytes]) -> None:
+def lay(sandbox: Sandbox, layout: Mapping[str, bytes]) -> None:
     """Write files into a home; unchanged ones are left alone."""
-    (keeping.home.path / "projects").mkdir(exist_ok=True)
+    (sandbox.home.path / "projects").mkdir(exist_ok=True)
     for name, raw in layout.items():
-        path = keeping.home.path / name
+        path = sandbox.home.path / name
         path.parent.mkdir(parents=True, exist_ok=True)
         if not path.exists() or path.read_bytes() != raw:
             path.write_bytes(raw)

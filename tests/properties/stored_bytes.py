@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from tests.store.keeping import Keeping
+from tests.store.sandbox import Sandbox
 
 __all__ = ["Row", "assert_archived_once", "rows_of"]
 
@@ -41,26 +41,26 @@ class Row(NamedTuple):
     generations: list[bytes]
 
 
-def rows_of(keeping: Keeping) -> dict[int, Row]:
+def rows_of(sandbox: Sandbox) -> dict[int, Row]:
     """Return all sources by number."""
-    if not (keeping.archive / "archive.db").exists():
+    if not (sandbox.archive / "archive.db").exists():
         return {}
-    raws = keeping.bytes()
+    raws = sandbox.bytes()
     return {
         int(str(number)): Row(
             str(path), str(kind), int(str(inode)), int(str(kept)), raws[str(path)]
         )
-        for number, path, kind, inode, kept in keeping.rows(_ROWS)
+        for number, path, kind, inode, kept in sandbox.rows(_ROWS)
     }
 
 
 def assert_archived_once(
-    keeping: Keeping, before: Mapping[int, Row], files: Iterable[Path]
+    sandbox: Sandbox, before: Mapping[int, Row], files: Iterable[Path]
 ) -> None:
     """Compare an archive after an ingestion with the files that existed."""
     present = {str(path): path.read_bytes() for path in files}
-    after = rows_of(keeping)
-    for source, kept, length, end, fragment in keeping.rows(_SPANS):
+    after = rows_of(sandbox)
+    for source, kept, length, end, fragment in sandbox.rows(_SPANS):
         assert kept == length == end, source
         assert fragment in (None, kept), source
     assert set(before) <= set(after)

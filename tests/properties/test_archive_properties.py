@@ -17,7 +17,7 @@ from bygones.store import derived_tables
 from tests.faults.sizes import sized
 from tests.properties import homes as archives
 from tests.properties.homes import kept_in, lay, layouts
-from tests.store.keeping import Keeping, unlike_rebuilt
+from tests.store.sandbox import Sandbox, differing_tables
 
 few = settings(max_examples=sized(8, 500, 5_000))
 some = settings(max_examples=sized(12, 1_000, 10_000))
@@ -39,12 +39,12 @@ def rounds(draw: st.DrawFn) -> list[dict[str, bytes]]:
 @few
 @given(layouts())
 def test_ingesting_again_changes_nothing(layout: dict[str, bytes]) -> None:
-    with kept_in() as keeping:
-        lay(keeping, layout)
-        keeping.ingest()
-        before, stored = keeping.dump(), keeping.bytes()
+    with kept_in() as sandbox:
+        lay(sandbox, layout)
+        sandbox.ingest()
+        before, stored = sandbox.dump(), sandbox.bytes()
 
-        again = keeping.ingest()
+        again = sandbox.ingest()
 
         assert (again.changed, again.gone, again.bytes, again.derived_sessions) == (
             0,
@@ -52,24 +52,24 @@ def test_ingesting_again_changes_nothing(layout: dict[str, bytes]) -> None:
             0,
             0,
         )
-        assert (keeping.dump(), keeping.bytes()) == (before, stored)
+        assert (sandbox.dump(), sandbox.bytes()) == (before, stored)
 
 
 @some
 @given(rounds())
 def test_prefix_then_whole_equals_whole(grown: list[dict[str, bytes]]) -> None:
-    with kept_in() as keeping:
-        lay(keeping, dict.fromkeys(grown[-1], b""))
+    with kept_in() as sandbox:
+        lay(sandbox, dict.fromkeys(grown[-1], b""))
         for layout in grown:
-            lay(keeping, layout)
-            keeping.ingest()
-        other = Keeping(keeping.folder)
-        other.archive = keeping.folder / "at-once"
+            lay(sandbox, layout)
+            sandbox.ingest()
+        other = Sandbox(sandbox.folder)
+        other.archive = sandbox.folder / "at-once"
 
         other.ingest()
 
-        assert keeping.bytes() == other.bytes()
-        assert keeping.dump() == other.dump()
+        assert sandbox.bytes() == other.bytes()
+        assert sandbox.dump() == other.dump()
 
 
 @some
@@ -77,35 +77,35 @@ def test_prefix_then_whole_equals_whole(grown: list[dict[str, bytes]]) -> None:
 def test_incremental_index_equals_a_rebuilt_one(
     grown: list[dict[str, bytes]],
 ) -> None:
-    with kept_in() as keeping:
+    with kept_in() as sandbox:
         for layout in grown:
-            lay(keeping, layout)
-            keeping.ingest()
+            lay(sandbox, layout)
+            sandbox.ingest()
 
-        assert unlike_rebuilt(keeping) == []
+        assert differing_tables(sandbox) == []
 
 
 @few
 @given(rounds())
 def test_full_and_partial_family_search_agree(grown: list[dict[str, bytes]]) -> None:
-    with kept_in() as keeping, pytest.MonkeyPatch.context() as patched:
+    with kept_in() as sandbox, pytest.MonkeyPatch.context() as patched:
         for layout in grown:
-            lay(keeping, layout)
-            keeping.ingest()
+            lay(sandbox, layout)
+            sandbox.ingest()
         patched.setattr(derived_tables, "_FULL_SCAN_MIN", -1)
 
-        assert unlike_rebuilt(keeping) == []
+        assert differing_tables(sandbox) == []
 
 
 @few
 @given(layouts())
 def test_every_byte_is_restored(layout: dict[str, bytes]) -> None:
-    with kept_in() as keeping:
-        lay(keeping, layout)
-        keeping.ingest()
-        to = keeping.folder / "restored"
+    with kept_in() as sandbox:
+        lay(sandbox, layout)
+        sandbox.ingest()
+        to = sandbox.folder / "restored"
 
-        with keeping.vault() as archive_dir:
+        with sandbox.open_dir() as archive_dir:
             restore(
                 archive_dir,
                 plan_restore(archive_dir, archive_dir.byte_store.sources(), target=to),
@@ -124,17 +124,17 @@ def test_every_byte_is_restored(layout: dict[str, bytes]) -> None:
 def test_archived_session_equals_the_session_read_from_files(
     layout: dict[str, bytes],
 ) -> None:
-    with kept_in() as keeping:
-        lay(keeping, layout)
-        keeping.ingest()
+    with kept_in() as sandbox:
+        lay(sandbox, layout)
+        sandbox.ingest()
 
-        with Archive.open(keeping.archive) as archive:
-            for session in read_sessions(keeping.home.path):
+        with Archive.open(sandbox.archive) as archive:
+            for session in read_sessions(sandbox.home.path):
                 found = archive.session(session.id)
                 assert found == session
                 assert blocks(found) == blocks(session)
             listed = {line.id for line in archive.sessions(include_empty=True)}
-        assert listed == {session.id for session in read_sessions(keeping.home.path)}
+        assert listed == {session.id for session in read_sessions(sandbox.home.path)}
 
 
 def blocks(session: Session) -> list[object]:
@@ -148,11 +148,11 @@ def blocks(session: Session) -> list[object]:
 @some
 @given(layouts())
 def test_usage_of_an_answer_is_counted_once(layout: dict[str, bytes]) -> None:
-    with kept_in() as keeping:
-        lay(keeping, layout)
-        keeping.ingest()
+    with kept_in() as sandbox:
+        lay(sandbox, layout)
+        sandbox.ingest()
 
-        with Archive.open(keeping.archive) as archive:
+        with Archive.open(sandbox.archive) as archive:
             ids = [line.id for line in archive.sessions(include_empty=True)]
             sessions = [archive.session(id_) for id_ in ids]
         paid = Counter(
@@ -166,22 +166,22 @@ def test_usage_of_an_answer_is_counted_once(layout: dict[str, bytes]) -> None:
 def test_every_record_is_indexed_once_per_location(
     layout: dict[str, bytes],
 ) -> None:
-    with kept_in() as keeping:
-        lay(keeping, layout)
-        keeping.ingest()
+    with kept_in() as sandbox:
+        lay(sandbox, layout)
+        sandbox.ingest()
 
-        rows = keeping.index_rows("SELECT source, start, length FROM record")
-        texts = keeping.index_rows("SELECT count(*) FROM text_deletion")
+        rows = sandbox.index_rows("SELECT source, start, length FROM record")
+        texts = sandbox.index_rows("SELECT count(*) FROM text_deletion")
 
         assert len(rows) == len(set(rows))
         assert texts == [(0,)]
 
 
 def test_generated_homes_have_every_kind_of_file(tmp_path: Path) -> None:
-    keeping = Keeping(tmp_path)
-    lay(keeping, dict.fromkeys(archives.NAMES, b"{}\n"))
+    sandbox = Sandbox(tmp_path)
+    lay(sandbox, dict.fromkeys(archives.NAMES, b"{}\n"))
 
-    keeping.ingest()
+    sandbox.ingest()
 
-    kinds = {stored.kind.value for stored in keeping.sources().values()}
+    kinds = {stored.kind.value for stored in sandbox.sources().values()}
     assert kinds == {"session", "agent", "sidecar", "tool-result", "file-history"}

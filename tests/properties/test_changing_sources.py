@@ -27,7 +27,12 @@ from tests.faults.racing import assert_acknowledged, race
 from tests.faults.sizes import reached, sized
 from tests.properties.homes import NAMES, SCRATCH, lines
 from tests.properties.stored_bytes import assert_archived_once, rows_of
-from tests.store.keeping import Keeping, set_back, settle, unlike_rebuilt
+from tests.store.sandbox import (
+    Sandbox,
+    differing_tables,
+    overwrite_keeping_times,
+    settle,
+)
 
 TRANSCRIPTS = tuple(name for name in NAMES if name.endswith(".jsonl"))
 LARGE = b'{"type":"user","filler":"' + b"x" * 6000 + b'"}\n'
@@ -51,8 +56,8 @@ class Sources(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.folder = Path(tempfile.mkdtemp(dir=SCRATCH))
-        self.keeping = Keeping(self.folder)
-        (self.keeping.home.path / "projects").mkdir()
+        self.sandbox = Sandbox(self.folder)
+        (self.sandbox.home.path / "projects").mkdir()
         self.seen: set[bytes] = set()
         """The contents that any file had at any look."""
         self.links: set[str] = set()
@@ -73,12 +78,12 @@ class Sources(RuleBasedStateMachine):
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def path(self, name: str) -> Path:
-        path = self.keeping.home.path / name
+        path = self.sandbox.home.path / name
         path.parent.mkdir(parents=True, exist_ok=True)
         return path
 
     def files(self) -> list[Path]:
-        return [path for path in self.keeping.home.path.rglob("*") if path.is_file()]
+        return [path for path in self.sandbox.home.path.rglob("*") if path.is_file()]
 
     def own(self) -> list[Path]:
         """Return the files that are not links."""
@@ -119,7 +124,9 @@ class Sources(RuleBasedStateMachine):
         raw = path.read_bytes()
         if raw:
             at = data.draw(st.integers(0, len(raw) - 1))
-            set_back(path, raw[:at] + bytes([raw[at] ^ 1]) + raw[at + 1 :])
+            overwrite_keeping_times(
+                path, raw[:at] + bytes([raw[at] ^ 1]) + raw[at + 1 :]
+            )
 
     @precondition(lambda self: self.own())
     @rule(raw=raws, data=st.data())
@@ -178,7 +185,7 @@ class Sources(RuleBasedStateMachine):
         path = self.chosen(data)
         path.unlink()
         path.symlink_to(self.elsewhere() / "elsewhere.jsonl")
-        self.links.add(str(path.relative_to(self.keeping.home.path)))
+        self.links.add(str(path.relative_to(self.sandbox.home.path)))
 
     def elsewhere(self) -> Path:
         folder = self.folder / "elsewhere"
@@ -189,7 +196,7 @@ class Sources(RuleBasedStateMachine):
     @rule()
     def link_to_a_folder_elsewhere(self) -> None:
         """Make a project a link to a folder outside the home."""
-        path = self.keeping.home.path / "projects" / "-work-elsewhere"
+        path = self.sandbox.home.path / "projects" / "-work-elsewhere"
         if not path.is_symlink():
             path.symlink_to(self.elsewhere())
             self.links.add("projects/-work-elsewhere")
@@ -224,33 +231,33 @@ class Sources(RuleBasedStateMachine):
     def move_the_home(self) -> None:
         other = self.folder / f"home-{len(self.seen)}"
         if not other.exists():
-            self.keeping.home.path.rename(other)
-            self.keeping.home.path = other
+            self.sandbox.home.path.rename(other)
+            self.sandbox.home.path = other
 
     @rule()
     def time_passes(self) -> None:
         """Make the times of folders old enough to be reliable."""
         self.age += 1
-        settle(self.keeping.home.path, self.age)
+        settle(self.sandbox.home.path, self.age)
 
     @rule()
     def look(self) -> None:
-        home = self.keeping.home.path.resolve()
+        home = self.sandbox.home.path.resolve()
         own = [path for path in self.files() if path.resolve().is_relative_to(home)]
         self.seen |= {path.read_bytes() for path in own}
         self.ingest_and_compare()
 
     def ingest_and_compare(self) -> None:
-        home = self.keeping.home.path.resolve()
-        before = rows_of(self.keeping)
-        report = self.keeping.ingest()
-        assert_archived_once(self.keeping, before, self.own())
+        home = self.sandbox.home.path.resolve()
+        before = rows_of(self.sandbox)
+        report = self.sandbox.ingest()
+        assert_archived_once(self.sandbox, before, self.own())
         told = {
             one.position.source_id for one in report.problems if one.kind == "link-out"
         }
         copies = {home / name for name in self.links if (home / name).is_symlink()}
         assert {str(path) for path in copies if is_out(path, home)} <= told
-        stored = self.keeping.bytes()
+        stored = self.sandbox.bytes()
         assert_acknowledged(self.acknowledged, stored)
         self.acknowledged = stored
         self.links.clear()
@@ -266,10 +273,10 @@ class Sources(RuleBasedStateMachine):
         if self.is_new:
             self.is_new = False
             self.assert_every_byte_is_kept()
-            assert unlike_rebuilt(self.keeping) == []
+            assert differing_tables(self.sandbox) == []
 
     def assert_every_byte_is_kept(self) -> None:
-        kept = self.keeping.bytes()
+        kept = self.sandbox.bytes()
         everything = {raw for generations in kept.values() for raw in generations}
         for raw in self.seen:
             assert any(one.startswith(raw) for one in everything)

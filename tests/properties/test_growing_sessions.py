@@ -29,7 +29,7 @@ from tests.properties.growing import (
     write_steps,
 )
 from tests.properties.homes import kept_in
-from tests.store.keeping import Keeping, unlike_rebuilt
+from tests.store.sandbox import Sandbox, differing_tables
 
 _NEVER = 1 << 60
 
@@ -53,29 +53,29 @@ def outcomes(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     return counts
 
 
-def append(keeping: Keeping, lines: Lines) -> None:
+def append(sandbox: Sandbox, lines: Lines) -> None:
     for path, raw in lines:
-        file = keeping.home.path / path
+        file = sandbox.home.path / path
         file.parent.mkdir(parents=True, exist_ok=True)
         with file.open("ab") as opened:
             opened.write(raw)
-    keeping.ingest()
+    sandbox.ingest()
 
 
-def differences(keeping: Keeping, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+def differences(sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Return the tables that differ from those of the session derived at once."""
     with monkeypatch.context() as patched:
         patched.setattr(derive, "MIN_DIVIDED_NODES", _NEVER)
         patched.setattr(indexer, "NODES_PER_PART", _NEVER)
-        return unlike_rebuilt(keeping)
+        return differing_tables(sandbox)
 
 
 def grow_and_compare(seed: int, steps: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    with kept_in() as keeping:
+    with kept_in() as sandbox:
         for part in cut_lines(write_files(seed, steps), seed):
-            append(keeping, part)
+            append(sandbox, part)
 
-        assert differences(keeping, monkeypatch) == [], seed
+        assert differences(sandbox, monkeypatch) == [], seed
 
 
 def test_growing_in_any_steps_gives_the_rows_of_the_whole(
@@ -95,13 +95,13 @@ _MODEST_STEPS = (
 
 
 def derive_in_parts_and_compare(lines: Lines, monkeypatch: pytest.MonkeyPatch) -> None:
-    with kept_in() as keeping:
-        append(keeping, lines[:-12])
+    with kept_in() as sandbox:
+        append(sandbox, lines[:-12])
 
-        assert differences(keeping, monkeypatch) == []
+        assert differences(sandbox, monkeypatch) == []
         for start in range(-12, 0, 4):
-            append(keeping, lines[start : start + 4 or None])
-        assert differences(keeping, monkeypatch) == []
+            append(sandbox, lines[start : start + 4 or None])
+        assert differences(sandbox, monkeypatch) == []
 
 
 def write_modest_session(seed: int, steps: int) -> Lines:
@@ -159,10 +159,10 @@ def test_overlooked_reference_to_an_earlier_part_is_caught(
     monkeypatch.setattr(DerivedTables, "has_settled_key", lambda *_: False)
     monkeypatch.setattr(derive, "used_ids", lambda *_: ())
 
-    with kept_in() as keeping:
-        append(keeping, _LATE_RESULT)
+    with kept_in() as sandbox:
+        append(sandbox, _LATE_RESULT)
 
-        assert differences(keeping, monkeypatch) != []
+        assert differences(sandbox, monkeypatch) != []
     assert parts == {"in parts": 1}
 
 
@@ -180,11 +180,11 @@ def test_growing_in_many_more_steps_gives_the_rows_of_the_whole(
 def test_session_cut_at_every_line_gives_the_rows_of_the_whole(
     outcomes: Counter[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with kept_in() as keeping:
+    with kept_in() as sandbox:
         for number, line in enumerate(write_files(7, 60)):
-            append(keeping, [line])
+            append(sandbox, [line])
             if number % 5 == 0:
-                assert differences(keeping, monkeypatch) == [], number
+                assert differences(sandbox, monkeypatch) == [], number
 
     assert outcomes["grown"] > outcomes["derived again"]
 
@@ -197,29 +197,29 @@ _LATE_RESULT = write_steps(
 def test_late_result_of_a_settled_call_is_shown_at_the_call(
     outcomes: Counter[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    keeping = Keeping(tmp_path)
+    sandbox = Sandbox(tmp_path)
     monkeypatch.setattr(segments, "_OPEN_CALL_WINDOW", 8)
 
     for start in range(0, len(_LATE_RESULT), 5):
-        append(keeping, _LATE_RESULT[start : start + 5])
+        append(sandbox, _LATE_RESULT[start : start + 5])
 
-    assert differences(keeping, monkeypatch) == []
+    assert differences(sandbox, monkeypatch) == []
     assert outcomes["derived again"] == 1
 
 
 def test_overlooked_late_result_is_caught(
     outcomes: Counter[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    keeping = Keeping(tmp_path)
+    sandbox = Sandbox(tmp_path)
     monkeypatch.setattr(segments, "_OPEN_CALL_WINDOW", 8)
     monkeypatch.setattr(segments._Suffix, "is_closed", lambda *_: True)
     monkeypatch.setattr(DerivedTables, "has_settled_key", lambda *_: False)
     monkeypatch.setattr(derive, "used_ids", lambda *_: ())
 
     for start in range(0, len(_LATE_RESULT), 5):
-        append(keeping, _LATE_RESULT[start : start + 5])
+        append(sandbox, _LATE_RESULT[start : start + 5])
 
-    assert differences(keeping, monkeypatch) != []
+    assert differences(sandbox, monkeypatch) != []
     assert not outcomes["derived again"]
 
 
@@ -228,13 +228,13 @@ def test_append_writes_only_the_last_rows(
 ) -> None:
     monkeypatch.setattr(derive, "MIN_DIVIDED_NODES", 64)
     lines = write_steps(*("prompt", "answer", "call") * 50)
-    keeping = Keeping(tmp_path)
-    append(keeping, lines[:-1])
-    before = keeping.index_rows("SELECT rowid, frame FROM message_block")
+    sandbox = Sandbox(tmp_path)
+    append(sandbox, lines[:-1])
+    before = sandbox.index_rows("SELECT rowid, frame FROM message_block")
 
-    append(keeping, lines[-1:])
+    append(sandbox, lines[-1:])
 
-    after = keeping.index_rows("SELECT rowid, frame FROM message_block")
+    after = sandbox.index_rows("SELECT rowid, frame FROM message_block")
     assert outcomes == {"grown": 1}
     assert before[:-1] == after[: len(before) - 1]
 

@@ -41,7 +41,7 @@ from bygones.store.tokenizer import tokenize
 from tests.build import moment
 from tests.properties.homes import LONGER, ONE, kept_in, lay, layouts
 from tests.query.trees import joined, terms
-from tests.store.keeping import Keeping
+from tests.store.sandbox import Sandbox
 
 few = settings(max_examples=15 * LONGER, deadline=None)
 NOW = datetime(2026, 1, 5, 12, tzinfo=UTC)
@@ -125,9 +125,9 @@ def at(second: int) -> datetime:
     return datetime.fromisoformat(moment(second))
 
 
-def iter_texts(keeping: Keeping) -> Iterator[tuple[int, TextMatch, SearchableText]]:
+def iter_texts(sandbox: Sandbox) -> Iterator[tuple[int, TextMatch, SearchableText]]:
     """Yield every text of an archive, read from its lines."""
-    with keeping.vault() as archive_dir:
+    with sandbox.open_dir() as archive_dir:
         index = archive_dir.index
         assert index is not None
         places = IndexLookup(index)
@@ -166,8 +166,8 @@ def iter_texts(keeping: Keeping) -> Iterator[tuple[int, TextMatch, SearchableTex
             yield session, found, make_title_text(listed[session], words)
 
 
-def answer(keeping: Keeping, query: Query) -> SearchResults:
-    with keeping.vault() as archive_dir:
+def answer(sandbox: Sandbox, query: Query) -> SearchResults:
+    with sandbox.open_dir() as archive_dir:
         assert archive_dir.index is not None
         return Searcher(LocalReader(archive_dir)).search(query, limit=ALL, hits=ALL)
 
@@ -180,16 +180,16 @@ def found_sessions(found: SearchResults) -> set[str]:
 @few
 @given(layouts())
 def test_each_word_of_each_text_finds_its_session(layout: dict[str, bytes]) -> None:
-    with kept_in() as keeping:
-        lay(keeping, layout)
-        keeping.ingest()
-        for _, _, subject in iter_texts(keeping):
+    with kept_in() as sandbox:
+        lay(sandbox, layout)
+        sandbox.ingest()
+        for _, _, subject in iter_texts(sandbox):
             for word in dict.fromkeys(subject.text.split()):
                 if not tokenize(word):
                     continue
                 query = parse_query(f"\\{word}", now=NOW, zone=UTC)
 
-                found = answer(keeping, query)
+                found = answer(sandbox, query)
 
                 assert subject.session.id in found_sessions(found)
 
@@ -207,14 +207,14 @@ def lists_sessions(term: Term) -> bool:
 def test_store_and_matcher_find_the_same_sessions(
     layout: dict[str, bytes], asked: list[Term]
 ) -> None:
-    with kept_in() as keeping:
-        lay(keeping, layout)
-        keeping.ingest()
-        texts = list(iter_texts(keeping))
+    with kept_in() as sandbox:
+        lay(sandbox, layout)
+        sandbox.ingest()
+        texts = list(iter_texts(sandbox))
         for term in asked:
             query = Query(term)
             words = [w for w in drop_stop_words(query.plain_words) if tokenize(w)]
-            found = answer(keeping, query)
+            found = answer(sandbox, query)
             if found.corrections or found.missing_words:
                 words = list(found.query_words)
             # If no text has any of the words, nothing is found.

@@ -70,9 +70,9 @@ def test_similar_sessions_are_one_result(tmp_path: Path) -> None:
     others = thread(prompt("Why is the walrus page slow?"), reply("A walrus query."))
     home.session(session_id(20), others)
 
-    with open_archive(home, tmp_path / "archive") as asked:
-        found = asked.search("walrus", limit=10)
-        narrowed = asked.search("walrus tool:Bash OR walrus", limit=10)
+    with open_archive(home, tmp_path / "archive") as archive:
+        found = archive.search("walrus", limit=10)
+        narrowed = archive.search("walrus tool:Bash OR walrus", limit=10)
 
     for results in (found, narrowed):
         sizes = [len(one.similar) for one in results.sessions]
@@ -92,8 +92,8 @@ def test_sessions_of_one_lineage_follow_each_other(tmp_path: Path) -> None:
     home.session(session_id(2), [*shared, *second])
     home.session(session_id(3), other)
 
-    with open_archive(home, tmp_path / "archive") as asked:
-        found = asked.search("walrus otter", limit=10)
+    with open_archive(home, tmp_path / "archive") as archive:
+        found = archive.search("walrus otter", limit=10)
 
     ids = [one.summary.id for one in found.sessions]
     assert ids == [session_id(1), session_id(2), session_id(3)]

@@ -35,29 +35,29 @@ def found(asked: SearchArchive, query: str) -> list[tuple[str, list[str]]]:
 
 @pytest.mark.req("A3", "F6")
 def test_hidden_agents_are_searched_only_on_request(tmp_path: Path) -> None:
-    with open_archive(make_home(tmp_path / "home"), tmp_path / "archive") as asked:
-        (visible,) = found(asked, "walrus")
+    with open_archive(make_home(tmp_path / "home"), tmp_path / "archive") as archive:
+        (visible,) = found(archive, "walrus")
         assert visible[0] == session_id(1)
         assert sorted(visible[1]) == ["Feed the walrus", "Look for a walrus"]
-        assert found(asked, "walrus -is:hidden") == [visible]
-        hidden = dict(found(asked, "walrus is:hidden"))
+        assert found(archive, "walrus -is:hidden") == [visible]
+        hidden = dict(found(archive, "walrus is:hidden"))
         assert hidden == {
             session_id(2): ["Ready to explore the walrus"],
             session_id(1): ["Feed the walrus", "A replayed walrus"],
         }
-        assert found(asked, "explore is:hidden")[0][0] == session_id(2)
-        assert found(asked, "sealion is:hidden") == []
-        only = asked.search("explore walrus is:hidden", limit=1)
+        assert found(archive, "explore is:hidden")[0][0] == session_id(2)
+        assert found(archive, "sealion is:hidden") == []
+        only = archive.search("explore walrus is:hidden", limit=1)
         assert (only.session_count, only.full_match_count) == (2, 1)
         assert only.sessions[0].summary.id == session_id(2)
 
 
 @pytest.mark.req("A3", "F6")
 def test_sessions_with_hidden_agents_can_be_listed(tmp_path: Path) -> None:
-    with open_archive(make_home(tmp_path / "home"), tmp_path / "archive") as asked:
+    with open_archive(make_home(tmp_path / "home"), tmp_path / "archive") as archive:
 
         def listed(query: str) -> set[str]:
-            return {one.id for one in asked.archive.sessions(query)}
+            return {one.id for one in archive.archive.sessions(query)}
 
         assert listed("is:hidden") == {session_id(1), session_id(2)}
         assert listed("is:hidden explore") == {session_id(2)}
@@ -75,8 +75,8 @@ def test_growing_warm_up_stays_hidden(tmp_path: Path, lines: int) -> None:
     Archive.ingest(tmp_path / "archive", [home.path])
     path.write_bytes(whole)
 
-    with open_archive(home, tmp_path / "archive") as asked:
-        assert [id_ for id_, _ in found(asked, "walrus")] == [session_id(1)]
+    with open_archive(home, tmp_path / "archive") as archive:
+        assert [id_ for id_, _ in found(archive, "walrus")] == [session_id(1)]
     assert Archive.verify(tmp_path / "archive", deep=True).differences == []
 
 
@@ -88,8 +88,8 @@ def test_prompt_without_a_newline_makes_a_warm_up(tmp_path: Path) -> None:
     first = [record | own for record in (reply("A walrus"), WARM_UP[0])]
     path.write_bytes(jsonl(first).rstrip(b"\n"))
 
-    with open_archive(home, tmp_path / "archive") as asked:
-        assert [id_ for id_, _ in found(asked, "walrus")] == [session_id(1)]
+    with open_archive(home, tmp_path / "archive") as archive:
+        assert [id_ for id_, _ in found(archive, "walrus")] == [session_id(1)]
 
 
 @pytest.mark.req("A3")
@@ -121,13 +121,13 @@ def with_inline_warm_up() -> list[dict[str, object]]:
 def test_warm_up_inside_a_session_is_searched_only_on_request(tmp_path: Path) -> None:
     home = Home(tmp_path / "home")
     home.session(session_id(1), with_inline_warm_up())
-    with open_archive(home, tmp_path / "archive") as asked:
-        assert found(asked, "walrus") == [(session_id(1), ["Look for a walrus"])]
-        assert found(asked, "explore") == []
-        assert found(asked, "walrus is:hidden") == [
+    with open_archive(home, tmp_path / "archive") as archive:
+        assert found(archive, "walrus") == [(session_id(1), ["Look for a walrus"])]
+        assert found(archive, "explore") == []
+        assert found(archive, "walrus is:hidden") == [
             (session_id(1), ["Ready to explore the walrus"])
         ]
-        assert found(asked, "otter is:hidden") == []
+        assert found(archive, "otter is:hidden") == []
 
 
 @pytest.mark.req("A3")
@@ -144,7 +144,7 @@ def test_warm_up_inside_a_growing_session_is_hidden(
     Archive.ingest(tmp_path / "archive", [home.path])
     path.write_bytes(whole.rstrip(b"\n"))
 
-    with open_archive(home, tmp_path / "archive") as asked:
-        assert found(asked, "explore") == []
-        assert found(asked, "look one") != []
+    with open_archive(home, tmp_path / "archive") as archive:
+        assert found(archive, "explore") == []
+        assert found(archive, "look one") != []
     assert Archive.verify(tmp_path / "archive", deep=True).differences == []

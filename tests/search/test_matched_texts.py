@@ -17,7 +17,7 @@ from bygones.store.compression import compress, decompress
 from bygones.store.text_index import TantivyEngine
 from tests.build import Home, prompt, reply, session_id, thread
 from tests.search.searching import open_archive
-from tests.store.keeping import Keeping
+from tests.store.sandbox import Sandbox
 
 WORDS = [f"w{chr(97 + at // 26)}{chr(97 + at % 26)}q" for at in range(30)]
 TEXTS = {
@@ -31,12 +31,12 @@ TEXTS = {
 @pytest.fixture
 def engine(tmp_path: Path) -> TantivyEngine:
     """Return the engine of an archive in which each text has several of the words."""
-    keeping = Keeping(tmp_path)
+    sandbox = Sandbox(tmp_path)
     for number, texts in TEXTS.items():
         records = thread(prompt(texts[0]), reply(texts[1]), start=3600.0 * number)
-        keeping.home.session(session_id(number), records)
-    keeping.ingest()
-    return TantivyEngine(ArchiveDir(keeping.archive).text_index)
+        sandbox.home.session(session_id(number), records)
+    sandbox.ingest()
+    return TantivyEngine(ArchiveDir(sandbox.archive).text_index)
 
 
 def expected_masks(words: list[str]) -> list[int]:
@@ -103,12 +103,12 @@ def test_ranking_is_the_same_for_few_candidates(
         words = "walrus " * (number % 4) + "narwhal " * (number % 3) + "otter"
         records = thread(prompt(f"{words} {number}"), start=3600.0 * number)
         home.session(session_id(number), records)
-    with open_archive(home, tmp_path / "archive") as asked:
-        whole = asked.search("walrus narwhal otter", limit=5)
+    with open_archive(home, tmp_path / "archive") as archive:
+        whole = archive.search("walrus narwhal otter", limit=5)
         monkeypatch.setattr(ranking, "_MAX_EXACT_TEXTS", 5)
         monkeypatch.setattr(ranking, "_MAX_CANDIDATES", 12)
 
-        found = asked.search("walrus narwhal otter", limit=5)
+        found = archive.search("walrus narwhal otter", limit=5)
 
     assert [one.summary.id for one in found.sessions] == [
         one.summary.id for one in whole.sessions
@@ -118,12 +118,12 @@ def test_ranking_is_the_same_for_few_candidates(
 
 
 def test_bytes_are_read_up_to_a_record(tmp_path: Path) -> None:
-    keeping = Keeping(tmp_path)
+    sandbox = Sandbox(tmp_path)
     prompts = [prompt(f"number {at} " * 50) for at in range(200)]
-    path = keeping.home.session(session_id(1), thread(*prompts))
-    keeping.ingest()
+    path = sandbox.home.session(session_id(1), thread(*prompts))
+    sandbox.ingest()
     raw = path.read_bytes()
-    with closing(ArchiveDB(keeping.archive)) as chunks:
+    with closing(ArchiveDB(sandbox.archive)) as chunks:
         (stored,) = chunks.sources()
         key = (stored.number, stored.generation)
         for offset in (0, 90_000, 5, len(raw) - 10, 40_000):
@@ -132,19 +132,19 @@ def test_bytes_are_read_up_to_a_record(tmp_path: Path) -> None:
 
 
 def test_damaged_text_is_not_shown(tmp_path: Path) -> None:
-    keeping = Keeping(tmp_path)
-    keeping.home.session(session_id(1), thread(prompt("the walrus sleeps")))
-    keeping.home.session(session_id(2), thread(prompt("another walrus"), start=60.0))
-    keeping.ingest()
-    with closing(sqlite3.connect(keeping.archive / "archive.db")) as db, db:
+    sandbox = Sandbox(tmp_path)
+    sandbox.home.session(session_id(1), thread(prompt("the walrus sleeps")))
+    sandbox.home.session(session_id(2), thread(prompt("another walrus"), start=60.0))
+    sandbox.ingest()
+    with closing(sqlite3.connect(sandbox.archive / "archive.db")) as db, db:
         for id_, frame in db.execute("SELECT id, frame FROM chunk").fetchall():
             raw = decompress(frame)
             if b"sleeps" in raw:
                 changed = compress(raw.replace(b"sleeps", b"shouts"))
                 db.execute("UPDATE chunk SET frame = ? WHERE id = ?", (changed, id_))
 
-    with open_archive(keeping.home, keeping.archive) as asked:
-        found = asked.search("walrus").sessions
+    with open_archive(sandbox.home, sandbox.archive) as archive:
+        found = archive.search("walrus").sessions
 
     shown = [hit.excerpt.text for one in found for hit in one.hits]
     assert shown == ["another walrus"]
@@ -154,9 +154,9 @@ def test_limits_are_named_if_no_session_has_all_words(tmp_path: Path) -> None:
     home = Home(tmp_path / "home")
     home.session(session_id(1), thread(prompt("the walrus sleeps")))
     home.session(session_id(2), thread(prompt("an otter"), start=60.0))
-    with open_archive(home, tmp_path / "archive") as asked:
+    with open_archive(home, tmp_path / "archive") as archive:
         notes = {
-            text: " ".join(search_notes(asked.search(text)))
+            text: " ".join(search_notes(archive.search(text)))
             for text in ("walrus sleeps", "walrus otter", "walrus zzyzx")
         }
 

@@ -86,8 +86,8 @@ def test_title_from_another_file_counts(tmp_path: Path) -> None:
     others = [summary("Parsing of walrus files", leaf=leaf), prompt("hello", uuid="x")]
     home.session(session_id(2), others)
 
-    with open_archive(home, tmp_path / "archive") as asked:
-        found = asked.search("walrus")
+    with open_archive(home, tmp_path / "archive") as archive:
+        found = archive.search("walrus")
 
     assert session_id(1) in {one.summary.id for one in found.sessions}
 
@@ -102,7 +102,7 @@ def test_session_with_the_query_as_its_title_comes_first(tmp_path: Path) -> None
     leaf = str(records[-1]["uuid"])
     home.session(session_id(9), [*records, summary("Walrus parser fails", leaf=leaf)])
 
-    with open_archive(home, tmp_path / "archive") as asked:
-        found = asked.search("walrus parser fails")
+    with open_archive(home, tmp_path / "archive") as archive:
+        found = archive.search("walrus parser fails")
 
     assert found.sessions[0].summary.id == session_id(9)

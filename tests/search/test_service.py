@@ -176,8 +176,10 @@ def test_pasted_line_that_is_half_indexed_comes_first(
         chain = thread(prompt(f"again {number}"), *replies, start=60.0 * number)
         home.session(session_id(number), chain)
 
-    with open_archive(home, tmp_path / "archive") as asked:
-        first, *_ = asked.search(f"{half} -u which nobody ever saw in a text").sessions
+    with open_archive(home, tmp_path / "archive") as archive:
+        first, *_ = archive.search(
+            f"{half} -u which nobody ever saw in a text"
+        ).sessions
 
     assert first.summary.id == session_id(1)
 
@@ -186,14 +188,14 @@ def test_session_is_found_by_a_users_tag(tmp_path: Path) -> None:
     home = Home(tmp_path / "home")
     for number in (1, 2):
         home.session(session_id(number), thread(prompt(f"walrus {number}")))
-    with open_archive(home, tmp_path / "archive") as asked:
+    with open_archive(home, tmp_path / "archive") as archive:
         tagged = Annotations(tags=("zoo",))
-        asked.archive.annotate([SessionId(session_id(2))], lambda _: tagged)
+        archive.archive.annotate([SessionId(session_id(2))], lambda _: tagged)
 
         for text in ("tag:zoo walrus", "tag:zoo", "tag:zoo OR /nothing/"):
-            (found,) = asked.search(text).sessions
+            (found,) = archive.search(text).sessions
             assert found.summary.id == session_id(2)
-        assert asked.search("walrus -tag:zoo").sessions[0].summary.id == session_id(1)
+        assert archive.search("walrus -tag:zoo").sessions[0].summary.id == session_id(1)
 
 
 def test_blank_text_is_not_a_hit(tmp_path: Path) -> None:
@@ -201,8 +203,8 @@ def test_blank_text_is_not_a_hit(tmp_path: Path) -> None:
     records = thread(prompt("Begin"), reply("\n\n"), reply(" \n"), reply("Done"))
     home.session(session_id(1), records)
 
-    with open_archive(home, tmp_path / "archive") as asked:
-        (found,) = asked.search("is:agent OR session:5e55", hits=9).sessions
+    with open_archive(home, tmp_path / "archive") as archive:
+        (found,) = archive.search("is:agent OR session:5e55", hits=9).sessions
 
     assert [hit.excerpt.text for hit in found.hits] == ["Begin", "Done"]
 
@@ -244,12 +246,12 @@ def test_all_content_is_found_up_to_its_limit(tmp_path: Path) -> None:
     )
     home.session(session_id(2), [snapshot("x", {"backedup.py": None})])
 
-    with open_archive(home, tmp_path / "archive") as asked:
+    with open_archive(home, tmp_path / "archive") as archive:
         for word in ("endofprompt", "endofthought", "endofcommand", "task", "bash"):
-            assert asked.search(f'"{word}"').session_count == 1, word
+            assert archive.search(f'"{word}"').session_count == 1, word
         for word in ("endofinput", "endofresult", "iVBORw0KGgo", "backedup"):
-            assert asked.search(f'"{word}"').session_count == 0, word
-        assert asked.search("out").session_count == 1
+            assert archive.search(f'"{word}"').session_count == 0, word
+        assert archive.search("out").session_count == 1
 
 
 @pytest.mark.req("X3")
@@ -264,9 +266,9 @@ def test_identifier_weighs_most_where_it_is_used(tmp_path: Path) -> None:
     home.session(session_id(1), [*thread(*talk, *others), title("Talk", custom=True)])
     home.session(session_id(2), [*thread(*use, *others), title("Use", custom=True)])
 
-    with open_archive(home, tmp_path / "archive") as asked:
-        assert asked.titles("read_config") == ["Use", "Talk"]
-        assert asked.titles("something about config")[0] == "Talk"
+    with open_archive(home, tmp_path / "archive") as archive:
+        assert archive.titles("read_config") == ["Use", "Talk"]
+        assert archive.titles("something about config")[0] == "Talk"
 
 
 @pytest.mark.req("X3")
@@ -290,11 +292,11 @@ def test_name_of_a_tool_or_file_finds_calls_first(tmp_path: Path, query: str) ->
         named = title(f"{said} {number}" if number > 3 else "Mentioned")
         home.session(session_id(number), [named, *thread(*words, start=60.0 * number)])
 
-    with open_archive(home, tmp_path / "archive") as asked:
-        assert asked.titles(query)[0] == "Called"
-        assert len(asked.titles(query)) == 5
+    with open_archive(home, tmp_path / "archive") as archive:
+        assert archive.titles(query)[0] == "Called"
+        assert len(archive.titles(query)) == 5
         # In a sentence it is an ordinary word.
-        assert asked.titles("please edit the config again")[0] != "Called"
+        assert archive.titles("please edit the config again")[0] != "Called"
 
 
 @pytest.mark.req("X3")
@@ -306,9 +308,9 @@ def test_identifier_as_typed_comes_before_its_parts(tmp_path: Path) -> None:
     home.session(session_id(1), [*thread(*name), title("Name", custom=True)])
     home.session(session_id(2), [*thread(*parts), title("Parts", custom=True)])
 
-    with open_archive(home, tmp_path / "archive") as asked:
-        assert asked.titles("TypeError") == ["Name", "Parts"]
-        assert asked.titles("type error") == ["Parts", "Name"]
+    with open_archive(home, tmp_path / "archive") as archive:
+        assert archive.titles("TypeError") == ["Name", "Parts"]
+        assert archive.titles("type error") == ["Parts", "Name"]
 
 
 @pytest.mark.req("X3")
@@ -320,10 +322,10 @@ def test_newest_of_equal_sessions_comes_first(tmp_path: Path) -> None:
         )
         home.session(session_id(number), records)
 
-    with open_archive(home, tmp_path / "archive") as asked:
-        ids = [one.summary.id for one in asked.search("same words").sessions]
+    with open_archive(home, tmp_path / "archive") as archive:
+        ids = [one.summary.id for one in archive.search("same words").sessions]
         assert ids == [session_id(2), session_id(1), session_id(3)]
-        oldest = asked.search("same words", sort=SortOrder.OLDEST).sessions
+        oldest = archive.search("same words", sort=SortOrder.OLDEST).sessions
         assert [one.summary.id for one in oldest] == ids[::-1]
 
 
@@ -362,8 +364,8 @@ def test_hits_in_agents_and_on_rewound_branches_are_marked(
     inside = [prompt("Look for a walrus", uuid="e", isSidechain=True)]
     home.agent(session_id(1), "a1", inside, meta={"agentType": "Explore"})
 
-    with open_archive(home, tmp_path / "archive") as asked:
-        (one,) = asked.search("walrus").sessions
+    with open_archive(home, tmp_path / "archive") as archive:
+        (one,) = archive.search("walrus").sessions
         hits = {str(hit.record_id): hit for hit in one.hits}
         assert {id_: hit.is_abandoned for id_, hit in hits.items()} == {
             "c": True,
@@ -372,14 +374,14 @@ def test_hits_in_agents_and_on_rewound_branches_are_marked(
         }
         assert (hits["e"].agent_id, hits["e"].agent_type) == ("a1", "Explore")
         assert [
-            h.record_id for h in asked.search("walrus is:abandoned").sessions[0].hits
+            h.record_id for h in archive.search("walrus is:abandoned").sessions[0].hits
         ] == ["c"]
         assert [
-            h.record_id for h in asked.search("walrus is:agent").sessions[0].hits
+            h.record_id for h in archive.search("walrus is:agent").sessions[0].hits
         ] == ["e"]
-        found = asked.search("walrus -is:agent branch:live").sessions[0]
+        found = archive.search("walrus -is:agent branch:live").sessions[0]
         assert [hit.record_id for hit in found.hits] == ["d"]
-        assert asked.search("walrus agent:explore").session_count == 1
+        assert archive.search("walrus agent:explore").session_count == 1
 
 
 @pytest.mark.req("X6")
@@ -390,8 +392,8 @@ def test_record_in_two_files_is_one_hit(tmp_path: Path) -> None:
     home.session(session_id(1), records, project="-work-copy")
     home.session(session_id(2), [*records, *thread(prompt("More"), start=60)])
 
-    with open_archive(home, tmp_path / "archive") as asked:
-        (one,) = asked.search("walrus").sessions
+    with open_archive(home, tmp_path / "archive") as archive:
+        (one,) = archive.search("walrus").sessions
         assert len(one.hits) == 1
         assert one.summary.id == session_id(1)
         assert one.duplicate_ids == (session_id(2),)
@@ -414,12 +416,12 @@ def test_prompt_that_was_only_queued_is_found(tmp_path: Path) -> None:
     records[6]["parentUuid"] = "b"
     home.session(session_id(1), records)
 
-    with open_archive(home, tmp_path / "archive") as asked:
-        assert asked.excerpts("walrus") == ["Leave out the [walrus]"]
-        (one,) = asked.search("walrus in:prompt role:user").sessions
+    with open_archive(home, tmp_path / "archive") as archive:
+        assert archive.excerpts("walrus") == ["Leave out the [walrus]"]
+        (one,) = archive.search("walrus in:prompt role:user").sessions
         assert [hit.part for hit in one.hits] == [Part.PROMPT]
         # The user took this one back.
-        assert asked.titles("dugong") == []
+        assert archive.titles("dugong") == []
 
 
 @pytest.mark.req("X2", "E1")
@@ -430,8 +432,8 @@ def test_messages_without_ids_are_found(tmp_path: Path) -> None:
         del record["uuid"], record["parentUuid"]
     home.session(session_id(1), records)
 
-    with open_archive(home, tmp_path / "archive") as asked:
-        assert sorted(asked.excerpts("walrus")) == [
+    with open_archive(home, tmp_path / "archive") as archive:
+        assert sorted(archive.excerpts("walrus")) == [
             "Feed the [walrus]",
             "The [walrus] is fed",
         ]
@@ -443,8 +445,8 @@ def test_text_of_an_unknown_notice_is_found(tmp_path: Path) -> None:
     notice = system("walrus_alert", "The walrus escaped", level="error")
     home.session(session_id(1), thread(prompt("Count"), notice, reply("Nine")))
 
-    with open_archive(home, tmp_path / "archive") as asked:
-        assert asked.excerpts("escaped") == ["The walrus [escaped]"]
+    with open_archive(home, tmp_path / "archive") as archive:
+        assert archive.excerpts("escaped") == ["The walrus [escaped]"]
 
 
 @pytest.mark.req("X6", "T6")
@@ -468,8 +470,8 @@ def test_hit_in_a_copied_record_belongs_to_the_original_session(
     ):
         home.session(id_, [record | old | {"sessionId": id_} for record in records])
 
-    with open_archive(home, tmp_path / "archive") as asked:
-        found = asked.search("walrus").sessions
+    with open_archive(home, tmp_path / "archive") as archive:
+        found = archive.search("walrus").sessions
         assert {
             one.summary.id: [hit.record_id for hit in one.hits] for one in found
         } == {first: ["a"], second: ["c"]}
@@ -503,13 +505,13 @@ def test_pages_are_consecutive(tmp_path: Path) -> None:
         records = thread(prompt(f"page {'word ' * number}"), start=number)
         home.session(session_id(number), records)
 
-    with open_archive(home, tmp_path / "archive") as asked:
-        whole = asked.search("word page", limit=7).sessions
-        pages = [asked.search("word page", limit=3, offset=at) for at in (0, 3, 6)]
+    with open_archive(home, tmp_path / "archive") as archive:
+        whole = archive.search("word page", limit=7).sessions
+        pages = [archive.search("word page", limit=3, offset=at) for at in (0, 3, 6)]
 
         assert [one for page in pages for one in page.sessions] == list(whole)
         assert [page.session_count for page in pages] == [7, 7, 7]
-        assert asked.search("word page", offset=7).sessions == ()
+        assert archive.search("word page", offset=7).sessions == ()
 
 
 def test_search_of_an_empty_archive_finds_nothing(tmp_path: Path) -> None:
@@ -517,9 +519,9 @@ def test_search_of_an_empty_archive_finds_nothing(tmp_path: Path) -> None:
     home.path.mkdir()
     (home.path / "projects").mkdir()
 
-    with open_archive(home, tmp_path / "archive") as asked:
+    with open_archive(home, tmp_path / "archive") as archive:
         for query in ("anything", "", "tool:Bash", "/x/", "-a", '"a b"', "a*"):
-            assert asked.search(query).sessions == ()
+            assert archive.search(query).sessions == ()
 
 
 def test_empty_query_lists_the_newest_first(asked: SearchArchive) -> None:
@@ -557,8 +559,8 @@ def test_session_with_many_hits_is_one_match(tmp_path: Path) -> None:
     home.session(session_id(1), [prompt("walrus " * 1_000_000, uuid="p"), *many])
     home.session(session_id(2), [prompt("a walrus", uuid="q")])
 
-    with open_archive(home, tmp_path / "archive") as asked:
-        found = asked.search("walrus", hits=2)
+    with open_archive(home, tmp_path / "archive") as archive:
+        found = archive.search("walrus", hits=2)
 
         assert {one.summary.id: one.hit_count for one in found.sessions} == {
             session_id(1): 3001,
@@ -575,9 +577,9 @@ def test_rewound_texts_are_found_in_a_large_session(tmp_path: Path) -> None:
     kept[0] = {**kept[0], "parentUuid": first["uuid"]}
     home.session(session_id(1), [first, left, *kept])
 
-    with open_archive(home, tmp_path / "archive") as asked:
-        found = asked.search("is:abandoned")
-        others = asked.search("branch:live left")
+    with open_archive(home, tmp_path / "archive") as archive:
+        found = archive.search("is:abandoned")
+        others = archive.search("branch:live left")
 
     (session,) = found.sessions
     assert [hit.excerpt.text for hit in session.hits] == ["on the way that was left"]
@@ -593,8 +595,8 @@ def test_session_that_used_a_path_comes_before_those_with_its_words(
     words = " ".join(["The app is a client of an app; the client"] * 3)
     home.session(session_id(2), thread(prompt(f"{words}. app/client")))
 
-    with open_archive(home, tmp_path / "archive") as asked:
-        found = asked.search("app/client").sessions
+    with open_archive(home, tmp_path / "archive") as archive:
+        found = archive.search("app/client").sessions
 
     assert [one.summary.id for one in found] == [session_id(1), session_id(2)]
 
@@ -605,10 +607,10 @@ def test_words_around_a_slash_need_not_be_adjacent(tmp_path: Path) -> None:
     home.session(session_id(1), thread(prompt(apart, uuid="a")))
     home.session(session_id(2), thread(prompt("About the login/logout page", uuid="b")))
 
-    with open_archive(home, tmp_path / "archive") as asked:
-        alone = [one.summary.id for one in asked.search("login/logout").sessions]
-        both = asked.search("otter login/logout").sessions
-        path = asked.search("src/login.py").query_words
+    with open_archive(home, tmp_path / "archive") as archive:
+        alone = [one.summary.id for one in archive.search("login/logout").sessions]
+        both = archive.search("otter login/logout").sessions
+        path = archive.search("src/login.py").query_words
 
     assert alone == [session_id(2), session_id(1)]
     assert {one.summary.id: one.matched_words for one in both} == {

@@ -23,26 +23,26 @@ from bygones.store.archive_dir import ArchiveDir
 from bygones.store.local_reader import LocalReader
 from tests.build import prompt, reply, session_id, thread, title
 from tests.search.searching import NOW
-from tests.store.keeping import Keeping
+from tests.store.sandbox import Sandbox
 
 
-def add(keeping: Keeping, number: int, words: str) -> None:
+def add(sandbox: Sandbox, number: int, words: str) -> None:
     records = thread(prompt(words), reply(f"so be it, {words}"))
-    keeping.home.session(session_id(number), [*records, title(f"About {words}")])
-    keeping.ingest()
+    sandbox.home.session(session_id(number), [*records, title(f"About {words}")])
+    sandbox.ingest()
 
 
 @pytest.fixture
-def keeping(tmp_path: Path) -> Keeping:
-    keeping = Keeping(tmp_path)
-    add(keeping, 1, "apples")
-    add(keeping, 2, "pears")
-    return keeping
+def sandbox(tmp_path: Path) -> Sandbox:
+    sandbox = Sandbox(tmp_path)
+    add(sandbox, 1, "apples")
+    add(sandbox, 2, "pears")
+    return sandbox
 
 
 @pytest.fixture
-def commons(keeping: Keeping) -> Iterator[SharedSearchStats]:
-    found = SharedSearchStats(keeping.archive)
+def commons(sandbox: Sandbox) -> Iterator[SharedSearchStats]:
+    found = SharedSearchStats(sandbox.archive)
     yield found
     found.close()
 
@@ -58,24 +58,24 @@ def known(archive: Archive) -> SearchStats:
 
 
 def test_two_archives_share_statistics(
-    keeping: Keeping, commons: SharedSearchStats
+    sandbox: Sandbox, commons: SharedSearchStats
 ) -> None:
     with (
-        Archive.open(keeping.archive, commons) as one,
-        Archive.open(keeping.archive, commons) as other,
+        Archive.open(sandbox.archive, commons) as one,
+        Archive.open(sandbox.archive, commons) as other,
     ):
         assert found(one, "apples") == found(other, "apples") == ["About apples"]
         assert known(one) is known(other)
 
-    with Archive.open(keeping.archive, commons) as third:
+    with Archive.open(sandbox.archive, commons) as third:
         assert found(third, "pears") == ["About pears"]
         assert known(third) is commons.stats_for(third._reader)
 
 
 def test_unchanged_archive_is_not_loaded_again(
-    keeping: Keeping, commons: SharedSearchStats
+    sandbox: Sandbox, commons: SharedSearchStats
 ) -> None:
-    with Archive.open(keeping.archive, commons) as archive:
+    with Archive.open(sandbox.archive, commons) as archive:
         found(archive, "apples")
         before = known(archive)
         archive.refresh()
@@ -84,16 +84,16 @@ def test_unchanged_archive_is_not_loaded_again(
 
 
 def test_new_sessions_replace_the_statistics_for_all(
-    keeping: Keeping, commons: SharedSearchStats
+    sandbox: Sandbox, commons: SharedSearchStats
 ) -> None:
     with (
-        Archive.open(keeping.archive, commons) as one,
-        Archive.open(keeping.archive, commons) as other,
+        Archive.open(sandbox.archive, commons) as one,
+        Archive.open(sandbox.archive, commons) as other,
     ):
         found(one, "apples")
         found(other, "apples")
         old = weakref.ref(known(one))
-        add(keeping, 3, "cherries")
+        add(sandbox, 3, "cherries")
         assert found(one, "cherries") == []  # until the next refresh
         one.refresh()
         assert found(one, "cherries") == ["About cherries"]
@@ -104,12 +104,12 @@ def test_new_sessions_replace_the_statistics_for_all(
 
 
 def test_replaced_index_is_searched_with_its_own_numbers(
-    keeping: Keeping, commons: SharedSearchStats
+    sandbox: Sandbox, commons: SharedSearchStats
 ) -> None:
-    with Archive.open(keeping.archive, commons) as old:
+    with Archive.open(sandbox.archive, commons) as old:
         assert found(old, "pears") == ["About pears"]
-        rebuild(keeping.archive)
-        with Archive.open(keeping.archive, commons) as new:
+        rebuild(sandbox.archive)
+        with Archive.open(sandbox.archive, commons) as new:
             assert found(new, "pears") == ["About pears"]
             assert found(old, "pears") == ["About pears"]
             assert known(old) is not known(new)
@@ -117,29 +117,29 @@ def test_replaced_index_is_searched_with_its_own_numbers(
 
 
 def test_index_with_the_same_name_is_another_one(
-    keeping: Keeping, commons: SharedSearchStats
+    sandbox: Sandbox, commons: SharedSearchStats
 ) -> None:
-    with ArchiveDir(keeping.archive) as old:
+    with ArchiveDir(sandbox.archive) as old:
         place = old.index_path
-        with Archive.open(keeping.archive, commons) as archive:
+        with Archive.open(sandbox.archive, commons) as archive:
             assert found(archive, "apples OR pears") == ["About apples", "About pears"]
         first = next(old.byte_store.sources())
-        purge(keeping.archive, [first], sessions=[SessionId(session_id(1))])
-        with ArchiveDir(keeping.archive) as new:
+        purge(sandbox.archive, [first], sessions=[SessionId(session_id(1))])
+        with ArchiveDir(sandbox.archive) as new:
             assert new.index_path == place
             assert new.index_inode != old.index_inode
             assert new.is_newest_index()
         assert not old.is_newest_index()
         assert commons.stats_for(LocalReader(old)) is not None  # not refreshed yet
-        with Archive.open(keeping.archive, commons) as archive:
+        with Archive.open(sandbox.archive, commons) as archive:
             assert found(archive, "apples OR pears") == ["About pears"]
         assert commons.stats_for(LocalReader(old)) is None
 
 
 def test_tags_are_read_by_each_search(
-    keeping: Keeping, commons: SharedSearchStats
+    sandbox: Sandbox, commons: SharedSearchStats
 ) -> None:
-    with Archive.open(keeping.archive, commons) as archive:
+    with Archive.open(sandbox.archive, commons) as archive:
         assert found(archive, "tag:fruit") == []
         name = SessionId(session_id(2))
         archive.annotate([name], lambda _: Annotations(tags=("fruit",)))
@@ -151,15 +151,15 @@ def test_tags_are_read_by_each_search(
 
 
 def test_threads_can_search_at_the_same_time(
-    keeping: Keeping, commons: SharedSearchStats
+    sandbox: Sandbox, commons: SharedSearchStats
 ) -> None:
     asked = ["apples", "pear", "title:pears", "about", "so be", "project:demo apple"]
 
     def answers(_: int) -> list[list[str]]:
-        with Archive.open(keeping.archive, commons) as archive:
+        with Archive.open(sandbox.archive, commons) as archive:
             return [found(archive, text) for text in asked * 5]
 
-    with Archive.open(keeping.archive) as alone:
+    with Archive.open(sandbox.archive) as alone:
         wanted = [found(alone, text) for text in asked * 5]
     with ThreadPoolExecutor(4) as threads:
         results = list(threads.map(answers, range(12)))
@@ -169,13 +169,13 @@ def test_threads_can_search_at_the_same_time(
 
 
 def test_archive_without_an_index_raises_until_it_has_one(
-    keeping: Keeping, commons: SharedSearchStats
+    sandbox: Sandbox, commons: SharedSearchStats
 ) -> None:
-    with ArchiveDir(keeping.archive, write=True) as vault:
-        vault.remove_all_indexes()
-    with Archive.open(keeping.archive, commons) as archive:
+    with ArchiveDir(sandbox.archive, write=True) as opened:
+        opened.remove_all_indexes()
+    with Archive.open(sandbox.archive, commons) as archive:
         with pytest.raises(IndexNotFound):
             found(archive, "apples")
-        rebuild(keeping.archive)
+        rebuild(sandbox.archive)
         archive.refresh()
         assert found(archive, "apples") == ["About apples"]

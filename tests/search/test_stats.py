@@ -12,7 +12,7 @@ from bygones.search.scoring import SearchStats
 from bygones.store.local_reader import LocalReader
 from tests.build import Home, prompt, reply, session_id, thread, title
 from tests.search.searching import open_archive
-from tests.store.keeping import Keeping
+from tests.store.sandbox import Sandbox
 
 WORDS = ("alpha", "beta", "gamma", "delta")
 
@@ -29,24 +29,24 @@ def written(home: Home) -> None:
 def test_sessions_with_other_entrypoints_are_in_other_groups(tmp_path: Path) -> None:
     home = Home(tmp_path / "home")
     written(home)
-    with open_archive(home, tmp_path / "archive") as asked:
-        assert sorted(asked.titles("entrypoint:cli")) == [
+    with open_archive(home, tmp_path / "archive") as archive:
+        assert sorted(archive.titles("entrypoint:cli")) == [
             "The alpha word",
             "The gamma word",
         ]
-        assert sorted(asked.titles("entrypoint:sdk-* about")) == [
+        assert sorted(archive.titles("entrypoint:sdk-* about")) == [
             "The beta word",
             "The delta word",
         ]
-        assert asked.titles("entrypoint:cli title:gamma") == ["The gamma word"]
+        assert archive.titles("entrypoint:cli title:gamma") == ["The gamma word"]
 
 
 def test_groups_and_time_spans_are_loaded_once(tmp_path: Path) -> None:
-    keeping = Keeping(tmp_path)
-    written(keeping.home)
-    keeping.ingest()
-    with keeping.vault() as vault:
-        shelf = LocalReader(vault)
+    sandbox = Sandbox(tmp_path)
+    written(sandbox.home)
+    sandbox.ingest()
+    with sandbox.open_dir() as opened:
+        shelf = LocalReader(opened)
         known = SearchStats(shelf)
         alike = known.session_groups(shelf.search_facts)
         assert known.session_groups(shelf.search_facts) is alike
@@ -74,8 +74,8 @@ def test_titles_are_found_with_small_caches(
     monkeypatch.setattr(remembered, "_MAX_CACHED_STEMS", 1)
     home = Home(tmp_path / "home")
     written(home)
-    with open_archive(home, tmp_path / "archive") as asked:
+    with open_archive(home, tmp_path / "archive") as archive:
         for _ in range(2):
-            assert len(asked.titles("word")) == len(WORDS)
+            assert len(archive.titles("word")) == len(WORDS)
             for word in WORDS:
-                assert asked.titles(f'"the {word}"') == [f"The {word} word"]
+                assert archive.titles(f'"the {word}"') == [f"The {word} word"]

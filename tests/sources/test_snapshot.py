@@ -17,7 +17,7 @@ from bygones.sources.snapshot import (
     scan_tree,
 )
 from tests.build import Home, prompt, session_id
-from tests.store.keeping import settle
+from tests.store.sandbox import settle
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ from bygones.model.base import SourceFile, SourceId, SourceKind
 from bygones.store.archive_db import CHUNK_SIZE, ArchiveDB, StoredSource
 from bygones.store.compression import compress_and_hash, sha256_digest
 from tests.build import Home, jsonl, prompt, session, session_id
-from tests.store.keeping import Keeping
+from tests.store.sandbox import Sandbox
 
 SOURCE = SourceFile(
     id=SourceId("/home/a.jsonl"),
@@ -127,30 +127,30 @@ def test_only_a_small_last_chunk_is_popped(
 
 
 def test_many_small_appends_make_few_chunks(tmp_path: Path) -> None:
-    keeping = Keeping(tmp_path)
-    path = keeping.home.session(session_id(1), [])
+    sandbox = Sandbox(tmp_path)
+    path = sandbox.home.session(session_id(1), [])
     for number in range(40):
         with path.open("ab") as file:
             file.write(jsonl([prompt(f"{number}")]))
-        keeping.ingest()
+        sandbox.ingest()
 
-    assert keeping.generations(path) == [path.read_bytes()]
-    assert keeping.rows("SELECT count(*) FROM chunk") == [(1,)]
+    assert sandbox.generations(path) == [path.read_bytes()]
+    assert sandbox.rows("SELECT count(*) FROM chunk") == [(1,)]
 
 
 def test_giant_line_is_stored_in_several_chunks(tmp_path: Path) -> None:
-    keeping = Keeping(tmp_path)
+    sandbox = Sandbox(tmp_path)
     words = os.urandom(2_200_000).hex()
-    path = keeping.home.session(session_id(1), [prompt(words), prompt("after")])
+    path = sandbox.home.session(session_id(1), [prompt(words), prompt("after")])
 
-    keeping.ingest()
+    sandbox.ingest()
     with path.open("ab") as file:
         file.write(jsonl([prompt("later")]))
-    keeping.ingest()
+    sandbox.ingest()
 
-    assert keeping.generations(path) == [path.read_bytes()]
-    assert keeping.rows("SELECT max(stop - start) <= 4194304 FROM chunk") == [(1,)]
-    rows = keeping.index_rows("SELECT count(*) FROM record")
+    assert sandbox.generations(path) == [path.read_bytes()]
+    assert sandbox.rows("SELECT max(stop - start) <= 4194304 FROM chunk") == [(1,)]
+    rows = sandbox.index_rows("SELECT count(*) FROM record")
     assert rows == [(3,)]
 
 
@@ -265,14 +265,14 @@ def test_file_that_is_not_a_database_is_reported(tmp_path: Path) -> None:
 def test_committed_data_survives_without_a_checkpoint(
     tmp_path: Path,
 ) -> None:
-    keeping = Keeping(tmp_path)
-    path = keeping.home.session(session_id(1), session("a"))
-    with keeping.vault(write=True) as held:
+    sandbox = Sandbox(tmp_path)
+    path = sandbox.home.session(session_id(1), session("a"))
+    with sandbox.open_dir(write=True) as held:
         assert held.byte_store.archive_id  # its being open keeps the log as it is
-        keeping.ingest()
-        assert (keeping.archive / "archive.db-wal").stat().st_size > 0
+        sandbox.ingest()
+        assert (sandbox.archive / "archive.db-wal").stat().st_size > 0
 
-        assert keeping.generations(path) == [path.read_bytes()]
+        assert sandbox.generations(path) == [path.read_bytes()]
 
 
 @pytest.mark.parametrize("umask", [0o000, 0o022, 0o077])

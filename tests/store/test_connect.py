@@ -27,7 +27,7 @@ from bygones.store.connect import (
     writer_lock,
 )
 from tests.build import prompt, session_id, thread
-from tests.store.keeping import Keeping
+from tests.store.sandbox import Sandbox
 
 if sys.platform != "win32":
     import resource
@@ -47,25 +47,25 @@ def full_disk() -> Iterator[None]:
 
 
 @pytest.fixture
-def keeping(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Keeping:
+def sandbox(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Sandbox:
     monkeypatch.setenv("HOME", str(tmp_path))
-    keeping = Keeping(tmp_path)
-    keeping.home.session(session_id(1), thread(prompt("a full disk can be read")))
-    keeping.ingest()
-    assert not list(keeping.archive.glob("archive.db-*"))
-    return keeping
+    sandbox = Sandbox(tmp_path)
+    sandbox.home.session(session_id(1), thread(prompt("a full disk can be read")))
+    sandbox.ingest()
+    assert not list(sandbox.archive.glob("archive.db-*"))
+    return sandbox
 
 
 @pytest.mark.parametrize(
     "words", [["list"], ["show", "last"], ["search", "disk"], ["verify"]]
 )
 def test_archive_on_a_full_disk_can_be_read(
-    words: list[str], keeping: Keeping, capsys: pytest.CaptureFixture[str]
+    words: list[str], sandbox: Sandbox, capsys: pytest.CaptureFixture[str]
 ) -> None:
     fixed = [] if words == ["verify"] else ["--no-ingest"]
 
     with full_disk():
-        code = main([*words, *fixed, "--archive", str(keeping.archive)])
+        code = main([*words, *fixed, "--archive", str(sandbox.archive)])
 
     message = capsys.readouterr()
     assert code == ExitCode.SUCCESS, message.err
@@ -73,13 +73,13 @@ def test_archive_on_a_full_disk_can_be_read(
 
 
 def test_sessions_on_a_full_disk_can_be_shown(
-    keeping: Keeping, capsys: pytest.CaptureFixture[str]
+    sandbox: Sandbox, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    keeping.home.session(session_id(2), thread(prompt("there is no room for this")))
-    home = str(keeping.home.path)
+    sandbox.home.session(session_id(2), thread(prompt("there is no room for this")))
+    home = str(sandbox.home.path)
 
     with full_disk():
-        code = main(["list", "--home", home, "--archive", str(keeping.archive), "-v"])
+        code = main(["list", "--home", home, "--archive", str(sandbox.archive), "-v"])
 
     captured = capsys.readouterr()
     assert code == ExitCode.SUCCESS, captured.err
@@ -88,17 +88,17 @@ def test_sessions_on_a_full_disk_can_be_shown(
 
 
 def test_locked_archive_is_not_opened_as_immutable(
-    keeping: Keeping,
+    sandbox: Sandbox,
 ) -> None:
-    with writer_lock(keeping.archive), full_disk(), pytest.raises(SystemFailure):
-        ArchiveDB(keeping.archive)
+    with writer_lock(sandbox.archive), full_disk(), pytest.raises(SystemFailure):
+        ArchiveDB(sandbox.archive)
 
 
-def test_archive_with_a_log_is_not_opened_as_immutable(keeping: Keeping) -> None:
-    (keeping.archive / "archive.db-wal").write_bytes(b"not yet in the database")
+def test_archive_with_a_log_is_not_opened_as_immutable(sandbox: Sandbox) -> None:
+    (sandbox.archive / "archive.db-wal").write_bytes(b"not yet in the database")
 
     with full_disk(), pytest.raises(SystemFailure):
-        ArchiveDB(keeping.archive)
+        ArchiveDB(sandbox.archive)
 
 
 def test_full_disk_is_reported_as_such(
@@ -133,14 +133,14 @@ def test_failure_to_start_a_thread_is_not_reported_as_damage(
 
 
 def test_copy_without_enough_space_names_the_path(
-    keeping: Keeping, monkeypatch: pytest.MonkeyPatch
+    sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    free = shutil.disk_usage(keeping.folder)._replace(free=0)
+    free = shutil.disk_usage(sandbox.folder)._replace(free=0)
     monkeypatch.setattr("bygones.store.connect.disk_usage", lambda _: free)
-    chunks = ArchiveDB(keeping.archive)
+    chunks = ArchiveDB(sandbox.archive)
 
     with full_disk(), pytest.raises(SystemFailure, match=f"copy.db: {DISK_FULL}"):
-        copy_database(chunks.db, keeping.folder / "copy.db")
+        copy_database(chunks.db, sandbox.folder / "copy.db")
 
     chunks.close()
 

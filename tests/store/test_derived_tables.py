@@ -13,7 +13,7 @@ from bygones.store import derived_tables as deriving
 from bygones.store.derived_tables import DerivedTables
 from bygones.store.encoding import id_key, id_key_range
 from tests.build import Written, jsonl, prompt, reply, session, session_id, summary
-from tests.store.keeping import Keeping, unlike_rebuilt
+from tests.store.sandbox import Sandbox, differing_tables
 
 
 def uuid(number: int) -> str:
@@ -30,69 +30,69 @@ def prompt_chain(*numbers: int) -> list[Written]:
 
 
 @pytest.fixture(params=[200, -1], ids=["few", "many"])
-def keeping(
+def sandbox(
     tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
-) -> Keeping:
+) -> Sandbox:
     monkeypatch.setattr(deriving, "_FULL_SCAN_MIN", request.param)
-    return Keeping(tmp_path)
+    return Sandbox(tmp_path)
 
 
-def families(keeping: Keeping) -> set[tuple[int, ...]]:
+def families(sandbox: Sandbox) -> set[tuple[int, ...]]:
     """Return the families by the last digits of their sessions."""
-    rows = keeping.index_rows(
+    rows = sandbox.index_rows(
         "SELECT group_concat(substr(s.id, -1)) FROM session"
         " JOIN session_id AS s ON s.number = session.number GROUP BY family"
     )
     return {tuple(sorted(map(int, str(row[0]).split(",")))) for row in rows}
 
 
-def test_sessions_that_share_a_record_are_one_family(keeping: Keeping) -> None:
-    keeping.home.session(session_id(1), prompt_chain(1, 2))
-    keeping.home.session(session_id(2), prompt_chain(2, 3))
-    keeping.home.session(session_id(3), prompt_chain(2, 4))
-    keeping.home.session(session_id(4), prompt_chain(4, 5))
-    keeping.home.session(session_id(5), prompt_chain(6))
-    keeping.ingest()
+def test_sessions_that_share_a_record_are_one_family(sandbox: Sandbox) -> None:
+    sandbox.home.session(session_id(1), prompt_chain(1, 2))
+    sandbox.home.session(session_id(2), prompt_chain(2, 3))
+    sandbox.home.session(session_id(3), prompt_chain(2, 4))
+    sandbox.home.session(session_id(4), prompt_chain(4, 5))
+    sandbox.home.session(session_id(5), prompt_chain(6))
+    sandbox.ingest()
 
-    assert families(keeping) == {(1, 2, 3, 4), (5,)}
+    assert families(sandbox) == {(1, 2, 3, 4), (5,)}
 
 
-def test_sessions_that_share_an_answer_are_one_family(keeping: Keeping) -> None:
+def test_sessions_that_share_an_answer_are_one_family(sandbox: Sandbox) -> None:
     for number in (1, 2, 3):
         answer = reply("well", uuid=uuid(number), message_id="msg_" + "x" * 20)
-        keeping.home.session(session_id(number), [answer])
-    keeping.ingest()
+        sandbox.home.session(session_id(number), [answer])
+    sandbox.ingest()
 
-    assert families(keeping) == {(1, 2, 3)}
-    with Archive.open(keeping.archive) as archive:
+    assert families(sandbox) == {(1, 2, 3)}
+    with Archive.open(sandbox.archive) as archive:
         totals = [line.usage.output for line in archive.sessions(include_empty=True)]
     assert sorted(totals) == [0, 0, 40]
 
 
-def test_family_without_shared_records_is_split(keeping: Keeping) -> None:
-    keeping.home.session(session_id(1), prompt_chain(1, 2))
-    path = keeping.home.session(session_id(2), prompt_chain(2, 3))
-    keeping.ingest()
-    assert families(keeping) == {(1, 2)}
+def test_family_without_shared_records_is_split(sandbox: Sandbox) -> None:
+    sandbox.home.session(session_id(1), prompt_chain(1, 2))
+    path = sandbox.home.session(session_id(2), prompt_chain(2, 3))
+    sandbox.ingest()
+    assert families(sandbox) == {(1, 2)}
 
     path.write_bytes(jsonl(prompt_chain(7, 8)))
-    keeping.ingest()
+    sandbox.ingest()
 
-    assert families(keeping) == {(1,), (2,)}
-    assert unlike_rebuilt(keeping) == []
+    assert families(sandbox) == {(1,), (2,)}
+    assert differing_tables(sandbox) == []
 
 
-def test_sessions_with_a_new_shared_record_become_one_family(keeping: Keeping) -> None:
-    keeping.home.session(session_id(1), prompt_chain(1, 2))
-    keeping.home.session(session_id(2), prompt_chain(3, 4))
-    keeping.ingest()
-    assert families(keeping) == {(1,), (2,)}
+def test_sessions_with_a_new_shared_record_become_one_family(sandbox: Sandbox) -> None:
+    sandbox.home.session(session_id(1), prompt_chain(1, 2))
+    sandbox.home.session(session_id(2), prompt_chain(3, 4))
+    sandbox.ingest()
+    assert families(sandbox) == {(1,), (2,)}
 
-    keeping.home.session(session_id(3), prompt_chain(2, 3))
-    keeping.ingest()
+    sandbox.home.session(session_id(3), prompt_chain(2, 3))
+    sandbox.ingest()
 
-    assert families(keeping) == {(1, 2, 3)}
-    assert unlike_rebuilt(keeping) == []
+    assert families(sandbox) == {(1, 2, 3)}
+    assert differing_tables(sandbox) == []
 
 
 def leave(path: Path) -> None:
@@ -105,33 +105,33 @@ def unname(path: Path) -> None:
 
 @pytest.mark.parametrize(("act", "title"), [(leave, "said 1"), (unname, "newer")])
 def test_title_from_another_file_follows_changes_of_that_file(
-    keeping: Keeping, act: Callable[[Path], None], title: str
+    sandbox: Sandbox, act: Callable[[Path], None], title: str
 ) -> None:
-    keeping.home.session(session_id(1), prompt_chain(1, 2))
-    other = keeping.home.session(
+    sandbox.home.session(session_id(1), prompt_chain(1, 2))
+    other = sandbox.home.session(
         session_id(2), [*prompt_chain(9), summary("older", uuid(2))]
     )
-    keeping.ingest()
-    with Archive.open(keeping.archive) as archive:
+    sandbox.ingest()
+    with Archive.open(sandbox.archive) as archive:
         assert archive.session(session_id(1)).title.text == "older"
 
     act(other)
-    keeping.ingest()
+    sandbox.ingest()
 
-    with Archive.open(keeping.archive) as archive:
+    with Archive.open(sandbox.archive) as archive:
         assert archive.session(session_id(1)).title.text == title
-    assert unlike_rebuilt(keeping) == []
+    assert differing_tables(sandbox) == []
 
 
 @pytest.mark.req("F6")
-def test_empty_sessions_are_listed_on_request_only(keeping: Keeping) -> None:
-    keeping.home.session(session_id(1), session("a", "b<a"))
-    keeping.home.session(session_id(2), [])
-    keeping.home.session(session_id(3), [summary("only a title", "gone")])
-    keeping.home.agent(session_id(4), "abc1234", [prompt("Warmup"), reply("Ready")])
-    keeping.ingest()
+def test_empty_sessions_are_listed_on_request_only(sandbox: Sandbox) -> None:
+    sandbox.home.session(session_id(1), session("a", "b<a"))
+    sandbox.home.session(session_id(2), [])
+    sandbox.home.session(session_id(3), [summary("only a title", "gone")])
+    sandbox.home.agent(session_id(4), "abc1234", [prompt("Warmup"), reply("Ready")])
+    sandbox.ingest()
 
-    with keeping.vault() as archive_dir:
+    with sandbox.open_dir() as archive_dir:
         assert archive_dir.index is not None
         derived = DerivedTables(archive_dir.index)
         shown = {line.id for line in derived.iter_summaries()}
@@ -141,13 +141,13 @@ def test_empty_sessions_are_listed_on_request_only(keeping: Keeping) -> None:
     assert everything == {session_id(number) for number in (1, 2, 3, 4)}
 
 
-def test_sessions_with_equal_end_times_are_sorted_by_id(keeping: Keeping) -> None:
+def test_sessions_with_equal_end_times_are_sorted_by_id(sandbox: Sandbox) -> None:
     for number in (3, 1, 2):  # in which order they are numbered
         records = [prompt("At once", uuid=uuid(number))]
-        keeping.home.session(session_id(number), records)
-        keeping.ingest()
+        sandbox.home.session(session_id(number), records)
+        sandbox.ingest()
 
-    with keeping.vault() as archive_dir:
+    with sandbox.open_dir() as archive_dir:
         assert archive_dir.index is not None
         shown = [line.id for line in DerivedTables(archive_dir.index).iter_summaries()]
 

@@ -17,7 +17,7 @@ from bygones.store.connect import open_index_db
 from bygones.store.local_reader import LocalReader
 from bygones.store.protocols import StoreReader
 from tests.build import jsonl, prompt, session_id, thread, tool_use
-from tests.store.keeping import Keeping
+from tests.store.sandbox import Sandbox
 from tests.usage.usage_archive import NOW, OPUS, SONNET, answer
 
 SESSIONS = 3
@@ -33,8 +33,8 @@ def test_local_reader_implements_the_protocol() -> None:
 class WriterDuringRead:
     """Writes before the n-th statement of a reader."""
 
-    def __init__(self, keeping: Keeping) -> None:
-        self._keeping = keeping
+    def __init__(self, sandbox: Sandbox) -> None:
+        self._keeping = sandbox
         self._said = 0
         self.before = 0
         self.statements = 0
@@ -71,7 +71,7 @@ class WriterDuringRead:
 
 @pytest.fixture
 def meanwhile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> WriterDuringRead:
-    writer = WriterDuringRead(Keeping(tmp_path))
+    writer = WriterDuringRead(Sandbox(tmp_path))
     writer.grow()
     monkeypatch.setattr(indexing, "open_index_db", writer.opened)
     return writer

@@ -22,15 +22,15 @@ from bygones.store.connect import (
 )
 from tests.build import session, session_id
 from tests.faults.test_lasting import VERSIONS
-from tests.store.keeping import Keeping
+from tests.store.sandbox import Sandbox
 
 
 @pytest.fixture
-def keeping(tmp_path: Path) -> Keeping:
-    keeping = Keeping(tmp_path)
-    keeping.home.session(session_id(1), session("a"))
-    keeping.ingest()
-    return keeping
+def sandbox(tmp_path: Path) -> Sandbox:
+    sandbox = Sandbox(tmp_path)
+    sandbox.home.session(session_id(1), session("a"))
+    sandbox.ingest()
+    return sandbox
 
 
 def add_migration(monkeypatch: pytest.MonkeyPatch, sql: str) -> None:
@@ -60,10 +60,10 @@ def test_every_table_is_strict() -> None:
 
 
 def test_migrate_returns_the_previous_version(
-    keeping: Keeping, monkeypatch: pytest.MonkeyPatch
+    sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     add_migration(monkeypatch, "CREATE TABLE more (id INTEGER) STRICT;")
-    path = keeping.archive / "archive.db"
+    path = sandbox.archive / "archive.db"
 
     db = open_archive_db(path, write=True)
 
@@ -74,12 +74,12 @@ def test_migrate_returns_the_previous_version(
 
 
 def test_failed_migration_is_rolled_back(
-    keeping: Keeping, monkeypatch: pytest.MonkeyPatch
+    sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     add_migration(
         monkeypatch, "CREATE TABLE more (id INTEGER) STRICT; SELECT no_such();"
     )
-    path = keeping.archive / "archive.db"
+    path = sandbox.archive / "archive.db"
     db = open_archive_db(path, write=True)
     before = tables(db)
 
@@ -91,10 +91,10 @@ def test_failed_migration_is_rolled_back(
 
 
 def test_archive_is_copied_before_a_migration(
-    keeping: Keeping, monkeypatch: pytest.MonkeyPatch
+    sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     add_migration(monkeypatch, "DROP TABLE chunk;")
-    path = keeping.archive / "archive.db"
+    path = sandbox.archive / "archive.db"
     db = open_archive_db(path, write=True)
 
     migrate(db, path)
@@ -111,17 +111,17 @@ def test_new_archive_is_not_copied(tmp_path: Path) -> None:
     assert not list((tmp_path / "archive").glob("*version*"))
 
 
-def test_newer_archive_is_refused_and_left_unchanged(keeping: Keeping) -> None:
-    path = keeping.archive / "archive.db"
+def test_newer_archive_is_refused_and_left_unchanged(sandbox: Sandbox) -> None:
+    path = sandbox.archive / "archive.db"
     db = apsw.Connection(str(path))
     db.pragma("user_version", LATEST_VERSION + 7)
     db.close()
     before = path.read_bytes()
 
     for attempt in (
-        lambda: ArchiveDB(keeping.archive),
-        lambda: ArchiveDB(keeping.archive, write=True),
-        lambda: ingest(keeping.archive, [keeping.home.path]),
+        lambda: ArchiveDB(sandbox.archive),
+        lambda: ArchiveDB(sandbox.archive, write=True),
+        lambda: ingest(sandbox.archive, [sandbox.home.path]),
     ):
         with pytest.raises(
             ArchiveTooNew, match=f"{LATEST_VERSION + 7}.*{LATEST_VERSION}"

@@ -77,9 +77,9 @@ def test_host_and_this_machine_have_all_sessions_afterwards(
 ) -> None:
     options = ["--ssh", fake_ssh, "--remote-command", remote_command]
     assert main(["sync", "laptop", "--dry-run", *options]) == ExitCode.SUCCESS
-    shown = capsys.readouterr().out
-    assert "would receive 1 session (1 file" in shown
-    assert "would send 1 session (1 file" in shown
+    stdout = capsys.readouterr().out
+    assert "would receive 1 session (1 file" in stdout
+    assert "would send 1 session (1 file" in stdout
 
     assert main(["sync", "laptop", "--json", *options]) == ExitCode.SUCCESS
 

@@ -20,7 +20,7 @@ from tests.build import (
     tool_result,
     tool_use,
 )
-from tests.store.keeping import unlike_rebuilt
+from tests.store.sandbox import differing_tables
 from tests.usage.usage_archive import OPUS, UsageArchive, answer, usages
 
 FIRST, SECOND = session_id(1), session_id(2)
@@ -213,7 +213,7 @@ def test_agent_known_only_from_progress_is_counted(usage_archive: UsageArchive) 
     assert usage_archive.tokens("agent") == {"unknown": 115, "main": 1}
     (one,) = read_sessions(usage_archive.home.path)
     assert one.total_usage.total == 116
-    assert unlike_rebuilt(usage_archive) == []
+    assert differing_tables(usage_archive) == []
 
 
 def test_agent_file_takes_precedence_over_progress(usage_archive: UsageArchive) -> None:
@@ -260,4 +260,4 @@ def test_usage_tables_equal_those_of_a_rebuilt_index(
         file.write(line(answer(2, output=3, more={"speed": "fast"})) + b"\n")
     usage_archive.usage()
 
-    assert unlike_rebuilt(usage_archive) == []
+    assert differing_tables(usage_archive) == []

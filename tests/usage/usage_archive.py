@@ -11,7 +11,7 @@ from bygones.model.reports import ContextReport, UsageReport, UsageRow
 from bygones.query.parser import parse_query
 from bygones.usage.prices import Prices, load_prices
 from tests.build import Written, reply
-from tests.store.keeping import Keeping
+from tests.store.sandbox import Sandbox
 
 __all__ = ["NOW", "OPUS", "SONNET", "UsageArchive", "answer", "usages"]
 
@@ -50,7 +50,7 @@ def answer(
     )
 
 
-class UsageArchive(Keeping):
+class UsageArchive(Sandbox):
     """A home and its archive."""
 
     def __init__(self, folder: Path) -> None:

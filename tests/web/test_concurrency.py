@@ -57,8 +57,8 @@ def test_two_hundred_readers_during_ingestion(tmp_path: Path) -> None:
         number = 100
         while not ended.is_set():
             number += 1
-            said = thread(prompt(f"New {number}"), reply(f"Said {number}"))
-            web_archive.home.session(session_id(number), said)
+            records = thread(prompt(f"New {number}"), reply(f"Said {number}"))
+            web_archive.home.session(session_id(number), records)
             Archive.ingest(web_archive.folder, [web_archive.home.path], lock_timeout=30)
             written.append(number)
 

@@ -590,13 +590,13 @@ def test_turns_agents_and_header_show_costs(tmp_path: Path) -> None:
             *again,
         ),
     )
-    said = thread(
+    records = thread(
         prompt("Go"),
         reply([inner], usage=much),
         tool_result("toolu_8", "Found", toolUseResult={"agentId": "a2"}),
         reply("Nothing odd.", usage=much),
     )
-    home.agent(AGENT, "a1", said)
+    home.agent(AGENT, "a1", records)
     home.agent(AGENT, "a2", thread(prompt("Go on"), reply("Nothing.", usage=much)))
     folder = tmp_path / "archive"
     Archive.ingest(folder, [home.path])

@@ -21,10 +21,10 @@ from bygones.store.archive_db import ArchiveDB, StoredSource
 from bygones.store.archive_dir import ArchiveDir, hash_tables
 from tests.build import Home
 
-__all__ = ["Keeping", "set_back", "settle", "unlike_rebuilt"]
+__all__ = ["Sandbox", "differing_tables", "overwrite_keeping_times", "settle"]
 
 
-class Keeping:
+class Sandbox:
     """A folder with a home, and an archive that is updated from it."""
 
     def __init__(self, folder: Path) -> None:
@@ -36,11 +36,11 @@ class Keeping:
     def ingest(self, *paths: Path) -> IngestReport:
         return ingest(self.archive, paths or [self.home.path])
 
-    def vault(self, *, write: bool = False) -> ArchiveDir:
+    def open_dir(self, *, write: bool = False) -> ArchiveDir:
         return ArchiveDir(self.archive, write=write)
 
     def dump(self) -> dict[str, str]:
-        with self.vault() as archive_dir:
+        with self.open_dir() as archive_dir:
             return hash_tables(archive_dir)
 
     def sources(self) -> dict[str, StoredSource]:
@@ -103,13 +103,13 @@ def settle(home: Path, age: int = 1) -> None:
         os.utime(folder, ns=(age * 10**12, age * 10**12))
 
 
-def unlike_rebuilt(keeping: Keeping) -> list[str]:
+def differing_tables(sandbox: Sandbox) -> list[str]:
     """Return the tables that differ from those of a rebuilt index."""
-    copy = keeping.folder / "rebuilt"
+    copy = sandbox.folder / "rebuilt"
     copy.mkdir(exist_ok=True)
     for path in copy.glob("archive.db*"):
         path.unlink()
-    with keeping.vault() as archive_dir:
+    with sandbox.open_dir() as archive_dir:
         mine = hash_tables(archive_dir)
         archive_dir.byte_store.backup(copy / "archive.db")
     rebuild(copy)
@@ -118,7 +118,7 @@ def unlike_rebuilt(keeping: Keeping) -> list[str]:
     return [table for table in mine if mine[table] != rebuilt[table]]
 
 
-def set_back(path: Path, content: bytes) -> None:
+def overwrite_keeping_times(path: Path, content: bytes) -> None:
     """Overwrite a file and restore its timestamp."""
     times = path.stat()
     with path.open("r+b") as file:
