@@ -23,7 +23,7 @@ from bygones.redact.json import redact_line, remove_private
 from bygones.redact.session import RedactionLog
 from bygones.sources.walk import discover_sources
 from tests.ingest.window_checks import check
-from tests.properties.trees import reached
+from tests.properties.trees import reachable_records
 from tests.render.shared import check_sums
 
 CORPUS = Path(__file__).resolve().parent.parent / ".." / "shared" / "corpus"
@@ -71,7 +71,7 @@ def judged(folder: Path) -> Iterator[tuple[Session, set[RecordId]]]:
 @pytest.mark.req("T2")
 def test_everything_that_was_said_is_reached(folder: Path) -> None:
     lost = {
-        session.id: everything - reached(session)
+        session.id: everything - reachable_records(session)
         for session, everything in judged(folder)
     }
 

@@ -35,7 +35,7 @@ from tests.build import Home, prompt, reply, session_id, thread, tool_result, to
 from tests.cases.archives import CaseArchives
 from tests.cases.make import stories
 from tests.ingest.window_checks import check, iter_conversations
-from tests.properties.homes import LONGER, kept_in, lay, layouts
+from tests.properties.homes import LONGER, layouts, temporary_sandbox, write_layout
 
 every_case = pytest.mark.parametrize("name", sorted(stories()))
 
@@ -68,8 +68,8 @@ def test_windows_of_each_case_are_slices_of_the_session(
 )
 @given(layouts())
 def test_windows_of_any_session_are_slices(layout: dict[str, bytes]) -> None:
-    with kept_in() as sandbox:
-        lay(sandbox, layout)
+    with temporary_sandbox() as sandbox:
+        write_layout(sandbox, layout)
         sandbox.ingest()
 
         with Archive.open(sandbox.archive) as archive:

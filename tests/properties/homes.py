@@ -21,10 +21,10 @@ __all__ = [
     "NAMES",
     "SCRATCH",
     "contents",
-    "kept_in",
-    "lay",
     "layouts",
     "lines",
+    "temporary_sandbox",
+    "write_layout",
 ]
 
 LONGER = sized(1, 20, 200)
@@ -56,29 +56,33 @@ _words = st.sampled_from(
 
 
 @st.composite
-def lines(draw: st.DrawFn) -> bytes:  # noqa: PLR0911 (one a kind)
+def lines(draw: st.DrawFn) -> bytes:  # noqa: PLR0911 (one return per kind)
     """Return a line of a transcript, mostly valid."""
     kind = draw(st.sampled_from(["user"] * 4 + ["reply"] * 4 + _OTHERS))
-    own: dict[str, Any] = {"sessionId": draw(_sessions)}
-    own["timestamp"] = build.moment(draw(_seconds))
-    place = own | {"uuid": draw(_uuids), "parent": draw(st.none() | _uuids)}
+    fields: dict[str, Any] = {"sessionId": draw(_sessions)}
+    fields["timestamp"] = build.moment(draw(_seconds))
+    tree_fields = fields | {"uuid": draw(_uuids), "parent": draw(st.none() | _uuids)}
     match kind:
         case "user":
-            return build.line(build.prompt(draw(_words), **place))
+            return build.line(build.prompt(draw(_words), **tree_fields))
         case "reply":
             block = draw(st.sampled_from(_BLOCKS))
-            named = draw(_messages)
-            return build.line(build.reply([block], message_id=named, **place))
+            message_id = draw(_messages)
+            return build.line(
+                build.reply([block], message_id=message_id, **tree_fields)
+            )
         case "result":
             outcome = {"agentId": "a1b2c3d", "status": "completed", "content": []}
-            told = build.tool_result("toolu_1", "done", outcome=outcome, **place)
-            return build.line(told)
+            record = build.tool_result(
+                "toolu_1", "done", outcome=outcome, **tree_fields
+            )
+            return build.line(record)
         case "summary":
             return build.line(build.summary(draw(_words), draw(_uuids)))
         case "title":
-            return build.line(build.title(draw(_words)) | own)
+            return build.line(build.title(draw(_words)) | fields)
         case "unknown":
-            return build.line(build.meta("from-tomorrow", version="9.9.9") | own)
+            return build.line(build.meta("from-tomorrow", version="9.9.9") | fields)
         case _:
             return draw(strategies.damaged_lines()).replace(b"\n", b" ")[:400]
 
@@ -97,8 +101,8 @@ _BLOCKS = [
 def contents(draw: st.DrawFn, name: str, max_size: int = 6) -> bytes:
     """Return the content of a file, with or without a final newline."""
     if name.endswith(".meta.json"):
-        told = {"agentType": draw(_words), "toolUseId": "toolu_1"}
-        return build.line(told)
+        metadata = {"agentType": draw(_words), "toolUseId": "toolu_1"}
+        return build.line(metadata)
     if not name.endswith(".jsonl"):
         return draw(st.binary(max_size=60))
     raw = b"".join(one + b"\n" for one in draw(st.lists(lines(), max_size=max_size)))
@@ -114,14 +118,14 @@ def layouts(draw: st.DrawFn, names: tuple[str, ...] = NAMES) -> dict[str, bytes]
 
 
 @contextmanager
-def kept_in() -> Iterator[Sandbox]:
+def temporary_sandbox() -> Iterator[Sandbox]:
     """Yield a temporary home and its archive."""
-    # A reader's engine may look for news once more while its folder is removed.
+    # The text engine may still check for updates while its folder is removed.
     with tempfile.TemporaryDirectory(dir=SCRATCH, ignore_cleanup_errors=True) as folder:
         yield Sandbox(Path(folder))
 
 
-def lay(sandbox: Sandbox, layout: Mapping[str, bytes]) -> None:
+def write_layout(sandbox: Sandbox, layout: Mapping[str, bytes]) -> None:
     """Write files into a home; unchanged ones are left alone."""
     (sandbox.home.path / "projects").mkdir(exist_ok=True)
     for name, raw in layout.items():

@@ -15,32 +15,32 @@ from bygones.model.sessions import Session
 from bygones.reader import read_sessions
 from bygones.store import derived_tables
 from tests.faults.sizes import sized
-from tests.properties import homes as archives
-from tests.properties.homes import kept_in, lay, layouts
+from tests.properties import homes
+from tests.properties.homes import layouts, temporary_sandbox, write_layout
 from tests.store.sandbox import Sandbox, differing_tables
 
-few = settings(max_examples=sized(8, 500, 5_000))
-some = settings(max_examples=sized(12, 1_000, 10_000))
+few_examples = settings(max_examples=sized(8, 500, 5_000))
+more_examples = settings(max_examples=sized(12, 1_000, 10_000))
 
 
 @st.composite
-def rounds(draw: st.DrawFn) -> list[dict[str, bytes]]:
+def growing_layouts(draw: st.DrawFn) -> list[dict[str, bytes]]:
     """Return a home as it grows: files appear in any order and are cut anywhere."""
     whole = draw(layouts())
-    grown = []
+    stages = []
     at = dict.fromkeys(whole, -1)
     for _ in range(draw(st.integers(1, 3))):
         for name in draw(st.lists(st.sampled_from(sorted(whole)), max_size=4)):
             at[name] = draw(st.integers(max(at[name], 0), len(whole[name])))
-        grown.append({n: whole[n][:cut] for n, cut in at.items() if cut >= 0})
-    return [*grown, whole]
+        stages.append({n: whole[n][:cut] for n, cut in at.items() if cut >= 0})
+    return [*stages, whole]
 
 
-@few
+@few_examples
 @given(layouts())
 def test_ingesting_again_changes_nothing(layout: dict[str, bytes]) -> None:
-    with kept_in() as sandbox:
-        lay(sandbox, layout)
+    with temporary_sandbox() as sandbox:
+        write_layout(sandbox, layout)
         sandbox.ingest()
         before, stored = sandbox.dump(), sandbox.bytes()
 
@@ -55,13 +55,13 @@ def test_ingesting_again_changes_nothing(layout: dict[str, bytes]) -> None:
         assert (sandbox.dump(), sandbox.bytes()) == (before, stored)
 
 
-@some
-@given(rounds())
-def test_prefix_then_whole_equals_whole(grown: list[dict[str, bytes]]) -> None:
-    with kept_in() as sandbox:
-        lay(sandbox, dict.fromkeys(grown[-1], b""))
-        for layout in grown:
-            lay(sandbox, layout)
+@more_examples
+@given(growing_layouts())
+def test_prefix_then_whole_equals_whole(stages: list[dict[str, bytes]]) -> None:
+    with temporary_sandbox() as sandbox:
+        write_layout(sandbox, dict.fromkeys(stages[-1], b""))
+        for layout in stages:
+            write_layout(sandbox, layout)
             sandbox.ingest()
         other = Sandbox(sandbox.folder)
         other.archive = sandbox.folder / "at-once"
@@ -72,60 +72,62 @@ def test_prefix_then_whole_equals_whole(grown: list[dict[str, bytes]]) -> None:
         assert sandbox.dump() == other.dump()
 
 
-@some
-@given(rounds())
+@more_examples
+@given(growing_layouts())
 def test_incremental_index_equals_a_rebuilt_one(
-    grown: list[dict[str, bytes]],
+    stages: list[dict[str, bytes]],
 ) -> None:
-    with kept_in() as sandbox:
-        for layout in grown:
-            lay(sandbox, layout)
+    with temporary_sandbox() as sandbox:
+        for layout in stages:
+            write_layout(sandbox, layout)
             sandbox.ingest()
 
         assert differing_tables(sandbox) == []
 
 
-@few
-@given(rounds())
-def test_full_and_partial_family_search_agree(grown: list[dict[str, bytes]]) -> None:
-    with kept_in() as sandbox, pytest.MonkeyPatch.context() as patched:
-        for layout in grown:
-            lay(sandbox, layout)
+@few_examples
+@given(growing_layouts())
+def test_full_and_partial_family_search_agree(stages: list[dict[str, bytes]]) -> None:
+    with temporary_sandbox() as sandbox, pytest.MonkeyPatch.context() as patched:
+        for layout in stages:
+            write_layout(sandbox, layout)
             sandbox.ingest()
         patched.setattr(derived_tables, "_FULL_SCAN_MIN", -1)
 
         assert differing_tables(sandbox) == []
 
 
-@few
+@few_examples
 @given(layouts())
 def test_every_byte_is_restored(layout: dict[str, bytes]) -> None:
-    with kept_in() as sandbox:
-        lay(sandbox, layout)
+    with temporary_sandbox() as sandbox:
+        write_layout(sandbox, layout)
         sandbox.ingest()
-        to = sandbox.folder / "restored"
+        target_dir = sandbox.folder / "restored"
 
         with sandbox.open_dir() as archive_dir:
             restore(
                 archive_dir,
-                plan_restore(archive_dir, archive_dir.byte_store.sources(), target=to),
+                plan_restore(
+                    archive_dir, archive_dir.byte_store.sources(), target=target_dir
+                ),
             )
 
         assert {
-            path.relative_to(to).as_posix(): path.read_bytes()
-            for path in to.rglob("*")
+            path.relative_to(target_dir).as_posix(): path.read_bytes()
+            for path in target_dir.rglob("*")
             if path.is_file()
         } == layout
 
 
 @pytest.mark.req("F5", "T6")
-@some
+@more_examples
 @given(layouts().filter(lambda layout: any(n.endswith(".jsonl") for n in layout)))
 def test_archived_session_equals_the_session_read_from_files(
     layout: dict[str, bytes],
 ) -> None:
-    with kept_in() as sandbox:
-        lay(sandbox, layout)
+    with temporary_sandbox() as sandbox:
+        write_layout(sandbox, layout)
         sandbox.ingest()
 
         with Archive.open(sandbox.archive) as archive:
@@ -145,29 +147,29 @@ def blocks(session: Session) -> list[object]:
 
 
 @pytest.mark.req("T6")
-@some
+@more_examples
 @given(layouts())
 def test_usage_of_an_answer_is_counted_once(layout: dict[str, bytes]) -> None:
-    with kept_in() as sandbox:
-        lay(sandbox, layout)
+    with temporary_sandbox() as sandbox:
+        write_layout(sandbox, layout)
         sandbox.ingest()
 
         with Archive.open(sandbox.archive) as archive:
             ids = [line.id for line in archive.sessions(include_empty=True)]
             sessions = [archive.session(id_) for id_ in ids]
-        paid = Counter(
-            spend.key for session in sessions for spend in session.message_usages
+        counts = Counter(
+            usage.key for session in sessions for usage in session.message_usages
         )
-        assert set(paid.values()) <= {1}
+        assert set(counts.values()) <= {1}
 
 
-@some
+@more_examples
 @given(layouts())
 def test_every_record_is_indexed_once_per_location(
     layout: dict[str, bytes],
 ) -> None:
-    with kept_in() as sandbox:
-        lay(sandbox, layout)
+    with temporary_sandbox() as sandbox:
+        write_layout(sandbox, layout)
         sandbox.ingest()
 
         rows = sandbox.index_rows("SELECT source, start, length FROM record")
@@ -179,7 +181,7 @@ def test_every_record_is_indexed_once_per_location(
 
 def test_generated_homes_have_every_kind_of_file(tmp_path: Path) -> None:
     sandbox = Sandbox(tmp_path)
-    lay(sandbox, dict.fromkeys(archives.NAMES, b"{}\n"))
+    write_layout(sandbox, dict.fromkeys(homes.NAMES, b"{}\n"))
 
     sandbox.ingest()
 

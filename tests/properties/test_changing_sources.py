@@ -46,7 +46,7 @@ EVERY = 10
 
 names = st.sampled_from(TRANSCRIPTS)
 raws = st.lists(lines(), min_size=1, max_size=3).map(
-    lambda several: b"".join(one + b"\n" for one in several)
+    lambda lines_: b"".join(one + b"\n" for one in lines_)
 )
 
 
@@ -59,20 +59,22 @@ class Sources(RuleBasedStateMachine):
         self.sandbox = Sandbox(self.folder)
         (self.sandbox.home.path / "projects").mkdir()
         self.seen: set[bytes] = set()
-        """The contents that any file had at any look."""
+        """The contents that any file had at any ingestion."""
         self.links: set[str] = set()
-        """Links out of the home that were made since the last look."""
+        """Links out of the home that were made since the last ingestion."""
         self.acknowledged: dict[str, list[bytes]] = {}
-        """What the archive contained after the last look."""
+        """What the archive contained after the last ingestion."""
         self.is_new = False
-        self.steps = -1  # an invariant is asked once before the first step
-        self.looks = 0
+        self.steps = -1  # the invariant is also checked before the first step
+        self.ingest_count = 0
         self.age = 0
 
     def teardown(self) -> None:
-        if self.steps >= STEPS and self.looks >= STEPS // EVERY:
+        if self.steps >= STEPS and self.ingest_count >= STEPS // EVERY:
             reached("sequences of at least 30 changes", 1)
-            reached("sequences of at least 30 changes: ingests in them", self.looks)
+            reached(
+                "sequences of at least 30 changes: ingests in them", self.ingest_count
+            )
         else:
             reached("shorter sequences", 1)
         shutil.rmtree(self.folder, ignore_errors=True)
@@ -85,12 +87,12 @@ class Sources(RuleBasedStateMachine):
     def files(self) -> list[Path]:
         return [path for path in self.sandbox.home.path.rglob("*") if path.is_file()]
 
-    def own(self) -> list[Path]:
+    def regular_files(self) -> list[Path]:
         """Return the files that are not links."""
         return [path for path in self.files() if not path.is_symlink()]
 
-    def chosen(self, data: st.DataObject) -> Path:
-        return data.draw(st.sampled_from(sorted(self.own())))
+    def choose_file(self, data: st.DataObject) -> Path:
+        return data.draw(st.sampled_from(sorted(self.regular_files())))
 
     @rule(name=names, raw=raws, data=st.data())
     def append(self, name: str, raw: bytes, data: st.DataObject) -> None:
@@ -104,23 +106,23 @@ class Sources(RuleBasedStateMachine):
         with self.path(name).open("ab") as file:
             file.write(LARGE)
 
-    @precondition(lambda self: self.own())
+    @precondition(lambda self: self.regular_files())
     @rule(data=st.data())
     def end_the_line(self, data: st.DataObject) -> None:
-        with self.chosen(data).open("ab") as file:
+        with self.choose_file(data).open("ab") as file:
             file.write(b"\n")
 
-    @precondition(lambda self: self.own())
+    @precondition(lambda self: self.regular_files())
     @rule(data=st.data())
     def truncate(self, data: st.DataObject) -> None:
-        path = self.chosen(data)
+        path = self.choose_file(data)
         os.truncate(path, data.draw(st.integers(0, path.stat().st_size)))
 
-    @precondition(lambda self: self.own())
+    @precondition(lambda self: self.regular_files())
     @rule(data=st.data())
     def rewrite_in_place(self, data: st.DataObject) -> None:
         """Change one byte, and keep size and time."""
-        path = self.chosen(data)
+        path = self.choose_file(data)
         raw = path.read_bytes()
         if raw:
             at = data.draw(st.integers(0, len(raw) - 1))
@@ -128,11 +130,11 @@ class Sources(RuleBasedStateMachine):
                 path, raw[:at] + bytes([raw[at] ^ 1]) + raw[at + 1 :]
             )
 
-    @precondition(lambda self: self.own())
+    @precondition(lambda self: self.regular_files())
     @rule(raw=raws, data=st.data())
     def replace(self, raw: bytes, data: st.DataObject) -> None:
         """Replace a file by another with a rename."""
-        path = self.chosen(data)
+        path = self.choose_file(data)
         before = path.read_bytes()
         temp_path = path.with_name("beside.tmp")
         temp_path.write_bytes(
@@ -140,49 +142,49 @@ class Sources(RuleBasedStateMachine):
         )
         temp_path.replace(path)
 
-    @precondition(lambda self: self.own())
+    @precondition(lambda self: self.regular_files())
     @rule(name=names, data=st.data())
     def rename(self, name: str, data: st.DataObject) -> None:
-        self.chosen(data).rename(self.path(name))
+        self.choose_file(data).rename(self.path(name))
 
-    @precondition(lambda self: self.own())
+    @precondition(lambda self: self.regular_files())
     @rule(name=names, data=st.data())
     def copy(self, name: str, data: st.DataObject) -> None:
-        path = self.chosen(data)
+        path = self.choose_file(data)
         if not self.path(name).exists() or not self.path(name).samefile(path):
             shutil.copy2(path, self.path(name))
 
-    @precondition(lambda self: self.own())
+    @precondition(lambda self: self.regular_files())
     @rule(data=st.data())
     def delete(self, data: st.DataObject) -> None:
-        self.chosen(data).unlink()
+        self.choose_file(data).unlink()
 
-    @precondition(lambda self: self.own())
+    @precondition(lambda self: self.regular_files())
     @rule(name=names, raw=raws, data=st.data())
     def reuse_an_inode(self, name: str, raw: bytes, data: st.DataObject) -> None:
         """Create another file with the inode of a deleted one."""
-        path = self.chosen(data)
+        path = self.choose_file(data)
         content = raw + path.read_bytes()
         path.rename(self.path(name))
         with self.path(name).open("r+b") as file:
             file.write(content)
 
-    @precondition(lambda self: self.own())
+    @precondition(lambda self: self.regular_files())
     @rule(name=names, data=st.data())
     def link(self, name: str, data: st.DataObject) -> None:
         """Give a file a second name, by a hard or symbolic link."""
-        path, other = self.chosen(data), self.path(name)
+        path, other = self.choose_file(data), self.path(name)
         if not os.path.lexists(other):
             if data.draw(st.booleans()):
                 os.link(path, other)
             else:
                 other.symlink_to(os.path.relpath(path, other.parent))
 
-    @precondition(lambda self: self.own())
+    @precondition(lambda self: self.regular_files())
     @rule(data=st.data())
     def replace_by_a_link_out(self, data: st.DataObject) -> None:
         """Replace a file by a link to a file outside the home."""
-        path = self.chosen(data)
+        path = self.choose_file(data)
         path.unlink()
         path.symlink_to(self.elsewhere() / "elsewhere.jsonl")
         self.links.add(str(path.relative_to(self.sandbox.home.path)))
@@ -210,17 +212,17 @@ class Sources(RuleBasedStateMachine):
                 cut = data.draw(st.integers(0, len(raw)))
                 (two if number % 2 else one).write(raw[:cut])
                 if data.draw(st.booleans()):
-                    self.look()
+                    self.ingest_home()
 
     @rule(name=names, raw=raws, truncate=st.booleans())
     def rewrite_before_reading(self, name: str, raw: bytes, *, truncate: bool) -> None:
-        """Rewrite an acknowledged unfinished line after the next look compared it."""
+        """Rewrite an acknowledged unfinished line after the next ingestion compared it."""
         path = self.path(name)
         if path.is_symlink():
             return
         with path.open("ab") as file:
             file.write(raw + b'{"half')
-        self.look()
+        self.ingest_home()
         with path.open("ab") as file:
             file.write(b" a line")
         with pytest.MonkeyPatch.context() as patch:
@@ -241,43 +243,43 @@ class Sources(RuleBasedStateMachine):
         settle(self.sandbox.home.path, self.age)
 
     @rule()
-    def look(self) -> None:
+    def ingest_home(self) -> None:
         home = self.sandbox.home.path.resolve()
-        own = [path for path in self.files() if path.resolve().is_relative_to(home)]
-        self.seen |= {path.read_bytes() for path in own}
+        files = [path for path in self.files() if path.resolve().is_relative_to(home)]
+        self.seen |= {path.read_bytes() for path in files}
         self.ingest_and_compare()
 
     def ingest_and_compare(self) -> None:
         home = self.sandbox.home.path.resolve()
         before = rows_of(self.sandbox)
         report = self.sandbox.ingest()
-        assert_archived_once(self.sandbox, before, self.own())
-        told = {
+        assert_archived_once(self.sandbox, before, self.regular_files())
+        reported = {
             one.position.source_id for one in report.problems if one.kind == "link-out"
         }
         copies = {home / name for name in self.links if (home / name).is_symlink()}
-        assert {str(path) for path in copies if is_out(path, home)} <= told
+        assert {str(path) for path in copies if is_out(path, home)} <= reported
         stored = self.sandbox.bytes()
         assert_acknowledged(self.acknowledged, stored)
         self.acknowledged = stored
         self.links.clear()
         self.is_new = True
-        self.looks += 1
+        self.ingest_count += 1
 
     @invariant()
-    def what_was_seen_is_kept(self) -> None:
+    def archive_has_everything_seen(self) -> None:
         """Ingest if it is due, then compare the archive with the copies."""
         self.steps += 1
         if self.steps and not self.steps % EVERY:
-            self.look()
+            self.ingest_home()
         if self.is_new:
             self.is_new = False
-            self.assert_every_byte_is_kept()
+            self.assert_every_byte_is_stored()
             assert differing_tables(self.sandbox) == []
 
-    def assert_every_byte_is_kept(self) -> None:
-        kept = self.sandbox.bytes()
-        everything = {raw for generations in kept.values() for raw in generations}
+    def assert_every_byte_is_stored(self) -> None:
+        stored = self.sandbox.bytes()
+        everything = {raw for generations in stored.values() for raw in generations}
         for raw in self.seen:
             assert any(one.startswith(raw) for one in everything)
         assert not [raw for raw in everything if ELSEWHERE in raw]
@@ -315,11 +317,11 @@ def test_trusting_sizes_and_times_is_caught(
     MUTATIONS["trusting_times"](monkeypatch.setattr)
     machine = Sources()
     machine.append_much(TRANSCRIPTS[0])
-    machine.look()
+    machine.ingest_home()
     machine.rewrite_in_place(_Simplest())
 
     with pytest.raises(AssertionError):
-        machine.look()
+        machine.ingest_home()
 
 
 def test_forgetting_a_line_rewritten_before_it_is_read_is_caught(
@@ -338,11 +340,11 @@ def test_not_recognizing_moved_files_is_caught(
     MUTATIONS["moves_unknown"](monkeypatch.setattr)
     machine = Sources()
     machine.append_much(TRANSCRIPTS[0])
-    machine.look()
+    machine.ingest_home()
     machine.rename(TRANSCRIPTS[1], _Simplest())
 
     with pytest.raises(AssertionError):
-        machine.look()
+        machine.ingest_home()
 
 
 def test_new_generation_for_every_line_is_caught(
@@ -351,11 +353,11 @@ def test_new_generation_for_every_line_is_caught(
     MUTATIONS["always_anew"](monkeypatch.setattr)
     machine = Sources()
     machine.append_much(TRANSCRIPTS[0])
-    machine.look()
+    machine.ingest_home()
     machine.append_much(TRANSCRIPTS[0])
 
     with pytest.raises(AssertionError):
-        machine.look()
+        machine.ingest_home()
 
 
 def test_following_links_out_of_a_home_is_caught(
@@ -364,8 +366,8 @@ def test_following_links_out_of_a_home_is_caught(
     MUTATIONS["following_links"](monkeypatch.setattr)
     machine = Sources()
     machine.append_much(TRANSCRIPTS[0])
-    machine.look()
+    machine.ingest_home()
     machine.replace_by_a_link_out(_Simplest())
 
     with pytest.raises(AssertionError):
-        machine.look()
+        machine.ingest_home()

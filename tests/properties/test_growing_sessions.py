@@ -28,7 +28,7 @@ from tests.properties.growing import (
     write_files,
     write_steps,
 )
-from tests.properties.homes import kept_in
+from tests.properties.homes import temporary_sandbox
 from tests.store.sandbox import Sandbox, differing_tables
 
 _NEVER = 1 << 60
@@ -71,7 +71,7 @@ def differences(sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def grow_and_compare(seed: int, steps: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    with kept_in() as sandbox:
+    with temporary_sandbox() as sandbox:
         for part in cut_lines(write_files(seed, steps), seed):
             append(sandbox, part)
 
@@ -95,7 +95,7 @@ _MODEST_STEPS = (
 
 
 def derive_in_parts_and_compare(lines: Lines, monkeypatch: pytest.MonkeyPatch) -> None:
-    with kept_in() as sandbox:
+    with temporary_sandbox() as sandbox:
         append(sandbox, lines[:-12])
 
         assert differences(sandbox, monkeypatch) == []
@@ -159,7 +159,7 @@ def test_overlooked_reference_to_an_earlier_part_is_caught(
     monkeypatch.setattr(DerivedTables, "has_settled_key", lambda *_: False)
     monkeypatch.setattr(derive, "used_ids", lambda *_: ())
 
-    with kept_in() as sandbox:
+    with temporary_sandbox() as sandbox:
         append(sandbox, _LATE_RESULT)
 
         assert differences(sandbox, monkeypatch) != []
@@ -180,7 +180,7 @@ def test_growing_in_many_more_steps_gives_the_rows_of_the_whole(
 def test_session_cut_at_every_line_gives_the_rows_of_the_whole(
     outcomes: Counter[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with kept_in() as sandbox:
+    with temporary_sandbox() as sandbox:
         for number, line in enumerate(write_files(7, 60)):
             append(sandbox, [line])
             if number % 5 == 0:

@@ -20,7 +20,7 @@ from tests import strategies
 from tests.build import Written, line, source_line
 
 
-def sketched(one: Line) -> list[LocatedRecord]:
+def light_records(one: Line) -> list[LocatedRecord]:
     return [part for part in parse_line_light(one) if isinstance(part, LocatedRecord)]
 
 
@@ -46,7 +46,7 @@ def test_valid_line_is_one_record_without_problems(record: Written) -> None:
 
 @given(strategies.any_lines)
 def test_light_and_full_find_the_same_records(one: Line) -> None:
-    light = sketched(one)
+    light = light_records(one)
     full = [part for part in parse_line(one) if not isinstance(part, Problem)]
 
     assert [part.record.type for part in light] == [record.type for record in full]
@@ -68,23 +68,23 @@ def test_position_is_the_location_of_the_bytes(one: Line) -> None:
         assert (place.source_id, place.generation) == ("a.jsonl", 0)
         assert start <= place.offset
         assert place.offset + place.length <= start + len(one.raw)
-    mended = {p.position for p in salvage_line(one) if isinstance(p, Problem)}
-    for part in [*salvage_line(one), *sketched(one)]:
+    repaired = {p.position for p in salvage_line(one) if isinstance(p, Problem)}
+    for part in [*salvage_line(one), *light_records(one)]:
         at = part.position.offset - start
         if (
             isinstance(part, SalvagedObject | LocatedRecord)
-            and part.position not in mended
+            and part.position not in repaired
         ):
             assert part.raw == one.raw[at : at + part.position.length]
 
 
 @given(strategies.any_lines)
 def test_record_loaded_by_its_position_is_the_same(one: Line) -> None:
-    for part in sketched(one):
+    for part in light_records(one):
         at = part.position.offset - one.position.offset
         raw = one.raw[at : at + part.position.length]
 
-        (again,) = sketched(source_line(raw, offset=part.position.offset))
+        (again,) = light_records(source_line(raw, offset=part.position.offset))
 
         assert again.position == part.position
         assert again.record == part.record
@@ -99,7 +99,9 @@ def test_complete_records_on_a_damaged_line_are_found(
 
     one = source_line(raw, offset=5)
 
-    assert [part.raw for part in sketched(one)] == [line(record) for record in whole]
+    assert [part.raw for part in light_records(one)] == [
+        line(record) for record in whole
+    ]
 
 
 @given(st.lists(strategies.any_lines, max_size=4), st.randoms())
@@ -118,7 +120,7 @@ def test_parsing_a_line_does_not_depend_on_earlier_lines(
 @pytest.mark.req("E1")
 @given(strategies.any_lines)
 def test_parsed_records_never_raise_later(one: Line) -> None:
-    for part in sketched(one):
+    for part in light_records(one):
         extract_text_spans(part)
         unknown_fields(part.raw)
         build_node(part)
@@ -139,6 +141,6 @@ def test_tool_result_of_any_form_is_kept(outcome: object) -> None:
 
 @given(strategies.user_texts() | st.text())
 def test_any_text_can_be_classified(text: str) -> None:
-    told = parse_user_text(text)
+    parsed = parse_user_text(text)
 
-    assert told.typed_text in text
+    assert parsed.typed_text in text

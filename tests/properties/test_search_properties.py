@@ -39,11 +39,11 @@ from bygones.store.local_reader import IndexLookup, LocalReader
 from bygones.store.text_index import TextMatch, stem_word
 from bygones.store.tokenizer import tokenize
 from tests.build import moment
-from tests.properties.homes import LONGER, ONE, kept_in, lay, layouts
+from tests.properties.homes import LONGER, ONE, layouts, temporary_sandbox, write_layout
 from tests.query.trees import joined, terms
 from tests.store.sandbox import Sandbox
 
-few = settings(max_examples=15 * LONGER, deadline=None)
+few_examples = settings(max_examples=15 * LONGER, deadline=None)
 NOW = datetime(2026, 1, 5, 12, tzinfo=UTC)
 ALL = 10_000
 VOCABULARY = (
@@ -72,7 +72,7 @@ VOCABULARY = (
     ),
     *("general", "&&", "the", "nobody", "demoA", "work_demo", "hel lo"),
 )
-FACTS = (
+FIELD_TERMS = (
     *(
         FieldValue("tool", "Write"),
         FieldValue("tool", "T*"),
@@ -112,13 +112,13 @@ _leaves = st.one_of(
     st.lists(_words, min_size=1, max_size=3).map(lambda words: Words(tuple(words))),
     st.lists(_words, min_size=1, max_size=2).map(lambda words: Phrase(" ".join(words))),
     _words.map(lambda word: Prefix(word[:3])),
-    st.sampled_from(FACTS),
+    st.sampled_from(FIELD_TERMS),
     st.builds(FieldTerm, st.sampled_from(["cmd", "title"]), _words.map(Word)),
     st.sampled_from(["hel+o", "(?:w|t)e", "na.ve", "^w", "[xl]{2}"]).map(Regex),
     st.integers(0, 20).map(lambda second: TimeRange(end=at(second))),
     terms,
 )
-asked_for = st.recursive(_leaves, joined, max_leaves=6)
+query_terms = st.recursive(_leaves, joined, max_leaves=6)
 
 
 def at(second: int) -> datetime:
@@ -130,27 +130,27 @@ def iter_texts(sandbox: Sandbox) -> Iterator[tuple[int, TextMatch, SearchableTex
     with sandbox.open_dir() as archive_dir:
         index = archive_dir.index
         assert index is not None
-        places = IndexLookup(index)
-        opened = TextLoader(archive_dir.byte_store, places, {})
-        listed = dict(places.numbered_summaries())
+        lookup = IndexLookup(index)
+        loader = TextLoader(archive_dir.byte_store, lookup, {})
+        summaries = dict(lookup.numbered_summaries())
         rows: list[Any] = index.db.execute(
             "SELECT id, session, source, start, length FROM record"
         ).fetchall()
         for record, session, source, offset, length in rows:
-            kept = archive_dir.byte_store.source(source)
-            assert kept is not None
+            stored = archive_dir.byte_store.source(source)
+            assert stored is not None
             raw = archive_dir.byte_store.read_bytes(
-                source, kept.generation, offset, length
+                source, stored.generation, offset, length
             )
-            sketched, nodes, _ = decode_lines(
-                split_lines(kept.id, kept.generation, offset, raw)
+            light_records, nodes, _ = decode_lines(
+                split_lines(stored.id, stored.generation, offset, raw)
             )
-            for one, node in zip(sketched, nodes, strict=True):
+            for light_record, node in zip(light_records, nodes, strict=True):
                 if node.position.length != length:
                     continue
-                for text in build_record_texts(node, extract_text_spans(one)):
+                for text in build_record_texts(node, extract_text_spans(light_record)):
                     is_agent = (
-                        kept.agent is not None
+                        stored.agent is not None
                         or node.is_sidechain
                         or node.agent_id is not None
                     )
@@ -158,12 +158,12 @@ def iter_texts(sandbox: Sandbox) -> Iterator[tuple[int, TextMatch, SearchableTex
                         session, text.part, is_error=text.is_error, is_agent=is_agent
                     )
                     found = TextMatch(record, bucket, 0)
-                    subject = opened.load(found, listed[session])
+                    subject = loader.load(found, summaries[session])
                     assert subject is not None
                     yield session, found, subject[0]
-        for session, words in places.given_titles():
+        for session, words in lookup.given_titles():
             found = TextMatch(0, pack_text_key(session, Part.TITLE), 0)
-            yield session, found, make_title_text(listed[session], words)
+            yield session, found, make_title_text(summaries[session], words)
 
 
 def answer(sandbox: Sandbox, query: Query) -> SearchResults:
@@ -177,11 +177,11 @@ def found_sessions(found: SearchResults) -> set[str]:
     return {id_ for one in found.sessions for id_ in one.session_ids}
 
 
-@few
+@few_examples
 @given(layouts())
 def test_each_word_of_each_text_finds_its_session(layout: dict[str, bytes]) -> None:
-    with kept_in() as sandbox:
-        lay(sandbox, layout)
+    with temporary_sandbox() as sandbox:
+        write_layout(sandbox, layout)
         sandbox.ingest()
         for _, _, subject in iter_texts(sandbox):
             for word in dict.fromkeys(subject.text.split()):
@@ -202,23 +202,23 @@ def lists_sessions(term: Term) -> bool:
     )
 
 
-@few
-@given(layouts(), st.lists(asked_for, min_size=1, max_size=8))
+@few_examples
+@given(layouts(), st.lists(query_terms, min_size=1, max_size=8))
 def test_store_and_matcher_find_the_same_sessions(
-    layout: dict[str, bytes], asked: list[Term]
+    layout: dict[str, bytes], terms_to_search: list[Term]
 ) -> None:
-    with kept_in() as sandbox:
-        lay(sandbox, layout)
+    with temporary_sandbox() as sandbox:
+        write_layout(sandbox, layout)
         sandbox.ingest()
         texts = list(iter_texts(sandbox))
-        for term in asked:
+        for term in terms_to_search:
             query = Query(term)
             words = [w for w in drop_stop_words(query.plain_words) if tokenize(w)]
             found = answer(sandbox, query)
             if found.corrections or found.missing_words:
                 words = list(found.query_words)
             # If no text has any of the words, nothing is found.
-            fitting = {
+            expected = {
                 subject.session.id
                 for _, _, subject in texts
                 if (words or not found.missing_words)
@@ -228,6 +228,6 @@ def test_store_and_matcher_find_the_same_sessions(
                 )
             }
 
-            assert found_sessions(found) == fitting or (
-                found.is_phrase_relaxed and not fitting
+            assert found_sessions(found) == expected or (
+                found.is_phrase_relaxed and not expected
             )

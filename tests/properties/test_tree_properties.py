@@ -33,13 +33,13 @@ from tests.properties.trees import (
     LOADER,
     messages,
     projects,
-    reached,
+    reachable_records,
     transcript,
     transcripts,
 )
 
 
-def grown(
+def build_branches(
     one: Transcript,
 ) -> tuple[RecordTree, dict[RecordId, RecordId | None], BranchLayout]:
     once, _, _ = deduplicate(one.nodes)
@@ -51,11 +51,11 @@ def grown(
 @pytest.mark.req("T5")
 @given(projects, st.randoms(use_true_random=False))
 def test_order_of_sources_and_records_does_not_matter(
-    files: list[Transcript], chance: random.Random
+    files: list[Transcript], rng: random.Random
 ) -> None:
     shuffled = [
-        structs.replace(one, nodes=tuple(chance.sample(one.nodes, len(one.nodes))))
-        for one in chance.sample(files, len(files))
+        structs.replace(one, nodes=tuple(rng.sample(one.nodes, len(one.nodes))))
+        for one in rng.sample(files, len(files))
     ]
 
     assert assemble_sessions(shuffled, LOADER) == assemble_sessions(files, LOADER)
@@ -89,47 +89,50 @@ def test_every_message_is_reachable(files: list[Transcript]) -> None:
     own = [one for one in files if one.source.kind is SourceKind.SESSION]
 
     for one in own:
-        said = {n.uuid for n in one.nodes if n.is_conversation and n.uuid is not None}
+        conversation_ids = {
+            n.uuid for n in one.nodes if n.is_conversation and n.uuid is not None
+        }
         assert one.source.session_id is not None
-        assert said <= reached(sessions[one.source.session_id])
+        assert conversation_ids <= reachable_records(sessions[one.source.session_id])
 
 
 @pytest.mark.req("T1")
 @given(transcripts())
 def test_branches_are_paths_from_a_root_to_a_leaf(one: Transcript) -> None:
-    tree, joined, growth = grown(one)
-    forks = {fork.number: fork for fork in growth.forks}
+    tree, joined, layout = build_branches(one)
+    forks = {fork.number: fork for fork in layout.forks}
 
-    assert growth.branch_of.keys() == tree.nodes.keys()
-    for uuid, number in growth.branch_of.items():
-        above = joined[uuid]
-        if above is not None and growth.branch_of[above] == number:
+    assert layout.branch_of.keys() == tree.nodes.keys()
+    for uuid, number in layout.branch_of.items():
+        parent = joined[uuid]
+        if parent is not None and layout.branch_of[parent] == number:
             continue
         if number == 0:
-            assert above is None
+            assert parent is None
         else:
-            assert forks[number].fork_point_id == above
+            assert forks[number].fork_point_id == parent
             assert (
-                above is None or growth.branch_of[above] == forks[number].parent_number
+                parent is None
+                or layout.branch_of[parent] == forks[number].parent_number
             )
-    ends = {growth.branch_of[uuid] for uuid in tree.nodes} - {0}
+    ends = {layout.branch_of[uuid] for uuid in tree.nodes} - {0}
     assert ends == forks.keys()
 
 
 @given(transcripts())
 def test_every_branch_ends_at_a_leaf(one: Transcript) -> None:
-    _, joined, growth = grown(one)
+    _, joined, layout = build_branches(one)
     parents = set(joined.values())
 
-    ends = {growth.branch_of[uuid] for uuid in joined if uuid not in parents}
+    ends = {layout.branch_of[uuid] for uuid in joined if uuid not in parents}
 
-    assert ends == set(growth.branch_of.values())
+    assert ends == set(layout.branch_of.values())
 
 
 @pytest.mark.req("T1")
 @given(transcripts())
 def test_joining_keeps_known_parents_and_makes_no_cycle(one: Transcript) -> None:
-    tree, joined, _ = grown(one)
+    tree, joined, _ = build_branches(one)
 
     for start in joined:
         steps = 0
@@ -138,25 +141,27 @@ def test_joining_keeps_known_parents_and_makes_no_cycle(one: Transcript) -> None
             at = joined[at]
             steps += 1
             assert steps <= len(joined)
-    torn = {uuid for uuid, parent in tree.parents.items() if parent not in tree.nodes}
+    fragments = {
+        uuid for uuid, parent in tree.parents.items() if parent not in tree.nodes
+    }
     moved = {uuid for uuid in joined if joined[uuid] != tree.parents[uuid]}
     caveats = {uuid for uuid, node in tree.nodes.items() if node.is_meta}
-    assert {uuid for uuid in moved if tree.parents[uuid] not in caveats} <= torn
+    assert {uuid for uuid in moved if tree.parents[uuid] not in caveats} <= fragments
 
 
 @given(st.permutations(range(5)), strategies.trees())
 def test_no_record_comes_before_its_parent(
     order: list[int], pairs: list[tuple[str, str | None]]
 ) -> None:
-    records = [build.prompt(name, uuid=name, parent=above) for name, above in pairs]
+    records = [build.prompt(name, uuid=name, parent=parent) for name, parent in pairs]
     records = [records[at] for at in order if at < len(records)]
-    told = order_parents_first(transcript(SESSION, records).nodes)
-    tree = build_tree(told)
-    place = {node.uuid: at for at, node in enumerate(told)}
+    ordered = order_parents_first(transcript(SESSION, records).nodes)
+    tree = build_tree(ordered)
+    place = {node.uuid: at for at, node in enumerate(ordered)}
 
-    assert len(told) == len(records)
-    for uuid, above in tree.parents.items():
-        assert above not in place or place[above] < place[uuid]
+    assert len(ordered) == len(records)
+    for uuid, parent in tree.parents.items():
+        assert parent not in place or place[parent] < place[uuid]
 
 
 @pytest.mark.req("U1")
@@ -165,9 +170,9 @@ def test_usage_of_branches_and_agents_adds_up(
     files: list[Transcript],
 ) -> None:
     for session in assemble_sessions(files, LOADER):
-        spent = sum((spend.usage for spend in session.message_usages), Usage())
+        total = sum((spend.usage for spend in session.message_usages), Usage())
 
-        assert spent == session.total_usage
+        assert total == session.total_usage
         assert sum((b.usage for b in session.branches), Usage()) == session.usage
 
 
@@ -213,7 +218,7 @@ def test_assembling_any_input_never_raises(
 def test_shortcut_without_rewinds_gives_the_same_branches(
     one: Transcript,
 ) -> None:
-    spared = grown(one)
+    expected = build_branches(one)
 
     with mock.patch.object(branches, "_possible_rewinds", return_value=[True]):
-        assert grown(one) == spared
+        assert build_branches(one) == expected

@@ -31,7 +31,7 @@ from tests.forms import (
     printed,
 )
 
-__all__ = ["messages", "projects", "reached", "transcript", "transcripts"]
+__all__ = ["messages", "projects", "reachable_records", "transcript", "transcripts"]
 
 _NAMES = [f"r{number}" for number in range(10)]
 _CALLS = ["toolu_1", "toolu_2", "toolu_3"]
@@ -42,13 +42,13 @@ _WORDS = ["Go on", "Stop", "Warmup", "/compact", ""]
 @st.composite
 def _blocks(draw: st.DrawFn) -> list[Written]:
     kinds = draw(st.lists(st.sampled_from(["text", "call", "think"]), max_size=3))
-    given = {"subagent_type": "x", "prompt": draw(st.sampled_from(_WORDS))}
-    record_made = {
+    arguments = {"subagent_type": "x", "prompt": draw(st.sampled_from(_WORDS))}
+    blocks = {
         "text": build.text(draw(st.sampled_from(_WORDS))),
-        "call": build.tool_use("Task", id=draw(st.sampled_from(_CALLS)), **given),
+        "call": build.tool_use("Task", id=draw(st.sampled_from(_CALLS)), **arguments),
         "think": build.thinking("Hm"),
     }
-    return [record_made[kind] for kind in kinds]
+    return [blocks[kind] for kind in kinds]
 
 
 @st.composite
@@ -63,16 +63,16 @@ def _results(draw: st.DrawFn) -> Written:
 
 
 @st.composite
-def _repeated(draw: st.DrawFn, words: str) -> Written:
+def _progress_fields(draw: st.DrawFn, words: str) -> Written:
     """Return what a progress record repeats of its agent."""
-    said = build.prompt(words, uuid=draw(st.sampled_from(["i1", "i2"])))
+    prompt = build.prompt(words, uuid=draw(st.sampled_from(["i1", "i2"])))
     call = build.reply(draw(_blocks()), uuid="i3", message_id="msg_3")
     before = [build.reply("Hm", uuid="i4", message_id="msg_3"), call]
     return draw(
         st.sampled_from(
             [
                 {},
-                {"message": said},
+                {"message": prompt},
                 {"message": call},
                 {"message": call, "normalizedMessages": before},
             ]
@@ -81,37 +81,39 @@ def _repeated(draw: st.DrawFn, words: str) -> Written:
 
 
 @st.composite
-def _bare(draw: st.DrawFn) -> Written:  # noqa: PLR0911 (one line a kind)
+def _records_without_parent(draw: st.DrawFn) -> Written:  # noqa: PLR0911 (one return per kind)
     """Return a record of some kind, without a parent."""
     words = draw(st.sampled_from(_WORDS))
     match draw(st.integers(0, 11)):
         case 0 | 1 | 2:
             return build.prompt(words)
         case 3 | 4:
-            named = draw(st.sampled_from(["msg_1", "msg_2", None]))
-            gone = draw(st.lists(st.sampled_from(_NAMES), max_size=1))
-            return build.reply(draw(_blocks()), message_id=named, supersedesUuids=gone)
+            message_id = draw(st.sampled_from(["msg_1", "msg_2", None]))
+            superseded = draw(st.lists(st.sampled_from(_NAMES), max_size=1))
+            return build.reply(
+                draw(_blocks()), message_id=message_id, supersedesUuids=superseded
+            )
         case 5 | 6:
             return draw(_results())
         case 7:
             follows = draw(st.sampled_from(_NAMES))
             return draw(st.sampled_from([build.compact(follows), digest()]))
         case 8:
-            record_made = [command("/cost"), printed("much"), caveat(), filler()]
-            record_made += [
+            special_records = [command("/cost"), printed("much"), caveat(), filler()]
+            special_records += [
                 build.prompt(INTERRUPT),
                 notification("agent1", "completed"),
             ]
-            record_made.append(
+            special_records.append(
                 build.prompt("x", isMeta=True, sourceToolUseID="toolu_1")
             )
-            return draw(st.sampled_from(record_made))
+            return draw(st.sampled_from(special_records))
         case 9:
             return build.attachment("queued_command", prompt=words)
         case 10:
             agent = draw(st.sampled_from(_AGENTS))
             return build.progress(
-                "agent_progress", agentId=agent, **draw(_repeated(words))
+                "agent_progress", agentId=agent, **draw(_progress_fields(words))
             )
         case _:
             return {"type": "from-tomorrow", "sessionId": build.SESSION}
@@ -129,29 +131,29 @@ _META = st.one_of(
 
 
 @st.composite
-def _placed(draw: st.DrawFn) -> Written:
+def _records_with_parents(draw: st.DrawFn) -> Written:
     """Return a record with any parent: another, none, itself or a missing one."""
-    record = draw(_bare())
+    record = draw(_records_without_parent())
     parents = st.sampled_from([None, "gone", *_NAMES])
     name = draw(st.sampled_from([*_NAMES, None]))
-    place: Written = {
+    fields: Written = {
         "parentUuid": draw(parents),
         "timestamp": draw(st.sampled_from([None, *map(moment, range(4))])),
         "sessionId": session_id(draw(st.integers(1, 2))),
         "isSidechain": draw(st.integers(0, 5)) == 0,
     }
     if name is not None:
-        place["uuid"] = name
+        fields["uuid"] = name
     else:
         record.pop("uuid", None)
-    return record | place
+    return record | fields
 
 
 _TURN = st.one_of(
     st.builds(build.prompt, st.text("xyz", min_size=1, max_size=2)),
     st.builds(build.reply, st.just("Yes"), message_id=st.sampled_from(["msg_1", None])),
     st.builds(command, st.sampled_from(["/cost", "/init"])),
-    _bare(),
+    _records_without_parent(),
 )
 
 
@@ -161,9 +163,9 @@ def _threads(draw: st.DrawFn) -> list[Written]:
     found: list[Written] = []
     for number, record in enumerate(draw(st.lists(_TURN, max_size=14))):
         back = draw(st.sampled_from([1, 1, 1, 2, 3, 4, 99]))
-        above = f"r{number - back}" if number >= back else None
-        place = {"uuid": f"r{number}", "parentUuid": above, "isSidechain": False}
-        found.append(record | place | {"timestamp": moment(number)})
+        parent = f"r{number - back}" if number >= back else None
+        fields = {"uuid": f"r{number}", "parentUuid": parent, "isSidechain": False}
+        found.append(record | fields | {"timestamp": moment(number)})
     return found
 
 
@@ -192,12 +194,14 @@ def transcripts(draw: st.DrawFn) -> Transcript:
     """Return one file: of one of two sessions, or of one of their agents."""
     session = session_id(draw(st.integers(1, 2)))
     agent = draw(st.sampled_from([None, None, *_AGENTS]))
-    records = draw(st.lists(_placed() | _META, max_size=14) | _threads())
+    records = draw(st.lists(_records_with_parents() | _META, max_size=14) | _threads())
     if agent is None:
         return transcript(session, records, mtime=draw(st.integers(0, 2)))
-    own = {"isSidechain": True, "agentId": agent}
-    told = [record | own if "uuid" in record else record for record in records]
-    return transcript(f"{session}/subagents/agent-{agent}", told, agent=agent)
+    fields = {"isSidechain": True, "agentId": agent}
+    agent_records = [
+        record | fields if "uuid" in record else record for record in records
+    ]
+    return transcript(f"{session}/subagents/agent-{agent}", agent_records, agent=agent)
 
 
 projects = st.lists(transcripts(), max_size=4, unique_by=lambda t: t.source.id)
@@ -206,27 +210,27 @@ projects = st.lists(transcripts(), max_size=4, unique_by=lambda t: t.source.id)
 
 def messages(session: Session) -> Iterator[Message]:
     """Yield each message once: of one branch, or of an agent."""
-    for branches in _talks(session):
+    for branches in _conversations(session):
         for branch in branches:
             for turn in branch.own_turns:
                 yield from turn.messages
 
 
-def _talks(session: Session) -> Iterator[tuple[Branch, ...]]:
+def _conversations(session: Session) -> Iterator[tuple[Branch, ...]]:
     yield session.branches
     for run in session.all_agents:
         yield run.branches
 
 
-def reached(session: Session) -> set[RecordId]:
+def reachable_records(session: Session) -> set[RecordId]:
     """Return all records in messages and agents, or hidden for a reason."""
     found = {record for message in messages(session) for record in message.record_ids}
     holders: list[Session | AgentRun] = [session, *session.all_agents]
     found |= {
-        one.record_id
-        for some in holders
-        for one in some.hidden_records
-        if one.record_id
+        hidden.record_id
+        for holder in holders
+        for hidden in holder.hidden_records
+        if hidden.record_id
     }
     return found
 
