@@ -344,6 +344,23 @@ def test_session_inside_a_file_of_another_is_found_by_its_id(tmp_path: Path) -> 
 
 
 @pytest.mark.req("F5")
+def test_search_in_a_contained_session_leaves_out_its_neighbors(tmp_path: Path) -> None:
+    home = Home(tmp_path / "home")
+    own, other = session_id(2), session_id(9)
+    theirs = session("t1", "t2<t1", sessionId=other)
+    for number in (1, 2, 3):
+        ours = thread(prompt("Hello"), reply("Hi."))
+        records = [*ours, *theirs] if number == 2 else ours
+        home.session(session_id(number), records)
+    Archive.ingest(tmp_path / "archive", [home.path])
+
+    with Archive.open(tmp_path / "archive") as archive:
+        for query in (f"session:{other}", f"hello session:{other}"):
+            found = archive.search(query).sessions
+            assert [one.summary.id for one in found] == [own]
+
+
+@pytest.mark.req("F5")
 def test_session_that_exists_only_in_a_resumed_file_leads_there(tmp_path: Path) -> None:
     home = Home(tmp_path / "home")
     gone, resumed = session_id(1), session_id(2)

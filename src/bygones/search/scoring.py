@@ -743,6 +743,7 @@ def _load_session_groups(facts: SearchFacts) -> list[SessionGroup]:
         text = make_session_text(summary)
         key = (
             summary.project_keys,
+            summary.contained_ids,
             *(tuple(field.values(text)) for field in _GROUP_FIELDS),
         )
         group = groups.get(key)
