@@ -64,7 +64,7 @@ def test_a_file_with_a_key_twice_is_left_alone(
     code = main(["integrate", "claude", *words])
 
     assert code == ExitCode.FAILURE
-    assert "'hooks' is twice" in capsys.readouterr().err
+    assert "'hooks' appears twice" in capsys.readouterr().err
     assert settings.read_text() == '{"hooks": {"SessionEnd": []}, "hooks": {}}'
     assert not (home_dir / ".claude.json").exists()
 

@@ -108,7 +108,7 @@ def test_an_unknown_project_suggests_a_similar_one(
 
     stderr = capsys.readouterr().err
     assert "no project 'dmo' in the archive; did you mean /work/demo?" in stderr
-    assert "hint: `bygones list --all`" in stderr
+    assert "hint: `bygones projects` lists all projects" in stderr
 
 
 def test_the_dot_is_the_project_of_this_folder(

@@ -68,8 +68,8 @@ def test_a_token_is_never_sent_in_the_clear(
 ) -> None:
     named(home_dir, hub, "rcl_x")
 
-    assert main(["push"]) == ExitCode.FAILURE
-    assert "rejected the request" in capsys.readouterr().err
+    assert main(["push"]) == ExitCode.USAGE_ERROR
+    assert "invalid address" in capsys.readouterr().err
 
 
 @pytest.mark.usefixtures("home")

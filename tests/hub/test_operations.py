@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import stat
+import time
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -89,6 +90,9 @@ def test_log_names_person_token_and_what_was_read(hub: TestHub) -> None:
     assert hub.ask("GET", "/api/sessions", bearer("byg_wrong")).status == 401
     assert hub.ask("GET", "/api/search?q=walnut", bearer(secret)).status == 200
 
+    deadline = time.monotonic() + 10  # a line is written after its answer is sent
+    while "q=walnut" not in str(log_lines(hub)) and time.monotonic() < deadline:
+        time.sleep(0.05)
     lines = log_lines(hub)
 
     read = next(line for line in lines if line.get("path") == path)

@@ -107,9 +107,9 @@ def test_text_that_is_not_an_object_is_rejected(text: str) -> None:
     ['{"new": 1, "a": 2, "new": 1}', '{"b": [{"a": 1, "\\u0061": 2}]}'],
 )
 def test_duplicate_key_is_rejected(text: str) -> None:
-    with pytest.raises(JsonEditError, match="is twice"):
+    with pytest.raises(JsonEditError, match="appears twice"):
         add_member(text, ["other"], OURS)
-    with pytest.raises(JsonEditError, match="is twice"):
+    with pytest.raises(JsonEditError, match="appears twice"):
         remove_owned(text, ["a"], is_ours)
 
 

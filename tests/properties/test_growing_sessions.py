@@ -239,7 +239,7 @@ def test_append_writes_only_the_last_rows(
     assert before[:-1] == after[: len(before) - 1]
 
 
-_ADDED_WHEN_READ = {"project_paths", "person"}
+_ADDED_WHEN_READ = {"project_paths", "person", "identity"}
 
 
 def test_every_field_of_two_parts_is_joined() -> None:

@@ -131,8 +131,12 @@ def spans_of(
 
 
 def anonymous(summaries: Iterable[SessionSummary]) -> list[SessionSummary]:
-    """Return summaries as a folder has them, which does not know whose they are."""
-    return [replace(one, person="") for one in summaries]
+    """Return summaries without what only a hub or only an archive knows.
+
+    A hub knows whose they are; an archive knows from its records which directories are
+    one project, a hub only from what was pushed.
+    """
+    return [replace(one, person="", project_paths=()) for one in summaries]
 
 
 class People:

@@ -110,7 +110,7 @@ def blame(  # noqa: PLR0913 (one parameter per option)
         found = library.blame(whole, path)
         shown = _select(found, lines)
         if not found.is_on_disk:
-            name = sanitize_name(found.path)
+            name = _short_path(found, console)
             sys.stderr.write(f"note: {name} is not on disk; this is its last version\n")
         if agent_trace:
             sys.stdout.write(f"{_encode_trace(archive, found, shown, console)}\n")
@@ -213,14 +213,19 @@ def _table_lines(lines: Sequence[BlamedLine], console: Console) -> Iterator[str]
         yield style_spans(spans, is_colored=console.style.is_colored).rstrip()
 
 
+def _short_path(found: FileBlame, console: Console) -> str:
+    """Return the path as it is shown, relative to the working directory on a terminal."""
+    here = cwd() if console.is_terminal else None
+    return sanitize_name(shorten_path(found.path, cwd=here, home=Path.home()))
+
+
 def _detail_lines(
     found: FileBlame,
     lines: Sequence[BlamedLine],
     library: FileLibrary,
     console: Console,
 ) -> Iterator[str]:
-    here = cwd() if console.is_terminal else None
-    path = sanitize_name(shorten_path(found.path, cwd=here, home=Path.home()))
+    path = _short_path(found, console)
     for origin, group in groupby(lines, key=lambda line: line.origin):
         block = list(group)
         first, last = block[0].number, block[-1].number
