@@ -83,6 +83,17 @@ def test_settings_that_make_no_sense_are_none(
     assert (row["days"], row["is_configured"]) == (30, False)
 
 
+def test_settings_that_are_a_pipe_are_not_opened(
+    fresh: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (fresh / "settings.json").unlink(missing_ok=True)
+    os.mkfifo(fresh / "settings.json")
+
+    (row,) = (row for row in rows(capsys) if row["type"] == "retention")
+
+    assert (row["days"], row["is_configured"]) == (30, False)
+
+
 def test_what_is_overdue_goes_at_the_next_run(
     fresh: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -425,7 +425,7 @@ def test_command_prints_a_table_json_and_csv(
     assert "\x1b" not in table
     assert table.splitlines()[0].split() == ["n", "t", "none", "raw"]
     assert row == {"n": 1.5, "t": "=1+1\x1b", "none": None, "raw": "00ff"}
-    assert csv.startswith("n,t,none,raw\n1.5,'=1+1")
+    assert csv.startswith("n,t,none,raw\n1.5,'=1+1\\x1b,")
 
 
 def test_command_redacts_unless_told_otherwise(

@@ -610,6 +610,11 @@ def test_a_pipe_is_not_read(tmp_path: Path) -> None:
         read_regular_file(tmp_path / "pipe")
 
 
+def test_a_name_with_a_nul_is_not_read(tmp_path: Path) -> None:
+    with pytest.raises(OSError, match="not valid"):
+        read_regular_file(tmp_path / "a\0b")
+
+
 def _edits_of_one_file(count: int) -> Replay:
     text = "".join(f"line {number}\n" for number in range(100))
     place = Place(session_id=SessionId(SESSION))

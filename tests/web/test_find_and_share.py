@@ -109,6 +109,8 @@ def test_searches_are_saved_and_removed(tmp_path: Path) -> None:
     assert load_searches(path) == ()
     invalid = b"q=after%3Anever&action=save"
     assert page.ask("POST", "/searches", page.usual | FORM, invalid).status == 400
+    for route in ("/searches", "/sessions/change"):
+        assert page.ask("POST", route, page.usual | FORM, b"&" * 5_000).status == 400
 
 
 def test_export_is_previewed_and_downloaded(tmp_path: Path) -> None:

@@ -22,6 +22,8 @@ def read_regular_file(path: Path, *, is_strict: bool = False) -> bytes | None:
         handle = os.open(path, flags)
     except FileNotFoundError:
         return None
+    except ValueError as error:
+        raise OSError(0, "its name is not valid") from error
     except OSError as error:
         if is_strict and path.is_symlink():
             raise OSError(0, "it is a link") from error

@@ -28,7 +28,9 @@ class _ClaudeSettings(Struct):
 def read_retention_days(home: Path) -> tuple[int, bool]:
     """Return how long Claude Code keeps sessions, and whether that is configured."""
     try:
-        raw = (home / "settings.json").read_bytes()
+        path = home / "settings.json"
+        # Opening a pipe would wait for a writer.
+        raw = path.read_bytes() if path.is_file() else b""
         days = msgspec.json.decode(raw, type=_ClaudeSettings).days
     except (OSError, msgspec.MsgspecError):
         days = None

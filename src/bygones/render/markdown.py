@@ -9,7 +9,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from functools import cache
 from html import escape
+from typing import Any
+
+from markdown_it import MarkdownIt
 
 from bygones.model.conversations import BranchSummary, ConversationHeader, MessageWindow
 from bygones.model.outcomes import CURRENT_TOOL_NAMES, build_hunks
@@ -63,7 +67,6 @@ from bygones.render.walk import (
 )
 
 _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")
-_CODE = re.compile(r"(`+)(?!`)(.+?)(?<!`)\1(?!`)")
 _SPECIAL_CHARS = re.compile(r"([\\`*_\[\]{}#|~])")
 _TAG = re.compile(r"<(?=[A-Za-z/!?])")
 _AUTOLINK = re.compile(r"<(https?://[^\s<>]+|mailto:[^\s<>]+)>")
@@ -72,6 +75,11 @@ _UNSAFE_LINK_TARGET = re.compile(
     r"(?![hH][tT]{2}[pP][sS]?:|[mM]ailto:|#)(?=[^\s)])"
 )
 """The target of a link that is neither a web nor a mail address."""
+_SAFE_TARGET = re.compile(r"(?i)https?:|mailto:|#|$")
+_MAYBE_ACTIVE = re.compile(r"<[A-Za-z/!?]|!\[|\]\(|\]:|`{3}|~{3}")
+_ACTIVE_TOKENS = frozenset({"html_block", "html_inline", "image"})
+_END = "end"
+_MAX_PARSED_LENGTH = 100_000
 _HEADING = re.compile(r" {0,3}(#{1,6})(?=\s|$)")
 _BACKTICKS = re.compile(r"`+")
 _HEADING_SHIFT = 2
@@ -114,8 +122,44 @@ def _longest_backtick_run(text: str) -> int:
 
 
 def neutralize_markdown(text: str) -> str:
-    """Return Markdown that looks the same but contains nothing active."""
-    return "\n".join(_neutralize_lines(sanitize(text).strip("\n")))
+    """Return Markdown that looks the same but contains nothing active.
+
+    Code is recognized line by line, which fails if it is nested in lists or continues
+    on the next line. So the result is parsed, and if it is not safe, all tags are
+    escaped, also in code. If that does not help, or the text is too long to be parsed,
+    it becomes a code block.
+    """
+    text = sanitize(text).strip("\n")
+    for lines in (_neutralize_lines(text), map(_neutralize_text, text.split("\n"))):
+        result = "\n".join(lines)
+        is_short = len(result) <= _MAX_PARSED_LENGTH
+        if not _MAYBE_ACTIVE.search(result) or (is_short and _is_inactive(result)):
+            return result
+    return fenced_code(text).rstrip("\n")
+
+
+def _is_inactive(source: str) -> bool:
+    """Return whether Markdown has no HTML, images, unsafe links or open blocks."""
+    env: dict[str, Any] = {}
+    tokens = _parser().parse(f"{source}\n\n{_END}", env)
+    inner = [child for token in tokens for child in token.children or ()]
+    targets = [str(token.attrs["href"]) for token in inner if token.type == "link_open"]
+    targets += [one["href"] for one in env.get("references", {}).values()]
+    return (
+        tokens[-1].level == 0
+        and tokens[-1].type == "paragraph_close"
+        and tokens[-2].content == _END
+        and not any(token.type in _ACTIVE_TOKENS for token in (*tokens, *inner))
+        and all(_SAFE_TARGET.match(target) for target in targets)
+    )
+
+
+@cache
+def _parser() -> MarkdownIt:
+    parser = MarkdownIt("commonmark", {"html": True}).enable("table")
+    # Unsafe links are to be found, not to be ignored.
+    parser.validateLink = lambda url: True  # type: ignore[method-assign]  # noqa: ARG005
+    return parser
 
 
 def quote_markdown(text: str) -> str:
@@ -149,11 +193,30 @@ def _neutralize_line(line: str) -> str:
         line = "#" * level + line[heading.end() :]
     parts: list[str] = []
     end = 0
-    for code in _CODE.finditer(line):
-        parts += (_neutralize_text(line[end : code.start()]), code[0])
-        end = code.end()
+    for code_start, code_end in _find_code(line):
+        parts += (
+            _neutralize_text(line[end:code_start]),
+            line[code_start:code_end],
+        )
+        end = code_end
     parts.append(_neutralize_text(line[end:]))
     return "".join(parts)
+
+
+def _find_code(line: str) -> Iterator[tuple[int, int]]:
+    """Yield where code is in a line: between two runs of as many backticks."""
+    closing: dict[int, int] = {}
+    spans = []
+    for run in reversed(list(_BACKTICKS.finditer(line))):
+        length = len(run[0])
+        if length in closing:
+            spans.append((run.start(), closing[length]))
+        closing[length] = run.end()
+    end = 0
+    for code_start, code_end in reversed(spans):
+        if code_start >= end:
+            yield code_start, code_end
+            end = code_end
 
 
 def _neutralize_text(text: str) -> str:
@@ -245,7 +308,7 @@ class _MarkdownRenderer(StepRenderer[str]):
     def _render_block(self, block: Block, *, is_error: bool) -> Iterator[str]:
         if isinstance(block, TextBlock):
             mark = "✗ " if is_error else ""
-            yield mark + neutralize_markdown(block.text or "")
+            yield neutralize_markdown(mark + (block.text or ""))
         elif isinstance(block, ThinkingBlock):
             thinking = (block.thinking or "").strip()
             if self._view.include_thinking and thinking:

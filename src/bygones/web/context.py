@@ -6,6 +6,7 @@ from collections.abc import Callable
 from datetime import UTC, date, datetime, tzinfo
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
+from urllib.parse import parse_qs
 
 from msgspec import Struct
 from starlette.requests import Request
@@ -99,6 +100,14 @@ class RequestContext(Struct, frozen=True, kw_only=True):
             return date.fromisoformat(text) if text else None
         except ValueError:
             raise BadRequest(f"{name} must be a date such as 2026-01-31") from None
+
+    def form(self, max_fields: int) -> dict[str, list[str]]:
+        """Return the fields of a form that was sent."""
+        body = self.body.decode("utf-8", "replace")
+        try:
+            return parse_qs(body, max_num_fields=max_fields)
+        except ValueError:
+            raise BadRequest("the form has too many fields") from None
 
     def parse_query(self, text: str) -> Query:
         """Parse a query of the query language, relative to the time of the request."""

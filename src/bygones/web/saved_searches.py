@@ -7,7 +7,6 @@ import tempfile
 from contextlib import suppress
 from pathlib import Path
 from threading import Lock
-from urllib.parse import parse_qs
 
 import msgspec
 from msgspec import Struct
@@ -49,7 +48,7 @@ def change_searches(context: RequestContext) -> Response:
     path = context.app_state.searches_file
     if path is None:
         raise NotInArchive("page", "searches")
-    form = parse_qs(context.body.decode("utf-8", "replace"), max_num_fields=10)
+    form = context.form(max_fields=10)
     query = form.get("q", [""])[0].strip()[:_MAX_LENGTH]
     action = form.get("action", [""])[0]
     if not query or action not in {"save", "remove"}:

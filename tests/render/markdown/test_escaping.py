@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -19,6 +21,7 @@ from tests.render.html.outline import attributes, outline, tags
 
 CARELESS = MarkdownIt("commonmark", {"html": True}).enable("table")
 """A viewer that allows everything."""
+CARELESS.validateLink = lambda url: True  # type: ignore[method-assign]  # noqa: ARG005
 SIGNS = st.text(alphabet="<>&\"'[]()!`*_|-#\n a:/\\~^1.", max_size=40)
 
 
@@ -38,6 +41,14 @@ def shown(source: str) -> str:
         "<!-- x --> <?php ?> </details>",
         "```\n<b>\n```\n<b>",
         "``` x\nnever closed",
+        "```a<script>alert(1)</script>`b",
+        "\\`<script>alert(1)</script>`",
+        "`a\nb` <script>alert(1)</script> `",
+        "- ```\n  code\n  ```\n\n<script>alert(1)</script>",
+        "- a\n  ```\n<script>alert(1)</script>",
+        "[x](\njavascript:alert(1))",
+        "[x]\n\n[x]:\njavascript:alert(1)",
+        "<script>alert(1)</script> [x](https://a.dev)\n" * 4_000,
     ],
 )
 def test_dangerous_markdown_is_escaped(source: str) -> None:
@@ -62,6 +73,22 @@ def test_harmless_markdown_is_kept() -> None:
 
 def test_open_fence_is_closed() -> None:
     assert neutralize_markdown("```py\nx = 1").endswith("\n```")
+
+
+def test_code_in_a_list_cannot_open_a_block_for_later_messages() -> None:
+    first = neutralize_markdown("- ```\n  code\n  ```\n\ntext")
+    second = neutralize_markdown("```\n<b>\n```")
+
+    assert tags(shown(f"{first}\n\n{second}")) <= {"ul", "li", "pre", "code", "p"}
+
+
+def test_many_runs_of_backticks_are_read_once() -> None:
+    line = " ".join("`" * length for length in range(1, 400))
+
+    started = time.process_time()
+    neutralize_markdown(line)
+
+    assert time.process_time() - started < 2
 
 
 @given(SIGNS)

@@ -20,7 +20,7 @@ from bygones.cli.output import Console, TextColumn, TextTable
 from bygones.data.sql import SqlLimits, unique_names
 from bygones.data.views import VIEWS, VIEWS_VERSION, find_view
 from bygones.errors import ExitCode, SqlLimitExceeded
-from bygones.render.text.primitives import sanitize_json, sanitize_line
+from bygones.render.text.primitives import sanitize, sanitize_json, sanitize_line
 
 if TYPE_CHECKING:
     from bygones.data.sql import SqlRow, SqlValue
@@ -143,7 +143,7 @@ def _csv_cell(value: SqlValue) -> str:
     if not isinstance(value, str):
         return "" if value is None else _format(value)
     # A spreadsheet must not interpret text from a transcript as a formula.
-    text = value.replace("\0", "")
+    text = sanitize(value.replace("\0", ""))
     return f"'{text}" if text[:1] in {"=", "+", "-", "@", "\t", "\r"} else text
 
 

@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import date, datetime
 from html import escape
 from typing import NamedTuple
-from urllib.parse import parse_qs
 
 from msgspec import structs
 from starlette.responses import RedirectResponse, Response
@@ -412,7 +411,7 @@ _BULK_BAR = Html(
 
 def change_sessions(context: RequestContext) -> Response:
     """Star, tag or export the selected sessions, then return to the list."""
-    form = parse_qs(context.body.decode("utf-8", "replace"), max_num_fields=_MAX_BULK)
+    form = context.form(max_fields=_MAX_BULK)
     action = form.get("action", [""])[0]
     names = form.get("session", [])
     filters = SessionFilters.from_request(context)
