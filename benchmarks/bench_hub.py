@@ -39,7 +39,7 @@ from bygones.query.tokens import STOP_WORDS
 from bygones.team.contract import AccessScope
 from bygones.team.stores.postgres import PostgresStore
 from bygones.team.worker import derive_all
-from tests.team.homes import send
+from tests.team.homes import upload_homes
 from tests.team.servers import Postgres, postgres
 
 __all__ = ["main"]
@@ -67,7 +67,7 @@ def ours(
     store.prepare()
     objects = store.database_blobs()
     begun = time.perf_counter()
-    send(store, objects, "ann", [home], step=1 << 20)
+    upload_homes(store, objects, "ann", [home], step=1 << 20)
     derive_all(store, objects)
     seconds = time.perf_counter() - begun
     with psycopg.connect(address) as db:

@@ -224,7 +224,9 @@ TOKEN = re.compile(r"byg_[\w-]{20,}")
 
 
 @pytest.mark.full
-@pytest.mark.skipif(servers.missing() is not None, reason=str(servers.missing()))
+@pytest.mark.skipif(
+    servers.missing_postgres() is not None, reason=str(servers.missing_postgres())
+)
 def test_team_guide_shows_what_is_printed(
     sample_data: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, expect
 
-from tests.hub.hubs import serving
+from tests.hub.hubs import run_hub
 from tests.web.archives import build_archive
 
 pytestmark = pytest.mark.full
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.full
 def test_a_token_opens_the_page_and_stays_out_of_addresses(
     browser: Browser, tmp_path: Path
 ) -> None:
-    with serving(tmp_path, {"ben": build_archive(tmp_path).folder}) as hub:
+    with run_hub(tmp_path, {"ben": build_archive(tmp_path).folder}) as hub:
         secret, _ = hub.token("ben")
         page = browser.new_page()
         asked: list[str] = []

@@ -13,14 +13,14 @@ from bygones.model.base import SessionId
 from bygones.team.access import TokenStore
 from bygones.team.contract import ErasureSelector
 from tests.build import session_id
-from tests.hub.sending import MemoryHub, sent, worked
+from tests.hub.sending import MemoryHub, make_project, push_project
 
 
 @pytest.fixture
 def hub(home_dir: Path, monkeypatch: pytest.MonkeyPatch) -> MemoryHub:
-    _, folder = worked(home_dir)
+    _, folder = make_project(home_dir)
     hub = MemoryHub(home_dir / "raw")
-    sent(folder, hub)
+    push_project(folder, hub)
     monkeypatch.setattr("bygones.team.access.open_store", lambda _: hub.store)
     monkeypatch.setenv("BYGONES_HUB_STORE", "postgresql://nowhere")
     monkeypatch.setenv("BYGONES_HUB_RAW", str(home_dir / "raw"))

@@ -13,28 +13,32 @@ from bygones.team.access import migrate_store
 from bygones.team.contract import BlobStore, ErasureSelector, SourceUpdate
 from bygones.team.stores.base import TeamStore
 from bygones.team.worker import derive_all
-from tests.team.engines import opened
-from tests.team.homes import PEOPLE, People, send
+from tests.team.engines import open_engine
+from tests.team.homes import PEOPLE, People, upload_homes
 
-Made = tuple[TeamStore, BlobStore]
+StoreAndBlobs = tuple[TeamStore, BlobStore]
 CASES = Path(__file__).resolve().parents[1] / "cases"
 
 
 @pytest.fixture(scope="module")
-def two(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Made, Made]]:
+def two(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[tuple[StoreAndBlobs, StoreAndBlobs]]:
     homes = [CASES / name / "input" for name in ("linear", "file_edits", "images")]
     people = People(homes, tmp_path_factory.mktemp("people"))
-    with opened("postgresql") as make:
+    with open_engine("postgresql") as make:
         old, new = make(), make()
         for person in PEOPLE:
-            send(*old, person, people.homes[person])
+            upload_homes(*old, person, people.homes[person])
         derive_all(*old)
         yield old, new
         old[0].close()
         new[0].close()
 
 
-def test_all_that_was_sent_arrives_and_once(two: tuple[Made, Made]) -> None:
+def test_all_that_was_sent_arrives_and_once(
+    two: tuple[StoreAndBlobs, StoreAndBlobs],
+) -> None:
     (old, _), (new, objects) = two
     old.set_note("token", "ann", b"hash")
     old.hold(ErasureSelector(person="ann"), reason="a dispute")
@@ -52,7 +56,9 @@ def test_all_that_was_sent_arrives_and_once(two: tuple[Made, Made]) -> None:
     assert migrate_store(old, new).sessions == 0
 
 
-def test_answers_are_compared(two: tuple[Made, Made], tmp_path: Path) -> None:
+def test_answers_are_compared(
+    two: tuple[StoreAndBlobs, StoreAndBlobs], tmp_path: Path
+) -> None:
     (old, _), (new, _) = two
     queries = tmp_path / "queries"
     queries.write_text("hello\n\nfix\n", "utf-8")

@@ -18,20 +18,20 @@ from bygones.errors import ExitCode
 from bygones.model.base import SessionId
 from bygones.team.contract import ErasureSelector
 from tests.build import Home, jsonl, prompt, session_id, thread
-from tests.hub.hubs import TestHub, serving
-from tests.hub.sending import KEY, NOW, PROJECT, worked
+from tests.hub.hubs import TestHub, run_hub
+from tests.hub.sending import KEY, NOW, PROJECT, make_project
 
 
 @pytest.fixture
 def home(home_dir: Path, monkeypatch: pytest.MonkeyPatch) -> Home:
-    home, _ = worked(home_dir)
+    home, _ = make_project(home_dir)
     monkeypatch.setenv("BYGONES_HOME", str(home.path))
     return home
 
 
 @pytest.fixture
 def hub(tmp_path: Path) -> Iterator[TestHub]:
-    with serving(tmp_path / "hub", {}) as hub:
+    with run_hub(tmp_path / "hub", {}) as hub:
         yield hub
 
 

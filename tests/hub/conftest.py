@@ -1,4 +1,4 @@
-"""One engine for all tests of a hub that kill no process."""
+"""One engine for all tests of the hub that don't kill processes."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ import pytest
 
 from bygones.team.contract import BlobStore
 from bygones.team.stores.base import TeamStore
-from tests.team.engines import opened
+from tests.team.engines import open_engine
 
 
 @pytest.fixture(scope="session")
 def make() -> Iterator[Callable[[], tuple[TeamStore, BlobStore]]]:
     """Return a function that makes an empty store on PostgreSQL."""
-    with opened("postgresql") as make:
+    with open_engine("postgresql") as make:
         yield make

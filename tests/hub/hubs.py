@@ -1,4 +1,4 @@
-"""A hub that serves: two people, each with sessions of their own behind it."""
+"""Runs a hub for tests."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ from bygones.team.worker import derive_all
 from tests.hub.sending import NOW
 from tests.team.memory import MemoryStore
 
-__all__ = ["Answered", "TestHub", "serving"]
+__all__ = ["Response", "TestHub", "run_hub"]
 
 Headers = dict[str, str]
 
 
-class Answered:
-    """What a hub answered."""
+class Response:
+    """A response of a hub."""
 
     def __init__(self, status: int, headers: Headers, body: bytes) -> None:
         self.status = status
@@ -39,27 +39,27 @@ class Answered:
 
 
 class TestHub:
-    """A hub, its store and its raw store, and tokens for any person.
+    """A hub with its store and blob store, and tokens for any person.
 
-    Without an engine nothing is derived: each person reads an archive in a folder.
+    Without an engine nothing is derived: each person reads a local archive.
     """
 
     __test__ = False
 
     def __init__(
         self,
-        place: Path,
+        folder: Path,
         folders: dict[str, Path],
         engine: TeamStore | None,
         **settings: Any,  # noqa: ANN401 (of any type)
     ) -> None:
-        self.place = place
+        self.folder = folder
         self.store: TeamStore = engine or MemoryStore()
-        self.objects = open_blob_store(str(place / "raw"))
+        self.objects = open_blob_store(str(folder / "raw"))
         self.folders = folders
         self._engine = engine
         self.derived = 0
-        self.serving = HubServer(
+        self.server = HubServer(
             self.store,
             self.objects,
             HubConfig(hostnames=("hub.example.com",), **settings),
@@ -67,30 +67,32 @@ class TestHub:
             derive=self._derive,
             notes=self.store,
         )
-        self.address = self.serving.address
+        self.address = self.server.address
 
     def token(self, person: str) -> tuple[str, AccessToken]:
         return TokenStore(self.store).issue(person, teams=("shop",), now=NOW)
 
     def push_all(self) -> None:
-        """Have everybody send everything, and wait until it can be seen."""
+        """Push everything of all people, and wait until it is derived."""
         for person, folder in self.folders.items():
-            with HubClient(self.address, self.token(person)[0]) as courier:
-                push(folder, ["/"], redactor=Redactor(), transport=courier)
+            with HubClient(self.address, self.token(person)[0]) as client:
+                push(folder, ["/"], redactor=Redactor(), transport=client)
         while self.store.pending_sources():
             time.sleep(0.05)
 
     def ask(
         self, method: str, path: str, headers: Headers | None = None, body: bytes = b""
-    ) -> Answered:
-        line = HTTPConnection("127.0.0.1", self.serving.port, timeout=60)
+    ) -> Response:
+        connection = HTTPConnection("127.0.0.1", self.server.port, timeout=60)
         try:
-            line.request(method, path, body or None, headers or {})
-            got = line.getresponse()
-            told = {name.lower(): value for name, value in got.getheaders()}
-            return Answered(got.status, told, got.read())
+            connection.request(method, path, body or None, headers or {})
+            response = connection.getresponse()
+            headers_by_name = {
+                name.lower(): value for name, value in response.getheaders()
+            }
+            return Response(response.status, headers_by_name, response.read())
         finally:
-            line.close()
+            connection.close()
 
     def open_reader(self, scope: AccessScope) -> StoreReader:
         if self._engine is None:
@@ -103,19 +105,19 @@ class TestHub:
 
 
 @contextmanager
-def serving(
-    place: Path,
+def run_hub(
+    folder: Path,
     folders: dict[str, Path],
     engine: TeamStore | None = None,
     **settings: Any,  # noqa: ANN401 (of any type)
 ) -> Iterator[TestHub]:
-    hub = TestHub(place, folders, engine, **settings)
-    thread = threading.Thread(target=hub.serving.run, daemon=True)
+    hub = TestHub(folder, folders, engine, **settings)
+    thread = threading.Thread(target=hub.server.run, daemon=True)
     thread.start()
-    while not hub.serving.is_started:
+    while not hub.server.is_started:
         time.sleep(0.01)
     try:
         yield hub
     finally:
-        hub.serving.stop()
+        hub.server.stop()
         thread.join(20)

@@ -1,4 +1,4 @@
-"""A hub, an engine and a pusher as processes of their own, to be killed."""
+"""Starts hubs and pushes in processes that tests kill."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from bygones.redact.engine import Redactor
 
 __all__ = ["Child", "context", "free_port", "push_all", "serve"]
 
-# What a hub needs is loaded once, in the process that all children are copies of.
+# Modules are imported once, in the fork server.
 for _name in ("hub.server", "cli.commands.hub", "team.worker", "team.stores.postgres"):
     with suppress(ImportError):
         import_module(f"bygones.{_name}")
@@ -28,10 +28,10 @@ Child = ForkServerProcess
 
 
 def context() -> ForkServerContext:
-    """Return a way to start children quickly: each is a copy of one that is ready."""
-    found = multiprocessing.get_context("forkserver")
-    found.set_forkserver_preload(["tests.hub.killing"])
-    return found
+    """Return a fork server context that has the modules loaded."""
+    forkserver = multiprocessing.get_context("forkserver")
+    forkserver.set_forkserver_preload(["tests.hub.killing"])
+    return forkserver
 
 
 def free_port() -> int:
@@ -41,16 +41,16 @@ def free_port() -> int:
 
 
 def serve(store: str, raw: str, port: int, mutation: str = "") -> Child:
-    """Start a hub, or one that is at fault; it may be up a moment later."""
-    words = ["hub", "serve", "--store", store, "--raw", raw, "--port", str(port)]
-    given = (words, mutation, dict(os.environ))
-    child = context().Process(target=_serve, args=given, daemon=True)
+    """Start a hub, with a mutation if one is named; it accepts requests a moment later."""
+    arguments = ["hub", "serve", "--store", store, "--raw", raw, "--port", str(port)]
+    process_args = (arguments, mutation, dict(os.environ))
+    child = context().Process(target=_serve, args=process_args, daemon=True)
     child.start()
     return child
 
 
-def _serve(words: list[str], mutation: str, surroundings: dict[str, str]) -> None:
-    os.environ.update(surroundings)
+def _serve(arguments: list[str], mutation: str, environment: dict[str, str]) -> None:
+    os.environ.update(environment)
     if mutation:
         put = import_module("tests.faults.mutations").put
         getattr(import_module("tests.faults.careless"), mutation)(put)
@@ -58,8 +58,8 @@ def _serve(words: list[str], mutation: str, surroundings: dict[str, str]) -> Non
     quiet = os.open(os.devnull, os.O_WRONLY)
     os.dup2(quiet, 1)
     os.dup2(quiet, 2)
-    # The engine may be down while it starts; its supervisor starts it again.
-    while main(words):
+    # A hub exits if the database is down; restart it, as a supervisor does.
+    while main(arguments):
         time.sleep(0.1)
 
 
@@ -76,8 +76,8 @@ def _push(folder: Path, project: str, address: str, token: str) -> None:
     while True:
         with (
             suppress(HubUnreachable),
-            HubClient(address, token, max_attempts=2) as courier,
+            HubClient(address, token, max_attempts=2) as client,
         ):
-            push(folder, [project], redactor=Redactor(), transport=courier)
+            push(folder, [project], redactor=Redactor(), transport=client)
             return
         time.sleep(0.05)

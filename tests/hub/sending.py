@@ -1,4 +1,4 @@
-"""A hub in memory and couriers to it, honest and not."""
+"""A hub in memory, and transports to it, one of which is unreliable."""
 
 from __future__ import annotations
 
@@ -18,7 +18,14 @@ from bygones.team.stores.base import TeamStore
 from tests.build import Home, prompt, reply, session_id, thread
 from tests.team.memory import MemoryStore
 
-__all__ = ["NOW", "PROJECT", "Losing", "MemoryHub", "sent", "worked"]
+__all__ = [
+    "NOW",
+    "PROJECT",
+    "LossyTransport",
+    "MemoryHub",
+    "make_project",
+    "push_project",
+]
 
 NOW = datetime(2026, 11, 15, tzinfo=UTC)
 PROJECT = "/home/ann/work/shop"
@@ -26,32 +33,32 @@ KEY = "-home-ann-work-shop"
 
 
 class MemoryHub:
-    """A hub without a network: what comes in is checked as the real one does."""
+    """A hub without a network, which checks uploads as the real one does."""
 
     address = "memory"
 
-    def __init__(self, place: Path, person: str = "ann") -> None:
+    def __init__(self, folder: Path, person: str = "ann") -> None:
         self.store: TeamStore = MemoryStore()
-        self.objects = ExternalBlobStore(FolderBackend(place))
-        self.intake = UploadHandler(self.store, self.objects)
+        self.objects = ExternalBlobStore(FolderBackend(folder))
+        self.handler = UploadHandler(self.store, self.objects)
         self.token = AccessToken(id="1", person=person, teams=("shop",), created_at=NOW)
         self.requests: list[UploadRequest] = []
-        self.folder = place
+        self.folder = folder
 
-    def use(self, store: TeamStore) -> None:
-        """Stand on another store."""
+    def use_store(self, store: TeamStore) -> None:
+        """Use another store."""
         self.store = store
-        self.intake = UploadHandler(store, self.objects)
+        self.handler = UploadHandler(store, self.objects)
 
     def fetch_state(self, machine: str) -> UploadResponse:
-        return self.intake.source_states(self.token, machine)
+        return self.handler.source_states(self.token, machine)
 
     def send(self, request: UploadRequest) -> UploadResponse:
         self.requests.append(request)
-        return self.intake.handle(self.token, parse_request(encode_message(request)))
+        return self.handler.handle(self.token, parse_request(encode_message(request)))
 
     def texts(self) -> dict[str, bytes]:
-        """Return what the hub has of each file, whole, by its path."""
+        """Return all bytes that the hub has of each file, by path."""
         return {
             batch.source.path: b"".join(
                 self.objects.get(span.address) for span in batch.spans
@@ -61,8 +68,8 @@ class MemoryHub:
         }
 
 
-class Losing:
-    """A courier that loses parcels on the way, and answers on the way back."""
+class LossyTransport:
+    """A transport that loses requests and responses."""
 
     address = "losing"
 
@@ -88,34 +95,34 @@ class Losing:
             raise HubUnreachable(self.address, "lost")
 
 
-def worked(
-    place: Path, *, sessions: int = 3, turns: int = 4, first: int = 0
+def make_project(
+    folder: Path, *, sessions: int = 3, turns: int = 4, first: int = 0
 ) -> tuple[Home, Path]:
-    """Return a home with some sessions in a project, and the archive of it."""
-    home = Home(place / ".claude")
+    """Return a home with some sessions in a project, and its archive."""
+    home = Home(folder / ".claude")
     for number in range(sessions):
         records = []
         for turn in range(turns):
-            asked = f"Question {turn} of {number}, mail me: ann.lee@shop.io"
+            question = f"Question {turn} of {number}, mail me: ann.lee@shop.io"
             records += [
-                prompt(asked, cwd=PROJECT),
+                prompt(question, cwd=PROJECT),
                 reply(f"Answer {turn}", cwd=PROJECT),
             ]
         id_ = session_id(first + number)
         home.session(id_, thread(*records, start=number * 100), project=KEY)
-    folder = place / "archive"
+    folder = folder / "archive"
     Archive.ingest(folder, [home.path])
     return home, folder
 
 
-def sent(
+def push_project(
     folder: Path,
-    hub: MemoryHub | Losing | None,
+    hub: MemoryHub | LossyTransport | None,
     *,
     dry: bool = False,
     host: str = "",
 ) -> PushReport:
-    """Push the project, as its owner would."""
+    """Push the project."""
     redactor = Redactor()
     return push(
         folder, [PROJECT], redactor=redactor, transport=hub, dry_run=dry, host=host

@@ -1,7 +1,7 @@
-"""Uploads that are small and expand: a live hub stays small and serves everyone else.
+"""Decompression bombs: a hub limits its memory and continues to serve other people.
 
-The hub and its database are real processes. What expands is sent as one request, which
-is too large, and as many that are each within the limits.
+The hub and its database are real processes. Bombs are sent as one request that
+is too large, and as many requests within the limits.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from bygones.team.contract import UploadChunk, encode_message
 from tests.build import jsonl, prompt, session_id, thread
 from tests.faults.sizes import reached, sized
 from tests.hub.sending import KEY, PROJECT
-from tests.hub.test_killing import Scene, staged
+from tests.hub.test_killing import HubCluster, run_cluster
 from tests.hub.test_uploads import other, parcel
 
 pytestmark = pytest.mark.full
@@ -35,17 +35,17 @@ NEWLINES = b"\n" * FRAME_MB * MB
 
 
 @pytest.fixture
-def scene(tmp_path: Path) -> Iterator[Scene]:
-    with staged(tmp_path, str(tmp_path / "raw")) as scene:
-        yield scene
+def cluster(tmp_path: Path) -> Iterator[HubCluster]:
+    with run_cluster(tmp_path, str(tmp_path / "raw")) as cluster:
+        yield cluster
 
 
 def send(
-    scene: Scene, body: bytes, *, path: str = "/push", chunked: bool = False
+    cluster: HubCluster, body: bytes, *, path: str = "/push", chunked: bool = False
 ) -> int:
     """Send a request; return the status."""
-    headers = {"Authorization": f"Bearer {scene.token}"}
-    connection = http.client.HTTPConnection("127.0.0.1", scene.port, timeout=WAIT)
+    headers = {"Authorization": f"Bearer {cluster.token}"}
+    connection = http.client.HTTPConnection("127.0.0.1", cluster.port, timeout=WAIT)
     parts = (body[at : at + MB] for at in range(0, len(body), MB))
     try:
         connection.request(
@@ -59,17 +59,17 @@ def send(
         connection.close()
 
 
-def health(scene: Scene) -> str:
-    connection = http.client.HTTPConnection("127.0.0.1", scene.port, timeout=WAIT)
+def health(cluster: HubCluster) -> str:
+    connection = http.client.HTTPConnection("127.0.0.1", cluster.port, timeout=WAIT)
     with closing(connection):
         connection.request("GET", "/health")
         return connection.getresponse().read().decode()
 
 
-def wait_until_served(scene: Scene) -> None:
+def wait_until_served(cluster: HubCluster) -> None:
     for _ in range(600):
         try:
-            health(scene)
+            health(cluster)
         except OSError:
             time.sleep(0.1)
         else:
@@ -77,7 +77,7 @@ def wait_until_served(scene: Scene) -> None:
 
 
 def tree_mb(root: int) -> float:
-    """Return the resident memory of a process and all below it."""
+    """Return the resident memory of a process and its descendants."""
     parents: dict[int, list[int]] = {}
     for path in Path("/proc").glob("[0-9]*/stat"):
         try:
@@ -125,49 +125,51 @@ def lines_of(raw: bytes, name: str) -> UploadChunk:
     )
 
 
-def assert_others_are_served(scene: Scene) -> None:
-    """Push an honest session, and wait until it can be found."""
+def assert_others_are_served(cluster: HubCluster) -> None:
+    """Push a normal session, and wait until it can be found."""
     records = thread(prompt("rhubarb", cwd=PROJECT, sessionId=session_id(1)))
-    path = scene.home.path / "projects" / KEY / f"{session_id(1)}.jsonl"
+    path = cluster.home.path / "projects" / KEY / f"{session_id(1)}.jsonl"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(jsonl(records))
-    Archive.ingest(scene.folder, [scene.home.path])
-    scene.push().join()
+    Archive.ingest(cluster.folder, [cluster.home.path])
+    cluster.push().join()
     deadline = time.monotonic() + WAIT
-    address = f"{scene.engine.address}?person=ann&teams=shop"
+    address = f"{cluster.engine.address}?person=ann&teams=shop"
     while time.monotonic() < deadline:
         with Archive.from_store(open_reader(address)) as archive:
             if archive.search("rhubarb").session_count:
                 return
         time.sleep(0.5)
-    raise AssertionError(health(scene))
+    raise AssertionError(health(cluster))
 
 
-def test_bombs_do_not_fill_the_memory_of_a_hub_or_delay_others(scene: Scene) -> None:
-    wait_until_served(scene)
+def test_bombs_do_not_fill_the_memory_of_a_hub_or_delay_others(
+    cluster: HubCluster,
+) -> None:
+    wait_until_served(cluster)
     bomb = encode_message(parcel(*newlines(60)))
     assert len(bomb) < 200_000
     deep = b"[" * 4_000_000 + b"\n" + b'{"type":' * 500_000 + b"\n"
     many = [lines_of(b"{}\n", f"small-{number}") for number in range(5_000)]
 
-    assert send(scene, bomb) == 413
+    assert send(cluster, bomb) == 413
     for number in range(0, sized(6, 15, 54), 3):
-        assert send(scene, encode_message(parcel(*newlines(3, number)))) == 200
+        assert send(cluster, encode_message(parcel(*newlines(3, number)))) == 200
         reached("MB of newlines sent to a hub within its limits", 3 * FRAME_MB)
-    assert send(scene, encode_message(parcel(lines_of(deep, "deep")))) == 200
-    assert send(scene, encode_message(parcel(*many))) == 200
+    assert send(cluster, encode_message(parcel(lines_of(deep, "deep")))) == 200
+    assert send(cluster, encode_message(parcel(*many))) == 200
 
-    assert_others_are_served(scene)
-    used = tree_mb(scene.hub.pid or 0)
+    assert_others_are_served(cluster)
+    used = tree_mb(cluster.hub.pid or 0)
     assert used < MAX_HUB_MB
     reached("memory of a hub with bombs, peak MB", round(used))
-    scene.kill("hub")
-    wait_until_served(scene)
-    assert_others_are_served(scene)
+    cluster.kill("hub")
+    wait_until_served(cluster)
+    assert_others_are_served(cluster)
 
 
-def test_chunked_bodies_that_are_too_long_get_413(scene: Scene) -> None:
-    wait_until_served(scene)
+def test_chunked_bodies_that_are_too_long_get_413(cluster: HubCluster) -> None:
+    wait_until_served(cluster)
     for path, size in (("/push", 40 * MB), ("/enter", MB)):
-        assert send(scene, b"x" * size, path=path, chunked=True) == 413
-    assert tree_mb(scene.hub.pid or 0) < MAX_HUB_MB / 2
+        assert send(cluster, b"x" * size, path=path, chunked=True) == 413
+    assert tree_mb(cluster.hub.pid or 0) < MAX_HUB_MB / 2

@@ -1,4 +1,4 @@
-"""A push brings over what was named, masked, each line once, whatever gets lost."""
+"""A push sends each line of the named projects once, redacted, despite lost requests."""
 
 from __future__ import annotations
 
@@ -15,14 +15,22 @@ from bygones.model.base import SessionId
 from bygones.redact.engine import Redactor
 from bygones.team.contract import ErasureSelector
 from tests.build import jsonl, prompt, reply, session_id, summary, thread
-from tests.hub.sending import KEY, NOW, PROJECT, Losing, MemoryHub, sent, worked
+from tests.hub.sending import (
+    KEY,
+    NOW,
+    PROJECT,
+    LossyTransport,
+    MemoryHub,
+    make_project,
+    push_project,
+)
 
 
 def test_all_lines_of_a_project_arrive_redacted(tmp_path: Path) -> None:
-    _, folder = worked(tmp_path)
+    _, folder = make_project(tmp_path)
     hub = MemoryHub(tmp_path / "raw")
 
-    done = sent(folder, hub)
+    done = push_project(folder, hub)
 
     texts = hub.texts()
     assert [len(text.splitlines()) for text in texts.values()] == [8, 8, 8]
@@ -37,12 +45,12 @@ def test_all_lines_of_a_project_arrive_redacted(tmp_path: Path) -> None:
 
 
 def test_other_projects_are_not_pushed(tmp_path: Path) -> None:
-    home, folder = worked(tmp_path)
+    home, folder = make_project(tmp_path)
     other = thread(
         prompt("hush", cwd="/home/ann/diary"), reply("yes", cwd="/home/ann/diary")
     )
     home.session(session_id(7), other, project="-home-ann-diary")
-    # Of a file with lines of both projects, those of the named one are sent.
+    # Of a file with lines of two projects, only those of the named one are sent.
     mixed = [
         *thread(prompt("here", cwd=PROJECT, sessionId=session_id(8))),
         *thread(prompt("there", cwd="/home/ann/diary", sessionId=session_id(7))),
@@ -52,7 +60,7 @@ def test_other_projects_are_not_pushed(tmp_path: Path) -> None:
     Archive.ingest(folder, [home.path])
     hub = MemoryHub(tmp_path / "raw")
 
-    done = sent(folder, hub)
+    done = push_project(folder, hub)
 
     everything = b"".join(hub.texts().values())
     assert len(hub.texts()) == 4
@@ -64,17 +72,17 @@ def test_other_projects_are_not_pushed(tmp_path: Path) -> None:
 
 
 def test_push_sends_only_what_was_added(tmp_path: Path) -> None:
-    home, folder = worked(tmp_path)
+    home, folder = make_project(tmp_path)
     hub = MemoryHub(tmp_path / "raw")
-    sent(folder, hub)
+    push_project(folder, hub)
 
-    again = sent(folder, hub)
+    again = push_project(folder, hub)
     path = home.path / "projects" / KEY / f"{session_id(1)}.jsonl"
     with path.open("ab") as file:
         file.write(jsonl(thread(prompt("One more", cwd=PROJECT), start=900)))
         file.write(b'{"half a li')
     Archive.ingest(folder, [home.path])
-    third = sent(folder, hub)
+    third = push_project(folder, hub)
 
     assert (again.lines, again.requests) == (0, 0)
     assert (third.lines, third.files) == (1, 1)
@@ -86,14 +94,14 @@ def test_push_sends_only_what_was_added(tmp_path: Path) -> None:
 def test_rewritten_file_replaces_the_old_one(
     tmp_path: Path,
 ) -> None:
-    home, folder = worked(tmp_path, sessions=1)
+    home, folder = make_project(tmp_path, sessions=1)
     hub = MemoryHub(tmp_path / "raw")
-    sent(folder, hub)
+    push_project(folder, hub)
     records = thread(prompt("Quite another", cwd=PROJECT), reply("Yes", cwd=PROJECT))
     home.session(session_id(0), records, project=KEY)
     Archive.ingest(folder, [home.path])
 
-    done = sent(folder, hub)
+    done = push_project(folder, hub)
 
     (text,) = hub.texts().values()
     assert done.lines == text.count(b"\n") == 2
@@ -101,7 +109,7 @@ def test_rewritten_file_replaces_the_old_one(
 
 
 def test_private_records_and_file_copies_are_not_pushed(tmp_path: Path) -> None:
-    home, folder = worked(tmp_path, sessions=1)
+    home, folder = make_project(tmp_path, sessions=1)
     path = home.path / "projects" / KEY / f"{session_id(0)}.jsonl"
     with path.open("ab") as file:
         file.write(b'{"type":"bridge-session","secret":"mine"}\n')
@@ -113,7 +121,7 @@ def test_private_records_and_file_copies_are_not_pushed(tmp_path: Path) -> None:
     Archive.ingest(folder, [home.path])
     hub = MemoryHub(tmp_path / "raw")
 
-    done = sent(folder, hub)
+    done = push_project(folder, hub)
 
     assert len(hub.texts()) == 1
     everything = b"".join(hub.texts().values())
@@ -124,15 +132,15 @@ def test_private_records_and_file_copies_are_not_pushed(tmp_path: Path) -> None:
 
 
 def test_dry_run_reports_the_same_as_a_push(tmp_path: Path) -> None:
-    _, folder = worked(tmp_path)
+    _, folder = make_project(tmp_path)
     hub = MemoryHub(tmp_path / "raw")
 
-    dry = sent(folder, hub, dry=True)
+    dry = push_project(folder, hub, dry=True)
 
     assert hub.texts() == {}
     assert not any(parcel.chunks for parcel in hub.requests)
-    assert dry == sent(folder, hub)
-    assert sent(folder, None, dry=True) == dry
+    assert dry == push_project(folder, hub)
+    assert push_project(folder, None, dry=True) == dry
 
 
 def test_lost_requests_and_responses_lose_or_double_nothing(
@@ -140,16 +148,16 @@ def test_lost_requests_and_responses_lose_or_double_nothing(
 ) -> None:
     monkeypatch.setattr("bygones.hub.chunks._BLOCK_BYTES", 600)
     monkeypatch.setattr("bygones.hub.chunks.TARGET_REQUEST_BYTES", 4000)
-    _, folder = worked(tmp_path)
+    _, folder = make_project(tmp_path)
     whole = MemoryHub(tmp_path / "whole")
-    sent(folder, whole)
+    push_project(folder, whole)
 
     for seed in range(6):
         hub = MemoryHub(tmp_path / str(seed))
-        losing = Losing(hub, seed)
+        losing = LossyTransport(hub, seed)
         for _ in range(200):
             with suppress(HubUnreachable):
-                sent(folder, losing)
+                push_project(folder, losing)
                 break
 
         assert losing.lost
@@ -161,33 +169,33 @@ def test_concurrent_pushes_of_one_archive_store_one_copy(
 ) -> None:
     monkeypatch.setattr("bygones.hub.chunks._BLOCK_BYTES", 600)
     monkeypatch.setattr("bygones.hub.chunks.TARGET_REQUEST_BYTES", 4000)
-    _, folder = worked(tmp_path)
+    _, folder = make_project(tmp_path)
     hub = MemoryHub(tmp_path / "raw")
     whole = MemoryHub(tmp_path / "whole")
-    sent(folder, whole)
+    push_project(folder, whole)
     send = hub.send
     meanwhile = [True]
 
     def interrupted(parcel: object) -> object:
         if meanwhile and len(hub.requests) == 2:
             meanwhile.clear()
-            sent(folder, hub)
+            push_project(folder, hub)
         return send(parcel)  # type: ignore[arg-type]
 
     monkeypatch.setattr(hub, "send", interrupted)
-    sent(folder, hub)
+    push_project(folder, hub)
 
     assert hub.texts() == whole.texts()
 
 
 def test_erased_sessions_are_not_sent_again(tmp_path: Path) -> None:
-    _, folder = worked(tmp_path)
+    _, folder = make_project(tmp_path)
     hub = MemoryHub(tmp_path / "raw")
-    sent(folder, hub)
+    push_project(folder, hub)
     hub.store.erase(ErasureSelector(session=SessionId(session_id(1))), now=NOW)
     hub.requests.clear()
 
-    done = sent(folder, hub)
+    done = push_project(folder, hub)
 
     assert done.erased_files == 1
     assert done.erased_sessions == {session_id(1)}
@@ -196,22 +204,22 @@ def test_erased_sessions_are_not_sent_again(tmp_path: Path) -> None:
 
 
 def test_dry_run_finds_erased_files_without_naming_any(tmp_path: Path) -> None:
-    _, folder = worked(tmp_path)
+    _, folder = make_project(tmp_path)
     hub = MemoryHub(tmp_path / "raw")
-    sent(folder, hub)
+    push_project(folder, hub)
     hub.store.erase(ErasureSelector(session=SessionId(session_id(1))), now=NOW)
     hub.requests.clear()
 
-    dry = sent(folder, hub, dry=True)
+    dry = push_project(folder, hub, dry=True)
 
     assert not any(parcel.chunks for parcel in hub.requests)
     assert any(parcel.hashes for parcel in hub.requests)
-    assert dry == sent(folder, hub)
+    assert dry == push_project(folder, hub)
     assert (dry.files, dry.erased_sessions) == (0, {session_id(1)})
 
 
 def test_names_that_are_equal_after_redaction_stay_two_files(tmp_path: Path) -> None:
-    home, folder = worked(tmp_path, sessions=1)
+    home, folder = make_project(tmp_path, sessions=1)
     there = "/home/bea/work/shop"
     records = thread(prompt("by bea", cwd=there), reply("Yes", cwd=there))
     home.session(session_id(0), records, project="-home-bea-work-shop")
@@ -229,11 +237,11 @@ def test_names_that_are_equal_after_redaction_stay_two_files(tmp_path: Path) -> 
 def test_all_requests_but_the_last_announce_more(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    _, folder = worked(tmp_path)
+    _, folder = make_project(tmp_path)
     hub = MemoryHub(tmp_path / "raw")
     monkeypatch.setattr("bygones.hub.chunks.TARGET_REQUEST_BYTES", 10)
 
-    sent(folder, hub)
+    push_project(folder, hub)
 
     said = [one.has_more for one in hub.requests if any(p.length for p in one.chunks)]
     assert said == [True, True, False]
@@ -242,7 +250,7 @@ def test_all_requests_but_the_last_announce_more(
 def test_families_are_sent_together_after_their_titles(
     tmp_path: Path,
 ) -> None:
-    home, folder = worked(tmp_path)
+    home, folder = make_project(tmp_path)
     first = thread(prompt("begun", cwd=PROJECT), reply("so", cwd=PROJECT), start=-900)
     later = thread(prompt("on", cwd=PROJECT), start=900)
     titles = [summary("A title", str(first[-1]["uuid"]))]
@@ -253,7 +261,7 @@ def test_families_are_sent_together_after_their_titles(
     Archive.ingest(folder, [home.path])
     hub = MemoryHub(tmp_path / "raw")
 
-    sent(folder, hub)
+    push_project(folder, hub)
 
     pieces = [one for parcel in hub.requests for one in parcel.chunks if one.length]
     order = [str(one.session) for one in pieces]
@@ -265,7 +273,7 @@ def test_families_are_sent_together_after_their_titles(
     "name", ["zero\u200bwidth", "new\nline", "bad\udcff\udcfename"], ids=ascii
 )
 def test_file_with_invalid_name_is_skipped(tmp_path: Path, name: str) -> None:
-    home, folder = worked(tmp_path)
+    home, folder = make_project(tmp_path)
     odd = thread(prompt("odd", cwd=PROJECT, sessionId=session_id(9)), start=900)
     try:
         home.session(name, odd, project=KEY)
@@ -274,8 +282,8 @@ def test_file_with_invalid_name_is_skipped(tmp_path: Path, name: str) -> None:
     Archive.ingest(folder, [home.path])
     hub = MemoryHub(tmp_path / "raw")
 
-    would = sent(folder, hub, dry=True)
-    done = sent(folder, hub)
+    would = push_project(folder, hub, dry=True)
+    done = push_project(folder, hub)
 
     assert (would.unnameable_files, would.files) == (1, 3)
     assert (done.unnameable_files, done.files, len(hub.texts())) == (1, 3, 3)

@@ -1,4 +1,4 @@
-"""What is erased is nowhere any more, and does not come back."""
+"""Erased data is removed everywhere, and is not accepted again."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from bygones.model.base import SessionId
 from bygones.team.access import TokenStore, erase, remove_orphaned_blobs
 from bygones.team.contract import ErasureSelector
 from tests.build import session_id
-from tests.hub.sending import NOW, MemoryHub, sent, worked
+from tests.hub.sending import NOW, MemoryHub, make_project, push_project
 
 
 def bytes_in(place: Path) -> dict[str, bytes]:
@@ -19,9 +19,9 @@ def bytes_in(place: Path) -> dict[str, bytes]:
 
 @pytest.fixture
 def hub(tmp_path: Path) -> MemoryHub:
-    _, folder = worked(tmp_path)
+    _, folder = make_project(tmp_path)
     hub = MemoryHub(tmp_path / "raw")
-    sent(folder, hub)
+    push_project(folder, hub)
     hub.folder = folder
     return hub
 
@@ -40,7 +40,7 @@ def test_erasure_removes_all_blobs_of_a_session(hub: MemoryHub, tmp_path: Path) 
     assert len(bytes_in(tmp_path / "raw")) == 2
     assert not any(b"of 1," in text for text in hub.texts().values())
     assert list(hub.store.orphaned_blobs()) == []
-    assert sent(hub.folder, hub).erased_files == 1
+    assert push_project(hub.folder, hub).erased_files == 1
     assert len(bytes_in(tmp_path / "raw")) == 2
 
 
@@ -69,7 +69,7 @@ def test_held_session_is_erased_after_release(hub: MemoryHub, tmp_path: Path) ->
 
 
 def test_interrupted_erasure_can_be_repeated(hub: MemoryHub, tmp_path: Path) -> None:
-    # Stopped after the engine's part: nothing of the raw store is gone yet.
+    # Interrupted after the database part: the blob store is unchanged so far.
     hub.store.erase(ErasureSelector(session=SessionId(session_id(0))), now=NOW)
     assert len(bytes_in(tmp_path / "raw")) == 3
 

@@ -1,4 +1,4 @@
-"""The compose file and the service of the guide name what there is."""
+"""The compose file and the systemd unit of the guide use existing options."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def unit() -> ConfigParser:
 
 
 def given(line: str) -> dict[str, Any]:
-    """Return the options that a line gives to the command that it names."""
+    """Return the options that a command line sets."""
     program, group, name, *words = shlex.split(line)
     assert (Path(program).name, group) == ("bygones", "hub")
     command = hub.commands[name]

@@ -104,7 +104,7 @@ def _part(value: object) -> str:
 
 
 def _confused() -> str:
-    """Return a token whose HMAC key is the public key that everybody knows."""
+    """Return a token whose HMAC key is the public key."""
     public = RSA_KEY.public_key().public_bytes(
         Encoding.PEM, PublicFormat.SubjectPublicKeyInfo
     )

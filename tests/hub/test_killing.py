@@ -1,7 +1,7 @@
 """Processes are killed while sessions are pushed; nothing is lost or stored twice.
 
-The engine, the hub and the pusher are real programs and die by SIGKILL. What must be
-there in the end is read from the home's own files.
+The database, the hub and the push are real processes, which are killed with SIGKILL. The
+expected records are read from the home's files.
 """
 
 from __future__ import annotations
@@ -30,29 +30,29 @@ from tests.faults.traces import opened
 from tests.hub.killing import Child, free_port, push_all, serve
 from tests.hub.sending import KEY, NOW, PROJECT
 from tests.team.buckets import bucket
-from tests.team.servers import Postgres, missing, postgres
+from tests.team.servers import Postgres, missing_postgres, postgres
 
 pytestmark = pytest.mark.full
 
 KILLS = sized(9, 120, 600)
 LONG = 60.0
-_UNENDED = 0.3
-"""How many last lines have no newline."""
+_UNFINISHED_SHARE = 0.3
+"""The share of appends without a final newline."""
 VICTIMS = ("engine", "hub", "pusher")
 
 
-class Scene:
-    """A home that grows, and all that stands between it and an answer."""
+class HubCluster:
+    """A home that grows, a database, a hub, and a push to it."""
 
     def __init__(
-        self, place: Path, engine: Postgres, raw: str, mutation: str = ""
+        self, folder: Path, engine: Postgres, raw: str, mutation: str = ""
     ) -> None:
         self.random = Random(seeded(7))  # noqa: S311 (repeatable, not secret)
         self.mutation = mutation
-        self.home = Home(place / ".claude")
+        self.home = Home(folder / ".claude")
         self.ended: dict[str, bytes] = {}
-        """What a file lacks to end with a whole line."""
-        self.folder = place / "archive"
+        """The missing end of each file's last line."""
+        self.folder = folder / "archive"
         self.raw = raw
         self.engine = engine
         self.port = free_port()
@@ -67,7 +67,7 @@ class Scene:
         return serve(self.engine.address, self.raw, self.port, self.mutation)
 
     def grow(self, number: int) -> None:
-        """Let some sessions go on, and one begin now and then."""
+        """Append to some sessions, and sometimes start a new one."""
         for _ in range(self.random.randint(1, 3)):
             name = session_id(self.random.randrange(8))
             path = self.home.path / "projects" / KEY / f"{name}.jsonl"
@@ -79,7 +79,7 @@ class Scene:
                 start=number * 10,
             )
             raw = jsonl(records)
-            is_cut = self.random.random() < _UNENDED
+            is_cut = self.random.random() < _UNFINISHED_SHARE
             with path.open("ab") as file:
                 file.write(self.ended.pop(name, b""))
                 file.write(raw.removesuffix(b"\n") if is_cut else raw)
@@ -92,7 +92,7 @@ class Scene:
         return push_all(self.folder, PROJECT, address, self.token)
 
     def kill(self, victim: str) -> None:
-        """Kill a process, and start those that must run."""
+        """Kill a process, and restart the database and the hub."""
         if victim == "engine":
             self.engine.kill()
             self.engine.start()
@@ -105,7 +105,7 @@ class Scene:
             self.pusher.join()
 
     def wait(self) -> None:
-        """Wait until a push ends, or until the hub refused to start."""
+        """Wait until the push ends, or until the hub fails to start."""
         ends = time.monotonic() + LONG
         while time.monotonic() < ends and self.hub.is_alive():
             if self.pusher is None or not self.pusher.is_alive():
@@ -120,40 +120,40 @@ class Scene:
 
 
 @contextmanager
-def staged(place: Path, raw: str, mutation: str = "") -> Iterator[Scene]:
-    if why := missing():
+def run_cluster(folder: Path, raw: str, mutation: str = "") -> Iterator[HubCluster]:
+    if why := missing_postgres():
         pytest.skip(f"PostgreSQL is NOT tried: {why}")
     with postgres() as engine:
-        scene = Scene(place, engine, raw, mutation)
+        cluster = HubCluster(folder, engine, raw, mutation)
         try:
-            yield scene
+            yield cluster
         finally:
-            scene.close()
+            cluster.close()
 
 
 @pytest.fixture
-def scene(tmp_path: Path) -> Iterator[Scene]:
-    with staged(tmp_path, str(tmp_path / "raw")) as scene:
-        yield scene
+def cluster(tmp_path: Path) -> Iterator[HubCluster]:
+    with run_cluster(tmp_path, str(tmp_path / "raw")) as cluster:
+        yield cluster
 
 
 @pytest.fixture
-def in_bucket(tmp_path: Path) -> Iterator[Scene]:
-    with bucket() as raw, staged(tmp_path, raw) as scene:
-        yield scene
+def bucket_cluster(tmp_path: Path) -> Iterator[HubCluster]:
+    with bucket() as raw, run_cluster(tmp_path, raw) as cluster:
+        yield cluster
 
 
 def uuids(raw: bytes) -> Counter[str]:
     return Counter(json.loads(line)["uuid"] for line in raw.splitlines())
 
 
-def written(home: Home) -> Counter[str]:
-    """Return every record of the home's own files."""
+def home_records(home: Home) -> Counter[str]:
+    """Count the ids of all records in the home."""
     return sum((uuids(p.read_bytes()) for p in home.path.rglob("*.jsonl")), Counter())
 
 
-def kept(store: TeamStore, objects: ExternalBlobStore) -> Counter[str]:
-    """Return every record of which the hub has the bytes."""
+def stored_records(store: TeamStore, objects: ExternalBlobStore) -> Counter[str]:
+    """Count the ids of all records that the hub has stored."""
     found: Counter[str] = Counter()
     for batch in store.export_updates():
         for span in batch.spans:
@@ -164,42 +164,44 @@ def kept(store: TeamStore, objects: ExternalBlobStore) -> Counter[str]:
 
 
 def wait_until_derived(store: TeamStore) -> None:
-    begun = time.monotonic()
+    started = time.monotonic()
     while store.pending_sources():
-        assert time.monotonic() - begun < LONG, "nobody derives"
+        assert time.monotonic() - started < LONG, "sessions are not derived"
         time.sleep(0.1)
 
 
-def suffer(scene: Scene, kills: int, victims: Sequence[str]) -> None:
-    """Kill processes again and again during pushes, and push to the end."""
+def kill_during_pushes(cluster: HubCluster, kills: int, victims: Sequence[str]) -> None:
+    """Kill processes repeatedly during pushes, and complete the last push."""
     for number in range(kills):
-        scene.grow(number)
-        scene.pusher = scene.push()
-        time.sleep(scene.random.uniform(0, 0.5))
-        scene.kill(scene.random.choice(victims))
-        scene.wait()
-        scene.pusher.kill()
-    scene.pusher = scene.push()
-    scene.wait()
+        cluster.grow(number)
+        cluster.pusher = cluster.push()
+        time.sleep(cluster.random.uniform(0, 0.5))
+        cluster.kill(cluster.random.choice(victims))
+        cluster.wait()
+        cluster.pusher.kill()
+    cluster.pusher = cluster.push()
+    cluster.wait()
 
 
-def test_killed_processes_lose_or_double_nothing(scene: Scene) -> None:
-    suffer(scene, KILLS, VICTIMS)
-    assert scene.pusher is not None
-    assert scene.pusher.exitcode == 0
+def test_killed_processes_lose_or_double_nothing(cluster: HubCluster) -> None:
+    kill_during_pushes(cluster, KILLS, VICTIMS)
+    assert cluster.pusher is not None
+    assert cluster.pusher.exitcode == 0
 
-    store, objects = open_store(scene.engine.address), open_blob_store(scene.raw)
+    store, objects = open_store(cluster.engine.address), open_blob_store(cluster.raw)
     wait_until_derived(store)
     with (
-        Archive.open(scene.folder) as here,
+        Archive.open(cluster.folder) as local,
         Archive.from_store(
             store.open_reader(AccessScope(person="ann"), objects)
-        ) as there,
+        ) as shared,
     ):
-        assert kept(store, objects) == written(scene.home)
-        own = {one.id: (one.message_count, one.prompt_count) for one in here.sessions()}
-        assert own == {
-            one.id: (one.message_count, one.prompt_count) for one in there.sessions()
+        assert stored_records(store, objects) == home_records(cluster.home)
+        counts = {
+            one.id: (one.message_count, one.prompt_count) for one in local.sessions()
+        }
+        assert counts == {
+            one.id: (one.message_count, one.prompt_count) for one in shared.sessions()
         }
     with Archive.from_store(
         store.open_reader(AccessScope(person="ben"), objects)
@@ -214,34 +216,36 @@ def test_harness_catches_a_hub_that_acknowledges_too_early(
     tmp_path: Path,
 ) -> None:
     raw = str(tmp_path / "raw")
-    with staged(tmp_path, raw, mutation="held_back") as scene:
-        suffer(scene, 2, ["hub"])
-        store = open_store(scene.engine.address)
+    with run_cluster(tmp_path, raw, mutation="held_back") as cluster:
+        kill_during_pushes(cluster, 2, ["hub"])
+        store = open_store(cluster.engine.address)
         with pytest.raises(ArchiveDamaged, match="is missing"):
-            kept(store, open_blob_store(raw))
+            stored_records(store, open_blob_store(raw))
         store.close()
 
 
 def test_an_erased_canary_is_in_no_byte_of_engine_or_raw_store(
-    in_bucket: Scene,
+    bucket_cluster: HubCluster,
 ) -> None:
-    scene = in_bucket
+    cluster = bucket_cluster
     canary = "zwitscherling"
-    scene.grow(0)
+    cluster.grow(0)
     for number in (40, 41):
         name = session_id(number)
-        said = prompt(f"{canary} {canary}{number}", cwd=PROJECT, sessionId=name)
-        scene.home.session(name, thread(said, reply(canary, cwd=PROJECT)), project=KEY)
-    path = scene.home.path / "projects" / KEY / f"{session_id(40)}.jsonl"
+        first_prompt = prompt(f"{canary} {canary}{number}", cwd=PROJECT, sessionId=name)
+        cluster.home.session(
+            name, thread(first_prompt, reply(canary, cwd=PROJECT)), project=KEY
+        )
+    path = cluster.home.path / "projects" / KEY / f"{session_id(40)}.jsonl"
     path.write_bytes(path.read_bytes().removesuffix(b"\n"))
-    Archive.ingest(scene.folder, [scene.home.path])
-    scene.pusher = scene.push()
-    scene.pusher.join(LONG)
-    store, objects = open_store(scene.engine.address), open_blob_store(scene.raw)
+    Archive.ingest(cluster.folder, [cluster.home.path])
+    cluster.pusher = cluster.push()
+    cluster.pusher.join(LONG)
+    store, objects = open_store(cluster.engine.address), open_blob_store(cluster.raw)
     wait_until_derived(store)
-    data = scene.engine.folder / "data"
-    assert in_files(data, canary)
-    assert len(rows := in_rows(scene.engine.address, canary)) > 3
+    data = cluster.engine.folder / "data"
+    assert files_with(data, canary)
+    assert len(rows := tables_with(cluster.engine.address, canary)) > 3
     assert any("source" in name for name in rows)  # a last line without a newline
 
     for number in (40, 41):
@@ -251,20 +255,20 @@ def test_an_erased_canary_is_in_no_byte_of_engine_or_raw_store(
             ErasureSelector(session=SessionId(session_id(number))),
             now=NOW,
         )
-    scene.push().join(LONG)
+    cluster.push().join(LONG)
     wait_until_derived(store)
     store.close()
 
-    vacuum(scene.engine.address)
+    vacuum(cluster.engine.address)
     left = {*objects.addresses()}
     assert left
     assert not any(canary.encode() in objects.get(one) for one in left)
-    assert in_rows(scene.engine.address, canary) == []
-    assert in_files(data / "base", canary) == []
+    assert tables_with(cluster.engine.address, canary) == []
+    assert files_with(data / "base", canary) == []
 
 
-def in_rows(address: str, word: str) -> list[str]:
-    """Return our tables of which a row holds a word, also where it is packed."""
+def tables_with(address: str, word: str) -> list[str]:
+    """Return the tables that contain a word, also in compressed form."""
     import psycopg
 
     with psycopg.connect(address) as db:
@@ -280,13 +284,13 @@ def in_rows(address: str, word: str) -> list[str]:
                 word.encode() in piece.lower()
                 for row in db.execute(f"SELECT * FROM {name}".encode())  # noqa: S608 (the engine's own names)
                 for value in row
-                for piece in held(value)
+                for piece in byte_forms(value)
             )
         ]
 
 
-def held(value: object) -> Iterator[bytes]:
-    """Yield all bytes of a value, opened where they are pressed."""
+def byte_forms(value: object) -> Iterator[bytes]:
+    """Yield the bytes of a value, and their decompressed forms."""
     raw = value if isinstance(value, bytes) else str(value).encode()
     yield raw
     yield from opened(raw)
@@ -300,6 +304,6 @@ def vacuum(address: str) -> None:
         db.execute("CHECKPOINT")
 
 
-def in_files(folder: Path, word: str) -> list[Path]:
+def files_with(folder: Path, word: str) -> list[Path]:
     files = (path for path in folder.rglob("*") if path.is_file())
     return [path for path in files if word.encode() in path.read_bytes()]

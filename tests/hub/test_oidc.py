@@ -22,8 +22,8 @@ import pytest
 from bygones.hub.oidc import OidcConfig
 from bygones.team.access import TokenStore
 from bygones.team.contract import AccessRole
-from tests.hub.hubs import TestHub, serving
-from tests.hub.sending import worked
+from tests.hub.hubs import TestHub, run_hub
+from tests.hub.sending import make_project
 
 pytestmark = pytest.mark.full
 CACHE = Path.home() / ".cache" / "bygones-tests" / "oidc-provider-9"
@@ -48,7 +48,7 @@ def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestHub]:
         if subprocess.run(words, cwd=CACHE, check=False, timeout=180).returncode:
             pytest.skip("no provider: npm cannot install it")
     place = tmp_path_factory.mktemp("oidc")
-    _, folder = worked(place / "ann")
+    _, folder = make_project(place / "ann")
     port, own_port = free_port(), free_port()
     base = f"http://127.0.0.1:{own_port}"
     config = OidcConfig(
@@ -67,7 +67,7 @@ def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestHub]:
         assert provider.stdout is not None
         assert b"listening" in provider.stdout.readline()
         people = {f"{name}@example.org": folder for name in ("ann", "ben")}
-        with serving(place, people, port=own_port, oidc=config) as running:
+        with run_hub(place, people, port=own_port, oidc=config) as running:
             yield running
     finally:
         provider.kill()

@@ -1,4 +1,4 @@
-"""What operators rely on: readiness, metrics, logs, limits and the life of a token."""
+"""Operating a hub: readiness, metrics, logs, limits and the lifetime of tokens."""
 
 from __future__ import annotations
 
@@ -24,21 +24,21 @@ from bygones.team.contract import (
     ErasureSelector,
 )
 from bygones.team.stores.base import TeamStore
-from tests.hub.hubs import TestHub, serving
-from tests.hub.sending import NOW, worked
+from tests.hub.hubs import TestHub, run_hub
+from tests.hub.sending import NOW, make_project
 from tests.team.memory import MemoryStore
 
-Made = tuple[TeamStore, BlobStore]
+StoreAndBlobs = tuple[TeamStore, BlobStore]
 
 
 @pytest.fixture(scope="module")
 def hub(
-    make: Callable[[], Made], tmp_path_factory: pytest.TempPathFactory
+    make: Callable[[], StoreAndBlobs], tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[TestHub]:
     place = tmp_path_factory.mktemp("operated")
-    _, folder = worked(place / "ann")
+    _, folder = make_project(place / "ann")
     store, _ = make()
-    with serving(
+    with run_hub(
         place, {"ann": folder}, store, log_file=place / "hub.log", max_requests=60
     ) as running:
         running.push_all()
@@ -51,7 +51,7 @@ def bearer(secret: str) -> dict[str, str]:
 
 
 def log_lines(hub: TestHub) -> list[dict[str, object]]:
-    text = (hub.place / "hub.log").read_text("utf-8")
+    text = (hub.folder / "hub.log").read_text("utf-8")
     return [json.loads(line) for line in text.splitlines()]
 
 
@@ -99,9 +99,9 @@ def test_log_names_person_token_and_what_was_read(hub: TestHub) -> None:
     assert (read["person"], read["token"], read["status"]) == ("ann", token.id, 200)
     assert any(line["status"] == 401 and "person" not in line for line in lines)
     assert any(line.get("query") == "q=walnut" for line in lines)
-    mode = stat.S_IMODE((hub.place / "hub.log").stat().st_mode)
+    mode = stat.S_IMODE((hub.folder / "hub.log").stat().st_mode)
     assert mode == 0o600
-    assert secret not in (hub.place / "hub.log").read_text("utf-8")
+    assert secret not in (hub.folder / "hub.log").read_text("utf-8")
 
 
 @pytest.mark.req("ME2")
@@ -197,7 +197,7 @@ def test_token_file_is_private_and_events_are_listed(
 ) -> None:
     address = hub.store._address  # type: ignore[attr-defined]
     monkeypatch.setenv("BYGONES_HUB_STORE", address)
-    monkeypatch.setenv("BYGONES_HUB_RAW", str(hub.place / "raw"))
+    monkeypatch.setenv("BYGONES_HUB_RAW", str(hub.folder / "raw"))
     run = CliRunner().invoke
 
     out = tmp_path / "token"
@@ -229,11 +229,11 @@ def test_token_file_is_private_and_events_are_listed(
 
 
 def test_what_was_erased_since_a_migration_is_erased_by_the_next_one(
-    make: Callable[[], Made], tmp_path: Path
+    make: Callable[[], StoreAndBlobs], tmp_path: Path
 ) -> None:
-    _, folder = worked(tmp_path / "ann")
+    _, folder = make_project(tmp_path / "ann")
     store, _ = make()
-    with serving(tmp_path, {"ann": folder}, store) as running:
+    with run_hub(tmp_path, {"ann": folder}, store) as running:
         running.push_all()
     target, _ = make()
     store.set_note("hub", "raw", str(tmp_path / "raw").encode())

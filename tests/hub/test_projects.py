@@ -32,7 +32,7 @@ from bygones.team.stores.base import TeamStore
 from bygones.team.worker import derive_all
 from tests.build import Home, prompt, reply, session_id, thread
 from tests.hub.sending import MemoryHub
-from tests.team.engines import ENGINES, opened
+from tests.team.engines import ENGINES, open_engine
 from tests.team.memory import MemoryStore
 
 SHOP = "https://github.com/ann/Shop.git"
@@ -43,12 +43,12 @@ CORE = ("core",)
 def make(
     request: pytest.FixtureRequest,
 ) -> Iterator[Callable[[], tuple[TeamStore, BlobStore]]]:
-    with opened(request.param) as make:
+    with open_engine(request.param) as make:
         yield make
 
 
 class OlderClient:
-    """Sends what a client of an earlier version does, which names no project."""
+    """A client of an earlier version, which does not send the project."""
 
     address = "memory"
 
@@ -69,7 +69,7 @@ class Team:
     def __init__(self, store: TeamStore, place: Path) -> None:
         self.store, self.place = store, place
         self.hub = MemoryHub(place / "raw")
-        self.hub.use(store)
+        self.hub.use_store(store)
         self.transport: MemoryHub | OlderClient = self.hub
         self._sessions = iter(range(1, 100))
 
@@ -92,7 +92,7 @@ class Team:
         return id_
 
     def push(self, person: str, teams: tuple[str, ...] = CORE) -> None:
-        """Push everything of a person, whose home is redacted to `~`."""
+        """Push everything of a person; the home directory is redacted to `~`."""
         self.hub.token = replace(self.hub.token, person=person, teams=teams)
         home = self.place / person
         Archive.ingest(home / "archive", [home / ".claude"])
@@ -243,7 +243,7 @@ def test_hub_of_an_earlier_version_is_migrated_at_start(team: Team) -> None:
 
 
 SEEN = {
-    # Who, of which teams, with which role, sees what of ann's two projects.
+    # Reader, teams, role, and which of ann's two projects they see.
     ("ann", (), AccessRole.OWN): {"pay", "blog"},
     ("ann", ("web",), AccessRole.TEAM): {"pay", "blog"},
     ("ben", ("core",), AccessRole.TEAM): {"blog"},

@@ -1,4 +1,4 @@
-"""What is erased while it is being written is erased all the same."""
+"""Data that is erased while it is being written is erased completely."""
 
 from __future__ import annotations
 
@@ -17,39 +17,39 @@ from bygones.team.stores.base import TeamStore
 from bygones.team.stores.postgres import PostgresStore
 from bygones.team.worker import derive_all
 from tests.build import session_id
-from tests.hub.sending import NOW, MemoryHub, sent, worked
+from tests.hub.sending import NOW, MemoryHub, make_project, push_project
 
 LONG = 300
 """Seconds after which a thread is stuck, also on a busy machine."""
 GONE = ErasureSelector(session=SessionId(session_id(1)))
-Made = Callable[[], tuple[TeamStore, BlobStore]]
+MakeStore = Callable[[], tuple[TeamStore, BlobStore]]
 
 
 @pytest.fixture
-def hub(make: Made, tmp_path: Path) -> Iterator[MemoryHub]:
-    """Return a hub on a real engine, to which three sessions were sent."""
+def hub(make: MakeStore, tmp_path: Path) -> Iterator[MemoryHub]:
+    """Return a hub on a real engine with three sessions."""
     hub = MemoryHub(tmp_path / "raw")
     store, _ = make()
-    hub.folder = worked(tmp_path)[1]
-    hub.use(store)
-    sent(hub.folder, hub)
+    hub.folder = make_project(tmp_path)[1]
+    hub.use_store(store)
+    push_project(hub.folder, hub)
     yield hub
     store.close()
 
 
 def other(hub: MemoryHub) -> tuple[TeamStore, ExternalBlobStore]:
-    """Return the same store over a connection of its own."""
+    """Return the same store over another connection."""
     return type(hub.store)(hub.store._address), hub.objects  # type: ignore[attr-defined, call-arg]
 
 
 def sessions(hub: MemoryHub) -> list[str]:
-    shelf = hub.store.open_reader(AccessScope(person="ann"), hub.objects)
+    reader = hub.store.open_reader(AccessScope(person="ann"), hub.objects)
     try:
         return sorted(
-            one.id for one in shelf.sessions.iter_summaries(include_empty=True)
+            one.id for one in reader.sessions.iter_summaries(include_empty=True)
         )
     finally:
-        shelf.close()
+        reader.close()
 
 
 def join(thread: Thread) -> None:
@@ -57,34 +57,37 @@ def join(thread: Thread) -> None:
     assert not thread.is_alive()
 
 
-def stalled(
+def delay_call(
     monkeypatch: pytest.MonkeyPatch, module: object, name: str
 ) -> tuple[Event, Event]:
-    """Have a step about the session wait, a second at most; tell when it is there."""
-    is_there, may_go = Event(), Event()
+    """Delay a call about the session by at most a second.
+
+    Return an event that is set when the call starts, and one that lets it continue.
+    """
+    reached, released = Event(), Event()
     step = getattr(module, name)
 
-    def slow(*words: object) -> object:
-        if session_id(1) in repr(words[1]):
-            is_there.set()
-            may_go.wait(1)
-        return step(*words)
+    def slow(*arguments: object) -> object:
+        if session_id(1) in repr(arguments[1]):
+            reached.set()
+            released.wait(1)
+        return step(*arguments)
 
     monkeypatch.setattr(module, name, slow)
-    return is_there, may_go
+    return reached, released
 
 
 def test_rows_written_during_an_erasure_do_not_survive_it(
     hub: MemoryHub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    is_there, may_go = stalled(monkeypatch, postgres_rows, "_insert_sessions")
+    reached, released = delay_call(monkeypatch, postgres_rows, "_insert_sessions")
     writer = Thread(target=derive_all, args=(hub.store, hub.objects))
     writer.start()
-    assert is_there.wait(LONG)
+    assert reached.wait(LONG)
 
     store, objects = other(hub)
     erase(store, objects, GONE, now=NOW)
-    may_go.set()
+    released.set()
     join(writer)
     derive_all(store, objects)
     store.close()
@@ -98,14 +101,14 @@ def test_upload_during_an_erasure_is_rejected_or_erased(
     derive_all(hub.store, hub.objects)
     store, objects = other(hub)
     late = MemoryHub(Path(objects.backend.folder))  # type: ignore[attr-defined]
-    late.use(store)
-    is_there, may_go = stalled(monkeypatch, PostgresStore, "_insert_sources")
+    late.use_store(store)
+    reached, released = delay_call(monkeypatch, PostgresStore, "_insert_sources")
     late_push = Thread(target=_push_as_another_machine, args=(hub.folder, late))
     late_push.start()
-    assert is_there.wait(LONG)
+    assert reached.wait(LONG)
 
     erase(hub.store, hub.objects, GONE, now=NOW)
-    may_go.set()
+    released.set()
     join(late_push)
     derive_all(store, objects)
     store.close()
@@ -117,4 +120,4 @@ def test_upload_during_an_erasure_is_rejected_or_erased(
 def _push_as_another_machine(folder: Path, hub: MemoryHub) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("bygones.hub.client.machine_id", lambda *_: "f" * 32)
-        sent(folder, hub)
+        push_project(folder, hub)

@@ -18,10 +18,10 @@ from bygones.errors import HubRejected, HubTokenExposed, HubTokenMissing
 from bygones.team.connection import VERSION
 from bygones.team.contract import AccessScope, BlobStore
 from bygones.team.stores.base import TeamStore
-from tests.hub.hubs import TestHub, serving
+from tests.hub.hubs import TestHub, run_hub
 from tests.web.archives import build_archive
 
-Made = tuple[TeamStore, BlobStore]
+StoreAndBlobs = tuple[TeamStore, BlobStore]
 NOW = datetime(2026, 11, 15, tzinfo=UTC)
 WRONG = {"Authorization": "Bearer byg_wrong"}
 QUERIES = ("hello", "the", '"first prompt"', "tool:Bash", "is:error", "hel*", "/h.llo/")
@@ -29,14 +29,14 @@ QUERIES = ("hello", "the", '"first prompt"', "tool:Bash", "is:error", "hel*", "/
 
 @pytest.fixture(scope="module")
 def hub(
-    make: Callable[[], Made], tmp_path_factory: pytest.TempPathFactory
+    make: Callable[[], StoreAndBlobs], tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[TestHub]:
     place = tmp_path_factory.mktemp("remote")
     folders = {
         person: build_archive(place / person).folder for person in ("ann", "bea")
     }
     store, _ = make()
-    with serving(place, folders, store) as running:
+    with run_hub(place, folders, store) as running:
         running.push_all()
         yield running
     store.close()

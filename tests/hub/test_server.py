@@ -16,9 +16,9 @@ from bygones.team.access import TokenStore
 from bygones.team.contract import MAX_FRAME_BYTES
 from bygones.web.app import ROUTES
 from tests.build import session_id
-from tests.hub.hubs import TestHub, serving
-from tests.hub.sending import NOW, PROJECT, worked
-from tests.team.engines import ENGINES, opened
+from tests.hub.hubs import TestHub, run_hub
+from tests.hub.sending import NOW, PROJECT, make_project
+from tests.team.engines import ENGINES, open_engine
 from tests.web.archives import EDITED_PATH, PLAIN, build_archive
 
 ANN_SAID = b"Question"
@@ -32,17 +32,17 @@ MCP = {
 def hub(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[TestHub]:
-    """Return a hub with sessions of two people: in folders, and in a real engine."""
+    """Return a hub with sessions of two people: in local archives, and on each engine."""
     place = tmp_path_factory.mktemp("hub")
-    _, ann = worked(place / "ann", first=70)
+    _, ann = make_project(place / "ann", first=70)
     folders = {"ann": ann, "ben": build_archive(place / "ben").folder}
     if request.param == "folders":
-        with serving(place, folders) as hub:
+        with run_hub(place, folders) as hub:
             yield hub
         return
-    with opened(request.param) as make:
+    with open_engine(request.param) as make:
         engine, _ = make()
-        with serving(place, folders, engine) as hub:
+        with run_hub(place, folders, engine) as hub:
             hub.push_all()
             yield hub
         engine.close()
@@ -53,7 +53,7 @@ def bearer(secret: str) -> dict[str, str]:
 
 
 def places(id_: str) -> list[str]:
-    """Return an address of every route, about one session."""
+    """Return the URL of every route for one session."""
     told = [
         row.path.replace("{id}", id_).replace("{agent}", "a1").replace("{version}", "x")
         for row in ROUTES
@@ -96,9 +96,9 @@ def test_every_route_needs_a_token(hub: TestHub) -> None:
 
 
 def test_health_reports_sources_that_could_not_be_derived(hub: TestHub) -> None:
-    hub.serving.worker._describe_failures = lambda: "1 file could not"
-    hub.serving.worker.notify()
-    while not hub.serving.worker.warning:
+    hub.server.worker._describe_failures = lambda: "1 file could not"
+    hub.server.worker.notify()
+    while not hub.server.worker.warning:
         time.sleep(0.01)
 
     assert hub.ask("GET", "/health").body == b"alive; 1 file could not\n"
@@ -223,9 +223,9 @@ def test_foreign_hosts_origins_and_large_bodies_are_rejected(hub: TestHub) -> No
 
 def test_login_form_sets_the_cookie(hub: TestHub) -> None:
     secret, _ = hub.token("ann")
-    # So does Chromium send a form, from a page that tells no referrer.
+    # Chromium sends forms like this from a page without a referrer.
     own = {"Sec-Fetch-Site": "same-origin", "Origin": "null"}
-    own |= {"Host": f"127.0.0.1:{hub.serving.port}"}
+    own |= {"Host": f"127.0.0.1:{hub.server.port}"}
     foreign = {**own, "Sec-Fetch-Site": "cross-site"}
 
     form = hub.ask("GET", "/", {"Accept": "text/html,*/*"})

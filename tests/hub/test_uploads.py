@@ -1,4 +1,4 @@
-"""What comes to a hub is checked before anything of it is kept."""
+"""Uploads are checked before any part is stored."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ def test_random_bytes_are_rejected(junk: bytes, at: int, sign: int) -> None:
 
 def test_owner_comes_from_the_token_only(tmp_path: Path) -> None:
     ann, ben = MemoryHub(tmp_path, "ann"), MemoryHub(tmp_path, "ben")
-    ben.store, ben.intake = ann.store, ann.intake
+    ben.store, ben.handler = ann.store, ann.handler
     ann.send(parcel(PIECE))
 
     assert ben.fetch_state(MACHINE).sources == ()
@@ -214,7 +214,7 @@ def test_blobs_of_a_source_erased_during_upload_are_removed(
 
 def test_source_is_stored_before_its_first_blob(tmp_path: Path) -> None:
     hub = MemoryHub(tmp_path)
-    # A sweep of the raw store removes what belongs to no source.
+    # A sweep of the blob store removes blobs without a source.
     known: list[int] = []
     write = hub.objects.backend.write
 
@@ -257,7 +257,7 @@ def test_bomb_of_many_frames_is_rejected_before_it_is_decompressed() -> None:
 def test_file_and_person_are_limited(name: str, tmp_path: Path) -> None:
     hub = MemoryHub(tmp_path)
     limits = UploadLimits(**{name: 2 * len(RAW)})
-    hub.intake = UploadHandler(hub.store, hub.objects, limits)
+    hub.handler = UploadHandler(hub.store, hub.objects, limits)
     pieces = [
         other(offset=number * len(RAW), client_offset=(number + 1) * len(RAW))
         for number in range(3)

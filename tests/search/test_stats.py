@@ -46,12 +46,12 @@ def test_groups_and_time_spans_are_loaded_once(tmp_path: Path) -> None:
     written(sandbox.home)
     sandbox.ingest()
     with sandbox.open_dir() as opened:
-        shelf = LocalReader(opened)
-        known = SearchStats(shelf)
-        alike = known.session_groups(shelf.search_facts)
-        assert known.session_groups(shelf.search_facts) is alike
-        assert known.time_spans(shelf.search_facts) is known.time_spans(
-            shelf.search_facts
+        reader = LocalReader(opened)
+        known = SearchStats(reader)
+        alike = known.session_groups(reader.search_facts)
+        assert known.session_groups(reader.search_facts) is alike
+        assert known.time_spans(reader.search_facts) is known.time_spans(
+            reader.search_facts
         )
 
         found = [len(one.numbers) for one in alike]

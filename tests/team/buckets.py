@@ -1,4 +1,4 @@
-"""A bucket of a real object storage, served on this machine while a test runs."""
+"""Runs a real object storage server with a bucket while a test runs."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _SERVICES = ("master", "volume", "filer", "s3")
 
 
 def missing_bucket() -> str | None:
-    """Return why there is no object storage here; nothing if one can be started."""
+    """Return why no object storage can be started here, or None if it can."""
     if importlib.util.find_spec("s3fs") is None:
         return "s3fs is not installed: pip install bygones[team]"
     if _program() is None:
@@ -51,14 +51,24 @@ def bucket() -> Iterator[str]:
     with ExitStack() as stack:
         folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="weed-"))
         ports = _free_ports(2 * len(_SERVICES))
-        words = [str(_program()), "server", "-s3", f"-dir={folder}", "-volume.max=8"]
-        words += ["-ip=127.0.0.1", "-ip.bind=127.0.0.1", "-master.volumeSizeLimitMB=64"]
+        arguments = [
+            str(_program()),
+            "server",
+            "-s3",
+            f"-dir={folder}",
+            "-volume.max=8",
+        ]
+        arguments += [
+            "-ip=127.0.0.1",
+            "-ip.bind=127.0.0.1",
+            "-master.volumeSizeLimitMB=64",
+        ]
         for service, port, other in zip(
             _SERVICES, ports[::2], ports[1::2], strict=True
         ):
-            words += [f"-{service}.port={port}", f"-{service}.port.grpc={other}"]
+            arguments += [f"-{service}.port={port}", f"-{service}.port.grpc={other}"]
         quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-        server = subprocess.Popen(words, **quiet)  # type: ignore[call-overload]
+        server = subprocess.Popen(arguments, **quiet)  # type: ignore[call-overload]
         stack.callback(server.wait)
         stack.callback(server.kill)
         patch = stack.enter_context(pytest.MonkeyPatch.context())
@@ -66,7 +76,7 @@ def bucket() -> Iterator[str]:
         patch.setenv("AWS_SECRET_ACCESS_KEY", "anything")
         patch.setenv("AWS_DEFAULT_REGION", "us-east-1")
         patch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{ports[6]}")
-        # Systems are kept by their words, which do not tell where the server is.
+        # File systems are cached by their arguments, which don't contain the address.
         import s3fs
 
         s3fs.S3FileSystem.clear_instance_cache()

@@ -1,4 +1,4 @@
-"""Stores to ask the same of: one in memory, and each engine that can be had here."""
+"""Fixtures for team stores: one in memory, and one on each available engine."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import pytest
 from bygones.team.contract import AccessScope, BlobStore
 from bygones.team.stores.base import TeamStore
 from tests.cases.make import CASES
-from tests.team.engines import ENGINES, opened
-from tests.team.homes import PEOPLE, People, send
+from tests.team.engines import ENGINES, open_engine
+from tests.team.homes import PEOPLE, People, upload_homes
 from tests.team.memory import MemoryObjects, MemoryStore
 
-Made = tuple[TeamStore, BlobStore]
+StoreAndBlobs = tuple[TeamStore, BlobStore]
 
 
 @pytest.fixture(scope="session", params=ENGINES)
@@ -24,25 +24,25 @@ def engine_name(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture(scope="session")
-def engine(engine_name: str) -> Iterator[Callable[[], Made]]:
+def engine(engine_name: str) -> Iterator[Callable[[], StoreAndBlobs]]:
     """Return a function that makes a new store on one of the engines."""
-    with opened(engine_name) as make:
+    with open_engine(engine_name) as make:
         yield make
 
 
 @pytest.fixture(scope="session", params=("memory", *ENGINES))
-def any_engine(request: pytest.FixtureRequest) -> Iterator[Callable[[], Made]]:
-    """Return the same, for the store in memory as well."""
+def any_engine(request: pytest.FixtureRequest) -> Iterator[Callable[[], StoreAndBlobs]]:
+    """Return a function that makes a new store, in memory or on an engine."""
     if request.param == "memory":
         yield lambda: (MemoryStore(), MemoryObjects())
         return
-    with opened(request.param) as make:
+    with open_engine(request.param) as make:
         yield make
 
 
 @pytest.fixture
-def made(any_engine: Callable[[], Made]) -> Iterator[Made]:
-    """Return an empty store and its objects."""
+def empty_store(any_engine: Callable[[], StoreAndBlobs]) -> Iterator[StoreAndBlobs]:
+    """Return an empty store and its blob store."""
     store, objects = any_engine()
     store.prepare()
     yield store, objects
@@ -51,7 +51,7 @@ def made(any_engine: Callable[[], Made]) -> Iterator[Made]:
 
 @pytest.fixture(scope="session")
 def people(tmp_path_factory: pytest.TempPathFactory) -> People:
-    """Return invented people, among whom all cases are dealt."""
+    """Return fictional people who share the homes of all cases."""
     return People(_homes(), tmp_path_factory.mktemp("people"))
 
 
@@ -65,7 +65,7 @@ def filling(
     request: pytest.FixtureRequest,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> People:
-    """Return the people whose sessions are in a filled store.
+    """Return the people whose sessions are uploaded by `filled`.
 
     ClickHouse takes 0.1 s per case: in a short run it gets only some of them.
     """
@@ -76,14 +76,16 @@ def filling(
 
 
 @pytest.fixture(scope="session")
-def filled(engine: Callable[[], Made], filling: People) -> Iterator[Made]:
-    """Return a store to which all of them have sent everything."""
+def filled(
+    engine: Callable[[], StoreAndBlobs], filling: People
+) -> Iterator[StoreAndBlobs]:
+    """Return a store with the derived sessions of all people."""
     from bygones.team.worker import derive_all
 
     store, objects = engine()
     store.prepare()
     for person in PEOPLE:
-        send(store, objects, person, filling.homes[person])
+        upload_homes(store, objects, person, filling.homes[person])
     derive_all(store, objects)
     yield store, objects
     store.close()
@@ -91,11 +93,11 @@ def filled(engine: Callable[[], Made], filling: People) -> Iterator[Made]:
 
 @pytest.fixture
 def scope() -> Callable[[str], AccessScope]:
-    """Return a function that gives the scope of a person alone."""
+    """Return a function that returns the access scope of one person."""
     return lambda person: AccessScope(person=person)
 
 
 def corpus() -> list[Path]:
-    """Return folders of real transcripts, where there are any."""
+    """Return folders of real transcripts, if there are any."""
     folder = Path(__file__).resolve().parents[2] / ".." / "shared" / "corpus"
     return sorted(path for path in folder.glob("*") if path.is_dir())

@@ -1,7 +1,7 @@
-"""The engines on which stores can be made here; one that is missing says why.
+"""Creates stores on real engines; tests of a missing engine are skipped.
 
-``BYGONES_TEST_CLICKHOUSE`` names a server or a cluster to ask instead of the engine
-in this process; databases called ``team…`` are made there, and dropped again.
+``BYGONES_TEST_CLICKHOUSE`` is the URL of a server or cluster to use instead of the engine
+in this process; databases called ``team…`` are created there, and dropped again.
 """
 
 from __future__ import annotations
@@ -21,26 +21,26 @@ import pytest
 from bygones.team.contract import BlobStore
 from bygones.team.stores.base import TeamStore
 from tests.session_end import SESSION_END
-from tests.team.servers import Postgres, missing, postgres
+from tests.team.servers import Postgres, missing_postgres, postgres
 
 if TYPE_CHECKING:
     from bygones.team.stores.clickhouse import ClickHouseStore
 
-__all__ = ["ENGINES", "opened"]
+__all__ = ["ENGINES", "open_engine"]
 
 ENGINES = ("postgresql", "clickhouse")
 _NUMBERS = count()
 _TEMPLATE = "prepared"
 """The database that new ones are copied from."""
 _GIVEN = os.environ.get("BYGONES_TEST_CLICKHOUSE", "")
-Made = tuple[TeamStore, BlobStore]
+StoreAndBlobs = tuple[TeamStore, BlobStore]
 
 
 @contextmanager
-def opened(name: str) -> Iterator[Callable[[], Made]]:
-    """Yield a function that makes a new store; each worker starts an engine once."""
+def open_engine(name: str) -> Iterator[Callable[[], StoreAndBlobs]]:
+    """Yield a function that makes a new store; each test worker starts an engine once."""
     if name == "postgresql":
-        if why := missing():
+        if why := missing_postgres():
             pytest.skip(f"PostgreSQL is NOT tried: {why}")
         yield _make_postgres
     elif not _has("clickhouse_connect") or not (_GIVEN or _has("chdb")):
@@ -57,10 +57,10 @@ def _has(package: str) -> bool:
 
 
 @contextmanager
-def _clickhouse() -> Iterator[Callable[[], Made]]:
+def _clickhouse() -> Iterator[Callable[[], StoreAndBlobs]]:
     from bygones.team.stores.clickhouse import ClickHouseStore
 
-    def make() -> Made:
+    def make() -> StoreAndBlobs:
         name = f"team{os.getpid()}_{next(_NUMBERS)}"
         more = "&" if "?" in _GIVEN else "?"
         address = f"{_GIVEN}{more}" if _GIVEN else f"chdb://{_folder()}?"
@@ -73,7 +73,7 @@ def _clickhouse() -> Iterator[Callable[[], Made]]:
 
 
 def _drop_on_close(store: ClickHouseStore) -> None:
-    """Drop the database of a store with it: each one costs time in the background."""
+    """Drop the database when the store is closed, because it uses CPU in the background."""
     close = store.close
 
     def drop_and_close() -> None:
@@ -85,7 +85,7 @@ def _drop_on_close(store: ClickHouseStore) -> None:
 
 @cache
 def _folder() -> str:
-    """Return the one folder that the engine in this process takes, while it lives."""
+    """Return the data folder: the in-process engine accepts only one per process."""
     folder = tempfile.mkdtemp(prefix="ch-")
     SESSION_END.callback(shutil.rmtree, folder, ignore_errors=True)
     return folder
@@ -93,7 +93,7 @@ def _folder() -> str:
 
 @cache
 def _server() -> Postgres:
-    """Start the server that all tests of a worker share."""
+    """Start the server that all tests of a test worker share."""
     from bygones.team.stores.postgres import PostgresStore
 
     server = SESSION_END.enter_context(postgres())
@@ -112,7 +112,7 @@ def _create_database(server: Postgres, name: str, *, template: str = "") -> None
         db.execute(f"CREATE DATABASE {name}{copied}".encode())
 
 
-def _make_postgres() -> Made:
+def _make_postgres() -> StoreAndBlobs:
     from bygones.team.stores.postgres import PostgresStore
 
     name = f"team{next(_NUMBERS)}"

@@ -1,4 +1,4 @@
-"""Homes of invented people, sent to a store as a hub would, and kept in folders."""
+"""Homes of fictional people, uploaded to a store as by a hub, or archived locally."""
 
 from __future__ import annotations
 
@@ -24,17 +24,25 @@ from bygones.team.contract import (
 )
 from bygones.team.stores.base import TeamStore
 
-__all__ = ["PEOPLE", "People", "lay_out", "send", "sent_from", "spans_of"]
+__all__ = [
+    "PEOPLE",
+    "People",
+    "copy_homes",
+    "iter_uploads",
+    "split_spans",
+    "upload_homes",
+    "without_person",
+]
 
 PEOPLE = {"ann": ("core",), "ben": ("core", "web"), "cem": ("web",)}
-"""Invented people, and the teams that see what they send."""
+"""Fictional people, and the teams that can read their sessions."""
 STEP = 64 * 1024
 _KEPT = {".jsonl", ".json", ".txt"}
 
 
-def lay_out(homes: Iterable[Path], folder: Path) -> dict[str, list[Path]]:
-    """Return copies of homes, dealt to people in turn."""
-    found: dict[str, list[Path]] = {person: [] for person in PEOPLE}
+def copy_homes(homes: Iterable[Path], folder: Path) -> dict[str, list[Path]]:
+    """Copy homes and assign them to people in turn."""
+    copies: dict[str, list[Path]] = {person: [] for person in PEOPLE}
     for number, home in enumerate(homes):
         person = list(PEOPLE)[number % len(PEOPLE)]
         copy = folder / person / f"{number:03}"
@@ -42,11 +50,11 @@ def lay_out(homes: Iterable[Path], folder: Path) -> dict[str, list[Path]]:
         files = sorted(path for path in copy.rglob("*") if path.is_file())
         for second, path in enumerate(files):
             os.utime(path, (second + 1, second + 1))
-        found[person].append(copy)
-    return found
+        copies[person].append(copy)
+    return copies
 
 
-def send(
+def upload_homes(
     store: TeamStore,
     objects: BlobStore,
     person: str,
@@ -54,20 +62,20 @@ def send(
     *,
     step: int = STEP,
 ) -> None:
-    """Put all that homes hold, as a hub does that was sent it."""
-    for batch, raws in sent_from(person, homes, step=step):
+    """Store all files of homes, as a hub does when they are pushed."""
+    for batch, raws in iter_uploads(person, homes, step=step):
         addresses = [objects.put(raw) for raw in raws]
-        named = zip(batch.spans, addresses, strict=True)
-        spans = tuple(replace(span, address=address) for span, address in named)
+        pairs = zip(batch.spans, addresses, strict=True)
+        spans = tuple(replace(span, address=address) for span, address in pairs)
         store.put(replace(batch, spans=spans))
 
 
-def sent_from(
+def iter_uploads(
     person: str, homes: Sequence[Path], *, step: int = STEP
 ) -> Iterator[tuple[SourceUpdate, list[bytes]]]:
-    """Yield what homes hold as batches, with the bytes of their spans."""
+    """Yield an update for each file of homes, with the bytes of its spans."""
     for source in _sources(homes):
-        sent = RemoteSource(
+        remote = RemoteSource(
             person=person,
             teams=PEOPLE[person],
             machine="",
@@ -80,22 +88,24 @@ def sent_from(
             mtime_ns=source.mtime_ns,
         )
         raw = (Path(source.home) / source.relative_path).read_bytes()
-        whole = step if source.kind.is_transcript else max(len(raw), 1)
-        cut = raw.rfind(b"\n") + 1 if source.kind.is_transcript else len(raw)
-        parts = _Parts()
-        spans = tuple(spans_of(raw[:cut], parts, whole))
-        behind = raw[cut:]
-        fragment = SourceFragment(offset=cut, fingerprint=b"1", frame=compress(behind))
+        span_size = step if source.kind.is_transcript else max(len(raw), 1)
+        line_end = raw.rfind(b"\n") + 1 if source.kind.is_transcript else len(raw)
+        blobs = _RecordedBlobs()
+        spans = tuple(split_spans(raw[:line_end], blobs, span_size))
+        last_line = raw[line_end:]
+        fragment = SourceFragment(
+            offset=line_end, fingerprint=b"1", frame=compress(last_line)
+        )
         yield (
             SourceUpdate(
-                source=sent, spans=spans, fragment=fragment if behind else None
+                source=remote, spans=spans, fragment=fragment if last_line else None
             ),
-            parts.raws,
+            blobs.raws,
         )
 
 
-class _Parts:
-    """Remembers bytes, and gives them the address that all engines give."""
+class _RecordedBlobs:
+    """Records blobs, and returns the same addresses as all engines."""
 
     def __init__(self) -> None:
         self.raws: list[bytes] = []
@@ -112,25 +122,25 @@ def _sources(homes: Sequence[Path]) -> Iterator[SourceFile]:
                 yield found
 
 
-def spans_of(
-    raw: bytes, objects: BlobStore | _Parts, step: int = STEP
+def split_spans(
+    raw: bytes, objects: BlobStore | _RecordedBlobs, step: int = STEP
 ) -> Iterator[StoredSpan]:
-    """Yield bytes as spans of whole lines."""
-    at = 0
-    while at < len(raw):
-        end = raw.find(b"\n", min(at + step, len(raw)) - 1) + 1 or len(raw)
-        part = raw[at:end]
+    """Store bytes as spans of whole lines, and yield the spans."""
+    offset = 0
+    while offset < len(raw):
+        end = raw.find(b"\n", min(offset + step, len(raw)) - 1) + 1 or len(raw)
+        part = raw[offset:end]
         yield StoredSpan(
-            offset=at,
+            offset=offset,
             length=len(part),
             client_offset=end,
             sha256=hashlib.sha256(part).digest(),
             address=objects.put(part),
         )
-        at = end
+        offset = end
 
 
-def anonymous(summaries: Iterable[SessionSummary]) -> list[SessionSummary]:
+def without_person(summaries: Iterable[SessionSummary]) -> list[SessionSummary]:
     """Return summaries without what only a hub or only an archive knows.
 
     A hub knows whose they are; an archive knows from its records which directories are
@@ -140,14 +150,14 @@ def anonymous(summaries: Iterable[SessionSummary]) -> list[SessionSummary]:
 
 
 class People:
-    """What people have: homes, and an archive in a folder for each of them."""
+    """Homes of people, and a local archive for each person."""
 
     def __init__(self, homes: Iterable[Path], folder: Path) -> None:
-        self.homes = lay_out(homes, folder / "homes")
+        self.homes = copy_homes(homes, folder / "homes")
         self._folder = folder
 
     def archive(self, person: str) -> Archive:
-        """Return the archive of a person's homes in a folder."""
+        """Return the local archive of a person's homes."""
         folder = self._folder / "archives" / person
         if not Archive.exists(folder):
             Archive.ingest(folder, self.homes[person])

@@ -1,4 +1,4 @@
-"""A team store and a raw store in memory: for those who only move bytes."""
+"""A team store and a blob store in memory, for tests that only transfer bytes."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ class _Source:
 
 
 class MemoryStore(TeamStore):
-    """Keeps spans as a real store does, and derives nothing."""
+    """Stores spans as a real store does, and derives nothing."""
 
     def __init__(self) -> None:
         self.sources: dict[_Key, _Source] = {}

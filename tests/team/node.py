@@ -1,7 +1,7 @@
-"""ClickHouse's engine behind HTTP, as its server has it, in a process of its own.
+"""Serves ClickHouse's engine over HTTP, like its server, in a separate process.
 
-``python -m tests.team.node FOLDER PORT`` serves until it is killed. It knows as much
-of the interface as the client asks for: statements, what is inserted, errors.
+``python -m tests.team.node FOLDER PORT`` serves until it is killed. It implements only
+what the client needs of the interface: statements, inserted rows, and errors.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _LONG = 60
 
 
 class Node:
-    """An engine that can be asked, killed and started again."""
+    """A server that can be queried, killed and restarted."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -44,21 +44,21 @@ class Node:
         return f"clickhouse://127.0.0.1:{self.port}"
 
     def start(self) -> None:
-        words = ["-m", "tests.team.node", str(self._folder), str(self.port)]
-        self._running = subprocess.Popen([sys.executable, *words], cwd=ROOT)
+        arguments = ["-m", "tests.team.node", str(self._folder), str(self.port)]
+        self._running = subprocess.Popen([sys.executable, *arguments], cwd=ROOT)
         deadline = time.monotonic() + _LONG
         while time.monotonic() < deadline:
-            line = HTTPConnection("127.0.0.1", self.port, timeout=_LONG)
+            connection = HTTPConnection("127.0.0.1", self.port, timeout=_LONG)
             with contextlib.suppress(OSError):
-                line.request("GET", "/ping")
-                line.getresponse().read()
-                line.close()
+                connection.request("GET", "/ping")
+                connection.getresponse().read()
+                connection.close()
                 return
             time.sleep(0.05)
         raise TimeoutError
 
     def kill(self) -> None:
-        """Stop it as a power cut would."""
+        """Kill it without a shutdown, like a power failure."""
         if self._running is not None:
             self._running.kill()
             self._running.wait()
@@ -66,52 +66,52 @@ class Node:
 
 @contextmanager
 def node() -> Iterator[Node]:
-    """Start an engine, and stop it."""
+    """Start a server, and stop it."""
     with tempfile.TemporaryDirectory(prefix="chnode-") as folder:
-        one = Node(Path(folder))
-        one.start()
+        server = Node(Path(folder))
+        server.start()
         try:
-            yield one
+            yield server
         finally:
-            one.kill()
+            server.kill()
 
 
 class _Engine:
-    """The engine: one statement at a time."""
+    """Executes one statement at a time."""
 
     def __init__(self, folder: str) -> None:
-        # It may not be there, and has no types.
+        # It may not be installed, and has no types.
         self._db: Any = importlib.import_module("chdb").connect(folder)
         self._lock = Lock()
 
-    def ask(self, sql: str, given: dict[str, str], body: bytes) -> bytes:
+    def execute(self, sql: str, parameters: dict[str, str], body: bytes) -> bytes:
         with self._lock, tempfile.NamedTemporaryFile() as file:
-            self._db.query(f"USE {given.get('database') or 'default'}")
+            self._db.query(f"USE {parameters.get('database') or 'default'}")
             if sql.upper().startswith("INSERT") and body:
                 file.write(body)
                 file.flush()
                 head, _, form = sql.rpartition(" FORMAT ")
                 sql = f"{head} FROM INFILE '{file.name}' FORMAT {form}"
-            if filters := given.get("additional_table_filters"):
+            if filters := parameters.get("additional_table_filters"):
                 sql += f" SETTINGS additional_table_filters = {filters}"
             return bytes(self._db.query(sql, "TabSeparated").bytes())
 
 
-class _Door(BaseHTTPRequestHandler):
+class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     engine: _Engine
 
     def do_GET(self) -> None:
-        self._tell(200, b"Ok.\n")
+        self._respond(200, b"Ok.\n")
 
     def do_POST(self) -> None:
-        given = dict(parse_qsl(urlsplit(self.path).query))
+        parameters = dict(parse_qsl(urlsplit(self.path).query))
         try:
             body = self._body()
-            sql, body = _parted(given.get("query", ""), body)
-            self._tell(200, self.engine.ask(sql, given, body))
-        except Exception as error:  # noqa: BLE001 (the engine's own words)
-            self._tell(500, str(error).encode())
+            sql, body = _split_statement(parameters.get("query", ""), body)
+            self._respond(200, self.engine.execute(sql, parameters, body))
+        except Exception as error:  # noqa: BLE001 (sent to the client)
+            self._respond(500, str(error).encode())
 
     def _body(self) -> bytes:
         if self.headers.get("Transfer-Encoding") != "chunked":
@@ -122,10 +122,10 @@ class _Door(BaseHTTPRequestHandler):
             self.rfile.readline()
         self.rfile.readline()
         raw = b"".join(parts)
-        packed = self.headers.get("Content-Encoding")
-        return _unpacked(raw, packed) if packed is not None else raw
+        encoding = self.headers.get("Content-Encoding")
+        return _decompressed(raw, encoding) if encoding is not None else raw
 
-    def _tell(self, status: int, body: bytes) -> None:
+    def _respond(self, status: int, body: bytes) -> None:
         self.send_response(status)
         self.send_header("Content-Length", str(len(body)))
         self.send_header("X-ClickHouse-Summary", "{}")
@@ -133,32 +133,32 @@ class _Door(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, *_: object) -> None:
-        """Say nothing."""
+        """Log nothing."""
 
 
-def _unpacked(raw: bytes, packed: str) -> bytes:
-    # The client brings what it packs with.
+def _decompressed(raw: bytes, encoding: str) -> bytes:
+    # The client's package contains the decompression.
     from clickhouse_connect.driver._backend.chdb_backend import (
         _decompress,
     )
 
-    return bytes(_decompress(raw, packed))
+    return bytes(_decompress(raw, encoding))
 
 
-def _parted(sql: str, body: bytes) -> tuple[str, bytes]:
-    """Return the statement, and what it inserts if it does."""
+def _split_statement(sql: str, body: bytes) -> tuple[str, bytes]:
+    """Return the statement, and the rows that it inserts if any."""
     if sql:
         return sql, body
-    found = re.match(rb"INSERT INTO .*? FORMAT \w+\n", body, re.DOTALL)
-    if found is None:
+    match = re.match(rb"INSERT INTO .*? FORMAT \w+\n", body, re.DOTALL)
+    if match is None:
         return body.decode(), b""
-    return found[0].decode().strip(), body[found.end() :]
+    return match[0].decode().strip(), body[match.end() :]
 
 
 def main(folder: str, port: str) -> None:
     """Serve until killed."""
-    _Door.engine = _Engine(folder)
-    ThreadingHTTPServer(("127.0.0.1", int(port)), _Door).serve_forever()
+    _Handler.engine = _Engine(folder)
+    ThreadingHTTPServer(("127.0.0.1", int(port)), _Handler).serve_forever()
 
 
 if __name__ == "__main__":

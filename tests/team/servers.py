@@ -1,4 +1,4 @@
-"""Real servers for tests: started on a free port of this machine, and stopped.
+"""Real PostgreSQL servers for tests, started on a free port.
 
 A PostgreSQL server refuses to run as root; then it runs as an unprivileged user.
 """
@@ -24,7 +24,7 @@ __all__ = ["Postgres", "postgres"]
 
 
 class Postgres:
-    """A server that can be asked, killed and started again."""
+    """A server that can be queried, killed and restarted."""
 
     def __init__(self, folder: Path, tools: Path) -> None:
         self.folder = folder
@@ -52,16 +52,18 @@ class Postgres:
             "jit": "off",
         }
         given = [
-            word for key, value in settings.items() for word in ("-c", f"{key}={value}")
+            argument
+            for key, value in settings.items()
+            for argument in ("-c", f"{key}={value}")
         ]
         deadline = time.monotonic() + 60
         self._server = None
         while time.monotonic() < deadline:
-            # The children of one that was killed may be there for a moment longer.
+            # Child processes of a killed server may exit a moment later.
             if self._server is None or self._server.poll() is not None:
                 self._server = subprocess.Popen(
                     [self._tools / "postgres", "-D", "data", *given],
-                    **_as_somebody(self.folder),
+                    **_as_unprivileged_user(self.folder),
                     stdout=subprocess.DEVNULL,
                     stderr=subprocess.DEVNULL,
                 )
@@ -82,7 +84,7 @@ class Postgres:
         return False
 
     def kill(self) -> None:
-        """Stop it as a power cut would."""
+        """Kill it without a shutdown, like a power failure."""
         if self._server is not None:
             self._server.kill()
             self._server.wait()
@@ -90,29 +92,31 @@ class Postgres:
 
     def stop(self) -> None:
         if self._server is not None:
-            # Those who are connected need not be waited for.
+            # Don't wait for clients to disconnect.
             self._server.send_signal(signal.SIGINT)
             self._server.wait(30)
 
-    def run_tool(self, *words: str) -> subprocess.CompletedProcess[bytes]:
+    def run_tool(self, *arguments: str) -> subprocess.CompletedProcess[bytes]:
         """Run a program of PostgreSQL, such as ``pg_dump``, and return what it printed."""
         return subprocess.run(
-            [self._tools / words[0], *words[1:]], check=False, capture_output=True
+            [self._tools / arguments[0], *arguments[1:]],
+            check=False,
+            capture_output=True,
         )
 
     def has_tool(self, name: str) -> bool:
         return (self._tools / name).exists()
 
-    def _run(self, *words: str) -> None:
+    def _run(self, *arguments: str) -> None:
         subprocess.run(
-            [self._tools / words[0], *words[1:]],
-            **_as_somebody(self.folder),
+            [self._tools / arguments[0], *arguments[1:]],
+            **_as_unprivileged_user(self.folder),
             check=True,
             capture_output=True,
         )
 
 
-def _as_somebody(folder: Path) -> dict[str, Any]:
+def _as_unprivileged_user(folder: Path) -> dict[str, Any]:
     if os.getuid() != 0:
         return {"cwd": folder}
     nobody = pwd.getpwnam("nobody")
@@ -132,8 +136,8 @@ def _tools() -> Path | None:
     return Path(server).resolve().parent if server else None
 
 
-def missing() -> str | None:
-    """Return why no server of PostgreSQL can be started here; nothing if one can."""
+def missing_postgres() -> str | None:
+    """Return why PostgreSQL cannot be started here, or None if it can."""
     if importlib.util.find_spec("psycopg") is None:
         return "psycopg is not installed: pip install bygones[team]"
     if os.name == "nt" or _tools() is None:

@@ -10,7 +10,7 @@ from bygones.errors import SourceUpdateRejected
 from bygones.model.base import SessionId, SourceKind
 from bygones.team.access import migrate_store
 from bygones.team.contract import ErasureSelector, RemoteSource, SourceUpdate
-from tests.team.homes import spans_of
+from tests.team.homes import split_spans
 from tests.team.memory import MemoryStore
 
 SENT = RemoteSource(
@@ -26,7 +26,7 @@ SENT = RemoteSource(
 def test_erased_sources_are_rejected_by_the_new_store() -> None:
     here, there = MemoryStore(), MemoryStore()
     batch = SourceUpdate(
-        source=SENT, spans=tuple(spans_of(b"{}\n", here.database_blobs()))
+        source=SENT, spans=tuple(split_spans(b"{}\n", here.database_blobs()))
     )
     here.put(batch)
     here.erase(ErasureSelector(person="ann"), now=datetime(2026, 1, 1, tzinfo=UTC))

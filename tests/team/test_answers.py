@@ -1,7 +1,7 @@
-"""The same questions have the same answers in a folder and in every team's store.
+"""Queries have the same results in a local archive and in every team store.
 
-Scores agree to the last digits of a double: the order in which counts are added up is
-the engine's. Where two sessions are equally good, either may come first.
+Scores agree except for rounding, because engines add up counts in any order.
+Sessions with equal scores may come in any order.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from bygones.query.parser import parse_query
 from bygones.team.contract import AccessRole, AccessScope, BlobStore, ErasureSelector
 from bygones.team.stores.base import TeamStore
 from tests.cases.shape import written
-from tests.team.homes import PEOPLE, People, anonymous
+from tests.team.homes import PEOPLE, People, without_person
 
-Made = tuple[TeamStore, BlobStore]
+StoreAndBlobs = tuple[TeamStore, BlobStore]
 NOW = datetime(2026, 11, 15, tzinfo=UTC)
 TOLERANCE = 1e-12
 QUERIES = (
@@ -57,7 +57,7 @@ QUERIES = (
 every_person = pytest.mark.parametrize("person", PEOPLE)
 
 
-def opened(made: Made, scope: AccessScope) -> Archive:
+def opened(made: StoreAndBlobs, scope: AccessScope) -> Archive:
     store, objects = made
     return Archive.from_store(store.open_reader(scope, objects))
 
@@ -66,8 +66,8 @@ Asked = Callable[[str], tuple[Archive, Archive]]
 
 
 @pytest.fixture(scope="module")
-def both(filled: Made, filling: People) -> Iterator[Asked]:
-    """Return a function that opens what a person has, in the team and in a folder."""
+def both(filled: StoreAndBlobs, filling: People) -> Iterator[Asked]:
+    """Return a function that opens a person's sessions in the team store and locally."""
     known: dict[str, tuple[Archive, Archive]] = {}
 
     def of(person: str) -> tuple[Archive, Archive]:
@@ -104,7 +104,7 @@ def scores(found: SearchResults) -> dict[str, float]:
 def test_lists_are_the_same(both: Asked, person: str) -> None:
     team, folder = both(person)
 
-    assert anonymous(team.sessions(include_empty=True)) == anonymous(
+    assert without_person(team.sessions(include_empty=True)) == without_person(
         folder.sessions(include_empty=True)
     )
     in_projects = [
@@ -155,7 +155,7 @@ def test_prompts_and_records_are_the_same(both: Asked, person: str) -> None:
     known = [prompt for prompt in prompts if not prompt.id.startswith("@")]
     for prompt in known[:10]:
         ours, theirs = team.record(prompt.id), folder.record(prompt.id)
-        # Some ids are in many homes: which of them is first is undefined.
+        # Some ids are in many homes; which one comes first is undefined.
         assert {ours.position, *ours.copy_positions} == {
             theirs.position,
             *theirs.copy_positions,
@@ -167,7 +167,7 @@ def test_prompts_and_records_are_the_same(both: Asked, person: str) -> None:
 @pytest.mark.parametrize(
     "query",
     [
-        # All hits of a query without a word are equal; few cases show others of them.
+        # All hits of a query without words have equal scores; other ones may be listed.
         pytest.param(query, marks=pytest.mark.full_on_clickhouse)
         if query.startswith("-")
         else query
@@ -216,7 +216,9 @@ def test_sums_are_limited_alike(both: Asked, words: str) -> None:
     assert ours == folder.usage("model", query=query, now=NOW)
 
 
-def test_people_see_only_their_own_sessions(filled: Made, filling: People) -> None:
+def test_people_see_only_their_own_sessions(
+    filled: StoreAndBlobs, filling: People
+) -> None:
     with opened(filled, AccessScope(person="dan", teams=("core", "web"))) as team:
         assert list(team.sessions(include_empty=True)) == []
         assert list(team.prompts()) == []
@@ -239,7 +241,9 @@ def test_people_see_only_their_own_sessions(filled: Made, filling: People) -> No
                     team.record(prompt.id)
 
 
-def test_team_members_see_shared_sessions(filled: Made, filling: People) -> None:
+def test_team_members_see_shared_sessions(
+    filled: StoreAndBlobs, filling: People
+) -> None:
     def seen(scope: AccessScope) -> int:
         with opened(filled, scope) as team:
             return len(list(team.sessions(include_empty=True)))
@@ -263,7 +267,7 @@ def test_team_members_see_shared_sessions(filled: Made, filling: People) -> None
 
 @every_person
 def test_selector_for_a_person_matches_all_their_sessions(
-    filled: Made, filling: People, person: str
+    filled: StoreAndBlobs, filling: People, person: str
 ) -> None:
     store, _ = filled
 
@@ -277,7 +281,7 @@ def test_selector_for_a_person_matches_all_their_sessions(
     )
 
 
-def test_operations_on_local_files_are_rejected(filled: Made) -> None:
+def test_operations_on_local_files_are_rejected(filled: StoreAndBlobs) -> None:
     with (
         opened(filled, AccessScope(person="ann")) as team,
         pytest.raises(UnsupportedOnTeamStore),

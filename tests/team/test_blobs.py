@@ -1,4 +1,4 @@
-"""The raw store keeps bytes by what they are, and forgets them wholly."""
+"""The blob store addresses bytes by their content, and removes them completely."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What readers keep unpacked has a bound, however many there are."""
+"""The cache of decompressed blobs is limited for all readers together."""
 
 from __future__ import annotations
 
@@ -15,56 +15,58 @@ from bygones.team.reader import BlobCache
 from bygones.team.stores.base import TeamStore
 from bygones.team.worker import derive_all
 from tests.build import Home, prompt, reply, session_id, thread
-from tests.team.homes import send
+from tests.team.homes import upload_homes
 
-Made = tuple[TeamStore, BlobStore]
+StoreAndBlobs = tuple[TeamStore, BlobStore]
 
 
 @given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 40))), st.integers(1, 50))
 def test_blob_cache_is_limited_but_holds_the_last_blob(
-    kept: list[tuple[int, int]], room: int
+    blobs: list[tuple[int, int]], max_bytes: int
 ) -> None:
-    unpacked = BlobCache(room)
+    cache = BlobCache(max_bytes)
     sizes: dict[str, int] = {}
 
-    for name, size in kept:
+    for name, size in blobs:
         sizes.setdefault(str(name), size)
-        unpacked.put(str(name), bytes(sizes[str(name)]))
+        cache.put(str(name), bytes(sizes[str(name)]))
 
-        found = {one: raw for one in sizes if (raw := unpacked.get(one)) is not None}
+        found = {one: raw for one in sizes if (raw := cache.get(one)) is not None}
         assert all(len(raw) == sizes[one] for one, raw in found.items())
-        assert sum(map(len, found.values())) <= room or len(found) == 1
+        assert sum(map(len, found.values())) <= max_bytes or len(found) == 1
 
 
 def test_blob_cache_evicts_least_recently_used() -> None:
-    unpacked = BlobCache(2)
+    cache = BlobCache(2)
     for name in ("a", "b"):
-        unpacked.put(name, b"1")
+        cache.put(name, b"1")
 
-    unpacked.get("a")
-    unpacked.put("c", b"1")
+    cache.get("a")
+    cache.put("c", b"1")
 
-    assert unpacked.get("a")
-    assert unpacked.get("b") is None
-    unpacked.shrink_to(0)
-    assert unpacked.get("c") is None
+    assert cache.get("a")
+    assert cache.get("b") is None
+    cache.shrink_to(0)
+    assert cache.get("c") is None
 
 
 @pytest.fixture
-def sent(engine: Callable[[], Made], tmp_path: Path) -> Iterator[Made]:
+def uploaded(
+    engine: Callable[[], StoreAndBlobs], tmp_path: Path
+) -> Iterator[StoreAndBlobs]:
     store, objects = engine()
     store.prepare()
     home = Home(tmp_path / "home")
     records = thread(prompt("a question"), reply("an answer"))
     home.session(session_id(0), records)
-    send(store, objects, "ann", [home.path])
+    upload_homes(store, objects, "ann", [home.path])
     derive_all(store, objects)
     yield store, objects
     store.close()
 
 
-class Counted:
-    """Objects that count how often they are fetched."""
+class CountingBlobs:
+    """A blob store that counts fetched blobs."""
 
     def __init__(self, objects: BlobStore) -> None:
         self._objects = objects
@@ -75,16 +77,16 @@ class Counted:
         return self._objects.get_many(addresses)
 
 
-def test_readers_of_a_store_share_the_blob_cache(sent: Made) -> None:
-    store, objects = sent
-    counted = Counted(objects)
+def test_readers_of_a_store_share_the_blob_cache(uploaded: StoreAndBlobs) -> None:
+    store, objects = uploaded
+    counted = CountingBlobs(objects)
 
-    said = []
+    contents = []
     for _ in range(2):
-        shelf = store.open_reader(AccessScope(person="ann"), counted)  # type: ignore[arg-type]
-        with Archive.from_store(shelf) as archive:
+        reader = store.open_reader(AccessScope(person="ann"), counted)  # type: ignore[arg-type]
+        with Archive.from_store(reader) as archive:
             live = archive.session(session_id(0)).live_branch
-            said.append([message.blocks for message in live.messages])
+            contents.append([message.blocks for message in live.messages])
 
-    assert said[0] == said[1]
+    assert contents[0] == contents[1]
     assert counted.fetched == 1

@@ -1,4 +1,4 @@
-"""What every store does with what is handed to it, also the one in memory."""
+"""The contract of team stores, which the store in memory fulfills too."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from bygones.team.contract import (
 )
 from bygones.team.stores.base import TeamStore
 
-Made = tuple[TeamStore, BlobStore]
+StoreAndBlobs = tuple[TeamStore, BlobStore]
 NOW = datetime(2026, 11, 15, tzinfo=UTC)
 SENT = RemoteSource(
     person="ann",
@@ -44,8 +44,8 @@ def span(raw: bytes, offset: int, objects: BlobStore) -> StoredSpan:
     )
 
 
-def test_repeated_update_is_stored_once(made: Made) -> None:
-    store, objects = made
+def test_repeated_update_is_stored_once(empty_store: StoreAndBlobs) -> None:
+    store, objects = empty_store
     batch = SourceUpdate(source=SENT, spans=(span(b"{}\n", 0, objects),))
 
     first = store.put(batch)
@@ -56,8 +56,8 @@ def test_repeated_update_is_stored_once(made: Made) -> None:
     assert store.machine_sources("ben", "laptop") == []
 
 
-def test_gap_or_different_bytes_are_rejected(made: Made) -> None:
-    store, objects = made
+def test_gap_or_different_bytes_are_rejected(empty_store: StoreAndBlobs) -> None:
+    store, objects = empty_store
     store.put(SourceUpdate(source=SENT, spans=(span(b"{}\n", 0, objects),)))
 
     with pytest.raises(SourceUpdateRejected, match="3 bytes"):
@@ -66,8 +66,8 @@ def test_gap_or_different_bytes_are_rejected(made: Made) -> None:
         store.put(SourceUpdate(source=SENT, spans=(span(b"[]\n", 0, objects),)))
 
 
-def test_erased_source_is_rejected(made: Made) -> None:
-    store, objects = made
+def test_erased_source_is_rejected(empty_store: StoreAndBlobs) -> None:
+    store, objects = empty_store
     batch = SourceUpdate(source=SENT, spans=(span(b"{}\n", 0, objects),))
     store.put(batch)
     assert store.find_erased([SENT]) == set()
@@ -92,8 +92,8 @@ def test_erased_source_is_rejected(made: Made) -> None:
         store.put(batch)
 
 
-def test_held_sessions_are_not_erased(made: Made) -> None:
-    store, objects = made
+def test_held_sessions_are_not_erased(empty_store: StoreAndBlobs) -> None:
+    store, objects = empty_store
     store.put(SourceUpdate(source=SENT, spans=(span(b"{}\n", 0, objects),)))
     store.hold(ErasureSelector(person="ann"), reason="a dispute")
 
@@ -103,8 +103,8 @@ def test_held_sessions_are_not_erased(made: Made) -> None:
     assert len(store.machine_sources("ann", "laptop")) == 1
 
 
-def test_note_is_stored_and_deleted(made: Made) -> None:
-    store, _ = made
+def test_note_is_stored_and_deleted(empty_store: StoreAndBlobs) -> None:
+    store, _ = empty_store
     store.set_note("token", "ann", b"hash")
 
     assert store.list_notes("token") == {"ann": b"hash"}
@@ -112,8 +112,10 @@ def test_note_is_stored_and_deleted(made: Made) -> None:
     assert store.get_note("token", "ann") is None
 
 
-def test_unfinished_line_is_replaced_by_later_uploads(made: Made) -> None:
-    store, objects = made
+def test_unfinished_line_is_replaced_by_later_uploads(
+    empty_store: StoreAndBlobs,
+) -> None:
+    store, objects = empty_store
     whole = SourceUpdate(source=SENT, spans=(span(b"{}\n", 0, objects),))
     half = SourceFragment(offset=3, fingerprint=b"1", frame=b"frame")
     store.put(replace(whole, fragment=half))
@@ -122,7 +124,7 @@ def test_unfinished_line_is_replaced_by_later_uploads(made: Made) -> None:
     assert store.fragments([number]) == {number: half}
     assert [one.fingerprint for one in store.machine_sources("ann", "laptop")] == [b"1"]
     assert [batch.fragment for batch in store.export_updates()] == [half]
-    # What was there before says nothing of it, and what comes too late is passed over.
+    # An older upload does not change it, and a late one is ignored.
     assert store.put(whole).fingerprint == b"1"
     assert (
         store.put(replace(whole, fragment=replace(half, offset=0))).fingerprint == b"1"
@@ -130,7 +132,7 @@ def test_unfinished_line_is_replaced_by_later_uploads(made: Made) -> None:
     more = replace(half, fingerprint=b"2", frame=b"")
     assert store.put(replace(whole, fragment=more)).fingerprint == b"2"
     assert store.fragments([number]) == {number: more}
-    # The line is finished, and then the whole file another one.
+    # The line is completed, and then the file is rewritten.
     line = SourceUpdate(source=SENT, spans=(span(b"[]\n", 3, objects),))
     assert store.put(line).fingerprint == b""
     assert store.put(replace(whole, fragment=more)).fingerprint == b""
@@ -139,8 +141,8 @@ def test_unfinished_line_is_replaced_by_later_uploads(made: Made) -> None:
     assert store.fragments([number]) == {}
 
 
-def test_unfinished_line_makes_a_source_pending(made: Made) -> None:
-    store, _ = made
+def test_unfinished_line_makes_a_source_pending(empty_store: StoreAndBlobs) -> None:
+    store, _ = empty_store
     half = SourceFragment(offset=0, fingerprint=b"1", frame=b"frame")
 
     store.put(SourceUpdate(source=SENT, fragment=half))

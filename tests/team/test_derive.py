@@ -1,4 +1,4 @@
-"""Each family is derived once, whatever comes when, and as a folder would."""
+"""Each family is derived once in any order of uploads, with the same result as locally."""
 
 from __future__ import annotations
 
@@ -16,64 +16,64 @@ from bygones.team.contract import AccessScope, BlobStore, DerivedSessions
 from bygones.team.stores.base import TeamStore
 from bygones.team.worker import FailedFamilies, derive_all, derive_pending
 from tests.build import Home, jsonl, prompt, reply, session_id, summary, thread
-from tests.team.homes import send
+from tests.team.homes import upload_homes
 
-Made = tuple[TeamStore, BlobStore]
+StoreAndBlobs = tuple[TeamStore, BlobStore]
 
 
 @pytest.fixture
-def empty(engine: Callable[[], Made]) -> Iterator[Made]:
-    """Return an empty store that can derive."""
+def empty(engine: Callable[[], StoreAndBlobs]) -> Iterator[StoreAndBlobs]:
+    """Return an empty store on an engine."""
     store, objects = engine()
     store.prepare()
     yield store, objects
     store.close()
 
 
-def counted(store: TeamStore, monkeypatch: pytest.MonkeyPatch) -> list[SessionId]:
-    """Return a list in which every session is named that is written from now on."""
+def record_writes(store: TeamStore, monkeypatch: pytest.MonkeyPatch) -> list[SessionId]:
+    """Return a list that records the id of every session that is written from now on."""
     written: list[SessionId] = []
-    replace = store.replace_sessions
+    original = store.replace_sessions
 
-    def noted(made: DerivedSessions) -> None:
-        written.extend(one.session for one in made.sessions)
-        replace(made)
+    def wrapper(derived: DerivedSessions) -> None:
+        written.extend(one.session for one in derived.sessions)
+        original(derived)
 
-    monkeypatch.setattr(store, "replace_sessions", noted)
+    monkeypatch.setattr(store, "replace_sessions", wrapper)
     return written
 
 
-def homes(place: Path) -> list[Path]:
-    """Return homes of a session, of one that continues it, and of their titles."""
+def make_homes(folder: Path) -> list[Path]:
+    """Return three homes: a session, a session that continues it, and their titles."""
     first = thread(prompt("how it began"), reply("so"))
     further = [*first, *thread(prompt("further"), reply("on"), start=90)]
     leaf, other = str(first[-1]["uuid"]), str(further[-1]["uuid"])
     titles = [summary("Of the beginning", leaf), summary("Of the end", other)]
-    asked = thread(prompt("something else"), start=500)
-    said = [first, further, [*titles, *asked]]
-    made = []
-    for number, records in enumerate(said):
-        home = Home(place / str(number))
+    other_records = thread(prompt("something else"), start=500)
+    sessions = [first, further, [*titles, *other_records]]
+    paths = []
+    for number, records in enumerate(sessions):
+        home = Home(folder / str(number))
         home.session(session_id(number), records)
-        made.append(home.path)
-    return made
+        paths.append(home.path)
+    return paths
 
 
-def listed(archive: Archive) -> list[tuple[object, ...]]:
+def list_sessions(archive: Archive) -> list[tuple[object, ...]]:
     return sorted((one.id, one.title, one.message_count) for one in archive.sessions())
 
 
 @pytest.mark.full_on_clickhouse
 @pytest.mark.parametrize("order", list(permutations(range(3))))
 def test_order_of_uploads_does_not_matter(
-    empty: Made, tmp_path: Path, order: Sequence[int]
+    empty: StoreAndBlobs, tmp_path: Path, order: Sequence[int]
 ) -> None:
     store, objects = empty
-    made = homes(tmp_path / "homes")
+    homes = make_homes(tmp_path / "homes")
     for number in order:
-        send(store, objects, "ann", [made[number]])
+        upload_homes(store, objects, "ann", [homes[number]])
         derive_all(store, objects)
-    Archive.ingest(tmp_path / "archive", made)
+    Archive.ingest(tmp_path / "archive", homes)
 
     with (
         Archive.open(tmp_path / "archive") as folder,
@@ -81,75 +81,77 @@ def test_order_of_uploads_does_not_matter(
             store.open_reader(AccessScope(person="ann"), objects)
         ) as team,
     ):
-        assert listed(team) == listed(folder)
+        assert list_sessions(team) == list_sessions(folder)
         assert "Of the end" in {one.title.text for one in team.sessions()}
 
 
 @pytest.mark.full_on_clickhouse
 def test_source_of_a_borrowed_title_is_not_derived_again(
-    empty: Made, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    empty: StoreAndBlobs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store, objects = empty
-    first, further, titles = homes(tmp_path / "homes")
-    send(store, objects, "ann", [titles])
+    first, further, titles = make_homes(tmp_path / "homes")
+    upload_homes(store, objects, "ann", [titles])
     derive_all(store, objects)
-    written = counted(store, monkeypatch)
+    written = record_writes(store, monkeypatch)
 
-    send(store, objects, "ann", [first, further])
+    upload_homes(store, objects, "ann", [first, further])
     derive_all(store, objects)
 
     assert sorted(written) == [session_id(0), session_id(1)]
 
 
 def test_complete_family_is_derived_once(
-    empty: Made, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    empty: StoreAndBlobs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store, objects = empty
     monkeypatch.setattr("bygones.team.worker._BATCH_BYTES", 1)
-    first, further, titles = homes(tmp_path / "homes")
+    first, further, titles = make_homes(tmp_path / "homes")
     for home in (titles, first, further):
-        send(store, objects, "ann", [home])
-    written = counted(store, monkeypatch)
+        upload_homes(store, objects, "ann", [home])
+    written = record_writes(store, monkeypatch)
 
     derive_all(store, objects)
 
-    # The second group finds the first; what that brings along is not done once more.
+    # The second batch includes the first one's family, which is not derived again.
     assert len(written) <= 4
     assert store.pending_sources() == []
 
 
 def test_uploads_during_derivation_stay_pending(
-    empty: Made, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    empty: StoreAndBlobs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store, objects = empty
-    first, _, titles = homes(tmp_path / "homes")
-    send(store, objects, "ann", [first])
+    first, _, titles = make_homes(tmp_path / "homes")
+    upload_homes(store, objects, "ann", [first])
     replace = store.replace_sessions
 
-    def late(made: DerivedSessions) -> None:
-        send(store, objects, "ann", [titles])
-        replace(made)
+    def upload_then_replace(derived: DerivedSessions) -> None:
+        upload_homes(store, objects, "ann", [titles])
+        replace(derived)
 
-    monkeypatch.setattr(store, "replace_sessions", late)
+    monkeypatch.setattr(store, "replace_sessions", upload_then_replace)
 
     assert derive_pending(store, objects) == 1
     assert len(store.pending_sources()) == 1
 
 
 @pytest.mark.full_on_clickhouse
-def test_source_with_damaged_bytes_is_not_derived(empty: Made, tmp_path: Path) -> None:
+def test_source_with_damaged_bytes_is_not_derived(
+    empty: StoreAndBlobs, tmp_path: Path
+) -> None:
     store, objects = empty
-    first, _, titles = homes(tmp_path / "homes")
-    send(store, objects, "ann", [first])
+    first, _, titles = make_homes(tmp_path / "homes")
+    upload_homes(store, objects, "ann", [first])
     addresses = [s.address for batch in store.export_updates() for s in batch.spans]
 
     objects.remove(addresses)
 
     with pytest.raises(ArchiveDamaged):
         derive_all(store, objects)
-    # Others, and other people, need not wait for it.
-    send(store, objects, "ann", [titles])
-    send(store, objects, "ben", [titles])
+    # Other files and other people are not blocked by it.
+    upload_homes(store, objects, "ann", [titles])
+    upload_homes(store, objects, "ben", [titles])
     with pytest.raises(ArchiveDamaged):
         derive_all(store, objects)
     assert [one.person for one in store.pending_sources()] == ["ann"]
@@ -158,77 +160,79 @@ def test_source_with_damaged_bytes_is_not_derived(empty: Made, tmp_path: Path) -
             store.open_reader(AccessScope(person=person), objects)
         ) as archive:
             assert [one.id for one in archive.sessions()] == [session_id(2)]
-    # Sending the same bytes again repairs it.
-    send(store, objects, "ann", [first])
+    # Uploading the same bytes again repairs it.
+    upload_homes(store, objects, "ann", [first])
     assert derive_all(store, objects) == 1
 
 
-def refusing(
+def reject_first_session(
     store: TeamStore, monkeypatch: pytest.MonkeyPatch, error: StoreError
 ) -> list[set[SessionId]]:
-    """Have an engine refuse the first session; return what it was asked to write."""
+    """Reject writes of the first session; return a list of all attempted writes."""
     tried: list[set[SessionId]] = []
     replace = store.replace_sessions
 
-    def chosen(made: DerivedSessions) -> None:
-        tried.append({one.session for one in made.sessions})
+    def wrapper(derived: DerivedSessions) -> None:
+        tried.append({one.session for one in derived.sessions})
         if session_id(0) in tried[-1]:
             raise error
-        replace(made)
+        replace(derived)
 
-    monkeypatch.setattr(store, "replace_sessions", chosen)
+    monkeypatch.setattr(store, "replace_sessions", wrapper)
     return tried
 
 
 @pytest.mark.full_on_clickhouse
 def test_family_that_cannot_be_stored_is_skipped_until_it_changes(
-    empty: Made, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    empty: StoreAndBlobs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store, objects = empty
-    first, further, _ = homes(tmp_path / "homes")
+    first, further, _ = make_homes(tmp_path / "homes")
     other = Home(tmp_path / "other")
     other.session(session_id(9), thread(prompt("apart"), start=900))
-    withheld = FailedFamilies()
-    tried = refusing(store, monkeypatch, StoreError("too long", is_permanent=True))
-    send(store, objects, "ann", [first, other.path], step=1)
-    send(store, objects, "ben", [other.path])
+    failed = FailedFamilies()
+    tried = reject_first_session(
+        store, monkeypatch, StoreError("too long", is_permanent=True)
+    )
+    upload_homes(store, objects, "ann", [first, other.path], step=1)
+    upload_homes(store, objects, "ben", [other.path])
 
-    assert derive_pending(store, objects, withheld) == 2
+    assert derive_pending(store, objects, failed) == 2
     assert [one.person for one in store.pending_sources()] == ["ann"]
-    assert withheld.describe().startswith("1 file could not be indexed")
-    # It is not tried for ever, only when more of it comes.
+    assert failed.describe().startswith("1 file could not be indexed")
+    # It is not retried until more of it is uploaded.
     tried.clear()
-    assert derive_pending(store, objects, withheld) == 0
+    assert derive_pending(store, objects, failed) == 0
     assert tried == []
-    send(store, objects, "ann", [further])
-    assert derive_pending(store, objects, withheld) == 1
+    upload_homes(store, objects, "ann", [further])
+    assert derive_pending(store, objects, failed) == 1
     assert tried == [{session_id(1)}]
     (path,) = first.rglob(f"{session_id(0)}.jsonl")
     with path.open("ab") as file:
         file.write(jsonl(thread(prompt("more"), start=700)))
-    send(store, objects, "ann", [first], step=1)
+    upload_homes(store, objects, "ann", [first], step=1)
     monkeypatch.undo()
-    assert derive_pending(store, objects, withheld) == 2
-    assert derive_pending(store, objects, withheld) == 0
-    assert (store.pending_sources(), withheld.describe()) == ([], "")
+    assert derive_pending(store, objects, failed) == 2
+    assert derive_pending(store, objects, failed) == 0
+    assert (store.pending_sources(), failed.describe()) == ([], "")
 
 
 @pytest.mark.full_on_clickhouse
 def test_unavailable_database_fails_the_whole_derivation(
-    empty: Made, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    empty: StoreAndBlobs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store, objects = empty
-    first, _, _ = homes(tmp_path / "homes")
-    withheld = FailedFamilies()
-    tried = refusing(store, monkeypatch, StoreError("the disk is full"))
-    send(store, objects, "ann", [first])
+    first, _, _ = make_homes(tmp_path / "homes")
+    failed = FailedFamilies()
+    tried = reject_first_session(store, monkeypatch, StoreError("the disk is full"))
+    upload_homes(store, objects, "ann", [first])
 
     for _ in range(2):
         with pytest.raises(StoreError):
-            derive_pending(store, objects, withheld)
+            derive_pending(store, objects, failed)
 
     assert tried == [{session_id(0)}] * 2
-    assert len(withheld) == 0
+    assert len(failed) == 0
 
 
 @pytest.mark.full_on_clickhouse
@@ -238,13 +242,13 @@ def test_unavailable_database_fails_the_whole_derivation(
     ids=["zero", "long"],
 )
 def test_file_names_without_session_id_are_derived_as_locally(
-    empty: Made, tmp_path: Path, odd: str
+    empty: StoreAndBlobs, tmp_path: Path, odd: str
 ) -> None:
     store, objects = empty
     home = Home(tmp_path / "home")
     home.session("chat", thread(prompt("odd", sessionId=odd)))
     home.session(session_id(1), thread(prompt("plain"), start=500))
-    send(store, objects, "ann", [home.path])
+    upload_homes(store, objects, "ann", [home.path])
     Archive.ingest(tmp_path / "archive", [home.path])
 
     derive_all(store, objects)
@@ -256,10 +260,10 @@ def test_file_names_without_session_id_are_derived_as_locally(
         ) as team,
     ):
         assert odd in {one.id for one in team.sessions()}
-        assert listed(team) == listed(folder)
+        assert list_sessions(team) == list_sessions(folder)
 
 
-def test_preparing_a_store_again_keeps_its_sessions(filled: Made) -> None:
+def test_preparing_a_store_again_keeps_its_sessions(filled: StoreAndBlobs) -> None:
     store, _ = filled
     before = store.verify()
 
@@ -272,7 +276,7 @@ def test_preparing_a_store_again_keeps_its_sessions(filled: Made) -> None:
 
 @pytest.mark.req("A3")
 def test_warm_up_inside_a_session_is_hidden_in_a_team_store(
-    empty: Made, tmp_path: Path
+    empty: StoreAndBlobs, tmp_path: Path
 ) -> None:
     store, objects = empty
     home = Home(tmp_path / "home")
@@ -280,7 +284,7 @@ def test_warm_up_inside_a_session_is_hidden_in_a_team_store(
     warm_up = thread(prompt("Warmup"), reply("Ready to explore the walrus"), start=60)
     records = [record | inside for record in warm_up]
     home.session(session_id(1), [*records, *thread(prompt("Otter"), reply("Fed"))])
-    send(store, objects, "ann", [home.path])
+    upload_homes(store, objects, "ann", [home.path])
     derive_all(store, objects)
 
     reader = store.open_reader(AccessScope(person="ann"), objects)

@@ -1,4 +1,4 @@
-"""Deriving untrusted uploads in a process of its own."""
+"""Deriving untrusted uploads in a separate process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files that end without a newline say the same in a folder and on a hub."""
+"""Files without a final newline have the same content locally and on a hub."""
 
 from __future__ import annotations
 
@@ -20,187 +20,181 @@ from bygones.team.contract import AccessScope, BlobStore, SourceFragment
 from bygones.team.stores.base import TeamStore
 from bygones.team.worker import derive_all
 from tests.build import Home, jsonl, prompt, reply, session_id, thread
-from tests.hub.sending import Losing, MemoryHub
+from tests.hub.sending import LossyTransport, MemoryHub
 
 pytestmark = pytest.mark.full_on_clickhouse
-Made = tuple[TeamStore, BlobStore]
+StoreAndBlobs = tuple[TeamStore, BlobStore]
 PROJECT = "/srv/shop"
 KEY = "-srv-shop"
 SESSION = session_id(0)
 
 
-def said(text: str, at: int) -> bytes:
+def make_line(text: str, at: int) -> bytes:
     """Return a prompt as a line without its newline."""
     return jsonl(
         thread(prompt(text, cwd=PROJECT, sessionId=SESSION), start=at)
     ).removesuffix(b"\n")
 
 
-WHOLE = said("the last words, schön", 900)
+WHOLE = make_line("the last words, schön", 900)
 ENDINGS = {
     "whole": WHOLE,
     "half": WHOLE[: len(WHOLE) // 2],
     "half a sign": WHOLE[: WHOLE.index("ö".encode()) + 1],
-    "two on one line": WHOLE + said("and these", 950),
-    "one and a half": WHOLE + said("and these", 950)[:50],
+    "two on one line": WHOLE + make_line("and these", 950),
+    "one and a half": WHOLE + make_line("and these", 950)[:50],
     "blank": b"   ",
     "blank lines": b"\n   \n\n" + WHOLE,
     "none": b"",
 }
 
 
-class Sending:
-    """A person with one session, who sends it to a hub on an engine."""
+class Sender:
+    """A person with one session who pushes it to a hub."""
 
-    def __init__(self, place: Path, store: TeamStore) -> None:
-        self.home = Home(place / ".claude")
+    def __init__(self, folder: Path, store: TeamStore) -> None:
+        self.home = Home(folder / ".claude")
         records = thread(
             prompt("first", cwd=PROJECT, sessionId=SESSION),
             reply("yes", cwd=PROJECT, sessionId=SESSION),
         )
         self.home.session(SESSION, records, project=KEY)
         self.path = self.home.path / "projects" / KEY / f"{SESSION}.jsonl"
-        self.folder = place / "archive"
-        self.hub = MemoryHub(place / "raw")
-        self.hub.use(store)
+        self.folder = folder / "archive"
+        self.hub = MemoryHub(folder / "raw")
+        self.hub.use_store(store)
 
     def write(self, raw: bytes) -> None:
         with self.path.open("ab") as file:
             file.write(raw)
         Archive.ingest(self.folder, [self.home.path])
 
-    def send(self, by: MemoryHub | Losing | None = None) -> int:
-        hub = by or self.hub
+    def send(self, transport: MemoryHub | LossyTransport | None = None) -> int:
+        hub = transport or self.hub
         redactor = Redactor()
         return push(self.folder, [PROJECT], redactor=redactor, transport=hub).requests
 
-    def both(self) -> tuple[object, object]:
-        """Return what the hub shows of the session, and what the folder shows."""
+    def describe_both(self) -> tuple[object, object]:
+        """Return the session as the hub shows it, and as the local archive shows it."""
         derive_all(self.hub.store, self.hub.objects)
-        shelf = self.hub.store.open_reader(AccessScope(person="ann"), self.hub.objects)
-        with Archive.from_store(shelf) as team, Archive.open(self.folder) as own:
-            return told(team), told(own)
+        reader = self.hub.store.open_reader(AccessScope(person="ann"), self.hub.objects)
+        with Archive.from_store(reader) as team, Archive.open(self.folder) as local:
+            return describe_session(team), describe_session(local)
 
 
-def told(archive: Archive) -> object:
-    """Return everything about the session except where its bytes are, and whose."""
-    (listed,) = archive.sessions(include_empty=True)
-    session = archive.session(listed.id)
-    shown = archive.conversation(listed.id).window(0, 0, 9)
+def describe_session(archive: Archive) -> object:
+    """Return everything about the session except its position and person."""
+    (summary,) = archive.sessions(include_empty=True)
+    session = archive.session(summary.id)
+    window = archive.conversation(summary.id).window(0, 0, 9)
     return (
-        replace(listed, source_bytes=0, person=""),
+        replace(summary, source_bytes=0, person=""),
         [(one.role, one.origin, one.blocks) for one in session.live_branch.messages],
         [one.kind for one in session.problems],
         [one.text for one in archive.prompts()],
-        [(one.id, one.blocks) for turn in shown.turns for one in turn.messages],
-        archive.context(listed.id),
+        [(one.id, one.blocks) for turn in window.turns for one in turn.messages],
+        archive.context(summary.id),
     )
 
 
 @pytest.fixture
-def sending(engine: Callable[[], Made], tmp_path: Path) -> Iterator[Sending]:
+def sender(engine: Callable[[], StoreAndBlobs], tmp_path: Path) -> Iterator[Sender]:
     """Return a sender and an empty store."""
     store, _ = engine()
-    yield Sending(tmp_path, store)
+    yield Sender(tmp_path, store)
     store.close()
 
 
 @pytest.mark.parametrize("ending", ENDINGS)
-def test_unfinished_last_line_is_shown_as_locally(
-    sending: Sending, ending: str
-) -> None:
-    sending.write(ENDINGS[ending])
-    sending.send()
+def test_unfinished_last_line_is_shown_as_locally(sender: Sender, ending: str) -> None:
+    sender.write(ENDINGS[ending])
+    sender.send()
 
-    team, own = sending.both()
+    team, local = sender.describe_both()
 
-    assert team == own
-    assert sending.send() == 0
+    assert team == local
+    assert sender.send() == 0
 
 
-def test_unfinished_last_line_is_replaced_when_it_grows(sending: Sending) -> None:
+def test_unfinished_last_line_is_replaced_when_it_grows(sender: Sender) -> None:
     before = b""
     for more in (WHOLE[:40], WHOLE[40:200], WHOLE[200:], b"\n" + WHOLE[:9], b"x\n"):
         before += more
-        sending.write(more)
-        sending.send()
+        sender.write(more)
+        sender.send()
 
-        team, own = sending.both()
-        assert team == own
-        assert sending.send() == 0
-    (kept,) = sending.hub.texts().values()
-    assert kept.count(b"the last words") == 1
+        team, local = sender.describe_both()
+        assert team == local
+        assert sender.send() == 0
+    (stored,) = sender.hub.texts().values()
+    assert stored.count(b"the last words") == 1
 
 
 def test_unfinished_last_line_is_dropped_when_the_file_is_rewritten(
-    sending: Sending,
+    sender: Sender,
 ) -> None:
-    sending.write(WHOLE)
-    sending.send()
-    sending.path.write_bytes(said("quite another", 5) + b"\n")
-    sending.write(b"")
-    sending.send()
+    sender.write(WHOLE)
+    sender.send()
+    sender.path.write_bytes(make_line("quite another", 5) + b"\n")
+    sender.write(b"")
+    sender.send()
 
-    team, own = sending.both()
+    team, local = sender.describe_both()
 
-    assert team == own
-    assert _fragments(sending) == []
+    assert team == local
+    assert _fragments(sender) == []
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_lost_requests_do_not_change_the_final_line(
-    sending: Sending, seed: int
-) -> None:
-    luck = random.Random(seed)  # noqa: S311 (repeatable, not secret)
-    losing = Losing(sending.hub, seed)
-    whole = WHOLE + b"\n" + said("and these", 950)
+def test_lost_requests_do_not_change_the_final_line(sender: Sender, seed: int) -> None:
+    rng = random.Random(seed)  # noqa: S311 (repeatable, not secret)
+    losing = LossyTransport(sender.hub, seed)
+    whole = WHOLE + b"\n" + make_line("and these", 950)
     at = 0
     while at < len(whole):
-        step = luck.randint(1, len(whole))
-        sending.write(whole[at : at + step])
+        step = rng.randint(1, len(whole))
+        sender.write(whole[at : at + step])
         at += step
         with suppress(HubUnreachable):
-            sending.send(losing)
-    sending.send()
+            sender.send(losing)
+    sender.send()
 
-    team, own = sending.both()
+    team, local = sender.describe_both()
 
-    assert team == own
+    assert team == local
 
 
-def test_partial_and_private_last_lines_are_not_pushed(sending: Sending) -> None:
+def test_partial_and_private_last_lines_are_not_pushed(sender: Sender) -> None:
     for more in (b'{"type":"bridge-session","secret":"hus', b'h hush"}'):
-        sending.write(more)
-        sending.send()
+        sender.write(more)
+        sender.send()
 
-        frames = [one.frame for one in _fragments(sending)]
+        frames = [one.frame for one in _fragments(sender)]
         assert sum(map(len, frames)) < 30
-        team, own = sending.both()
-        assert team == own or more.endswith(b"}")
+        team, local = sender.describe_both()
+        assert team == local or more.endswith(b"}")
     assert frames == [b""]
-    assert sending.send() == 0
+    assert sender.send() == 0
 
 
-def _fragments(sending: Sending) -> list[SourceFragment]:
-    store = sending.hub.store
-    numbers = [held.number for held in store.list_sources("ann")]
+def _fragments(sender: Sender) -> list[SourceFragment]:
+    store = sender.hub.store
+    numbers = [source.number for source in store.list_sources("ann")]
     return list(store.fragments(numbers).values())
 
 
-def test_unfinished_last_line_is_exported(sending: Sending) -> None:
-    sending.write(WHOLE)
-    sending.send()
-    sending.both()
+def test_unfinished_last_line_is_exported(sender: Sender) -> None:
+    sender.write(WHOLE)
+    sender.send()
+    sender.describe_both()
 
-    shelf = sending.hub.store.open_reader(
-        AccessScope(person="ann"), sending.hub.objects
-    )
-    with Archive.from_store(shelf) as team, Archive.open(sending.folder) as own:
+    reader = sender.hub.store.open_reader(AccessScope(person="ann"), sender.hub.objects)
+    with Archive.from_store(reader) as team, Archive.open(sender.folder) as local:
         (there, here) = (
             b"".join(
                 archive.read_source(archive.session(SessionId(SESSION)).sources[0].id)
             )
-            for archive in (team, own)
+            for archive in (team, local)
         )
 
     assert there == here
@@ -208,19 +202,19 @@ def test_unfinished_last_line_is_exported(sending: Sending) -> None:
 
 
 def test_unfinished_last_line_is_migrated(
-    sending: Sending, engine: Callable[[], Made]
+    sender: Sender, engine: Callable[[], StoreAndBlobs]
 ) -> None:
-    sending.write(WHOLE)
-    sending.send()
+    sender.write(WHOLE)
+    sender.send()
     there, _ = engine()
-    sending.hub.store.set_note("hub", "raw", str(sending.hub.folder).encode())
+    sender.hub.store.set_note("hub", "raw", str(sender.hub.folder).encode())
 
-    before = sending.hub.store
+    before = sender.hub.store
     migrate_store(before, there)
-    sending.hub.use(there)
+    sender.hub.use_store(there)
 
-    team, own = sending.both()
-    assert team == own
-    assert sending.send() == 0
-    sending.hub.use(before)
+    team, local = sender.describe_both()
+    assert team == local
+    assert sender.send() == 0
+    sender.hub.use_store(before)
     there.close()

@@ -1,4 +1,4 @@
-"""An answer is of one moment, where the engine can hold one."""
+"""Reads are consistent if the engine supports snapshots."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from bygones.team.contract import AccessScope, BlobStore
 from bygones.team.stores.base import TeamStore
 from bygones.team.worker import derive_all
 from tests.build import Home, prompt, reply, session_id, thread
-from tests.team.homes import send
+from tests.team.homes import upload_homes
 
-Made = tuple[TeamStore, BlobStore]
+StoreAndBlobs = tuple[TeamStore, BlobStore]
 
 
-def say(made: Made, home: Home, number: int) -> None:
+def say(made: StoreAndBlobs, home: Home, number: int) -> None:
     lines = thread(prompt(f"walrus {number}"), reply("tusk"), start=number * 10)
     home.session(session_id(number), lines)
-    send(*made, "ann", [home.path])
+    upload_homes(*made, "ann", [home.path])
     derive_all(*made)
 
 
 def test_uploads_during_a_read_transaction_are_seen_by_the_next(
-    engine: Callable[[], Made], tmp_path: Path
+    engine: Callable[[], StoreAndBlobs], tmp_path: Path
 ) -> None:
     made = store, objects = engine()
     home = Home(tmp_path / "claude")
@@ -50,19 +50,19 @@ def test_uploads_during_a_read_transaction_are_seen_by_the_next(
 
 
 def test_failed_statement_keeps_the_scope_of_the_reader(
-    engine: Callable[[], Made], tmp_path: Path
+    engine: Callable[[], StoreAndBlobs], tmp_path: Path
 ) -> None:
     made = store, objects = engine()
     say(made, Home(tmp_path / "claude"), 1)
-    shelf = store.open_reader(AccessScope(person="zoe"), objects)
+    reader = store.open_reader(AccessScope(person="zoe"), objects)
 
-    with Archive.from_store(shelf) as archive:
+    with Archive.from_store(reader) as archive:
         with pytest.raises(StoreError), archive.read_transaction():
-            shelf.search_facts._database.db.rows(
+            reader.search_facts._database.db.rows(
                 "SELECT nothing_of_this FROM session", {}
             )
 
         assert list(archive.sessions()) == []
         plain = "SELECT count(*) FROM session"
-        assert shelf.search_facts._database.db.rows(plain, {}) == [(0,)]
+        assert reader.search_facts._database.db.rows(plain, {}) == [(0,)]
     store.close()

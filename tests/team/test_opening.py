@@ -1,4 +1,4 @@
-"""An address says which engine it is, who asks, and nothing else."""
+"""A store URL selects the engine and the person, and accepts nothing else."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every row of a hub names its person, and people can be searched and summed."""
+"""Every session on a hub has a person, by which it can be searched and summed."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from bygones.team.contract import AccessRole, AccessScope, BlobStore
 from bygones.team.stores.base import TeamStore
 from tests.team.homes import PEOPLE
 
-Made = tuple[TeamStore, BlobStore]
+StoreAndBlobs = tuple[TeamStore, BlobStore]
 NOW = datetime(2026, 11, 15, tzinfo=UTC)
 
 
 @pytest.fixture
-def open_all(filled: Made) -> Callable[[], Archive]:
+def open_all(filled: StoreAndBlobs) -> Callable[[], Archive]:
     store, objects = filled
     scope = AccessScope(person="", role=AccessRole.AUDITOR)
     return lambda: Archive.from_store(store.open_reader(scope, objects))
@@ -38,7 +38,7 @@ def test_every_session_names_its_person(open_all: Callable[[], Archive]) -> None
         uploaded = Counter(one.id for one in listed)
         some = next(one for one in listed if not one.is_empty and uploaded[one.id] == 1)
         assert archive.session(some.id).person == some.person
-        # The first of those who uploaded a session counts.
+        # If several people uploaded a session, the first one counts.
         for shared in (one.id for one in listed if uploaded[one.id] > 1):
             holders = {one.person for one in listed if one.id == shared}
             shown = archive.session(shared).person

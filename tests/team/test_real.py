@@ -1,6 +1,6 @@
-"""Real transcripts of other people, dealt to three invented ones: the same answers.
+"""Queries of real transcripts give the same results in a team store and locally.
 
-They are not part of the project; where they are absent there is nothing to try.
+The transcripts are not part of the project; without them the tests are skipped.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from bygones.query.parser import parse_query
 from bygones.team.contract import AccessScope, BlobStore
 from bygones.team.stores.base import TeamStore
 from bygones.team.worker import derive_all
-from tests.team.homes import PEOPLE, People, anonymous, send
+from tests.team.homes import PEOPLE, People, upload_homes, without_person
 
-Made = tuple[TeamStore, BlobStore]
+StoreAndBlobs = tuple[TeamStore, BlobStore]
 CORPUS = Path(__file__).resolve().parents[2] / ".." / "shared" / "corpus"
 NOW = datetime(2026, 11, 15, tzinfo=UTC)
 MOST = 300_000
@@ -36,19 +36,21 @@ def small() -> list[Path]:
 
 @pytest.mark.full_on_clickhouse
 @pytest.mark.skipif(not small(), reason=f"no transcripts at {CORPUS}")
-def test_real_sessions_are_the_same(engine: Callable[[], Made], tmp_path: Path) -> None:
+def test_real_sessions_are_the_same(
+    engine: Callable[[], StoreAndBlobs], tmp_path: Path
+) -> None:
     people = People(small(), tmp_path)
     store, objects = engine()
     for person in PEOPLE:
-        send(store, objects, person, people.homes[person])
+        upload_homes(store, objects, person, people.homes[person])
     derive_all(store, objects)
 
     seen = 0
     for person in PEOPLE:
-        shelf = store.open_reader(AccessScope(person=person), objects)
-        with people.archive(person) as folder, Archive.from_store(shelf) as team:
+        reader = store.open_reader(AccessScope(person=person), objects)
+        with people.archive(person) as folder, Archive.from_store(reader) as team:
             listed = list(folder.sessions(include_empty=True))
-            assert anonymous(team.sessions(include_empty=True)) == listed
+            assert without_person(team.sessions(include_empty=True)) == listed
             assert team.usage("model", now=NOW) == folder.usage("model", now=NOW)
             for query in QUERIES:
                 asked = parse_query(query, now=NOW, zone=UTC)

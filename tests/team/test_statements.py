@@ -1,7 +1,6 @@
-"""How many questions an engine is asked for one answer: each travels there and back.
+"""The number of SQL statements per request: each one is a network round trip.
 
-The bounds are of kinds of questions, not of sizes: a store with more sessions is asked
-as often.
+The limits depend on the kind of request, not on the number of sessions.
 """
 
 from __future__ import annotations
@@ -19,31 +18,34 @@ from bygones.team.stores.base import TeamStore
 from bygones.team.stores.clickhouse_connection import ClickHouseConnection
 from bygones.team.stores.postgres_connection import PostgresConnection
 
-Made = tuple[TeamStore, BlobStore]
+StoreAndBlobs = tuple[TeamStore, BlobStore]
 NOW = datetime(2026, 11, 15, tzinfo=UTC)
 EVERYBODY = AccessScope(person="dan", role=AccessRole.AUDITOR)
-Asked = list[str]
+Statements = list[str]
 
 
 @pytest.fixture
-def asked(monkeypatch: pytest.MonkeyPatch) -> Asked:
-    """Return a list in which every statement is noted."""
-    told: Asked = []
+def statements(monkeypatch: pytest.MonkeyPatch) -> Statements:
+    """Return a list that records every statement."""
+    recorded: Statements = []
     for engine in (PostgresConnection, ClickHouseConnection):
-        plain = engine.rows
+        method = engine.rows
 
         def rows(
-            self: object, sql: str, values: object, ask: Callable[..., Any] = plain
+            self: object,
+            sql: str,
+            values: object,
+            original: Callable[..., Any] = method,
         ) -> object:
-            told.append(sql)
-            return ask(self, sql, values)
+            recorded.append(sql)
+            return original(self, sql, values)
 
         monkeypatch.setattr(engine, "rows", rows)
-    return told
+    return recorded
 
 
 @pytest.fixture
-def archive(filled: Made) -> Iterator[Archive]:
+def archive(filled: StoreAndBlobs) -> Iterator[Archive]:
     store, objects = filled
     with Archive.from_store(store.open_reader(EVERYBODY, objects)) as team:
         yield team
@@ -61,51 +63,59 @@ def archive(filled: Made) -> Iterator[Archive]:
     ],
 )
 def test_search_needs_few_statements(
-    archive: Archive, asked: Asked, query: str, most: int
+    archive: Archive, statements: Statements, query: str, most: int
 ) -> None:
     archive.search(parse_query("warm", now=NOW, zone=UTC))
-    asked.clear()
+    statements.clear()
 
     found = archive.search(parse_query(query, now=NOW, zone=UTC))
 
     assert found.sessions
-    assert len(asked) <= most, "\n".join(one[:70] for one in asked)
+    assert len(statements) <= most, "\n".join(one[:70] for one in statements)
 
 
-def test_repeated_search_uses_cached_counts(archive: Archive, asked: Asked) -> None:
+def test_repeated_search_uses_cached_counts(
+    archive: Archive, statements: Statements
+) -> None:
     query = parse_query("hello", now=NOW, zone=UTC)
     first = archive.search(query)
-    asked.clear()
+    statements.clear()
 
     assert archive.search(query) == first
-    assert len(asked) <= 3, "\n".join(asked)
+    assert len(statements) <= 3, "\n".join(statements)
 
 
-def test_new_sessions_are_found_after_a_refresh(archive: Archive, asked: Asked) -> None:
+def test_new_sessions_are_found_after_a_refresh(
+    archive: Archive, statements: Statements
+) -> None:
     archive.search(parse_query("hello", now=NOW, zone=UTC))
-    asked.clear()
+    statements.clear()
 
     archive.refresh()
 
-    assert len(asked) <= 2, "\n".join(asked)
+    assert len(statements) <= 2, "\n".join(statements)
 
 
-def test_list_needs_one_statement(archive: Archive, asked: Asked) -> None:
+def test_list_needs_one_statement(archive: Archive, statements: Statements) -> None:
     assert list(archive.sessions())
-    assert len(asked) == 1, "\n".join(asked)
+    assert len(statements) == 1, "\n".join(statements)
 
 
-def test_showing_a_session_needs_few_statements(archive: Archive, asked: Asked) -> None:
+def test_showing_a_session_needs_few_statements(
+    archive: Archive, statements: Statements
+) -> None:
     largest = max(archive.sessions(), key=lambda one: one.message_count)
-    asked.clear()
+    statements.clear()
 
     session = archive.session(largest.id)
     assert [message.blocks for message in session.live_branch.messages]
 
-    assert len(asked) <= 10, "\n".join(one[:70] for one in asked)
+    assert len(statements) <= 10, "\n".join(one[:70] for one in statements)
 
 
 @pytest.mark.parametrize("by", ["day", "session", "project", "model"])
-def test_usage_needs_few_statements(archive: Archive, asked: Asked, by: str) -> None:
+def test_usage_needs_few_statements(
+    archive: Archive, statements: Statements, by: str
+) -> None:
     assert archive.usage(by, now=NOW).rows
-    assert len(asked) <= 7, "\n".join(asked)
+    assert len(statements) <= 7, "\n".join(statements)

@@ -1,4 +1,4 @@
-"""What derives beside a hub does so once for many parcels, and tries again."""
+"""The worker of a hub derives once for many uploads, and retries."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_failed_derivation_is_reported_and_retried() -> None:
 
 
 class Counting:
-    """Counts derivations, and tells when there was one."""
+    """Counts derivations, and waits for the next one."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -83,21 +83,21 @@ def test_worker_waits_while_a_sender_announces_more(
 
     monkeypatch.setattr(worker, "_QUIET_PERIOD", 0.01)
     monkeypatch.setattr(IndexWorker, "_expects_more", looked)
-    made = Counting()
-    deriving = IndexWorker(made.derive, lambda: None)
+    counter = Counting()
+    deriving = IndexWorker(counter.derive, lambda: None)
     deriving.start()
-    made.wait()
+    counter.wait()
 
     deriving.notify("ann", has_more=True)
     assert has_waited.wait(LONG)
-    before = made.count
+    before = counter.count
     deriving.notify("ben")
     deriving.notify("ann")
-    made.wait()
+    counter.wait()
     deriving.stop()
 
     assert before == 1
-    assert made.count >= 2
+    assert counter.count >= 2
 
 
 @pytest.mark.parametrize("limit", ["_SENDER_TIMEOUT", "_MAX_WAIT"])
@@ -106,16 +106,16 @@ def test_worker_does_not_wait_forever_for_a_sender(
 ) -> None:
     monkeypatch.setattr(worker, "_QUIET_PERIOD", 0.01)
     monkeypatch.setattr(worker, limit, 0.02)
-    made = Counting()
-    deriving = IndexWorker(made.derive, lambda: None)
+    counter = Counting()
+    deriving = IndexWorker(counter.derive, lambda: None)
     deriving.start()
-    made.wait()
+    counter.wait()
 
     deriving.notify("ann", has_more=True)
-    made.wait()
+    counter.wait()
     deriving.stop()
 
-    assert made.count >= 2
+    assert counter.count >= 2
 
 
 def test_each_warning_is_reported_once(

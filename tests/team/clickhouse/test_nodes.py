@@ -1,4 +1,4 @@
-"""ClickHouse's engine behind HTTP: killed during uploads, and migrated to another.
+"""ClickHouse over HTTP: killed during uploads, and migrated to another server.
 
 The client is the one that is used with a real server. What a cluster does beyond this,
 such as distributed tables, is not tested here.
@@ -23,7 +23,7 @@ from bygones.team.access import migrate_store
 from bygones.team.contract import AccessRole, AccessScope, SourceUpdate
 from bygones.team.worker import derive_all
 from tests.faults.sizes import reached, seeded, sized
-from tests.team.homes import PEOPLE, People, anonymous, send, sent_from
+from tests.team.homes import PEOPLE, People, iter_uploads, upload_homes, without_person
 from tests.team.node import Node, node
 
 if any(
@@ -44,7 +44,7 @@ QUERIES = ("test", "hello", "fix the bug", '"hello there"')
 
 @contextmanager
 def dying(one: Node, seconds: float) -> Iterator[None]:
-    """Kill an engine in a moment, and start it again."""
+    """Kill a server after a delay, and restart it."""
     timer = Timer(seconds, one.kill)
     timer.start()
     try:
@@ -58,26 +58,26 @@ def test_killed_server_has_everything_exactly_once(
     people: People, tmp_path: Path
 ) -> None:
     dice = Random(seeded(11))  # noqa: S311 (repeatable, not secret)
-    batches = list(sent_from("ann", people.homes["ann"][:3]))
+    batches = list(iter_uploads("ann", people.homes["ann"][:3]))
     with node() as one:
         store = ClickHouseStore(f"{one.address}/team")
         store.prepare()
         objects = store.database_blobs()
         for _ in range(KILLS):
-            # Whatever was answered is there; what was not is sent again.
+            # What was acknowledged is stored; the rest is uploaded again.
             with dying(one, dice.uniform(0.0, 1.0)), pytest.raises(StoreError):
                 go_on(store, batches)
         put_all(store, batches)
         derive_all(store, objects)
 
         assert store.verify().faults == ()
-        shelf = store.open_reader(AccessScope(person="ann"), objects)
+        reader = store.open_reader(AccessScope(person="ann"), objects)
         Archive.ingest(tmp_path / "archive", people.homes["ann"][:3])
         with (
-            Archive.from_store(shelf) as team,
+            Archive.from_store(reader) as team,
             Archive.open(tmp_path / "archive") as folder,
         ):
-            assert anonymous(team.sessions(include_empty=True)) == list(
+            assert without_person(team.sessions(include_empty=True)) == list(
                 folder.sessions(include_empty=True)
             )
             assert team.usage("model", now=NOW) == folder.usage("model", now=NOW)
@@ -87,7 +87,7 @@ def test_killed_server_has_everything_exactly_once(
 def go_on(
     store: ClickHouseStore, batches: list[tuple[SourceUpdate, list[bytes]]]
 ) -> None:
-    """Send and derive until something fails."""
+    """Upload and derive until something fails."""
     while True:
         put_all(store, batches)
         derive_all(store, store.database_blobs())
@@ -109,7 +109,7 @@ def test_migrated_server_gives_the_same_answers(people: People) -> None:
         there = ClickHouseStore(f"{other.address}/team")
         here.prepare()
         for person in PEOPLE:
-            send(here, here.database_blobs(), person, people.homes[person][:1])
+            upload_homes(here, here.database_blobs(), person, people.homes[person][:1])
         derive_all(here, here.database_blobs())
 
         moved = migrate_store(here, there)

@@ -1,4 +1,4 @@
-"""Filters of the connection are the second wall: a forgotten one finds nothing."""
+"""Connection filters are the second line of defense if a query lacks its filter."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ pytestmark = [
 if TYPE_CHECKING:
     from bygones.team.stores.clickhouse_connection import ClickHouseConnection
 
-Made = tuple[TeamStore, BlobStore]
+StoreAndBlobs = tuple[TeamStore, BlobStore]
 TABLES = ("session", "record", "text", "posting", "prompt", "usage", "source", "span")
 
 
 @pytest.fixture
-def reader(filled: Made) -> Iterator[ClickHouseConnection]:
+def reader(filled: StoreAndBlobs) -> Iterator[ClickHouseConnection]:
     store, _ = filled
     from bygones.team.stores.clickhouse import ClickHouseStore
     from bygones.team.stores.clickhouse_connection import ClickHouseConnection

@@ -9,14 +9,14 @@ import pytest
 
 from bygones.errors import StoreError
 from bygones.team.stores.postgres import PostgresStore
-from tests.team.engines import opened
+from tests.team.engines import open_engine
 
 LONG = "".join(sha256(b"%d" % number).hexdigest() for number in range(250))
 
 
 @pytest.fixture(scope="module")
 def store() -> Iterator[PostgresStore]:
-    with opened("postgresql") as make:
+    with open_engine("postgresql") as make:
         made, _ = make()
         assert isinstance(made, PostgresStore)
         yield made

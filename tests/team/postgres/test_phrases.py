@@ -1,4 +1,4 @@
-"""Words in many texts, in long ones and next to each other."""
+"""Searches for frequent words, words in long texts, and adjacent words."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from bygones.team.stores.base import TeamStore
 from bygones.team.stores.postgres_rows import PIECE_OVERLAP, PIECE_TERMS
 from bygones.team.worker import derive_all
 from tests.build import Home, prompt, reply, session_id, thread
-from tests.team.engines import opened
-from tests.team.homes import send
+from tests.team.engines import open_engine
+from tests.team.homes import upload_homes
 
-Made = tuple[TeamStore, BlobStore]
+StoreAndBlobs = tuple[TeamStore, BlobStore]
 NOW = datetime(2026, 11, 15, tzinfo=UTC)
 FAR = " filler" * (PIECE_TERMS + PIECE_OVERLAP)
 SAID = (
@@ -32,20 +32,20 @@ SAID = (
 
 @pytest.fixture(scope="module")
 def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Archive, Archive]]:
-    """Return the same sessions in a team's store and in a folder."""
+    """Return the same sessions in a team store and in a local archive."""
     place = tmp_path_factory.mktemp("words")
     home = Home(place / "claude")
     for number, (asked, told) in enumerate(SAID):
         lines = thread(prompt(asked), reply(told), start=number * 10)
         home.session(session_id(number), lines)
-    with opened("postgresql") as make:
+    with open_engine("postgresql") as make:
         store, objects = make()
-        send(store, objects, "ann", [home.path])
+        upload_homes(store, objects, "ann", [home.path])
         derive_all(store, objects)
-        shelf = store.open_reader(AccessScope(person="ann"), objects)
+        reader = store.open_reader(AccessScope(person="ann"), objects)
         Archive.ingest(place / "archive", [home.path])
         with (
-            Archive.from_store(shelf) as team,
+            Archive.from_store(reader) as team,
             Archive.open(place / "archive") as folder,
         ):
             yield team, folder

@@ -19,17 +19,19 @@ from bygones.team.contract import AccessRole, AccessScope, ErasureSelector
 from bygones.team.stores.postgres import PostgresStore
 from bygones.team.worker import derive_all
 from tests.cases.make import CASES
-from tests.team.homes import PEOPLE, lay_out, sent_from
-from tests.team.servers import Postgres, missing, postgres
+from tests.team.homes import PEOPLE, copy_homes, iter_uploads
+from tests.team.servers import Postgres, missing_postgres, postgres
 
-pytestmark = pytest.mark.skipif(missing() is not None, reason=str(missing()))
+pytestmark = pytest.mark.skipif(
+    missing_postgres() is not None, reason=str(missing_postgres())
+)
 NOW = datetime(2026, 11, 15, tzinfo=UTC)
 BEN = AccessScope(person="ben", teams=("core",), role=AccessRole.TEAM)
 
 
 @pytest.fixture(scope="module")
 def servers() -> Iterator[tuple[Postgres, Postgres]]:
-    """Return two servers that know nothing of each other: even roles differ."""
+    """Return two independent servers, which don't share roles either."""
     with postgres() as one, postgres() as other:
         yield one, other
 
@@ -45,8 +47,8 @@ def fill(store: PostgresStore, raw: Path, homes: Path, cases: int = 9) -> None:
 
     blobs = open_blob_store(str(raw))
     paths = sorted(path for path in CASES.glob("*/input") if path.is_dir())[:cases]
-    for person, own in lay_out(paths, homes).items():
-        for update, raws in sent_from(person, own):
+    for person, own in copy_homes(paths, homes).items():
+        for update, raws in iter_uploads(person, own):
             place = blobs.for_source(person, update.source.id)
             addresses = [place.put(one) for one in raws]
             named = zip(update.spans, addresses, strict=True)
@@ -122,7 +124,7 @@ def test_missing_bytes_of_a_restored_hub_are_reported(
 
 
 def access_rules(address: str) -> list[tuple[object, ...]]:
-    """Return the policies, and who may use which tables and functions."""
+    """Return the policies and the privileges on tables and functions."""
     with psycopg.connect(address) as db:
         return [
             *db.execute(

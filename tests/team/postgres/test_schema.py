@@ -7,10 +7,10 @@ import pytest
 
 from bygones.errors import StoreError
 from bygones.team.stores.postgres import PostgresStore
-from tests.team.servers import missing, postgres
+from tests.team.servers import missing_postgres, postgres
 
 
-@pytest.mark.skipif(missing() is not None, reason=str(missing()))
+@pytest.mark.skipif(missing_postgres() is not None, reason=str(missing_postgres()))
 def test_missing_right_to_create_roles_is_explained() -> None:
     with postgres() as server:
         with psycopg.connect(server.address, autocommit=True) as db:

@@ -21,25 +21,25 @@ from bygones.team.stores.postgres_rows import PIECE_OVERLAP, PIECE_TERMS, iter_v
 from bygones.team.text_engine import words_of
 from bygones.team.worker import derive_all
 from tests.build import jsonl, prompt, reply, session_id, thread
-from tests.team.engines import opened
-from tests.team.homes import spans_of
+from tests.team.engines import open_engine
+from tests.team.homes import split_spans
 
 Store = tuple[PostgresStore, BlobStore]
 NOW = datetime(2026, 11, 15, tzinfo=UTC)
 
 
 @pytest.fixture(scope="module")
-def made() -> Iterator[Store]:
-    with opened("postgresql") as make:
+def empty_store() -> Iterator[Store]:
+    with open_engine("postgresql") as make:
         store, blobs = make()
         assert isinstance(store, PostgresStore)
         yield store, blobs
         store.close()
 
 
-def upload(made: Store, number: int, *words: str) -> None:
+def upload(empty_store: Store, number: int, *words: str) -> None:
     """Upload a session as a new generation, and derive it."""
-    store, blobs = made
+    store, blobs = empty_store
     session = SessionId(session_id(number))
     lines = [
         line
@@ -58,7 +58,7 @@ def upload(made: Store, number: int, *words: str) -> None:
         kind=SourceKind.SESSION,
         session=session,
     )
-    spans = tuple(spans_of(jsonl(lines), blobs))
+    spans = tuple(split_spans(jsonl(lines), blobs))
     store.put(SourceUpdate(source=source, generation=len(words), spans=spans))
     derive_all(store, blobs)
 
@@ -105,15 +105,15 @@ def actual_words(store: PostgresStore) -> dict[tuple[str, str, int], int]:
     )
 
 
-def test_term_counts_follow_replaced_and_erased_sessions(made: Store) -> None:
-    store, _ = made
-    upload(made, 1, "apples", "pears")
-    upload(made, 2, "apples")
+def test_term_counts_follow_replaced_and_erased_sessions(empty_store: Store) -> None:
+    store, _ = empty_store
+    upload(empty_store, 1, "apples", "pears")
+    upload(empty_store, 2, "apples")
     assert stored_counts(store) == actual_counts(store)
     assert stored_words(store) == actual_words(store)
     assert stored_counts(store)["apples"] == 4
 
-    upload(made, 1, "apples", "pears", "plums " * (PIECE_TERMS + 1))
+    upload(empty_store, 1, "apples", "pears", "plums " * (PIECE_TERMS + 1))
     assert stored_counts(store) == actual_counts(store)
     assert stored_words(store) == actual_words(store)
     assert stored_counts(store)["plums"] == 2
@@ -128,19 +128,19 @@ def test_term_counts_follow_replaced_and_erased_sessions(made: Store) -> None:
     )
 
 
-def test_forms_of_a_word_share_a_stem(made: Store) -> None:
-    store, _ = made
-    upload(made, 3, "apples")
+def test_forms_of_a_word_share_a_stem(empty_store: Store) -> None:
+    store, _ = empty_store
+    upload(empty_store, 3, "apples")
 
     rows = store._db.rows("SELECT term FROM term WHERE stem = 'test' ORDER BY 1", {})
 
     assert [row[0] for row in rows] == ["testing", "tests"]
 
 
-def test_text_with_two_forms_of_a_word_counts_once(made: Store) -> None:
-    store, blobs = made
-    upload(made, 4, "figs", "4figs")
-    upload(made, 5, "fig with figs")
+def test_text_with_two_forms_of_a_word_counts_once(empty_store: Store) -> None:
+    store, blobs = empty_store
+    upload(empty_store, 4, "figs", "4figs")
+    upload(empty_store, 5, "fig with figs")
     reader = store.open_reader(AccessScope(person="ann"), blobs)
     engine = reader.engine()
     engine.prefetch(["fig", "4figs"])

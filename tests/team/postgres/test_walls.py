@@ -1,4 +1,4 @@
-"""Row security is the second wall: a forgotten filter finds nothing."""
+"""Row-level security is the second line of defense if a query lacks its filter."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from bygones.team.stores.postgres import PostgresStore
 from bygones.team.stores.postgres_connection import PostgresConnection
 
 pytestmark = pytest.mark.parametrize("engine_name", ["postgresql"], indirect=True)
-Made = tuple[TeamStore, BlobStore]
+StoreAndBlobs = tuple[TeamStore, BlobStore]
 TABLES = (
     "session",
     "record",
@@ -32,7 +32,7 @@ POSITIONS = (
 
 
 @pytest.fixture
-def reader(filled: Made) -> Iterator[PostgresConnection]:
+def reader(filled: StoreAndBlobs) -> Iterator[PostgresConnection]:
     store, _ = filled
     assert isinstance(store, PostgresStore)
     db = PostgresConnection(store._address)
@@ -116,7 +116,7 @@ def test_search_function_uses_the_index_despite_row_security(
         rows = reader.rows(f"EXPLAIN {asked}", {})
         return "\n".join(row[0] for row in rows)
 
-    # This is how the function asks, and what would become of it in a reader's hands.
+    # The query of the function, and its plan if a reader executed it directly.
     assert "Bitmap Index Scan on text_terms" in plan()
     reader.restrict_to(owners(reader, "ann"))
     assert "text_terms" not in plan()
