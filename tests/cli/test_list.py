@@ -313,3 +313,7 @@ def test_project_without_a_directory_is_named_and_selected_by_its_key(
     listed = out(capsys, "list")
     assert "-a-b" in listed
     assert "-c-d" in listed
+    assert " · -c-d · " in out(capsys, "search", "project:-c-d")
+    _, *projects = out(capsys, "projects").splitlines()
+    main(["doctor"])
+    assert f" in {len(projects)} projects\n" in capsys.readouterr().out

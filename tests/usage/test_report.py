@@ -120,6 +120,19 @@ def test_usage_by_project_model_session_and_entrypoint(
     assert titles == {FIRST: "one", SECOND: "two"}
 
 
+@pytest.mark.req("U3")
+def test_projects_without_a_directory_are_grouped_by_key(
+    usage_archive: UsageArchive,
+) -> None:
+    for number, (id_, key) in enumerate(((FIRST, "-one"), (SECOND, "-two")), 1):
+        records = thread(prompt("hello"), answer(number, output=number))
+        without = [{k: v for k, v in one.items() if k != "cwd"} for one in records]
+        usage_archive.home.session(id_, without, project=key)
+
+    assert usage_archive.tokens("project") == {"-one": 1, "-two": 2}
+    assert usage_archive.tokens("project", "project:-two") == {"-two": 2}
+
+
 def usage_rows(usage_archive: UsageArchive, by: str) -> list[UsageRow]:
     return [row for row in usage_archive.usage(by).rows if isinstance(row, UsageRow)]
 

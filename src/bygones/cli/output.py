@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta, tzinfo
 from enum import StrEnum
 from itertools import chain, islice
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, NamedTuple, Self, TextIO
 
 from bygones.config import strip_password
@@ -365,6 +365,7 @@ if TYPE_CHECKING:
     from msgspec import Struct
 
     from bygones.model.base import IngestReport, Problem
+    from bygones.model.summary import SessionSummary
 
 
 INDEX_INTERRUPTED = (
@@ -514,6 +515,12 @@ def short_session_id(session_id: str) -> str:
 
 
 _SHORT_ID_LENGTH = 8
+
+
+def project_name(session: SessionSummary) -> str:
+    """Return the name of the project's directory, or its key if that is unknown."""
+    path = (session.project or "").replace("\\", "/")
+    return PurePosixPath(path).name or path or next(iter(session.project_keys), "")
 
 
 class TextColumn(NamedTuple):

@@ -33,6 +33,7 @@ from bygones.model.reports import (
     WarmUpTotal,
 )
 from bygones.model.sessions import Message, Session, Turn
+from bygones.model.summary import SessionSummary
 from bygones.model.usage import ReportedCost, Usage
 from bygones.store.encoding import to_milliseconds
 from bygones.store.protocols import StoreReader, UsageReader
@@ -176,7 +177,7 @@ def build_usage_report(  # noqa: PLR0913 (all by name)
             reader.usage,
             SumPricer(prices, payers),
             usage_filter,
-            partial(_load_git_branches, reader),
+            partial(reader.sessions.iter_summaries, include_empty=True),
         )
         return _build_report(
             builder,
@@ -215,7 +216,7 @@ def build_usage_series(  # noqa: PLR0913 (all by name)
             reader.usage,
             SumPricer(prices, payers),
             usage_filter,
-            partial(_load_git_branches, reader),
+            partial(reader.sessions.iter_summaries, include_empty=True),
         )
         cells, hours = builder.cells_by_day(by, zone)
         if by is not Grouping.TOOL:
@@ -230,7 +231,7 @@ def build_usage_series(  # noqa: PLR0913 (all by name)
                 reader.usage,
                 builder.pricer,
                 _make_filter(Query(where), payers, select_sessions),
-                dict,
+                tuple,
             )
             tool_cells += [
                 UsageCell(day, row.key, row.tokens) for row in by_day.rows_by_tool()
@@ -289,22 +290,16 @@ def _no_condition(term: FieldValue | FieldTerm) -> RowFilter:
     raise AssertionError(f"{term} in a report without a query")
 
 
-def _load_git_branches(reader: StoreReader) -> dict[SessionId, str]:
-    """Return the git branches of each session, joined to one name."""
-    summaries = reader.sessions.iter_summaries(include_empty=True)
-    return {one.id: ", ".join(one.git_branches) for one in summaries}
-
-
 class _ReportBuilder:
     def __init__(
         self,
         reader: UsageReader,
         pricer: SumPricer,
         usage_filter: UsageFilter | None,
-        load_git_branches: Callable[[], dict[SessionId, str]],
+        load_summaries: Callable[[], Iterable[SessionSummary]],
     ) -> None:
         self._reader = reader
-        self._load_git_branches = load_git_branches
+        self._load_summaries = load_summaries
         self._filter = usage_filter
         self._where = usage_filter.where if usage_filter else None
         self._row_filter = usage_filter.resolve if usage_filter else _no_condition
@@ -401,11 +396,12 @@ class _ReportBuilder:
         sessions = self._reader.session_projects() if needs_sessions else {}
         people = self._reader.session_people() if by is Grouping.PERSON else {}
         branches = self._load_git_branches() if by is Grouping.GIT else {}
+        projects = self._load_projects(sessions) if by is Grouping.PROJECT else {}
         keys: dict[Grouping, Callable[[UsageSum], str]] = {
             Grouping.GIT: lambda one: branches.get(
                 sessions[payers[one.payer].session][0], ""
             ),
-            Grouping.PROJECT: lambda one: sessions[payers[one.payer].session][1] or "",
+            Grouping.PROJECT: lambda one: projects[payers[one.payer].session],
             Grouping.SESSION: lambda one: sessions[payers[one.payer].session][0],
             Grouping.MODEL: lambda one: payers[one.payer].model or "",
             Grouping.AGENT: lambda one: _agent_key(payers[one.payer]),
@@ -415,6 +411,25 @@ class _ReportBuilder:
             Grouping.TOOL: lambda _: "",
         }
         return keys[by]
+
+    def _load_git_branches(self) -> dict[SessionId, str]:
+        """Return the git branches of each session, joined to one name."""
+        return {one.id: ", ".join(one.git_branches) for one in self._load_summaries()}
+
+    def _load_projects(
+        self, sessions: Mapping[int, tuple[SessionId, str | None]]
+    ) -> dict[int, str]:
+        """Return the project of each session: its directory, or its key without one."""
+        keys: dict[SessionId, str] = {}
+        if not all(path for _, path in sessions.values()):
+            keys = {
+                one.id: next(iter(one.project_keys), "")
+                for one in self._load_summaries()
+            }
+        return {
+            number: path or keys.get(id_, "")
+            for number, (id_, path) in sessions.items()
+        }
 
     def rows_by_group(self, by: Grouping) -> tuple[tuple[UsageRow, ...], UsageTotal]:
         """Return the usage by something other than time, the most expensive first."""

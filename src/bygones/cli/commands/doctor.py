@@ -142,7 +142,13 @@ def _add_archive_state(
         is_purge_pending=archive.purge_pending,
         last_verification=archive.last_verification,
         session_count=sum(not one.is_empty for one in listed),
-        project_count=len({one.project_path for one in listed if not one.is_empty}),
+        project_count=len(
+            {
+                one.project_path or one.project_keys[:1]
+                for one in listed
+                if not one.is_empty
+            }
+        ),
         file_count=len(kept),
         gone_file_count=sum(k.gone_ns is not None for k in kept),
         prompts_only_count=(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from itertools import islice
-from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, NamedTuple
 
 import click
@@ -32,6 +31,7 @@ from bygones.cli.output import (
     TextTable,
     format_age,
     print_objects,
+    project_name,
     short_session_id,
 )
 from bygones.render.numbers import format_cost, format_tokens, short_model_name
@@ -90,7 +90,7 @@ class SessionTable(NamedTuple):
         )
         yield (
             TextColumn("PROJECT", drop_order=2, max_width=_MAX_COLUMN_WIDTH),
-            _project_cell,
+            project_name,
         )
         yield TextColumn("PERSON", drop_order=3), lambda summary: summary.person
         yield (
@@ -121,14 +121,6 @@ def _title_cell(session: SessionSummary) -> str:
     tags = "".join(f" #{tag}" for tag in session.tags)
     reason = f" ({session.empty_reason})" if session.empty_reason else ""
     return sanitize_line(f"{star}{session.title.text}{reason}{tags}")
-
-
-def _project_cell(session: SessionSummary) -> str:
-    """Return the name of the project's directory, or its key if that is unknown."""
-    path = session.project
-    if path is None:
-        return next(iter(session.project_keys), "")
-    return PurePosixPath(path.replace("\\", "/")).name or path
 
 
 def _count_cell(number: int, hidden_up_to: int = 0) -> str:
@@ -232,7 +224,7 @@ def _tabbed_line(session: SessionSummary, console: Console) -> str:
     cells = (
         str(session.id),
         format_age(session.ended_at, console.now),
-        _project_cell(session),
+        project_name(session),
         _title_cell(session),
     )
     return "\t".join(map(sanitize_line, cells)) + "\n"

@@ -6,7 +6,6 @@ import os
 import sys
 from collections.abc import Iterator, Sequence
 from datetime import UTC
-from pathlib import PurePosixPath
 
 import click
 from msgspec import Struct
@@ -29,6 +28,7 @@ from bygones.cli.output import (
     output_width,
     print_objects,
     print_paged,
+    project_name,
     short_session_id,
 )
 from bygones.cli.resolve import save_results
@@ -97,11 +97,10 @@ class SearchResultsPage(Struct, frozen=True, kw_only=True):
 
     def _match_facts(self, match: SessionMatch) -> str:
         listed = match.summary
-        path = (listed.project or "").replace("\\", "/")
         facts = [
             short_session_id(listed.id),
             listed.person,
-            PurePosixPath(path).name or path,
+            project_name(listed),
             self.console.format_time(listed.ended_at),
             match.hit_count_bound.qualify(pluralize(match.hit_count, "hit"))
             if match.hit_count

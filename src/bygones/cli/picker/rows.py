@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
-from pathlib import PurePosixPath
 from typing import NamedTuple
 
-from bygones.cli.output import format_age
+from bygones.cli.output import format_age, project_name
 from bygones.cli.picker.lookup import FoundSession, FoundSessions
-from bygones.model.summary import SessionSummary
 from bygones.render.numbers import pluralize
 from bygones.render.text.highlight import excerpt_spans
 from bygones.render.text.primitives import (
@@ -56,7 +54,7 @@ def row_fragments(
     line.append(("class:fact", f"{_short_age(summary.ended_at, now):>{_AGE_WIDTH}} "))
     used = 1 + _AGE_WIDTH + 1
     if width >= _MIN_WIDTH_FOR_PROJECT:
-        name = truncate_end(_visible(_project_name(summary)), _PROJECT_WIDTH)
+        name = truncate_end(_visible(project_name(summary)), _PROJECT_WIDTH)
         gap = " " * (_PROJECT_WIDTH - display_width(name) + 1)
         line.append(("class:project", name + gap))
         used += _PROJECT_WIDTH + 1
@@ -101,11 +99,6 @@ def sanitize_inline(text: str) -> str:
     start = " " if text[:1] == " " else ""
     end = " " if len(text) > 1 and text[-1:] == " " else ""
     return f"{start}{sanitize_line(text)}{end}"
-
-
-def _project_name(summary: SessionSummary) -> str:
-    path = (summary.project or "").replace("\\", "/")
-    return PurePosixPath(path).name or path or next(iter(summary.project_keys), "")
 
 
 def _short_age(time: datetime | None, now: datetime) -> str:
