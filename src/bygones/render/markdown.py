@@ -286,7 +286,7 @@ class _MarkdownRenderer(StepRenderer[str]):
         yield f"*{text}*"
 
     def _render_heading(self, text: str) -> Iterator[str]:
-        yield f"## {text}"
+        yield f"## {escape_markdown(text)}"
 
     def _render_header(self, step: SessionStart) -> Iterator[str]:
         facts = session_header_facts(step.session, step.branch, self._zone)

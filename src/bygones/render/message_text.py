@@ -140,7 +140,8 @@ def describe_block(block: Block) -> str:
             description = f"unknown block {block.type}"
         case _:
             description = _describe_rare_block(block)
-    return f"[{description.strip()}]" if description else ""
+    line = sanitize(description.strip(), newlines="space")
+    return f"[{line}]" if description else ""
 
 
 def _describe_rare_block(block: Block) -> str:

@@ -12,7 +12,7 @@ from bygones.model.nodes import parse_user_text
 from bygones.model.sessions import Session
 from bygones.render.markdown import render_session_markdown
 from bygones.render.walk import RenderOptions, SessionView
-from tests.build import prompt, reply, thread, tool_result, tool_use
+from tests.build import prompt, reply, summary, thread, tool_result, tool_use
 from tests.render.html.outline import attributes, tags
 from tests.render.shared import session_of
 from tests.render.stories import HOSTILE, STORIES, hostile
@@ -99,3 +99,18 @@ def test_todos_are_a_checklist(tmp_path: Path) -> None:
 
     assert "\n- [x] Look &lt;b>\n- [ ] Mend \\*it\\*\n" in markdown
     assert "modified" not in markdown
+
+
+def test_html_in_a_summary_stays_text(tmp_path: Path) -> None:
+    records = thread(prompt("one"), reply("two"), prompt("three"), reply("four"))
+    rewound = thread(prompt("five"), reply("six"))
+    rewound[0]["parentUuid"] = records[1]["uuid"]
+    bad = [
+        summary(f"<script>alert({number})</script>", record["uuid"])
+        for number, record in enumerate([*records, *rewound])
+    ]
+
+    markdown = render(session_of(tmp_path, [*records, *rewound, *bad]))
+
+    assert "Summary up to" in markdown
+    assert "<script" not in markdown
