@@ -1,14 +1,14 @@
-"""The language of the tests: records, transcripts and homes in a few words.
+"""Builders for records, transcripts and homes.
 
 Records are built in the form in which Claude Code writes them, as plain dicts, so that
-a test can also say what is wrong with one: ``prompt("hello") | {"uuid": 7}``.
+a test can also make one invalid: ``prompt("hello") | {"uuid": 7}``.
 
-* :func:`session` draws a tree: ``session("a", "b<a", "c<a")``.
+* :func:`session` builds a tree: ``session("a", "b<a", "c<a")``.
 * :func:`prompt`, :func:`reply`, :func:`system`, … make one record each; :func:`thread`
-  hangs several on one another.
-* :func:`line`, :func:`lines`, :func:`jsonl`, :func:`sketches` turn records into what
-  the stages take.
-* :class:`Home` lays out a folder like ``~/.claude``.
+  links several into a chain.
+* :func:`line`, :func:`lines`, :func:`jsonl`, :func:`sketches` turn records into the
+  input of parsers.
+* :class:`Home` writes a folder like ``~/.claude``.
 """
 
 from __future__ import annotations
@@ -79,30 +79,30 @@ _USAGE = {
 
 
 def moment(seconds: float) -> str:
-    """Return a time so many seconds after the tests' beginning, as it is written."""
+    """Return the timestamp of a number of seconds after the start, as in a record."""
     time = _START + timedelta(seconds=seconds)
     return time.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def session_id(number: int) -> str:
-    """Return one session id for each number."""
+    """Return the session id of a number."""
     return f"5e551000-0000-4000-8000-{number:012}"
 
 
-def session(*words: str, **fields: object) -> list[Written]:
-    """Return the records of a tree, one a word, one second apart.
+def session(*nodes: str, **fields: object) -> list[Written]:
+    """Return the records of a tree, one per argument, one second apart.
 
-    ``a`` is a root; ``b<a`` is a child of ``a``, which need not be among the words.
-    Prompts and replies alternate: a root or the child of a ghost is a prompt, the child
+    ``a`` is a root; ``b<a`` is a child of ``a``, which may be missing.
+    Prompts and replies alternate: a root or the child of a missing record is a prompt, the child
     of a prompt a reply, the child of anything else a prompt. A colon sets the type:
-    ``b<a:user``, ``c<b:system``, ``d<c:attachment``, ``e<d:progress``. What each says
-    is its own name. ``fields`` go into all of them.
+    ``b<a:user``, ``c<b:system``, ``d<c:attachment``, ``e<d:progress``. The text of
+    each record is its name. ``fields`` are added to all records.
     """
     types: dict[str, str] = {}
     records = []
-    for number, word in enumerate(words):
-        place, _, wanted = word.partition(":")
-        name, _, parent = place.partition("<")
+    for number, node in enumerate(nodes):
+        edge, _, wanted = node.partition(":")
+        name, _, parent = edge.partition("<")
         kind = wanted or ("assistant" if types.get(parent) == "user" else "user")
         types[name] = kind
         record = _MAKERS[kind](name)
@@ -112,10 +112,10 @@ def session(*words: str, **fields: object) -> list[Written]:
 
 
 def thread(*records: Written, start: float = 0) -> list[Written]:
-    """Return the records hung on one another, one second apart.
+    """Return the records as a chain, one second apart.
 
     A record that has a parent keeps it, and a compaction has none; metadata records
-    are left as they are. Records that say the same get ids of their own.
+    are unchanged. Records with the same content get different ids.
     """
     chain: list[Written] = []
     seen: set[str] = set()
@@ -142,7 +142,7 @@ def prompt(
     parent: str | None = None,
     **fields: object,
 ) -> Written:
-    """Return what a person typed: a text, or blocks."""
+    """Return the record of a prompt: a text, or blocks."""
     message = {"role": "user", "content": content}
     return _record("user", uuid, parent, {"message": message} | fields)
 
@@ -157,9 +157,9 @@ def reply(  # noqa: PLR0913 (all by name, all optional)
     usage: Mapping[str, object] | None = None,
     **fields: object,
 ) -> Written:
-    """Return a piece of Claude's answer: a text, or blocks.
+    """Return a record of Claude's reply: a text, or blocks.
 
-    Pieces of one message share ``message_id``; without it each is its own message.
+    Records of one message share ``message_id``; without it each is a separate message.
     """
     blocks = [text(content)] if isinstance(content, str) else content
     message = {
@@ -176,29 +176,29 @@ def reply(  # noqa: PLR0913 (all by name, all optional)
     return _record("assistant", uuid, parent, {"message": message} | request | fields)
 
 
-def text(words: str) -> Written:
-    """Return a block of text."""
-    return {"type": "text", "text": words}
+def text(content: str) -> Written:
+    """Return a text block."""
+    return {"type": "text", "text": content}
 
 
-def thinking(words: str) -> Written:
-    """Return a block of reasoning."""
-    return {"type": "thinking", "thinking": words, "signature": "sig"}
+def thinking(content: str) -> Written:
+    """Return a thinking block."""
+    return {"type": "thinking", "thinking": content, "signature": "sig"}
 
 
 def image(base64: str = "iVBORw0KGgo=", media_type: str = "image/png") -> Written:
-    """Return a block with a picture."""
+    """Return an image block."""
     source = {"type": "base64", "media_type": media_type, "data": base64}
     return {"type": "image", "source": source}
 
 
-def tool_use(name: str, /, *, id: str = "toolu_1", **input: object) -> Written:  # noqa: A002 (the wire's words)
-    """Return the block in which a tool is called; other names are its input."""
+def tool_use(name: str, /, *, id: str = "toolu_1", **input: object) -> Written:  # noqa: A002 (the name in the format)
+    """Return a tool call; other keyword arguments are its input."""
     return {"type": "tool_use", "id": id, "name": name, "input": input}
 
 
 def tool_result(  # noqa: PLR0913 (all but two by name and optional)
-    id: str,  # noqa: A002 (the wire's word)
+    id: str,  # noqa: A002 (the name in the format)
     content: str | list[Any] = "",
     *,
     is_error: bool | None = None,
@@ -207,7 +207,7 @@ def tool_result(  # noqa: PLR0913 (all but two by name and optional)
     parent: str | None = None,
     **fields: object,
 ) -> Written:
-    """Return the user record that answers a call, with its structured outcome."""
+    """Return the user record with the result of a tool call."""
     block: Written = {"type": "tool_result", "tool_use_id": id, "content": content}
     if is_error is not None:
         block["is_error"] = is_error
@@ -224,10 +224,10 @@ def system(
     parent: str | None = None,
     **fields: object,
 ) -> Written:
-    """Return a notice of the harness."""
-    said = {"subtype": subtype, "content": content, "level": "info"}
-    kept = {name: value for name, value in said.items() if value is not None}
-    return _record("system", uuid, parent, kept | fields)
+    """Return a system record."""
+    optional = {"subtype": subtype, "content": content, "level": "info"}
+    present = {name: value for name, value in optional.items() if value is not None}
+    return _record("system", uuid, parent, present | fields)
 
 
 def compact(
@@ -238,7 +238,7 @@ def compact(
     tokens: int = 155_000,
     **fields: object,
 ) -> Written:
-    """Return the boundary of a compaction; its only parent is a logical one."""
+    """Return the boundary of a compaction, which has only a logical parent."""
     return system(
         "compact_boundary",
         "Conversation compacted",
@@ -251,19 +251,19 @@ def compact(
 
 
 def attachment(
-    type: str,  # noqa: A002 (the wire's word)
+    type: str,  # noqa: A002 (the name in the format)
     /,
     *,
     uuid: str | None = None,
     parent: str | None = None,
     **fields: object,
 ) -> Written:
-    """Return an attachment; other names are the attachment's own fields."""
+    """Return an attachment; other keyword arguments are its fields."""
     return _record("attachment", uuid, parent, {"attachment": {"type": type} | fields})
 
 
 def progress(
-    type: str,  # noqa: A002 (the wire's word)
+    type: str,  # noqa: A002 (the name in the format)
     /,
     *,
     uuid: str | None = None,
@@ -271,36 +271,36 @@ def progress(
     call: str = "toolu_1",
     **fields: object,
 ) -> Written:
-    """Return a sign of life of the tool ``call``; other names are what it reports."""
-    told = {
+    """Return a progress record of a tool call; other keyword arguments are its data."""
+    data = {
         "data": {"type": type} | fields,
         "toolUseID": f"progress_{call}",
         "parentToolUseID": call,
     }
-    return _record("progress", uuid, parent, told)
+    return _record("progress", uuid, parent, data)
 
 
-def meta(type: str, /, **fields: object) -> Written:  # noqa: A002 (the wire's word)
+def meta(type: str, /, **fields: object) -> Written:  # noqa: A002 (the name in the format)
     """Return a metadata record of any type."""
     return {"type": type, "sessionId": SESSION} | fields
 
 
-def summary(words: str, leaf: str) -> Written:
-    """Return the title that old versions gave to a leaf."""
-    return {"type": "summary", "summary": words, "leafUuid": leaf}
+def summary(content: str, leaf: str) -> Written:
+    """Return a summary record, with which old versions titled a leaf."""
+    return {"type": "summary", "summary": content, "leafUuid": leaf}
 
 
-def title(words: str, *, custom: bool = False) -> Written:
-    """Return the session's title, made by a model or chosen by a person."""
+def title(content: str, *, custom: bool = False) -> Written:
+    """Return the session's title, generated or chosen by the user."""
     if custom:
-        return meta("custom-title", customTitle=words)
-    return meta("ai-title", aiTitle=words)
+        return meta("custom-title", customTitle=content)
+    return meta("ai-title", aiTitle=content)
 
 
 def queue(operation: str, content: str | list[Any] | None = None) -> Written:
-    """Return text coming into the queue or leaving it."""
-    said = {} if content is None else {"content": content}
-    return meta("queue-operation", operation=operation, timestamp=moment(0), **said)
+    """Return a record of text that is added to the queue or removed."""
+    extra = {} if content is None else {"content": content}
+    return meta("queue-operation", operation=operation, timestamp=moment(0), **extra)
 
 
 def snapshot(
@@ -324,7 +324,7 @@ def snapshot(
 
 
 def delta(message: str, snapshot_message: str, path: str, backup: str) -> Written:
-    """Return one more version of one file."""
+    """Return the record of another version of one file."""
     return meta(
         "file-history-delta",
         messageId=message,
@@ -336,12 +336,12 @@ def delta(message: str, snapshot_message: str, path: str, backup: str) -> Writte
 
 
 def line(record: object) -> bytes:
-    """Return a record as one line is written, without its newline."""
+    """Return a record as a JSON line without a newline."""
     return json.dumps(record, ensure_ascii=False, separators=(",", ":")).encode()
 
 
 def jsonl(records: Iterable[object]) -> bytes:
-    """Return a whole transcript; bytes among the records are taken as they are."""
+    """Return the bytes of a transcript; bytes among the records are used unchanged."""
     return b"".join(
         (record if isinstance(record, bytes) else line(record)) + b"\n"
         for record in records
@@ -351,25 +351,25 @@ def jsonl(records: Iterable[object]) -> bytes:
 def source_line(
     raw: bytes, *, offset: int = 0, ended: bool = True, source: str = "a.jsonl"
 ) -> Line:
-    """Return a line as reading a source gives it."""
+    """Return a line as the reader of a source yields it."""
     return Line(Position(SourceId(source), 0, offset, len(raw)), raw, ended)
 
 
 def lines(records: Iterable[object], *, source: str = "a.jsonl") -> list[Line]:
-    """Return the lines of a transcript of these records, each at its place."""
-    found = []
+    """Return the lines of a transcript with their positions."""
+    result = []
     offset = 0
     for record in records:
         raw = record if isinstance(record, bytes) else line(record)
-        found.append(source_line(raw, offset=offset, source=source))
+        result.append(source_line(raw, offset=offset, source=source))
         offset += len(raw) + 1
-    return found
+    return result
 
 
 def sketches(
     records: Iterable[object], *, source: str = "a.jsonl"
 ) -> list[LocatedRecord]:
-    """Return the sketches of a transcript of these records."""
+    """Return the lightly parsed records of a transcript."""
     found = [
         part for one in lines(records, source=source) for part in parse_line_light(one)
     ]
@@ -377,19 +377,19 @@ def sketches(
 
 
 class Home:
-    """A folder laid out like ``~/.claude``; each method writes one file of it."""
+    """A folder like ``~/.claude``; each method writes one file."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
 
     def session(
         self,
-        id: str,  # noqa: A002 (the wire's word)
+        id: str,  # noqa: A002 (the name in the format)
         records: Iterable[object],
         *,
         project: str = PROJECT,
     ) -> Path:
-        """Write a session; records without a session of their own get its id."""
+        """Write a session; records with the default session id get its id."""
         path = self.path / "projects" / project / f"{id}.jsonl"
         return _write(path, jsonl(_of_session(records, id)))
 
@@ -403,9 +403,9 @@ class Home:
         meta: Mapping[str, object] | None = None,
         project: str = PROJECT,
     ) -> Path:
-        """Write an agent's transcript below its session, or flat beside it.
+        """Write an agent's transcript below its session, or next to it with `flat`.
 
-        Its records become the agent's. With ``meta`` its sidecar is written too.
+        Adds the agent's id to the records. With ``meta`` a sidecar is written too.
         """
         folder = self.path / "projects" / project
         if not flat:
@@ -413,23 +413,23 @@ class Home:
         if meta is not None:
             _write(folder / f"agent-{agent_id}.meta.json", line(meta))
         own = {"isSidechain": True, "agentId": agent_id}
-        told = (_with(record, own) for record in _of_session(records, session))
-        return _write(folder / f"agent-{agent_id}.jsonl", jsonl(told))
+        lines = (_with(record, own) for record in _of_session(records, session))
+        return _write(folder / f"agent-{agent_id}.jsonl", jsonl(lines))
 
     def tool_result(
-        self, session: str, name: str, words: str, *, project: str = PROJECT
+        self, session: str, name: str, content: str, *, project: str = PROJECT
     ) -> Path:
-        """Write an output that was too big for its record."""
+        """Write an output that was too large for its record."""
         folder = self.path / "projects" / project / session / "tool-results"
-        return _write(folder / name, words.encode())
+        return _write(folder / name, content.encode())
 
     def backup(self, session: str, name: str, content: bytes) -> Path:
-        """Write a kept version of a file, named like ``0f1e2d3c4b5a6978@v2``."""
+        """Write a backup of a file, named like ``0f1e2d3c4b5a6978@v2``."""
         return _write(self.path / "file-history" / session / name, content)
 
     def history(self, prompts: Iterable[str | Mapping[str, object]]) -> Path:
-        """Write the list of typed prompts: texts, or whole lines of it."""
-        told = [
+        """Write the prompt history: from texts, or whole entries."""
+        lines = [
             {
                 "display": typed,
                 "pastedContents": {},
@@ -441,13 +441,13 @@ class Home:
             else typed
             for number, typed in enumerate(prompts)
         ]
-        return _write(self.path / "history.jsonl", jsonl(told))
+        return _write(self.path / "history.jsonl", jsonl(lines))
 
 
 def _record(
     kind: str, uuid: str | None, parent: str | None, fields: Mapping[str, object]
 ) -> Written:
-    """Return a record of the tree, its fields in the order of the wire."""
+    """Return a record with its fields in the order that Claude Code writes."""
     return {
         "parentUuid": parent,
         "isSidechain": False,
@@ -464,7 +464,7 @@ def _record(
 
 
 def _name(*parts: object) -> str:
-    """Return an id that is always the same for the same parts."""
+    """Return a stable id for the given parts."""
     return str(uuids.uuid5(_NAMES, repr(parts)))
 
 
@@ -473,7 +473,7 @@ def _backup(name: str | None) -> Written:
     return {"backupFileName": name, "version": version, "backupTime": moment(0)}
 
 
-def _of_session(records: Iterable[object], id: str) -> list[object]:  # noqa: A002 (the wire's word)
+def _of_session(records: Iterable[object], id: str) -> list[object]:  # noqa: A002 (the name in the format)
     return [
         _with(record, {"sessionId": id})
         if isinstance(record, dict) and record.get("sessionId") == SESSION

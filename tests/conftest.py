@@ -84,7 +84,7 @@ def _freeze_shared_objects() -> Iterator[None]:
 
 @pytest.fixture
 def step(request: pytest.FixtureRequest) -> int:
-    """Of how many inputs one is tried: all of them in a full run."""
+    """Return the step for sampling inputs; a full run uses all of them."""
     return 1 if request.config.getoption("--full") else 4
 
 

@@ -1,4 +1,4 @@
-"""What a worker stops when all its tests have run."""
+"""Cleanup that runs after all tests of a worker."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the laws are tried on: values, records, damaged lines and trees."""
+"""Hypothesis strategies: values, records, damaged lines and trees."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ _tags = st.sampled_from(
 
 @st.composite
 def user_texts(draw: st.DrawFn) -> str:
-    """Return a text with tags of the harness in it, closed or not."""
+    """Return a text with tags of Claude Code, closed or not."""
     parts = []
     for _ in range(draw(st.integers(0, 4))):
         tag = draw(_tags)
@@ -130,7 +130,7 @@ _contents = st.one_of(user_texts(), st.lists(_blocks(), max_size=4))
 
 @st.composite
 def records(draw: st.DrawFn) -> Written:  # noqa: PLR0911 (one line a kind)
-    """Return a record of any type, well formed, as Claude Code writes it."""
+    """Return a valid record of any type."""
     place: dict[str, Any] = {"uuid": draw(st.uuids()).hex}
     place["parent"] = draw(st.none() | _names)
     kind = draw(st.sampled_from([*_TREE, *METADATA_BY_TYPE, "from-tomorrow"]))
@@ -161,7 +161,7 @@ _TREE = ["user", "assistant", "tool result", "system", "attachment", "progress"]
 
 @st.composite
 def mutated_records(draw: st.DrawFn) -> Written:
-    """Return a record one or more of whose fields, at any depth, hold odd values."""
+    """Return a record with unexpected values in one or more fields, at any depth."""
     record = copy.deepcopy(draw(records()))
     known = sorted(field_names(RECORDS_BY_TYPE.get(record["type"], UserRecord)))
     record[draw(st.sampled_from(known))] = copy.deepcopy(draw(json_values))
@@ -201,7 +201,7 @@ _ODD_JSON = st.sampled_from(
 
 @st.composite
 def damaged_lines(draw: st.DrawFn) -> bytes:  # noqa: PLR0911 (one line a mishap)
-    """Return a line that was sound once and met with something."""
+    """Return a damaged line."""
     raw = build.line(draw(records() | mutated_records()))
     other = build.line(draw(records()))
     at = draw(st.integers(0, len(raw)))
@@ -244,11 +244,11 @@ any_lines = st.builds(
 
 @st.composite
 def spliced_lines(draw: st.DrawFn) -> tuple[bytes, list[Written]]:
-    """Return a damaged line, and the records on it that are still whole.
+    """Return a damaged line, and the records on it that are intact.
 
-    Whole records follow each other directly, or after zero bytes, or after the
-    beginning of a torn one: the three signatures of damage that are known. Of a type
-    from tomorrow one cannot tell whether it is a record or a part of the torn one.
+    Intact records follow each other directly, after zero bytes, or after the start of
+    a truncated record: the three known kinds of damage. A record of an unknown type
+    cannot be distinguished from a part of the truncated one.
     """
     parts: list[bytes] = []
     whole: list[Written] = []
@@ -268,9 +268,9 @@ def spliced_lines(draw: st.DrawFn) -> tuple[bytes, list[Written]]:
 
 @st.composite
 def trees(draw: st.DrawFn, max_size: int = 12) -> list[tuple[str, str | None]]:
-    """Return names and parents: chains, rewinds, ghosts, self-parents and cycles.
+    """Return names and parents: chains, rewinds, missing parents, self-parents and cycles.
 
-    A name occurs once; the order is any, so that a parent may come after its child.
+    Each name occurs once. A parent may come after its child.
     """
     names = [f"r{number}" for number in range(draw(st.integers(1, max_size)))]
     parents = st.sampled_from([None, "gone", "lost", *names])

@@ -1,8 +1,7 @@
-"""Homes made by us, and the sessions that are really in them.
+"""Golden cases: homes, and the sessions that they contain.
 
-A case is a folder of ``tests/cases``: ``input`` is written by its story,
-``session.json`` is what was checked by a person to be true, ``plain.txt`` how it is
-shown.
+A case is a folder of ``tests/cases``: ``input`` is written by its function,
+``session.json`` is the reviewed result, and ``plain.txt`` is how it is displayed.
 """
 
 from __future__ import annotations

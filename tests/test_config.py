@@ -35,7 +35,7 @@ ME = Path("/home/me")
 
 
 @pytest.mark.parametrize(
-    ("platform", "environ", "place"),
+    ("platform", "environ", "expected"),
     [
         ("linux", {}, "/home/me/.local/share/bygones"),
         ("linux", {"XDG_DATA_HOME": "/mnt/share"}, "/mnt/share/bygones"),
@@ -47,9 +47,9 @@ ME = Path("/home/me")
     ],
 )
 def test_archive_is_in_the_default_folder_of_each_system(
-    platform: str, environ: dict[str, str], place: str
+    platform: str, environ: dict[str, str], expected: str
 ) -> None:
-    assert resolve_archive_location(None, environ, ME, platform) == Path(place)
+    assert resolve_archive_location(None, environ, ME, platform) == Path(expected)
 
 
 def test_override_takes_precedence_over_settings() -> None:
@@ -97,7 +97,7 @@ def test_no_home_at_all_is_an_error(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("platform", "environ", "place"),
+    ("platform", "environ", "expected"),
     [
         ("linux", {}, "/home/me/.config/bygones/prices.toml"),
         ("linux", {"XDG_CONFIG_HOME": "/etc/x"}, "/etc/x/bygones/prices.toml"),
@@ -107,9 +107,9 @@ def test_no_home_at_all_is_an_error(tmp_path: Path) -> None:
     ],
 )
 def test_price_file_is_next_to_the_settings(
-    platform: str, environ: dict[str, str], place: str
+    platform: str, environ: dict[str, str], expected: str
 ) -> None:
-    assert find_prices_file(environ, ME, platform) == Path(place)
+    assert find_prices_file(environ, ME, platform) == Path(expected)
 
 
 def test_missing_configured_price_file_is_an_error(tmp_path: Path) -> None:
@@ -122,7 +122,7 @@ def test_missing_configured_price_file_is_an_error(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("platform", "environ", "place"),
+    ("platform", "environ", "expected"),
     [
         ("linux", {}, "/home/me/.config/bygones/settings.toml"),
         ("linux", {"XDG_CONFIG_HOME": "/etc/me"}, "/etc/me/bygones/settings.toml"),
@@ -132,9 +132,9 @@ def test_missing_configured_price_file_is_an_error(tmp_path: Path) -> None:
     ],
 )
 def test_settings_file_is_in_the_default_folder_of_each_system(
-    platform: str, environ: dict[str, str], place: str
+    platform: str, environ: dict[str, str], expected: str
 ) -> None:
-    assert find_settings_file(environ, ME, platform) == Path(place)
+    assert find_settings_file(environ, ME, platform) == Path(expected)
 
 
 def test_redact_settings_are_read(tmp_path: Path) -> None:
@@ -290,7 +290,7 @@ def test_missing_configured_settings_file_is_an_error(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("kept", "node", "actual"),
+    ("stored", "node", "actual"),
     [
         ("f00d\n", 1, "f00d"),
         ("", 0x0242AC110002, "0242ac110002"),
@@ -301,12 +301,12 @@ def test_machine_id_is_stable(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     *,
-    kept: str | None,
+    stored: str | None,
     node: int,
     actual: str,
 ) -> None:
-    if kept is not None:
-        (tmp_path / "host").write_text(kept, "ascii")
+    if stored is not None:
+        (tmp_path / "host").write_text(stored, "ascii")
     monkeypatch.setattr("bygones.config.MACHINE_ID_FILE", tmp_path / "host")
     monkeypatch.setattr("uuid.getnode", lambda: node)
 

@@ -22,9 +22,9 @@ def test_folder_is_not_a_store_url(name: str) -> None:
 
 @pytest.mark.parametrize("slashes", ["//", "/"])
 def test_password_is_removed(slashes: str) -> None:
-    shown = strip_password(f"postgresql:{slashes}ann:secret@server:5/db?person=ann")
+    url = strip_password(f"postgresql:{slashes}ann:secret@server:5/db?person=ann")
 
-    assert shown == f"postgresql:{slashes}ann@server:5/db?person=ann"
+    assert url == f"postgresql:{slashes}ann@server:5/db?person=ann"
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""What the documents say is there."""
+"""The documentation agrees with the code."""
 
 from __future__ import annotations
 
@@ -91,8 +91,8 @@ def test_the_examples_of_a_guide_hold(
     page = FENCE.sub("", (ROOT / f"docs/guide/{name}.md").read_text("utf-8"))
     examples = doctest.DocTestParser().get_doctest(page, {}, name, None, 0)
 
-    told: list[str] = []
-    doctest.DocTestRunner().run(examples, out=told.append)
+    output: list[str] = []
+    doctest.DocTestRunner().run(examples, out=output.append)
 
     assert examples.examples
-    assert told == []
+    assert output == []

@@ -120,7 +120,7 @@ def test_an_open_archive_imports_what_is_new(home: Home) -> None:
 def test_values_are_short_in_a_shell() -> None:
     with Archive.open() as archive:
         session = archive.session(session_id(1))
-        shown = (
+        output = (
             archive,
             session,
             session.live_branch,
@@ -136,7 +136,7 @@ def test_values_are_short_in_a_shell() -> None:
             archive.usage(),
             archive.sql("SELECT * FROM messages"),
         )
-        for value in shown:
+        for value in output:
             assert len(repr(value)) < 250, value
             assert type(value).__name__ in repr(value)
 
@@ -152,10 +152,10 @@ def test_notebooks_show_escaped_tables() -> None:
             archive.usage("session"),
             archive.sql("SELECT text AS '<b>' FROM prompts"),
         ):
-            shown = value._repr_html_()
-            assert shown.startswith("<table>")
-            assert "<script>" not in shown
-            assert "<b>" not in shown
+            output = value._repr_html_()
+            assert output.startswith("<table>")
+            assert "<script>" not in output
+            assert "<b>" not in output
         assert "&lt;script&gt;" in session._repr_html_()
         assert len(session._repr_html_()) < 20_000
 

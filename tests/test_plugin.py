@@ -142,9 +142,9 @@ def test_hook_events_exist() -> None:
 @pytest.mark.parametrize("installed", [True, False])
 def test_hook_succeeds_without_bygones(tmp_path: Path, *, installed: bool) -> None:
     command = tmp_path / "bygones"
-    asked = tmp_path / "asked"
+    marker = tmp_path / "asked"
     if installed:
-        command.write_text(f'#!/bin/sh\necho "$@" >> {asked}\nexit 7\n')
+        command.write_text(f'#!/bin/sh\necho "$@" >> {marker}\nexit 7\n')
         command.chmod(command.stat().st_mode | stat.S_IXUSR)
     event = {"hook_event_name": "SessionEnd", "session_id": "x", "reason": "exit"}
 
@@ -161,7 +161,7 @@ def test_hook_succeeds_without_bygones(tmp_path: Path, *, installed: bool) -> No
 
         assert found.returncode == 0
         assert found.stdout == ""
-    assert asked.exists() is installed
+    assert marker.exists() is installed
 
 
 def test_commands_have_description_and_arguments() -> None:
@@ -183,9 +183,9 @@ def test_skill_name_matches_its_folder() -> None:
 def test_texts_name_existing_tools_and_commands() -> None:
     known = {*TOOLS_BY_NAME, *(row.name for row in COMMANDS)}
     for path in PLUGIN.rglob("*.md"):
-        words = path.read_text("utf-8")
-        named = set(re.findall(r"`([a-z_]+)`", words))
-        named |= set(re.findall(r"`bygones ([a-z]+)", words))
+        content = path.read_text("utf-8")
+        named = set(re.findall(r"`([a-z_]+)`", content))
+        named |= set(re.findall(r"`bygones ([a-z]+)", content))
 
         assert named <= known | {"before"}, path
 

@@ -165,14 +165,14 @@ def test_addresses_of_a_repository_have_one_name(
 
 def test_odd_git_folders_are_no_repository(tmp_path: Path) -> None:
     places = [tmp_path / str(number) for number in range(4)]
-    for place in places:
-        place.mkdir()
+    for folder in places:
+        folder.mkdir()
     os.mkfifo(places[0] / ".git")
     (places[1] / ".git").write_text("gitdir: \0")
     (places[2] / ".git").write_bytes(b"\xff\x00")
     (places[3] / ".git").symlink_to(places[3] / ".git")
 
-    assert [read_directory(str(place)) for place in places] == [RepositoryFacts()] * 4
+    assert [read_directory(str(folder)) for folder in places] == [RepositoryFacts()] * 4
     assert read_directory(str(tmp_path / "missing")) is None
 
 

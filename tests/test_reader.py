@@ -199,9 +199,9 @@ def test_small_file_is_opened_once(home: Home, monkeypatch: pytest.MonkeyPatch) 
 
     monkeypatch.setattr(reader, "read_at", counted)
 
-    said = [message.blocks for message in session.live_branch.messages]
+    blocks = [message.blocks for message in session.live_branch.messages]
 
-    assert said == [(TextBlock(text=f"{number}"),) for number in range(20)]
+    assert blocks == [(TextBlock(text=f"{number}"),) for number in range(20)]
     assert len(requested) == 1
 
 

@@ -58,8 +58,10 @@ def test_failing_check_is_printed_and_fails_the_run(
 def test_further_arguments_go_only_to_pytest(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    words = "import sys; print(sys.argv[1:]); sys.exit(1)"
-    monkeypatch.setattr(start, "CHECKS", (check("tests", words), check("lint", words)))
+    script = "import sys; print(sys.argv[1:]); sys.exit(1)"
+    monkeypatch.setattr(
+        start, "CHECKS", (check("tests", script), check("lint", script))
+    )
 
     start.run_checks(["-k", "tree"])
 

@@ -37,8 +37,8 @@ CHAIN = thread(
 )
 
 
-def summed_up(leaf: str, words: str) -> LeafSummary:
-    return LeafSummary(RecordId(leaf), words)
+def make_summary(leaf: str, text: str) -> LeafSummary:
+    return LeafSummary(RecordId(leaf), text)
 
 
 @pytest.fixture
@@ -62,8 +62,8 @@ def test_summaries_of_other_projects_are_found_without_an_archive(
     first = read[SessionId(session_id(1))]
     assert first.live_branch.title == "All about a sea lion"
     assert first.summaries == (
-        summed_up("a2", "Halfway to the walrus"),
-        summed_up("a3", "All about a sea lion"),
+        make_summary("a2", "Halfway to the walrus"),
+        make_summary("a3", "All about a sea lion"),
     )
     assert "a2" in first.endpoint_ids
     with Archive.open(tmp_path / "archive") as archive:
@@ -85,7 +85,7 @@ def test_summary_of_a_branch_is_shown_after_its_last_message(home: Home) -> None
     session = next(s for s in read_sessions(home.path) if s.id == session_id(1))
 
     steps = list(walk_session(session, SessionView()))
-    assert steps[-1] == SummaryStep(summed_up("a3", "All about a sea lion"))
+    assert steps[-1] == SummaryStep(make_summary("a3", "All about a sea lion"))
     assert sum(isinstance(step, SummaryStep) for step in steps) == 1
     lines = list(iter_tree_lines(session))
     assert [line.text for line in lines if line.kind is TreeLineKind.SUMMARY] == [
@@ -106,13 +106,13 @@ def test_conversation_can_be_shown_up_to_a_summary(
 
 @pytest.mark.req("N2", "X2")
 def test_all_summaries_are_searched(home: Home, tmp_path: Path) -> None:
-    with open_archive(home, tmp_path / "archive") as asked:
+    with open_archive(home, tmp_path / "archive") as archive:
         for query in ("walrus", "sea lion", "walrus project:/work/demo"):
-            (one,) = asked.search(query).sessions
+            (one,) = archive.search(query).sessions
             assert one.summary.id == session_id(1)
-        assert asked.excerpts("walrus") == ["Halfway to the [walrus]"]
-        assert asked.excerpts("sea lion") == ["All about a [sea] [lion]"]
-        (lost,) = asked.search("dugong").sessions
+        assert archive.excerpts("walrus") == ["Halfway to the [walrus]"]
+        assert archive.excerpts("sea lion") == ["All about a [sea] [lion]"]
+        (lost,) = archive.search("dugong").sessions
         assert lost.summary.id == session_id(4)
 
 
@@ -161,8 +161,8 @@ def test_summary_only_file_is_listed_and_shown(
     Archive.ingest(tmp_path / "archive", [home.path])
 
     assert main([*archive, "list", "--all"]) == 0
-    listed = capsys.readouterr().out
-    assert f"{session_id(4)} (only summaries)" in listed
+    stdout = capsys.readouterr().out
+    assert f"{session_id(4)} (only summaries)" in stdout
     assert main([*archive, "search", "dugong"]) == 0
     assert main([*archive, "show", "1"]) == 0
     assert "summary up to gone: Of a lost dugong" in capsys.readouterr().out

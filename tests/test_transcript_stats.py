@@ -69,10 +69,10 @@ strange_records = st.builds(
 
 
 def values(sketch: LightRecord) -> list[object]:
-    said = [getattr(sketch, name) for name in SKETCH if name != "message"]
+    fields = [getattr(sketch, name) for name in SKETCH if name != "message"]
     if sketch.message:
-        said += [getattr(sketch.message, name) for name in MESSAGE]
-    return said
+        fields += [getattr(sketch.message, name) for name in MESSAGE]
+    return fields
 
 
 def assert_fits_only_what_is_known(read: Line) -> None:

@@ -1,4 +1,4 @@
-"""Sessions within sessions: where their records lie, and what started them."""
+"""Agents: where their records are stored, and which call started them."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ SECOND = session_id(1)
 
 
 def agent_flat(home: Home) -> None:
-    """In 2.0 an agent's file lies beside the session; the result names it."""
+    """In 2.0 an agent's file is next to the session; the result names it."""
     outcome = _completed("1a2b3c4d")
     home.session(SESSION, _asked("Find it", outcome=outcome))
     home.agent(SESSION, "1a2b3c4d", _worked("Find it"), flat=True)
 
 
 def agent_below(home: Home) -> None:
-    """From 2.1.2 it lies below the session, later with a sidecar that names the call.
+    """From 2.1.2 it is below the session, later with a sidecar that names the call.
 
-    The sidecar knows better than a result that names another agent.
+    The sidecar has priority over a result that names another agent.
     """
     home.session(SESSION, _asked("Find it", outcome=_completed("another")))
     note = {"agentType": "Explore", "description": "Searching", "toolUseId": "toolu_1"}
@@ -45,7 +45,7 @@ def agent_below(home: Home) -> None:
 
 
 def agents_inline(home: Home) -> None:
-    """In 1.0 two runs stand interleaved in the session's own file."""
+    """In 1.0 the records of two runs are interleaved in the session's file."""
     calls = [_task("1", "Find one"), _task("2", "Find two")]
     records = thread(
         prompt("Find both", uuid="p1"),
@@ -61,7 +61,7 @@ def agents_inline(home: Home) -> None:
 
 
 def agents_nested(home: Home) -> None:
-    """An agent starts an agent that starts an agent; all files lie side by side."""
+    """An agent starts an agent that starts an agent; all files are in one folder."""
     home.session(SESSION, _asked("First", outcome=_completed("a1")))
     for depth, words in ((1, "Second"), (2, "Third")):
         outcome = _completed(f"a{depth + 1}")
@@ -89,7 +89,7 @@ def agent_forked(home: Home) -> None:
 
 
 def agent_forked_by_copy(home: Home) -> None:
-    """Before 2.1.118 a fork held a copy of the talk that it went on from."""
+    """Before 2.1.118 a fork contained a copy of the conversation that it continues."""
     asked = _asked("Go on alone", kind="fork", outcome=_completed("afork"))
     worked = _worked("Go on alone")
     worked[0]["parentUuid"] = "a1"
@@ -98,20 +98,20 @@ def agent_forked_by_copy(home: Home) -> None:
 
 
 def agent_orphaned(home: Home) -> None:
-    """No record names this agent; and another one that was announced has no file."""
+    """No record names one agent; another one is named, but has no file."""
     home.session(SESSION, _asked("Find it", outcome=_completed("nowhere")))
     home.agent(SESSION, "alone", _worked("Something else"))
 
 
 def agent_alone(home: Home) -> None:
-    """The session's own file is gone; its agent is still there, and a warm-up."""
+    """The session's file is missing; the files of its agent and a warm-up exist."""
     warm = [prompt("Warmup", uuid="v1"), reply("I am ready.", uuid="v2", parent="v1")]
     home.agent(SESSION, "aleft", _worked("Find it"))
     home.agent(SECOND, "awarm", _later(1, warm))
 
 
 def agent_reused(home: Home) -> None:
-    """A fork of the session went on with its agent, in the agent's old file."""
+    """A fork of the session continued its agent in the agent's existing file."""
     first = _asked("Find it", outcome=_completed("1a2b3c4d"))
     outcome = _completed("1a2b3c4d")
     later = _later(100, _asked("Find more", call="toolu_9", outcome=outcome))
@@ -126,14 +126,14 @@ def agent_reused(home: Home) -> None:
 
 
 def agent_warm_up(home: Home) -> None:
-    """A warm-up does nothing of its own, whatever files it leaves."""
+    """A warm-up is hidden, whatever files it leaves."""
     home.session(SESSION, session("p1", "a1<p1"))
     warm = [prompt("Warmup", uuid="w1"), reply("I am ready.", uuid="w2", parent="w1")]
     home.agent(SESSION, "0a1b2c3d", _later(1, warm), flat=True)
 
 
 def agent_replay(home: Home) -> None:
-    """The worker of a compaction replays the talk before it says one new thing."""
+    """The agent of a compaction replays the conversation before its own message."""
     records = session("p1", "a1<p1")
     asked = prompt("Sum it all up", uuid="w1", parent="a1", timestamp=moment(2))
     told = reply("All is well.", uuid="w2", parent="w1", timestamp=moment(3))
@@ -142,7 +142,7 @@ def agent_replay(home: Home) -> None:
 
 
 def agent_in_background(home: Home) -> None:
-    """The result only says that it started; its end is reported later, three times."""
+    """The result only reports the start; the end is reported later, three times."""
     launched = {"status": "async_launched", "isAsync": True, "agentId": "aback"}
     news = notification_text("aback", "completed", "toolu_1", "Found")
     records = [
@@ -161,7 +161,7 @@ def agent_in_background(home: Home) -> None:
 
 
 def agent_ends(home: Home) -> None:
-    """Runs that failed, were refused, stopped, killed, or are still at work."""
+    """Runs that failed, were refused, stopped, killed, or are still running."""
     names = ("failed", "refused", "stopped", "killed", "working", "errored")
     calls = {name: f"toolu_{name}" for name in names}
     refusal = "The user doesn't want to proceed with this tool use."
@@ -189,9 +189,9 @@ def agent_ends(home: Home) -> None:
 
 
 def agent_evidence(home: Home) -> None:
-    """Agents that a progress report, the result's words or only the prompt name.
+    """Agents that are identified by progress, the result's text, or only the prompt.
 
-    Two calls with the same words: their agents are given out in order.
+    Two calls have the same prompt: their agents are assigned in order.
     """
     said = [text("Found."), text("agentId: atext (for resuming)")]
     words = ("progress", "words", "same", "same")
@@ -213,9 +213,9 @@ def agent_evidence(home: Home) -> None:
 
 
 def agent_in_progress_records(home: Home) -> None:
-    """An agent whose file is gone; progress records repeat all but its last answer.
+    """An agent without a file; progress records repeat all but its last reply.
 
-    The text before a call is only in the list of what came before.
+    The text before a call is only in the list of previous messages.
     """
     asked = _asked("look here", outcome=_completed("agone"))
     first, call, result, _ = (_bare_copy(one) for one in _worked("look here"))
@@ -251,19 +251,19 @@ def _bare_copy(record: Written) -> Written:
 
 
 def agents_of_workflow(home: Home) -> None:
-    """The agents of one run lie in its folder, and all belong to one call.
+    """The agents of one run are in its folder, and all belong to one call.
 
-    The journal knows of one, and not that it ended.
+    The journal contains only one of them, without its end.
     """
     _workflow(home, {"aw1": None, "aw2": None})
     write_journal(home, step("started", "aw1", label="one"))
 
 
 def workflow_journal(home: Home) -> None:
-    """A journal names agents and tells how they ended, whatever they said last.
+    """A journal names agents and how they ended, whatever their last message is.
 
-    What a person stopped is stopped; an agent without a file is not there; one that
-    the journal does not know ended with its answer.
+    A run that the user stopped is stopped; an agent without a file is not listed; one
+    that is missing in the journal ended with its reply.
     """
     stopped = {"description": "Its own words", "stoppedByUser": True}
     names = ("aw1", "aw2", "aw3", "aw4", "aw5")
@@ -298,7 +298,7 @@ def _workflow(home: Home, agents: Mapping[str, Written | None]) -> None:
 def _asked(
     words: str, *, call: str = "toolu_1", kind: str = "Explore", outcome: Written
 ) -> list[Written]:
-    """Return a talk in which an agent is started and comes back."""
+    """Return a conversation in which an agent is started and returns."""
     number = call.removeprefix("toolu_")
     return thread(
         prompt("Please", uuid="p1"),
@@ -309,7 +309,7 @@ def _asked(
 
 
 def _worked(words: str) -> list[Written]:
-    """Return what an agent does: one call and an answer."""
+    """Return the records of an agent: one call and a reply."""
     return thread(
         prompt(words, uuid="w1"),
         reply([tool_use("Grep", id="toolu_w", pattern="it")], uuid="w2"),
@@ -320,7 +320,7 @@ def _worked(words: str) -> list[Written]:
 
 
 def _inline(words: str, name: str) -> list[Written]:
-    """Return an agent of 1.0: a prompt and an answer in the session's own file."""
+    """Return the records of an agent in 1.0: a prompt and a reply in the session's file."""
     return [
         prompt(words, uuid=f"{name}1", isSidechain=True),
         reply(f"Found: {words}", uuid=f"{name}2", parent=f"{name}1", isSidechain=True),
@@ -344,7 +344,7 @@ def _completed(agent: str) -> Written:
 
 
 def _named(records: list[Written], name: str) -> list[Written]:
-    """Return records with ids, calls and answers that no other run has."""
+    """Return records with unique ids, calls and messages."""
     renamed = []
     for given in records:
         record = {**given, "uuid": f"{given['uuid']}-{name}"}

@@ -1,4 +1,4 @@
-"""Tool calls, their results, and what changed by them."""
+"""Tool calls, their results, and the edits they make."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def results_missing_and_double(home: Home) -> None:
 
 
 def results_together(home: Home) -> None:
-    """One record holds two results; its structured outcome belongs to neither."""
+    """One record contains two results; its structured outcome belongs to neither."""
     blocks = [
         {"type": "tool_result", "tool_use_id": "toolu_1", "content": "one"},
         {
@@ -63,7 +63,7 @@ def results_together(home: Home) -> None:
 
 
 def cumulative_pieces(home: Home) -> None:
-    """Each record of the answer repeats what came before it and adds to it."""
+    """Each record of the reply repeats the previous blocks and adds one."""
     call = tool_use("Bash", command="ls")
     small = {"input_tokens": 10, "output_tokens": 1}
     large = {"input_tokens": 10, "output_tokens": 90}
@@ -89,7 +89,7 @@ def cumulative_pieces(home: Home) -> None:
 
 
 def interleaved_answers(home: Home) -> None:
-    """Records of one answer stand around results and a text typed meanwhile."""
+    """Records of one reply are interleaved with results and a queued prompt."""
     records = thread(
         prompt("Both", uuid="p1"),
         reply("First one.", uuid="a1", message_id="msg_1"),
@@ -107,7 +107,7 @@ def interleaved_answers(home: Home) -> None:
 
 
 def superseded_and_retracted(home: Home) -> None:
-    """Answers that a later record replaces, or that another model gave instead."""
+    """Replies that a later record replaces, or that another model gave instead."""
     records = thread(
         prompt("Write", uuid="p1"),
         reply("A draft", uuid="a1", message_id="msg_1"),
@@ -180,7 +180,7 @@ def stopped_refused_or_denied(home: Home) -> None:
 
 
 def skill_body(home: Home) -> None:
-    """The body of a skill follows as a text of the harness and belongs to its call."""
+    """The body of a skill follows as a system text and belongs to its call."""
     records = thread(
         prompt("Use the skill", uuid="p1"),
         reply([tool_use("Skill", skill="tidy")], uuid="a1"),
@@ -198,7 +198,7 @@ def skill_body(home: Home) -> None:
 
 
 def persisted_output(home: Home) -> None:
-    """Long outputs lie in the session's folder; no other path is followed."""
+    """Long outputs are stored in the session's folder; other paths are not read."""
     place = f"/home/me/.claude/projects/-work-demo/{SESSION}/tool-results"
     records = thread(
         prompt("Print much", uuid="p1"),
@@ -206,7 +206,7 @@ def persisted_output(home: Home) -> None:
         *_long("2", "/etc/passwd"),
         *_long("3", f"{place}/../../secret.txt"),
         *_long("4", "C:\\Users\\me\\.claude\\tool-results\\toolu_1.txt"),
-        # Other tools than the shell name the place in their text alone.
+        # Tools other than the shell name the path only in their text.
         reply([tool_use("Grep", id="toolu_5", pattern="x")], uuid="a5"),
         tool_result("toolu_5", _stands_for(f"{place}/toolu_5.txt"), uuid="r5"),
         reply("Much.", uuid="a9"),
@@ -219,7 +219,7 @@ def persisted_output(home: Home) -> None:
 
 
 def file_edits(home: Home) -> None:
-    """Writes and edits with their patches, one that failed, and one gone back from."""
+    """Writes and edits with their patches, one that failed, and one that was rewound."""
     patch = [{"oldStart": 1, "lines": [" a", "-b", "+c", "+d"]}]
     create = {"type": "create", "filePath": _FILE, "content": "a\nb\n"}
     edit = {"filePath": _FILE, "oldString": "b", "structuredPatch": patch}

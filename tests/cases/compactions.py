@@ -1,4 +1,4 @@
-"""Where the harness replaced what came before by its own digest."""
+"""Compactions: previous messages are replaced by a summary."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from tests.forms import command, digest, printed
 
 
 def compaction(home: Home) -> None:
-    """By hand, noted as typed, then as a boundary, a digest and the command."""
+    """A manual compaction: the typed command, a boundary, a summary, and the command."""
     records = [
         *session("p1", "a1<p1", "p2<a1", "a2<p2"),
         *_at(4, session("/compact<a2:user")),
@@ -41,7 +41,7 @@ def compaction_relinks(home: Home) -> None:
 
 
 def compaction_lists(home: Home) -> None:
-    """Kept records are only listed; the next prompt hangs on the last of them."""
+    """Kept records are only listed; the next prompt is a child of the last one."""
     kept = {"anchorUuid": "s1", "uuids": ["p2", "a2"]}
     records = [
         *session("p1", "a1<p1", "p2<a1", "a2<p2"),
@@ -53,7 +53,7 @@ def compaction_lists(home: Home) -> None:
 
 
 def compaction_replays(home: Home) -> None:
-    """Kept records are written again under fresh ids, with their old times."""
+    """Kept records are written again with new ids and their old timestamps."""
     first = session("p1", "a1<p1", "p2<a1", "a2<p2")
     records = [
         *first,
@@ -67,7 +67,7 @@ def compaction_replays(home: Home) -> None:
 
 
 def compaction_dangling(home: Home) -> None:
-    """The boundary says that it follows a record that is nowhere."""
+    """The logical parent of the boundary does not exist."""
     records = [
         *session("p1", "a1<p1"),
         _boundary(2, "gone"),
@@ -78,7 +78,7 @@ def compaction_dangling(home: Home) -> None:
 
 
 def compaction_cyclic(home: Home) -> None:
-    """The boundary says that it follows a record that comes after it."""
+    """The logical parent of the boundary comes after it."""
     records = [
         *session("p1", "a1<p1"),
         _boundary(2, "a2"),
@@ -89,7 +89,7 @@ def compaction_cyclic(home: Home) -> None:
 
 
 def compaction_twice(home: Home) -> None:
-    """The second boundary says that it follows a record before the first."""
+    """The logical parent of the second boundary comes before the first boundary."""
     records = [
         *session("p1", "a1<p1"),
         _boundary(2, "a1"),
@@ -139,7 +139,7 @@ def compaction_before_attachments(home: Home) -> None:
 
 
 def compaction_unmarked(home: Home) -> None:
-    """Old versions went on in a new file with a digest that no flag marks."""
+    """Old versions continued in a new file with a summary that has no flag."""
     flags = {"isCompactSummary": False, "isVisibleInTranscriptOnly": False}
     records = [
         digest(uuid="s1", parent=None) | flags,
@@ -149,7 +149,7 @@ def compaction_unmarked(home: Home) -> None:
 
 
 def compaction_small(home: Home) -> None:
-    """A small compaction clears old results and does not cut the thread."""
+    """A microcompaction clears old results and does not interrupt the branch."""
     records = [
         *session("p1", "a1<p1"),
         *_at(2, session("n1<a1:system")),

@@ -23,7 +23,7 @@ FIRST, SECOND, THIRD = session_id(1), session_id(2), session_id(3)
 
 
 def resumed_by_copy(home: Home) -> None:
-    """Up to 1.0.123 a new file held the whole history, some of it as of the old."""
+    """Up to 1.0.123 a new file contained the whole history, partly with the old id."""
     first = _said(FIRST, "1.0.80", "p1", "a1<p1", "p2<a1", "a2<p2")
     copied = [first[0], first[1], *(_of(SECOND, first[2:]))]
     more = _said(SECOND, "1.0.90", "p3<a2:user", "a3<p3", start=60)
@@ -40,7 +40,7 @@ def resumed_by_copy_of_the_end(home: Home) -> None:
 
 
 def copied_to_smaller_id(home: Home) -> None:
-    """The copy's id comes before the original's; what it says first does not."""
+    """The copy's id sorts before the original's, but its own records are newer."""
     first = _said(SECOND, "1.0.80", "p1", "a1<p1")
     more = _said(FIRST, "1.0.80", "p2<a1:user", "a2<p2", start=60)
     home.session(SECOND, first)
@@ -56,7 +56,7 @@ def resumed_by_append(home: Home) -> None:
 
 
 def forked_session(home: Home) -> None:
-    """``--fork-session`` copies all with its ids; both go on."""
+    """``--fork-session`` copies all records with their ids; both sessions continue."""
     first = _said(FIRST, "2.1.5", "p1", "a1<p1", "p2<a1", "a2<p2")
     own = _said(SECOND, "2.1.5", "p3<a1:user", "a3<p3", start=60)
     home.session(FIRST, first)
@@ -72,7 +72,7 @@ def forked_at_the_end(home: Home) -> None:
 
 
 def branched_session(home: Home) -> None:
-    """``/branch`` copies with the ids and says from where; the title says so too."""
+    """``/branch`` copies records with their ids and their origin; the title has a suffix."""
     first = _said(FIRST, "2.1.90", "p1", "a1<p1", "p2<a1", "a2<p2")
     own = _said(SECOND, "2.1.90", "p3<a2:user", "a3<p3", start=60)
     named = title("The work (Branch)", custom=True) | {"sessionId": SECOND}
@@ -81,7 +81,7 @@ def branched_session(home: Home) -> None:
 
 
 def forked_by_sdk(home: Home) -> None:
-    """The SDK forks with ids of its own and says from which record each is."""
+    """The SDK forks with new ids and the origin of each record."""
     first = _said(FIRST, "2.1.90", "p1", "a1<p1", "p2<a1", "a2<p2")
     own = _said(SECOND, "2.1.90", "p3<f-a2:user", "a3<p3", start=60)
     home.session(FIRST, first)
@@ -98,7 +98,7 @@ def handed_over(home: Home) -> None:
 
 
 def cleared(home: Home) -> None:
-    """``/clear`` begins a new file; the two only share their project."""
+    """``/clear`` starts a new file; the two sessions only share their project."""
     told = system(
         "local_command", "<command-name>/clear</command-name>", uuid="n1", parent=None
     )
@@ -137,7 +137,7 @@ def nothing_said(home: Home) -> None:
 
 
 def moved_session(home: Home) -> None:
-    """One session has a piece in the repository's folder and one in a worktree's."""
+    """One session has a file in the repository's folder and one in a worktree's."""
     first = _said(SESSION, "2.1.90", "p1", "a1<p1")
     more = _said(SESSION, "2.1.90", "p2<a1:user", "a2<p2", start=60)
     place = "/work/demo/.claude/worktrees/fix"
@@ -150,7 +150,7 @@ def moved_session(home: Home) -> None:
 
 
 def mixed_sessions(home: Home) -> None:
-    """One file holds interleaved records of two sessions; the name tells whose."""
+    """One file contains interleaved records of two sessions; its name is one of their ids."""
     records = [
         prompt("Mine", uuid="p1"),
         prompt("Theirs", uuid="t1") | {"sessionId": SECOND, "timestamp": moment(1)},
@@ -165,7 +165,7 @@ def mixed_sessions(home: Home) -> None:
 def _said(
     session_name: str, version: str, *words: str, start: float = 0
 ) -> list[Written]:
-    """Return a drawn session of one version, which begins so many seconds late."""
+    """Return a session of one version that starts after a number of seconds."""
     records = session(*words, version=version, sessionId=session_name)
     return [
         record | {"timestamp": moment(start + number)}
@@ -178,7 +178,7 @@ def _of(session_name: str, records: list[Written]) -> list[Written]:
 
 
 def _forked(records: list[Written], *, fresh: bool) -> list[Written]:
-    """Return records as a fork holds them, with ids of their own or not."""
+    """Return records as a fork contains them, with new ids or the same."""
     prefix = "f-" if fresh else ""
     return [
         record

@@ -1,4 +1,4 @@
-"""Writes the inputs of all cases from their stories: ``python -m tests.cases.make``."""
+"""Writes the inputs of all cases with their functions: ``python -m tests.cases.make``."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _MODULES = (
 
 
 def stories() -> dict[str, Story]:
-    """Return every story by the name of its case."""
+    """Return the function of each case by name."""
     found: dict[str, Story] = {}
     for name in _MODULES:
         module = importlib.import_module(f"tests.cases.{name}")
@@ -46,12 +46,12 @@ def stories() -> dict[str, Story]:
 
 
 def _copy(case: Path, home: Home) -> None:
-    """Copy what `tests.client.scrub` made of a recording of the real client."""
+    """Copy a recording of the real client that `tests.client.scrub` prepared."""
     shutil.copytree(case / "input", home.path, dirs_exist_ok=True)
 
 
 def write(name: str, folder: Path) -> None:
-    """Write the home of which a story tells into an empty folder."""
+    """Write the home of a case into an empty folder."""
     if folder == CASES / name / "input" and name.startswith("recorded_"):
         return
     shutil.rmtree(folder, ignore_errors=True)
@@ -59,9 +59,9 @@ def write(name: str, folder: Path) -> None:
 
 
 def copied(case: Path, folder: Path) -> Path:
-    """Return a copy of a case's input in which files are as old as their names say.
+    """Copy a case's input, and set timestamps in the order of the file names.
 
-    A checkout gives all files some time of its own, and the newest file matters.
+    A checkout does not preserve timestamps, and some results depend on the newest file.
     """
     home = folder / "input"
     shutil.copytree(case / "input", home)

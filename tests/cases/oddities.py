@@ -1,4 +1,4 @@
-"""Files that something happened to."""
+"""Damaged and unusual files."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.build import (
 
 
 def clashing_ids(home: Home) -> None:
-    """Two records share an id and differ: the longer stays, and it is said."""
+    """Two different records have the same id: the longer one is used, with a problem."""
     records = session("p1", "a1<p1", "p2<a1")
     other = prompt("quite another text, and longer", uuid="p2", parent="a1")
     shorter = reply("a", uuid="a1", parent="p1")
@@ -24,7 +24,7 @@ def clashing_ids(home: Home) -> None:
 
 
 def without_ids(home: Home) -> None:
-    """Records without ids hang on what stands before them."""
+    """Records without ids follow the record before them."""
     records = session("p1", "a1<p1", "p2<a1", "a2<p2", "p3<a2")
     for record in records[1:4]:
         del record["uuid"], record["parentUuid"]
@@ -38,7 +38,7 @@ def circles(home: Home) -> None:
 
 
 def parents_later(home: Home) -> None:
-    """A child stands before its parent; times run backwards."""
+    """A child comes before its parent; timestamps are descending."""
     records = session("p1", "a1<p1", "p2<a1", "a2<p2")
     order = [records[0], records[2], records[1], records[3]]
     told = [r | {"timestamp": moment(9 - at)} for at, r in enumerate(order)]
@@ -46,7 +46,7 @@ def parents_later(home: Home) -> None:
 
 
 def damaged_lines(home: Home) -> None:
-    """What is broken is said, and the rest is read; unknown records are kept."""
+    """Damaged lines are reported, the rest is read, and unknown records are kept."""
     records = session("p1", "a1<p1", "p2<a1", "a2<p2")
     torn = line(records[1])[:40] + line(records[1])
     unknown = {"type": "from-tomorrow", "uuid": "u1", "parentUuid": "a1"}

@@ -1,4 +1,4 @@
-"""Ways that a person went back from, and what only looks like one."""
+"""Rewinds, and records that only look like one."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def rewind_plain(home: Home) -> None:
 
 
 def rewind_twice(home: Home) -> None:
-    """Back to one place twice, and then back within a way that was left."""
+    """Two rewinds to the same record, and one within an abandoned branch."""
     records = session(
         *("p1", "a1<p1", "p2<a1", "a2<p2", "p3<a2", "a3<p3"),
         *("p4<a2", "a4<p4", "p5<a1", "a5<p5", "p6<a1", "a6<p6"),
@@ -42,7 +42,7 @@ def rewind_twice(home: Home) -> None:
 
 
 def rewind_parallel(home: Home) -> None:
-    """Back behind an answer with parallel calls, whose results fan out."""
+    """A rewind to before a reply with parallel calls, whose results fan out."""
     records = thread(
         prompt("Look at both", uuid="p1"),
         reply([_read("1")], uuid="a1", message_id="msg_1"),
@@ -63,14 +63,14 @@ def rewind_parallel(home: Home) -> None:
 
 
 def rewind_to_start(home: Home) -> None:
-    """A prompt in the middle of the file has no parent: all was taken back."""
+    """A prompt in the middle of the file has no parent: a rewind to the start."""
     records = session("p1", "a1<p1", "p2<a1", "a2<p2", "p3", "a3<p3")
     told = meta("last-prompt", lastPrompt="p3", leafUuid=None, explicit=True)
     home.session(SESSION, [*records, told])
 
 
 def rewind_to_start_with_hooks(home: Home) -> None:
-    """The same, where the first prompt hangs on what a hook said before it."""
+    """A rewind to the start, where the first prompt is a child of a hook's output."""
     records = [
         attachment("hook_additional_context", uuid="x1"),
         *_later(1, session("p1<x1:user", "a1<p1", "p2<a1", "a2<p2", "p3", "a3<p3")),
@@ -79,7 +79,7 @@ def rewind_to_start_with_hooks(home: Home) -> None:
 
 
 def rewind_to_start_below_a_notice(home: Home) -> None:
-    """All was taken back, and the new first prompt follows a notice of the client."""
+    """A rewind to the start, where the new first prompt is a child of a notice."""
     records = [
         *session("p1", "a1<p1", "p2<a1", "a2<p2"),
         *_later(4, [system("informational", "Auto mode is on", uuid="n1")]),
@@ -110,13 +110,13 @@ def went_back_to_the_first_branch(home: Home) -> None:
 
 
 def _mark() -> Written:
-    """Return what the client writes with the first prompt after a rewind."""
+    """Return the record that the client writes with the first prompt after a rewind."""
     nil = "00000000-0000-0000-0000-000000000000"
     return meta("last-prompt", leafUuid=nil, explicit=True)
 
 
 def rewind_behind_compaction(home: Home) -> None:
-    """Back to what a compaction had replaced."""
+    """A rewind to a record from before a compaction."""
     records = [
         *session("p1", "a1<p1", "p2<a1", "a2<p2"),
         compact("a2", uuid="b1") | {"timestamp": moment(4)},
@@ -127,7 +127,7 @@ def rewind_behind_compaction(home: Home) -> None:
 
 
 def rewind_behind_relinks(home: Home) -> None:
-    """Back to before records that a compaction had kept and hung elsewhere."""
+    """A rewind to before records that a compaction kept and gave another parent."""
     first = session("p1", "a1<p1", "p2<a1", "a2<p2")
     records = [
         *first,
@@ -141,7 +141,7 @@ def rewind_behind_relinks(home: Home) -> None:
 
 
 def rewind_before_compaction(home: Home) -> None:
-    """A way is left, the other is gone on and compacted: the left one stays so."""
+    """A branch is abandoned, and the other one compacted: the first stays abandoned."""
     records = [
         *session("p1", "a1<p1", "p2<a1", "a2<p2", "p3<a1", "a3<p3"),
         compact("a3", uuid="b1") | {"timestamp": moment(6)},
@@ -152,7 +152,7 @@ def rewind_before_compaction(home: Home) -> None:
 
 
 def first_prompt_edited(home: Home) -> None:
-    """The first prompt is typed again, below what the harness put before it."""
+    """The first prompt is edited, below the records that the client wrote before it."""
     records = [
         attachment("session_context", uuid="x0"),
         *_later(1, session("p1<x0:user", "a1<p1", "p2<x0:user", "a2<p2", "p3<a2")),
@@ -172,7 +172,7 @@ def prompt_pulled_back(home: Home) -> None:
 
 
 def rewind_after_interrupt(home: Home) -> None:
-    """Claude was stopped, and the person went back to before the prompt."""
+    """Claude was interrupted, and the user rewound to before the prompt."""
     records = thread(
         prompt("Hello", uuid="p1"),
         reply("Hello.", uuid="a1"),
@@ -186,7 +186,7 @@ def rewind_after_interrupt(home: Home) -> None:
 
 
 def rewind_to_command(home: Home) -> None:
-    """The way that was left began with a command that Claude answered."""
+    """The abandoned branch starts with a command that Claude answered."""
     records = thread(
         prompt("Hello", uuid="p1"),
         reply("Hello.", uuid="a1"),
@@ -215,7 +215,7 @@ def command_in_passing(home: Home) -> None:
 
 
 def steering_left_behind(home: Home) -> None:
-    """What was typed while Claude worked stays on the way that was left."""
+    """A prompt that was typed while Claude worked stays on the abandoned branch."""
     records = thread(
         prompt("Hello", uuid="p1"),
         reply("Hello.", uuid="a1"),
@@ -232,7 +232,7 @@ def steering_left_behind(home: Home) -> None:
 
 
 def queued_prompt_on_stale_parent(home: Home) -> None:
-    """Prompts that waited hang where the session was when they were typed."""
+    """The parent of a queued prompt is the record that was last when it was typed."""
     records = thread(
         prompt("Hello", uuid="p1"),
         reply("Hello.", uuid="a1"),
@@ -251,7 +251,7 @@ def queued_prompt_on_stale_parent(home: Home) -> None:
 
 
 def rewind_to_queued_prompt(home: Home) -> None:
-    """The same words once waited; typed again further back they are a rewind."""
+    """The same prompt was queued before; typed again after a rewind it is a branch."""
     records = thread(
         prompt("Hello", uuid="p1"),
         reply("Hello.", uuid="a1"),
@@ -268,7 +268,7 @@ def rewind_to_queued_prompt(home: Home) -> None:
 
 
 def replayed_history(home: Home) -> None:
-    """An editor resumed and wrote the history again, ids fresh and times kept."""
+    """An editor resumed and wrote the history again, with new ids and old timestamps."""
     first = thread(
         prompt([text("See this"), image(), text("and that")], uuid="p1"),
         reply("I see.", uuid="a1", message_id="msg_1"),
@@ -299,7 +299,7 @@ def replayed_history(home: Home) -> None:
 
 
 def _later(seconds: int, records: list[Written]) -> list[Written]:
-    """Return records so many seconds later."""
+    """Return records with timestamps shifted by a number of seconds."""
     return [
         record | {"timestamp": moment(seconds + number)}
         for number, record in enumerate(records)

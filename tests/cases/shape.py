@@ -1,4 +1,4 @@
-"""What a session is, in few enough lines to be read and judged by a person."""
+"""Formats sessions as JSON that is short enough to review."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Shape = dict[str, Any]
 
 
 def written(sessions: Iterable[Session]) -> str:
-    """Return sessions as stable JSON, one value a line; what is empty is left out."""
+    """Return sessions as stable JSON, one value per line, without empty values."""
     shapes = [_session(session) for session in sessions]
     return json.dumps(shapes, indent=1, ensure_ascii=False) + "\n"
 

@@ -1,4 +1,4 @@
-"""What a person typed, and other text in the same place."""
+"""Prompts, and other texts in user records."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _REMINDER = "<system-reminder>Mind the gap.</system-reminder>"
 
 
 def commands(home: Home) -> None:
-    """Every form of a command, with what it printed and what it stood for."""
+    """Every form of a command, with its output and its expansion."""
     records = thread(
         caveat(uuid="c1"),
         command("/model", "opus", uuid="k1"),
@@ -47,7 +47,7 @@ def commands(home: Home) -> None:
 
 
 def machine_texts(home: Home) -> None:
-    """Texts around a prompt, and records that no person typed."""
+    """Texts around a prompt, and user records that were not typed."""
     opened = "<ide_opened_file>The user opened a.py</ide_opened_file>"
     records = thread(
         prompt(f"{opened}\nWhat is this?\n{_REMINDER}", uuid="p1"),
@@ -71,7 +71,7 @@ def machine_texts(home: Home) -> None:
 
 
 def queue_text(home: Home) -> None:
-    """Texts typed while Claude worked: delivered, taken back, sent, attached."""
+    """Queued texts: delivered, withdrawn, sent and attached."""
     records = thread(
         prompt("Work", uuid="p1"),
         reply([tool_use("Bash", command="sleep")], uuid="a1"),
@@ -94,7 +94,7 @@ def queue_text(home: Home) -> None:
 
 
 def images(home: Home) -> None:
-    """A prompt that is only a picture, one with a picture, and a picture as result."""
+    """A prompt that is only an image, one with an image, and an image as a result."""
     records = thread(
         prompt([image()], uuid="p1", imagePasteIds=[1]),
         reply("A picture.", uuid="a1"),
@@ -108,7 +108,7 @@ def images(home: Home) -> None:
 
 
 def api_errors(home: Home) -> None:
-    """Attempts are notices, the error that stays is shown, and costs nothing."""
+    """Retries are notices; the final error is shown, and costs nothing."""
     records = thread(
         prompt("Hello", uuid="p1"),
         system("api_error", error={"status": 529}, retryAttempt=1, uuid="n1"),
@@ -123,7 +123,7 @@ def api_errors(home: Home) -> None:
 
 
 def empty_prompts(home: Home) -> None:
-    """Prompts without words, and answers without a prompt."""
+    """Prompts without text, and replies without a prompt."""
     records = thread(
         reply("Unasked.", uuid="a0"),
         prompt("", uuid="p1"),

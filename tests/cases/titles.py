@@ -1,4 +1,4 @@
-"""What sessions are called, and what they worked on."""
+"""Titles and projects of sessions."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def summaries_elsewhere(home: Home) -> None:
 
 
 def titles_chosen(home: Home) -> None:
-    """A title that a person chose stands above one that was made, the last of each."""
+    """A chosen title has priority over a generated one; the last of each counts."""
     talk = session("p1", "a1<p1")
     made = [title("Made first"), title("Made\nlast")]
     chosen = [title("Chosen first", custom=True), title("Chosen last", custom=True)]
@@ -68,13 +68,13 @@ def two_directories_one_key(home: Home) -> None:
 
 
 def windows_drives(home: Home) -> None:
-    """The editor writes a small drive letter, the command line a capital one."""
+    """The editor writes drive letters in lower case, the command line in upper case."""
     home.session(FIRST, _placed("c:\\work\\demo", "1"), project="c--work-demo")
     home.session(SECOND, _placed("C:\\work\\demo", "2"), project="C--work-demo")
 
 
 def worktrees(home: Home) -> None:
-    """A worktree counts as the repository that it was made from."""
+    """A worktree counts as its repository."""
     tree = {"originalCwd": "/work/demo", "worktreePath": "/tmp/tree"}  # noqa: S108 (a path in a record)
     state = meta("worktree-state", worktreeSession=tree)
     place = "/work/demo/.claude/worktrees/fix"

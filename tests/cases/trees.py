@@ -1,4 +1,4 @@
-"""Trees that fork, or tear, without anybody going back."""
+"""Trees with branches or gaps that are not rewinds."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def parallel_linear(home: Home) -> None:
 
 
 def parallel_fan_out(home: Home) -> None:
-    """From 2.1 each result hangs on its own call; the last one is gone on from."""
+    """From 2.1 each result is a child of its call; the last one is continued."""
     records = thread(
         prompt("Look at three files", uuid="p1"),
         reply([_read("1")], uuid="a1", message_id="msg_1"),
@@ -90,7 +90,7 @@ def side_nodes(home: Home) -> None:
 
 
 def retry_after_error(home: Home) -> None:
-    """A prompt is sent again because the API failed, and hangs beside itself."""
+    """A prompt is sent again after an API error, and is a sibling of the first one."""
     records = thread(
         prompt("Hello", uuid="p1"),
         reply("Hello.", uuid="a1"),
@@ -118,7 +118,7 @@ def answer_tried_again(home: Home) -> None:
 
 
 def late_notification(home: Home) -> None:
-    """The news that a task ended hangs on the record where the task was started."""
+    """The notification of a task's end is a child of the record that started it."""
     launched = {"status": "async_launched", "backgroundTaskId": "b1"}
     records = thread(
         prompt("Start the server", uuid="p1"),
@@ -201,7 +201,7 @@ def exit_beside_filler(home: Home) -> None:
 
 
 def two_writers(home: Home) -> None:
-    """Two terminals resumed one session; both go on, and both are real."""
+    """Two terminals resumed one session; both branches continue."""
     records = thread(
         prompt("Hello", uuid="p1"),
         reply("Hello.", uuid="a1"),
@@ -218,7 +218,7 @@ def two_writers(home: Home) -> None:
 
 
 def pieces_apart(home: Home) -> None:
-    """Results are written while later calls of the same answer still come."""
+    """Results are written between the calls of one reply."""
     records = thread(
         prompt("Two things", uuid="p1"),
         reply([text("Both.")], uuid="a1", message_id="msg_1"),

@@ -22,7 +22,7 @@ from tests.build import jsonl, prompt, session_id, thread
 from tests.faults.sizes import reached, sized
 from tests.hub.sending import KEY, PROJECT
 from tests.hub.test_killing import HubCluster, run_cluster
-from tests.hub.test_uploads import other, parcel
+from tests.hub.test_uploads import change_chunk, make_request
 
 pytestmark = pytest.mark.full
 
@@ -102,7 +102,7 @@ def tree_mb(root: int) -> float:
 def newlines(count: int, first: int = 0) -> list[UploadChunk]:
     sha256, frame = compress_and_hash(NEWLINES)
     return [
-        other(
+        change_chunk(
             frame=frame,
             length=len(NEWLINES),
             sha256=sha256,
@@ -115,7 +115,7 @@ def newlines(count: int, first: int = 0) -> list[UploadChunk]:
 
 def lines_of(raw: bytes, name: str) -> UploadChunk:
     sha256, frame = compress_and_hash(raw)
-    return other(
+    return change_chunk(
         path=f"projects/-work/{name}.jsonl",
         session=name,
         frame=frame,
@@ -147,17 +147,17 @@ def test_bombs_do_not_fill_the_memory_of_a_hub_or_delay_others(
     cluster: HubCluster,
 ) -> None:
     wait_until_served(cluster)
-    bomb = encode_message(parcel(*newlines(60)))
+    bomb = encode_message(make_request(*newlines(60)))
     assert len(bomb) < 200_000
     deep = b"[" * 4_000_000 + b"\n" + b'{"type":' * 500_000 + b"\n"
     many = [lines_of(b"{}\n", f"small-{number}") for number in range(5_000)]
 
     assert send(cluster, bomb) == 413
     for number in range(0, sized(6, 15, 54), 3):
-        assert send(cluster, encode_message(parcel(*newlines(3, number)))) == 200
+        assert send(cluster, encode_message(make_request(*newlines(3, number)))) == 200
         reached("MB of newlines sent to a hub within its limits", 3 * FRAME_MB)
-    assert send(cluster, encode_message(parcel(lines_of(deep, "deep")))) == 200
-    assert send(cluster, encode_message(parcel(*many))) == 200
+    assert send(cluster, encode_message(make_request(lines_of(deep, "deep")))) == 200
+    assert send(cluster, encode_message(make_request(*many))) == 200
 
     assert_others_are_served(cluster)
     used = tree_mb(cluster.hub.pid or 0)

@@ -138,7 +138,7 @@ def test_dry_run_reports_the_same_as_a_push(tmp_path: Path) -> None:
     dry = push_project(folder, hub, dry=True)
 
     assert hub.texts() == {}
-    assert not any(parcel.chunks for parcel in hub.requests)
+    assert not any(request.chunks for request in hub.requests)
     assert dry == push_project(folder, hub)
     assert push_project(folder, None, dry=True) == dry
 
@@ -154,13 +154,13 @@ def test_lost_requests_and_responses_lose_or_double_nothing(
 
     for seed in range(6):
         hub = MemoryHub(tmp_path / str(seed))
-        losing = LossyTransport(hub, seed)
+        lossy = LossyTransport(hub, seed)
         for _ in range(200):
             with suppress(HubUnreachable):
-                push_project(folder, losing)
+                push_project(folder, lossy)
                 break
 
-        assert losing.lost
+        assert lossy.lost
         assert hub.texts() == whole.texts()
 
 
@@ -176,11 +176,11 @@ def test_concurrent_pushes_of_one_archive_store_one_copy(
     send = hub.send
     meanwhile = [True]
 
-    def interrupted(parcel: object) -> object:
+    def interrupted(request: object) -> object:
         if meanwhile and len(hub.requests) == 2:
             meanwhile.clear()
             push_project(folder, hub)
-        return send(parcel)  # type: ignore[arg-type]
+        return send(request)  # type: ignore[arg-type]
 
     monkeypatch.setattr(hub, "send", interrupted)
     push_project(folder, hub)
@@ -200,7 +200,7 @@ def test_erased_sessions_are_not_sent_again(tmp_path: Path) -> None:
     assert done.erased_files == 1
     assert done.erased_sessions == {session_id(1)}
     assert not done.redactions
-    assert not any(piece.frame for parcel in hub.requests for piece in parcel.chunks)
+    assert not any(piece.frame for request in hub.requests for piece in request.chunks)
 
 
 def test_dry_run_finds_erased_files_without_naming_any(tmp_path: Path) -> None:
@@ -212,8 +212,8 @@ def test_dry_run_finds_erased_files_without_naming_any(tmp_path: Path) -> None:
 
     dry = push_project(folder, hub, dry=True)
 
-    assert not any(parcel.chunks for parcel in hub.requests)
-    assert any(parcel.hashes for parcel in hub.requests)
+    assert not any(request.chunks for request in hub.requests)
+    assert any(request.hashes for request in hub.requests)
     assert dry == push_project(folder, hub)
     assert (dry.files, dry.erased_sessions) == (0, {session_id(1)})
 
@@ -243,8 +243,8 @@ def test_all_requests_but_the_last_announce_more(
 
     push_project(folder, hub)
 
-    said = [one.has_more for one in hub.requests if any(p.length for p in one.chunks)]
-    assert said == [True, True, False]
+    flags = [one.has_more for one in hub.requests if any(p.length for p in one.chunks)]
+    assert flags == [True, True, False]
 
 
 def test_families_are_sent_together_after_their_titles(
@@ -256,14 +256,14 @@ def test_families_are_sent_together_after_their_titles(
     titles = [summary("A title", str(first[-1]["uuid"]))]
     home.session(session_id(7), first, project=KEY)
     home.session(session_id(8), [*first, *later], project=KEY)
-    asked = thread(prompt("else", cwd=PROJECT), start=-800)
-    home.session(session_id(6), [*titles, *asked], project=KEY)
+    other_records = thread(prompt("else", cwd=PROJECT), start=-800)
+    home.session(session_id(6), [*titles, *other_records], project=KEY)
     Archive.ingest(folder, [home.path])
     hub = MemoryHub(tmp_path / "raw")
 
     push_project(folder, hub)
 
-    pieces = [one for parcel in hub.requests for one in parcel.chunks if one.length]
+    pieces = [one for request in hub.requests for one in request.chunks if one.length]
     order = [str(one.session) for one in pieces]
     assert order[:3] == [session_id(6), session_id(7), session_id(8)]
     assert sorted(order) == sorted({*order})
@@ -282,14 +282,14 @@ def test_file_with_invalid_name_is_skipped(tmp_path: Path, name: str) -> None:
     Archive.ingest(folder, [home.path])
     hub = MemoryHub(tmp_path / "raw")
 
-    would = push_project(folder, hub, dry=True)
+    dry_run = push_project(folder, hub, dry=True)
     done = push_project(folder, hub)
 
-    assert (would.unnameable_files, would.files) == (1, 3)
+    assert (dry_run.unnameable_files, dry_run.files) == (1, 3)
     assert (done.unnameable_files, done.files, len(hub.texts())) == (1, 3, 3)
-    (told,) = [
+    (warning_lines,) = [
         line
         for line in push_report_lines(done, "", is_dry_run=False)
         if "not sent" in line
     ]
-    assert told == "not sent: 1 file whose name cannot be sent"
+    assert warning_lines == "not sent: 1 file whose name cannot be sent"

@@ -20,18 +20,18 @@ _TAG = re.compile(r"\{\{-? (.*?) ?-?\}\}")
 
 def render(text: str, values: dict[str, Any]) -> list[dict[str, Any]]:
     """Render the few forms of templates that the chart uses."""
-    shown: list[bool] = []
+    conditions: list[bool] = []
     lines = []
     for line in text.splitlines():
         control = re.fullmatch(r"\s*\{\{- (if not|if|end) ?(\S*) ?\}\}", line)
         if control and control[1] == "end":
-            shown.pop()
+            conditions.pop()
         elif control:
             is_set = bool(look_up(control[2], values))
-            shown.append(is_set is (control[1] == "if"))
-        elif all(shown):
+            conditions.append(is_set is (control[1] == "if"))
+        elif all(conditions):
             lines.append(_TAG.sub(lambda tag: evaluate(tag[1], values), line))
-    assert not shown
+    assert not conditions
     return list(yaml.safe_load_all("\n".join(lines)))
 
 

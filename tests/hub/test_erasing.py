@@ -13,8 +13,8 @@ from tests.build import session_id
 from tests.hub.sending import NOW, MemoryHub, make_project, push_project
 
 
-def bytes_in(place: Path) -> dict[str, bytes]:
-    return {str(p): p.read_bytes() for p in place.rglob("*") if p.is_file()}
+def bytes_in(folder: Path) -> dict[str, bytes]:
+    return {str(p): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
 
 
 @pytest.fixture
@@ -81,9 +81,9 @@ def test_interrupted_erasure_can_be_repeated(hub: MemoryHub, tmp_path: Path) -> 
 
 def test_blobs_of_a_killed_hub_are_removed(hub: MemoryHub, tmp_path: Path) -> None:
     hub.objects.for_source("ann", "a source that the engine never had").put(b"canary\n")
-    kept = dict(hub.texts())
+    expected = dict(hub.texts())
 
     assert remove_orphaned_blobs(hub.store, hub.objects) == 1
 
     assert len(bytes_in(tmp_path / "raw")) == 3
-    assert hub.texts() == kept
+    assert hub.texts() == expected

@@ -50,31 +50,33 @@ def services() -> dict[str, Any]:
 
 @pytest.fixture
 def unit() -> ConfigParser:
-    told = ConfigParser(interpolation=None, strict=True)
-    told.optionxform = str  # type: ignore[assignment,method-assign]
-    told.read_string(block("ini"))
-    return told
+    parser = ConfigParser(interpolation=None, strict=True)
+    parser.optionxform = str  # type: ignore[assignment,method-assign]
+    parser.read_string(block("ini"))
+    return parser
 
 
-def given(line: str) -> dict[str, Any]:
+def parse_options(line: str) -> dict[str, Any]:
     """Return the options that a command line sets."""
-    program, group, name, *words = shlex.split(line)
+    program, group, name, *arguments = shlex.split(line)
     assert (Path(program).name, group) == ("bygones", "hub")
     command = hub.commands[name]
     around = {"--store": "postgresql:///a", "--raw": "/srv/a"}
-    more = [word for pair in around.items() for word in pair]
+    more = [argument for pair in around.items() for argument in pair]
     with click.Context(hub) as above:
-        return dict(command.make_context(name, [*words, *more], parent=above).params)
+        return dict(
+            command.make_context(name, [*arguments, *more], parent=above).params
+        )
 
 
 def test_the_containers_run_commands_that_there_are(services: dict[str, Any]) -> None:
-    asked = given(shlex.join(["bygones", *services["hub"]["command"]]))
+    options = parse_options(shlex.join(["bygones", *services["hub"]["command"]]))
 
     proxy = shlex.split(services["proxy"]["command"])
     named = dict(zip(proxy[2::2], proxy[3::2], strict=True))
-    assert asked["names"] == (named["--from"],)
-    assert named["--to"] == f"hub:{asked['port']}"
-    assert asked["host"] == "0.0.0.0"  # noqa: S104 (as containers need it)
+    assert options["names"] == (named["--from"],)
+    assert named["--to"] == f"hub:{options['port']}"
+    assert options["host"] == "0.0.0.0"  # noqa: S104 (as containers need it)
 
 
 def test_the_containers_get_the_variables_they_read(services: dict[str, Any]) -> None:
@@ -91,9 +93,9 @@ def test_the_containers_get_the_variables_they_read(services: dict[str, Any]) ->
 
 
 def test_the_service_runs_a_command_that_there_is(unit: ConfigParser) -> None:
-    asked = given(unit["Service"]["ExecStart"])
+    options = parse_options(unit["Service"]["ExecStart"])
 
-    assert asked["names"] == ("hub.example.com",)
+    assert options["names"] == ("hub.example.com",)
     folder = unit["Service"]["ReadWritePaths"]
     assert f"{RAW_VARIABLE}={folder}" in GUIDE.read_text("utf-8")
     assert f"`{HEALTH_PATH}` returns `alive`" in GUIDE.read_text("utf-8")

@@ -42,7 +42,7 @@ from tests.faults.addresses import (
 from tests.faults.careless import objects_by_name
 from tests.faults.sizes import reached, sized
 from tests.hub.hubs import Response, TestHub, run_hub
-from tests.hub.test_uploads import MACHINE, PIECE, other, parcel
+from tests.hub.test_uploads import MACHINE, PIECE, change_chunk, make_request
 from tests.web.archives import build_archive
 from tests.web.test_security import routes
 
@@ -175,9 +175,9 @@ def hostile_requests(client: HubAttacker) -> Iterator[UploadRequest]:
     for number, field in enumerate(("machine", *texts)):
         for name in dict.fromkeys(map(unquote, client.names(number))):
             if field == "machine":
-                yield parcel(PIECE, machine=name)
+                yield make_request(PIECE, machine=name)
             else:
-                yield parcel(other(**{field: name}), machine=MACHINE)
+                yield make_request(change_chunk(**{field: name}), machine=MACHINE)
 
 
 def test_names_in_requests_cannot_escape_the_blob_store(client: HubAttacker) -> None:

@@ -44,11 +44,11 @@ PIECE = UploadChunk(
 MACHINE = "0" * 32
 
 
-def parcel(*pieces: UploadChunk, machine: str = MACHINE) -> UploadRequest:
+def make_request(*pieces: UploadChunk, machine: str = MACHINE) -> UploadRequest:
     return UploadRequest(machine=machine, chunks=pieces)
 
 
-def other(**fields: object) -> UploadChunk:
+def change_chunk(**fields: object) -> UploadChunk:
     return msgspec.structs.replace(PIECE, **fields)
 
 
@@ -62,45 +62,45 @@ BOMB = compress(b"\n" * (80 * 1024 * 1024))
 @pytest.mark.parametrize(
     "piece",
     [
-        other(home="../.."),
-        other(path=""),
-        other(path="projects/../../etc/passwd"),
-        other(path="a\0b"),
-        other(path="a" * 5000),
-        other(session="x\x1b[2J"),
-        other(project="..\\up"),
-        other(offset=-1),
-        other(client_offset=1 << 60),
-        other(generation=1 << 31),
-        other(mtime_ns=-1),
-        other(length=len(RAW) + 1),
-        other(length=0),
-        other(sha256=b"x" * 32),
-        other(frame=b"junk"),
-        other(frame=b""),
-        other(frame=unsized(RAW)),
-        other(frame=BOMB, length=80 * 1024 * 1024),
-        other(frame=BOMB),
-        other(
+        change_chunk(home="../.."),
+        change_chunk(path=""),
+        change_chunk(path="projects/../../etc/passwd"),
+        change_chunk(path="a\0b"),
+        change_chunk(path="a" * 5000),
+        change_chunk(session="x\x1b[2J"),
+        change_chunk(project="..\\up"),
+        change_chunk(offset=-1),
+        change_chunk(client_offset=1 << 60),
+        change_chunk(generation=1 << 31),
+        change_chunk(mtime_ns=-1),
+        change_chunk(length=len(RAW) + 1),
+        change_chunk(length=0),
+        change_chunk(sha256=b"x" * 32),
+        change_chunk(frame=b"junk"),
+        change_chunk(frame=b""),
+        change_chunk(frame=unsized(RAW)),
+        change_chunk(frame=BOMB, length=80 * 1024 * 1024),
+        change_chunk(frame=BOMB),
+        change_chunk(
             frame=compress(RAW[:-1]),
             length=len(RAW) - 1,
             sha256=compress_and_hash(RAW[:-1])[0],
         ),
-        other(fingerprint=b"1"),
-        other(fingerprint=b"1" * 33, length=0, frame=b""),
-        other(fingerprint=b"1", length=0, frame=b"", kind=SourceKind.SIDECAR),
+        change_chunk(fingerprint=b"1"),
+        change_chunk(fingerprint=b"1" * 33, length=0, frame=b""),
+        change_chunk(fingerprint=b"1", length=0, frame=b"", kind=SourceKind.SIDECAR),
     ],
     ids=range(23),
 )
 def test_request_with_an_invalid_chunk_is_rejected(piece: UploadChunk) -> None:
     with pytest.raises(UploadRejected):
-        parse_request(encode_message(parcel(PIECE, piece)))
+        parse_request(encode_message(make_request(PIECE, piece)))
 
 
 @pytest.mark.parametrize("machine", ["", "laptop", "0" * 33, "../" + "0" * 29])
 def test_request_without_machine_is_rejected(machine: str) -> None:
     with pytest.raises(UploadRejected, match="machine"):
-        parse_request(encode_message(parcel(PIECE, machine=machine)))
+        parse_request(encode_message(make_request(PIECE, machine=machine)))
 
 
 @pytest.mark.parametrize("signs", [(b"",), (b"1" * 33,), (SHA,) * 10_001], ids=range(3))
@@ -113,7 +113,7 @@ def test_request_with_invalid_hashes_is_rejected(signs: tuple[bytes, ...]) -> No
 
 @given(st.binary(max_size=200), st.integers(0, 400), st.integers(0, 255))
 def test_random_bytes_are_rejected(junk: bytes, at: int, sign: int) -> None:
-    whole = bytearray(encode_message(parcel(PIECE)))
+    whole = bytearray(encode_message(make_request(PIECE)))
     whole[at % len(whole)] = sign
 
     for raw in (junk, bytes(whole)):
@@ -127,10 +127,10 @@ def test_random_bytes_are_rejected(junk: bytes, at: int, sign: int) -> None:
 def test_owner_comes_from_the_token_only(tmp_path: Path) -> None:
     ann, ben = MemoryHub(tmp_path, "ann"), MemoryHub(tmp_path, "ben")
     ben.store, ben.handler = ann.store, ann.handler
-    ann.send(parcel(PIECE))
+    ann.send(make_request(PIECE))
 
     assert ben.fetch_state(MACHINE).sources == ()
-    ben.send(parcel(PIECE))
+    ben.send(make_request(PIECE))
 
     people = sorted(batch.source.person for batch in ann.store.export_updates())
     assert people == ["ann", "ben"]
@@ -145,10 +145,10 @@ def test_owner_comes_from_the_token_only(tmp_path: Path) -> None:
     ("pieces", "upto"),
     [
         ([PIECE, PIECE], len(RAW)),
-        ([other(offset=5)], 0),
-        ([other(offset=5), PIECE], len(RAW)),
-        ([PIECE, other(offset=len(RAW))], 2 * len(RAW)),
-        ([other(length=0, frame=b"", sha256=b"")], 0),
+        ([change_chunk(offset=5)], 0),
+        ([change_chunk(offset=5), PIECE], len(RAW)),
+        ([PIECE, change_chunk(offset=len(RAW))], 2 * len(RAW)),
+        ([change_chunk(length=0, frame=b"", sha256=b"")], 0),
     ],
 )
 def test_only_continuing_chunks_are_stored(
@@ -156,7 +156,7 @@ def test_only_continuing_chunks_are_stored(
 ) -> None:
     hub = MemoryHub(tmp_path)
 
-    (known,) = hub.send(parcel(*pieces)).sources
+    (known,) = hub.send(make_request(*pieces)).sources
 
     assert known.stored_bytes == upto
     assert sum(map(len, hub.texts().values())) == upto
@@ -165,9 +165,11 @@ def test_only_continuing_chunks_are_stored(
 
 def test_older_generation_is_ignored(tmp_path: Path) -> None:
     hub = MemoryHub(tmp_path)
-    hub.send(parcel(other(generation=3)))
+    hub.send(make_request(change_chunk(generation=3)))
 
-    (known,) = hub.send(parcel(other(generation=2, offset=len(RAW)))).sources
+    (known,) = hub.send(
+        make_request(change_chunk(generation=2, offset=len(RAW)))
+    ).sources
 
     assert (known.generation, known.stored_bytes) == (3, len(RAW))
 
@@ -175,7 +177,9 @@ def test_older_generation_is_ignored(tmp_path: Path) -> None:
 def test_probe_stores_nothing(tmp_path: Path) -> None:
     hub = MemoryHub(tmp_path)
 
-    (known,) = hub.send(parcel(other(length=0, frame=b"", sha256=b""))).sources
+    (known,) = hub.send(
+        make_request(change_chunk(length=0, frame=b"", sha256=b""))
+    ).sources
 
     assert (known.stored_bytes, known.is_erased) == (0, False)
     assert list(hub.store.export_updates()) == []
@@ -184,11 +188,11 @@ def test_probe_stores_nothing(tmp_path: Path) -> None:
 
 def test_bytes_of_erased_sources_are_not_written(tmp_path: Path) -> None:
     hub = MemoryHub(tmp_path)
-    hub.send(parcel(PIECE))
+    hub.send(make_request(PIECE))
     receipt = hub.store.erase(ErasureSelector(session=SessionId("5e55")), now=NOW)
     hub.objects.remove(receipt.blob_addresses)
 
-    (known,) = hub.send(parcel(PIECE)).sources
+    (known,) = hub.send(make_request(PIECE)).sources
 
     assert known.is_erased
     assert list(hub.objects.addresses()) == []
@@ -206,7 +210,7 @@ def test_blobs_of_a_source_erased_during_upload_are_removed(
         return put(batch)
 
     monkeypatch.setattr(hub.store, "put", late)
-    (known,) = hub.send(parcel(PIECE)).sources
+    (known,) = hub.send(make_request(PIECE)).sources
 
     assert known.is_erased
     assert list(hub.objects.addresses()) == []
@@ -218,33 +222,37 @@ def test_source_is_stored_before_its_first_blob(tmp_path: Path) -> None:
     known: list[int] = []
     write = hub.objects.backend.write
 
-    def noted(name: str, raw: bytes) -> None:
+    def record_write(name: str, raw: bytes) -> None:
         known.append(len(hub.store.machine_sources("ann", MACHINE)))
         write(name, raw)
 
-    hub.objects.backend.write = noted  # type: ignore[method-assign]
-    hub.send(parcel(PIECE, other(path="projects/-work/5e56.jsonl", session="5e56")))
+    hub.objects.backend.write = record_write  # type: ignore[method-assign]
+    hub.send(
+        make_request(
+            PIECE, change_chunk(path="projects/-work/5e56.jsonl", session="5e56")
+        )
+    )
 
     assert known == [2, 2]
 
 
 def test_rejected_source_does_not_affect_others(tmp_path: Path) -> None:
     hub = MemoryHub(tmp_path)
-    hub.send(parcel(PIECE))
+    hub.send(make_request(PIECE))
     hub.store.erase(ErasureSelector(session=SessionId("5e55")), now=NOW)
 
-    other_one = other(path="projects/-work/5e56.jsonl", session="5e56")
-    answer = hub.send(parcel(PIECE, other_one, PIECE))
+    other_one = change_chunk(path="projects/-work/5e56.jsonl", session="5e56")
+    answer = hub.send(make_request(PIECE, other_one, PIECE))
 
-    told = {one.path: (one.stored_bytes, one.is_erased) for one in answer.sources}
-    assert told == {PIECE.path: (0, True), other_one.path: (len(RAW), False)}
+    states = {one.path: (one.stored_bytes, one.is_erased) for one in answer.sources}
+    assert states == {PIECE.path: (0, True), other_one.path: (len(RAW), False)}
 
 
 def test_bomb_of_many_frames_is_rejected_before_it_is_decompressed() -> None:
     raw = b"\n" * (16 * 1024 * 1024)
     sha256, frame = compress_and_hash(raw)
-    bomb = other(frame=frame, length=len(raw), sha256=sha256)
-    body = encode_message(parcel(*[bomb] * 60))
+    bomb = change_chunk(frame=frame, length=len(raw), sha256=sha256)
+    body = encode_message(make_request(*[bomb] * 60))
     assert len(body) < 200_000
 
     started = time.process_time()
@@ -259,10 +267,10 @@ def test_file_and_person_are_limited(name: str, tmp_path: Path) -> None:
     limits = UploadLimits(**{name: 2 * len(RAW)})
     hub.handler = UploadHandler(hub.store, hub.objects, limits)
     pieces = [
-        other(offset=number * len(RAW), client_offset=(number + 1) * len(RAW))
+        change_chunk(offset=number * len(RAW), client_offset=(number + 1) * len(RAW))
         for number in range(3)
     ]
 
-    assert hub.send(parcel(*pieces[:2])).sources[0].stored_bytes == 2 * len(RAW)
+    assert hub.send(make_request(*pieces[:2])).sources[0].stored_bytes == 2 * len(RAW)
     with pytest.raises(UploadTooLarge, match="more than"):
-        hub.send(parcel(*pieces))
+        hub.send(make_request(*pieces))

@@ -92,13 +92,13 @@ def test_rewritten_journal_replaces_the_old_one(sandbox: Sandbox) -> None:
     assert agent_facts(sandbox) == RUNNING
 
 
-@pytest.mark.parametrize("place", ["../wf_76543210-abc", ".."])
-def test_moved_journal_is_not_used_any_more(sandbox: Sandbox, place: str) -> None:
+@pytest.mark.parametrize("target", ["../wf_76543210-abc", ".."])
+def test_moved_journal_is_not_used_any_more(sandbox: Sandbox, target: str) -> None:
     path = write_journal(sandbox.home, STARTED)
     sandbox.ingest()
     assert agent_facts(sandbox) == RUNNING
 
-    folder = path.parent / place
+    folder = path.parent / target
     folder.mkdir(exist_ok=True)
     path.rename(folder / path.name)
     sandbox.ingest()

@@ -134,9 +134,9 @@ def test_copy_from_an_unmounted_home_does_not_move_it(
     sandbox.ingest()
     away = sandbox.home.path.rename(sandbox.folder / "away")
     (path, *_) = sorted(away.rglob("*.jsonl"))
-    place = other / path.relative_to(away)
-    place.parent.mkdir(parents=True)
-    place.write_bytes(path.read_bytes())
+    copy_path = other / path.relative_to(away)
+    copy_path.parent.mkdir(parents=True)
+    copy_path.write_bytes(path.read_bytes())
 
     sandbox.ingest(other)
 
@@ -158,20 +158,18 @@ def write_session_file(sandbox: Sandbox, path: Path, raw: bytes) -> Path:
 
 @pytest.mark.parametrize("more", [b"", b"and more\n"])
 @pytest.mark.parametrize(
-    "place", ["file-history/{}/0f1e@v1", "tasks/{}/1.json", "todos/{0}-agent-{0}.json"]
+    "path", ["file-history/{}/0f1e@v1", "tasks/{}/1.json", "todos/{0}-agent-{0}.json"]
 )
 def test_equal_files_of_two_sessions_stay_separate(
-    sandbox: Sandbox, place: str, more: bytes
+    sandbox: Sandbox, path: str, more: bytes
 ) -> None:
     sandbox.home.session(ONE, session("a"))
-    first = write_session_file(sandbox, Path(place.format(ONE)), b"same words\n")
+    first = write_session_file(sandbox, Path(path.format(ONE)), b"same words\n")
     sandbox.ingest()
     first.unlink()
     sandbox.ingest()
     sandbox.home.session(TWO, session("p"))
-    second = write_session_file(
-        sandbox, Path(place.format(TWO)), b"same words\n" + more
-    )
+    second = write_session_file(sandbox, Path(path.format(TWO)), b"same words\n" + more)
 
     report = sandbox.ingest()
 

@@ -63,7 +63,7 @@ def test_sessions_that_only_the_history_knows_are_listed_on_request(
         assert lost.title.text == "(prompts only) paint the old fence"
         assert (lost.prompt_count, lost.flags) == (2, (Flag.PROMPTS_ONLY,))
         assert (lost.project, old.project) == ("/work/a", "/work/b")
-        # They are neither counted nor found without asking.
+        # They are neither counted nor found by default.
         assert ids(archive, "") == [KEPT]
         assert ids(archive, "fence") == []
         assert archive.search("fence").session_count == 0

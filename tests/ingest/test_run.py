@@ -24,11 +24,11 @@ def test_interrupted_ingestion_keeps_committed_sources(
     sandbox.home.session(session_id(2), [prompt("b")])
     started: list[object] = []
 
-    def interrupted(*words: Any, **more: Any) -> object:  # noqa: ANN401 (handed through)
+    def interrupted(*args: Any, **kwargs: Any) -> object:  # noqa: ANN401 (handed through)
         if started:
             raise KeyboardInterrupt
-        started.append(words)
-        return read_line_blocks(*words, **more)
+        started.append(args)
+        return read_line_blocks(*args, **kwargs)
 
     monkeypatch.setattr("bygones.ingest.importer.read_line_blocks", interrupted)
     with pytest.raises(KeyboardInterrupt):

@@ -196,8 +196,8 @@ def test_missing_text_index_is_rebuilt_without_changes(
         ingest, sandbox.archive, [sandbox.home.path], is_thorough=is_thorough
     )
     again()
-    (words,) = sandbox.archive.glob("index/*/text")
-    shutil.rmtree(words)
+    (text_index,) = sandbox.archive.glob("index/*/text")
+    shutil.rmtree(text_index)
 
     again()
 
@@ -290,8 +290,8 @@ def test_snapshot_contains_no_purged_names(sandbox: Sandbox) -> None:
         with Archive.open(sandbox.archive) as archive:
             assert archive.is_current([sandbox.home.path])
 
-    kept = [p.read_bytes() for p in sandbox.archive.rglob("*") if p.is_file()]
-    assert not any(session_id(2).encode() in raw for raw in kept)
+    contents = [p.read_bytes() for p in sandbox.archive.rglob("*") if p.is_file()]
+    assert not any(session_id(2).encode() in raw for raw in contents)
 
 
 def test_restored_backup_is_scanned_again(

@@ -47,8 +47,8 @@ def test_both_archives_may_lack_something(tmp_path: Path) -> None:
     other = copy(sandbox, tmp_path / "copy")
     sandbox.home.session(TWO, session("c"))
     sandbox.ingest()
-    told = Annotations(tags=("x",), note="y", is_starred=True)
-    annotate(other, [SessionId(ONE)], lambda _: told)
+    annotations = Annotations(tags=("x",), note="y", is_starred=True)
+    annotate(other, [SessionId(ONE)], lambda _: annotations)
 
     assert diff_both_ways(sandbox.archive, other) == (
         ArchiveDiff(files=1),
@@ -83,7 +83,7 @@ def test_purged_session_is_only_missing_in_the_other_archive(tmp_path: Path) -> 
     sandbox.ingest()
     annotate(sandbox.archive, [SessionId(ONE)], lambda _: Annotations(note="n"))
     other = copy(sandbox, tmp_path / "copy")
-    gone = [kept for kept in sandbox.sources().values() if kept.session == ONE]
+    gone = [source for source in sandbox.sources().values() if source.session == ONE]
 
     purge(sandbox.archive, gone, sessions=[SessionId(ONE)])
 
@@ -99,8 +99,8 @@ def test_annotation_that_was_added_again_is_newer(
     sandbox = Sandbox(tmp_path)
     sandbox.home.session(ONE, session("a", "b<a"))
     sandbox.ingest()
-    noted, other = Annotations(note="n"), tmp_path / "copy"
-    annotate(sandbox.archive, [SessionId(ONE)], lambda _: noted)
+    annotations, other = Annotations(note="n"), tmp_path / "copy"
+    annotate(sandbox.archive, [SessionId(ONE)], lambda _: annotations)
     copy(sandbox, other)
 
     annotate(sandbox.archive, [SessionId(ONE)], lambda _: Annotations())
@@ -109,7 +109,7 @@ def test_annotation_that_was_added_again_is_newer(
         ArchiveDiff(),
     )
     annotate(other, [SessionId(ONE)], lambda _: Annotations())
-    annotate(other, [SessionId(ONE)], lambda _: noted)
+    annotate(other, [SessionId(ONE)], lambda _: annotations)
     assert diff_both_ways(sandbox.archive, other) == (
         ArchiveDiff(),
         ArchiveDiff(annotations=1),

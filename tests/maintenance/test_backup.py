@@ -21,7 +21,7 @@ from tests.build import SESSION, jsonl, prompt, reply, session, session_id, thre
 from tests.store.sandbox import Sandbox
 
 
-def kept(folder: Path) -> Sandbox:
+def make_archive(folder: Path) -> Sandbox:
     sandbox = Sandbox(folder)
     sandbox.home.session(SESSION, thread(prompt("Mend the pump"), reply("Done.")))
     sandbox.ingest()
@@ -36,7 +36,7 @@ def damage(sandbox: Sandbox) -> None:
 
 
 def test_damaged_archive_does_not_replace_an_intact_backup(tmp_path: Path) -> None:
-    sandbox = kept(tmp_path)
+    sandbox = make_archive(tmp_path)
     good = tmp_path / "good"
     with sandbox.open_dir() as archive_dir:
         backup(archive_dir, good)
@@ -53,7 +53,7 @@ def test_damaged_archive_does_not_replace_an_intact_backup(tmp_path: Path) -> No
 
 
 def test_a_backup_has_every_row(tmp_path: Path) -> None:
-    sandbox = kept(tmp_path)
+    sandbox = make_archive(tmp_path)
     (path,) = sandbox.home.path.rglob("*.jsonl")
     path.write_bytes(jsonl(thread(prompt("Mend another pump"))))
     sandbox.ingest()
@@ -85,7 +85,7 @@ def rows(folder: Path) -> dict[str, list[object]]:
 
 
 def test_first_backup_of_a_damaged_archive_reports_the_damage(tmp_path: Path) -> None:
-    sandbox = kept(tmp_path)
+    sandbox = make_archive(tmp_path)
     damage(sandbox)
 
     with (
@@ -100,7 +100,7 @@ def test_first_backup_of_a_damaged_archive_reports_the_damage(tmp_path: Path) ->
 def test_read_only_archive_can_be_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    sandbox = kept(tmp_path)
+    sandbox = make_archive(tmp_path)
     opened: list[str] = []
     connect = apsw.Connection
 
@@ -120,8 +120,8 @@ def test_read_only_archive_can_be_read(
 STARRED, PLAIN = Annotations(is_starred=True), Annotations()
 
 
-def star(folder: Path, told: Annotations = STARRED) -> None:
-    annotate(folder, [SessionId(SESSION)], lambda _: told)
+def star(folder: Path, annotations: Annotations = STARRED) -> None:
+    annotate(folder, [SessionId(SESSION)], lambda _: annotations)
 
 
 def make_backup(archive: Path, folder: Path) -> Path:
@@ -170,19 +170,19 @@ ADDING = {
     "1 annotation": (lambda sandbox: star(sandbox.archive),),
     "purges": (erase,),
 }
-ADDED = [(change, words) for words, changes in ADDING.items() for change in changes]
+ADDED = [(change, message) for message, changes in ADDING.items() for change in changes]
 
 
-@pytest.mark.parametrize(("change", "words"), ADDED)
+@pytest.mark.parametrize(("change", "message"), ADDED)
 def test_newer_archive_is_not_replaced_by_its_backup(
-    tmp_path: Path, change: Callable[[Sandbox], None], words: str
+    tmp_path: Path, change: Callable[[Sandbox], None], message: str
 ) -> None:
-    sandbox = kept(tmp_path)
+    sandbox = make_archive(tmp_path)
     older = make_backup(sandbox.archive, tmp_path / "older")
     change(sandbox)
     before = sandbox.bytes(), sandbox.rows("SELECT * FROM annotation")
 
-    with pytest.raises(BackupNewer, match=f"is newer than .*: it has {words} that"):
+    with pytest.raises(BackupNewer, match=f"is newer than .*: it has {message} that"):
         make_backup(older, sandbox.archive)
 
     assert (sandbox.bytes(), sandbox.rows("SELECT * FROM annotation")) == before
@@ -196,7 +196,7 @@ def test_newer_archive_is_not_replaced_by_its_backup(
 def test_newer_backup_is_not_replaced_by_the_original(
     tmp_path: Path, change: Callable[[Sandbox], None]
 ) -> None:
-    sandbox = kept(tmp_path)
+    sandbox = make_archive(tmp_path)
     other = make_backup(sandbox.archive, tmp_path / "other")
     star(other)
     change(sandbox)
@@ -211,7 +211,7 @@ def test_newer_backup_is_not_replaced_by_the_original(
 def test_older_backup_is_replaced(
     tmp_path: Path, change: Callable[[Sandbox], None]
 ) -> None:
-    sandbox = kept(tmp_path)
+    sandbox = make_archive(tmp_path)
     star(sandbox.archive)
     older = make_backup(sandbox.archive, tmp_path / "older")
     change(sandbox)
@@ -225,7 +225,7 @@ def test_older_backup_is_replaced(
 def test_removed_star_does_not_prevent_a_backup(
     tmp_path: Path,
 ) -> None:
-    sandbox = kept(tmp_path)
+    sandbox = make_archive(tmp_path)
     star(sandbox.archive)
     older = make_backup(sandbox.archive, tmp_path / "older")
     star(sandbox.archive, PLAIN)
@@ -242,13 +242,13 @@ def test_removed_star_does_not_prevent_a_backup(
 def test_files_added_during_a_backup_are_not_damage(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    sandbox = kept(tmp_path)
+    sandbox = make_archive(tmp_path)
     older = make_backup(sandbox.archive, tmp_path / "older")
     inner = ArchiveDB._load_chunk_rows  # between finding a chunk and reading it
     pending = [grow]
 
-    def growing(self: ArchiveDB, *words: int) -> object:
-        found = inner(self, *words)
+    def growing(self: ArchiveDB, *args: int) -> object:
+        found = inner(self, *args)
         if pending:
             pending.pop()(sandbox)
         return found

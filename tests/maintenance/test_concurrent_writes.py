@@ -84,13 +84,13 @@ def _call_once_after_method(
     inner = getattr(ArchiveDB, name)
     pending = [happen]
 
-    def asked(self: ArchiveDB, *words: object) -> object:
-        found = inner(self, *words)
+    def wrapper(self: ArchiveDB, *args: object) -> object:
+        found = inner(self, *args)
         if pending:
             pending.pop()()
         return found
 
-    monkeypatch.setattr(ArchiveDB, name, asked)
+    monkeypatch.setattr(ArchiveDB, name, wrapper)
 
 
 def test_line_finished_while_loading_is_the_same_line(
@@ -149,8 +149,8 @@ def _once_after(
     inner = getattr(owner, name)
     pending = [happen]
 
-    def called(*words: object) -> object:
-        found = inner(*words)
+    def called(*args: object) -> object:
+        found = inner(*args)
         if pending:
             pending.pop()()
         return found

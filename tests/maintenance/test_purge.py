@@ -145,10 +145,10 @@ def test_agent_is_refused_once_it_names_its_purged_session(
 ) -> None:
     purge(sandbox.archive, session_sources(sandbox))
     agent = sandbox.home.agent(ONE, "zzz", [prompt(CANARIES[0])], flat=True)
-    said = agent.read_bytes()
+    raw = agent.read_bytes()
     agent.write_bytes(b"")
     assert sandbox.ingest().new == 1
-    agent.write_bytes(said)
+    agent.write_bytes(raw)
 
     for _ in range(2):
         report = sandbox.ingest()

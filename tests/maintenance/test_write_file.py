@@ -88,10 +88,10 @@ def test_backup_copy_has_an_unused_name(
     first = tmp_path / "file.jsonl.before-restore"
     link = os.link
 
-    def late(source: Path, to: Path, **words: bool) -> None:
+    def late(source: Path, to: Path, **options: bool) -> None:
         if to == first and not first.exists():
             first.write_bytes(b"older")  # by another, between our look and our link
-        link(source, to, **words)
+        link(source, to, **options)
 
     monkeypatch.setattr(os, "link", late)
     done = restore_file(path, overwrite=True)
@@ -138,16 +138,16 @@ def test_interrupted_write_leaves_no_file(
 def test_only_unlocked_leftovers_are_removed(
     tmp_path: Path,
 ) -> None:
-    left, held = (tmp_path / f".bygones-{n * 16}" for n in "0a")
+    left, locked = (tmp_path / f".bygones-{n * 16}" for n in "0a")
     other = tmp_path / ".bygones-notes"
-    for path in (left, held, other):
+    for path in (left, locked, other):
         path.write_bytes(OURS)
 
-    with held.open("rb") as file:
+    with locked.open("rb") as file:
         lock_file(file.fileno())
         remove_leftovers(tmp_path)
 
-    assert set(tmp_path.iterdir()) == {held, other}
+    assert set(tmp_path.iterdir()) == {locked, other}
     remove_leftovers(tmp_path / "nowhere")
 
 

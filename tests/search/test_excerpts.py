@@ -13,7 +13,7 @@ WALRUS = make_highlighter([("walrus",), ("walruses",)])
 
 
 @pytest.mark.parametrize(
-    ("text", "shown"),
+    ("text", "expected"),
     [
         ("a walrus, two Walruses", "a [walrus], two [Walruses]"),
         ("swalrus walrusy", "swalrus walrusy"),
@@ -23,10 +23,10 @@ WALRUS = make_highlighter([("walrus",), ("walruses",)])
         ("", ""),
     ],
 )
-def test_words_are_highlighted(text: str, shown: str) -> None:
+def test_words_are_highlighted(text: str, expected: str) -> None:
     found = cut_excerpt(text, WALRUS)
 
-    assert marked(found.text, found.highlights) == shown
+    assert marked(found.text, found.highlights) == expected
 
 
 def test_excerpt_has_the_most_different_words() -> None:

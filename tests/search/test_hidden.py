@@ -26,10 +26,10 @@ def make_home(folder: Path) -> Home:
     return home
 
 
-def found(asked: SearchArchive, query: str) -> list[tuple[str, list[str]]]:
+def found(search_archive: SearchArchive, query: str) -> list[tuple[str, list[str]]]:
     return [
         (one.summary.id, [hit.excerpt.text for hit in one.hits])
-        for one in asked.search(query).sessions
+        for one in search_archive.search(query).sessions
     ]
 
 

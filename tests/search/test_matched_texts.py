@@ -146,8 +146,8 @@ def test_damaged_text_is_not_shown(tmp_path: Path) -> None:
     with open_archive(sandbox.home, sandbox.archive) as archive:
         found = archive.search("walrus").sessions
 
-    shown = [hit.excerpt.text for one in found for hit in one.hits]
-    assert shown == ["another walrus"]
+    excerpts = [hit.excerpt.text for one in found for hit in one.hits]
+    assert excerpts == ["another walrus"]
 
 
 def test_limits_are_named_if_no_session_has_all_words(tmp_path: Path) -> None:

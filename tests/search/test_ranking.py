@@ -95,8 +95,8 @@ def test_title_from_another_file_counts(tmp_path: Path) -> None:
 def test_session_with_the_query_as_its_title_comes_first(tmp_path: Path) -> None:
     home = Home(tmp_path / "home")
     for number in range(1, 6):
-        said = [prompt("the walrus parser fails"), reply("walrus parser, fixed")]
-        records = thread(*said, *said, start=3600.0 * number)
+        turn = [prompt("the walrus parser fails"), reply("walrus parser, fixed")]
+        records = thread(*turn, *turn, start=3600.0 * number)
         home.session(session_id(number), records)
     records = thread(prompt("something else"), reply("yes"))
     leaf = str(records[-1]["uuid"])

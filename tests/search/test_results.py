@@ -26,7 +26,7 @@ MANY = 40
 
 
 @pytest.fixture(scope="module")
-def asked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SearchArchive]:
+def search_archive(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SearchArchive]:
     """Return an archive of one session that matches and many that do not."""
     folder = tmp_path_factory.mktemp("narrowing")
     home = Home(folder / "home")
@@ -74,7 +74,7 @@ def asked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SearchArchive]:
     ],
 )
 def test_few_records_are_opened(
-    asked: SearchArchive,
+    search_archive: SearchArchive,
     query: str,
     parts: list[str],
     monkeypatch: pytest.MonkeyPatch,
@@ -83,7 +83,7 @@ def test_few_records_are_opened(
         results, "MAX_OPENED_RECORDS", 60 if query == "has:image" else 25
     )
 
-    found = asked.search(query, hits=9)
+    found = search_archive.search(query, hits=9)
 
     assert not found.is_partial
     assert [one.summary.id for one in found.sessions] == [session_id(1)]
@@ -92,11 +92,11 @@ def test_few_records_are_opened(
 
 
 def test_limits_are_reported_as_partial_results(
-    asked: SearchArchive, monkeypatch: pytest.MonkeyPatch
+    search_archive: SearchArchive, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    first = asked.search("/[ns]ay/", limit=3)
+    first = search_archive.search("/[ns]ay/", limit=3)
     monkeypatch.setattr(results, "MAX_OPENED_RECORDS", 5)
-    partial = asked.search("/[qx]q/")
+    partial = search_archive.search("/[qx]q/")
 
     assert (first.session_count_bound, first.session_count) == (
         CountBound.AT_MOST,

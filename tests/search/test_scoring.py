@@ -28,7 +28,7 @@ AMOUNTS = {session: size * len(Part) for session, size in SIZES.items()}
 MEASURES = CorpusNorms.from_lengths(AMOUNTS)
 
 
-def sought(
+def make_counts(
     counts: dict[tuple[int, Part], int], *, sessions: int = 4, is_name: bool = False
 ) -> TermCounts:
     buckets = {pack_text_key(session, part): n for (session, part), n in counts.items()}
@@ -37,12 +37,12 @@ def sought(
 
 
 WORDS = {
-    "a prompt": sought({(1, Part.PROMPT): 1, (3, Part.REPLY): 1}),
-    "long and short": sought({(1, Part.REPLY): 2, (2, Part.REPLY): 2}),
-    "results only": sought({(3, Part.RESULT): 5, (4, Part.TOOL): 5}),
-    "a name": sought({(3, Part.PROMPT): 3, (4, Part.TOOL): 3}, is_name=True),
-    "many and few": sought({(3, Part.REPLY): 10, (4, Part.REPLY): 1}),
-    "a title": sought({(3, Part.TITLE): 1, (4, Part.PROMPT): 1}),
+    "a prompt": make_counts({(1, Part.PROMPT): 1, (3, Part.REPLY): 1}),
+    "long and short": make_counts({(1, Part.REPLY): 2, (2, Part.REPLY): 2}),
+    "results only": make_counts({(3, Part.RESULT): 5, (4, Part.TOOL): 5}),
+    "a name": make_counts({(3, Part.PROMPT): 3, (4, Part.TOOL): 3}, is_name=True),
+    "many and few": make_counts({(3, Part.REPLY): 10, (4, Part.REPLY): 1}),
+    "a title": make_counts({(3, Part.TITLE): 1, (4, Part.PROMPT): 1}),
 }
 
 
@@ -96,8 +96,8 @@ def format_scores(total: dict[int, float]) -> str:
 
 
 def test_session_with_both_of_two_words_comes_first() -> None:
-    rare = sought({(1, Part.PROMPT): 9, (2, Part.RESULT): 1})
-    common = sought({(2, Part.RESULT): 1, (3, Part.RESULT): 1})
+    rare = make_counts({(1, Part.PROMPT): 9, (2, Part.RESULT): 1})
+    common = make_counts({(2, Part.RESULT): 1, (3, Part.RESULT): 1})
 
     total = score_sessions([rare, common], MEASURES).by_session
 

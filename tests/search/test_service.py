@@ -35,7 +35,7 @@ PARSER = "/work/demo/src/server/parse_transcript.py"
 
 
 @pytest.fixture(scope="module")
-def asked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SearchArchive]:
+def search_archive(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SearchArchive]:
     """Return an archive of a few sessions about different things."""
     folder = tmp_path_factory.mktemp("search")
     home = Home(folder / "home")
@@ -103,8 +103,10 @@ def asked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SearchArchive]:
         ("project:nowhere docker", []),
     ],
 )
-def test_query_finds(asked: SearchArchive, text: str, titles: list[str]) -> None:
-    assert sorted(asked.titles(text)) == sorted(titles)
+def test_query_finds(
+    search_archive: SearchArchive, text: str, titles: list[str]
+) -> None:
+    assert sorted(search_archive.titles(text)) == sorted(titles)
 
 
 @pytest.mark.parametrize(
@@ -116,22 +118,24 @@ def test_query_finds(asked: SearchArchive, text: str, titles: list[str]) -> None
     ],
 )
 def test_identifiers_are_found_in_all_spellings(
-    asked: SearchArchive, text: str
+    search_archive: SearchArchive, text: str
 ) -> None:
-    assert asked.titles(text)[0] == "Parsing transcripts"
+    assert search_archive.titles(text)[0] == "Parsing transcripts"
 
 
 @pytest.mark.req("X4")
-def test_sessions_with_more_of_the_words_come_first(asked: SearchArchive) -> None:
-    found = asked.search("docker cookies retries")
+def test_sessions_with_more_of_the_words_come_first(
+    search_archive: SearchArchive,
+) -> None:
+    found = search_archive.search("docker cookies retries")
 
     assert [len(one.matched_words) for one in found.sessions] == [2, 2]
-    assert asked.titles("docker retry lock")[0] == "Docker images"
-    assert asked.search("retry image").full_match_count == 1
+    assert search_archive.titles("docker retry lock")[0] == "Docker images"
+    assert search_archive.search("retry image").full_match_count == 1
 
 
-def test_typos_are_corrected_and_reported(asked: SearchArchive) -> None:
-    found = asked.search("dokcer image")
+def test_typos_are_corrected_and_reported(search_archive: SearchArchive) -> None:
+    found = search_archive.search("dokcer image")
 
     assert [(one.original, one.corrected) for one in found.corrections] == [
         ("dokcer", "docker")
@@ -140,13 +144,13 @@ def test_typos_are_corrected_and_reported(asked: SearchArchive) -> None:
 
 
 def test_phrase_without_a_match_is_relaxed_to_words(
-    asked: SearchArchive,
+    search_archive: SearchArchive,
 ) -> None:
-    found = asked.search('"build multi-stage"')
+    found = search_archive.search('"build multi-stage"')
 
     assert found.is_phrase_relaxed
     assert [one.summary.title.text for one in found.sessions] == ["Docker images"]
-    assert not asked.search('"multi-stage build"').is_phrase_relaxed
+    assert not search_archive.search('"multi-stage build"').is_phrase_relaxed
 
 
 @pytest.mark.parametrize(
@@ -156,8 +160,8 @@ def test_phrase_without_a_match_is_relaxed_to_words(
         "why does the login test fail on every second run",
     ],
 )
-def test_pasted_line_finds_its_text(asked: SearchArchive, text: str) -> None:
-    assert asked.titles(text)[0] == "Flaky login"
+def test_pasted_line_finds_its_text(search_archive: SearchArchive, text: str) -> None:
+    assert search_archive.titles(text)[0] == "Flaky login"
 
 
 def test_pasted_line_that_is_half_indexed_comes_first(
@@ -209,13 +213,13 @@ def test_blank_text_is_not_a_hit(tmp_path: Path) -> None:
     assert [hit.excerpt.text for hit in found.hits] == ["Begin", "Done"]
 
 
-def test_missing_word_is_reported(asked: SearchArchive) -> None:
-    found = asked.search("docker zzyzx")
+def test_missing_word_is_reported(search_archive: SearchArchive) -> None:
+    found = search_archive.search("docker zzyzx")
 
     assert found.missing_words == ("zzyzx",)
     assert found.session_count == 1
-    assert asked.search("zzyzx") == asked.search("zzyzx -docker")
-    assert asked.search("zzyzx").sessions == ()
+    assert search_archive.search("zzyzx") == search_archive.search("zzyzx -docker")
+    assert search_archive.search("zzyzx").sessions == ()
 
 
 @pytest.mark.req("X1")
@@ -226,8 +230,8 @@ def test_missing_word_is_reported(asked: SearchArchive) -> None:
         *("2026", "assistant", "toolu", "msg", "claude-opus", "timestamp"),
     ],
 )
-def test_metadata_is_not_searched(asked: SearchArchive, text: str) -> None:
-    assert asked.titles(f'"{text}"') == []
+def test_metadata_is_not_searched(search_archive: SearchArchive, text: str) -> None:
+    assert search_archive.titles(f'"{text}"') == []
 
 
 @pytest.mark.req("X2")
@@ -257,13 +261,15 @@ def test_all_content_is_found_up_to_its_limit(tmp_path: Path) -> None:
 @pytest.mark.req("X3")
 def test_identifier_weighs_most_where_it_is_used(tmp_path: Path) -> None:
     home = Home(tmp_path / "home")
-    talk = [prompt(f"Something about read_config number {n}") for n in range(3)]
+    prompts = [prompt(f"Something about read_config number {n}") for n in range(3)]
     use = [
         reply([tool_use("Read", id=f"toolu_{n}", file_path="/work/read_config.py")])
         for n in range(3)
     ]
     others = [reply(f"A lot of other words {n}") for n in range(6)]
-    home.session(session_id(1), [*thread(*talk, *others), title("Talk", custom=True)])
+    home.session(
+        session_id(1), [*thread(*prompts, *others), title("Talk", custom=True)]
+    )
     home.session(session_id(2), [*thread(*use, *others), title("Use", custom=True)])
 
     with open_archive(home, tmp_path / "archive") as archive:
@@ -275,7 +281,7 @@ def test_identifier_weighs_most_where_it_is_used(tmp_path: Path) -> None:
 @pytest.mark.parametrize("query", ["Edit", "edit", "config.ts", "Edit config.ts"])
 def test_name_of_a_tool_or_file_finds_calls_first(tmp_path: Path, query: str) -> None:
     home = Home(tmp_path / "home")
-    said = "Edit the config.ts"
+    phrase = "Edit the config.ts"
     home.session(
         session_id(1),
         [
@@ -288,9 +294,15 @@ def test_name_of_a_tool_or_file_finds_calls_first(tmp_path: Path, query: str) ->
         ],
     )
     for number in range(2, 6):
-        words = [prompt(said), reply(f"{said}? Edit!"), prompt(f"{said} {number}")]
-        named = title(f"{said} {number}" if number > 3 else "Mentioned")
-        home.session(session_id(number), [named, *thread(*words, start=60.0 * number)])
+        records = [
+            prompt(phrase),
+            reply(f"{phrase}? Edit!"),
+            prompt(f"{phrase} {number}"),
+        ]
+        named = title(f"{phrase} {number}" if number > 3 else "Mentioned")
+        home.session(
+            session_id(number), [named, *thread(*records, start=60.0 * number)]
+        )
 
     with open_archive(home, tmp_path / "archive") as archive:
         assert archive.titles(query)[0] == "Called"
@@ -330,11 +342,11 @@ def test_newest_of_equal_sessions_comes_first(tmp_path: Path) -> None:
 
 
 @pytest.mark.req("X5")
-def test_hit_has_its_context(asked: SearchArchive) -> None:
-    (first, *_) = asked.search("cookies").sessions
+def test_hit_has_its_context(search_archive: SearchArchive) -> None:
+    (first, *_) = search_archive.search("cookies").sessions
     hits = {hit.part: hit for hit in first.hits}
 
-    assert asked.excerpts("cookies lock")[0] == (
+    assert search_archive.excerpts("cookies lock")[0] == (
         "The [cookies] were written twice. Retried with a [lock]."
     )
     assert hits[Part.REPLY].role is Role.ASSISTANT
@@ -420,7 +432,7 @@ def test_prompt_that_was_only_queued_is_found(tmp_path: Path) -> None:
         assert archive.excerpts("walrus") == ["Leave out the [walrus]"]
         (one,) = archive.search("walrus in:prompt role:user").sessions
         assert [hit.part for hit in one.hits] == [Part.PROMPT]
-        # The user took this one back.
+        # This branch was rewound.
         assert archive.titles("dugong") == []
 
 
@@ -481,11 +493,13 @@ def test_hit_in_a_copied_record_belongs_to_the_original_session(
 
 @pytest.mark.req("X1", "T7")
 @pytest.mark.parametrize("id_", [session_id(1), session_id(1)[:8], "record", "upper"])
-def test_id_instead_of_words_is_recognized(asked: SearchArchive, id_: str) -> None:
-    record = asked.search("cookies").sessions[0].hits[0].record_id
+def test_id_instead_of_words_is_recognized(
+    search_archive: SearchArchive, id_: str
+) -> None:
+    record = search_archive.search("cookies").sessions[0].hits[0].record_id
     typed = {"record": record, "upper": session_id(1).upper()}.get(id_, id_)
 
-    found = asked.search(typed)
+    found = search_archive.search(typed)
     assert (found.sessions, found.named_id) == ((), typed.lower())
     (note,) = search_notes(found)
     assert f"`bygones show {typed.lower()}`" in note
@@ -495,8 +509,10 @@ def test_id_instead_of_words_is_recognized(asked: SearchArchive, id_: str) -> No
 @pytest.mark.parametrize(
     "text", ["login", "deadbeef", f"{session_id(1)} login", f"session:{session_id(1)}"]
 )
-def test_other_queries_are_not_taken_for_an_id(asked: SearchArchive, text: str) -> None:
-    assert asked.search(text).named_id == ""
+def test_other_queries_are_not_taken_for_an_id(
+    search_archive: SearchArchive, text: str
+) -> None:
+    assert search_archive.search(text).named_id == ""
 
 
 def test_pages_are_consecutive(tmp_path: Path) -> None:
@@ -524,10 +540,10 @@ def test_search_of_an_empty_archive_finds_nothing(tmp_path: Path) -> None:
             assert archive.search(query).sessions == ()
 
 
-def test_empty_query_lists_the_newest_first(asked: SearchArchive) -> None:
+def test_empty_query_lists_the_newest_first(search_archive: SearchArchive) -> None:
     titles = ["Docker images", "Parsing transcripts", "Flaky login"]
 
-    assert asked.titles("") == asked.titles("&& --") == titles
+    assert search_archive.titles("") == search_archive.titles("&& --") == titles
 
 
 @pytest.mark.parametrize(
@@ -546,8 +562,8 @@ def test_empty_query_lists_the_newest_first(asked: SearchArchive) -> None:
         "/(?:word )+x/",
     ],
 )
-def test_any_query_can_be_searched(asked: SearchArchive, text: str) -> None:
-    found = asked.search(text[:9999])
+def test_any_query_can_be_searched(search_archive: SearchArchive, text: str) -> None:
+    found = search_archive.search(text[:9999])
 
     assert found.session_count <= 3
     assert all(one.summary.id.startswith("5e551000") for one in found.sessions)
@@ -573,9 +589,11 @@ def test_session_with_many_hits_is_one_match(tmp_path: Path) -> None:
 def test_rewound_texts_are_found_in_a_large_session(tmp_path: Path) -> None:
     home = Home(tmp_path / "home")
     first, left = thread(prompt("begin"), prompt("on the way that was left"))
-    kept = thread(*(prompt(f"kept {number}") for number in range(300)), start=900)
-    kept[0] = {**kept[0], "parentUuid": first["uuid"]}
-    home.session(session_id(1), [first, left, *kept])
+    live_records = thread(
+        *(prompt(f"kept {number}") for number in range(300)), start=900
+    )
+    live_records[0] = {**live_records[0], "parentUuid": first["uuid"]}
+    home.session(session_id(1), [first, left, *live_records])
 
     with open_archive(home, tmp_path / "archive") as archive:
         found = archive.search("is:abandoned")
@@ -621,8 +639,8 @@ def test_words_around_a_slash_need_not_be_adjacent(tmp_path: Path) -> None:
 
 
 @pytest.mark.req("X3")
-def test_score_is_explained(asked: SearchArchive) -> None:
-    (first, *_) = asked.search("cookies lock").sessions
+def test_score_is_explained(search_archive: SearchArchive) -> None:
+    (first, *_) = search_archive.search("cookies lock").sessions
     shares = {one.word: one for one in first.word_shares}
 
     assert sum(one.share for one in first.word_shares) == pytest.approx(1)

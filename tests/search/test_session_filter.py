@@ -79,14 +79,14 @@ def write_home(home: Home) -> None:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    place = tmp_path_factory.mktemp("selection")
-    home = Home(place / "home")
+    folder_path = tmp_path_factory.mktemp("selection")
+    home = Home(folder_path / "home")
     write_home(home)
-    Archive.ingest(place / "archive", [home.path])
-    with Archive.open(place / "archive") as archive:
+    Archive.ingest(folder_path / "archive", [home.path])
+    with Archive.open(folder_path / "archive") as archive:
         marks = Annotations(tags=("release",), is_starred=True)
         archive.annotate([archive.session_summary(session_id(API)).id], lambda _: marks)
-    return place / "archive"
+    return folder_path / "archive"
 
 
 @pytest.fixture

@@ -26,9 +26,9 @@ from tests.search.searching import NOW
 from tests.store.sandbox import Sandbox
 
 
-def add(sandbox: Sandbox, number: int, words: str) -> None:
-    records = thread(prompt(words), reply(f"so be it, {words}"))
-    sandbox.home.session(session_id(number), [*records, title(f"About {words}")])
+def add(sandbox: Sandbox, number: int, content: str) -> None:
+    records = thread(prompt(content), reply(f"so be it, {content}"))
+    sandbox.home.session(session_id(number), [*records, title(f"About {content}")])
     sandbox.ingest()
 
 
@@ -41,7 +41,7 @@ def sandbox(tmp_path: Path) -> Sandbox:
 
 
 @pytest.fixture
-def commons(sandbox: Sandbox) -> Iterator[SharedSearchStats]:
+def shared_stats(sandbox: Sandbox) -> Iterator[SharedSearchStats]:
     found = SharedSearchStats(sandbox.archive)
     yield found
     found.close()
@@ -58,24 +58,24 @@ def known(archive: Archive) -> SearchStats:
 
 
 def test_two_archives_share_statistics(
-    sandbox: Sandbox, commons: SharedSearchStats
+    sandbox: Sandbox, shared_stats: SharedSearchStats
 ) -> None:
     with (
-        Archive.open(sandbox.archive, commons) as one,
-        Archive.open(sandbox.archive, commons) as other,
+        Archive.open(sandbox.archive, shared_stats) as one,
+        Archive.open(sandbox.archive, shared_stats) as other,
     ):
         assert found(one, "apples") == found(other, "apples") == ["About apples"]
         assert known(one) is known(other)
 
-    with Archive.open(sandbox.archive, commons) as third:
+    with Archive.open(sandbox.archive, shared_stats) as third:
         assert found(third, "pears") == ["About pears"]
-        assert known(third) is commons.stats_for(third._reader)
+        assert known(third) is shared_stats.stats_for(third._reader)
 
 
 def test_unchanged_archive_is_not_loaded_again(
-    sandbox: Sandbox, commons: SharedSearchStats
+    sandbox: Sandbox, shared_stats: SharedSearchStats
 ) -> None:
-    with Archive.open(sandbox.archive, commons) as archive:
+    with Archive.open(sandbox.archive, shared_stats) as archive:
         found(archive, "apples")
         before = known(archive)
         archive.refresh()
@@ -84,11 +84,11 @@ def test_unchanged_archive_is_not_loaded_again(
 
 
 def test_new_sessions_replace_the_statistics_for_all(
-    sandbox: Sandbox, commons: SharedSearchStats
+    sandbox: Sandbox, shared_stats: SharedSearchStats
 ) -> None:
     with (
-        Archive.open(sandbox.archive, commons) as one,
-        Archive.open(sandbox.archive, commons) as other,
+        Archive.open(sandbox.archive, shared_stats) as one,
+        Archive.open(sandbox.archive, shared_stats) as other,
     ):
         found(one, "apples")
         found(other, "apples")
@@ -104,42 +104,42 @@ def test_new_sessions_replace_the_statistics_for_all(
 
 
 def test_replaced_index_is_searched_with_its_own_numbers(
-    sandbox: Sandbox, commons: SharedSearchStats
+    sandbox: Sandbox, shared_stats: SharedSearchStats
 ) -> None:
-    with Archive.open(sandbox.archive, commons) as old:
+    with Archive.open(sandbox.archive, shared_stats) as old:
         assert found(old, "pears") == ["About pears"]
         rebuild(sandbox.archive)
-        with Archive.open(sandbox.archive, commons) as new:
+        with Archive.open(sandbox.archive, shared_stats) as new:
             assert found(new, "pears") == ["About pears"]
             assert found(old, "pears") == ["About pears"]
             assert known(old) is not known(new)
-            assert known(new) is commons.stats_for(new._reader)
+            assert known(new) is shared_stats.stats_for(new._reader)
 
 
 def test_index_with_the_same_name_is_another_one(
-    sandbox: Sandbox, commons: SharedSearchStats
+    sandbox: Sandbox, shared_stats: SharedSearchStats
 ) -> None:
     with ArchiveDir(sandbox.archive) as old:
-        place = old.index_path
-        with Archive.open(sandbox.archive, commons) as archive:
+        index_path = old.index_path
+        with Archive.open(sandbox.archive, shared_stats) as archive:
             assert found(archive, "apples OR pears") == ["About apples", "About pears"]
         first = next(old.byte_store.sources())
         purge(sandbox.archive, [first], sessions=[SessionId(session_id(1))])
         with ArchiveDir(sandbox.archive) as new:
-            assert new.index_path == place
+            assert new.index_path == index_path
             assert new.index_inode != old.index_inode
             assert new.is_newest_index()
         assert not old.is_newest_index()
-        assert commons.stats_for(LocalReader(old)) is not None  # not refreshed yet
-        with Archive.open(sandbox.archive, commons) as archive:
+        assert shared_stats.stats_for(LocalReader(old)) is not None  # not refreshed yet
+        with Archive.open(sandbox.archive, shared_stats) as archive:
             assert found(archive, "apples OR pears") == ["About pears"]
-        assert commons.stats_for(LocalReader(old)) is None
+        assert shared_stats.stats_for(LocalReader(old)) is None
 
 
 def test_tags_are_read_by_each_search(
-    sandbox: Sandbox, commons: SharedSearchStats
+    sandbox: Sandbox, shared_stats: SharedSearchStats
 ) -> None:
-    with Archive.open(sandbox.archive, commons) as archive:
+    with Archive.open(sandbox.archive, shared_stats) as archive:
         assert found(archive, "tag:fruit") == []
         name = SessionId(session_id(2))
         archive.annotate([name], lambda _: Annotations(tags=("fruit",)))
@@ -151,16 +151,16 @@ def test_tags_are_read_by_each_search(
 
 
 def test_threads_can_search_at_the_same_time(
-    sandbox: Sandbox, commons: SharedSearchStats
+    sandbox: Sandbox, shared_stats: SharedSearchStats
 ) -> None:
-    asked = ["apples", "pear", "title:pears", "about", "so be", "project:demo apple"]
+    queries = ["apples", "pear", "title:pears", "about", "so be", "project:demo apple"]
 
     def answers(_: int) -> list[list[str]]:
-        with Archive.open(sandbox.archive, commons) as archive:
-            return [found(archive, text) for text in asked * 5]
+        with Archive.open(sandbox.archive, shared_stats) as archive:
+            return [found(archive, text) for text in queries * 5]
 
     with Archive.open(sandbox.archive) as alone:
-        wanted = [found(alone, text) for text in asked * 5]
+        wanted = [found(alone, text) for text in queries * 5]
     with ThreadPoolExecutor(4) as threads:
         results = list(threads.map(answers, range(12)))
 
@@ -169,11 +169,11 @@ def test_threads_can_search_at_the_same_time(
 
 
 def test_archive_without_an_index_raises_until_it_has_one(
-    sandbox: Sandbox, commons: SharedSearchStats
+    sandbox: Sandbox, shared_stats: SharedSearchStats
 ) -> None:
     with ArchiveDir(sandbox.archive, write=True) as opened:
         opened.remove_all_indexes()
-    with Archive.open(sandbox.archive, commons) as archive:
+    with Archive.open(sandbox.archive, shared_stats) as archive:
         with pytest.raises(IndexNotFound):
             found(archive, "apples")
         rebuild(sandbox.archive)

@@ -46,7 +46,9 @@ class Sandbox:
     def sources(self) -> dict[str, StoredSource]:
         """Return the stored sources, by file name."""
         with closing(ArchiveDB(self.archive)) as chunks:
-            return {kept.path.rpartition("/")[2]: kept for kept in chunks.sources()}
+            return {
+                source.path.rpartition("/")[2]: source for source in chunks.sources()
+            }
 
     def generations(self, path: Path) -> list[bytes]:
         """Return all stored bytes of a file, oldest generation first."""
@@ -68,8 +70,8 @@ class Sandbox:
 
     def index_rows(self, sql: str) -> list[tuple[object, ...]]:
         """Return rows of `index.db`."""
-        (place,) = (self.archive / "index").glob("*/index.db")
-        with closing(sqlite3.connect(f"file:{place}?mode=ro", uri=True)) as db:
+        (path,) = (self.archive / "index").glob("*/index.db")
+        with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as db:
             return db.execute(sql).fetchall()
 
     @property

@@ -140,8 +140,8 @@ def test_many_small_appends_make_few_chunks(tmp_path: Path) -> None:
 
 def test_giant_line_is_stored_in_several_chunks(tmp_path: Path) -> None:
     sandbox = Sandbox(tmp_path)
-    words = os.urandom(2_200_000).hex()
-    path = sandbox.home.session(session_id(1), [prompt(words), prompt("after")])
+    content = os.urandom(2_200_000).hex()
+    path = sandbox.home.session(session_id(1), [prompt(content), prompt("after")])
 
     sandbox.ingest()
     with path.open("ab") as file:
@@ -267,8 +267,10 @@ def test_committed_data_survives_without_a_checkpoint(
 ) -> None:
     sandbox = Sandbox(tmp_path)
     path = sandbox.home.session(session_id(1), session("a"))
-    with sandbox.open_dir(write=True) as held:
-        assert held.byte_store.archive_id  # its being open keeps the log as it is
+    with sandbox.open_dir(write=True) as archive_dir:
+        assert (
+            archive_dir.byte_store.archive_id
+        )  # its being open keeps the log as it is
         sandbox.ingest()
         assert (sandbox.archive / "archive.db-wal").stat().st_size > 0
 

@@ -143,8 +143,8 @@ def test_replaced_index_is_removed_after_a_kill(
 @pytest.mark.parametrize("name", ["index.db", "text/meta.json"])
 def test_damaged_index_can_be_rebuilt(sandbox: Sandbox, name: str) -> None:
     before = sandbox.dump()
-    (place,) = (sandbox.archive / "index").iterdir()
-    (place / name).write_bytes(b"no index at all" * 500)
+    (index_path,) = (sandbox.archive / "index").iterdir()
+    (index_path / name).write_bytes(b"no index at all" * 500)
 
     rebuild(sandbox.archive)
 
@@ -166,13 +166,13 @@ def test_an_index_belongs_to_one_archive(sandbox: Sandbox, tmp_path: Path) -> No
     other = Sandbox(tmp_path / "other")
     other.home.session(ONE, session("x"))
     other.ingest()
-    (place,) = (other.archive / "index").iterdir()
-    place.rename(sandbox.archive / "index" / place.name)
+    (index_path,) = (other.archive / "index").iterdir()
+    index_path.rename(sandbox.archive / "index" / index_path.name)
 
     with sandbox.open_dir() as reader:
         assert reader.index is not None
         assert reader.index_path is not None
-        assert reader.index_path.name != place.name
+        assert reader.index_path.name != index_path.name
 
 
 def test_outdated_index_is_updated(sandbox: Sandbox, tmp_path: Path) -> None:
@@ -197,8 +197,8 @@ def test_exists_reports_an_archive(sandbox: Sandbox) -> None:
 
 
 def test_text_index_in_a_read_only_folder_can_be_read(sandbox: Sandbox) -> None:
-    (place,) = (sandbox.archive / "index").iterdir()
-    lock = place / "text" / ".tantivy-meta.lock"
+    (index_path,) = (sandbox.archive / "index").iterdir()
+    lock = index_path / "text" / ".tantivy-meta.lock"
     lock.unlink(missing_ok=True)
     lock.mkdir()  # which it cannot open, even as root
 
@@ -211,8 +211,8 @@ def test_text_index_in_a_read_only_folder_can_be_read(sandbox: Sandbox) -> None:
 
 def test_index_without_its_text_index_is_rebuilt(sandbox: Sandbox) -> None:
     before = sandbox.dump()
-    (place,) = (sandbox.archive / "index").iterdir()
-    (place / "text" / "meta.json").unlink()
+    (index_path,) = (sandbox.archive / "index").iterdir()
+    (index_path / "text" / "meta.json").unlink()
     sandbox.home.session(session_id(3), session("d"))
 
     sandbox.ingest()
@@ -326,10 +326,10 @@ def test_index_replaced_while_opening_is_followed_by_the_next(
 ) -> None:
     pending = [sandbox.archive]
 
-    def opening(place: Path, *, write: bool, fingerprint: str) -> indexing.IndexDB:
+    def opening(index_path: Path, *, write: bool, fingerprint: str) -> indexing.IndexDB:
         if pending and not write:
             rebuild(pending.pop())
-        return indexing.IndexDB(place, write=write, fingerprint=fingerprint)
+        return indexing.IndexDB(index_path, write=write, fingerprint=fingerprint)
 
     monkeypatch.setattr(vaults, "IndexDB", opening)
 

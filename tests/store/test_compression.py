@@ -52,7 +52,7 @@ def test_pending_frames_are_dropped_after_an_error() -> None:
 
 
 def test_frame_that_claims_too_much_is_refused() -> None:
-    # Found by a fuzzer: a bit in the head of a frame, and it claims exabytes.
+    # Found by a fuzzer: after a bit flip, the header of a frame claims exabytes.
     raw = b"words of a line"
     frame = compress(raw)
     rotten = frame[:4] + b"\xe0" + b"\xff" * 7 + b"\x7f" + frame[5:]

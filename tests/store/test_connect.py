@@ -57,15 +57,15 @@ def sandbox(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Sandbox:
 
 
 @pytest.mark.parametrize(
-    "words", [["list"], ["show", "last"], ["search", "disk"], ["verify"]]
+    "arguments", [["list"], ["show", "last"], ["search", "disk"], ["verify"]]
 )
 def test_archive_on_a_full_disk_can_be_read(
-    words: list[str], sandbox: Sandbox, capsys: pytest.CaptureFixture[str]
+    arguments: list[str], sandbox: Sandbox, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    fixed = [] if words == ["verify"] else ["--no-ingest"]
+    fixed = [] if arguments == ["verify"] else ["--no-ingest"]
 
     with full_disk():
-        code = main([*words, *fixed, "--archive", str(sandbox.archive)])
+        code = main([*arguments, *fixed, "--archive", str(sandbox.archive)])
 
     message = capsys.readouterr()
     assert code == ExitCode.SUCCESS, message.err
@@ -104,17 +104,17 @@ def test_archive_with_a_log_is_not_opened_as_immutable(sandbox: Sandbox) -> None
 def test_full_disk_is_reported_as_such(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    place = tmp_path / "not" / "yet"
-    message = [system_failure(apsw.FullError("not an error"), place)]
+    folder = tmp_path / "not" / "yet"
+    message = [system_failure(apsw.FullError("not an error"), folder)]
     message.append(SystemFailure(str(translate_error(apsw.FullError("not an error")))))
-    assert has_free_space(place)
-    assert DISK_FULL not in str(system_failure(apsw.IOError("disk I/O error"), place))
+    assert has_free_space(folder)
+    assert DISK_FULL not in str(system_failure(apsw.IOError("disk I/O error"), folder))
 
     free = shutil.disk_usage(tmp_path)._replace(free=4096)
     monkeypatch.setattr("bygones.store.connect.disk_usage", lambda _: free)
-    message.append(system_failure(apsw.IOError("disk I/O error"), place))
+    message.append(system_failure(apsw.IOError("disk I/O error"), folder))
     message.append(
-        texts._system_failure(ValueError("Worker thread failed"), place)
+        texts._system_failure(ValueError("Worker thread failed"), folder)
         or SystemFailure("")
     )
 
@@ -124,9 +124,9 @@ def test_full_disk_is_reported_as_such(
 def test_failure_to_start_a_thread_is_not_reported_as_damage(
     tmp_path: Path,
 ) -> None:
-    said = "System error.'Failed to spawn segment merging thread'"
+    error_text = "System error.'Failed to spawn segment merging thread'"
 
-    message = texts._system_failure(ValueError(said), tmp_path)
+    message = texts._system_failure(ValueError(error_text), tmp_path)
 
     assert isinstance(message, SystemFailure)
     assert message.reason == "the text index: no thread could be started"

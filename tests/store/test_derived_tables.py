@@ -134,10 +134,10 @@ def test_empty_sessions_are_listed_on_request_only(sandbox: Sandbox) -> None:
     with sandbox.open_dir() as archive_dir:
         assert archive_dir.index is not None
         derived = DerivedTables(archive_dir.index)
-        shown = {line.id for line in derived.iter_summaries()}
+        ids = {line.id for line in derived.iter_summaries()}
         everything = {line.id for line in derived.iter_summaries(include_empty=True)}
 
-    assert shown == {session_id(1)}
+    assert ids == {session_id(1)}
     assert everything == {session_id(number) for number in (1, 2, 3, 4)}
 
 
@@ -149,9 +149,9 @@ def test_sessions_with_equal_end_times_are_sorted_by_id(sandbox: Sandbox) -> Non
 
     with sandbox.open_dir() as archive_dir:
         assert archive_dir.index is not None
-        shown = [line.id for line in DerivedTables(archive_dir.index).iter_summaries()]
+        ids = [line.id for line in DerivedTables(archive_dir.index).iter_summaries()]
 
-    assert shown == [session_id(number) for number in (1, 2, 3)]
+    assert ids == [session_id(number) for number in (1, 2, 3)]
 
 
 @pytest.mark.parametrize(

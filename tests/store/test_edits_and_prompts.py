@@ -76,6 +76,6 @@ def test_prompts_of_abandoned_branches_are_listed(tmp_path: Path) -> None:
     Archive.ingest(tmp_path / "archive", [home.path])
 
     with Archive.open(tmp_path / "archive") as archive:
-        told = [(one.text, one.branch_number) for one in archive.prompts()]
+        prompts = [(one.text, one.branch_number) for one in archive.prompts()]
 
-    assert told == [("Three", 0), ("Two", 1), ("One", 0)]
+    assert prompts == [("Three", 0), ("Two", 1), ("One", 0)]

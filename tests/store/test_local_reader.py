@@ -58,10 +58,10 @@ class WriterDuringRead:
         """Open an index, and count the statements of the reader."""
         db = open_index_db(path, write=write)
         if not write:
-            db.exec_trace = self._heard
+            db.exec_trace = self._count_statement
         return db
 
-    def _heard(self, *_: object) -> bool:
+    def _count_statement(self, *_: object) -> bool:
         self.statements += 1
         if self.statements == self.before:
             self.before = 0
@@ -79,8 +79,8 @@ def meanwhile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> WriterDuringRe
 
 def _loaded(archive: Archive) -> object:
     one = archive.session(session_id(1))
-    said = [message.id for message in one.live_branch.messages]
-    return said, one.usage, [spend.usage for spend in one.message_usages]
+    message_ids = [message.id for message in one.live_branch.messages]
+    return message_ids, one.usage, [spend.usage for spend in one.message_usages]
 
 
 def _costs(archive: Archive) -> object:
@@ -89,9 +89,9 @@ def _costs(archive: Archive) -> object:
 
 def _both(archive: Archive) -> object:
     with archive.read_transaction():
-        listed = {one.id: one.usage.total for one in archive.sessions()}
+        totals = {one.id: one.usage.total for one in archive.sessions()}
         report = archive.usage("session", now=NOW)
-        return sum(listed.values()), report.total.tokens
+        return sum(totals.values()), report.total.tokens
 
 
 def _found(archive: Archive) -> object:
@@ -126,9 +126,9 @@ def test_reads_are_consistent_while_others_write(
 
     old = answered()
     for number in range(1, meanwhile.statements + 1):
-        told = answered(number)
+        result = answered(number)
         new = answered()
-        assert told in (old, new), number
+        assert result in (old, new), number
         old = new
 
 

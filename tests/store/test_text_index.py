@@ -36,7 +36,7 @@ def remove_record(folder: Path) -> set[str]:
 def test_files_of_a_killed_writer_are_removed(folder: Path) -> None:
     known = (folder / "meta.json").read_bytes()
     assert remove_record(folder)
-    # As if it had been killed before it said so.
+    # As if it had been killed before the commit.
     (folder / "meta.json").write_bytes(known)
 
     assert remove_record(folder)

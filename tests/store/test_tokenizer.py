@@ -73,13 +73,13 @@ WORDS = {"system": 9, "systems": 2, "audit": 5, "hardening": 3, "cat": 1}
     ],
 )
 def test_typo_is_corrected(typed: str, meant: str | None) -> None:
-    def counted(words: Iterable[str]) -> dict[str, int]:
+    def count_words(words: Iterable[str]) -> dict[str, int]:
         return {word: WORDS.get(word, 0) for word in words}
 
-    def beginning(start: str) -> list[tuple[str, int]]:
+    def count_prefix(start: str) -> list[tuple[str, int]]:
         return [pair for pair in WORDS.items() if pair[0].startswith(start)]
 
-    assert correct_term(typed, counted, beginning) == meant
+    assert correct_term(typed, count_words, count_prefix) == meant
 
 
 @given(st.text(LETTERS + "—…→", max_size=80) | st.text(max_size=50))

@@ -40,20 +40,20 @@ _Key = tuple[str, str, str, str]
 
 class MemoryObjects:
     def __init__(self) -> None:
-        self.kept: dict[str, bytes] = {}
+        self.blobs: dict[str, bytes] = {}
 
     def put(self, raw: bytes) -> str:
         address = hashlib.sha256(raw).hexdigest()
-        self.kept[address] = raw
+        self.blobs[address] = raw
         return address
 
     def get(self, address: str) -> bytes:
-        if address not in self.kept:
+        if address not in self.blobs:
             raise ArchiveDamaged(Path("raw"), address)
-        return self.kept[address]
+        return self.blobs[address]
 
     def get_many(self, addresses: Sequence[str]) -> dict[str, bytes]:
-        return {one: self.kept[one] for one in addresses if one in self.kept}
+        return {one: self.blobs[one] for one in addresses if one in self.blobs}
 
     def get_frames(self, addresses: Sequence[str]) -> dict[str, bytes]:
         found = self.get_many(addresses).items()
@@ -61,12 +61,12 @@ class MemoryObjects:
 
     def remove(self, addresses: Iterable[str]) -> None:
         for address in addresses:
-            self.kept.pop(address, None)
+            self.blobs.pop(address, None)
 
 
 class _Source:
-    def __init__(self, sent: RemoteSource) -> None:
-        self.sent = sent
+    def __init__(self, remote: RemoteSource) -> None:
+        self.remote = remote
         self.generation = 0
         self.spans: list[StoredSpan] = []
         self.fragment: SourceFragment | None = None
@@ -74,7 +74,7 @@ class _Source:
         self.is_touched = False
 
     @property
-    def upto(self) -> int:
+    def stored_bytes(self) -> int:
         last = self.spans[-1] if self.spans else None
         return last.offset + last.length if last else 0
 
@@ -86,57 +86,63 @@ class MemoryStore(TeamStore):
         self.sources: dict[_Key, _Source] = {}
         self._notes: dict[tuple[str, str], bytes] = {}
         self._holds: dict[ErasureSelector, str] = {}
-        self._signs: dict[bytes, datetime] = {}
-        self._stray: set[str] = set()
+        self._tombstones: dict[bytes, datetime] = {}
+        self._orphans: set[str] = set()
         self.derived: list[DerivedSessions] = []
 
     def prepare(self) -> None:
         pass
 
     def put(self, update: SourceUpdate) -> TeamSource:
-        sent = update.source
-        if self.find_tombstones(tombstone_hashes(sent)):
-            raise SourceUpdateRejected(sent.id, "it was erased")
-        key = (sent.person, sent.machine, sent.home, sent.path)
-        source = self.sources.setdefault(key, _Source(sent))
+        remote = update.source
+        if self.find_tombstones(tombstone_hashes(remote)):
+            raise SourceUpdateRejected(remote.id, "it was erased")
+        key = (remote.person, remote.machine, remote.home, remote.path)
+        source = self.sources.setdefault(key, _Source(remote))
         if update.generation > source.generation:
             source.generation, source.spans = update.generation, []
             source.fragment = None
         if update.generation < source.generation:
-            raise SourceUpdateRejected(sent.id, "a newer generation is there")
+            raise SourceUpdateRejected(remote.id, "a newer generation is there")
         for span in update.spans:
             known = next((s for s in source.spans if s.offset == span.offset), None)
             if known is not None:
                 if known.sha256 != span.sha256:
                     raise SourceUpdateRejected(
-                        sent.id, "different bytes are stored there"
+                        remote.id, "different bytes are stored there"
                     )
                 continue
-            if span.offset != source.upto:
-                raise SourceUpdateRejected(sent.id, f"{source.upto} bytes are stored")
+            if span.offset != source.stored_bytes:
+                raise SourceUpdateRejected(
+                    remote.id, f"{source.stored_bytes} bytes are stored"
+                )
             source.spans.append(span)
             source.fragment = None
             source.revision += 1
             source.is_touched = True
-        behind = update.fragment
-        if behind and behind.offset == source.upto and behind != source.fragment:
-            source.fragment = behind
+        fragment = update.fragment
+        if (
+            fragment
+            and fragment.offset == source.stored_bytes
+            and fragment != source.fragment
+        ):
+            source.fragment = fragment
             source.revision += 1
             source.is_touched = True
-        source.sent = sent
-        return _ack(source)
+        source.remote = remote
+        return _team_source(source)
 
     def machine_sources(
         self, person: str, machine: str, among: Sequence[int] | None = None
     ) -> Sequence[TeamSource]:
-        own = [s for k, s in self.sources.items() if k[:2] == (person, machine)]
+        sources = [s for k, s in self.sources.items() if k[:2] == (person, machine)]
         if among is not None:
-            own = [source for source in own if source.sent.number in among]
-        return [_ack(source) for source in own]
+            sources = [source for source in sources if source.remote.number in among]
+        return [_team_source(source) for source in sources]
 
     def pending_sources(self, limit: int = 100) -> Sequence[PendingSource]:
         found = [
-            PendingSource(s.sent.number, s.sent.person)
+            PendingSource(s.remote.number, s.remote.person)
             for s in self.sources.values()
             if s.is_touched
         ]
@@ -145,28 +151,28 @@ class MemoryStore(TeamStore):
     def replace_sessions(self, derived: DerivedSessions) -> None:
         self.derived.append(derived)
         for source in self.sources.values():
-            if derived.sources.get(source.sent.number) == source.revision:
+            if derived.sources.get(source.remote.number) == source.revision:
                 source.is_touched = False
 
     def list_sources(self, person: str) -> Sequence[TeamSource]:
         return [
             TeamSource(
-                source=s.sent,
+                source=s.remote,
                 generation=s.generation,
-                stored_bytes=s.upto,
+                stored_bytes=s.stored_bytes,
                 revision=s.revision,
             )
             for s in self.sources.values()
-            if s.sent.person == person
+            if s.remote.person == person
         ]
 
     def spans(self, source: int) -> Sequence[StoredSpan]:
-        found = (s for s in self.sources.values() if s.sent.number == source)
+        found = (s for s in self.sources.values() if s.remote.number == source)
         return next((s.spans for s in found), [])
 
     def fragments(self, sources: Sequence[int]) -> dict[int, SourceFragment]:
-        own = [s for s in self.sources.values() if s.sent.number in sources]
-        return {s.sent.number: s.fragment for s in own if s.fragment}
+        matching = [s for s in self.sources.values() if s.remote.number in sources]
+        return {s.remote.number: s.fragment for s in matching if s.fragment}
 
     def related_sources(self, person: str, keys: RelationKeys) -> set[int]:
         del person, keys
@@ -199,48 +205,54 @@ class MemoryStore(TeamStore):
         return list(self._holds.items())
 
     def matching_sessions(self, selector: ErasureSelector) -> Sequence[SessionId]:
-        fits = [s.sent for s in self.sources.values() if _fits(selector, s.sent)]
-        return sorted({sent.session for sent in fits if sent.session})
+        fits = [s.remote for s in self.sources.values() if _matches(selector, s.remote)]
+        return sorted({remote.session for remote in fits if remote.session})
 
     def erase(self, selector: ErasureSelector, *, now: datetime) -> ErasureReceipt:
-        gone = [s for s in self.sources.values() if _fits(selector, s.sent)]
-        held = [s for s in gone if any(_fits(h, s.sent) for h in self._holds)]
-        gone = [s for s in gone if s not in held]
-        addresses = {span.address for s in gone for span in s.spans}
-        for source in gone:
-            self._signs |= dict.fromkeys(tombstone_hashes(source.sent), now)
-        self.sources = {k: s for k, s in self.sources.items() if s not in gone}
+        matching = [s for s in self.sources.values() if _matches(selector, s.remote)]
+        held_back = [
+            s for s in matching if any(_matches(h, s.remote) for h in self._holds)
+        ]
+        matching = [s for s in matching if s not in held_back]
+        addresses = {span.address for s in matching for span in s.spans}
+        for source in matching:
+            self._tombstones |= dict.fromkeys(tombstone_hashes(source.remote), now)
+        self.sources = {k: s for k, s in self.sources.items() if s not in matching}
         used = {span.address for s in self.sources.values() for span in s.spans}
-        self._stray |= addresses - used
-        ids = dict.fromkeys(s.sent.session for s in gone if s.sent.session)
-        kept = dict.fromkeys(s.sent.session for s in held if s.sent.session)
+        self._orphans |= addresses - used
+        ids = dict.fromkeys(s.remote.session for s in matching if s.remote.session)
+        held_ids = dict.fromkeys(
+            s.remote.session for s in held_back if s.remote.session
+        )
         return ErasureReceipt(
             selector=selector,
             sessions=tuple(ids),
-            sources=len(gone),
+            sources=len(matching),
             blob_addresses=tuple(sorted(addresses - used)),
-            held_sessions=tuple(kept),
+            held_sessions=tuple(held_ids),
         )
 
     def find_tombstones(self, hashes: Sequence[bytes]) -> set[bytes]:
-        return self._signs.keys() & set(hashes)
+        return self._tombstones.keys() & set(hashes)
 
     def tombstones(self) -> Sequence[Tombstone]:
-        return [Tombstone(hash=s, erased_at=when) for s, when in self._signs.items()]
+        return [
+            Tombstone(hash=s, erased_at=when) for s, when in self._tombstones.items()
+        ]
 
     def add_tombstones(self, tombstones: Iterable[Tombstone]) -> None:
-        self._signs |= {one.hash: one.erased_at for one in tombstones}
+        self._tombstones |= {one.hash: one.erased_at for one in tombstones}
 
     def orphaned_blobs(self) -> Sequence[str]:
-        return sorted(self._stray)
+        return sorted(self._orphans)
 
     def forget_orphaned_blobs(self, addresses: Iterable[str]) -> None:
-        self._stray -= set(addresses)
+        self._orphans -= set(addresses)
 
     def export_updates(self) -> Iterator[SourceUpdate]:
         for source in self.sources.values():
             yield SourceUpdate(
-                source=source.sent,
+                source=source.remote,
                 generation=source.generation,
                 spans=tuple(source.spans),
                 fragment=source.fragment,
@@ -268,21 +280,21 @@ class MemoryStore(TeamStore):
         pass
 
 
-def _ack(source: _Source) -> TeamSource:
+def _team_source(source: _Source) -> TeamSource:
     last = source.spans[-1] if source.spans else None
     return TeamSource(
-        source=source.sent,
+        source=source.remote,
         generation=source.generation,
-        stored_bytes=source.upto,
+        stored_bytes=source.stored_bytes,
         client_offset=last.client_offset if last else 0,
         fingerprint=source.fragment.fingerprint if source.fragment else b"",
     )
 
 
-def _fits(selector: ErasureSelector, sent: RemoteSource) -> bool:
+def _matches(selector: ErasureSelector, remote: RemoteSource) -> bool:
     wanted = replace(selector, before=None)
     return all(
-        value is None or value == getattr(sent, name)
+        value is None or value == getattr(remote, name)
         for name, value in (
             ("person", wanted.person),
             ("session", wanted.session),

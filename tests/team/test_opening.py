@@ -19,7 +19,7 @@ def test_own_url_parameters_are_not_passed_to_the_database() -> None:
 
 
 @pytest.mark.parametrize(
-    ("told", "address"),
+    ("argument", "address"),
     [
         ("postgresql:/a/b?person=ann", "postgresql://a/b"),
         ("postgresql://a/b", "postgresql://a/b"),
@@ -33,8 +33,8 @@ def test_own_url_parameters_are_not_passed_to_the_database() -> None:
         ("clickhouse:/a:8123/b", "clickhouse://a:8123/b"),
     ],
 )
-def test_url_passed_as_a_path_is_restored(told: str, address: str) -> None:
-    assert _split_url(told)[0] == address
+def test_url_passed_as_a_path_is_restored(argument: str, address: str) -> None:
+    assert _split_url(argument)[0] == address
 
 
 def test_url_names_the_scope() -> None:

@@ -21,12 +21,12 @@ def test_many_requests_are_derived_together() -> None:
         is_derived.set()
         return False
 
-    deriving = IndexWorker(derive, lambda: None)
-    deriving.start()
+    index_worker = IndexWorker(derive, lambda: None)
+    index_worker.start()
     for _ in range(1000):
-        deriving.notify()
+        index_worker.notify()
     assert is_derived.wait(LONG)
-    deriving.stop()
+    index_worker.stop()
 
     assert len(calls) < 10
 
@@ -41,15 +41,15 @@ def test_failed_derivation_is_reported_and_retried() -> None:
             raise OSError
         return len(calls) == 2
 
-    deriving = IndexWorker(derive, is_told.set)
-    deriving.start()
+    index_worker = IndexWorker(derive, is_told.set)
+    index_worker.start()
     assert is_told.wait(LONG)
-    deriving.stop()
+    index_worker.stop()
 
-    assert deriving.last_error == ""
+    assert index_worker.last_error == ""
 
 
-class Counting:
+class DerivationCounter:
     """Counts derivations, and waits for the next one."""
 
     def __init__(self) -> None:
@@ -83,18 +83,18 @@ def test_worker_waits_while_a_sender_announces_more(
 
     monkeypatch.setattr(worker, "_QUIET_PERIOD", 0.01)
     monkeypatch.setattr(IndexWorker, "_expects_more", looked)
-    counter = Counting()
-    deriving = IndexWorker(counter.derive, lambda: None)
-    deriving.start()
+    counter = DerivationCounter()
+    index_worker = IndexWorker(counter.derive, lambda: None)
+    index_worker.start()
     counter.wait()
 
-    deriving.notify("ann", has_more=True)
+    index_worker.notify("ann", has_more=True)
     assert has_waited.wait(LONG)
     before = counter.count
-    deriving.notify("ben")
-    deriving.notify("ann")
+    index_worker.notify("ben")
+    index_worker.notify("ann")
     counter.wait()
-    deriving.stop()
+    index_worker.stop()
 
     assert before == 1
     assert counter.count >= 2
@@ -106,14 +106,14 @@ def test_worker_does_not_wait_forever_for_a_sender(
 ) -> None:
     monkeypatch.setattr(worker, "_QUIET_PERIOD", 0.01)
     monkeypatch.setattr(worker, limit, 0.02)
-    counter = Counting()
-    deriving = IndexWorker(counter.derive, lambda: None)
-    deriving.start()
+    counter = DerivationCounter()
+    index_worker = IndexWorker(counter.derive, lambda: None)
+    index_worker.start()
     counter.wait()
 
-    deriving.notify("ann", has_more=True)
+    index_worker.notify("ann", has_more=True)
     counter.wait()
-    deriving.stop()
+    index_worker.stop()
 
     assert counter.count >= 2
 
@@ -125,7 +125,7 @@ def test_each_warning_is_reported_once(
     monkeypatch.setattr(worker, "_QUIET_PERIOD", 0.01)
     monkeypatch.setattr(worker, "_POLL_INTERVAL", 0.01)
     calls: list[int] = []
-    said: list[str] = []
+    warnings: list[str] = []
     is_done = Event()
 
     def derive() -> bool:
@@ -136,15 +136,15 @@ def test_each_warning_is_reported_once(
             is_done.set()
         return False
 
-    deriving = IndexWorker(
+    index_worker = IndexWorker(
         derive,
         lambda: None,
         describe_failures=lambda: "1 file was not",
-        on_warning=said.append,
+        on_warning=warnings.append,
     )
-    deriving.start()
+    index_worker.start()
     assert is_done.wait(LONG)
-    deriving.stop()
+    index_worker.stop()
 
-    assert said == ["indexing failed (OSError); retrying", "1 file was not"]
-    assert deriving.warning == "1 file was not"
+    assert warnings == ["indexing failed (OSError); retrying", "1 file was not"]
+    assert index_worker.warning == "1 file was not"
