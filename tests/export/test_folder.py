@@ -28,9 +28,9 @@ def test_html_export_has_index_pages_and_assets(tmp_path: Path) -> None:
     home = make_home(tmp_path / "home")
     site = tmp_path / "site"
 
-    done = export_folder(export_items(home.path), site, HTML)
+    result = export_folder(export_items(home.path), site, HTML)
 
-    assert (done.written_sessions, done.unchanged_sessions) == (3, 0)
+    assert (result.written_sessions, result.unchanged_sessions) == (3, 0)
     assert set(written(site)) == {
         *(f"sessions/{session_id(number)}.html" for number in range(3)),
         *(
@@ -68,9 +68,9 @@ def test_other_options_write_everything_again(tmp_path: Path) -> None:
     export_folder(export_items(home.path), tmp_path / "site", HTML)
 
     bare = export_options(ExportFormat.HTML, redact=False)
-    done = export_folder(export_items(home.path), tmp_path / "site", bare)
+    result = export_folder(export_items(home.path), tmp_path / "site", bare)
 
-    assert done.written_sessions == 3
+    assert result.written_sessions == 3
 
 
 def test_deleted_page_is_written_again(tmp_path: Path) -> None:
@@ -105,11 +105,11 @@ def test_invalid_manifest_is_replaced(manifest: str, tmp_path: Path) -> None:
 def test_report_keeps_details_if_requested(tmp_path: Path) -> None:
     home = make_home(tmp_path / "home")
 
-    done = export_folder(
+    result = export_folder(
         export_items(home.path), tmp_path / "site", HTML, keep_details=True
     )
 
-    kinds = [row.kind for row in done.report.rows]
+    kinds = [row.kind for row in result.report.rows]
     assert kinds.count("github-token") == 3
 
 
@@ -119,10 +119,10 @@ def test_session_that_fails_does_not_stop_the_others(tmp_path: Path) -> None:
     first, *others = export_items(home.path)
     error = ValueError("cannot be loaded")
 
-    done = export_folder([fail_to_load(first, error), *others], site, HTML)
+    result = export_folder([fail_to_load(first, error), *others], site, HTML)
 
-    assert done.failures == {first.id: error}
-    assert done.written_sessions == len(others)
+    assert result.failures == {first.id: error}
+    assert result.written_sessions == len(others)
     assert (site / "index.html").is_file()
 
 

@@ -32,7 +32,7 @@ def long(tmp_path: Path) -> Session:
     return session_of(tmp_path, thread(*talk))
 
 
-def parted(session: Session) -> dict[str, str]:
+def split_pages(session: Session) -> dict[str, str]:
     return {
         name: "".join(pieces)
         for name, pieces in render_session_pages(session, "sessions/x", HTML)
@@ -42,17 +42,17 @@ def parted(session: Session) -> dict[str, str]:
 def test_long_session_is_split_into_pages(
     long: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (whole,) = parted(long).values()
+    (whole,) = split_pages(long).values()
     monkeypatch.setattr(folder, "_MAX_PAGE_CHARS", 1500)
 
-    found = parted(long)
+    pages = split_pages(long)
 
-    assert list(found)[:2] == ["sessions/x.html", "sessions/x-2.html"]
-    texts = [re.findall(r"(?:ask|say) \d+(?=<)", text) for text in found.values()]
+    assert list(pages)[:2] == ["sessions/x.html", "sessions/x-2.html"]
+    texts = [re.findall(r"(?:ask|say) \d+(?=<)", text) for text in pages.values()]
     assert len(texts) > 3
-    in_main = re.findall(r"say \d+(?=<)", "".join(found.values()))
+    in_main = re.findall(r"say \d+(?=<)", "".join(pages.values()))
     assert in_main == re.findall(r"say \d+(?=<)", whole)
-    for text in found.values():
+    for text in pages.values():
         assert "html" in tags(text)  # and every element is closed
 
 
@@ -61,11 +61,11 @@ def test_pages_link_to_each_other_and_list_their_prompts(
 ) -> None:
     monkeypatch.setattr(folder, "_MAX_PAGE_CHARS", 1500)
 
-    found = [attributes(text) for text in parted(long).values()]
+    attribute_lists = [attributes(text) for text in split_pages(long).values()]
 
-    assert ("a", "href", "x-2.html") in found[0]
-    assert ("a", "href", "x.html") in found[1]
-    for text in found:
+    assert ("a", "href", "x-2.html") in attribute_lists[0]
+    assert ("a", "href", "x.html") in attribute_lists[1]
+    for text in attribute_lists:
         names = {value for _, name, value in text if name == "id"}
         links = {v[1:] for t, n, v in text if t == "a" and n == "href" and v[:1] == "#"}
         assert links <= names
@@ -84,20 +84,20 @@ def rows(*projects: str) -> list[ExportedSession]:
 
 
 def test_index_lists_sessions_and_projects() -> None:
-    found = dict(render_index_pages(rows("~/a", "~/b", "~/a"), HTML))
+    html = dict(render_index_pages(rows("~/a", "~/b", "~/a"), HTML))
 
-    index = outline(found["index.html"].decode())
+    index = outline(html["index.html"].decode())
     assert "3 sessions in 2 projects" in index
     assert re.search(r"<a href=sessions/0.html>\s+<t0>", index)
-    assert len([name for name in found if name.startswith("projects/")]) == 2
+    assert len([name for name in html if name.startswith("projects/")]) == 2
 
 
 def test_single_project_has_no_project_list() -> None:
-    found = dict(render_index_pages(rows("~/a", "~/a"), HTML))
+    html = dict(render_index_pages(rows("~/a", "~/a"), HTML))
 
-    assert not any(name.startswith("projects/") for name in found)
-    assert "<h1>\n" in outline(found["index.html"].decode())
-    assert "~/a" in found["index.html"].decode()
+    assert not any(name.startswith("projects/") for name in html)
+    assert "<h1>\n" in outline(html["index.html"].decode())
+    assert "~/a" in html["index.html"].decode()
 
 
 def test_search_index_cannot_end_its_script_element() -> None:
@@ -113,7 +113,7 @@ def test_search_index_cannot_end_its_script_element() -> None:
 def test_empty_session_has_a_page(tmp_path: Path) -> None:
     session = session_of(tmp_path, thread(prompt("x")))
 
-    assert len(parted(session)) == 1
+    assert len(split_pages(session)) == 1
 
 
 def test_index_groups_sessions_by_project_and_day() -> None:
@@ -130,9 +130,11 @@ def test_index_groups_sessions_by_project_and_day() -> None:
         listed("oldest", "~/a", 5),
     ]
     text = dict(render_index_pages(sessions, HTML))["index.html"].decode()
-    shown = re.findall(r"<(?:h2 class=\"group\"|h3|li)[^>]*>(?:<a[^>]*>)?([^<]+)", text)
+    entries = re.findall(
+        r"<(?:h2 class=\"group\"|h3|li)[^>]*>(?:<a[^>]*>)?([^<]+)", text
+    )
 
-    assert shown[:9] == [
+    assert entries[:9] == [
         "~/a",
         "Wednesday, January 7, 2026",
         "newest",

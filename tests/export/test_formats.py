@@ -25,12 +25,12 @@ def test_every_format_contains_all_text_but_redactions(
     session = sessions(make_home(tmp_path).path)[0]
     log = RedactionLog()
 
-    shown = "".join(render_session(session, export_options(form), log))
+    output = "".join(render_session(session, export_options(form), log))
 
-    for words in ("for number 0", "done", "~/src", "Look around", "Seen"):
-        assert words in shown
-    assert KEY not in shown
-    assert "/home/ada" not in shown
+    for text in ("for number 0", "done", "~/src", "Look around", "Seen"):
+        assert text in output
+    assert KEY not in output
+    assert "/home/ada" not in output
     assert log.count_by_kind()["github-token"] == 1
 
 
@@ -40,12 +40,12 @@ def test_without_redactor_everything_is_exported(
 ) -> None:
     session = sessions(make_home(tmp_path).path)[0]
 
-    shown = "".join(
+    output = "".join(
         render_session(session, export_options(form, redact=False), RedactionLog())
     )
 
-    assert KEY in shown
-    assert "/home/ada/src" in shown
+    assert KEY in output
+    assert "/home/ada/src" in output
 
 
 @pytest.mark.parametrize("form", TEXTS)
@@ -58,13 +58,13 @@ def test_only_redactions_in_the_view_are_counted(
     second = structs.replace(SHOW_ALL, first_turn=1, last_turn=1)
 
     "".join(render_session(session, export_options(form), whole))
-    shown = "".join(
+    output = "".join(
         render_session(
             session, structs.replace(export_options(form), view=second), part
         )
     )
 
-    assert "as 1" in shown
+    assert "as 1" in output
     assert whole.count_by_kind() == {"github-token": 3}
     assert part.count_by_kind() == {"github-token": 1}
 

@@ -14,7 +14,7 @@ from tests.export.shared import export_options, sessions
 
 TURNS = 400
 OUTPUT = "a line of output that a tool has printed\n" * 620
-"""Ten megabytes in all."""
+"""Ten megabytes in total."""
 
 
 @pytest.fixture(scope="module")

@@ -1,4 +1,4 @@
-"""What leaves the machine has neither its folders nor the name of its user."""
+"""Exports contain neither local paths nor the name of the user."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ CWD = f"/home/{USER}/shop"
 
 @pytest.fixture
 def archive(tmp_path: Path) -> Path:
-    """Return an archive of records without ids, in the folder of a user."""
+    """Return an archive of records without ids, in a user's directory."""
     home = Home(tmp_path / USER / ".claude")
     talk = [
         prompt("Count the walruses"),
@@ -52,8 +52,8 @@ def archive(tmp_path: Path) -> Path:
 
 def _without_ids(record: dict[str, object]) -> dict[str, object]:
     left_out = {"uuid", "parentUuid", "sessionId", "agentId"}
-    kept = {name: value for name, value in record.items() if name not in left_out}
-    return kept | {"cwd": CWD}
+    remaining = {name: value for name, value in record.items() if name not in left_out}
+    return remaining | {"cwd": CWD}
 
 
 def find_ids(value: object, name: str = "") -> list[str]:
@@ -71,9 +71,16 @@ def test_exports_do_not_name_the_machine(
     archive: Path, tmp_path: Path, export_format: ExportFormat
 ) -> None:
     folder = tmp_path / "out"
-    words = ["export", "--all", "--format", export_format.value, "--to", f"{folder}/"]
+    arguments = [
+        "export",
+        "--all",
+        "--format",
+        export_format.value,
+        "--to",
+        f"{folder}/",
+    ]
 
-    assert main(["--archive", str(archive), *words]) == 0
+    assert main(["--archive", str(archive), *arguments]) == 0
     written = [path for path in folder.rglob("*") if path.is_file()]
     assert written
     for path in written:
@@ -85,7 +92,7 @@ def test_exports_do_not_name_the_machine(
 
 
 @pytest.mark.parametrize(
-    "words",
+    "arguments",
     [
         ("list", "--all"),
         ("search", "walrus"),
@@ -95,15 +102,15 @@ def test_exports_do_not_name_the_machine(
     ],
 )
 def test_ids_are_not_paths(
-    archive: Path, words: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+    archive: Path, arguments: tuple[str, ...], capsys: pytest.CaptureFixture[str]
 ) -> None:
     (*sessions,) = _session_ids(archive)
     assert len(sessions) == 2
-    for id_ in sessions if words[0] in {"tree", "show"} else [""]:
-        named = [words[0], *([id_] if id_ else []), *words[1:]]
+    for id_ in sessions if arguments[0] in {"tree", "show"} else [""]:
+        named = [arguments[0], *([id_] if id_ else []), *arguments[1:]]
         assert main(["--archive", str(archive), "--no-ingest", *named, "--json"]) == 0
-    found = capsys.readouterr().out
-    ids = [id_ for line in found.splitlines() for id_ in find_ids(json.loads(line))]
+    stdout = capsys.readouterr().out
+    ids = [id_ for line in stdout.splitlines() for id_ in find_ids(json.loads(line))]
 
     assert ids
     assert [id_ for id_ in ids if "/" in id_ or "\\" in id_ or USER in id_] == []

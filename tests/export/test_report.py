@@ -11,12 +11,12 @@ from bygones.redact.session import RedactionLog
 
 
 def log() -> RedactionLog:
-    found = RedactionLog()
+    log = RedactionLog()
     place = Position(SourceId("a.jsonl"), 0, 70, 9)
     jwt = Redaction(12, 20, "jwt", ".content[0].text")
-    found.add(place, (Redaction(4, 9, "home"), jwt))
-    found.private_records = 1
-    return found
+    log.add(place, (Redaction(4, 9, "home"), jwt))
+    log.private_records = 1
+    return log
 
 
 def test_summary_lists_counts() -> None:

@@ -28,7 +28,7 @@ json.dump(found, sys.stdout)
 
 @pytest.fixture
 def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Return the only folder in which programs are looked for."""
+    """Return the only directory on PATH."""
     folder = tmp_path / "bin"
     folder.mkdir()
     monkeypatch.setenv("PATH", str(folder))
@@ -49,15 +49,15 @@ def test_missing_scanner_is_an_error(programs: Path) -> None:
 
 def test_findings_name_session_and_record(tmp_path: Path, programs: Path) -> None:
     program(programs, "gitleaks", GITLEAKS.replace("{python}", sys.executable))
-    found = sessions(make_home(tmp_path, 2).path)
+    loaded = sessions(make_home(tmp_path, 2).path)
 
-    seen = scan_sessions(found, ExportOptions(redactor=Redactor()))
+    seen = scan_sessions(loaded, ExportOptions(redactor=Redactor()))
 
     prompts = {
         ScannerFinding(session.id, session.prompts[0].id, "odd-word")
-        for session in found
+        for session in loaded
     }
-    assert len(prompts) == len(found)
+    assert len(prompts) == len(loaded)
     assert prompts <= set(seen)
 
 

@@ -22,16 +22,16 @@ def test_without_redactor_transcripts_are_byte_identical(
 ) -> None:
     session = sessions(make_home(tmp_path).path)[0]
 
-    found = {
+    contents = {
         file.name: b"".join(file.chunks)
         for file in iter_transcript_files(
             session, read_source_file, None, RedactionLog()
         )
     }
 
-    assert set(found) == {"", "subagents/agent-a1.jsonl"}
+    assert set(contents) == {"", "subagents/agent-a1.jsonl"}
     for source in session.sources:
-        assert Path(source.id).read_bytes() in found.values()
+        assert Path(source.id).read_bytes() in contents.values()
 
 
 def test_with_redactor_only_redacted_lines_differ(tmp_path: Path) -> None:
@@ -65,12 +65,12 @@ def test_private_records_are_left_out_and_counted(tmp_path: Path) -> None:
     (session,) = sessions(private_home(tmp_path))
     log = RedactionLog()
 
-    found = [
+    exported = [
         b"".join(file.chunks)
         for file in iter_transcript_files(session, read_source_file, Redactor(), log)
     ]
 
-    assert b"bridge-session" not in b"".join(found)
+    assert b"bridge-session" not in b"".join(exported)
     assert log.private_records == 1
 
 
@@ -81,7 +81,7 @@ def test_private_records_are_kept_on_request_without_redactor(tmp_path: Path) ->
     )
     log = RedactionLog()
 
-    found = b"".join(
+    exported = b"".join(
         b"".join(file.chunks)
         for file in iter_transcript_files(session, read_source_file, None, log)
     )
@@ -94,7 +94,7 @@ def test_private_records_are_kept_on_request_without_redactor(tmp_path: Path) ->
 
     private = [line for line in whole.splitlines(True) if b"bridge-session" in line]
     assert log.private_records == len(private) == 1
-    assert found == whole.replace(private[0], b"")
+    assert exported == whole.replace(private[0], b"")
     assert every == whole
 
 
@@ -114,7 +114,7 @@ def test_lines_are_split_independently_of_chunks(
             at += size
         yield whole[at:]
 
-    parted = [
+    in_parts = [
         b"".join(o.chunks)
         for o in iter_transcript_files(session, pieces, Redactor(), RedactionLog())
     ]
@@ -125,4 +125,4 @@ def test_lines_are_split_independently_of_chunks(
         )
     ]
 
-    assert parted == at_once
+    assert in_parts == at_once

@@ -21,7 +21,7 @@ _CURSOR = re.compile(r"To continue, pass cursor (\S+)")
 
 
 class ToolClient:
-    """Asks a server in this process; the home can be written to in between."""
+    """Calls tools of a server in this process; tests can write to its home between calls."""
 
     def __init__(self, folder: Path, session: str | None = None) -> None:
         self.sandbox = Sandbox(folder)
@@ -30,8 +30,8 @@ class ToolClient:
             directory=Path(CWD), session=session, clock=lambda: NOW, zone=UTC
         )
         redactor = Redactor(names=["zebraquux"])
-        recall = ToolService(self.sandbox.archive, caller, redactor=redactor)
-        self.dispatcher = McpDispatcher(recall)
+        service = ToolService(self.sandbox.archive, caller, redactor=redactor)
+        self.dispatcher = McpDispatcher(service)
 
     def call(self, tool: str, **arguments: Any) -> tuple[str, bool]:  # noqa: ANN401
         params = {"name": tool, "arguments": arguments}
@@ -42,8 +42,8 @@ class ToolClient:
     def ask(self, tool: str, **arguments: Any) -> str:  # noqa: ANN401
         text, is_error = self.call(tool, **arguments)
         assert not is_error, text
-        usual = 3000 if tool in {"search", "recent"} else 6000
-        assert len(text.encode()) <= arguments.get("max_bytes", usual)
+        limit = 3000 if tool in {"search", "recent"} else 6000
+        assert len(text.encode()) <= arguments.get("max_bytes", limit)
         return text
 
     def fail(self, tool: str, **arguments: Any) -> str:  # noqa: ANN401
@@ -51,33 +51,33 @@ class ToolClient:
         assert is_error, text
         return text
 
-    def whole(self, tool: str, **arguments: Any) -> str:  # noqa: ANN401
-        """Return all that an answer quotes, slice by slice."""
+    def read_all(self, tool: str, **arguments: Any) -> str:  # noqa: ANN401
+        """Follow the cursors and return everything that the answers quote."""
         parts = []
-        given = dict(arguments)
+        call_arguments = dict(arguments)
         for _ in range(10_000):
-            text = self.ask(tool, **given)
+            text = self.ask(tool, **call_arguments)
             parts.append(body(text))
-            rest = cursor(text)
-            if rest is None:
+            next_cursor = cursor(text)
+            if next_cursor is None:
                 return "".join(parts)
-            given = {**arguments, "cursor": rest}
-        raise AssertionError("an answer without an end")
+            call_arguments = {**arguments, "cursor": next_cursor}
+        raise AssertionError("the answer never ended")
 
 
 def body(text: str) -> str:
-    """Return what an answer quotes."""
-    found = _MARKED.findall(text)
-    assert len(found) <= 1
-    return str(found[0][1]) if found else ""
+    """Return the transcript text that an answer quotes."""
+    quotations = _MARKED.findall(text)
+    assert len(quotations) <= 1
+    return str(quotations[0][1]) if quotations else ""
 
 
 def outside(text: str) -> str:
-    """Return what an answer says itself."""
+    """Return an answer without what it quotes."""
     return _MARKED.sub("\n", text)
 
 
 def cursor(text: str) -> str | None:
     """Return the cursor with which an answer ends."""
-    found = _CURSOR.search(outside(text))
-    return found[1] if found else None
+    match = _CURSOR.search(outside(text))
+    return match[1] if match else None

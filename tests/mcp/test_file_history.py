@@ -23,12 +23,12 @@ PATH = "/work/demo/src/clock.py"
 
 
 def changing(
-    arguments: str, said: str, path: str = PATH, start: int = 0
+    arguments: str, answer: str, path: str = PATH, start: int = 0
 ) -> list[Written]:
     call = tool_use("Edit", file_path=path, old_string="a", new_string="b\nc")
     return thread(
         prompt(arguments),
-        reply([text(said), call]),
+        reply([text(answer), call]),
         tool_result("toolu_1", "The file has been updated"),
         start=start,
     )
@@ -61,13 +61,13 @@ def test_history_has_newest_sessions_first_with_prompt_and_reply(
 
 @pytest.mark.parametrize("path", ["clock.py", "src/clock.py", "demo/src/clock.py"])
 def test_end_of_a_path_is_sufficient(client: ToolClient, path: str) -> None:
-    assert client.whole("file_history", path=path) == client.whole(
+    assert client.read_all("file_history", path=path) == client.read_all(
         "file_history", path=PATH
     )
 
 
 def test_folder_includes_its_files(client: ToolClient) -> None:
-    assert "clock.pyi" in client.whole("file_history", path="/work/demo/src")
+    assert "clock.pyi" in client.read_all("file_history", path="/work/demo/src")
 
 
 def test_change_can_be_read_by_its_record(client: ToolClient) -> None:
@@ -81,15 +81,15 @@ def test_change_can_be_read_by_its_record(client: ToolClient) -> None:
 
 
 def test_rewound_change_is_labeled(client: ToolClient) -> None:
-    begun = [prompt("begin", uuid="a"), reply("yes", uuid="b", parent="a")]
+    records = [prompt("begin", uuid="a"), reply("yes", uuid="b", parent="a")]
     left = changing("try this", "Tried.")
     left[0] |= {"uuid": "c", "parentUuid": "b"}
     left[1] |= {"parentUuid": "c"}
     taken = [prompt("do that instead", uuid="z", parent="b")]
-    client.home.session(session_id(4), [*begun, *left, *thread(*taken, start=99)])
+    client.home.session(session_id(4), [*records, *left, *thread(*taken, start=99)])
     client.sandbox.ingest()
 
-    answer = client.whole("file_history", path=PATH)
+    answer = client.read_all("file_history", path=PATH)
 
     assert f"changed {PATH}, abandoned branch 2: Tried." in answer
 
@@ -103,23 +103,23 @@ def test_unchanged_file_has_no_history(client: ToolClient) -> None:
 
 def test_parts_joined_are_the_whole_history(client: ToolClient) -> None:
     for number in range(20, 40):
-        said = changing(f"Once more, {number}", "Done. " * 20, start=number)
-        client.home.session(session_id(number), said)
+        records = changing(f"Once more, {number}", "Done. " * 20, start=number)
+        client.home.session(session_id(number), records)
     client.sandbox.ingest()
 
     whole = body(client.ask("file_history", path=PATH, max_bytes=60_000))
 
-    assert client.whole("file_history", path=PATH, max_bytes=1000) == whole
+    assert client.read_all("file_history", path=PATH, max_bytes=1000) == whole
 
 
 def test_relative_path_means_the_file_of_this_project(client: ToolClient) -> None:
     other = changing("Other", "Elsewhere.", path="/work/other/src/clock.py", start=1200)
-    other = [one | {"cwd": "/work/other"} for one in other]
+    other = [record | {"cwd": "/work/other"} for record in other]
     client.home.session(session_id(4), other, project="-work-other")
     client.sandbox.ingest()
 
     for path in ("src/clock.py", "./src/clock.py"):
-        answer = client.whole("file_history", path=path)
+        answer = client.read_all("file_history", path=path)
         assert session_id(4) not in answer
         assert TWO in answer
-    assert session_id(4) in client.whole("file_history", path="clock.py")
+    assert session_id(4) in client.read_all("file_history", path="clock.py")

@@ -50,12 +50,12 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Home:
 
 @pytest.fixture
 def port(home: Home) -> Iterator[int]:
-    """Return where the command serves."""
+    """Return the URL that the command serves."""
     assert home.path.exists()
     with bind_socket(HOST, 0) as free:
         port = int(free.getsockname()[1])
-    words = [sys.executable, "-m", "bygones", "mcp", "--http", "--port", str(port)]
-    with subprocess.Popen(words, stderr=subprocess.PIPE, text=True) as started:
+    command = [sys.executable, "-m", "bygones", "mcp", "--http", "--port", str(port)]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as started:
         assert started.stderr is not None
         assert f"serving http://127.0.0.1:{port}{PATH}" in started.stderr.readline()
         yield port

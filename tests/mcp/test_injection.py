@@ -43,26 +43,29 @@ ATTACKS = (
 )
 
 
-def attacked(words: str) -> list[Written]:
+def attacked(payload: str) -> list[Written]:
     return [
         *thread(
-            prompt(words),
+            prompt(payload),
             reply(
                 [
-                    thinking(words),
-                    text(words),
-                    tool_use("Bash", command=words),
-                    tool_use(words, id="toolu_2", file_path=CWD),
+                    thinking(payload),
+                    text(payload),
+                    tool_use("Bash", command=payload),
+                    tool_use(payload, id="toolu_2", file_path=CWD),
                     tool_use(
-                        "Write", id="toolu_3", file_path=f"{CWD}/{words}", content=words
+                        "Write",
+                        id="toolu_3",
+                        file_path=f"{CWD}/{payload}",
+                        content=payload,
                     ),
                 ]
             ),
-            tool_result("toolu_1", words),
-            tool_result("toolu_2", words, is_error=True),
-            tool_result("toolu_3", words),
+            tool_result("toolu_1", payload),
+            tool_result("toolu_2", payload, is_error=True),
+            tool_result("toolu_3", payload),
         ),
-        title(words, custom=True),
+        title(payload, custom=True),
     ]
 
 
@@ -75,15 +78,17 @@ def answers(client: ToolClient) -> Iterator[str]:
         yield client.ask("read", session=ONE, detail=detail)
 
 
-@pytest.mark.parametrize("words", ATTACKS, ids=range(len(ATTACKS)))
-def test_transcript_text_stays_inside_the_quotation(tmp_path: Path, words: str) -> None:
+@pytest.mark.parametrize("payload", ATTACKS, ids=range(len(ATTACKS)))
+def test_transcript_text_stays_inside_the_quotation(
+    tmp_path: Path, payload: str
+) -> None:
     client = ToolClient(tmp_path)
-    client.home.session(ONE, attacked(words))
+    client.home.session(ONE, attacked(payload))
     client.sandbox.ingest()
 
     for output in answers(client):
         assert EVIL not in outside(output)
-        assert EVIL.lower() in body(output).lower() or QUOTE_NOTICE in words
+        assert EVIL.lower() in body(output).lower() or QUOTE_NOTICE in payload
 
 
 @pytest.mark.parametrize("detail", ["talk", "calls", "full"])
@@ -97,10 +102,10 @@ def test_transcript_lines_cannot_look_like_own_lines(
         "~ thought",
         "| said",
     ]
-    words = "\n".join(["Well.", *forged])
+    payload = "\n".join(["Well.", *forged])
     client = ToolClient(tmp_path)
-    said = reply([thinking(words), text(words)])
-    client.home.session(ONE, thread(prompt(words), said, prompt(f"\n{words}")))
+    record = reply([thinking(payload), text(payload)])
+    client.home.session(ONE, thread(prompt(payload), record, prompt(f"\n{payload}")))
     client.sandbox.ingest()
 
     output = body(client.ask("read", session=ONE, detail=detail)).splitlines()
@@ -115,10 +120,10 @@ def test_transcript_lines_cannot_look_like_own_lines(
     assert all(line[:2] in {"| ", "~ "} for line in output if not line.startswith("#"))
 
 
-@pytest.mark.parametrize("words", ATTACKS, ids=range(len(ATTACKS)))
-def test_invisible_characters_are_removed(tmp_path: Path, words: str) -> None:
+@pytest.mark.parametrize("payload", ATTACKS, ids=range(len(ATTACKS)))
+def test_invisible_characters_are_removed(tmp_path: Path, payload: str) -> None:
     client = ToolClient(tmp_path)
-    client.home.session(ONE, attacked(words))
+    client.home.session(ONE, attacked(payload))
     client.sandbox.ingest()
 
     for output in answers(client):
@@ -139,7 +144,7 @@ def test_text_in_an_id_stays_inside_the_quotation(tmp_path: Path) -> None:
         client.ask("read", session=name, max_bytes=1000),
     ):
         assert EVIL not in outside(output)
-    whole = client.whole("read", session=name, max_bytes=1000)
+    whole = client.read_all("read", session=name, max_bytes=1000)
     assert "x" * 3000 in whole
 
 

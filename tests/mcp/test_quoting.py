@@ -34,9 +34,9 @@ def test_parts_joined_are_all_rows(rows: list[str], room: int) -> None:
 
     while rest is not None:
         left = quoted(rows)[int(rest.row_id) :]
-        found = take_rows(iter(left), rest.offset, room)
-        parts.append(found.body)
-        rest = found.next_cursor
+        taken = take_rows(iter(left), rest.offset, room)
+        parts.append(taken.body)
+        rest = taken.next_cursor
 
     assert "".join(parts) == "".join(rows)
     assert all(len(part.encode()) <= max(room, 4) for part in parts)
@@ -52,23 +52,23 @@ def test_answer_is_never_longer_than_requested(rows: list[str], most: int) -> No
 def test_row_with_enough_room_is_not_cut() -> None:
     rows = quoted(["a" * 30 + "\n", "b" * 30 + "\n"])
 
-    found = take_rows(iter(rows), 0, 40)
+    taken = take_rows(iter(rows), 0, 40)
 
-    assert found.body == "a" * 30 + "\n"
-    assert found.next_cursor == Cursor("1")
+    assert taken.body == "a" * 30 + "\n"
+    assert taken.next_cursor == Cursor("1")
 
 
 def test_long_row_is_cut_at_the_end_of_a_line() -> None:
-    found = take_rows(iter(quoted(["one line\nanother line"])), 0, 15)
+    taken = take_rows(iter(quoted(["one line\nanother line"])), 0, 15)
 
-    assert found.body == "one line\n"
-    assert found.next_cursor == Cursor("0", 9)
+    assert taken.body == "one line\n"
+    assert taken.next_cursor == Cursor("0", 9)
 
 
 def test_no_character_is_cut_in_two() -> None:
-    found = take_rows(iter(quoted(["日本語"])), 0, 7)
+    taken = take_rows(iter(quoted(["日本語"])), 0, 7)
 
-    assert found.body == "日本"
+    assert taken.body == "日本"
 
 
 def test_every_answer_has_a_new_mark() -> None:

@@ -95,7 +95,7 @@ def asking(
             async with request.param(tool_client) as client:
                 await ask(client)
 
-        # In a thread: a browser's loop may run in this one.
+        # In a thread: Playwright's loop may run in this one.
         with ThreadPoolExecutor(1) as thread:
             thread.submit(anyio.run, whole).result()
 

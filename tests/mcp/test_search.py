@@ -25,7 +25,7 @@ ONE, TWO, ASKING = map(session_id, (1, 2, 9))
 
 
 def elsewhere(records: list[Written]) -> list[Written]:
-    return [one | {"cwd": "/work/other"} for one in records]
+    return [record | {"cwd": "/work/other"} for record in records]
 
 
 @pytest.fixture
@@ -55,12 +55,12 @@ def first_words(answer: str) -> list[str]:
 
 def test_cited_record_can_be_read(client: ToolClient) -> None:
     answer = body(client.ask("search", query="scheduler lock sleeps"))
-    found = re.search(
+    match = re.search(
         r"#([0-9a-f]{8}) \d\d-\d\d \d\d:\d\d reply: .*holds its lock", answer
     )
 
-    assert found is not None
-    read = body(client.ask("read", session=ONE, at=f"#{found[1]}", before=2))
+    assert match is not None
+    read = body(client.ask("read", session=ONE, at=f"#{match[1]}", before=2))
     assert read.splitlines()[0].endswith("prompt: Why does the scheduler stall?")
     assert "holds its lock" in read
 
@@ -70,13 +70,13 @@ def test_scope_project_has_only_sessions_of_it(client: ToolClient) -> None:
 
     assert sorted(first_words(body(everywhere))) == [ONE, TWO]
     assert "Bygones: 2 sessions found." in outside(everywhere)
-    only = client.whole("search", query="scheduler", scope="project")
+    only = client.read_all("search", query="scheduler", scope="project")
     assert first_words(only) == [ONE]
 
 
 def test_of_equal_matches_the_one_in_this_project_is_first(client: ToolClient) -> None:
     for number in (10, 11, 12):
-        said = thread(
+        records = thread(
             prompt(f"Feed the capybara {number}"),
             reply(f"Fed {number}"),
             start=number * 60,
@@ -84,15 +84,15 @@ def test_of_equal_matches_the_one_in_this_project_is_first(client: ToolClient) -
         here = number == 11
         client.home.session(
             session_id(number),
-            said if here else elsewhere(said),
+            records if here else elsewhere(records),
             project="-work-demo" if here else "-work-other",
         )
     client.sandbox.ingest()
 
-    found = first_words(client.whole("search", query="capybara"))
+    excerpts = first_words(client.read_all("search", query="capybara"))
 
-    assert found[0] == session_id(11)
-    assert len(found) == 3
+    assert excerpts[0] == session_id(11)
+    assert len(excerpts) == 3
 
 
 def test_weak_match_here_does_not_hide_a_strong_one_elsewhere(
@@ -116,13 +116,13 @@ def test_weak_match_here_does_not_hide_a_strong_one_elsewhere(
 
 
 def test_project_in_the_query_replaces_the_scope(client: ToolClient) -> None:
-    answer = client.whole("search", query="scheduler project:other")
+    answer = client.read_all("search", query="scheduler project:other")
 
     assert first_words(answer) == [TWO]
 
 
 def test_calling_session_is_not_found(client: ToolClient) -> None:
-    assert ASKING not in client.whole("search", query="scheduler stall did")
+    assert ASKING not in client.read_all("search", query="scheduler stall did")
 
 
 def test_results_of_own_tools_are_not_found(client: ToolClient) -> None:
@@ -138,7 +138,7 @@ def test_results_of_own_tools_are_not_found(client: ToolClient) -> None:
     )
     client.sandbox.ingest()
 
-    answer = client.whole("search", query="scheduler holds pangolin", hits=10)
+    answer = client.read_all("search", query="scheduler holds pangolin", hits=10)
 
     assert "mcp__bygones" not in answer
     assert "holds a pangolin" not in answer
@@ -160,11 +160,11 @@ def test_rewound_branch_and_agent_are_labeled(client: ToolClient) -> None:
     left = prompt("try the zeppelin", uuid="b", parent="a")
     taken = prompt("go by train", uuid="c", parent="a")
     client.home.session(session_id(4), thread(first, left, taken, reply("Yes")))
-    said = thread(prompt("look"), reply("a zeppelin was seen"))
-    client.home.agent(session_id(4), "a1b2c3d", said, meta={"agentType": "Explore"})
+    records = thread(prompt("look"), reply("a zeppelin was seen"))
+    client.home.agent(session_id(4), "a1b2c3d", records, meta={"agentType": "Explore"})
     client.sandbox.ingest()
 
-    answer = client.whole("search", query="zeppelin")
+    answer = client.read_all("search", query="zeppelin")
 
     assert "prompt, abandoned branch: try the zeppelin" in answer
     assert "reply, agent Explore: a zeppelin was seen" in answer
@@ -172,8 +172,8 @@ def test_rewound_branch_and_agent_are_labeled(client: ToolClient) -> None:
 
 def test_secret_is_redacted_before_the_excerpt_is_cut(client: ToolClient) -> None:
     secret = "ghp_" + "a1B2c3D4e5F6g7H8i9J0" * 2
-    words = "padding " * 11 + f"quokka {secret} " + "more words " * 40
-    client.home.session(session_id(5), thread(prompt("hello"), reply(words)))
+    text = "padding " * 11 + f"quokka {secret} " + "more words " * 40
+    client.home.session(session_id(5), thread(prompt("hello"), reply(text)))
     client.sandbox.ingest()
 
     for query in ("quokka", "quokka more words", secret):
@@ -186,15 +186,17 @@ def test_secret_is_redacted_before_the_excerpt_is_cut(client: ToolClient) -> Non
 @pytest.mark.parametrize("size", [1000, 1300, 2000])
 def test_parts_joined_are_the_whole_answer(client: ToolClient, size: int) -> None:
     for number in range(20, 45):
-        said = thread(prompt(f"a walrus, number {number}"), reply("walrus " * number))
+        records = thread(
+            prompt(f"a walrus, number {number}"), reply("walrus " * number)
+        )
         if number % 2:
-            client.home.session(session_id(number), said)
+            client.home.session(session_id(number), records)
         else:
-            client.home.session(session_id(number), elsewhere(said), project="-o")
+            client.home.session(session_id(number), elsewhere(records), project="-o")
     client.sandbox.ingest()
     whole = client.ask("search", query="walrus walros", max_bytes=60_000)
 
-    parts = client.whole("search", query="walrus walros", max_bytes=size)
+    parts = client.read_all("search", query="walrus walros", max_bytes=size)
 
     assert cursor(whole) is None
     assert parts == body(whole)
@@ -221,14 +223,16 @@ def test_description_names_every_query_field() -> None:
 
 def test_every_cited_record_leads_to_its_text(client: ToolClient) -> None:
     for query, word in (("stall", "stall"), ("scheduler", "scheduler")):
-        answer = client.whole("search", query=query, hits=5)
+        answer = client.read_all("search", query=query, hits=5)
         session, cited = "", []
         for line in answer.splitlines():
             if line[0] not in " (":
                 session = line.split(" · ")[0]
-            elif found := re.match(r"  #([0-9a-f]{8}) ", line):
-                cited.append((session, found[1]))
+            elif match := re.match(r"  #([0-9a-f]{8}) ", line):
+                cited.append((session, match[1]))
         assert len(cited) >= 2
         for session, record in cited:
-            read = client.whole("read", session=session, at=f"#{record}", detail="full")
+            read = client.read_all(
+                "read", session=session, at=f"#{record}", detail="full"
+            )
             assert word in "\n".join(read.splitlines()[:8]).lower()

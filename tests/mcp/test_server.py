@@ -26,7 +26,7 @@ def speaker(tmp_path: Path) -> McpDispatcher:
     return ToolClient(tmp_path).dispatcher
 
 
-def said(speaker: McpDispatcher, *lines: bytes) -> list[Any]:
+def exchange(speaker: McpDispatcher, *lines: bytes) -> list[Any]:
     out = io.BytesIO()
     serve_stdio(speaker, io.BytesIO(b"".join(line + b"\n" for line in lines)), out)
     return [json.loads(line) for line in out.getvalue().splitlines()]
@@ -41,14 +41,14 @@ def request(method: str, id: object = 1, **params: object) -> bytes:  # noqa: A0
 def test_known_protocol_version_is_accepted(
     speaker: McpDispatcher, version: str
 ) -> None:
-    (answer,) = said(speaker, request("initialize", protocolVersion=version))
+    (answer,) = exchange(speaker, request("initialize", protocolVersion=version))
 
     assert answer["result"]["protocolVersion"] == version
     assert answer["result"]["serverInfo"]["name"] == "bygones"
 
 
 def test_unknown_protocol_version_gets_the_newest(speaker: McpDispatcher) -> None:
-    (answer,) = said(speaker, request("initialize", protocolVersion="1999-01-01"))
+    (answer,) = exchange(speaker, request("initialize", protocolVersion="1999-01-01"))
 
     assert answer["result"]["protocolVersion"] == PROTOCOL_VERSIONS[0]
 
@@ -57,7 +57,8 @@ def test_notifications_and_responses_get_no_response(speaker: McpDispatcher) -> 
     note = b'{"jsonrpc":"2.0","method":"notifications/initialized"}'
 
     assert (
-        said(speaker, note, b'{"jsonrpc":"2.0","id":4,"result":{}}', b"", b"  ") == []
+        exchange(speaker, note, b'{"jsonrpc":"2.0","id":4,"result":{}}', b"", b"  ")
+        == []
     )
 
 
@@ -85,7 +86,7 @@ def test_notifications_and_responses_get_no_response(speaker: McpDispatcher) -> 
 def test_invalid_messages_get_an_error_code(
     speaker: McpDispatcher, line: bytes, code: int
 ) -> None:
-    (answer,) = said(speaker, line)
+    (answer,) = exchange(speaker, line)
 
     assert answer["error"]["code"] == code
 
@@ -95,14 +96,16 @@ def test_too_long_line_is_rejected_and_the_next_is_served(
 ) -> None:
     monkeypatch.setattr(server, "_MAX_MESSAGE_BYTES", 1000)
 
-    long, short = said(speaker, b'"' + b"x" * 5000 + b'"', request("ping", id="next"))
+    long, short = exchange(
+        speaker, b'"' + b"x" * 5000 + b'"', request("ping", id="next")
+    )
 
     assert long["error"]["code"] == -32600
     assert short == {"jsonrpc": "2.0", "id": "next", "result": {}}
 
 
 def test_batch_gets_one_response(speaker: McpDispatcher) -> None:
-    (answers,) = said(
+    (answers,) = exchange(
         speaker, b"[" + request("ping", 1) + b"," + request("x", 2) + b"]"
     )
 
@@ -117,14 +120,14 @@ def test_server_continues_after_an_internal_error(
 
     monkeypatch.setattr(speaker, "dispatch", broken)
 
-    first, second = said(speaker, request("ping", 1), request("ping", 2))
+    first, second = exchange(speaker, request("ping", 1), request("ping", 2))
 
     assert first["error"]["code"] == second["error"]["code"] == -32603
 
 
 @given(lines=st.lists(st.binary(max_size=60).filter(lambda b: b"\n" not in b)))
 def test_no_bytes_stop_the_server(lines: list[bytes]) -> None:
-    answers = said(
+    answers = exchange(
         ToolClient(Path("/nowhere/at/all")).dispatcher, *lines, request("ping", "end")
     )
 

@@ -53,7 +53,7 @@ def test_tools_respond_during_ingestion(tmp_path: Path) -> None:
         arguments += 1
     writer.join()
 
-    assert len(client.whole("recent").splitlines()) == 150
+    assert len(client.read_all("recent").splitlines()) == 150
 
 
 def test_huge_session_is_read_in_parts_of_the_requested_size(tmp_path: Path) -> None:

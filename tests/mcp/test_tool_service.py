@@ -75,7 +75,7 @@ def test_recent_lists_sessions_newest_first(client: ToolClient) -> None:
 
 
 def test_calling_session_is_not_listed(client: ToolClient) -> None:
-    assert THREE not in client.whole("recent", scope="all")
+    assert THREE not in client.read_all("recent", scope="all")
     assert "your own session is not included" in client.fail("read", session=THREE)
     assert "your own session is not included" in client.fail("outline", session=THREE)
 
@@ -83,13 +83,15 @@ def test_calling_session_is_not_listed(client: ToolClient) -> None:
 def test_recent_lists_all_projects_on_request(client: ToolClient) -> None:
     client.home.session(
         session_id(4),
-        thread(*[one | {"cwd": "/work/other"} for one in (prompt("x"), reply("y"))]),
+        thread(
+            *[record | {"cwd": "/work/other"} for record in (prompt("x"), reply("y"))]
+        ),
         project="-work-other",
     )
     client.sandbox.ingest()
 
-    assert session_id(4) not in client.whole("recent")
-    assert session_id(4) in client.whole("recent", scope="all")
+    assert session_id(4) not in client.read_all("recent")
+    assert session_id(4) in client.read_all("recent", scope="all")
 
 
 def test_outline_has_turns_calls_and_edits(client: ToolClient) -> None:
@@ -145,7 +147,7 @@ def test_parts_joined_are_the_whole_session(
             client.ask("read", session=session, detail=detail, max_bytes=60_000)
         )
 
-        parts = client.whole("read", session=session, detail=detail, max_bytes=size)
+        parts = client.read_all("read", session=session, detail=detail, max_bytes=size)
 
         assert parts == whole
 
@@ -164,7 +166,7 @@ def test_list_continues_where_it_was_cut(client: ToolClient) -> None:
         )
     client.sandbox.ingest()
 
-    answer = client.whole("recent", max_bytes=1000)
+    answer = client.read_all("recent", max_bytes=1000)
 
     assert len(answer.splitlines()) == 32
 
@@ -211,7 +213,7 @@ def test_compaction_is_shown(client: ToolClient) -> None:
     )
     client.sandbox.ingest()
 
-    assert "compacted" in client.whole("outline", session=session_id(6))
+    assert "compacted" in client.read_all("outline", session=session_id(6))
 
 
 def test_secrets_are_redacted_and_counted(client: ToolClient) -> None:
@@ -253,11 +255,11 @@ def test_private_records_are_never_quoted(client: ToolClient) -> None:
     )
     client.sandbox.ingest()
 
-    answer = client.whole("read", session=session_id(10), detail="full")
+    answer = client.read_all("read", session=session_id(10), detail="full")
 
     assert "Hello" in answer
     assert account not in answer
-    assert account not in client.whole("outline", session=session_id(10))
+    assert account not in client.read_all("outline", session=session_id(10))
     assert "0 sessions found" in client.ask("search", query=f'"{account}"')
 
 
@@ -323,8 +325,8 @@ def test_missing_archive_is_reported(tmp_path: Path) -> None:
 
 
 def test_configured_names_are_redacted(client: ToolClient) -> None:
-    said = thread(prompt("Ask Zebraquux"), reply("zebraquux says yes"))
-    client.home.session(session_id(7), said)
+    records = thread(prompt("Ask Zebraquux"), reply("zebraquux says yes"))
+    client.home.session(session_id(7), records)
     client.sandbox.ingest()
 
     answer = [

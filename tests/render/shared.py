@@ -23,7 +23,7 @@ from tests.build import (
     tool_use,
 )
 
-__all__ = ["PAGE", "call_of", "check_sums", "page", "session_of"]
+__all__ = ["PAGE", "check_sums", "make_tool_call", "page", "session_of"]
 
 PAGE = TextOptions(width=60, text_parser=parse_user_text)
 """A narrow terminal."""
@@ -36,15 +36,15 @@ def session_of(folder: Path, records: Iterable[object]) -> Session:
     return session
 
 
-def call_of(
+def make_tool_call(
     folder: Path,
     name: str,
-    given: Written,
+    tool_input: Written,
     content: str | list[Written] | None = "",
     **answer: object,
 ) -> ToolCall:
     """Return a call with its input, and its result unless the content is ``None``."""
-    records = [prompt("please"), reply([tool_use(name, **given)])]
+    records = [prompt("please"), reply([tool_use(name, **tool_input)])]
     if content is not None:
         records.append(tool_result("toolu_1", content, **answer))  # type: ignore[arg-type]
     session = session_of(folder, thread(*records))
@@ -69,8 +69,8 @@ def check_sums(session: Session) -> None:
         if m.kind is not TreeLineKind.BRANCH
     ]
     costs = [mark.cost for mark in lines if mark.cost is not None]
-    whole = cost_of(session.message_usages)
+    total = cost_of(session.message_usages)
 
     assert sum(mark.usage.total for mark in lines) == session.total_usage.total
-    assert sum(cost.nano_usd or 0 for cost in costs) == (whole.nano_usd or 0)
-    assert sum(cost.unpriced_tokens for cost in costs) == whole.unpriced_tokens
+    assert sum(cost.nano_usd or 0 for cost in costs) == (total.nano_usd or 0)
+    assert sum(cost.unpriced_tokens for cost in costs) == total.unpriced_tokens

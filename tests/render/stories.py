@@ -134,13 +134,13 @@ def called(folder: Path) -> Session:
     return session
 
 
-def _calling(asked: str, words: str, agent: str, kind: str) -> list[Written]:
+def _calling(question: str, answer: str, agent: str, kind: str) -> list[Written]:
     outcome = {"status": "completed", "agentId": agent, "totalDurationMs": 75_000}
     use = tool_use(
-        "Task", id=f"by_{agent}", prompt=words, description="Look", subagent_type=kind
+        "Task", id=f"by_{agent}", prompt=answer, description="Look", subagent_type=kind
     )
     return thread(
-        prompt(asked),
+        prompt(question),
         reply([use], message_id=f"asks_{agent}"),
         tool_result(f"by_{agent}", "It is so.", outcome=outcome),
         reply("So it is.", message_id=f"told_{agent}"),
@@ -178,13 +178,13 @@ def hostile(folder: Path, bad: str = HOSTILE) -> Session:
         for number in range(len(uses))
     ]
     questions = [{"question": bad, "header": bad}]
-    asked = tool_use("AskUserQuestion", id="q", questions=questions)
+    call = tool_use("AskUserQuestion", id="q", questions=questions)
     launched = tool_use("Task", id="t", description=bad, subagent_type=bad, prompt=bad)
     records = thread(
         prompt(f"p {bad}"),
         reply([thinking(bad), text(bad), *uses], model=f"m {bad}"),
         *results,
-        reply([asked], message_id="asked"),
+        reply([call], message_id="asked"),
         tool_result("q", bad, outcome={"questions": questions, "answers": {bad: bad}}),
         reply([launched], message_id="launched"),
         tool_result("t", bad, outcome={"status": bad, "agentId": "x1"}),

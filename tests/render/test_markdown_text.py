@@ -115,8 +115,10 @@ def test_cells_wrap_and_a_table_without_room_is_shown_as_written() -> None:
     ],
 )
 def test_markup_cannot_bring_control_characters_to_the_terminal(text: str) -> None:
-    shown = "".join(texts(text))
-    assert not any(unicodedata.category(char) in {"Cc", "Cf"} for char in shown), shown
+    output = "".join(texts(text))
+    assert not any(unicodedata.category(char) in {"Cc", "Cf"} for char in output), (
+        output
+    )
 
 
 @given(st.text(alphabet=st.sampled_from("ab *_`#>-|[]()!&;\n\t\x1b\u202e1.~\\<")))

@@ -7,11 +7,11 @@ from bygones.render.headers import search_notes
 
 
 def test_missing_words_are_listed_and_truncated() -> None:
-    found = SearchResults(
+    results = SearchResults(
         missing_words=("a" * 500,), corrections=(SpellingCorrection("teh", "the"),)
     )
 
-    nowhere, missing, limit = search_notes(found)
+    nowhere, missing, limit = search_notes(results)
 
     assert nowhere == "no match for teh; searched for the instead"
     assert missing.startswith("no match for aaa")

@@ -28,21 +28,25 @@ from tests.render.shared import check_sums
 NOW = datetime(2026, 2, 1, 12, tzinfo=UTC)
 
 
-def make_session(tmp_path: Path, *words: str) -> Session:
+def make_session(tmp_path: Path, *specs: str) -> Session:
     home = Home(tmp_path)
-    home.session(session_id(1), session(*words))
-    (found,) = read_sessions(tmp_path)
-    return found
+    home.session(session_id(1), session(*specs))
+    (loaded,) = read_sessions(tmp_path)
+    return loaded
 
 
-def shape(found: Session) -> list[tuple[str, int, str]]:
-    return [(mark.kind.value, mark.depth, mark.text) for mark in iter_tree_lines(found)]
+def shape(loaded: Session) -> list[tuple[str, int, str]]:
+    return [
+        (mark.kind.value, mark.depth, mark.text) for mark in iter_tree_lines(loaded)
+    ]
 
 
 def test_branch_is_drawn_at_its_fork(tmp_path: Path) -> None:
-    found = make_session(tmp_path, "a", "b<a", "c<b", "d<c", "e<b", "f<e", "g<f", "h<g")
+    loaded = make_session(
+        tmp_path, "a", "b<a", "c<b", "d<c", "e<b", "f<e", "g<f", "h<g"
+    )
 
-    assert shape(found) == [
+    assert shape(loaded) == [
         ("turn", 0, "a"),
         ("branch", 0, "1 prompt"),
         ("turn", 1, "c"),
@@ -52,11 +56,11 @@ def test_branch_is_drawn_at_its_fork(tmp_path: Path) -> None:
 
 
 def test_nested_branch_is_drawn_inside_its_parent(tmp_path: Path) -> None:
-    words = ("a", "b<a", "c<b", "d<c", "e<d", "f<e", "g<d", "h<g", "i<b", "j<i")
-    found = make_session(tmp_path, *words)
+    specs = ("a", "b<a", "c<b", "d<c", "e<d", "f<e", "g<d", "h<g", "i<b", "j<i")
+    loaded = make_session(tmp_path, *specs)
 
     depths = {
-        mark.text: mark.depth for mark in iter_tree_lines(found) if mark.kind == "turn"
+        mark.text: mark.depth for mark in iter_tree_lines(loaded) if mark.kind == "turn"
     }
     assert depths["i"] == 0
     assert depths["c"] == 1
@@ -64,19 +68,19 @@ def test_nested_branch_is_drawn_inside_its_parent(tmp_path: Path) -> None:
 
 
 def test_two_first_prompts_are_two_branches(tmp_path: Path) -> None:
-    found = make_session(tmp_path, "a", "b<a", "c", "d<c")
+    loaded = make_session(tmp_path, "a", "b<a", "c", "d<c")
 
-    assert [kind for kind, _, _ in shape(found)] == ["branch", "turn", "turn"]
+    assert [kind for kind, _, _ in shape(loaded)] == ["branch", "turn", "turn"]
 
 
 def test_every_turn_is_drawn_once(tmp_path: Path) -> None:
-    for found in read_sessions(write_demo_home(tmp_path, NOW)):
+    for loaded in read_sessions(write_demo_home(tmp_path, NOW)):
         turns = [
             mark.record
-            for mark in iter_tree_lines(found)
+            for mark in iter_tree_lines(loaded)
             if mark.kind is TreeLineKind.TURN
         ]
-        there = {turn.messages[0].id for b in found.branches for turn in b.own_turns}
+        there = {turn.messages[0].id for b in loaded.branches for turn in b.own_turns}
 
         assert len(turns) == len(set(turns))
         assert set(turns) == there
@@ -94,29 +98,29 @@ def test_agents_are_drawn_below_their_call(tmp_path: Path) -> None:
 
 
 def test_deeply_nested_session_is_drawn(tmp_path: Path) -> None:
-    words = ["r0"]
+    specs = ["r0"]
     for number in range(1, 3000):
         # Each prompt forks from the previous one: branches of branches.
-        words.append(f"a{number}<r{number - 1}")
-        words.append(f"r{number}<a{number}")
-    found = make_session(tmp_path, *words)
+        specs.append(f"a{number}<r{number - 1}")
+        specs.append(f"r{number}<a{number}")
+    loaded = make_session(tmp_path, *specs)
 
-    assert sum(1 for _ in iter_tree_lines(found)) >= 2999
+    assert sum(1 for _ in iter_tree_lines(loaded)) >= 2999
 
 
 @pytest.mark.parametrize("name", sorted(stories()))
 def test_usage_of_all_lines_adds_up_to_the_session(
     name: str, case_archives: CaseArchives
 ) -> None:
-    for found in case_archives.sessions(name):
-        check_sums(found)
+    for loaded in case_archives.sessions(name):
+        check_sums(loaded)
 
 
 def test_usage_that_is_not_drawn_has_a_line(tmp_path: Path) -> None:
     home = copied(CASES / "superseded_and_retracted", tmp_path)
-    (found,) = read_sessions(home)
+    (loaded,) = read_sessions(home)
 
-    *_, last = iter_tree_lines(found)
+    *_, last = iter_tree_lines(loaded)
 
     assert (last.kind, last.text) == ("elsewhere", "2 replies on no branch")
     line = plain_text(render_tree_line(last, 60, UTC))

@@ -9,7 +9,7 @@ import pytest
 from bygones.render.text.primitives import plain_text
 from bygones.render.tool_line import ToolCallFormatter, ToolCallState, render_tool_line
 from tests.build import CWD, Written, prompt, reply, thread, tool_result, tool_use
-from tests.render.shared import call_of, session_of
+from tests.render.shared import make_tool_call, session_of
 
 PATCH = [{"oldStart": 1, "newStart": 1, "lines": [" a", "-b", "+c", "+d"]}]
 FILE = {"filePath": f"{CWD}/a.py", "numLines": 3, "startLine": 1, "totalLines": 3}
@@ -198,7 +198,7 @@ LINES: dict[str, tuple[str, Written, object, str]] = {
 
 
 def line_of(folder: Path, name: str, given: Written, outcome: object) -> str:
-    call = call_of(folder, name, given, "fine", outcome=outcome)
+    call = make_tool_call(folder, name, given, "fine", outcome=outcome)
     rows = list(render_tool_line(ToolCallFormatter(CWD).format_call(call), 80))
 
     assert len(rows) == 1
@@ -215,10 +215,12 @@ def test_call_is_described_in_one_line(
 
 
 def test_answers_to_questions_are_not_truncated(tmp_path: Path) -> None:
-    asked = [{"question": "Which of them " * 9}]
-    answers = {asked[0]["question"]: "This one"}
-    outcome = {"questions": asked, "answers": answers}
-    call = call_of(tmp_path, "AskUserQuestion", {"questions": asked}, outcome=outcome)
+    questions = [{"question": "Which of them " * 9}]
+    answers = {questions[0]["question"]: "This one"}
+    outcome = {"questions": questions, "answers": answers}
+    call = make_tool_call(
+        tmp_path, "AskUserQuestion", {"questions": questions}, outcome=outcome
+    )
 
     rows = list(render_tool_line(ToolCallFormatter().format_call(call), 40))
 
@@ -229,10 +231,12 @@ def test_answers_to_questions_are_not_truncated(tmp_path: Path) -> None:
 
 
 def test_several_questions_have_their_own_lines(tmp_path: Path) -> None:
-    asked = [{"question": "Which?"}, {"question": "When?"}]
+    questions = [{"question": "Which?"}, {"question": "When?"}]
     answers = {"Which?": ["a", "b"]}
-    outcome = {"questions": asked, "answers": answers}
-    call = call_of(tmp_path, "AskUserQuestion", {"questions": asked}, outcome=outcome)
+    outcome = {"questions": questions, "answers": answers}
+    call = make_tool_call(
+        tmp_path, "AskUserQuestion", {"questions": questions}, outcome=outcome
+    )
 
     rows = render_tool_line(ToolCallFormatter().format_call(call), 80)
 
@@ -245,7 +249,7 @@ def test_several_questions_have_their_own_lines(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("content", "state", "shown"),
+    ("content", "state", "expected"),
     [
         (None, ToolCallState.WAITING, ["  $ make  no result"]),
         (
@@ -277,14 +281,14 @@ def test_several_questions_have_their_own_lines(tmp_path: Path) -> None:
     ],
 )
 def test_state_of_a_call_is_shown(
-    content: str | None, state: ToolCallState, shown: list[str], tmp_path: Path
+    content: str | None, state: ToolCallState, expected: list[str], tmp_path: Path
 ) -> None:
-    call = call_of(tmp_path, "Bash", {"command": "make"}, content, is_error=True)
+    call = make_tool_call(tmp_path, "Bash", {"command": "make"}, content, is_error=True)
 
     line = ToolCallFormatter().format_call(call)
 
     assert line.state is state
-    assert [plain_text(spans) for spans in render_tool_line(line, 80)] == shown
+    assert [plain_text(spans) for spans in render_tool_line(line, 80)] == expected
 
 
 def test_task_progress_is_tracked(tmp_path: Path) -> None:
@@ -350,7 +354,7 @@ def test_outcome_shared_by_two_results_is_ignored(tmp_path: Path) -> None:
 
 def test_narrow_line_keeps_the_state(tmp_path: Path) -> None:
     given = {"command": "find . -name 'x' -exec grep something {} +"}
-    call = call_of(tmp_path, "Bash", given, "Exit code 1\nno", is_error=True)
+    call = make_tool_call(tmp_path, "Bash", given, "Exit code 1\nno", is_error=True)
 
     first = plain_text(
         next(iter(render_tool_line(ToolCallFormatter().format_call(call), 40)))

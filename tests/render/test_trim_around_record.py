@@ -27,24 +27,24 @@ WORDS = (
 
 def make_session(tmp_path: Path) -> Session:
     Home(tmp_path).session(session_id(1), session(*WORDS))
-    (found,) = read_sessions(tmp_path)
-    return found
+    (loaded,) = read_sessions(tmp_path)
+    return loaded
 
 
-def heads(found: Session, number: int) -> list[str]:
-    branch = next(b for b in found.branches if b.number == number)
+def heads(loaded: Session, number: int) -> list[str]:
+    branch = next(b for b in loaded.branches if b.number == number)
     return [turn.messages[0].preview for turn in branch.turns]
 
 
 def test_turn_of_a_record_and_its_neighbors_are_kept(tmp_path: Path) -> None:
-    found = make_session(tmp_path)
-    rewound = found.find_branch("h")
+    loaded = make_session(tmp_path)
+    rewound = loaded.find_branch("h")
     assert rewound is not None
 
-    part = trim_around_record(found, rewound.number, "h")
+    part = trim_around_record(loaded, rewound.number, "h")
 
     assert heads(part, rewound.number) == ["e", "g", "i"]
-    assert heads(part, 0) == heads(found, 0)
+    assert heads(part, 0) == heads(loaded, 0)
 
 
 def test_first_turn_has_no_turn_before(tmp_path: Path) -> None:
@@ -59,6 +59,6 @@ def test_first_turn_has_no_turn_before(tmp_path: Path) -> None:
 
 
 def test_unknown_record_leaves_the_session_unchanged(tmp_path: Path) -> None:
-    found = make_session(tmp_path)
+    loaded = make_session(tmp_path)
 
-    assert trim_around_record(found, 0, "nowhere") is found
+    assert trim_around_record(loaded, 0, "nowhere") is loaded

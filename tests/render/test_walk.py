@@ -35,27 +35,27 @@ from tests.render.stories import STORIES
 
 
 def describe_steps(steps: Iterable[WalkStep]) -> list[str]:
-    """Return steps in a word or two each."""
-    words = []
+    """Return a short description of each step."""
+    lines = []
     for step in steps:
         match step:
             case MessageStep(message=message):
-                words.append(message.preview)
+                lines.append(message.preview)
             case BranchStep(branch=branch, is_expanded=is_whole):
-                words.append(f"{'<' if is_whole else '-'}{branch.number}")
+                lines.append(f"{'<' if is_whole else '-'}{branch.number}")
             case BranchEnd(branch=branch):
-                words.append(f"{branch.number}>")
+                lines.append(f"{branch.number}>")
             case AgentStep(run=run, is_expanded=is_whole, is_resumed=is_again):
-                words.append(f"{'=' if is_again else '(' if is_whole else '.'}{run.id}")
+                lines.append(f"{'=' if is_again else '(' if is_whole else '.'}{run.id}")
             case AgentEnd(run=run):
-                words.append(f"{run.id})")
+                lines.append(f"{run.id})")
             case OrphanAgents():
-                words.append("orphans")
+                lines.append("orphans")
             case ToolCallStep(call=call):
-                words.append(call.name)
+                lines.append(call.name)
             case _:
                 pass
-    return words
+    return lines
 
 
 def test_live_branch_has_steps_for_forks(tmp_path: Path) -> None:
@@ -92,9 +92,9 @@ def test_branch_without_own_answers_is_walked(
 ) -> None:
     """A heartbeat record precedes the answer and the first two attempts."""
     tries = ("h<a:progress", "c<h:user", "d<c", "e<h:user", "f<e")
-    found = session_of(tmp_path, session("p", "a<p", *tries, "g<a", "i<g"))
+    loaded = session_of(tmp_path, session("p", "a<p", *tries, "g<a", "i<g"))
 
-    assert describe_steps(walk_session(found, SessionView(include_branches=True))) == [
+    assert describe_steps(walk_session(loaded, SessionView(include_branches=True))) == [
         *("p", "a"),
         *("<1", "<2", "c", "d", "2>", "e", "f", "1>"),
         *("g", "i"),

@@ -65,7 +65,7 @@ def outline(markup: str) -> str:
 
 
 def tags(markup: str) -> set[str]:
-    """Return the elements of markup, which must be whole."""
+    """Return the elements of markup, which must be well-formed."""
     return set(_parsed(markup).tags)
 
 

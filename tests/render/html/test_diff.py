@@ -20,10 +20,10 @@ def hunk(*lines: str, at: int = 0) -> PatchHunk:
 
 
 def test_changed_words_are_highlighted() -> None:
-    found = render_diff([hunk(" a", "-say hello now", "+say good day now", at=7)])
+    html = render_diff([hunk(" a", "-say hello now", "+say good day now", at=7)])
 
     assert (
-        outline(found).split()
+        outline(html).split()
         == outline(
             '<pre class="diff"><i>@@ line 7 @@</i><span data-old="7" data-new="7"> a</span>'
             '<del data-old="8">-say <b>hello</b> now</del>'
@@ -44,9 +44,9 @@ def test_different_numbers_of_lines_are_not_compared() -> None:
 
 @given(st.lists(st.text(alphabet='+- <>&"ab\\').map(lambda t: t + "x"), max_size=8))
 def test_every_line_of_a_diff_is_shown_and_escaped(lines: list[str]) -> None:
-    found = render_diff([hunk(*lines)])
+    html = render_diff([hunk(*lines)])
 
-    assert tags(found) <= {"pre", "i", "del", "ins", "b", "span"}
+    assert tags(html) <= {"pre", "i", "del", "ins", "b", "span"}
 
 
 @given(
@@ -66,19 +66,17 @@ def _text(html: str) -> str:
 
 
 def test_each_side_is_highlighted_as_code() -> None:
-    found = render_diff([hunk(" def f():", "-    return 1", "+    return 22")], "py")
+    html = render_diff([hunk(" def f():", "-    return 1", "+    return 22")], "py")
 
-    assert '<span class="k">def </span>' in found
-    assert (
-        '<span class="k">return </span><b><span class="n">1</span></b></del>' in found
-    )
-    assert '<b><span class="n">22</span></b></ins>' in found
+    assert '<span class="k">def </span>' in html
+    assert '<span class="k">return </span><b><span class="n">1</span></b></del>' in html
+    assert '<b><span class="n">22</span></b></ins>' in html
 
 
 def test_lines_that_replace_others_are_beside_them() -> None:
-    found = render_split_diff([hunk(" a", "-say 1", "+say 2", "+c", at=4)])
+    html = render_split_diff([hunk(" a", "-say 1", "+say 2", "+c", at=4)])
 
-    rows = [_text(row) for row in found.split("<tr>")[2:]]
+    rows = [_text(row) for row in html.split("<tr>")[2:]]
     assert rows == ["4a4a", "5say 15say 2", "6c"]
     assert "say <b>1</b>" in render_split_diff([hunk("-say 1", "+say 2")])
 

@@ -13,11 +13,11 @@ from bygones.render.html.markup import HIGHLIGHT_CLASSES, highlight_code
 
 
 def test_known_language_is_highlighted() -> None:
-    found = highlight_code("def f():\n    return 'x'  # y\n", "python")
+    html = highlight_code("def f():\n    return 'x'  # y\n", "python")
 
-    assert '<span class="k">def </span><span class="f">f</span>' in found
+    assert '<span class="k">def </span><span class="f">f</span>' in html
     assert (
-        set(re.findall(r'class="(\w)"', found))
+        set(re.findall(r'class="(\w)"', html))
         == {"k", "f", "s", "c"}
         <= HIGHLIGHT_CLASSES
     )
@@ -37,9 +37,9 @@ def test_unknown_language_does_not_load_pygments_plugins(
 
 
 def test_markdown_is_highlighted() -> None:
-    found = highlight_code("# A `b`\n- one `c`\n12. two\n\nplain # -", "markdown")
+    html = highlight_code("# A `b`\n- one `c`\n12. two\n\nplain # -", "markdown")
 
-    assert found == (
+    assert html == (
         '<span class="k"># A `b`</span>\n<span class="k">-</span> one '
         '<span class="s">`c`</span>\n<span class="k">12.</span> two\n\nplain # -'
     )

@@ -23,12 +23,12 @@ def test_short_output_is_shown_completely() -> None:
 
 @pytest.mark.parametrize("text", ["line\n" * 500, "x" * 20_000])
 def test_long_output_is_folded_without_loss(text: str) -> None:
-    found = render_output(text)
+    html = render_output(text)
 
-    assert "details" in tags(found)
-    shown = "".join(line.strip() for line in outline(found).split("\n"))
-    assert shown.count("line") >= text.count("line")
-    assert shown.count("x") >= text.count("x")
+    assert "details" in tags(html)
+    text_only = "".join(line.strip() for line in outline(html).split("\n"))
+    assert text_only.count("line") >= text.count("line")
+    assert text_only.count("x") >= text.count("x")
 
 
 def test_output_above_the_limit_is_counted() -> None:

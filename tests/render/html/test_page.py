@@ -49,34 +49,34 @@ def whole(story: str, folder: Path, shell: PageFrame | None = None) -> str:
 
 @pytest.mark.parametrize("story", STORIES)
 def test_page_loads_nothing_external(story: str, tmp_path: Path) -> None:
-    found = whole(story, tmp_path)
+    html = whole(story, tmp_path)
 
     loading = {"src", "srcset", "data", "action", "poster", "background"}
-    assert [item for item in attributes(found) if item[1] in loading] == []
-    assert "link" not in tags(found)
-    assert "@import" not in found
-    assert "url(" not in found
+    assert [item for item in attributes(html) if item[1] in loading] == []
+    assert "link" not in tags(html)
+    assert "@import" not in html
+    assert "url(" not in html
 
 
 def test_policy_allows_own_scripts_and_styles_only(tmp_path: Path) -> None:
-    found = whole("everyday", tmp_path)
-    policy = next(v for t, n, v in attributes(found) if t == "meta" and n == "content")
+    html = whole("everyday", tmp_path)
+    policy = next(v for t, n, v in attributes(html) if t == "meta" and n == "content")
 
     assert policy.startswith("default-src 'none'; style-src 'sha256-")
     for name in ("style", "script"):
-        for text in re.findall(rf"<{name}[^>]*>(.*?)</{name}>", found, re.DOTALL):
+        for text in re.findall(rf"<{name}[^>]*>(.*?)</{name}>", html, re.DOTALL):
             digest = base64.b64encode(sha256(text.encode()).digest()).decode()
             assert f"'sha256-{digest}'" in policy
     assert "unsafe" not in policy
 
 
 def test_page_has_landmarks_language_and_title(tmp_path: Path) -> None:
-    found = outline(whole("everyday", tmp_path))
+    html = outline(whole("everyday", tmp_path))
 
     for landmark in ("<main id=main>", "<header.top>", "<footer.foot>", "<nav.toc>"):
-        assert found.count(landmark) == 1
-    assert found.count("<h1>") == 1
-    assert "<title>\n      Mend the test of wait" in found
+        assert html.count(landmark) == 1
+    assert html.count("<h1>") == 1
+    assert "<title>\n      Mend the test of wait" in html
     assert '<html lang="en">' in whole("everyday", tmp_path / "again")
 
 
@@ -88,10 +88,10 @@ def test_page_in_a_folder_links_the_shared_style(tmp_path: Path) -> None:
         next_url="c.html",
     )
 
-    found = outline(whole("everyday", tmp_path, shell))
+    html = outline(whole("everyday", tmp_path, shell))
 
     for part in ("../assets/style.css", "../index.html", "a.html", "c.html"):
-        assert f"href={part}" in found
+        assert f"href={part}" in html
 
 
 def test_table_of_contents_lists_several_prompts(tmp_path: Path) -> None:
@@ -106,30 +106,30 @@ def test_table_of_contents_lists_several_prompts(tmp_path: Path) -> None:
 
 
 def test_other_branch_has_its_own_page(tmp_path: Path) -> None:
-    found = "".join(
+    html = "".join(
         render_session_page(rewound(tmp_path), SessionView(branch=1), OPTIONS)
     )
 
-    assert "The live branch continues from here" in found
+    assert "The live branch continues from here" in html
 
 
 def test_hostile_title_is_escaped(tmp_path: Path) -> None:
     session = hostile(tmp_path, "</title><script>alert(1)</script>")
 
-    found = "".join(render_session_page(session, options=OPTIONS))
+    html = "".join(render_session_page(session, options=OPTIONS))
 
-    assert found.count("<script") == 1
-    assert found.count("</title>") == 1
+    assert html.count("<script") == 1
+    assert html.count("</title>") == 1
 
 
 def test_page_can_include_further_scripts() -> None:
     shell = PageFrame(assets_url="assets/", scripts=("find.js",))
 
-    found = "".join(render_html_page("List", Html(""), [Html("<p>x</p>")], shell))
+    html = "".join(render_html_page("List", Html(""), [Html("<p>x</p>")], shell))
 
-    assert ("script", "src", "assets/index.js") in attributes(found)
-    assert found.count("sha256-") == 2
-    assert "&#x27;self&#x27;; img-src" in found
+    assert ("script", "src", "assets/index.js") in attributes(html)
+    assert html.count("sha256-") == 2
+    assert "&#x27;self&#x27;; img-src" in html
 
 
 @pytest.mark.parametrize("name", STATIC_FILES)

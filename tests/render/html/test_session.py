@@ -78,9 +78,9 @@ def test_view_selects_turns(tmp_path: Path) -> None:
         thread(*(r for n in range(5) for r in (prompt(f"ask {n}"), reply(f"say {n}")))),
     )
 
-    found = markup(session, SessionView(first_turn=1, last_turn=2))
+    html = markup(session, SessionView(first_turn=1, last_turn=2))
 
-    assert [n for n in range(5) if f"ask {n}" in found] == [1, 2]
+    assert [n for n in range(5) if f"ask {n}" in html] == [1, 2]
     assert markup(session, SessionView(first_turn=9)) == ""
 
 
@@ -104,18 +104,18 @@ def anchors(session: Session, view: SessionView) -> list[str]:
 
 
 def test_agents_are_folded_at_their_calls(tmp_path: Path) -> None:
-    found = outline(markup(called(tmp_path)))
+    html = outline(markup(called(tmp_path)))
 
-    assert found.index("Find it") < found.index("Count it") < found.index("Line 8")
-    assert "<details.agent id=a-outer>" in found
+    assert html.index("Find it") < html.index("Count it") < html.index("Line 8")
+    assert "<details.agent id=a-outer>" in html
 
 
 def test_branch_can_be_selected_without_script(tmp_path: Path) -> None:
-    found = outline(markup(rewound(tmp_path)))
+    html = outline(markup(rewound(tmp_path)))
 
-    assert found.count("<fieldset.fork") == 2
-    assert found.count("<input.other type=radio") == 2
-    assert "Of the sun" in found
+    assert html.count("<fieldset.fork") == 2
+    assert html.count("<input.other type=radio") == 2
+    assert "Of the sun" in html
 
 
 def test_collapsed_agents_and_branches_are_only_named(tmp_path: Path) -> None:
@@ -127,10 +127,10 @@ def test_collapsed_agents_and_branches_are_only_named(tmp_path: Path) -> None:
 
 def test_hostile_transcript_is_escaped_and_visible(tmp_path: Path) -> None:
     for number, bad in enumerate((HOSTILE, "<script>alert(1)</script>", '"><b x=1>')):
-        found = markup(hostile(tmp_path / str(number), bad))
+        html = markup(hostile(tmp_path / str(number), bad))
 
-        assert tags(found) <= OURS
-        assert not any(char in found for char in "\x1b\u202e\u200b\x07\x9b")
+        assert tags(html) <= OURS
+        assert not any(char in html for char in "\x1b\u202e\u200b\x07\x9b")
 
 
 ALPHABET = "<>&\"'`[](){}!*_|#-=/\\: \n\tabc\x1b\u202e"

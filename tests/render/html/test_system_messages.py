@@ -14,15 +14,15 @@ from tests.render.html.outline import outline, tags
 from tests.render.shared import session_of
 
 
-def shown(folder: Path, *records: object) -> tuple[str, str]:
+def render_last(folder: Path, *records: object) -> tuple[str, str]:
     session = session_of(folder, thread(*records))  # type: ignore[arg-type]
-    found = HtmlSystemMessages(parse_user_text).render(session.live_branch.messages[-1])
-    assert found is not None
-    return found.css_class, outline(found.html)
+    html = HtmlSystemMessages(parse_user_text).render(session.live_branch.messages[-1])
+    assert html is not None
+    return html.css_class, outline(html.html)
 
 
 def test_prompt_is_not_interpreted_as_markdown(tmp_path: Path) -> None:
-    kind, lines = shown(tmp_path, prompt([text("a <b>\n  c"), image()]))
+    kind, lines = render_last(tmp_path, prompt([text("a <b>\n  c"), image()]))
 
     assert kind == "prompt"
     assert lines.split() == [
@@ -38,7 +38,7 @@ def test_prompt_is_not_interpreted_as_markdown(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "kind", "part"),
+    ("text", "kind", "part"),
     [
         ("<command-name>/init</command-name>", "prompt command", "<code>\n    /init"),
         ("[Request interrupted by user]", "notice bad", "✗ interrupted"),
@@ -51,16 +51,16 @@ def test_prompt_is_not_interpreted_as_markdown(tmp_path: Path) -> None:
     ],
 )
 def test_system_messages_have_their_own_class(
-    words: str, kind: str, part: str, tmp_path: Path
+    text: str, kind: str, part: str, tmp_path: Path
 ) -> None:
-    found, lines = shown(tmp_path, prompt("hello"), prompt(words))
+    html, lines = render_last(tmp_path, prompt("hello"), prompt(text))
 
-    assert found == kind
+    assert html == kind
     assert part in lines
 
 
 def test_summary_of_a_compaction_is_folded(tmp_path: Path) -> None:
-    kind, lines = shown(
+    kind, lines = render_last(
         tmp_path,
         prompt("hello", uuid="p"),
         compact("p", uuid="cut"),
@@ -73,7 +73,7 @@ def test_summary_of_a_compaction_is_folded(tmp_path: Path) -> None:
 
 
 def test_notice_is_one_line(tmp_path: Path) -> None:
-    kind, lines = shown(
+    kind, lines = render_last(
         tmp_path, prompt("hello"), system("informational", "<i>\nhm</i>")
     )
 

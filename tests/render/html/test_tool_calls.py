@@ -11,7 +11,7 @@ from bygones.render.html.tool_calls import render_tool_call
 from bygones.render.tool_line import ToolCallFormatter
 from tests.build import Written, image, text
 from tests.render.html.outline import attributes, outline, tags
-from tests.render.shared import call_of
+from tests.render.shared import make_tool_call
 
 HERE = Path(__file__).parent / "calls"
 LONG = "for n in 1 2 3; do\n  echo $n\ndone"
@@ -127,36 +127,38 @@ def test_call_matches_its_golden_file(
     name: str, tmp_path: Path, golden: Callable[[Path, str], None]
 ) -> None:
     tool, given, content, answer = CALLS[name]
-    call = call_of(tmp_path, tool, given, content, **answer)
+    call = make_tool_call(tmp_path, tool, given, content, **answer)
 
-    found = render_tool_call(call, ToolCallFormatter("/work/demo").format_call(call))
+    html = render_tool_call(call, ToolCallFormatter("/work/demo").format_call(call))
 
-    golden(HERE / f"{name}.txt", outline(found))
+    golden(HERE / f"{name}.txt", outline(html))
 
 
 def test_call_followed_by_its_agent_has_no_body(tmp_path: Path) -> None:
-    call = call_of(tmp_path, "Task", {"prompt": "Go"}, "Done.")
+    call = make_tool_call(tmp_path, "Task", {"prompt": "Go"}, "Done.")
 
-    found = render_tool_call(
+    html = render_tool_call(
         call, ToolCallFormatter().format_call(call), has_agent_below=True
     )
 
-    assert tags(found) == {"div", "b"}
+    assert tags(html) == {"div", "b"}
 
 
 @pytest.mark.parametrize("url", ["javascript:alert(1)", "data:text/html,x", "//a.dev"])
 def test_search_results_link_to_web_pages_only(url: str, tmp_path: Path) -> None:
     results = [{"content": [{"title": "A", "url": url}]}]
     outcome = {"query": "cats", "results": results, "durationSeconds": 1}
-    call = call_of(tmp_path, "WebSearch", {"query": "cats"}, "x", outcome=outcome)
+    call = make_tool_call(
+        tmp_path, "WebSearch", {"query": "cats"}, "x", outcome=outcome
+    )
 
-    found = render_tool_call(call, ToolCallFormatter().format_call(call))
+    html = render_tool_call(call, ToolCallFormatter().format_call(call))
 
-    assert [item for item in attributes(found) if item[1] == "href"] == []
+    assert [item for item in attributes(html) if item[1] == "href"] == []
 
 
 def test_truncated_subject_ends_with_an_ellipsis(tmp_path: Path) -> None:
-    call = call_of(tmp_path, "Bash", {"command": "word " * 50}, "ok")
+    call = make_tool_call(tmp_path, "Bash", {"command": "word " * 50}, "ok")
 
     summary = render_tool_call(call, ToolCallFormatter().format_call(call)).partition(
         "</summary>"

@@ -60,10 +60,10 @@ def test_story_matches_its_golden_file(
     ids=range(5),
 )
 def test_hostile_text_stays_text(bad: str, tmp_path: Path) -> None:
-    found = CARELESS.render(render(hostile(tmp_path, bad)))
+    html = CARELESS.render(render(hostile(tmp_path, bad)))
 
-    assert tags(found) <= OURS | PLAIN
-    for _, name, value in attributes(found):
+    assert tags(html) <= OURS | PLAIN
+    for _, name, value in attributes(html):
         assert name in {"href", "class", "start"}
         assert name != "href" or value.startswith(("https:", "http:", "mailto:", "#"))
 

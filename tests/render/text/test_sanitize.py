@@ -43,23 +43,23 @@ ATTACKS = {
 
 @pytest.mark.parametrize("text", ATTACKS.values(), ids=ATTACKS)
 def test_attacks_become_visible(text: str) -> None:
-    shown = sanitize(text)
+    sanitized = sanitize(text)
 
     assert not any(
-        unicodedata.category(char) in INVISIBLE_CATEGORIES - {""} for char in shown
+        unicodedata.category(char) in INVISIBLE_CATEGORIES - {""} for char in sanitized
     )
-    assert shown != text
+    assert sanitized != text
 
 
 @given(st.text())
 def test_any_sanitized_text_is_visible(text: str) -> None:
-    kept = {
+    allowed = {
         s
         for s in JOINED.sub("", sanitize(text))
         if unicodedata.category(s) in INVISIBLE_CATEGORIES
     }
 
-    assert kept <= {"\n", "\t"}
+    assert allowed <= {"\n", "\t"}
     line = JOINED.sub("", sanitize(text, newlines="space"))
     assert not {s for s in line if unicodedata.category(s) in INVISIBLE_CATEGORIES}
 
@@ -82,13 +82,13 @@ def test_joined_emoji_is_kept(text: str) -> None:
     ],
 )
 def test_joiner_without_emoji_is_escaped(text: str) -> None:
-    for shown in (
+    for output in (
         sanitize(text),
         sanitize(text, newlines="space"),
         sanitize_name(text),
     ):
-        assert "\u200d" not in shown
-        assert "\\u200d" in shown
+        assert "\u200d" not in output
+        assert "\\u200d" in output
 
 
 def test_all_invisible_characters_are_escaped() -> None:
@@ -101,7 +101,7 @@ def test_all_invisible_characters_are_escaped() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "shown"),
+    ("text", "expected"),
     [
         ("plain words", "plain words"),
         ("two\nlines\tand a tab", "two\nlines\tand a tab"),
@@ -113,8 +113,8 @@ def test_all_invisible_characters_are_escaped() -> None:
         ("one\xa0space", "one\xa0space"),
     ],
 )
-def test_text_is_kept_and_colors_are_removed(text: str, shown: str) -> None:
-    assert sanitize(text) == shown
+def test_text_is_kept_and_colors_are_removed(text: str, expected: str) -> None:
+    assert sanitize(text) == expected
 
 
 def test_newlines_become_spaces_or_escapes() -> None:

@@ -52,21 +52,23 @@ def test_story_matches_its_golden_file(
 def test_hostile_story_is_sanitized(
     width_: int | None, options: dict[str, bool], tmp_path: Path
 ) -> None:
-    shown = page(hostile(tmp_path), width_, **options)
+    output = page(hostile(tmp_path), width_, **options)
 
-    controls = {char for char in shown if unicodedata.category(char)[0] == "C"}
+    controls = {char for char in output if unicodedata.category(char)[0] == "C"}
     assert controls <= {"\n", "\t"}
-    assert r"\x1b]52;c;" in shown
-    assert r"\u202e" in shown
+    assert r"\x1b]52;c;" in output
+    assert r"\u202e" in output
 
 
 @settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.text(max_size=20).map(lambda words: f"{words}{HOSTILE[::-1]}"))
 def test_control_characters_never_reach_the_terminal(tmp_path: Path, bad: str) -> None:
-    shown = page(hostile(tmp_path, bad.encode("utf-8", "replace").decode()), 60, **FULL)
+    output = page(
+        hostile(tmp_path, bad.encode("utf-8", "replace").decode()), 60, **FULL
+    )
 
     unseen = {"Cc", "Cf", "Cs", "Zl", "Zp"}
-    assert {s for s in shown if unicodedata.category(s) in unseen} <= {"\n", "\t"}
+    assert {s for s in output if unicodedata.category(s) in unseen} <= {"\n", "\t"}
 
 
 @pytest.mark.parametrize("name", STORIES)
@@ -81,10 +83,10 @@ def test_text_is_wrapped_at_sixty_columns(name: str, tmp_path: Path) -> None:
 
 
 def test_nothing_is_wrapped_in_a_pipe(tmp_path: Path) -> None:
-    words = "word " * 60
-    session = session_of(tmp_path, thread(prompt(words), reply(words)))
+    text = "word " * 60
+    session = session_of(tmp_path, thread(prompt(text), reply(text)))
 
-    assert words.strip() in page(session, None).splitlines()
+    assert text.strip() in page(session, None).splitlines()
 
 
 def test_rendering_is_deterministic(tmp_path: Path) -> None:
@@ -101,10 +103,10 @@ def test_long_prompt_is_shown_without_injected_text(
     reminder = "<system-reminder>\nnever shown\n</system-reminder>"
     session = session_of(tmp_path, thread(prompt(f"{typed}\n{reminder}"), reply("ok")))
 
-    shown = page(session)
+    output = page(session)
 
-    assert "▌ line 39 of what was typed" in shown
-    assert "never shown" not in shown
+    assert "▌ line 39 of what was typed" in output
+    assert "never shown" not in output
 
 
 def test_long_command_output_is_truncated(tmp_path: Path) -> None:
