@@ -88,7 +88,7 @@ def hostile(kept: WebArchive, page: WebClient, asked: list[Route]) -> Iterator[A
 
 def as_usual(page: WebClient) -> Callable[[str, str], ClientResponse]:
     """Return a way to ask as one of our pages would."""
-    return lambda method, path: page.ask(method, path, page.usual)
+    return lambda method, path: page.ask(method, path, page.default_headers)
 
 
 def limited() -> list[Route]:
@@ -175,7 +175,7 @@ def open_to_others(page: WebClient) -> str | None:
         told = page.ask(
             method_of(route),
             filled(route.path),
-            page.usual | {"host": "attacker.test:8765"},
+            page.default_headers | {"host": "attacker.test:8765"},
         )
         if told.status != 421:
             return str(route.path)  # behind it are some that go on for ever

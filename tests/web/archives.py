@@ -40,7 +40,7 @@ LONG_TURNS = 60
 
 
 class WebArchive(NamedTuple):
-    """A home, the archive made of it, and a time at which it is looked at."""
+    """A home, its archive, and the time at which it is viewed."""
 
     home: Home
     folder: Path
@@ -101,8 +101,8 @@ def build_archive(place: Path) -> WebArchive:
 
 def _add_loud(home: Home) -> None:
     """Add a session with a long output and a long change."""
-    much = "\n".join(f"line {at} of many" for at in range(10_000))
-    changed = "\n".join(f"new {at} words" for at in range(1_000))
+    much = "\n".join(f"line {number} of many" for number in range(10_000))
+    changed = "\n".join(f"new {number} words" for number in range(1_000))
     home.session(
         LOUD,
         thread(

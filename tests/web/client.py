@@ -24,9 +24,9 @@ __all__ = [
     "PORT",
     "ClientResponse",
     "WebClient",
-    "ran",
-    "scope_of",
-    "sent_by",
+    "collect_messages",
+    "make_scope",
+    "run_coroutine",
     "web_client",
 ]
 
@@ -36,7 +36,7 @@ T = TypeVar("T")
 
 
 class ClientResponse(NamedTuple):
-    """What came back."""
+    """Status, headers and body of a response."""
 
     status: int
     headers: Headers
@@ -48,80 +48,89 @@ class ClientResponse(NamedTuple):
         return self.body.decode()
 
     @property
-    def json(self) -> Any:  # noqa: ANN401 (whatever it is)
-        """The body as values."""
+    def json(self) -> Any:  # noqa: ANN401 (any JSON value)
+        """The body, decoded from JSON."""
         return json.loads(self.body)
 
 
 class WebClient:
-    """A page that has been opened with its link."""
+    """A client that is logged in."""
 
     def __init__(self, app: ASGIApp, keys: LoginKeys) -> None:
         self.app = app
         self.keys = keys
-        self.usual = {
+        self.default_headers = {
             "host": f"127.0.0.1:{PORT}",
             "cookie": f"{keys.cookie_name}={keys.cookie_key}",
             "sec-fetch-site": "same-origin",
         }
 
     def get(self, path: str, **headers: str) -> ClientResponse:
-        """Read something as one of our pages would."""
-        return self.ask("GET", path, {**self.usual, **_named(headers)})
+        """Send a GET request as one of our pages would."""
+        return self.ask("GET", path, {**self.default_headers, **_header_names(headers)})
 
     def post(self, path: str, value: object, **headers: str) -> ClientResponse:
-        """Send something as one of our pages would."""
-        content = {**self.usual, "content-type": "application/json", **_named(headers)}
-        return self.ask("POST", path, content, json.dumps(value).encode())
+        """Send JSON as one of our pages would."""
+        all_headers = {
+            **self.default_headers,
+            "content-type": "application/json",
+            **_header_names(headers),
+        }
+        return self.ask("POST", path, all_headers, json.dumps(value).encode())
 
     def ask(
         self, method: str, path: str, headers: Headers, body: bytes = b""
     ) -> ClientResponse:
-        """Ask with exactly these headers."""
-        return ran(_asked(self.app, scope_of(method, path, headers), body))
+        """Send a request with exactly these headers."""
+        return run_coroutine(
+            _request(self.app, make_scope(method, path, headers), body)
+        )
 
     def ask_many(
         self,
-        parameters: Iterable[tuple[str, str]],
-        see: Callable[[str, ClientResponse], None],
+        requests: Iterable[tuple[str, str]],
+        on_response: Callable[[str, ClientResponse], None],
         body: bytes = b"",
     ) -> None:
-        """Ask for one thing after the other, of a page that lives all the while."""
+        """Send requests one after the other within one lifespan of the application."""
 
-        async def each() -> None:
-            async with _living(self.app):
-                for method, path in parameters:
-                    scope = scope_of(method, path, self.usual)
-                    see(path, await _answer(self.app, scope, body))
+        async def send_all() -> None:
+            async with _lifespan(self.app):
+                for method, path in requests:
+                    scope = make_scope(method, path, self.default_headers)
+                    on_response(path, await _request_once(self.app, scope, body))
 
-        ran(each())
+        run_coroutine(send_all())
 
     def socket(self, path: str) -> list[str]:
-        """Try to open a web socket; return what was sent back."""
+        """Try to open a WebSocket and return the types of the messages sent back."""
         scope = {"type": "websocket", "path": path, "headers": [], "query_string": b""}
-        return [one["type"] for one in ran(sent_by(self.app, scope, []))]
+        return [
+            message["type"]
+            for message in run_coroutine(collect_messages(self.app, scope, []))
+        ]
 
 
-def ran(parameters: Coroutine[Any, Any, T]) -> T:
-    """Return what comes of it, in a thread: a browser's loop may run in this one."""
+def run_coroutine(coroutine: Coroutine[Any, Any, T]) -> T:
+    """Run a coroutine in a thread: Playwright's loop may run in this one."""
     with ThreadPoolExecutor(1) as thread:
-        return thread.submit(asyncio.run, parameters).result()
+        return thread.submit(asyncio.run, coroutine).result()
 
 
-def _named(headers: Headers) -> Headers:
+def _header_names(headers: Headers) -> Headers:
     return {name.replace("_", "-"): value for name, value in headers.items()}
 
 
-def scope_of(method: str, path: str, headers: Headers) -> Message:
-    """Return a request as a server hands it on."""
-    place, _, query = path.partition("?")
+def make_scope(method: str, path: str, headers: Headers) -> Message:
+    """Return the ASGI scope of a request."""
+    path, _, query = path.partition("?")
     return {
         "type": "http",
         "asgi": {"version": "3.0"},
         "http_version": "1.1",
         "method": method,
-        "path": unquote(place),
-        "raw_path": place.encode(),
+        "path": unquote(path),
+        "raw_path": path.encode(),
         "query_string": query.encode(),
         "headers": [(name.encode(), value.encode()) for name, value in headers.items()],
         "client": ("127.0.0.1", 50000),
@@ -130,39 +139,41 @@ def scope_of(method: str, path: str, headers: Headers) -> Message:
     }
 
 
-async def _asked(app: ASGIApp, scope: Message, body: bytes) -> ClientResponse:
-    async with _living(app):
-        return await _answer(app, scope, body)
+async def _request(app: ASGIApp, scope: Message, body: bytes) -> ClientResponse:
+    async with _lifespan(app):
+        return await _request_once(app, scope, body)
 
 
-async def _answer(app: ASGIApp, scope: Message, body: bytes) -> ClientResponse:
-    sent = await sent_by(app, scope, [{"type": "http.request", "body": body}])
-    start = next(one for one in sent if one["type"] == "http.response.start")
+async def _request_once(app: ASGIApp, scope: Message, body: bytes) -> ClientResponse:
+    sent = await collect_messages(app, scope, [{"type": "http.request", "body": body}])
+    start = next(
+        message for message in sent if message["type"] == "http.response.start"
+    )
     headers = {name.decode(): value.decode() for name, value in start["headers"]}
-    parts = (one.get("body", b"") for one in sent if one is not start)
+    parts = (message.get("body", b"") for message in sent if message is not start)
     return ClientResponse(start["status"], headers, b"".join(parts))
 
 
 @asynccontextmanager
-async def _living(app: ASGIApp) -> AsyncIterator[None]:
-    """Begin the application's life, and end it."""
-    content: asyncio.Queue[Message] = asyncio.Queue()
-    heard: asyncio.Queue[Message] = asyncio.Queue()
+async def _lifespan(app: ASGIApp) -> AsyncIterator[None]:
+    """Start the application and shut it down."""
+    to_app: asyncio.Queue[Message] = asyncio.Queue()
+    from_app: asyncio.Queue[Message] = asyncio.Queue()
     scope: Message = {"type": "lifespan", "state": {}}
-    life = asyncio.ensure_future(app(scope, content.get, heard.put))
-    for what in ("startup", "shutdown"):
-        await content.put({"type": f"lifespan.{what}"})
-        assert (await heard.get())["type"] == f"lifespan.{what}.complete"
-        if what == "startup":
+    running = asyncio.ensure_future(app(scope, to_app.get, from_app.put))
+    for phase in ("startup", "shutdown"):
+        await to_app.put({"type": f"lifespan.{phase}"})
+        assert (await from_app.get())["type"] == f"lifespan.{phase}.complete"
+        if phase == "startup":
             yield
-    await life
+    await running
 
 
-async def sent_by(
-    app: ASGIApp, scope: Message, given: Iterable[Message]
+async def collect_messages(
+    app: ASGIApp, scope: Message, received: Iterable[Message]
 ) -> list[Message]:
     sent: list[Message] = []
-    waiting = list(given)
+    waiting = list(received)
 
     async def receive() -> Message:
         if waiting:
@@ -178,8 +189,8 @@ async def sent_by(
 
 
 def web_client(web_archive: WebArchive, host: str = "127.0.0.1") -> WebClient:
-    """Return a page over an archive, opened."""
-    house = AppState(
+    """Return a client of an archive that is logged in."""
+    state = AppState(
         pool=ArchivePool(web_archive.folder),
         broadcaster=EventBroadcaster(),
         homes=(web_archive.home.path,),
@@ -188,5 +199,5 @@ def web_client(web_archive: WebArchive, host: str = "127.0.0.1") -> WebClient:
     )
     keys = LoginKeys(PORT)
     return WebClient(
-        SecurityMiddleware(create_app(house), keys, host=host, port=PORT), keys
+        SecurityMiddleware(create_app(state), keys, host=host, port=PORT), keys
     )

@@ -16,5 +16,5 @@ def web_archive(tmp_path_factory: pytest.TempPathFactory) -> WebArchive:
 
 @pytest.fixture
 def page(web_archive: WebArchive) -> WebClient:
-    """Return the page over that archive, opened."""
+    """Return a client of that archive that is logged in."""
     return web_client(web_archive)

@@ -25,7 +25,7 @@ from tests.web.client import WebClient, web_client
 
 
 @pytest.mark.parametrize(
-    ("path", "words"),
+    ("path", "arguments"),
     [
         ("/api/sessions?limit=500", ["list"]),
         ("/api/projects", ["projects"]),
@@ -39,11 +39,11 @@ from tests.web.client import WebClient, web_client
 )
 def test_api_equals_the_json_of_commands(
     path: str,
-    words: list[str],
+    arguments: list[str],
     web_archive: WebArchive,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    assert main([*words, "--json", "--archive", str(web_archive.folder)]) == 0
+    assert main([*arguments, "--json", "--archive", str(web_archive.folder)]) == 0
     printed = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
 
     answer = web_client(web_archive).get(path).json
@@ -64,8 +64,14 @@ def test_files_of_several_sessions_are_listed_newest_first(
         home.session(session_id(number), records)
     web_archive = WebArchive(home, tmp_path / "archive")
     Archive.ingest(web_archive.folder, [home.path])
-    words = ["files", "/work/demo/a.py", "--json", "--archive", str(web_archive.folder)]
-    assert main(words) == 0
+    arguments = [
+        "files",
+        "/work/demo/a.py",
+        "--json",
+        "--archive",
+        str(web_archive.folder),
+    ]
+    assert main(arguments) == 0
     printed = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
 
     items = web_client(web_archive).get("/api/files?path=/work/demo/a.py").json["items"]
@@ -117,7 +123,7 @@ def test_session_parameters_select_like_a_query(
     rows = page.get(f"/api/sessions?{parameters}").json["items"]
 
     with Archive.open(web_archive.folder) as archive:
-        selected = [one.id for one in archive.sessions(query)]
+        selected = [session.id for session in archive.sessions(query)]
         assert len(selected) > 0
     assert [row["session_id"] for row in rows] == selected
 

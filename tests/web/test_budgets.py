@@ -1,4 +1,4 @@
-"""What pages may cost."""
+"""Size limits of pages."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ PATHS = ("/", f"/session/{PLAIN}", f"/session/{LONG}", "/search/answer?q=lines")
 
 @contextmanager
 def serving(web_archive: WebArchive) -> Iterator[tuple[int, str]]:
-    """Serve, and give the port and the cookie."""
+    """Start a server and yield its port and cookie."""
     links: list[str] = []
     server = WebServer(ServerConfig(folder=web_archive.folder), links.append)
     running = Thread(target=server.run, daemon=True)

@@ -28,8 +28,8 @@ def page(web_archive: WebArchive) -> WebClient:
 
 
 def _lines(text: str) -> list[str]:
-    found = re.findall(r'<li class="(k-[^"]*)"><a href="([^"]*)">([^<]*)', text)
-    return ["|".join(one) for one in found]
+    matches = re.findall(r'<li class="(k-[^"]*)"><a href="([^"]*)">([^<]*)', text)
+    return ["|".join(one) for one in matches]
 
 
 def _unread(*_: object) -> None:
@@ -142,9 +142,11 @@ def test_turns_are_complete_across_windows(
         for listed in archive.sessions():
             turns = archive.session(listed.id).live_branch.turns
             with ArchivePool(web_archive.folder).session(listed.id) as open_session:
-                found = list(open_view(open_session, "", 0).iter_turns())
-            assert [turn.number for turn in found] == [turn.number for turn in turns]
-            assert [len(turn.messages) for turn in found] == [
+                all_turns = list(open_view(open_session, "", 0).iter_turns())
+            assert [turn.number for turn in all_turns] == [
+                turn.number for turn in turns
+            ]
+            assert [len(turn.messages) for turn in all_turns] == [
                 len(turn.messages) for turn in turns
             ]
 

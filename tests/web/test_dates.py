@@ -47,5 +47,9 @@ def test_years_outside_the_local_clock_break_no_page(tmp_path: Path) -> None:
     page = web_client(WebArchive(home, tmp_path / "archive"))
     sessions = [f"/session/{session_id(number)}" for number in range(len(TIMES))]
 
-    for path in (*PAGES, *sessions, *(f"/usage?by={one}" for one in Grouping)):
-        assert page.ask("GET", path, page.usual).status == 200, path
+    for path in (
+        *PAGES,
+        *sessions,
+        *(f"/usage?by={grouping}" for grouping in Grouping),
+    ):
+        assert page.ask("GET", path, page.default_headers).status == 200, path

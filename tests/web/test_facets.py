@@ -15,32 +15,34 @@ MANY = 25
 
 def counts(text: str) -> dict[str, int]:
     """Return the values of all facets with their counts."""
-    found = re.findall(r'title="([^"]*)"[^>]*><span>[^<]*</span><span>([\d,]+)<', text)
-    return {value: int(count.replace(",", "")) for value, count in found}
+    matches = re.findall(
+        r'title="([^"]*)"[^>]*><span>[^<]*</span><span>([\d,]+)<', text
+    )
+    return {value: int(count.replace(",", "")) for value, count in matches}
 
 
 def test_facets_count_all_sessions_of_a_search(tmp_path: Path) -> None:
     home = Home(tmp_path / ".claude")
     for number in range(MANY):
         tool = "Bash" if number % 5 else "Grep"
-        words = thread(
+        records = thread(
             prompt(f"find the needle {number}", uuid=f"p{number}"),
             reply([tool_use(tool, id=f"t{number}", command="ls")], uuid=f"r{number}"),
             tool_result(f"t{number}", "found", uuid=f"a{number}"),
             start=3600 * number,
         )
-        home.session(session_id(number), words)
+        home.session(session_id(number), records)
 
     folder = tmp_path / "archive"
     Archive.ingest(folder, [home.path])
 
     text = web_client(WebArchive(home, folder)).get("/search/facets?q=needle").text
-    found = counts(text)
+    facets = counts(text)
 
-    assert found["Bash"] == 20
-    assert found["Grep"] == 5
-    assert found["user"] == MANY
-    assert sum(count for value, count in found.items() if value[:2] == "20") == MANY
+    assert facets["Bash"] == 20
+    assert facets["Grep"] == 5
+    assert facets["user"] == MANY
+    assert sum(count for value, count in facets.items() if value[:2] == "20") == MANY
 
 
 def test_link_of_an_active_facet_removes_it(page: WebClient) -> None:

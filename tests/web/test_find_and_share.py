@@ -92,11 +92,13 @@ def test_searches_are_saved_and_removed(tmp_path: Path) -> None:
     page = web_client(build_archive(tmp_path / "again"))
     app = page.app._app  # type: ignore[attr-defined]
     assert state.searches_file is None
-    assert page.ask("POST", "/searches", page.usual | FORM, b"q=x").status == 404
+    assert (
+        page.ask("POST", "/searches", page.default_headers | FORM, b"q=x").status == 404
+    )
     structs.force_setattr(app.state.app_state, "searches_file", path)
 
     body = b"q=is%3Aerror+timeout&action=save"
-    saved = page.ask("POST", "/searches", page.usual | FORM, body)
+    saved = page.ask("POST", "/searches", page.default_headers | FORM, body)
 
     assert saved.status == 303
     assert load_searches(path) == (SavedSearch("is:error timeout"),)
@@ -105,12 +107,18 @@ def test_searches_are_saved_and_removed(tmp_path: Path) -> None:
     groups = [entry[0] for entry in page.get("/palette?q=timeout").json]
     assert "Saved searches" in groups
     removed = body.replace(b"save", b"remove")
-    page.ask("POST", "/searches", page.usual | FORM, removed)
+    page.ask("POST", "/searches", page.default_headers | FORM, removed)
     assert load_searches(path) == ()
     invalid = b"q=after%3Anever&action=save"
-    assert page.ask("POST", "/searches", page.usual | FORM, invalid).status == 400
+    assert (
+        page.ask("POST", "/searches", page.default_headers | FORM, invalid).status
+        == 400
+    )
     for route in ("/searches", "/sessions/change"):
-        assert page.ask("POST", route, page.usual | FORM, b"&" * 5_000).status == 400
+        assert (
+            page.ask("POST", route, page.default_headers | FORM, b"&" * 5_000).status
+            == 400
+        )
 
 
 def test_export_is_previewed_and_downloaded(tmp_path: Path) -> None:

@@ -18,13 +18,13 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> WebClient:
     return web_client(build_archive(tmp_path_factory.mktemp("find")))
 
 
-def found(page: WebClient, session: str, words: str) -> list[int]:
-    result = page.get(f"/session/{session}/find?q={words}").json
+def find_in_session(page: WebClient, session: str, query: str) -> list[int]:
+    result = page.get(f"/session/{session}/find?q={query}").json
     return [at for at, _ in result["places"]]
 
 
 def test_matches_are_in_the_order_of_the_session(page: WebClient) -> None:
-    places = found(page, LONG, "answer")
+    places = find_in_session(page, LONG, "answer")
 
     assert len(places) > 10
     assert places == sorted(set(places))
@@ -32,15 +32,19 @@ def test_matches_are_in_the_order_of_the_session(page: WebClient) -> None:
 
 def test_all_matches_are_returned(tmp_path: Path) -> None:
     home = Home(tmp_path / ".claude")
-    said = [one for at in range(300) for one in (prompt(f"Ask {at}"), reply("Kiwi"))]
-    home.session(LONG, thread(*said))
+    records = [
+        record
+        for number in range(300)
+        for record in (prompt(f"Ask {number}"), reply("Kiwi"))
+    ]
+    home.session(LONG, thread(*records))
     Archive.ingest(tmp_path / "archive", [home.path])
 
     result = web_client(WebArchive(home, tmp_path / "archive")).get(
         f"/session/{LONG}/find?q=kiwi"
     )
 
-    assert [at for at, _ in result.json["places"]] == list(range(1, 600, 2))
+    assert [number for number, _ in result.json["places"]] == list(range(1, 600, 2))
     assert result.json["others"] == []
     assert not result.json["is_partial"]
 
@@ -54,15 +58,15 @@ def test_each_match_has_the_anchor_of_its_message(page: WebClient) -> None:
 
 def test_adjacent_words_are_matched_as_a_phrase(tmp_path: Path) -> None:
     home = Home(tmp_path / ".claude")
-    said = [prompt("red kite"), reply("kite red"), prompt("a red kite flies")]
-    home.session(LONG, thread(*said))
+    records = [prompt("red kite"), reply("kite red"), prompt("a red kite flies")]
+    home.session(LONG, thread(*records))
     Archive.ingest(tmp_path / "archive", [home.path])
     page = web_client(WebArchive(home, tmp_path / "archive"))
 
-    assert found(page, LONG, "red kite") == [0, 2]
-    assert found(page, LONG, "flies red") == [0, 1, 2]
-    assert found(page, LONG, "/k.te r/") == [1]
-    assert found(page, LONG, "absent") == []
+    assert find_in_session(page, LONG, "red kite") == [0, 2]
+    assert find_in_session(page, LONG, "flies red") == [0, 1, 2]
+    assert find_in_session(page, LONG, "/k.te r/") == [1]
+    assert find_in_session(page, LONG, "absent") == []
 
 
 def test_matches_on_other_branches_link_there(tmp_path: Path) -> None:
@@ -94,11 +98,11 @@ def test_all_branches_are_searched(tmp_path: Path) -> None:
     query = thread(prompt("Begin", uuid="p"), reply("Begun", uuid="r"))
     ways = [
         one
-        for at in range(60)
+        for number in range(60)
         for one in thread(
-            prompt(f"Way {at} ibex ibex{at}", uuid=f"p{at}", parent="r"),
-            reply("Ok", uuid=f"r{at}"),
-            start=60 * (at + 1),
+            prompt(f"Way {number} ibex ibex{number}", uuid=f"p{number}", parent="r"),
+            reply("Ok", uuid=f"r{number}"),
+            start=60 * (number + 1),
         )
     ]
     home.session(REWOUND, [*query, *ways])
@@ -108,36 +112,40 @@ def test_all_branches_are_searched(tmp_path: Path) -> None:
     result = page.get(f"/session/{REWOUND}/find?q=ibex").json
 
     assert len(result["places"]) + sum(count for _, count, _ in result["others"]) == 60
-    for at in range(60):
-        result = page.get(f"/session/{REWOUND}/find?q=ibex{at}").json
+    for number in range(60):
+        result = page.get(f"/session/{REWOUND}/find?q=ibex{number}").json
         anchors = [anchor for _, anchor in result["places"]]
         for _, _, to in result["others"]:
             anchors += re.findall(r"at=([^&]+)", to)
-        assert anchors == [f"m-p{at}"]
+        assert anchors == [f"m-p{number}"]
 
 
 def test_all_agents_are_searched(tmp_path: Path) -> None:
     home = Home(tmp_path / ".claude")
-    calls = [tool_use("Task", id=f"toolu_{at}", description="Go") for at in range(60)]
+    calls = [
+        tool_use("Task", id=f"toolu_{number}", description="Go") for number in range(60)
+    ]
     answers = [
-        tool_result(f"toolu_{at}", "Done", toolUseResult={"agentId": f"a{at}"})
-        for at in range(60)
+        tool_result(f"toolu_{number}", "Done", toolUseResult={"agentId": f"a{number}"})
+        for number in range(60)
     ]
     home.session(AGENT, thread(prompt("Look"), reply(calls), *answers))
-    for at in range(60):
-        home.agent(AGENT, f"a{at}", thread(prompt("Go"), reply(f"ocelot ocelot{at}")))
+    for number in range(60):
+        home.agent(
+            AGENT, f"a{number}", thread(prompt("Go"), reply(f"ocelot ocelot{number}"))
+        )
     Archive.ingest(tmp_path / "archive", [home.path])
     page = web_client(WebArchive(home, tmp_path / "archive"))
 
     others = page.get(f"/session/{AGENT}/find?q=ocelot").json["others"]
-    found = [re.findall(r"/agent/a-(a\d+)\?", to) for _, _, to in others]
-    assert sorted(found) == sorted([f"a{at}"] for at in range(60))
+    matches = [re.findall(r"/agent/a-(a\d+)\?", to) for _, _, to in others]
+    assert sorted(matches) == sorted([f"a{number}"] for number in range(60))
     assert {count for _, count, _ in others} == {1}
-    for at in (0, 59):
-        answer = page.get(f"/session/{AGENT}/find?q=ocelot{at}").json
+    for number in (0, 59):
+        answer = page.get(f"/session/{AGENT}/find?q=ocelot{number}").json
         ((_, count, to),) = answer["others"]
         assert count == 1
-        assert f"/agent/a-a{at}?" in to
+        assert f"/agent/a-a{number}?" in to
 
 
 def test_empty_query_has_no_match(page: WebClient) -> None:
@@ -154,18 +162,22 @@ def test_empty_query_has_no_match(page: WebClient) -> None:
 
 def test_response_contains_the_matched_terms(tmp_path: Path) -> None:
     home = Home(tmp_path / ".claude")
-    said = [prompt("It retries"), reply("They retried a red kite"), reply("retrieve")]
-    home.session(LONG, thread(*said))
+    records = [
+        prompt("It retries"),
+        reply("They retried a red kite"),
+        reply("retrieve"),
+    ]
+    home.session(LONG, thread(*records))
     Archive.ingest(tmp_path / "archive", [home.path])
     page = web_client(WebArchive(home, tmp_path / "archive"))
 
     one = page.get(f"/session/{LONG}/find?q=retry").json
     together = page.get(f"/session/{LONG}/find?q=red%20kite").json
-    begun = page.get(f"/session/{LONG}/find?q=retr*").json
+    prefix_result = page.get(f"/session/{LONG}/find?q=retr*").json
 
     assert sorted(one["runs"]) == [["retried"], ["retries"]]
     assert together["runs"] == [["red", "kite"]]
-    assert begun["prefixes"] == [["retr"]]
+    assert prefix_result["prefixes"] == [["retr"]]
 
 
 def test_matches_in_agents_link_there(tmp_path: Path) -> None:

@@ -79,7 +79,7 @@ def test_every_excerpt_of_the_corpus_leads_to_its_place(tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def said(tmp_path: Path) -> WebClient:
+def client(tmp_path: Path) -> WebClient:
     home = Home(tmp_path / ".claude")
     home.session(
         PLAIN,
@@ -97,16 +97,16 @@ def said(tmp_path: Path) -> WebClient:
 
 @pytest.mark.parametrize("record", ["r1", "r2", "result"])
 def test_each_record_of_a_message_leads_to_its_article(
-    said: WebClient, record: str
+    client: WebClient, record: str
 ) -> None:
-    to = said.get(f"/session/{PLAIN}?at={record}").headers["location"]
+    to = client.get(f"/session/{PLAIN}?at={record}").headers["location"]
 
     assert to == f"/session/{PLAIN}?at=m-r1#m-r1"
 
 
-def test_folded_output_with_the_match_is_open(said: WebClient) -> None:
+def test_folded_output_with_the_match_is_open(client: WebClient) -> None:
     url = f"/session/{PLAIN}?at=result&find=wombat"
-    page = said.get(said.get(url).headers["location"].partition("#")[0]).text
+    page = client.get(client.get(url).headers["location"].partition("#")[0]).text
 
     before, _, rest = page.partition('<mark id="hit">wombat</mark>')
     assert rest
@@ -121,20 +121,24 @@ def test_a_record_on_another_branch_leads_there(page: WebClient) -> None:
     assert '<mark id="hit">One</mark>' in page.get(to.partition("#")[0]).text
 
 
-def test_a_record_of_an_unknown_agent_is_looked_for_everywhere(said: WebClient) -> None:
-    to = said.get(f"/session/{PLAIN}/agent/a-gone?at=r3&find=done").headers["location"]
+def test_a_record_of_an_unknown_agent_is_looked_for_everywhere(
+    client: WebClient,
+) -> None:
+    to = client.get(f"/session/{PLAIN}/agent/a-gone?at=r3&find=done").headers[
+        "location"
+    ]
 
     assert to.startswith(f"/session/{PLAIN}?at=m-r3&")
 
 
-def test_a_record_without_an_id_leads_to_the_message_before(said: WebClient) -> None:
-    to = said.get(f"/session/{PLAIN}?at=@999999").headers["location"]
+def test_a_record_without_an_id_leads_to_the_message_before(client: WebClient) -> None:
+    to = client.get(f"/session/{PLAIN}?at=@999999").headers["location"]
 
     assert to.endswith("#m-r3")
 
 
-def test_an_unknown_record_is_not_found(said: WebClient) -> None:
-    assert said.get(f"/session/{PLAIN}?at=nothing").status == 404
+def test_an_unknown_record_is_not_found(client: WebClient) -> None:
+    assert client.get(f"/session/{PLAIN}?at=nothing").status == 404
 
 
 def test_words_are_marked_across_elements_and_beside_entities() -> None:
@@ -149,8 +153,8 @@ def test_words_are_marked_across_elements_and_beside_entities() -> None:
     )
 
 
-def test_hit_of_the_api_leads_to_its_article(said: WebClient) -> None:
+def test_hit_of_the_api_leads_to_its_article(client: WebClient) -> None:
     for query in ("otter", "make", "wombat", "done"):
-        answer = said.get(f"/api/search?q={query}").text
+        answer = client.get(f"/api/search?q={query}").text
         (record,) = re.findall('"record_id":"([^"]+)"', answer)
-        check_link(said, f"/session/{PLAIN}?at={record}&find={query}", [query])
+        check_link(client, f"/session/{PLAIN}?at={record}&find={query}", [query])

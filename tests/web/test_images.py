@@ -44,7 +44,7 @@ WEBP = b"RIFF\x1a\0\0\0WEBPVP8L\r\0\0\0/\0\0\0"
 SVG = b"<svg xmlns='http://www.w3.org/2000/svg' onload='alert(1)'/>"
 
 
-def shown(content: bytes, kind: str = "image/png") -> Html:
+def render_image(content: bytes, kind: str = "image/png") -> Html:
     coded = b64encode(content).decode()
     return Html(f'<img src="data:{kind};base64,{coded}" alt="a picture">')
 
@@ -68,8 +68,8 @@ def page(tmp_path: Path) -> WebClient:
 
 
 def addresses(text: str) -> list[str]:
-    found = re.findall(r'<img src="(/[^"]*)"', text)
-    return [one.replace("&amp;", "&") for one in found]
+    matches = re.findall(r'<img src="(/[^"]*)"', text)
+    return [one.replace("&amp;", "&") for one in matches]
 
 
 def test_images_are_served_unchanged(page: WebClient) -> None:
@@ -91,7 +91,7 @@ def test_other_data_is_not_served_as_image(page: WebClient) -> None:
     text = page.get(f"/session/{PLAIN}/window?from=0").text
 
     assert "svg+xml" not in re.sub(r"<p.*?</p>", "", text)
-    assert len(addresses(text)) == 2  # what says that it is a PNG and is none is not
+    assert len(addresses(text)) == 2  # not the one that claims to be a PNG
     assert "data:image" not in text
     assert '<p class="note">[image/png, 59 B]' in text
 
@@ -116,21 +116,21 @@ def test_image_url_needs_its_name_and_message(page: WebClient) -> None:
 def test_media_type_comes_from_the_first_bytes(
     content: bytes, kind: str, size: tuple[int, int] | None
 ) -> None:
-    made = shown(content, "image/png")
+    made = render_image(content, "image/png")
 
-    (found,) = iter_embedded_images(made)
+    (embedded,) = iter_embedded_images(made)
     result = link_images(made, lambda name: f"/at?name={name}&x=1")
 
-    assert (found.media_type, found.content) == (kind, content)
+    assert (embedded.media_type, embedded.content) == (kind, content)
     room = f' width="{size[0]}" height="{size[1]}"' if size else ""
-    to = f"/at?name={found.name}&amp;x=1"
+    to = f"/at?name={embedded.name}&amp;x=1"
     image = f'<img src="{to}"{room} alt="a picture">'
     assert result == f'<a class="picture-link" href="{to}">{image}</a>'
 
 
 @pytest.mark.parametrize("content", [SVG, b"<html>", b"\x89PNG"])
 def test_unknown_data_is_only_named(content: bytes) -> None:
-    made = shown(content)
+    made = render_image(content)
 
     assert list(iter_embedded_images(made)) == []
     assert link_images(made, str) == '<p class="note">a picture</p>'

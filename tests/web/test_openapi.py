@@ -32,7 +32,7 @@ def test_every_response_matches_its_schema(
     path: str, method: str, page: WebClient
 ) -> None:
     described = schemathesis.openapi.from_asgi(
-        "/api/openapi.json", page.app, headers=page.usual
+        "/api/openapi.json", page.app, headers=page.default_headers
     )
     statuses = set()
 
@@ -44,7 +44,7 @@ def test_every_response_matches_its_schema(
     )
     @given(case=described[path][method.upper()].as_strategy())
     def query(case: Any) -> None:  # noqa: ANN401 (see above)
-        answer = case.call_and_validate(headers=page.usual, checks=CHECKS)
+        answer = case.call_and_validate(headers=page.default_headers, checks=CHECKS)
         statuses.add(answer.status_code)
 
     query()

@@ -59,9 +59,9 @@ class _Outline(HTMLParser):
 
 
 def outline(text: str) -> _Outline:
-    found = _Outline()
-    found.feed(text)
-    return found
+    parser = _Outline()
+    parser.feed(text)
+    return parser
 
 
 PATHS = [
@@ -94,10 +94,10 @@ PATHS = [
 
 @pytest.mark.parametrize("path", PATHS)
 def test_pages_have_no_inline_script_or_style(path: str, page: WebClient) -> None:
-    found = outline(page.get(path).text)
+    parsed = outline(page.get(path).text)
 
-    assert found.bad == []
-    assert len(found.ids) == len(set(found.ids))
+    assert parsed.bad == []
+    assert len(parsed.ids) == len(set(parsed.ids))
 
 
 @pytest.mark.parametrize("path", PATHS)
@@ -106,10 +106,10 @@ def test_pages_load_nothing_from_other_sites(path: str, page: WebClient) -> None
 
     loaded = re.findall(r'(?:src|<link[^>]*href)="([^"]*)"', text)
     assert loaded or "/timeline" in path
-    assert all(one.startswith(("/static/", "data:")) for one in loaded)
-    for one in loaded:
-        if one.startswith("/static/"):
-            assert page.get(one).status == 200
+    assert all(url.startswith(("/static/", "data:")) for url in loaded)
+    for url in loaded:
+        if url.startswith("/static/"):
+            assert page.get(url).status == 200
 
 
 def test_static_files_are_immutable(page: WebClient) -> None:
@@ -131,7 +131,7 @@ def test_home_page_groups_sessions_by_day(page: WebClient) -> None:
 
 
 @pytest.mark.parametrize(
-    ("query", "shown", "hidden"),
+    ("query", "visible", "hidden"),
     [
         ("text=counting", "Counting lines", "Question number 0"),
         ("project=/work/other", "Question number 0", "Counting lines"),
@@ -150,12 +150,12 @@ def test_home_page_groups_sessions_by_day(page: WebClient) -> None:
     ],
 )
 def test_home_page_applies_filters(
-    query: str, shown: str, hidden: str, page: WebClient
+    query: str, visible: str, hidden: str, page: WebClient
 ) -> None:
     timeline = page.get(f"/?{query}").text.partition('id="bulk"')[2]
     timeline = timeline or page.get(f"/?{query}").text
 
-    assert shown in timeline
+    assert visible in timeline
     assert hidden not in timeline
 
 
@@ -189,23 +189,23 @@ def test_first_window_can_be_completed(page: WebClient) -> None:
     below = page.get(f"{own}?from={stop}&until={2 * WINDOW_SIZE}").text
 
     whole = page.get(f"{own}?from={WINDOW_SIZE}").text
-    shown = query.partition('<section class="window"')[2].partition("</section>")[0]
+    window = query.partition('<section class="window"')[2].partition("</section>")[0]
     ids = re.compile(r'id="([mt]-[^"]*)"')
     assert int(start) == 20
-    assert all(map(ids.search, (above, shown, below)))
-    assert ids.findall(above + shown + below) == ids.findall(whole)
+    assert all(map(ids.search, (above, window, below)))
+    assert ids.findall(above + window + below) == ids.findall(whole)
 
 
 def test_all_messages_are_reachable_without_scripts(page: WebClient) -> None:
-    found: list[str] = []
+    numbers: list[str] = []
     there: str | None = f"/session/{LONG}"
     while there:
         text = page.get(there.replace("&amp;", "&")).text
-        found += re.findall(r"Question number (\d+)<", text.partition("<section")[2])
+        numbers += re.findall(r"Question number (\d+)<", text.partition("<section")[2])
         later = re.search(r'href="([^"]*)">Later', text)
         there = later[1] if later else None
 
-    assert found == [str(number) for number in range(LONG_TURNS)]
+    assert numbers == [str(number) for number in range(LONG_TURNS)]
     assert "Earlier" in text
 
 
@@ -238,8 +238,8 @@ def test_windows_joined_are_the_whole_session(page: WebClient) -> None:
         for at in range(0, 2 * LONG_TURNS, WINDOW_SIZE)
     ]
 
-    found = re.findall(r"Question number (\d+)<", "".join(windows))
-    assert found == [str(number) for number in range(LONG_TURNS)]
+    matches = re.findall(r"Question number (\d+)<", "".join(windows))
+    assert matches == [str(number) for number in range(LONG_TURNS)]
 
 
 def test_message_is_found_by_its_record(page: WebClient) -> None:
@@ -482,9 +482,9 @@ def test_map_links_to_every_part(page: WebClient) -> None:
 
     assert "First way" in text
     assert "branch 2" in text
-    found = re.findall(r'<li class="k-[^"]*"><a href="([^"]*)"', text)
-    assert len(found) >= 3
-    for to in found:
+    matches = re.findall(r'<li class="k-[^"]*"><a href="([^"]*)"', text)
+    assert len(matches) >= 3
+    for to in matches:
         assert page.get(to.replace("&amp;", "&")).status == 200
     agents = page.get(f"/session/{AGENT}/map").text
     assert f"/session/{AGENT}/agent/a-a1" in agents
@@ -580,7 +580,7 @@ def test_turns_agents_and_header_show_costs(tmp_path: Path) -> None:
     much = {"input_tokens": 100_000, "output_tokens": 0}
     task = tool_use("Task", id="toolu_9", description="Explore")
     inner = tool_use("Task", id="toolu_8", description="Further")
-    again = [reply(f"More {at}", usage=much) for at in range(40)]
+    again = [reply(f"More {number}", usage=much) for number in range(40)]
     home.session(
         AGENT,
         thread(
@@ -618,7 +618,7 @@ def test_turns_agents_and_header_show_costs(tmp_path: Path) -> None:
     head, _, rest = text.partition('id="conversation"')
     assert format_usd(total) in head
     (turn,) = re.findall(r'<h2 class="turn".*?</h2>', rest)
-    # Though most of it is behind the window.
+    # Although most of it is outside the window.
     assert f"{format_usd(41 * each)}, {format_usd(total)} with 2 agents" in turn
     (agent,) = re.findall(r'<p class="agent".*?</p>', rest)
     assert f"{format_usd(2 * each)}, {format_usd(3 * each)} with 1 agent" in agent
@@ -711,7 +711,7 @@ def test_several_sessions_are_starred_and_tagged_at_once(tmp_path: Path) -> None
         answer = page.ask(
             "POST",
             "/sessions/change?sort=title",
-            page.usual | form,
+            page.default_headers | form,
             f"{action}&{chosen}".encode(),
         )
         assert answer.status == 303

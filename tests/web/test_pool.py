@@ -53,15 +53,15 @@ def test_old_version_of_a_grown_session_is_freed(web_archive: WebArchive) -> Non
 
 
 def gone(*sessions: OpenSession) -> list[bool]:
-    return [one.is_released for one in sessions]
+    return [session.is_released for session in sessions]
 
 
 def test_session_stays_open_while_it_is_used(web_archive: WebArchive) -> None:
     readers = ArchivePool(web_archive.folder, max_open_sessions=1)
     with readers.session(PLAIN) as first:
         with readers.session(LONG) as second:
-            said = first.session.live_branch.messages[0]
-            assert any(said.blocks)
+            message = first.session.live_branch.messages[0]
+            assert any(message.blocks)
         assert list(first.archive.sessions())
         assert gone(first, second) == [False, False]
 
@@ -75,7 +75,7 @@ def test_session_stays_open_while_it_is_used(web_archive: WebArchive) -> None:
 
 
 class Litter:
-    """Something that only the collector finds: it holds itself."""
+    """A reference cycle, which only the garbage collector frees."""
 
     def __init__(self) -> None:
         self.itself = self
@@ -162,7 +162,7 @@ def test_archives_of_a_pool_share_search_statistics(web_archive: WebArchive) -> 
         known = weakref.ref(one._open_searcher.stats)
     grow(web_archive, 1)
     readers.invalidate()
-    assert known() is None  # although there was no search since
+    assert known() is None  # although there was no search in between
     readers.close()
 
 
@@ -174,7 +174,7 @@ def test_concurrent_requests_share_a_cached_result(web_archive: WebArchive) -> N
         parameters.append(archive)
         is_asked.set()
         assert may_answer.wait(60)
-        return [one.id for one in archive.sessions()]
+        return [session.id for session in archive.sessions()]
 
     with ThreadPoolExecutor(4) as threads:
         first = threads.submit(readers.cached, "sessions", ask)
@@ -195,7 +195,7 @@ def test_stale_result_is_freed_before_the_new_one_is_computed(
     web_archive: WebArchive,
 ) -> None:
     class Large:
-        """An answer."""
+        """A response."""
 
     readers = ArchivePool(web_archive.folder)
     old = weakref.ref(readers.cached("large", lambda _: Large()))

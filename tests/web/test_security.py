@@ -1,4 +1,4 @@
-"""The security middleware, tried on every route."""
+"""The security middleware, tested on every route."""
 
 from __future__ import annotations
 
@@ -30,19 +30,28 @@ from bygones.web.security import (
 )
 from bygones.web.sign_in import load_login
 from tests.web.archives import PLAIN, WebArchive
-from tests.web.client import PORT, WebClient, ran, scope_of, sent_by, web_client
+from tests.web.client import (
+    PORT,
+    WebClient,
+    collect_messages,
+    make_scope,
+    run_coroutine,
+    web_client,
+)
 
 
 def routes() -> list[Route]:
-    """Return what the router itself knows, so that none can be forgotten."""
-    house = AppState(pool=ArchivePool(Path("nowhere")), broadcaster=EventBroadcaster())
-    found = [one for one in create_app(house).routes if isinstance(one, Route)]
-    assert len(found) == len(create_app(house).routes)
-    return found
+    """Return the routes of the router, so that no route can be missed."""
+    state = AppState(pool=ArchivePool(Path("nowhere")), broadcaster=EventBroadcaster())
+    all_routes = [
+        route for route in create_app(state).routes if isinstance(route, Route)
+    ]
+    assert len(all_routes) == len(create_app(state).routes)
+    return all_routes
 
 
-class Heard(str):
-    """A path that remembers with what it was compared."""
+class RecordingPath(str):
+    """A path that records the strings it was compared with."""
 
     __slots__ = ("others",)
     others: set[str]
@@ -55,14 +64,16 @@ class Heard(str):
 
 
 def entrances() -> list[Route]:
-    """Return what the gate answers by itself: no router knows of it."""
-    path = Heard("/anything")
+    """Return the paths that the middleware answers without the router."""
+    path = RecordingPath("/anything")
     path.others = set()
-    gate = SecurityMiddleware(Response(), LoginKeys(PORT), host="127.0.0.1", port=PORT)
+    middleware = SecurityMiddleware(
+        Response(), LoginKeys(PORT), host="127.0.0.1", port=PORT
+    )
     for method in ("GET", "HEAD", "POST"):
         result = {"host": HOST, "sec-fetch-site": "same-origin"}
-        scope = {**scope_of(method, path, result), "path": path}
-        ran(sent_by(gate, scope, []))
+        scope = {**make_scope(method, path, result), "path": path}
+        run_coroutine(collect_messages(middleware, scope, []))
     return [Route(one, Response, methods=["GET"]) for one in sorted(path.others)]
 
 
@@ -70,7 +81,7 @@ def test_middleware_itself_responds_to_the_login_path_only() -> None:
     assert [route.path for route in entrances()] == [LOGIN_PATH]
 
 
-def tried(route: Route) -> tuple[str, str]:
+def example_request(route: Route) -> tuple[str, str]:
     path = route.path.replace("{id}", PLAIN).replace("{agent}", "a-a1")
     path = path.replace("{name}", "web.css").replace("{version}", "1")
     (method,) = (route.methods or {"GET"}) - {"HEAD"}
@@ -102,20 +113,22 @@ REJECTED = (
 """Headers of requests that no route may answer, with the status of the rejection."""
 
 
-def tried_routes() -> list[tuple[str, str]]:
+def example_requests() -> list[tuple[str, str]]:
     """Return a method and a path for each route."""
-    return [tried(route) for route in (*routes(), *entrances())]
+    return [example_request(route) for route in (*routes(), *entrances())]
 
 
 def test_every_route_requires_the_cookie(web_archive: WebArchive) -> None:
     offenders = []
-    for method, path in tried_routes():
+    for method, path in example_requests():
         page = web_client(web_archive)
         for headers, status in REJECTED:
             if status == 401 and _is_public(path):
                 continue
-            wrong = {name: _real(value, page) for name, value in headers.items()}
-            answer = page.ask(method, path, page.usual | wrong)
+            wrong = {
+                name: fill_placeholder(value, page) for name, value in headers.items()
+            }
+            answer = page.ask(method, path, page.default_headers | wrong)
             if answer.status != status or answer.body.startswith(b"<!doctype"):
                 offenders.append((method, path, headers, answer.status))
 
@@ -124,13 +137,17 @@ def test_every_route_requires_the_cookie(web_archive: WebArchive) -> None:
 
 def test_every_method_requires_the_cookie(page: WebClient) -> None:
     answers = {
-        (method, path): page.ask(method, path, page.usual | {"cookie": ""}).status
-        for _, path in tried_routes()
+        (method, path): page.ask(
+            method, path, page.default_headers | {"cookie": ""}
+        ).status
+        for _, path in example_requests()
         for method in ("GET", "HEAD")
         if not _is_public(path)
     }
 
-    assert {asked: status for asked, status in answers.items() if status != 401} == {}
+    assert {
+        request: status for request, status in answers.items() if status != 401
+    } == {}
 
 
 def _is_public(path: str) -> bool:
@@ -139,7 +156,7 @@ def _is_public(path: str) -> bool:
 
 
 def test_browser_without_cookie_gets_a_page_to_sign_in(page: WebClient) -> None:
-    browser = page.usual | {"cookie": "", "accept": "text/html,*/*"}
+    browser = page.default_headers | {"cookie": "", "accept": "text/html,*/*"}
     answer = page.ask("GET", "/session/abc?find=secret", browser)
     script = page.ask("GET", "/session/abc", browser | {"sec-fetch-mode": "cors"})
 
@@ -154,11 +171,11 @@ def test_browser_without_cookie_gets_a_page_to_sign_in(page: WebClient) -> None:
 def test_pasted_link_or_key_signs_in(form: str, page: WebClient) -> None:
     text = form.format(key=page.keys.one_time_key)
     query = urlencode({"key": text, "to": "/usage"})
-    answer = page.ask("GET", f"/enter?{query}", page.usual | {"cookie": ""})
+    answer = page.ask("GET", f"/enter?{query}", page.default_headers | {"cookie": ""})
 
     assert answer.status == 200
     assert b"url=/usage" in answer.body
-    again = page.ask("GET", f"/enter?{query}", page.usual | {"cookie": ""})
+    again = page.ask("GET", f"/enter?{query}", page.default_headers | {"cookie": ""})
     assert again.status == 401
 
 
@@ -176,17 +193,17 @@ def test_saved_login_that_others_can_read_is_replaced(
     assert path.stat().st_mode & 0o777 == 0o600
 
 
-def _real(value: str, page: WebClient) -> str:
+def fill_placeholder(value: str, page: WebClient) -> str:
     return value.replace("LASTING", page.keys.cookie_key)
 
 
 def test_state_changing_request_without_origin_is_rejected(page: WebClient) -> None:
-    silent = {name: page.usual[name] for name in ("host", "cookie")}
+    silent = {name: page.default_headers[name] for name in ("host", "cookie")}
     cross = silent | {"sec-fetch-site": "cross-site", "sec-fetch-mode": "navigate"}
 
     offenders = [
         (method, path, headers)
-        for _, path in tried_routes()
+        for _, path in example_requests()
         for method in ("POST", "PUT", "DELETE", "PATCH", "OPTIONS", "X")
         for headers in (silent, cross)
         if page.ask(method, path, headers).status != 403
@@ -196,29 +213,32 @@ def test_state_changing_request_without_origin_is_rejected(page: WebClient) -> N
 
 
 def test_web_sockets_are_rejected(page: WebClient) -> None:
-    answers = {path: page.socket(path) for _, path in tried_routes()}
+    answers = {path: page.socket(path) for _, path in example_requests()}
 
     assert set(map(tuple, answers.values())) == {("websocket.close",)}, answers
 
 
 def test_every_response_has_the_security_headers(web_archive: WebArchive) -> None:
     offenders = []
-    for method, path in tried_routes():
+    for method, path in example_requests():
         if path == "/api/live":
-            continue  # it does not end; the test of live news looks at it
+            continue  # an endless response, tested with the live updates
         page = web_client(web_archive)
-        for headers in (page.usual, {"host": HOST}):
-            found = page.ask(method, path, headers).headers
+        for headers in (page.default_headers, {"host": HOST}):
+            response_headers = page.ask(method, path, headers).headers
             wrong = {
-                name: found.get(name.lower())
+                name: response_headers.get(name.lower())
                 for name, value in SECURITY_HEADERS.items()
-                if found.get(name.lower()) != value
+                if response_headers.get(name.lower()) != value
             }
-            if "no-store" not in found["cache-control"] and "/static/" not in path:
-                wrong["Cache-Control"] = found["cache-control"]
+            if (
+                "no-store" not in response_headers["cache-control"]
+                and "/static/" not in path
+            ):
+                wrong["Cache-Control"] = response_headers["cache-control"]
             wrong |= {
                 name: value
-                for name, value in found.items()
+                for name, value in response_headers.items()
                 if name.startswith("access-") or name == "server"
             }
             if wrong:
@@ -331,7 +351,7 @@ def test_browser_is_sent_to_a_random_name() -> None:
     assert f"url=http://{name}:1/enter?key={keys.one_time_key}&amp;to=%2Fses" in page
     assert get(name, "key=wrong", sec_fetch_mode="navigate")[0] == 401
     assert get(name, link, sec_fetch_mode="navigate")[1].startswith("bygones-1=")
-    # Programs, and browsers that do not know the name, log in directly.
+    # Programs, and browsers that cannot resolve the name, log in directly.
     assert get("127.0.0.1", f"key={keys.one_time_key}")[1]
     plain = f"key={keys.one_time_key}&plain=1"
     assert get("127.0.0.1", plain, sec_fetch_mode="navigate")[1]
@@ -342,7 +362,7 @@ def test_too_long_url_is_rejected(page: WebClient) -> None:
 
 
 def test_body_longer_than_announced_is_cut_off(page: WebClient) -> None:
-    headers = page.usual | {"content-type": "application/json"}
+    headers = page.default_headers | {"content-type": "application/json"}
 
     answer = page.ask(
         "POST", "/about", headers, b"x" * (RequestLimits.max_body_bytes + 1)
@@ -424,7 +444,7 @@ def test_body_that_stops_arriving_gets_408(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_other_sites_may_link_here(page: WebClient) -> None:
-    headers = page.usual | {
+    headers = page.default_headers | {
         "sec-fetch-site": "cross-site",
         "sec-fetch-mode": "navigate",
     }

@@ -59,7 +59,7 @@ def test_sidebar_lists_sessions_and_marks_this_one(page: WebClient) -> None:
 
 
 @pytest.mark.parametrize(
-    ("typed", "shown"),
+    ("typed", "expected"),
     [
         ("set __init__ to *x*", "__init__ to *x*"),
         ("call `f(x)` twice", "<code>f(x)</code>"),
@@ -72,10 +72,12 @@ def test_sidebar_lists_sessions_and_marks_this_one(page: WebClient) -> None:
         ("`a` ![x](http://evil.test/p.png)", "![x](http"),
     ],
 )
-def test_prompts_are_rendered_without_losing_characters(typed: str, shown: str) -> None:
+def test_prompts_are_rendered_without_losing_characters(
+    typed: str, expected: str
+) -> None:
     html = render_prompt(typed)
 
-    assert shown in html
+    assert expected in html
     assert "<script" not in html
     assert "<img" not in html
     assert "<a " not in html

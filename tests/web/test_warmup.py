@@ -43,7 +43,7 @@ print(*sorted(n for n in set(sys.modules) - before if n.startswith("bygones")))
 def test_pages_import_nothing_after_warm_up(tmp_path: Path) -> None:
     web_archive = build_archive(tmp_path)
     names = [PLAIN, LONG, REWOUND, AGENT, EDITED]
-    done = subprocess.run(
+    result = subprocess.run(
         [
             sys.executable,
             "-c",
@@ -57,5 +57,5 @@ def test_pages_import_nothing_after_warm_up(tmp_path: Path) -> None:
         check=False,
     )
 
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.split() == []
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.split() == []
