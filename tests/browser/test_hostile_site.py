@@ -18,7 +18,7 @@ from tests.browser.payloads import PAYLOADS, batches
 from tests.browser.serving import Served, opened, served
 from tests.browser.shared import Watched
 from tests.build import SESSION
-from tests.faults.mutations import unescaped
+from tests.faults.mutations import skip_escaping
 from tests.faults.sizes import is_usual, reached
 from tests.render.stories import hostile
 
@@ -98,7 +98,7 @@ def test_nothing_of_a_transcript_runs_or_leaves(
 def test_a_page_that_does_not_escape_is_caught(
     browser: Browser, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    unescaped(monkeypatch.setattr)
+    skip_escaping(monkeypatch.setattr)
     hostile(tmp_path / "home", PAYLOADS[0])
     Archive.ingest(tmp_path / "archive", [tmp_path / "home"])
 

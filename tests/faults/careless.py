@@ -1,4 +1,4 @@
-"""Faults of web pages and hub that the harnesses must catch: each trusts its input.
+"""Bugs of the web pages and the hub that the harnesses must catch: each trusts its input.
 
 They are applied like those in :mod:`tests.faults.mutations`.
 """
@@ -17,71 +17,75 @@ from bygones.web import api, app, security
 from bygones.web.context import RequestContext
 from bygones.web.pages import session
 from bygones.web.security import LoginKeys
-from tests.faults.mutations import Set
+from tests.faults.mutations import Patch
 
 __all__ = [
-    "any_key",
-    "files_by_path",
-    "held_back",
-    "leading_anywhere",
-    "objects_by_name",
-    "pictures_by_name",
+    "accept_any_key",
+    "delay_writes",
+    "redirect_anywhere",
+    "serve_any_file",
+    "serve_images_by_path",
+    "trust_object_names",
 ]
 
 
-def pictures_by_name(put: Set) -> None:
-    """Look for a picture among the archive's files before those of messages."""
+def serve_images_by_path(patch: Patch) -> None:
+    """Look for an image among the archive's files first, and then in messages."""
 
-    def picture(visit: RequestContext) -> Response:
-        path = (visit.pool.folder or Path()) / unquote(visit.path_param("name"))
+    def image(context: RequestContext) -> Response:
+        path = (context.pool.folder or Path()) / unquote(context.path_param("name"))
         is_file = "\0" not in str(path) and path.is_file()
-        return Response(path.read_bytes()) if is_file else session.message_image(visit)
+        return (
+            Response(path.read_bytes()) if is_file else session.message_image(context)
+        )
 
-    _reroute(put, "/session/{id}/picture/{name}", picture)
+    _reroute(patch, "/session/{id}/picture/{name}", image)
 
 
-def files_by_path(put: Set) -> None:
-    """Show any file that is named, if it exists."""
+def serve_any_file(patch: Patch) -> None:
+    """Serve any file whose path is requested."""
 
-    def files(visit: RequestContext) -> Response:
-        path = Path(visit.query_param("path"))
+    def files(context: RequestContext) -> Response:
+        path = Path(context.query_param("path"))
         is_file = "\0" not in str(path) and path.is_file()
-        return Response(path.read_bytes()) if is_file else api.list_files(visit)
+        return Response(path.read_bytes()) if is_file else api.list_files(context)
 
-    _reroute(put, "/api/files", files)
-
-
-def any_key(put: Set) -> None:
-    """Accept any key."""
-    put(LoginKeys, "redeem", lambda _, given: bool(given))
+    _reroute(patch, "/api/files", files)
 
 
-def leading_anywhere(put: Set) -> None:
-    """Redirect to wherever a link says."""
-    put(security, "safe_redirect_path", str)
+def accept_any_key(patch: Patch) -> None:
+    """Accept any login key."""
+    patch(LoginKeys, "redeem", lambda _, key: bool(key))
 
 
-def _reroute(put: Set, path: str, answer: Callable[[RequestContext], Response]) -> None:
+def redirect_anywhere(patch: Patch) -> None:
+    """Redirect to any URL."""
+    patch(security, "safe_redirect_path", str)
+
+
+def _reroute(
+    patch: Patch, path: str, answer: Callable[[RequestContext], Response]
+) -> None:
     rows = (
         row._replace(handler=answer) if row.path == path else row for row in app.ROUTES
     )
-    put(app, "ROUTES", tuple(rows))
+    patch(app, "ROUTES", tuple(rows))
 
 
-def objects_by_name(put: Set) -> None:
-    """Keep what is sent to a hub under the names that it comes with."""
-    put(ExternalBlobStore, "source_prefix", staticmethod("{}/{}/".format))
-    put(blobs, "_object_name", lambda address: address)
+def trust_object_names(patch: Patch) -> None:
+    """Store uploads to a hub under the names that the client sent."""
+    patch(ExternalBlobStore, "source_prefix", staticmethod("{}/{}/".format))
+    patch(blobs, "_object_name", lambda address: address)
 
 
-def held_back(put: Set) -> None:
-    """Acknowledge what is sent to a hub, and write it when more has come."""
-    waiting: list[tuple[str, bytes]] = []
-    plainly = FolderBackend.write
+def delay_writes(patch: Patch) -> None:
+    """Acknowledge an upload to a hub, and write it with the next one."""
+    delayed: list[tuple[str, bytes]] = []
+    original = FolderBackend.write
 
     def write(self: FolderBackend, name: str, raw: bytes) -> None:
-        waiting.append((name, raw))
-        if len(waiting) > 1:
-            plainly(self, *waiting.pop(0))
+        delayed.append((name, raw))
+        if len(delayed) > 1:
+            original(self, *delayed.pop(0))
 
-    put(FolderBackend, "write", write)
+    patch(FolderBackend, "write", write)

@@ -28,7 +28,7 @@ from bygones.store.derived_tables import DerivedTables
 from bygones.store.index_db import IndexDB
 from bygones.store.text_index import TextIndex
 from tests.faults.disk import listening
-from tests.faults.mutations import MUTATIONS, Set, put
+from tests.faults.mutations import MUTATIONS, Patch, patch
 from tests.faults.racing import race
 
 __all__ = [
@@ -96,7 +96,7 @@ def _patch(send_signal: Strike) -> None:
         for name in names:
             _wrap(owner, name, send_signal)
     # Sessions in batches of one, so that there are commits between them.
-    put(indexer, "_FAMILIES_PER_COMMIT", 1)
+    patch(indexer, "_FAMILIES_PER_COMMIT", 1)
 
 
 def _wrap(owner: object, name: str, send_signal: Strike) -> None:
@@ -125,16 +125,16 @@ class _Killer:
             os.kill(os.getpid(), signal.SIGKILL)
 
 
-def add_step(put: Set) -> None:
+def add_step(patch: Patch) -> None:
     """Be a version with a step more, to which an archive must be brought."""
     more = [*connect.migration_steps(), (connect.LATEST_VERSION + 1, _STEP)]
-    put(connect, "migration_steps", lambda: iter(more))
-    put(connect, "LATEST_VERSION", connect.LATEST_VERSION + 1)
-    put(archive_db, "LATEST_VERSION", connect.LATEST_VERSION)
+    patch(connect, "migration_steps", lambda: iter(more))
+    patch(connect, "LATEST_VERSION", connect.LATEST_VERSION + 1)
+    patch(archive_db, "LATEST_VERSION", connect.LATEST_VERSION)
 
 
 def _migrate(folder: Path, home: Path) -> None:
-    add_step(put)
+    add_step(patch)
     ingest(folder, [home])
 
 
@@ -189,7 +189,7 @@ def run(  # noqa: PLR0913 (all but three by name and optional)
     # Tests in the background ignore Ctrl-C; here it must arrive.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     if mutation:
-        {**MUTATIONS, "race": race}[mutation](put)
+        {**MUTATIONS, "race": race}[mutation](patch)
     if started is not None:
         started.send_bytes(b"started")
     if at:
@@ -214,7 +214,7 @@ def _run_with(send_signal: Strike, task: str, folder: Path, home: Path) -> None:
 def _counted(folder: Path, home: Path, told: Path, *, task: str, mutation: str) -> None:
     killer = _Killer(0)
     if mutation:
-        MUTATIONS[mutation](put)
+        MUTATIONS[mutation](patch)
     _run_with(killer, task, folder, home)
     told.write_text("\n".join(killer.passed), "utf-8")
 

@@ -26,7 +26,7 @@ from typing import Any, NamedTuple
 
 from bygones.cli.main import main
 from bygones.store.archive_dir import ArchiveDir, hash_tables
-from tests.faults.mutations import MUTATIONS, put
+from tests.faults.mutations import MUTATIONS, patch
 from tests.faults.sizes import PART
 from tests.store.sandbox import Sandbox
 
@@ -352,7 +352,7 @@ def fillings(disk: Disk, looks: int) -> Iterator[Ending]:
 if __name__ == "__main__":
     _, where, command, which, some, lasts, *mutations = sys.argv
     for mutation in mutations:
-        MUTATIONS[mutation](put)
+        MUTATIONS[mutation](patch)
     if which == "disk":
         full = Disk(Path(where), command)
         try:

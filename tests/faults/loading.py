@@ -31,9 +31,9 @@ __all__ = ["KINDS", "Load", "Memory", "Read", "opened"]
 PROGRAM = """
 import sys
 from bygones.cli.main import main
-from tests.faults.mutations import MUTATIONS, put
+from tests.faults.mutations import MUTATIONS, patch
 if sys.argv[1]:
-    MUTATIONS[sys.argv[1]](put)
+    MUTATIONS[sys.argv[1]](patch)
 sys.exit(main(sys.argv[2:]))
 """
 ASKED = (

@@ -24,8 +24,7 @@ from msgspec.structs import replace
 
 from bygones.archive import Archive
 from bygones.assemble.summary import summarize_session
-from bygones.ingest import changes, derive, run
-from bygones.ingest import importer as running
+from bygones.ingest import changes, derive, importer, run
 from bygones.ingest.changes import ChangeDetector, ChangedSource
 from bygones.maintenance.restore import RestoreResult, TargetState, WriteResult
 from bygones.model.base import Problem, SourceFile, SourceId
@@ -43,112 +42,112 @@ from bygones.store.compression import CompressionQueue, HashedFrame, decompress
 from bygones.store.connect import writer_lock
 from bygones.store.index_db import IndexDB
 
-__all__ = ["MUTATIONS", "Set", "put"]
+__all__ = ["MUTATIONS", "Patch", "patch"]
 
-Set = Callable[[object, str, object], None]
-"""Replaces an attribute, as :func:`put` or ``monkeypatch.setattr`` do."""
+Patch = Callable[[object, str, object], None]
+"""Replaces an attribute, as :func:`patch` or ``monkeypatch.setattr`` do."""
 
 
-def put(owner: object, name: str, value: object) -> None:
+def patch(owner: object, name: str, value: object) -> None:
     """Replace an attribute; raise AttributeError if there is none of that name."""
     getattr(owner, name)
     setattr(owner, name, value)
 
 
-def _lazily(opened: Callable[..., Connection]) -> Callable[..., Connection]:
-    def lazy(path: Path, *, write: bool, **more: int) -> Connection:
-        db = opened(path, write=write, **more)
+def _without_full_sync(open_db: Callable[..., Connection]) -> Callable[..., Connection]:
+    def open_without_full_sync(path: Path, *, write: bool, **kwargs: int) -> Connection:
+        db = open_db(path, write=write, **kwargs)
         db.pragma("synchronous", "NORMAL")
         return db
 
-    return lazy
+    return open_without_full_sync
 
 
-def lazy_archive(put: Set) -> None:
-    """Acknowledge in the archive what no sync has made certain."""
-    put(archive_db, "open_archive_db", _lazily(connect.open_archive_db))
+def skip_archive_syncs(patch: Patch) -> None:
+    """Commit to the archive without waiting for a sync."""
+    patch(archive_db, "open_archive_db", _without_full_sync(connect.open_archive_db))
 
 
-def lazy_index(put: Set) -> None:
-    """Let the rows of the index be less durable than its words."""
-    put(index_db, "open_index_db", _lazily(connect.open_index_db))
+def skip_index_syncs(patch: Patch) -> None:
+    """Make the rows of the index less durable than its text index."""
+    patch(index_db, "open_index_db", _without_full_sync(connect.open_index_db))
 
 
-def offset_first(put: Set) -> None:
-    """Note how far a source was read before its bytes are in the archive."""
-    kept = ArchiveDB.save_read_state
+def commit_offset_first(patch: Patch) -> None:
+    """Commit the read offset of a source before its bytes."""
+    original = ArchiveDB.save_read_state
 
-    def early(self: ArchiveDB, *words: object) -> None:
-        kept(self, *words)  # type: ignore[arg-type]
+    def save_and_commit(self: ArchiveDB, *args: object) -> None:
+        original(self, *args)  # type: ignore[arg-type]
         if self.db.in_transaction:
             self.db.execute("COMMIT")
             self.db.execute("BEGIN IMMEDIATE")
 
-    put(ArchiveDB, "save_read_state", early)
-    put(running, "COMMIT_BYTES", 1)
+    patch(ArchiveDB, "save_read_state", save_and_commit)
+    patch(importer, "COMMIT_BYTES", 1)
 
 
-def half_built(put: Set) -> None:
-    """Build an index where readers look for it, and note early what it has seen."""
-    begun, finished, seen = (
+def publish_index_early(patch: Patch) -> None:
+    """Build an index in its final place, and commit early which sources it has."""
+    original_begin, original_publish, original_save = (
         ArchiveDir.begin_index_build,
         ArchiveDir.publish_index,
         IndexDB.save_indexed_source,
     )
 
     def begin(self: ArchiveDir) -> None:
-        begun(self)
-        finished(self)
+        original_begin(self)
+        original_publish(self)
 
-    def early(self: IndexDB, *words: object) -> None:
-        seen(self, *words)  # type: ignore[arg-type]
+    def save_and_commit(self: IndexDB, *args: object) -> None:
+        original_save(self, *args)  # type: ignore[arg-type]
         if self.db.in_transaction:
             self.db.execute("COMMIT")
             self.db.execute("BEGIN IMMEDIATE")
 
-    put(ArchiveDir, "begin_index_build", begin)
-    put(ArchiveDir, "publish_index", lambda _: None)
-    put(IndexDB, "save_indexed_source", early)
+    patch(ArchiveDir, "begin_index_build", begin)
+    patch(ArchiveDir, "publish_index", lambda _: None)
+    patch(IndexDB, "save_indexed_source", save_and_commit)
 
 
-def numbered_first(put: Set) -> None:
-    """Note that an archive is of a version before it is."""
+def set_version_first(patch: Patch) -> None:
+    """Set the version of an archive before its migration runs."""
 
-    def hasty(db: Connection, _path: Path) -> int:
-        found = int(str(db.pragma("user_version")))
+    def migrate(db: Connection, _path: Path) -> int:
+        version = int(str(db.pragma("user_version")))
         for number, sql in connect.migration_steps():
-            if number > found:
+            if number > version:
                 db.pragma("user_version", number)
                 db.execute(sql)
-        return found
+        return version
 
-    put(archive_db, "migrate", hasty)
-
-
-def index_last(put: Set) -> None:
-    """Erase what is purged first, and then the index that refers to it."""
-    dropped, packed = ArchiveDir.remove_all_indexes, ArchiveDB.vacuum
-    waiting: list[ArchiveDir] = []
-
-    def drop(self: ArchiveDir) -> None:
-        waiting.append(self)
-
-    def pack(self: ArchiveDB) -> bool:
-        for opened in waiting:
-            dropped(opened)
-        return packed(self)
-
-    put(ArchiveDir, "remove_all_indexes", drop)
-    put(ArchiveDB, "vacuum", pack)
+    patch(archive_db, "migrate", migrate)
 
 
-def engine_unheard(put: Set) -> None:
-    """Pass messages of the text engine on to the user."""
-    put(text_index, "_system_failure", lambda _: None)
+def remove_index_last(patch: Patch) -> None:
+    """Purge data from the archive first, and then remove the index that refers to it."""
+    original_remove, original_vacuum = ArchiveDir.remove_all_indexes, ArchiveDB.vacuum
+    delayed: list[ArchiveDir] = []
+
+    def remove_later(self: ArchiveDir) -> None:
+        delayed.append(self)
+
+    def vacuum(self: ArchiveDB) -> bool:
+        for opened in delayed:
+            original_remove(opened)
+        return original_vacuum(self)
+
+    patch(ArchiveDir, "remove_all_indexes", remove_later)
+    patch(ArchiveDB, "vacuum", vacuum)
 
 
-def restoring_in_place(put: Set) -> None:
-    """Write a restored file where it belongs, and not beside it first."""
+def show_engine_errors(patch: Patch) -> None:
+    """Show error messages of the text engine to the user."""
+    patch(text_index, "_system_failure", lambda _: None)
+
+
+def restore_in_place(patch: Patch) -> None:
+    """Write a restored file in place, without a temporary file."""
 
     def write(
         path: Path, raws: Iterable[bytes], mtime_ns: int, *_: object, overwrite: bool
@@ -159,37 +158,37 @@ def restoring_in_place(put: Set) -> None:
         os.utime(path, ns=(mtime_ns, mtime_ns))
         return WriteResult(target_state=TargetState.NEW, size=size)
 
-    put(import_module(RestoreResult.__module__), "write_file", write)
+    patch(import_module(RestoreResult.__module__), "write_file", write)
 
 
-def never_synced(put: Set) -> None:
-    """Give a file its name before the disk has its bytes."""
-    put(os, "fsync", lambda _: None)
+def skip_all_fsyncs(patch: Patch) -> None:
+    """Rename files without syncing anything."""
+    patch(os, "fsync", lambda _: None)
 
 
-def files_unsynced(put: Set) -> None:
-    """Wait for names of files, and not for their bytes."""
+def skip_file_fsyncs(patch: Patch) -> None:
+    """Sync folders, but not files."""
     inner = os.fsync
 
     def sync(handle: int) -> None:
         if S_ISDIR(os.fstat(handle).st_mode):
             inner(handle)
 
-    put(os, "fsync", sync)
+    patch(os, "fsync", sync)
 
 
-def names_unsynced(put: Set) -> None:
-    """Note that words are there before the disk has the name of their file."""
-    put(text_index, "fsync_folder", lambda _: None)
+def skip_folder_fsyncs(patch: Patch) -> None:
+    """Mark the text index as current before its folder is synced."""
+    patch(text_index, "fsync_folder", lambda _: None)
 
 
-def open_words(put: Set) -> None:
-    """Let the text engine make its files as it likes."""
-    put(text_index, "_PRIVATE_UMASK", 0)
+def public_text_index(patch: Patch) -> None:
+    """Let the text engine create files with its default permissions."""
+    patch(text_index, "_PRIVATE_UMASK", 0)
 
 
-def hasty(put: Set) -> None:
-    """Take a line that is being written for a whole one."""
+def import_partial_lines(patch: Patch) -> None:
+    """Treat a line that is still being written as complete."""
     inner = read_line_blocks
 
     def read(
@@ -201,320 +200,329 @@ def hasty(put: Set) -> None:
             else:
                 yield found[0], found[1] + b"\n"
 
-    put(running, "read_line_blocks", read)
+    patch(importer, "read_line_blocks", read)
 
 
-def trusting_times(put: Set) -> None:
-    """Take a file of the same size and time for the same file."""
+def trust_file_times(patch: Patch) -> None:
+    """Treat a file with the same size and mtime as unchanged."""
 
-    def looks_same(source: SourceFile, kept: StoredSource, **_: bool) -> bool:
-        return (source.size, source.mtime_ns) == (kept.size, kept.mtime_ns)
+    def looks_same(source: SourceFile, stored: StoredSource, **_: bool) -> bool:
+        return (source.size, source.mtime_ns) == (stored.size, stored.mtime_ns)
 
-    put(changes, "_looks_same", looks_same)
-
-
-def comparing_twice(put: Set) -> None:
-    """Trust that a file is as it was when it was compared."""
-    put(running.ImportRun, "_has_lost_fragment", lambda *_: False)
+    patch(changes, "_looks_same", looks_same)
 
 
-def index_unchecked(put: Set) -> None:
-    """Trust the files of the index, whatever happened to them."""
-    put(archive_dir, "find_damage", lambda _: "")
+def skip_fragment_check(patch: Patch) -> None:
+    """Assume that a file does not change after it was compared."""
+    patch(importer.ImportRun, "_has_lost_fragment", lambda *_: False)
 
 
-def moves_unknown(put: Set) -> None:
-    """Take a file that has another name for a new one, and keep it twice."""
-    put(changes._MissingSources, "find_candidates", lambda *_: [])
+def skip_index_check(patch: Patch) -> None:
+    """Open the index without checking its files for damage."""
+    patch(archive_dir, "find_damage", lambda _: "")
 
 
-def always_anew(put: Set) -> None:
-    """Begin a new generation whenever a file grew, with all that is kept already."""
+def ignore_moves(patch: Patch) -> None:
+    """Treat a renamed file as new, and store it twice."""
+    patch(changes._MissingSources, "find_candidates", lambda *_: [])
+
+
+def always_start_generation(patch: Patch) -> None:
+    """Start a new generation whenever a file grew, with everything stored already."""
     inner = ChangeDetector._classify_growth
 
-    def growth(
-        self: ChangeDetector, source: SourceFile, kept: StoredSource
+    def classify_growth(
+        self: ChangeDetector, source: SourceFile, stored: StoredSource
     ) -> SourceChange | Problem:
-        found = inner(self, source, kept)
+        found = inner(self, source, stored)
         return SourceChange.REWRITTEN if found is SourceChange.APPENDED else found
 
-    put(ChangeDetector, "_classify_growth", growth)
+    patch(ChangeDetector, "_classify_growth", classify_growth)
 
 
-def following_links(put: Set) -> None:
-    """Take what a link leads to for a file of the home."""
+def follow_links(patch: Patch) -> None:
+    """Follow symbolic links out of the home."""
 
-    def followed(
-        child: os.DirEntry[str], source: SourceId, place: DirInfo, root: walk._WalkRoot
+    def make_source(
+        child: os.DirEntry[str],
+        source: SourceId,
+        dir_info: DirInfo,
+        root: walk._WalkRoot,
     ) -> SourceFile | None:
-        role = classify_file(place, child.name)
-        where = (root.path, source[root.prefix_length :])
+        role = classify_file(dir_info, child.name)
+        location = (root.path, source[root.prefix_length :])
         return (
-            walk._make_source(source, where, (role, place), child.stat())
+            walk._make_source(source, location, (role, dir_info), child.stat())
             if role
             else None
         )
 
-    put(walk, "_symlink_problem", followed)
-    put(lines, "_OPEN_FLAGS", os.O_RDONLY)
+    patch(walk, "_symlink_problem", make_source)
+    patch(lines, "_OPEN_FLAGS", os.O_RDONLY)
 
 
-def hash_unheeded(put: Set) -> None:
-    """Take whatever can be unpacked for what was stored."""
-    put(
+def ignore_hashes(patch: Patch) -> None:
+    """Accept any chunk that can be decompressed, whatever its hash."""
+    patch(
         ArchiveDB,
         "_decompress_verified",
         lambda _self, _what, _expected, frame, *_: decompress(frame),
     )
 
 
-def forgetful_only(put: Set) -> None:
-    """Take rows away on a purge, and leave their bytes where they lie."""
+def delete_rows_only(patch: Patch) -> None:
+    """Delete rows on a purge, and leave their bytes in free pages."""
 
-    def opened(path: Path, *, write: bool, latest_version: int) -> Connection:
+    def open_db(path: Path, *, write: bool, latest_version: int) -> Connection:
         db = connect.open_archive_db(path, write=write, latest_version=latest_version)
         if write:
             db.pragma("secure_delete", "OFF")
         return db
 
-    put(archive_db, "open_archive_db", opened)
-    put(ArchiveDB, "vacuum", lambda _: True)
+    patch(archive_db, "open_archive_db", open_db)
+    patch(ArchiveDB, "vacuum", lambda _: True)
 
 
-def words_left(put: Set) -> None:
-    """Remove the rows of an index that was purged, and not its words."""
+def leave_text_index(patch: Patch) -> None:
+    """Remove the rows of an index on a purge, but not its text index."""
 
-    def dropped(self: ArchiveDir) -> None:
+    def remove_rows(self: ArchiveDir) -> None:
         self._close_index()
-        for rows in (self.folder / "index").rglob("index.db*"):
-            rows.unlink()
+        for path in (self.folder / "index").rglob("index.db*"):
+            path.unlink()
         self._open_index(None)
 
-    put(ArchiveDir, "remove_all_indexes", dropped)
-    put(ArchiveDir, "_remove_other_indexes", lambda *_: None)
+    patch(ArchiveDir, "remove_all_indexes", remove_rows)
+    patch(ArchiveDir, "_remove_other_indexes", lambda *_: None)
 
 
-def piecemeal(put: Set) -> None:
-    """Keep every piece that a source grows by as a chunk of its own."""
-    put(ArchiveDB, "pop_small_last_chunk", lambda _self, kept: (kept.stored_bytes, b""))
+def never_merge_chunks(patch: Patch) -> None:
+    """Store every appended piece as a chunk of its own."""
+    patch(
+        ArchiveDB,
+        "pop_small_last_chunk",
+        lambda _self, stored: (stored.stored_bytes, b""),
+    )
 
 
-def copied_only(put: Set) -> None:
-    """Back up by copying the file, without what is in the log beside it."""
-    put(
+def back_up_main_file_only(patch: Patch) -> None:
+    """Back up by copying the database file without its WAL."""
+    patch(
         ArchiveDB, "backup", lambda self, path: path.write_bytes(self.path.read_bytes())
     )
 
 
-def any_version(put: Set) -> None:
-    """Take an archive for one's own, whatever version has written it."""
-    put(archive_db, "LATEST_VERSION", 9999)
-    put(connect, "LATEST_VERSION", 9999)
+def accept_any_version(patch: Patch) -> None:
+    """Open an archive of any version."""
+    patch(archive_db, "LATEST_VERSION", 9999)
+    patch(connect, "LATEST_VERSION", 9999)
 
 
-def by_the_clock(put: Set) -> None:
+def use_import_time(patch: Patch) -> None:
     """Use the time of the import as the end of a session."""
 
-    def now(session: Session) -> SessionSummary:
+    def summarize(session: Session) -> SessionSummary:
         return replace(summarize_session(session), ended_at=datetime.now(UTC))
 
-    put(derive, "summarize_session", now)
+    patch(derive, "summarize_session", summarize)
 
 
-def lockless(put: Set) -> None:
-    """Let several write at once."""
-    put(run, "writer_lock", lambda *_, **__: nullcontext())
+def skip_writer_lock(patch: Patch) -> None:
+    """Let several processes write at once."""
+    patch(run, "writer_lock", lambda *_, **__: nullcontext())
 
 
-def patient(put: Set) -> None:
+def wait_for_writers(patch: Patch) -> None:
     """Make pages wait for a limited time until no process writes."""
-    opened, beats = ArchiveDir.__init__, "beat"
+    original_init, file_name = ArchiveDir.__init__, "beat"
 
-    def go_on(beat: Path) -> None:
-        while beat.parent.exists():
-            beat.touch()
+    def touch_regularly(heartbeat: Path) -> None:
+        while heartbeat.parent.exists():
+            heartbeat.touch()
             time.sleep(0.05)
 
     def open_(self: ArchiveDir, folder: Path, *, write: bool = False) -> None:
         if write:
-            beat = folder / beats
-            threading.Thread(target=go_on, args=(beat,), daemon=True).start()
-        opened(self, folder, write=write)
+            heartbeat = folder / file_name
+            threading.Thread(
+                target=touch_regularly, args=(heartbeat,), daemon=True
+            ).start()
+        original_init(self, folder, write=write)
 
-    put(ArchiveDir, "__init__", open_)
+    patch(ArchiveDir, "__init__", open_)
     if "serve" not in sys.argv:
-        return  # who takes something in shows no pages
+        return  # an ingest serves no pages
     app = import_module("bygones.web.app")
-    answered = app._handle_request
+    original_handle = app._handle_request
 
-    def wait(row: object, visit: Any) -> object:  # noqa: ANN401 (handed through)
-        beat = visit.pool.folder / beats
+    def wait(row: object, context: Any) -> object:  # noqa: ANN401 (passed through)
+        heartbeat = context.pool.folder / file_name
         until = time.monotonic() + 4
-        while beat.exists() and time.monotonic() < until:
-            if time.time() - beat.stat().st_mtime > 0.3:
+        while heartbeat.exists() and time.monotonic() < until:
+            if time.time() - heartbeat.stat().st_mtime > 0.3:
                 break
             time.sleep(0.02)
-        return answered(row, visit)
+        return original_handle(row, context)
 
-    put(app, "_handle_request", wait)
-
-
-def leaking(put: Set) -> None:
-    """Hold whatever a page was asked for, for ever."""
-    app = import_module("bygones.web.app")  # few need it, and it is long in coming
-    answered = app._handle_request
-    held: list[bytes] = []
-
-    def answer(*asked: object) -> object:
-        held.append(b"x" * 3_000_000)
-        return answered(*asked)
-
-    put(app, "_handle_request", answer)
+    patch(app, "_handle_request", wait)
 
 
-def rereading(put: Set) -> None:
-    """Look into every file, whatever its size and its times say."""
-    put(changes, "_looks_same", lambda *_, **__: False)
+def leak_memory(patch: Patch) -> None:
+    """Leak memory with every request."""
+    app = import_module("bygones.web.app")  # slow to import, and rarely needed
+    original_handle = app._handle_request
+    leaked: list[bytes] = []
+
+    def answer(*args: object) -> object:
+        leaked.append(b"x" * 3_000_000)
+        return original_handle(*args)
+
+    patch(app, "_handle_request", answer)
 
 
-def looking_through_all(put: Set) -> None:
-    """Look for every file among all that are known, one by one."""
+def reread_all_files(patch: Patch) -> None:
+    """Read every file, even if its size and times are unchanged."""
+    patch(changes, "_looks_same", lambda *_, **__: False)
+
+
+def scan_all_sources(patch: Patch) -> None:
+    """Search for every file by scanning all known sources."""
     inner = ChangeDetector._check_known
 
-    def known(
-        self: ChangeDetector, source: SourceFile, kept: StoredSource
+    def check_known(
+        self: ChangeDetector, source: SourceFile, stored: StoredSource
     ) -> list[ChangedSource]:
         for one in self._stored_sources.values():
-            kept = one if one.id == source.id else kept
-        return inner(self, source, kept)
+            stored = one if one.id == source.id else stored
+        return inner(self, source, stored)
 
-    put(ChangeDetector, "_check_known", known)
+    patch(ChangeDetector, "_check_known", check_known)
 
 
-def listing_all(put: Set) -> None:
-    """Make a line of every session before the first of them is shown."""
+def list_all_sessions(patch: Patch) -> None:
+    """Load all sessions before the first one is shown."""
     inner = Archive.sessions
 
     def sessions(
-        self: Archive, *words: object, **more: object
+        self: Archive, *args: object, **kwargs: object
     ) -> Iterator[SessionSummary]:
-        return iter(list(inner(self, *words, **more)))  # type: ignore[arg-type]
+        return iter(list(inner(self, *args, **kwargs)))  # type: ignore[arg-type]
 
-    put(Archive, "sessions", sessions)
+    patch(Archive, "sessions", sessions)
 
 
-def dropped_when_gone(put: Set) -> None:
-    """Let go of what is kept of a file once that is gone."""
+def delete_missing_sources(patch: Patch) -> None:
+    """Delete the stored content of a file once the file is gone."""
     inner = ArchiveDB.set_gone
 
-    def drop(self: ArchiveDB, numbers: Iterable[int], when: int | None) -> None:
-        gone = list(numbers)
-        inner(self, gone, when)
-        for number in gone if when else []:
+    def delete(self: ArchiveDB, numbers: Iterable[int], when: int | None) -> None:
+        missing = list(numbers)
+        inner(self, missing, when)
+        for number in missing if when else []:
             self.db.execute("DELETE FROM chunk WHERE source = ?", (number,))
 
-    put(ArchiveDB, "set_gone", drop)
+    patch(ArchiveDB, "set_gone", delete)
 
 
-def full_for_damaged(put: Set) -> None:
-    """Take an archive on a full disk for a damaged one."""
-    refusals = [one for one in connect._SYSTEM_ERRORS if one is not FullError]
-    put(connect, "_SYSTEM_ERRORS", tuple(refusals))
-    put(connect, "_CORRUPTION_ERRORS", (*connect._CORRUPTION_ERRORS, FullError))
+def report_full_disk_as_damage(patch: Patch) -> None:
+    """Report an archive on a full disk as damaged."""
+    system_errors = [one for one in connect._SYSTEM_ERRORS if one is not FullError]
+    patch(connect, "_SYSTEM_ERRORS", tuple(system_errors))
+    patch(connect, "_CORRUPTION_ERRORS", (*connect._CORRUPTION_ERRORS, FullError))
 
 
-def hoarding(put: Set) -> None:
-    """Hold what is pressed several times, and for ever."""
-    held: list[bytes] = []
+def keep_compressed_data(patch: Patch) -> None:
+    """Keep several copies of compressed data in memory."""
+    kept_data: list[bytes] = []
 
     def add(
         self: CompressionQueue, raw: bytes, then: Callable[[HashedFrame], None]
     ) -> None:
-        held.extend(raw + bytes([number]) for number in range(9))
+        kept_data.extend(raw + bytes([number]) for number in range(9))
         inner(self, raw, then)
 
     inner = CompressionQueue.submit
-    put(CompressionQueue, "submit", add)
+    patch(CompressionQueue, "submit", add)
 
 
-def unescaped(put: Set) -> None:
-    """Write what a transcript says into pages as it stands."""
-    put(markup, "escape", lambda text: text)
+def skip_escaping(patch: Patch) -> None:
+    """Write text from transcripts into pages without escaping."""
+    patch(markup, "escape", lambda text: text)
 
 
-def lone_readers(put: Set) -> None:
+def lock_for_readers(patch: Patch) -> None:
     """Make readers hold the writer's lock."""
-    opened = ArchiveDir.__init__
-    held = ExitStack()
+    original_init = ArchiveDir.__init__
+    locks = ExitStack()
 
-    def alone(self: ArchiveDir, folder: Path, *, write: bool = False) -> None:
-        opened(self, folder, write=write)
+    def init(self: ArchiveDir, folder: Path, *, write: bool = False) -> None:
+        original_init(self, folder, write=write)
         if not write:
-            held.enter_context(writer_lock(folder, timeout=0))
+            locks.enter_context(writer_lock(folder, timeout=0))
 
-    put(ArchiveDir, "__init__", alone)
-
-
-def notes_of_readers(put: Set) -> None:
-    """Open an archive only where readers can leave what they share with writers."""
-
-    def connected(path: Path, *, write: bool) -> Connection:
-        how = SQLITE_OPEN_READWRITE if write else SQLITE_OPEN_READONLY
-        return Connection(str(path), flags=how)
-
-    put(connect, "_connect", connected)
+    patch(ArchiveDir, "__init__", init)
 
 
-def words_where_they_lie(put: Set) -> None:
-    """Open words only where the text engine can leave its lock."""
+def require_writable_database(patch: Patch) -> None:
+    """Open an archive only where readers can create SQLite's shared-memory file."""
 
-    def opened(self: text_index.TextIndex) -> None:
+    def connect_db(path: Path, *, write: bool) -> Connection:
+        flags = SQLITE_OPEN_READWRITE if write else SQLITE_OPEN_READONLY
+        return Connection(str(path), flags=flags)
+
+    patch(connect, "_connect", connect_db)
+
+
+def require_writable_text_index(patch: Patch) -> None:
+    """Open the text index only where the text engine can create its lock file."""
+
+    def open_index(self: text_index.TextIndex) -> None:
         self.index = tantivy.Index.open(str(self.folder))
 
-    put(text_index.TextIndex, "_open", opened)
+    patch(text_index.TextIndex, "_open", open_index)
 
 
-MUTATIONS: dict[str, Callable[[Set], None]] = {
+MUTATIONS: dict[str, Callable[[Patch], None]] = {
     one.__name__: one
     for one in (
-        lazy_archive,
-        lazy_index,
-        offset_first,
-        half_built,
-        numbered_first,
-        index_last,
-        engine_unheard,
-        restoring_in_place,
-        never_synced,
-        files_unsynced,
-        names_unsynced,
-        open_words,
-        hasty,
-        trusting_times,
-        comparing_twice,
-        index_unchecked,
-        moves_unknown,
-        always_anew,
-        following_links,
-        hash_unheeded,
-        forgetful_only,
-        words_left,
-        piecemeal,
-        copied_only,
-        any_version,
-        by_the_clock,
-        lockless,
-        patient,
-        leaking,
-        rereading,
-        looking_through_all,
-        listing_all,
-        dropped_when_gone,
-        full_for_damaged,
-        hoarding,
-        unescaped,
-        lone_readers,
-        notes_of_readers,
-        words_where_they_lie,
+        skip_archive_syncs,
+        skip_index_syncs,
+        commit_offset_first,
+        publish_index_early,
+        set_version_first,
+        remove_index_last,
+        show_engine_errors,
+        restore_in_place,
+        skip_all_fsyncs,
+        skip_file_fsyncs,
+        skip_folder_fsyncs,
+        public_text_index,
+        import_partial_lines,
+        trust_file_times,
+        skip_fragment_check,
+        skip_index_check,
+        ignore_moves,
+        always_start_generation,
+        follow_links,
+        ignore_hashes,
+        delete_rows_only,
+        leave_text_index,
+        never_merge_chunks,
+        back_up_main_file_only,
+        accept_any_version,
+        use_import_time,
+        skip_writer_lock,
+        wait_for_writers,
+        leak_memory,
+        reread_all_files,
+        scan_all_sources,
+        list_all_sessions,
+        delete_missing_sources,
+        report_full_disk_as_damage,
+        keep_compressed_data,
+        skip_escaping,
+        lock_for_readers,
+        require_writable_database,
+        require_writable_text_index,
     )
 }

@@ -8,7 +8,7 @@ from pathlib import Path
 from bygones.ingest import importer as running
 from bygones.model.base import Problem, SourceFile, decode_path
 from bygones.sources.lines import read_line_blocks
-from tests.faults.mutations import Set
+from tests.faults.mutations import Patch
 
 __all__ = ["assert_acknowledged", "race", "rewrite_last_line"]
 
@@ -27,7 +27,7 @@ def rewrite_last_line(path: Path, *, truncate: bool = False) -> None:
             file.write(b"#" + raw[start + 1 : -1] + b"~")
 
 
-def race(put: Set, *, truncate: bool = False) -> None:
+def race(patch: Patch, *, truncate: bool = False) -> None:
     """Rewrite the last line of every known file that changed, just before it is read."""
 
     def read(
@@ -37,7 +37,7 @@ def race(put: Set, *, truncate: bool = False) -> None:
             rewrite_last_line(Path(decode_path(source.id)), truncate=truncate)
         return read_line_blocks(source, target_size=target_size, start=start)
 
-    put(running, "read_line_blocks", read)
+    patch(running, "read_line_blocks", read)
 
 
 def assert_acknowledged(

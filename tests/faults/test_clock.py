@@ -41,9 +41,9 @@ MOMENTS = (0, -1, -(10**9), 2**31, 2**32 + 5, 4_102_444_800, 10**11, 253_402_300
 PROGRAM = """
 import sys
 from bygones.cli.main import main
-from tests.faults.mutations import MUTATIONS, put
+from tests.faults.mutations import MUTATIONS, patch
 if sys.argv[1]:
-    MUTATIONS[sys.argv[1]](put)
+    MUTATIONS[sys.argv[1]](patch)
 sys.exit(main(sys.argv[2:]))
 """
 QUESTIONS = (
@@ -148,7 +148,7 @@ def test_an_archive_that_goes_by_the_clock_is_caught(
     tmp_path: Path, library: Path
 ) -> None:
     found = [
-        taken(library, tmp_path, clock, "by_the_clock").dump()
+        taken(library, tmp_path, clock, "use_import_time").dump()
         for clock in (CLOCKS[1], CLOCKS[0])
     ]
 

@@ -37,27 +37,27 @@ from tests.faults.addresses import (
     CANARY,
     NAMES,
     Address,
-    addresses,
-    filled,
-    leading_to,
-    method_of,
-    parameters,
+    fill_path,
+    find_query_parameters,
+    hostile_addresses,
+    names_leading_to,
+    route_method,
 )
-from tests.faults.careless import files_by_path, pictures_by_name
-from tests.faults.mutations import Set
+from tests.faults.careless import serve_any_file, serve_images_by_path
+from tests.faults.mutations import Patch
 from tests.faults.sizes import reached, sized
 from tests.web.archives import PLAIN, WebArchive, build_archive
 from tests.web.client import ClientResponse, WebClient, web_client
 from tests.web.test_security import entrances, routes
 
 STEP = sized(400, 10, 1)
-"""Of so many names a place is given one; another place is given others."""
+"""Each parameter gets every n-th name, starting at a different one."""
 ENDLESS_ROUTE = "/api/live"
-"""Takes no name and no value, and does not end."""
-STARRED = b'{"is_starred":false}'
-"""What is sent where something is: it would change nothing."""
+"""Has no parameters, and its response does not end."""
+REQUEST_BODY = b'{"is_starred":false}'
+"""The body of POST requests: a request that would change nothing."""
 
-WORDS = [
+HOSTILE_WORDS = [
     *("../../../../etc/passwd", "/etc/passwd", "..", "-", "", " ", "%00", "a" * 5000),
     *("\x1b]0;owned\x07", "\x9b31m", "\u202egnp.exe", "'; DROP TABLE source; --", "*"),
     *("$(touch owned)", "`touch owned`", "{id}", "NaN", "\udcff", "-1", "9" * 400),
@@ -65,179 +65,199 @@ WORDS = [
 
 
 @pytest.fixture(scope="module")
-def kept(tmp_path_factory: pytest.TempPathFactory) -> WebArchive:
-    place = tmp_path_factory.mktemp("doors")
-    archive_home = build_archive(place)
-    for folder in (place, archive_home.folder, archive_home.home.path):
+def archive(tmp_path_factory: pytest.TempPathFactory) -> WebArchive:
+    root = tmp_path_factory.mktemp("doors")
+    web_archive = build_archive(root)
+    for folder in (root, web_archive.folder, web_archive.home.path):
         (folder / "canary.txt").write_text(CANARY, "utf-8")
-    return archive_home
+    return web_archive
 
 
 @pytest.fixture(scope="module")
-def page(kept: WebArchive) -> WebClient:
-    return web_client(kept)
+def page(archive: WebArchive) -> WebClient:
+    return web_client(archive)
 
 
-def hostile(kept: WebArchive, page: WebClient, asked: list[Route]) -> Iterator[Address]:
-    """Yield hostile addresses for each place of some routes."""
-    sure = leading_to(kept.folder.parent / "canary.txt")
-    for number, route in enumerate(asked):
-        names = [*sure, *NAMES[number % STEP :: STEP]]
-        yield from addresses(route, parameters(as_usual(page), route), names)
+def find_hostile_addresses(
+    archive: WebArchive, page: WebClient, selected_routes: list[Route]
+) -> Iterator[Address]:
+    """Yield hostile URLs for each parameter of some routes."""
+    canary_names = names_leading_to(archive.folder.parent / "canary.txt")
+    for number, route in enumerate(selected_routes):
+        names = [*canary_names, *NAMES[number % STEP :: STEP]]
+        yield from hostile_addresses(
+            route, find_query_parameters(same_origin_request(page), route), names
+        )
 
 
-def as_usual(page: WebClient) -> Callable[[str, str], ClientResponse]:
-    """Return a way to ask as one of our pages would."""
+def same_origin_request(page: WebClient) -> Callable[[str, str], ClientResponse]:
+    """Return a function that sends requests as our own pages do."""
     return lambda method, path: page.ask(method, path, page.default_headers)
 
 
-def limited() -> list[Route]:
-    """Return the routes that come to an end."""
+def finite_routes() -> list[Route]:
+    """Return the routes whose responses end."""
     return [route for route in routes() if route.path != ENDLESS_ROUTE]
 
 
-class Watched:
-    """What hostile addresses brought, and which of them a route's function saw."""
+class HostileRequests:
+    """Sends hostile requests, and records faults and which requests reached a handler."""
 
-    def __init__(self, kept: WebArchive, put: Set, asked: list[Route]) -> None:
-        page = web_client(kept)
-        self.asked = {one.path: one for one in hostile(kept, page, asked)}
+    def __init__(
+        self, archive: WebArchive, patch: Patch, selected_routes: list[Route]
+    ) -> None:
+        page = web_client(archive)
+        self.addresses = {
+            one.path: one
+            for one in find_hostile_addresses(archive, page, selected_routes)
+        }
         self.faults: list[str] = []
-        self.seen: set[tuple[str, str]] = set()
-        answered = app._handle_request
+        self.handled: set[tuple[str, str]] = set()
+        original_handle = app._handle_request
 
-        def watching(row: RouteSpec, visit: RequestContext) -> Response:
-            way = visit.request.scope["raw_path"], visit.request.scope["query_string"]
-            self.seen.add((row.path, b"?".join(filter(None, way)).decode()))
-            return answered(row, visit)
+        def record_and_handle(row: RouteSpec, context: RequestContext) -> Response:
+            url_parts = (
+                context.request.scope["raw_path"],
+                context.request.scope["query_string"],
+            )
+            self.handled.add((row.path, b"?".join(filter(None, url_parts)).decode()))
+            return original_handle(row, context)
 
-        put(app, "_handle_request", watching)
-        ways = [(one.method, one.path) for one in self.asked.values()]
-        page.ask_many(ways, self.look, STARRED)
+        patch(app, "_handle_request", record_and_handle)
+        requests = [(one.method, one.path) for one in self.addresses.values()]
+        page.ask_many(requests, self.check, REQUEST_BODY)
 
-    def look(self, path: str, answer: ClientResponse) -> None:
-        """Note what an answer should not say."""
-        told = answer.body + str(answer.headers).encode()
-        self.faults += self.asked[path].faults(answer.status, told)
+    def check(self, path: str, answer: ClientResponse) -> None:
+        """Record what is wrong with a response."""
+        content = answer.body + str(answer.headers).encode()
+        self.faults += self.addresses[path].faults(answer.status, content)
 
     def reached(self) -> dict[tuple[str, str], int]:
-        """Return how many names came to a route's function, by route and place."""
-        found: dict[tuple[str, str], int] = defaultdict(int)
-        for one in self.asked.values():
-            found[one.route, one.place] += (one.route, one.path) in self.seen
-        return found
+        """Return how many names reached a handler, by route and parameter."""
+        counts: dict[tuple[str, str], int] = defaultdict(int)
+        for one in self.addresses.values():
+            counts[one.route, one.parameter] += (one.route, one.path) in self.handled
+        return counts
 
 
 @pytest.mark.full
-def test_no_route_leads_out(kept: WebArchive, monkeypatch: pytest.MonkeyPatch) -> None:
-    before = state_of(kept.folder.parent)
+def test_no_route_leads_out(
+    archive: WebArchive, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = state_of(archive.folder.parent)
 
-    watched = Watched(kept, monkeypatch.setattr, limited())
+    hostile_requests = HostileRequests(archive, monkeypatch.setattr, finite_routes())
 
-    assert watched.faults == []
-    assert state_of(kept.folder.parent) == before
-    came = watched.reached()
-    assert min(came.values()) >= 10
-    assert sum(came.values()) >= 1_000
-    reached("web: requests with path traversal", len(watched.asked))
+    assert hostile_requests.faults == []
+    assert state_of(archive.folder.parent) == before
+    handled = hostile_requests.reached()
+    assert min(handled.values()) >= 10
+    assert sum(handled.values()) >= 1_000
+    reached("web: requests with path traversal", len(hostile_requests.addresses))
     reached(
-        "web: requests with path traversal that reached a handler", sum(came.values())
+        "web: requests with path traversal that reached a handler",
+        sum(handled.values()),
     )
-    reached("web: parameters tried, in paths and queries", len(came))
+    reached("web: parameters tried, in paths and queries", len(handled))
 
 
 @pytest.mark.full
 def test_every_value_that_is_described_is_given_hostile_names(page: WebClient) -> None:
-    known = {route.path: parameters(as_usual(page), route) for route in limited()}
+    known = {
+        route.path: find_query_parameters(same_origin_request(page), route)
+        for route in finite_routes()
+    }
 
     for row in ROUTES:
         declared = PARAMETERS.get(row.name, ()) if row.is_api else ()
         assert {one.name for one in declared} <= known[row.path], row.path
 
 
-@pytest.mark.parametrize("mutation", [pictures_by_name, files_by_path])
+@pytest.mark.parametrize("mutation", [serve_images_by_path, serve_any_file])
 def test_a_route_that_opens_any_path_is_caught(
-    mutation: Callable[[Set], None], kept: WebArchive, monkeypatch: pytest.MonkeyPatch
+    mutation: Callable[[Patch], None],
+    archive: WebArchive,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     known = {row.path: row.handler for row in app.ROUTES}
     mutation(monkeypatch.setattr)
     changed = {row.path for row in app.ROUTES if row.handler is not known[row.path]}
 
-    asked = [route for route in routes() if route.path in changed]
-    watched = Watched(kept, monkeypatch.setattr, asked)
+    selected_routes = [route for route in routes() if route.path in changed]
+    hostile_requests = HostileRequests(archive, monkeypatch.setattr, selected_routes)
 
-    assert [fault for fault in watched.faults if CANARY in fault]
+    assert [fault for fault in hostile_requests.faults if CANARY in fault]
 
 
-def open_to_others(page: WebClient) -> str | None:
-    """Return the first route that answers to a host that is not ours."""
+def find_route_for_other_hosts(page: WebClient) -> str | None:
+    """Return the first route that accepts a foreign Host header."""
     for route in [*entrances(), *routes()]:
-        told = page.ask(
-            method_of(route),
-            filled(route.path),
+        response = page.ask(
+            route_method(route),
+            fill_path(route.path),
             page.default_headers | {"host": "attacker.test:8765"},
         )
-        if told.status != 421:
-            return str(route.path)  # behind it are some that go on for ever
+        if response.status != 421:
+            return str(route.path)  # some of the routes after it never end
     return None
 
 
 def test_a_gate_that_does_not_look_at_the_host_is_caught(
-    kept: WebArchive, monkeypatch: pytest.MonkeyPatch
+    archive: WebArchive, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert open_to_others(web_client(kept)) is None
+    assert find_route_for_other_hosts(web_client(archive)) is None
     monkeypatch.setattr(SecurityMiddleware, "_is_allowed_host", lambda *_: True)
 
-    assert open_to_others(web_client(kept))
+    assert find_route_for_other_hosts(web_client(archive))
 
 
-ENDLESS = frozenset({"watch", "serve", "mcp"})
-"""Commands that go on until they are stopped."""
-ELSEWHERE = frozenset({"push", "open", "hub"})
-"""Commands that ask another program or machine, whatever it is called."""
+ENDLESS_COMMANDS = frozenset({"watch", "serve", "mcp"})
+"""Commands that run until they are stopped."""
+EXTERNAL_COMMANDS = frozenset({"push", "open", "hub"})
+"""Commands that contact another program or machine."""
 
 
 @pytest.fixture
-def surroundings(
-    kept: WebArchive, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def working_directory(
+    archive: WebArchive, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Path]:
-    """Give a folder in which commands run, and all that is theirs is."""
+    """Return a folder in which commands run, with all their settings and data."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "share"))
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
-    monkeypatch.setenv("CLAUDE_CONFIG_DIR", str(kept.home.path))
+    monkeypatch.setenv("CLAUDE_CONFIG_DIR", str(archive.home.path))
     monkeypatch.setattr("sys.stdin", TextIOWrapper(BytesIO()))
     yield tmp_path
     assert not list(tmp_path.rglob("owned"))
 
 
-def assert_no_accident(words: list[str], capfd: pytest.CaptureFixture[str]) -> None:
-    """Run a command; its output must be intended and contain no control characters."""
-    code = main(words)
-    told = "".join(capfd.readouterr())
-    assert code in {int(code) for code in ExitCode}, words
-    assert "error: unexpected " not in told, (words, told)
-    assert "Traceback" not in told, words
-    assert CANARY not in told
-    assert not {"\x1b", "\x07", "\x9b", "\u202e"} & set(told), words
+def assert_handled(arguments: list[str], capfd: pytest.CaptureFixture[str]) -> None:
+    """Run a command; it must not crash, and its output must have no control characters."""
+    code = main(arguments)
+    output = "".join(capfd.readouterr())
+    assert code in {int(code) for code in ExitCode}, arguments
+    assert "error: unexpected " not in output, (arguments, output)
+    assert "Traceback" not in output, arguments
+    assert CANARY not in output
+    assert not {"\x1b", "\x07", "\x9b", "\u202e"} & set(output), arguments
 
 
 @pytest.mark.parametrize(
-    "name", [row.name for row in COMMANDS if row.name not in ENDLESS]
+    "name", [row.name for row in COMMANDS if row.name not in ENDLESS_COMMANDS]
 )
-@pytest.mark.usefixtures("surroundings")
+@pytest.mark.usefixtures("working_directory")
 def test_no_command_stumbles_over_a_name(
-    name: str, kept: WebArchive, capfd: pytest.CaptureFixture[str]
+    name: str, archive: WebArchive, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    chosen = WORDS[:: sized(4, 1, 1)]
-    for word in chosen:
-        assert_no_accident([name, "--archive", str(kept.folder), "--", word], capfd)
-    reached("commands: hostile arguments", len(chosen))
+    words = HOSTILE_WORDS[:: sized(4, 1, 1)]
+    for word in words:
+        assert_handled([name, "--archive", str(archive.folder), "--", word], capfd)
+    reached("commands: hostile arguments", len(words))
 
 
-def values_of(row: CommandSpec) -> list[str]:
-    """Return the options of a command to which a value is given."""
+def value_options(row: CommandSpec) -> list[str]:
+    """Return the options of a command that take a value."""
     group = CommandGroup(COMMANDS)
     command = group.get_command(click.Context(group), row.name)
     assert command
@@ -253,69 +273,71 @@ def values_of(row: CommandSpec) -> list[str]:
 
 @pytest.mark.parametrize(
     "row",
-    [row for row in COMMANDS if row.name not in ENDLESS | ELSEWHERE],
+    [row for row in COMMANDS if row.name not in ENDLESS_COMMANDS | EXTERNAL_COMMANDS],
     ids=lambda row: row.name,
 )
 @pytest.mark.full
 def test_no_command_stumbles_over_a_value(
-    row: CommandSpec, surroundings: Path, capfd: pytest.CaptureFixture[str]
+    row: CommandSpec, working_directory: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    own = str(build_archive(surroundings / "own").folder)
+    own_archive = str(build_archive(working_directory / "own").folder)
     # A user may write anywhere, but not over the archive's own files.
-    words = [word for word in WORDS if "passwd" not in word]
+    words = [word for word in HOSTILE_WORDS if "passwd" not in word]
     count = 0
-    for number, option in enumerate(values_of(row)):
+    for number, option in enumerate(value_options(row)):
         for word in words[number % len(words) :: sized(len(words), 1, 1)]:
-            given = f"{option}={word}"
-            assert_no_accident([row.name, "--archive", own, given], capfd)
+            argument = f"{option}={word}"
+            assert_handled([row.name, "--archive", own_archive, argument], capfd)
             count += 1
     reached("commands: hostile option values", count)
 
 
-def tools_of(kept: WebArchive) -> McpDispatcher:
-    """Return the server for agents over an archive."""
-    caller = Caller(directory=Path(CWD), session=None, clock=lambda: kept.now, zone=UTC)
-    return McpDispatcher(ToolService(kept.folder, caller))
+def mcp_server(archive: WebArchive) -> McpDispatcher:
+    """Return the MCP server of an archive."""
+    caller = Caller(
+        directory=Path(CWD), session=None, clock=lambda: archive.now, zone=UTC
+    )
+    return McpDispatcher(ToolService(archive.folder, caller))
 
 
 def requests(words: list[str]) -> Iterator[tuple[str, dict[str, object]]]:
-    """Yield what can be asked of the server, with each word in each place."""
+    """Yield MCP requests, with each word in each argument."""
     for tool in list_tools():
         schema = tool["inputSchema"]
-        needed = dict.fromkeys(schema.get("required", ()), PLAIN)
+        required = dict.fromkeys(schema.get("required", ()), PLAIN)
         for name, word in product(schema["properties"], words):
-            given = {**needed, name: word}
-            yield "tools/call", {"name": tool["name"], "arguments": given}
+            arguments = {**required, name: word}
+            yield "tools/call", {"name": tool["name"], "arguments": arguments}
     for word in words:
         yield "resources/read", {"uri": f"bygones://session/{word}"}
         yield "resources/read", {"uri": word}
         yield "tools/call", {"name": word, "arguments": {}}
         for prompt in list_prompts():
-            (place,) = prompt["arguments"]
-            words_of = {place["name"]: word}
-            yield "prompts/get", {"name": prompt["name"], "arguments": words_of}
+            (argument,) = prompt["arguments"]
+            values = {argument["name"]: word}
+            yield "prompts/get", {"name": prompt["name"], "arguments": values}
 
 
-def told_to_agents(kept: WebArchive, words: list[str]) -> list[str]:
-    """Return everything that agents get for this request."""
-    speaker = tools_of(kept)
-    told = []
-    for method, given in requests(words):
+def mcp_responses(archive: WebArchive, words: list[str]) -> list[str]:
+    """Return the text of all responses of the MCP server."""
+    server = mcp_server(archive)
+    responses = []
+    for method, params in requests(words):
         try:
-            told.append(text_of(speaker.dispatch(method, given)))
+            responses.append(text_of(server.dispatch(method, params)))
         except JsonRpcError as error:
-            told.append(str(error))
-    return told
+            responses.append(str(error))
+    return responses
 
 
 def text_of(answer: dict[str, Any]) -> str:
-    """Return what an answer says; the words of a prompt are the asker's own."""
+    """Return the text of a response; prompts only repeat the caller's words."""
     (found,) = answer.get("content") or answer.get("contents") or [{"text": ""}]
     return str(found["text"])
 
 
 def state_of(folder: Path) -> dict[str, bytes]:
-    """Return what lies in a folder, but for what readers keep beside it."""
+    """Return the files in a folder, without those that readers create."""
     files = [path for path in folder.rglob("*") if path.is_file()]
     return {
         str(path): path.read_bytes()
@@ -324,36 +346,42 @@ def state_of(folder: Path) -> dict[str, bytes]:
     }
 
 
-def ways_out(kept: WebArchive) -> list[str]:
-    """Return names that lead out, and such by which the canary would be reached."""
-    sure = leading_to(kept.folder.parent / "canary.txt")
-    return [*map(unquote, dict.fromkeys([*sure, *NAMES[::STEP]])), *WORDS]
+def traversal_names(archive: WebArchive) -> list[str]:
+    """Return path traversal names, and names that would lead to the canary."""
+    canary_names = names_leading_to(archive.folder.parent / "canary.txt")
+    return [
+        *map(unquote, dict.fromkeys([*canary_names, *NAMES[::STEP]])),
+        *HOSTILE_WORDS,
+    ]
 
 
 @pytest.mark.full
-def test_no_tool_leads_out_or_changes_anything(kept: WebArchive) -> None:
-    before = state_of(kept.folder)
+def test_no_tool_leads_out_or_changes_anything(archive: WebArchive) -> None:
+    before = state_of(archive.folder)
 
-    told = told_to_agents(kept, ways_out(kept))
+    responses = mcp_responses(archive, traversal_names(archive))
 
-    assert not [text for text in told if CANARY in text or "root:x:0" in text]
-    assert not [text for text in told if "SQLite format 3" in text]
-    assert not [text for text in told if "error: unexpected " in text]
-    assert {c for text in told for c in text if not c.isprintable()} <= {"\n", "\t"}
-    assert state_of(kept.folder) == before
-    reached("MCP: hostile tool arguments", len(told))
+    assert not [text for text in responses if CANARY in text or "root:x:0" in text]
+    assert not [text for text in responses if "SQLite format 3" in text]
+    assert not [text for text in responses if "error: unexpected " in text]
+    assert {c for text in responses for c in text if not c.isprintable()} <= {
+        "\n",
+        "\t",
+    }
+    assert state_of(archive.folder) == before
+    reached("MCP: hostile tool arguments", len(responses))
 
 
 def test_a_tool_that_opens_any_path_is_caught(
-    kept: WebArchive, monkeypatch: pytest.MonkeyPatch
+    archive: WebArchive, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def careless(_: ToolService, asked: FileHistoryArguments) -> str:
-        path = Path(asked.path)
+    def careless(_: ToolService, arguments: FileHistoryArguments) -> str:
+        path = Path(arguments.path)
         return path.read_text("utf-8") if path.exists() else ""
 
     tool = TOOLS_BY_NAME["file_history"]._replace(run=careless)
     monkeypatch.setitem(TOOLS_BY_NAME, "file_history", tool)
 
-    told = told_to_agents(kept, ways_out(kept)[:1])
+    responses = mcp_responses(archive, traversal_names(archive)[:1])
 
-    assert [text for text in told if CANARY in text]
+    assert [text for text in responses if CANARY in text]

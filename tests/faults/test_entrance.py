@@ -16,19 +16,19 @@ import pytest
 
 from bygones.web import security
 from bygones.web.security import LOGIN_PATH
-from tests.faults.addresses import NAMES, leading_to
-from tests.faults.careless import any_key, leading_anywhere
-from tests.faults.mutations import Set
+from tests.faults.addresses import NAMES, names_leading_to
+from tests.faults.careless import accept_any_key, redirect_anywhere
+from tests.faults.mutations import Patch
 from tests.faults.sizes import reached, sized
 from tests.web.archives import WebArchive, build_archive
 from tests.web.client import PORT, ClientResponse, WebClient, web_client
 
 STEP = sized(400, 10, 1)
 TRIES = 15
-"""Wrong keys of which a gate has not yet had enough."""
+"""Wrong keys that are allowed before the login is locked."""
 HOST = {"host": f"127.0.0.1:{PORT}"}
-OURS = f"http://{HOST['host']}"
-ELSEWHERE = (
+OWN_ORIGIN = f"http://{HOST['host']}"
+FOREIGN_URLS = (
     *("//attacker.test", "///attacker.test", "/\\attacker.test", "\\\\attacker.test"),
     *("https:attacker.test", "https://attacker.test", "//attacker.test:8765/"),
     *("/%09/attacker.test", "/%0a/attacker.test", "%20//attacker.test", "/..//a.test"),
@@ -36,7 +36,7 @@ ELSEWHERE = (
     *("@attacker.test", ".attacker.test", ":80@attacker.test", "/;url=//attacker.test"),
     *("http://127.0.0.1:8765@attacker.test/", "http://127.0.0.1:8766/", "?at=//a.test"),
 )
-"""Where a link might lead, in spellings that browsers undo."""
+"""Redirect targets on other sites, in spellings that browsers normalize."""
 PAGE = re.compile(
     r"<!doctype html><title>Bygones</title>"
     r'<meta http-equiv="refresh" content="0;url=([^"<>&;\s]*)">'
@@ -44,77 +44,82 @@ PAGE = re.compile(
 
 
 @pytest.fixture(scope="module")
-def kept(tmp_path_factory: pytest.TempPathFactory) -> WebArchive:
+def archive(tmp_path_factory: pytest.TempPathFactory) -> WebArchive:
     return build_archive(tmp_path_factory.mktemp("entrance"))
 
 
-def values(page: WebClient) -> list[str]:
-    """Return what the entrance asks a link for, as it does."""
-    heard: set[str] = set()
+def login_parameters(page: WebClient) -> list[str]:
+    """Return the query parameters that the login handler reads."""
+    requested: set[str] = set()
 
-    class Listening(dict[str, list[str]]):
+    class RecordingDict(dict[str, list[str]]):
         def get(self, key: str, default: object = None) -> object:  # type: ignore[override]
-            heard.add(key)
+            requested.add(key)
             return super().get(key, default)
 
-    with patch.object(security, "parse_qs", lambda text: Listening(parse_qs(text))):
+    with patch.object(security, "parse_qs", lambda text: RecordingDict(parse_qs(text))):
         page.ask("GET", f"{LOGIN_PATH}?key={page.keys.one_time_key}", HOST)
-    return sorted(heard)
+    return sorted(requested)
 
 
-def names() -> list[str]:
-    sure = leading_to(Path("/etc/passwd"))
-    return list(dict.fromkeys([*ELSEWHERE, *sure, *NAMES[::STEP]]))
+def hostile_names() -> list[str]:
+    file_names = names_leading_to(Path("/etc/passwd"))
+    return list(dict.fromkeys([*FOREIGN_URLS, *file_names, *NAMES[::STEP]]))
 
 
-def faults(answer: ClientResponse, value: str) -> Iterator[str]:
-    """Yield what an answer should not be, or should not say."""
-    if value == "key":
+def faults(answer: ClientResponse, parameter: str) -> Iterator[str]:
+    """Yield what is wrong with a response."""
+    if parameter == "key":
         if answer.status != 401 or "set-cookie" in answer.headers:
-            yield f"let in: {answer.status}"
+            yield f"logged in: {answer.status}"
         return
     found = PAGE.fullmatch(answer.text)
     if answer.status != 200 or not found:
-        yield f"no page of ours: {answer.status} {answer.text}"
-    elif urlsplit(urljoin(OURS + LOGIN_PATH, found[1]))[:2] != urlsplit(OURS)[:2]:
+        yield f"unexpected page: {answer.status} {answer.text}"
+    elif (
+        urlsplit(urljoin(OWN_ORIGIN + LOGIN_PATH, found[1]))[:2]
+        != urlsplit(OWN_ORIGIN)[:2]
+    ):
         yield f"leads to {found[1]}"
 
 
-def entered(kept: WebArchive, value: str) -> tuple[int, list[str]]:
-    """Come in with one hostile value each; return how often, and what was wrong."""
-    wrong: list[str] = []
-    page = web_client(kept)
-    for number, name in enumerate(names()):
+def try_login_links(archive: WebArchive, parameter: str) -> tuple[int, list[str]]:
+    """Request login links with one hostile value each; return how many, and the faults."""
+    problems: list[str] = []
+    page = web_client(archive)
+    for number, name in enumerate(hostile_names()):
         if not number % TRIES:
-            page = web_client(kept)
-        given = {"key": page.keys.one_time_key, "to": "/"} | {value: name}
-        query = "&".join(f"{one}={text}" for one, text in given.items())
+            page = web_client(archive)
+        params = {"key": page.keys.one_time_key, "to": "/"} | {parameter: name}
+        query = "&".join(f"{key}={text}" for key, text in params.items())
         answer = page.ask("GET", f"{LOGIN_PATH}?{query}", HOST)
-        wrong += [f"{value}={name} {fault}" for fault in faults(answer, value)]
-    return len(names()), wrong
+        problems += [
+            f"{parameter}={name} {fault}" for fault in faults(answer, parameter)
+        ]
+    return len(hostile_names()), problems
 
 
-def test_no_value_of_a_link_lets_in_or_leads_elsewhere(kept: WebArchive) -> None:
-    asked = values(web_client(kept))
-    assert {"key", "to"} <= set(asked)
+def test_no_value_of_a_link_lets_in_or_leads_elsewhere(archive: WebArchive) -> None:
+    parameters = login_parameters(web_client(archive))
+    assert {"key", "to"} <= set(parameters)
 
-    for value in asked:
-        count, wrong = entered(kept, value)
-        assert wrong == []
+    for parameter in parameters:
+        count, problems = try_login_links(archive, parameter)
+        assert problems == []
         reached("web: hostile login links", count)
 
 
 @pytest.mark.parametrize(
-    ("mutation", "value"), [(any_key, "key"), (leading_anywhere, "to")]
+    ("mutation", "parameter"), [(accept_any_key, "key"), (redirect_anywhere, "to")]
 )
 def test_an_entrance_that_trusts_a_link_is_caught(
-    mutation: Callable[[Set], None],
-    value: str,
-    kept: WebArchive,
+    mutation: Callable[[Patch], None],
+    parameter: str,
+    archive: WebArchive,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     mutation(monkeypatch.setattr)
 
-    _, wrong = entered(kept, value)
+    _, problems = try_login_links(archive, parameter)
 
-    assert wrong
+    assert problems

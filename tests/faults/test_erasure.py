@@ -31,7 +31,7 @@ from tests.build import (
     tool_result,
     tool_use,
 )
-from tests.faults.mutations import Set, forgetful_only, words_left
+from tests.faults.mutations import Patch, delete_rows_only, leave_text_index
 from tests.faults.sizes import reached, seeded, sized
 from tests.faults.traces import pieces
 
@@ -163,10 +163,10 @@ def test_after_a_purge_no_canary_is_left(place: Place) -> None:
     reached("marked texts purged, none found afterwards", CANARIES)
 
 
-@pytest.mark.parametrize("mutation", [forgetful_only, words_left])
+@pytest.mark.parametrize("mutation", [delete_rows_only, leave_text_index])
 @pytest.mark.full
 def test_an_archive_that_only_forgets_is_caught(
-    mutation: Callable[[Set], None], place: Place, monkeypatch: pytest.MonkeyPatch
+    mutation: Callable[[Patch], None], place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     mutation(monkeypatch.setattr)
     live(place)

@@ -146,7 +146,7 @@ def test_a_failed_call_is_reported_and_the_next_run_recovers(  # noqa: PLR0917
 def test_words_of_the_engine_that_reach_a_person_are_caught(
     scratch: Path, library: Path
 ) -> None:
-    words = ("once", "engine_unheard")
+    words = ("once", "show_engine_errors")
     found = endings(scratch, library, "ingest", "sync", *words, looks=4)
 
     assert faults(found, "ingest")
@@ -155,7 +155,7 @@ def test_words_of_the_engine_that_reach_a_person_are_caught(
 @needs_compiler
 @pytest.mark.full
 def test_a_partial_file_left_elsewhere_is_caught(scratch: Path, library: Path) -> None:
-    words = ("once", "restoring_in_place")
+    words = ("once", "restore_in_place")
     found = endings(scratch, library, "restore", "write", *words, looks=100)
 
     assert any(path.endswith(".jsonl") for one in found for path in one.wrong)
@@ -201,7 +201,7 @@ def test_a_full_disk_is_reported_and_the_next_run_recovers(
 def test_a_full_disk_that_is_taken_for_damage_is_caught(
     scratch: Path, library: Path
 ) -> None:
-    words = ("once", "full_for_damaged")
+    words = ("once", "report_full_disk_as_damage")
     found = endings(scratch, library, "ingest", "disk", *words, looks=3)
 
     assert faults(found, "ingest")

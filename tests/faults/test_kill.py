@@ -157,11 +157,11 @@ def test_killed_at_each_point_it_ends_where_an_undisturbed_one_does(
 @pytest.mark.parametrize(
     ("task", "mutation"),
     [
-        ("ingest", "offset_first"),
-        ("rebuild", "half_built"),
-        ("migrate", "numbered_first"),
-        ("restore", "restoring_in_place"),
-        ("purge", "index_last"),
+        ("ingest", "commit_offset_first"),
+        ("rebuild", "publish_index_early"),
+        ("migrate", "set_version_first"),
+        ("restore", "restore_in_place"),
+        ("purge", "remove_index_last"),
     ],
 )
 @pytest.mark.full

@@ -26,7 +26,11 @@ from bygones.store.connect import LATEST_VERSION
 from tests.build import Home, jsonl, prompt, reply, session_id, thread
 from tests.faults.failing import kept_in
 from tests.faults.losing import told
-from tests.faults.mutations import any_version, copied_only, dropped_when_gone
+from tests.faults.mutations import (
+    accept_any_version,
+    back_up_main_file_only,
+    delete_missing_sources,
+)
 from tests.faults.sizes import reached, sized
 from tests.store.sandbox import Sandbox, differing_tables
 from tests.web.archives import build_archive
@@ -96,7 +100,7 @@ def test_an_archive_that_lets_go_of_what_is_gone_is_caught(
     monkeypatch: pytest.MonkeyPatch,
     capfd: pytest.CaptureFixture[str],
 ) -> None:
-    dropped_when_gone(monkeypatch.setattr)
+    delete_missing_sources(monkeypatch.setattr)
 
     with pytest.raises((AssertionError, BygonesError)):
         assert_lasts(HOMES[0], tmp_path, capfd)
@@ -153,7 +157,7 @@ def test_backups_of_an_archive_that_grows_are_whole(tmp_path: Path) -> None:
 def test_a_backup_that_only_copies_a_file_is_caught(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    copied_only(monkeypatch.setattr)
+    back_up_main_file_only(monkeypatch.setattr)
 
     with pytest.raises((AssertionError, apsw.Error)):
         assert_backups(Sandbox(tmp_path), 30)
@@ -231,7 +235,7 @@ def test_a_version_that_takes_any_archive_for_its_own_is_caught(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
-    any_version(monkeypatch.setattr)
+    accept_any_version(monkeypatch.setattr)
 
     found = codes(made_newer(tmp_path), tmp_path)
 

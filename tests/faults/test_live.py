@@ -179,4 +179,4 @@ def test_a_watch_that_does_not_wait_for_the_end_of_a_line_is_caught(
     scratch: Path,
 ) -> None:
     with pytest.raises(AssertionError):
-        follow(Sandbox(scratch), 400, "hasty")
+        follow(Sandbox(scratch), 400, "import_partial_lines")

@@ -223,13 +223,13 @@ def test_a_page_that_holds_what_it_was_asked_for_is_caught(tmp_path: Path) -> No
     def is_caught(seen: list[Memory]) -> bool:
         return len(seen) > 8 and not is_steady(seen) and not is_flat(seen)
 
-    assert is_caught(read_on(sandbox, 1, is_caught, "leaking"))
+    assert is_caught(read_on(sandbox, 1, is_caught, "leak_memory"))
 
 
 @pytest.mark.full
 def test_readers_that_wait_for_those_who_write_are_caught(tmp_path: Path) -> None:
     sandbox, _ = filled_home(tmp_path)
-    load = Load(sandbox.archive, sandbox.home.path, mutation="patient")
+    load = Load(sandbox.archive, sandbox.home.path, mutation="wait_for_writers")
     caught: dict[str, float] = {}
     with load.going_on(0, lambda: caught or caught.update(too_slow(compared(load)))):
         port, cookie = opened(load.start("serve", "--no-browser", "--no-ingest"))
@@ -245,7 +245,7 @@ def test_readers_that_wait_for_those_who_write_are_caught(tmp_path: Path) -> Non
 @pytest.mark.full
 def test_writers_that_do_not_wait_for_each_other_are_caught(tmp_path: Path) -> None:
     sandbox, _ = filled_home(tmp_path)
-    load = Load(sandbox.archive, sandbox.home.path, mutation="lockless")
+    load = Load(sandbox.archive, sandbox.home.path, mutation="skip_writer_lock")
     with load.going_on(0, lambda: load.faults):
         load.write(5, pause=0)
         load.grow()
@@ -258,7 +258,7 @@ def test_an_archive_that_only_adds_pieces_is_caught(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sandbox = Sandbox(tmp_path)
-    MUTATIONS["piecemeal"](monkeypatch.setattr)
+    MUTATIONS["never_merge_chunks"](monkeypatch.setattr)
     for number in range(60):
         records = thread(*[prompt(f"{at} words " * 99) for at in range(number + 1)])
         sandbox.home.session(session_id(1), records)

@@ -28,10 +28,10 @@ FORKING = """
 import os, sys
 from bygones.archive import Archive
 from bygones.model.query import Query, Words
-from tests.faults.mutations import MUTATIONS, put
+from tests.faults.mutations import MUTATIONS, patch
 
 if sys.argv[3]:
-    MUTATIONS[sys.argv[3]](put)
+    MUTATIONS[sys.argv[3]](patch)
 
 def ask():
     with Archive.open(sys.argv[1]) as archive:
@@ -102,7 +102,7 @@ def test_children_of_a_reader_read_for_themselves(sandbox: Sandbox) -> None:
 
 
 def test_readers_that_keep_their_children_out_are_caught(sandbox: Sandbox) -> None:
-    assert "ArchiveInUse" in forked(sandbox, 1, "lone_readers")
+    assert "ArchiveInUse" in forked(sandbox, 1, "lock_for_readers")
 
 
 def read_all(archive: Path, count: int) -> None:
@@ -140,7 +140,9 @@ def test_an_unmerged_log_is_reported(sandbox: Sandbox) -> None:
     reached("read-only archives with an unmerged log, reported", 1)
 
 
-@pytest.mark.parametrize("mutation", ["notes_of_readers", "words_where_they_lie"])
+@pytest.mark.parametrize(
+    "mutation", ["require_writable_database", "require_writable_text_index"]
+)
 def test_readers_that_have_to_write_are_caught(
     mutation: str, sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -14,7 +14,7 @@ import pytest
 from tests.build import session_id
 from tests.faults.disk import lay
 from tests.faults.losing import Recorded, assert_survived, record
-from tests.faults.mutations import lazy_archive, lazy_index
+from tests.faults.mutations import skip_archive_syncs, skip_index_syncs
 from tests.faults.sizes import reached, seeded, sized
 from tests.store.sandbox import Sandbox, differing_tables
 
@@ -84,7 +84,7 @@ def test_the_index_is_usable_after_a_power_cut(
 def test_an_archive_that_does_not_wait_for_the_disk_is_caught(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    lazy_archive(monkeypatch.setattr)
+    skip_archive_syncs(monkeypatch.setattr)
     recorded = record(Sandbox(tmp_path), monkeypatch)
 
     with pytest.raises(AssertionError):
@@ -97,7 +97,7 @@ def test_an_index_that_does_not_wait_for_the_disk_is_caught(
 ) -> None:
     sandbox = Sandbox(tmp_path)
     with monkeypatch.context() as patched:
-        lazy_index(patched.setattr)
+        skip_index_syncs(patched.setattr)
         recorded = record(sandbox, patched)
 
     with pytest.raises(AssertionError, match="text"):

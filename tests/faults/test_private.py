@@ -75,7 +75,7 @@ def test_nothing_is_open_to_others_for_a_moment(scratch: Path) -> None:
 def test_files_of_the_text_engine_that_others_can_read_are_caught(
     scratch: Path,
 ) -> None:
-    found = open_to_others(made(scratch, "open_words"))
+    found = open_to_others(made(scratch, "public_text_index"))
 
     assert any("/text/" in path for path in found)
 

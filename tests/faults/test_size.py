@@ -40,7 +40,7 @@ class Noted(subprocess.Popen):
         others.append(str(self.pid))
 subprocess.Popen = Noted
 from bygones.ingest.run import ingest
-from tests.faults.mutations import MUTATIONS, put
+from tests.faults.mutations import MUTATIONS, patch
 def resident(status):
     return int(status.read_text().split()[1]) * resource.getpagesize()
 def look():
@@ -49,7 +49,7 @@ def look():
         most[0] = max(most[0], sum(resident(one) for one in found if one.exists()))
 resource.setrlimit(resource.RLIMIT_NOFILE, (256, 256))
 if sys.argv[1]:
-    MUTATIONS[sys.argv[1]](put)
+    MUTATIONS[sys.argv[1]](patch)
 looking = threading.Thread(target=look)
 looking.start()
 report = ingest(Path(sys.argv[2]), [Path(sys.argv[3])])
@@ -69,13 +69,13 @@ from itertools import islice
 from pathlib import Path
 from bygones.archive import Archive
 from bygones.ingest.run import ingest
-from tests.faults.mutations import MUTATIONS, put
+from tests.faults.mutations import MUTATIONS, patch
 folder, home = Path(sys.argv[2]), Path(sys.argv[3])
 ingest(folder, [home])
 one = next(home.rglob("*.jsonl"))  # so that the others must be looked for
 one.with_name("00000000-0000-4000-8000-00000000000f.jsonl").write_bytes(b"{}\\n")
 if sys.argv[1]:
-    MUTATIONS[sys.argv[1]](put)
+    MUTATIONS[sys.argv[1]](patch)
 lines, opened = [0], [0]
 def step(_frame, event, _):
     lines[0] += event == "line"
@@ -195,10 +195,10 @@ def test_a_line_of_any_length_is_kept_and_found(tmp_path: Path) -> None:
 
 @pytest.mark.full
 def test_a_program_that_holds_a_line_many_times_is_caught(tmp_path: Path) -> None:
-    least = usual_cost(tmp_path / "usual", "hoarding")
+    least = usual_cost(tmp_path / "usual", "keep_compressed_data")
     sandbox, path = with_a_long_line(tmp_path / "long", 16_000_000)
 
-    taken = cost(sandbox, "hoarding")
+    taken = cost(sandbox, "keep_compressed_data")
 
     assert taken.memory - least.memory > MOST * path.stat().st_size
 
@@ -245,7 +245,11 @@ def test_more_sessions_take_no_more_each(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("mutation", "what"),
-    [("looking_through_all", "look"), ("rereading", "opened"), ("listing_all", "page")],
+    [
+        ("scan_all_sources", "look"),
+        ("reread_all_files", "opened"),
+        ("list_all_sessions", "page"),
+    ],
 )
 @pytest.mark.full
 def test_an_effort_that_outgrows_the_sessions_is_caught(

@@ -262,7 +262,7 @@ def test_every_file_survives_a_power_cut_or_is_rebuilt(
 @pytest.mark.full
 @pytest.mark.parametrize(
     ("name", "mutation"),
-    [("restore", "files_unsynced"), ("integrate", "never_synced")],
+    [("restore", "skip_file_fsyncs"), ("integrate", "skip_all_fsyncs")],
 )
 def test_a_file_that_has_its_name_before_its_bytes_is_caught(
     scratch: Path, name: str, mutation: str, capfd: pytest.CaptureFixture[str]
@@ -277,7 +277,7 @@ def test_a_file_that_has_its_name_before_its_bytes_is_caught(
 def test_words_that_are_noted_before_they_are_certain_are_caught(
     scratch: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    series = Series(scratch, ("ingest", "ingest"), "names_unsynced")
+    series = Series(scratch, ("ingest", "ingest"), "skip_folder_fsyncs")
 
     with pytest.raises(AssertionError, match="text"):
         cut_power(series, 60, 60, capfd, since=1)

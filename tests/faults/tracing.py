@@ -34,9 +34,9 @@ _MEMORY = ("-shm", ".lock")
 PROGRAM = """
 import sys
 from bygones.cli.main import main
-from tests.faults.mutations import MUTATIONS, put
+from tests.faults.mutations import MUTATIONS, patch
 for name in sys.argv[1].split():
-    MUTATIONS[name](put)
+    MUTATIONS[name](patch)
 sys.exit(main(sys.argv[2:]))
 """
 """The command, with faults of ours in it if there shall be any."""

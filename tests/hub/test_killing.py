@@ -216,7 +216,7 @@ def test_harness_catches_a_hub_that_acknowledges_too_early(
     tmp_path: Path,
 ) -> None:
     raw = str(tmp_path / "raw")
-    with run_cluster(tmp_path, raw, mutation="held_back") as cluster:
+    with run_cluster(tmp_path, raw, mutation="delay_writes") as cluster:
         kill_during_pushes(cluster, 2, ["hub"])
         store = open_store(cluster.engine.address)
         with pytest.raises(ArchiveDamaged, match="is missing"):

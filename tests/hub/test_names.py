@@ -33,13 +33,13 @@ from bygones.web.security import LOGIN_PATH
 from tests.faults.addresses import (
     CANARY,
     NAMES,
-    addresses,
-    filled,
-    leading_to,
-    method_of,
-    parameters,
+    fill_path,
+    find_query_parameters,
+    hostile_addresses,
+    names_leading_to,
+    route_method,
 )
-from tests.faults.careless import objects_by_name
+from tests.faults.careless import trust_object_names
 from tests.faults.sizes import reached, sized
 from tests.hub.hubs import Response, TestHub, run_hub
 from tests.hub.test_uploads import MACHINE, PIECE, change_chunk, make_request
@@ -64,7 +64,7 @@ class HubAttacker:
         return self.hub.ask(method, path, self.bearer, body)
 
     def names(self, number: int) -> list[str]:
-        sure = leading_to(self.folder / "canary.txt")
+        sure = names_leading_to(self.folder / "canary.txt")
         return [*sure, *NAMES[number % STEP :: STEP]]
 
     def send(self, sent: UploadRequest) -> int:
@@ -122,11 +122,11 @@ def test_hub_routes_reject_path_traversal(client: HubAttacker) -> None:
         *(r for r in routes() if "live" not in r.path),
     ]
     for number, route in enumerate(
-        one for one in all_routes if method_of(one) == "GET"
+        one for one in all_routes if route_method(one) == "GET"
     ):
-        parameter_names[route.path] = parameters(client.ask, route)
+        parameter_names[route.path] = find_query_parameters(client.ask, route)
         names = client.names(number)[:: sized(40, 4, 1)]
-        for one in addresses(route, parameter_names[route.path], names):
+        for one in hostile_addresses(route, parameter_names[route.path], names):
             answer = client.ask("GET", one.path)
             content = answer.body + str(answer.headers).encode()
             assert one.faults(answer.status, content) == []
@@ -141,7 +141,9 @@ def test_hub_routes_reject_path_traversal(client: HubAttacker) -> None:
 def every_address(hub: TestHub) -> list[tuple[str, str]]:
     """Return method and path of all routes: of the hub, the web pages and MCP."""
     known = [*own_routes(hub), *routes()]
-    return [(method_of(one), filled(one.path)) for one in known] + [("POST", PATH)]
+    return [(route_method(one), fill_path(one.path)) for one in known] + [
+        ("POST", PATH)
+    ]
 
 
 def test_hub_routes_reject_foreign_hosts(client: HubAttacker) -> None:
@@ -191,7 +193,7 @@ def test_names_in_requests_cannot_escape_the_blob_store(client: HubAttacker) -> 
 def test_harness_catches_a_blob_store_that_trusts_names(
     client: HubAttacker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    objects_by_name(monkeypatch.setattr)
+    trust_object_names(monkeypatch.setattr)
 
     for one in hostile_requests(client):
         client.send(one)

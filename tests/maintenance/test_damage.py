@@ -13,7 +13,7 @@ from bygones.errors import ArchiveDamaged, ArchiveError
 from bygones.maintenance.verify import rebuild, verify
 from bygones.store.archive_dir import ArchiveDir
 from tests.build import jsonl, prompt, session_id, thread
-from tests.faults.mutations import hash_unheeded
+from tests.faults.mutations import ignore_hashes
 from tests.faults.sizes import reached, seeded, sized
 from tests.store.sandbox import Sandbox, differing_tables
 
@@ -103,7 +103,7 @@ def test_flipped_bit_in_a_frame_damages_one_chunk(
 def test_missing_hash_check_is_caught(
     sandbox: Sandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    hash_unheeded(monkeypatch.setattr)
+    ignore_hashes(monkeypatch.setattr)
 
     def flip() -> None:
         for seed in range(40):

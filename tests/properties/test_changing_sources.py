@@ -314,7 +314,7 @@ class _Simplest(st.DataObject):
 def test_trusting_sizes_and_times_is_caught(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    MUTATIONS["trusting_times"](monkeypatch.setattr)
+    MUTATIONS["trust_file_times"](monkeypatch.setattr)
     machine = Sources()
     machine.append_much(TRANSCRIPTS[0])
     machine.ingest_home()
@@ -327,7 +327,7 @@ def test_trusting_sizes_and_times_is_caught(
 def test_forgetting_a_line_rewritten_before_it_is_read_is_caught(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    MUTATIONS["comparing_twice"](monkeypatch.setattr)
+    MUTATIONS["skip_fragment_check"](monkeypatch.setattr)
     machine = Sources()
 
     with pytest.raises(AssertionError):
@@ -337,7 +337,7 @@ def test_forgetting_a_line_rewritten_before_it_is_read_is_caught(
 def test_not_recognizing_moved_files_is_caught(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    MUTATIONS["moves_unknown"](monkeypatch.setattr)
+    MUTATIONS["ignore_moves"](monkeypatch.setattr)
     machine = Sources()
     machine.append_much(TRANSCRIPTS[0])
     machine.ingest_home()
@@ -350,7 +350,7 @@ def test_not_recognizing_moved_files_is_caught(
 def test_new_generation_for_every_line_is_caught(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    MUTATIONS["always_anew"](monkeypatch.setattr)
+    MUTATIONS["always_start_generation"](monkeypatch.setattr)
     machine = Sources()
     machine.append_much(TRANSCRIPTS[0])
     machine.ingest_home()
@@ -363,7 +363,7 @@ def test_new_generation_for_every_line_is_caught(
 def test_following_links_out_of_a_home_is_caught(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    MUTATIONS["following_links"](monkeypatch.setattr)
+    MUTATIONS["follow_links"](monkeypatch.setattr)
     machine = Sources()
     machine.append_much(TRANSCRIPTS[0])
     machine.ingest_home()
