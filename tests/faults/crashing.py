@@ -27,7 +27,7 @@ from bygones.store.archive_dir import ArchiveDir
 from bygones.store.derived_tables import DerivedTables
 from bygones.store.index_db import IndexDB
 from bygones.store.text_index import TextIndex
-from tests.faults.disk import listening
+from tests.faults.disk import intercept_writes
 from tests.faults.mutations import MUTATIONS, Patch, patch
 from tests.faults.racing import race
 
@@ -37,8 +37,8 @@ __all__ = [
     "TASKS",
     "add_step",
     "context",
-    "points_of",
     "purge_first",
+    "record_points",
     "run",
     "start",
 ]
@@ -82,31 +82,31 @@ POINTS: dict[str, tuple[type, tuple[str, ...]]] = {
         ("begin_index_build", "publish_index", "remove_all_indexes"),
     ),
 }
-"""What is written, by part: each call is a point before and a point behind it."""
+"""Functions that write, by part: there is a point before and after each call."""
 BEFORE = "before "
-"""Begins the names of points that are before a call."""
+"""The prefix of points before a call."""
 
-Strike = Callable[[str], None]
-"""Called with the name of each point that is passed."""
+PointCallback = Callable[[str], None]
+"""Called with the name of each point."""
 
 
-def _patch(send_signal: Strike) -> None:
-    """Have every commit point call a function before and behind it."""
+def _patch(on_point: PointCallback) -> None:
+    """Call a function before and after every commit point."""
     for owner, names in POINTS.values():
         for name in names:
-            _wrap(owner, name, send_signal)
+            _wrap(owner, name, on_point)
     # Sessions in batches of one, so that there are commits between them.
     patch(indexer, "_FAMILIES_PER_COMMIT", 1)
 
 
-def _wrap(owner: object, name: str, send_signal: Strike) -> None:
+def _wrap(owner: object, name: str, on_point: PointCallback) -> None:
     inner = getattr(owner, name)
 
-    def wrapped(*words: Any, **more: Any) -> object:  # noqa: ANN401 (handed through)
-        send_signal(BEFORE + name)
-        found = inner(*words, **more)
-        send_signal(name)
-        return found
+    def wrapped(*args: Any, **kwargs: Any) -> object:  # noqa: ANN401 (passed through)
+        on_point(BEFORE + name)
+        result = inner(*args, **kwargs)
+        on_point(name)
+        return result
 
     setattr(owner, name, wrapped)
 
@@ -115,20 +115,20 @@ class _Killer:
     """Counts the points that are passed, and kills its own process at one of them."""
 
     def __init__(self, at: int) -> None:
-        self.left = at
+        self.remaining = at
         self.passed: list[str] = []
 
     def __call__(self, name: str) -> None:
         self.passed.append(name)
-        self.left -= 1
-        if self.left == 0:
+        self.remaining -= 1
+        if self.remaining == 0:
             os.kill(os.getpid(), signal.SIGKILL)
 
 
 def add_step(patch: Patch) -> None:
-    """Be a version with a step more, to which an archive must be brought."""
-    more = [*connect.migration_steps(), (connect.LATEST_VERSION + 1, _STEP)]
-    patch(connect, "migration_steps", lambda: iter(more))
+    """Add a migration step, so that the archive must be migrated."""
+    steps = [*connect.migration_steps(), (connect.LATEST_VERSION + 1, _STEP)]
+    patch(connect, "migration_steps", lambda: iter(steps))
     patch(connect, "LATEST_VERSION", connect.LATEST_VERSION + 1)
     patch(archive_db, "LATEST_VERSION", connect.LATEST_VERSION)
 
@@ -142,16 +142,16 @@ _STEP = "-- More.\nCREATE TABLE more (id INTEGER) STRICT; INSERT INTO more VALUE
 
 
 def _restore(folder: Path, home: Path) -> None:
-    with ArchiveDir(folder) as opened:
-        plans = plan_restore(opened, opened.byte_store.sources(), target=home)
-        restore(opened, plans, overwrite=True)
+    with ArchiveDir(folder) as archive_dir:
+        plans = plan_restore(archive_dir, archive_dir.byte_store.sources(), target=home)
+        restore(archive_dir, plans, overwrite=True)
 
 
 def purge_first(folder: Path) -> None:
     """Purge the source that was imported first."""
-    with ArchiveDir(folder) as opened:
-        kept = opened.byte_store.source(1)
-    purge(folder, [kept] if kept else [])
+    with ArchiveDir(folder) as archive_dir:
+        source = archive_dir.byte_store.source(1)
+    purge(folder, [source] if source else [])
 
 
 TASKS: dict[str, Callable[[Path, Path], object]] = {
@@ -161,7 +161,7 @@ TASKS: dict[str, Callable[[Path, Path], object]] = {
     "restore": _restore,
     "purge": lambda folder, _: purge_first(folder),
 }
-"""What is done to an archive, and with a home."""
+"""The tasks, which get the archive and a home."""
 
 CALLS = (
     (os, ("fsync", "utime", "link", "open")),
@@ -169,8 +169,8 @@ CALLS = (
     (shutil, ("rmtree", "copy2")),
     (ArchiveDB, ("_load_chunk",)),
 )
-"""What the product asks of the system itself, and where it fetches what it writes next:
-each is a point as well."""
+"""System calls of the product, and where it loads what it writes next: each is a point
+as well."""
 
 
 def run(  # noqa: PLR0913 (all but three by name and optional)
@@ -198,32 +198,36 @@ def run(  # noqa: PLR0913 (all but three by name and optional)
         TASKS[task](folder, home)
 
 
-def _run_with(send_signal: Strike, task: str, folder: Path, home: Path) -> None:
-    _patch(send_signal)
+def _run_with(on_point: PointCallback, task: str, folder: Path, home: Path) -> None:
+    _patch(on_point)
     if task in ("ingest", "rebuild"):
         TASKS[task](folder, home)
         return
-    # These write little with functions of ours: every write is a point.
+    # These tasks write mostly through SQLite: every write is a point.
     for owner, names in CALLS:
         for name in names:
-            _wrap(owner, name, send_signal)
-    with listening(lambda act: send_signal(f"{act.task} {Path(act.path).name}")):
+            _wrap(owner, name, on_point)
+    with intercept_writes(
+        lambda operation: on_point(f"{operation.kind} {Path(operation.path).name}")
+    ):
         TASKS[task](folder, home)
 
 
-def _counted(folder: Path, home: Path, told: Path, *, task: str, mutation: str) -> None:
+def _count_points(
+    folder: Path, home: Path, output: Path, *, task: str, mutation: str
+) -> None:
     killer = _Killer(0)
     if mutation:
         MUTATIONS[mutation](patch)
     _run_with(killer, task, folder, home)
-    told.write_text("\n".join(killer.passed), "utf-8")
+    output.write_text("\n".join(killer.passed), "utf-8")
 
 
 def context() -> ForkServerContext:
-    """Return a way to start children quickly: each is a copy of one that is ready."""
-    found = multiprocessing.get_context("forkserver")
-    found.set_forkserver_preload(["tests.faults.crashing"])
-    return found
+    """Return a context that starts children quickly, as forks of a prepared process."""
+    forkserver = multiprocessing.get_context("forkserver")
+    forkserver.set_forkserver_preload(["tests.faults.crashing"])
+    return forkserver
 
 
 def start(  # noqa: PLR0913 (as above)
@@ -245,15 +249,15 @@ def start(  # noqa: PLR0913 (as above)
     return child
 
 
-def points_of(folder: Path, home: Path, task: str, mutation: str = "") -> list[str]:
+def record_points(folder: Path, home: Path, task: str, mutation: str = "") -> list[str]:
     """Run a task; return the names of the points that it passes."""
-    told = folder.with_name("points.txt")
+    output = folder.with_name("points.txt")
     child = context().Process(
-        target=_counted,
-        args=(folder, home, told),
+        target=_count_points,
+        args=(folder, home, output),
         kwargs={"task": task, "mutation": mutation},
     )
     child.start()
     child.join()
     assert child.exitcode == 0
-    return told.read_text("utf-8").splitlines()
+    return output.read_text("utf-8").splitlines()

@@ -14,44 +14,44 @@ from typing import NamedTuple
 
 import apsw
 
-__all__ = ["Act", "Disk", "Held", "lay", "listening"]
+__all__ = ["Disk", "FileOperation", "FileState", "intercept_writes", "write_files"]
 
 _SECTOR = 512
-_LOGS = ("-wal", "-journal")
+_LOG_SUFFIXES = ("-wal", "-journal")
 
 
-class Act(NamedTuple):
-    """What was done to a file: ``write``, ``truncate``, ``sync`` or ``delete``.
+class FileOperation(NamedTuple):
+    """An operation on a file: ``write``, ``truncate``, ``sync`` or ``delete``.
 
-    A ``move`` gives a folder another name, in place of all that lay beside it; where
-    it gives none, all that is gone. A ``rename`` gives a file another name for certain.
+    A ``move`` renames a folder and removes everything beside it; without a new name, it
+    removes the folder as well. A ``rename`` renames a file, and is synced.
     """
 
-    task: str
+    kind: str
     path: str
-    at: int = 0
-    raw: bytes = b""
+    offset: int = 0
+    data: bytes = b""
 
 
-class _File(apsw.VFSFile):
+class _ReportingFile(apsw.VFSFile):
     def __init__(
-        self, told: Callable[[Act], None], name: str, flags: list[int]
+        self, callback: Callable[[FileOperation], None], name: str, flags: list[int]
     ) -> None:
-        self._told = told
+        self._callback = callback
         self._name = name
-        super().__init__(_REAL, name, flags)
+        super().__init__(_REAL_VFS, name, flags)
 
     def xWrite(self, data: bytes, offset: int) -> None:  # noqa: N802 (SQLite's names)
-        self._told(Act("write", self._name, offset, bytes(data)))
+        self._callback(FileOperation("write", self._name, offset, bytes(data)))
         super().xWrite(data, offset)
 
     def xTruncate(self, newsize: int) -> None:  # noqa: N802
-        self._told(Act("truncate", self._name, newsize))
+        self._callback(FileOperation("truncate", self._name, newsize))
         super().xTruncate(newsize)
 
     def xSync(self, flags: int) -> None:  # noqa: N802
         super().xSync(flags)
-        self._told(Act("sync", self._name))
+        self._callback(FileOperation("sync", self._name))
 
     def xLock(self, level: int) -> None:  # noqa: N802
         try:
@@ -61,109 +61,118 @@ class _File(apsw.VFSFile):
             raise apsw.BusyError from error
 
 
-class _Files(apsw.VFS):
-    def __init__(self, told: Callable[[Act], None]) -> None:
-        self._told = told
-        super().__init__("listening", _REAL, makedefault=True)
+class _ReportingVFS(apsw.VFS):
+    def __init__(self, callback: Callable[[FileOperation], None]) -> None:
+        self._callback = callback
+        super().__init__("reporting", _REAL_VFS, makedefault=True)
 
     def xOpen(self, name: object, flags: list[int]) -> apsw.VFSFile:  # noqa: N802
         if name is None:
-            return apsw.VFSFile(_REAL, None, flags)
+            return apsw.VFSFile(_REAL_VFS, None, flags)
         if isinstance(name, apsw.URIFilename):
             name = name.filename()
-        return _File(self._told, str(name), flags)
+        return _ReportingFile(self._callback, str(name), flags)
 
     def xDelete(self, filename: str, syncdir: bool) -> None:  # noqa: N802
-        self._told(Act("delete", filename))
+        self._callback(FileOperation("delete", filename))
         super().xDelete(filename, syncdir)
 
 
-_REAL = "unix"
+_REAL_VFS = "unix"
 
 
 @contextmanager
-def listening(told: Callable[[Act], None]) -> Iterator[None]:
-    """Have a function hear of all that SQLite does to files, before it is done.
+def intercept_writes(callback: Callable[[FileOperation], None]) -> Iterator[None]:
+    """Call a function with each of SQLite's file operations, before it is done.
 
-    Of a sync it hears when that is over.
+    Syncs are reported when they are done.
     """
-    files = _Files(told)
+    vfs = _ReportingVFS(callback)
     try:
         yield
     finally:
-        files.unregister()
+        vfs.unregister()
 
 
-class Held(NamedTuple):
-    """A file: what is certain of it, and what is not."""
+class FileState(NamedTuple):
+    """A file: its synced content, and operations that are not synced."""
 
-    sure: bytearray
-    """What the disk has for certain."""
-    loose: list[Act]
-    """What was done since the last sync; any part of it may be lost."""
+    synced: bytearray
+    """What survives a power cut."""
+    unsynced: list[FileOperation]
+    """Operations since the last sync; any part of them may be lost."""
 
     def sync(self) -> None:
-        """Make certain all that was done."""
-        for act in self.loose:
-            _apply(self.sure, act)
-        self.loose.clear()
+        """Make all operations durable."""
+        for operation in self.unsynced:
+            _apply(self.synced, operation)
+        self.unsynced.clear()
 
-    def left(self, random: Random) -> bytes | None:
-        """Return what may be left of a file without power; perhaps there is none."""
-        raw = bytearray(self.sure)
+    def after_power_cut(self, random: Random) -> bytes | None:
+        """Return what a file may contain after a power cut, or None if it may be lost."""
+        raw = bytearray(self.synced)
         chance = random.choice([0.0, 1.0, 0.5, 0.9, random.random()])
-        is_there = bool(raw)
-        for act in self.loose:
-            for part in _sectors(act) if act.task == "write" else [act]:
+        exists = bool(raw)
+        for operation in self.unsynced:
+            for part in (
+                _sectors(operation) if operation.kind == "write" else [operation]
+            ):
                 if random.random() < chance:
                     _apply(raw, part)
-                    is_there = True
-        return bytes(raw) if is_there else None
+                    exists = True
+        return bytes(raw) if exists else None
 
 
 class Disk:
-    """What would be on the disk if the power went now.
+    """What would be on the disk after a power cut now.
 
-    A write is certain once its file was synced. Of those that came after, each sector
-    may have arrived or not, in any order.
+    A write is durable once its file is synced. Of later writes, each sector may have
+    been written or not, in any order.
     """
 
     def __init__(self) -> None:
-        self._files: dict[str, Held] = {}
-        self._deleted: dict[str, Held] = {}
-        """What may reappear: the folder was not synced since."""
-        self._known: set[str] = set()
-        """Logs that were synced, and with the first sync the folder they are in."""
+        self._files: dict[str, FileState] = {}
+        self._deleted: dict[str, FileState] = {}
+        """Files that may reappear, because their folder was not synced since."""
+        self._synced_logs: set[str] = set()
+        """Logs that were synced; the first sync of a log also syncs its folder."""
 
-    def hear(self, act: Act) -> None:
-        """Follow what is done."""
-        if act.task == "move":
-            self._move(act.path, act.raw.decode())
+    def record(self, operation: FileOperation) -> None:
+        """Apply an operation."""
+        if operation.kind == "move":
+            self._move(operation.path, operation.data.decode())
             return
-        if act.task == "rename":
-            self._files[act.raw.decode()] = self._files.pop(act.path)
-            self._sync_folder(act.path)
+        if operation.kind == "rename":
+            self._files[operation.data.decode()] = self._files.pop(operation.path)
+            self._sync_folder(operation.path)
             return
-        held = self._files.setdefault(act.path, Held(bytearray(), []))
-        if act.task == "delete":
-            self._deleted[act.path] = self._files.pop(act.path)
-            self._known.discard(act.path)
-        elif act.task == "sync":
-            held.sync()
-            if act.path.endswith(_LOGS) and act.path not in self._known:
-                self._known.add(act.path)
-                self._sync_folder(act.path)
+        state = self._files.setdefault(operation.path, FileState(bytearray(), []))
+        if operation.kind == "delete":
+            self._deleted[operation.path] = self._files.pop(operation.path)
+            self._synced_logs.discard(operation.path)
+        elif operation.kind == "sync":
+            state.sync()
+            if (
+                operation.path.endswith(_LOG_SUFFIXES)
+                and operation.path not in self._synced_logs
+            ):
+                self._synced_logs.add(operation.path)
+                self._sync_folder(operation.path)
         else:
-            held.loose.append(act)
+            state.unsynced.append(operation)
 
     def _move(self, folder: str, name: str) -> None:
         root = str(Path(folder).parent)
-        inside = {p: h for p, h in self._files.items() if p.startswith(f"{root}/")}
-        for path, held in inside.items():
+        inside = {
+            path: state
+            for path, state in self._files.items()
+            if path.startswith(f"{root}/")
+        }
+        for path, state in inside.items():
             del self._files[path]
             if path.startswith(f"{folder}/"):
-                self._files[name + path.removeprefix(folder)] = held
-        for path in [p for p in self._deleted if p.startswith(f"{root}/")]:
+                self._files[name + path.removeprefix(folder)] = state
+        for path in [path for path in self._deleted if path.startswith(f"{root}/")]:
             del self._deleted[path]
 
     def _sync_folder(self, path: str) -> None:
@@ -171,43 +180,55 @@ class Disk:
             if Path(name).parent == Path(path).parent:
                 del self._deleted[name]
 
-    def without_power(self, random: Random) -> dict[str, bytes]:
-        """Return the files as they may be found afterwards."""
-        found = {}
+    def after_power_cut(self, random: Random) -> dict[str, bytes]:
+        """Return the files that may be found after a power cut."""
+        files = {}
         for path in self._files | self._deleted:
-            is_back = path in self._deleted and random.random() < 0.5
-            held = (self._deleted if is_back else self._files).get(path)
-            left = held.left(random) if held else None
-            if left is not None:
-                found[path] = left
-        return found
+            is_restored = path in self._deleted and random.random() < 0.5
+            state = (self._deleted if is_restored else self._files).get(path)
+            data = state.after_power_cut(random) if state else None
+            if data is not None:
+                files[path] = data
+        return files
 
 
-def _sectors(act: Act) -> Sequence[Act]:
-    """Return a write as the disk does it: a sector is whole or not there."""
-    cuts = [act.at, *range(act.at - act.at % _SECTOR + _SECTOR, _end(act), _SECTOR)]
+def _sectors(operation: FileOperation) -> Sequence[FileOperation]:
+    """Split a write into sectors, each of which is written completely or not at all."""
+    cuts = [
+        operation.offset,
+        *range(
+            operation.offset - operation.offset % _SECTOR + _SECTOR,
+            _end(operation),
+            _SECTOR,
+        ),
+    ]
     return [
-        Act("write", act.path, at, act.raw[at - act.at : stop - act.at])
-        for at, stop in zip(cuts, [*cuts[1:], _end(act)], strict=True)
+        FileOperation(
+            "write",
+            operation.path,
+            at,
+            operation.data[at - operation.offset : stop - operation.offset],
+        )
+        for at, stop in zip(cuts, [*cuts[1:], _end(operation)], strict=True)
     ]
 
 
-def _end(act: Act) -> int:
-    return act.at + len(act.raw)
+def _end(operation: FileOperation) -> int:
+    return operation.offset + len(operation.data)
 
 
-def _apply(raw: bytearray, act: Act) -> None:
-    if act.task == "truncate":
-        del raw[act.at :]
-        raw.extend(bytes(act.at - len(raw)))
+def _apply(raw: bytearray, operation: FileOperation) -> None:
+    if operation.kind == "truncate":
+        del raw[operation.offset :]
+        raw.extend(bytes(operation.offset - len(raw)))
     else:
-        raw.extend(bytes(max(_end(act) - len(raw), 0)))
-        raw[act.at : _end(act)] = act.raw
+        raw.extend(bytes(max(_end(operation) - len(raw), 0)))
+        raw[operation.offset : _end(operation)] = operation.data
 
 
-def lay(files: dict[str, bytes], was: Path, becomes: Path) -> None:
-    """Write files that were found below one folder below another."""
+def write_files(files: dict[str, bytes], old_root: Path, new_root: Path) -> None:
+    """Write files from one folder into another."""
     for name, raw in files.items():
-        path = becomes / Path(name).relative_to(was)
+        path = new_root / Path(name).relative_to(old_root)
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(raw)

@@ -30,7 +30,7 @@ from tests.faults.mutations import MUTATIONS, patch
 from tests.faults.sizes import PART
 from tests.store.sandbox import Sandbox
 
-__all__ = ["COMMANDS", "KINDS", "PURGED", "Ending", "Trial"]
+__all__ = ["COMMANDS", "KINDS", "PURGED", "CommandTrial", "Outcome"]
 
 KINDS = {
     "write": (1, errno.ENOSPC),
@@ -38,7 +38,7 @@ KINDS = {
     "open": (4, errno.EMFILE),
     "name": (8, errno.EACCES),
 }
-"""The calls that can fail, and what the system says then."""
+"""The kinds of calls that can fail, and their error."""
 
 PURGED = "5e551000-0000-4000-8000-000000000001"
 COMMANDS: dict[str, tuple[str, ...]] = {
@@ -51,11 +51,11 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "purge": ("purge", "--yes", PURGED),
     "list": ("list", "--no-ingest"),
 }
-"""What is run; "first" has no archive yet."""
-_ROOMY = 256 << 20
+"""The commands; "first" starts without an archive."""
+_ENOUGH_SPACE = 256 << 20
 _PAGE = 4096
 
-Kept = dict[str, bytes]
+StoredContent = dict[str, bytes]
 """All bytes of an archive, by path and generation."""
 
 
@@ -63,115 +63,117 @@ class Run(NamedTuple):
     """How a command ended."""
 
     code: int
-    words: str
+    output: str
     calls: int
-    """On its archive."""
-    struck: int
-    """How many of them failed, by our doing or because the disk was full."""
+    """The number of calls on its archive."""
+    failed_calls: int
+    """How many of them failed, by injection or because the disk was full."""
 
 
-class Ending(NamedTuple):
-    """How a command ended when something failed, and once more when nothing did."""
+class Outcome(NamedTuple):
+    """The result of a command with a failure, and of the next run without one."""
 
     at: int
     failed: Run
     again: Run
     wrong: list[str]
-    """What could be read before and cannot be now, or is otherwise in the end."""
+    """Data that was lost after the failure, or differs in the final state."""
 
 
-class Trial:
-    """A home, an archive to begin with, and a place where a command may fail."""
+class CommandTrial:
+    """A command with failing calls: a home, an initial archive and a working directory."""
 
     def __init__(self, folder: Path, name: str) -> None:
         self.folder = folder
         self.name = name
-        self.place = folder / "place"
-        self.archive = self.place / "archive"
+        self.work_dir = folder / "place"
+        self.archive = self.work_dir / "archive"
         self._calls = ctypes.CDLL(os.environ["LD_PRELOAD"])
-        self._counted = self._calls.calls_failed
+        self._count_failed = self._calls.calls_failed
 
-    def words(self) -> list[str]:
-        """Return the command as it would be typed."""
-        named = {
+    def arguments(self) -> list[str]:
+        """Return the arguments of the command."""
+        paths = {
             "HOME": str(self.folder / "home"),
-            "BACKUP": str(self.place / "backup"),
-            "TO": str(self.place / "to"),
+            "BACKUP": str(self.work_dir / "backup"),
+            "TO": str(self.work_dir / "to"),
         }
         first, *rest = COMMANDS[self.name]
-        told = [named.get(word, word) for word in rest]
-        return [first, "--archive", str(self.archive), *told]
+        rest_arguments = [paths.get(argument, argument) for argument in rest]
+        return [first, "--archive", str(self.archive), *rest_arguments]
 
-    def begin(self, room: int = 0) -> None:  # noqa: ARG002 (for disks)
-        """Lay out what the command finds."""
-        shutil.rmtree(self.place, ignore_errors=True)
-        self.place.mkdir()
-        self._lay()
+    def prepare(self, free_space: int = 0) -> None:  # noqa: ARG002 (for full disks)
+        """Create the files that the command starts from."""
+        shutil.rmtree(self.work_dir, ignore_errors=True)
+        self.work_dir.mkdir()
+        self._copy_inputs()
 
-    def _lay(self) -> None:
+    def _copy_inputs(self) -> None:
         if self.name != "first":
             shutil.copytree(self.folder / "fresh", self.archive)
         if self.name == "backup":
-            shutil.copytree(self.folder / "older", self.place / "backup")
+            shutil.copytree(self.folder / "older", self.work_dir / "backup")
 
     def run(self, kind: str = "", at: int = 0, *, lasting: bool = False) -> Run:
-        """Run the command in a child, with a call that fails if one is named."""
+        """Run the command in a child process, with a failing call if a kind is given."""
 
         def task() -> Run:
-            which, reason = KINDS[kind] if kind else (15, 0)
-            place = str(self.place).encode()
-            with tempfile.TemporaryFile() as told:
-                for handle in (1, 2):  # also what is not written by Python
-                    os.dup2(told.fileno(), handle)
-                self._calls.fail_at(place, which, at, int(lasting), reason)
-                code = main(self.words())
-                calls, struck = self._calls.calls_passed(), self._counted()
+            mask, error = KINDS[kind] if kind else (15, 0)
+            work_dir = str(self.work_dir).encode()
+            with tempfile.TemporaryFile() as output:
+                for handle in (1, 2):  # also output that is not written by Python
+                    os.dup2(output.fileno(), handle)
+                self._calls.fail_at(work_dir, mask, at, int(lasting), error)
+                code = main(self.arguments())
+                calls, failed_calls = self._calls.calls_passed(), self._count_failed()
                 self._calls.fail_at(b"", 0, 0, 0, 0)
                 sys.stdout.flush()
                 sys.stderr.flush()
-                told.seek(0)
-                return Run(int(code), told.read().decode(), calls, struck)
+                output.seek(0)
+                return Run(int(code), output.read().decode(), calls, failed_calls)
 
-        found = _in_child(task)
-        return Run(*found) if isinstance(found, list) else Run(-1, found, 0, 1)
+        result = _in_child(task)
+        return Run(*result) if isinstance(result, list) else Run(-1, result, 0, 1)
 
-    def lost(self, before: Kept) -> list[str]:
-        """Return what could be read before a command failed, and now is otherwise.
+    def find_lost(self, before: StoredContent) -> list[str]:
+        """Return data that was stored before a command failed, and is missing or changed.
 
-        A file that was about to be written is there as a whole, or not at all.
+        A restored file must be complete, or not exist.
         """
-        now = kept_in(self.archive)
-        found = [
-            what
-            for what, raw in before.items()
-            if not now.get(what, b"").startswith(raw)
-            and not (self.name == "purge" and PURGED in what and what not in now)
+        current = stored_content(self.archive)
+        lost = [
+            name
+            for name, raw in before.items()
+            if not current.get(name, b"").startswith(raw)
+            and not (self.name == "purge" and PURGED in name and name not in current)
         ]
-        for path in (self.place / "to").rglob("*.jsonl"):
-            found += [str(path)] * (path.read_bytes() not in now.values())
+        for path in (self.work_dir / "to").rglob("*.jsonl"):
+            lost += [str(path)] * (path.read_bytes() not in current.values())
         if self.name == "backup":
-            copy = kept_in(self.place / "backup")
-            found += ["backup"] * (copy not in (now, kept_in(self.folder / "older")))
-        return found
+            copy = stored_content(self.work_dir / "backup")
+            lost += ["backup"] * (
+                copy not in (current, stored_content(self.folder / "older"))
+            )
+        return lost
 
     def state(self) -> dict[str, str]:
-        """Return everything that can be read when the whole home is imported."""
+        """Ingest the whole home; return hashes of everything that can be read."""
         sandbox = Sandbox(self.folder)
         sandbox.archive = self.archive
         sandbox.ingest()
-        with ArchiveDir(self.archive) as opened:
-            tables = hash_tables(opened)
+        with ArchiveDir(self.archive) as archive_dir:
+            tables = hash_tables(archive_dir)
         assert tables
-        kept = kept_in(self.archive)
+        stored = stored_content(self.archive)
         for path in sandbox.home.path.rglob("*.jsonl"):
             is_purged = self.name == "purge" and PURGED in path.name
-            assert is_purged or path.read_bytes() in kept.values()
-        everything = kept | {
+            assert is_purged or path.read_bytes() in stored.values()
+        everything = stored | {
             f"{folder} {path}": raw
             for folder in ("backup", "to")
             for path, raw in (
-                *kept_in(self.place / folder).items(),
-                *_files(self.place / folder),
+                *stored_content(self.work_dir / folder).items(),
+                *_files(self.work_dir / folder),
             )
         }
         return tables | {
@@ -179,70 +181,75 @@ class Trial:
         }
 
 
-class Renaming(Trial):
-    """The same with renames that the system itself refuses, the n-th of each thread.
+class RenameTrial(CommandTrial):
+    """A command whose renames fail in the kernel, the n-th of each thread.
 
-    The text engine does not ask by way of the library, so strace has to see to it.
+    The text engine does not call libc for renames, so strace injects the failures.
     """
 
     def run(self, kind: str = "", at: int = 0, *, lasting: bool = False) -> Run:
-        """Run the command in a program of its own."""
+        """Run the command under strace."""
         if not kind:
             return super().run()
         log = self.folder / "log"
         names = "rename,renameat,renameat2"
-        when = f"inject={names}:error=EACCES:when={at}{'+' * lasting}"
-        words = ["strace", "-f", "-qq", "-o", str(log), "-e", f"trace={names}"]
-        words += ["-e", when] if at else []
-        done = subprocess.run(
-            [*words, sys.executable, "-m", "bygones", *self.words()],
+        injection = f"inject={names}:error=EACCES:when={at}{'+' * lasting}"
+        strace = ["strace", "-f", "-qq", "-o", str(log), "-e", f"trace={names}"]
+        strace += ["-e", injection] if at else []
+        process = subprocess.run(
+            [*strace, sys.executable, "-m", "bygones", *self.arguments()],
             capture_output=True,
             text=True,
             check=False,
         )
         calls = log.read_text("utf-8").splitlines()
-        struck = sum("(INJECTED)" in call for call in calls)
-        return Run(done.returncode, done.stdout + done.stderr, len(calls), struck)
+        failed_calls = sum("(INJECTED)" in call for call in calls)
+        return Run(
+            process.returncode,
+            process.stdout + process.stderr,
+            len(calls),
+            failed_calls,
+        )
 
 
-class Disk(Trial):
-    """The same on a disk that has so much room and no more."""
+class FullDiskTrial(CommandTrial):
+    """A command on a disk with limited free space."""
 
     def __init__(self, folder: Path, name: str) -> None:
         super().__init__(folder, name)
-        self._counted = self._calls.calls_without_room
+        self._count_failed = self._calls.calls_without_room
 
-    def begin(self, room: int = 0) -> None:
-        """Have a disk with all that the command finds, and some room."""
-        self.place.mkdir(exist_ok=True)
-        self.end()
-        mount("-t", "tmpfs", "-o", f"size={_ROOMY}", "none", str(self.place))
-        self._lay()
-        self.has(room or _ROOMY)
+    def prepare(self, free_space: int = 0) -> None:
+        """Mount a disk with the initial files and limited free space."""
+        self.work_dir.mkdir(exist_ok=True)
+        self.unmount()
+        mount("-t", "tmpfs", "-o", f"size={_ENOUGH_SPACE}", "none", str(self.work_dir))
+        self._copy_inputs()
+        self.set_free_space(free_space or _ENOUGH_SPACE)
 
-    def has(self, room: int) -> None:
-        """Leave so much room, and no more."""
-        size = self.used() + room
-        mount("-o", f"remount,size={size}", str(self.place))
+    def set_free_space(self, free_space: int) -> None:
+        """Resize the disk to this much free space."""
+        size = self.used_space() + free_space
+        mount("-o", f"remount,size={size}", str(self.work_dir))
 
-    def used(self) -> int:
-        """Return how many bytes are used."""
-        told = os.statvfs(self.place)
-        return (told.f_blocks - told.f_bfree) * told.f_frsize
+    def used_space(self) -> int:
+        """Return the number of used bytes."""
+        stats = os.statvfs(self.work_dir)
+        return (stats.f_blocks - stats.f_bfree) * stats.f_frsize
 
-    def end(self) -> None:
-        """Have no disk any more."""
-        if self.place.is_mount():
-            subprocess.run(["umount", str(self.place)], check=True)
+    def unmount(self) -> None:
+        """Unmount the disk."""
+        if self.work_dir.is_mount():
+            subprocess.run(["umount", str(self.work_dir)], check=True)
 
 
-def mount(*words: str) -> None:
+def mount(*arguments: str) -> None:
     """Mount a disk."""
-    subprocess.run(["mount", *words], check=True, capture_output=True)
+    subprocess.run(["mount", *arguments], check=True, capture_output=True)
 
 
-def kept_in(archive: Path) -> Kept:
-    """Return what an archive holds, read from a copy and without the product."""
+def stored_content(archive: Path) -> StoredContent:
+    """Return the content of an archive, read from a copy with the sqlite3 module."""
     with tempfile.TemporaryDirectory() as folder:
         sandbox = Sandbox(Path(folder))
         sandbox.archive.mkdir()
@@ -250,7 +257,9 @@ def kept_in(archive: Path) -> Kept:
             if path.suffix in {".db", ".db-wal", ".db-journal"}:
                 shutil.copy(path, sandbox.archive)
         with closing(sqlite3.connect(sandbox.archive / "archive.db")) as db:
-            db.execute("SELECT 1 FROM sqlite_schema")  # undoes what was not finished
+            db.execute(
+                "SELECT 1 FROM sqlite_schema"
+            )  # rolls back unfinished transactions
         try:
             stored_bytes = sandbox.bytes()
         except sqlite3.OperationalError as error:
@@ -269,84 +278,86 @@ def _files(folder: Path) -> Iterator[tuple[str, bytes]]:
         yield path.name, path.read_bytes()
 
 
-def _in_child(task: Callable[[], Any]) -> Any:  # noqa: ANN401 (as it came)
-    """Return what a function returns in a copy of this program, or what it raised."""
+def _in_child(task: Callable[[], Any]) -> Any:  # noqa: ANN401 (any JSON)
+    """Run a function in a fork; return its result, or the message of its exception."""
     reading, writing = os.pipe()
     child = os.fork()
     if not child:
         os.close(reading)
         try:
-            said = json.dumps(task())
-        except BaseException as error:  # noqa: BLE001 (told, and judged elsewhere)
-            said = json.dumps(f"raised {type(error).__name__}: {error}")
+            result = json.dumps(task())
+        except BaseException as error:  # noqa: BLE001 (returned to the parent)
+            result = json.dumps(f"raised {type(error).__name__}: {error}")
         with os.fdopen(writing, "w") as file:
-            file.write(said)
+            file.write(result)
         os._exit(0)
     os.close(writing)
     with os.fdopen(reading) as file:
-        said = file.read()
+        result = file.read()
     os.waitpid(child, 0)
-    return json.loads(said) if said else "ended without a word"
+    return json.loads(result) if result else "ended without output"
 
 
-def told(trial: Trial) -> dict[str, str]:
-    """Return what can be read in the end; that it can be is part of it."""
-    found = _in_child(trial.state)
-    assert isinstance(found, dict), found
-    return found
+def read_state(trial: CommandTrial) -> dict[str, str]:
+    """Return the final state, and assert that it can be read."""
+    state = _in_child(trial.state)
+    assert isinstance(state, dict), state
+    return state
 
 
-def ending(
-    trial: Trial, at: int, expected: dict[str, str], fail: Callable[[], Run]
-) -> Ending | None:
-    """Return how a command ended when it was made to fail; none if nothing did."""
-    before = kept_in(trial.archive)
-    failed = fail()
-    if not failed.struck:
+def run_with_failure(
+    trial: CommandTrial, at: int, expected: dict[str, str], run: Callable[[], Run]
+) -> Outcome | None:
+    """Return the outcome of a command with a failure, or None if no call failed."""
+    before = stored_content(trial.archive)
+    failed = run()
+    if not failed.failed_calls:
         return None
-    lost = _in_child(lambda: trial.lost(before))
+    lost = _in_child(lambda: trial.find_lost(before))
     wrong = lost if isinstance(lost, list) else [lost]
-    if isinstance(trial, Disk):
-        trial.has(_ROOMY)
+    if isinstance(trial, FullDiskTrial):
+        trial.set_free_space(_ENOUGH_SPACE)
     again = trial.run()
-    found = _in_child(trial.state)
-    if not isinstance(found, dict):
-        found = {str(found): ""}
-    names = sorted({*found, *expected})
-    wrong += [name for name in names if found.get(name) != expected.get(name)]
-    return Ending(at, failed, again, wrong)
+    state = _in_child(trial.state)
+    if not isinstance(state, dict):
+        state = {str(state): ""}
+    names = sorted({*state, *expected})
+    wrong += [name for name in names if state.get(name) != expected.get(name)]
+    return Outcome(at, failed, again, wrong)
 
 
-def trials(trial: Trial, kind: str, looks: int, *, lasting: bool) -> Iterator[Ending]:
-    """Yield how the command ended for each call that failed, until there is none."""
-    trial.begin()
+def run_trials(
+    trial: CommandTrial, kind: str, samples: int, *, lasting: bool
+) -> Iterator[Outcome]:
+    """Yield the outcome for each failing call, until there are no more calls."""
+    trial.prepare()
     undisturbed = trial.run(kind)
-    assert undisturbed.code == 0, undisturbed.words
-    expected = told(trial)
-    step = max(undisturbed.calls // looks, 1)
+    assert undisturbed.code == 0, undisturbed.output
+    expected = read_state(trial)
+    step = max(undisturbed.calls // samples, 1)
     for at in count(1 + PART % step, step):
-        trial.begin()
-        fail = lambda at=at: trial.run(kind, at, lasting=lasting)  # noqa: E731
-        found = ending(trial, at, expected, fail)
-        if found is None:
+        trial.prepare()
+        run = lambda at=at: trial.run(kind, at, lasting=lasting)  # noqa: E731
+        outcome = run_with_failure(trial, at, expected, run)
+        if outcome is None:
             return
-        yield found
+        yield outcome
 
 
-def fillings(disk: Disk, looks: int) -> Iterator[Ending]:
-    """Yield how the command ended with ever more room, until that was enough."""
-    disk.begin()
-    before = disk.used()
+def run_with_growing_space(disk: FullDiskTrial, samples: int) -> Iterator[Outcome]:
+    """Yield the outcome with growing free space, until it is enough."""
+    disk.prepare()
+    before = disk.used_space()
     undisturbed = disk.run()
-    assert undisturbed.code == 0, undisturbed.words
-    step = max((disk.used() - before) // looks // _PAGE, 1) * _PAGE
-    expected = told(disk)
-    for room in count(_PAGE * (1 + PART % (step // _PAGE)), step):
-        disk.begin(room)
-        found = ending(disk, room, expected, disk.run)
-        if found is None:
+    assert undisturbed.code == 0, undisturbed.output
+    step = max((disk.used_space() - before) // samples // _PAGE, 1) * _PAGE
+    expected = read_state(disk)
+    for free_space in count(_PAGE * (1 + PART % (step // _PAGE)), step):
+        disk.prepare(free_space)
+        outcome = run_with_failure(disk, free_space, expected, disk.run)
+        if outcome is None:
             return
-        yield found
+        yield outcome
 
 
 if __name__ == "__main__":
@@ -354,13 +365,15 @@ if __name__ == "__main__":
     for mutation in mutations:
         MUTATIONS[mutation](patch)
     if which == "disk":
-        full = Disk(Path(where), command)
+        full = FullDiskTrial(Path(where), command)
         try:
-            for one in fillings(full, int(some)):
-                print(json.dumps(one), flush=True)  # noqa: T201 (for who began it)
+            for one in run_with_growing_space(full, int(some)):
+                print(json.dumps(one), flush=True)  # noqa: T201 (for the parent)
         finally:
-            full.end()
+            full.unmount()
     else:
-        trying = (Renaming if which == "rename" else Trial)(Path(where), command)
-        for one in trials(trying, which, int(some), lasting=lasts == "lasting"):
-            print(json.dumps(one), flush=True)  # noqa: T201 (for who began it)
+        trying = (RenameTrial if which == "rename" else CommandTrial)(
+            Path(where), command
+        )
+        for one in run_trials(trying, which, int(some), lasting=lasts == "lasting"):
+            print(json.dumps(one), flush=True)  # noqa: T201 (for the parent)

@@ -1,10 +1,10 @@
-"""Folders and files on a disk that forgets: of all that a program writes.
+"""A model of a disk with folders, which loses unsynced operations at a power cut.
 
-Of a file, what was written since it was last synced may be there or not, sector by
-sector. Of a folder, the names that were given, changed and taken away since it was last
-synced are there up to any of them. A file that is synced is there by the name, and in
-the folders, with which it was made, as on file systems with a journal; what it was
-called later is certain only with its folder.
+Data that was written to a file since its last sync may be lost, sector by sector. Names
+that were created, changed and removed in a folder since its last sync are lost from any
+one of them on. Syncing a file also makes the name durable with which it was created, and
+its parent folders, as on file systems with a journal. Later names of the file are durable
+only once its folder is synced.
 """
 
 from __future__ import annotations
@@ -13,27 +13,29 @@ from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 from random import Random
 
-from tests.faults.disk import Act, Held
+from tests.faults.disk import FileOperation, FileState
 
 __all__ = ["Folders"]
 
 
 class _Change:
-    """What became of a name in a folder."""
+    """A change of a name in a folder."""
 
-    def __init__(self, act: Act, name: str, node: Node | None) -> None:
-        self.task = act.task
+    def __init__(self, operation: FileOperation, name: str, node: Node | None) -> None:
+        self.kind = operation.kind
         self.name = name
-        self.other = PurePosixPath(act.raw.decode()).name if act.raw else ""
+        self.other = (
+            PurePosixPath(operation.data.decode()).name if operation.data else ""
+        )
         self.node = node
-        self.is_certain = False
+        self.is_durable = False
 
     def apply(self, names: dict[str, Node]) -> None:
-        if self.task in {"create", "folder"} and self.node is not None:
+        if self.kind in {"create", "folder"} and self.node is not None:
             names[self.name] = self.node
         elif self.name in names:
             found = names[self.name]
-            if self.task != "link":
+            if self.kind != "link":
                 del names[self.name]
             if self.other:
                 names[self.other] = found
@@ -41,96 +43,104 @@ class _Change:
 
 class _Folder:
     def __init__(self) -> None:
-        self.sure: dict[str, Node] = {}
-        self.loose: list[_Change] = []
-        self.now: dict[str, Node] = {}
+        self.synced: dict[str, Node] = {}
+        self.unsynced: list[_Change] = []
+        self.current: dict[str, Node] = {}
 
-    def hear(self, change: _Change) -> None:
-        self.loose.append(change)
-        change.apply(self.now)
+    def record(self, change: _Change) -> None:
+        self.unsynced.append(change)
+        change.apply(self.current)
 
     def sync(self) -> None:
-        self.sure, self.loose = dict(self.now), []
+        self.synced, self.unsynced = dict(self.current), []
 
-    def assure(self, node: Node) -> None:
-        """Have a file be there by the name that it was made with."""
-        for change in self.loose:
-            change.is_certain |= change.node is node
+    def mark_durable(self, node: Node) -> None:
+        """Make the name durable with which a file was created."""
+        for change in self.unsynced:
+            change.is_durable |= change.node is node
 
-    def left(self, random: Random) -> dict[str, Node]:
-        names = dict(self.sure)
-        most = len(self.loose)
-        upto = random.choice([0, most, random.randint(0, most)])
-        for number, change in enumerate(self.loose):
-            if number < upto or change.is_certain:
+    def after_power_cut(self, random: Random) -> dict[str, Node]:
+        names = dict(self.synced)
+        count = len(self.unsynced)
+        stop = random.choice([0, count, random.randint(0, count)])
+        for number, change in enumerate(self.unsynced):
+            if number < stop or change.is_durable:
                 change.apply(names)
         return names
 
 
-Node = _Folder | Held
+Node = _Folder | FileState
 
 
 class Folders:
-    """What would be on the disk if the power went now, below one folder."""
+    """What would be on the disk below one folder after a power cut now."""
 
     def __init__(self, root: Path, files: Mapping[str, bytes]) -> None:
         self._root = root
         self._top = _Folder()
-        self.made: list[Act] = []
-        """What was made that was not there before."""
+        self.created: list[FileOperation] = []
+        """Operations that created files and folders."""
         for path, raw in files.items():
             folder = self._top
-            *above, name = Path(path).relative_to(root).parts
-            for one in above:
-                found = folder.now.setdefault(one, _Folder())
+            *parents, name = Path(path).relative_to(root).parts
+            for part in parents:
+                found = folder.current.setdefault(part, _Folder())
                 assert isinstance(found, _Folder)
                 folder = found
-            folder.now[name] = Held(bytearray(raw), [])
+            folder.current[name] = FileState(bytearray(raw), [])
         self._sync_all(self._top)
 
     def _sync_all(self, folder: _Folder) -> None:
         folder.sync()
-        for node in folder.now.values():
+        for node in folder.current.values():
             if isinstance(node, _Folder):
                 self._sync_all(node)
 
-    def hear(self, act: Act) -> None:
-        """Follow what is done."""
-        *above, name = Path(act.path).relative_to(self._root).parts or ("",)
-        way = [self._top]
-        for one in above:
-            found = way[-1].now.get(one)
-            if not isinstance(found, _Folder):
-                return  # in a folder that is gone
-            way.append(found)
-        node = way[-1].now.get(name) if name else self._top
-        if act.task in {"create", "folder"}:
+    def record(self, operation: FileOperation) -> None:
+        """Apply an operation."""
+        *parents, name = Path(operation.path).relative_to(self._root).parts or ("",)
+        folders = [self._top]
+        for part in parents:
+            child = folders[-1].current.get(part)
+            if not isinstance(child, _Folder):
+                return  # in a deleted folder
+            folders.append(child)
+        node = folders[-1].current.get(name) if name else self._top
+        if operation.kind in {"create", "folder"}:
             if node is None:
-                self.made.append(act)
-                made = _Folder() if act.task == "folder" else Held(bytearray(), [])
-                way[-1].hear(_Change(act, name, made))
-        elif act.task in {"delete", "link", "move"}:
-            way[-1].hear(_Change(act, name, None))
-        elif act.task == "sync" and node is not None:
+                self.created.append(operation)
+                new_node = (
+                    _Folder()
+                    if operation.kind == "folder"
+                    else FileState(bytearray(), [])
+                )
+                folders[-1].record(_Change(operation, name, new_node))
+        elif operation.kind in {"delete", "link", "move"}:
+            folders[-1].record(_Change(operation, name, None))
+        elif operation.kind == "sync" and node is not None:
             node.sync()
-            for folder, inner in zip(way, [*way[1:], node], strict=True):
-                folder.assure(inner)
-        elif isinstance(node, Held):
-            node.loose.append(act)
+            for folder, inner in zip(folders, [*folders[1:], node], strict=True):
+                folder.mark_durable(inner)
+        elif isinstance(node, FileState):
+            node.unsynced.append(operation)
 
-    def without_power(self, random: Random | None) -> dict[str, bytes]:
-        """Return the files as they may be found afterwards.
+    def after_power_cut(self, random: Random | None) -> dict[str, bytes]:
+        """Return the files that may be found after a power cut.
 
-        Without chance, all names exist, and only bytes that were synced.
+        Without a random generator, all names exist, with only synced bytes.
         """
-        found: dict[str, bytes] = {}
-        waiting = [(self._root, self._top)]
-        while waiting:
-            path, folder = waiting.pop()
-            for name, node in (folder.left(random) if random else folder.now).items():
-                if isinstance(node, Held):
-                    left = node.left(random) if random else bytes(node.sure)
-                    found[str(path / name)] = left or b""
+        files: dict[str, bytes] = {}
+        pending = [(self._root, self._top)]
+        while pending:
+            path, folder = pending.pop()
+            for name, node in (
+                folder.after_power_cut(random) if random else folder.current
+            ).items():
+                if isinstance(node, FileState):
+                    data = (
+                        node.after_power_cut(random) if random else bytes(node.synced)
+                    )
+                    files[str(path / name)] = data or b""
                 else:
-                    waiting.append((path / name, node))
-        return found
+                    pending.append((path / name, node))
+        return files

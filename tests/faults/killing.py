@@ -1,7 +1,7 @@
-"""Tasks that are killed, what they find, and what must be true afterwards.
+"""Tasks that are killed, the state that they start from, and the expected result.
 
-A trial creates the same state for each attempt. A task dies at one of its points, which
-the product passes in the same order every time, or at a random moment.
+A trial creates the same state for each attempt. A task is killed at one of its points,
+which it passes in the same order every time, or at a random moment.
 """
 
 from __future__ import annotations
@@ -20,27 +20,27 @@ from random import Random
 from typing import NamedTuple
 
 from tests.build import Home, jsonl, prompt, reply, session_id, summary, thread
-from tests.faults.crashing import BEFORE, context, points_of, purge_first, start
+from tests.faults.crashing import BEFORE, context, purge_first, record_points, start
 from tests.faults.sizes import sized
 from tests.faults.traces import traces
 from tests.store.sandbox import Sandbox, differing_tables
 
 __all__ = [
-    "Advancing",
-    "Purging",
-    "Restoring",
+    "ForwardTrial",
+    "PurgeTrial",
+    "RestoreTrial",
     "Trial",
-    "clear",
+    "describe_result",
     "grow",
     "is_intact",
-    "killed_at_moments",
-    "killed_at_points",
+    "kill_at_points",
+    "kill_at_random_moments",
+    "remove_archive",
     "send_signal",
-    "what_became",
 ]
 
-LOOKS = sized(3, 100, 100_000)
-"""At how many points a task is killed besides those that must be tried."""
+SAMPLES = sized(3, 100, 100_000)
+"""At how many points a task is killed, besides the required ones."""
 
 
 class TaskResult(NamedTuple):
@@ -51,37 +51,39 @@ class TaskResult(NamedTuple):
 
 
 class Trial(ABC):
-    """Something that is done to an archive."""
+    """A task on an archive that is killed."""
 
     def __init__(self, folder: Path, task: str, mutation: str = "") -> None:
         self.task = task
         self.mutation = mutation
         self.sandbox = Sandbox(folder)
-        self.given = self.sandbox.home.path
+        self.target = self.sandbox.home.path
         """The folder that the task gets."""
         self.points: list[str] = []
 
     @abstractmethod
-    def lay(self) -> None:
-        """Create what the task finds."""
+    def prepare(self) -> None:
+        """Create the state that the task starts from."""
 
     @abstractmethod
-    def assert_good(self) -> None:
-        """Continue where the task was killed, and compare the result with the oracle."""
+    def assert_recovers(self) -> None:
+        """Continue after the kill, and compare the result with the expected one."""
 
-    def count(self, archive: Path) -> None:
-        """Run the task once, undisturbed, and record the points it passes."""
-        self.points = points_of(archive, self.given, self.task, self.mutation)
+    def record_points_of(self, archive: Path) -> None:
+        """Run the task once, undisturbed, and record its points."""
+        self.points = record_points(archive, self.target, self.task, self.mutation)
 
-    def send_signal(self, sign: int, after: float = 0) -> TaskResult:
+    def send_signal(self, signal_number: int, after: float = 0) -> TaskResult:
         """Start the task, and send it a signal some time after it has really started."""
-        return send_signal(self.sandbox, self.task, sign, after, to=self.given)
+        return send_signal(
+            self.sandbox, self.task, signal_number, after, target=self.target
+        )
 
-    def die_at(self, point: int) -> int | None:
-        """Make the task kill itself at a point; return how it ended."""
+    def kill_at(self, point: int) -> int | None:
+        """Make the task kill itself at a point; return its exit code."""
         child = start(
             self.sandbox.archive,
-            self.given,
+            self.target,
             point,
             task=self.task,
             mutation=self.mutation,
@@ -90,8 +92,8 @@ class Trial(ABC):
         return child.exitcode
 
 
-class Advancing(Trial):
-    """An ingestion, a rebuild or a migration: in the end all is as if undisturbed."""
+class ForwardTrial(Trial):
+    """An ingestion, rebuild or migration: the final state is that of an undisturbed run."""
 
     def __init__(
         self,
@@ -106,23 +108,23 @@ class Advancing(Trial):
         undisturbed.archive = folder / "undisturbed"
         shutil.copytree(self.sandbox.archive, undisturbed.archive)
         upgrade()
-        self.count(undisturbed.archive)
+        self.record_points_of(undisturbed.archive)
         undisturbed.ingest()
         self._expected = state_of(undisturbed)
         self._fresh = folder / "fresh"
         self.sandbox.archive.rename(self._fresh)
 
-    def lay(self) -> None:
-        clear(self.sandbox.archive)
+    def prepare(self) -> None:
+        remove_archive(self.sandbox.archive)
         shutil.copytree(self._fresh, self.sandbox.archive)
 
-    def assert_good(self) -> None:
+    def assert_recovers(self) -> None:
         self.sandbox.ingest()
         assert state_of(self.sandbox) == self._expected
 
 
-class Restoring(Trial):
-    """Files that are put back over others: each is the old one or the new one."""
+class RestoreTrial(Trial):
+    """A restore over existing files: each file is the old one or the new one."""
 
     OLDER = b"what was there before"
 
@@ -132,30 +134,30 @@ class Restoring(Trial):
             records = thread(prompt("x" * 900), reply("y"))
             self.sandbox.home.session(session_id(number), records)
         self.sandbox.ingest()
-        self.given = folder / "to"
-        self.count(self.sandbox.archive)
-        files = self.given.rglob("*.jsonl")
+        self.target = folder / "to"
+        self.record_points_of(self.sandbox.archive)
+        files = self.target.rglob("*.jsonl")
         self._restored = {path: path.read_bytes() for path in files}
         assert len(self._restored) == 3
 
-    def lay(self) -> None:
-        shutil.rmtree(self.given)
+    def prepare(self) -> None:
+        shutil.rmtree(self.target)
         for path in self._restored:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(self.OLDER)
 
-    def assert_good(self) -> None:
+    def assert_recovers(self) -> None:
         for path, raw in self._restored.items():
             assert path.read_bytes() in (self.OLDER, raw)
-        start(self.sandbox.archive, self.given, task=self.task).join()
+        start(self.sandbox.archive, self.target, task=self.task).join()
         assert {path: path.read_bytes() for path in self._restored} == self._restored
-        copies = [one.read_bytes() for one in self.given.rglob("*before-restore*")]
+        copies = [path.read_bytes() for path in self.target.rglob("*before-restore*")]
         assert copies.count(self.OLDER) >= 3
-        assert list(self.given.rglob(".bygones-*")) == []
+        assert list(self.target.rglob(".bygones-*")) == []
 
 
-class Purging(Trial):
-    """A session that is erased: all of it is still there, or no trace of it."""
+class PurgeTrial(Trial):
+    """A purge of a session: all of it is still there, or no trace of it."""
 
     def __init__(self, folder: Path, mutation: str = "") -> None:
         super().__init__(folder, "purge", mutation)
@@ -169,102 +171,104 @@ class Purging(Trial):
         older.write_text(self._canary, "utf-8")
         self._fresh = folder / "fresh"
         shutil.copytree(self.sandbox.archive, self._fresh)
-        self.count(self.sandbox.archive)
+        self.record_points_of(self.sandbox.archive)
 
-    def lay(self) -> None:
-        clear(self.sandbox.archive)
+    def prepare(self) -> None:
+        remove_archive(self.sandbox.archive)
         shutil.copytree(self._fresh, self.sandbox.archive)
 
-    def assert_good(self) -> None:
+    def assert_recovers(self) -> None:
         self.sandbox.ingest()
-        kept = self.sandbox.bytes()
-        if str(self._path) in kept:
-            assert kept[str(self._path)] == [self._path.read_bytes()]
+        stored = self.sandbox.bytes()
+        if str(self._path) in stored:
+            assert stored[str(self._path)] == [self._path.read_bytes()]
             purge_first(self.sandbox.archive)
         assert traces(self.sandbox.archive, self._canary.encode()) == []
         assert differing_tables(self.sandbox) == []
 
 
-def killed_at_points(trial: Trial) -> int:
+def kill_at_points(trial: Trial) -> int:
     """Kill a task at its points, each time from the start; return how many."""
-    chosen = spread(trial.points)
-    for at in chosen:
-        trial.lay()
-        assert trial.die_at(at) == -signal.SIGKILL
-        trial.assert_good()
-    return len(chosen)
+    points = choose_points(trial.points)
+    for at in points:
+        trial.prepare()
+        assert trial.kill_at(at) == -signal.SIGKILL
+        trial.assert_recovers()
+    return len(points)
 
 
-def spread(points: Sequence[str], looks: int = LOOKS) -> list[int]:
+def choose_points(points: Sequence[str], samples: int = SAMPLES) -> list[int]:
     """Return the numbers of points at which a task is killed.
 
-    After each kind of step, when it happens for the first time; at the last point; and at
-    others that are far from each other.
+    These are the first point of each kind after a call, the last point, and others at
+    equal distances.
     """
     assert len(points) > 20
     first = {
-        points.index(what) + 1 for what in set(points) if not what.startswith(BEFORE)
+        points.index(name) + 1 for name in set(points) if not name.startswith(BEFORE)
     }
-    step = max(len(points) // looks, 1)
+    step = max(len(points) // samples, 1)
     return sorted({*first, *range(1, len(points), step), len(points)})
 
 
-def killed_at_moments(trial: Trial, kills: int, random: Random) -> Counter[str]:
+def kill_at_random_moments(trial: Trial, kills: int, random: Random) -> Counter[str]:
     """Kill a task at random moments, each time from the start."""
-    usual = 60.0
+    duration = 60.0
     for _ in range(3):
-        trial.lay()
-        usual = min(usual, trial.send_signal(0).took)
-    counted: Counter[str] = Counter()
-    while counted[killed(trial.task)] < kills:
-        trial.lay()
-        after = random.uniform(0, 1.2 * usual)
+        trial.prepare()
+        duration = min(duration, trial.send_signal(0).took)
+    counts: Counter[str] = Counter()
+    while counts[kill_label(trial.task)] < kills:
+        trial.prepare()
+        after = random.uniform(0, 1.2 * duration)
         code = trial.send_signal(signal.SIGKILL, after).code
-        counted[what_became(trial.task, code, signal.SIGKILL)] += 1
-        trial.assert_good()
-    return counted
+        counts[describe_result(trial.task, code, signal.SIGKILL)] += 1
+        trial.assert_recovers()
+    return counts
 
 
 def send_signal(  # noqa: PLR0913 (two by name and optional)
     sandbox: Sandbox,
     task: str,
-    sign: int,
+    signal_number: int,
     after: float = 0,
     *,
-    to: Path | None = None,
+    target: Path | None = None,
     mutation: str = "",
 ) -> TaskResult:
     """Start a task, and send it a signal some time after it has really started."""
     reading, writing = context().Pipe(duplex=False)
-    given = to or sandbox.home.path
-    child = start(sandbox.archive, given, task=task, mutation=mutation, started=writing)
+    folder = target or sandbox.home.path
+    child = start(
+        sandbox.archive, folder, task=task, mutation=mutation, started=writing
+    )
     writing.close()
     assert reading.recv_bytes()
-    began = time.monotonic()
+    started = time.monotonic()
     time.sleep(after)
-    with suppress(ProcessLookupError):  # it was done, and was seen off
-        os.kill(child.pid or 0, sign)
+    with suppress(ProcessLookupError):  # it has already ended
+        os.kill(child.pid or 0, signal_number)
     child.join()
-    return TaskResult(child.exitcode, time.monotonic() - began)
+    return TaskResult(child.exitcode, time.monotonic() - started)
 
 
-def killed(task: str) -> str:
-    """Return the report of a task that died of a signal."""
+def kill_label(task: str) -> str:
+    """Return the label of a task that was killed."""
     return f"kills of {task} at random moments"
 
 
-def what_became(task: str, code: int | None, sign: int) -> str:
-    """Return what a signal did; it is a kill only if the task died of it."""
+def describe_result(task: str, code: int | None, signal_number: int) -> str:
+    """Return what a signal did; it counts as a kill only if the task died of it."""
     if code == 0:
         return "signals that arrived too late (not counted)"
-    if sign == signal.SIGKILL:
+    if signal_number == signal.SIGKILL:
         assert code == -signal.SIGKILL
-        return killed(task)
+        return kill_label(task)
     return f"interrupts of {task} at random moments"
 
 
-def clear(folder: Path) -> None:
-    """Remove an archive; a reader's thread may still look for it, and leave a lock."""
+def remove_archive(folder: Path) -> None:
+    """Remove an archive, although a reader's thread may still create a lock in it."""
     if folder.exists():
         aside = folder.with_name(f"aside-{time.monotonic_ns()}")
         folder.rename(aside)
@@ -290,7 +294,7 @@ def state_of(sandbox: Sandbox) -> tuple[object, ...]:
 
 
 def grow(home: Home, random: Random, number: int) -> None:
-    """Let a home grow as homes do: append, start files, cut in the middle, rewrite."""
+    """Change a home: append, create files, cut lines in the middle, rewrite."""
     for _ in range(random.randint(1, 4)):
         name = session_id(random.randrange(6))
         path = home.path / "projects" / "-work-demo" / f"{name}.jsonl"
@@ -310,28 +314,32 @@ def grow(home: Home, random: Random, number: int) -> None:
 
 
 def fill_home(sandbox: Sandbox) -> None:
-    """Take a home in, and leave much to do for the next ingestion."""
+    """Ingest a home, then change it so that the next ingestion has much to do."""
     random = Random(1)  # noqa: S311 (the same every time)
     for number in range(4):
         grow(sandbox.home, random, number)
     sandbox.home.agent(session_id(1), "abc1234", thread(prompt("in"), reply("out")))
     path = sandbox.home.session(session_id(7), thread(prompt("old"), reply("older")))
-    moving = sandbox.home.session(session_id(8), [prompt("moving")])
-    going = sandbox.home.session(session_id(9), [prompt("going")])
+    moved = sandbox.home.session(session_id(8), [prompt("moving")])
+    deleted = sandbox.home.session(session_id(9), [prompt("going")])
     touched = sandbox.home.session(session_id(11), [prompt("touched")])
-    both = sandbox.home.session(session_id(12), thread(prompt("moved and grown")))
-    half = jsonl(thread(prompt("an unfinished line that is a record")))[:-1]
-    tailed = sandbox.home.session(session_id(14), [prompt("tailed")])
+    moved_and_grown = sandbox.home.session(
+        session_id(12), thread(prompt("moved and grown"))
+    )
+    unfinished = jsonl(thread(prompt("an unfinished line that is a record")))[:-1]
+    with_unfinished_line = sandbox.home.session(session_id(14), [prompt("tailed")])
     sandbox.ingest()
     os.utime(touched, (1, 1))
-    with tailed.open("ab") as file:
-        file.write(half)
-    both = both.rename(both.with_name(f"{session_id(13)}.jsonl"))
-    with both.open("ab") as file:
+    with with_unfinished_line.open("ab") as file:
+        file.write(unfinished)
+    moved_and_grown = moved_and_grown.rename(
+        moved_and_grown.with_name(f"{session_id(13)}.jsonl")
+    )
+    with moved_and_grown.open("ab") as file:
         file.write(jsonl([prompt("after it was moved")]))
     for number in range(4, 8):
         grow(sandbox.home, random, number)
     path.write_bytes(jsonl(thread(prompt("new"))) + b'{"half')
-    moving.rename(moving.with_name(f"{session_id(10)}.jsonl"))
-    going.unlink()
+    moved.rename(moved.with_name(f"{session_id(10)}.jsonl"))
+    deleted.unlink()
     sandbox.home.agent(session_id(1), "abc1234", thread(prompt("in")), meta={"x": 1})

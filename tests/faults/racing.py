@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from bygones.ingest import importer as running
+from bygones.ingest import importer
 from bygones.model.base import Problem, SourceFile, decode_path
 from bygones.sources.lines import read_line_blocks
 from tests.faults.mutations import Patch
@@ -37,7 +37,7 @@ def race(patch: Patch, *, truncate: bool = False) -> None:
             rewrite_last_line(Path(decode_path(source.id)), truncate=truncate)
         return read_line_blocks(source, target_size=target_size, start=start)
 
-    patch(running, "read_line_blocks", read)
+    patch(importer, "read_line_blocks", read)
 
 
 def assert_acknowledged(

@@ -1,8 +1,8 @@
-"""Calls that fail: a sentence and an exit code, and the next run makes it good.
+"""Failing system calls: an error message and an exit code, and the next run recovers.
 
-Every write, sync, open and rename on the archive fails in its turn, once or for good;
-and disks have too little room, by ever less. Nothing that could be read before is lost
-at any time, and in the end every byte is what it would have been.
+Every write, sync, open and rename on the archive fails in turn, once or from then on. Disks
+have too little free space, and a little more each time. No stored data is ever lost, and
+the final state is the same as without failures.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ import pytest
 
 from bygones.cli.main import main
 from tests.build import jsonl, prompt, reply, session_id, thread
-from tests.faults.failing import COMMANDS, KINDS, Ending, Run
+from tests.faults.failing import COMMANDS, KINDS, Outcome, Run
 from tests.faults.sizes import is_usual, reached, sized
 from tests.store.sandbox import Sandbox
 
 HERE = Path(__file__).parent
-LOOKS = {"once": sized(4, 16, 10_000), "lasting": 16}
-"""How many calls of a kind fail in a command, spread over all of them: alone, before a
-release every one of them; or with all that follow."""
-TRIED = [
+SAMPLES = {"once": sized(4, 16, 10_000), "lasting": 16}
+"""How many calls of a kind fail in a command, spread over all of them: alone (before a
+release, every one), or together with all later calls."""
+CASES = [
     (name, kind, lasting)
     for name in COMMANDS
     for kind in KINDS
@@ -42,15 +42,23 @@ needs_compiler = pytest.mark.skipif(
 
 @pytest.fixture(scope="session")
 def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return the library through which calls fail."""
-    made = tmp_path_factory.mktemp("calls") / "failing.so"
-    words = ["cc", "-shared", "-fPIC", "-O1", "-o", str(made), str(HERE / "failing.c")]
-    subprocess.run([*words, "-ldl"], check=True)
-    return made
+    """Return the library that makes calls fail."""
+    path = tmp_path_factory.mktemp("calls") / "failing.so"
+    command = [
+        "cc",
+        "-shared",
+        "-fPIC",
+        "-O1",
+        "-o",
+        str(path),
+        str(HERE / "failing.c"),
+    ]
+    subprocess.run([*command, "-ldl"], check=True)
+    return path
 
 
 def prepare(folder: Path) -> None:
-    """Lay out a home, an archive that is behind it, and an older backup of that."""
+    """Create a home, an archive that is out of date, and an older backup of it."""
     sandbox = Sandbox(folder)
     sandbox.archive = folder / "fresh"
     sandbox.home.session(session_id(0), thread(prompt("before the backup")))
@@ -68,25 +76,28 @@ def prepare(folder: Path) -> None:
             file.write(jsonl([prompt("later")]) + b'{"half')
 
 
-NEVER = {("verify", "sync"), *(("list", kind) for kind in ("sync", "name", "rename"))}
+NO_CALLS = {
+    ("verify", "sync"),
+    *(("list", kind) for kind in ("sync", "name", "rename")),
+}
 """Commands that make no calls of a kind: they only read."""
 
 
-def endings(
+def run_trials(
     folder: Path,
     library: Path,
     name: str,
     kind: str,
-    *words: str,
-    looks: int,
-) -> list[Ending]:
-    """Return how a command ended, call by call."""
+    *arguments: str,
+    samples: int,
+) -> list[Outcome]:
+    """Return the outcomes of a command, one per failing call."""
     prepare(folder)
-    done = subprocess.run(
+    process = subprocess.run(
         [
             sys.executable,
-            *("-m", "tests.faults.failing", str(folder), name, kind, str(looks)),
-            *words,
+            *("-m", "tests.faults.failing", str(folder), name, kind, str(samples)),
+            *arguments,
         ],
         env={
             **os.environ,
@@ -98,46 +109,53 @@ def endings(
         text=True,
         check=False,
     )
-    assert done.returncode == 0, done.stderr
-    data = [json.loads(line) for line in done.stdout.splitlines()]
-    assert data or (name, kind) in NEVER
-    return [Ending(at, Run(*one), Run(*two), wrong) for at, one, two, wrong in data]
-
-
-TOLD = ("error: the system reported an error: ", "not written: ")
-"""What is said of a call that failed; of a file that is restored, beside the others."""
-
-
-UNHEARD = ("error: unexpected ", "Traceback", "panicked")
-"""Text that must never be printed."""
-
-
-def faults(found: list[Ending], name: str) -> list[Ending]:
-    """Return the outcomes that must not happen."""
-    done = (0, 2) if name == "purge" else (0,)  # there may be nothing left to purge
+    assert process.returncode == 0, process.stderr
+    data = [json.loads(line) for line in process.stdout.splitlines()]
+    assert data or (name, kind) in NO_CALLS
     return [
-        one
-        for one in found
-        if not is_told(one.failed) or one.again.code not in done or one.wrong
+        Outcome(at, Run(*failed), Run(*again), wrong)
+        for at, failed, again, wrong in data
     ]
 
 
-def is_told(run: Run) -> bool:
-    """Whether a command that met with a failure went on, or said so and why."""
-    if any(words in run.words for words in UNHEARD):
+REPORTS = ("error: the system reported an error: ", "not written: ")
+"""What is printed for a failed call; the second is for a restored file."""
+
+
+FORBIDDEN_OUTPUT = ("error: unexpected ", "Traceback", "panicked")
+"""Text that must never be printed."""
+
+
+def find_faults(found: list[Outcome], name: str) -> list[Outcome]:
+    """Return the outcomes that must not happen."""
+    allowed = (0, 2) if name == "purge" else (0,)  # there may be nothing left to purge
+    return [
+        outcome
+        for outcome in found
+        if not is_reported(outcome.failed)
+        or outcome.again.code not in allowed
+        or outcome.wrong
+    ]
+
+
+def is_reported(run: Run) -> bool:
+    """Whether a command with a failure continued, or reported it."""
+    if any(text in run.output for text in FORBIDDEN_OUTPUT):
         return False
-    return run.code == 0 or (run.code == 1 and any(t in run.words for t in TOLD))
+    return run.code == 0 or (
+        run.code == 1 and any(text in run.output for text in REPORTS)
+    )
 
 
 @needs_compiler
-@pytest.mark.parametrize(("name", "kind", "lasting"), TRIED)
+@pytest.mark.parametrize(("name", "kind", "lasting"), CASES)
 @pytest.mark.full
 def test_a_failed_call_is_reported_and_the_next_run_recovers(  # noqa: PLR0917
     scratch: Path, library: Path, name: str, kind: str, lasting: str
 ) -> None:
-    found = endings(scratch, library, name, kind, lasting, looks=LOOKS[lasting])
+    found = run_trials(scratch, library, name, kind, lasting, samples=SAMPLES[lasting])
 
-    assert faults(found, name) == []
+    assert find_faults(found, name) == []
     reached(f"failed calls: {kind}", len(found))
 
 
@@ -146,17 +164,17 @@ def test_a_failed_call_is_reported_and_the_next_run_recovers(  # noqa: PLR0917
 def test_words_of_the_engine_that_reach_a_person_are_caught(
     scratch: Path, library: Path
 ) -> None:
-    words = ("once", "show_engine_errors")
-    found = endings(scratch, library, "ingest", "sync", *words, looks=4)
+    options = ("once", "show_engine_errors")
+    found = run_trials(scratch, library, "ingest", "sync", *options, samples=4)
 
-    assert faults(found, "ingest")
+    assert find_faults(found, "ingest")
 
 
 @needs_compiler
 @pytest.mark.full
 def test_a_partial_file_left_elsewhere_is_caught(scratch: Path, library: Path) -> None:
-    words = ("once", "restore_in_place")
-    found = endings(scratch, library, "restore", "write", *words, looks=100)
+    options = ("once", "restore_in_place")
+    found = run_trials(scratch, library, "restore", "write", *options, samples=100)
 
     assert any(path.endswith(".jsonl") for one in found for path in one.wrong)
 
@@ -169,14 +187,16 @@ def test_a_partial_file_left_elsewhere_is_caught(scratch: Path, library: Path) -
 def test_a_failed_rename_in_the_text_engine_is_reported_and_recovered(
     scratch: Path, library: Path, name: str, lasting: str
 ) -> None:
-    found = endings(scratch, library, name, "rename", lasting, looks=LOOKS[lasting])
+    found = run_trials(
+        scratch, library, name, "rename", lasting, samples=SAMPLES[lasting]
+    )
 
-    assert faults(found, name) == []
+    assert find_faults(found, name) == []
     reached("failed calls: rename, in any thread", len(found))
 
 
-ROOMS = sized(3, 20, 60)
-"""How often a command is given more room, before it has all that it leaves behind."""
+SPACES = sized(3, 20, 60)
+"""In how many steps the free space grows to what the command needs."""
 
 
 @needs_compiler
@@ -186,13 +206,13 @@ ROOMS = sized(3, 20, 60)
 def test_a_full_disk_is_reported_and_the_next_run_recovers(
     scratch: Path, library: Path, name: str
 ) -> None:
-    found = endings(scratch, library, name, "disk", "once", looks=ROOMS)
+    found = run_trials(scratch, library, name, "disk", "once", samples=SPACES)
 
-    assert faults(found, name) == []
-    assert all(one.failed.struck for one in found)
-    told = [one for one in found if one.failed.code]
+    assert find_faults(found, name) == []
+    assert all(one.failed.failed_calls for one in found)
+    failed = [one for one in found if one.failed.code]
     reached("full disks", len(found))
-    reached("full disks that made a command fail", len(told))
+    reached("full disks that made a command fail", len(failed))
 
 
 @needs_compiler
@@ -201,7 +221,7 @@ def test_a_full_disk_is_reported_and_the_next_run_recovers(
 def test_a_full_disk_that_is_taken_for_damage_is_caught(
     scratch: Path, library: Path
 ) -> None:
-    words = ("once", "report_full_disk_as_damage")
-    found = endings(scratch, library, "ingest", "disk", *words, looks=3)
+    options = ("once", "report_full_disk_as_damage")
+    found = run_trials(scratch, library, "ingest", "disk", *options, samples=3)
 
-    assert faults(found, "ingest")
+    assert find_faults(found, "ingest")

@@ -20,23 +20,23 @@ import pytest
 
 from tests.faults.crashing import add_step, start
 from tests.faults.killing import (
-    Advancing,
-    Purging,
-    Restoring,
+    ForwardTrial,
+    PurgeTrial,
+    RestoreTrial,
     Trial,
+    describe_result,
     grow,
     is_intact,
-    killed_at_moments,
-    killed_at_points,
+    kill_at_points,
+    kill_at_random_moments,
     send_signal,
-    what_became,
 )
 from tests.faults.racing import assert_acknowledged
 from tests.faults.sizes import reached, seeded, sized
 from tests.store.sandbox import Sandbox, differing_tables
 
 KILLS = sized(80, 1_040, 20_000)
-"""How often ingestions and rebuilds die of being killed at a random moment."""
+"""How many ingestions and rebuilds are killed at a random moment."""
 OTHER_KILLS = sized(3, 120, 2_000)
 """The same for every other task."""
 ROUNDS = 8
@@ -44,21 +44,21 @@ RACES = 0.3
 """How often unfinished lines are rewritten just before they are read."""
 
 
-def expected(home: Path) -> Counter[tuple[str, int, int]]:
-    """Return every record with an id: the file, where it stands, and how long it is."""
-    found: Counter[tuple[str, int, int]] = Counter()
+def expected_records(home: Path) -> Counter[tuple[str, int, int]]:
+    """Return every record with an id: its file, offset and length."""
+    records: Counter[tuple[str, int, int]] = Counter()
     for path in home.rglob("*.jsonl"):
         offset = 0
         for line in path.read_bytes().split(b"\n")[:-1]:
             with suppress(ValueError):
                 if "uuid" in json.loads(line):
-                    found[str(path), offset, len(line)] += 1
+                    records[str(path), offset, len(line)] += 1
             offset += len(line) + 1
-    return found
+    return records
 
 
-def indexed(sandbox: Sandbox) -> Counter[tuple[str, int, int]]:
-    """Return the records that the index has."""
+def indexed_records(sandbox: Sandbox) -> Counter[tuple[str, int, int]]:
+    """Return the records in the index."""
     sources = sandbox.rows("SELECT id, home || '/' || path FROM source")
     paths = {number: str(path) for number, path in sources}
     rows = sandbox.index_rows("SELECT source, start, length FROM record")
@@ -68,12 +68,12 @@ def indexed(sandbox: Sandbox) -> Counter[tuple[str, int, int]]:
     )
 
 
-def assert_whole(sandbox: Sandbox) -> None:
-    """Hold an archive that is up to date against what the files say."""
+def assert_archive_complete(sandbox: Sandbox) -> None:
+    """Compare an archive that is up to date with the files of its home."""
     stored_bytes = sandbox.bytes()
     for path in sandbox.home.path.rglob("*.jsonl"):
         assert stored_bytes[str(path)][-1] == path.read_bytes()
-    assert indexed(sandbox) == expected(sandbox.home.path)
+    assert indexed_records(sandbox) == expected_records(sandbox.home.path)
     assert is_intact(sandbox.archive / "archive.db")
     assert differing_tables(sandbox) == []
 
@@ -86,39 +86,39 @@ def test_killed_at_any_moment_it_loses_nothing_and_brings_nothing_twice(
     random = Random(seeded(seed))  # noqa: S311 (the same every time)
     sandbox = Sandbox(tmp_path)
     grow(sandbox.home, random, 0)
-    start(sandbox.archive, sandbox.home.path).join()  # the first one is slow to come
+    start(sandbox.archive, sandbox.home.path).join()  # the first process starts slowly
     grow(sandbox.home, random, 1)
     usual = min(send_signal(sandbox, "ingest", 0).took for _ in range(3))
-    counted: Counter[str] = Counter()
-    for tried in count():
-        grow(sandbox.home, random, tried)
-        if not tried % 7:
+    counts: Counter[str] = Counter()
+    for attempt in count():
+        grow(sandbox.home, random, attempt)
+        if not attempt % 7:
             shutil.rmtree(sandbox.archive / "index", ignore_errors=True)
-        task = "ingest" if tried % 5 else "rebuild"
-        sign = signal.SIGKILL if tried % 4 else signal.SIGINT
+        task = "ingest" if attempt % 5 else "rebuild"
+        signal_number = signal.SIGKILL if attempt % 4 else signal.SIGINT
         after = random.uniform(0, 2 * usual)
         acknowledged = sandbox.bytes()
         mutation = "race" if random.random() < RACES else ""
-        code = send_signal(sandbox, task, sign, after, mutation=mutation).code
-        counted[what_became(task, code, sign)] += 1
+        code = send_signal(sandbox, task, signal_number, after, mutation=mutation).code
+        counts[describe_result(task, code, signal_number)] += 1
         assert_acknowledged(acknowledged, sandbox.bytes())
-        if not tried % 8:
+        if not attempt % 8:
             sandbox.ingest()
-            assert_whole(sandbox)
-        if sum(counted[what] for what in counted if "kills" in what) == KILLS // ROUNDS:
+            assert_archive_complete(sandbox)
+        if sum(counts[what] for what in counts if "kills" in what) == KILLS // ROUNDS:
             break
 
     sandbox.ingest()
 
-    assert_whole(sandbox)
-    for what, often in counted.items():
-        reached(what, often)
+    assert_archive_complete(sandbox)
+    for what, number in counts.items():
+        reached(what, number)
 
 
 def trial_of(
     task: str, folder: Path, patch: pytest.MonkeyPatch, mutation: str = ""
 ) -> Trial:
-    """Return what a task finds and what it must leave, with or without a fault."""
+    """Return the trial of a task, with or without a mutation."""
 
     def upgrade() -> None:
         if task == "migrate":
@@ -126,11 +126,11 @@ def trial_of(
 
     match task:
         case "restore":
-            return Restoring(folder, mutation)
+            return RestoreTrial(folder, mutation)
         case "purge":
-            return Purging(folder, mutation)
+            return PurgeTrial(folder, mutation)
         case _:
-            return Advancing(folder, task, mutation, upgrade)
+            return ForwardTrial(folder, task, mutation, upgrade)
 
 
 @pytest.mark.parametrize("task", ["migrate", "restore", "purge"])
@@ -140,8 +140,8 @@ def test_killed_at_any_moment_other_deeds_leave_all_as_before_or_after(
     random = Random(seeded(len(task)))  # noqa: S311 (the same every time)
     trial = trial_of(task, tmp_path, monkeypatch)
 
-    for what, often in killed_at_moments(trial, OTHER_KILLS, random).items():
-        reached(what, often)
+    for what, number in kill_at_random_moments(trial, OTHER_KILLS, random).items():
+        reached(what, number)
 
 
 @pytest.mark.parametrize("task", ["ingest", "rebuild", "migrate", "restore", "purge"])
@@ -149,9 +149,9 @@ def test_killed_at_any_moment_other_deeds_leave_all_as_before_or_after(
 def test_killed_at_each_point_it_ends_where_an_undisturbed_one_does(
     tmp_path: Path, task: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    looked = killed_at_points(trial_of(task, tmp_path, monkeypatch))
+    kills = kill_at_points(trial_of(task, tmp_path, monkeypatch))
 
-    reached(f"kills of {task} at its commit points", looked)
+    reached(f"kills of {task} at its commit points", kills)
 
 
 @pytest.mark.parametrize(
@@ -171,4 +171,4 @@ def test_a_deed_that_leaves_half_of_it_is_caught_with_every_test_run(
     trial = trial_of(task, tmp_path, monkeypatch, mutation)
 
     with pytest.raises((AssertionError, apsw.Error)):
-        killed_at_points(trial)
+        kill_at_points(trial)

@@ -1,4 +1,4 @@
-"""What lasts: an archive without its sources, its backups, and its other versions."""
+"""Durability: an archive without its sources, its backups, and other versions."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ from bygones.model.summary import Annotations
 from bygones.store import archive_db
 from bygones.store.connect import LATEST_VERSION
 from tests.build import Home, jsonl, prompt, reply, session_id, thread
-from tests.faults.failing import kept_in
-from tests.faults.losing import told
+from tests.faults.failing import stored_content
+from tests.faults.losing import read_state
 from tests.faults.mutations import (
     accept_any_version,
     back_up_main_file_only,
@@ -39,7 +39,7 @@ CASES = Path(__file__).parent.parent / "cases"
 HOMES = sorted(path for path in CASES.iterdir() if (path / "input").is_dir())
 BACKUPS = sized(6, 100, 1_000)
 VERSIONS = Path(__file__).parent / "versions"
-QUESTIONS = (
+COMMANDS_TO_RUN = (
     ("list", "--all", "--json"),
     ("search", "the", "--json"),
     ("usage", "--json"),
@@ -48,20 +48,20 @@ QUESTIONS = (
 )
 
 
-def answers(archive: Path, capfd: pytest.CaptureFixture[str]) -> list[str]:
-    """Return what is answered to some questions, and every session as text."""
-    said = []
-    for name, *words in QUESTIONS:
-        assert main([name, "--archive", str(archive), *words]) in {0, 1}
-        said.append(_timeless(capfd.readouterr().out))
+def command_outputs(archive: Path, capfd: pytest.CaptureFixture[str]) -> list[str]:
+    """Return the output of some commands, and every session as text."""
+    outputs = []
+    for name, *arguments in COMMANDS_TO_RUN:
+        assert main([name, "--archive", str(archive), *arguments]) in {0, 1}
+        outputs.append(_without_times(capfd.readouterr().out))
     with Archive.open(archive) as opened:
-        for one in opened.sessions(include_empty=True):
-            main(["show", "--archive", str(archive), one.id, "--full"])
-            said.append(capfd.readouterr().out)
-    return said
+        for summary in opened.sessions(include_empty=True):
+            main(["show", "--archive", str(archive), summary.id, "--full"])
+            outputs.append(capfd.readouterr().out)
+    return outputs
 
 
-def _timeless(out: str) -> str:
+def _without_times(out: str) -> str:
     rows = [json.loads(line) for line in out.splitlines()]
     for row in rows:
         for name in ("now", "took_ms", "milliseconds", "seconds", "archive"):
@@ -69,21 +69,21 @@ def _timeless(out: str) -> str:
     return json.dumps(rows)
 
 
-def assert_lasts(case: Path, place: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    """Take a home in, and have it be gone: what is answered stays the same."""
-    home = place / "home"
+def assert_lasts(case: Path, root: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """Ingest a home and delete it: all output stays the same."""
+    home = root / "home"
     shutil.copytree(case / "input", home)
-    Archive.ingest(place / "archive", [home])
-    before = answers(place / "archive", capfd)
-    kept = kept_in(place / "archive")
+    Archive.ingest(root / "archive", [home])
+    before = command_outputs(root / "archive", capfd)
+    stored = stored_content(root / "archive")
     shutil.rmtree(home)
 
-    Archive.ingest(place / "archive", [home])
-    gone = answers(place / "archive", capfd)
-    rebuild(place / "archive")
+    Archive.ingest(root / "archive", [home])
+    without_home = command_outputs(root / "archive", capfd)
+    rebuild(root / "archive")
 
-    assert kept_in(place / "archive") == kept
-    assert before == gone == answers(place / "archive", capfd)
+    assert stored_content(root / "archive") == stored
+    assert before == without_home == command_outputs(root / "archive", capfd)
 
 
 @pytest.mark.parametrize("case", HOMES[:: sized(12, 1, 1)], ids=lambda path: path.name)
@@ -107,10 +107,10 @@ def test_an_archive_that_lets_go_of_what_is_gone_is_caught(
 
 
 @contextmanager
-def growing(sandbox: Sandbox) -> Iterator[None]:
-    """Have another program take in a home that grows, until this is over."""
-    words = [str(sandbox.archive), str(sandbox.home.path)]
-    child = subprocess.Popen([sys.executable, "-m", "tests.faults.growing", *words])
+def growing_home(sandbox: Sandbox) -> Iterator[None]:
+    """Ingest a growing home in another process meanwhile."""
+    arguments = [str(sandbox.archive), str(sandbox.home.path)]
+    child = subprocess.Popen([sys.executable, "-m", "tests.faults.growing", *arguments])
     try:
         yield
         assert child.poll() is None
@@ -120,19 +120,19 @@ def growing(sandbox: Sandbox) -> Iterator[None]:
 
 
 def assert_backups(sandbox: Sandbox, count: int) -> None:
-    """Back up an archive while it grows; each copy is whole, and of its moment."""
+    """Back up an archive while it grows; each backup is complete and consistent."""
     sandbox.home.session(session_id(1), thread(prompt("first"), reply("yes")))
     sandbox.ingest()
     sizes = set()
-    first = told(sandbox)
-    with growing(sandbox), Archive.open(sandbox.archive):  # so that a log is there
-        while told(sandbox) == first:
+    first = read_state(sandbox)
+    with growing_home(sandbox), Archive.open(sandbox.archive):  # so that there is a WAL
+        while read_state(sandbox) == first:
             time.sleep(0.02)
         for number in range(count):
             copy = sandbox.folder / f"copy-{number % 3}"
-            before = told(sandbox) or {}
+            before = read_state(sandbox) or {}
             assert main(["backup", "--archive", str(sandbox.archive), str(copy)]) == 0
-            after = told(sandbox) or {}
+            after = read_state(sandbox) or {}
             verdict = verify(copy)
             assert verdict.is_intact
             sizes.add(verdict.bytes)
@@ -183,33 +183,38 @@ def test_every_version_that_was_can_be_opened(version: int, tmp_path: Path) -> N
     assert sandbox.rows("SELECT count(*) FROM fragment") == [(1,)]
 
 
-def codes(archive: Path, place: Path) -> dict[str, int]:
-    """Return how every command ends on an archive, by its name."""
-    found = {}
-    words = {
-        "backup": [str(place / "backup")],
+def exit_codes(archive: Path, root: Path) -> dict[str, int]:
+    """Return the exit code of each command on an archive, by name."""
+    codes = {}
+    arguments = {
+        "backup": [str(root / "backup")],
         "search": ["lines"],
         "show": ["last"],
         "tag": [session_id(1), "x"],
         "note": [session_id(1), "x"],
         "star": [session_id(1)],
         "purge": [session_id(1), "--yes"],
-        "restore": ["--all", "--to", str(place / "to")],
-        "export": [session_id(1), "--to", str(place / "out")],
-        "ingest": ["--home", str(place / ".claude")],
+        "restore": ["--all", "--to", str(root / "to")],
+        "export": [session_id(1), "--to", str(root / "out")],
+        "ingest": ["--home", str(root / ".claude")],
         "files": [session_id(1)],
         "tree": [session_id(1)],
     }
     for row in COMMANDS:
-        if row.name in words or row.name in {"list", "projects", "rebuild", "verify"}:
-            more = words.get(row.name, [])
-            found[row.name] = int(main([row.name, "--archive", str(archive), *more]))
-    return found
+        if row.name in arguments or row.name in {
+            "list",
+            "projects",
+            "rebuild",
+            "verify",
+        }:
+            extra = arguments.get(row.name, [])
+            codes[row.name] = int(main([row.name, "--archive", str(archive), *extra]))
+    return codes
 
 
-def made_newer(place: Path) -> Path:
-    """Return an archive that a later version has written."""
-    archive_home = build_archive(place)
+def create_newer_archive(root: Path) -> Path:
+    """Return an archive that was written by a newer version."""
+    archive_home = build_archive(root)
     db = apsw.Connection(str(archive_home.folder / "archive.db"))
     db.pragma("user_version", LATEST_VERSION + 1)
     db.pragma("journal_mode", "DELETE")
@@ -221,10 +226,10 @@ def test_an_archive_that_is_too_new_is_left_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
-    archive = made_newer(tmp_path)
+    archive = create_newer_archive(tmp_path)
     before = (archive / "archive.db").read_bytes()
 
-    found = codes(archive, tmp_path)
+    found = exit_codes(archive, tmp_path)
 
     assert set(found.values()) == {int(ExitCode.ARCHIVE_TOO_NEW)}, found
     assert (archive / "archive.db").read_bytes() == before
@@ -237,7 +242,7 @@ def test_a_version_that_takes_any_archive_for_its_own_is_caught(
     monkeypatch.setenv("HOME", str(tmp_path))
     accept_any_version(monkeypatch.setattr)
 
-    found = codes(made_newer(tmp_path), tmp_path)
+    found = exit_codes(create_newer_archive(tmp_path), tmp_path)
 
     assert set(found.values()) != {int(ExitCode.ARCHIVE_TOO_NEW)}
 

@@ -23,7 +23,7 @@ import pytest
 
 from tests.build import Home, prompt, session_id
 from tests.faults.sizes import is_usual, reached, seeded, sized
-from tests.faults.test_kill import assert_whole
+from tests.faults.test_kill import assert_archive_complete
 from tests.faults.tracing import PROGRAM
 from tests.store.sandbox import Sandbox
 
@@ -167,7 +167,7 @@ def test_what_is_written_while_it_is_watched_is_found_whole_and_soon(
     sandbox.ingest()
 
     assert len(waited) >= RECORDS
-    assert_whole(sandbox)
+    assert_archive_complete(sandbox)
     late = quantiles(waited, n=20)[-1]
     if not is_usual():
         assert late < 2

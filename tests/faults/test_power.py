@@ -1,4 +1,4 @@
-"""Without power: what was acknowledged is there, and the rest as if it never was.
+"""Power cuts: acknowledged data survives, and the rest has no effect.
 
 After a power cut, the archive continues and ends in the same state as an undisturbed one.
 """
@@ -12,49 +12,49 @@ from random import Random
 import pytest
 
 from tests.build import session_id
-from tests.faults.disk import lay
-from tests.faults.losing import Recorded, assert_survived, record
+from tests.faults.disk import write_files
+from tests.faults.losing import Recording, assert_survived, record_ingestions
 from tests.faults.mutations import skip_archive_syncs, skip_index_syncs
 from tests.faults.sizes import reached, seeded, sized
 from tests.store.sandbox import Sandbox, differing_tables
 
 POINTS = sized(120, 8_000, 50_000)
-GOING_ON = sized(12, 400, 2_000)
+INGESTS = sized(12, 400, 2_000)
 
 
-def cut_power(recorded: Recorded, points: int) -> int:
-    """Let the power go at that many moments, spread over all that was done."""
-    seeds = max(points // len(recorded.acts), 1)
-    looked = 0
-    for number, disk in recorded.moments(max(len(recorded.acts) // points, 1)):
+def cut_power(recording: Recording, points: int) -> int:
+    """Cut the power at that many moments, spread over all operations."""
+    seeds = max(points // len(recording.operations), 1)
+    count = 0
+    for number, disk in recording.moments(max(len(recording.operations) // points, 1)):
         for seed in range(seeds):
             random = Random(seeded(number * 1000 + seed))  # noqa: S311 (the same every time)
-            assert_survived(recorded, number, disk.without_power(random))
-            looked += 1
-    return looked
+            assert_survived(recording, number, disk.after_power_cut(random))
+            count += 1
+    return count
 
 
 def test_what_was_acknowledged_survives_the_loss_of_power(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    recorded = record(Sandbox(tmp_path), monkeypatch)
+    recording = record_ingestions(Sandbox(tmp_path), monkeypatch)
 
-    looked = cut_power(recorded, POINTS)
+    count = cut_power(recording, POINTS)
 
-    assert looked >= 0.9 * POINTS
-    reached("power cuts, SQLite files", looked)
+    assert count >= 0.9 * POINTS
+    reached("power cuts, SQLite files", count)
 
 
-def go_on(recorded: Recorded, sandbox: Sandbox, points: int) -> int:
-    """Let the power go at some moments, and have the next ingestion see to it."""
+def ingest_after_power_cuts(recording: Recording, sandbox: Sandbox, points: int) -> int:
+    """Cut the power at some moments; the next ingestion must recover."""
     random = Random(seeded(points))  # noqa: S311 (the same every time)
     shutil.rmtree(sandbox.archive)
-    looked = 0
-    for number, disk in recorded.moments(max(len(recorded.acts) // points, 1)):
-        lay(disk.without_power(random), sandbox.archive, sandbox.archive)
-        said = max((at for at in recorded.texts if at <= number), default=None)
-        if said is not None:
-            lay(recorded.texts[said], sandbox.archive, sandbox.archive)
+    count = 0
+    for number, disk in recording.moments(max(len(recording.operations) // points, 1)):
+        write_files(disk.after_power_cut(random), sandbox.archive, sandbox.archive)
+        latest = max((at for at in recording.texts if at <= number), default=None)
+        if latest is not None:
+            write_files(recording.texts[latest], sandbox.archive, sandbox.archive)
         sandbox.ingest()
         stored_bytes = sandbox.bytes()
         for path in sandbox.home.path.rglob("*.jsonl"):
@@ -63,8 +63,8 @@ def go_on(recorded: Recorded, sandbox: Sandbox, points: int) -> int:
             assert str(path) in stored_bytes or path.stem == session_id(0)
         assert differing_tables(sandbox) == [], number
         shutil.rmtree(sandbox.archive)
-        looked += 1
-    return looked
+        count += 1
+    return count
 
 
 @pytest.mark.full
@@ -73,11 +73,11 @@ def test_the_index_is_usable_after_a_power_cut(
 ) -> None:
     sandbox = Sandbox(tmp_path)
     with monkeypatch.context() as patched:
-        recorded = record(sandbox, patched)
+        recording = record_ingestions(sandbox, patched)
 
-    looked = go_on(recorded, sandbox, GOING_ON)
+    count = ingest_after_power_cuts(recording, sandbox, INGESTS)
 
-    reached("ingests after a power cut, compared with a rebuild", looked)
+    reached("ingests after a power cut, compared with a rebuild", count)
 
 
 @pytest.mark.full
@@ -85,10 +85,10 @@ def test_an_archive_that_does_not_wait_for_the_disk_is_caught(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     skip_archive_syncs(monkeypatch.setattr)
-    recorded = record(Sandbox(tmp_path), monkeypatch)
+    recording = record_ingestions(Sandbox(tmp_path), monkeypatch)
 
     with pytest.raises(AssertionError):
-        cut_power(recorded, 400)
+        cut_power(recording, 400)
 
 
 @pytest.mark.full
@@ -98,7 +98,7 @@ def test_an_index_that_does_not_wait_for_the_disk_is_caught(
     sandbox = Sandbox(tmp_path)
     with monkeypatch.context() as patched:
         skip_index_syncs(patched.setattr)
-        recorded = record(sandbox, patched)
+        recording = record_ingestions(sandbox, patched)
 
     with pytest.raises(AssertionError, match="text"):
-        go_on(recorded, sandbox, 40)
+        ingest_after_power_cuts(recording, sandbox, 40)

@@ -1,4 +1,4 @@
-"""At no moment can others open what is written: every file is made with its rights.
+"""Other users can never open a file: every file is created with its final permissions.
 
 The system reports each file and folder when it is created, by any thread; permissions
 that are set a moment later are too late.
@@ -16,16 +16,16 @@ import pytest
 from bygones.cli.main import main
 from bygones.store import connect
 from tests.build import prompt, reply, session_id, thread
-from tests.faults.disk import Act
+from tests.faults.disk import FileOperation
 from tests.faults.failing import PURGED
 from tests.faults.folders import Folders
 from tests.faults.sizes import reached
-from tests.faults.tracing import traced
+from tests.faults.tracing import trace_command
 from tests.store.sandbox import Sandbox
 
 pytestmark = pytest.mark.skipif(
     shutil.which("strace") is None or not sys.platform.startswith("linux"),
-    reason="what programs ask of the system is told by strace",
+    reason="system calls are recorded with strace",
 )
 
 COMMANDS = (
@@ -39,8 +39,8 @@ COMMANDS = (
 )
 
 
-def made(folder: Path, mutation: str = "") -> list[Act]:
-    """Return all files and folders that commands made, with their rights."""
+def created_files(folder: Path, mutation: str = "") -> list[FileOperation]:
+    """Return all files and folders that commands created, with their modes."""
     sandbox = Sandbox(folder)
     for number in range(3):
         records = thread(prompt(f"{number}"), reply("words " * 200))
@@ -49,25 +49,25 @@ def made(folder: Path, mutation: str = "") -> list[Act]:
     (place / "state").mkdir(parents=True)
     disk = Folders(place, {str(place / "state/any"): b""})
     for name, *rest in COMMANDS:
-        words = [name, "--archive", str(place / "archive")]
+        arguments = [name, "--archive", str(place / "archive")]
         for word in rest:
             home = word.replace("HOME", str(sandbox.home.path))
-            words.append(home.replace("PLACE", str(place)))
+            arguments.append(home.replace("PLACE", str(place)))
         state = {"XDG_STATE_HOME": str(place / "state")}
-        for act in traced(words, place, state, mutation, umask=0):
-            disk.hear(act)
-    return disk.made
+        for operation in trace_command(arguments, place, state, mutation, umask=0):
+            disk.record(operation)
+    return disk.created
 
 
-def open_to_others(acts: list[Act]) -> list[str]:
-    return [act.path for act in acts if act.at & 0o077]
+def readable_by_others(operations: list[FileOperation]) -> list[str]:
+    return [operation.path for operation in operations if operation.offset & 0o077]
 
 
 def test_nothing_is_open_to_others_for_a_moment(scratch: Path) -> None:
-    found = made(scratch)
+    found = created_files(scratch)
 
-    assert open_to_others(found) == []
-    assert {act.at for act in found} == {0o600, 0o700}
+    assert readable_by_others(found) == []
+    assert {operation.offset for operation in found} == {0o600, 0o700}
     reached("files and folders created, all private from the start", len(found))
 
 
@@ -75,20 +75,22 @@ def test_nothing_is_open_to_others_for_a_moment(scratch: Path) -> None:
 def test_files_of_the_text_engine_that_others_can_read_are_caught(
     scratch: Path,
 ) -> None:
-    found = open_to_others(made(scratch, "public_text_index"))
+    found = readable_by_others(created_files(scratch, "public_text_index"))
 
     assert any("/text/" in path for path in found)
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root gives folders away")
-@pytest.mark.parametrize("is_mended", [True, False], ids=["as it is", "with a fault"])
+@pytest.mark.parametrize(
+    "is_unpatched", [True, False], ids=["unpatched", "with a fault"]
+)
 @pytest.mark.parametrize("name", ["", "archive.db", "index"])
 def test_a_folder_of_another_user_is_not_written_to(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capfd: pytest.CaptureFixture[str],
     *,
-    is_mended: bool,
+    is_unpatched: bool,
     name: str,
 ) -> None:
     sandbox = Sandbox(tmp_path)
@@ -97,25 +99,25 @@ def test_a_folder_of_another_user_is_not_written_to(
     foreign = sandbox.archive / name
     os.chown(foreign, 65534, 65534)
     before = contents(sandbox.archive)
-    if not is_mended:
+    if not is_unpatched:
         monkeypatch.setattr(connect, "_check_folder_owner", lambda _: None)
     sandbox.home.session(session_id(2), thread(prompt("more"), reply("words")))
 
-    place = ["--archive", str(sandbox.archive)]
-    code = main(["ingest", *place, "--home", str(sandbox.home.path)])
-    said = capfd.readouterr().err
+    archive_option = ["--archive", str(sandbox.archive)]
+    code = main(["ingest", *archive_option, "--home", str(sandbox.home.path)])
+    stderr = capfd.readouterr().err
 
     # A file beside it may be named: root gives SQLite's files to the same owner.
-    is_refused = code == 1 and f"{foreign}" in said and "to another user" in said
-    assert is_refused is is_mended
-    assert (contents(sandbox.archive) == before) is is_mended
+    is_refused = code == 1 and f"{foreign}" in stderr and "to another user" in stderr
+    assert is_refused is is_unpatched
+    assert (contents(sandbox.archive) == before) is is_unpatched
     assert (
-        main(["search", "words", *place, "--no-ingest"]) == 0
+        main(["search", "words", *archive_option, "--no-ingest"]) == 0
     )  # a user with access can read it
 
 
 def contents(folder: Path) -> dict[str, bytes]:
-    """Return what lies in a folder, but for what readers share with writers."""
+    """Return the files in a folder, without those that readers share with writers."""
     files = [path for path in folder.rglob("*") if path.is_file()]
     return {
         str(path): path.read_bytes()

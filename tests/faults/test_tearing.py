@@ -1,4 +1,4 @@
-"""Without power, all files that commands leave: the text engine's, notes, copies.
+"""Power cuts, with all files that commands write: also the text index, notes and copies.
 
 A series of commands is recorded once, call by call. The power may fail at any moment: the
 archive, its backup and restored files are in the state before a command or after it, and
@@ -21,60 +21,60 @@ import pytest
 
 from bygones.cli.main import main
 from tests.build import jsonl, prompt, reply, session_id, thread
-from tests.faults.disk import Act, lay
-from tests.faults.failing import PURGED, Kept, kept_in
+from tests.faults.disk import FileOperation, write_files
+from tests.faults.failing import PURGED, StoredContent, stored_content
 from tests.faults.folders import Folders
 from tests.faults.sizes import reached, seeded, sized
-from tests.faults.tracing import traced
+from tests.faults.tracing import trace_command
 from tests.store.sandbox import Sandbox, differing_tables
 
 pytestmark = pytest.mark.skipif(
     shutil.which("strace") is None or not sys.platform.startswith("linux"),
-    reason="what programs ask of the system is told by strace",
+    reason="system calls are recorded with strace",
 )
 
 POINTS = sized(60, 4_000, 20_000)
-"""Moments at which the power goes, besides those at which something has a new name."""
-GOING_ON = sized(6, 300, 2_000)
+"""Moments of power cuts, besides those at which something is renamed."""
+CONTINUATIONS = sized(6, 300, 2_000)
 SERIES = (
     *("ingest", "verify", "ingest", "backup", "ingest", "verify"),
     *("backup", "rebuild", "restore", "integrate", "purge"),
 )
 OLDER = b"what was there before"
 UNFINISHED = re.compile(r"^\.bygones-|\.bygones$")
-"""The names of files that are being written beside their places."""
-NAMING = frozenset({"link", "move", "delete"})
-"""Acts by which something has another name, or none."""
+"""The names of temporary files that are renamed when they are complete."""
+RENAMES = frozenset({"link", "move", "delete"})
+"""Operations that change or remove a name."""
 NUMBERS = re.compile(r"[0-9a-f]{6,}|\d+")
 
 
-class Found(NamedTuple):
-    """What there is on a disk."""
+class DiskState(NamedTuple):
+    """The files on a disk."""
 
-    archive: Kept
-    backup: Kept
-    restored: Kept
-    settings: Kept
-    """Of Claude Code, in which a user's own are."""
+    archive: StoredContent
+    backup: StoredContent
+    restored: StoredContent
+    settings: StoredContent
+    """Of Claude Code, including the user's own."""
 
 
 class Step(NamedTuple):
-    """A command that was carried out: its acts, and what there was after it."""
+    """A command that was run: its operations, and the disk after it."""
 
-    acts: list[Act]
+    operations: list[FileOperation]
     home: Path
     """The home as it was then."""
-    found: Found
+    disk_state: DiskState
 
 
 class Moment(NamedTuple):
-    """What was done when the power goes, and the disk at that time."""
+    """A moment of a power cut, and the disk at that time."""
 
     number: int
     """Of the command."""
-    is_over: bool
-    is_naming: bool
-    """Whether something was named in a way in which the command had not named yet."""
+    is_last: bool
+    is_rename: bool
+    """Whether this is the first rename of its kind in the command."""
     disk: Folders
 
 
@@ -83,17 +83,17 @@ class Series:
 
     def __init__(self, folder: Path, names: Sequence[str], mutation: str = "") -> None:
         self.sandbox = Sandbox(folder)
-        self.place = folder / "place"
-        self.sandbox.archive = self.place / "archive"
-        self.to = self.place / "to"
+        self.root = folder / "place"
+        self.sandbox.archive = self.root / "archive"
+        self.to = self.root / "to"
         restored = self.to / "projects/-work-demo"
         restored.mkdir(parents=True)
         (restored / f"{session_id(0)}.jsonl").write_bytes(OLDER)
-        self.claude = self.place / "claude"
+        self.claude = self.root / "claude"
         self.claude.mkdir()
-        for one in ("settings.json", ".claude.json"):
-            (self.claude / one).write_bytes(b'{"theirs": 1}\n')
-        self.first = self.found()
+        for name in ("settings.json", ".claude.json"):
+            (self.claude / name).write_bytes(b'{"theirs": 1}\n')
+        self.first = self.disk_state()
         self.steps: list[Step] = []
         random = Random(9)  # noqa: S311 (the same every time)
         for number, name in enumerate(names):
@@ -101,13 +101,13 @@ class Series:
             home = folder / f"home-{number}"
             shutil.copytree(self.sandbox.home.path, home)
             env = {"CLAUDE_CONFIG_DIR": str(self.claude)}
-            acts = traced(self.words(name), self.place, env, mutation)
-            self.steps.append(Step(acts, home, self.found()))
+            operations = trace_command(self.arguments(name), self.root, env, mutation)
+            self.steps.append(Step(operations, home, self.disk_state()))
 
-    def words(self, name: str) -> list[str]:
+    def arguments(self, name: str) -> list[str]:
         more = {
             "ingest": ["--home", str(self.sandbox.home.path)],
-            "backup": [str(self.place / "backup")],
+            "backup": [str(self.root / "backup")],
             "restore": ["--all", "--overwrite", "--to", str(self.to)],
             "purge": ["--yes", PURGED],
         }
@@ -116,57 +116,56 @@ class Series:
         return [name, "--archive", str(self.sandbox.archive), *more.get(name, [])]
 
     def _grow(self, random: Random, number: int) -> None:
-        for one in range(3):
-            words = " ".join(
-                str(random.random()) for _ in range(random.choice([3, 90]))
-            )
-            records = thread(prompt(f"{number} {words}"), reply(words))
+        for session in range(3):
+            text = " ".join(str(random.random()) for _ in range(random.choice([3, 90])))
+            records = thread(prompt(f"{number} {text}"), reply(text))
             path = (
-                self.sandbox.home.path / f"projects/-work-demo/{session_id(one)}.jsonl"
+                self.sandbox.home.path
+                / f"projects/-work-demo/{session_id(session)}.jsonl"
             )
             path.parent.mkdir(parents=True, exist_ok=True)
-            is_anew = one == number == 2
-            before = path.read_bytes() if path.exists() and not is_anew else b""
+            is_rewritten = session == number == 2
+            before = path.read_bytes() if path.exists() and not is_rewritten else b""
             path.write_bytes(before + jsonl(records))
 
-    def found(self) -> Found:
-        return Found(
-            kept_in(self.sandbox.archive),
-            kept_in(self.place / "backup"),
+    def disk_state(self) -> DiskState:
+        return DiskState(
+            stored_content(self.sandbox.archive),
+            stored_content(self.root / "backup"),
             files_of(self.to),
             files_of(self.claude),
         )
 
     def moments(self, every: int, since: int) -> Iterator[Moment]:
-        """Yield moments: every so many acts, at ends, and where names are given."""
-        disk = Folders(self.place, self.first.restored | self.first.settings)
-        passed = 0
+        """Yield moments: every n operations, at the end of commands, and after renames."""
+        disk = Folders(self.root, self.first.restored | self.first.settings)
+        done = 0
         for number, step in enumerate(self.steps):
-            named: set[tuple[str, str]] = set()
-            for at, act in enumerate(step.acts, 1):
-                disk.hear(act)
-                passed += number >= since
-                kind = act.task, NUMBERS.sub("", Path(act.path).name)
-                is_naming = act.task in NAMING and kind not in named
-                named.add(kind)
-                is_over = at == len(step.acts)
-                is_looked_at = not passed % every or is_over or is_naming
-                if is_looked_at and number >= since:
-                    yield Moment(number, is_over, is_naming, disk)
+            seen_kinds: set[tuple[str, str]] = set()
+            for at, operation in enumerate(step.operations, 1):
+                disk.record(operation)
+                done += number >= since
+                kind = operation.kind, NUMBERS.sub("", Path(operation.path).name)
+                is_rename = operation.kind in RENAMES and kind not in seen_kinds
+                seen_kinds.add(kind)
+                is_last = at == len(step.operations)
+                is_selected = not done % every or is_last or is_rename
+                if is_selected and number >= since:
+                    yield Moment(number, is_last, is_rename, disk)
 
-    def lay(self, files: dict[str, bytes]) -> None:
-        """Have a disk be as it was found."""
-        shutil.rmtree(self.place)
-        lay(files, self.place, self.place)
+    def write_disk(self, files: dict[str, bytes]) -> None:
+        """Write the files of a disk."""
+        shutil.rmtree(self.root)
+        write_files(files, self.root, self.root)
 
-    def live_at(self, number: int) -> None:
-        """Have the home be as it was when a command began."""
+    def restore_home(self, number: int) -> None:
+        """Restore the home as it was when a command started."""
         shutil.rmtree(self.sandbox.home.path)
         shutil.copytree(self.steps[number].home, self.sandbox.home.path)
 
 
-def files_of(folder: Path) -> Kept:
-    """Return the files in a folder, but for those that were never finished."""
+def files_of(folder: Path) -> StoredContent:
+    """Return the files in a folder, without temporary files."""
     return {
         str(path): path.read_bytes()
         for path in folder.rglob("*")
@@ -174,25 +173,25 @@ def files_of(folder: Path) -> Kept:
     }
 
 
-def assert_left(series: Series, number: int, *, is_over: bool) -> None:
-    """Hold what is left against what there was before a command, and after it."""
-    before = series.steps[number - 1].found if number else series.first
-    after = series.steps[number].found
-    for path in series.place.rglob("archive.db"):
-        assert_sound(path)
-    left = series.found()
-    if is_over:
-        assert left == after
-    assert left.archive in (before.archive, after.archive)
-    assert left.backup in (before.backup, after.backup)
-    for one, old, new in zip(left[2:], before[2:], after[2:], strict=True):
-        assert all(raw in (old.get(path), new.get(path)) for path, raw in one.items())
-    # What was replaced is there as a copy; and settings are never gone.
-    assert set(before.restored.values()) <= set(left.restored.values())
-    assert set(before.settings) <= set(left.settings)
+def assert_state(series: Series, number: int, *, is_last: bool) -> None:
+    """Compare the remaining files with those before and after a command."""
+    before = series.steps[number - 1].disk_state if number else series.first
+    after = series.steps[number].disk_state
+    for path in series.root.rglob("archive.db"):
+        assert_intact(path)
+    remaining = series.disk_state()
+    if is_last:
+        assert remaining == after
+    assert remaining.archive in (before.archive, after.archive)
+    assert remaining.backup in (before.backup, after.backup)
+    for files, old, new in zip(remaining[2:], before[2:], after[2:], strict=True):
+        assert all(raw in (old.get(path), new.get(path)) for path, raw in files.items())
+    # Replaced files are there as copies, and settings are never missing.
+    assert set(before.restored.values()) <= set(remaining.restored.values())
+    assert set(before.settings) <= set(remaining.settings)
 
 
-def assert_sound(path: Path) -> None:
+def assert_intact(path: Path) -> None:
     copy = path.parent.with_name("copy")
     shutil.copytree(path.parent, copy)
     with closing(sqlite3.connect(copy / path.name)) as db:
@@ -200,21 +199,21 @@ def assert_sound(path: Path) -> None:
     shutil.rmtree(copy)
 
 
-def assert_goes_on(
+def assert_recovers(
     series: Series, number: int, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """Have commands read what is left, and the next ingestion see to the rest."""
-    series.live_at(number)
+    """Read the remaining data with commands; the next ingestion must recover the rest."""
+    series.restore_home(number)
     sandbox = series.sandbox
     archive = ["--archive", str(sandbox.archive), "--no-ingest"]
-    for words in (
+    for arguments in (
         ["list", *archive],
         ["search", "0", *archive],
         ["doctor", *archive[:2]],
     ):
-        assert main(words) in {0, 1, 10}
-    said = capfd.readouterr()
-    assert "error: unexpected " not in said.out + said.err
+        assert main(arguments) in {0, 1, 10}
+    captured = capfd.readouterr()
+    assert "error: unexpected " not in captured.out + captured.err
     sandbox.ingest()
     stored_bytes = sandbox.bytes()
     for path in sandbox.home.path.rglob("*.jsonl"):
@@ -226,25 +225,25 @@ def assert_goes_on(
 def cut_power(
     series: Series,
     points: int,
-    going_on: int,
+    continuations: int,
     capfd: pytest.CaptureFixture[str],
     *,
     since: int = 0,
 ) -> tuple[int, int]:
-    """Let the power go at that many moments; return how many, and where it went on."""
-    looked = went_on = 0
-    length = sum(len(step.acts) for step in series.steps[since:])
+    """Cut the power at that many moments; return how many, and how often it continued."""
+    count = continued = 0
+    length = sum(len(step.operations) for step in series.steps[since:])
     for moment in series.moments(max(length // points, 1), since):
-        seeds = range(looked, looked + max(points // length, 1))
-        for seed in [*([None] if moment.is_naming else []), *seeds]:
+        seeds = range(count, count + max(points // length, 1))
+        for seed in [*([None] if moment.is_rename else []), *seeds]:
             random = None if seed is None else Random(seeded(seed))  # noqa: S311 (the same)
-            series.lay(moment.disk.without_power(random))
-            assert_left(series, moment.number, is_over=moment.is_over)
-            looked += 1
-            if looked * going_on // points > went_on:
-                assert_goes_on(series, moment.number, capfd)
-                went_on += 1
-    return looked, went_on
+            series.write_disk(moment.disk.after_power_cut(random))
+            assert_state(series, moment.number, is_last=moment.is_last)
+            count += 1
+            if count * continuations // points > continued:
+                assert_recovers(series, moment.number, capfd)
+                continued += 1
+    return count, continued
 
 
 @pytest.mark.full
@@ -253,10 +252,10 @@ def test_every_file_survives_a_power_cut_or_is_rebuilt(
 ) -> None:
     series = Series(scratch, SERIES)
 
-    looked, went_on = cut_power(series, POINTS, GOING_ON, capfd)
+    count, continued = cut_power(series, POINTS, CONTINUATIONS, capfd)
 
-    reached("power cuts, all files of a series of commands", looked)
-    reached("power cuts, all files, then read and ingested again", went_on)
+    reached("power cuts, all files of a series of commands", count)
+    reached("power cuts, all files, then read and ingested again", continued)
 
 
 @pytest.mark.full
