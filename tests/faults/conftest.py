@@ -1,4 +1,4 @@
-"""What every harness can ask for."""
+"""Fixtures of all harnesses."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.properties.homes import SCRATCH
 
 @pytest.fixture
 def scratch() -> Iterator[Path]:
-    """Return a folder in memory, for what is written, synced and removed very often."""
+    """Return a folder in memory, for tests that write and sync very often."""
     folder = Path(tempfile.mkdtemp(dir=SCRATCH))
     yield folder
     shutil.rmtree(folder)

@@ -1,8 +1,8 @@
-/* Calls of the system that fail when told: preloaded into a program that is tested.
+/* Makes system calls fail; preloaded into the tested program.
 
-   Only files below one folder count. The n-th call of a kind fails once, or it and all
-   that follow. Nothing is done by a call that fails. Calls that the system itself
-   refuses because a disk is full are counted as well. */
+   Only calls on files below one folder are counted. The n-th call of a kind fails, or
+   that call and all later ones. A failing call has no effect. Calls that fail because
+   a disk is full are counted as well. */
 
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -18,12 +18,12 @@
 
 enum { WRITE = 1, SYNC = 2, OPEN = 4, NAME = 8 };
 
-static char under[4096];
-static int kinds, left, lasting, reason, passed, failed, full;
+static char root_folder[4096];
+static int kinds, left, is_lasting, reason, passed, failed, full;
 
-void fail_at(const char *folder, int which, int at, int lasts, int error) {
-    strncpy(under, folder, sizeof under - 1);
-    kinds = which; left = at; lasting = lasts; reason = error;
+void fail_at(const char *folder, int which, int at, int lasts, int error_number) {
+    strncpy(root_folder, folder, sizeof root_folder - 1);
+    kinds = which; left = at; is_lasting = lasts; reason = error_number;
     passed = failed = full = 0;
 }
 
@@ -32,10 +32,10 @@ int calls_failed(void) { return failed; }
 int calls_without_room(void) { return full; }
 
 static int is_below(const char *path) {
-    return under[0] && path && strncmp(path, under, strlen(under)) == 0;
+    return root_folder[0] && path && strncmp(path, root_folder, strlen(root_folder)) == 0;
 }
 
-static ssize_t heard(ssize_t result) {
+static ssize_t count_if_full(ssize_t result) {
     if (result < 0 && errno == ENOSPC) __atomic_add_fetch(&full, 1, __ATOMIC_SEQ_CST);
     return result;
 }
@@ -53,14 +53,14 @@ static int fails(int kind, int counts) {
     if (!(kinds & kind) || !counts) return 0;
     __atomic_add_fetch(&passed, 1, __ATOMIC_SEQ_CST);
     int now = __atomic_sub_fetch(&left, 1, __ATOMIC_SEQ_CST);
-    if (now > 0 || (now < 0 && !lasting)) return 0;
+    if (now > 0 || (now < 0 && !is_lasting)) return 0;
     __atomic_add_fetch(&failed, 1, __ATOMIC_SEQ_CST);
     errno = reason;
     return 1;
 }
 
-/* Whether a name is below the folder, be it said in full or from an open one. */
-static int is_said_below(int folder, const char *path) {
+/* Whether a path is below the folder; a relative path starts at an open folder. */
+static int is_path_below(int folder, const char *path) {
     return path && path[0] != '/' ? is_open_below(folder) : is_below(path);
 }
 
@@ -71,9 +71,9 @@ static int is_said_below(int folder, const char *path) {
 #define WRITES(name, args, passing, ...) \
     ssize_t name args { \
         REAL(ssize_t, #name, __VA_ARGS__) \
-        int counts = under[0] && is_open_below(handle); \
+        int counts = root_folder[0] && is_open_below(handle); \
         if (fails(WRITE, counts)) return -1; \
-        return counts ? heard(real passing) : real passing; \
+        return counts ? count_if_full(real passing) : real passing; \
     }
 WRITES(write, (int handle, const void *raw, size_t size), (handle, raw, size),
        int, const void *, size_t)
@@ -100,7 +100,7 @@ SYNCS(fdatasync)
         va_end(more); \
         if (fails(OPEN, is_below(path))) return -1; \
         int found = real(path, flags, mode); \
-        return is_below(path) ? (int)heard(found) : found; \
+        return is_below(path) ? (int)count_if_full(found) : found; \
     }
 OPENS(open)
 OPENS(open64)
@@ -111,7 +111,7 @@ OPENS(open64)
         va_list more; va_start(more, flags); \
         mode_t mode = flags & (O_CREAT | O_TMPFILE) ? va_arg(more, mode_t) : 0; \
         va_end(more); \
-        return fails(OPEN, is_said_below(folder, path)) \
+        return fails(OPEN, is_path_below(folder, path)) \
             ? -1 : real(folder, path, flags, mode); \
     }
 OPENS_AT(openat)
@@ -131,7 +131,7 @@ int unlink(const char *path) {
 }
 int unlinkat(int folder, const char *path, int flags) {
     REAL(int, "unlinkat", int, const char *, int)
-    return fails(NAME, is_said_below(folder, path)) ? -1 : real(folder, path, flags);
+    return fails(NAME, is_path_below(folder, path)) ? -1 : real(folder, path, flags);
 }
 int rmdir(const char *path) {
     REAL(int, "rmdir", const char *)
@@ -139,7 +139,7 @@ int rmdir(const char *path) {
 }
 int mkdir(const char *path, mode_t mode) {
     REAL(int, "mkdir", const char *, mode_t)
-    return fails(NAME, is_below(path)) ? -1 : heard(real(path, mode));
+    return fails(NAME, is_below(path)) ? -1 : count_if_full(real(path, mode));
 }
 int ftruncate(int handle, off_t size) {
     REAL(int, "ftruncate", int, off_t)

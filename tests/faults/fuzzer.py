@@ -1,7 +1,7 @@
-"""Has atheris look for bytes that break something, led by what they reach.
+"""Coverage-guided fuzzing with atheris.
 
-``python -m tests.faults.fuzzer NAME SECONDS FOLDER`` begins with what a target is
-usually given, and leaves in the folder what breaks it. It needs atheris, which is not
+``python -m tests.faults.fuzzer NAME SECONDS FOLDER`` starts with typical inputs
+of a target, and writes inputs that break it to the folder. It needs atheris, which is not
 installed everywhere.
 """
 
@@ -13,18 +13,18 @@ from pathlib import Path
 import atheris
 
 with atheris.instrument_imports(include=["bygones"]):
-    from tests.faults.fuzzing import TARGETS, beginnings
+    from tests.faults.fuzzing import TARGETS, seed_inputs
 
 
 def main(name: str, seconds: int, folder: Path) -> None:
-    """Look for bytes that break a target; the engine ends the program."""
-    begin = folder / "begin"
-    begin.mkdir(parents=True, exist_ok=True)
-    for number, raw in enumerate(beginnings(name)):
-        (begin / str(number)).write_bytes(raw)
-    words = [f"-max_total_time={seconds}", "-max_len=2048", "-print_final_stats=1"]
-    words += [f"-artifact_prefix={folder}/", "-timeout=10", "-rss_limit_mb=512"]
-    atheris.Setup([sys.argv[0], *words, str(begin)], TARGETS[name])
+    """Fuzz a target; atheris ends the process."""
+    corpus = folder / "corpus"
+    corpus.mkdir(parents=True, exist_ok=True)
+    for number, raw in enumerate(seed_inputs(name)):
+        (corpus / str(number)).write_bytes(raw)
+    options = [f"-max_total_time={seconds}", "-max_len=2048", "-print_final_stats=1"]
+    options += [f"-artifact_prefix={folder}/", "-timeout=10", "-rss_limit_mb=512"]
+    atheris.Setup([sys.argv[0], *options, str(corpus)], TARGETS[name])
     atheris.Fuzz()
 
 

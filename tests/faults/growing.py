@@ -1,4 +1,4 @@
-"""A program that lets a home grow and takes it in, until it is stopped.
+"""A program that appends to a home and ingests it, until it is stopped.
 
 ``python -m tests.faults.growing ARCHIVE HOME``
 """
@@ -16,14 +16,14 @@ __all__ = ["grow"]
 
 
 def grow(archive: Path, home: Path) -> None:
-    """Write a little more of some sessions, and take it in; for ever."""
+    """Append to some sessions and ingest them, forever."""
     folder = home / "projects" / "-work-demo"
     folder.mkdir(parents=True, exist_ok=True)
     for number in count():
         name = session_id(10 + number % 5)
-        said = prompt(f"{number} " + "words " * 900) | {"sessionId": name}
+        record = prompt(f"{number} " + "words " * 900) | {"sessionId": name}
         with (folder / f"{name}.jsonl").open("ab") as file:
-            file.write(jsonl([said] * 20))
+            file.write(jsonl([record] * 20))
         Archive.ingest(archive, [home], lock_timeout=60)
 
 

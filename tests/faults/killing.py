@@ -22,7 +22,7 @@ from typing import NamedTuple
 from tests.build import Home, jsonl, prompt, reply, session_id, summary, thread
 from tests.faults.crashing import BEFORE, context, purge_first, record_points, start
 from tests.faults.sizes import sized
-from tests.faults.traces import traces
+from tests.faults.traces import find_traces
 from tests.store.sandbox import Sandbox, differing_tables
 
 __all__ = [
@@ -183,7 +183,7 @@ class PurgeTrial(Trial):
         if str(self._path) in stored:
             assert stored[str(self._path)] == [self._path.read_bytes()]
             purge_first(self.sandbox.archive)
-        assert traces(self.sandbox.archive, self._canary.encode()) == []
+        assert find_traces(self.sandbox.archive, self._canary.encode()) == []
         assert differing_tables(self.sandbox) == []
 
 

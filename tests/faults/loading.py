@@ -1,4 +1,4 @@
-"""Many at once: readers at the command line and in the browser, writers, a watcher.
+"""Load: concurrent readers at the command line and in the browser, writers, a watcher.
 
 All of them are the real command in processes of their own. Unexpected output is a fault,
 and the time of every read is recorded. Now and then the writers are paused, to measure
@@ -26,7 +26,7 @@ from urllib.parse import urlsplit
 from bygones.errors import ExitCode
 from tests.build import jsonl, prompt, session_id
 
-__all__ = ["KINDS", "Load", "Memory", "Read", "opened"]
+__all__ = ["KINDS", "Load", "Memory", "Read", "open_server"]
 
 PROGRAM = """
 import sys
@@ -36,32 +36,32 @@ if sys.argv[1]:
     MUTATIONS[sys.argv[1]](patch)
 sys.exit(main(sys.argv[2:]))
 """
-ASKED = (
+COMMANDS = (
     ("list", "--json"),
     ("search", "words", "--json"),
     ("projects", "--json"),
     ("show", session_id(1)),
 )
 PAGES = ("/", "/search/answer?q=words", f"/session/{session_id(1)}", "/projects")
-KINDS = len(ASKED) + len(PAGES)
-_BENIGN = {int(ExitCode.SUCCESS), int(ExitCode.ARCHIVE_IN_USE)}
+KINDS = len(COMMANDS) + len(PAGES)
+_ALLOWED_CODES = {int(ExitCode.SUCCESS), int(ExitCode.ARCHIVE_IN_USE)}
 
 
 class Read(NamedTuple):
     """What was read, when, and how many seconds that took."""
 
     what: str
-    began: float
+    started: float
     seconds: float
 
     @property
     def ended(self) -> float:
         """When it was done."""
-        return self.began + self.seconds
+        return self.started + self.seconds
 
 
 class Memory(NamedTuple):
-    """What a program has in memory, in megabytes: all of it, and what no file holds."""
+    """The memory of a process in megabytes: resident, and without mapped files."""
 
     resident: int
     own: int
@@ -76,193 +76,201 @@ class Load:
         self.faults: list[str] = []
         self.reads: list[Read] = []
         self.peaks: dict[str, list[Memory]] = {}
-        """What each program had in memory whenever it was looked at."""
+        """Samples of the memory of each process."""
         self.writes = 0
         self.pauses: list[tuple[float, float]] = []
-        """When no process wrote, although many had started to."""
+        """Start and end of the times when all writers were paused."""
         self._writers: set[subprocess.Popen[str]] = set()
-        self._may_begin = threading.Lock()
+        self._start_lock = threading.Lock()
         self._mutation = mutation
         self._stop = threading.Event()
         self._threads: list[threading.Thread] = []
         self._children: list[tuple[subprocess.Popen[str], IO[str]]] = []
-        """Programs that go on, and where they write what they have to say."""
+        """Long-running processes, and the files with their stderr."""
 
-    def words(self, name: str, *more: str) -> list[str]:
-        given = [name, "--archive", str(self.archive), *more]
-        return [sys.executable, "-c", PROGRAM, self._mutation, *given]
+    def command(self, name: str, *extra: str) -> list[str]:
+        arguments = [name, "--archive", str(self.archive), *extra]
+        return [sys.executable, "-c", PROGRAM, self._mutation, *arguments]
 
-    def ask(
+    def run_command(
         self, name: str, *more: str, allowed: Sequence[int] = (0,), writes: bool = False
     ) -> int:
-        """Run a command to its end; record unexpected output."""
-        with self._may_begin if writes else nullcontext():
-            child = self._begun(name, *more, writes=writes)
-        _, said = child.communicate()
+        """Run a command; record unexpected exit codes and output."""
+        with self._start_lock if writes else nullcontext():
+            child = self._start_process(name, *more, writes=writes)
+        _, stderr = child.communicate()
         self._writers.discard(child)
-        if child.returncode not in allowed or "Traceback" in said:
-            self.faults.append(f"{name} {child.returncode}: {said[-500:]}")
+        if child.returncode not in allowed or "Traceback" in stderr:
+            self.faults.append(f"{name} {child.returncode}: {stderr[-500:]}")
         return child.returncode
 
-    def _begun(
-        self, name: str, *more: str, writes: bool, said: IO[str] | int = subprocess.PIPE
+    def _start_process(
+        self,
+        name: str,
+        *more: str,
+        writes: bool,
+        stderr: IO[str] | int = subprocess.PIPE,
     ) -> subprocess.Popen[str]:
         child = subprocess.Popen(
-            self.words(name, *more),
+            self.command(name, *more),
             stdout=subprocess.PIPE,
-            stderr=said,
+            stderr=stderr,
             text=True,
-            # A page whose answer goes wrong says why.
+            # Error pages include the traceback.
             env=os.environ | {"BYGONES_DEBUG": "1"},
-            # Who writes has processes of its own, and is held with all of them.
+            # Writers start processes of their own, which are paused together with them.
             start_new_session=writes,
         )
         if writes:
             self._writers.add(child)
         return child
 
-    def hold_now_and_then(self, every: float, pause: float) -> None:
-        """Hold those who write for a while, again and again."""
+    def pause_writers_regularly(self, every: float, pause: float) -> None:
+        """Pause all writers for a while, again and again."""
 
-        def hold(_: int) -> None:
+        def pause_once(_: int) -> None:
             if self._stop.wait(every):
                 return
-            with self._may_begin:
-                held = set(self._writers)
+            with self._start_lock:
+                paused = set(self._writers)
                 try:
-                    _signal(held, signal.SIGSTOP)
-                    began = time.monotonic()
+                    _signal(paused, signal.SIGSTOP)
+                    started = time.monotonic()
                     self._stop.wait(pause)
-                    self.pauses.append((began, time.monotonic()))
+                    self.pauses.append((started, time.monotonic()))
                 finally:
-                    _signal(held, signal.SIGCONT)
+                    _signal(paused, signal.SIGCONT)
 
-        self._repeat(hold)
+        self._repeat(pause_once)
 
-    def some(self, kind: str, *, paused: bool) -> list[Read]:
-        """Return the reads of a kind during pauses of the writers, or while all wrote."""
+    def reads_of(self, kind: str, *, paused: bool) -> list[Read]:
+        """Return the reads of a kind while writers were paused, or while they wrote."""
         return [
-            one
-            for one in self.reads
-            if one.what == kind
+            read
+            for read in self.reads
+            if read.what == kind
             and any(
-                low <= one.began and one.ended <= high
+                low <= read.started and read.ended <= high
                 if paused
-                else low < one.ended and one.began < high
+                else low < read.ended and read.started < high
                 for low, high in self.pauses
             )
             is paused
         ]
 
     def _repeat(self, task: Callable[[int], None]) -> None:
-        def go_on() -> None:
+        def loop() -> None:
             for number in count():
                 if self._stop.is_set():
                     return
                 try:
                     task(number)
-                except Exception as error:  # noqa: BLE001 (told at the end)
+                except Exception as error:  # noqa: BLE001 (reported at the end)
                     self.faults.append(f"{type(error).__name__}: {error}")
                     time.sleep(0.2)
 
-        thread = threading.Thread(target=go_on)
+        thread = threading.Thread(target=loop)
         self._threads.append(thread)
         thread.start()
 
     def read_by_command(self, readers: int) -> None:
-        """Have so many ask at the command line, one question after the other."""
+        """Start readers that run one command after the other."""
         for first in range(readers):
-            asked = cycle([*ASKED[first:], *ASKED[:first]])
+            commands = cycle([*COMMANDS[first:], *COMMANDS[:first]])
 
-            def read(_: int, asked: Iterator[tuple[str, ...]] = asked) -> None:
-                name, *more = next(asked)
-                began = time.monotonic()
-                self.ask(name, *more, "--no-ingest")
-                self.reads.append(Read(name, began, time.monotonic() - began))
+            def read(_: int, commands: Iterator[tuple[str, ...]] = commands) -> None:
+                name, *more = next(commands)
+                started = time.monotonic()
+                self.run_command(name, *more, "--no-ingest")
+                self.reads.append(Read(name, started, time.monotonic() - started))
 
             self._repeat(read)
 
     def read_in_browser(self, readers: int, port: int, cookie: str) -> None:
-        """Have so many ask for pages."""
+        """Start readers that request pages."""
         for first in range(readers):
 
             def read(number: int, first: int = first) -> None:
                 path = PAGES[(number + first) % len(PAGES)]
-                began = time.monotonic()
+                started = time.monotonic()
                 status, body = page(port, path, cookie)
-                self.reads.append(Read(path, began, time.monotonic() - began))
+                self.reads.append(Read(path, started, time.monotonic() - started))
                 if status != 200 or not body:
-                    self.faults.append(f"{path} {status}: {_sentence(body)}")
+                    self.faults.append(f"{path} {status}: {_page_text(body)}")
                 time.sleep(0.05)
 
             self._repeat(read)
 
     def write(self, writers: int, *homes: Path, pause: float = 0.5) -> None:
-        """Have so many take homes in; all but one of them are refused, kindly."""
-        given = [word for home in (self.home, *homes) for word in ("--home", str(home))]
+        """Start writers that ingest homes; all but one of them find the archive in use."""
+        home_options = [
+            option for home in (self.home, *homes) for option in ("--home", str(home))
+        ]
 
-        def take_in(_: int) -> None:
-            allowed = sorted(_BENIGN)
-            code = self.ask("ingest", "-q", *given, allowed=allowed, writes=True)
+        def ingest(_: int) -> None:
+            allowed = sorted(_ALLOWED_CODES)
+            code = self.run_command(
+                "ingest", "-q", *home_options, allowed=allowed, writes=True
+            )
             self.writes += code == 0
             time.sleep(pause)
 
         for _ in range(writers):
-            self._repeat(take_in)
+            self._repeat(ingest)
 
     def grow(self) -> None:
-        """Let the home grow, a few lines at a time."""
+        """Append to the home, a few lines at a time."""
         folder = self.home / "projects" / "-work-demo"
 
-        def more(number: int) -> None:
+        def append(number: int) -> None:
             name = session_id(1 + number % 4)
-            said = prompt(f"{number} words " * 20) | {"sessionId": name}
-            with self._may_begin, (folder / f"{name}.jsonl").open("ab") as file:
-                file.write(jsonl([said]))
+            record = prompt(f"{number} words " * 20) | {"sessionId": name}
+            with self._start_lock, (folder / f"{name}.jsonl").open("ab") as file:
+                file.write(jsonl([record]))
             time.sleep(0.1)
 
-        self._repeat(more)
+        self._repeat(append)
 
     def start(self, name: str, *more: str) -> subprocess.Popen[str]:
         """Start a command that runs until it is stopped."""
-        said = tempfile.TemporaryFile("w+", encoding="utf-8")  # noqa: SIM115 (closed in stop)
-        child = self._begun(name, *more, writes=name == "watch", said=said)
-        self._children.append((child, said))
-        seen = self.peaks.setdefault(name, [])
+        stderr = tempfile.TemporaryFile("w+", encoding="utf-8")  # noqa: SIM115 (closed in stop)
+        child = self._start_process(name, *more, writes=name == "watch", stderr=stderr)
+        self._children.append((child, stderr))
+        samples = self.peaks.setdefault(name, [])
 
-        def look(_: int) -> None:
+        def measure_memory(_: int) -> None:
             with suppress(OSError):
-                seen.append(_memory(child.pid))
+                samples.append(_memory(child.pid))
             time.sleep(0.5)
 
-        self._repeat(look)
+        self._repeat(measure_memory)
         return child
 
     def stop(self) -> None:
-        """Have everybody stop, and hear what those said who should still be there."""
+        """Stop all threads and processes; record which ended early, and tracebacks."""
         self._stop.set()
         for thread in self._threads:
             thread.join(120)
             if thread.is_alive():
-                self.faults.append("somebody waits for ever")
-        for child, said in self._children:
+                self.faults.append("a thread did not end")
+        for child, stderr in self._children:
             has_ended = child.poll() is not None
             child.terminate()
             with suppress(subprocess.TimeoutExpired):
                 child.communicate(timeout=30)
             child.kill()
-            with said:
-                said.seek(0)
-                words = said.read()
+            with stderr:
+                stderr.seek(0)
+                output = stderr.read()
             if has_ended:
-                self.faults.append(f"ended by itself: {words[-2000:]}")
-            elif "Traceback" in words:
-                self.faults.append(words[:4000])
+                self.faults.append(f"ended by itself: {output[-2000:]}")
+            elif "Traceback" in output:
+                self.faults.append(output[:4000])
         self._children.clear()
 
     @contextmanager
-    def going_on(self, seconds: float, enough: Callable[[], object]) -> Iterator[None]:
-        """Let all processes run for some time, and until there are enough reads.
+    def running(self, seconds: float, enough: Callable[[], object]) -> Iterator[None]:
+        """Run all processes for some time, and until there are enough reads.
 
         A slow machine gets half as much time again, and at least two minutes.
         """
@@ -270,54 +278,58 @@ class Load:
         self._threads.clear()
         try:
             yield
-            begun = time.monotonic()
-            while (past := time.monotonic() - begun) < seconds + max(120, seconds / 2):
-                if past >= seconds and enough():
+            started = time.monotonic()
+            while (elapsed := time.monotonic() - started) < seconds + max(
+                120, seconds / 2
+            ):
+                if elapsed >= seconds and enough():
                     break
                 time.sleep(0.1)
         finally:
             self.stop()
 
 
-def _signal(children: Iterable[subprocess.Popen[str]], sign: signal.Signals) -> None:
+def _signal(
+    children: Iterable[subprocess.Popen[str]], signal_number: signal.Signals
+) -> None:
     for child in children:
         with suppress(ProcessLookupError):
-            os.killpg(child.pid, sign)
+            os.killpg(child.pid, signal_number)
 
 
 def _memory(pid: int) -> Memory:
     text = Path(f"/proc/{pid}/status").read_text("utf-8")
-    found = dict(re.findall(r"^(\w+):\s+(\d+) kB$", text, re.MULTILINE))
-    if "VmRSS" not in found:
-        raise ProcessLookupError  # it has ended without being waited for
-    return Memory(*(int(found[name]) // 1024 for name in ("VmRSS", "RssAnon")))
+    values = dict(re.findall(r"^(\w+):\s+(\d+) kB$", text, re.MULTILINE))
+    if "VmRSS" not in values:
+        raise ProcessLookupError  # a zombie process
+    return Memory(*(int(values[name]) // 1024 for name in ("VmRSS", "RssAnon")))
 
 
-def _sentence(body: bytes) -> str:
-    """Return what a page says, without what makes it a page."""
+def _page_text(body: bytes) -> str:
+    """Return the text of a page, without its markup."""
     main = body.decode("utf-8", "replace").partition("<main")[2]
     return " ".join(re.sub(r"<[^>]*>", " ", f"<main{main}").split())[:300]
 
 
-def opened(server: subprocess.Popen[str]) -> tuple[int, str]:
+def open_server(server: subprocess.Popen[str]) -> tuple[int, str]:
     """Return the port and the cookie of a server that was just started."""
     assert server.stdout is not None
     link = urlsplit(server.stdout.readline().strip())
     connection = HTTPConnection("127.0.0.1", link.port or 0, timeout=60)
     connection.request("GET", f"{link.path}?{link.query}")
-    answer = connection.getresponse()
-    answer.read()
+    response = connection.getresponse()
+    response.read()
     connection.close()
-    cookie = (answer.getheader("set-cookie") or "").partition(";")[0]
+    cookie = (response.getheader("set-cookie") or "").partition(";")[0]
     return link.port or 0, cookie
 
 
 def page(port: int, path: str, cookie: str) -> tuple[int, bytes]:
-    """Return a page as a browser would get it."""
+    """Request a page; return its status and body."""
     connection = HTTPConnection("127.0.0.1", port, timeout=120)
     try:
         connection.request("GET", path, headers={"Cookie": cookie})
-        answer = connection.getresponse()
-        return answer.status, answer.read()
+        response = connection.getresponse()
+        return response.status, response.read()
     finally:
         connection.close()

@@ -133,8 +133,8 @@ def remove_index_last(patch: Patch) -> None:
         delayed.append(self)
 
     def vacuum(self: ArchiveDB) -> bool:
-        for opened in delayed:
-            original_remove(opened)
+        for delayed_dir in delayed:
+            original_remove(delayed_dir)
         return original_vacuum(self)
 
     patch(ArchiveDir, "remove_all_indexes", remove_later)

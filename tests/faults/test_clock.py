@@ -35,9 +35,9 @@ CLOCKS = (
     ("a day too long", 0, 86_400, "Europe/Berlin"),
     ("far from now", 200 * YEAR, 200 * YEAR, "UTC"),
 )
-"""How wrong the clock is at the first ingestion and at the second, and where."""
-MOMENTS = (0, -1, -(10**9), 2**31, 2**32 + 5, 4_102_444_800, 10**11, 253_402_300_800)
-"""When files say that they were written: before computers, tomorrow, beyond dates."""
+"""Name, clock error in seconds at the first and second ingestion, time zone."""
+FILE_TIMES = (0, -1, -(10**9), 2**31, 2**32 + 5, 4_102_444_800, 10**11, 253_402_300_800)
+"""Modification times of files: before 1970, in the future, beyond valid dates."""
 PROGRAM = """
 import sys
 from bygones.cli.main import main
@@ -46,7 +46,7 @@ if sys.argv[1]:
     MUTATIONS[sys.argv[1]](patch)
 sys.exit(main(sys.argv[2:]))
 """
-QUESTIONS = (
+COMMANDS = (
     ("list", "--all", "--iso"),
     ("search", "words", "--iso"),
     ("prompts", "--iso"),
@@ -56,21 +56,21 @@ QUESTIONS = (
 
 needs_compiler = pytest.mark.skipif(
     shutil.which("cc") is None or not sys.platform.startswith("linux"),
-    reason="the clock is made wrong by a small library in C",
+    reason="the clock is shifted by a small library in C",
 )
 
 
 @pytest.fixture(scope="session")
 def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return the library through which clocks are wrong."""
-    made = tmp_path_factory.mktemp("clock") / "shifting.so"
-    words = ["cc", "-shared", "-fPIC", "-O1", "-o", str(made)]
-    subprocess.run([*words, str(HERE / "shifting.c"), "-ldl"], check=True)
-    return made
+    """Return the library that shifts the clock."""
+    path = tmp_path_factory.mktemp("clock") / "shifting.so"
+    command = ["cc", "-shared", "-fPIC", "-O1", "-o", str(path)]
+    subprocess.run([*command, str(HERE / "shifting.c"), "-ldl"], check=True)
+    return path
 
 
-def stages(folder: Path) -> tuple[Path, Path]:
-    """Return a home as it is first, and as it is later."""
+def create_stages(folder: Path) -> tuple[Path, Path]:
+    """Return a home at the first ingestion, and at the second."""
     first, later = Home(folder / "first"), Home(folder / "later")
     records = thread(prompt("words of the first"), reply("an answer in words"))
     leaf = str(records[-1]["uuid"])
@@ -88,47 +88,51 @@ def stages(folder: Path) -> tuple[Path, Path]:
     return first.path, later.path
 
 
-def run(library: Path, shift: int, zone: str, *words: str, mutation: str = "") -> str:
-    """Run a command under a clock that is wrong; return what it prints."""
-    done = subprocess.run(
-        [sys.executable, "-c", PROGRAM, mutation, *words],
+def run(
+    library: Path, shift: int, zone: str, *arguments: str, mutation: str = ""
+) -> str:
+    """Run a command with a wrong clock; return its output."""
+    process = subprocess.run(
+        [sys.executable, "-c", PROGRAM, mutation, *arguments],
         env={**os.environ, "LD_PRELOAD": str(library), "SHIFT": str(shift), "TZ": zone},
         capture_output=True,
         text=True,
         check=False,
     )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+    assert process.returncode == 0, process.stderr
+    return process.stdout
 
 
-def taken(
+def ingest_twice(
     library: Path, folder: Path, clock: tuple[str, int, int, str], mutation: str = ""
 ) -> Sandbox:
-    """Take a home in twice under wrong clocks."""
+    """Ingest a home twice with wrong clocks."""
     sandbox = Sandbox(folder)
     name, *shifts, zone = clock
     sandbox.archive = folder / str(name).replace(" ", "-")
     home = sandbox.home.path
-    for stage, shift in zip(stages(folder / "stages"), shifts, strict=True):
+    for stage, shift in zip(create_stages(folder / "stages"), shifts, strict=True):
         shutil.rmtree(home)
         shutil.copytree(stage, home)
-        words = ("--archive", str(sandbox.archive), "--home", str(home))
-        run(library, int(shift), str(zone), "ingest", *words, mutation=mutation)
+        options = ("--archive", str(sandbox.archive), "--home", str(home))
+        run(library, int(shift), str(zone), "ingest", *options, mutation=mutation)
     return sandbox
 
 
-def outcome(
+def derived_data(
     library: Path, folder: Path, clock: tuple[str, int, int, str]
 ) -> tuple[object, ...]:
-    """Return everything derived from a home that is imported under wrong clocks."""
-    sandbox = taken(library, folder, clock)
+    """Return everything derived from a home that is ingested with wrong clocks."""
+    sandbox = ingest_twice(library, folder, clock)
     assert differing_tables(sandbox) == []
-    answers = [
+    outputs = [
         run(library, clock[2], "UTC", name, "--archive", str(sandbox.archive), *more)
-        for name, *more in QUESTIONS
+        for name, *more in COMMANDS
     ]
-    nameless = [told.replace(sandbox.archive.name, "") for told in answers]
-    return sandbox.dump(), sandbox.bytes(), nameless
+    without_archive_name = [
+        output.replace(sandbox.archive.name, "") for output in outputs
+    ]
+    return sandbox.dump(), sandbox.bytes(), without_archive_name
 
 
 @needs_compiler
@@ -137,7 +141,9 @@ def outcome(
 def test_whatever_the_clock_says_the_answers_are_the_same(
     tmp_path: Path, library: Path, clock: tuple[str, int, int, str]
 ) -> None:
-    assert outcome(library, tmp_path, clock) == outcome(library, tmp_path, CLOCKS[0])
+    assert derived_data(library, tmp_path, clock) == derived_data(
+        library, tmp_path, CLOCKS[0]
+    )
 
     reached("wrong clocks", 1)
 
@@ -147,15 +153,15 @@ def test_whatever_the_clock_says_the_answers_are_the_same(
 def test_an_archive_that_goes_by_the_clock_is_caught(
     tmp_path: Path, library: Path
 ) -> None:
-    found = [
-        taken(library, tmp_path, clock, "use_import_time").dump()
+    dumps = [
+        ingest_twice(library, tmp_path, clock, "use_import_time").dump()
         for clock in (CLOCKS[1], CLOCKS[0])
     ]
 
-    assert found[0] != found[1]
+    assert dumps[0] != dumps[1]
 
 
-@pytest.mark.parametrize("moment", MOMENTS[:: sized(3, 1, 1)])
+@pytest.mark.parametrize("moment", FILE_TIMES[:: sized(3, 1, 1)])
 def test_a_file_may_say_that_it_was_written_at_any_time(
     tmp_path: Path, moment: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -172,22 +178,22 @@ def test_a_file_may_say_that_it_was_written_at_any_time(
     assert verify(sandbox.archive).is_intact
     assert differing_tables(sandbox) == []
     with Archive.open(sandbox.archive) as archive:
-        assert [one.id for one in archive.sessions()] == [session_id(1)]
-    given = ["--archive", str(sandbox.archive), "--home", str(sandbox.home.path)]
+        assert [summary.id for summary in archive.sessions()] == [session_id(1)]
+    options = ["--archive", str(sandbox.archive), "--home", str(sandbox.home.path)]
     for name, *more in (("list",), ("show", session_id(1))):
-        assert main([name, *given, *more]) == 0
+        assert main([name, *options, *more]) == 0
     # An old file may be deleted soon, which doctor reports as its exit code.
-    assert main(["doctor", *given]) in {0, 1}
-    page = web_client(WebArchive(sandbox.home, sandbox.archive))
-    assert {page.get(path).status for path in ("/", "/about", "/files")} == {200}
-    with sandbox.open_dir() as opened:
+    assert main(["doctor", *options]) in {0, 1}
+    client = web_client(WebArchive(sandbox.home, sandbox.archive))
+    assert {client.get(path).status for path in ("/", "/about", "/files")} == {200}
+    with sandbox.open_dir() as archive_dir:
         plans = plan_restore(
-            opened, opened.byte_store.sources(), target=tmp_path / "to"
+            archive_dir, archive_dir.byte_store.sources(), target=tmp_path / "to"
         )
-        restore(opened, plans)
+        restore(archive_dir, plans)
     (restored,) = (tmp_path / "to").rglob(path.name)
     assert restored.read_bytes() == raw
-    latest = (2**63 - 1) / 1e9  # of what a number in a database can tell
+    latest = (2**63 - 1) / 1e9  # the largest time that fits into a database integer
     assert restored.stat().st_mtime == min(path.stat().st_mtime, latest)
     assert sandbox.ingest().changed == 0
     reached("files with odd timestamps", 1)

@@ -1,4 +1,4 @@
-"""Hostile bytes: whatever takes them raises nothing but our errors."""
+"""Fuzzing: hostile bytes raise only our errors."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from hypothesis import strategies as st
 
 from bygones.render.html.markdown_html import _markdown_parser
 from bygones.store.compression import compress
-from tests.faults.fuzzing import TARGETS, beginnings, tampered
+from tests.faults.fuzzing import TARGETS, mutate, seed_inputs
 from tests.faults.sizes import is_usual, reached, seeded, sized
 
 SECONDS = sized(0, 120, 3_600)
-SIGNS = st.sampled_from(
+TOKENS = st.sampled_from(
     (
         *(b'"', b"\\", b"{", b"}", b"[", b"]", b":", b",", b"\x1b[", b"\x9b"),
         *(b"<script>", b"](http://x)", b"![", b"```", b"NOT ", b"(", b")", b"before:"),
@@ -29,9 +29,9 @@ SIGNS = st.sampled_from(
         *(b"1e999", b"\\ud800"),
     )
 )
-RAW = st.lists(st.one_of(SIGNS, st.binary(max_size=12)), max_size=25).map(b"".join)
+RAW = st.lists(st.one_of(TOKENS, st.binary(max_size=12)), max_size=25).map(b"".join)
 COUNT = sized(400, 1_000_000, 10_000_000)
-"""How often bytes are tampered with, for each target."""
+"""Number of mutated inputs for each target."""
 
 
 @pytest.mark.parametrize("name", TARGETS)
@@ -46,22 +46,22 @@ def test_no_bytes_raise_anything(name: str, raw: bytes) -> None:
 
 @pytest.mark.parametrize("name", TARGETS)
 @settings(max_examples=sized(30, 1_000, 10_000))
-@given(at=st.integers(0, 10_000), signs=RAW, cut=st.integers(0, 4000))
+@given(at=st.integers(0, 10_000), inserted=RAW, cut=st.integers(0, 4000))
 def test_no_bytes_in_what_is_usually_given_raise_anything(
-    name: str, at: int, signs: bytes, cut: int
+    name: str, at: int, inserted: bytes, cut: int
 ) -> None:
-    raw = beginnings(name)[at % len(beginnings(name))]
-    TARGETS[name](raw[:cut] + signs + raw[cut + len(signs) :])
+    raw = seed_inputs(name)[at % len(seed_inputs(name))]
+    TARGETS[name](raw[:cut] + inserted + raw[cut + len(inserted) :])
 
 
-def tamper(name: str, count: int) -> None:
+def fuzz_target(name: str, count: int) -> None:
     """Feed a target with mutations of its usual input."""
     random = Random(seeded(len(name)))  # noqa: S311 (the same every time)
-    begun = beginnings(name)
+    seeds = seed_inputs(name)
     raw = b""
     try:
         for number in range(count):
-            raw = tampered(random, begun[number % len(begun)], random.choice(begun))
+            raw = mutate(random, seeds[number % len(seeds)], random.choice(seeds))
             TARGETS[name](raw)
     except Exception:
         print(raw)  # what broke it  # noqa: T201
@@ -70,7 +70,7 @@ def tamper(name: str, count: int) -> None:
 
 @pytest.mark.parametrize("name", TARGETS)
 def test_no_bytes_of_very_many_raise_anything(name: str) -> None:
-    tamper(name, COUNT)
+    fuzz_target(name, COUNT)
 
     reached(f"mutated inputs: {name}", COUNT)
 
@@ -81,7 +81,7 @@ def test_no_bytes_of_very_many_raise_anything(name: str) -> None:
     importlib.util.find_spec("atheris") is None, reason="atheris is not installed"
 )
 def test_a_fuzzer_finds_nothing(name: str, tmp_path: Path) -> None:
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-m", "tests.faults.fuzzer", name, str(SECONDS), tmp_path],
         capture_output=True,
         text=True,
@@ -89,10 +89,10 @@ def test_a_fuzzer_finds_nothing(name: str, tmp_path: Path) -> None:
         check=False,
     )
 
-    assert done.returncode == 0, done.stderr[-3000:]
-    told = re.search(r"number_of_executed_units: (\d+)", done.stderr)
-    assert told
-    reached(f"coverage-guided inputs: {name}", int(told[1]))
+    assert process.returncode == 0, process.stderr[-3000:]
+    executed = re.search(r"number_of_executed_units: (\d+)", process.stderr)
+    assert executed
+    reached(f"coverage-guided inputs: {name}", int(executed[1]))
 
 
 FAULTS: dict[str, tuple[tuple[str, object], ...]] = {
@@ -126,5 +126,5 @@ def test_a_fault_of_what_takes_the_bytes_is_caught(
     _markdown_parser.cache_clear()
 
     with pytest.raises((AssertionError, ValueError, zstandard.ZstdError)):
-        tamper(name, 2_000)
+        fuzz_target(name, 2_000)
     _markdown_parser.cache_clear()

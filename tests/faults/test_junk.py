@@ -11,7 +11,7 @@ import pytest
 from bygones.model.problem_runs import ProblemRuns
 from tests.build import session_id
 from tests.faults.sizes import is_usual, reached, seeded, sized
-from tests.faults.test_size import cost
+from tests.faults.test_size import measure_cost
 from tests.store.sandbox import Sandbox, differing_tables
 
 SIZE = sized(1, 100, 100) * 1_000_000
@@ -54,7 +54,7 @@ def many_fields(size: int) -> bytes:
     return b'{%s"z":1}\n' % (b'"k":1,' * (size // 6))
 
 
-MADE = {"blocks": many_blocks, "fields": many_fields}
+GENERATED = {"blocks": many_blocks, "fields": many_fields}
 
 
 def write_all(sandbox: Sandbox) -> None:
@@ -79,34 +79,34 @@ def test_junk_of_all_kinds_takes_little_memory_and_space(tmp_path: Path) -> None
     sandbox = Sandbox(tmp_path)
     write_all(sandbox)
 
-    taken = cost(sandbox)
+    cost = measure_cost(sandbox)
 
-    assert taken.memory < MAX_MEMORY
+    assert cost.memory < MAX_MEMORY
     assert archive_size(sandbox) < MAX_ARCHIVE
     assert differing_tables(sandbox) == []
 
 
 @pytest.mark.skipif(is_usual(), reason="part of the long form")
-@pytest.mark.parametrize("name", [*FILES, *MADE, *map(str, range(4))])
+@pytest.mark.parametrize("name", [*FILES, *GENERATED, *map(str, range(4))])
 def test_large_file_of_junk_takes_little_memory_and_space(
     name: str, tmp_path: Path
 ) -> None:
     sandbox = Sandbox(tmp_path)
     path = sandbox.home.path / "projects" / "-x" / f"{session_id(1)}.jsonl"
     path.parent.mkdir(parents=True)
-    if name in MADE:
-        path.write_bytes(MADE[name](SIZE))
+    if name in GENERATED:
+        path.write_bytes(GENERATED[name](SIZE))
     elif name in FILES:
         path.write_bytes((FILES[name] * SIZE)[:SIZE])
     else:
         path.write_bytes(junk(seeded(int(name)), SIZE))
 
-    taken = cost(sandbox)
+    cost = measure_cost(sandbox)
 
-    assert taken.memory < MAX_MEMORY
+    assert cost.memory < MAX_MEMORY
     assert archive_size(sandbox) < MAX_ARCHIVE
     reached("files of 100 MB of junk", 1)
-    reached(f"peak MB: {name}", taken.memory // 1_000_000)
+    reached(f"peak MB: {name}", cost.memory // 1_000_000)
 
 
 def test_an_object_per_line_is_caught(

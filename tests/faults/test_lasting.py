@@ -48,15 +48,15 @@ COMMANDS_TO_RUN = (
 )
 
 
-def command_outputs(archive: Path, capfd: pytest.CaptureFixture[str]) -> list[str]:
+def command_outputs(folder: Path, capfd: pytest.CaptureFixture[str]) -> list[str]:
     """Return the output of some commands, and every session as text."""
     outputs = []
     for name, *arguments in COMMANDS_TO_RUN:
-        assert main([name, "--archive", str(archive), *arguments]) in {0, 1}
+        assert main([name, "--archive", str(folder), *arguments]) in {0, 1}
         outputs.append(_without_times(capfd.readouterr().out))
-    with Archive.open(archive) as opened:
-        for summary in opened.sessions(include_empty=True):
-            main(["show", "--archive", str(archive), summary.id, "--full"])
+    with Archive.open(folder) as archive:
+        for summary in archive.sessions(include_empty=True):
+            main(["show", "--archive", str(folder), summary.id, "--full"])
             outputs.append(capfd.readouterr().out)
     return outputs
 
@@ -256,7 +256,7 @@ def make_version(folder: Path) -> Path:
     path.write_bytes(jsonl(thread(prompt("begun anew"), reply("newer"))) + b'{"half')
     home.tool_result(session_id(1), "toolu_1.txt", "a long output")
     Archive.ingest(archive, [home.path])
-    with Archive.open(archive) as opened:
+    with Archive.open(archive) as reader:
         one = SessionId(session_id(1))
-        opened.annotate([one], lambda _: Annotations(is_starred=True))
+        reader.annotate([one], lambda _: Annotations(is_starred=True))
     return archive / archive_db.ARCHIVE_FILE

@@ -19,7 +19,7 @@ from bygones.maintenance.verify import verify
 from bygones.store.archive_dir import ArchiveDir, hash_tables
 from bygones.store.schema import SESSION_TABLES, USAGE_TABLES
 from tests.build import prompt, reply, session_id, thread
-from tests.faults.loading import KINDS, Load, Memory, Read, opened
+from tests.faults.loading import KINDS, Load, Memory, Read, open_server
 from tests.faults.mutations import MUTATIONS
 from tests.faults.sizes import is_usual, reached, sized
 from tests.store.sandbox import Sandbox, differing_tables
@@ -27,90 +27,90 @@ from tests.store.sandbox import Sandbox, differing_tables
 SECONDS = sized(4, 90, 600)
 MEGABYTES = sized(2, 400, 10_000)
 READERS = 4
-"""Who read at the command line, and as many in the browser."""
-EVERY, PAUSE = sized(1, 8, 24), sized(1, 6, 8)
-"""Seconds that all write, and seconds that those who write are held."""
-SLOWER = 2.0
-"""How many times as long as without writers a read of any kind may take."""
-MOST_LARGER = 1.25
-"""How much larger an archive and its index may get than without readers."""
-OF_SESSIONS = (
+"""Readers at the command line, and as many in the browser."""
+BUSY_SECONDS, PAUSE_SECONDS = sized(1, 8, 24), sized(1, 6, 8)
+"""Seconds that writers run, and seconds that they are paused."""
+MAX_SLOWDOWN = 2.0
+"""How many times slower a read of any kind may be while others write."""
+MAX_GROWTH = 1.25
+"""How much larger an archive and its index may get with readers than without."""
+SESSION_TABLE_NAMES = (
     *(table.name for table in (*SESSION_TABLES, *USAGE_TABLES)),
     "family",
 )
-"""Tables that do not tell in which order sources came."""
-MOST_MEGABYTES = 250
-"""Memory of its own that a long-running program may have."""
+"""Tables that do not depend on the order of ingestion."""
+MAX_MEGABYTES = 250
+"""Memory, without mapped files, that a long-running process may use."""
 
 pytestmark = pytest.mark.skipif(
     not sys.platform.startswith("linux"), reason="memory is looked up in /proc"
 )
 
 
-def filled_home(folder: Path) -> tuple[Sandbox, Path]:
-    """Return an archive with a little in it, and a home with much."""
+def prepare_homes(folder: Path) -> tuple[Sandbox, Path]:
+    """Return a small archive, and a large home."""
     sandbox = Sandbox(folder)
     for number in range(1, 5):
-        told = [prompt(f"words {number}"), reply("an answer in words")] * 20
-        sandbox.home.session(session_id(number), thread(*told))
+        records = [prompt(f"words {number}"), reply("an answer in words")] * 20
+        sandbox.home.session(session_id(number), thread(*records))
     sandbox.ingest()
-    given = os.environ.get("BYGONES_LOAD_HOME")
-    if given:
-        return sandbox, Path(given)
-    much = folder / "much"
-    session_path(much, 0).parent.mkdir(parents=True)
+    home_variable = os.environ.get("BYGONES_LOAD_HOME")
+    if home_variable:
+        return sandbox, Path(home_variable)
+    large_home = folder / "much"
+    session_path(large_home, 0).parent.mkdir(parents=True)
     for number in range(max(MEGABYTES // 20, 1)):
         size = min(MEGABYTES, 20) * 1_000_000
-        write_session(session_path(much, number), size=size)
-    return sandbox, much
+        write_session(session_path(large_home, number), size=size)
+    return sandbox, large_home
 
 
-def is_enough(load: Load) -> object:
-    """Whether everything was read twice at least, and something written.
+def has_enough_reads(load: Load) -> object:
+    """Whether everything was read at least twice, and something was written.
 
-    At length that is so with and without writers.
+    In long runs, this must hold with and without writers.
     """
-    seen = Counter(read.what for read in load.reads)
-    is_read = len(seen) == KINDS and min(seen.values()) > 1
-    is_told = is_usual() or len(compared(load)) == KINDS
-    return is_read and is_told and load.pauses and load.writes
+    counts = Counter(read.what for read in load.reads)
+    is_read = len(counts) == KINDS and min(counts.values()) > 1
+    is_compared = is_usual() or len(compare_times(load)) == KINDS
+    return is_read and is_compared and load.pauses and load.writes
 
 
-def compared(load: Load) -> dict[str, float]:
-    """Return how many times as long each kind of read takes while others write."""
-    found = {}
+def compare_times(load: Load) -> dict[str, float]:
+    """Return the slowdown of each kind of read while others write."""
+    ratios = {}
     for kind in {read.what for read in load.reads}:
-        busy, quiet = (load.some(kind, paused=paused) for paused in (False, True))
+        busy, quiet = (load.reads_of(kind, paused=paused) for paused in (False, True))
         if min(len(busy), len(quiet)) > 1:
-            found[kind] = late(busy) / late(quiet)
-    return found
+            ratios[kind] = percentile_95(busy) / percentile_95(quiet)
+    return ratios
 
 
 def too_slow(times: dict[str, float]) -> dict[str, float]:
     """Return the kinds of reads that take too long while others write."""
-    return {kind: times for kind, times in times.items() if times > SLOWER}
+    return {kind: times for kind, times in times.items() if times > MAX_SLOWDOWN}
 
 
-def late(reads: list[Read]) -> float:
-    """Return the time within which 95 of 100 reads are done."""
+def percentile_95(reads: list[Read]) -> float:
+    """Return the 95th percentile of the durations."""
     return quantiles([one.seconds for one in reads], n=20)[-1]
 
 
 @pytest.mark.full
 def test_many_read_while_some_write(tmp_path: Path) -> None:
-    sandbox, much = filled_home(tmp_path)
+    sandbox, large_home = prepare_homes(tmp_path)
     load = Load(sandbox.archive, sandbox.home.path)
     home = str(sandbox.home.path)
-    with load.going_on(SECONDS, partial(is_enough, load)):
-        port, cookie = opened(load.start("serve", "--no-browser", "--home", home))
+    with load.running(SECONDS, partial(has_enough_reads, load)):
+        port, cookie = open_server(load.start("serve", "--no-browser", "--home", home))
         load.read_by_command(READERS)
         load.read_in_browser(READERS, port, cookie)
         load.start("watch", "--home", home)
-        load.write(3, much)
+        load.write(3, large_home)
         load.grow()
-        load.hold_now_and_then(EVERY, PAUSE)
+        load.pause_writers_regularly(BUSY_SECONDS, PAUSE_SECONDS)
 
-    times = compared(load)
+    times = compare_times(load)
     assert is_usual() or len(times) == KINDS
     figures = {
         "reads during writes": len(load.reads),
@@ -121,27 +121,27 @@ def test_many_read_while_some_write(tmp_path: Path) -> None:
         usually = "p95 of reads during writes, % of p95 without"
         figures[f"{usually}: mean"] = percent(mean(times.values()))
         figures[f"{usually}: worst ({slowest})"] = percent(times[slowest])
-    for name, seen in load.peaks.items():
-        own = max(memory.own for memory in seen)
-        figures[f"memory of {name}, peak MB"] = max(one.resident for one in seen)
+    for name, samples in load.peaks.items():
+        own = max(memory.own for memory in samples)
+        figures[f"memory of {name}, peak MB"] = max(one.resident for one in samples)
         figures[f"memory of {name} without mapped files, peak MB"] = own
     print(figures, times, sep="\n")  # noqa: T201 (shown if it fails)
 
     assert load.faults == []
-    sandbox.ingest(sandbox.home.path, much)
-    sizes = larger(sandbox, sandbox.home.path, much)
+    sandbox.ingest(sandbox.home.path, large_home)
+    sizes = compare_sizes(sandbox, sandbox.home.path, large_home)
     print(sizes)  # noqa: T201 (shown if it fails)
     for what, share in sizes.items():
         figures[f"size of {what}, % of one written without readers"] = percent(share)
     assert verify(sandbox.archive).is_intact
-    if not given_much():
+    if not has_large_home():
         assert differing_tables(sandbox) == []
     if not is_usual():
-        assert max(sizes.values()) <= MOST_LARGER
-        assert is_steady(read_on(sandbox, sized(1, 60, 120)))
+        assert max(sizes.values()) <= MAX_GROWTH
+        assert is_steady(read_pages(sandbox, sized(1, 60, 120)))
         assert too_slow(times) == {}
-        for name, seen in load.peaks.items():
-            assert is_flat(seen), (name, [memory.own for memory in seen])
+        for name, samples in load.peaks.items():
+            assert is_flat(samples), (name, [memory.own for memory in samples])
     for what, figure in figures.items():
         reached(what, figure)
 
@@ -150,7 +150,7 @@ def percent(share: float) -> int:
     return round(share * 100)
 
 
-def larger(sandbox: Sandbox, *homes: Path) -> dict[str, float]:
+def compare_sizes(sandbox: Sandbox, *homes: Path) -> dict[str, float]:
     """Ingest the same without readers; return how much larger the archive became.
 
     Both contain the same sessions.
@@ -158,85 +158,89 @@ def larger(sandbox: Sandbox, *homes: Path) -> dict[str, float]:
     idle = sandbox.folder / "idle"
     ingest(idle, homes)
     with sandbox.open_dir() as loaded, ArchiveDir(idle) as quiet:
-        mine, theirs = hash_tables(loaded), hash_tables(quiet)
-    compared_tables = mine.keys() & OF_SESSIONS
+        loaded_hashes, idle_hashes = hash_tables(loaded), hash_tables(quiet)
+    compared_tables = loaded_hashes.keys() & SESSION_TABLE_NAMES
     assert "session" in compared_tables
-    assert [name for name in compared_tables if mine[name] != theirs[name]] == []
-    found = {
+    assert [
+        name for name in compared_tables if loaded_hashes[name] != idle_hashes[name]
+    ] == []
+    ratios = {
         what: size(sandbox.archive / what) / size(idle / what)
         for what in ("archive.db", "index")
     }
     shutil.rmtree(idle)
-    return found
+    return ratios
 
 
-def size(place: Path) -> int:
-    files = [place] if place.is_file() else place.rglob("*")
-    return sum(path.stat().st_size for path in files if path.is_file())
+def size(path: Path) -> int:
+    files = [path] if path.is_file() else path.rglob("*")
+    return sum(file.stat().st_size for file in files if file.is_file())
 
 
-def given_much() -> bool:
-    """Whether the home is one that takes long to look through."""
+def has_large_home() -> bool:
+    """Whether the home is given by the environment, and large."""
     return "BYGONES_LOAD_HOME" in os.environ
 
 
-def is_flat(seen: list[Memory]) -> bool:
-    """Whether memory grows with the archive at most, and not beyond what is usual.
+def is_flat(samples: list[Memory]) -> bool:
+    """Whether memory grows at most with the archive, and stays below the limit.
 
-    In the end it is about what it was. A watch may have waited for a long ingestion
-    first, with nothing in memory.
+    The last quarter must be about the same as before. A watch may have waited for a
+    long ingestion first, and used little memory.
     """
-    own = [memory.own for memory in seen]
-    late = len(own) * 3 // 4
-    is_level = max(own[late:]) < 1.2 * max(own[:late]) + 30
-    return is_level and max(own) <= MOST_MEGABYTES
+    own = [memory.own for memory in samples]
+    last_quarter = len(own) * 3 // 4
+    is_level = max(own[last_quarter:]) < 1.2 * max(own[:last_quarter]) + 30
+    return is_level and max(own) <= MAX_MEGABYTES
 
 
-def read_on(
+def read_pages(
     sandbox: Sandbox,
     seconds: float,
     enough: Callable[[list[Memory]], object] = bool,
     mutation: str = "",
 ) -> list[Memory]:
-    """Have a page be only read for a while; return what it had in memory."""
+    """Only read pages for a while; return samples of the server's memory."""
     load = Load(sandbox.archive, sandbox.home.path, mutation)
-    seen = load.peaks.setdefault("serve", [])
-    with load.going_on(seconds, lambda: enough(seen)):
-        port, cookie = opened(load.start("serve", "--no-browser", "--no-ingest"))
+    samples = load.peaks.setdefault("serve", [])
+    with load.running(seconds, lambda: enough(samples)):
+        port, cookie = open_server(load.start("serve", "--no-browser", "--no-ingest"))
         load.read_in_browser(READERS, port, cookie)
     assert load.faults == []
-    return seen
+    return samples
 
 
-def is_steady(seen: list[Memory]) -> bool:
-    """Whether a page that is only read stops needing more once it is warm."""
-    own = [memory.own for memory in seen]
+def is_steady(samples: list[Memory]) -> bool:
+    """Whether the memory of a server stops growing once it is warm."""
+    own = [memory.own for memory in samples]
     print(own)  # noqa: T201 (shown if it fails)
-    late = len(own) * 3 // 4
-    return max(own[late:]) <= max(own[late // 3 : late]) + 5
+    last_quarter = len(own) * 3 // 4
+    return max(own[last_quarter:]) <= max(own[last_quarter // 3 : last_quarter]) + 5
 
 
 @pytest.mark.full
 def test_a_page_that_holds_what_it_was_asked_for_is_caught(tmp_path: Path) -> None:
-    sandbox, _ = filled_home(tmp_path)
+    sandbox, _ = prepare_homes(tmp_path)
 
-    def is_caught(seen: list[Memory]) -> bool:
-        return len(seen) > 8 and not is_steady(seen) and not is_flat(seen)
+    def is_caught(samples: list[Memory]) -> bool:
+        return len(samples) > 8 and not is_steady(samples) and not is_flat(samples)
 
-    assert is_caught(read_on(sandbox, 1, is_caught, "leak_memory"))
+    assert is_caught(read_pages(sandbox, 1, is_caught, "leak_memory"))
 
 
 @pytest.mark.full
 def test_readers_that_wait_for_those_who_write_are_caught(tmp_path: Path) -> None:
-    sandbox, _ = filled_home(tmp_path)
+    sandbox, _ = prepare_homes(tmp_path)
     load = Load(sandbox.archive, sandbox.home.path, mutation="wait_for_writers")
     caught: dict[str, float] = {}
-    with load.going_on(0, lambda: caught or caught.update(too_slow(compared(load)))):
-        port, cookie = opened(load.start("serve", "--no-browser", "--no-ingest"))
+    with load.running(
+        0, lambda: caught or caught.update(too_slow(compare_times(load)))
+    ):
+        port, cookie = open_server(load.start("serve", "--no-browser", "--no-ingest"))
         load.read_in_browser(READERS, port, cookie)
         load.write(2, pause=0)
         load.grow()
-        load.hold_now_and_then(12, 4)
+        load.pause_writers_regularly(12, 4)
 
     assert load.faults == []
     assert caught
@@ -244,9 +248,9 @@ def test_readers_that_wait_for_those_who_write_are_caught(tmp_path: Path) -> Non
 
 @pytest.mark.full
 def test_writers_that_do_not_wait_for_each_other_are_caught(tmp_path: Path) -> None:
-    sandbox, _ = filled_home(tmp_path)
+    sandbox, _ = prepare_homes(tmp_path)
     load = Load(sandbox.archive, sandbox.home.path, mutation="skip_writer_lock")
-    with load.going_on(0, lambda: load.faults):
+    with load.running(0, lambda: load.faults):
         load.write(5, pause=0)
         load.grow()
 
@@ -265,4 +269,4 @@ def test_an_archive_that_only_adds_pieces_is_caught(
         sandbox.ingest()
     monkeypatch.undo()
 
-    assert larger(sandbox, sandbox.home.path)["archive.db"] > MOST_LARGER
+    assert compare_sizes(sandbox, sandbox.home.path)["archive.db"] > MAX_GROWTH

@@ -1,4 +1,4 @@
-"""Readers that fork, and read-only media: the archive can be read."""
+"""Forked readers and read-only media: the archive can be read."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.faults.sizes import reached, sized
 from tests.store.sandbox import Sandbox
 
 CHILDREN = sized(4, 100, 1_000)
-FORKING = """
+FORK_PROGRAM = """
 import os, sys
 from bygones.archive import Archive
 from bygones.model.query import Query, Words
@@ -65,36 +65,36 @@ def sandbox(tmp_path: Path) -> Sandbox:
 
 
 @contextmanager
-def fixed(archive: Path) -> Iterator[Path]:
-    """Return an archive on a read-only medium."""
-    place = archive.parent / "fixed"
-    place.mkdir()
-    words = ["mount", "--bind", str(archive), str(place)]
+def mount_read_only(archive: Path) -> Iterator[Path]:
+    """Mount an archive read-only, and yield its path."""
+    mount_point = archive.parent / "fixed"
+    mount_point.mkdir()
+    command = ["mount", "--bind", str(archive), str(mount_point)]
     if (
         os.geteuid()
-        or subprocess.run(words, capture_output=True, check=False).returncode
+        or subprocess.run(command, capture_output=True, check=False).returncode
     ):
         pytest.skip("only root can mount")
     try:
-        subprocess.run(["mount", "-o", "remount,bind,ro", str(place)], check=True)
+        subprocess.run(["mount", "-o", "remount,bind,ro", str(mount_point)], check=True)
         with pytest.raises(OSError, match="Read-only"):
-            (place / "anything").touch()
-        yield place
+            (mount_point / "anything").touch()
+        yield mount_point
     finally:
-        subprocess.run(["umount", "--lazy", str(place)], check=True)
+        subprocess.run(["umount", "--lazy", str(mount_point)], check=True)
 
 
-def forked(sandbox: Sandbox, children: int, mutation: str = "") -> str:
-    """Have a reader's children read; return what went wrong."""
-    words = [sys.executable, "-c", FORKING, str(sandbox.archive), str(children)]
-    done = subprocess.run(
-        [*words, mutation], capture_output=True, text=True, check=False
+def read_in_forks(sandbox: Sandbox, children: int, mutation: str = "") -> str:
+    """Read in forks of a reader; return the error output."""
+    command = [sys.executable, "-c", FORK_PROGRAM, str(sandbox.archive), str(children)]
+    process = subprocess.run(
+        [*command, mutation], capture_output=True, text=True, check=False
     )
-    return done.stderr if done.returncode else ""
+    return process.stderr if process.returncode else ""
 
 
 def test_children_of_a_reader_read_for_themselves(sandbox: Sandbox) -> None:
-    assert forked(sandbox, CHILDREN) == ""
+    assert read_in_forks(sandbox, CHILDREN) == ""
 
     sandbox.home.session(session_id(4), thread(prompt("words 4"), reply("more")))
     assert sandbox.ingest().new == 1
@@ -102,30 +102,32 @@ def test_children_of_a_reader_read_for_themselves(sandbox: Sandbox) -> None:
 
 
 def test_readers_that_keep_their_children_out_are_caught(sandbox: Sandbox) -> None:
-    assert "ArchiveInUse" in forked(sandbox, 1, "lock_for_readers")
+    assert "ArchiveInUse" in read_in_forks(sandbox, 1, "lock_for_readers")
 
 
-def read_all(archive: Path, count: int) -> None:
-    """List, search and show an archive in which there are so many sessions."""
-    with Archive.open(archive) as opened:
-        assert len(list(opened.sessions())) == count
-        assert opened.search(Query(Words(("words",)))).session_count == count
+def read_all(folder: Path, count: int) -> None:
+    """List, search and show an archive with this many sessions."""
+    with Archive.open(folder) as archive:
+        assert len(list(archive.sessions())) == count
+        assert archive.search(Query(Words(("words",)))).session_count == count
         for number in range(1, count + 1):
-            (said,) = opened.session(session_id(number)).live_branch.messages[0].blocks
-            assert said == TextBlock(text=f"words {number}")
+            (block,) = (
+                archive.session(session_id(number)).live_branch.messages[0].blocks
+            )
+            assert block == TextBlock(text=f"words {number}")
 
 
 def test_a_read_only_archive_can_be_read(sandbox: Sandbox) -> None:
-    with fixed(sandbox.archive) as place:
-        read_all(place, 3)
-        assert verify(place).is_intact
+    with mount_read_only(sandbox.archive) as read_only:
+        read_all(read_only, 3)
+        assert verify(read_only).is_intact
         with pytest.raises(OSError, match="Read-only"):
-            ingest(place, [sandbox.home.path])
+            ingest(read_only, [sandbox.home.path])
     reached("read-only archives, read", 1)
 
 
 def test_an_unmerged_log_is_reported(sandbox: Sandbox) -> None:
-    """Return what a killed writer left on a read-only medium."""
+    """Read what a killed writer left on a read-only medium."""
     sandbox.home.session(session_id(4), thread(prompt("words 4"), reply("more")))
     with sandbox.open_dir():
         sandbox.ingest()
@@ -133,8 +135,8 @@ def test_an_unmerged_log_is_reported(sandbox: Sandbox) -> None:
         copytree(sandbox.archive, left, ignore=ignore_patterns("*-shm"))
     assert (left / "archive.db-wal").stat().st_size
 
-    with fixed(left) as place, pytest.raises(SystemFailure):
-        read_all(place, 4)
+    with mount_read_only(left) as read_only, pytest.raises(SystemFailure):
+        read_all(read_only, 4)
 
     read_all(left, 4)
     reached("read-only archives with an unmerged log, reported", 1)
@@ -148,5 +150,8 @@ def test_readers_that_have_to_write_are_caught(
 ) -> None:
     MUTATIONS[mutation](monkeypatch.setattr)
 
-    with fixed(sandbox.archive) as place, pytest.raises((BygonesError, ValueError)):
-        read_all(place, 3)
+    with (
+        mount_read_only(sandbox.archive) as read_only,
+        pytest.raises((BygonesError, ValueError)),
+    ):
+        read_all(read_only, 3)

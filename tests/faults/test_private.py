@@ -45,16 +45,16 @@ def created_files(folder: Path, mutation: str = "") -> list[FileOperation]:
     for number in range(3):
         records = thread(prompt(f"{number}"), reply("words " * 200))
         sandbox.home.session(session_id(number), records)
-    place = folder / "place"
-    (place / "state").mkdir(parents=True)
-    disk = Folders(place, {str(place / "state/any"): b""})
+    root = folder / "place"
+    (root / "state").mkdir(parents=True)
+    disk = Folders(root, {str(root / "state/any"): b""})
     for name, *rest in COMMANDS:
-        arguments = [name, "--archive", str(place / "archive")]
+        arguments = [name, "--archive", str(root / "archive")]
         for word in rest:
             home = word.replace("HOME", str(sandbox.home.path))
-            arguments.append(home.replace("PLACE", str(place)))
-        state = {"XDG_STATE_HOME": str(place / "state")}
-        for operation in trace_command(arguments, place, state, mutation, umask=0):
+            arguments.append(home.replace("PLACE", str(root)))
+        state = {"XDG_STATE_HOME": str(root / "state")}
+        for operation in trace_command(arguments, root, state, mutation, umask=0):
             disk.record(operation)
     return disk.created
 

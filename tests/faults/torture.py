@@ -165,14 +165,14 @@ HARNESSES = (
 )
 
 
-def main(words: list[str]) -> int:
+def main(arguments: list[str]) -> int:
     """Run the selected harnesses; return 0 if all of them passed."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("names", nargs="*", choices=[*(h.name for h in HARNESSES), []])
     parser.add_argument("--size", choices=SIZES, default="nightly")
     parser.add_argument("--part", type=int, default=0)
     parser.add_argument("--jobs", default="2")
-    options = parser.parse_args(words)
+    options = parser.parse_args(arguments)
     summary: list[str] = []
     failed = False
     for harness in HARNESSES:
@@ -242,7 +242,7 @@ def run(harness: Harness, size: str, part: int, jobs: str) -> Counter[str] | Non
     with tempfile.TemporaryDirectory() as folder:
         figures = Path(folder) / "figures"
         figures.touch()
-        done = subprocess.run(
+        process = subprocess.run(
             [
                 *(sys.executable, "-m", "pytest", "--full", "-q", "-n", jobs),
                 *harness.test_files,
@@ -256,11 +256,11 @@ def run(harness: Harness, size: str, part: int, jobs: str) -> Counter[str] | Non
             },
             check=False,
         )
-        found: Counter[str] = Counter()
+        figures_found: Counter[str] = Counter()
         for line in figures.read_text("utf-8").splitlines():
             what, count = json.loads(line)
-            found[what] += count
-    return found if done.returncode == 0 else None
+            figures_found[what] += count
+    return figures_found if process.returncode == 0 else None
 
 
 def total_figures(row: Mapping[str, Any]) -> dict[str, int]:
@@ -275,15 +275,17 @@ def command(harness: Harness, row: Mapping[str, Any]) -> str:
     """Return the command of a run, and its parts."""
     parts = " and ".join(f"`--part {part}`" for part in row["parts"] if part != "0")
     variables = harness.variables if row["size"] == SIZES[-1] else ""
-    words = f"`{variables}just torture {harness.name} --size {row['size']}`"
+    line = f"`{variables}just torture {harness.name} --size {row['size']}`"
     if not parts:
-        return words
-    return f"{words}, then {parts}" if "0" in row["parts"] else f"{words}, {parts}"
+        return line
+    return f"{line}, then {parts}" if "0" in row["parts"] else f"{line}, {parts}"
 
 
 def page(text: str, rows: Mapping[str, Mapping[str, Any]]) -> str:
     """Return the page with the results of all harnesses that ran."""
-    ran = [(one, rows[one.name]) for one in HARNESSES if one.name in rows]
+    ran = [
+        (harness, rows[harness.name]) for harness in HARNESSES if harness.name in rows
+    ]
     harnesses = (
         f"| `{harness.name}` | {harness.property} | {command(harness, row)}"
         f" | {row['day']} | {row.get('commit', 'not recorded')} |"

@@ -26,7 +26,7 @@ from bygones.team.contract import AccessScope, ErasureSelector
 from bygones.team.stores.base import TeamStore
 from tests.build import Home, jsonl, prompt, reply, session_id, thread
 from tests.faults.sizes import reached, seeded, sized
-from tests.faults.traces import opened
+from tests.faults.traces import decompress_frames
 from tests.hub.killing import Child, free_port, push_all, serve
 from tests.hub.sending import KEY, NOW, PROJECT
 from tests.team.buckets import bucket
@@ -293,7 +293,7 @@ def byte_forms(value: object) -> Iterator[bytes]:
     """Yield the bytes of a value, and their decompressed forms."""
     raw = value if isinstance(value, bytes) else str(value).encode()
     yield raw
-    yield from opened(raw)
+    yield from decompress_frames(raw)
 
 
 def vacuum(address: str) -> None:

@@ -15,7 +15,7 @@ from bygones.model.base import SessionId
 from bygones.store.archive_db import ARCHIVE_FILE, StoredSource
 from bygones.store.archive_dir import ArchiveDir
 from tests.build import image, jsonl, prompt, reply, session, session_id, summary
-from tests.faults.traces import pieces
+from tests.faults.traces import iter_contents
 from tests.store.sandbox import Sandbox, differing_tables
 
 ONE, TWO = session_id(1), session_id(2)
@@ -55,7 +55,7 @@ def session_sources(sandbox: Sandbox, *, session: str = ONE) -> list[StoredSourc
 
 def find_canaries(sandbox: Sandbox) -> list[str]:
     """Return the canaries that any file in the archive's folder still contains."""
-    found = [raw for _, raw in pieces(sandbox.archive)]
+    found = [raw for _, raw in iter_contents(sandbox.archive)]
     return [bird for bird in CANARIES if any(bird.encode() in raw for raw in found)]
 
 
