@@ -275,15 +275,15 @@ SHOWN: Mapping[str, Show] = {
 }
 
 
-def main(words: Sequence[str] | None = None) -> None:
+def main(arguments: Sequence[str] | None = None) -> None:
     """Generate the home, answer all questions with all methods, print a table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--sessions", type=int, default=SESSIONS)
-    asked = parser.parse_args(words)
+    options = parser.parse_args(arguments)
     planted = facts()
     with tempfile.TemporaryDirectory() as scratch:
         home = Path(scratch) / "home"
-        write_home(home, planted, asked.sessions)
+        write_home(home, planted, options.sessions)
         size = sum(path.stat().st_size for path in home.rglob("*.jsonl"))
         Archive.ingest(Path(scratch) / "archive", [home])
         agent = Agent(Path(scratch) / "archive")
@@ -297,7 +297,7 @@ def main(words: Sequence[str] | None = None) -> None:
             ways[name] = [grep.answer(fact) for fact in planted]
     print(
         title(
-            f"{len(planted)} questions, {asked.sessions} sessions, {size / 1e6:.0f} MB"
+            f"{len(planted)} questions, {options.sessions} sessions, {size / 1e6:.0f} MB"
         )
     )
     for line in table(ways):

@@ -16,7 +16,15 @@ from typing import NamedTuple
 
 from playwright.sync_api import Page, Route, sync_playwright
 
-from benchmarks.bench_web import PEER, Server, options, ours, questions, tell, theirs
+from benchmarks.bench_web import (
+    PEER,
+    Server,
+    option_parser,
+    ours,
+    questions,
+    theirs,
+    write_report,
+)
 from benchmarks.contenders import install
 
 CHROMIUM = "/usr/bin/chromium"
@@ -98,14 +106,18 @@ def _p95(took: Sequence[float]) -> float:
     return sorted(took)[min(round(len(took) * 0.95), len(took) - 1)]
 
 
-def main(words: list[str]) -> int:
-    """Measure, print the report, and keep it if asked to."""
-    told = "Open sessions in a browser, served by Bygones and by agentsview in turn."
-    asked = options("bench_browser", told, count=40).parse_args(words)
-    asked.scratch.mkdir(parents=True, exist_ok=True)
-    version = install(PEER, asked.scratch)
-    sessions = questions(asked.archive, asked.count + WARM)[1].asked(5)
-    with ours(asked.archive) as us, theirs(asked.home, asked.scratch) as them:
+def main(arguments: list[str]) -> int:
+    """Measure, print the report, and save it if requested."""
+    description = (
+        "Open sessions in a browser, served by Bygones and by agentsview in turn."
+    )
+    options = option_parser("bench_browser", description, count=40).parse_args(
+        arguments
+    )
+    options.scratch.mkdir(parents=True, exist_ok=True)
+    version = install(PEER, options.scratch)
+    sessions = questions(options.archive, options.count + WARM)[1].items(5)
+    with ours(options.archive) as us, theirs(options.home, options.scratch) as them:
         looked = (
             Looked(us, "/session/{}", "#conversation article"),
             Looked(them, "/sessions/{}", ".message .text-content"),
@@ -114,12 +126,12 @@ def main(words: list[str]) -> int:
     lines = [
         f"# In a browser · Python {platform.python_version()}, {platform.machine()}\n",
         (
-            f"{asked.count} sessions, in turn; {os.cpu_count()} cores, {PEER.name}"
+            f"{options.count} sessions, in turn; {os.cpu_count()} cores, {PEER.name}"
             f" {version}. Time until the first message is in the page.\n"
         ),
         *report(took),
     ]
-    tell(lines, asked.out)
+    write_report(lines, options.out)
     return 0
 
 

@@ -165,14 +165,14 @@ def _draw_line(name: str, color: str, points: list[tuple[float, float]]) -> str:
     )
 
 
-def main(words: list[str]) -> int:
+def main(arguments: list[str]) -> int:
     """Measure, print a table and draw the pictures."""
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.bench_growing", description=__doc__
     )
     parser.add_argument("--results", type=Path, default=_RESULTS)
     parser.add_argument("--records", type=int, nargs="+", default=RECORDS)
-    options = parser.parse_args(words)
+    options = parser.parse_args(arguments)
     costs = []
     print("| records | first, CPU s | append, CPU s | unchanged, CPU s | peak MB |")
     print("|---:|---:|---:|---:|---:|")

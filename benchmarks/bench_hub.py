@@ -51,7 +51,7 @@ _THREE = re.compile(r"(?<![^ ])[a-z]{4,} [a-z]{4,} [a-z]{4,}(?![^ ])")
 """Three adjacent words, which both programs find."""
 
 
-class Taken(NamedTuple):
+class StoreCost(NamedTuple):
     """What storing the home cost."""
 
     seconds: float
@@ -60,16 +60,16 @@ class Taken(NamedTuple):
 
 def ours(
     server: Postgres, home: Path
-) -> tuple[Taken, list[str], Callable[[], Archive]]:
-    """Put a home into a store; return what it took, its words, and how to open it."""
+) -> tuple[StoreCost, list[str], Callable[[], Archive]]:
+    """Store a home; return the cost, its words, and a function that opens the archive."""
     address = _database(server, "ours")
     store = PostgresStore(address)
     store.prepare()
     objects = store.database_blobs()
-    begun = time.perf_counter()
+    started = time.perf_counter()
     upload_homes(store, objects, "ann", [home], step=1 << 20)
     derive_all(store, objects)
-    seconds = time.perf_counter() - begun
+    seconds = time.perf_counter() - started
     with psycopg.connect(address) as db:
         (row,) = db.execute("SELECT count(*) FROM bygones.record").fetchall()
         found = db.execute(
@@ -82,7 +82,7 @@ def ours(
         if term not in STOP_WORDS
     ]
     return (
-        Taken(seconds, row[0]),
+        StoreCost(seconds, row[0]),
         words,
         lambda: Archive.from_store(
             store.open_reader(AccessScope(person="ann"), objects)
@@ -91,37 +91,37 @@ def ours(
 
 
 def theirs(
-    server: Postgres, home: Path, scratch: Path, room: Path
-) -> tuple[Taken, dict[str, str]]:
-    """Have the peer push the same home to its mirror; return what that took.
+    server: Postgres, home: Path, scratch: Path, folder: Path
+) -> tuple[StoreCost, dict[str, str]]:
+    """Push the same home to the peer's mirror; return the cost.
 
-    ``room`` is empty: what it knew of another home would be pushed as well.
+    ``folder`` must be empty: data of another home would be pushed as well.
     """
     address = _database(server, "theirs")
-    (room / ".claude").symlink_to(home, target_is_directory=True)
+    (folder / ".claude").symlink_to(home, target_is_directory=True)
     env = {
-        "HOME": str(room),
+        "HOME": str(folder),
         "PATH": os.defpath,
         "LANG": "C.UTF-8",
         "AGENTSVIEW_PG_URL": f"{address}?sslmode=disable",
         **PEER.env,
     }
     program = _program(scratch)
-    begun = time.perf_counter()
-    for words in (["sync"], ["pg", "push", "--full", "--no-vectors"]):
-        subprocess.run([program, *words], env=env, check=True, capture_output=True)
-    seconds = time.perf_counter() - begun
+    started = time.perf_counter()
+    for arguments in (["sync"], ["pg", "push", "--full", "--no-vectors"]):
+        subprocess.run([program, *arguments], env=env, check=True, capture_output=True)
+    seconds = time.perf_counter() - started
     with psycopg.connect(address) as db:
         (row,) = db.execute("SELECT count(*) FROM agentsview.messages").fetchall()
-    return Taken(seconds, row[0]), env
+    return StoreCost(seconds, row[0]), env
 
 
 @contextmanager
 def serving(scratch: Path, env: dict[str, str]) -> Iterator[tuple[int, int]]:
-    """Let the peer serve its mirror; yield its port and process."""
-    words = [_program(scratch), "pg", "serve", "--no-browser", "--port", "0"]
+    """Serve the peer's mirror; yield its port and process."""
+    command = [_program(scratch), "pg", "serve", "--no-browser", "--port", "0"]
     running = subprocess.Popen(
-        words, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        command, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
     )
     try:
         assert running.stdout is not None
@@ -141,42 +141,44 @@ def questions(
 ) -> Iterator[tuple[str, list[str]]]:
     """Yield the kinds of queries, with some queries of each."""
     dice = random.Random(7)  # noqa: S311 (a draw that can be repeated)
-    frequent, middling = words[:30], words[200:4000]
-    yield "one word", dice.sample(middling, each)
+    frequent, medium = words[:30], words[200:4000]
+    yield "one word", dice.sample(medium, each)
     yield (
         "three words from anywhere",
-        [" ".join(dice.sample(middling, 3)) for _ in range(each)],
+        [" ".join(dice.sample(medium, 3)) for _ in range(each)],
     )
     yield "a common word", dice.sample(frequent, min(each, len(frequent)))
-    said = sorted({run for text in prompts for run in _THREE.findall(text.lower())})
-    yield "three words as typed", dice.sample(said, min(each, len(said)))
+    phrases = sorted({run for text in prompts for run in _THREE.findall(text.lower())})
+    yield "three words as typed", dice.sample(phrases, min(each, len(phrases)))
 
 
 class Program(NamedTuple):
     """A program that answers queries, and the processes that work for it."""
 
-    ask: Callable[[str], None]
+    search: Callable[[str], None]
     processes: Callable[[], Sequence[int]]
 
 
-class Took(NamedTuple):
+class QueryTime(NamedTuple):
     """The milliseconds that a query took."""
 
     wall: float
     cpu: float
 
 
-def timed(asked: Sequence[str], programs: Sequence[Program]) -> list[list[Took]]:
-    """Return what each query took, for each program; they are asked in turn."""
-    took: list[list[Took]] = [[] for _ in programs]
-    for query in asked:
+def time_queries(
+    queries: Sequence[str], programs: Sequence[Program]
+) -> list[list[QueryTime]]:
+    """Return the times of each query for each program; the programs take turns."""
+    took: list[list[QueryTime]] = [[] for _ in programs]
+    for query in queries:
         for at, program in enumerate(programs):
             processes = program.processes()
             cpu = _cpu_ms(processes)
-            begun = time.perf_counter()
-            program.ask(query)
-            wall = 1000 * (time.perf_counter() - begun)
-            took[at].append(Took(wall, _cpu_ms(processes) - cpu))
+            started = time.perf_counter()
+            program.search(query)
+            wall = 1000 * (time.perf_counter() - started)
+            took[at].append(QueryTime(wall, _cpu_ms(processes) - cpu))
     return took
 
 
@@ -198,18 +200,18 @@ def _connections(db: psycopg.Connection[tuple[int]], database: str) -> list[int]
     return [row[0] for row in rows]
 
 
-def _asker(port: int) -> Callable[[str], None]:
+def _peer_search(port: int) -> Callable[[str], None]:
     connection = HTTPConnection("127.0.0.1", port, timeout=120)
 
-    def ask(query: str) -> None:
+    def search(query: str) -> None:
         path = f"/api/v1/search?q={quote(query)}&limit=10"
         connection.request("GET", path)
-        told = connection.getresponse()
-        body = told.read()
-        # It gives up after thirty seconds; what it took is then at least that.
-        assert told.status == HTTPStatus.OK or b"timed out" in body, body[:200]
+        response = connection.getresponse()
+        body = response.read()
+        # It gives up after thirty seconds, so the time is at least that.
+        assert response.status == HTTPStatus.OK or b"timed out" in body, body[:200]
 
-    return ask
+    return search
 
 
 def report(home: Path, scratch: Path, records: int, each: int) -> Iterator[str]:
@@ -218,28 +220,28 @@ def report(home: Path, scratch: Path, records: int, each: int) -> Iterator[str]:
         postgres() as server,
         tempfile.TemporaryDirectory(prefix="hub-room-", dir=scratch) as room,
     ):
-        put, words, opened = ours(server, home)
+        stored, words, open_archive = ours(server, home)
         pushed, env = theirs(server, home, scratch, Path(room))
         yield "\n## Storing\n"
         yield "| program | rows | rows/s | time, share of agentsview |"
         yield "|---|---:|---:|---:|"
-        for name, taken in (("bygones", put), (PEER.name, pushed)):
-            rate = taken.rows / taken.seconds
-            share = taken.seconds / pushed.seconds
-            yield f"| {name} | {taken.rows:,} | {rate:,.0f} | {share:.2f} |"
+        for name, cost in (("bygones", stored), (PEER.name, pushed)):
+            rate = cost.rows / cost.seconds
+            share = cost.seconds / pushed.seconds
+            yield f"| {name} | {cost.rows:,} | {rate:,.0f} | {share:.2f} |"
 
-        times = max(1, round(records / put.rows))
+        times = max(1, round(records / stored.rows))
         with psycopg.connect(_address(server, "ours"), autocommit=True) as db:
             multiply_ours(db, times)
         with psycopg.connect(_address(server, "theirs"), autocommit=True) as db:
             multiply_theirs(db, times)
         yield (
-            f"\nCopied {times - 1} times: {put.rows * times:,} records,"
+            f"\nCopied {times - 1} times: {stored.rows * times:,} records,"
             f" {pushed.rows * times:,} messages of agentsview."
         )
-        archive = opened()
+        archive = open_archive()
 
-        def ask(query: str) -> None:
+        def search(query: str) -> None:
             archive.search(parse_query(query, now=NOW, zone=UTC))
 
         with (
@@ -254,20 +256,22 @@ def report(home: Path, scratch: Path, records: int, each: int) -> Iterator[str]:
             )
             yield "|---|---|---:|---:|---:|---:|---:|---:|"
             both = (
-                Program(ask, lambda: [os.getpid(), *_connections(db, "ours")]),
-                Program(_asker(port), lambda: [process, *_connections(db, "theirs")]),
+                Program(search, lambda: [os.getpid(), *_connections(db, "ours")]),
+                Program(
+                    _peer_search(port), lambda: [process, *_connections(db, "theirs")]
+                ),
             )
-            timed(["warming"], both)
+            time_queries(["warming"], both)
             prompts = [prompt.text for prompt in archive.prompts()]
-            every: list[list[Took]] = [[], []]
-            for kind, asked in questions(words, prompts, each):
-                took = timed(asked, both)
+            every: list[list[QueryTime]] = [[], []]
+            for kind, queries in questions(words, prompts, each):
+                took = time_queries(queries, both)
                 every = [[*all_, *some] for all_, some in zip(every, took, strict=True)]
-                yield from _rows(f"{kind} ({len(asked)})", took)
+                yield from _rows(f"{kind} ({len(queries)})", took)
             yield from _rows("all of these", every)
 
 
-def _rows(kind: str, took: Sequence[Sequence[Took]]) -> Iterator[str]:
+def _rows(kind: str, took: Sequence[Sequence[QueryTime]]) -> Iterator[str]:
     """Yield the rows of one kind of query, for both programs."""
     theirs = took[1]
     for name, own in zip(("bygones", PEER.name), took, strict=True):
@@ -299,15 +303,17 @@ def _program(scratch: Path) -> str:
     return str(scratch / "programs" / PEER.name / "bin" / PEER.name)
 
 
-def main(words: Sequence[str] | None = None) -> int:
+def main(arguments: Sequence[str] | None = None) -> int:
     """Print the tables."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("home", type=Path)
     parser.add_argument("--records", type=int, default=0, metavar="N")
     parser.add_argument("--each", type=int, default=20, metavar="N")
     parser.add_argument("--scratch", type=Path, default=Path("/tmp"))  # noqa: S108
-    given = parser.parse_args(words)
-    for line in report(given.home.resolve(), given.scratch, given.records, given.each):
+    options = parser.parse_args(arguments)
+    for line in report(
+        options.home.resolve(), options.scratch, options.records, options.each
+    ):
         print(line, flush=True)
     return 0
 

@@ -52,7 +52,7 @@ class Result(NamedTuple):
     wall: float
     peak: int
     written: int
-    taken: int
+    imported: int
 
 
 COLUMNS = ((0, 1, 2), (1, 1, 2), (2, 1e6, 0), (3, 1e6, 0))
@@ -87,17 +87,17 @@ class Bench:
         """Let every contender do every step once, from the beginning."""
         self._shrink()
         for room in self.rooms:
-            room.furnish(self.home)
-            self._step(FIRST, room, room.contender.words)
+            room.prepare(self.home)
+            self._step(FIRST, room, room.contender.command)
             for _ in range(SHORT_TIMES):
-                self._step(UNCHANGED, room, room.contender.words)
+                self._step(UNCHANGED, room, room.contender.command)
             if room.contender.rebuild:
                 self._step(REBUILD, room, room.contender.rebuild)
         for _ in range(SHORT_TIMES):
             append_record(self._session, APPEND, number=self._appended)
             self._appended += 1
             for room in self.rooms:
-                self._step(APPENDED, room, room.contender.words)
+                self._step(APPENDED, room, room.contender.command)
         for room in self.rooms:
             if room.contender is OURS:
                 self._watch(room)
@@ -122,20 +122,20 @@ class Bench:
         for room in self.rooms:
             room.clear()
 
-    def _step(self, step: str, room: Room, words: Sequence[str]) -> None:
+    def _step(self, step: str, room: Room, command: Sequence[str]) -> None:
         """Run a step, and keep what it took when no other run of it took less."""
         name = room.contender.name
         if name in self.failures:
             return
         try:
-            run = room.run(words)
+            run = room.run(command)
         except Failed as failed:
             self.failures[name] = f"{step}: {failed}"
             return
         print(f"{name}: {step}: {run.used.seconds:.2f} CPU s", file=sys.stderr)
-        taken = sum(map(int, room.contender.taken.findall(run.said)))
+        imported = sum(map(int, room.contender.imported.findall(run.output_text)))
         written = room.written()
-        found = Result(run.used.seconds, run.wall, run.used.peak, written, taken)
+        found = Result(run.used.seconds, run.wall, run.used.peak, written, imported)
         self._keep(step, name, found)
 
     def _keep(self, step: str, name: str, found: Result) -> None:
@@ -146,7 +146,7 @@ class Bench:
             min(found.wall, other.wall),
             max(found.peak, other.peak),
             max(found.written, other.written),
-            found.taken,
+            found.imported,
         )
 
     def _shrink(self) -> None:
@@ -173,7 +173,7 @@ def table(step: str, results: Results) -> Iterator[str]:
         for place, unit, digits in COLUMNS:
             times = f"{found[place] / ours[place]:.2f}" if ours else ""
             cells += [f"{found[place] / unit:.{digits}f}", times]
-        yield f"| {' | '.join(cells)} | {found.taken:,} |"
+        yield f"| {' | '.join(cells)} | {found.imported:,} |"
 
 
 def aims(results: Results, size: int) -> Iterator[str]:
@@ -232,27 +232,27 @@ def page(bench: Bench, versions: dict[str, str], turns: int) -> Iterator[str]:
             yield f"- {name}: {failure}"
 
 
-def main(words: list[str]) -> int:
+def main(arguments: list[str]) -> int:
     """Measure, print the report, and save it if all programs took part."""
-    asked = _parser().parse_args(words)
-    names = asked.only or [OURS.name, *(peer.name for peer in PEERS)]
-    if asked.skip_peers:
+    options = _parser().parse_args(arguments)
+    names = options.only or [OURS.name, *(peer.name for peer in PEERS)]
+    if options.skip_peers:
         names = [OURS.name]
     contenders = [row for row in (OURS, *PEERS) if row.name in names]
-    asked.scratch.mkdir(parents=True, exist_ok=True)
-    versions = {row.name: install(row, asked.scratch) for row in contenders}
-    bench = Bench(asked.home, contenders, asked.scratch)
+    options.scratch.mkdir(parents=True, exist_ok=True)
+    versions = {row.name: install(row, options.scratch) for row in contenders}
+    bench = Bench(options.home, contenders, options.scratch)
     try:
-        for _ in range(asked.repeat):
+        for _ in range(options.repeat):
             bench.turn()
     finally:
         bench.clear()
-    lines = list(page(bench, versions, asked.repeat))
+    lines = list(page(bench, versions, options.repeat))
     print(*lines, sep="\n")
     is_whole = len(contenders) > len(PEERS) and not bench.failures
-    kept = asked.out or (_today() if is_whole else None)
-    if kept:
-        kept.write_text("\n".join(lines) + "\n", "utf-8")
+    out = options.out or (_today() if is_whole else None)
+    if out:
+        out.write_text("\n".join(lines) + "\n", "utf-8")
     return 1 if bench.failures else 0
 
 

@@ -119,13 +119,13 @@ def time_decoding(path: Path, decode_line: Callable[[Line], object]) -> float:
 
 
 def _decode_held(held: list[Line], decode_line: Callable[[Line], object]) -> float:
-    begun = time.process_time()
+    started = time.process_time()
     for line in held:
         try:  # noqa: SIM105 (a context costs as much as a short line)
             decode_line(line)
         except ValueError:
             pass
-    return time.process_time() - begun
+    return time.process_time() - started
 
 
 def compare_decoding(path: Path, *, times: int) -> None:
@@ -182,18 +182,18 @@ def write_long_line(path: Path) -> None:
         file.write(f'{words}"}}}}\n')
 
 
-def main(words: list[str]) -> int:
+def main(arguments: list[str]) -> int:
     """Compare the arms over a home, or run one arm."""
-    if words[:1] == ["--arm"]:
-        ARMS[words[1]](Path(words[2]))
+    if arguments[:1] == ["--arm"]:
+        ARMS[arguments[1]](Path(arguments[2]))
         return 0
-    if words[:1] == ["--decode"]:
-        print(time_decoding(Path(words[2]), DECODERS[words[1]]))
+    if arguments[:1] == ["--decode"]:
+        print(time_decoding(Path(arguments[2]), DECODERS[arguments[1]]))
         return 0
-    if len(words) != 1 or not Path(words[0]).exists():
+    if len(arguments) != 1 or not Path(arguments[0]).exists():
         print(USAGE, file=sys.stderr)
         return 2
-    home = Path(words[0])
+    home = Path(arguments[0])
     print(f"# Parsing · Python {platform.python_version()}, {platform.machine()}")
     files = sum(isinstance(found, SourceFile) for found in discover_sources(home))
     print(

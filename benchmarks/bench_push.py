@@ -77,14 +77,14 @@ class Bench:
 
     def ask(self, path: str) -> float:
         """Return how long the hub took to answer."""
-        begun = time.monotonic()
+        started = time.monotonic()
         line = HTTPConnection("127.0.0.1", self.port, timeout=120)
         line.request("GET", path, headers={"Authorization": f"Bearer {self.token}"})
         answer = line.getresponse()
         answer.read()
         line.close()
         assert answer.status == HTTPStatus.OK, answer.status
-        return time.monotonic() - begun
+        return time.monotonic() - started
 
     def settle(self) -> None:
         """Wait until all that came is derived."""
@@ -94,14 +94,14 @@ class Bench:
 
 def cpu_of(pid: int) -> float:
     """Return the CPU seconds of a process, with those of its children that ended."""
-    told = Path(f"/proc/{pid}/stat").read_text("utf-8").rpartition(")")[2].split()
-    return sum(map(int, told[11:15])) / os.sysconf("SC_CLK_TCK")
+    fields = Path(f"/proc/{pid}/stat").read_text("utf-8").rpartition(")")[2].split()
+    return sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
 
 
 def peak_of(pid: int) -> float:
     """Return the most memory that a process had for itself, in megabytes."""
-    told = Path(f"/proc/{pid}/status").read_text("utf-8")
-    (line,) = (one for one in told.splitlines() if one.startswith("VmHWM:"))
+    status = Path(f"/proc/{pid}/status").read_text("utf-8")
+    (line,) = (one for one in status.splitlines() if one.startswith("VmHWM:"))
     return int(line.split()[1]) / 1024
 
 
@@ -154,22 +154,22 @@ def waits(here: Bench, readers: int, until: Callable[[], bool]) -> list[float]:
         return [one for many in threads.map(read, range(readers)) for one in many]
 
 
-def told(found: Sequence[float]) -> tuple[float, float]:
+def percentiles(found: Sequence[float]) -> tuple[float, float]:
     """Return the median and the 95th of a hundred."""
     ordered = sorted(found)
     return median(ordered), ordered[int(len(ordered) * 0.95)]
 
 
-def main(words: Sequence[str]) -> int:
+def main(arguments: Sequence[str]) -> int:
     """Print the tables."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("home", type=Path)
-    asked = parser.parse_args(words)
+    options = parser.parse_args(arguments)
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder)
         with bench(place) as (here, engine):
             first, second = place / "first", place / "second"
-            home = ("--home", str(asked.home))
+            home = ("--home", str(options.home))
             ingest = here.spent("ingest", "-q", *home, "--archive", str(first))
             here.spent("ingest", "-q", *home, "--archive", str(second))
             dry = here.spent("push", "--dry-run", "--archive", str(first))
@@ -178,7 +178,7 @@ def main(words: Sequence[str]) -> int:
             here.settle()
             hub, rows = cpu_of(here.hub.pid) - hub, engine() - rows
             again = here.spent("push", "--archive", str(first))
-            size = sum(p.stat().st_size for p in asked.home.rglob("*.jsonl"))
+            size = sum(p.stat().st_size for p in options.home.rglob("*.jsonl"))
             print(title(f"A push of {size / 1e6:,.0f} MB of transcripts"))
             print("| what | CPU s | x ingest |\n|---|---:|---:|")
             weights = [peak_of(here.hub.pid)]
@@ -204,12 +204,12 @@ def read(here: Bench, archive: Path) -> None:
     """Print how long readers wait: one, fifty, and fifty during a push."""
     here.ask("/api/search?q=warm")
     count = iter(range(40))
-    alone = told(waits(here, 1, lambda: next(count, None) is None))
+    alone = percentiles(waits(here, 1, lambda: next(count, None) is None))
     end = time.monotonic() + 20
-    fifty = told(waits(here, READERS, lambda: time.monotonic() > end))
+    fifty = percentiles(waits(here, READERS, lambda: time.monotonic() > end))
     with ThreadPoolExecutor(1) as thread:
         pushing = thread.submit(here.spent, "push", "--archive", str(archive))
-        during = told(waits(here, READERS, pushing.done))
+        during = percentiles(waits(here, READERS, pushing.done))
     print("\n| search on the hub | p50 ms | p95 ms | x one reader, p50 |")
     print("|---|---:|---:|---:|")
     for name, (middle, most) in (

@@ -76,13 +76,13 @@ def make_prompt(dice: random.Random) -> list[str]:
 
 def reword(words: Sequence[str], dice: random.Random) -> str:
     """Return a prompt as a person would ask it again."""
-    said = [SYNONYMS.get(word, word) for word in words if dice.random() > _DROPPED]
+    result = [SYNONYMS.get(word, word) for word in words if dice.random() > _DROPPED]
     if dice.random() < _FILLED:
-        said.insert(0, dice.choice(FILLERS))
+        result.insert(0, dice.choice(FILLERS))
     if dice.random() < _TURNED:
-        at = len(said) // 2
-        said = [*said[at:], *said[:at]]
-    return " ".join(said)
+        at = len(result) // 2
+        result = [*result[at:], *result[:at]]
+    return " ".join(result)
 
 
 def make_project(
@@ -150,14 +150,14 @@ def measure_hook(sessions: int) -> tuple[float, int]:
     return sorted(times)[len(times) // 2], size
 
 
-def main(words: Sequence[str] | None = None) -> None:
+def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seed", type=int, action="append", help="default: 2 to 5")
     parser.add_argument("--projects", type=int, default=10)
     parser.add_argument("--sessions", type=int, default=60)
-    given = parser.parse_args(words)
-    for seed in given.seed or (2, 3, 4, 5):
-        asked, offers, right = measure(seed, given.projects, given.sessions)
+    options = parser.parse_args(arguments)
+    for seed in options.seed or (2, 3, 4, 5):
+        asked, offers, right = measure(seed, options.projects, options.sessions)
         share = right / offers if offers else 1.0
         print(f"seed {seed}: {asked} questions, {offers} offers, {share:.1%} right")
     spent, size = measure_hook(200)

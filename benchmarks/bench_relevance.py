@@ -238,7 +238,7 @@ def write_rows(answers: Iterable[Answer]) -> Iterator[str]:
         yield json.dumps(row, ensure_ascii=False)
 
 
-def main(words: list[str]) -> int:
+def main(arguments: list[str]) -> int:
     """Run all queries with all methods, and print the scores."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.bench_relevance")
     parser.add_argument("corpus", type=Path, help="a folder of transcripts")
@@ -253,7 +253,7 @@ def main(words: list[str]) -> int:
     )
     parser.add_argument("--rows", type=Path, help="write all answers to this file")
     parser.add_argument("--out", type=Path, help="also write the tables to this file")
-    options = parser.parse_args(words)
+    options = parser.parse_args(arguments)
     answers: list[Answer] = []
     for size in options.sizes:
         for seed in options.seeds if size else [0]:

@@ -97,29 +97,31 @@ def warm(archive: Archive, text: str, times: int) -> float:
     query = parse_query(text, now=NOW, zone=UTC)
     best = float("inf")
     for _ in range(times):
-        begun = time.process_time()
+        started = time.process_time()
         archive.search(query, limit=10, hits_per_session=2)
-        best = min(best, time.process_time() - begun)
+        best = min(best, time.process_time() - started)
     return best
 
 
-def cpu(words: list[str], cache: Path) -> float:
+def cpu(arguments: list[str], cache: Path) -> float:
     """Return the CPU seconds of a whole process, with its modules compiled before."""
     env = {name: value for name, value in os.environ.items() if name not in _UNSET}
     env |= {"PYTHONPATH": str(ROOT / "src"), "PYTHONPYCACHEPREFIX": str(cache)}
     env |= {"XDG_STATE_HOME": str(cache)}
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    subprocess.run([sys.executable, *words], check=True, capture_output=True, env=env)
+    subprocess.run(
+        [sys.executable, *arguments], check=True, capture_output=True, env=env
+    )
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
-def fresh(asked: argparse.Namespace, texts: list[str], cache: Path) -> float:
+def fresh(options: argparse.Namespace, texts: list[str], cache: Path) -> float:
     """Return the median of the CPU seconds of whole processes."""
-    home = ["--home", str(asked.home)] if asked.home else []
-    words = ["-m", "bygones", "search", "--archive", str(asked.archive), *home]
-    cpu([*words, texts[0]], cache)
-    return statistics.median(cpu([*words, text], cache) for text in texts)
+    home = ["--home", str(options.home)] if options.home else []
+    command = ["-m", "bygones", "search", "--archive", str(options.archive), *home]
+    cpu([*command, texts[0]], cache)
+    return statistics.median(cpu([*command, text], cache) for text in texts)
 
 
 def idle(cache: Path) -> float:
@@ -127,19 +129,19 @@ def idle(cache: Path) -> float:
     return statistics.median(cpu(["-c", "pass"], cache) for _ in range(9))
 
 
-def rows(asked: argparse.Namespace, cache: Path) -> Iterator[str]:
+def rows(options: argparse.Namespace, cache: Path) -> Iterator[str]:
     """Yield the lines of a table, a kind of query each."""
     yield (
         "| query | p50 ms | p95 ms | p99 ms | p95, x python | fresh process ms"
         " | fresh, x python |"
     )
     yield "|---|---:|---:|---:|---:|---:|---:|"
-    with Archive.open(asked.archive) as archive:
+    with Archive.open(options.archive) as archive:
         warm(archive, "anything", 1)
         for kind, texts in queries(archive):
-            each = sorted(warm(archive, text, asked.repeat) for text in texts)
+            each = sorted(warm(archive, text, options.repeat) for text in texts)
             before = idle(cache)
-            alone = fresh(asked, texts[:_FRESH], cache)
+            alone = fresh(options, texts[:_FRESH], cache)
             nothing = statistics.mean((before, idle(cache)))
             cuts = [
                 each[min(len(each) - 1, int(len(each) * p))] for p in (0.5, 0.95, 0.99)
@@ -149,25 +151,25 @@ def rows(asked: argparse.Namespace, cache: Path) -> Iterator[str]:
             yield f"| {kind} | {' | '.join(cells)} | {alone / nothing:.1f} |"
 
 
-def main(words: list[str]) -> int:
+def main(arguments: list[str]) -> int:
     """Measure and print a table."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.bench_search")
     parser.add_argument("archive", type=Path)
     parser.add_argument("--home", type=Path, help="home to check for new data")
     parser.add_argument("--repeat", type=int, default=5, help="best of N")
     parser.add_argument("--out", type=Path, help="also write the table to this file")
-    asked = parser.parse_args(words)
+    options = parser.parse_args(arguments)
     with tempfile.TemporaryDirectory() as cache:
-        lines = list(rows(asked, Path(cache)))
+        lines = list(rows(options, Path(cache)))
         nothing = idle(Path(cache))
     load = os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0
     lines.append(
-        f"\nCPU time, best of {asked.repeat}; fresh processes: median of {_FRESH};"
+        f"\nCPU time, best of {options.repeat}; fresh processes: median of {_FRESH};"
         f" python -c pass {nothing * 1000:.0f} ms; system load {load:.1f}."
     )
     print(*lines, sep="\n")
-    if asked.out:
-        asked.out.write_text("\n".join(lines) + "\n", "utf-8")
+    if options.out:
+        options.out.write_text("\n".join(lines) + "\n", "utf-8")
     return 0
 
 

@@ -76,30 +76,30 @@ class Bench:
         home = ("--home", str(self.home))
         env = {"PYTHONPATH": str(ROOT / "src")}
         self._measure("first ingest", "bygones", (*us, "ingest", *archive, *home), env)
-        words = (*us, "usage", *archive, *home, "--json")
-        self._measure("first question", "bygones", words, env)
+        command = (*us, "usage", *archive, *home, "--json")
+        self._measure("first question", "bygones", command, env)
         for turn in range(TIMES):
             for question in QUESTIONS:
                 name = question.name
-                self._measure(name, "bygones", (*words, *question.ours), env)
+                self._measure(name, "bygones", (*command, *question.ours), env)
                 self._ask_them(name, question)
             append_record(self._session, APPEND, number=turn)
-            self._measure("by day, 1 KB appended", "bygones", words, env)
+            self._measure("by day, 1 KB appended", "bygones", command, env)
             self._ask_them("by day, 1 KB appended", DAYS)
 
     def _ask_them(self, name: str, question: Question) -> None:
-        words = [*self.command, "claude", *question.theirs, "--json", "--offline"]
-        self._measure(name, "ccusage", words, {"CLAUDE_CONFIG_DIR": str(self.home)})
+        command = [*self.command, "claude", *question.theirs, "--json", "--offline"]
+        self._measure(name, "ccusage", command, {"CLAUDE_CONFIG_DIR": str(self.home)})
 
     def _measure(
-        self, question: str, name: str, words: Sequence[str], env: Mapping[str, str]
+        self, question: str, name: str, command: Sequence[str], env: Mapping[str, str]
     ) -> None:
         path = {
             "PATH": os.environ["PATH"],
             "HOME": str(self.scratch),
             "LANG": "C.UTF-8",
         }
-        done = follow(words, env=path | dict(env), output=self.scratch / "said")
+        done = follow(command, env=path | dict(env), output=self.scratch / "said")
         known = self.best.get((question, name), (float("inf"), float("inf")))
         found = (done.used.seconds, done.wall)
         self.best[question, name] = (min(known[0], found[0]), min(known[1], found[1]))
@@ -152,21 +152,21 @@ def page(bench: Bench) -> Iterator[str]:
     )
 
 
-def main(words: Sequence[str]) -> int:
+def main(arguments: Sequence[str]) -> int:
     """Measure, print the report and keep it."""
     parser = argparse.ArgumentParser(description="usage, ours beside ccusage's")
     parser.add_argument("home", type=Path)
     parser.add_argument("command", nargs="+", help="starts ccusage; after --")
     parser.add_argument("--out", type=Path, help="save the report here")
-    chosen = parser.parse_args(words)
+    chosen = parser.parse_args(arguments)
     compileall.compile_dir(ROOT / "src", quiet=1)  # as pip does
     with tempfile.TemporaryDirectory(prefix="bygones-usage-") as scratch:
         bench = Bench(chosen.home, chosen.command, Path(scratch))
         bench.run()
         lines = list(page(bench))
     print(*lines, sep="\n")
-    kept = chosen.out or ROOT / "benchmarks" / "results" / _name()
-    kept.write_text("\n".join(lines) + "\n", "utf-8")
+    out = chosen.out or ROOT / "benchmarks" / "results" / _name()
+    out.write_text("\n".join(lines) + "\n", "utf-8")
     return 0
 
 

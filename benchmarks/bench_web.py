@@ -43,7 +43,7 @@ WORDS = (
 
 
 class Server(NamedTuple):
-    """Who answers, and where."""
+    """A server, and its address."""
 
     name: str
     port: int
@@ -58,9 +58,9 @@ class Server(NamedTuple):
 
 
 class Times(NamedTuple):
-    """What a series of requests took."""
+    """The times of a series of requests."""
 
-    a_second: float
+    per_second: float
     median: float
     p95: float
     cpu: float
@@ -69,33 +69,34 @@ class Times(NamedTuple):
 
 
 class Question(NamedTuple):
-    """Something that is looked at: what is asked for in a series, by its number."""
+    """A kind of page: what is requested in a series, by its number."""
 
     title: str
-    asked: Callable[[int], Sequence[str]]
+    items: Callable[[int], Sequence[str]]
     ours: str
-    """The path of ours, with ``{}`` for what is asked for."""
+    """The path in Bygones, with ``{}`` for the item."""
     theirs: str
     is_known: bool = False
-    """Whether it was asked for before."""
+    """Whether it was requested before."""
 
     def paths(self, server: Server, number: int) -> list[str]:
-        """Return what a server is asked for in a series."""
+        """Return the paths that are requested from a server in a series."""
         path = self.ours if server.cookie else self.theirs
-        return [path.format(quote(one)) for one in self.asked(number)]
+        return [path.format(quote(one)) for one in self.items(number)]
 
 
 def questions(archive: Path, count: int) -> list[Question]:
-    """Return what is asked: searches, and sessions of every length."""
-    chosen = random.Random(SEED)  # noqa: S311 (the same for everybody)
-    with Archive.open(archive) as opened:
-        ids = [one.id for one in opened.sessions() if one.message_count]
-    chosen.shuffle(ids)
+    """Return the kinds of pages: searches, and sessions of every length."""
+    rng = random.Random(SEED)  # noqa: S311 (repeatable)
+    with Archive.open(archive) as reader:
+        ids = [one.id for one in reader.sessions() if one.message_count]
+    rng.shuffle(ids)
 
     def searches(number: int) -> list[str]:
-        drawn = random.Random(number)  # noqa: S311 (the same for everybody)
+        words_rng = random.Random(number)  # noqa: S311 (repeatable)
         return [
-            " ".join(drawn.sample(WORDS, drawn.randint(1, 3))) for _ in range(count)
+            " ".join(words_rng.sample(WORDS, words_rng.randint(1, 3)))
+            for _ in range(count)
         ]
 
     def sessions(number: int) -> list[str]:
@@ -119,21 +120,21 @@ def questions(archive: Path, count: int) -> list[Question]:
 
 
 _APART = 10
-"""Series that are between those of two questions: neither asks for the same."""
+"""Distance between the series of two questions, so that they request different items."""
 _SEARCH = "/api/v1/search?q={}&limit=10"
 _MESSAGES = "/api/v1/sessions/{}/messages?from=0&limit=1000&direction=asc"
-"""What its page asks for to show a session, among some twenty other questions."""
+"""What its page requests to show a session, among some twenty other requests."""
 _FORTY = "/api/v1/sessions/{}/messages?limit=40"
 
 
 def timed(server: Server, paths: Sequence[str], clients: int) -> Times:
-    """Ask for paths, so many at once, and return what that took."""
+    """Request paths with concurrent clients, and return the times."""
     share = [paths[at::clients] for at in range(clients)]
     cpu = server.cpu_seconds()
-    begun = time.perf_counter()
+    started = time.perf_counter()
     with ThreadPoolExecutor(clients) as pool:
-        each = list(pool.map(lambda some: _asked(server, some), share))
-    wall = time.perf_counter() - begun
+        each = list(pool.map(lambda some: _request_all(server, some), share))
+    wall = time.perf_counter() - started
     took = sorted(seconds for some, _ in each for seconds in some)
     failed = sum(count for _, count in each)
     last = min(round(len(took) * 0.95), len(took) - 1)
@@ -141,17 +142,17 @@ def timed(server: Server, paths: Sequence[str], clients: int) -> Times:
     return Times(len(took) / wall, took[len(took) // 2], took[last], cpu, failed)
 
 
-def _asked(server: Server, paths: Sequence[str]) -> tuple[list[float], int]:
+def _request_all(server: Server, paths: Sequence[str]) -> tuple[list[float], int]:
     connection = HTTPConnection("127.0.0.1", server.port, timeout=60)
     headers = {"Cookie": server.cookie} if server.cookie else {}
     took, failed = [], 0
     for path in paths:
-        begun = time.perf_counter()
+        started = time.perf_counter()
         connection.request("GET", path, headers=headers)
         answer = connection.getresponse()
         answer.read()
-        took.append(time.perf_counter() - begun)
-        failed += answer.status != 200  # noqa: PLR2004 (that it was answered)
+        took.append(time.perf_counter() - started)
+        failed += answer.status != 200  # noqa: PLR2004 (HTTP OK)
     connection.close()
     return took, failed
 
@@ -159,34 +160,34 @@ def _asked(server: Server, paths: Sequence[str]) -> tuple[list[float], int]:
 @contextmanager
 def ours(archive: Path) -> Iterator[Server]:
     """Serve the archive with this checkout."""
-    words = [sys.executable, "-m", "bygones", "serve", "--no-browser"]
+    command = [sys.executable, "-m", "bygones", "serve", "--no-browser"]
     env = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
-    with _running([*words, "--archive", str(archive)], env) as running:
+    with _running([*command, "--archive", str(archive)], env) as running:
         assert running.stdout is not None
         lines = (line.strip() for line in running.stdout)
         link = urlsplit(next(line for line in lines if line.startswith("http")))
         port = link.port or 0
         connection = HTTPConnection("127.0.0.1", port, timeout=30)
         connection.request("GET", f"{link.path}?{link.query}")
-        told = connection.getresponse()
-        cookie = (told.getheader("set-cookie") or "").partition(";")[0]
+        response = connection.getresponse()
+        cookie = (response.getheader("set-cookie") or "").partition(";")[0]
         connection.close()
         yield Server(OURS.name, port, running.pid, cookie)
 
 
 @contextmanager
 def theirs(home: Path, scratch: Path) -> Iterator[Server]:
-    """Serve the home with the peer, which has taken it in before."""
+    """Serve the home with the peer, which has imported it before."""
     program = str(scratch / "programs" / PEER.name / "bin" / PEER.name)
-    room = scratch / "rooms" / PEER.name
-    room.mkdir(parents=True, exist_ok=True)
-    if not (room / ".claude").exists():
-        (room / ".claude").symlink_to(home, target_is_directory=True)
-    env = {"HOME": str(room), "PATH": os.defpath, "LANG": "C.UTF-8", **PEER.env}
-    if not (room / ".agentsview" / "sessions.db").exists():
+    folder = scratch / "rooms" / PEER.name
+    folder.mkdir(parents=True, exist_ok=True)
+    if not (folder / ".claude").exists():
+        (folder / ".claude").symlink_to(home, target_is_directory=True)
+    env = {"HOME": str(folder), "PATH": os.defpath, "LANG": "C.UTF-8", **PEER.env}
+    if not (folder / ".agentsview" / "sessions.db").exists():
         subprocess.run([program, "sync"], env=env, check=True, capture_output=True)
-    words = [program, "serve", "--no-browser", "--no-sync", "--no-update-check"]
-    with _running([*words, "--port", "0"], env) as running:
+    command = [program, "serve", "--no-browser", "--no-sync", "--no-update-check"]
+    with _running([*command, "--port", "0"], env) as running:
         assert running.stdout is not None
         for line in running.stdout:
             found = re.search(r"listening at http://[^:]+:(\d+)", line)
@@ -199,10 +200,10 @@ def theirs(home: Path, scratch: Path) -> Iterator[Server]:
 
 @contextmanager
 def _running(
-    words: Sequence[str], env: dict[str, str]
+    command: Sequence[str], env: dict[str, str]
 ) -> Iterator[subprocess.Popen[str]]:
     running = subprocess.Popen(
-        words, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        command, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
     )
     try:
         yield running
@@ -212,10 +213,10 @@ def _running(
 
 
 def report(
-    asked: Sequence[Question], servers: Sequence[Server], turns: int
+    kinds: Sequence[Question], servers: Sequence[Server], turns: int
 ) -> Iterator[str]:
-    """Yield the lines of the tables; every turn asks both, one after the other."""
-    for question in asked:
+    """Yield the lines of the tables; every turn requests from both, one after the other."""
+    for question in kinds:
         yield f"\n## {question.title}\n"
         yield (
             "| clients | program | requests/s | median ms | p95 ms "
@@ -242,7 +243,7 @@ def _rows(clients: int, best: dict[str, Times]) -> Iterator[str]:
         ratio = one.p95 / best[PEER.name].p95
         failed = f" ({one.failed} failed)" if one.failed else ""
         yield (
-            f"| {clients} | {name}{failed} | {one.a_second:,.0f} "
+            f"| {clients} | {name}{failed} | {one.per_second:,.0f} "
             f"| {one.median * 1e3:.1f} | {one.p95 * 1e3:.1f} | {ratio:.2f} "
             f"| {one.cpu * 1e3:.1f} |"
         )
@@ -252,41 +253,43 @@ def _p95(times: Times) -> float:
     return times.p95
 
 
-def main(words: list[str]) -> int:
-    """Measure, print the report, and keep it if asked to."""
-    told = "Request the same pages from Bygones and agentsview."
-    parser = options("bench_web", told, count=100)
+def main(arguments: list[str]) -> int:
+    """Measure, print the report, and save it if requested."""
+    description = "Request the same pages from Bygones and agentsview."
+    parser = option_parser("bench_web", description, count=100)
     parser.add_argument("--repeat", type=int, default=2, metavar="N", help="best of N")
-    asked = parser.parse_args(words)
-    asked.scratch.mkdir(parents=True, exist_ok=True)
-    version = install(PEER, asked.scratch)
-    with ours(asked.archive) as us, theirs(asked.home, asked.scratch) as them:
-        chosen = questions(asked.archive, asked.count)
+    options = parser.parse_args(arguments)
+    options.scratch.mkdir(parents=True, exist_ok=True)
+    version = install(PEER, options.scratch)
+    with ours(options.archive) as us, theirs(options.home, options.scratch) as them:
+        chosen = questions(options.archive, options.count)
         for server in (us, them):
             timed(server, chosen[0].paths(server, -1), 1)
         lines = [
             f"# Pages · Python {platform.python_version()}, {platform.machine()}\n",
             (
-                f"{asked.count} requests per series, best of {asked.repeat}; "
+                f"{options.count} requests per series, best of {options.repeat}; "
                 f"{os.cpu_count()} cores, {PEER.name} {version}, both on 127.0.0.1."
             ),
-            *report(chosen, (us, them), asked.repeat),
+            *report(chosen, (us, them), options.repeat),
         ]
-    tell(lines, asked.out)
+    write_report(lines, options.out)
     return 0
 
 
-def tell(lines: Sequence[str], out: Path | None) -> None:
-    """Print a report, and keep it if asked to."""
+def write_report(lines: Sequence[str], out: Path | None) -> None:
+    """Print a report, and save it if requested."""
     print(*lines, sep="\n")
     if out:
         out.write_text("\n".join(lines) + "\n", "utf-8")
 
 
-def options(name: str, told: str, *, count: int) -> argparse.ArgumentParser:
-    """Return the options of a program that asks for pages of ours and of a peer."""
+def option_parser(
+    name: str, description: str, *, count: int
+) -> argparse.ArgumentParser:
+    """Return the option parser of a benchmark that requests pages from both programs."""
     parser = argparse.ArgumentParser(
-        prog=f"python -m benchmarks.{name}", description=told
+        prog=f"python -m benchmarks.{name}", description=description
     )
     parser.add_argument("home", type=Path, metavar="HOME", help="with projects/ in it")
     parser.add_argument(

@@ -306,13 +306,13 @@ def show(kind: str, theirs: Sums, ours: Sums, *, brief: bool) -> None:
             print(f"{name:38}{cells} {'' if pair[0] == pair[1] else '*'}")
 
 
-def main(words: Sequence[str]) -> int:
+def main(arguments: Sequence[str]) -> int:
     """Compare, print, and return 0 if every difference is explained."""
     parser = argparse.ArgumentParser(description="Compare token counts with ccusage.")
     parser.add_argument("home", type=Path)
     parser.add_argument("command", nargs="+", help="starts ccusage; after --")
     parser.add_argument("--brief", action="store_true", help="no sessions or messages")
-    chosen = parser.parse_args(words)
+    chosen = parser.parse_args(arguments)
     report, their_seconds = count_theirs(chosen.command, chosen.home)
     ours = count_ours(chosen.home)
     groups = rows_of(chosen.home)

@@ -1,6 +1,6 @@
 """The programs that are compared: Bygones, and others that can be installed.
 
-Each has the words that run it, its environment, and a scratch HOME in which ``.claude``
+Each has the command that runs it, its environment, and a scratch HOME in which ``.claude``
 is a link to the home and everything that it writes stays.
 """
 
@@ -28,11 +28,11 @@ class Contender(NamedTuple):
     """A program that imports a home; ``{room}`` and ``{bin}`` are folders."""
 
     name: str
-    words: Sequence[str]
+    command: Sequence[str]
     """Import what is new in the home, and exit."""
     keeps: str
     """What it stores, to compare sizes."""
-    taken: re.Pattern[str]
+    imported: re.Pattern[str]
     """Finds the counts of imported files in its output."""
     rebuild: Sequence[str] = ()
     """Derive everything again, if it can."""
@@ -47,7 +47,7 @@ OURS = Contender(
     "bygones",
     (*_US, "ingest", *_HERE, "--home", "{room}/.claude", "--json"),
     keeps="every byte, compressed; complete texts with results; usage",
-    taken=re.compile(r'"(?:new|grown|rewritten|moved)_count": ?(\d+)'),
+    imported=re.compile(r'"(?:new|grown|rewritten|moved)_count": ?(\d+)'),
     rebuild=(*_US, "rebuild", *_HERE),
     env={"PYTHONPATH": str(ROOT / "src")},
 )
@@ -56,7 +56,7 @@ PEERS = (
         "agentsview",
         ("{bin}/agentsview", "sync"),
         keeps="no raw bytes; messages and tool calls with results; usage",
-        taken=re.compile(r"Sync complete: (\d+) sessions"),
+        imported=re.compile(r"Sync complete: (\d+) sessions"),
         env={
             # Otherwise a server that keeps running does the work.
             "AGENTSVIEW_NO_DAEMON": "1",
@@ -70,7 +70,7 @@ PEERS = (
         # It says "rebuild", and imports only what has changed.
         ("{bin}/claude-session-search", "--reindex"),
         keeps="no raw bytes; texts; those of tools are cut at 4,000 characters",
-        taken=re.compile(r'"files_indexed": (\d+)'),
+        imported=re.compile(r'"files_indexed": (\d+)'),
         package="claude-session-search==0.2.*",
     ),
 )
@@ -103,18 +103,18 @@ class Room:
         self._before = before
         self.folder = scratch / "rooms" / contender.name
 
-    def furnish(self, home: Path) -> None:
-        """Make it new, with nothing in it but the way to the home."""
+    def prepare(self, home: Path) -> None:
+        """Create it, with only a link to the home."""
         self.clear()
         self.folder.mkdir(parents=True)
         (self.folder / ".claude").symlink_to(home, target_is_directory=True)
 
     def clear(self) -> None:
-        """Take everything away that was written."""
+        """Remove everything that was written."""
         shutil.rmtree(self.folder, ignore_errors=True)
 
-    def run(self, words: Sequence[str]) -> Run:
-        """Run the contender with these words of its row."""
+    def run(self, command: Sequence[str]) -> Run:
+        """Run a command of the contender."""
         folders = {
             "room": str(self.folder),
             "bin": str(_programs(self._scratch / "programs" / self.contender.name)),
@@ -126,13 +126,13 @@ class Room:
             **self.contender.env,
         }
         return follow(
-            [*self._before, *(word.format_map(folders) for word in words)],
+            [*self._before, *(argument.format_map(folders) for argument in command)],
             env=env,
             output=self.folder.with_suffix(".log"),
         )
 
     def written(self) -> int:
-        """Return the bytes of all files that the contender has made."""
+        """Return the bytes of all files that the contender has written."""
         return sum(
             path.lstat().st_size
             for path in self.folder.rglob("*")

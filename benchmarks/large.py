@@ -51,10 +51,10 @@ def measure(name: str, scratch: Path) -> bool:
     INPUTS[name](home)
     size = sum(path.stat().st_size for path in home.rglob("*.jsonl"))
     room = Room(OURS, scratch, offline())
-    room.furnish(home)
+    room.prepare(home)
     for step in ("first", "nothing changed"):
         try:
-            run = room.run(OURS.words)
+            run = room.run(OURS.command)
         except Failed as failed:
             print(f"| {name} | {size / 1e6:.0f} | {step} failed: {failed} |")
             return False
@@ -67,7 +67,7 @@ def measure(name: str, scratch: Path) -> bool:
     return True
 
 
-def main(words: list[str]) -> int:
+def main(arguments: list[str]) -> int:
     """Measure all inputs, or those asked for."""
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.large",
@@ -80,12 +80,12 @@ def main(words: list[str]) -> int:
         metavar="DIR",
         help="default: the system's temporary folder",
     )
-    asked = parser.parse_args(words)
+    options = parser.parse_args(arguments)
     print("| input | MB | run | CPU s | wall s | peak MB | wrote MB |")
     print("|---|---:|---|---:|---:|---:|---:|")
     is_whole = True
-    for name in asked.only or INPUTS:
-        with tempfile.TemporaryDirectory(dir=asked.scratch) as folder:
+    for name in options.only or INPUTS:
+        with tempfile.TemporaryDirectory(dir=options.scratch) as folder:
             is_whole &= measure(name, Path(folder))
     return 0 if is_whole else 1
 

@@ -24,7 +24,7 @@ class Arm(NamedTuple):
     """One of the programs that are compared."""
 
     name: str
-    words: Sequence[str]
+    command: Sequence[str]
 
 
 class Measure(NamedTuple):
@@ -52,7 +52,7 @@ def measure(arms: Sequence[Arm], *, times: int = 3) -> dict[str, Measure]:
 
 
 def _run(arm: Arm) -> Measure:
-    child = subprocess.Popen(arm.words, stdout=subprocess.DEVNULL)
+    child = subprocess.Popen(arm.command, stdout=subprocess.DEVNULL)
     peak = 0
     pid = 0
     while pid == 0:

@@ -35,38 +35,38 @@ _IS_LINUX = sys.platform == "linux"
 
 
 class Run(NamedTuple):
-    """What a program took with all its processes, and what it said."""
+    """What a program took with all its processes, and its output."""
 
     used: Measure
     wall: float
-    said: str
+    output_text: str
 
 
 class Failed(Exception):
     """A program ended with an error."""
 
-    def __init__(self, code: int, said: str) -> None:
-        super().__init__(code, said)
+    def __init__(self, code: int, output_text: str) -> None:
+        super().__init__(code, output_text)
         self.code = code
-        self.said = said
+        self.output_text = output_text
 
     def __str__(self) -> str:
-        """Return the code and the last lines that were said."""
-        lines = [line for line in self.said.splitlines() if line.strip()]
+        """Return the code and the last lines of the output."""
+        lines = [line for line in self.output_text.splitlines() if line.strip()]
         return f"exit code {self.code}: {' · '.join(lines[-3:])}"
 
 
 def offline() -> list[str]:
-    """Return the words that run a program without a network, where there are any."""
+    """Return the command that runs a program without a network, if there is one."""
     unshare, true = shutil.which("unshare"), shutil.which("true")
     if not unshare or not true:
         return []
-    words = [unshare, "--map-root-user", "--net", "--"]
-    done = subprocess.run([*words, true], check=False, capture_output=True)
-    return [] if done.returncode else words
+    command = [unshare, "--map-root-user", "--net", "--"]
+    done = subprocess.run([*command, true], check=False, capture_output=True)
+    return [] if done.returncode else command
 
 
-def follow(words: Sequence[str], *, env: Mapping[str, str], output: Path) -> Run:
+def follow(command: Sequence[str], *, env: Mapping[str, str], output: Path) -> Run:
     """Run a program to its end, and all that it leaves behind.
 
     What it prints goes to the file ``output``.
@@ -75,20 +75,20 @@ def follow(words: Sequence[str], *, env: Mapping[str, str], output: Path) -> Run
     sampler = _Sampler()
     with output.open("wb") as file:
         start = time.monotonic()
-        child = subprocess.Popen(words, stdout=file, stderr=file, env=env)
+        child = subprocess.Popen(command, stdout=file, stderr=file, env=env)
         sampler.start()
         _, status, used = os.wait4(child.pid, 0)
         wall = time.monotonic() - start
         child.returncode = os.waitstatus_to_exitcode(status)
     usages = [used, *_orphans()]
     sampler.stop()
-    said = output.read_text("utf-8", "replace").replace("\r", "\n")
+    output_text = output.read_text("utf-8", "replace").replace("\r", "\n")
     if child.returncode:
-        raise Failed(child.returncode, said)
+        raise Failed(child.returncode, output_text)
     seconds = sum(used.ru_utime + used.ru_stime for used in usages)
     # On Linux ru_maxrss knows also what we had when we started the program.
     peak = sampler.peak if _IS_LINUX else max(used.ru_maxrss for used in usages)
-    return Run(Measure(seconds, peak), wall, said)
+    return Run(Measure(seconds, peak), wall, output_text)
 
 
 def _adopt_orphans() -> None:
