@@ -36,7 +36,7 @@ NOW = datetime(2026, 1, 6, tzinfo=UTC)
 
 
 @pytest.fixture(scope="module")
-def kept(tmp_path_factory: pytest.TempPathFactory) -> WebArchive:
+def web_archive(tmp_path_factory: pytest.TempPathFactory) -> WebArchive:
     """Return an archive of a home whose path has a name; no record mentions it."""
     folder = tmp_path_factory.mktemp("machine") / "home" / LOGIN
     home = Home(folder / ".claude")
@@ -66,11 +66,14 @@ def _without_id(record: Written) -> Written:
 @pytest.mark.parametrize("redaction", ["--redact", "--no-redact"])
 @pytest.mark.parametrize("format_", list(ExportFormat))
 def test_exports_do_not_name_the_user(
-    kept: WebArchive, tmp_path: Path, format_: ExportFormat, redaction: str
+    web_archive: WebArchive, tmp_path: Path, format_: ExportFormat, redaction: str
 ) -> None:
     command = ["export", "--all", "--format", format_.value, redaction, "--no-ingest"]
 
-    assert main([*command, "--archive", str(kept.folder), "--to", str(tmp_path)]) == 0
+    assert (
+        main([*command, "--archive", str(web_archive.folder), "--to", str(tmp_path)])
+        == 0
+    )
     files = [path for path in tmp_path.rglob("*") if path.is_file()]
     assert files
     for path in files:
@@ -79,17 +82,19 @@ def test_exports_do_not_name_the_user(
 
 
 @pytest.mark.req("DA1")
-def test_views_do_not_name_the_user(kept: WebArchive) -> None:
-    with Archive.open(kept.folder) as archive:
+def test_views_do_not_name_the_user(web_archive: WebArchive) -> None:
+    with Archive.open(web_archive.folder) as archive:
         for view in VIEW_NAMES:
             rows = archive.sql(f"SELECT * FROM {view}", redact=False).rows  # noqa: S608
             assert LOGIN not in repr(rows), view
 
 
 @pytest.mark.req("DA1")
-def test_parquet_does_not_name_the_user(kept: WebArchive, tmp_path: Path) -> None:
+def test_parquet_does_not_name_the_user(
+    web_archive: WebArchive, tmp_path: Path
+) -> None:
     pq = pytest.importorskip("pyarrow.parquet")
-    with Archive.open(kept.folder) as archive:
+    with Archive.open(web_archive.folder) as archive:
         written = archive.export_parquet(tmp_path, redact=False)
     assert len(written.files) == len(VIEW_NAMES)
     for path in written.files:
@@ -99,8 +104,8 @@ def test_parquet_does_not_name_the_user(kept: WebArchive, tmp_path: Path) -> Non
 
 
 @pytest.mark.req("DA1")
-def test_the_api_does_not_name_the_user(kept: WebArchive) -> None:
-    client = web_client(kept)
+def test_the_api_does_not_name_the_user(web_archive: WebArchive) -> None:
+    client = web_client(web_archive)
     for path in (
         "/api/sessions",
         "/api/projects",
@@ -115,9 +120,11 @@ def test_the_api_does_not_name_the_user(kept: WebArchive) -> None:
 
 
 @pytest.mark.req("DA1")
-def test_mcp_does_not_name_the_user(kept: WebArchive) -> None:
+def test_mcp_does_not_name_the_user(web_archive: WebArchive) -> None:
     caller = Caller(directory=Path(CWD), session=None, clock=lambda: NOW, zone=UTC)
-    dispatcher = McpDispatcher(ToolService(kept.folder, caller, redactor=Redactor()))
+    dispatcher = McpDispatcher(
+        ToolService(web_archive.folder, caller, redactor=Redactor())
+    )
     tools = dispatcher.dispatch("tools/list", {})["tools"]
     answers = 0
     for tool in tools:
@@ -141,9 +148,11 @@ def test_mcp_does_not_name_the_user(kept: WebArchive) -> None:
 
 
 @pytest.mark.req("DA1")
-def test_an_upload_does_not_name_the_user(kept: WebArchive, tmp_path: Path) -> None:
+def test_an_upload_does_not_name_the_user(
+    web_archive: WebArchive, tmp_path: Path
+) -> None:
     hub = MemoryHub(tmp_path)
-    push(kept.folder, [CWD], redactor=Redactor(), transport=hub)
+    push(web_archive.folder, [CWD], redactor=Redactor(), transport=hub)
 
     assert hub.requests
     for request in hub.requests:

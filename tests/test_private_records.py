@@ -60,10 +60,10 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Home:
     return home
 
 
-def run(*words: str) -> str:
+def run(*arguments: str) -> str:
     output = io.StringIO()
     with redirect_stdout(output):
-        main([*words, "--no-ingest"])
+        main([*arguments, "--no-ingest"])
     return output.getvalue()
 
 
@@ -95,7 +95,7 @@ def test_exported_tree_has_no_missing_parents(home: Home) -> None:
 
 
 @pytest.mark.parametrize(
-    "words",
+    "arguments",
     [
         ("show", SESSION),
         ("show", SESSION, "--json"),
@@ -104,10 +104,12 @@ def test_exported_tree_has_no_missing_parents(home: Home) -> None:
         ("list", "--json"),
         ("prompts", "--json"),
     ],
-    ids=lambda words: " ".join(words[::2]),
+    ids=lambda arguments: " ".join(arguments[::2]),
 )
-def test_no_command_prints_private_records(home: Home, words: tuple[str, ...]) -> None:
-    assert CANARY not in run(*words).replace(f'"{CANARY}"', "")
+def test_no_command_prints_private_records(
+    home: Home, arguments: tuple[str, ...]
+) -> None:
+    assert CANARY not in run(*arguments).replace(f'"{CANARY}"', "")
     assert home.path.exists()
 
 

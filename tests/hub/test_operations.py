@@ -35,11 +35,11 @@ StoreAndBlobs = tuple[TeamStore, BlobStore]
 def hub(
     make: Callable[[], StoreAndBlobs], tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[TestHub]:
-    place = tmp_path_factory.mktemp("operated")
-    _, folder = make_project(place / "ann")
+    root = tmp_path_factory.mktemp("operated")
+    _, folder = make_project(root / "ann")
     store, _ = make()
     with run_hub(
-        place, {"ann": folder}, store, log_file=place / "hub.log", max_requests=60
+        root, {"ann": folder}, store, log_file=root / "hub.log", max_requests=60
     ) as running:
         running.push_all()
         yield running
@@ -201,18 +201,18 @@ def test_token_file_is_private_and_events_are_listed(
     run = CliRunner().invoke
 
     out = tmp_path / "token"
-    words = ["token", "new", "eve", "--expires", "30d", "--out", str(out)]
-    completed = run(hub_command, words)
+    arguments = ["token", "new", "eve", "--expires", "30d", "--out", str(out)]
+    completed = run(hub_command, arguments)
     assert completed.exit_code == 0, completed.output
     assert stat.S_IMODE(out.stat().st_mode) == 0o600
     secret = out.read_text().strip()
     assert secret not in completed.output
     assert hub.ask("GET", "/api/sessions", bearer(secret)).status == 200
-    assert run(hub_command, words).exit_code == 2
-    listed = run(hub_command, ["token", "list", "--json"]).output
+    assert run(hub_command, arguments).exit_code == 2
+    tokens_json = run(hub_command, ["token", "list", "--json"]).output
     row = next(
         one
-        for line in listed.splitlines()
+        for line in tokens_json.splitlines()
         if (one := json.loads(line))["person"] == "eve"
     )
     expires = datetime.fromisoformat(row["expires_at"])

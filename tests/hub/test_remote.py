@@ -31,12 +31,12 @@ QUERIES = ("hello", "the", '"first prompt"', "tool:Bash", "is:error", "hel*", "/
 def hub(
     make: Callable[[], StoreAndBlobs], tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[TestHub]:
-    place = tmp_path_factory.mktemp("remote")
+    folder = tmp_path_factory.mktemp("remote")
     folders = {
-        person: build_archive(place / person).folder for person in ("ann", "bea")
+        person: build_archive(folder / person).folder for person in ("ann", "bea")
     }
     store, _ = make()
-    with run_hub(place, folders, store) as running:
+    with run_hub(folder, folders, store) as running:
         running.push_all()
         yield running
     store.close()
@@ -105,7 +105,7 @@ def test_searches_are_the_same(both: tuple[Archive, Archive], query: str) -> Non
 
 
 @pytest.mark.parametrize(
-    "words",
+    "arguments",
     [
         ["list"],
         ["search", "%"],
@@ -114,15 +114,17 @@ def test_searches_are_the_same(both: tuple[Archive, Archive], query: str) -> Non
         ["export", "--to", "-", "--format", "md", "@"],
         ["blame", "/work/nothing.py"],
     ],
-    ids=lambda words: words[0],
+    ids=lambda arguments: arguments[0],
 )
-def test_commands_read_from_a_hub(hub: TestHub, token: str, words: list[str]) -> None:
+def test_commands_read_from_a_hub(
+    hub: TestHub, token: str, arguments: list[str]
+) -> None:
     with Archive.open(hub.address) as archive:
         newest = next(iter(archive.sessions()))
-        words_of_it = {"@": newest.id, "%": newest.title.text.split()[0]}
-    given = [words_of_it.get(word, word) for word in words]
+        replacements = {"@": newest.id, "%": newest.title.text.split()[0]}
+    command = [replacements.get(argument, argument) for argument in arguments]
     result = subprocess.run(
-        [sys.executable, "-m", "bygones", *given, "--archive", hub.address],
+        [sys.executable, "-m", "bygones", *command, "--archive", hub.address],
         env={**os.environ, "BYGONES_HUB_TOKEN": token},
         capture_output=True,
         text=True,
@@ -131,7 +133,7 @@ def test_commands_read_from_a_hub(hub: TestHub, token: str, words: list[str]) ->
     )
 
     assert "Traceback" not in result.stderr
-    if words[0] != "blame":
+    if arguments[0] != "blame":
         assert result.returncode == 0, result.stderr
         assert result.stdout.strip()
 

@@ -33,16 +33,16 @@ def hub(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[TestHub]:
     """Return a hub with sessions of two people: in local archives, and on each engine."""
-    place = tmp_path_factory.mktemp("hub")
-    _, ann = make_project(place / "ann", first=70)
-    folders = {"ann": ann, "ben": build_archive(place / "ben").folder}
+    folder = tmp_path_factory.mktemp("hub")
+    _, ann = make_project(folder / "ann", first=70)
+    folders = {"ann": ann, "ben": build_archive(folder / "ben").folder}
     if request.param == "folders":
-        with run_hub(place, folders) as hub:
+        with run_hub(folder, folders) as hub:
             yield hub
         return
     with open_engine(request.param) as make:
         engine, _ = make()
-        with run_hub(place, folders, engine) as hub:
+        with run_hub(folder, folders, engine) as hub:
             hub.push_all()
             yield hub
         engine.close()
@@ -52,14 +52,14 @@ def bearer(secret: str) -> dict[str, str]:
     return {"Authorization": f"Bearer {secret}"}
 
 
-def places(id_: str) -> list[str]:
+def session_paths(id_: str) -> list[str]:
     """Return the URL of every route for one session."""
-    told = [
+    paths = [
         row.path.replace("{id}", id_).replace("{agent}", "a1").replace("{version}", "x")
         for row in ROUTES
         if row.method == "GET"
     ]
-    paths = [one.replace("{name}", "app.js") for one in told]
+    paths = [one.replace("{name}", "app.js") for one in paths]
     more = {"/search": "q=Question", "/search/answer": "q=Question"}
     more |= {"/api/search": "q=Question", "/api/files": f"session={id_}"}
     more |= {
@@ -72,22 +72,22 @@ def places(id_: str) -> list[str]:
 def test_every_route_needs_a_token(hub: TestHub) -> None:
     revoked, token = hub.token("ann")
     TokenStore(hub.store).revoke(token.id, NOW)
-    told = [
+    headers_list = [
         {},
         bearer("byg_wrong"),
         bearer(revoked),
         {"Cookie": f"bygones-hub={revoked}"},
     ]
-    told += [{"Authorization": f"Basic {revoked}"}, {"X-Bygones-Token": "ann"}]
+    headers_list += [{"Authorization": f"Basic {revoked}"}, {"X-Bygones-Token": "ann"}]
 
     for path in [
-        *places(session_id(71)),
+        *session_paths(session_id(71)),
         "/mcp",
         "/push/acks",
         "/nowhere",
         "/api/live",
     ]:
-        for headers in told:
+        for headers in headers_list:
             assert hub.ask("GET", path, headers).status == 401, path
     assert hub.ask("POST", "/push", {}, b"x").status == 403
     assert hub.ask("POST", "/push", bearer("byg_wrong"), b"x").status == 401
@@ -116,8 +116,8 @@ def test_every_route_shows_only_own_sessions(hub: TestHub) -> None:
     ann, ben = hub.token("ann")[0], hub.token("ben")[0]
     hers = session_id(71)
 
-    seen = {path: hub.ask("GET", path, bearer(ann)) for path in places(hers)}
-    foreign = {path: hub.ask("GET", path, bearer(ben)) for path in places(hers)}
+    seen = {path: hub.ask("GET", path, bearer(ann)) for path in session_paths(hers)}
+    foreign = {path: hub.ask("GET", path, bearer(ben)) for path in session_paths(hers)}
 
     assert sum(ANN_SAID in one.body for one in seen.values()) >= 8
     assert {one.status for one in seen.values()} <= {200, 204, 400, 404}
@@ -139,22 +139,24 @@ def test_caches_are_not_shared_between_people(hub: TestHub) -> None:
         assert b"mail me" not in his
 
 
-def called(hub: TestHub, secret: str, tool: str, given: dict[str, object]) -> bytes:
+def call_tool(
+    hub: TestHub, secret: str, tool: str, arguments: dict[str, object]
+) -> bytes:
     body = {
         "jsonrpc": "2.0",
         "id": 1,
         "method": "tools/call",
-        "params": {"name": tool, "arguments": given},
+        "params": {"name": tool, "arguments": arguments},
     }
-    told = json.dumps(body).encode()
-    return hub.ask("POST", "/mcp", {**bearer(secret), **MCP}, told).body
+    payload = json.dumps(body).encode()
+    return hub.ask("POST", "/mcp", {**bearer(secret), **MCP}, payload).body
 
 
 @pytest.mark.full_on_clickhouse
 def test_every_mcp_tool_shows_only_own_sessions(hub: TestHub) -> None:
     ann, ben = hub.token("ann")[0], hub.token("ben")[0]
     hers = session_id(72)
-    asked: dict[str, dict[str, object]] = {
+    arguments: dict[str, dict[str, object]] = {
         "search": {"query": "Question"},
         "recent": {},
         "outline": {"session": hers},
@@ -164,13 +166,13 @@ def test_every_mcp_tool_shows_only_own_sessions(hub: TestHub) -> None:
         "file_at": {"path": EDITED_PATH, "session": hers},
     }
     names = {tool.name for tool in TOOLS}
-    assert names == set(asked)
+    assert names == set(arguments)
 
-    hits = sum(b"of 2" in called(hub, ann, name, asked[name]) for name in names)
-    told = {name: called(hub, ben, name, asked[name]) for name in names}
+    hits = sum(b"of 2" in call_tool(hub, ann, name, arguments[name]) for name in names)
+    results = {name: call_tool(hub, ben, name, arguments[name]) for name in names}
 
     assert hits >= 2
-    assert all(b"mail me" not in one and b"of 2" not in one for one in told.values())
+    assert all(b"mail me" not in one and b"of 2" not in one for one in results.values())
 
 
 def test_a_push_over_the_network_arrives(hub: TestHub) -> None:

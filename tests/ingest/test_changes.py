@@ -116,8 +116,8 @@ def test_other_file_with_the_same_path_is_a_new_generation(sandbox: Sandbox) -> 
 def test_every_generation_stays_readable(sandbox: Sandbox) -> None:
     written = []
     for number in range(5):
-        words = [f"{number}-{n}" for n in range(5 - number)]
-        path = sandbox.home.session(ONE, session(*words))
+        prompts = [f"{number}-{n}" for n in range(5 - number)]
+        path = sandbox.home.session(ONE, session(*prompts))
         written.append(path.read_bytes())
         sandbox.ingest()
 
@@ -252,11 +252,11 @@ def test_file_deleted_after_the_scan_loses_nothing(
 def before_reading(monkeypatch: pytest.MonkeyPatch, act: Callable[[], None]) -> None:
     """Call a function between the scan and the reading."""
 
-    def reading(*words: Any, **more: Any) -> object:  # noqa: ANN401 (handed through)
+    def wrapper(*args: Any, **kwargs: Any) -> object:  # noqa: ANN401 (handed through)
         act()
-        return read_line_blocks(*words, **more)
+        return read_line_blocks(*args, **kwargs)
 
-    monkeypatch.setattr("bygones.ingest.importer.read_line_blocks", reading)
+    monkeypatch.setattr("bygones.ingest.importer.read_line_blocks", wrapper)
 
 
 def test_new_file_deleted_after_the_scan_is_a_problem(

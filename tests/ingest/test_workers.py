@@ -24,15 +24,15 @@ from tests.cases.make import CASES, copied, stories
 from tests.store.sandbox import Sandbox, differing_tables
 
 
-def make_block(words: str, start: int = 0) -> LineBlock:
-    raw = jsonl(thread(prompt(words), reply("so be it")))
+def make_block(content: str, start: int = 0) -> LineBlock:
+    raw = jsonl(thread(prompt(content), reply("so be it")))
     return LineBlock(SourceId("/h/a.jsonl"), 0, start, raw)
 
 
 def run_task(
-    some: WorkerPool, asked: LineBlock, then: Callable[[IndexBatch], None]
+    pool: WorkerPool, block: LineBlock, callback: Callable[[IndexBatch], None]
 ) -> None:
-    some.submit(INDEX_TASK, asked, then, size=len(asked.raw))
+    pool.submit(INDEX_TASK, block, callback, size=len(block.raw))
 
 
 @pytest.fixture
@@ -50,8 +50,8 @@ def single_worker() -> Iterator[Worker]:
 
 
 def test_worker_returns_the_same_result(single_worker: Worker) -> None:
-    for asked in (make_block("one"), make_block("two \u4e2d\u6587 \U0001f389", 99)):
-        assert single_worker.call(INDEX_TASK, asked) == index_block(asked)
+    for block in (make_block("one"), make_block("two \u4e2d\u6587 \U0001f389", 99)):
+        assert single_worker.call(INDEX_TASK, block) == index_block(block)
     assert isinstance(single_worker._child, Popen)
     assert not single_worker._is_unavailable
 
@@ -168,27 +168,27 @@ def test_tasks_not_started_by_a_worker_run_locally(
 ) -> None:
     here = Event()
 
-    def wait(_: Worker, __: WorkerTask[Any, Any], asked: LineBlock) -> IndexBatch:
+    def wait(_: Worker, __: WorkerTask[Any, Any], block: LineBlock) -> IndexBatch:
         # No worker returns until this process has done something itself.
         here.wait(timeout=60)
-        return index_block(asked)
+        return index_block(block)
 
-    def read(asked: LineBlock) -> IndexBatch:
+    def read(block: LineBlock) -> IndexBatch:
         here.set()
-        return index_block(asked)
+        return index_block(block)
 
     monkeypatch.setattr(Worker, "call", wait)
     monkeypatch.setattr(INDEX_TASK, "func", read)
     done: list[IndexBatch] = []
-    asked = [make_block(f"words {number}") for number in range(10)]
+    blocks = [make_block(f"words {number}") for number in range(10)]
     with WorkerPool() as some:
         some.start_if_worthwhile(1)
-        for block in asked:
+        for block in blocks:
             run_task(some, block, done.append)
         some.drain()
 
     assert here.is_set()
-    assert done == [index_block(block) for block in asked]
+    assert done == [index_block(block) for block in blocks]
 
 
 @pytest.mark.usefixtures("always_parallel")

@@ -75,7 +75,7 @@ def test_archive_is_complete_after_all_sources_are_deleted(sandbox: Sandbox) -> 
     before = read_files(sandbox.home.path)
     dumped, stored = sandbox.dump(), sandbox.bytes()
     with Archive.open(sandbox.archive) as archive:
-        shown = list(archive.sessions(include_empty=True))
+        summaries = list(archive.sessions(include_empty=True))
     shutil.rmtree(sandbox.home.path)
 
     report = sandbox.ingest()
@@ -84,7 +84,7 @@ def test_archive_is_complete_after_all_sources_are_deleted(sandbox: Sandbox) -> 
     assert report.gone == len(before)
     assert (sandbox.dump(), sandbox.bytes()) == (dumped, stored)
     with Archive.open(sandbox.archive) as archive:
-        assert list(archive.sessions(include_empty=True)) == shown
+        assert list(archive.sessions(include_empty=True)) == summaries
     with sandbox.open_dir() as archive_dir:
         restore(
             archive_dir, plan_restore(archive_dir, archive_dir.byte_store.sources())
@@ -113,9 +113,9 @@ def test_older_generation_can_be_restored(sandbox: Sandbox, tmp_path: Path) -> N
     path = sandbox.home.session(session_id(9), [prompt("first"), prompt("more")])
     versions = [path.read_bytes()]
     sandbox.ingest()
-    for words in ("second", "third"):
+    for content in ("second", "third"):
         versions.append(
-            sandbox.home.session(session_id(9), [prompt(words)]).read_bytes()
+            sandbox.home.session(session_id(9), [prompt(content)]).read_bytes()
         )
         sandbox.ingest()
 
@@ -235,8 +235,8 @@ def test_index_has_all_facts_to_find_and_sort_records(sandbox: Sandbox) -> None:
         " JOIN session_id AS s ON number = record.session"
     )
     for node in (first, second):
-        place = (node.position.offset, node.position.length)
-        assert (number, ONE, *place) in rows
+        span = (node.position.offset, node.position.length)
+        assert (number, ONE, *span) in rows
 
 
 @pytest.mark.req("T6")

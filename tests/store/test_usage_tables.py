@@ -31,12 +31,16 @@ spends = st.tuples(
 def reports(
     usage_archive: UsageArchive, query: str, zone: str
 ) -> dict[str, UsageReport]:
-    place = ZoneInfo(zone)
+    time_zone = ZoneInfo(zone)
     with Archive.open(usage_archive.archive) as archive:
-        asked = parse_query(query, now=NOW, zone=place)
+        parsed = parse_query(query, now=NOW, zone=time_zone)
         return {
             by: archive.usage(
-                by, query=asked, timezone=place, now=NOW, prices=usage_archive.prices
+                by,
+                query=parsed,
+                timezone=time_zone,
+                now=NOW,
+                prices=usage_archive.prices,
             )
             for by in Grouping
             if by is not Grouping.TOOL
@@ -85,11 +89,11 @@ def record_decisions(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
     decisions: list[bool] = []
     real: Callable[..., bool] = usage_tables._is_answered_by_15_minutes
 
-    def tell(*words: object) -> bool:
+    def decide(*words: object) -> bool:
         decisions.append(real(*words))
         return decisions[-1]
 
-    monkeypatch.setattr(usage_tables, "_is_answered_by_15_minutes", tell)
+    monkeypatch.setattr(usage_tables, "_is_answered_by_15_minutes", decide)
     return decisions
 
 
