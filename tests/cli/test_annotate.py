@@ -17,8 +17,8 @@ from tests.build import Home
 pytestmark = pytest.mark.usefixtures("invented")
 
 
-def said(capsys: pytest.CaptureFixture[str], *words: str) -> str:
-    assert main(list(words)) == ExitCode.SUCCESS
+def stdout_of(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    assert main(list(arguments)) == ExitCode.SUCCESS
     return capsys.readouterr().out
 
 
@@ -29,26 +29,26 @@ def rows(text: str) -> list[dict[str, object]]:
 def test_a_tag_is_shown_and_can_be_asked_for(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    shown = said(capsys, "tag", "last", "release", "flaky test")
+    stdout = stdout_of(capsys, "tag", "last", "release", "flaky test")
 
-    assert shown.endswith("charging twice #flaky test #release\n")
-    assert "charging twice" in said(capsys, "list", "tag:release")
-    assert "charging twice" in said(capsys, "list", 'tag:"flaky test"')
-    assert said(capsys, "tag") == (
+    assert stdout.endswith("charging twice #flaky test #release\n")
+    assert "charging twice" in stdout_of(capsys, "list", "tag:release")
+    assert "charging twice" in stdout_of(capsys, "list", 'tag:"flaky test"')
+    assert stdout_of(capsys, "tag") == (
         "TAG         SESSIONS\nflaky test         1\nrelease            1\n"
     )
-    assert rows(said(capsys, "tag", "--json")) == [
+    assert rows(stdout_of(capsys, "tag", "--json")) == [
         {"type": "tag", "tag": "flaky test", "session_count": 1},
         {"type": "tag", "tag": "release", "session_count": 1},
     ]
 
 
 def test_a_tag_can_be_taken_away(capsys: pytest.CaptureFixture[str]) -> None:
-    said(capsys, "tag", "last", "a", "b")
+    stdout_of(capsys, "tag", "last", "a", "b")
 
-    said(capsys, "tag", "last", "--delete", "a")
+    stdout_of(capsys, "tag", "last", "--delete", "a")
 
-    (row,) = rows(said(capsys, "tag", "last", "--json"))
+    (row,) = rows(stdout_of(capsys, "tag", "last", "--json"))
     assert row["tags"] == ["b"]
 
 
@@ -61,54 +61,54 @@ def test_what_is_no_tag_is_refused(
 
 
 @pytest.mark.parametrize(
-    ("words", "told"), [(["tag"], "no tags yet\n"), (["-q", "tag"], "")]
+    ("arguments", "message"), [(["tag"], "no tags yet\n"), (["-q", "tag"], "")]
 )
 def test_that_there_are_no_tags_is_not_said_to_who_wants_quiet(
-    words: list[str], told: str, capsys: pytest.CaptureFixture[str]
+    arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(words) == ExitCode.SUCCESS
-    assert capsys.readouterr().err == told
+    assert main(arguments) == ExitCode.SUCCESS
+    assert capsys.readouterr().err == message
 
 
 def test_a_note_takes_the_place_of_the_one_before(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    said(capsys, "note", "last", "first words")
+    stdout_of(capsys, "note", "last", "first words")
 
-    shown = said(capsys, "note", "last", "the key", "was the fix")
+    stdout = stdout_of(capsys, "note", "last", "the key", "was the fix")
 
-    assert shown.splitlines()[1:] == ["          the key was the fix"]
-    assert "first words" not in said(capsys, "note", "last")
-    assert rows(said(capsys, "list", "--json"))[0]["note"] == "the key was the fix"
+    assert stdout.splitlines()[1:] == ["          the key was the fix"]
+    assert "first words" not in stdout_of(capsys, "note", "last")
+    assert rows(stdout_of(capsys, "list", "--json"))[0]["note"] == "the key was the fix"
 
 
 def test_a_note_can_be_taken_away(capsys: pytest.CaptureFixture[str]) -> None:
-    said(capsys, "note", "last", "words")
+    stdout_of(capsys, "note", "last", "words")
 
-    said(capsys, "note", "last", "-d")
+    stdout_of(capsys, "note", "last", "-d")
 
-    assert rows(said(capsys, "note", "last", "--json"))[0]["note"] == ""
+    assert rows(stdout_of(capsys, "note", "last", "--json"))[0]["note"] == ""
     assert main(["note", "last", "-d", "words"]) == ExitCode.USAGE_ERROR
 
 
 def test_stars_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
-    said(capsys, "star", "64fb", "3d75")
-    said(capsys, "star", "64fb", "--delete")
+    stdout_of(capsys, "star", "64fb", "3d75")
+    stdout_of(capsys, "star", "64fb", "--delete")
 
-    shown = said(capsys, "list", "--starred")
+    stdout = stdout_of(capsys, "list", "--starred")
 
-    assert "★ Why do the tests" in shown
-    assert "Markdown" not in shown
+    assert "★ Why do the tests" in stdout
+    assert "Markdown" not in stdout
 
 
 def test_annotations_outlive_the_index(
     home_dir: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    said(capsys, "tag", "last", "kept")
-    said(capsys, "rebuild")
+    stdout_of(capsys, "tag", "last", "kept")
+    stdout_of(capsys, "rebuild")
 
-    assert "charging twice" in said(capsys, "list", "tag:kept")
-    said(capsys, "backup", str(home_dir / "copy"))
+    assert "charging twice" in stdout_of(capsys, "list", "tag:kept")
+    stdout_of(capsys, "backup", str(home_dir / "copy"))
     with Archive.open(home_dir / "copy") as copy:
         assert list(copy.annotations().values()) == [Annotations(tags=("kept",))]
 
@@ -116,10 +116,10 @@ def test_annotations_outlive_the_index(
 def test_a_purge_takes_annotations_along(
     home_dir: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    said(capsys, "tag", "last", "secret")
-    id_ = str(rows(said(capsys, "list", "--json"))[0]["session_id"])
+    stdout_of(capsys, "tag", "last", "secret")
+    id_ = str(rows(stdout_of(capsys, "list", "--json"))[0]["session_id"])
 
-    said(capsys, "purge", id_, "--yes")
+    stdout_of(capsys, "purge", id_, "--yes")
 
     with Archive.open(home_dir / "archive") as archive:
         assert archive.annotations() == {}
@@ -130,10 +130,10 @@ def test_two_who_tag_at_once_both_have_their_way(
 ) -> None:
     assert Home(invented).path.exists()
     with Archive.open(home_dir / "archive") as archive:
-        (first, *_) = [one.id for one in archive.sessions()]
+        (first, *_) = [session.id for session in archive.sessions()]
 
         def add(tag: str) -> None:
-            archive.annotate([first], lambda told: Annotations(tags=(*told.tags, tag)))
+            archive.annotate([first], lambda old: Annotations(tags=(*old.tags, tag)))
 
         threads = [threading.Thread(target=add, args=(tag,)) for tag in "abcdef"]
         for thread in threads:
@@ -156,21 +156,23 @@ def test_an_unknown_session_is_reported(
 def test_a_number_of_the_last_search_names_the_session_that_was_found(
     name: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    session = str(rows(said(capsys, "search", "markdown", "--json"))[1]["session_id"])
-    last = rows(said(capsys, "list", "-n", "1", "--json"))[0]["session_id"]
+    session = str(
+        rows(stdout_of(capsys, "search", "markdown", "--json"))[1]["session_id"]
+    )
+    last = rows(stdout_of(capsys, "list", "-n", "1", "--json"))[0]["session_id"]
     assert session != last
 
-    for words in (["star", name], ["tag", name, "a"], ["note", name, "b"]):
-        (row,) = rows(said(capsys, *words, "--json"))
+    for arguments in (["star", name], ["tag", name, "a"], ["note", name, "b"]):
+        (row,) = rows(stdout_of(capsys, *arguments, "--json"))
         assert row["session_id"] == session
-    assert session in said(capsys, "resume", name)
-    assert said(capsys, "files", name) == said(capsys, "files", session)
+    assert session in stdout_of(capsys, "resume", name)
+    assert stdout_of(capsys, "files", name) == stdout_of(capsys, "files", session)
 
 
 def test_a_number_that_the_last_search_did_not_find_is_refused(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    said(capsys, "search", "markdown")
+    stdout_of(capsys, "search", "markdown")
 
     assert main(["star", "777"]) != ExitCode.SUCCESS
     assert "the last search had" in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""What shells get for completion."""
+"""Completions that the command returns to shells."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ from bygones.errors import ExitCode
 from tests.build import Home, prompt, reply, session_id, thread
 
 
-def surroundings(*words: str) -> dict[str, str]:
-    """Return the variables with which bash asks for what may follow these words."""
+def completion_environment(*arguments: str) -> dict[str, str]:
+    """Return the environment in which bash requests completions."""
     return {
         "_BYGONES_COMPLETE": "bash_complete",
-        "COMP_WORDS": " ".join(["bygones", *words]),
-        "COMP_CWORD": str(len(words)),
+        "COMP_WORDS": " ".join(["bygones", *arguments]),
+        "COMP_CWORD": str(len(arguments)),
     }
 
 
 def suggestions(output: str) -> list[str]:
-    return [one.partition(",")[2] for one in output.split()]
+    return [completion.partition(",")[2] for completion in output.split()]
 
 
-def asked(*words: str) -> list[str]:
-    """Return what bash gets after these words, without a process of its own."""
+def complete(*arguments: str) -> list[str]:
+    """Return the completions for bash, computed in this process."""
     output = io.TextIOWrapper(io.BytesIO(), "utf-8", write_through=True)
     with pytest.MonkeyPatch.context() as patch, redirect_stdout(output):
-        for name, value in surroundings(*words).items():
+        for name, value in completion_environment(*arguments).items():
             patch.setenv(name, value)
         assert main([]) == ExitCode.SUCCESS
     output.seek(0)
@@ -43,85 +43,86 @@ def asked(*words: str) -> list[str]:
 
 
 def test_commands_are_completed() -> None:
-    done = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "-m", "bygones"],
-        env={**os.environ, **surroundings("pro")},
+        env={**os.environ, **completion_environment("pro")},
         capture_output=True,
         text=True,
         check=True,
     )
 
-    assert suggestions(done.stdout) == ["prompts", "projects"]
+    assert suggestions(result.stdout) == ["prompts", "projects"]
 
 
 @pytest.mark.usefixtures("invented")
 @pytest.mark.parametrize("command", ["show", "tree", "files", "resume", "star"])
 def test_sessions_are_completed(command: str) -> None:
-    assert asked(command, "b9") == ["b9568747"]
-    assert asked(command, "la") == ["last"]
+    assert complete(command, "b9") == ["b9568747"]
+    assert complete(command, "la") == ["last"]
 
 
 @pytest.mark.usefixtures("invented")
 def test_projects_are_completed() -> None:
-    assert asked("list", "--project", "no") == ["notes"]
-    assert asked("purge", "--project", "no") == ["notes"]
+    assert complete("list", "--project", "no") == ["notes"]
+    assert complete("purge", "--project", "no") == ["notes"]
 
 
 @pytest.mark.usefixtures("invented")
 @pytest.mark.parametrize("command", ["export", "restore"])
 def test_sessions_and_projects_are_completed(command: str) -> None:
-    assert asked(command, "b9") == ["b9568747"]
-    assert asked(command, "no") == ["notes"]
+    assert complete(command, "b9") == ["b9568747"]
+    assert complete(command, "no") == ["notes"]
 
 
 @pytest.mark.usefixtures("invented")
 @pytest.mark.parametrize("command", ["list", "search", "prompts", "usage"])
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("arguments", "expected"),
     [
         (["project:no"], ["project:notes"]),
         (["retry", "project:no"], ["project:notes"]),
-        (["project", ":", "no"], ["notes"]),  # as bash takes it apart
+        (["project", ":", "no"], ["notes"]),  # as bash splits it
         (["project", ":"], ["notes", "shop"]),
         (["title", ":", "no"], []),
         (["no"], []),
     ],
 )
 def test_projects_are_completed_in_a_query(
-    command: str, words: list[str], told: list[str]
+    command: str, arguments: list[str], expected: list[str]
 ) -> None:
-    assert asked(command, *words) == told
+    assert complete(command, *arguments) == expected
 
 
 @pytest.mark.usefixtures("invented")
 def test_tags_and_models_are_completed_in_a_query() -> None:
     assert main(["tag", "last", "flaky", "a b"]) == ExitCode.SUCCESS
 
-    assert asked("list", "tag:") == ["tag:flaky"]
-    assert asked("list", "tag", ":", "fl") == ["flaky"]
-    assert asked("search", "tag:x") == []
-    assert asked("list", "model:claude-") == [
-        f"model:{one}" for one in asked("list", "model", ":", "claude-")
+    assert complete("list", "tag:") == ["tag:flaky"]
+    assert complete("list", "tag", ":", "fl") == ["flaky"]
+    assert complete("search", "tag:x") == []
+    assert complete("list", "model:claude-") == [
+        f"model:{completion}"
+        for completion in complete("list", "model", ":", "claude-")
     ]
-    assert asked("list", "model", ":")
+    assert complete("list", "model", ":")
 
 
 @pytest.mark.usefixtures("invented")
 @pytest.mark.parametrize("command", ["show", "export"])
 def test_branches_are_completed(command: str) -> None:
-    assert asked(command, "b956", "--branch", "") == ["1", "2"]
-    assert asked(command, "nope", "--branch", "") == []
+    assert complete(command, "b956", "--branch", "") == ["1", "2"]
+    assert complete(command, "nope", "--branch", "") == []
 
 
 def test_topics_are_completed() -> None:
-    assert asked("help", "pro") == ["prompts", "projects"]
-    assert asked("help", "que") == ["query"]
+    assert complete("help", "pro") == ["prompts", "projects"]
+    assert complete("help", "que") == ["query"]
 
 
 @pytest.mark.usefixtures("invented")
 @pytest.mark.parametrize("command", ["files", "show"])
 def test_where_no_session_begins_so_files_may(command: str) -> None:
-    assert asked(command, "src/che") == ["src/che"]
+    assert complete(command, "src/che") == ["src/che"]
 
 
 @pytest.mark.usefixtures("home_dir")
@@ -132,16 +133,16 @@ def test_a_name_that_a_shell_would_take_otherwise_is_not_completed(
     name: str, home_dir: Path
 ) -> None:
     home = Home(home_dir / ".claude")
-    told = [prompt("Hello", cwd=f"/work/{name}"), reply("Yes", cwd=f"/work/{name}")]
-    home.session(session_id(1), thread(*told))
+    records = [prompt("Hello", cwd=f"/work/{name}"), reply("Yes", cwd=f"/work/{name}")]
+    home.session(session_id(1), thread(*records))
     Archive.ingest(home_dir / "archive", [home.path])
 
-    assert asked("list", "--project", name[0]) == []
-    assert name[1:] not in str(asked("export", name[0]))
+    assert complete("list", "--project", name[0]) == []
+    assert name[1:] not in str(complete("export", name[0]))
 
 
 def test_without_an_archive_there_is_no_output() -> None:
-    assert asked("tree", "b9") == []
+    assert complete("tree", "b9") == []
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
@@ -159,23 +160,23 @@ def test_a_shell_understands_what_it_gets(
 
 @pytest.mark.usefixtures("invented")
 @pytest.mark.parametrize(
-    "words", [["nope", "x"], ["--json", "serve", ""], ["list", "--project", "n"]]
+    "arguments", [["nope", "x"], ["--json", "serve", ""], ["list", "--project", "n"]]
 )
 def test_completion_prints_no_errors(
-    words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    arguments: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings = tmp_path / "settings.toml"
     settings.write_text("color = 7\n")
     monkeypatch.setenv("BYGONES_SETTINGS", str(settings))
     monkeypatch.setenv("_BYGONES_COMPLETE", "bash_complete")
-    monkeypatch.setenv("COMP_WORDS", " ".join(["bygones", *words]))
-    monkeypatch.setenv("COMP_CWORD", str(len(words)))
+    monkeypatch.setenv("COMP_WORDS", " ".join(["bygones", *arguments]))
+    monkeypatch.setenv("COMP_CWORD", str(len(arguments)))
 
-    done = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "-m", "bygones"], capture_output=True, text=True, check=True
     )
 
-    assert (done.stdout, done.stderr) == ("", "")
+    assert (result.stdout, result.stderr) == ("", "")
 
 
 def test_newline_in_a_directory_adds_no_suggestion(
@@ -186,13 +187,13 @@ def test_newline_in_a_directory_adds_no_suggestion(
     home.session(session_id(1), thread(first, reply("y")))
     monkeypatch.setenv("BYGONES_ARCHIVE", str(tmp_path / "archive"))
     Archive.ingest(tmp_path / "archive", [home.path])
-    words = "bygones list --project pl"
-    done = subprocess.run(
+    line = "bygones list --project pl"
+    result = subprocess.run(
         [sys.executable, "-m", "bygones"],
         env={
             **os.environ,
             "_BYGONES_COMPLETE": "zsh_complete",
-            "COMP_WORDS": words,
+            "COMP_WORDS": line,
             "COMP_CWORD": "3",
         },
         capture_output=True,
@@ -200,4 +201,4 @@ def test_newline_in_a_directory_adds_no_suggestion(
         check=True,
     )
 
-    assert "planted" not in done.stdout.splitlines()
+    assert "planted" not in result.stdout.splitlines()

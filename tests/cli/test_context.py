@@ -55,7 +55,7 @@ def test_json_has_the_messages_as_sent(capsys: pytest.CaptureFixture[str]) -> No
 
 
 @pytest.mark.parametrize(
-    ("words", "message"),
+    ("arguments", "message"),
     [
         (["last:9"], "there is no turn 9: the branch has 2 turns"),
         (["last:x"], "'x' is not the number of a turn"),
@@ -67,8 +67,8 @@ def test_json_has_the_messages_as_sent(capsys: pytest.CaptureFixture[str]) -> No
     ],
 )
 def test_what_does_not_exist_is_named(
-    words: list[str], message: str, capsys: pytest.CaptureFixture[str]
+    arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["context", *words]) == ExitCode.USAGE_ERROR
+    assert main(["context", *arguments]) == ExitCode.USAGE_ERROR
 
     assert message in capsys.readouterr().err

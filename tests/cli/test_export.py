@@ -17,19 +17,19 @@ FIRST = session_id(1)
 
 
 @pytest.fixture
-def archived(kept_home: Home) -> Path:
-    """Return the folder of a user whose home is archived and gone."""
+def archived(sample_home: Home) -> Path:
+    """Return the directory of a user whose home was archived and then deleted."""
     records = thread(
         *(r for n in range(3) for r in (prompt(f"ask {n} {KEY}"), reply(f"say {n}")))
     )
-    kept_home.session(session_id(3), records)
+    sample_home.session(session_id(3), records)
     assert main(["ingest", "--quiet"]) == ExitCode.SUCCESS
-    shutil.rmtree(kept_home.path)
-    return kept_home.path.parent
+    shutil.rmtree(sample_home.path)
+    return sample_home.path.parent
 
 
-def exported(*words: str) -> None:
-    assert main(["export", *words, "--no-ingest"]) == ExitCode.SUCCESS
+def exported(*arguments: str) -> None:
+    assert main(["export", *arguments, "--no-ingest"]) == ExitCode.SUCCESS
 
 
 def test_a_session_becomes_a_file_that_is_named(
@@ -58,13 +58,13 @@ def test_other_formats_have_other_endings(
 
 
 def test_the_original_lines_are_what_was_written(
-    kept_home: Home, home_dir: Path, capsys: pytest.CaptureFixture[str]
+    sample_home: Home, home_dir: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["ingest", "--quiet"]) == ExitCode.SUCCESS
     exported(FIRST, *("--format", "jsonl", "-o", "talk.jsonl", "--no-redact"))
 
     captured = capsys.readouterr()
-    (source,) = kept_home.path.rglob(f"{FIRST}.jsonl")
+    (source,) = sample_home.path.rglob(f"{FIRST}.jsonl")
     assert (home_dir / "talk.jsonl").read_bytes() == source.read_bytes()
     assert "nothing was redacted" in captured.err
     assert captured.out.splitlines() == [
@@ -73,7 +73,7 @@ def test_the_original_lines_are_what_was_written(
 
 
 @pytest.mark.parametrize(
-    "words",
+    "arguments",
     [
         ("--private",),
         ("--private", "--no-redact"),
@@ -82,8 +82,8 @@ def test_the_original_lines_are_what_was_written(
     ],
 )
 @pytest.mark.usefixtures("archived")
-def test_what_does_not_go_together_is_refused(words: tuple[str, ...]) -> None:
-    assert main(["export", FIRST, *words]) == ExitCode.USAGE_ERROR
+def test_what_does_not_go_together_is_refused(arguments: tuple[str, ...]) -> None:
+    assert main(["export", FIRST, *arguments]) == ExitCode.USAGE_ERROR
 
 
 @pytest.mark.usefixtures("archived")
@@ -94,8 +94,8 @@ def test_a_second_opinion_can_stop_an_export(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     program = tmp_path / "gitleaks"
-    told = '[{"RuleID": "odd", "StartLine": 1, "File": "0.txt"}]'
-    program.write_text(f"#!/bin/sh\necho '{told}'\n", "utf-8")
+    report = '[{"RuleID": "odd", "StartLine": 1, "File": "0.txt"}]'
+    program.write_text(f"#!/bin/sh\necho '{report}'\n", "utf-8")
     program.chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path))
 
@@ -125,9 +125,9 @@ def test_turns_can_be_asked_for(
 def test_an_export_of_some_turns_says_so(
     form: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    for turns, told in (("2", "only turn 2 of 3"), ("2-9", "only turns 2 to 3 of 3")):
+    for turns, note in (("2", "only turn 2 of 3"), ("2-9", "only turns 2 to 3 of 3")):
         exported(session_id(3), "--turns", turns, "--format", form, "-o", "-")
-        assert told in capsys.readouterr().out
+        assert note in capsys.readouterr().out
     exported(session_id(3), "--turns", "1-3", "--format", form, "-o", "-")
     assert "only turn" not in capsys.readouterr().out
 
@@ -137,9 +137,9 @@ def test_an_export_of_some_turns_says_so(
 def test_turns_that_cannot_be_are_refused(
     turns: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    words = ["export", FIRST, f"--turns={turns}", "--no-ingest"]
+    arguments = ["export", FIRST, f"--turns={turns}", "--no-ingest"]
 
-    assert main(words) == ExitCode.USAGE_ERROR
+    assert main(arguments) == ExitCode.USAGE_ERROR
     assert "is not a range of turns" in capsys.readouterr().err
 
 
@@ -147,9 +147,16 @@ def test_turns_that_cannot_be_are_refused(
 def test_turns_that_a_session_has_not_are_refused(
     turns: str, archived: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    words = ["export", session_id(3), f"--turns={turns}", "-o", "x.md", "--no-ingest"]
+    arguments = [
+        "export",
+        session_id(3),
+        f"--turns={turns}",
+        "-o",
+        "x.md",
+        "--no-ingest",
+    ]
 
-    assert main([*words, "--format", "markdown"]) == ExitCode.USAGE_ERROR
+    assert main([*arguments, "--format", "markdown"]) == ExitCode.USAGE_ERROR
     assert "the branch has 3 turns" in capsys.readouterr().err
     assert not (archived / "x.md").exists()
     assert not Path("x.md").exists()
@@ -179,13 +186,13 @@ def test_everything_is_written_once_and_then_only_what_changed(
 
 
 def test_skipped_sessions_are_counted(
-    kept_home: Home, home_dir: Path, capsys: pytest.CaptureFixture[str]
+    sample_home: Home, home_dir: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    kept_home.session(session_id(7), [title("Opened and closed")])
+    sample_home.session(session_id(7), [title("Opened and closed")])
     assert main(["ingest", "--quiet"]) == ExitCode.SUCCESS
 
-    for words in (("--all",), ("--from", str(kept_home.path))):
-        exported(*words, "--to", "site")
+    for arguments in (("--all",), ("--from", str(sample_home.path))):
+        exported(*arguments, "--to", "site")
         stderr = capsys.readouterr().err
         assert "1 session without messages skipped" in stderr
     exported("--all", "--to", "site", "--json")
@@ -216,10 +223,10 @@ def test_what_a_search_finds_is_exported(
 
 
 def test_files_are_read_without_an_archive(
-    kept_home: Home, home_dir: Path, capsys: pytest.CaptureFixture[str]
+    sample_home: Home, home_dir: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    exported("--from", str(kept_home.path), "--to", "site")
-    exported(FIRST, "--from", str(kept_home.path), "-o", "one.html")
+    exported("--from", str(sample_home.path), "--to", "site")
+    exported(FIRST, "--from", str(sample_home.path), "-o", "one.html")
 
     assert (home_dir / "site" / "index.html").exists()
     assert "Three." in (home_dir / "one.html").read_text("utf-8")
@@ -228,11 +235,11 @@ def test_files_are_read_without_an_archive(
 
 
 def test_a_beginning_that_several_have_is_refused(
-    kept_home: Home, capsys: pytest.CaptureFixture[str]
+    sample_home: Home, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    words = ["export", FIRST[:20], "--from", str(kept_home.path)]
+    arguments = ["export", FIRST[:20], "--from", str(sample_home.path)]
 
-    assert main(words) == ExitCode.USAGE_ERROR
+    assert main(arguments) == ExitCode.USAGE_ERROR
     assert "several sessions start with" in capsys.readouterr().err
 
 
@@ -263,7 +270,7 @@ def test_what_the_settings_name_is_hidden_too(
 
 @pytest.mark.usefixtures("archived")
 @pytest.mark.parametrize(
-    "words",
+    "arguments",
     [
         [],
         ["--all", FIRST],
@@ -279,9 +286,9 @@ def test_what_the_settings_name_is_hidden_too(
     ids=" ".join,
 )
 def test_what_cannot_be_meant_is_refused(
-    words: list[str], capsys: pytest.CaptureFixture[str]
+    arguments: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    code = main(["export", *words, "--no-ingest"])
+    code = main(["export", *arguments, "--no-ingest"])
 
     assert code in {ExitCode.USAGE_ERROR, ExitCode.FAILURE}
     assert capsys.readouterr().err.startswith("error: ")
@@ -289,16 +296,16 @@ def test_what_cannot_be_meant_is_refused(
 
 @pytest.mark.usefixtures("archived")
 @pytest.mark.parametrize(
-    ("words", "why"),
+    ("arguments", "why"),
     [
         (["--search", "zzqqx"], "no sessions match 'zzqqx'"),
         (["--all", "--since", "2030-01-01"], "no session ended since 2030-01-01"),
     ],
 )
 def test_an_export_without_sessions_gives_the_reason(
-    words: list[str], why: str, capsys: pytest.CaptureFixture[str]
+    arguments: list[str], why: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["export", *words, "--no-ingest"]) == ExitCode.USAGE_ERROR
+    assert main(["export", *arguments, "--no-ingest"]) == ExitCode.USAGE_ERROR
 
     assert f"error: {why}; nothing was exported" in capsys.readouterr().err
 
@@ -332,8 +339,8 @@ def test_json_names_the_folder(capsys: pytest.CaptureFixture[str]) -> None:
         again["session_count"],
         again["unchanged_count"],
     ) == (3, 0, 3)
-    words = ["export", FIRST, "-o", "-", "--json"]
-    assert main(words) == ExitCode.USAGE_ERROR
+    arguments = ["export", FIRST, "-o", "-", "--json"]
+    assert main(arguments) == ExitCode.USAGE_ERROR
 
 
 @pytest.mark.usefixtures("archived")

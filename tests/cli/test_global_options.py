@@ -1,4 +1,4 @@
-"""What may stand before and behind every command of the table."""
+"""Options that every command accepts before and after its name."""
 
 from __future__ import annotations
 
@@ -20,33 +20,36 @@ OPTIONS = (
 
 
 def commands() -> list[tuple[str, ...]]:
-    """Return every command, with those below it."""
+    """Return the names of every command and subcommand."""
     group = CommandGroup(COMMANDS)
-    found: list[tuple[str, ...]] = []
+    names: list[tuple[str, ...]] = []
     waiting: list[tuple[tuple[str, ...], click.Command | None]] = [
         ((row.name,), group.get_command(click.Context(group), row.name))
         for row in COMMANDS
     ]
     while waiting:
-        words, command = waiting.pop()
-        found.append(words)
+        arguments, command = waiting.pop()
+        names.append(arguments)
         if isinstance(command, click.Group):
-            waiting += [((*words, n), one) for n, one in command.commands.items()]
-    return sorted(found)
+            waiting += [((*arguments, n), one) for n, one in command.commands.items()]
+    return sorted(names)
 
 
 def test_every_command_accepts_shared_options_before_and_after_it(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     offenders = []
-    for words in commands():
+    for arguments in commands():
         for option in OPTIONS:
-            for asked in ((*words, *option, "--help"), (*option, *words, "--help")):
-                code = main(asked)
+            for command in (
+                (*arguments, *option, "--help"),
+                (*option, *arguments, "--help"),
+            ):
+                code = main(command)
                 captured = capsys.readouterr()
-                usage = f"Usage: bygones {words[0]}"
+                usage = f"Usage: bygones {arguments[0]}"
                 if code != ExitCode.SUCCESS or not captured.out.startswith(usage):
-                    offenders.append((asked, captured.err))
+                    offenders.append((command, captured.err))
 
     assert offenders == []
 
@@ -70,7 +73,7 @@ def test_a_command_takes_the_rest_in_both_places_or_says_that_it_does_not(
     assert offenders == []
 
 
-@pytest.mark.usefixtures("invented")
+@pytest.mark.usefixtures("demo_home")
 def test_an_unused_location_option_is_noted(
     home_dir: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -81,7 +84,7 @@ def test_an_unused_location_option_is_noted(
     assert capsys.readouterr().err == ""
 
 
-@pytest.mark.usefixtures("invented")
+@pytest.mark.usefixtures("demo_home")
 def test_an_option_after_a_command_overrides_one_before_it(
     home_dir: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -93,7 +96,7 @@ def test_an_option_after_a_command_overrides_one_before_it(
     assert "b9568747" in capsys.readouterr().out
 
 
-@pytest.mark.usefixtures("invented")
+@pytest.mark.usefixtures("demo_home")
 def test_a_look_for_what_is_new_can_be_left_out_before_a_command(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -106,5 +109,5 @@ def test_a_look_for_what_is_new_can_be_left_out_before_a_command(
 
 def test_migrate_says_why_it_has_no_rows(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["migrate", "--json"]) == ExitCode.USAGE_ERROR
-    told = "error: migrate takes no --json: it prints its progress\n"
-    assert capsys.readouterr().err.startswith(told)
+    message = "error: migrate takes no --json: it prints its progress\n"
+    assert capsys.readouterr().err.startswith(message)

@@ -1,4 +1,4 @@
-"""How help pages are laid out."""
+"""The layout of help pages."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ GROUPS = (
 )
 
 
-def help_text(capsys: pytest.CaptureFixture[str], *words: str) -> str:
-    assert main([*words, "--help"]) == ExitCode.SUCCESS
+def help_text(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    assert main([*arguments, "--help"]) == ExitCode.SUCCESS
     return capsys.readouterr().out
 
 
@@ -31,11 +31,11 @@ def test_overview_lists_every_group_once_in_order(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     page = help_text(capsys)
-    found = [
+    matches = [
         name for line in page.splitlines() for name in GROUPS if line.startswith(name)
     ]
 
-    assert found == list(GROUPS)
+    assert matches == list(GROUPS)
 
 
 def test_overview_lists_every_command_but_help(
@@ -78,7 +78,7 @@ def test_defaults_are_shown(capsys: pytest.CaptureFixture[str]) -> None:
     assert "(default: a free port)" in help_text(capsys, "serve")
 
 
-@pytest.mark.usefixtures("invented")
+@pytest.mark.usefixtures("demo_home")
 def test_ls_is_an_alias_of_list(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["list", "--json"]) == ExitCode.SUCCESS
     expected = capsys.readouterr().out
@@ -89,7 +89,7 @@ def test_ls_is_an_alias_of_list(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out.startswith("Usage: bygones list")
 
 
-@pytest.mark.usefixtures("invented")
+@pytest.mark.usefixtures("demo_home")
 def test_md_is_an_alias_of_markdown(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["export", "last", "--format", "markdown", "-o", "-"]) == 0
     expected = capsys.readouterr().out

@@ -1,4 +1,4 @@
-"""Everything that was typed."""
+"""``bygones prompts``."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from bygones.errors import ExitCode
 from tests.build import Home, prompt, reply, session_id, thread
 
 
-def typed(capsys: pytest.CaptureFixture[str], *words: str) -> list[str]:
-    assert main(["prompts", "--json", *words]) == ExitCode.SUCCESS
+def typed(capsys: pytest.CaptureFixture[str], *arguments: str) -> list[str]:
+    assert main(["prompts", "--json", *arguments]) == ExitCode.SUCCESS
     lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     return [str(row["text"]) for row in lines]
 
 
-@pytest.mark.usefixtures("invented")
+@pytest.mark.usefixtures("demo_home")
 @pytest.mark.parametrize(
     ("query", "count"),
     [
@@ -42,7 +42,7 @@ def test_prompts_can_be_filtered(
     assert len(typed(capsys, *([query] if query else []))) == count
 
 
-@pytest.mark.usefixtures("invented")
+@pytest.mark.usefixtures("demo_home")
 def test_the_newest_comes_first(capsys: pytest.CaptureFixture[str]) -> None:
     assert typed(capsys, "-n", "1") == ["Write a test for the jitter, please."]
 
@@ -50,13 +50,13 @@ def test_the_newest_comes_first(capsys: pytest.CaptureFixture[str]) -> None:
 def test_a_long_prompt_is_there_to_its_last_word(
     home_dir: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    words = " ".join(f"word{number}" for number in range(500))
+    text = " ".join(f"word{number}" for number in range(500))
     home = Home(home_dir / ".claude")
-    home.session(session_id(1), thread(prompt(words), reply("Yes")))
+    home.session(session_id(1), thread(prompt(text), reply("Yes")))
     assert main(["ingest"]) == ExitCode.SUCCESS
     capsys.readouterr()
 
-    assert typed(capsys, "word499") == [words]
+    assert typed(capsys, "word499") == [text]
 
 
 def test_what_a_resumed_session_holds_again_comes_once(
@@ -73,7 +73,7 @@ def test_what_a_resumed_session_holds_again_comes_once(
 
     assert typed(capsys) == ["The second", "The first"]
     with Archive.open(home_dir / "archive") as archive:
-        sessions = [found.session_id for found in archive.prompts()]
+        sessions = [entry.session_id for entry in archive.prompts()]
     assert sessions == [session_id(2), session_id(1)]
 
 
@@ -87,7 +87,7 @@ def test_nothing_typed_is_no_failure(
     assert capsys.readouterr().err == "no prompts\n"
 
 
-@pytest.mark.usefixtures("invented")
+@pytest.mark.usefixtures("demo_home")
 def test_prompts_of_a_project_are_had_by_its_name_or_here(
     capsys: pytest.CaptureFixture[str],
 ) -> None:

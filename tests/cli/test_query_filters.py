@@ -1,4 +1,4 @@
-"""Queries behind a command, as a shell hands them on."""
+"""Queries as command-line arguments, as a shell passes them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from bygones.errors import ExitCode
 
 
 @pytest.mark.parametrize(
-    ("words", "text"),
+    ("arguments", "text"),
     [
         (["flaky test"], "flaky test"),
         (["flaky", "test"], "flaky test"),
@@ -23,12 +23,12 @@ from bygones.errors import ExitCode
     ],
 )
 def test_quotation_marks_that_a_shell_took_are_put_back(
-    words: list[str], text: str
+    arguments: list[str], text: str
 ) -> None:
-    assert join_query_words(words) == text
+    assert join_query_words(arguments) == text
 
 
-@pytest.mark.usefixtures("invented")
+@pytest.mark.usefixtures("demo_home")
 @pytest.mark.parametrize(
     ("query", "count"),
     [
@@ -57,7 +57,7 @@ def test_sessions_can_be_filtered(
     assert len(capsys.readouterr().out.splitlines()) == count
 
 
-@pytest.mark.usefixtures("invented")
+@pytest.mark.usefixtures("demo_home")
 def test_a_query_that_is_wrong_is_shown_where(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -65,14 +65,14 @@ def test_a_query_that_is_wrong_is_shown_where(
     assert "whenever" in capsys.readouterr().err
 
 
-@pytest.mark.usefixtures("invented")
+@pytest.mark.usefixtures("demo_home")
 def test_a_field_that_is_none_is_noted(capsys: pytest.CaptureFixture[str]) -> None:
     main(["prompts", "projekt:shop"])
 
     assert "note: " in capsys.readouterr().err
 
 
-@pytest.mark.usefixtures("invented")
+@pytest.mark.usefixtures("demo_home")
 def test_what_was_meant_by_a_field_that_is_none_is_said_once(
     capsys: pytest.CaptureFixture[str],
 ) -> None:

@@ -1,4 +1,4 @@
-"""A list is of sessions: so is what a query leaves out of it."""
+"""Queries select whole sessions for lists, also with negated terms."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ RETRY, TESTS, NOTES, MOVE, RSYNC = (
 )
 
 
-def listed(capsys: pytest.CaptureFixture[str], *words: str) -> list[str]:
-    assert main(["list", "--", *words]) == ExitCode.SUCCESS
+def listed(capsys: pytest.CaptureFixture[str], *arguments: str) -> list[str]:
+    assert main(["list", "--", *arguments]) == ExitCode.SUCCESS
     return [line.split()[0] for line in capsys.readouterr().out.splitlines()[1:]]
 
 
-@pytest.mark.usefixtures("invented")
+@pytest.mark.usefixtures("demo_home")
 @pytest.mark.parametrize(
     ("query", "sessions"),
     [
@@ -38,7 +38,7 @@ def test_what_is_excluded_leaves_sessions_out_that_have_it(
     assert listed(capsys, query) == sessions
 
 
-@pytest.mark.usefixtures("invented")
+@pytest.mark.usefixtures("demo_home")
 def test_a_typo_is_corrected_in_searched_words_but_not_in_excluded_ones(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -53,7 +53,7 @@ def test_a_typo_is_corrected_in_searched_words_but_not_in_excluded_ones(
     assert captured.err == ""
 
 
-@pytest.mark.usefixtures("invented")
+@pytest.mark.usefixtures("demo_home")
 def test_a_word_without_a_match_is_in_no_session(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -61,13 +61,13 @@ def test_a_word_without_a_match_is_in_no_session(
 
 
 @pytest.fixture
-def copied(kept_home: Home) -> Home:
-    """Return a home in which one session says what another does, and one nothing."""
+def copied(sample_home: Home) -> Home:
+    """Return a home with a session that mentions what another one does."""
     records = thread(prompt("Where do walruses live?"), reply("In the cold."))
     for number in (5, 6):
-        kept_home.session(session_id(number), records)
-    kept_home.session(session_id(7), [summary("Of another", "x")])
-    return kept_home
+        sample_home.session(session_id(number), records)
+    sample_home.session(session_id(7), [summary("Of another", "x")])
+    return sample_home
 
 
 @pytest.mark.usefixtures("copied")

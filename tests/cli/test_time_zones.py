@@ -1,4 +1,4 @@
-"""Whose days are meant."""
+"""Dates are in the time zone of the user."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.skipif(os.name == "nt", reason="no TZ there")
 def home_dir(
     request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[ZoneInfo]:
-    """Return a zone that is that of this machine for a while."""
+    """Set the time zone of this machine for a test."""
     monkeypatch.setenv("TZ", request.param)
     time.tzset()
     yield ZoneInfo(request.param)
