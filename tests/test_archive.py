@@ -107,9 +107,9 @@ def test_ambiguous_prefix_names_the_candidates(opened: Archive) -> None:
 
 @pytest.mark.parametrize("name", ["\ud800", "5e55\udcff"])
 def test_invalid_text_is_not_a_selector(opened: Archive, name: str) -> None:
-    for asked in (opened.session, opened.record):
+    for method in (opened.session, opened.record):
         with pytest.raises(InvalidSelector):
-            asked(name)
+            method(name)
 
 
 @pytest.mark.parametrize("name", ["", "9", "aaaa1111-0000-4000-8000-000000000009", "%"])
@@ -216,10 +216,10 @@ def test_archive_equals_the_files(name: str, case_archives: CaseArchives) -> Non
     assert_equal(case_archives.sessions(name), case_archives.archive(name))
 
 
-def assert_equal(sessions: Iterable[Session], place: Path) -> None:
+def assert_equal(sessions: Iterable[Session], folder: Path) -> None:
     """Compare all summaries, sessions and projects."""
     theirs = {session.id: session for session in sessions}
-    with Archive.open(place) as archive:
+    with Archive.open(folder) as archive:
         # Which paths are one project is known from all sessions, not from one.
         lines = {
             one.id: structs.replace(one, project_paths=())
@@ -245,9 +245,9 @@ def assert_equal(sessions: Iterable[Session], place: Path) -> None:
 @pytest.fixture(scope="module")
 def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return an archive of all transcripts of the corpus."""
-    place = tmp_path_factory.mktemp("corpus") / "archive"
-    Archive.ingest(place, [CORPUS.resolve()])
-    return place
+    folder = tmp_path_factory.mktemp("corpus") / "archive"
+    Archive.ingest(folder, [CORPUS.resolve()])
+    return folder
 
 
 @on_the_corpus
@@ -387,8 +387,8 @@ def test_session_that_exists_only_in_a_resumed_file_leads_there(tmp_path: Path) 
 @pytest.mark.req("X2")
 def test_api_errors_are_found_as_errors(tmp_path: Path) -> None:
     home = Home(tmp_path / "home")
-    words = "API Error: overloaded"
-    home.session(session_id(1), thread(prompt("Hello"), api_error(words, uuid="e1")))
+    message = "API Error: overloaded"
+    home.session(session_id(1), thread(prompt("Hello"), api_error(message, uuid="e1")))
     home.session(session_id(2), thread(prompt("Is it overloaded?"), reply("No.")))
     Archive.ingest(tmp_path / "archive", [home.path])
 

@@ -1,6 +1,6 @@
-"""Real transcripts of other people: everything that was said is reached.
+"""Real transcripts: every record with text is reachable.
 
-They are not part of the project; where they are absent there is nothing to try.
+The transcripts are not part of the project; without them the tests are skipped.
 """
 
 from __future__ import annotations
@@ -45,24 +45,24 @@ def sessions_of(folder: Path) -> tuple[Session, ...]:
     return tuple(read_sessions(folder))
 
 
-def said(source: SourceFile) -> set[RecordId]:
+def records_with_text(source: SourceFile) -> set[RecordId]:
     """Return the records of a file that have text."""
     nodes = load_transcript(source).nodes
     return {n.uuid for n in nodes if n.is_conversation and n.uuid is not None}
 
 
-def shown(*branches: Branch) -> set[RecordId]:
-    """Return the records of branches that are in a message."""
+def displayed_records(*branches: Branch) -> set[RecordId]:
+    """Return the records that are part of a message in these branches."""
     messages = (message for branch in branches for message in branch.messages)
     return {record for message in messages for record in message.record_ids}
 
 
-def judged(folder: Path) -> Iterator[tuple[Session, set[RecordId]]]:
-    """Yield sessions with what is said in all of their files."""
+def iter_sessions(folder: Path) -> Iterator[tuple[Session, set[RecordId]]]:
+    """Yield sessions with the records that have text in any of their files."""
     for session in sessions_of(folder):
         everything: set[RecordId] = set()
         for source in session.sources:
-            everything |= said(source)
+            everything |= records_with_text(source)
         if len(everything) >= SIZE:
             yield session, everything
 
@@ -72,7 +72,7 @@ def judged(folder: Path) -> Iterator[tuple[Session, set[RecordId]]]:
 def test_everything_that_was_said_is_reached(folder: Path) -> None:
     lost = {
         session.id: everything - reachable_records(session)
-        for session, everything in judged(folder)
+        for session, everything in iter_sessions(folder)
     }
 
     assert {name: records for name, records in lost.items() if records} == {}
@@ -82,15 +82,15 @@ def test_everything_that_was_said_is_reached(folder: Path) -> None:
 @pytest.mark.req("T2")
 def test_without_a_rewind_the_live_branch_reaches_nearly_all(folder: Path) -> None:
     shares = {}
-    for session, _ in judged(folder):
+    for session, _ in iter_sessions(folder):
         own = [s for s in session.sources if s.kind is SourceKind.SESSION]
-        talk = set().union(*map(said, own))
-        talk -= {one.record_id for one in session.hidden_records if one.record_id}
+        expected = set().union(*map(records_with_text, own))
+        expected -= {one.record_id for one in session.hidden_records if one.record_id}
         for run in session.all_agents:
-            talk -= shown(*run.branches)
-        live = shown(session.live_branch)
-        if len(session.branches) == 1 and talk:
-            shares[session.id] = len(talk & live) / len(talk)
+            expected -= displayed_records(*run.branches)
+        live = displayed_records(session.live_branch)
+        if len(session.branches) == 1 and expected:
+            shares[session.id] = len(expected & live) / len(expected)
 
     assert {name: share for name, share in shares.items() if share < 0.99} == {}
 
@@ -150,12 +150,12 @@ def test_the_lines_of_every_session_are_exported_as_they_were(folder: Path) -> N
         public = iter_transcript_files(session, read_source_file, None, RedactionLog())
 
         assert sorted(b"".join(one.chunks) for one in found) == sorted(sources.values())
-        # Private records never leave unless they are asked for; the rest is the same.
+        # Private records are exported only on request; the rest is unchanged.
         assert sorted(b"".join(one.chunks) for one in public) == sorted(
             b"".join(
-                kept + line[len(line.rstrip(b"\n")) :]
+                stripped + line[len(line.rstrip(b"\n")) :]
                 for line in re.findall(rb"[^\n]*\n|[^\n]+", raw)
-                if (kept := remove_private(line.rstrip(b"\n"))) is not None
+                if (stripped := remove_private(line.rstrip(b"\n"))) is not None
             )
             for raw in sources.values()
         )
@@ -172,7 +172,7 @@ def test_few_messages_are_flagged_without_a_reason(step: int) -> None:
                     one.kind not in {"home", "user", "email"} for one in found
                 )
 
-    # All that are flagged count as false here, though some are not.
+    # All matches count as false positives here, though some are real.
     assert flagged <= records / 1000
 
 

@@ -80,29 +80,35 @@ def lines() -> Iterator[tuple[str, str]]:
             yield f"{row.name} --help", line
 
 
-def words_of(line: str) -> list[str] | None:
+def parse_arguments(line: str) -> list[str] | None:
     """Return the words of an example that can be run."""
     if not line.startswith("bygones "):
         return None
     bare = re.split(r"\s+(?:#|\||>|&&)\s", line)[0]
-    words = shlex.split(bare)[1:]
-    if "--before-compaction" in words:
-        words[words.index("last")] = "64fb286e"
+    arguments = shlex.split(bare)[1:]
+    if "--before-compaction" in arguments:
+        arguments[arguments.index("last")] = "64fb286e"
     if (
-        not words
-        or words[0] in NEVER_END
-        or {"--watch", "worktree", "--code", "is:prompts-only"} & {*words}
+        not arguments
+        or arguments[0] in NEVER_END
+        or {"--watch", "worktree", "--code", "is:prompts-only"} & {*arguments}
     ):
         return None
     # No example may write outside of the folder of the test.
-    meant = [re.sub(r"^/(tmp|mnt|media)/", "", NAMES.get(word, word)) for word in words]
-    kept = "disk/bygones" if words[0] == "backup" else "~/archive"
+    meant = [
+        re.sub(r"^/(tmp|mnt|media)/", "", NAMES.get(word, word)) for word in arguments
+    ]
+    kept = "disk/bygones" if arguments[0] == "backup" else "~/archive"
     meant = [kept if word == "disk/bygones" else word for word in meant if word]
-    return [*meant, "--yes"] if words[0] == "purge" else meant
+    return [*meant, "--yes"] if arguments[0] == "purge" else meant
 
 
 EXAMPLES = sorted(
-    {(place, tuple(words)) for place, line in lines() if (words := words_of(line))}
+    {
+        (location, tuple(arguments))
+        for location, line in lines()
+        if (arguments := parse_arguments(line))
+    }
 )
 
 
@@ -123,13 +129,13 @@ def shared_samples(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def samples(
-    words: Sequence[str],
+    arguments: Sequence[str],
     shared_samples: Path,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> Path:
     """Return the folder of the sample data; the current directory is its shop."""
-    is_changed = words[0] in CHANGE_SAMPLES
+    is_changed = arguments[0] in CHANGE_SAMPLES
     folder = create_samples(tmp_path) if is_changed else shared_samples
     for name in ("CLAUDE_CONFIG_DIR", "XDG_DATA_HOME", "XDG_STATE_HOME", "COLUMNS"):
         monkeypatch.delenv(name, raising=False)
@@ -144,16 +150,20 @@ def samples(
 
 @pytest.mark.usefixtures("samples")
 @pytest.mark.parametrize(
-    ("place", "words"), EXAMPLES, ids=[f"{p}: {' '.join(w)}" for p, w in EXAMPLES]
+    ("location", "arguments"),
+    EXAMPLES,
+    ids=[f"{p}: {' '.join(w)}" for p, w in EXAMPLES],
 )
 def test_example_succeeds(
-    place: str, words: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+    location: str, arguments: tuple[str, ...], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    expanded = [str(Path(word).expanduser()) if "~" in word else word for word in words]
+    expanded = [
+        str(Path(word).expanduser()) if "~" in word else word for word in arguments
+    ]
 
     code = main(expanded)
 
-    assert code == ExitCode.SUCCESS, (place, capsys.readouterr().err)
+    assert code == ExitCode.SUCCESS, (location, capsys.readouterr().err)
 
 
 def test_there_are_examples_of_every_kind() -> None:
@@ -202,15 +212,15 @@ FOR_PROGRAMS = [
 
 
 @pytest.mark.usefixtures("samples")
-@pytest.mark.parametrize("words", FOR_PROGRAMS, ids=" ".join)
+@pytest.mark.parametrize("arguments", FOR_PROGRAMS, ids=" ".join)
 def test_json_output_has_the_documented_fields(
-    words: list[str], capsys: pytest.CaptureFixture[str]
+    arguments: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     documented: dict[str, set[str]] = {}
     for found in ROW.finditer(PAGE):
         documented.setdefault(found[1], {"type"}).update(FIELD.findall(found[0]))
 
-    assert main([*words, "--json"]) == ExitCode.SUCCESS
+    assert main([*arguments, "--json"]) == ExitCode.SUCCESS
 
     rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert rows
@@ -232,7 +242,10 @@ def test_every_command_with_rows_is_looked_at() -> None:
         and any(param.name == "as_json" for param in command.params)
     }
 
-    assert with_rows - {words[0] for words in FOR_PROGRAMS} <= NEVER_END | OWN_TESTS
+    assert (
+        with_rows - {arguments[0] for arguments in FOR_PROGRAMS}
+        <= NEVER_END | OWN_TESTS
+    )
 
 
 OWN_TESTS = {"inspect", "commits", "errors", "sql"}

@@ -87,12 +87,14 @@ def run(line: str) -> str:
         return done.stdout + done.stderr
     parts: list[str] = []
     home = str(Path.home())
-    words = [re.sub(r"^~(?=/|$)", home, word) for word in shlex.split(line)[1:]]
+    arguments = [
+        re.sub(r"^~(?=/|$)", home, argument) for argument in shlex.split(line)[1:]
+    ]
     with (
         redirect_stdout(_Output(parts, is_terminal=True)),
         redirect_stderr(_Output(parts, is_terminal=False)),
     ):
-        main(words)
+        main(arguments)
     return "".join(parts)
 
 
@@ -287,8 +289,16 @@ class _Hub:
             self._process.wait()
 
     def start(self) -> None:
-        words = [sys.executable, "-m", "bygones", "hub", "serve", "--port", self._port]
-        self._process = subprocess.Popen(words, stderr=subprocess.DEVNULL)
+        arguments = [
+            sys.executable,
+            "-m",
+            "bygones",
+            "hub",
+            "serve",
+            "--port",
+            self._port,
+        ]
+        self._process = subprocess.Popen(arguments, stderr=subprocess.DEVNULL)
         while not self._is_ready():
             time.sleep(0.1)
 

@@ -72,7 +72,9 @@ def test_blame_of_a_deleted_file_shows_its_last_version(
 
     captured = capsys.readouterr()
     assert "claude     1  one" in captured.out
-    assert captured.err == f"note: {path} is not on disk; this is its last version\n"
+    assert captured.err == (
+        "note: ~/gone.py is not on disk; this is its last version\n"
+    )
 
 
 @pytest.mark.usefixtures("project")

@@ -89,14 +89,14 @@ class Scrubber:
         """Return what is kept of a record."""
         if record["type"] in _DROPPED_TYPES:
             return None
-        kept = {key: record[key] for key in record if key not in _DROPPED_FIELDS}
+        result = {key: record[key] for key in record if key not in _DROPPED_FIELDS}
         if record["type"] == "attachment":
-            kept["attachment"] = _shorten_attachment(record["attachment"])
+            result["attachment"] = _shorten_attachment(record["attachment"])
         if record["type"] == "system" and record.get("subtype") == "informational":
-            kept["content"] = "A notice of the client."
+            result["content"] = "A notice of the client."
         if record.get("isCompactSummary"):
-            kept["message"] = {"role": "user", "content": "What was said so far."}
-        scrubbed: Json = json.loads(self.text(json.dumps(kept, ensure_ascii=False)))
+            result["message"] = {"role": "user", "content": "What was said so far."}
+        scrubbed: Json = json.loads(self.text(json.dumps(result, ensure_ascii=False)))
         return scrubbed
 
 

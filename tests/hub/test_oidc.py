@@ -44,11 +44,11 @@ def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestHub]:
     if not (CACHE / "node_modules" / "oidc-provider").is_dir():
         CACHE.mkdir(parents=True, exist_ok=True)
         (CACHE / "package.json").write_text("{}")
-        words = [npm, "install", "oidc-provider@9", "--silent", "--no-audit"]
-        if subprocess.run(words, cwd=CACHE, check=False, timeout=180).returncode:
+        command = [npm, "install", "oidc-provider@9", "--silent", "--no-audit"]
+        if subprocess.run(command, cwd=CACHE, check=False, timeout=180).returncode:
             pytest.skip("no provider: npm cannot install it")
-    place = tmp_path_factory.mktemp("oidc")
-    _, folder = make_project(place / "ann")
+    root = tmp_path_factory.mktemp("oidc")
+    _, folder = make_project(root / "ann")
     port, own_port = free_port(), free_port()
     base = f"http://127.0.0.1:{own_port}"
     config = OidcConfig(
@@ -67,7 +67,7 @@ def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestHub]:
         assert provider.stdout is not None
         assert b"listening" in provider.stdout.readline()
         people = {f"{name}@example.org": folder for name in ("ann", "ben")}
-        with run_hub(place, people, port=own_port, oidc=config) as running:
+        with run_hub(root, people, port=own_port, oidc=config) as running:
             yield running
     finally:
         provider.kill()

@@ -66,16 +66,16 @@ class OlderClient:
 class Team:
     """A hub, and people who push to it."""
 
-    def __init__(self, store: TeamStore, place: Path) -> None:
-        self.store, self.place = store, place
-        self.hub = MemoryHub(place / "raw")
+    def __init__(self, store: TeamStore, folder: Path) -> None:
+        self.store, self.folder = store, folder
+        self.hub = MemoryHub(folder / "raw")
         self.hub.use_store(store)
         self.transport: MemoryHub | OlderClient = self.hub
         self._sessions = iter(range(1, 100))
 
     def work(self, person: str, name: str, remote: str = "") -> SessionId:
         """Write a session in a directory of a person, and return its id."""
-        directory = self.place / person / name
+        directory = self.folder / person / name
         (directory / ".git").mkdir(parents=True)
         if remote:
             config = f'[remote "origin"]\n\turl = {remote}\n'
@@ -87,14 +87,14 @@ class Team:
             reply("yes", uuid=f"r{number}", message_id=f"m{number}"),
         )
         rows = [{**record, "cwd": str(directory)} for record in records]
-        home = Home(self.place / person / ".claude")
+        home = Home(self.folder / person / ".claude")
         home.session(id_, rows, project=project_key(str(directory)))
         return id_
 
     def push(self, person: str, teams: tuple[str, ...] = CORE) -> None:
         """Push everything of a person; the home directory is redacted to `~`."""
         self.hub.token = replace(self.hub.token, person=person, teams=teams)
-        home = self.place / person
+        home = self.folder / person
         Archive.ingest(home / "archive", [home / ".claude"])
         redactor = Redactor().with_accounts([person], [str(home)])
         transport = self.transport
@@ -148,8 +148,8 @@ def test_clones_of_several_people_are_one_project(team: Team) -> None:
 @pytest.mark.full_on_clickhouse
 def test_first_commit_identifies_a_repository_without_a_remote(team: Team) -> None:
     ids = {team.work("ann", "work/shop"), team.work("ben", "code/store")}
-    for place in ("ann/work/shop", "ben/code/store"):
-        logs = team.place / place / ".git" / "logs"
+    for folder in ("ann/work/shop", "ben/code/store"):
+        logs = team.folder / folder / ".git" / "logs"
         logs.mkdir()
         entry = f"{'0' * 40} {'a1' * 20} Ann <a@b.c> 1700000000 +0000\tcommit (initial): x\n"
         (logs / "HEAD").write_text(entry)

@@ -77,7 +77,7 @@ def test_windows_of_any_session_are_slices(layout: dict[str, bytes]) -> None:
 
 
 def _without_position(fragment: HtmlFragment) -> HtmlFragment:
-    """Return a line to a branch without its position, which the whole session lacks."""
+    """Return a branch link without its position, which the whole session lacks."""
     return replace(fragment, html=Html(re.sub(r"&amp;at=[^\"]+", "", fragment.html)))
 
 
@@ -187,7 +187,7 @@ def test_window_shows_what_was_added_since_the_last_one(tmp_path: Path) -> None:
     records = thread(
         prompt("Look"), reply([call]), tool_result("toolu_1", "a.txt"), reply("Seen")
     )
-    # A result without a time changes no other row than that of its call.
+    # A result without a timestamp changes only the row of its call.
     records[2].pop("timestamp")
     home.session(session_id(1), records[:2])
     Archive.ingest(tmp_path / "archive", [home.path])
@@ -197,9 +197,9 @@ def test_window_shows_what_was_added_since_the_last_one(tmp_path: Path) -> None:
         for count, has_result in ((2, False), (3, True), (4, True)):
             home.session(session_id(1), records[:count])
             Archive.ingest(tmp_path / "archive", [home.path])
-            shown = conversation.window(0, 0, 9).messages
-            assert len(shown) == max(count - 1, 2)
-            assert (shown[1].tool_calls[0].result_position is not None) is has_result
+            messages = conversation.window(0, 0, 9).messages
+            assert len(messages) == max(count - 1, 2)
+            assert (messages[1].tool_calls[0].result_position is not None) is has_result
 
 
 def test_rest_of_a_turn_is_read_up_to_a_limit(tmp_path: Path) -> None:

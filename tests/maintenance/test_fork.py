@@ -37,7 +37,7 @@ PROJECT = "/work/demo"
 
 
 def describe(message: Message) -> tuple[object, ...]:
-    """Return what a message says and does, without the place it is at."""
+    """Return the content of a message without its position."""
     calls = [
         (call.id, call.name, call.label, bytes(call.raw_input), encode(call.result))
         for call in message.tool_calls
@@ -61,7 +61,7 @@ def describe(message: Message) -> tuple[object, ...]:
 
 
 def join_replies(described: Iterable[tuple[Any, ...]]) -> Iterator[list[Any]]:
-    """Join replies in a row: a branch may start between the pieces of one."""
+    """Join consecutive replies: a branch may start between the records of one."""
     for role, group in groupby(described, itemgetter(0)):
         messages = list(group)
         if role is not Role.ASSISTANT:
@@ -141,13 +141,13 @@ def test_fork_reads_as_the_path_that_it_was_made_from(
 @settings(max_examples=sized(4, 40, 1_000))
 @given(strategies.trees(max_size=7))
 def test_fork_of_any_tree_reads_as_its_path(tree: list[tuple[str, str | None]]) -> None:
-    words = [name if parent is None else f"{name}<{parent}" for name, parent in tree]
+    nodes = [name if parent is None else f"{name}<{parent}" for name, parent in tree]
     with tempfile.TemporaryDirectory() as folder:
-        place = Path(folder)
-        Home(place / "home").session(SESSION, build.session(*words))
-        Archive.ingest(place / "archive", [place / "home"])
-        with Archive.open(place / "archive") as archive:
-            assert list(find_differences(archive, SESSION, place / "forks")) == []
+        folder_path = Path(folder)
+        Home(folder_path / "home").session(SESSION, build.session(*nodes))
+        Archive.ingest(folder_path / "archive", [folder_path / "home"])
+        with Archive.open(folder_path / "archive") as archive:
+            assert list(find_differences(archive, SESSION, folder_path / "forks")) == []
 
 
 @pytest.mark.req("GO1")
@@ -163,18 +163,18 @@ def test_fork_of_any_session_reads_as_its_path(
 ) -> None:
     differences = {}
     for seed in seeds:
-        place = tmp_path / str(seed)
+        folder_path = tmp_path / str(seed)
         for name, line in write_files(seed, steps):
-            path = place / "home" / name
+            path = folder_path / "home" / name
             path.parent.mkdir(parents=True, exist_ok=True)
             with path.open("ab") as file:
                 file.write(line.rstrip(b"\n") + b"\n")
-        Archive.ingest(place / "archive", [place / "home"])
-        with Archive.open(place / "archive") as archive:
-            found = list(find_differences(archive, SESSION, place / "forks"))
+        Archive.ingest(folder_path / "archive", [folder_path / "home"])
+        with Archive.open(folder_path / "archive") as archive:
+            found = list(find_differences(archive, SESSION, folder_path / "forks"))
         if found:
             differences[seed] = found
-        shutil.rmtree(place)
+        shutil.rmtree(folder_path)
 
     assert differences == {}
 
@@ -267,17 +267,17 @@ def test_every_kind_of_fork_is_written_as_expected(
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return an archive with an agent, file history and requests; the home is gone."""
-    place = tmp_path_factory.mktemp("forks")
-    home = Home(place / "home")
-    home.session(SESSION, list(story()))
+    folder_path = tmp_path_factory.mktemp("forks")
+    home = Home(folder_path / "home")
+    home.session(SESSION, list(conversation_records()))
     home.agent(SESSION, "a1", thread(prompt("look", isSidechain=True), reply("seen")))
     backups = home.path / "file-history" / SESSION
     backups.mkdir(parents=True)
     for name in ("h@v1", "h@v2", "h@v3"):
         (backups / name).write_text(f"{name}\n")
-    Archive.ingest(place / "archive", [home.path])
+    Archive.ingest(folder_path / "archive", [home.path])
     shutil.rmtree(home.path)
-    return place / "archive"
+    return folder_path / "archive"
 
 
 @pytest.fixture
@@ -302,7 +302,7 @@ def snapshot(prompt_id: str, name: str) -> dict[str, Any]:
     }
 
 
-def story() -> Iterator[dict[str, Any]]:
+def conversation_records() -> Iterator[dict[str, Any]]:
     first = prompt("one", uuid="p1", cwd=PROJECT)
     call = tool_use("Agent", description="look", prompt="look")
     yield snapshot("p1", "h@v1")
@@ -437,7 +437,7 @@ def test_killed_fork_leaves_no_part_of_a_session(
             except Killed:
                 pass
         found = list((home / "projects").glob("*/*.jsonl"))
-        # A session that Claude Code can find has its agents and backups.
+        # A session that Claude Code can find is complete with agents and backups.
         for path in found:
             assert path.with_suffix("").is_dir(), (call, step)
             assert len(list((home / "file-history" / path.stem).iterdir())) == 3

@@ -164,13 +164,13 @@ def overwrite_pages(raw: bytes, random: Random) -> bytes:
 
 def intact_bytes(raw: bytes, whole: bytes) -> set[bytes]:
     """Return the hashes of chunks all of whose pages are left, read independently."""
-    kept = {
+    intact = {
         number
         for number in range(len(raw) // 4096)
         if raw[number * 4096 : number * 4096 + 4096]
         == whole[number * 4096 : number * 4096 + 4096]
     }
-    return {hash_ for hash_, pages in chunk_pages(whole).items() if pages <= kept}
+    return {hash_ for hash_, pages in chunk_pages(whole).items() if pages <= intact}
 
 
 def chunk_rows(raw: bytes) -> list[tuple[bytes, bytes]]:
@@ -189,9 +189,9 @@ def chunk_pages(raw: bytes) -> dict[bytes, set[int]]:
     for hash_, frame in chunk_rows(raw):
         pages = set()
         for at in range(0, len(frame), 256):
-            place = raw.find(frame[at : at + 64])
-            assert place >= 0 or at + 64 > len(frame) or at
-            pages.add(max(place, 0) // 4096)
+            position = raw.find(frame[at : at + 64])
+            assert position >= 0 or at + 64 > len(frame) or at
+            pages.add(max(position, 0) // 4096)
         pages.add(raw.find(hash_) // 4096)
         found[hash_] = pages
     return found
@@ -356,9 +356,11 @@ def follow_hints(
     pending, done = [first], list[str]()
     while pending:
         command = pending.pop(0)
-        words = [places.get(word, word) for word in shlex.split(command)]
-        home = ["--home", str(sandbox.home.path)] * (words[0] in {"ingest", "list"})
-        code = main([*words, "--archive", str(sandbox.archive), *home])
+        arguments = [
+            places.get(argument, argument) for argument in shlex.split(command)
+        ]
+        home = ["--home", str(sandbox.home.path)] * (arguments[0] in {"ingest", "list"})
+        code = main([*arguments, "--archive", str(sandbox.archive), *home])
         done.append(command)
         printed = capsys.readouterr().err
         assert "Traceback" not in printed

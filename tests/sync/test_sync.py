@@ -150,9 +150,9 @@ def open_pipe(_: int) -> tuple[io.BufferedReader, io.BufferedWriter]:
 
 def sync_folder(one: Computer, other: Computer) -> list[PullReport]:
     """Sync through a folder: both write first, then both read."""
-    place = one.folder.parent.parent / "shared"
+    shared = one.folder.parent.parent / "shared"
     results = [
-        sync_with_folder(computer.folder, computer.machine, place)
+        sync_with_folder(computer.folder, computer.machine, shared)
         for computer in (one, other, one)
     ]
     return [results[2].received, results[1].received]
@@ -480,17 +480,17 @@ def test_damaged_bytes_and_dangerous_names_are_not_stored(
 def test_incomplete_pack_is_skipped_until_it_is_complete(
     tmp_path: Path, laptop: Computer, desk: Computer
 ) -> None:
-    place = tmp_path / "shared"
-    sync_with_folder(laptop.folder, laptop.machine, place)
-    (pack,) = place.glob("*/*.pack")
+    shared = tmp_path / "shared"
+    sync_with_folder(laptop.folder, laptop.machine, shared)
+    (pack,) = shared.glob("*/*.pack")
     whole = pack.read_bytes()
     for size in (0, 20, 60, len(whole) - 1):
         pack.write_bytes(whole[:size])
-        result = sync_with_folder(desk.folder, desk.machine, place)
+        result = sync_with_folder(desk.folder, desk.machine, shared)
         assert (result.unreadable_packs, result.received.files) == (1, 0), size
 
     pack.write_bytes(whole)
-    sync_with_folder(desk.folder, desk.machine, place)
+    sync_with_folder(desk.folder, desk.machine, shared)
 
     assert desk.sessions() == {ONE, TWO}
 

@@ -27,11 +27,11 @@ from bygones.team.stores.base import TeamStore
 __all__ = [
     "PEOPLE",
     "People",
+    "comparable_summaries",
     "copy_homes",
     "iter_uploads",
     "split_spans",
     "upload_homes",
-    "without_person",
 ]
 
 PEOPLE = {"ann": ("core",), "ben": ("core", "web"), "cem": ("web",)}
@@ -140,7 +140,7 @@ def split_spans(
         offset = end
 
 
-def without_person(summaries: Iterable[SessionSummary]) -> list[SessionSummary]:
+def comparable_summaries(summaries: Iterable[SessionSummary]) -> list[SessionSummary]:
     """Return summaries without what only a hub or only an archive knows.
 
     A hub knows whose they are; an archive knows from its records which directories are

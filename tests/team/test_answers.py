@@ -20,7 +20,7 @@ from bygones.query.parser import parse_query
 from bygones.team.contract import AccessRole, AccessScope, BlobStore, ErasureSelector
 from bygones.team.stores.base import TeamStore
 from tests.cases.shape import written
-from tests.team.homes import PEOPLE, People, without_person
+from tests.team.homes import PEOPLE, People, comparable_summaries
 
 StoreAndBlobs = tuple[TeamStore, BlobStore]
 NOW = datetime(2026, 11, 15, tzinfo=UTC)
@@ -57,22 +57,22 @@ QUERIES = (
 every_person = pytest.mark.parametrize("person", PEOPLE)
 
 
-def opened(made: StoreAndBlobs, scope: AccessScope) -> Archive:
-    store, objects = made
+def open_archive(stores: StoreAndBlobs, scope: AccessScope) -> Archive:
+    store, objects = stores
     return Archive.from_store(store.open_reader(scope, objects))
 
 
-Asked = Callable[[str], tuple[Archive, Archive]]
+OpenBoth = Callable[[str], tuple[Archive, Archive]]
 
 
 @pytest.fixture(scope="module")
-def both(filled: StoreAndBlobs, filling: People) -> Iterator[Asked]:
+def both(filled: StoreAndBlobs, filling: People) -> Iterator[OpenBoth]:
     """Return a function that opens a person's sessions in the team store and locally."""
     known: dict[str, tuple[Archive, Archive]] = {}
 
     def of(person: str) -> tuple[Archive, Archive]:
         if person not in known:
-            team = opened(filled, AccessScope(person=person))
+            team = open_archive(filled, AccessScope(person=person))
             known[person] = (team, filling.archive(person))
         return known[person]
 
@@ -82,7 +82,7 @@ def both(filled: StoreAndBlobs, filling: People) -> Iterator[Asked]:
             archive.close()
 
 
-def near(found: SearchResults) -> list[tuple[object, ...]]:
+def rounded(found: SearchResults) -> list[tuple[object, ...]]:
     return [
         (
             replace(one.summary, person="", project_paths=()),
@@ -101,12 +101,12 @@ def scores(found: SearchResults) -> dict[str, float]:
 
 
 @every_person
-def test_lists_are_the_same(both: Asked, person: str) -> None:
+def test_lists_are_the_same(both: OpenBoth, person: str) -> None:
     team, folder = both(person)
 
-    assert without_person(team.sessions(include_empty=True)) == without_person(
-        folder.sessions(include_empty=True)
-    )
+    assert comparable_summaries(
+        team.sessions(include_empty=True)
+    ) == comparable_summaries(folder.sessions(include_empty=True))
     in_projects = [
         sorted(id_ for p in one.projects(include_empty=True) for id_ in p.session_ids)
         for one in both(person)
@@ -118,7 +118,7 @@ def test_lists_are_the_same(both: Asked, person: str) -> None:
 
 
 @every_person
-def test_sessions_are_the_same(both: Asked, person: str) -> None:
+def test_sessions_are_the_same(both: OpenBoth, person: str) -> None:
     team, folder = both(person)
 
     for listed in folder.sessions(include_empty=True):
@@ -132,7 +132,7 @@ def test_sessions_are_the_same(both: Asked, person: str) -> None:
 
 @pytest.mark.full_on_clickhouse
 @every_person
-def test_versions_of_files_are_the_same(both: Asked, person: str) -> None:
+def test_versions_of_files_are_the_same(both: OpenBoth, person: str) -> None:
     team, folder = both(person)
     paths = sorted({edit.path for edit in folder.edits()})[:12]
 
@@ -147,7 +147,7 @@ def test_versions_of_files_are_the_same(both: Asked, person: str) -> None:
 
 
 @every_person
-def test_prompts_and_records_are_the_same(both: Asked, person: str) -> None:
+def test_prompts_and_records_are_the_same(both: OpenBoth, person: str) -> None:
     team, folder = both(person)
     prompts = list(folder.prompts())
 
@@ -174,12 +174,12 @@ def test_prompts_and_records_are_the_same(both: Asked, person: str) -> None:
         for query in QUERIES
     ],
 )
-def test_search_results_are_the_same(both: Asked, person: str, query: str) -> None:
-    asked = parse_query(query, now=NOW, zone=UTC)
+def test_search_results_are_the_same(both: OpenBoth, person: str, query: str) -> None:
+    parsed = parse_query(query, now=NOW, zone=UTC)
     team, folder = both(person)
 
-    ours = team.search(asked, limit=200)
-    theirs = folder.search(asked, limit=200)
+    ours = team.search(parsed, limit=200)
+    theirs = folder.search(parsed, limit=200)
 
     assert (ours.session_count, ours.full_match_count) == (
         theirs.session_count,
@@ -193,12 +193,12 @@ def test_search_results_are_the_same(both: Asked, person: str, query: str) -> No
         [one.score for one in theirs.sessions], rel=TOLERANCE
     )
     assert scores(ours) == pytest.approx(scores(theirs), rel=TOLERANCE)
-    assert sorted(near(ours), key=repr) == sorted(near(theirs), key=repr)
+    assert sorted(rounded(ours), key=repr) == sorted(rounded(theirs), key=repr)
 
 
 @every_person
 @pytest.mark.parametrize("by", [by for by in Grouping if by is not Grouping.PERSON])
-def test_sums_are_the_same(both: Asked, person: str, by: Grouping) -> None:
+def test_sums_are_the_same(both: OpenBoth, person: str, by: Grouping) -> None:
     team, folder = both(person)
 
     assert team.usage(by, now=NOW) == folder.usage(by, now=NOW)
@@ -208,7 +208,7 @@ def test_sums_are_the_same(both: Asked, person: str, by: Grouping) -> None:
 @pytest.mark.parametrize(
     "words", ["after:2020-01-01", "model:opus", "is:agent", "-is:abandoned"]
 )
-def test_sums_are_limited_alike(both: Asked, words: str) -> None:
+def test_sums_are_limited_alike(both: OpenBoth, words: str) -> None:
     query = parse_query(words, now=NOW, zone=UTC)
     team, folder = both("ann")
 
@@ -219,7 +219,7 @@ def test_sums_are_limited_alike(both: Asked, words: str) -> None:
 def test_people_see_only_their_own_sessions(
     filled: StoreAndBlobs, filling: People
 ) -> None:
-    with opened(filled, AccessScope(person="dan", teams=("core", "web"))) as team:
+    with open_archive(filled, AccessScope(person="dan", teams=("core", "web"))) as team:
         assert list(team.sessions(include_empty=True)) == []
         assert list(team.prompts()) == []
         assert team.sources() == []
@@ -245,7 +245,7 @@ def test_team_members_see_shared_sessions(
     filled: StoreAndBlobs, filling: People
 ) -> None:
     def seen(scope: AccessScope) -> int:
-        with opened(filled, scope) as team:
+        with open_archive(filled, scope) as team:
             return len(list(team.sessions(include_empty=True)))
 
     counts = {}
@@ -283,7 +283,7 @@ def test_selector_for_a_person_matches_all_their_sessions(
 
 def test_operations_on_local_files_are_rejected(filled: StoreAndBlobs) -> None:
     with (
-        opened(filled, AccessScope(person="ann")) as team,
+        open_archive(filled, AccessScope(person="ann")) as team,
         pytest.raises(UnsupportedOnTeamStore),
     ):
         team.plan_restore([])

@@ -33,12 +33,12 @@ def objects(request: pytest.FixtureRequest, tmp_path: Path) -> ExternalBlobStore
 
 
 def test_same_bytes_of_one_source_share_a_blob(objects: ExternalBlobStore) -> None:
-    place = objects.for_source("ann", "a.jsonl")
+    blobs = objects.for_source("ann", "a.jsonl")
 
-    address = place.put(RAW)
+    address = blobs.put(RAW)
 
     assert (
-        place.put(RAW) == address == place.put_frame(compress(RAW), sha256_digest(RAW))
+        blobs.put(RAW) == address == blobs.put_frame(compress(RAW), sha256_digest(RAW))
     )
     assert address.startswith("ann/")
     assert list(objects.addresses()) == [address]

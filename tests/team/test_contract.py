@@ -148,9 +148,9 @@ def test_unfinished_line_makes_a_source_pending(empty_store: StoreAndBlobs) -> N
     store.put(SourceUpdate(source=SENT, fragment=half))
 
     assert [one.number for one in store.pending_sources()] == [SENT.number]
-    (held,) = store.list_sources("ann")
+    (source,) = store.list_sources("ann")
     store.put(SourceUpdate(source=SENT, fragment=half))
-    assert [one.revision for one in store.list_sources("ann")] == [held.revision]
+    assert [one.revision for one in store.list_sources("ann")] == [source.revision]
     store.erase(ErasureSelector(session=SessionId("5e55")), now=NOW)
     assert store.fragments([SENT.number]) == {}
 

@@ -18,26 +18,26 @@ from tests.team.homes import upload_homes
 StoreAndBlobs = tuple[TeamStore, BlobStore]
 
 
-def say(made: StoreAndBlobs, home: Home, number: int) -> None:
+def upload_prompt(stores: StoreAndBlobs, home: Home, number: int) -> None:
     lines = thread(prompt(f"walrus {number}"), reply("tusk"), start=number * 10)
     home.session(session_id(number), lines)
-    upload_homes(*made, "ann", [home.path])
-    derive_all(*made)
+    upload_homes(*stores, "ann", [home.path])
+    derive_all(*stores)
 
 
 def test_uploads_during_a_read_transaction_are_seen_by_the_next(
     engine: Callable[[], StoreAndBlobs], tmp_path: Path
 ) -> None:
-    made = store, objects = engine()
+    stores = store, objects = engine()
     home = Home(tmp_path / "claude")
-    say(made, home, 1)
+    upload_prompt(stores, home, 1)
 
     with Archive.from_store(
         store.open_reader(AccessScope(person="ann"), objects)
     ) as archive:
         with archive.read_transaction():
             before = [one.id for one in archive.sessions()]
-            say(made, home, 2)
+            upload_prompt(stores, home, 2)
             with archive.read_transaction():
                 meanwhile = [one.id for one in archive.sessions()]
         after = [one.id for one in archive.sessions()]
@@ -52,8 +52,8 @@ def test_uploads_during_a_read_transaction_are_seen_by_the_next(
 def test_failed_statement_keeps_the_scope_of_the_reader(
     engine: Callable[[], StoreAndBlobs], tmp_path: Path
 ) -> None:
-    made = store, objects = engine()
-    say(made, Home(tmp_path / "claude"), 1)
+    stores = store, objects = engine()
+    upload_prompt(stores, Home(tmp_path / "claude"), 1)
     reader = store.open_reader(AccessScope(person="zoe"), objects)
 
     with Archive.from_store(reader) as archive:

@@ -33,17 +33,19 @@ def open_all(filled: StoreAndBlobs) -> Callable[[], Archive]:
 @pytest.mark.req("ME2")
 def test_every_session_names_its_person(open_all: Callable[[], Archive]) -> None:
     with open_all() as archive:
-        listed = list(archive.sessions(include_empty=True))
-        assert {one.person for one in listed} == set(PEOPLE)
-        uploaded = Counter(one.id for one in listed)
-        some = next(one for one in listed if not one.is_empty and uploaded[one.id] == 1)
+        summaries = list(archive.sessions(include_empty=True))
+        assert {one.person for one in summaries} == set(PEOPLE)
+        uploaded = Counter(one.id for one in summaries)
+        some = next(
+            one for one in summaries if not one.is_empty and uploaded[one.id] == 1
+        )
         assert archive.session(some.id).person == some.person
         # If several people uploaded a session, the first one counts.
-        for shared in (one.id for one in listed if uploaded[one.id] > 1):
-            holders = {one.person for one in listed if one.id == shared}
-            shown = archive.session(shared).person
-            assert shown in holders
-            assert shown == archive.session_summary(shared).person
+        for shared in (one.id for one in summaries if uploaded[one.id] > 1):
+            holders = {one.person for one in summaries if one.id == shared}
+            person = archive.session(shared).person
+            assert person in holders
+            assert person == archive.session_summary(shared).person
         found = archive.search("the", limit=50)
         assert found.sessions
         assert all(one.summary.person in PEOPLE for one in found.sessions)

@@ -23,7 +23,13 @@ from bygones.team.access import migrate_store
 from bygones.team.contract import AccessRole, AccessScope, SourceUpdate
 from bygones.team.worker import derive_all
 from tests.faults.sizes import reached, seeded, sized
-from tests.team.homes import PEOPLE, People, iter_uploads, upload_homes, without_person
+from tests.team.homes import (
+    PEOPLE,
+    People,
+    comparable_summaries,
+    iter_uploads,
+    upload_homes,
+)
 from tests.team.node import Node, node
 
 if any(
@@ -43,7 +49,7 @@ QUERIES = ("test", "hello", "fix the bug", '"hello there"')
 
 
 @contextmanager
-def dying(one: Node, seconds: float) -> Iterator[None]:
+def kill_after_delay(one: Node, seconds: float) -> Iterator[None]:
     """Kill a server after a delay, and restart it."""
     timer = Timer(seconds, one.kill)
     timer.start()
@@ -65,8 +71,11 @@ def test_killed_server_has_everything_exactly_once(
         objects = store.database_blobs()
         for _ in range(KILLS):
             # What was acknowledged is stored; the rest is uploaded again.
-            with dying(one, dice.uniform(0.0, 1.0)), pytest.raises(StoreError):
-                go_on(store, batches)
+            with (
+                kill_after_delay(one, dice.uniform(0.0, 1.0)),
+                pytest.raises(StoreError),
+            ):
+                upload_until_failure(store, batches)
         put_all(store, batches)
         derive_all(store, objects)
 
@@ -77,14 +86,14 @@ def test_killed_server_has_everything_exactly_once(
             Archive.from_store(reader) as team,
             Archive.open(tmp_path / "archive") as folder,
         ):
-            assert without_person(team.sessions(include_empty=True)) == list(
+            assert comparable_summaries(team.sessions(include_empty=True)) == list(
                 folder.sessions(include_empty=True)
             )
             assert team.usage("model", now=NOW) == folder.usage("model", now=NOW)
     reached("kills of ClickHouse", KILLS)
 
 
-def go_on(
+def upload_until_failure(
     store: ClickHouseStore, batches: list[tuple[SourceUpdate, list[bytes]]]
 ) -> None:
     """Upload and derive until something fails."""
@@ -128,8 +137,8 @@ def test_migrated_server_gives_the_same_answers(people: People) -> None:
             before.sessions(include_empty=True)
         )
         for query in QUERIES:
-            asked = parse_query(query, now=NOW, zone=UTC)
-            theirs, ours = before.search(asked), after.search(asked)
+            parsed = parse_query(query, now=NOW, zone=UTC)
+            theirs, ours = before.search(parsed), after.search(parsed)
             assert ours.session_count == theirs.session_count
             scores = [found.score for found in ours.sessions]
             assert scores == pytest.approx([found.score for found in theirs.sessions])

@@ -33,20 +33,20 @@ SAID = (
 @pytest.fixture(scope="module")
 def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Archive, Archive]]:
     """Return the same sessions in a team store and in a local archive."""
-    place = tmp_path_factory.mktemp("words")
-    home = Home(place / "claude")
-    for number, (asked, told) in enumerate(SAID):
-        lines = thread(prompt(asked), reply(told), start=number * 10)
+    root = tmp_path_factory.mktemp("words")
+    home = Home(root / "claude")
+    for number, (question, answer) in enumerate(SAID):
+        lines = thread(prompt(question), reply(answer), start=number * 10)
         home.session(session_id(number), lines)
     with open_engine("postgresql") as make:
         store, objects = make()
         upload_homes(store, objects, "ann", [home.path])
         derive_all(store, objects)
         reader = store.open_reader(AccessScope(person="ann"), objects)
-        Archive.ingest(place / "archive", [home.path])
+        Archive.ingest(root / "archive", [home.path])
         with (
             Archive.from_store(reader) as team,
-            Archive.open(place / "archive") as folder,
+            Archive.open(root / "archive") as folder,
         ):
             yield team, folder
         store.close()
@@ -59,14 +59,14 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Archive, Ar
 def test_text_with_two_variants_of_a_word_counts_once(
     both: tuple[Archive, Archive], query: str
 ) -> None:
-    asked = parse_query(query, now=NOW, zone=UTC)
+    parsed = parse_query(query, now=NOW, zone=UTC)
 
-    ours, theirs = (archive.search(asked) for archive in both)
+    ours, theirs = (archive.search(parsed) for archive in both)
 
-    assert told(ours) == told(theirs)
+    assert summarize_results(ours) == summarize_results(theirs)
 
 
-def told(found: SearchResults) -> list[tuple[object, ...]]:
+def summarize_results(found: SearchResults) -> list[tuple[object, ...]]:
     return [
         (
             one.summary.id,

@@ -49,15 +49,15 @@ def fill(store: PostgresStore, raw: Path, homes: Path, cases: int = 9) -> None:
     paths = sorted(path for path in CASES.glob("*/input") if path.is_dir())[:cases]
     for person, own in copy_homes(paths, homes).items():
         for update, raws in iter_uploads(person, own):
-            place = blobs.for_source(person, update.source.id)
-            addresses = [place.put(one) for one in raws]
+            source_blobs = blobs.for_source(person, update.source.id)
+            addresses = [source_blobs.put(one) for one in raws]
             named = zip(update.spans, addresses, strict=True)
             spans = tuple(replace(span, address=at) for span, at in named)
             store.put(replace(update, spans=spans))
     derive_all(store, blobs)
 
 
-def seen(store: PostgresStore, raw: Path) -> tuple[list[SessionId], int]:
+def visible_sessions(store: PostgresStore, raw: Path) -> tuple[list[SessionId], int]:
     reader = store.open_reader(BEN, open_blob_store(str(raw)))
     with Archive.from_store(reader) as archive:
         listed = [one.id for one in archive.sessions(include_empty=True)]
@@ -84,7 +84,7 @@ def test_restored_database_shows_the_same_to_the_same_people(
     raw = tmp_path / "raw"
     fill(store, raw, tmp_path / "homes")
     secret, _ = TokenStore(store).issue("ben", teams=("core",), now=NOW)
-    before = seen(store, raw)
+    before = visible_sessions(store, raw)
     dump = tmp_path / "hub.dump"
     made = one.run_tool("pg_dump", "-Fc", "-f", str(dump), one.database("live"))
     assert made.returncode == 0, made.stderr
@@ -99,7 +99,7 @@ def test_restored_database_shows_the_same_to_the_same_people(
     new = PostgresStore(there)
     new.prepare()
 
-    assert seen(new, raw) == before
+    assert visible_sessions(new, raw) == before
     assert not new.pending_sources()
     assert new.verify().faults == ()
     assert TokenStore(new).authenticate(secret) is not None
@@ -179,7 +179,7 @@ def test_damaged_access_rules_are_repaired_at_the_next_start(
     store = PostgresStore(address)
     store.prepare()
     fill(store, tmp_path / "raw", tmp_path / "homes")
-    before, rules = seen(store, tmp_path / "raw"), access_rules(address)
+    before, rules = visible_sessions(store, tmp_path / "raw"), access_rules(address)
     with psycopg.connect(address, autocommit=True) as db:
         db.execute(damage.encode())
 
@@ -187,7 +187,7 @@ def test_damaged_access_rules_are_repaired_at_the_next_start(
     derive_all(store, open_blob_store(str(tmp_path / "raw")))
 
     assert access_rules(address) == rules
-    assert seen(store, tmp_path / "raw") == before
+    assert visible_sessions(store, tmp_path / "raw") == before
     stranger = AccessScope(person="zoe", teams=("other",), role=AccessRole.TEAM)
     reader = store.open_reader(stranger, open_blob_store(str(tmp_path / "raw")))
     with Archive.from_store(reader) as archive:

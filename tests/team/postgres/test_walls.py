@@ -109,11 +109,11 @@ def test_reader_cannot_write_or_read_other_tables(
 def test_search_function_uses_the_index_despite_row_security(
     reader: PostgresConnection,
 ) -> None:
-    asked = "SELECT number FROM text WHERE terms @@ 'hello'::tsquery"
+    sql = "SELECT number FROM text WHERE terms @@ 'hello'::tsquery"
 
     def plan() -> str:
         reader.execute("SET enable_seqscan = off")
-        rows = reader.rows(f"EXPLAIN {asked}", {})
+        rows = reader.rows(f"EXPLAIN {sql}", {})
         return "\n".join(row[0] for row in rows)
 
     # The query of the function, and its plan if a reader executed it directly.
