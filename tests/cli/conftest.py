@@ -1,4 +1,4 @@
-"""A home and an archive of its own for each test of a command."""
+"""A separate home and archive for each test of a command."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.build import (
 
 @pytest.fixture
 def home_dir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Return a folder with nothing in it, in which the user is at home."""
+    """Return an empty folder that is the home directory of the user."""
     for name in ("CLAUDE_CONFIG_DIR", "XDG_DATA_HOME", "BYGONES_HOME", "COLUMNS"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("HOME", str(tmp_path))
@@ -39,8 +39,8 @@ NOW = datetime(2026, 2, 1, 12, tzinfo=UTC)
 
 
 @pytest.fixture
-def invented(home_dir: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Return the invented home, taken into the archive; the user is in its shop."""
+def demo_home(home_dir: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return the demo home, imported; the working directory is its ``shop``."""
     home = write_demo_home(home_dir, NOW)
     monkeypatch.setenv("BYGONES_HOME", str(home))
     Archive.ingest(home_dir / "archive", [home])
@@ -49,8 +49,8 @@ def invented(home_dir: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def kept_home(home_dir: Path) -> Home:
-    """Return a home with two sessions, and all that can lie by one."""
+def sample_home(home_dir: Path) -> Home:
+    """Return a home with two sessions, one of which has every kind of side file."""
     home = Home(home_dir / ".claude")
     first, second = session_id(1), session_id(2)
     home.session(

@@ -14,7 +14,7 @@ from bygones.errors import ExitCode
 from bygones.model.summary import Annotations
 from tests.build import Home
 
-pytestmark = pytest.mark.usefixtures("invented")
+pytestmark = pytest.mark.usefixtures("demo_home")
 
 
 def stdout_of(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
@@ -126,9 +126,9 @@ def test_a_purge_takes_annotations_along(
 
 
 def test_two_who_tag_at_once_both_have_their_way(
-    invented: Path, home_dir: Path
+    demo_home: Path, home_dir: Path
 ) -> None:
-    assert Home(invented).path.exists()
+    assert Home(demo_home).path.exists()
     with Archive.open(home_dir / "archive") as archive:
         (first, *_) = [session.id for session in archive.sessions()]
 

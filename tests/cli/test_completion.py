@@ -54,27 +54,27 @@ def test_commands_are_completed() -> None:
     assert suggestions(result.stdout) == ["prompts", "projects"]
 
 
-@pytest.mark.usefixtures("invented")
+@pytest.mark.usefixtures("demo_home")
 @pytest.mark.parametrize("command", ["show", "tree", "files", "resume", "star"])
 def test_sessions_are_completed(command: str) -> None:
     assert complete(command, "b9") == ["b9568747"]
     assert complete(command, "la") == ["last"]
 
 
-@pytest.mark.usefixtures("invented")
+@pytest.mark.usefixtures("demo_home")
 def test_projects_are_completed() -> None:
     assert complete("list", "--project", "no") == ["notes"]
     assert complete("purge", "--project", "no") == ["notes"]
 
 
-@pytest.mark.usefixtures("invented")
+@pytest.mark.usefixtures("demo_home")
 @pytest.mark.parametrize("command", ["export", "restore"])
 def test_sessions_and_projects_are_completed(command: str) -> None:
     assert complete(command, "b9") == ["b9568747"]
     assert complete(command, "no") == ["notes"]
 
 
-@pytest.mark.usefixtures("invented")
+@pytest.mark.usefixtures("demo_home")
 @pytest.mark.parametrize("command", ["list", "search", "prompts", "usage"])
 @pytest.mark.parametrize(
     ("arguments", "expected"),
@@ -93,7 +93,7 @@ def test_projects_are_completed_in_a_query(
     assert complete(command, *arguments) == expected
 
 
-@pytest.mark.usefixtures("invented")
+@pytest.mark.usefixtures("demo_home")
 def test_tags_and_models_are_completed_in_a_query() -> None:
     assert main(["tag", "last", "flaky", "a b"]) == ExitCode.SUCCESS
 
@@ -107,7 +107,7 @@ def test_tags_and_models_are_completed_in_a_query() -> None:
     assert complete("list", "model", ":")
 
 
-@pytest.mark.usefixtures("invented")
+@pytest.mark.usefixtures("demo_home")
 @pytest.mark.parametrize("command", ["show", "export"])
 def test_branches_are_completed(command: str) -> None:
     assert complete(command, "b956", "--branch", "") == ["1", "2"]
@@ -119,7 +119,7 @@ def test_topics_are_completed() -> None:
     assert complete("help", "que") == ["query"]
 
 
-@pytest.mark.usefixtures("invented")
+@pytest.mark.usefixtures("demo_home")
 @pytest.mark.parametrize("command", ["files", "show"])
 def test_where_no_session_begins_so_files_may(command: str) -> None:
     assert complete(command, "src/che") == ["src/che"]
@@ -158,7 +158,7 @@ def test_a_shell_understands_what_it_gets(
         assert subprocess.run([shell, "-n", script], check=False).returncode == 0
 
 
-@pytest.mark.usefixtures("invented")
+@pytest.mark.usefixtures("demo_home")
 @pytest.mark.parametrize(
     "arguments", [["nope", "x"], ["--json", "serve", ""], ["list", "--project", "n"]]
 )

@@ -28,7 +28,7 @@ def own_prices(home_dir: Path) -> Path:
 
 
 @pytest.mark.req("L1")
-@pytest.mark.usefixtures("invented")
+@pytest.mark.usefixtures("demo_home")
 def test_a_list_shows_what_each_session_cost(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -38,14 +38,14 @@ def test_a_list_shows_what_each_session_cost(
     assert newest[:at].endswith("$0.14")
 
 
-@pytest.mark.usefixtures("invented")
+@pytest.mark.usefixtures("demo_home")
 def test_what_is_listed_without_a_command_has_its_cost_too(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert "$0.14" in out(capsys)
 
 
-@pytest.mark.usefixtures("invented")
+@pytest.mark.usefixtures("demo_home")
 def test_the_lines_of_a_tree_add_up_to_its_session(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -60,7 +60,7 @@ def test_the_lines_of_a_tree_add_up_to_its_session(
     assert sum(inside) > 0
 
 
-@pytest.mark.usefixtures("invented")
+@pytest.mark.usefixtures("demo_home")
 def test_own_prices_count_in_lists_and_trees(
     own_prices: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -73,7 +73,7 @@ def test_own_prices_count_in_lists_and_trees(
     assert "2.0k output · $1.97" in out(capsys, "tree")
 
 
-@pytest.mark.usefixtures("invented")
+@pytest.mark.usefixtures("demo_home")
 @pytest.mark.parametrize("command", ["list", "tree"])
 def test_prices_that_cannot_be_read_hide_nothing_but_money(
     command: str, own_prices: Path, capsys: pytest.CaptureFixture[str]
@@ -89,14 +89,14 @@ def test_prices_that_cannot_be_read_hide_nothing_but_money(
 
 
 def test_a_model_without_a_price_has_an_unknown_cost(
-    kept_home: Home, capsys: pytest.CaptureFixture[str]
+    sample_home: Home, capsys: pytest.CaptureFixture[str]
 ) -> None:
     odd = reply("a", model="claude-unheard-of", message_id="msg_odd")
     other = reply("b", model="claude-unheard-of", message_id="msg_other")
     strange = thread(prompt("Hello"), odd)
     mixed = thread(prompt("Hi"), reply("c", message_id="msg_usual"), other)
-    kept_home.session(session_id(7), strange)
-    kept_home.session(session_id(8), mixed)
+    sample_home.session(session_id(7), strange)
+    sample_home.session(session_id(8), mixed)
     main(["ingest", "-q"])
 
     shown = out(capsys, "list", "--no-ingest").splitlines()
@@ -106,7 +106,7 @@ def test_a_model_without_a_price_has_an_unknown_cost(
     assert "+  Hi" in lines["Hi"]
 
 
-@pytest.mark.usefixtures("invented")
+@pytest.mark.usefixtures("demo_home")
 @pytest.mark.skipif(os.name == "nt", reason="no pseudo-terminals there")
 def test_a_narrow_terminal_keeps_money_before_tokens() -> None:
     screen = Terminal("list", columns=90)

@@ -1,4 +1,4 @@
-"""The invented home, and what the commands print of it."""
+"""The demo home, and what the commands print of it."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ EXAMPLES = {
 }
 
 
-@pytest.mark.usefixtures("invented")
+@pytest.mark.usefixtures("demo_home")
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_what_is_printed_of_the_invented_home(
     name: str,
@@ -52,7 +52,7 @@ def test_what_is_printed_of_the_invented_home(
     assert captured.err == ""
 
 
-@pytest.mark.usefixtures("invented")
+@pytest.mark.usefixtures("demo_home")
 @pytest.mark.skipif(os.name == "nt", reason="terminals are others there")
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_sixty_columns_are_enough(name: str, home_dir: Path) -> None:

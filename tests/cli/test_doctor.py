@@ -158,7 +158,7 @@ def test_an_archive_without_homes_is_looked_at(
     assert "new transcripts" not in told
 
 
-@pytest.mark.usefixtures("invented")
+@pytest.mark.usefixtures("demo_home")
 @pytest.mark.skipif(os.name == "nt", reason="no pseudo-terminals there")
 @pytest.mark.parametrize("color", ["always", "never"])
 def test_a_narrow_terminal_breaks_what_must_be_read_whole(color: str) -> None:
@@ -228,7 +228,7 @@ def test_an_interrupted_purge_is_reported(
 
 
 def test_without_an_archive_homes_are_listed_and_none_is_created(
-    kept_home: Home, capsys: pytest.CaptureFixture[str]
+    sample_home: Home, capsys: pytest.CaptureFixture[str]
 ) -> None:
     told = shown(capsys, code=ExitCode.FAILURE)
     assert "✗ there is no archive: bygones ingest" in told
@@ -236,7 +236,7 @@ def test_without_an_archive_homes_are_listed_and_none_is_created(
     assert "none is in the archive" in told
     assert session_id(1)[:8] in told
     assert main(["list", "--no-ingest"]) == ExitCode.NO_ARCHIVE
-    assert kept_home.path.is_dir()
+    assert sample_home.path.is_dir()
 
 
 @pytest.mark.usefixtures("fresh")

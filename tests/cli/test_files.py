@@ -13,7 +13,7 @@ from bygones.errors import ExitCode
 from tests.cli.terminals import Terminal
 
 on_terminals = pytest.mark.skipif(os.name == "nt", reason="no pseudo-terminals there")
-pytestmark = pytest.mark.usefixtures("invented")
+pytestmark = pytest.mark.usefixtures("demo_home")
 
 
 def rows(capsys: pytest.CaptureFixture[str], *words: str) -> list[dict[str, object]]:
@@ -79,7 +79,7 @@ def test_a_session_without_changes_says_so(
     assert capsys.readouterr().err == "no changed files\n"
 
 
-@pytest.mark.usefixtures("invented")
+@pytest.mark.usefixtures("demo_home")
 def test_a_file_without_changes_exits_with_1(
     capsys: pytest.CaptureFixture[str],
 ) -> None:

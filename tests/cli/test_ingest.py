@@ -22,7 +22,7 @@ from tests.cli.terminals import Terminal, piped, words_of
 on_terminals = pytest.mark.skipif(os.name == "nt", reason="no pseudo-terminals there")
 
 
-@pytest.mark.usefixtures("kept_home")
+@pytest.mark.usefixtures("sample_home")
 def test_it_says_what_it_did_in_two_lines(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["ingest"]) == ExitCode.SUCCESS
 
@@ -37,9 +37,9 @@ def test_it_says_what_it_did_in_two_lines(capsys: pytest.CaptureFixture[str]) ->
 
 
 def test_empty_sessions_are_counted_apart(
-    kept_home: Home, capsys: pytest.CaptureFixture[str]
+    sample_home: Home, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    kept_home.session(session_id(8), [summary("Nobody spoke", "x")])
+    sample_home.session(session_id(8), [summary("Nobody spoke", "x")])
 
     assert main(["ingest"]) == ExitCode.SUCCESS
 
@@ -47,7 +47,7 @@ def test_empty_sessions_are_counted_apart(
     assert "3 sessions updated\n2 sessions and 1 empty one in ~/archive\n" in stdout
 
 
-@pytest.mark.usefixtures("kept_home")
+@pytest.mark.usefixtures("sample_home")
 def test_the_second_time_there_is_nothing_new(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -59,16 +59,16 @@ def test_the_second_time_there_is_nothing_new(
 
 
 def test_the_state_of_each_file_is_reported(
-    kept_home: Home, capsys: pytest.CaptureFixture[str]
+    sample_home: Home, capsys: pytest.CaptureFixture[str]
 ) -> None:
     main(["ingest", "--quiet"])
-    sessions = kept_home.path / "projects"
+    sessions = sample_home.path / "projects"
     first = sessions / "-work-demo" / f"{session_id(1)}.jsonl"
     second = sessions / "-work-other" / f"{session_id(2)}.jsonl"
     with first.open("ab") as file:
         file.write(jsonl([prompt("And the words?", parent="x")]))
     second.write_bytes(jsonl(thread(prompt("Something else"))))
-    (kept_home.path / "history.jsonl").unlink()
+    (sample_home.path / "history.jsonl").unlink()
 
     assert main(["ingest"]) == ExitCode.SUCCESS
 
@@ -76,7 +76,7 @@ def test_the_state_of_each_file_is_reported(
     assert stdout.startswith("8 files: 1 grown, 1 rewritten, 1 gone\n")
 
 
-@pytest.mark.usefixtures("kept_home")
+@pytest.mark.usefixtures("sample_home")
 def test_quiet_is_quiet(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["ingest", "-q"]) == ExitCode.SUCCESS
 
@@ -84,8 +84,10 @@ def test_quiet_is_quiet(capsys: pytest.CaptureFixture[str]) -> None:
     assert (captured.out, captured.err) == ("", "")
 
 
-def test_programs_get_rows(kept_home: Home, capsys: pytest.CaptureFixture[str]) -> None:
-    (kept_home.path / "projects" / "-x" / "odd.jsonl").mkdir(parents=True)
+def test_programs_get_rows(
+    sample_home: Home, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (sample_home.path / "projects" / "-x" / "odd.jsonl").mkdir(parents=True)
 
     assert main(["ingest", "--json"]) == ExitCode.SUCCESS
 
@@ -96,9 +98,9 @@ def test_programs_get_rows(kept_home: Home, capsys: pytest.CaptureFixture[str]) 
 
 
 def test_a_problem_is_reported_and_the_run_continues(
-    kept_home: Home, capsys: pytest.CaptureFixture[str]
+    sample_home: Home, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (kept_home.path / "projects" / "-x" / "odd\x1b.jsonl").mkdir(parents=True)
+    (sample_home.path / "projects" / "-x" / "odd\x1b.jsonl").mkdir(parents=True)
 
     assert main(["ingest", "--quiet"]) == ExitCode.SUCCESS
 
@@ -138,7 +140,7 @@ def test_a_machine_without_claude_code_has_nothing_to_take_in(
 
 
 def test_a_second_writer_waits_and_then_gives_way(
-    kept_home: Home,
+    sample_home: Home,
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -149,7 +151,7 @@ def test_a_second_writer_waits_and_then_gives_way(
         "bygones.store.connect.time.monotonic", lambda: float(next(seconds))
     )
 
-    with writer_lock(kept_home.path.parent / "archive", timeout=0):
+    with writer_lock(sample_home.path.parent / "archive", timeout=0):
         assert main(["ingest"]) == ExitCode.ARCHIVE_IN_USE
 
     stderr = capsys.readouterr().err
@@ -158,9 +160,9 @@ def test_a_second_writer_waits_and_then_gives_way(
 
 
 def test_a_folder_that_is_a_file_is_a_sentence(
-    kept_home: Home, capsys: pytest.CaptureFixture[str]
+    sample_home: Home, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (kept_home.path.parent / "archive").write_text("a file")
+    (sample_home.path.parent / "archive").write_text("a file")
 
     assert main(["ingest"]) == ExitCode.USAGE_ERROR
     assert "archive is not a folder\n" in capsys.readouterr().err
@@ -168,9 +170,9 @@ def test_a_folder_that_is_a_file_is_a_sentence(
 
 @on_terminals
 def test_a_terminal_sees_how_far_it_is_and_then_only_what_was_done(
-    kept_home: Home, monkeypatch: pytest.MonkeyPatch
+    sample_home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    slow = kept_home.path.parent / "sitecustomize.py"
+    slow = sample_home.path.parent / "sitecustomize.py"
     slow.write_text(
         "import time\n"
         "really, begun = time.monotonic, time.monotonic()\n"

@@ -19,8 +19,8 @@ HOSTILE = "\x1b]0;owned\x07\x1b[2J\u202eevil\r\nline"
 
 
 @pytest.fixture(autouse=True)
-def _ingested(kept_home: Home) -> None:
-    home = kept_home
+def _ingested(sample_home: Home) -> None:
+    home = sample_home
     home.session(session_id(3), [summary("Of another", "x")])
     assert main(["ingest", "--quiet"]) == ExitCode.SUCCESS
 
@@ -32,9 +32,9 @@ def out(capsys: pytest.CaptureFixture[str], *words: str) -> str:
 
 @pytest.mark.skipif(os.name == "nt", reason="names are text there")
 def test_an_id_that_is_no_text_is_seen(
-    kept_home: Home, capsys: pytest.CaptureFixture[str]
+    sample_home: Home, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    folder = os.fsencode(kept_home.path / "projects" / "-work-demo")
+    folder = os.fsencode(sample_home.path / "projects" / "-work-demo")
     with open(folder + b"/\xff\xfe.jsonl", "wb") as file:  # noqa: PTH123 (bytes)
         file.write(b'{"type":"mode","mode":"normal"}\n')
 
@@ -112,14 +112,14 @@ def test_an_unknown_project_suggests_a_similar_one(
 
 
 def test_the_dot_is_the_project_of_this_folder(
-    kept_home: Home,
+    sample_home: Home,
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    here = kept_home.path.parent / "mine" / "src"
+    here = sample_home.path.parent / "mine" / "src"
     here.mkdir(parents=True)
     records = thread(prompt("Here", cwd=str(here.parent)), start=7200)
-    kept_home.session(session_id(9), records, project="-mine")
+    sample_home.session(session_id(9), records, project="-mine")
     main(["ingest", "-q"])
     monkeypatch.chdir(here)
 
@@ -128,10 +128,10 @@ def test_the_dot_is_the_project_of_this_folder(
 
 
 def test_nothing_of_a_transcript_steers_the_terminal(
-    kept_home: Home, capsys: pytest.CaptureFixture[str]
+    sample_home: Home, capsys: pytest.CaptureFixture[str]
 ) -> None:
     odd = thread(prompt(HOSTILE, cwd=f"/{HOSTILE}"), reply("a", model=HOSTILE))
-    kept_home.session(session_id(4), odd, project="-odd")
+    sample_home.session(session_id(4), odd, project="-odd")
     main(["ingest", "-q"])
 
     for words in (["list"], ["list", "--json"], ["projects"], ["projects", "--json"]):
@@ -170,10 +170,10 @@ def test_color_can_be_asked_for() -> None:
 
 @pytest.mark.req("L2")
 def test_projects_have_their_paths_sessions_and_sizes(
-    kept_home: Home, capsys: pytest.CaptureFixture[str]
+    sample_home: Home, capsys: pytest.CaptureFixture[str]
 ) -> None:
     elsewhere = thread(prompt("Elsewhere", cwd="/work/日本"), start=9000)
-    path = kept_home.session(session_id(8), elsewhere, project="-work---")
+    path = sample_home.session(session_id(8), elsewhere, project="-work---")
     main(["ingest", "-q"])
 
     head, first, second = out(capsys, "projects").splitlines()
@@ -212,10 +212,10 @@ def test_without_an_archive_the_hint_says_how_to_make_one(
 
 
 @on_terminals
-def test_of_a_long_project_a_narrow_terminal_shows_the_end(kept_home: Home) -> None:
+def test_of_a_long_project_a_narrow_terminal_shows_the_end(sample_home: Home) -> None:
     deep = "/work/" + "deep/" * 20 + "at-last"
     records = thread(prompt("Here", cwd=deep), start=7200)
-    kept_home.session(session_id(9), records, project="-deep")
+    sample_home.session(session_id(9), records, project="-deep")
 
     terminal = Terminal("projects", columns=60)
 
@@ -262,7 +262,7 @@ def test_quiet_prints_no_notes(
     assert capsys.readouterr().err == ""
 
 
-@pytest.mark.usefixtures("kept_home")
+@pytest.mark.usefixtures("sample_home")
 def test_a_part_of_a_project_name_suggests_it(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -283,11 +283,11 @@ def test_our_own_setting_for_colors_is_stronger_than_that_of_all_programs(
 @on_terminals
 @pytest.mark.parametrize(("sessions", "is_told"), [(20, False), (21, True)])
 def test_more_results_are_mentioned_only_if_there_are_some(
-    sessions: int, is_told: bool, kept_home: Home
+    sessions: int, is_told: bool, sample_home: Home
 ) -> None:
     for number in range(4, sessions + 2):  # two are there already
         said = thread(prompt(f"Number {number}"), reply("Yes"), start=number)
-        kept_home.session(session_id(number), said)
+        sample_home.session(session_id(number), said)
     screen = Terminal("list")
 
     assert screen.end() == 0

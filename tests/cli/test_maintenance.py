@@ -19,10 +19,10 @@ from tests.build import Home, prompt, session_id, thread
 
 
 @pytest.fixture
-def archive(kept_home: Home) -> Path:
+def archive(sample_home: Home) -> Path:
     """Return a small archive."""
     assert main(["ingest", "--quiet"]) == ExitCode.SUCCESS
-    return kept_home.path.parent / "archive"
+    return sample_home.path.parent / "archive"
 
 
 def damage(archive: Path, name: str) -> None:
@@ -194,10 +194,10 @@ def test_a_backup_is_an_archive(
 
 
 @pytest.mark.usefixtures("archive")
-def test_an_older_backup_is_replaced(kept_home: Home, home_dir: Path) -> None:
+def test_an_older_backup_is_replaced(sample_home: Home, home_dir: Path) -> None:
     main(["backup", "copy"])
     main(["rebuild", "--archive", "copy"])
-    kept_home.session(session_id(9), thread(prompt("More")))
+    sample_home.session(session_id(9), thread(prompt("More")))
     main(["ingest", "-q"])
 
     assert main(["backup", "copy", "-q"]) == ExitCode.SUCCESS
@@ -306,11 +306,11 @@ def test_an_index_that_could_not_be_compared_is_no_damage(
 
 
 def test_the_wrong_way_round_a_backup_leaves_the_newer_archive_alone(
-    archive: Path, kept_home: Home, capsys: pytest.CaptureFixture[str]
+    archive: Path, sample_home: Home, capsys: pytest.CaptureFixture[str]
 ) -> None:
     copy = str(archive.parent / "copy")
     assert main(["backup", copy]) == ExitCode.SUCCESS
-    kept_home.session(session_id(7), thread(prompt("after the backup")))
+    sample_home.session(session_id(7), thread(prompt("after the backup")))
     assert main(["ingest"]) == ExitCode.SUCCESS
     assert main(["star", "last"]) == ExitCode.SUCCESS
     capsys.readouterr()
@@ -343,11 +343,11 @@ def test_damaged_index_pages_are_not_reported_as_a_damaged_archive(
 
 
 def test_ingest_rebuilds_a_damaged_index(
-    archive: Path, kept_home: Home, capsys: pytest.CaptureFixture[str]
+    archive: Path, sample_home: Home, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (index,) = (archive / "index").glob("*/index.db")
     spoil_table(index, "record")
-    kept_home.session(session_id(7), thread(prompt("after the damage")))
+    sample_home.session(session_id(7), thread(prompt("after the damage")))
 
     assert main(["ingest"]) == ExitCode.SUCCESS
 
@@ -372,7 +372,7 @@ READERS = (["list", "--no-ingest"], ["verify"], ["rebuild"], ["search", "x", "-q
 
 
 @pytest.mark.parametrize("words", [*READERS, ["ingest"], ["list"], ["doctor"]])
-@pytest.mark.usefixtures("kept_home")
+@pytest.mark.usefixtures("sample_home")
 def test_an_archive_without_a_byte_is_damaged_for_everybody(
     words: list[str], home_dir: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -391,7 +391,7 @@ def test_an_archive_without_a_byte_is_damaged_for_everybody(
 
 @pytest.mark.parametrize("version", [0, 1, 77])
 @pytest.mark.parametrize("words", [*READERS, ["ingest"]])
-@pytest.mark.usefixtures("kept_home")
+@pytest.mark.usefixtures("sample_home")
 def test_a_database_of_another_program_is_left_alone(
     words: list[str],
     version: int,
@@ -413,7 +413,7 @@ def test_a_database_of_another_program_is_left_alone(
 
 
 @pytest.mark.parametrize("words", [*READERS, ["ingest"]])
-@pytest.mark.usefixtures("kept_home")
+@pytest.mark.usefixtures("sample_home")
 def test_a_file_that_is_no_database_is_not_sent_in_a_circle(
     words: list[str],
     home_dir: Path,
@@ -429,7 +429,7 @@ def test_a_file_that_is_no_database_is_not_sent_in_a_circle(
 
 
 @pytest.mark.parametrize("words", [*READERS, ["ingest"]])
-@pytest.mark.usefixtures("kept_home")
+@pytest.mark.usefixtures("sample_home")
 def test_a_file_where_the_folder_would_be_is_called_one(
     words: list[str],
     home_dir: Path,

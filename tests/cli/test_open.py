@@ -30,10 +30,10 @@ FIRST = session_id(1)
 
 
 @pytest.fixture(autouse=True)
-def _ingested(kept_home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+def _ingested(sample_home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("DISPLAY", "WAYLAND_DISPLAY", "XDG_STATE_HOME"):
         monkeypatch.delenv(name, raising=False)
-    assert kept_home.path.exists()
+    assert sample_home.path.exists()
     assert main(["ingest", "--quiet"]) == ExitCode.SUCCESS
 
 

@@ -18,10 +18,10 @@ THIRD = session_id(3)
 
 
 @pytest.fixture
-def archived(kept_home: Home, capsys: pytest.CaptureFixture[str]) -> Home:
+def archived(sample_home: Home, capsys: pytest.CaptureFixture[str]) -> Home:
     assert main(["ingest"]) == ExitCode.SUCCESS
     capsys.readouterr()
-    return kept_home
+    return sample_home
 
 
 def add_third(home: Home) -> None:
@@ -179,7 +179,7 @@ def test_an_index_of_another_version_is_rebuilt(
     assert captured.err == "building the search index\n"
 
 
-@pytest.mark.usefixtures("kept_home")
+@pytest.mark.usefixtures("sample_home")
 @pytest.mark.parametrize("words", [["list"], ["usage"], ["search", "count"]])
 def test_first_command_in_a_pipe_creates_the_archive(
     words: list[str], home_dir: Path, capsys: pytest.CaptureFixture[str]
@@ -194,7 +194,7 @@ def test_first_command_in_a_pipe_creates_the_archive(
     assert capsys.readouterr() == (created.out, "")
 
 
-@pytest.mark.usefixtures("kept_home")
+@pytest.mark.usefixtures("sample_home")
 def test_no_archive_is_created_if_nothing_is_to_be_imported(
     home_dir: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -205,7 +205,7 @@ def test_no_archive_is_created_if_nothing_is_to_be_imported(
 
 
 @pytest.mark.skipif(os.name == "nt", reason="terminals are others there")
-@pytest.mark.usefixtures("kept_home")
+@pytest.mark.usefixtures("sample_home")
 def test_the_first_command_creates_the_archive_and_shows_progress() -> None:
     terminal = Terminal("list")
 
@@ -270,7 +270,7 @@ def test_a_hint_is_about_the_archive_that_was_named(
     assert f"`bygones {command} --archive {named}" in stderr
 
 
-@pytest.mark.usefixtures("kept_home")
+@pytest.mark.usefixtures("sample_home")
 def test_a_named_home_must_exist_even_without_ingest(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -281,7 +281,7 @@ def test_a_named_home_must_exist_even_without_ingest(
     assert "gone" in capsys.readouterr().err
 
 
-@pytest.mark.usefixtures("kept_home")
+@pytest.mark.usefixtures("sample_home")
 @pytest.mark.parametrize("words", [["list"], ["search", "lines"]])
 def test_while_another_makes_the_archive_that_is_said_in_a_pipe_too(
     words: list[str], home_dir: Path, capsys: pytest.CaptureFixture[str]
@@ -298,7 +298,7 @@ def test_while_another_makes_the_archive_that_is_said_in_a_pipe_too(
 
 
 @pytest.mark.skipif(os.name == "nt", reason="no directory can be removed there so")
-@pytest.mark.usefixtures("invented")
+@pytest.mark.usefixtures("demo_home")
 def test_a_missing_current_directory_is_reported(
     home_dir: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -18,7 +18,7 @@ no_terminals = pytest.mark.skipif(os.name == "nt", reason="terminals are others 
 
 
 @no_terminals
-@pytest.mark.usefixtures("kept_home")
+@pytest.mark.usefixtures("sample_home")
 def test_the_first_run_says_what_is_imported() -> None:
     terminal = Screen()
     terminal.wait_for("2 sessions", "Counting lines")
@@ -38,7 +38,7 @@ def test_without_claude_code_the_demo_is_offered() -> None:
     assert "bygones demo" in terminal.shown
 
 
-@pytest.mark.usefixtures("invented")
+@pytest.mark.usefixtures("demo_home")
 def test_in_a_pipe_it_is_a_list(capsys: pytest.CaptureFixture[str]) -> None:
     assert main([]) == ExitCode.SUCCESS
     alone = capsys.readouterr().out
@@ -47,7 +47,7 @@ def test_in_a_pipe_it_is_a_list(capsys: pytest.CaptureFixture[str]) -> None:
     assert alone == capsys.readouterr().out
 
 
-@pytest.mark.usefixtures("invented")
+@pytest.mark.usefixtures("demo_home")
 def test_programs_get_rows_of_it(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--json"]) == ExitCode.SUCCESS
 
@@ -56,10 +56,10 @@ def test_programs_get_rows_of_it(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_shared_options_are_accepted_before_a_command(
-    invented: Path, home_dir: Path, capsys: pytest.CaptureFixture[str]
+    demo_home: Path, home_dir: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     other = home_dir / "other"
-    words = ["--archive", str(other), "--home", str(invented)]
+    words = ["--archive", str(other), "--home", str(demo_home)]
     assert main([*words, "-q", "ingest"]) == ExitCode.SUCCESS
 
     assert (
@@ -70,7 +70,7 @@ def test_shared_options_are_accepted_before_a_command(
     assert json.loads(session)["type"] == "session"
 
 
-@pytest.mark.usefixtures("invented")
+@pytest.mark.usefixtures("demo_home")
 def test_what_a_command_has_no_use_for_is_asked_wrongly(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -84,7 +84,7 @@ def test_what_a_command_has_no_use_for_is_asked_wrongly(
 
 
 def test_settings_are_the_last_word_but_one(
-    kept_home: Home,
+    sample_home: Home,
     home_dir: Path,
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
@@ -92,7 +92,7 @@ def test_settings_are_the_last_word_but_one(
     monkeypatch.delenv("BYGONES_ARCHIVE")
     settings = home_dir / "settings.toml"
     settings.write_text(
-        f'archive = "~/mine"\nhomes = ["{kept_home.path}"]\ncolor = "always"\n'
+        f'archive = "~/mine"\nhomes = ["{sample_home.path}"]\ncolor = "always"\n'
     )
     monkeypatch.setenv("BYGONES_SETTINGS", str(settings))
     assert main(["ingest", "-q"]) == ExitCode.SUCCESS
@@ -104,7 +104,7 @@ def test_settings_are_the_last_word_but_one(
     assert "\x1b[" not in capsys.readouterr().out
 
 
-@pytest.mark.usefixtures("invented")
+@pytest.mark.usefixtures("demo_home")
 @pytest.mark.parametrize(
     ("topic", "words"),
     [("query", "Fields"), ("list", "Usage: bygones list"), (None, "Read and find")],
@@ -135,7 +135,7 @@ def test_programs_get_help_too(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_what_is_set_counts_without_a_command(
     home_dir: Path,
-    invented: Path,
+    demo_home: Path,
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -143,7 +143,7 @@ def test_what_is_set_counts_without_a_command(
     settings.write_text('color = "always"\n')
     monkeypatch.setenv("BYGONES_SETTINGS", str(settings))
     monkeypatch.setenv("BYGONES_INGEST", "false")
-    Home(invented).session(session_id(7), thread(prompt("Brand new")))
+    Home(demo_home).session(session_id(7), thread(prompt("Brand new")))
 
     assert main([]) == ExitCode.SUCCESS
     stdout = capsys.readouterr().out

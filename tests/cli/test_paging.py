@@ -91,7 +91,7 @@ def test_the_pager_is_the_users_choice(
 
 
 @pytest.mark.skipif(os.name == "nt", reason="terminals are others there")
-@pytest.mark.usefixtures("invented")
+@pytest.mark.usefixtures("demo_home")
 def test_a_terminal_has_its_pager(
     home_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -106,7 +106,7 @@ def test_a_terminal_has_its_pager(
 
 
 @pytest.mark.skipif(os.name == "nt", reason="terminals are others there")
-@pytest.mark.usefixtures("invented")
+@pytest.mark.usefixtures("demo_home")
 @pytest.mark.parametrize(
     "words",
     [
@@ -152,7 +152,7 @@ def test_all_problems_go_through_the_pager(
 
 
 @pytest.mark.skipif(os.name == "nt", reason="terminals are others there")
-@pytest.mark.usefixtures("invented")
+@pytest.mark.usefixtures("demo_home")
 def test_to_leave_the_pager_is_no_failure(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("BYGONES_PAGER", "head -n 1")
 

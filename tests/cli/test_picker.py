@@ -26,9 +26,9 @@ def is_starred(folder: Path, prefix: str) -> bool:
 
 
 def test_typing_finds_a_session_which_enter_shows(
-    invented: Path, home_dir: Path, monkeypatch: pytest.MonkeyPatch
+    demo_home: Path, home_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    del invented
+    del demo_home
     monkeypatch.setenv("BYGONES_COLOR", "always")
     screen = Screen(columns=120, rows=30)
     first = screen.wait_for("5 sessions", "newest first", "Write a test for the jitter")
@@ -57,8 +57,8 @@ def test_typing_finds_a_session_which_enter_shows(
     assert "\x1b[30;43mnine" in screen.raw.decode()
 
 
-def test_keys_move_toggle_and_quit(invented: Path, home_dir: Path) -> None:
-    del invented
+def test_keys_move_toggle_and_quit(demo_home: Path, home_dir: Path) -> None:
+    del demo_home
     screen = Screen(columns=80, rows=24)
     screen.wait_for("5 sessions", "all projects", "▌ 9mo")
     screen.type("\x0e" + DOWN)
@@ -82,7 +82,7 @@ def test_keys_move_toggle_and_quit(invented: Path, home_dir: Path) -> None:
     assert not is_starred(home_dir / "archive", "b9568747")
 
 
-@pytest.mark.usefixtures("invented")
+@pytest.mark.usefixtures("demo_home")
 def test_the_screen_follows_the_size_of_the_terminal() -> None:
     screen = Screen(columns=120, rows=30)
     wide = screen.wait_for("5 sessions", "b9568747-c4f3")
@@ -97,7 +97,7 @@ def test_the_screen_follows_the_size_of_the_terminal() -> None:
     assert screen.end() == ExitCode.SUCCESS
 
 
-@pytest.mark.usefixtures("invented")
+@pytest.mark.usefixtures("demo_home")
 def test_the_mouse_selects_chooses_and_presses_keys() -> None:
     screen = Screen("show", columns=80, rows=24)
     screen.wait_for("5 sessions", "b9568747-c4f3")
@@ -111,7 +111,7 @@ def test_the_mouse_selects_chooses_and_presses_keys() -> None:
     assert "session 64fb286e-" in screen.shown
 
 
-@pytest.mark.usefixtures("invented")
+@pytest.mark.usefixtures("demo_home")
 def test_vi_keys_move_in_normal_mode(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("BYGONES_KEYS", "vi")
     screen = Screen("show", "--query", "minutes notes", columns=80, rows=40)
@@ -125,7 +125,7 @@ def test_vi_keys_move_in_normal_mode(monkeypatch: pytest.MonkeyPatch) -> None:
     assert screen.end() == ExitCode.INTERRUPTED
 
 
-@pytest.mark.usefixtures("invented")
+@pytest.mark.usefixtures("demo_home")
 def test_a_small_preview_shows_what_was_found() -> None:
     screen = Screen("show", "--query", "exponential", columns=80, rows=24)
     screen.wait_for("1 session", "you: Retry with exponential backoff")
@@ -134,9 +134,9 @@ def test_a_small_preview_shows_what_was_found() -> None:
 
 
 def test_resume_runs_claude_code_for_the_session_that_is_picked(
-    invented: Path, home_dir: Path, monkeypatch: pytest.MonkeyPatch
+    demo_home: Path, home_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    del invented
+    del demo_home
     claude = home_dir / "bin" / "claude"
     claude.parent.mkdir()
     claude.write_text('#!/bin/sh\necho "claude was given: $*"\n')
@@ -178,7 +178,7 @@ def test_hostile_titles_and_texts_do_not_reach_the_terminal(home_dir: Path) -> N
     assert "\x1b[31mred" not in raw
 
 
-@pytest.mark.usefixtures("invented")
+@pytest.mark.usefixtures("demo_home")
 def test_there_is_no_picker_in_a_pipe(capsys: pytest.CaptureFixture[str]) -> None:
     for words in (["show"], ["resume"], ["fork", "--json"]):
         assert piped(*words).returncode == ExitCode.SUCCESS, words

@@ -25,12 +25,12 @@ SECRET = "xyzzy-plugh-4711"  # noqa: S105 (no password)
 
 
 @pytest.fixture
-def archive(kept_home: Home) -> Path:
+def archive(sample_home: Home) -> Path:
     """Return an archive of sessions of which one holds a secret."""
     records = thread(prompt(f"The word is {SECRET}"), reply(f"{SECRET}, then"))
-    kept_home.session(session_id(5), records, project="-work-secret")
+    sample_home.session(session_id(5), records, project="-work-secret")
     assert main(["ingest", "--quiet"]) == ExitCode.SUCCESS
-    return kept_home.path.parent / "archive"
+    return sample_home.path.parent / "archive"
 
 
 def sessions(folder: Path) -> set[str]:
@@ -80,11 +80,11 @@ def test_no_byte_is_left_behind(
 
 
 def test_what_was_purged_is_refused_wherever_it_comes_from(
-    archive: Path, kept_home: Home, capsys: pytest.CaptureFixture[str]
+    archive: Path, sample_home: Home, capsys: pytest.CaptureFixture[str]
 ) -> None:
     main(["purge", session_id(5), "--yes"])
-    folder = kept_home.path / "projects" / "-work-secret"
-    shutil.copytree(folder, kept_home.path / "projects" / "-moved")
+    folder = sample_home.path / "projects" / "-work-secret"
+    shutil.copytree(folder, sample_home.path / "projects" / "-moved")
     shutil.copy(folder / f"{session_id(5)}.jsonl", folder / "a-copy.jsonl")
     with (folder / f"{session_id(5)}.jsonl").open("ab") as file:
         file.write(b'{"type":"user"}\n')
@@ -106,10 +106,10 @@ def test_all_that_belongs_to_a_session_goes(archive: Path) -> None:
 
 
 def test_a_file_that_mentions_a_purged_session_is_reported(
-    archive: Path, capsys: pytest.CaptureFixture[str], kept_home: Home
+    archive: Path, capsys: pytest.CaptureFixture[str], sample_home: Home
 ) -> None:
     typed = {"display": SECRET, "sessionId": session_id(5)}
-    kept_home.history(["Please count the lines", typed])
+    sample_home.history(["Please count the lines", typed])
     main(["ingest", "-q"])
 
     main(["purge", session_id(5), "--dry-run"])
@@ -121,12 +121,12 @@ def test_a_file_that_mentions_a_purged_session_is_reported(
 
 @pytest.mark.parametrize("length", [36, 8])
 def test_a_mention_is_erased_also_after_the_session_was(
-    archive: Path, capsys: pytest.CaptureFixture[str], kept_home: Home, length: int
+    archive: Path, capsys: pytest.CaptureFixture[str], sample_home: Home, length: int
 ) -> None:
-    kept_home.session(GONE, thread(prompt("Erased"), start=20))
+    sample_home.session(GONE, thread(prompt("Erased"), start=20))
     typed = {"display": SECRET, "sessionId": GONE}
     other = {"display": "stays out of it", "sessionId": session_id(4)}
-    kept_home.history([typed, other])
+    sample_home.history([typed, other])
     main(["ingest", "-q"])
     main(["purge", GONE, "-y"])
     main(["purge", session_id(5), "-y"])
@@ -142,9 +142,9 @@ def test_a_mention_is_erased_also_after_the_session_was(
 
 
 def test_a_session_that_only_the_history_knows_is_purged_with_its_mentions(
-    archive: Path, kept_home: Home
+    archive: Path, sample_home: Home
 ) -> None:
-    kept_home.history([{"display": "stays", "sessionId": session_id(4)}])
+    sample_home.history([{"display": "stays", "sessionId": session_id(4)}])
     main(["ingest", "-q"])
 
     words = ["purge", session_id(4), "--mentions", "-y"]
@@ -153,12 +153,12 @@ def test_a_session_that_only_the_history_knows_is_purged_with_its_mentions(
 
 
 def test_a_beginning_that_two_purged_sessions_have_names_neither(
-    archive: Path, capsys: pytest.CaptureFixture[str], kept_home: Home
+    archive: Path, capsys: pytest.CaptureFixture[str], sample_home: Home
 ) -> None:
     ids = (GONE, GONE.replace("-4", "-5"))
     for id_ in ids:
-        kept_home.session(id_, thread(prompt("Erased"), start=20))
-    kept_home.history([{"display": "x", "sessionId": id_} for id_ in ids])
+        sample_home.session(id_, thread(prompt("Erased"), start=20))
+    sample_home.history([{"display": "x", "sessionId": id_} for id_ in ids])
     main(["ingest", "-q"])
     main(["purge", *ids, "-y"])
 
@@ -192,10 +192,10 @@ sys.exit(main(sys.argv[1:]))
     ],
 )
 def test_a_purge_that_was_stopped_is_asked_for_again(
-    archive: Path, kept_home: Home, words: list[str], *, step: str, sign: str
+    archive: Path, sample_home: Home, words: list[str], *, step: str, sign: str
 ) -> None:
     records = thread(prompt(SECRET, cwd="/work/secret"), reply(f"{SECRET}, then"))
-    kept_home.session(GONE, records, project="-work-secret")
+    sample_home.session(GONE, records, project="-work-secret")
     main(["purge", session_id(5), "-y"])
     main(["ingest", "-q"])
     is_of_index = step == "begin_index_build"
@@ -299,10 +299,10 @@ def test_what_ended_before_a_day_can_be_purged(
 
 
 def test_a_session_without_a_time_is_as_old_as_its_file(
-    kept_home: Home, archive: Path
+    sample_home: Home, archive: Path
 ) -> None:
     named = {"type": "summary", "summary": "A private title", "leafUuid": "none"}
-    path = kept_home.session(session_id(6), [named])
+    path = sample_home.session(session_id(6), [named])
     os.utime(path, (1_700_000_000, 1_700_000_000))
     main(["ingest", "-q"])
 
@@ -336,11 +336,11 @@ def test_invalid_time_is_a_usage_error(
 
 
 def test_kin_that_share_records_are_named(
-    kept_home: Home, archive: Path, capsys: pytest.CaptureFixture[str]
+    sample_home: Home, archive: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     records = thread(prompt(f"The word is {SECRET}"), reply(f"{SECRET}, then"))
     more = [*records, prompt("Go on", parent=records[-1]["uuid"])]
-    kept_home.session("77770000-0000-4000-8000-000000000007", more)
+    sample_home.session("77770000-0000-4000-8000-000000000007", more)
     main(["ingest", "-q"])
 
     main(["purge", session_id(5), "-n"])

@@ -20,7 +20,7 @@ def out(capsys: pytest.CaptureFixture[str], *words: str) -> str:
     return capsys.readouterr().out
 
 
-@pytest.mark.usefixtures("invented")
+@pytest.mark.usefixtures("demo_home")
 def test_usage_is_grouped_by_git_branch(capsys: pytest.CaptureFixture[str]) -> None:
     rows = [
         json.loads(line)
@@ -46,7 +46,7 @@ def test_the_current_block_is_shown(
     assert main(["usage", "--watch", "model:opus"]) == ExitCode.USAGE_ERROR
 
 
-@pytest.mark.usefixtures("invented")
+@pytest.mark.usefixtures("demo_home")
 def test_without_a_recent_reply_there_is_no_block(
     capsys: pytest.CaptureFixture[str],
 ) -> None:

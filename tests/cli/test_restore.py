@@ -33,14 +33,14 @@ def files(folder: Path) -> Files:
 
 
 @pytest.fixture
-def lost(kept_home: Home) -> tuple[Home, Files]:
+def lost(sample_home: Home) -> tuple[Home, Files]:
     """Return a home that was archived and then deleted, and what was in it."""
-    for number, path in enumerate(sorted(kept_home.path.rglob("*.*"))):
+    for number, path in enumerate(sorted(sample_home.path.rglob("*.*"))):
         os.utime(path, ns=(10**18 + number, 10**18 + number))
     assert main(["ingest", "--quiet"]) == ExitCode.SUCCESS
-    before = files(kept_home.path)
-    shutil.rmtree(kept_home.path)
-    return kept_home, before
+    before = files(sample_home.path)
+    shutil.rmtree(sample_home.path)
+    return sample_home, before
 
 
 def test_a_session_comes_back_with_all_that_belongs_to_it(
@@ -100,11 +100,11 @@ def test_a_name_that_is_neither_session_nor_project_is_said_to_be_neither(
 
 
 def test_projects_and_sessions_can_be_named_together(
-    kept_home: Home, tmp_path: Path
+    sample_home: Home, tmp_path: Path
 ) -> None:
     for number in (6, 7):
         records = thread(prompt("Elsewhere", cwd=f"/work/far{number}"), start=9)
-        kept_home.session(session_id(number), records, project=f"-work-far{number}")
+        sample_home.session(session_id(number), records, project=f"-work-far{number}")
     main(["ingest", "-q"])
     to = tmp_path / "to"
 
@@ -133,24 +133,24 @@ def test_a_dry_run_tells_and_writes_nothing(
 
 
 def test_what_is_there_already_is_left_as_it_is(
-    kept_home: Home, capsys: pytest.CaptureFixture[str]
+    sample_home: Home, capsys: pytest.CaptureFixture[str]
 ) -> None:
     main(["ingest", "-q"])
-    before = files(kept_home.path)
+    before = files(sample_home.path)
 
     assert main(["restore", "--all"]) == ExitCode.SUCCESS
 
-    assert files(kept_home.path) == before
+    assert files(sample_home.path) == before
     assert (
         "nothing to restore: 9 files are already up to date" in capsys.readouterr().out
     )
 
 
 def test_a_file_that_differs_is_kept_without_overwrite(
-    kept_home: Home, capsys: pytest.CaptureFixture[str]
+    sample_home: Home, capsys: pytest.CaptureFixture[str]
 ) -> None:
     main(["ingest", "-q"])
-    path = kept_home.path / "projects" / "-work-demo" / f"{FIRST}.jsonl"
+    path = sample_home.path / "projects" / "-work-demo" / f"{FIRST}.jsonl"
     original = path.read_bytes()
     path.write_bytes(original + b"mine\n")
 
@@ -335,9 +335,9 @@ def test_a_long_line_comes_back_whole(home_dir: Path) -> None:
 
 
 def test_an_older_version_takes_the_place_of_the_newest(
-    kept_home: Home, capsys: pytest.CaptureFixture[str]
+    sample_home: Home, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    path = kept_home.path / "projects" / "-work-demo" / f"{FIRST}.jsonl"
+    path = sample_home.path / "projects" / "-work-demo" / f"{FIRST}.jsonl"
     older = path.read_bytes()
     main(["ingest", "-q"])
     path.write_bytes(jsonl(thread(prompt("Another"), reply("Yes"))))
@@ -369,10 +369,10 @@ def test_a_file_that_cannot_be_written_costs_no_other(
 
 
 def test_copies_kept_by_a_restore_are_not_imported(
-    kept_home: Home, capsys: pytest.CaptureFixture[str]
+    sample_home: Home, capsys: pytest.CaptureFixture[str]
 ) -> None:
     main(["ingest", "-q"])
-    (path,) = kept_home.path.rglob("tool-results/*.txt")
+    (path,) = sample_home.path.rglob("tool-results/*.txt")
     path.write_bytes(b"another")
     assert main(["restore", FIRST, "--overwrite"]) == ExitCode.SUCCESS
     path.with_name(".bygones-0a1b2c3d").write_bytes(b"half of it")

@@ -224,14 +224,14 @@ def test_a_session_of_no_home_follows_its_project_into_a_named_one_only(
 
 @pytest.mark.parametrize("steps", ["99999999999999999999", "-1"])
 def test_so_many_versions_back_is_asked_wrongly(
-    kept_home: Home, capsys: pytest.CaptureFixture[str], steps: str
+    sample_home: Home, capsys: pytest.CaptureFixture[str], steps: str
 ) -> None:
-    assert kept_home.path.exists()
+    assert sample_home.path.exists()
     main(["ingest", "-q"])
     words = ["restore", "--all", "--older", steps]
 
     assert main(words) == ExitCode.USAGE_ERROR
 
     assert "is not between" in capsys.readouterr().err
-    with Archive.open(kept_home.path.parent / "archive") as archive:
+    with Archive.open(sample_home.path.parent / "archive") as archive:
         assert archive.plan_restore(archive.sources(), generations_back=10**30) == []

@@ -34,21 +34,21 @@ def last(capsys: pytest.CaptureFixture[str]) -> str:
 
 
 def test_the_command_is_printed(
-    invented: Path, home_dir: Path, capsys: pytest.CaptureFixture[str]
+    demo_home: Path, home_dir: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     id_ = last(capsys)
 
     assert main(["resume"]) == ExitCode.SUCCESS
 
     assert capsys.readouterr().out == (
-        f"cd {home_dir}/shop && CLAUDE_CONFIG_DIR={invented} claude --resume {id_}\n"
+        f"cd {home_dir}/shop && CLAUDE_CONFIG_DIR={demo_home} claude --resume {id_}\n"
     )
 
 
 def test_the_usual_home_need_not_be_named(
-    invented: Path, home_dir: Path, capsys: pytest.CaptureFixture[str]
+    demo_home: Path, home_dir: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    invented.rename(home_dir / ".claude")
+    demo_home.rename(home_dir / ".claude")
     os.environ["BYGONES_HOME"] = str(home_dir / ".claude")
 
     assert main(["resume"]) == ExitCode.SUCCESS
@@ -57,10 +57,10 @@ def test_the_usual_home_need_not_be_named(
 
 
 def test_what_was_deleted_is_restored_first(
-    invented: Path, capsys: pytest.CaptureFixture[str]
+    demo_home: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     id_ = last(capsys)
-    (path,) = invented.glob(f"projects/*/{id_}.jsonl")
+    (path,) = demo_home.glob(f"projects/*/{id_}.jsonl")
     path.unlink()
 
     assert main(["resume", id_]) == ExitCode.SUCCESS
@@ -70,32 +70,32 @@ def test_what_was_deleted_is_restored_first(
 
 @pytest.mark.skipif(os.name == "nt", reason="the program is a shell's")
 def test_claude_runs_in_the_directory_of_the_session(
-    invented: Path, claude: Path, home_dir: Path, capsys: pytest.CaptureFixture[str]
+    demo_home: Path, claude: Path, home_dir: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     id_ = last(capsys)
-    (path,) = invented.glob(f"projects/*/{id_}.jsonl")
+    (path,) = demo_home.glob(f"projects/*/{id_}.jsonl")
     before = path.read_bytes()
     path.unlink()
 
     done = piped("resume", id_, "--run")
 
     assert done.returncode == 7, done.stderr
-    assert claude.read_text() == f"{home_dir}/shop {invented} --resume {id_}\n"
+    assert claude.read_text() == f"{home_dir}/shop {demo_home} --resume {id_}\n"
     assert path.read_bytes() == before
     assert "restored 1 of the session's files" in done.stderr
 
 
 @pytest.mark.skipif(os.name == "nt", reason="the program is a shell's")
 def test_effect_of_another_home_is_explained_before_running(
-    invented: Path, claude: Path, capsys: pytest.CaptureFixture[str]
+    demo_home: Path, claude: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     id_ = last(capsys)
 
     done = piped("resume", id_, "--run")
 
     assert claude.exists()
-    assert f"CLAUDE_CONFIG_DIR is set to {invented}" in done.stderr.replace(
-        "~", str(invented.parent)
+    assert f"CLAUDE_CONFIG_DIR is set to {demo_home}" in done.stderr.replace(
+        "~", str(demo_home.parent)
     )
     assert "sign-in, settings, plugins" in done.stderr
     assert f"bygones restore {id_} --to ~/.claude" in done.stderr
@@ -103,25 +103,25 @@ def test_effect_of_another_home_is_explained_before_running(
 
 @pytest.mark.skipif(os.name == "nt", reason="the program is a shell's")
 def test_home_that_is_already_set_is_not_explained(
-    invented: Path,
+    demo_home: Path,
     claude: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    monkeypatch.setenv("CLAUDE_CONFIG_DIR", str(invented))
+    monkeypatch.setenv("CLAUDE_CONFIG_DIR", str(demo_home))
     id_ = last(capsys)
 
     done = piped("resume", id_, "--run")
 
-    assert f" {invented} --resume" in claude.read_text()
+    assert f" {demo_home} --resume" in claude.read_text()
     assert "CLAUDE_CONFIG_DIR" not in done.stderr
 
 
 @pytest.mark.skipif(os.name == "nt", reason="the program is a shell's")
 def test_session_in_the_usual_home_is_run_without_the_variable(
-    invented: Path, claude: Path, home_dir: Path, monkeypatch: pytest.MonkeyPatch
+    demo_home: Path, claude: Path, home_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    invented.rename(home_dir / ".claude")
+    demo_home.rename(home_dir / ".claude")
     monkeypatch.setenv("BYGONES_HOME", str(home_dir / ".claude"))
     monkeypatch.setenv("CLAUDE_CONFIG_DIR", str(home_dir / "other"))
 
@@ -136,7 +136,7 @@ def test_session_in_the_usual_home_is_run_without_the_variable(
     assert "CLAUDE_CONFIG_DIR is not set for it" in done.stderr
 
 
-@pytest.mark.usefixtures("invented", "claude")
+@pytest.mark.usefixtures("demo_home", "claude")
 def test_a_directory_that_is_gone_is_said_with_a_way_out(
     home_dir: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -154,10 +154,10 @@ def test_a_directory_that_is_gone_is_said_with_a_way_out(
 
 
 def test_moved_session_is_continued_in_its_new_directory(
-    invented: Path, home_dir: Path, capsys: pytest.CaptureFixture[str]
+    demo_home: Path, home_dir: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     id_ = last(capsys)
-    (path,) = invented.glob(f"projects/*/{id_}.jsonl")
+    (path,) = demo_home.glob(f"projects/*/{id_}.jsonl")
     (home_dir / "shop").rename(home_dir / "store")
     options = ["--as", str(home_dir / "store"), "--rewrite-cwd"]
     assert main(["restore", id_, *options]) == ExitCode.SUCCESS
@@ -169,7 +169,7 @@ def test_moved_session_is_continued_in_its_new_directory(
     assert capsys.readouterr().out.startswith(f"cd {home_dir}/store && ")
 
 
-@pytest.mark.usefixtures("invented")
+@pytest.mark.usefixtures("demo_home")
 def test_without_the_program_that_is_said(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -179,7 +179,7 @@ def test_without_the_program_that_is_said(
     assert "cannot start claude: it is not installed" in capsys.readouterr().err
 
 
-@pytest.mark.usefixtures("invented")
+@pytest.mark.usefixtures("demo_home")
 def test_programs_get_a_row(capsys: pytest.CaptureFixture[str], home_dir: Path) -> None:
     assert main(["resume", "--json"]) == ExitCode.SUCCESS
 

@@ -30,9 +30,9 @@ HOSTILE = "walrus \x1b]0;owned\x07\x1b[2J\u202eevil\r\nline"
 
 
 @pytest.fixture(autouse=True)
-def _ingested(kept_home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+def _ingested(sample_home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("XDG_STATE_HOME", raising=False)
-    kept_home.session(
+    sample_home.session(
         session_id(3),
         [
             *thread(
@@ -155,13 +155,13 @@ def test_show_takes_numbers_of_the_last_search(
 
 
 def test_a_hit_is_shown_with_its_context(
-    capsys: pytest.CaptureFixture[str], kept_home: Home
+    capsys: pytest.CaptureFixture[str], sample_home: Home
 ) -> None:
     records = [prompt(f"Step {number} of many") for number in range(60)]
     records[40] = prompt("Here comes the pelican")
     records[42] = reply([tool_use("Bash", id="toolu_p", command="ls pelicans")])
     records[43] = tool_result("toolu_p", "a flock of storks")
-    kept_home.session(session_id(8), thread(*records))
+    sample_home.session(session_id(8), thread(*records))
     out, _ = told(capsys, "pelican")
 
     assert "Bash: ls «pelicans»" in out

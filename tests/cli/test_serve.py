@@ -50,9 +50,9 @@ def asked(link: str, cookie: str = "") -> tuple[int, dict[str, str], str]:
 
 
 @pytest.mark.skipif(os.name == "nt", reason="Ctrl-C is sent differently there")
-def test_a_page_is_served_until_ctrl_c(kept_home: Home, home_dir: Path) -> None:
+def test_a_page_is_served_until_ctrl_c(sample_home: Home, home_dir: Path) -> None:
     archive = str(home_dir / "archive")
-    Archive.ingest(archive, [kept_home.path])
+    Archive.ingest(archive, [sample_home.path])
     with served("--archive", archive) as (running, link):
         assert re.fullmatch(r"http://127\.0\.0\.1:\d+/enter\?key=[\w-]{43}", link)
         home = link.partition("/enter")[0] + "/"
@@ -78,10 +78,10 @@ def test_a_page_is_served_until_ctrl_c(kept_home: Home, home_dir: Path) -> None:
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "192.168.7.7", "example.org"])  # noqa: S104 (refused)
 def test_other_machines_are_let_in_on_purpose_only(
-    host: str, kept_home: Home, home_dir: Path, capsys: pytest.CaptureFixture[str]
+    host: str, sample_home: Home, home_dir: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     archive = str(home_dir / "archive")
-    Archive.ingest(archive, [kept_home.path])
+    Archive.ingest(archive, [sample_home.path])
 
     code = main(["serve", "--archive", archive, "--host", host, "--no-browser"])
 
@@ -90,10 +90,10 @@ def test_other_machines_are_let_in_on_purpose_only(
 
 
 def test_a_port_that_is_taken_is_said_in_a_sentence(
-    kept_home: Home, home_dir: Path, capsys: pytest.CaptureFixture[str]
+    sample_home: Home, home_dir: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     archive = str(home_dir / "archive")
-    Archive.ingest(archive, [kept_home.path])
+    Archive.ingest(archive, [sample_home.path])
     with served("--archive", archive) as (_, link):
         port = str(urlsplit(link).port)
 
@@ -125,7 +125,7 @@ def test_a_home_that_is_named_is_not_said_to_be_missing(
     assert f"`bygones ingest --archive {archive} --home {home}` to create one" in stderr
 
 
-@pytest.mark.usefixtures("invented")
+@pytest.mark.usefixtures("demo_home")
 def test_busy_port_is_reported_with_a_useful_hint(
     capsys: pytest.CaptureFixture[str],
 ) -> None:

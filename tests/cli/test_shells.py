@@ -28,13 +28,13 @@ def needs(shell: str) -> pytest.MarkDecorator:
 
 @pytest.fixture
 def taught(
-    invented: Path,
+    demo_home: Path,
     home_dir: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> Path:
     """Return a folder with what each shell is taught; the command is on the path."""
-    assert invented.exists()
+    assert demo_home.exists()
     command = home_dir / "bin" / "bygones"
     command.parent.mkdir()
     command.write_text(f'#!/bin/sh\nexec {sys.executable} -m bygones "$@"\n')

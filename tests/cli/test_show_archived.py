@@ -18,7 +18,7 @@ OURS = "77770000-0000-4000-8000-000000000007"
 
 
 @pytest.fixture
-def archived(kept_home: Home) -> Home:
+def archived(sample_home: Home) -> Home:
     """Return a home that is archived and gone."""
     records = [
         prompt("Begin", uuid="begin"),
@@ -28,10 +28,10 @@ def archived(kept_home: Home) -> Home:
     ]
     for number, record in enumerate(records):
         record["timestamp"] = f"2026-01-05T09:00:{number:02}.000Z"
-    kept_home.session(OURS, records)
+    sample_home.session(OURS, records)
     assert main(["ingest", "--quiet"]) == ExitCode.SUCCESS
-    shutil.rmtree(kept_home.path)
-    return kept_home
+    shutil.rmtree(sample_home.path)
+    return sample_home
 
 
 def shown(capsys: pytest.CaptureFixture[str], *words: str) -> str:

@@ -102,7 +102,7 @@ def test_parts_of_a_session_are_printed_alone(
     assert "the reply has 2 code blocks" in capsys.readouterr().err
 
 
-@pytest.mark.usefixtures("invented")
+@pytest.mark.usefixtures("demo_home")
 def test_the_diff_of_a_session_can_be_applied(
     capsys: pytest.CaptureFixture[str],
 ) -> None:

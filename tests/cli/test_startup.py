@@ -52,7 +52,7 @@ def test_the_help_page_loads_neither_an_engine_nor_a_renderer() -> None:
     assert not loaded & {*RENDERERS, *OTHER_INTERFACES, *SERVERS}
 
 
-@pytest.mark.usefixtures("invented")
+@pytest.mark.usefixtures("demo_home")
 @pytest.mark.parametrize("words", [["list"], ["search", "retry"]])
 def test_a_short_command_loads_little(words: list[str]) -> None:
     loaded = loaded_by(*words)

@@ -71,27 +71,27 @@ def watching(home: Home, *, polling: bool) -> Iterator[Watched]:
 
 @pytest.mark.parametrize("polling", [False, True], ids=["told", "polling"])
 def test_a_record_is_found_within_two_seconds(
-    kept_home: Home, *, polling: bool
+    sample_home: Home, *, polling: bool
 ) -> None:
     first, second, third = thread(prompt("One"), reply("Two"), prompt("Three"))
-    path = kept_home.session(session_id(7), [first])
-    with watching(kept_home, polling=polling) as watched:
+    path = sample_home.session(session_id(7), [first])
+    with watching(sample_home, polling=polling) as watched:
         watched.wait_for(first["uuid"])
         time.sleep(1.2)  # until the first scan is over
 
         with path.open("ab") as file:
             file.write(jsonl([second]))
         grown = watched.wait_for(second["uuid"])
-        kept_home.session(session_id(8), [third], project="-brand-new")
+        sample_home.session(session_id(8), [third], project="-brand-new")
         anew = watched.wait_for(third["uuid"])
 
     assert (grown < 2, anew < 2) == (True, True)
 
 
-def test_a_burst_of_appends_is_one_ingestion(kept_home: Home) -> None:
+def test_a_burst_of_appends_is_one_ingestion(sample_home: Home) -> None:
     records = thread(*(prompt(f"Question {n}") for n in range(40)))
-    path = kept_home.session(session_id(7), records[:1])
-    with watching(kept_home, polling=False) as watched:
+    path = sample_home.session(session_id(7), records[:1])
+    with watching(sample_home, polling=False) as watched:
         watched.wait_for(records[0]["uuid"])
         time.sleep(1.2)
         before = len(watched.reports)
@@ -104,26 +104,26 @@ def test_a_burst_of_appends_is_one_ingestion(kept_home: Home) -> None:
     assert len(watched.reports) - before <= 3
 
 
-def test_what_does_not_matter_is_not_taken_for_growth(kept_home: Home) -> None:
+def test_what_does_not_matter_is_not_taken_for_growth(sample_home: Home) -> None:
     first = prompt("One")
-    kept_home.session(session_id(7), [first])
-    with watching(kept_home, polling=False) as watched:
+    sample_home.session(session_id(7), [first])
+    with watching(sample_home, polling=False) as watched:
         watched.wait_for(first["uuid"])
         time.sleep(1.2)
         before = len(watched.reports)
 
-        (kept_home.path / "debug.log").write_text("noise")
-        (kept_home.path / "statsig").mkdir()
-        (kept_home.path / "statsig" / "log.jsonl").write_text("noise")
+        (sample_home.path / "debug.log").write_text("noise")
+        (sample_home.path / "statsig").mkdir()
+        (sample_home.path / "statsig" / "log.jsonl").write_text("noise")
         time.sleep(1.2)
 
     assert len(watched.reports) == before
 
 
-def test_another_writer_is_waited_for(kept_home: Home) -> None:
+def test_another_writer_is_waited_for(sample_home: Home) -> None:
     first, second = thread(prompt("One"), reply("Two"))
-    path = kept_home.session(session_id(7), [first])
-    with watching(kept_home, polling=False) as watched:
+    path = sample_home.session(session_id(7), [first])
+    with watching(sample_home, polling=False) as watched:
         watched.wait_for(first["uuid"])
 
         with writer_lock(watched.folder), path.open("ab") as file:
@@ -136,7 +136,7 @@ def test_another_writer_is_waited_for(kept_home: Home) -> None:
 
 
 @pytest.mark.skipif(os.name == "nt", reason="signals differ there")
-def test_each_session_that_grows_is_a_line(kept_home: Home) -> None:
+def test_each_session_that_grows_is_a_line(sample_home: Home) -> None:
     child = subprocess.Popen(
         words_of("watch", "--json"), stdout=subprocess.PIPE, stderr=subprocess.PIPE
     )
@@ -144,7 +144,7 @@ def test_each_session_that_grows_is_a_line(kept_home: Home) -> None:
     rows = map(json.loads, child.stdout)
     known = {next(rows)["session"]["session_id"] for _ in range(2)}
 
-    kept_home.session(session_id(7), thread(prompt("Watch me"), reply("I do")))
+    sample_home.session(session_id(7), thread(prompt("Watch me"), reply("I do")))
     row = next(rows)
     child.send_signal(signal.SIGINT)
     told = child.communicate(timeout=LONG)[1].decode()
@@ -156,16 +156,16 @@ def test_each_session_that_grows_is_a_line(kept_home: Home) -> None:
     assert told == "\nstopped; everything printed is in the archive\n"
 
 
-def test_a_watch_begins_while_another_writes_and_catches_up(kept_home: Home) -> None:
-    folder = kept_home.path.parent / "archive"
-    Archive.ingest(folder, [kept_home.path])
+def test_a_watch_begins_while_another_writes_and_catches_up(sample_home: Home) -> None:
+    folder = sample_home.path.parent / "archive"
+    Archive.ingest(folder, [sample_home.path])
     with writer_lock(folder):
         child = subprocess.Popen(
             words_of("watch"), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
         )
         assert child.stdout is not None
         assert "continuing when it is done" in child.stdout.readline()
-        kept_home.session(session_id(8), thread(prompt("Meanwhile")))
+        sample_home.session(session_id(8), thread(prompt("Meanwhile")))
     try:
         assert "Meanwhile" in child.stdout.readline()
     finally:

@@ -138,7 +138,7 @@ def test_not_checking_files_of_the_index_is_caught(
     assert b"damson" in raw
     with database.open("r+b") as file:
         file.write(raw.replace(b"damson", b"dampon"))
-    MUTATIONS["index_unchecked"](monkeypatch.setattr)
+    MUTATIONS["skip_index_check"](monkeypatch.setattr)
 
     with pytest.raises(AssertionError):
         assert_right_or_reported(copy, answers, database)
