@@ -52,8 +52,8 @@ def serve(store: str, raw: str, port: int, mutation: str = "") -> Child:
 def _serve(arguments: list[str], mutation: str, environment: dict[str, str]) -> None:
     os.environ.update(environment)
     if mutation:
-        put = import_module("tests.faults.mutations").put
-        getattr(import_module("tests.faults.careless"), mutation)(put)
+        patch = import_module("tests.faults.mutations").patch
+        getattr(import_module("tests.faults.careless"), mutation)(patch)
     signal.signal(signal.SIGINT, signal.default_int_handler)
     quiet = os.open(os.devnull, os.O_WRONLY)
     os.dup2(quiet, 1)
