@@ -296,8 +296,8 @@ class Indexer:
         by_position = {node.position: node for node in nodes}
         hidden = find_hidden_records(by_position.values())
         earlier = [n for at, n in by_position.items() if at.offset < start]
-        known = find_hidden_records(earlier)
-        if any(get_record_id(n) in hidden - known for n in earlier):
+        new = hidden - find_hidden_records(earlier)
+        if new and any(get_record_id(node) in new for node in earlier):
             # A prompt that comes after its answer.
             self._with_wrong_texts.add(number)
         return frozenset(map(id_key, hidden))
