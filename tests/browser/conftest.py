@@ -24,10 +24,10 @@ def browser() -> Iterator[Browser]:
         )
     with sync_playwright() as playwright:
         try:
-            opened = playwright.chromium.launch(
+            open_tab = playwright.chromium.launch(
                 executable_path=path, args=["--no-sandbox", "--disable-gpu"]
             )
         except Error as error:
             pytest.skip(f"NO BROWSER: {path} does not start: {error}")
-        yield opened
-        opened.close()
+        yield open_tab
+        open_tab.close()

@@ -142,7 +142,7 @@ _MARKDOWN = (
 )
 
 
-def _all() -> Iterator[str]:
+def _build_payloads() -> Iterator[str]:
     for host in _HOSTS:
         for handler in _HANDLERS:
             yield host.format(on=handler, run=_RUN, far=_FAR)
@@ -151,7 +151,7 @@ def _all() -> Iterator[str]:
         yield shape.format(run=_RUN, far=_FAR)
 
 
-PAYLOADS = tuple(dict.fromkeys(_all()))
+PAYLOADS = tuple(dict.fromkeys(_build_payloads()))
 """Every attack, once."""
 
 

@@ -9,14 +9,14 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from bygones.archive import Archive
-from tests.browser.serving import opened, served
+from tests.browser.server import open_tab, run_server
 from tests.build import Home, jsonl, prompt, reply, thread, tool_result, tool_use
 from tests.web.archives import PLAIN
 
 pytestmark = pytest.mark.full
 
 
-def marked(page: Page) -> list[str]:
+def highlighted_words(page: Page) -> list[str]:
     """Return the words that are marked on a page, in their order."""
     return list(
         page.evaluate(
@@ -26,17 +26,15 @@ def marked(page: Page) -> list[str]:
     )
 
 
-def expect_marked(page: Page, *wanted: str) -> None:
+def expect_highlighted(page: Page, *wanted: str) -> None:
     """Wait until these words are marked."""
     until = time.monotonic() + 20
-    while marked(page) != list(wanted) and time.monotonic() < until:
+    while highlighted_words(page) != list(wanted) and time.monotonic() < until:
         page.wait_for_timeout(50)
-    assert marked(page) == list(wanted)
+    assert highlighted_words(page) == list(wanted)
 
 
-def test_words_are_marked_in_all_their_forms_and_nothing_else(
-    browser: Browser, tmp_path: Path
-) -> None:
+def test_all_forms_of_a_word_are_highlighted(browser: Browser, tmp_path: Path) -> None:
     home = Home(tmp_path / ".claude")
     records = thread(
         prompt("Why does it *retry*? <b>retrying</b>"),
@@ -46,24 +44,26 @@ def test_words_are_marked_in_all_their_forms_and_nothing_else(
     )
     home.session(PLAIN, records)
     Archive.ingest(tmp_path / "archive", [home.path])
-    with served(tmp_path / "archive") as site, opened(browser, site) as seen:
-        page = seen.page
-        page.goto(f"{site.home}/session/{PLAIN}?find=retry")
+    with run_server(tmp_path / "archive") as server, open_tab(browser, server) as tab:
+        page = tab.page
+        page.goto(f"{server.home}/session/{PLAIN}?find=retry")
         before = page.locator("#conversation").inner_html()
-        expect_marked(page, "retry", "retrying", "retries", "retried", "RETRY", "retry")
+        expect_highlighted(
+            page, "retry", "retrying", "retries", "retried", "RETRY", "retry"
+        )
         page.locator(".finder input").fill("red kite")
-        expect_marked(page, "red\nkite", "red kite")
+        expect_highlighted(page, "red\nkite", "red kite")
         page.locator(".finder input").fill("cafe")
-        expect_marked(page, "Café")
+        expect_highlighted(page, "Café")
         page.locator(".finder input").fill("retri*")
-        expect_marked(page, "retries", "retried", "retrieve")
+        expect_highlighted(page, "retries", "retried", "retrieve")
         assert page.locator("#conversation").inner_html() == before
         page.keyboard.press("Escape")
-        expect_marked(page)
-        assert seen.errors == []
+        expect_highlighted(page)
+        assert tab.errors == []
 
 
-def test_what_is_found_far_below_comes_into_sight(
+def test_match_far_below_is_scrolled_into_view(
     browser: Browser, tmp_path: Path
 ) -> None:
     home = Home(tmp_path / ".claude")
@@ -76,19 +76,17 @@ def test_what_is_found_far_below_comes_into_sight(
     )
     home.session(PLAIN, records)
     Archive.ingest(tmp_path / "archive", [home.path])
-    with served(tmp_path / "archive") as site, opened(browser, site) as seen:
-        page = seen.page
+    with run_server(tmp_path / "archive") as server, open_tab(browser, server) as tab:
+        page = tab.page
         for words in ("okapi", "wombat"):
-            page.goto(f"{site.home}/session/{PLAIN}?find={words}")
+            page.goto(f"{server.home}/session/{PLAIN}?find={words}")
             expect(page.locator(".finder output")).to_have_text("1 match")
             page.locator(".finder input").press("Enter")
             expect(page.get_by_text(words).last).to_be_in_viewport()
-            expect_marked(page, words)
+            expect_highlighted(page, words)
 
 
-def test_what_is_said_meanwhile_is_found_without_asking_again(
-    browser: Browser, tmp_path: Path
-) -> None:
+def test_new_messages_are_included_in_find(browser: Browser, tmp_path: Path) -> None:
     home = Home(tmp_path / ".claude")
     records = thread(
         prompt("A quokka"), reply("Nothing"), prompt("Again"), reply("A quokka")
@@ -96,19 +94,19 @@ def test_what_is_said_meanwhile_is_found_without_asking_again(
     path = home.session(PLAIN, records[:3])
     Archive.ingest(tmp_path / "archive", [home.path])
     with (
-        served(tmp_path / "archive", home.path) as site,
-        opened(browser, site) as seen,
+        run_server(tmp_path / "archive", home.path) as server,
+        open_tab(browser, server) as tab,
     ):
-        page, told = seen.page, seen.page.locator(".finder output")
-        page.goto(f"{site.home}/session/{PLAIN}?find=quokka")
-        expect(told).to_have_text("1 match")
+        page, status = tab.page, tab.page.locator(".finder output")
+        page.goto(f"{server.home}/session/{PLAIN}?find=quokka")
+        expect(status).to_have_text("1 match")
         page.locator(".finder input").press("Enter")
-        expect(told).to_have_text("1 of 1")
+        expect(status).to_have_text("1 of 1")
         with path.open("ab") as file:
             file.write(jsonl([records[3] | {"sessionId": PLAIN}]))
-        expect(told).to_have_text("1 of 2")
-        expect_marked(page, "quokka", "quokka")
-        assert seen.errors == []
+        expect(status).to_have_text("1 of 2")
+        expect_highlighted(page, "quokka", "quokka")
+        assert tab.errors == []
 
 
 def test_search_result_opens_at_the_matched_words(
@@ -126,9 +124,9 @@ def test_search_result_opens_at_the_matched_words(
     )
     home.session(PLAIN, records)
     Archive.ingest(tmp_path / "archive", [home.path])
-    with served(tmp_path / "archive") as site, opened(browser, site) as seen:
-        page = seen.page
-        page.goto(f"{site.home}/search?q=numbat")
+    with run_server(tmp_path / "archive") as server, open_tab(browser, server) as tab:
+        page = tab.page
+        page.goto(f"{server.home}/search?q=numbat")
         page.locator("a.excerpt", has_text="a numbat").click()
         expect(page.locator("mark#hit")).to_have_text("numbat")
         expect(page.locator("mark#hit")).to_be_in_viewport()
@@ -138,4 +136,4 @@ def test_search_result_opens_at_the_matched_words(
         expect(page.get_by_text("Another numbat")).to_be_in_viewport()
         page.keyboard.press(",")
         expect(page.locator("mark#hit")).to_be_in_viewport()
-        assert seen.errors == []
+        assert tab.errors == []

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 
 import pytest
 
-from tests.browser.serving import Served, served
+from tests.browser.server import RunningServer, run_server
 from tests.web.archives import LONG, LONG_TURNS, build_archive
 
 pytestmark = pytest.mark.full
@@ -85,9 +85,9 @@ def _connect(port: int) -> socket.socket:
 
 
 def _free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return int(found.getsockname()[1])
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return int(free.getsockname()[1])
 
 
 @pytest.fixture(scope="module")
@@ -118,14 +118,14 @@ def firefox(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Firefox]:
 
 
 @pytest.fixture(scope="module")
-def site(
+def server(
     firefox: Firefox, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Served]:
+) -> Iterator[RunningServer]:
     archive_home = build_archive(tmp_path_factory.mktemp("firefox"))
-    with served(archive_home.folder) as found:
-        firefox.open(found.links[-1])
-        firefox.wait_for(f"location.href === '{found.home}/'")
-        yield found
+    with run_server(archive_home.folder) as running:
+        firefox.open(running.links[-1])
+        firefox.wait_for(f"location.href === '{running.home}/'")
+        yield running
 
 
 _OVERFLOW = (
@@ -133,13 +133,15 @@ _OVERFLOW = (
 )
 
 
-def test_every_page_fits_and_has_a_heading(firefox: Firefox, site: Served) -> None:
+def test_every_page_fits_and_has_a_heading(
+    firefox: Firefox, server: RunningServer
+) -> None:
     for path in (
         *("/", "/search?q=question", "/prompts", "/projects", "/files", "/usage"),
         *(f"/session/{LONG}", f"/session/{LONG}/map", f"/share?session={LONG}"),
         *("/problems", "/about"),
     ):
-        firefox.open(site.home + path)
+        firefox.open(server.home + path)
         firefox.wait_for("document.readyState === 'complete'")
         for width in (1280, 500):
             firefox.command("WebDriver:SetWindowRect", {"width": width, "height": 900})
@@ -149,10 +151,10 @@ def test_every_page_fits_and_has_a_heading(firefox: Firefox, site: Served) -> No
 
 
 def test_session_loads_its_outline_timeline_and_windows(
-    firefox: Firefox, site: Served
+    firefox: Firefox, server: RunningServer
 ) -> None:
     firefox.command("WebDriver:SetWindowRect", {"width": 1280, "height": 900})
-    firefox.open(f"{site.home}/session/{LONG}")
+    firefox.open(f"{server.home}/session/{LONG}")
     firefox.wait_for("document.querySelectorAll('#outline a').length > 3")
     firefox.wait_for("document.querySelector('#session-timeline svg')")
     firefox.evaluate("scrollTo(0, document.documentElement.scrollHeight)")
@@ -162,22 +164,24 @@ def test_session_loads_its_outline_timeline_and_windows(
     )
 
 
-def test_outline_jumps_and_back_returns(firefox: Firefox, site: Served) -> None:
-    firefox.open(f"{site.home}/session/{LONG}")
+def test_outline_jumps_and_back_returns(
+    firefox: Firefox, server: RunningServer
+) -> None:
+    firefox.open(f"{server.home}/session/{LONG}")
     firefox.wait_for("document.querySelectorAll('#outline a').length > 20")
     firefox.evaluate("document.querySelectorAll('#outline a')[20].click()")
     firefox.wait_for("document.querySelector('article.target')")
     firefox.wait_for("scrollY > 500")
     before = firefox.evaluate("document.querySelector('article.target').id")
-    firefox.open(f"{site.home}/usage")
+    firefox.open(f"{server.home}/usage")
     firefox.command("WebDriver:Back", {})
     firefox.wait_for(f"document.getElementById('{before}')")
     top = f"document.getElementById('{before}').getBoundingClientRect().top"
     firefox.wait_for(f"{top} > -200 && {top} < innerHeight")
 
 
-def test_palette_and_find_open_by_key(firefox: Firefox, site: Served) -> None:
-    firefox.open(f"{site.home}/session/{LONG}")
+def test_palette_and_find_open_by_key(firefox: Firefox, server: RunningServer) -> None:
+    firefox.open(f"{server.home}/session/{LONG}")
     firefox.wait_for("document.querySelectorAll('#outline a').length > 3")
     firefox.press("\ue009", "k")
     firefox.wait_for("document.querySelector('dialog[open] input')")

@@ -10,7 +10,7 @@ from playwright.sync_api import Browser
 from bygones.export.folder import ExportItem, export_folder
 from bygones.export.formats import ExportFormat
 from tests.browser.payloads import PAYLOADS, batches
-from tests.browser.shared import page_of, watched
+from tests.browser.tabs import new_tab, write_page
 from tests.export.shared import export_options
 from tests.faults.sizes import reached
 from tests.render.stories import hostile
@@ -37,7 +37,7 @@ _LINKS = """
 """
 
 
-def attacks(number: int) -> tuple[str, ...]:
+def attacks_of_batch(number: int) -> tuple[str, ...]:
     """Return the attacks of a batch, one by one."""
     return PAYLOADS[number * 25 : number * 25 + 25]
 
@@ -48,55 +48,59 @@ def test_there_are_hundreds_of_attacks() -> None:
 
 @pytest.mark.parametrize("policy", [True, False], ids=["policy", "no policy"])
 @pytest.mark.parametrize("number", range(len(BATCHES)))
-def test_nothing_of_a_page_runs_or_loads(
+def test_attacks_in_a_page_neither_run_nor_load(
     number: int, policy: bool, browser: Browser, tmp_path: Path
 ) -> None:
-    path = page_of(hostile(tmp_path / "home", BATCHES[number]), tmp_path / "page.html")
+    path = write_page(
+        hostile(tmp_path / "home", BATCHES[number]), tmp_path / "page.html"
+    )
 
-    with watched(browser, bypass_csp=not policy) as seen:
-        seen.open(path)
-        ran = seen.page.evaluate(_PROD)
-        links = set(seen.page.evaluate(_LINKS))
+    with new_tab(browser, bypass_csp=not policy) as tab:
+        tab.open(path)
+        ran = tab.page.evaluate(_PROD)
+        links = set(tab.page.evaluate(_LINKS))
 
     assert ran is None
-    assert seen.elsewhere == []
-    assert seen.requests == [path.as_uri()]
-    assert seen.dialogs == []
-    assert seen.errors == []
+    assert tab.external_requests == []
+    assert tab.requests == [path.as_uri()]
+    assert tab.dialogs == []
+    assert tab.errors == []
     assert links <= {"file:", "https:", "http:", "mailto:"}
     if policy:  # each is tried twice, and counted once
         what = "exported page: attacks in every place, with and without a CSP"
-        reached(what, len(attacks(number)))
+        reached(what, len(attacks_of_batch(number)))
 
 
-def test_the_oracle_notices_what_runs(browser: Browser, tmp_path: Path) -> None:
+def test_script_that_runs_is_detected(browser: Browser, tmp_path: Path) -> None:
     path = tmp_path / "raw.html"
     plain = [one for one in PAYLOADS if one.startswith("<img src=")]
     raw = "".join(f"<div>{payload}</div>" for payload in plain)
     path.write_text(f"<meta charset=utf-8><main>{raw}</main>", "utf-8")
 
-    with watched(browser) as seen:
-        seen.open(path)
-        ran = seen.page.evaluate(_PROD)
+    with new_tab(browser) as tab:
+        tab.open(path)
+        ran = tab.page.evaluate(_PROD)
 
     assert ran == 1
-    assert seen.elsewhere
+    assert tab.external_requests
 
 
-def test_a_folder_of_pages_is_as_harmless(browser: Browser, tmp_path: Path) -> None:
+def test_attacks_in_a_folder_of_pages_do_not_run(
+    browser: Browser, tmp_path: Path
+) -> None:
     bad = "\n\n".join(PAYLOADS[::7])
     session = hostile(tmp_path / "home", bad)
     export_items = [ExportItem(id=session.id, fingerprint=b"", load=lambda: session)]
-    site = tmp_path / "site"
-    export_folder(export_items, site, export_options(ExportFormat.HTML))
+    server = tmp_path / "site"
+    export_folder(export_items, server, export_options(ExportFormat.HTML))
 
-    for path in sorted(site.rglob("*.html")):
-        with watched(browser) as seen:
-            seen.open(path)
+    for path in sorted(server.rglob("*.html")):
+        with new_tab(browser) as tab:
+            tab.open(path)
             if path.name == "index.html":
-                seen.page.fill(".find", "img")
-            ran = seen.page.evaluate(_PROD)
+                tab.page.fill(".find", "img")
+            ran = tab.page.evaluate(_PROD)
 
         assert ran is None
-        assert seen.elsewhere == []
-        assert seen.dialogs == []
+        assert tab.external_requests == []
+        assert tab.dialogs == []

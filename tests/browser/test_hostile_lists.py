@@ -17,8 +17,8 @@ from bygones.model.reports import Grouping
 from bygones.render.html.markup import Html
 from bygones.web.pages import files
 from tests.browser.payloads import PAYLOADS
-from tests.browser.serving import Served, opened, served
-from tests.browser.shared import Watched
+from tests.browser.server import RunningServer, open_tab, run_server
+from tests.browser.tabs import BrowserTab
 from tests.browser.test_hostile_site import assert_harmless
 from tests.build import (
     Home,
@@ -44,7 +44,7 @@ _COLOR = re.compile(r"\x1b\[[0-9;]*m")
 """What is left out."""
 
 
-def attacked(home: Path, attacks: tuple[str, ...]) -> None:
+def write_attacked_home(home: Path, attacks: tuple[str, ...]) -> None:
     """Write a session for each attack, in every text that lists show."""
     for number, bad in enumerate(attacks):
         mark = f"mark{number}x {' '.join(bad.split())}"
@@ -52,17 +52,17 @@ def attacked(home: Path, attacks: tuple[str, ...]) -> None:
             "Edit", id=f"e{number}", file_path=f"/w{number}/{mark}", old_string="a"
         )
         outcome = {"filePath": f"/w{number}/{mark}", "structuredPatch": [PATCH]}
-        told = thread(
+        records = thread(
             prompt(mark),
             reply([edit], model=mark, message_id=f"m{number}"),
             tool_result(f"e{number}", "done", outcome=outcome),
         )
         odd = {"cwd": f"/work/{mark}", "gitBranch": mark}
-        records = [*(record | odd for record in told), title(mark)]
+        records = [*(record | odd for record in records), title(mark)]
         Home(home).session(session_id(number), records, project=f"-work-{number}")
 
 
-def pages(number: int) -> dict[str, str]:
+def pages_showing(number: int) -> dict[str, str]:
     """Return where one attack is shown among others, by what is shown there."""
     session = session_id(number)
     return {
@@ -74,10 +74,12 @@ def pages(number: int) -> dict[str, str]:
     }
 
 
-def assert_shown(seen: Watched, site: Served, path: str, attack: str) -> None:
+def assert_shown(
+    tab: BrowserTab, server: RunningServer, path: str, attack: str
+) -> None:
     """Open a page, check that its text contains the attack, and that nothing ran."""
-    assert assert_harmless(seen, site, path)
-    text = " ".join(seen.page.evaluate("document.body.textContent").split())
+    assert assert_harmless(tab, server, path)
+    text = " ".join(tab.page.evaluate("document.body.textContent").split())
     plain = _PLAIN.search(" ".join(_COLOR.sub("", attack).split()))
     assert plain, attack
     assert plain[0][:_SHOWN].rstrip() in text, path
@@ -87,37 +89,37 @@ def assert_shown(seen: Watched, site: Served, path: str, attack: str) -> None:
 def test_each_attack_is_on_every_list_and_never_runs(
     policy: bool, browser: Browser, tmp_path: Path
 ) -> None:
-    attacked(tmp_path / "home", ATTACKS)
+    write_attacked_home(tmp_path / "home", ATTACKS)
     Archive.ingest(tmp_path / "archive", [tmp_path / "home"])
-    looked = 0
+    page_count = 0
     with (
-        served(tmp_path / "archive") as site,
-        opened(browser, site, bypass_csp=not policy) as seen,
+        run_server(tmp_path / "archive") as server,
+        open_tab(browser, server, bypass_csp=not policy) as tab,
     ):
         for number, attack in enumerate(ATTACKS):
-            for path in pages(number).values():
-                assert_shown(seen, site, path, attack)
-                looked += 1
+            for path in pages_showing(number).values():
+                assert_shown(tab, server, path, attack)
+                page_count += 1
         for path in ("/", "/projects", "/files", "/problems", *map(_usage, Grouping)):
-            assert assert_harmless(seen, site, path)
+            assert assert_harmless(tab, server, path)
     how = "with" if policy else "without"
-    reached(f"web: lists and sessions with one attack each, {how} a CSP", looked)
+    reached(f"web: lists and sessions with one attack each, {how} a CSP", page_count)
 
 
 def _usage(grouping: Grouping) -> str:
     return f"/usage?by={grouping}"
 
 
-def test_a_list_of_files_that_does_not_escape_is_caught(
+def test_list_without_escaping_is_detected(
     browser: Browser, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(files, "escape_line", Html)
-    attacked(tmp_path / "home", PAYLOADS[:1])
+    write_attacked_home(tmp_path / "home", PAYLOADS[:1])
     Archive.ingest(tmp_path / "archive", [tmp_path / "home"])
 
     with (
-        served(tmp_path / "archive") as site,
-        opened(browser, site, bypass_csp=True) as seen,
+        run_server(tmp_path / "archive") as server,
+        open_tab(browser, server, bypass_csp=True) as tab,
         pytest.raises(AssertionError),
     ):
-        assert_shown(seen, site, pages(0)["files of a session"], PAYLOADS[0])
+        assert_shown(tab, server, pages_showing(0)["files of a session"], PAYLOADS[0])

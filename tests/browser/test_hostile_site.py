@@ -15,8 +15,8 @@ from bygones.archive import Archive
 from bygones.model.reports import Grouping
 from bygones.web.app import ROUTES
 from tests.browser.payloads import PAYLOADS, batches
-from tests.browser.serving import Served, opened, served
-from tests.browser.shared import Watched
+from tests.browser.server import RunningServer, open_tab, run_server
+from tests.browser.tabs import BrowserTab
 from tests.build import SESSION
 from tests.faults.mutations import skip_escaping
 from tests.faults.sizes import is_usual, reached
@@ -33,7 +33,7 @@ _OPEN = """
 """
 
 
-def addresses(bad: str) -> list[str]:
+def hostile_paths(bad: str) -> list[str]:
     """Return every readable route, and attacks in addresses."""
     found = [
         row.path.replace("{id}", SESSION).replace("{agent}", "x1")
@@ -48,54 +48,54 @@ def addresses(bad: str) -> list[str]:
     return [*found, f"/usage?by={attack}", f"/session/{SESSION}/find?q={attack}"]
 
 
-def headers_of(seen: Watched, site: Served, path: str) -> Message:
+def headers_of(tab: BrowserTab, server: RunningServer, path: str) -> Message:
     """Return the headers of an answer; only browsers resolve every name of localhost."""
-    place = urlsplit(site.home)
-    cookies = seen.page.context.cookies(site.home)
+    address = urlsplit(server.home)
+    cookies = tab.page.context.cookies(server.home)
     cookie = "; ".join(f"{one['name']}={one['value']}" for one in cookies)
-    with closing(HTTPConnection("127.0.0.1", place.port, timeout=60)) as connection:
-        given = {"Host": place.netloc, "Cookie": cookie}
-        connection.request("GET", path, headers=given)
+    with closing(HTTPConnection("127.0.0.1", address.port, timeout=60)) as connection:
+        request_headers = {"Host": address.netloc, "Cookie": cookie}
+        connection.request("GET", path, headers=request_headers)
         return connection.getresponse().headers
 
 
-def assert_harmless(seen: Watched, site: Served, path: str) -> bool:
+def assert_harmless(tab: BrowserTab, server: RunningServer, path: str) -> bool:
     """Open an address if it is a page; return whether it is one."""
-    headers = headers_of(seen, site, path)
+    headers = headers_of(tab, server, path)
     assert headers["x-content-type-options"] == "nosniff"
     if not headers.get("content-type", "").startswith("text/html"):
         return False
-    seen.page.goto(site.home + path)
-    seen.page.wait_for_timeout(50)
-    assert seen.page.evaluate(_OPEN) is None, path
-    assert seen.dialogs == []
-    assert seen.errors == []
+    tab.page.goto(server.home + path)
+    tab.page.wait_for_timeout(50)
+    assert tab.page.evaluate(_OPEN) is None, path
+    assert tab.dialogs == []
+    assert tab.errors == []
     assert [
-        url for url in seen.requests if not url.startswith((site.home, "data:"))
+        url for url in tab.requests if not url.startswith((server.home, "data:"))
     ] == []
     return True
 
 
 @pytest.mark.parametrize("policy", [True, False], ids=["policy", "no policy"])
 @pytest.mark.parametrize("number", range(len(BATCHES)))
-def test_nothing_of_a_transcript_runs_or_leaves(
+def test_attacks_in_transcripts_neither_run_nor_send_requests(
     number: int, policy: bool, browser: Browser, tmp_path: Path
 ) -> None:
     bad = BATCHES[number]
     hostile(tmp_path / "home", bad)
     Archive.ingest(tmp_path / "archive", [tmp_path / "home"])
     with (
-        served(tmp_path / "archive") as site,
-        opened(browser, site, bypass_csp=not policy) as seen,
+        run_server(tmp_path / "archive") as server,
+        open_tab(browser, server, bypass_csp=not policy) as tab,
     ):
-        pages = sum(assert_harmless(seen, site, path) for path in addresses(bad))
+        pages = sum(assert_harmless(tab, server, path) for path in hostile_paths(bad))
 
     assert pages > 20
     how = "with" if policy else "without"
     reached(f"web: all pages, 25 attacks together, {how} a CSP", pages)
 
 
-def test_a_page_that_does_not_escape_is_caught(
+def test_page_without_escaping_is_detected(
     browser: Browser, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     skip_escaping(monkeypatch.setattr)
@@ -103,8 +103,8 @@ def test_a_page_that_does_not_escape_is_caught(
     Archive.ingest(tmp_path / "archive", [tmp_path / "home"])
 
     with (
-        served(tmp_path / "archive") as site,
-        opened(browser, site, bypass_csp=True) as seen,
+        run_server(tmp_path / "archive") as server,
+        open_tab(browser, server, bypass_csp=True) as tab,
         pytest.raises(AssertionError),
     ):
-        assert_harmless(seen, site, "/")
+        assert_harmless(tab, server, "/")

@@ -19,8 +19,8 @@ def test_a_token_opens_the_page_and_stays_out_of_addresses(
     with run_hub(tmp_path, {"ben": build_archive(tmp_path).folder}) as hub:
         secret, _ = hub.token("ben")
         page = browser.new_page()
-        asked: list[str] = []
-        page.on("request", lambda request: asked.append(request.url))
+        requests: list[str] = []
+        page.on("request", lambda request: requests.append(request.url))
 
         page.goto(hub.address)
         page.get_by_label("Token from the administrator of this hub").fill(secret)
@@ -29,7 +29,7 @@ def test_a_token_opens_the_page_and_stays_out_of_addresses(
         expect(page.get_by_text("Counting lines")).to_be_visible()
         page.reload()
         expect(page.get_by_text("Counting lines")).to_be_visible()
-        assert secret not in " ".join(asked)
+        assert secret not in " ".join(requests)
         assert secret not in page.evaluate("document.cookie")
-        assert all(one.startswith(hub.address) for one in asked)
+        assert all(one.startswith(hub.address) for one in requests)
         page.close()

@@ -10,7 +10,7 @@ import pytest
 from playwright.sync_api import Browser, Locator, Page, expect
 
 from bygones.archive import Archive
-from tests.browser.serving import opened, served
+from tests.browser.server import open_tab, run_server
 from tests.build import Home, prompt, reply, session_id, thread
 
 pytestmark = pytest.mark.full
@@ -36,17 +36,19 @@ def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return place / "archive"
 
 
-def test_a_hundred_thousand_messages_stay_smooth(
+def test_hundred_thousand_messages_scroll_smoothly(
     browser: Browser, archive: Path
 ) -> None:
-    with served(archive) as site, opened(browser, site) as seen:
-        page = seen.page
-        begun = time.process_time()
+    with run_server(archive) as server, open_tab(browser, server) as tab:
+        page = tab.page
+        start = time.process_time()
         page.goto(
-            f"{site.home}/session/{session_id(1)}", wait_until="commit", timeout=60_000
+            f"{server.home}/session/{session_id(1)}",
+            wait_until="commit",
+            timeout=60_000,
         )
         page.locator("article").first.wait_for(timeout=60_000)
-        took = time.process_time() - begun
+        took = time.process_time() - start
         assert took < FIRST_CONTENT
 
         # To the very end, to the middle, and a long way by the wheel.
@@ -55,7 +57,7 @@ def test_a_hundred_thousand_messages_stay_smooth(
         last = page.locator("article", has_text=f"Answer {TURNS - 1}:")
         expect(last).to_be_in_viewport(timeout=30_000)
         page.evaluate("scrollTo(0, document.body.scrollHeight / 2)")
-        expect(_in_view(page)).to_have_count(1, timeout=30_000)
+        expect(_first_article(page)).to_have_count(1, timeout=30_000)
         page.mouse.move(640, 400)
         blank = 0
         for _ in range(40):
@@ -70,12 +72,12 @@ def test_a_hundred_thousand_messages_stay_smooth(
         assert nodes < NODES
         client = page.context.new_cdp_session(page)
         client.send("HeapProfiler.collectGarbage")
-        told = client.send("Runtime.getHeapUsage")
-        assert told["usedSize"] < HEAP, json.dumps(told)
-        assert seen.errors == []
+        heap = client.send("Runtime.getHeapUsage")
+        assert heap["usedSize"] < HEAP, json.dumps(heap)
+        assert tab.errors == []
 
 
-def _in_view(page: Page) -> Locator:
+def _first_article(page: Page) -> Locator:
     return page.locator(".window:not(.waiting) article").first
 
 

@@ -10,7 +10,7 @@ from playwright.sync_api import Browser
 
 from bygones.export.folder import export_folder
 from bygones.export.formats import ExportFormat
-from tests.browser.shared import page_of, watched
+from tests.browser.tabs import new_tab, write_page
 from tests.build import Written, prompt, reply, thread, tool_result, tool_use
 from tests.export.shared import export_items, export_options, make_home
 from tests.render.shared import session_of
@@ -60,31 +60,31 @@ _CONTRASTS = """
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("story", STORIES)
-def test_every_text_has_the_contrast_that_people_need(
+def test_every_text_has_enough_contrast(
     story: str, scheme: str, browser: Browser, tmp_path: Path
 ) -> None:
-    path = page_of(STORIES[story](tmp_path / "home"), tmp_path / "page.html")
+    path = write_page(STORIES[story](tmp_path / "home"), tmp_path / "page.html")
 
-    with watched(browser, color_scheme=scheme, viewport=DESK) as seen:
-        seen.open(path)
-        weak = seen.page.evaluate(_CONTRASTS)
+    with new_tab(browser, color_scheme=scheme, viewport=DESK) as tab:
+        tab.open(path)
+        weak = tab.page.evaluate(_CONTRASTS)
 
     assert weak == []
 
 
-def test_the_theme_is_a_choice_that_stays(browser: Browser, tmp_path: Path) -> None:
-    path = page_of(everyday(tmp_path / "home"), tmp_path / "page.html")
+def test_chosen_theme_is_kept(browser: Browser, tmp_path: Path) -> None:
+    path = write_page(everyday(tmp_path / "home"), tmp_path / "page.html")
     ground = "getComputedStyle(document.body).backgroundColor"
 
-    with watched(browser, color_scheme="light") as seen:
-        seen.open(path)
-        before = seen.page.evaluate(ground)
-        seen.page.keyboard.press("t")
-        seen.page.keyboard.press("t")
-        after = seen.page.evaluate(ground)
-        seen.page.reload()
-        seen.page.wait_for_selector("#theme-dark:checked", state="attached")
-        again = seen.page.evaluate(ground)
+    with new_tab(browser, color_scheme="light") as tab:
+        tab.open(path)
+        before = tab.page.evaluate(ground)
+        tab.page.keyboard.press("t")
+        tab.page.keyboard.press("t")
+        after = tab.page.evaluate(ground)
+        tab.page.reload()
+        tab.page.wait_for_selector("#theme-dark:checked", state="attached")
+        again = tab.page.evaluate(ground)
 
     assert before != after == again
 
@@ -93,32 +93,32 @@ def test_the_theme_is_a_choice_that_stays(browser: Browser, tmp_path: Path) -> N
 def test_nothing_is_wider_than_a_phone(
     story: str, browser: Browser, tmp_path: Path
 ) -> None:
-    path = page_of(STORIES[story](tmp_path / "home"), tmp_path / "page.html")
+    path = write_page(STORIES[story](tmp_path / "home"), tmp_path / "page.html")
 
-    with watched(browser, viewport=PHONE) as seen:
-        seen.open(path)
-        seen.page.evaluate(
+    with new_tab(browser, viewport=PHONE) as tab:
+        tab.open(path)
+        tab.page.evaluate(
             "document.querySelectorAll('details').forEach(d => d.open = 1)"
         )
-        width = seen.page.evaluate("document.documentElement.scrollWidth")
+        width = tab.page.evaluate("document.documentElement.scrollWidth")
 
     assert width <= PHONE["width"]
 
 
-def test_nothing_runs_off_the_paper(browser: Browser, tmp_path: Path) -> None:
+def test_nothing_is_wider_than_printed_paper(browser: Browser, tmp_path: Path) -> None:
     row = " | ".join(f"value{n}" for n in range(30))
-    said = f"```\n{'z' * 400}\n```\n\n| {row} |\n|{'---|' * 30}\n| {row} |"
+    text = f"```\n{'z' * 400}\n```\n\n| {row} |\n|{'---|' * 30}\n| {row} |"
     edit = tool_use("Edit", file_path="f", old_string="a" * 300, new_string="b" * 300)
-    records = thread(prompt("x" * 300), reply(said), reply([edit], message_id="m2"))
-    path = page_of(session_of(tmp_path / "home", records), tmp_path / "page.html")
+    records = thread(prompt("x" * 300), reply(text), reply([edit], message_id="m2"))
+    path = write_page(session_of(tmp_path / "home", records), tmp_path / "page.html")
 
-    with watched(browser, viewport=PAPER) as seen:
-        seen.page.emulate_media(media="print")
-        seen.open(path)
-        seen.page.evaluate(
+    with new_tab(browser, viewport=PAPER) as tab:
+        tab.page.emulate_media(media="print")
+        tab.open(path)
+        tab.page.evaluate(
             "document.querySelectorAll('details').forEach(d => d.open = 1)"
         )
-        rights = seen.page.evaluate(
+        rights = tab.page.evaluate(
             "[...document.querySelectorAll('pre, pre *, td')].map(one => "
             "Math.max(one.getBoundingClientRect().right, one.scrollWidth))"
         )
@@ -127,79 +127,79 @@ def test_nothing_runs_off_the_paper(browser: Browser, tmp_path: Path) -> None:
     assert max(rights) <= PAPER["width"]
 
 
-def test_without_a_script_everything_can_be_read(
+def test_everything_is_readable_without_scripts(
     browser: Browser, tmp_path: Path
 ) -> None:
-    talk = page_of(rewound(tmp_path / "a"), tmp_path / "a.html")
-    agents = page_of(called(tmp_path / "b"), tmp_path / "b.html")
+    talk = write_page(rewound(tmp_path / "a"), tmp_path / "a.html")
+    agents = write_page(called(tmp_path / "b"), tmp_path / "b.html")
 
-    with watched(browser, java_script_enabled=False) as seen:
-        seen.open(talk)
-        assert not seen.page.get_by_text("Of the wind", exact=True).is_visible()
-        assert seen.page.locator("main").get_by_text("Of the sun").is_visible()
-        seen.page.get_by_label("branch 3").check()
-        assert seen.page.get_by_text("Of the wind", exact=True).is_visible()
-        seen.page.get_by_label("Dark").check()
-        seen.open(agents)
-        assert not seen.page.get_by_text("Find it").is_visible()
-        seen.page.locator("summary", has_text="Explore").click()
-        assert seen.page.get_by_text("Find it").is_visible()
+    with new_tab(browser, java_script_enabled=False) as tab:
+        tab.open(talk)
+        assert not tab.page.get_by_text("Of the wind", exact=True).is_visible()
+        assert tab.page.locator("main").get_by_text("Of the sun").is_visible()
+        tab.page.get_by_label("branch 3").check()
+        assert tab.page.get_by_text("Of the wind", exact=True).is_visible()
+        tab.page.get_by_label("Dark").check()
+        tab.open(agents)
+        assert not tab.page.get_by_text("Find it").is_visible()
+        tab.page.locator("summary", has_text="Explore").click()
+        assert tab.page.get_by_text("Find it").is_visible()
 
 
-def test_another_branch_takes_the_place_of_the_live_one(
-    browser: Browser, tmp_path: Path
-) -> None:
-    talk = page_of(rewound(tmp_path / "a"), tmp_path / "a.html")
+def test_another_branch_replaces_the_live_one(browser: Browser, tmp_path: Path) -> None:
+    talk = write_page(rewound(tmp_path / "a"), tmp_path / "a.html")
 
-    with watched(browser) as seen:
-        seen.open(talk)
-        live = seen.page.locator("#m-p4")
-        seen.page.get_by_label("branch 3").check()
+    with new_tab(browser) as tab:
+        tab.open(talk)
+        live = tab.page.locator("#m-p4")
+        tab.page.get_by_label("branch 3").check()
         assert not live.is_visible()
-        seen.page.get_by_label("the live branch").last.check()
+        tab.page.get_by_label("the live branch").last.check()
         assert live.is_visible()
 
 
-def test_a_link_opens_what_it_leads_into(browser: Browser, tmp_path: Path) -> None:
-    talk = page_of(rewound(tmp_path / "a"), tmp_path / "a.html")
+def test_link_expands_its_target(browser: Browser, tmp_path: Path) -> None:
+    talk = write_page(rewound(tmp_path / "a"), tmp_path / "a.html")
 
-    with watched(browser) as seen:
-        seen.page.goto(f"{talk.as_uri()}#m-p2")
+    with new_tab(browser) as tab:
+        tab.page.goto(f"{talk.as_uri()}#m-p2")
 
-        assert seen.page.locator("#m-p2").is_visible()
+        assert tab.page.locator("#m-p2").is_visible()
 
 
-def test_keys_go_through_messages_and_prompts(browser: Browser, tmp_path: Path) -> None:
+def test_keys_move_between_messages_and_prompts(
+    browser: Browser, tmp_path: Path
+) -> None:
     session = session_of(
         tmp_path / "home",
         thread(
             *(r for n in range(9) for r in (prompt(f"a{n}"), reply(f"b\n\n{n}" * 40)))
         ),
     )
-    path = page_of(session, tmp_path / "page.html")
+    path = write_page(session, tmp_path / "page.html")
     focused = "document.activeElement.innerText.split('\\n').at(-1)"
 
     # Keys may come faster than a page could move smoothly.
-    with watched(browser, viewport=DESK, reduced_motion="no-preference") as seen:
-        seen.open(path)
+    with new_tab(browser, viewport=DESK, reduced_motion="no-preference") as tab:
+        tab.open(path)
         for key in "nnn":
-            seen.page.keyboard.press(key)
-        third = seen.page.evaluate(focused)
-        seen.page.keyboard.press("p")
-        second = seen.page.evaluate(focused)
-        seen.page.keyboard.press("j")
-        role = seen.page.evaluate("document.activeElement.className")
+            tab.page.keyboard.press(key)
+        third = tab.page.evaluate(focused)
+        tab.page.keyboard.press("p")
+        second = tab.page.evaluate(focused)
+        tab.page.keyboard.press("j")
+        role = tab.page.evaluate("document.activeElement.className")
 
     assert (third, second, role) == ("a2", "a1", "answer")
 
 
-def test_the_first_key_leads_past_the_heading(browser: Browser, tmp_path: Path) -> None:
-    path = page_of(passing(tmp_path / "home"), tmp_path / "page.html")
+def test_first_tab_stop_skips_the_header(browser: Browser, tmp_path: Path) -> None:
+    path = write_page(passing(tmp_path / "home"), tmp_path / "page.html")
 
-    with watched(browser) as seen:
-        seen.open(path)
-        seen.page.keyboard.press("Tab")
-        skip = seen.page.evaluate("document.activeElement.hash")
+    with new_tab(browser) as tab:
+        tab.open(path)
+        tab.page.keyboard.press("Tab")
+        skip = tab.page.evaluate("document.activeElement.hash")
 
     assert skip == "#main"
 
@@ -210,43 +210,45 @@ def test_a_folder_is_searched_by_words(browser: Browser, tmp_path: Path) -> None
         export_items(home.path), tmp_path / "site", export_options(ExportFormat.HTML)
     )
 
-    with watched(browser) as seen:
-        seen.open(tmp_path / "site" / "index.html")
-        everything = seen.page.locator(".sessions li").count()
-        seen.page.fill(".find", "number 3")
-        found = seen.page.locator(".sessions li")
+    with new_tab(browser) as tab:
+        tab.open(tmp_path / "site" / "index.html")
+        everything = tab.page.locator(".sessions li").count()
+        tab.page.fill(".find", "number 3")
+        found = tab.page.locator(".sessions li")
         assert (everything, found.count()) == (5, 1)
-        assert seen.page.locator(".status").inner_text() == "1 session"
+        assert tab.page.locator(".status").inner_text() == "1 session"
         found.locator("a").click()
-        seen.page.wait_for_url("**/sessions/*.html")
-        assert "Number 3 is" in seen.page.locator("main").inner_text()
+        tab.page.wait_for_url("**/sessions/*.html")
+        assert "Number 3 is" in tab.page.locator("main").inner_text()
 
-    assert seen.elsewhere == []
-    assert seen.errors == []
+    assert tab.external_requests == []
+    assert tab.errors == []
 
 
-def test_fifty_thousand_messages_open_at_once(browser: Browser, tmp_path: Path) -> None:
-    path = page_of(session_of(tmp_path / "home", _long()), tmp_path / "page.html")
+def test_fifty_thousand_messages_open_quickly(browser: Browser, tmp_path: Path) -> None:
+    path = write_page(
+        session_of(tmp_path / "home", _long_session()), tmp_path / "page.html"
+    )
     head, _, rest = path.read_text("utf-8").partition('<section class="part">')
     body, _, foot = rest.rpartition("</main>")
     rounds = (re.sub(r'id="(\w)-', rf'id="\1-{n}x', body) for n in range(84))
     main = "".join(f'<section class="part">{one}' for one in rounds)
     path.write_text(f"{head}{main}</main>{foot}", "utf-8")
 
-    with watched(browser, viewport=DESK) as seen:
-        seen.page.goto(path.as_uri(), wait_until="commit")
-        seen.page.wait_for_selector("article.prompt")
-        painted = seen.page.evaluate("performance.now()")
-        seen.page.wait_for_load_state("load")
-        count = seen.page.locator("article").count()
-        longest = seen.page.evaluate(_SCROLL)
+    with new_tab(browser, viewport=DESK) as tab:
+        tab.page.goto(path.as_uri(), wait_until="commit")
+        tab.page.wait_for_selector("article.prompt")
+        painted = tab.page.evaluate("performance.now()")
+        tab.page.wait_for_load_state("load")
+        count = tab.page.locator("article").count()
+        longest = tab.page.evaluate(_SCROLL)
 
     assert count > 50_000
     assert painted < 5_000
     assert longest < 1_000
 
 
-def _long() -> list[Written]:
+def _long_session() -> list[Written]:
     return thread(
         *(
             record

@@ -13,8 +13,8 @@ from playwright.sync_api import Browser, Page, Route, expect
 
 from bygones.archive import Archive
 from bygones.web.server import ServerConfig, WebServer
-from tests.browser.serving import Served, opened, served
-from tests.browser.shared import watched
+from tests.browser.server import RunningServer, open_tab, run_server
+from tests.browser.tabs import new_tab
 from tests.build import Home, jsonl, prompt, reply, session_id, thread
 from tests.web.archives import (
     EDITED,
@@ -31,14 +31,14 @@ PHONE = {"width": 390, "height": 800}
 
 
 @pytest.fixture(scope="module")
-def kept(tmp_path_factory: pytest.TempPathFactory) -> WebArchive:
+def web_archive(tmp_path_factory: pytest.TempPathFactory) -> WebArchive:
     return build_archive(tmp_path_factory.mktemp("kept"))
 
 
 @pytest.fixture(scope="module")
-def site(kept: WebArchive) -> Iterator[Served]:
-    with served(kept.folder) as found:
-        yield found
+def server(web_archive: WebArchive) -> Iterator[RunningServer]:
+    with run_server(web_archive.folder) as running:
+        yield running
 
 
 def _top_of(page: Page, text: str) -> float:
@@ -47,17 +47,17 @@ def _top_of(page: Page, text: str) -> float:
 
 
 def test_back_returns_to_the_message_that_was_read(
-    browser: Browser, site: Served
+    browser: Browser, server: RunningServer
 ) -> None:
-    with opened(browser, site) as seen:
-        page = seen.page
-        page.goto(f"{site.home}/session/{LONG}")
+    with open_tab(browser, server) as tab:
+        page = tab.page
+        page.goto(f"{server.home}/session/{LONG}")
         page.locator("#outline a", has_text="Question number 41").click()
         expect(page.locator("article.target")).to_be_in_viewport()
         page.mouse.wheel(0, 130)
         page.wait_for_timeout(600)
         before, scrolled = _top_of(page, "Question number 41"), page.evaluate("scrollY")
-        page.goto(f"{site.home}/about")
+        page.goto(f"{server.home}/about")
         page.go_back()
         page.wait_for_timeout(1200)
 
@@ -74,8 +74,8 @@ def test_back_returns_to_the_place_in_a_list(browser: Browser, tmp_path: Path) -
         lines = thread(prompt(f"Task {number}."), reply("Yes."), start=number * 9000)
         home.session(session_id(number), lines)
     Archive.ingest(tmp_path / "archive", [home.path])
-    with served(tmp_path / "archive") as site, opened(browser, site) as seen:
-        page = seen.page
+    with run_server(tmp_path / "archive") as server, open_tab(browser, server) as tab:
+        page = tab.page
         row = page.get_by_role("link", name="Task 9.", exact=True)
         for _ in range(40):
             page.mouse.wheel(0, 3000)
@@ -95,10 +95,10 @@ def test_back_returns_to_the_place_in_a_list(browser: Browser, tmp_path: Path) -
 
 
 def test_messages_that_fail_to_load_are_tried_again(
-    browser: Browser, site: Served
+    browser: Browser, server: RunningServer
 ) -> None:
-    with opened(browser, site) as seen:
-        page = seen.page
+    with open_tab(browser, server) as tab:
+        page = tab.page
         failed: list[str] = []
 
         def fail_twice(route: Route) -> None:
@@ -109,7 +109,7 @@ def test_messages_that_fail_to_load_are_tried_again(
                 route.continue_()
 
         page.route("**/window?*", fail_twice)
-        page.goto(f"{site.home}/session/{LONG}")
+        page.goto(f"{server.home}/session/{LONG}")
         page.locator("#outline a", has_text="Question number 35").click()
         expect(page.locator(".load-problem")).to_contain_text("could not be loaded")
         article = page.locator("article", has_text="Question number 35")
@@ -118,10 +118,12 @@ def test_messages_that_fail_to_load_are_tried_again(
         assert len(failed) == 2
 
 
-def test_outline_on_a_phone_can_be_closed(browser: Browser, site: Served) -> None:
-    with opened(browser, site, viewport=PHONE, has_touch=True) as seen:
-        page = seen.page
-        page.goto(f"{site.home}/session/{LONG}")
+def test_outline_on_a_phone_can_be_closed(
+    browser: Browser, server: RunningServer
+) -> None:
+    with open_tab(browser, server, viewport=PHONE, has_touch=True) as tab:
+        page = tab.page
+        page.goto(f"{server.home}/session/{LONG}")
         outline = page.locator(".outline")
         button = page.locator('[data-act="outline"]')
         for close in ("button", "outside", "key"):
@@ -140,20 +142,20 @@ def test_outline_on_a_phone_can_be_closed(browser: Browser, site: Served) -> Non
 
 @pytest.mark.parametrize("has_clipboard", [True, False])
 def test_copying_works_and_says_so(
-    has_clipboard: bool, browser: Browser, site: Served
+    has_clipboard: bool, browser: Browser, server: RunningServer
 ) -> None:
     allowed = ["clipboard-read", "clipboard-write"]
-    with opened(browser, site, permissions=allowed) as seen:
-        page = seen.page
+    with open_tab(browser, server, permissions=allowed) as tab:
+        page = tab.page
         if not has_clipboard:
             page.add_init_script(
                 "Object.defineProperty(navigator, 'clipboard', {value: undefined})"
             )
-        page.goto(f"{site.home}/session/{LONG}")
+        page.goto(f"{server.home}/session/{LONG}")
         page.get_by_role("button", name="Copy resume command").click()
         expect(page.locator(".toast")).to_be_visible()
         expect(page.locator(".toast")).to_have_text("Copied")
-        page.goto(f"{site.home}/search")
+        page.goto(f"{server.home}/search")
         page.locator("#query").focus()
         page.keyboard.press("Control+v")
         pasted = page.locator("#query").input_value()
@@ -166,11 +168,11 @@ def test_header_of_a_growing_session_stays_current(
     archive_home = build_archive(tmp_path)
     path = archive_home.home.path / "projects" / "-work-other" / f"{LONG}.jsonl"
     with (
-        served(archive_home.folder, archive_home.home.path) as site,
-        opened(browser, site) as seen,
+        run_server(archive_home.folder, archive_home.home.path) as server,
+        open_tab(browser, server) as tab,
     ):
-        page = seen.page
-        page.goto(f"{site.home}/session/{LONG}")
+        page = tab.page
+        page.goto(f"{server.home}/session/{LONG}")
         page.locator("#outline a").first.wait_for()
         facts = page.locator(".session-facts")
         expect(facts).to_contain_text(f"{LONG_TURNS} prompts")
@@ -185,12 +187,12 @@ def test_header_of_a_growing_session_stays_current(
 
 @pytest.mark.parametrize("width", [1440, 1024, 390])
 def test_actions_of_a_message_do_not_cover_it(
-    width: int, browser: Browser, site: Served
+    width: int, browser: Browser, server: RunningServer
 ) -> None:
     size = {"width": width, "height": 800}
-    with opened(browser, site, viewport=size) as seen:
-        page = seen.page
-        page.goto(f"{site.home}/session/{LOUD}")
+    with open_tab(browser, server, viewport=size) as tab:
+        page = tab.page
+        page.goto(f"{server.home}/session/{LOUD}")
         article = page.locator("article.prompt").first
         article.hover()
         bar = article.locator(".message-actions")
@@ -220,9 +222,9 @@ def test_branch_links_say_what_follows(browser: Browser, tmp_path: Path) -> None
         ],
     )
     Archive.ingest(tmp_path / "archive", [home.path])
-    with served(tmp_path / "archive") as site, opened(browser, site) as seen:
-        page = seen.page
-        page.goto(f"{site.home}/session/{REWOUND}")
+    with run_server(tmp_path / "archive") as server, open_tab(browser, server) as tab:
+        page = tab.page
+        page.goto(f"{server.home}/session/{REWOUND}")
         page.locator(".branches summary").click()
         links = page.locator(".branches a")
         expect(links.filter(has_text="live branch")).to_contain_text("Then that")
@@ -234,18 +236,18 @@ def test_branch_links_say_what_follows(browser: Browser, tmp_path: Path) -> None
         expect(page.locator(".mark.fork a").first).to_contain_text("Then that")
 
 
-def test_after_a_restart_there_is_a_way_back_in(
-    browser: Browser, kept: WebArchive, tmp_path: Path
+def test_page_after_a_restart_links_to_sign_in(
+    browser: Browser, web_archive: WebArchive, tmp_path: Path
 ) -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     login = tmp_path / "login"
-    with watched(browser) as seen:
-        page = seen.page
+    with new_tab(browser) as tab:
+        page = tab.page
         for at, file in enumerate((None, login, login)):
             links: list[str] = []
-            config = ServerConfig(folder=kept.folder, port=port, login_file=file)
+            config = ServerConfig(folder=web_archive.folder, port=port, login_file=file)
             server = WebServer(config, links.append)
             thread_ = Thread(target=server.run, daemon=True)
             thread_.start()
@@ -280,11 +282,11 @@ def test_after_a_restart_there_is_a_way_back_in(
 
 
 def test_an_open_page_notices_that_it_is_signed_out(
-    browser: Browser, site: Served
+    browser: Browser, server: RunningServer
 ) -> None:
-    with opened(browser, site) as seen:
-        page = seen.page
-        page.goto(f"{site.home}/session/{LONG}")
+    with open_tab(browser, server) as tab:
+        page = tab.page
+        page.goto(f"{server.home}/session/{LONG}")
         page.context.clear_cookies()
         page.keyboard.press("G")
         expect(page.get_by_role("button", name="Sign in again")).to_be_visible()
@@ -293,11 +295,11 @@ def test_an_open_page_notices_that_it_is_signed_out(
 
 
 def test_keys_reach_the_start_and_keep_the_place(
-    browser: Browser, site: Served
+    browser: Browser, server: RunningServer
 ) -> None:
-    with opened(browser, site) as seen:
-        page = seen.page
-        page.goto(f"{site.home}/session/{LONG}")
+    with open_tab(browser, server) as tab:
+        page = tab.page
+        page.goto(f"{server.home}/session/{LONG}")
         page.locator("#outline a").first.wait_for()
         page.keyboard.press("G")
         last = page.locator("#outline a", has_text=f"number {LONG_TURNS - 1}")
@@ -306,7 +308,7 @@ def test_keys_reach_the_start_and_keep_the_place(
         page.keyboard.press("g")
         page.wait_for_timeout(700)
         assert page.evaluate("scrollY") == 0
-        page.goto(f"{site.home}/session/{LOUD}")
+        page.goto(f"{server.home}/session/{LOUD}")
         folds = page.locator("details.call")
         expect(folds.first).to_be_attached()
         page.keyboard.press("o")
@@ -315,10 +317,12 @@ def test_keys_reach_the_start_and_keep_the_place(
         expect(page.locator("details.call[open]")).to_have_count(0)
 
 
-def test_a_wide_diff_can_be_scrolled_with_keys(browser: Browser, site: Served) -> None:
-    with opened(browser, site, viewport=PHONE) as seen:
-        page = seen.page
-        page.goto(f"{site.home}/session/{EDITED}")
+def test_a_wide_diff_can_be_scrolled_with_keys(
+    browser: Browser, server: RunningServer
+) -> None:
+    with open_tab(browser, server, viewport=PHONE) as tab:
+        page = tab.page
+        page.goto(f"{server.home}/session/{EDITED}")
         diff = page.locator(".diff").first
         expect(diff).to_be_visible()
         focusable = diff.evaluate(

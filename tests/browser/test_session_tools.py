@@ -10,7 +10,7 @@ import pytest
 from playwright.sync_api import Browser, expect
 
 from bygones.archive import Archive
-from tests.browser.serving import Served, opened, served
+from tests.browser.server import RunningServer, open_tab, run_server
 from tests.build import (
     Home,
     prompt,
@@ -33,21 +33,21 @@ PIXEL = base64.b64encode(
 
 
 @pytest.fixture(scope="module")
-def kept(tmp_path_factory: pytest.TempPathFactory) -> WebArchive:
+def web_archive(tmp_path_factory: pytest.TempPathFactory) -> WebArchive:
     return build_archive(tmp_path_factory.mktemp("kept"))
 
 
 @pytest.fixture(scope="module")
-def site(kept: WebArchive) -> Iterator[Served]:
-    with served(kept.folder) as found:
-        yield found
+def server(web_archive: WebArchive) -> Iterator[RunningServer]:
+    with run_server(web_archive.folder) as running:
+        yield running
 
 
 def test_palette_jumps_to_a_session_and_runs_actions(
-    browser: Browser, site: Served
+    browser: Browser, server: RunningServer
 ) -> None:
-    with opened(browser, site) as seen:
-        page = seen.page
+    with open_tab(browser, server) as tab:
+        page = tab.page
         page.keyboard.press("Control+k")
         page.keyboard.type("count")
         expect(page.locator(".palette [role=option]").first).to_contain_text("Counting")
@@ -64,10 +64,12 @@ def test_palette_jumps_to_a_session_and_runs_actions(
         expect(page.locator(".palette")).to_be_hidden()
 
 
-def test_timeline_jumps_and_shows_the_place(browser: Browser, site: Served) -> None:
-    with opened(browser, site) as seen:
-        page = seen.page
-        page.goto(f"{site.home}/session/{LONG}")
+def test_timeline_jumps_and_shows_the_place(
+    browser: Browser, server: RunningServer
+) -> None:
+    with open_tab(browser, server) as tab:
+        page = tab.page
+        page.goto(f"{server.home}/session/{LONG}")
         place = page.locator("#session-timeline .here")
         expect(place).to_be_attached()
         before = place.get_attribute("d")
@@ -78,11 +80,11 @@ def test_timeline_jumps_and_shows_the_place(browser: Browser, site: Served) -> N
 
 
 def test_tools_and_thinking_are_hidden_and_stay_so(
-    browser: Browser, site: Served
+    browser: Browser, server: RunningServer
 ) -> None:
-    with opened(browser, site) as seen:
-        page = seen.page
-        page.goto(f"{site.home}/session/{PLAIN}")
+    with open_tab(browser, server) as tab:
+        page = tab.page
+        page.goto(f"{server.home}/session/{PLAIN}")
         expect(page.locator(".call").first).to_be_visible()
         page.locator("#show-tools").uncheck()
         page.locator("#show-thinking").uncheck()
@@ -110,11 +112,11 @@ def test_code_is_copied_and_pictures_are_enlarged(
     Archive.ingest(tmp_path / "archive", [home.path])
     allowed = ["clipboard-read", "clipboard-write"]
     with (
-        served(tmp_path / "archive") as site,
-        opened(browser, site, permissions=allowed) as seen,
+        run_server(tmp_path / "archive") as server,
+        open_tab(browser, server, permissions=allowed) as tab,
     ):
-        page = seen.page
-        page.goto(f"{site.home}/session/{PLAIN}")
+        page = tab.page
+        page.goto(f"{server.home}/session/{PLAIN}")
         page.locator("pre", has_text="echo hi").hover()
         page.locator(".copy-code").click()
         expect(page.locator(".toast")).to_have_text("Text copied")
@@ -123,13 +125,15 @@ def test_code_is_copied_and_pictures_are_enlarged(
         expect(page.locator("dialog.lightbox img")).to_be_visible()
         page.keyboard.press("Escape")
         expect(page.locator("dialog.lightbox")).to_have_count(0)
-        assert seen.errors == []
+        assert tab.errors == []
 
 
-def test_sessions_are_listed_beside_the_reader(browser: Browser, site: Served) -> None:
-    with opened(browser, site) as seen:
-        page = seen.page
-        page.goto(f"{site.home}/session/{LONG}")
+def test_sessions_are_listed_beside_the_reader(
+    browser: Browser, server: RunningServer
+) -> None:
+    with open_tab(browser, server) as tab:
+        page = tab.page
+        page.goto(f"{server.home}/session/{LONG}")
         page.get_by_role("button", name="Sessions").click()
         page.locator("#beside a", has_text="Counting lines").click()
         page.wait_for_url(f"**/session/{PLAIN}")
@@ -145,10 +149,10 @@ def test_list_shows_ten_sessions_on_a_laptop(browser: Browser, tmp_path: Path) -
     Archive.ingest(tmp_path / "archive", [home.path])
     size = {"width": 1366, "height": 768}
     with (
-        served(tmp_path / "archive") as site,
-        opened(browser, site, viewport=size) as seen,
+        run_server(tmp_path / "archive") as server,
+        open_tab(browser, server, viewport=size) as tab,
     ):
-        page = seen.page
+        page = tab.page
         boxes = [row.bounding_box() for row in page.locator("tr[data-session]").all()]
         visible = [b for b in boxes if b and b["y"] + b["height"] <= 768]
         assert len(visible) >= 18
@@ -159,8 +163,8 @@ def test_list_shows_ten_sessions_on_a_laptop(browser: Browser, tmp_path: Path) -
 
 def test_several_rows_are_starred_at_once(browser: Browser, tmp_path: Path) -> None:
     archive_home = build_archive(tmp_path)
-    with served(archive_home.folder) as site, opened(browser, site) as seen:
-        page = seen.page
+    with run_server(archive_home.folder) as server, open_tab(browser, server) as tab:
+        page = tab.page
         expect(page.locator("#bulk-bar")).to_be_hidden()
         boxes = page.locator("tbody [name=session]")
         boxes.nth(0).check()
@@ -182,21 +186,23 @@ SHIFT = """() => new Promise((done) => {
 
 @pytest.mark.parametrize("width", [1440, 390])
 def test_pages_do_not_shift_while_they_load(
-    width: int, browser: Browser, site: Served
+    width: int, browser: Browser, server: RunningServer
 ) -> None:
     paths = ("/", "/search?q=question", "/usage", "/prompts", f"/session/{LONG}")
     size = {"width": width, "height": 800}
     shifts = {}
-    with opened(browser, site, viewport=size) as seen:
+    with open_tab(browser, server, viewport=size) as tab:
         for path in paths:
-            seen.page.goto(site.home + path)
-            shifts[path] = seen.page.evaluate(SHIFT)
+            tab.page.goto(server.home + path)
+            shifts[path] = tab.page.evaluate(SHIFT)
 
     assert {path: one for path, one in shifts.items() if one > 0.02} == {}
 
 
-def test_every_page_can_be_read_without_scripts(browser: Browser, site: Served) -> None:
-    with opened(browser, site) as signed_in:
+def test_every_page_is_readable_without_scripts(
+    browser: Browser, server: RunningServer
+) -> None:
+    with open_tab(browser, server) as signed_in:
         cookies = signed_in.page.context.cookies()
     context = browser.new_context(java_script_enabled=False)
     context.add_cookies(cookies)  # type: ignore[arg-type]
@@ -210,26 +216,28 @@ def test_every_page_can_be_read_without_scripts(browser: Browser, site: Served) 
         ("/search?q=question", "Question number"),
         (f"/share?session={PLAIN}", "Download"),
     ):
-        page.goto(site.home + path)
+        page.goto(server.home + path)
         expect(page.get_by_text(words).first).to_be_visible()
-    page.goto(f"{site.home}/session/{PLAIN}")
+    page.goto(f"{server.home}/session/{PLAIN}")
     page.locator("#show-tools").uncheck()
     expect(page.locator(".call").first).to_be_hidden()
-    page.goto(site.home)
+    page.goto(server.home)
     page.locator("tbody [name=session]").first.check()
     page.get_by_role("button", name="Star", exact=True).click()
     expect(page.locator("tr .starred")).to_have_count(1)
     context.close()
 
 
-def test_pages_fit_at_twice_the_text_size(browser: Browser, site: Served) -> None:
+def test_pages_fit_at_twice_the_text_size(
+    browser: Browser, server: RunningServer
+) -> None:
     # A window of 1280 pixels zoomed to 200 % has room for 640.
     size = {"width": 640, "height": 400}
     wide = {}
-    with opened(browser, site, viewport=size) as seen:
+    with open_tab(browser, server, viewport=size) as tab:
         for path in ("/", "/usage", "/prompts", "/search?q=a", f"/session/{LONG}"):
-            seen.page.goto(site.home + path)
-            seen.page.wait_for_timeout(300)
-            wide[path] = seen.page.evaluate("document.documentElement.scrollWidth")
+            tab.page.goto(server.home + path)
+            tab.page.wait_for_timeout(300)
+            wide[path] = tab.page.evaluate("document.documentElement.scrollWidth")
 
     assert {path: one for path, one in wide.items() if one > 640} == {}

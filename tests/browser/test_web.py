@@ -16,7 +16,7 @@ from playwright.sync_api import Browser, Page, expect
 
 from bygones.archive import Archive
 from tests.browser.conftest import NAMES
-from tests.browser.serving import Served, opened, served
+from tests.browser.server import RunningServer, open_tab, run_server
 from tests.build import (
     Home,
     jsonl,
@@ -75,53 +75,53 @@ PATHS = (
 
 
 @pytest.fixture(scope="module")
-def kept(tmp_path_factory: pytest.TempPathFactory) -> WebArchive:
+def web_archive(tmp_path_factory: pytest.TempPathFactory) -> WebArchive:
     return build_archive(tmp_path_factory.mktemp("kept"))
 
 
 @pytest.fixture(scope="module")
-def site(kept: WebArchive) -> Iterator[Served]:
-    with served(kept.folder) as found:
-        yield found
+def server(web_archive: WebArchive) -> Iterator[RunningServer]:
+    with run_server(web_archive.folder) as running:
+        yield running
 
 
 @pytest.mark.parametrize("path", PATHS)
 @pytest.mark.parametrize("look", [("light", 1280), ("dark", 1280), ("dark", 390)])
-def test_every_page_is_whole(
-    path: str, look: tuple[str, int], browser: Browser, site: Served
+def test_every_page_loads_without_errors_and_is_accessible(
+    path: str, look: tuple[str, int], browser: Browser, server: RunningServer
 ) -> None:
     scheme, width = look
     size = {"width": width, "height": 800}
-    with opened(browser, site, color_scheme=scheme, viewport=size) as seen:
-        said: list[str] = []
-        seen.page.on("console", lambda line: said.append(line.text))
-        answer = seen.page.goto(site.home + path)
-        seen.page.wait_for_load_state("networkidle" if "session" in path else "load")
+    with open_tab(browser, server, color_scheme=scheme, viewport=size) as tab:
+        errors: list[str] = []
+        tab.page.on("console", lambda line: errors.append(line.text))
+        answer = tab.page.goto(server.home + path)
+        tab.page.wait_for_load_state("networkidle" if "session" in path else "load")
 
         assert answer is not None
         assert answer.status == (404 if path == "/nothing" else 200)
-        assert seen.errors == []
-        assert [line for line in said if "404" not in line] == []
-        assert all(url.startswith((site.home, "data:")) for url in seen.requests)
-        wide = seen.page.evaluate("document.documentElement.scrollWidth")
+        assert tab.errors == []
+        assert [line for line in errors if "404" not in line] == []
+        assert all(url.startswith((server.home, "data:")) for url in tab.requests)
+        wide = tab.page.evaluate("document.documentElement.scrollWidth")
         assert wide <= width
-        assert _violations(seen.page) == []
+        assert _violations(tab.page) == []
 
 
-def test_a_table_on_a_phone_breaks_no_word_into_letters(
-    browser: Browser, site: Served
+def test_table_on_a_phone_does_not_break_words(
+    browser: Browser, server: RunningServer
 ) -> None:
     size = {"width": 390, "height": 800}
-    with opened(browser, site, viewport=size) as seen:
-        seen.page.goto(f"{site.home}/usage")
-        cells = seen.page.locator("td:first-child, th:first-child")
+    with open_tab(browser, server, viewport=size) as tab:
+        tab.page.goto(f"{server.home}/usage")
+        cells = tab.page.locator("td:first-child, th:first-child")
         heights = [cell.bounding_box() for cell in cells.all()]
 
         assert heights
         assert all(box is not None and box["height"] < 60 for box in heights)
 
 
-def test_the_checker_of_accessibility_is_there() -> None:
+def test_accessibility_checker_is_installed() -> None:
     if not AXE.exists():
         pytest.skip(
             "NO CHECKER: pages were not held against the rules of accessibility; "
@@ -137,17 +137,19 @@ def _violations(page: Page) -> list[str]:
     # The checker is ours to run; the page itself lets no foreign script in.
     page.evaluate(AXE.read_text("utf-8") + "; 0")
     options = {"runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]}
-    told = page.evaluate(f"axe.run(document, {json.dumps(options)})")
+    result = page.evaluate(f"axe.run(document, {json.dumps(options)})")
     return [
         f"{one['id']}: {one['nodes'][0]['html'][:200]}"
-        for one in told["violations"]
+        for one in result["violations"]
         if one["impact"] in {"serious", "critical"}
     ]
 
 
-def test_everything_can_be_done_with_keys(browser: Browser, site: Served) -> None:
-    with opened(browser, site) as seen:
-        page, keyboard = seen.page, seen.page.keyboard
+def test_everything_works_with_the_keyboard(
+    browser: Browser, server: RunningServer
+) -> None:
+    with open_tab(browser, server) as tab:
+        page, keyboard = tab.page, tab.page.keyboard
         keyboard.press("j")
         keyboard.press("j")
         assert page.evaluate("document.activeElement.getAttribute('href')").startswith(
@@ -176,10 +178,10 @@ def test_everything_can_be_done_with_keys(browser: Browser, site: Served) -> Non
         assert page.evaluate("document.documentElement.dataset.theme") == "light"
 
 
-def test_search_finds_as_one_types(browser: Browser, site: Served) -> None:
-    with opened(browser, site) as seen:
-        page = seen.page
-        page.goto(f"{site.home}/search")
+def test_search_updates_while_typing(browser: Browser, server: RunningServer) -> None:
+    with open_tab(browser, server) as tab:
+        page = tab.page
+        page.goto(f"{server.home}/search")
         page.locator("#query").press_sequentially("to", delay=20)
         expect(page.locator("#hints li").first).to_contain_text("tool:")
         page.keyboard.press("Tab")
@@ -198,10 +200,12 @@ def test_search_finds_as_one_types(browser: Browser, site: Served) -> None:
         expect(page.locator("article.target")).to_be_in_viewport()
 
 
-def test_a_branch_is_switched_at_its_fork(browser: Browser, site: Served) -> None:
-    with opened(browser, site) as seen:
-        page = seen.page
-        page.goto(f"{site.home}/session/{REWOUND}")
+def test_a_branch_is_switched_at_its_fork(
+    browser: Browser, server: RunningServer
+) -> None:
+    with open_tab(browser, server) as tab:
+        page = tab.page
+        page.goto(f"{server.home}/session/{REWOUND}")
         expect(page.locator("article.prompt").first).to_contain_text("Second way")
         page.locator(".mark.fork a").first.click()
         page.wait_for_url("**branch=1*")
@@ -212,12 +216,12 @@ def test_the_outline_of_a_long_session_follows_the_reader(
     browser: Browser, tmp_path: Path
 ) -> None:
     home = Home(tmp_path / ".claude")
-    asked = (prompt(f"Question {at}.") for at in range(MANY))
-    home.session(PLAIN, thread(*(one for p in asked for one in (p, reply("Yes.")))))
+    question = (prompt(f"Question {at}.") for at in range(MANY))
+    home.session(PLAIN, thread(*(one for p in question for one in (p, reply("Yes.")))))
     Archive.ingest(tmp_path / "archive", [home.path])
-    with served(tmp_path / "archive") as site, opened(browser, site) as seen:
-        page = seen.page
-        page.goto(f"{site.home}/session/{PLAIN}?from={MANY}")
+    with run_server(tmp_path / "archive") as server, open_tab(browser, server) as tab:
+        page = tab.page
+        page.goto(f"{server.home}/session/{PLAIN}?from={MANY}")
         current = page.locator("#outline a[aria-current]")
         expect(current).to_be_in_viewport()
         middle = int(current.inner_text().strip("Question ."))
@@ -230,19 +234,21 @@ def test_the_outline_of_a_long_session_follows_the_reader(
         expect(current).to_be_in_viewport()
         assert MANY - int(current.inner_text().strip("Question .")) < 20
         # Its room is the same, whatever part of it is there.
-        whole = page.evaluate("document.querySelector('#outline').scrollHeight")
+        height = page.evaluate("document.querySelector('#outline').scrollHeight")
         page.locator("#outline").hover()
         page.mouse.wheel(0, -200_000)
         expect(page.locator("#outline a", has_text="Question 0.")).to_be_in_viewport()
         again = page.evaluate("document.querySelector('#outline').scrollHeight")
-        assert again == whole
-        assert seen.errors == []
+        assert again == height
+        assert tab.errors == []
 
 
-def test_an_agent_opens_beside_and_inside(browser: Browser, site: Served) -> None:
-    with opened(browser, site) as seen:
-        page = seen.page
-        page.goto(f"{site.home}/session/{AGENT}")
+def test_agent_opens_in_panel_and_inline(
+    browser: Browser, server: RunningServer
+) -> None:
+    with open_tab(browser, server) as tab:
+        page = tab.page
+        page.goto(f"{server.home}/session/{AGENT}")
         page.locator("p.agent > a").click()
         expect(page.locator(".panel")).to_contain_text("Nothing odd.")
         expect(page.locator(".panel button").first).to_be_focused()
@@ -253,14 +259,14 @@ def test_an_agent_opens_beside_and_inside(browser: Browser, site: Served) -> Non
         expect(page.locator(".inline-agent")).to_contain_text("Nothing odd.")
 
 
-def test_a_message_gives_its_link_and_its_record(
-    browser: Browser, site: Served
+def test_message_copies_its_link_and_shows_its_record(
+    browser: Browser, server: RunningServer
 ) -> None:
-    with opened(
-        browser, site, permissions=["clipboard-read", "clipboard-write"]
-    ) as seen:
-        page = seen.page
-        page.goto(f"{site.home}/session/{LONG}")
+    with open_tab(
+        browser, server, permissions=["clipboard-read", "clipboard-write"]
+    ) as tab:
+        page = tab.page
+        page.goto(f"{server.home}/session/{LONG}")
         # A click before the page listens only goes to the place.
         for _ in range(5):
             page.locator("#outline a", has_text="Question number 50").click()
@@ -293,7 +299,9 @@ def test_a_message_gives_its_link_and_its_record(
         expect(page.locator(".finder")).to_have_count(0)
 
 
-def test_what_is_found_in_a_fold_unfolds(browser: Browser, tmp_path: Path) -> None:
+def test_match_in_a_collapsed_block_is_expanded(
+    browser: Browser, tmp_path: Path
+) -> None:
     home = Home(tmp_path / ".claude")
     home.session(
         PLAIN,
@@ -305,58 +313,60 @@ def test_what_is_found_in_a_fold_unfolds(browser: Browser, tmp_path: Path) -> No
         ),
     )
     Archive.ingest(tmp_path / "archive", [home.path])
-    with served(tmp_path / "archive") as site, opened(browser, site) as seen:
-        page, told = seen.page, seen.page.locator(".finder output")
-        page.goto(f"{site.home}/session/{PLAIN}?find=lemur")
-        expect(told).to_have_text("1 match")
+    with run_server(tmp_path / "archive") as server, open_tab(browser, server) as tab:
+        page, result = tab.page, tab.page.locator(".finder output")
+        page.goto(f"{server.home}/session/{PLAIN}?find=lemur")
+        expect(result).to_have_text("1 match")
         expect(page.get_by_text("Perhaps a lemur")).to_be_hidden()
         page.locator(".finder input").press("Enter")
         expect(page.get_by_text("Perhaps a lemur")).to_be_visible()
         expect(page.get_by_text("Of something else")).to_be_hidden()
         page.locator(".finder input").fill("tapir")
-        expect(told).to_have_text(
+        expect(result).to_have_text(
             "No matches here (only the start of a long tool result is searched)"
         )
         at = page.locator("article", has_text="Of something else").get_attribute("id")
-        page.goto(f"{site.home}/session/{PLAIN}?at={at}&find=something")
+        page.goto(f"{server.home}/session/{PLAIN}?at={at}&find=something")
         expect(page.get_by_text("Of something else")).to_be_visible()
         expect(page.get_by_text("Perhaps a lemur")).to_be_hidden()
 
 
-def test_news_appear_and_move_nothing(browser: Browser, tmp_path: Path) -> None:
+def test_new_messages_appear_without_moving_the_page(
+    browser: Browser, tmp_path: Path
+) -> None:
     archive_home = build_archive(tmp_path)
     path = archive_home.home.path / "projects" / "-work-other" / f"{LONG}.jsonl"
     with (
-        served(archive_home.folder, archive_home.home.path) as site,
-        opened(browser, site) as seen,
-        opened(browser, site) as other,
+        run_server(archive_home.folder, archive_home.home.path) as server,
+        open_tab(browser, server) as tab,
+        open_tab(browser, server) as other,
     ):
-        for one in (seen, other):
-            one.page.goto(f"{site.home}/session/{LONG}")
+        for one in (tab, other):
+            one.page.goto(f"{server.home}/session/{LONG}")
             one.page.locator("#outline a").first.wait_for()
-        seen.page.locator("#outline a").nth(20).click()
-        seen.page.wait_for_timeout(500)
+        tab.page.locator("#outline a").nth(20).click()
+        tab.page.wait_for_timeout(500)
         other.page.keyboard.press("G")
-        before = seen.page.evaluate(
+        before = tab.page.evaluate(
             "document.querySelector('.target').getBoundingClientRect().top"
         )
         # Others may have the machine for a while: one of some has to be in time.
         took: list[float] = []
         while len(took) < TRIES and not any(one < 1 for one in took):
-            took.append(_appearing(other.page, path, len(took)))
-        expect(seen.page.locator(".new-messages")).to_be_visible()
-        expect(seen.page.locator(".top .running")).to_be_visible()
-        expect(seen.page.locator("#outline")).to_be_attached()
-        after = seen.page.evaluate(
+            took.append(_seconds_until_shown(other.page, path, len(took)))
+        expect(tab.page.locator(".new-messages")).to_be_visible()
+        expect(tab.page.locator(".top .running")).to_be_visible()
+        expect(tab.page.locator("#outline")).to_be_attached()
+        after = tab.page.evaluate(
             "document.querySelector('.target').getBoundingClientRect().top"
         )
 
         assert abs(after - before) <= 1
         assert min(took) < 1, took
-        assert seen.errors == other.errors == []
+        assert tab.errors == other.errors == []
 
 
-def test_of_a_branch_that_is_left_while_it_is_read_no_other_is_shown(
+def test_abandoned_branch_stays_open_while_it_is_read(
     browser: Browser, tmp_path: Path
 ) -> None:
     archive_home = build_archive(tmp_path)
@@ -364,11 +374,11 @@ def test_of_a_branch_that_is_left_while_it_is_read_no_other_is_shown(
     above = json.loads(path.read_bytes().splitlines()[7])["uuid"]
     left = thread(prompt("Another way", parent=above), reply("Gone."), start=9000)
     with (
-        served(archive_home.folder, archive_home.home.path) as site,
-        opened(browser, site) as seen,
+        run_server(archive_home.folder, archive_home.home.path) as server,
+        open_tab(browser, server) as tab,
     ):
-        page = seen.page
-        page.goto(f"{site.home}/session/{LONG}")
+        page = tab.page
+        page.goto(f"{server.home}/session/{LONG}")
         page.locator("#outline a").first.wait_for()
         with path.open("ab") as file:
             file.write(jsonl([one | {"sessionId": LONG} for one in left]))
@@ -381,28 +391,28 @@ def test_of_a_branch_that_is_left_while_it_is_read_no_other_is_shown(
         expect(page.get_by_text("Another way", exact=True)).to_have_count(0)
         page.locator(".new-messages").click()
         expect(page.locator("article", has_text="Another way").first).to_be_attached()
-        assert seen.errors == []
+        assert tab.errors == []
 
 
-def test_stopping_lets_pages_go_that_listen(
+def test_stopping_the_server_disconnects_live_pages(
     browser: Browser, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     archive_home = build_archive(tmp_path)
     with ExitStack() as stack:
-        with served(archive_home.folder, archive_home.home.path) as site:
-            seen = stack.enter_context(opened(browser, site))
-            with seen.page.expect_response("**/api/live"):
-                seen.page.goto(f"{site.home}/session/{LONG}")
+        with run_server(archive_home.folder, archive_home.home.path) as server:
+            tab = stack.enter_context(open_tab(browser, server))
+            with tab.page.expect_response("**/api/live"):
+                tab.page.goto(f"{server.home}/session/{LONG}")
 
         assert "Traceback" not in capfd.readouterr().err
 
 
-def test_the_end_of_a_long_output_comes_when_it_is_unfolded(
-    browser: Browser, site: Served
+def test_rest_of_a_long_output_is_loaded_when_expanded(
+    browser: Browser, server: RunningServer
 ) -> None:
-    with opened(browser, site) as seen:
-        page = seen.page
-        page.goto(f"{site.home}/session/{LOUD}")
+    with open_tab(browser, server) as tab:
+        page = tab.page
+        page.goto(f"{server.home}/session/{LOUD}")
         page.locator("details.call", has_text="cat all").locator(
             "summary"
         ).first.click()
@@ -413,21 +423,21 @@ def test_the_end_of_a_long_output_comes_when_it_is_unfolded(
         change.get_by_text("Show 1,000 lines").click()
         expect(change.get_by_text("new 999 words")).to_be_attached()
         expect(page.locator("[data-rest]")).to_have_count(0)
-        assert seen.errors == []
+        assert tab.errors == []
 
 
-def _appearing(page: Page, path: Path, number: int) -> float:
+def _seconds_until_shown(page: Page, path: Path, number: int) -> float:
     """Append to a session that is shown; return the seconds until it is seen."""
     words = f"News number {number}."
     last = json.loads(path.read_bytes().splitlines()[-1])["uuid"]
-    asked = prompt("And now?", parent=last)
-    news = thread(asked, reply(words), start=5000 + 60 * number)
+    question = prompt("And now?", parent=last)
+    news = thread(question, reply(words), start=5000 + 60 * number)
     page.evaluate(_AWAIT, words)
     written = time.time()
     with path.open("ab") as file:
         file.write(jsonl([one | {"sessionId": LONG} for one in news]))
-    seen: float = page.evaluate("window.awaited")
-    return seen / 1000 - written
+    shown_at: float = page.evaluate("window.awaited")
+    return shown_at / 1000 - written
 
 
 _AWAIT = """
@@ -447,7 +457,7 @@ _AWAIT = """
 
 
 def test_server_on_another_port_does_not_get_the_cookie(
-    site: Served, browser: Browser
+    server: RunningServer, browser: Browser
 ) -> None:
     cookies: list[str | None] = []
 
@@ -460,36 +470,36 @@ def test_server_on_another_port_does_not_get_the_cookie(
         def log_message(self, *_: object) -> None:
             """Print nothing."""
 
-    with HTTPServer(("127.0.0.1", 0), Other) as other, opened(browser, site) as seen:
+    with HTTPServer(("127.0.0.1", 0), Other) as other, open_tab(browser, server) as tab:
         thread = Thread(target=other.serve_forever, daemon=True)
         thread.start()
         port = other.server_address[1]
         for host in ("127.0.0.1", "localhost"):
-            seen.page.goto(f"http://{host}:{port}/")
+            tab.page.goto(f"http://{host}:{port}/")
         other.shutdown()
 
     assert len(cookies) >= 2
     assert set(cookies) == {None}
 
 
-def test_a_name_that_points_here_gets_nothing(site: Served, browser: Browser) -> None:
-    port = site.home.rpartition(":")[2]
+def test_dns_rebinding_gets_nothing(server: RunningServer, browser: Browser) -> None:
+    port = server.home.rpartition(":")[2]
     launched = browser.browser_type.launch(
         executable_path=next(filter(None, map(shutil.which, NAMES))),
         args=["--no-sandbox", "--host-resolver-rules=MAP attacker.test 127.0.0.1"],
     )
     try:
         page = launched.new_page()
-        page.goto(site.links[-1])
-        page.wait_for_url(f"{site.home}/")
+        page.goto(server.links[-1])
+        page.wait_for_url(f"{server.home}/")
         answer = page.goto(f"http://attacker.test:{port}/")
         assert answer is not None
         assert answer.status == 421
         assert "Counting" not in page.content()
-        told = page.evaluate(
-            f"fetch('{site.home}/api/sessions', {{credentials: 'include'}})"
+        result = page.evaluate(
+            f"fetch('{server.home}/api/sessions', {{credentials: 'include'}})"
             ".then((answer) => answer.text(), () => 'refused')"
         )
-        assert told == "refused"
+        assert result == "refused"
     finally:
         launched.close()

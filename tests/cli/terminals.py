@@ -11,21 +11,21 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-__all__ = ["Screen", "Terminal", "piped", "words_of"]
+__all__ = ["Screen", "Terminal", "command_line", "run_piped"]
 
 _TERMINAL = {"TERM": "xterm", "NO_COLOR": ""}
 _COLOR = re.compile(r"\x1b\[[0-9;]*[mK]")
 
 
-def words_of(*words: str | Path) -> list[str]:
+def command_line(*words: str | Path) -> list[str]:
     """Return what starts the command as a program of its own."""
     return [sys.executable, "-m", "bygones", *map(str, words)]
 
 
-def piped(*words: str | Path, given: str = "") -> subprocess.CompletedProcess[str]:
+def run_piped(*words: str | Path, given: str = "") -> subprocess.CompletedProcess[str]:
     """Return how the command ended, and what it wrote into pipes."""
     return subprocess.run(
-        words_of(*words), input=given, capture_output=True, text=True, check=False
+        command_line(*words), input=given, capture_output=True, text=True, check=False
     )
 
 
@@ -42,7 +42,7 @@ class Terminal:
         size = struct.pack("HHHH", rows, columns, 0, 0)
         fcntl.ioctl(theirs, termios.TIOCSWINSZ, size)
         self.child = subprocess.Popen(
-            words_of(*words),
+            command_line(*words),
             stdin=theirs,
             stdout=theirs,
             stderr=theirs,

@@ -22,11 +22,11 @@ def stdout_of(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
     return capsys.readouterr().out
 
 
-def rows(text: str) -> list[dict[str, object]]:
+def parse_rows(text: str) -> list[dict[str, object]]:
     return [json.loads(line) for line in text.splitlines()]
 
 
-def test_a_tag_is_shown_and_can_be_asked_for(
+def test_tag_is_shown_and_can_be_searched(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     stdout = stdout_of(capsys, "tag", "last", "release", "flaky test")
@@ -37,25 +37,23 @@ def test_a_tag_is_shown_and_can_be_asked_for(
     assert stdout_of(capsys, "tag") == (
         "TAG         SESSIONS\nflaky test         1\nrelease            1\n"
     )
-    assert rows(stdout_of(capsys, "tag", "--json")) == [
+    assert parse_rows(stdout_of(capsys, "tag", "--json")) == [
         {"type": "tag", "tag": "flaky test", "session_count": 1},
         {"type": "tag", "tag": "release", "session_count": 1},
     ]
 
 
-def test_a_tag_can_be_taken_away(capsys: pytest.CaptureFixture[str]) -> None:
+def test_tag_can_be_removed(capsys: pytest.CaptureFixture[str]) -> None:
     stdout_of(capsys, "tag", "last", "a", "b")
 
     stdout_of(capsys, "tag", "last", "--delete", "a")
 
-    (row,) = rows(stdout_of(capsys, "tag", "last", "--json"))
+    (row,) = parse_rows(stdout_of(capsys, "tag", "last", "--json"))
     assert row["tags"] == ["b"]
 
 
 @pytest.mark.parametrize("word", [" ", "a\x1b[2J", "x" * 101])
-def test_what_is_no_tag_is_refused(
-    word: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_invalid_tag_is_rejected(word: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["tag", "last", word]) == ExitCode.USAGE_ERROR
     assert "is not a valid tag" in capsys.readouterr().err
 
@@ -63,14 +61,14 @@ def test_what_is_no_tag_is_refused(
 @pytest.mark.parametrize(
     ("arguments", "message"), [(["tag"], "no tags yet\n"), (["-q", "tag"], "")]
 )
-def test_that_there_are_no_tags_is_not_said_to_who_wants_quiet(
+def test_quiet_does_not_report_missing_tags(
     arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(arguments) == ExitCode.SUCCESS
     assert capsys.readouterr().err == message
 
 
-def test_a_note_takes_the_place_of_the_one_before(
+def test_note_replaces_the_previous_one(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     stdout_of(capsys, "note", "last", "first words")
@@ -79,15 +77,18 @@ def test_a_note_takes_the_place_of_the_one_before(
 
     assert stdout.splitlines()[1:] == ["          the key was the fix"]
     assert "first words" not in stdout_of(capsys, "note", "last")
-    assert rows(stdout_of(capsys, "list", "--json"))[0]["note"] == "the key was the fix"
+    assert (
+        parse_rows(stdout_of(capsys, "list", "--json"))[0]["note"]
+        == "the key was the fix"
+    )
 
 
-def test_a_note_can_be_taken_away(capsys: pytest.CaptureFixture[str]) -> None:
+def test_note_can_be_removed(capsys: pytest.CaptureFixture[str]) -> None:
     stdout_of(capsys, "note", "last", "words")
 
     stdout_of(capsys, "note", "last", "-d")
 
-    assert rows(stdout_of(capsys, "note", "last", "--json"))[0]["note"] == ""
+    assert parse_rows(stdout_of(capsys, "note", "last", "--json"))[0]["note"] == ""
     assert main(["note", "last", "-d", "words"]) == ExitCode.USAGE_ERROR
 
 
@@ -101,7 +102,7 @@ def test_stars_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
     assert "Markdown" not in stdout
 
 
-def test_annotations_outlive_the_index(
+def test_annotations_survive_a_rebuild(
     home_dir: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     stdout_of(capsys, "tag", "last", "kept")
@@ -113,11 +114,11 @@ def test_annotations_outlive_the_index(
         assert list(copy.annotations().values()) == [Annotations(tags=("kept",))]
 
 
-def test_a_purge_takes_annotations_along(
+def test_purge_removes_annotations(
     home_dir: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     stdout_of(capsys, "tag", "last", "secret")
-    id_ = str(rows(stdout_of(capsys, "list", "--json"))[0]["session_id"])
+    id_ = str(parse_rows(stdout_of(capsys, "list", "--json"))[0]["session_id"])
 
     stdout_of(capsys, "purge", id_, "--yes")
 
@@ -125,9 +126,7 @@ def test_a_purge_takes_annotations_along(
         assert archive.annotations() == {}
 
 
-def test_two_who_tag_at_once_both_have_their_way(
-    demo_home: Path, home_dir: Path
-) -> None:
+def test_concurrent_tags_are_both_kept(demo_home: Path, home_dir: Path) -> None:
     assert Home(demo_home).path.exists()
     with Archive.open(home_dir / "archive") as archive:
         (first, *_) = [session.id for session in archive.sessions()]
@@ -157,13 +156,13 @@ def test_a_number_of_the_last_search_names_the_session_that_was_found(
     name: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     session = str(
-        rows(stdout_of(capsys, "search", "markdown", "--json"))[1]["session_id"]
+        parse_rows(stdout_of(capsys, "search", "markdown", "--json"))[1]["session_id"]
     )
-    last = rows(stdout_of(capsys, "list", "-n", "1", "--json"))[0]["session_id"]
+    last = parse_rows(stdout_of(capsys, "list", "-n", "1", "--json"))[0]["session_id"]
     assert session != last
 
     for arguments in (["star", name], ["tag", name, "a"], ["note", name, "b"]):
-        (row,) = rows(stdout_of(capsys, *arguments, "--json"))
+        (row,) = parse_rows(stdout_of(capsys, *arguments, "--json"))
         assert row["session_id"] == session
     assert session in stdout_of(capsys, "resume", name)
     assert stdout_of(capsys, "files", name) == stdout_of(capsys, "files", session)

@@ -121,7 +121,7 @@ def test_topics_are_completed() -> None:
 
 @pytest.mark.usefixtures("demo_home")
 @pytest.mark.parametrize("command", ["files", "show"])
-def test_where_no_session_begins_so_files_may(command: str) -> None:
+def test_files_are_completed_if_no_session_matches(command: str) -> None:
     assert complete(command, "src/che") == ["src/che"]
 
 
@@ -129,9 +129,7 @@ def test_where_no_session_begins_so_files_may(command: str) -> None:
 @pytest.mark.parametrize(
     "name", ["evil$(touch x)", "my notes", "[USER]", "a;b", "`x`", "a'b"]
 )
-def test_a_name_that_a_shell_would_take_otherwise_is_not_completed(
-    name: str, home_dir: Path
-) -> None:
+def test_name_with_shell_characters_is_not_completed(name: str, home_dir: Path) -> None:
     home = Home(home_dir / ".claude")
     records = [prompt("Hello", cwd=f"/work/{name}"), reply("Yes", cwd=f"/work/{name}")]
     home.session(session_id(1), thread(*records))
@@ -146,7 +144,7 @@ def test_without_an_archive_there_is_no_output() -> None:
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_a_shell_understands_what_it_gets(
+def test_suggestions_are_valid_in_the_shell(
     shell: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["completion", shell]) == ExitCode.SUCCESS

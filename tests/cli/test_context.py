@@ -66,7 +66,7 @@ def test_json_has_the_messages_as_sent(capsys: pytest.CaptureFixture[str]) -> No
         (["last", "--agent", "a"], "no single agent of this session starts with 'a'"),
     ],
 )
-def test_what_does_not_exist_is_named(
+def test_missing_turn_or_session_is_named(
     arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["context", *arguments]) == ExitCode.USAGE_ERROR

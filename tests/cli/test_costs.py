@@ -14,7 +14,7 @@ from tests.build import Home, prompt, reply, session_id, thread
 from tests.cli.terminals import Terminal
 
 
-def out(capsys: pytest.CaptureFixture[str], *words: str) -> str:
+def stdout_of(capsys: pytest.CaptureFixture[str], *words: str) -> str:
     assert main(list(words)) == ExitCode.SUCCESS
     return capsys.readouterr().out
 
@@ -32,25 +32,25 @@ def own_prices(home_dir: Path) -> Path:
 def test_a_list_shows_what_each_session_cost(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    head, newest, *_ = out(capsys, "list").splitlines()
+    head, newest, *_ = stdout_of(capsys, "list").splitlines()
 
     at = head.index("COST") + len("COST")
     assert newest[:at].endswith("$0.14")
 
 
 @pytest.mark.usefixtures("demo_home")
-def test_what_is_listed_without_a_command_has_its_cost_too(
+def test_overview_shows_costs(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    assert "$0.14" in out(capsys)
+    assert "$0.14" in stdout_of(capsys)
 
 
 @pytest.mark.usefixtures("demo_home")
-def test_the_lines_of_a_tree_add_up_to_its_session(
+def test_costs_of_a_tree_add_up_to_the_session(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    (row,) = map(json.loads, out(capsys, "list", "--json", "-n1").splitlines())
-    marks = [json.loads(x) for x in out(capsys, "tree", "--json").splitlines()]
+    (row,) = map(json.loads, stdout_of(capsys, "list", "--json", "-n1").splitlines())
+    marks = [json.loads(x) for x in stdout_of(capsys, "tree", "--json").splitlines()]
 
     turns = [mark["cost_usd"] for mark in marks if mark["kind"] == "turn"]
     (branch,) = (mark for mark in marks if mark["kind"] == "branch")
@@ -61,7 +61,7 @@ def test_the_lines_of_a_tree_add_up_to_its_session(
 
 
 @pytest.mark.usefixtures("demo_home")
-def test_own_prices_count_in_lists_and_trees(
+def test_own_prices_are_used_in_lists_and_trees(
     own_prices: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     own_prices.write_text(
@@ -69,13 +69,13 @@ def test_own_prices_count_in_lists_and_trees(
         "write_5m = 0\nwrite_1h = 0\nread = 0\n"
     )
 
-    assert "$1.97" in out(capsys, "list")
-    assert "2.0k output · $1.97" in out(capsys, "tree")
+    assert "$1.97" in stdout_of(capsys, "list")
+    assert "2.0k output · $1.97" in stdout_of(capsys, "tree")
 
 
 @pytest.mark.usefixtures("demo_home")
 @pytest.mark.parametrize("command", ["list", "tree"])
-def test_prices_that_cannot_be_read_hide_nothing_but_money(
+def test_unreadable_prices_hide_only_costs(
     command: str, own_prices: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     own_prices.write_text("not prices")
@@ -99,7 +99,7 @@ def test_a_model_without_a_price_has_an_unknown_cost(
     sample_home.session(session_id(8), mixed)
     main(["ingest", "-q"])
 
-    shown = out(capsys, "list", "--no-ingest").splitlines()
+    shown = stdout_of(capsys, "list", "--no-ingest").splitlines()
     lines = {line.split()[-1]: line for line in shown}
 
     assert "unknown  Hello" in lines["Hello"]
@@ -108,7 +108,7 @@ def test_a_model_without_a_price_has_an_unknown_cost(
 
 @pytest.mark.usefixtures("demo_home")
 @pytest.mark.skipif(os.name == "nt", reason="no pseudo-terminals there")
-def test_a_narrow_terminal_keeps_money_before_tokens() -> None:
+def test_narrow_terminal_drops_tokens_before_costs() -> None:
     screen = Terminal("list", columns=90)
 
     assert screen.end() == 0

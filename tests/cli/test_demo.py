@@ -39,7 +39,7 @@ EXAMPLES = {
 
 @pytest.mark.usefixtures("demo_home")
 @pytest.mark.parametrize("name", EXAMPLES)
-def test_what_is_printed_of_the_invented_home(
+def test_output_of_the_demo_home(
     name: str,
     home_dir: Path,
     capsys: pytest.CaptureFixture[str],
@@ -55,7 +55,7 @@ def test_what_is_printed_of_the_invented_home(
 @pytest.mark.usefixtures("demo_home")
 @pytest.mark.skipif(os.name == "nt", reason="terminals are others there")
 @pytest.mark.parametrize("name", EXAMPLES)
-def test_sixty_columns_are_enough(name: str, home_dir: Path) -> None:
+def test_output_fits_sixty_columns(name: str, home_dir: Path) -> None:
     terminal = Terminal(*EXAMPLES[name], columns=60)
 
     assert terminal.end() == ExitCode.SUCCESS
@@ -69,14 +69,14 @@ def test_sixty_columns_are_enough(name: str, home_dir: Path) -> None:
     assert too_wide == []
 
 
-def test_the_invented_home_is_as_claude_code_writes_one(tmp_path: Path) -> None:
+def test_demo_home_has_the_format_of_claude_code(tmp_path: Path) -> None:
     found = inspect_transcripts([write_demo_home(tmp_path, NOW)])
 
     assert found.problems == ()
     assert found.drift == ()
 
 
-def test_the_invented_home_has_all_that_a_session_can_have(tmp_path: Path) -> None:
+def test_demo_home_has_every_feature_of_a_session(tmp_path: Path) -> None:
     sessions = list(read_sessions(write_demo_home(tmp_path, NOW)))
 
     assert len(sessions) == 5
@@ -88,7 +88,7 @@ def test_the_invented_home_has_all_that_a_session_can_have(tmp_path: Path) -> No
     assert [p for one in sessions for p in one.problems] == []
 
 
-def test_the_demo_says_what_to_try(
+def test_demo_prints_commands_to_try(
     home_dir: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["demo", "here"]) == ExitCode.SUCCESS
@@ -99,7 +99,7 @@ def test_the_demo_says_what_to_try(
     assert not (home_dir / "archive").exists()
 
 
-def test_the_demo_overwrites_nothing(
+def test_demo_overwrites_nothing(
     home_dir: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (home_dir / "here").mkdir()
@@ -109,7 +109,7 @@ def test_the_demo_overwrites_nothing(
     assert "is not empty" in capsys.readouterr().err
 
 
-def test_the_demo_needs_no_place(
+def test_demo_needs_no_folder(
     home_dir: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TMPDIR", str(home_dir))
@@ -121,7 +121,7 @@ def test_the_demo_needs_no_place(
     assert len(list(home_dir.glob("bygones-demo-*/claude-home"))) == 1
 
 
-def test_programs_get_the_place_and_the_sessions(
+def test_json_names_the_folder_and_sessions(
     home_dir: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["demo", "here", "--json"]) == ExitCode.SUCCESS

@@ -23,7 +23,7 @@ from tests.cli.terminals import Terminal
 
 
 @pytest.fixture
-def fresh(home_dir: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def imported_home(home_dir: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Return an imported sample home of today."""
     home = write_demo_home(home_dir, datetime.now(UTC))
     monkeypatch.setenv("BYGONES_HOME", str(home))
@@ -31,12 +31,12 @@ def fresh(home_dir: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return home
 
 
-def rows(capsys: pytest.CaptureFixture[str]) -> list[dict[str, object]]:
+def doctor_rows(capsys: pytest.CaptureFixture[str]) -> list[dict[str, object]]:
     assert main(["doctor", "--json"]) in {ExitCode.SUCCESS, ExitCode.FAILURE}
     return [json.loads(line) for line in capsys.readouterr().out.splitlines()]
 
 
-def shown(
+def doctor_output(
     capsys: pytest.CaptureFixture[str],
     *words: str,
     code: ExitCode = ExitCode.SUCCESS,
@@ -45,123 +45,123 @@ def shown(
     return capsys.readouterr().out
 
 
-@pytest.mark.usefixtures("fresh")
+@pytest.mark.usefixtures("imported_home")
 def test_days_until_claude_code_deletes_are_shown(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    found = rows(capsys)
+    found = doctor_rows(capsys)
 
     going = [row["days_left"] for row in found if row["type"] == "expiring_session"]
     assert going == [4, 20, 27, 28, 29]
-    text = shown(capsys)
+    text = doctor_output(capsys)
     assert "1 session within 7 days, 5 in total" in text
     assert "145b06d7  in 4 days" in text
     assert '"cleanupPeriodDays": 3650  in ~/claude-home/settings.json' in text
 
 
-def test_the_setting_is_read_and_nothing_else(
-    fresh: Path, capsys: pytest.CaptureFixture[str]
+def test_only_the_cleanup_setting_is_read(
+    imported_home: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    told = '{"cleanupPeriodDays": 90, "env": {"TOKEN": "s3cret"}}'
-    (fresh / "settings.json").write_text(told)
+    settings = '{"cleanupPeriodDays": 90, "env": {"TOKEN": "s3cret"}}'
+    (imported_home / "settings.json").write_text(settings)
 
-    (row,) = (row for row in rows(capsys) if row["type"] == "retention")
+    (row,) = (row for row in doctor_rows(capsys) if row["type"] == "retention")
 
     assert (row["days"], row["is_configured"]) == (90, True)
-    assert "s3cret" not in shown(capsys)
-    assert (fresh / "settings.json").read_text() == told
+    assert "s3cret" not in doctor_output(capsys)
+    assert (imported_home / "settings.json").read_text() == settings
 
 
 @pytest.mark.parametrize("text", ["{", "[]", '{"cleanupPeriodDays": "x"}', ""])
-def test_settings_that_make_no_sense_are_none(
-    text: str, fresh: Path, capsys: pytest.CaptureFixture[str]
+def test_invalid_cleanup_settings_are_ignored(
+    text: str, imported_home: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (fresh / "settings.json").write_text(text)
+    (imported_home / "settings.json").write_text(text)
 
-    (row,) = (row for row in rows(capsys) if row["type"] == "retention")
+    (row,) = (row for row in doctor_rows(capsys) if row["type"] == "retention")
 
     assert (row["days"], row["is_configured"]) == (30, False)
 
 
 def test_settings_that_are_a_pipe_are_not_opened(
-    fresh: Path, capsys: pytest.CaptureFixture[str]
+    imported_home: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (fresh / "settings.json").unlink(missing_ok=True)
-    os.mkfifo(fresh / "settings.json")
+    (imported_home / "settings.json").unlink(missing_ok=True)
+    os.mkfifo(imported_home / "settings.json")
 
-    (row,) = (row for row in rows(capsys) if row["type"] == "retention")
+    (row,) = (row for row in doctor_rows(capsys) if row["type"] == "retention")
 
     assert (row["days"], row["is_configured"]) == (30, False)
 
 
-def test_what_is_overdue_goes_at_the_next_run(
-    fresh: Path, capsys: pytest.CaptureFixture[str]
+def test_overdue_sessions_are_deleted_at_the_next_run(
+    imported_home: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    path = next(fresh.glob("projects/*-notes/*.jsonl"))
+    path = next(imported_home.glob("projects/*-notes/*.jsonl"))
     old = (datetime.now(UTC) - timedelta(days=40)).timestamp()
     os.utime(path, (old, old))
 
-    assert "at its next run" in shown(capsys)
+    assert "at its next run" in doctor_output(capsys)
 
 
-def test_what_is_gone_is_counted_and_not_about_to_go(
-    fresh: Path, capsys: pytest.CaptureFixture[str]
+def test_deleted_sessions_are_counted_separately(
+    imported_home: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    next(fresh.glob("projects/*-notes/*.jsonl")).unlink()
+    next(imported_home.glob("projects/*-notes/*.jsonl")).unlink()
 
-    found = rows(capsys)
+    found = doctor_rows(capsys)
 
     assert found[0]["gone_file_count"] == 1
     assert len([row for row in found if row["type"] == "expiring_session"]) == 4
 
 
 @pytest.mark.skipif(os.name == "nt", reason="there are no such bits there")
-@pytest.mark.usefixtures("fresh")
+@pytest.mark.usefixtures("imported_home")
 def test_an_archive_that_other_users_can_read_is_reported(
     home_dir: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert "others" not in shown(capsys)
+    assert "others" not in doctor_output(capsys)
 
     (home_dir / "archive").chmod(0o755)
 
-    text = shown(capsys, code=ExitCode.FAILURE)
+    text = doctor_output(capsys, code=ExitCode.FAILURE)
     assert text.startswith("1 thing needs your attention\n")
     assert "✗ other users can read the archive: chmod -R go= '~/archive'" in text
-    quiet = shown(capsys, "--quiet", code=ExitCode.FAILURE)
+    quiet = doctor_output(capsys, "--quiet", code=ExitCode.FAILURE)
     assert len(quiet.splitlines()) == 2
     (home_dir / "archive").chmod(0o700)
-    assert shown(capsys, "--quiet") == ""
-    assert shown(capsys).startswith("All is well\n")
+    assert doctor_output(capsys, "--quiet") == ""
+    assert doctor_output(capsys).startswith("All is well\n")
 
 
-@pytest.mark.usefixtures("fresh")
+@pytest.mark.usefixtures("imported_home")
 def test_new_transcripts_are_reported(
-    fresh: Path, capsys: pytest.CaptureFixture[str]
+    imported_home: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    next(fresh.glob("projects/*-notes/*.jsonl")).unlink()
+    next(imported_home.glob("projects/*-notes/*.jsonl")).unlink()
 
-    text = shown(capsys, "--no-ingest", code=ExitCode.FAILURE)
+    text = doctor_output(capsys, "--no-ingest", code=ExitCode.FAILURE)
     assert "✗ there are new transcripts: bygones ingest" in text
 
 
-def test_an_archive_without_homes_is_looked_at(
-    fresh: Path,
+def test_archive_without_homes_is_checked(
+    imported_home: Path,
     home_dir: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.delenv("BYGONES_HOME")
-    fresh.rename(home_dir / "elsewhere")
+    imported_home.rename(home_dir / "elsewhere")
 
-    told = shown(capsys)
-    assert "no Claude Code home was found: use --home PATH" in told
-    assert "new transcripts" not in told
+    output = doctor_output(capsys)
+    assert "no Claude Code home was found: use --home PATH" in output
+    assert "new transcripts" not in output
 
 
 @pytest.mark.usefixtures("demo_home")
 @pytest.mark.skipif(os.name == "nt", reason="no pseudo-terminals there")
 @pytest.mark.parametrize("color", ["always", "never"])
-def test_a_narrow_terminal_breaks_what_must_be_read_whole(color: str) -> None:
+def test_narrow_terminal_wraps_important_texts(color: str) -> None:
     terminal = Terminal("doctor", "--color", color, columns=60)
 
     assert terminal.end() == ExitCode.SUCCESS
@@ -181,7 +181,7 @@ WRONG = {
 }
 
 
-@pytest.mark.usefixtures("fresh")
+@pytest.mark.usefixtures("imported_home")
 @pytest.mark.parametrize("variable", WRONG)
 def test_invalid_settings_are_reported_and_ignored(
     variable: str,
@@ -194,13 +194,13 @@ def test_invalid_settings_are_reported_and_ignored(
     monkeypatch.setenv(*variable.split("="))
     complaint = WRONG[variable]
 
-    assert complaint in shown(capsys, code=ExitCode.FAILURE)
+    assert complaint in doctor_output(capsys, code=ExitCode.FAILURE)
     assert main(["doctor", "--json"]) == ExitCode.FAILURE
     row = json.loads(capsys.readouterr().out.splitlines()[0])
     assert complaint in row["settings_errors"][0]
 
 
-@pytest.mark.usefixtures("fresh")
+@pytest.mark.usefixtures("imported_home")
 def test_settings_apply_again_after_doctor(
     home_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -212,7 +212,7 @@ def test_settings_apply_again_after_doctor(
     assert main(["list"]) == ExitCode.USAGE_ERROR
 
 
-@pytest.mark.usefixtures("fresh")
+@pytest.mark.usefixtures("imported_home")
 def test_an_interrupted_purge_is_reported(
     home_dir: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -222,7 +222,7 @@ def test_an_interrupted_purge_is_reported(
     ):
         begin_purge(opened.byte_store.db, [])
 
-    assert "a purge was interrupted: run it again" in shown(
+    assert "a purge was interrupted: run it again" in doctor_output(
         capsys, code=ExitCode.FAILURE
     )
 
@@ -230,28 +230,28 @@ def test_an_interrupted_purge_is_reported(
 def test_without_an_archive_homes_are_listed_and_none_is_created(
     sample_home: Home, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    told = shown(capsys, code=ExitCode.FAILURE)
-    assert "✗ there is no archive: bygones ingest" in told
-    assert "Claude Code deletes after 30 days" in told
-    assert "none is in the archive" in told
-    assert session_id(1)[:8] in told
+    output = doctor_output(capsys, code=ExitCode.FAILURE)
+    assert "✗ there is no archive: bygones ingest" in output
+    assert "Claude Code deletes after 30 days" in output
+    assert "none is in the archive" in output
+    assert session_id(1)[:8] in output
     assert main(["list", "--no-ingest"]) == ExitCode.NO_ARCHIVE
     assert sample_home.path.is_dir()
 
 
-@pytest.mark.usefixtures("fresh")
+@pytest.mark.usefixtures("imported_home")
 def test_the_last_verification_is_shown(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    assert "the archive was not verified yet: bygones verify" in shown(capsys)
+    assert "the archive was not verified yet: bygones verify" in doctor_output(capsys)
 
     assert main(["verify", "--quiet"]) == ExitCode.SUCCESS
 
-    (row,) = (one for one in rows(capsys) if one["type"] == "doctor")
+    (row,) = (one for one in doctor_rows(capsys) if one["type"] == "doctor")
     verified = row["last_verification"]
     assert isinstance(verified, dict)
     assert verified["is_intact"]
-    assert re.search(r"verified 20\S+: no damage in \d+ files", shown(capsys))
+    assert re.search(r"verified 20\S+: no damage in \d+ files", doctor_output(capsys))
 
 
 @pytest.mark.req("E1")
@@ -281,21 +281,21 @@ def test_every_problem_is_listed_with_file_and_line(
         ("ghost", 1, 1),
     }
     total = sum(row["count"] for row in listed)
-    assert rows(capsys)[0]["problem_count"] == total
+    assert doctor_rows(capsys)[0]["problem_count"] == total
     problems = f"· {total} problems in the transcripts of 1 session"
-    assert f"{problems}: bygones doctor --problems" in shown(capsys)
+    assert f"{problems}: bygones doctor --problems" in doctor_output(capsys)
     assert main(["list", "--json"]) == ExitCode.SUCCESS
     assert json.loads(capsys.readouterr().out)["problem_count"] == total
     assert main(["doctor", "--problems"]) == ExitCode.SUCCESS
     assert f"{name}.jsonl:3: ghost: gone" in capsys.readouterr().out
 
 
-@pytest.mark.usefixtures("fresh")
+@pytest.mark.usefixtures("imported_home")
 def test_invalid_settings_file_is_named(
     home_dir: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (home_dir / "broken.toml").write_text("= broken")
     monkeypatch.setenv("BYGONES_SETTINGS", "broken.toml")
 
-    text = shown(capsys, code=ExitCode.FAILURE)
+    text = doctor_output(capsys, code=ExitCode.FAILURE)
     assert re.search(r"settings: \S*broken\.toml\n", text)

@@ -17,7 +17,7 @@ FIRST = session_id(1)
 
 
 @pytest.fixture
-def archived(sample_home: Home) -> Path:
+def archived_home(sample_home: Home) -> Path:
     """Return the directory of a user whose home was archived and then deleted."""
     records = thread(
         *(r for n in range(3) for r in (prompt(f"ask {n} {KEY}"), reply(f"say {n}")))
@@ -28,20 +28,20 @@ def archived(sample_home: Home) -> Path:
     return sample_home.path.parent
 
 
-def exported(*arguments: str) -> None:
+def run_export(*arguments: str) -> None:
     assert main(["export", *arguments, "--no-ingest"]) == ExitCode.SUCCESS
 
 
-def test_a_session_becomes_a_file_that_is_named(
-    archived: Path, capsys: pytest.CaptureFixture[str]
+def test_export_writes_a_file_and_prints_its_name(
+    archived_home: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    exported(session_id(3))
+    run_export(session_id(3))
 
     captured = capsys.readouterr()
     assert captured.out == f"{session_id(3)}.html\n"
     assert "redacted: " in captured.err
     assert "3 github-tokens" in captured.err
-    page = (archived / f"{session_id(3)}.html").read_text("utf-8")
+    page = (archived_home / f"{session_id(3)}.html").read_text("utf-8")
     assert "ask 2" in page
     assert KEY not in page
 
@@ -49,19 +49,19 @@ def test_a_session_becomes_a_file_that_is_named(
 @pytest.mark.parametrize(
     ("form", "suffix"), [("markdown", "md"), ("text", "txt"), ("json", "json")]
 )
-def test_other_formats_have_other_endings(
-    form: str, suffix: str, archived: Path
+def test_formats_have_their_suffixes(
+    form: str, suffix: str, archived_home: Path
 ) -> None:
-    exported(FIRST, "--format", form)
+    run_export(FIRST, "--format", form)
 
-    assert "Three." in (archived / f"{FIRST}.{suffix}").read_text("utf-8")
+    assert "Three." in (archived_home / f"{FIRST}.{suffix}").read_text("utf-8")
 
 
-def test_the_original_lines_are_what_was_written(
+def test_raw_export_has_the_original_lines(
     sample_home: Home, home_dir: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["ingest", "--quiet"]) == ExitCode.SUCCESS
-    exported(FIRST, *("--format", "jsonl", "-o", "talk.jsonl", "--no-redact"))
+    run_export(FIRST, *("--format", "jsonl", "-o", "talk.jsonl", "--no-redact"))
 
     captured = capsys.readouterr()
     (source,) = sample_home.path.rglob(f"{FIRST}.jsonl")
@@ -81,13 +81,13 @@ def test_the_original_lines_are_what_was_written(
         ("--second-opinion", "--no-redact"),
     ],
 )
-@pytest.mark.usefixtures("archived")
-def test_what_does_not_go_together_is_refused(arguments: tuple[str, ...]) -> None:
+@pytest.mark.usefixtures("archived_home")
+def test_incompatible_options_are_rejected(arguments: tuple[str, ...]) -> None:
     assert main(["export", FIRST, *arguments]) == ExitCode.USAGE_ERROR
 
 
-@pytest.mark.usefixtures("archived")
-def test_a_second_opinion_can_stop_an_export(
+@pytest.mark.usefixtures("archived_home")
+def test_secret_scanner_can_stop_an_export(
     home_dir: Path,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -107,34 +107,34 @@ def test_a_second_opinion_can_stop_an_export(
     assert not (home_dir / "x.html").exists()
 
 
-@pytest.mark.usefixtures("archived")
+@pytest.mark.usefixtures("archived_home")
 @pytest.mark.parametrize(
     ("turns", "wanted"), [("2", [1]), ("2-3", [1, 2]), ("2-", [1, 2]), ("1-1", [0])]
 )
-def test_turns_can_be_asked_for(
+def test_turns_can_be_selected(
     turns: str, wanted: list[int], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    exported(session_id(3), "--format", "markdown", "-o", "-", "--turns", turns)
+    run_export(session_id(3), "--format", "markdown", "-o", "-", "--turns", turns)
 
     stdout = capsys.readouterr().out
     assert [n for n in range(3) if f"say {n}" in stdout] == wanted
 
 
 @pytest.mark.parametrize("form", ["html", "markdown", "text"])
-@pytest.mark.usefixtures("archived")
+@pytest.mark.usefixtures("archived_home")
 def test_an_export_of_some_turns_says_so(
     form: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for turns, note in (("2", "only turn 2 of 3"), ("2-9", "only turns 2 to 3 of 3")):
-        exported(session_id(3), "--turns", turns, "--format", form, "-o", "-")
+        run_export(session_id(3), "--turns", turns, "--format", form, "-o", "-")
         assert note in capsys.readouterr().out
-    exported(session_id(3), "--turns", "1-3", "--format", form, "-o", "-")
+    run_export(session_id(3), "--turns", "1-3", "--format", form, "-o", "-")
     assert "only turn" not in capsys.readouterr().out
 
 
-@pytest.mark.usefixtures("archived")
+@pytest.mark.usefixtures("archived_home")
 @pytest.mark.parametrize("turns", ["0", "x", "3-2", "-2", "1-x"])
-def test_turns_that_cannot_be_are_refused(
+def test_invalid_turns_are_rejected(
     turns: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     arguments = ["export", FIRST, f"--turns={turns}", "--no-ingest"]
@@ -144,8 +144,8 @@ def test_turns_that_cannot_be_are_refused(
 
 
 @pytest.mark.parametrize("turns", ["99-100", "99-", "99", "4"])
-def test_turns_that_a_session_has_not_are_refused(
-    turns: str, archived: Path, capsys: pytest.CaptureFixture[str]
+def test_turns_outside_of_the_session_are_rejected(
+    turns: str, archived_home: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     arguments = [
         "export",
@@ -158,31 +158,31 @@ def test_turns_that_a_session_has_not_are_refused(
 
     assert main([*arguments, "--format", "markdown"]) == ExitCode.USAGE_ERROR
     assert "the branch has 3 turns" in capsys.readouterr().err
-    assert not (archived / "x.md").exists()
+    assert not (archived_home / "x.md").exists()
     assert not Path("x.md").exists()
 
 
 def test_a_project_becomes_a_folder(
-    archived: Path, capsys: pytest.CaptureFixture[str]
+    archived_home: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    exported("/work/demo", "--to", "site")
+    run_export("/work/demo", "--to", "site")
 
     captured = capsys.readouterr()
     assert captured.out == f"{Path('site/index.html')}\n"
     assert "wrote 3 sessions" in captured.err
-    assert (archived / "site" / "sessions" / f"{FIRST}.html").exists()
+    assert (archived_home / "site" / "sessions" / f"{FIRST}.html").exists()
 
 
-def test_everything_is_written_once_and_then_only_what_changed(
-    archived: Path, capsys: pytest.CaptureFixture[str]
+def test_second_export_writes_only_changed_sessions(
+    archived_home: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    exported("--all", "--to", "site")
+    run_export("--all", "--to", "site")
     first = capsys.readouterr().err
-    exported("--all", "--to", "site")
+    run_export("--all", "--to", "site")
 
     assert "wrote 3 session" in first
     assert "wrote 0 sessions (0 B) to site; 3 unchanged" in capsys.readouterr().err
-    assert (archived / "site" / "index.html").exists()
+    assert (archived_home / "site" / "index.html").exists()
 
 
 def test_skipped_sessions_are_counted(
@@ -192,13 +192,13 @@ def test_skipped_sessions_are_counted(
     assert main(["ingest", "--quiet"]) == ExitCode.SUCCESS
 
     for arguments in (("--all",), ("--from", str(sample_home.path))):
-        exported(*arguments, "--to", "site")
+        run_export(*arguments, "--to", "site")
         stderr = capsys.readouterr().err
         assert "1 session without messages skipped" in stderr
-    exported("--all", "--to", "site", "--json")
+    run_export("--all", "--to", "site", "--json")
     assert json.loads(capsys.readouterr().out.splitlines()[0])["empty_count"] == 1
 
-    exported("--all", "--to", "lines", "--format", "jsonl")
+    run_export("--all", "--to", "lines", "--format", "jsonl")
 
     stderr = capsys.readouterr().err
     assert "left out" not in stderr
@@ -206,27 +206,27 @@ def test_skipped_sessions_are_counted(
     assert (home_dir / "lines" / "sessions" / f"{session_id(7)}.jsonl").is_file()
 
 
-@pytest.mark.usefixtures("archived")
-def test_only_what_went_on_since(capsys: pytest.CaptureFixture[str]) -> None:
-    exported("--all", "--to", "site", "--since", "2026-01-05T09:30")
+@pytest.mark.usefixtures("archived_home")
+def test_since_exports_only_recent_sessions(capsys: pytest.CaptureFixture[str]) -> None:
+    run_export("--all", "--to", "site", "--since", "2026-01-05T09:30")
 
     assert "wrote 1 session" in capsys.readouterr().err
 
 
-def test_what_a_search_finds_is_exported(
-    archived: Path, capsys: pytest.CaptureFixture[str]
+def test_query_selects_exported_sessions(
+    archived_home: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    exported("--search", "count the lines", "--to", "site")
+    run_export("--search", "count the lines", "--to", "site")
 
     assert "wrote 1 session" in capsys.readouterr().err
-    assert (archived / "site" / "sessions" / f"{FIRST}.html").exists()
+    assert (archived_home / "site" / "sessions" / f"{FIRST}.html").exists()
 
 
 def test_files_are_read_without_an_archive(
     sample_home: Home, home_dir: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    exported("--from", str(sample_home.path), "--to", "site")
-    exported(FIRST, "--from", str(sample_home.path), "-o", "one.html")
+    run_export("--from", str(sample_home.path), "--to", "site")
+    run_export(FIRST, "--from", str(sample_home.path), "-o", "one.html")
 
     assert (home_dir / "site" / "index.html").exists()
     assert "Three." in (home_dir / "one.html").read_text("utf-8")
@@ -234,7 +234,7 @@ def test_files_are_read_without_an_archive(
     assert "wrote 2 session" in capsys.readouterr().err
 
 
-def test_a_beginning_that_several_have_is_refused(
+def test_ambiguous_prefix_is_rejected(
     sample_home: Home, capsys: pytest.CaptureFixture[str]
 ) -> None:
     arguments = ["export", FIRST[:20], "--from", str(sample_home.path)]
@@ -243,32 +243,32 @@ def test_a_beginning_that_several_have_is_refused(
     assert "several sessions start with" in capsys.readouterr().err
 
 
-def test_a_report_tells_every_place(archived: Path) -> None:
-    exported(session_id(3), "--report", "hidden.jsonl")
+def test_report_lists_every_redaction(archived_home: Path) -> None:
+    run_export(session_id(3), "--report", "hidden.jsonl")
 
     rows = [
         json.loads(line)
-        for line in (archived / "hidden.jsonl").read_text("utf-8").splitlines()
+        for line in (archived_home / "hidden.jsonl").read_text("utf-8").splitlines()
     ]
     assert [row["kind"] for row in rows].count("github-token") == 3
     assert all(row["source"].endswith(f"{session_id(3)}.jsonl") for row in rows)
 
 
-def test_what_the_settings_name_is_hidden_too(
-    archived: Path, monkeypatch: pytest.MonkeyPatch
+def test_patterns_of_the_settings_are_redacted(
+    archived_home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    settings = archived / "settings.toml"
+    settings = archived_home / "settings.toml"
     settings.write_text("[redact]\nnames = ['Three']\npatterns = {verb = 'count'}\n")
     monkeypatch.setenv("BYGONES_SETTINGS", str(settings))
 
-    exported(FIRST, "--format", "text", "-o", "page.txt")
+    run_export(FIRST, "--format", "text", "-o", "page.txt")
 
-    page = (archived / "page.txt").read_text("utf-8")
+    page = (archived_home / "page.txt").read_text("utf-8")
     assert "Please [redacted verb] the lines" in page
     assert "[redacted user]." in page
 
 
-@pytest.mark.usefixtures("archived")
+@pytest.mark.usefixtures("archived_home")
 @pytest.mark.parametrize(
     "arguments",
     [
@@ -285,7 +285,7 @@ def test_what_the_settings_name_is_hidden_too(
     ],
     ids=" ".join,
 )
-def test_what_cannot_be_meant_is_refused(
+def test_meaningless_options_are_rejected(
     arguments: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     code = main(["export", *arguments, "--no-ingest"])
@@ -294,7 +294,7 @@ def test_what_cannot_be_meant_is_refused(
     assert capsys.readouterr().err.startswith("error: ")
 
 
-@pytest.mark.usefixtures("archived")
+@pytest.mark.usefixtures("archived_home")
 @pytest.mark.parametrize(
     ("arguments", "why"),
     [
@@ -311,26 +311,26 @@ def test_an_export_without_sessions_gives_the_reason(
 
 
 def test_json_reports_files_and_redactions(
-    archived: Path, capsys: pytest.CaptureFixture[str]
+    archived_home: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    exported(session_id(3), "--json", "--report", "hidden.jsonl")
+    run_export(session_id(3), "--json", "--report", "hidden.jsonl")
 
     captured = capsys.readouterr()
     (row,) = map(json.loads, captured.out.splitlines())
     assert captured.err == ""
     assert row["type"] == "export"
     assert row["files"] == [row["path"]] == [f"{session_id(3)}.html"]
-    assert row["written_bytes"] == (archived / row["path"]).stat().st_size
+    assert row["written_bytes"] == (archived_home / row["path"]).stat().st_size
     assert row["is_redacted"]
     assert row["redactions"]["github-token"] == 3
     assert row["report_path"] == "hidden.jsonl"
 
 
-@pytest.mark.usefixtures("archived")
+@pytest.mark.usefixtures("archived_home")
 def test_json_names_the_folder(capsys: pytest.CaptureFixture[str]) -> None:
-    exported("--all", "--json", "--to", "site")
+    run_export("--all", "--json", "--to", "site")
     (first,) = map(json.loads, capsys.readouterr().out.splitlines())
-    exported("--all", "--json", "--to", "site")
+    run_export("--all", "--json", "--to", "site")
     (again,) = map(json.loads, capsys.readouterr().out.splitlines())
 
     assert first["path"] == str(Path("site/index.html"))
@@ -343,11 +343,11 @@ def test_json_names_the_folder(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(arguments) == ExitCode.USAGE_ERROR
 
 
-@pytest.mark.usefixtures("archived")
-def test_a_slash_at_the_end_names_a_folder(archived: Path) -> None:
-    exported(FIRST, "--to", "new/")
+@pytest.mark.usefixtures("archived_home")
+def test_a_slash_at_the_end_names_a_folder(archived_home: Path) -> None:
+    run_export(FIRST, "--to", "new/")
 
-    assert (archived / "new" / "index.html").is_file()
+    assert (archived_home / "new" / "index.html").is_file()
 
 
 def test_unknown_format_lists_formats_with_their_aliases(

@@ -41,14 +41,16 @@ def project(home_dir: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-def rows(capsys: pytest.CaptureFixture[str], *words: str) -> list[dict[str, object]]:
+def json_rows(
+    capsys: pytest.CaptureFixture[str], *words: str
+) -> list[dict[str, object]]:
     assert main([*words, "--json"]) == ExitCode.SUCCESS
     return [json.loads(line) for line in capsys.readouterr().out.splitlines()]
 
 
 @pytest.mark.usefixtures("project")
 def test_blame_names_the_turn_of_each_line(capsys: pytest.CaptureFixture[str]) -> None:
-    found = rows(capsys, "blame", "src/app.py")
+    found = json_rows(capsys, "blame", "src/app.py")
 
     assert [row["origin"] for row in found] == ["claude", "claude", "claude", "user"]
     assert [row["turn_number"] for row in found] == [1, 2, 1, None]
@@ -120,7 +122,7 @@ def test_blame_of_a_line_shows_prompt_and_change(
         (["diff", "app.py@5e55:1", "git:HEAD"], "not a commit"),
     ],
 )
-def test_bad_names_get_a_clear_answer(
+def test_bad_names_are_reported(
     words: list[str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(words) == ExitCode.USAGE_ERROR
@@ -153,7 +155,7 @@ def test_copies_stay_below_the_folder_and_replace_nothing(
     project: Path, home_dir: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     target = home_dir / "out"
-    written = rows(capsys, "cat", "last:2", "-o", str(target))
+    written = json_rows(capsys, "cat", "last:2", "-o", str(target))
 
     paths = sorted(str(row["written_path"]) for row in written)
     assert len(paths) == 2
@@ -192,7 +194,7 @@ def test_diff_compares_turns_and_the_disk(capsys: pytest.CaptureFixture[str]) ->
     assert main(["diff", "app.py@last:2"]) == ExitCode.SUCCESS
     assert "+mine" in capsys.readouterr().out
 
-    changed, created = rows(capsys, "diff", "last:1", "last:2")
+    changed, created = json_rows(capsys, "diff", "last:1", "last:2")
     assert {changed["state"], created["state"]} == {"changed", "created"}
     assert sorted((changed["added_lines"], created["added_lines"])) == [1, 1]  # type: ignore[type-var]
 
@@ -213,7 +215,7 @@ def test_commits_of_a_session(
     story.write_to(home)
     Archive.ingest(home_dir / "archive", [home.path])
 
-    first, second, third = rows(capsys, "commits", "last")
+    first, second, third = json_rows(capsys, "commits", "last")
 
     assert (first["sha"], first["summary"], first["git_branch"]) == (
         "1a2b3c4",

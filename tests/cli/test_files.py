@@ -16,7 +16,9 @@ on_terminals = pytest.mark.skipif(os.name == "nt", reason="no pseudo-terminals t
 pytestmark = pytest.mark.usefixtures("demo_home")
 
 
-def rows(capsys: pytest.CaptureFixture[str], *words: str) -> list[dict[str, object]]:
+def json_rows(
+    capsys: pytest.CaptureFixture[str], *words: str
+) -> list[dict[str, object]]:
     assert main(["files", "--json", *words]) == ExitCode.SUCCESS
     return [json.loads(line) for line in capsys.readouterr().out.splitlines()]
 
@@ -24,7 +26,7 @@ def rows(capsys: pytest.CaptureFixture[str], *words: str) -> list[dict[str, obje
 def test_changes_on_abandoned_branches_are_separate(
     home_dir: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    abandoned, live, created = rows(capsys, "last")
+    abandoned, live, created = json_rows(capsys, "last")
 
     assert abandoned["path"] == live["path"]
     assert live["path"] == str(home_dir / "shop" / "src" / "checkout.py")
@@ -48,7 +50,7 @@ def test_changes_on_abandoned_branches_are_separate(
         ("no-such.py", 0),
     ],
 )
-def test_a_path_is_a_file_a_folder_or_how_one_ends(
+def test_path_selects_a_file_a_folder_or_a_suffix(
     name: str,
     count: int,
     home_dir: Path,
@@ -56,16 +58,16 @@ def test_a_path_is_a_file_a_folder_or_how_one_ends(
 ) -> None:
     (home_dir / "shop" / "src").mkdir()
 
-    assert len(rows(capsys, name)) == count
+    assert len(json_rows(capsys, name)) == count
 
 
-def test_the_end_of_a_name_is_not_the_end_of_a_path(
+def test_suffix_matches_whole_names(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    assert rows(capsys, "heckout.py") == []
+    assert json_rows(capsys, "heckout.py") == []
 
 
-def test_a_name_that_is_nothing_is_a_sentence(
+def test_unknown_path_is_reported(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert main(["files", "nothing"]) == ExitCode.USAGE_ERROR

@@ -24,7 +24,7 @@ from tests.build import (
     tool_result,
     tool_use,
 )
-from tests.cli.terminals import piped
+from tests.cli.terminals import run_piped
 
 
 @pytest.fixture
@@ -111,7 +111,7 @@ def test_claude_is_run_with_the_new_session(
     program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{program.parent}{os.pathsep}{os.environ['PATH']}")
 
-    done = piped("fork", "last:2", "--run")
+    done = run_piped("fork", "last:2", "--run")
 
     assert done.returncode == 7, done.stderr
     arguments = (home_dir / "arguments").read_text().split()
@@ -120,7 +120,7 @@ def test_claude_is_run_with_the_new_session(
 
 
 @pytest.fixture
-def edited(home_dir: Path) -> Path:
+def edited_repository(home_dir: Path) -> Path:
     """Return a repository in which a session wrote a file three times."""
     work = home_dir / "repo" / "app"
     work.mkdir(parents=True)
@@ -169,7 +169,7 @@ def write_turn(work: Path, number: int) -> list[Written]:
 
 @pytest.mark.skipif(shutil.which("git") is None, reason="needs git")
 def test_files_are_restored_as_they_were_in_a_worktree(
-    edited: Path, capsys: pytest.CaptureFixture[str]
+    edited_repository: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["fork", "last:3", "--files", "worktree"]) == ExitCode.SUCCESS
 
@@ -180,11 +180,11 @@ def test_files_are_restored_as_they_were_in_a_worktree(
     assert (directory / "a.txt").read_text() == "2\n"
     assert (directory / "kept.txt").read_text() == "kept\n"
     assert "restored 1 file from commit " in err
-    assert (edited / "a.txt").read_text() == "3\n"
+    assert (edited_repository / "a.txt").read_text() == "3\n"
 
 
 @pytest.mark.skipif(shutil.which("git") is None, reason="needs git")
-@pytest.mark.usefixtures("edited")
+@pytest.mark.usefixtures("edited_repository")
 def test_files_are_restored_as_they_were_in_an_empty_folder(
     home_dir: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

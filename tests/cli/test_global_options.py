@@ -54,7 +54,7 @@ def test_every_command_accepts_shared_options_before_and_after_it(
     assert offenders == []
 
 
-def test_a_command_takes_the_rest_in_both_places_or_says_that_it_does_not(
+def test_other_options_work_in_both_places_or_are_rejected(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     offenders = []
@@ -97,7 +97,7 @@ def test_an_option_after_a_command_overrides_one_before_it(
 
 
 @pytest.mark.usefixtures("demo_home")
-def test_a_look_for_what_is_new_can_be_left_out_before_a_command(
+def test_no_ingest_is_accepted_before_a_command(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("BYGONES_HOME", "/no/such/home")

@@ -45,7 +45,7 @@ def run_hook(home_dir: Path, event: object = EVENT) -> float:
     return after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime
 
 
-def kept(home_dir: Path) -> set[str]:
+def archived_sessions(home_dir: Path) -> set[str]:
     """Return the sessions in the archive, as soon as there are any."""
     for _ in range(600):
         with (
@@ -59,17 +59,17 @@ def kept(home_dir: Path) -> set[str]:
     return set()
 
 
-def test_a_hook_makes_the_archive_and_returns_at_once(home_dir: Path) -> None:
+def test_hook_creates_the_archive_and_returns_immediately(home_dir: Path) -> None:
     home = Home(home_dir / ".claude")
     home.session(session_id(1), thread(prompt("Hello"), reply("Hi")))
 
     took = run_hook(home_dir)
 
     assert took < 0.5
-    assert kept(home_dir) == {session_id(1)}
+    assert archived_sessions(home_dir) == {session_id(1)}
 
 
-def test_a_hook_returns_at_once_and_loses_nothing(home_dir: Path) -> None:
+def test_hook_returns_immediately_and_loses_nothing(home_dir: Path) -> None:
     home = Home(home_dir / ".claude")
     home.session(session_id(1), thread(prompt("Hello"), reply("Hi")))
     (home_dir / "archive").mkdir()
@@ -79,10 +79,10 @@ def test_a_hook_returns_at_once_and_loses_nothing(home_dir: Path) -> None:
         time.sleep(0.5)
         assert not Archive.exists(home_dir / "archive")
 
-    assert kept(home_dir) == {session_id(1)}
+    assert archived_sessions(home_dir) == {session_id(1)}
 
 
-def test_a_hook_succeeds_where_nothing_can_be_done(home_dir: Path) -> None:
+def test_hook_succeeds_if_nothing_can_be_imported(home_dir: Path) -> None:
     (home_dir / "archive").write_text("no folder")
 
     run_hook(home_dir)
@@ -90,7 +90,7 @@ def test_a_hook_succeeds_where_nothing_can_be_done(home_dir: Path) -> None:
 
 
 @pytest.mark.parametrize("settings", ["bogus = [", "bogus = 1", "homes = 7"])
-def test_a_hook_succeeds_where_the_settings_are_broken(
+def test_hook_succeeds_with_invalid_settings(
     home_dir: Path, settings: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (home_dir / "settings.toml").write_text(settings)
@@ -105,5 +105,5 @@ def test_input_of_a_hook_is_not_trusted(home_dir: Path) -> None:
 
     run_hook(home_dir, EVENT | {"transcript_path": "/etc/passwd", "cwd": "$(touch x)"})
 
-    assert kept(home_dir) == {session_id(1)}
+    assert archived_sessions(home_dir) == {session_id(1)}
     assert not (home_dir / "x").exists()

@@ -62,7 +62,7 @@ def test_a_token_is_shown_once_listed_and_revoked(
         ["token"],
     ],
 )
-def test_what_is_not_said_clearly_is_not_done(
+def test_ambiguous_erasures_are_rejected(
     hub: MemoryHub, words: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     before = hub.texts()
@@ -112,7 +112,7 @@ def test_an_erasure_leaves_a_receipt_and_nothing_else(
     )
 
 
-def test_a_tilde_that_the_shell_took_is_put_back(
+def test_tilde_expanded_by_the_shell_is_restored(
     hub: MemoryHub, capsys: pytest.CaptureFixture[str]
 ) -> None:
     expanded = str(Path.home() / "work" / "shop")
@@ -121,6 +121,6 @@ def test_a_tilde_that_the_shell_took_is_put_back(
     assert main(["hub", "hold", "--project", f"{expanded}/x/../y"]) == 0
     assert main(["hub", "hold", "--project", "/srv/shop"]) == 0
 
-    held = [selector.project for selector, _ in hub.store.holds()]
-    assert held == ["~/work/shop", "~/work/shop/x/../y", "/srv/shop"]
+    projects = [selector.project for selector, _ in hub.store.holds()]
+    assert projects == ["~/work/shop", "~/work/shop/x/../y", "/srv/shop"]
     assert "held: project ~/work/shop" in capsys.readouterr().out

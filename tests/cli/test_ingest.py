@@ -17,13 +17,13 @@ from bygones.cli.main import main
 from bygones.errors import ExitCode
 from bygones.store.connect import writer_lock
 from tests.build import Home, jsonl, prompt, reply, session_id, summary, thread
-from tests.cli.terminals import Terminal, piped, words_of
+from tests.cli.terminals import Terminal, command_line, run_piped
 
 on_terminals = pytest.mark.skipif(os.name == "nt", reason="no pseudo-terminals there")
 
 
 @pytest.mark.usefixtures("sample_home")
-def test_it_says_what_it_did_in_two_lines(capsys: pytest.CaptureFixture[str]) -> None:
+def test_result_is_reported_in_two_lines(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["ingest"]) == ExitCode.SUCCESS
 
     captured = capsys.readouterr()
@@ -36,7 +36,7 @@ def test_it_says_what_it_did_in_two_lines(capsys: pytest.CaptureFixture[str]) ->
     assert captured.err == ""
 
 
-def test_empty_sessions_are_counted_apart(
+def test_empty_sessions_are_counted_separately(
     sample_home: Home, capsys: pytest.CaptureFixture[str]
 ) -> None:
     sample_home.session(session_id(8), [summary("Nobody spoke", "x")])
@@ -77,16 +77,14 @@ def test_the_state_of_each_file_is_reported(
 
 
 @pytest.mark.usefixtures("sample_home")
-def test_quiet_is_quiet(capsys: pytest.CaptureFixture[str]) -> None:
+def test_quiet_prints_nothing(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["ingest", "-q"]) == ExitCode.SUCCESS
 
     captured = capsys.readouterr()
     assert (captured.out, captured.err) == ("", "")
 
 
-def test_programs_get_rows(
-    sample_home: Home, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_json_output(sample_home: Home, capsys: pytest.CaptureFixture[str]) -> None:
     (sample_home.path / "projects" / "-x" / "odd.jsonl").mkdir(parents=True)
 
     assert main(["ingest", "--json"]) == ExitCode.SUCCESS
@@ -115,7 +113,7 @@ def test_several_homes_are_imported_together(home_dir: Path) -> None:
             session_id(number), thread(prompt(f"Question {number}"))
         )
 
-    done = piped("ingest", "--home", "home1", "--home", home_dir / "home2")
+    done = run_piped("ingest", "--home", "home1", "--home", home_dir / "home2")
 
     assert done.returncode == 0
     assert done.stderr == ""
@@ -123,7 +121,7 @@ def test_several_homes_are_imported_together(home_dir: Path) -> None:
         assert len(list(archive.sessions())) == 2
 
 
-def test_a_home_that_is_not_there_was_asked_for_wrongly(
+def test_missing_home_is_a_usage_error(
     home_dir: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["ingest", "--home", "nowhere"]) == ExitCode.USAGE_ERROR
@@ -131,7 +129,7 @@ def test_a_home_that_is_not_there_was_asked_for_wrongly(
     assert not (home_dir / "archive").exists()
 
 
-def test_a_machine_without_claude_code_has_nothing_to_take_in(
+def test_machine_without_claude_code_has_nothing_to_import(
     home_dir: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["ingest"]) == ExitCode.FAILURE
@@ -139,7 +137,7 @@ def test_a_machine_without_claude_code_has_nothing_to_take_in(
     assert not (home_dir / "archive").exists()
 
 
-def test_a_second_writer_waits_and_then_gives_way(
+def test_second_writer_waits_and_then_gives_up(
     sample_home: Home,
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
@@ -159,7 +157,7 @@ def test_a_second_writer_waits_and_then_gives_way(
     assert "\n\nhint: wait until" in stderr
 
 
-def test_a_folder_that_is_a_file_is_a_sentence(
+def test_archive_path_that_is_a_file_is_reported(
     sample_home: Home, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (sample_home.path.parent / "archive").write_text("a file")
@@ -169,7 +167,7 @@ def test_a_folder_that_is_a_file_is_a_sentence(
 
 
 @on_terminals
-def test_a_terminal_sees_how_far_it_is_and_then_only_what_was_done(
+def test_terminal_shows_progress_and_then_the_result(
     sample_home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     slow = sample_home.path.parent / "sitecustomize.py"
@@ -192,7 +190,7 @@ def test_a_terminal_sees_how_far_it_is_and_then_only_what_was_done(
 
 
 @on_terminals
-def test_an_interruption_keeps_what_was_done_and_says_so(home_dir: Path) -> None:
+def test_interrupted_import_keeps_its_work_and_reports_it(home_dir: Path) -> None:
     big_home(home_dir, megabytes=8)
     screen = Terminal("ingest", columns=100)
     screen.read_until(lambda shown: "reading" in shown or "imported" in shown)
@@ -204,13 +202,13 @@ def test_an_interruption_keeps_what_was_done_and_says_so(home_dir: Path) -> None
         assert code == ExitCode.INTERRUPTED
         assert "interrupted: " in screen.shown
         assert "; run it again" in screen.shown
-    assert piped("ingest").returncode == 0
-    assert piped("verify", "--deep").stdout.startswith("intact: ")
+    assert run_piped("ingest").returncode == 0
+    assert run_piped("verify", "--deep").stdout.startswith("intact: ")
 
 
 @on_terminals
 @pytest.mark.parametrize("words", [(), ("list",), ("search", "play")])
-def test_a_first_time_that_is_interrupted_says_what_was_done(
+def test_interrupted_first_import_reports_its_work(
     words: tuple[str, ...], home_dir: Path
 ) -> None:
     big_home(home_dir, megabytes=8)
@@ -227,22 +225,22 @@ def test_a_first_time_that_is_interrupted_says_what_was_done(
 
 
 @pytest.mark.skipif(os.name == "nt", reason="signals differ there")
-def test_an_interruption_in_a_pipe_ends_with_its_code(home_dir: Path) -> None:
+def test_interrupt_in_a_pipe_has_its_exit_code(home_dir: Path) -> None:
     big_home(home_dir, megabytes=8)
     child = subprocess.Popen(
-        words_of("ingest"), stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        command_line("ingest"), stdout=subprocess.PIPE, stderr=subprocess.PIPE
     )
     lock = home_dir / "archive" / "archive.db"
     while not lock.exists() and child.poll() is None:
         pass
 
     child.send_signal(signal.SIGINT)
-    told = child.communicate(timeout=60)[1].decode()
+    stderr = child.communicate(timeout=60)[1].decode()
 
     assert child.returncode in {0, ExitCode.INTERRUPTED}
-    assert "Traceback" not in told
-    assert piped("ingest").returncode == 0
-    assert piped("verify", "--deep").returncode == 0
+    assert "Traceback" not in stderr
+    assert run_piped("ingest").returncode == 0
+    assert run_piped("verify", "--deep").returncode == 0
 
 
 def big_home(home_dir: Path, *, megabytes: int) -> None:

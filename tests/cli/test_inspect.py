@@ -59,7 +59,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Home:
     return home
 
 
-def rows(output: str) -> list[dict[str, Any]]:
+def parse_rows(output: str) -> list[dict[str, Any]]:
     return [json.JSONDecoder().decode(line) for line in output.splitlines()]
 
 
@@ -72,7 +72,7 @@ def run(*words: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_the_page_says_what_the_files_hold(
+def test_output_describes_the_files(
     home: Home,
     capsys: pytest.CaptureFixture[str],
     golden: Callable[[Path, str], None],
@@ -93,7 +93,7 @@ def test_without_a_path_the_homes_of_the_machine_are_inspected(
 
 
 @pytest.mark.parametrize("how", ["variable", "option", "before", "settings"])
-def test_the_homes_are_those_that_other_commands_take_in(
+def test_inspected_homes_are_those_that_are_imported(
     how: str,
     home: Home,
     monkeypatch: pytest.MonkeyPatch,
@@ -127,13 +127,13 @@ def test_a_home_and_a_path_are_inspected_together(
     words = ["inspect", "--json", "--home", str(home.path), str(path)]
 
     assert main(["inspect", "--json", str(home.path)]) == ExitCode.SUCCESS
-    alone = rows(capsys.readouterr().out)[-1]["files"]
+    alone = parse_rows(capsys.readouterr().out)[-1]["files"]
 
     assert main(words) == ExitCode.SUCCESS
-    assert rows(capsys.readouterr().out)[-1]["files"] == alone + 1
+    assert parse_rows(capsys.readouterr().out)[-1]["files"] == alone + 1
 
 
-def test_problems_are_facts_and_not_failures(
+def test_problems_do_not_change_the_exit_code(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "a.jsonl"
@@ -143,7 +143,7 @@ def test_problems_are_facts_and_not_failures(
     assert "and 7 more; --problems lists all" in capsys.readouterr().out
 
 
-def test_every_problem_is_listed_when_asked_for(
+def test_option_lists_every_problem(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -159,7 +159,7 @@ def test_every_problem_is_listed_when_asked_for(
     assert listed[4].startswith("a.jsonl:6: not-an-object")
 
 
-def test_a_path_that_is_missing_was_asked_for_wrongly(
+def test_missing_path_is_a_usage_error(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["inspect", str(tmp_path / "gone")]) == ExitCode.USAGE_ERROR
@@ -185,7 +185,7 @@ def test_a_machine_without_a_home_has_nothing_to_inspect(
     assert "no Claude Code home" in capsys.readouterr().err
 
 
-def test_where_nothing_could_be_read_the_reason_is_shown(
+def test_reason_is_shown_if_nothing_could_be_read(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "a.jsonl").mkdir()
@@ -211,7 +211,7 @@ def test_a_section_without_rows_is_left_out(
 
 
 @pytest.mark.skipif(os.name == "nt", reason="links need rights there")
-def test_a_path_that_is_there_and_closed_is_not_called_missing(
+def test_unreadable_path_is_not_reported_as_missing(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "loop").symlink_to("loop")
@@ -229,10 +229,10 @@ def test_the_current_directory_may_be_missing(
 ) -> None:
     path = tmp_path / "a.jsonl"
     path.write_bytes(b"torn\n")
-    gone = tmp_path / "gone"
-    gone.mkdir()
-    monkeypatch.chdir(gone)
-    gone.rmdir()
+    missing = tmp_path / "gone"
+    missing.mkdir()
+    monkeypatch.chdir(missing)
+    missing.rmdir()
 
     assert main(["inspect", str(path)]) == ExitCode.SUCCESS
     assert "1 not-json" in capsys.readouterr().out
@@ -243,7 +243,7 @@ def test_json_lists_problems_first_and_ends_with_the_total(
 ) -> None:
     assert main(["inspect", "--json", "--problems", str(home.path)]) == ExitCode.SUCCESS
 
-    found = rows(capsys.readouterr().out)
+    found = parse_rows(capsys.readouterr().out)
     assert [row["type"] for row in found[:3]] == ["problem"] * 3
     assert found[-1]["type"] == "survey"
     assert found[-1]["problems"] == 3
@@ -252,11 +252,9 @@ def test_json_lists_problems_first_and_ends_with_the_total(
     assert found[-1]["bytes"] == content == files
 
 
-def test_json_and_the_page_tell_the_same(
-    home: Home, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_json_and_text_agree(home: Home, capsys: pytest.CaptureFixture[str]) -> None:
     main(["inspect", "--json", str(home.path)])
-    found = rows(capsys.readouterr().out)
+    found = parse_rows(capsys.readouterr().out)
     main(["inspect", str(home.path)])
     page = capsys.readouterr().out
 
@@ -298,7 +296,7 @@ def test_nothing_is_wider_than_the_terminal(home: Home, columns: int) -> None:
 
 
 @pytest.mark.parametrize("words", [[], ["--problems"], ["--json"]])
-def test_transcripts_cannot_steer_the_terminal(
+def test_transcripts_cannot_send_control_sequences(
     tmp_path: Path, words: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "a\x1b[2J.jsonl"
@@ -328,7 +326,7 @@ def test_a_pipe_gets_neither_color_nor_progress(home: Home) -> None:
     assert done.stderr == ""
 
 
-def test_color_can_be_asked_for(home: Home) -> None:
+def test_color_can_be_forced(home: Home) -> None:
     assert "\x1b[1m" in run("--color", "always", str(home.path)).stdout
 
 
@@ -339,10 +337,10 @@ def test_a_terminal_gets_color_and_its_own_width(
     monkeypatch.delenv("NO_COLOR", raising=False)
     monkeypatch.setenv("BYGONES_PAGER", "cat")
 
-    shown = on_a_terminal(home.path, columns=60)
+    shown = run_on_terminal(home.path, columns=60)
 
     assert "\x1b[1mFiles\x1b[0m" in shown
-    assert max(display_width(line) for line in without_color(shown).splitlines()) <= 60
+    assert max(display_width(line) for line in strip_color(shown).splitlines()) <= 60
 
 
 @pytest.mark.skipif(os.name == "nt", reason="there are no pseudo-terminals")
@@ -352,14 +350,14 @@ def test_a_terminal_without_color_gets_none(
     monkeypatch.setenv("NO_COLOR", "1")
     monkeypatch.setenv("BYGONES_PAGER", "cat")
 
-    assert "\x1b" not in on_a_terminal(home.path, columns=60)
+    assert "\x1b" not in run_on_terminal(home.path, columns=60)
 
 
-def without_color(text: str) -> str:
+def strip_color(text: str) -> str:
     return re.sub(r"\x1b\[\d*m", "", text)
 
 
-def on_a_terminal(path: Path, *, columns: int) -> str:
+def run_on_terminal(path: Path, *, columns: int) -> str:
     """Return what inspecting ``path`` shows on a terminal of this width."""
     import fcntl
     import pty

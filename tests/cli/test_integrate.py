@@ -24,7 +24,7 @@ def test_without_add_nothing_is_written(
     assert not (home_dir / ".claude").exists()
 
 
-def test_what_is_added_is_removed_again(
+def test_added_integration_is_removed_again(
     home_dir: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["integrate", "claude", "--add"]) == 0
@@ -38,7 +38,7 @@ def test_what_is_added_is_removed_again(
     assert "removed" in capsys.readouterr().out
 
 
-def test_a_file_that_is_no_json_is_left_alone(
+def test_settings_that_are_not_json_are_not_changed(
     home_dir: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     settings = home_dir / ".claude" / "settings.json"
@@ -54,7 +54,7 @@ def test_a_file_that_is_no_json_is_left_alone(
 
 
 @pytest.mark.parametrize("words", [["--add"], ["--remove", "--yes"]])
-def test_a_file_with_a_key_twice_is_left_alone(
+def test_settings_with_duplicate_keys_are_not_changed(
     home_dir: Path, words: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     settings = home_dir / ".claude" / "settings.json"
@@ -69,7 +69,7 @@ def test_a_file_with_a_key_twice_is_left_alone(
     assert not (home_dir / ".claude.json").exists()
 
 
-def test_both_at_once_is_asked_wrongly(home_dir: Path) -> None:
+def test_add_and_remove_together_are_a_usage_error(home_dir: Path) -> None:
     code = main(["integrate", "claude", "--add", "--remove"])
 
     assert code == ExitCode.USAGE_ERROR
@@ -77,7 +77,7 @@ def test_both_at_once_is_asked_wrongly(home_dir: Path) -> None:
 
 
 @pytest.mark.usefixtures("home_dir")
-def test_programs_get_the_parts_and_what_was_done(
+def test_json_lists_parts_and_changes(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert main(["integrate", "claude", "--json"]) == ExitCode.SUCCESS

@@ -12,39 +12,39 @@ from bygones.cli.main import main
 from bygones.errors import ExitCode
 from bygones.render.text.primitives import display_width
 from tests.build import Home, prompt, reply, session, session_id, summary, thread
-from tests.cli.terminals import Terminal, piped
+from tests.cli.terminals import Terminal, run_piped
 
 on_terminals = pytest.mark.skipif(os.name == "nt", reason="no pseudo-terminals there")
 HOSTILE = "\x1b]0;owned\x07\x1b[2J\u202eevil\r\nline"
 
 
 @pytest.fixture(autouse=True)
-def _ingested(sample_home: Home) -> None:
+def _import_home(sample_home: Home) -> None:
     home = sample_home
     home.session(session_id(3), [summary("Of another", "x")])
     assert main(["ingest", "--quiet"]) == ExitCode.SUCCESS
 
 
-def out(capsys: pytest.CaptureFixture[str], *words: str) -> str:
+def stdout_of(capsys: pytest.CaptureFixture[str], *words: str) -> str:
     assert main(list(words)) == ExitCode.SUCCESS
     return capsys.readouterr().out
 
 
 @pytest.mark.skipif(os.name == "nt", reason="names are text there")
-def test_an_id_that_is_no_text_is_seen(
+def test_file_name_that_is_not_utf8_is_listed(
     sample_home: Home, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = os.fsencode(sample_home.path / "projects" / "-work-demo")
     with open(folder + b"/\xff\xfe.jsonl", "wb") as file:  # noqa: PTH123 (bytes)
         file.write(b'{"type":"mode","mode":"normal"}\n')
 
-    assert "\n\\uefff\\ueffe " in out(capsys, "list", "--all")
+    assert "\n\\uefff\\ueffe " in stdout_of(capsys, "list", "--all")
 
 
 def test_a_pipe_gets_every_column_and_nothing_cut(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    head, newest, oldest = out(capsys, "list").splitlines()
+    head, newest, oldest = stdout_of(capsys, "list").splitlines()
 
     assert head.split() == [
         *(
@@ -63,17 +63,19 @@ def test_a_pipe_gets_every_column_and_nothing_cut(
     assert oldest.endswith("Counting lines")
 
 
-def test_empty_sessions_can_be_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
-    assert len(out(capsys, "list").splitlines()) == 3
-    assert len(out(capsys, "list", "--all").splitlines()) == 4
+def test_option_lists_empty_sessions(capsys: pytest.CaptureFixture[str]) -> None:
+    assert len(stdout_of(capsys, "list").splitlines()) == 3
+    assert len(stdout_of(capsys, "list", "--all").splitlines()) == 4
 
 
-def test_a_limit_takes_the_newest(capsys: pytest.CaptureFixture[str]) -> None:
-    assert len(out(capsys, "list", "-n", "1").splitlines()) == 2
+def test_limit_lists_the_newest(capsys: pytest.CaptureFixture[str]) -> None:
+    assert len(stdout_of(capsys, "list", "-n", "1").splitlines()) == 2
 
 
-def test_programs_get_a_row_for_each(capsys: pytest.CaptureFixture[str]) -> None:
-    rows = [json.loads(line) for line in out(capsys, "list", "--json").splitlines()]
+def test_json_has_a_row_per_session(capsys: pytest.CaptureFixture[str]) -> None:
+    rows = [
+        json.loads(line) for line in stdout_of(capsys, "list", "--json").splitlines()
+    ]
 
     assert {row["type"] for row in rows} == {"session"}
     assert [row["session_id"] for row in rows] == [session_id(2), session_id(1)]
@@ -98,7 +100,7 @@ def test_a_project_is_named_by_its_path_or_its_last_part(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     for name in ("/work/demo", "demo", "-work-demo", "/work/demo/src/deep"):
-        assert "Counting lines" in out(capsys, "list", "--project", name)
+        assert "Counting lines" in stdout_of(capsys, "list", "--project", name)
 
 
 def test_an_unknown_project_suggests_a_similar_one(
@@ -123,11 +125,11 @@ def test_the_dot_is_the_project_of_this_folder(
     main(["ingest", "-q"])
     monkeypatch.chdir(here)
 
-    assert out(capsys, "list", "--project", ".").splitlines()[1].endswith("Here")
+    assert stdout_of(capsys, "list", "--project", ".").splitlines()[1].endswith("Here")
     assert main(["list", "--project", "/nowhere"]) == ExitCode.USAGE_ERROR
 
 
-def test_nothing_of_a_transcript_steers_the_terminal(
+def test_titles_cannot_send_control_sequences(
     sample_home: Home, capsys: pytest.CaptureFixture[str]
 ) -> None:
     odd = thread(prompt(HOSTILE, cwd=f"/{HOSTILE}"), reply("a", model=HOSTILE))
@@ -135,14 +137,14 @@ def test_nothing_of_a_transcript_steers_the_terminal(
     main(["ingest", "-q"])
 
     for words in (["list"], ["list", "--json"], ["projects"], ["projects", "--json"]):
-        shown = out(capsys, *words)
+        shown = stdout_of(capsys, *words)
         assert all(line.isprintable() for line in shown.split("\n"))
         assert "evil" in shown
 
 
 @on_terminals
 @pytest.mark.parametrize("columns", [60, 100, 200])
-def test_a_terminal_gets_what_it_has_room_for(columns: int) -> None:
+def test_columns_are_dropped_on_narrow_terminals(columns: int) -> None:
     screen = Terminal("list", columns=columns)
 
     assert screen.end() == 0
@@ -156,16 +158,18 @@ def test_a_terminal_gets_what_it_has_room_for(columns: int) -> None:
 
 
 @on_terminals
-def test_times_can_be_times() -> None:
+def test_iso_prints_full_timestamps() -> None:
     screen = Terminal("list", "--iso", columns=100)
     screen.end()
 
     assert "2026-01-05T10:00:01" in screen.shown
 
 
-def test_color_can_be_asked_for() -> None:
-    assert "\x1b[1mCounting lines\x1b[0m" in piped("list", "--color", "always").stdout
-    assert "\x1b" not in piped("list").stdout
+def test_color_can_be_forced() -> None:
+    assert (
+        "\x1b[1mCounting lines\x1b[0m" in run_piped("list", "--color", "always").stdout
+    )
+    assert "\x1b" not in run_piped("list").stdout
 
 
 @pytest.mark.req("L2")
@@ -176,8 +180,8 @@ def test_projects_have_their_paths_sessions_and_sizes(
     path = sample_home.session(session_id(8), elsewhere, project="-work---")
     main(["ingest", "-q"])
 
-    head, first, second = out(capsys, "projects").splitlines()
-    row, _ = map(json.loads, out(capsys, "projects", "--json").splitlines())
+    head, first, second = stdout_of(capsys, "projects").splitlines()
+    row, _ = map(json.loads, stdout_of(capsys, "projects", "--json").splitlines())
 
     assert head.split() == ["LAST", "SESSIONS", "TOKENS", "SIZE", "PROJECT"]
     assert first.endswith("/work/日本")
@@ -212,7 +216,7 @@ def test_without_an_archive_the_hint_says_how_to_make_one(
 
 
 @on_terminals
-def test_of_a_long_project_a_narrow_terminal_shows_the_end(sample_home: Home) -> None:
+def test_narrow_terminal_shows_the_end_of_a_long_project(sample_home: Home) -> None:
     deep = "/work/" + "deep/" * 20 + "at-last"
     records = thread(prompt("Here", cwd=deep), start=7200)
     sample_home.session(session_id(9), records, project="-deep")
@@ -227,7 +231,7 @@ def test_of_a_long_project_a_narrow_terminal_shows_the_end(sample_home: Home) ->
 
 @on_terminals
 @pytest.mark.parametrize("columns", [1, 29])  # too narrow for the picker
-def test_a_terminal_of_hardly_any_width_gets_a_list(columns: int) -> None:
+def test_very_narrow_terminal_gets_a_list(columns: int) -> None:
     screen = Terminal("list", columns=columns)
 
     assert screen.end() == ExitCode.SUCCESS
@@ -235,15 +239,15 @@ def test_a_terminal_of_hardly_any_width_gets_a_list(columns: int) -> None:
 
 
 @pytest.mark.parametrize("command", ["list", "prompts"])
-def test_a_limit_of_any_size_is_one(
+def test_limit_can_be_of_any_size(
     command: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert out(capsys, command, "-n", "9" * 30) == out(capsys, command)
+    assert stdout_of(capsys, command, "-n", "9" * 30) == stdout_of(capsys, command)
 
 
 @pytest.mark.parametrize("command", ["list", "search", "prompts"])
 @pytest.mark.parametrize("word", ["-n=2", "-qv", "-qn2", "-vn"])
-def test_options_that_run_together_are_no_words_to_exclude(
+def test_combined_short_options_are_not_excluded_words(
     command: str, word: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main([command, "lines", word]) == ExitCode.USAGE_ERROR
@@ -271,27 +275,27 @@ def test_a_part_of_a_project_name_suggests_it(
 
 
 @pytest.mark.parametrize(("setting", "colored"), [("always", True), ("auto", False)])
-def test_our_own_setting_for_colors_is_stronger_than_that_of_all_programs(
+def test_own_color_setting_overrides_no_color(
     setting: str, colored: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
     monkeypatch.setenv("BYGONES_COLOR", setting)
 
-    assert ("\x1b[" in piped("list").stdout) is colored
+    assert ("\x1b[" in run_piped("list").stdout) is colored
 
 
 @on_terminals
-@pytest.mark.parametrize(("sessions", "is_told"), [(20, False), (21, True)])
+@pytest.mark.parametrize(("sessions", "is_reported"), [(20, False), (21, True)])
 def test_more_results_are_mentioned_only_if_there_are_some(
-    sessions: int, is_told: bool, sample_home: Home
+    sessions: int, is_reported: bool, sample_home: Home
 ) -> None:
     for number in range(4, sessions + 2):  # two are there already
-        said = thread(prompt(f"Number {number}"), reply("Yes"), start=number)
-        sample_home.session(session_id(number), said)
+        records = thread(prompt(f"Number {number}"), reply("Yes"), start=number)
+        sample_home.session(session_id(number), records)
     screen = Terminal("list")
 
     assert screen.end() == 0
-    assert ("the newest 20; -n shows more" in screen.shown) is is_told
+    assert ("the newest 20; -n shows more" in screen.shown) is is_reported
 
 
 @pytest.mark.req("F3")
@@ -305,15 +309,15 @@ def test_project_without_a_directory_is_named_and_selected_by_its_key(
         home.session(session_id(number), [record | {"uuid": f"p{number}"}], project=key)
     monkeypatch.setenv("BYGONES_HOME", str(home.path))
 
-    row = json.loads(out(capsys, "list", "--project=-a-b", "--json"))
+    row = json.loads(stdout_of(capsys, "list", "--project=-a-b", "--json"))
     assert row["session_id"] == session_id(8)
-    for asked in (["prompts", "--project=-a-b"], ["search", "project:-a-b"]):
-        shown = out(capsys, *asked).splitlines()
+    for command in (["prompts", "--project=-a-b"], ["search", "project:-a-b"]):
+        shown = stdout_of(capsys, *command).splitlines()
         assert len([line for line in shown if "5e551000" in line]) == 1
-    listed = out(capsys, "list")
+    listed = stdout_of(capsys, "list")
     assert "-a-b" in listed
     assert "-c-d" in listed
-    assert " · -c-d · " in out(capsys, "search", "project:-c-d")
-    _, *projects = out(capsys, "projects").splitlines()
+    assert " · -c-d · " in stdout_of(capsys, "search", "project:-c-d")
+    _, *projects = stdout_of(capsys, "projects").splitlines()
     main(["doctor"])
     assert f" in {len(projects)} projects\n" in capsys.readouterr().out

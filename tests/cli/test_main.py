@@ -27,15 +27,15 @@ ROWS = (CommandSpec("act", "commands_under_test.act", "Act."),)
 def command(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], None]], None]:
     """Return a function that makes a function the command ``act``."""
 
-    def become(function: Callable[[], None]) -> None:
+    def replace_command(function: Callable[[], None]) -> None:
         module = type(sys)("commands_under_test.act")
         vars(module)["act"] = click.command("act")(function)
         monkeypatch.setitem(sys.modules, module.__name__, module)
 
-    return become
+    return replace_command
 
 
-def child(code: str) -> subprocess.CompletedProcess[str]:
+def run_python(code: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=False
     )
@@ -67,7 +67,7 @@ def test_the_version_is_one_line(
 
 
 def test_the_help_page_imports_no_command() -> None:
-    done = child(
+    done = run_python(
         "import sys; from bygones.cli.main import main; main(['--help']);"
         "from bygones.cli.commands.registry import COMMANDS;"
         "sys.exit(any(row.module in sys.modules for row in COMMANDS))"
@@ -77,7 +77,7 @@ def test_the_help_page_imports_no_command() -> None:
 
 
 @pytest.mark.parametrize("row", COMMANDS, ids=lambda row: row.name)
-def test_every_command_of_the_table_can_be_had(row: CommandSpec) -> None:
+def test_every_registered_command_can_be_loaded(row: CommandSpec) -> None:
     group = CommandGroup(COMMANDS)
 
     command = group.get_command(click.Context(group), row.name)
@@ -98,17 +98,17 @@ def test_each_example_is_on_its_own_line(
     assert all(line.count("bygones ") <= 1 for line in page.splitlines())
 
 
-def every_page(group: click.Group, *words: str) -> Iterator[tuple[str, ...]]:
+def command_paths(group: click.Group, *words: str) -> Iterator[tuple[str, ...]]:
     """Yield the words of every command, and of those below it."""
     for name in group.list_commands(click.Context(group)):
         command = group.get_command(click.Context(group), name)
         yield (*words, name)
         if isinstance(command, click.Group):
-            yield from every_page(command, *words, name)
+            yield from command_paths(command, *words, name)
 
 
 @pytest.mark.parametrize(
-    "words", [(), *every_page(CommandGroup(COMMANDS))], ids=" ".join
+    "words", [(), *command_paths(CommandGroup(COMMANDS))], ids=" ".join
 )
 def test_no_line_of_a_help_page_is_wider_than_a_narrow_terminal(
     words: tuple[str, ...],
@@ -137,7 +137,7 @@ def test_no_line_about_queries_is_wider_than_a_narrow_terminal(
     assert [line for line in lines if display_width(line) > 60] == []
 
 
-def test_an_unknown_command_is_asked_wrongly(
+def test_unknown_command_is_a_usage_error(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert main(["inspekt"]) == ExitCode.USAGE_ERROR
@@ -155,7 +155,7 @@ def test_a_typo_in_an_option_suggests_it(capsys: pytest.CaptureFixture[str]) -> 
     assert "no such option --projct; did you mean --project?\n" in stderr
 
 
-def test_our_errors_are_a_sentence_a_hint_and_a_code(
+def test_errors_have_a_message_a_hint_and_an_exit_code(
     command: Callable[[Callable[[], None]], None], capsys: pytest.CaptureFixture[str]
 ) -> None:
     def act() -> None:
@@ -169,7 +169,7 @@ def test_our_errors_are_a_sentence_a_hint_and_a_code(
     )
 
 
-def test_a_name_cannot_steer_the_terminal(
+def test_name_cannot_send_control_sequences(
     command: Callable[[Callable[[], None]], None], capsys: pytest.CaptureFixture[str]
 ) -> None:
     def act() -> None:
@@ -210,7 +210,7 @@ def test_an_unexpected_error_is_reported_in_one_line(
         RuntimeError("can't start new thread"),
     ],
 )
-def test_where_memory_is_short_it_is_said_so(
+def test_lack_of_memory_is_reported(
     command: Callable[[Callable[[], None]], None],
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
@@ -229,7 +229,7 @@ def test_where_memory_is_short_it_is_said_so(
     )
 
 
-def test_a_traceback_can_be_asked_for(
+def test_debug_prints_a_traceback(
     command: Callable[[Callable[[], None]], None],
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
@@ -244,7 +244,7 @@ def test_a_traceback_can_be_asked_for(
     assert "Traceback" in capsys.readouterr().err
 
 
-def test_a_module_without_its_command_is_our_fault(
+def test_module_without_its_command_is_an_internal_error(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     module = type(sys)("commands_under_test.act")
@@ -256,7 +256,7 @@ def test_a_module_without_its_command_is_our_fault(
 
 
 @pytest.mark.parametrize("stop", [KeyboardInterrupt, click.Abort])
-def test_an_interrupt_is_a_sentence(
+def test_interrupt_prints_one_line(
     stop: type[BaseException],
     command: Callable[[Callable[[], None]], None],
     capsys: pytest.CaptureFixture[str],
@@ -273,19 +273,19 @@ def test_an_interrupt_is_a_sentence(
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "message"),
     [
         (["list", "-n"], "error: option '-n' requires an argument"),
         (["show", "last", "--branch"], "error: option '--branch' requires an argument"),
         (["list", "-n", "x"], "'x' is not a whole number"),
     ],
 )
-def test_an_option_without_its_value_is_of_its_command(
-    words: list[str], told: str, capsys: pytest.CaptureFixture[str]
+def test_option_without_a_value_names_its_command(
+    words: list[str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(words) == ExitCode.USAGE_ERROR
     stderr = capsys.readouterr().err
-    assert told in stderr
+    assert message in stderr
     assert stderr.endswith(f"hint: see bygones {words[0]} --help\n")
 
 
@@ -302,8 +302,8 @@ def test_an_interrupt_reports_what_was_done(
     monkeypatch.setattr("bygones.cli.group.run", lambda words: run(words, ROWS))
 
     assert main(["act"]) == ExitCode.INTERRUPTED
-    told = "\ninterrupted: two of three files are written\n"
-    assert capsys.readouterr().err == told
+    message = "\ninterrupted: two of three files are written\n"
+    assert capsys.readouterr().err == message
 
 
 @pytest.mark.skipif(os.name == "nt", reason="pipes close differently there")
@@ -324,27 +324,25 @@ def test_a_closed_pipe_is_success() -> None:
 
 @pytest.mark.skipif(os.name == "nt", reason="shells close streams differently there")
 @pytest.mark.parametrize("words", ["--version", "--help", "inspect $1"])
-def test_an_output_that_is_closed_is_no_failure(words: str, tmp_path: Path) -> None:
+def test_closed_stdout_is_not_a_failure(words: str, tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_bytes(b'{"type":"user"}\n')
 
-    done = in_a_shell(f"{words} >&-", tmp_path)
+    done = run_in_shell(f"{words} >&-", tmp_path)
 
     assert (done.returncode, done.stderr) == (0, "")
 
 
 @pytest.mark.skipif(os.name == "nt", reason="shells close streams differently there")
-def test_an_error_has_its_exit_code_without_stderr() -> None:
-    assert in_a_shell("inspekt 2>&-").returncode == ExitCode.USAGE_ERROR
+def test_exit_code_is_kept_without_stderr() -> None:
+    assert run_in_shell("inspekt 2>&-").returncode == ExitCode.USAGE_ERROR
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no full device")
 @pytest.mark.parametrize("words", ["--version", "--help", "inspect $1"])
-def test_an_output_without_room_is_said_in_a_sentence(
-    words: str, tmp_path: Path
-) -> None:
+def test_full_output_device_is_reported_in_one_line(words: str, tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_bytes(b'{"type":"user"}\n')
 
-    done = in_a_shell(f"{words} >/dev/full", tmp_path)
+    done = run_in_shell(f"{words} >/dev/full", tmp_path)
 
     assert done.returncode == ExitCode.FAILURE
     assert done.stderr == (
@@ -353,7 +351,7 @@ def test_an_output_without_room_is_said_in_a_sentence(
     )
 
 
-def in_a_shell(words: str, path: Path = HERE) -> subprocess.CompletedProcess[str]:
+def run_in_shell(words: str, path: Path = HERE) -> subprocess.CompletedProcess[str]:
     """Return how words end for which a shell has set the streams; $1 is the path."""
     return subprocess.run(
         ["sh", "-c", f'"$0" -m bygones {words}', sys.executable, path],

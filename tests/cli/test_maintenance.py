@@ -25,7 +25,7 @@ def archive(sample_home: Home) -> Path:
     return sample_home.path.parent / "archive"
 
 
-def damage(archive: Path, name: str) -> None:
+def damage_chunk(archive: Path, name: str) -> None:
     """Change a byte of a file's first chunk behind the archive's back."""
     with closing(sqlite3.connect(archive / "archive.db")) as db:
         (id_, frame) = db.execute(
@@ -38,7 +38,7 @@ def damage(archive: Path, name: str) -> None:
         db.commit()
 
 
-def test_a_sound_archive_is_said_to_be_so(
+def test_intact_archive_is_reported(
     archive: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["verify"]) == ExitCode.SUCCESS
@@ -55,7 +55,7 @@ def test_a_sound_archive_is_said_to_be_so(
 def test_damaged_files_are_listed_and_intact_ones_counted(
     archive: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    damage(archive, "toolu_1.txt")
+    damage_chunk(archive, "toolu_1.txt")
 
     assert main(["verify", "--quiet"]) == ExitCode.ARCHIVE_DAMAGED
 
@@ -66,10 +66,10 @@ def test_damaged_files_are_listed_and_intact_ones_counted(
     assert "hint: " in captured.err
 
 
-def test_programs_get_the_damage_as_rows(
+def test_json_lists_the_damage(
     archive: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    damage(archive, "toolu_1.txt")
+    damage_chunk(archive, "toolu_1.txt")
 
     assert main(["verify", "--json"]) == ExitCode.ARCHIVE_DAMAGED
 
@@ -79,10 +79,10 @@ def test_programs_get_the_damage_as_rows(
     assert (verdict["is_intact"], verdict["intact_source_count"]) == (False, 8)
 
 
-def test_what_is_whole_can_still_be_restored(
+def test_intact_files_of_a_damaged_archive_can_be_restored(
     archive: Path, home_dir: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    damage(archive, "toolu_1.txt")
+    damage_chunk(archive, "toolu_1.txt")
 
     words = ["restore", "--all", "--to", "out"]
     assert main(words) == ExitCode.ARCHIVE_DAMAGED
@@ -93,7 +93,7 @@ def test_what_is_whole_can_still_be_restored(
     assert not list((home_dir / "out").rglob("*toolu_1*"))
 
 
-def test_an_index_that_is_not_what_a_rebuild_gives_is_found(
+def test_index_that_differs_from_a_rebuild_is_found(
     archive: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (index,) = (archive / "index").glob("*/index.db")
@@ -110,7 +110,7 @@ def test_an_index_that_is_not_what_a_rebuild_gives_is_found(
     assert "bygones rebuild" in captured.err
 
 
-def test_an_index_that_lags_is_not_damaged(
+def test_outdated_index_is_not_damaged(
     archive: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (index,) = (archive / "index").glob("*/index.db")
@@ -129,7 +129,7 @@ def test_an_index_that_lags_is_not_damaged(
 
 
 @pytest.mark.parametrize("way", ["gone", "garbage", "torn"])
-def test_a_damaged_index_costs_a_rebuild_and_nothing_else(
+def test_damaged_index_is_repaired_by_a_rebuild(
     archive: Path, way: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (index,) = (archive / "index").glob("*/index.db")
@@ -151,10 +151,10 @@ def test_a_damaged_index_costs_a_rebuild_and_nothing_else(
     assert "Counting lines" in capsys.readouterr().out
 
 
-def test_a_rebuild_says_what_it_had_to_leave_out(
+def test_rebuild_reports_unreadable_sources(
     archive: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    damage(archive, ".jsonl")
+    damage_chunk(archive, ".jsonl")
 
     assert main(["rebuild"]) == ExitCode.ARCHIVE_DAMAGED
 
@@ -164,7 +164,7 @@ def test_a_rebuild_says_what_it_had_to_leave_out(
     assert "could not be indexed" in captured.err
 
 
-def test_a_database_that_is_none_is_a_sentence(
+def test_file_that_is_not_a_database_is_reported(
     archive: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (archive / "archive.db").write_bytes(b"not a database" * 1000)
@@ -237,7 +237,7 @@ def test_a_backup_can_be_made_while_something_is_written(
 
 
 @pytest.mark.usefixtures("archive")
-def test_programs_get_rows(capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_output(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["backup", "copy", "--json"]) == ExitCode.SUCCESS
     assert main(["rebuild", "--json"]) == ExitCode.SUCCESS
 
@@ -247,7 +247,7 @@ def test_programs_get_rows(capsys: pytest.CaptureFixture[str]) -> None:
     assert rows[1]["session_count"] == 2
 
 
-def spoil_table(path: Path, *tables: str) -> None:
+def overwrite_tables(path: Path, *tables: str) -> None:
     """Overwrite the first page of tables, as a disk does that forgets."""
     with closing(sqlite3.connect(path)) as db:
         db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
@@ -289,7 +289,7 @@ def test_a_backup_without_an_index_is_sound_and_cannot_be_compared(
     assert "damaged" not in captured.out + captured.err
 
 
-def test_an_index_that_could_not_be_compared_is_no_damage(
+def test_index_that_cannot_be_compared_is_not_damaged(
     archive: Path,
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
@@ -305,7 +305,7 @@ def test_an_index_that_could_not_be_compared_is_no_damage(
     assert f"another command is writing to {archive}" in captured.err
 
 
-def test_the_wrong_way_round_a_backup_leaves_the_newer_archive_alone(
+def test_backup_does_not_replace_a_newer_archive(
     archive: Path, sample_home: Home, capsys: pytest.CaptureFixture[str]
 ) -> None:
     copy = str(archive.parent / "copy")
@@ -330,7 +330,7 @@ def test_damaged_index_pages_are_not_reported_as_a_damaged_archive(
     archive: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (index,) = (archive / "index").glob("*/index.db")
-    spoil_table(index, "record", "usage", "usage_15min")
+    overwrite_tables(index, "record", "usage", "usage_15min")
     (index.parent / "seal").unlink()
 
     assert main(["usage", "--no-ingest"]) == ExitCode.FAILURE
@@ -346,7 +346,7 @@ def test_ingest_rebuilds_a_damaged_index(
     archive: Path, sample_home: Home, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (index,) = (archive / "index").glob("*/index.db")
-    spoil_table(index, "record")
+    overwrite_tables(index, "record")
     sample_home.session(session_id(7), thread(prompt("after the damage")))
 
     assert main(["ingest"]) == ExitCode.SUCCESS
@@ -356,10 +356,10 @@ def test_ingest_rebuilds_a_damaged_index(
     assert capsys.readouterr().out.endswith("; the index matches a rebuild\n")
 
 
-def test_verify_tells_damaged_pages_in_words_on_lines(
+def test_verify_describes_damaged_pages_one_per_line(
     archive: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    spoil_table(archive / "archive.db", "fragment")
+    overwrite_tables(archive / "archive.db", "fragment")
 
     assert main(["verify"]) == ExitCode.ARCHIVE_DAMAGED
 
@@ -373,7 +373,7 @@ READERS = (["list", "--no-ingest"], ["verify"], ["rebuild"], ["search", "x", "-q
 
 @pytest.mark.parametrize("words", [*READERS, ["ingest"], ["list"], ["doctor"]])
 @pytest.mark.usefixtures("sample_home")
-def test_an_archive_without_a_byte_is_damaged_for_everybody(
+def test_every_command_reports_an_empty_database_as_damaged(
     words: list[str], home_dir: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (home_dir / "there").mkdir()
@@ -414,7 +414,7 @@ def test_a_database_of_another_program_is_left_alone(
 
 @pytest.mark.parametrize("words", [*READERS, ["ingest"]])
 @pytest.mark.usefixtures("sample_home")
-def test_a_file_that_is_no_database_is_not_sent_in_a_circle(
+def test_hints_for_a_broken_database_do_not_point_at_each_other(
     words: list[str],
     home_dir: Path,
     capsys: pytest.CaptureFixture[str],
@@ -430,7 +430,7 @@ def test_a_file_that_is_no_database_is_not_sent_in_a_circle(
 
 @pytest.mark.parametrize("words", [*READERS, ["ingest"]])
 @pytest.mark.usefixtures("sample_home")
-def test_a_file_where_the_folder_would_be_is_called_one(
+def test_file_in_place_of_the_archive_folder_is_reported(
     words: list[str],
     home_dir: Path,
     capsys: pytest.CaptureFixture[str],

@@ -21,7 +21,7 @@ CASES = Path(__file__).resolve().parents[1] / "cases"
 
 
 @pytest.fixture(scope="module")
-def two(
+def two_stores(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[tuple[StoreAndBlobs, StoreAndBlobs]]:
     homes = [CASES / name / "input" for name in ("linear", "file_edits", "images")]
@@ -36,35 +36,35 @@ def two(
         new[0].close()
 
 
-def test_all_that_was_sent_arrives_and_once(
-    two: tuple[StoreAndBlobs, StoreAndBlobs],
+def test_all_updates_are_copied_once(
+    two_stores: tuple[StoreAndBlobs, StoreAndBlobs],
 ) -> None:
-    (old, _), (new, objects) = two
+    (old, _), (new, objects) = two_stores
     old.set_note("token", "ann", b"hash")
     old.hold(ErasureSelector(person="ann"), reason="a dispute")
 
     moved = migrate_store(old, new)
 
-    def sent(store: TeamStore) -> list[SourceUpdate]:
+    def export_updates(store: TeamStore) -> list[SourceUpdate]:
         return sorted(store.export_updates(), key=lambda batch: batch.source.id)
 
-    assert sent(new) == sent(old)
+    assert export_updates(new) == export_updates(old)
     assert moved.sessions > 0
     assert new.list_notes("token") == {"ann": b"hash"}
     assert new.holds() == old.holds()
-    assert objects.get(sent(new)[0].spans[0].address)
+    assert objects.get(export_updates(new)[0].spans[0].address)
     assert migrate_store(old, new).sessions == 0
 
 
 def test_answers_are_compared(
-    two: tuple[StoreAndBlobs, StoreAndBlobs], tmp_path: Path
+    two_stores: tuple[StoreAndBlobs, StoreAndBlobs], tmp_path: Path
 ) -> None:
-    (old, _), (new, _) = two
+    (old, _), (new, _) = two_stores
     queries = tmp_path / "queries"
     queries.write_text("hello\n\nfix\n", "utf-8")
     words = ["--from", old._address, "--to", new._address]  # type: ignore[attr-defined]
 
-    told = CliRunner().invoke(migrate, [*words, "--queries", str(queries)])
+    result = CliRunner().invoke(migrate, [*words, "--queries", str(queries)])
 
-    assert told.exit_code == 0, told.output
-    assert "2 of 2 queries have the same results" in told.output
+    assert result.exit_code == 0, result.output
+    assert "2 of 2 queries have the same results" in result.output

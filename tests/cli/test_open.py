@@ -30,7 +30,7 @@ FIRST = session_id(1)
 
 
 @pytest.fixture(autouse=True)
-def _ingested(sample_home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+def _import_home(sample_home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("DISPLAY", "WAYLAND_DISPLAY", "XDG_STATE_HOME"):
         monkeypatch.delenv(name, raising=False)
     assert sample_home.path.exists()
@@ -38,7 +38,7 @@ def _ingested(sample_home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @contextmanager
-def running(*words: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
+def start_command(*words: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
     """Start a command that serves the page, and give it with the link it printed."""
     started = subprocess.Popen(
         [sys.executable, "-m", "bygones", *words],
@@ -54,7 +54,7 @@ def running(*words: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
         started.communicate(timeout=20)
 
 
-def followed(link: str) -> str:
+def fetch(link: str) -> str:
     home_dir = urlsplit(link)
     connection = HTTPConnection(home_dir.hostname or "", home_dir.port or 0, timeout=10)
     try:
@@ -64,16 +64,16 @@ def followed(link: str) -> str:
         connection.close()
 
 
-def test_a_page_that_is_shown_already_is_used(
+def test_running_server_is_used(
     capsys: pytest.CaptureFixture[str], home_dir: Path
 ) -> None:
-    with running("serve", "--no-browser") as (_, link):
+    with start_command("serve", "--no-browser") as (_, link):
         (left,) = (home_dir / ".local/state/bygones").glob("page-*")
         assert stat.S_IMODE(left.stat().st_mode) == 0o600
         assert main(["open", FIRST]) == ExitCode.SUCCESS
         shown = capsys.readouterr().out.strip()
         assert shown == f"{link}&to=/session/{FIRST}"
-        assert f'content="0;url=/session/{FIRST}"' in followed(shown)
+        assert f'content="0;url=/session/{FIRST}"' in fetch(shown)
 
         assert main(["open", "last"]) == ExitCode.SUCCESS
         again = capsys.readouterr().out
@@ -82,30 +82,32 @@ def test_a_page_that_is_shown_already_is_used(
     assert not left.exists()
 
 
-def test_a_record_is_shown_in_its_place(capsys: pytest.CaptureFixture[str]) -> None:
+def test_link_of_a_record_points_into_its_session(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     assert main(["search", "--json", "count"]) == ExitCode.SUCCESS
     capsys.readouterr()
-    with running("serve", "--no-browser"):
+    with start_command("serve", "--no-browser"):
         assert main(["open", "1.1"]) == ExitCode.SUCCESS
 
         assert f"&to=/session/{FIRST}?at=" in capsys.readouterr().out
 
 
-def test_a_page_is_started_where_there_is_none() -> None:
-    with running("open", FIRST, "--no-browser") as (started, link):
+def test_server_is_started_if_none_runs() -> None:
+    with start_command("open", FIRST, "--no-browser") as (started, link):
         assert link.endswith(f"&to=/session/{FIRST}")
-        assert "http-equiv" in followed(link)
+        assert "http-equiv" in fetch(link)
         assert started.poll() is None
     assert started.returncode == ExitCode.INTERRUPTED
 
 
-def test_a_browser_opens_where_there_is_a_screen(
+def test_browser_opens_on_a_desktop(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     opened: list[str] = []
     monkeypatch.setenv("DISPLAY", ":7")
     monkeypatch.setattr(webbrowser, "open", opened.append)
-    with running("serve", "--no-browser"):
+    with start_command("serve", "--no-browser"):
         assert main(["open", "last"]) == ExitCode.SUCCESS
         assert main(["open", "last", "--no-browser"]) == ExitCode.SUCCESS
 
@@ -116,7 +118,7 @@ def test_a_browser_opens_where_there_is_a_screen(
     assert "key=" not in opened[0]
 
 
-def test_what_is_not_ours_is_not_opened(home_dir: Path) -> None:
+def test_server_of_another_program_is_not_opened(home_dir: Path) -> None:
     class Other(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             self.send_response(200)
@@ -126,7 +128,7 @@ def test_what_is_not_ours_is_not_opened(home_dir: Path) -> None:
         def log_message(self, *_: object) -> None:
             """Say nothing."""
 
-    with running("serve", "--no-browser") as (_, link):
+    with start_command("serve", "--no-browser") as (_, link):
         assert find_running_server(home_dir / "archive") == link
         (left,) = (home_dir / ".local/state/bygones").glob("page-*")
     with HTTPServer(("127.0.0.1", 0), Other) as other:
@@ -140,17 +142,17 @@ def test_what_is_not_ours_is_not_opened(home_dir: Path) -> None:
     assert find_running_server(home_dir / "archive") is None
 
 
-def test_an_unknown_session_is_reported_as_elsewhere(
+def test_unknown_session_is_reported_like_in_other_commands(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert main(["open", "zzz"]) == ExitCode.USAGE_ERROR
     assert "no session 'zzz' in the archive" in capsys.readouterr().err
 
 
-def test_programs_get_the_link_as_a_row() -> None:
-    with running("open", FIRST, "--no-browser", "--json") as (_, line):
+def test_json_has_the_link() -> None:
+    with start_command("open", FIRST, "--no-browser", "--json") as (_, line):
         row = json.loads(line)
 
         assert row["type"] == "link"
         assert (row["session_id"], row["is_temporary"]) == (FIRST, True)
-        assert FIRST in followed(row["url"])
+        assert FIRST in fetch(row["url"])

@@ -18,7 +18,7 @@ THIRD = session_id(3)
 
 
 @pytest.fixture
-def archived(sample_home: Home, capsys: pytest.CaptureFixture[str]) -> Home:
+def archived_home(sample_home: Home, capsys: pytest.CaptureFixture[str]) -> Home:
     assert main(["ingest"]) == ExitCode.SUCCESS
     capsys.readouterr()
     return sample_home
@@ -28,28 +28,28 @@ def add_third(home: Home) -> None:
     home.session(THIRD, thread(prompt("A third one"), reply("Yes"), start=9000))
 
 
-def listed(capsys: pytest.CaptureFixture[str], *words: str) -> str:
+def list_output(capsys: pytest.CaptureFixture[str], *words: str) -> str:
     assert main(["list", *words]) == ExitCode.SUCCESS
     return capsys.readouterr().out
 
 
 def test_a_list_shows_what_was_written_a_moment_ago(
-    archived: Home, capsys: pytest.CaptureFixture[str]
+    archived_home: Home, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    add_third(archived)
+    add_third(archived_home)
 
-    assert "A third one" in listed(capsys)
+    assert "A third one" in list_output(capsys)
 
 
-def test_a_list_can_be_had_without_looking(
-    archived: Home, capsys: pytest.CaptureFixture[str]
+def test_no_ingest_lists_the_archive_unchanged(
+    archived_home: Home, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    add_third(archived)
+    add_third(archived_home)
 
-    assert "A third one" not in listed(capsys, "--no-ingest")
+    assert "A third one" not in list_output(capsys, "--no-ingest")
 
 
-@pytest.mark.usefixtures("archived")
+@pytest.mark.usefixtures("archived_home")
 def test_nothing_is_imported_without_changes(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -58,55 +58,55 @@ def test_nothing_is_imported_without_changes(
 
     monkeypatch.setattr(Archive, "ingest", refuse)
 
-    assert "Counting lines" in listed(capsys)
+    assert "Counting lines" in list_output(capsys)
 
 
-def test_an_ingestion_that_was_cut_short_is_made_up_for(
-    archived: Home, capsys: pytest.CaptureFixture[str]
+def test_interrupted_import_is_completed_by_the_next_command(
+    archived_home: Home, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    path = next(archived.path.glob("projects/*/*.jsonl"))
+    path = next(archived_home.path.glob("projects/*/*.jsonl"))
     path.chmod(0)
     if os.access(path, os.R_OK):
         pytest.skip("who may read everything is refused nothing")
     main(["ingest"])
 
     path.chmod(0o600)
-    archive = Archive.open(archived.path.parent / "archive")
+    archive = Archive.open(archived_home.path.parent / "archive")
 
-    assert not archive.is_current([archived.path])
-    assert "Counting lines" in listed(capsys)
+    assert not archive.is_current([archived_home.path])
+    assert "Counting lines" in list_output(capsys)
 
 
 def test_during_another_ingest_the_committed_archive_is_shown(
-    archived: Home, home_dir: Path, capsys: pytest.CaptureFixture[str]
+    archived_home: Home, home_dir: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    add_third(archived)
+    add_third(archived_home)
 
     with writer_lock(home_dir / "archive"):
-        shown = listed(capsys)
+        shown = list_output(capsys)
 
     assert "Counting lines" in shown
     assert "A third one" not in shown
 
 
 def test_without_any_home_the_archive_is_shown(
-    archived: Home, home_dir: Path, capsys: pytest.CaptureFixture[str]
+    archived_home: Home, home_dir: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    archived.path.rename(home_dir / "elsewhere")
+    archived_home.path.rename(home_dir / "elsewhere")
 
-    assert "Counting lines" in listed(capsys)
+    assert "Counting lines" in list_output(capsys)
 
 
-@pytest.mark.usefixtures("archived")
-def test_a_home_that_was_asked_for_must_be_there(
+@pytest.mark.usefixtures("archived_home")
+def test_named_home_must_exist(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert main(["list", "--home", "nowhere"]) == ExitCode.USAGE_ERROR
     assert "nowhere does not exist" in capsys.readouterr().err
 
 
-@pytest.mark.usefixtures("archived")
-def test_a_home_that_the_variable_names_must_be_there(
+@pytest.mark.usefixtures("archived_home")
+def test_home_of_the_variable_must_exist(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("BYGONES_HOME", "nowhere")
@@ -116,8 +116,8 @@ def test_a_home_that_the_variable_names_must_be_there(
     assert main(["list", "--no-ingest"]) == ExitCode.SUCCESS
 
 
-@pytest.mark.usefixtures("archived")
-def test_a_home_of_the_settings_may_be_away_for_a_while(
+@pytest.mark.usefixtures("archived_home")
+def test_home_of_the_settings_may_be_missing(
     home_dir: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     away = home_dir / "away"
@@ -137,28 +137,28 @@ def test_a_home_of_the_settings_may_be_away_for_a_while(
     "words",
     [["list", "--archive="], ["--archive=", "list"], ["show", ""], ["files", " "]],
 )
-@pytest.mark.usefixtures("archived")
-def test_an_empty_word_is_no_folder(
+@pytest.mark.usefixtures("archived_home")
+def test_empty_path_is_rejected(
     words: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(words) == ExitCode.USAGE_ERROR
     assert "a path must not be empty" in capsys.readouterr().err
 
 
-def test_an_archive_that_is_named_is_shown_as_it_is(
-    archived: Home, capsys: pytest.CaptureFixture[str]
+def test_named_archive_is_not_updated(
+    archived_home: Home, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    add_third(archived)
+    add_third(archived_home)
 
-    assert "A third one" not in listed(capsys, "--archive", "archive")
-    home = str(archived.path)
-    assert "A third one" in listed(capsys, "--archive", "archive", "--home", home)
+    assert "A third one" not in list_output(capsys, "--archive", "archive")
+    home = str(archived_home.path)
+    assert "A third one" in list_output(capsys, "--archive", "archive", "--home", home)
 
 
 def test_verbose_reports_what_was_imported(
-    archived: Home, capsys: pytest.CaptureFixture[str]
+    archived_home: Home, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    add_third(archived)
+    add_third(archived_home)
 
     assert main(["list", "-v"]) == ExitCode.SUCCESS
 
@@ -166,11 +166,11 @@ def test_verbose_reports_what_was_imported(
 
 
 def test_an_index_of_another_version_is_rebuilt(
-    archived: Home, home_dir: Path, capsys: pytest.CaptureFixture[str]
+    archived_home: Home, home_dir: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (index,) = (home_dir / "archive" / "index").iterdir()
     index.rename(index.with_name("0123456789abcdef-1"))
-    archived.path.rename(home_dir / "elsewhere")
+    archived_home.path.rename(home_dir / "elsewhere")
 
     assert main(["list"]) == ExitCode.SUCCESS
 
@@ -215,19 +215,19 @@ def test_the_first_command_creates_the_archive_and_shows_progress() -> None:
     assert "Counting lines" in terminal.shown
 
 
-def test_show_takes_in_what_is_new(
-    archived: Home, capsys: pytest.CaptureFixture[str]
+def test_show_imports_new_records(
+    archived_home: Home, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    add_third(archived)
+    add_third(archived_home)
 
     assert main(["show", THIRD[:-1] + "3"]) == ExitCode.SUCCESS
     assert "A third one" in capsys.readouterr().out
 
 
 def test_last_is_the_newest_session(
-    archived: Home, capsys: pytest.CaptureFixture[str]
+    archived_home: Home, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    add_third(archived)
+    add_third(archived_home)
 
     assert main(["show", "last"]) == ExitCode.SUCCESS
     assert "A third one" in capsys.readouterr().out
@@ -241,7 +241,7 @@ def test_last_is_the_newest_session(
         *(["backup", "there"], ["restore", "--all"], ["purge", "5e55"]),
     ],
 )
-def test_where_nothing_is_at_all_the_demo_is_offered_in_a_pipe_too(
+def test_demo_is_offered_in_a_pipe_if_there_are_no_transcripts(
     words: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(words) == ExitCode.NO_ARCHIVE
@@ -251,7 +251,7 @@ def test_where_nothing_is_at_all_the_demo_is_offered_in_a_pipe_too(
     assert "`bygones demo` creates sample data" in stderr
 
 
-@pytest.mark.usefixtures("archived")
+@pytest.mark.usefixtures("archived_home")
 @pytest.mark.parametrize(
     ("words", "command"),
     [
@@ -260,7 +260,7 @@ def test_where_nothing_is_at_all_the_demo_is_offered_in_a_pipe_too(
         (["show", "nope", "--archive=archive"], "list"),
     ],
 )
-def test_a_hint_is_about_the_archive_that_was_named(
+def test_hint_names_the_given_archive(
     words: list[str], command: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(words) != ExitCode.SUCCESS
@@ -276,14 +276,14 @@ def test_a_named_home_must_exist_even_without_ingest(
 ) -> None:
     main(["ingest", "-q"])
 
-    gone = str(tmp_path / "gone")
-    assert main(["list", "--no-ingest", "--home", gone]) == ExitCode.USAGE_ERROR
+    missing = str(tmp_path / "gone")
+    assert main(["list", "--no-ingest", "--home", missing]) == ExitCode.USAGE_ERROR
     assert "gone" in capsys.readouterr().err
 
 
 @pytest.mark.usefixtures("sample_home")
 @pytest.mark.parametrize("words", [["list"], ["search", "lines"]])
-def test_while_another_makes_the_archive_that_is_said_in_a_pipe_too(
+def test_archive_under_construction_is_noted_in_a_pipe(
     words: list[str], home_dir: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     empty = home_dir / "empty"
@@ -293,8 +293,8 @@ def test_while_another_makes_the_archive_that_is_said_in_a_pipe_too(
     with writer_lock(home_dir / "archive"):
         main(words)
 
-    told = "note: the archive is still being created and is empty: another command"
-    assert told in capsys.readouterr().err
+    message = "note: the archive is still being created and is empty: another command"
+    assert message in capsys.readouterr().err
 
 
 @pytest.mark.skipif(os.name == "nt", reason="no directory can be removed there so")
@@ -302,16 +302,16 @@ def test_while_another_makes_the_archive_that_is_said_in_a_pipe_too(
 def test_a_missing_current_directory_is_reported(
     home_dir: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    gone = home_dir / "gone"
-    gone.mkdir()
-    monkeypatch.chdir(gone)
-    gone.rmdir()
+    missing = home_dir / "gone"
+    missing.mkdir()
+    monkeypatch.chdir(missing)
+    missing.rmdir()
 
     for words in (["list", "-n", "1"], [], ["search", "retry"], ["show", "last"]):
         assert main(words) == ExitCode.SUCCESS, capsys.readouterr().err
     capsys.readouterr()
     for words in (["list", "--project", "."], ["files", "x.py"], ["backup", "there"]):
         assert main(words) == ExitCode.USAGE_ERROR
-        told = "error: the current directory no longer exists\n"
-        assert capsys.readouterr().err.startswith(told)
+        message = "error: the current directory no longer exists\n"
+        assert capsys.readouterr().err.startswith(message)
     monkeypatch.chdir(home_dir)

@@ -39,7 +39,7 @@ def test_without_claude_code_the_demo_is_offered() -> None:
 
 
 @pytest.mark.usefixtures("demo_home")
-def test_in_a_pipe_it_is_a_list(capsys: pytest.CaptureFixture[str]) -> None:
+def test_overview_in_a_pipe_is_a_list(capsys: pytest.CaptureFixture[str]) -> None:
     assert main([]) == ExitCode.SUCCESS
     alone = capsys.readouterr().out
 
@@ -48,7 +48,7 @@ def test_in_a_pipe_it_is_a_list(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.usefixtures("demo_home")
-def test_programs_get_rows_of_it(capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_of_the_overview(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--json"]) == ExitCode.SUCCESS
 
     rows = [json.loads(line)["type"] for line in capsys.readouterr().out.splitlines()]
@@ -71,7 +71,7 @@ def test_shared_options_are_accepted_before_a_command(
 
 
 @pytest.mark.usefixtures("demo_home")
-def test_what_a_command_has_no_use_for_is_asked_wrongly(
+def test_unused_shared_option_is_a_usage_error(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     for words in (["--json", "completion", "bash"], ["completion", "bash", "--json"]):
@@ -83,7 +83,7 @@ def test_what_a_command_has_no_use_for_is_asked_wrongly(
         assert capsys.readouterr().err == ""
 
 
-def test_settings_are_the_last_word_but_one(
+def test_options_override_settings(
     sample_home: Home,
     home_dir: Path,
     capsys: pytest.CaptureFixture[str],
@@ -109,14 +109,14 @@ def test_settings_are_the_last_word_but_one(
     ("topic", "words"),
     [("query", "Fields"), ("list", "Usage: bygones list"), (None, "Read and find")],
 )
-def test_help_is_had_in_both_ways(
+def test_help_works_as_command_and_option(
     topic: str | None, words: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["help", *([topic] if topic else [])]) == ExitCode.SUCCESS
     assert words.lower() in capsys.readouterr().out.lower()
 
 
-def test_help_about_nothing_is_asked_wrongly(
+def test_help_on_an_unknown_topic_is_a_usage_error(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     for slip, topic in (("lisst", "list"), ("qury", "query")):
@@ -124,7 +124,7 @@ def test_help_about_nothing_is_asked_wrongly(
         assert f"did you mean {topic}?" in capsys.readouterr().err
 
 
-def test_programs_get_help_too(capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_of_help(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["help", "--json"]) == ExitCode.SUCCESS
     rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert [row["topic"] for row in rows] == [*(row.name for row in COMMANDS), "query"]
@@ -133,7 +133,7 @@ def test_programs_get_help_too(capsys: pytest.CaptureFixture[str]) -> None:
     assert row["page"].startswith("Usage: bygones list")
 
 
-def test_what_is_set_counts_without_a_command(
+def test_settings_apply_without_a_command(
     home_dir: Path,
     demo_home: Path,
     capsys: pytest.CaptureFixture[str],

@@ -20,7 +20,7 @@ def test_a_pipe_gets_everything(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out.splitlines() == LINES
 
 
-def test_what_fits_needs_no_pager(
+def test_short_output_needs_no_pager(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("BYGONES_PAGER", "false")
@@ -31,7 +31,7 @@ def test_what_fits_needs_no_pager(
 
 
 @pytest.mark.skipif(os.name == "nt", reason="the pager is a shell's")
-def test_what_does_not_fit_goes_through_the_pager(
+def test_long_output_goes_through_the_pager(
     capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("BYGONES_PAGER", "sed s/line/row/")
@@ -42,7 +42,7 @@ def test_what_does_not_fit_goes_through_the_pager(
 
 
 @pytest.mark.skipif(os.name == "nt", reason="the pager is a shell's")
-def test_a_reader_who_leaves_has_seen_enough(
+def test_leaving_the_pager_stops_the_output(
     capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("BYGONES_PAGER", "head -n 1")
@@ -52,7 +52,7 @@ def test_a_reader_who_leaves_has_seen_enough(
     assert len(capfd.readouterr().out.splitlines()) == 1
 
 
-def test_a_pager_that_is_not_there_is_done_without(
+def test_missing_pager_is_skipped(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("BYGONES_PAGER", "/no/such/pager")
@@ -63,7 +63,7 @@ def test_a_pager_that_is_not_there_is_done_without(
 
 
 @pytest.mark.skipif(os.name == "nt", reason="the pager is a shell's")
-def test_a_pager_of_several_programs_is_left_to_a_shell(
+def test_pager_pipeline_runs_in_a_shell(
     capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("BYGONES_PAGER", "sed s/line/row/ | head -n 1")
@@ -74,7 +74,7 @@ def test_a_pager_of_several_programs_is_left_to_a_shell(
 
 
 @pytest.mark.parametrize(
-    ("told", "pager", "words"),
+    ("setting", "pager", "words"),
     [
         ("less -S", "most -s", ["less", "-S"]),
         (None, "most -s", ["most", "-s"]),
@@ -84,15 +84,15 @@ def test_a_pager_of_several_programs_is_left_to_a_shell(
         (None, "less -R | cat", ["sh", "-c", "less -R | cat"]),
     ],
 )
-def test_the_pager_is_the_users_choice(
-    told: str | None, pager: str, words: list[str]
+def test_pager_comes_from_settings_or_environment(
+    setting: str | None, pager: str, words: list[str]
 ) -> None:
-    assert pager_command({"PAGER": pager}, told) == words
+    assert pager_command({"PAGER": pager}, setting) == words
 
 
 @pytest.mark.skipif(os.name == "nt", reason="terminals are others there")
 @pytest.mark.usefixtures("demo_home")
-def test_a_terminal_has_its_pager(
+def test_pager_is_used_on_a_terminal(
     home_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     page = home_dir / "page"
@@ -124,7 +124,7 @@ def test_a_terminal_has_its_pager(
     ],
     ids=" ".join,
 )
-def test_whatever_is_long_goes_through_the_pager(
+def test_every_long_output_goes_through_the_pager(
     words: tuple[str, ...], home_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     page = home_dir / "page"
@@ -153,7 +153,7 @@ def test_all_problems_go_through_the_pager(
 
 @pytest.mark.skipif(os.name == "nt", reason="terminals are others there")
 @pytest.mark.usefixtures("demo_home")
-def test_to_leave_the_pager_is_no_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_leaving_the_pager_is_not_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("BYGONES_PAGER", "head -n 1")
 
     assert Terminal("--help", rows=6).end() == ExitCode.SUCCESS

@@ -12,7 +12,7 @@ from bygones.archive import Archive
 from bygones.cli.main import main
 from bygones.errors import ExitCode
 from tests.build import Home, prompt, reply, session_id, thread, title
-from tests.cli.terminals import Screen, piped
+from tests.cli.terminals import Screen, run_piped
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="there are no pseudo-terminals")
 
@@ -181,7 +181,7 @@ def test_hostile_titles_and_texts_do_not_reach_the_terminal(home_dir: Path) -> N
 @pytest.mark.usefixtures("demo_home")
 def test_there_is_no_picker_in_a_pipe(capsys: pytest.CaptureFixture[str]) -> None:
     for words in (["show"], ["resume"], ["fork", "--json"]):
-        assert piped(*words).returncode == ExitCode.SUCCESS, words
+        assert run_piped(*words).returncode == ExitCode.SUCCESS, words
     assert main(["export"]) == ExitCode.USAGE_ERROR
     assert main(["show", "--query", "x"]) == ExitCode.USAGE_ERROR
     assert "--query needs a terminal" in capsys.readouterr().err

@@ -13,7 +13,7 @@ from bygones.errors import ExitCode
 from tests.build import Home, prompt, reply, session_id, thread
 
 
-def typed(capsys: pytest.CaptureFixture[str], *arguments: str) -> list[str]:
+def list_prompts(capsys: pytest.CaptureFixture[str], *arguments: str) -> list[str]:
     assert main(["prompts", "--json", *arguments]) == ExitCode.SUCCESS
     lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     return [str(row["text"]) for row in lines]
@@ -39,15 +39,15 @@ def typed(capsys: pytest.CaptureFixture[str], *arguments: str) -> list[str]:
 def test_prompts_can_be_filtered(
     query: str, count: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert len(typed(capsys, *([query] if query else []))) == count
+    assert len(list_prompts(capsys, *([query] if query else []))) == count
 
 
 @pytest.mark.usefixtures("demo_home")
 def test_the_newest_comes_first(capsys: pytest.CaptureFixture[str]) -> None:
-    assert typed(capsys, "-n", "1") == ["Write a test for the jitter, please."]
+    assert list_prompts(capsys, "-n", "1") == ["Write a test for the jitter, please."]
 
 
-def test_a_long_prompt_is_there_to_its_last_word(
+def test_long_prompt_is_not_cut(
     home_dir: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     text = " ".join(f"word{number}" for number in range(500))
@@ -56,10 +56,10 @@ def test_a_long_prompt_is_there_to_its_last_word(
     assert main(["ingest"]) == ExitCode.SUCCESS
     capsys.readouterr()
 
-    assert typed(capsys, "word499") == [text]
+    assert list_prompts(capsys, "word499") == [text]
 
 
-def test_what_a_resumed_session_holds_again_comes_once(
+def test_prompts_of_a_resumed_session_are_listed_once(
     home_dir: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     home = Home(home_dir / ".claude")
@@ -71,13 +71,13 @@ def test_what_a_resumed_session_holds_again_comes_once(
     assert main(["ingest"]) == ExitCode.SUCCESS
     capsys.readouterr()
 
-    assert typed(capsys) == ["The second", "The first"]
+    assert list_prompts(capsys) == ["The second", "The first"]
     with Archive.open(home_dir / "archive") as archive:
         sessions = [entry.session_id for entry in archive.prompts()]
     assert sessions == [session_id(2), session_id(1)]
 
 
-def test_nothing_typed_is_no_failure(
+def test_no_prompts_is_not_a_failure(
     home_dir: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (home_dir / ".claude" / "projects").mkdir(parents=True)
@@ -88,14 +88,14 @@ def test_nothing_typed_is_no_failure(
 
 
 @pytest.mark.usefixtures("demo_home")
-def test_prompts_of_a_project_are_had_by_its_name_or_here(
+def test_prompts_are_selected_by_project_or_directory(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    assert len(typed(capsys, "--project", "notes")) == 5
-    here = typed(capsys, "--project", ".")
+    assert len(list_prompts(capsys, "--project", "notes")) == 5
+    here = list_prompts(capsys, "--project", ".")
     assert len(here) == 6
     retries = [text for text in here if "retry" in text.lower()]
-    assert typed(capsys, "--project", ".", "retry") == retries
+    assert list_prompts(capsys, "--project", ".", "retry") == retries
     assert main(["prompts", "--project", "ntes"]) == ExitCode.USAGE_ERROR
 
 

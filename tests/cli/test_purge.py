@@ -17,7 +17,7 @@ from bygones import Archive
 from bygones.cli.main import main
 from bygones.errors import ExitCode
 from tests.build import Home, prompt, reply, session_id, thread
-from tests.cli.terminals import Terminal, piped
+from tests.cli.terminals import Terminal, run_piped
 
 FIRST, SECOND = session_id(1), session_id(2)
 GONE = "77aa0000-0000-4000-8000-000000000009"
@@ -33,12 +33,12 @@ def archive(sample_home: Home) -> Path:
     return sample_home.path.parent / "archive"
 
 
-def sessions(folder: Path) -> set[str]:
+def session_ids(folder: Path) -> set[str]:
     with Archive.open(folder) as opened:
         return {one.id for one in opened.sessions(include_empty=True)}
 
 
-def traces(folder: Path, word: str) -> list[str]:
+def files_containing(folder: Path, word: str) -> list[str]:
     """Return the files below a folder in which a word is, compressed or not."""
     found = []
     for path in folder.rglob("*"):
@@ -63,23 +63,23 @@ def test_last_is_the_newest_session(
     assert main(["purge", "last", "--yes"]) == ExitCode.SUCCESS
 
     assert SECOND[:8] in capsys.readouterr().out
-    assert sessions(archive) == {FIRST, session_id(5)}
+    assert session_ids(archive) == {FIRST, session_id(5)}
 
 
-def test_no_byte_is_left_behind(
+def test_purge_leaves_no_byte_of_a_session(
     archive: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert traces(archive, SECRET)
+    assert files_containing(archive, SECRET)
 
     assert main(["purge", session_id(5), "--yes"]) == ExitCode.SUCCESS
 
-    assert traces(archive, SECRET) == []
-    assert sessions(archive) == {FIRST, SECOND}
+    assert files_containing(archive, SECRET) == []
+    assert session_ids(archive) == {FIRST, SECOND}
     assert "1 session: 1 file, " in capsys.readouterr().out
     assert main(["verify", "--deep", "-q"]) == ExitCode.SUCCESS
 
 
-def test_what_was_purged_is_refused_wherever_it_comes_from(
+def test_purged_session_is_not_imported_again_from_any_home(
     archive: Path, sample_home: Home, capsys: pytest.CaptureFixture[str]
 ) -> None:
     main(["purge", session_id(5), "--yes"])
@@ -93,11 +93,11 @@ def test_what_was_purged_is_refused_wherever_it_comes_from(
     assert main(["ingest"]) == ExitCode.SUCCESS
 
     assert "3 skipped (purged earlier)" in capsys.readouterr().out
-    assert traces(archive, SECRET) == []
-    assert sessions(archive) == {FIRST, SECOND}
+    assert files_containing(archive, SECRET) == []
+    assert session_ids(archive) == {FIRST, SECOND}
 
 
-def test_all_that_belongs_to_a_session_goes(archive: Path) -> None:
+def test_purge_removes_all_files_of_a_session(archive: Path) -> None:
     assert main(["purge", FIRST, "--yes"]) == ExitCode.SUCCESS
 
     with Archive.open(archive) as opened:
@@ -108,37 +108,37 @@ def test_all_that_belongs_to_a_session_goes(archive: Path) -> None:
 def test_a_file_that_mentions_a_purged_session_is_reported(
     archive: Path, capsys: pytest.CaptureFixture[str], sample_home: Home
 ) -> None:
-    typed = {"display": SECRET, "sessionId": session_id(5)}
-    sample_home.history(["Please count the lines", typed])
+    history_entry = {"display": SECRET, "sessionId": session_id(5)}
+    sample_home.history(["Please count the lines", history_entry])
     main(["ingest", "-q"])
 
     main(["purge", session_id(5), "--dry-run"])
     assert "history.jsonl mentions them and is kept" in capsys.readouterr().err
 
     assert main(["purge", session_id(5), "--mentions", "-y"]) == ExitCode.SUCCESS
-    assert traces(archive, SECRET) == []
+    assert files_containing(archive, SECRET) == []
 
 
 @pytest.mark.parametrize("length", [36, 8])
-def test_a_mention_is_erased_also_after_the_session_was(
+def test_mention_can_be_erased_after_its_session(
     archive: Path, capsys: pytest.CaptureFixture[str], sample_home: Home, length: int
 ) -> None:
     sample_home.session(GONE, thread(prompt("Erased"), start=20))
-    typed = {"display": SECRET, "sessionId": GONE}
+    history_entry = {"display": SECRET, "sessionId": GONE}
     other = {"display": "stays out of it", "sessionId": session_id(4)}
-    sample_home.history([typed, other])
+    sample_home.history([history_entry, other])
     main(["ingest", "-q"])
     main(["purge", GONE, "-y"])
     main(["purge", session_id(5), "-y"])
-    assert traces(archive, SECRET)
+    assert files_containing(archive, SECRET)
     capsys.readouterr()
 
     name = GONE[:length]
     assert main(["purge", name, "--mentions", "--yes"]) == ExitCode.SUCCESS
 
     assert "already erased\n0 sessions: 1 file, " in capsys.readouterr().out
-    assert traces(archive, SECRET) == []
-    assert traces(archive, GONE) == []
+    assert files_containing(archive, SECRET) == []
+    assert files_containing(archive, GONE) == []
 
 
 def test_a_session_that_only_the_history_knows_is_purged_with_its_mentions(
@@ -149,10 +149,10 @@ def test_a_session_that_only_the_history_knows_is_purged_with_its_mentions(
 
     words = ["purge", session_id(4), "--mentions", "-y"]
     assert main(words) == ExitCode.SUCCESS
-    assert traces(archive, session_id(4)) == []
+    assert files_containing(archive, session_id(4)) == []
 
 
-def test_a_beginning_that_two_purged_sessions_have_names_neither(
+def test_ambiguous_prefix_of_purged_sessions_is_rejected(
     archive: Path, capsys: pytest.CaptureFixture[str], sample_home: Home
 ) -> None:
     ids = (GONE, GONE.replace("-4", "-5"))
@@ -167,7 +167,7 @@ def test_a_beginning_that_two_purged_sessions_have_names_neither(
     stderr = capsys.readouterr().err
     assert "matches 2 sessions" in stderr
     assert all(f"\n  {id_}\n" in stderr for id_ in ids)
-    assert traces(archive, GONE)
+    assert files_containing(archive, GONE)
 
 
 STOP = """
@@ -175,14 +175,14 @@ import os, signal, sys
 from bygones.cli.main import main
 from bygones.store.{module} import {owner}
 assert hasattr({owner}, "{step}")
-{owner}.{step} = lambda *_: os.kill(os.getpid(), signal.SIG{sign})
+{owner}.{step} = lambda *_: os.kill(os.getpid(), signal.SIG{signal_name})
 sys.exit(main(sys.argv[1:]))
 """
 
 
 @pytest.mark.skipif(os.name == "nt", reason="no such signals there")
 @pytest.mark.parametrize(
-    ("step", "sign", "words"),
+    ("step", "signal_name", "words"),
     [
         ("erase_source", "KILL", [GONE[:8]]),
         pytest.param("vacuum", "KILL", [GONE[:8]], marks=pytest.mark.full),
@@ -191,8 +191,8 @@ sys.exit(main(sys.argv[1:]))
         ("begin_index_build", "KILL", ["--project", "secret"]),
     ],
 )
-def test_a_purge_that_was_stopped_is_asked_for_again(
-    archive: Path, sample_home: Home, words: list[str], *, step: str, sign: str
+def test_stopped_purge_asks_to_be_repeated(
+    archive: Path, sample_home: Home, words: list[str], *, step: str, signal_name: str
 ) -> None:
     records = thread(prompt(SECRET, cwd="/work/secret"), reply(f"{SECRET}, then"))
     sample_home.session(GONE, records, project="-work-secret")
@@ -202,28 +202,30 @@ def test_a_purge_that_was_stopped_is_asked_for_again(
     owner = (
         ("archive_dir", "ArchiveDir") if is_of_index else ("archive_db", "ArchiveDB")
     )
-    code = STOP.format(module=owner[0], owner=owner[1], step=step, sign=sign)
-    asked = ("purge", *words, "--yes")
+    code = STOP.format(
+        module=owner[0], owner=owner[1], step=step, signal_name=signal_name
+    )
+    command = ("purge", *words, "--yes")
     stopped = subprocess.run(
-        [sys.executable, "-c", code, *asked],
+        [sys.executable, "-c", code, *command],
         capture_output=True,
         text=True,
         check=False,
     )
-    is_told = (
+    is_reported = (
         "interrupted: " in stopped.stderr
         and "run the same command again" in stopped.stderr
     )
-    assert is_told or sign == "KILL"
+    assert is_reported or signal_name == "KILL"
     assert stopped.returncode in {-9, ExitCode.INTERRUPTED}
 
-    done = piped(*asked)
+    done = run_piped(*command)
 
     assert (done.returncode, done.stderr.count("error")) == (ExitCode.SUCCESS, 0)
-    assert traces(archive, SECRET) == traces(archive, GONE) == []
-    assert sessions(archive) == {FIRST, SECOND}
+    assert files_containing(archive, SECRET) == files_containing(archive, GONE) == []
+    assert session_ids(archive) == {FIRST, SECOND}
     assert main(["verify", "--deep", "-q"]) == ExitCode.SUCCESS
-    assert piped("purge", "--before", "1999-01-01", "-y").stderr == ""
+    assert run_piped("purge", "--before", "1999-01-01", "-y").stderr == ""
 
 
 def test_reading_after_an_interrupted_purge_names_the_purge(
@@ -233,7 +235,7 @@ def test_reading_after_an_interrupted_purge_names_the_purge(
         module="archive_dir",
         owner="ArchiveDir",
         step="begin_index_build",
-        sign="KILL",
+        signal_name="KILL",
     )
     words = ("purge", FIRST, "--yes")
     subprocess.run([sys.executable, "-c", code, *words], check=False)
@@ -249,7 +251,7 @@ def test_reading_after_an_interrupted_purge_names_the_purge(
     assert "note: a purge was interrupted; run it again" in stderr
 
 
-def test_a_purge_of_what_is_erased_changes_nothing(
+def test_repeated_purge_changes_nothing(
     archive: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["purge", FIRST, "--yes"]) == ExitCode.SUCCESS
@@ -258,10 +260,10 @@ def test_a_purge_of_what_is_erased_changes_nothing(
     assert main(["purge", FIRST]) == ExitCode.SUCCESS
 
     assert f"{FIRST[:8]}  already erased\n" in capsys.readouterr().out
-    assert sessions(archive) == {SECOND, session_id(5)}
+    assert session_ids(archive) == {SECOND, session_id(5)}
 
 
-def test_a_purge_that_the_system_stopped_is_asked_for_again(
+def test_purge_after_a_system_error_asks_to_be_repeated(
     archive: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(*_: object) -> None:
@@ -273,8 +275,8 @@ def test_a_purge_that_the_system_stopped_is_asked_for_again(
     assert "try again" in capsys.readouterr().err
 
     assert main(["purge", session_id(5), "-y"]) == ExitCode.SUCCESS
-    assert traces(archive, SECRET) == []
-    assert sessions(archive) == {FIRST, SECOND}
+    assert files_containing(archive, SECRET) == []
+    assert session_ids(archive) == {FIRST, SECOND}
 
 
 def test_a_project_can_be_purged(archive: Path, home_dir: Path) -> None:
@@ -284,21 +286,21 @@ def test_a_project_can_be_purged(archive: Path, home_dir: Path) -> None:
     main(["ingest", "-q"])
 
     assert main(["purge", "--project", "secret", "-y"]) == ExitCode.SUCCESS
-    assert sessions(archive) == {FIRST, SECOND, session_id(5)}
+    assert session_ids(archive) == {FIRST, SECOND, session_id(5)}
 
 
-def test_what_ended_before_a_day_can_be_purged(
+def test_sessions_before_a_day_can_be_purged(
     archive: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["purge", "--before", "2026-01-05", "-y"]) == ExitCode.SUCCESS
     assert "0 sessions" in capsys.readouterr().out
-    assert len(sessions(archive)) == 3
+    assert len(session_ids(archive)) == 3
 
     assert main(["purge", "--before", "2026-01-05T09:30:00", "-y"]) == ExitCode.SUCCESS
-    assert sessions(archive) == {SECOND}
+    assert session_ids(archive) == {SECOND}
 
 
-def test_a_session_without_a_time_is_as_old_as_its_file(
+def test_session_without_timestamps_is_dated_by_its_file(
     sample_home: Home, archive: Path
 ) -> None:
     named = {"type": "summary", "summary": "A private title", "leafUuid": "none"}
@@ -307,12 +309,12 @@ def test_a_session_without_a_time_is_as_old_as_its_file(
     main(["ingest", "-q"])
 
     assert main(["purge", "--before", "2023-11-14", "-y"]) == ExitCode.SUCCESS
-    assert session_id(6) in sessions(archive)
+    assert session_id(6) in session_ids(archive)
     assert main(["purge", "--before", "2023-11-16", "-y"]) == ExitCode.SUCCESS
-    assert session_id(6) not in sessions(archive)
+    assert session_id(6) not in session_ids(archive)
 
 
-def test_what_was_found_last_names_no_session_that_is_erased(
+def test_saved_search_results_do_not_name_purged_sessions(
     archive: Path, home_dir: Path
 ) -> None:
     assert main(["search", SECRET]) == ExitCode.SUCCESS
@@ -320,7 +322,7 @@ def test_what_was_found_last_names_no_session_that_is_erased(
     assert session_id(5) in remembered.read_text()
 
     assert main(["purge", session_id(5), "-y"]) == ExitCode.SUCCESS
-    assert session_id(5) not in sessions(archive)
+    assert session_id(5) not in session_ids(archive)
     assert not remembered.exists()
 
 
@@ -332,10 +334,10 @@ def test_invalid_time_is_a_usage_error(
     assert main(words) == ExitCode.USAGE_ERROR
 
     assert "'soon' is not a time" in capsys.readouterr().err
-    assert len(sessions(archive)) == 3
+    assert len(session_ids(archive)) == 3
 
 
-def test_kin_that_share_records_are_named(
+def test_sessions_that_share_records_are_named(
     sample_home: Home, archive: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     records = thread(prompt(f"The word is {SECRET}"), reply(f"{SECRET}, then"))
@@ -346,20 +348,22 @@ def test_kin_that_share_records_are_named(
     main(["purge", session_id(5), "-n"])
 
     assert "share records with these are kept: 77770000" in capsys.readouterr().err
-    assert len(sessions(archive)) == 4
+    assert len(session_ids(archive)) == 4
 
 
 def test_there_is_no_confirmation_in_a_pipe(archive: Path) -> None:
-    done = piped("purge", FIRST, given="y\n")
+    done = run_piped("purge", FIRST, given="y\n")
 
     assert done.returncode == ExitCode.USAGE_ERROR
     assert "use --yes" in done.stderr
-    assert FIRST in sessions(archive)
+    assert FIRST in session_ids(archive)
 
 
 @pytest.mark.skipif(os.name == "nt", reason="no pseudo-terminals there")
 @pytest.mark.parametrize(("answer", "is_left"), [("n", True), ("y", False)])
-def test_a_person_is_asked_first(archive: Path, answer: str, *, is_left: bool) -> None:
+def test_purge_asks_for_confirmation_on_a_terminal(
+    archive: Path, answer: str, *, is_left: bool
+) -> None:
     screen = Terminal("purge", FIRST)
     screen.read_until(lambda shown: "[y/N]" in shown)
 
@@ -367,33 +371,33 @@ def test_a_person_is_asked_first(archive: Path, answer: str, *, is_left: bool) -
     code = screen.end()
 
     assert code == (ExitCode.INTERRUPTED if is_left else ExitCode.SUCCESS)
-    assert (FIRST in sessions(archive)) is is_left
+    assert (FIRST in session_ids(archive)) is is_left
 
 
-def test_programs_get_rows(archive: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_output(archive: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["purge", FIRST, "--json", "--dry-run"]) == ExitCode.SUCCESS
 
     *rows, done = map(json.loads, capsys.readouterr().out.splitlines())
     assert done["type"] == "purge"
     assert len(rows) == done["file_count"] == 7
     assert done["is_dry_run"] is True
-    assert FIRST in sessions(archive)
+    assert FIRST in session_ids(archive)
 
 
 @pytest.mark.parametrize("words", [[], ["x", "--project", "y"], ["x", "--before", "z"]])
 @pytest.mark.usefixtures("archive")
-def test_a_contradiction_is_asked_wrongly(words: list[str]) -> None:
+def test_contradictory_options_are_a_usage_error(words: list[str]) -> None:
     assert main(["purge", *words, "-y"]) == ExitCode.USAGE_ERROR
 
 
 @pytest.mark.parametrize("name", ["5", "5e5", "1"])
-def test_what_could_be_a_number_of_a_search_erases_nothing(
+def test_number_of_a_search_result_is_not_purged(
     name: str, archive: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["search", SECRET, "--quiet"]) == ExitCode.SUCCESS
-    before = sessions(archive)
+    before = session_ids(archive)
 
     assert main(["purge", name, "--yes"]) == ExitCode.USAGE_ERROR
 
     assert "at least 4 characters" in capsys.readouterr().err
-    assert sessions(archive) == before
+    assert session_ids(archive) == before

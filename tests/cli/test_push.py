@@ -35,7 +35,7 @@ def hub(tmp_path: Path) -> Iterator[TestHub]:
         yield hub
 
 
-def named(
+def write_settings(
     home_dir: Path, hub: str = "", token: str = "", project: str = PROJECT
 ) -> None:
     folder = home_dir / ".config" / "bygones"
@@ -46,15 +46,15 @@ def named(
 
 
 @pytest.mark.usefixtures("home")
-def test_nothing_leaves_unless_it_was_named(
+def test_only_named_projects_are_uploaded(
     home_dir: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["push"]) == ExitCode.USAGE_ERROR
     assert "have no projects" in capsys.readouterr().err
-    named(home_dir)
+    write_settings(home_dir)
     assert main(["push"]) == ExitCode.USAGE_ERROR
     assert "have no hub" in capsys.readouterr().err
-    named(home_dir, hub="https://hub.example.com")
+    write_settings(home_dir, hub="https://hub.example.com")
     assert main(["push"]) == ExitCode.USAGE_ERROR
     assert "have no token" in capsys.readouterr().err
 
@@ -63,20 +63,20 @@ def test_nothing_leaves_unless_it_was_named(
 @pytest.mark.parametrize(
     "hub", ["http://hub.example.com", "hub", "ftp://x", "http://["]
 )
-def test_a_token_is_never_sent_in_the_clear(
+def test_token_is_never_sent_unencrypted(
     home_dir: Path, hub: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    named(home_dir, hub, "rcl_x")
+    write_settings(home_dir, hub, "rcl_x")
 
     assert main(["push"]) == ExitCode.USAGE_ERROR
     assert "invalid address" in capsys.readouterr().err
 
 
 @pytest.mark.usefixtures("home")
-def test_a_name_that_fits_no_project_is_not_taken_for_one_that_is_all_there(
+def test_unmatched_project_is_reported_as_unknown(
     home_dir: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    named(home_dir)
+    write_settings(home_dir)
     settings = home_dir / ".config" / "bygones" / "settings.toml"
     settings.write_text('[push]\nprojects = ["/nowhere"]\n')
 
@@ -86,30 +86,30 @@ def test_a_name_that_fits_no_project_is_not_taken_for_one_that_is_all_there(
 
 
 @pytest.mark.parametrize(
-    ("cwd", "told"),
+    ("cwd", "message"),
     [("/home/ida/shop", "~/shop"), ("/root/shop", "/root/shop")],
 )
 def test_a_dry_run_names_projects_as_the_hub_will_know_them(
     cwd: str,
-    told: str,
+    message: str,
     home: Home,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     home_dir = home.path.parent
     home.session(session_id(70), thread(prompt("Said", cwd=cwd)), project="-shop")
-    named(home_dir, project=cwd)
+    write_settings(home_dir, project=cwd)
 
     assert main(["push", "--dry-run"]) == ExitCode.SUCCESS
 
     lines = capsys.readouterr().out.splitlines()
-    assert [line.split()[0] for line in lines if "1 session" in line][1:] == [told]
+    assert [line.split()[0] for line in lines if "1 session" in line][1:] == [message]
 
 
 @pytest.mark.usefixtures("home")
-def test_a_dry_run_says_what_would_go_and_what_is_hidden(
+def test_dry_run_reports_uploads_and_redactions(
     home_dir: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    named(home_dir)
+    write_settings(home_dir)
 
     assert main(["push", "--dry-run"]) == ExitCode.SUCCESS
 
@@ -119,11 +119,11 @@ def test_a_dry_run_says_what_would_go_and_what_is_hidden(
     assert "12 email" in stdout
 
 
-def test_a_push_goes_once_and_then_what_is_new(
+def test_second_push_uploads_only_new_lines(
     home_dir: Path, home: Home, hub: TestHub, capsys: pytest.CaptureFixture[str]
 ) -> None:
     secret, _ = hub.token("ann")
-    named(home_dir, hub=hub.address, token=secret)
+    write_settings(home_dir, hub=hub.address, token=secret)
 
     assert main(["push"]) == ExitCode.SUCCESS
     first = capsys.readouterr().out
@@ -149,7 +149,7 @@ def test_a_push_says_how_many_sessions_were_erased_on_the_hub(
     home_dir: Path, hub: TestHub, capsys: pytest.CaptureFixture[str]
 ) -> None:
     secret, _ = hub.token("ann")
-    named(home_dir, hub=hub.address, token=secret)
+    write_settings(home_dir, hub=hub.address, token=secret)
     assert main(["push"]) == ExitCode.SUCCESS
     capsys.readouterr()
 
@@ -177,17 +177,17 @@ def test_a_push_says_how_many_sessions_were_erased_on_the_hub(
 def test_a_wrong_token_is_reported(
     home_dir: Path, hub: TestHub, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    named(home_dir, hub.address, "rcl_wrong")
+    write_settings(home_dir, hub.address, "rcl_wrong")
 
     assert main(["push"]) == ExitCode.FAILURE
     assert "valid token" in capsys.readouterr().err
 
 
-def test_what_is_written_while_it_watches_goes_too(
+def test_watching_push_uploads_new_lines(
     home_dir: Path, home: Home, hub: TestHub
 ) -> None:
     secret, _ = hub.token("ann")
-    named(home_dir, hub=hub.address, token=secret)
+    write_settings(home_dir, hub=hub.address, token=secret)
     quickly = (
         "from bygones.hub.client import PushLoop; PushLoop.interval = 0.1;"
         " from bygones.cli.main import entry_point; entry_point()"
@@ -202,17 +202,17 @@ def test_what_is_written_while_it_watches_goes_too(
         )
 
     with subprocess.Popen(words, env=dict(os.environ), stderr=subprocess.PIPE) as child:
-        _wait(lambda: lines() == 24)
+        _wait_until(lambda: lines() == 24)
         path = home.path / "projects" / KEY / f"{session_id(1)}.jsonl"
         with path.open("ab") as file:
             file.write(jsonl(thread(prompt("One more", cwd=PROJECT), start=900)))
-        _wait(lambda: lines() == 25)
+        _wait_until(lambda: lines() == 25)
         child.send_signal(signal.SIGINT)
         assert child.wait(30) == ExitCode.INTERRUPTED
 
 
-def _wait(is_so: Callable[[], bool]) -> None:
-    begun = time.monotonic()
-    while not is_so():
-        assert time.monotonic() - begun < 60
+def _wait_until(condition: Callable[[], bool]) -> None:
+    start = time.monotonic()
+    while not condition():
+        assert time.monotonic() - start < 60
         time.sleep(0.05)

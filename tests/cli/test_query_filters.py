@@ -22,7 +22,7 @@ from bygones.errors import ExitCode
         ([], ""),
     ],
 )
-def test_quotation_marks_that_a_shell_took_are_put_back(
+def test_quotes_removed_by_the_shell_are_restored(
     arguments: list[str], text: str
 ) -> None:
     assert join_query_words(arguments) == text
@@ -58,7 +58,7 @@ def test_sessions_can_be_filtered(
 
 
 @pytest.mark.usefixtures("demo_home")
-def test_a_query_that_is_wrong_is_shown_where(
+def test_query_error_points_at_its_position(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert main(["list", "on:whenever"]) == ExitCode.USAGE_ERROR
@@ -66,14 +66,14 @@ def test_a_query_that_is_wrong_is_shown_where(
 
 
 @pytest.mark.usefixtures("demo_home")
-def test_a_field_that_is_none_is_noted(capsys: pytest.CaptureFixture[str]) -> None:
+def test_unknown_field_is_noted(capsys: pytest.CaptureFixture[str]) -> None:
     main(["prompts", "projekt:shop"])
 
     assert "note: " in capsys.readouterr().err
 
 
 @pytest.mark.usefixtures("demo_home")
-def test_what_was_meant_by_a_field_that_is_none_is_said_once(
+def test_unknown_field_is_noted_once(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     main(["list", "modl:opus"])

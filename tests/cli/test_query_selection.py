@@ -13,7 +13,7 @@ RETRY, TESTS, NOTES, MOVE, RSYNC = (
 )
 
 
-def listed(capsys: pytest.CaptureFixture[str], *arguments: str) -> list[str]:
+def list_ids(capsys: pytest.CaptureFixture[str], *arguments: str) -> list[str]:
     assert main(["list", "--", *arguments]) == ExitCode.SUCCESS
     return [line.split()[0] for line in capsys.readouterr().out.splitlines()[1:]]
 
@@ -32,10 +32,10 @@ def listed(capsys: pytest.CaptureFixture[str], *arguments: str) -> list[str]:
         ('-"exponential backoff"', [TESTS, NOTES, MOVE, RSYNC]),
     ],
 )
-def test_what_is_excluded_leaves_sessions_out_that_have_it(
+def test_excluded_words_remove_sessions(
     query: str, sessions: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert listed(capsys, query) == sessions
+    assert list_ids(capsys, query) == sessions
 
 
 @pytest.mark.usefixtures("demo_home")
@@ -57,11 +57,11 @@ def test_a_typo_is_corrected_in_searched_words_but_not_in_excluded_ones(
 def test_a_word_without_a_match_is_in_no_session(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    assert listed(capsys, "retry xylophone") == []
+    assert list_ids(capsys, "retry xylophone") == []
 
 
 @pytest.fixture
-def copied(sample_home: Home) -> Home:
+def home_with_copies(sample_home: Home) -> Home:
     """Return a home with a session that mentions what another one does."""
     records = thread(prompt("Where do walruses live?"), reply("In the cold."))
     for number in (5, 6):
@@ -70,25 +70,25 @@ def copied(sample_home: Home) -> Home:
     return sample_home
 
 
-@pytest.mark.usefixtures("copied")
+@pytest.mark.usefixtures("home_with_copies")
 def test_sessions_that_say_the_same_are_all_in_a_list(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     main(["ingest", "-q"])
 
-    assert len(listed(capsys, "walruses")) == 2
-    assert len(listed(capsys, "-walruses")) == 2
+    assert len(list_ids(capsys, "walruses")) == 2
+    assert len(list_ids(capsys, "-walruses")) == 2
 
 
-@pytest.mark.usefixtures("copied")
-def test_a_search_for_nothing_finds_the_sessions_of_a_list(
+@pytest.mark.usefixtures("home_with_copies")
+def test_empty_search_finds_the_listed_sessions(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     main(["ingest", "-q"])
-    sessions = listed(capsys)
+    sessions = list_ids(capsys)
 
     assert main(["search", "", "-n", "3"]) == ExitCode.SUCCESS
     assert f"1 to 3 of {len(sessions)} sessions" in capsys.readouterr().err
-    sessions = listed(capsys, "project:demo")
+    sessions = list_ids(capsys, "project:demo")
     assert main(["search", "project:demo", "--json"]) == ExitCode.SUCCESS
     assert f'"session_count":{len(sessions)},' in capsys.readouterr().out

@@ -15,7 +15,7 @@ from bygones.errors import ExitCode
 from tests.build import Home, prompt, reply, session_id, thread, tool_result, tool_use
 
 
-def out(capsys: pytest.CaptureFixture[str], *words: str) -> str:
+def stdout_of(capsys: pytest.CaptureFixture[str], *words: str) -> str:
     assert main([*words]) == ExitCode.SUCCESS
     return capsys.readouterr().out
 
@@ -24,11 +24,11 @@ def out(capsys: pytest.CaptureFixture[str], *words: str) -> str:
 def test_usage_is_grouped_by_git_branch(capsys: pytest.CaptureFixture[str]) -> None:
     rows = [
         json.loads(line)
-        for line in out(capsys, "usage", "--by", "git", "--json").splitlines()
+        for line in stdout_of(capsys, "usage", "--by", "git", "--json").splitlines()
     ]
     keys = {row["key"]: row["tokens"] for row in rows if row["type"] == "usage"}
     assert keys.keys() == {"main"}
-    text = out(capsys, "usage", "--by", "git")
+    text = stdout_of(capsys, "usage", "--by", "git")
     assert "CACHE READ was reused" in text
 
 
@@ -38,7 +38,7 @@ def test_the_current_block_is_shown(
     home = write_demo_home(home_dir, datetime.now(UTC))
     monkeypatch.setenv("BYGONES_HOME", str(home))
     Archive.ingest(home_dir / "archive", [home])
-    text = out(capsys, "usage", "--watch")
+    text = stdout_of(capsys, "usage", "--watch")
     assert text.startswith("Block from ")
     assert "left" in text
     assert "at the end  about $" in text
@@ -50,7 +50,7 @@ def test_the_current_block_is_shown(
 def test_without_a_recent_reply_there_is_no_block(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    assert out(capsys, "usage", "--watch").startswith("no active block")
+    assert stdout_of(capsys, "usage", "--watch").startswith("no active block")
 
 
 def test_files_that_were_read_are_listed_last_first(
@@ -71,10 +71,10 @@ def test_files_that_were_read_are_listed_last_first(
     Archive.ingest(home_dir / "archive", [home.path])
     rows = [
         json.loads(line)
-        for line in out(capsys, "files", "last", "--reads", "--json").splitlines()
+        for line in stdout_of(capsys, "files", "last", "--reads", "--json").splitlines()
     ]
     assert [(row["path"], row["read_count"]) for row in rows] == [
         ("/w/a.py", 2),
         ("/w/b.py", 1),
     ]
-    assert "/w/a.py" in out(capsys, "files", "last", "--reads")
+    assert "/w/a.py" in stdout_of(capsys, "files", "last", "--reads")

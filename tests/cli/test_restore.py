@@ -20,7 +20,7 @@ Files = dict[str, tuple[bytes, int]]
 """Bytes and times by path."""
 
 
-def files(folder: Path) -> Files:
+def read_files(folder: Path) -> Files:
     """Return the bytes and times of all files below a folder."""
     return {
         path.relative_to(folder).as_posix(): (
@@ -33,52 +33,52 @@ def files(folder: Path) -> Files:
 
 
 @pytest.fixture
-def lost(sample_home: Home) -> tuple[Home, Files]:
+def deleted_home(sample_home: Home) -> tuple[Home, Files]:
     """Return a home that was archived and then deleted, and what was in it."""
     for number, path in enumerate(sorted(sample_home.path.rglob("*.*"))):
         os.utime(path, ns=(10**18 + number, 10**18 + number))
     assert main(["ingest", "--quiet"]) == ExitCode.SUCCESS
-    before = files(sample_home.path)
+    before = read_files(sample_home.path)
     shutil.rmtree(sample_home.path)
     return sample_home, before
 
 
-def test_a_session_comes_back_with_all_that_belongs_to_it(
-    lost: tuple[Home, Files], capsys: pytest.CaptureFixture[str]
+def test_session_is_restored_with_all_its_files(
+    deleted_home: tuple[Home, Files], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    home, before = lost
+    home, before = deleted_home
 
     assert main(["restore", FIRST]) == ExitCode.SUCCESS
 
-    after = files(home.path)
+    after = read_files(home.path)
     assert after == {name: before[name] for name in before if FIRST in name}
     assert len(after) == 7
     assert capsys.readouterr().out.startswith("restored 7 files, ")
 
 
-def test_everything_comes_back(
-    lost: tuple[Home, Files],
+def test_everything_is_restored(
+    deleted_home: tuple[Home, Files],
 ) -> None:
-    home, before = lost
+    home, before = deleted_home
 
     assert main(["restore", "--all"]) == ExitCode.SUCCESS
-    assert files(home.path) == before
+    assert read_files(home.path) == before
 
 
-@pytest.mark.usefixtures("lost")
-def test_a_project_comes_back_by_its_path_and_by_its_name(tmp_path: Path) -> None:
+@pytest.mark.usefixtures("deleted_home")
+def test_project_is_restored_by_path_or_name(tmp_path: Path) -> None:
     for number, name in enumerate(("/work/demo", "demo")):
         to = tmp_path / str(number)
         assert main(["restore", name, "--to", str(to)]) == ExitCode.SUCCESS
-        assert {name for name in files(to) if name.endswith(".jsonl")} == {
+        assert {name for name in read_files(to) if name.endswith(".jsonl")} == {
             f"projects/-work-demo/{FIRST}.jsonl",
             f"projects/-work-demo/{FIRST}/subagents/agent-a1.jsonl",
             f"projects/-work-other/{session_id(2)}.jsonl",
         }
 
 
-def test_a_beginning_that_two_sessions_have_is_not_enough(
-    lost: tuple[Home, Files], capsys: pytest.CaptureFixture[str]
+def test_ambiguous_prefix_is_rejected(
+    deleted_home: tuple[Home, Files], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["restore", "5e551000"]) == ExitCode.USAGE_ERROR
     stderr = capsys.readouterr().err
@@ -87,16 +87,16 @@ def test_a_beginning_that_two_sessions_have_is_not_enough(
 
     assert main(["restore", "5e551001"]) == ExitCode.USAGE_ERROR
     assert "did you mean 5e551000" in capsys.readouterr().err
-    assert not lost[0].path.exists()
+    assert not deleted_home[0].path.exists()
 
 
-def test_a_name_that_is_neither_session_nor_project_is_said_to_be_neither(
-    lost: tuple[Home, Files], capsys: pytest.CaptureFixture[str]
+def test_unknown_name_is_neither_session_nor_project(
+    deleted_home: tuple[Home, Files], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["restore", "nosuch", FIRST]) == ExitCode.USAGE_ERROR
 
     assert "no session or project 'nosuch' in the archive" in capsys.readouterr().err
-    assert not lost[0].path.exists()
+    assert not deleted_home[0].path.exists()
 
 
 def test_projects_and_sessions_can_be_named_together(
@@ -110,18 +110,18 @@ def test_projects_and_sessions_can_be_named_together(
 
     assert main(["restore", "far6", "far7", FIRST, "--to", str(to)]) == ExitCode.SUCCESS
 
-    assert {Path(name).stem for name in files(to) if "subagents" not in name} >= {
+    assert {Path(name).stem for name in read_files(to) if "subagents" not in name} >= {
         FIRST,
         session_id(6),
         session_id(7),
     }
-    assert session_id(2) not in str(files(to))
+    assert session_id(2) not in str(read_files(to))
 
 
-def test_a_dry_run_tells_and_writes_nothing(
-    lost: tuple[Home, Files], capsys: pytest.CaptureFixture[str]
+def test_dry_run_reports_and_writes_nothing(
+    deleted_home: tuple[Home, Files], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    home, _ = lost
+    home, _ = deleted_home
 
     assert main(["restore", FIRST, "--dry-run"]) == ExitCode.SUCCESS
 
@@ -132,15 +132,15 @@ def test_a_dry_run_tells_and_writes_nothing(
     assert not home.path.exists()
 
 
-def test_what_is_there_already_is_left_as_it_is(
+def test_existing_files_are_not_changed(
     sample_home: Home, capsys: pytest.CaptureFixture[str]
 ) -> None:
     main(["ingest", "-q"])
-    before = files(sample_home.path)
+    before = read_files(sample_home.path)
 
     assert main(["restore", "--all"]) == ExitCode.SUCCESS
 
-    assert files(sample_home.path) == before
+    assert read_files(sample_home.path) == before
     assert (
         "nothing to restore: 9 files are already up to date" in capsys.readouterr().out
     )
@@ -171,9 +171,9 @@ def test_a_file_that_differs_is_kept_without_overwrite(
 
 
 def test_a_moved_project_gets_its_sessions_under_its_new_key(
-    lost: tuple[Home, Files], tmp_path: Path
+    deleted_home: tuple[Home, Files], tmp_path: Path
 ) -> None:
-    home, before = lost
+    home, before = deleted_home
     home_dir = tmp_path / "new place"
     home_dir.mkdir()
 
@@ -253,7 +253,7 @@ def test_directories_of_edited_files_move_with_the_working_directory(
     assert after[1:] == [line.replace(old, new) for line in before[1:]]
 
 
-def test_homes_that_hold_the_same_names_are_kept_apart(home_dir: Path) -> None:
+def test_homes_with_equal_names_are_restored_separately(home_dir: Path) -> None:
     for number in (1, 2):
         Home(home_dir / f"h{number}").history([f"Prompt {number}"])
         Home(home_dir / f"h{number}").session(session_id(number), thread(prompt("x")))
@@ -261,17 +261,17 @@ def test_homes_that_hold_the_same_names_are_kept_apart(home_dir: Path) -> None:
 
     assert main(["restore", "--all", "--to", "out"]) == ExitCode.SUCCESS
 
-    found = files(home_dir / "out")
-    told = {name: raw for name, (raw, _) in found.items() if "history" in name}
-    assert sorted(told.values()) == [
+    found = read_files(home_dir / "out")
+    histories = {name: raw for name, (raw, _) in found.items() if "history" in name}
+    assert sorted(histories.values()) == [
         (home_dir / f"h{n}" / "history.jsonl").read_bytes() for n in (1, 2)
     ]
 
 
-def test_programs_get_the_plan_and_what_was_done(
-    lost: tuple[Home, Files], capsys: pytest.CaptureFixture[str]
+def test_json_has_the_plan_and_the_result(
+    deleted_home: tuple[Home, Files], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    _, before = lost
+    _, before = deleted_home
 
     assert main(["restore", FIRST, "--json"]) == ExitCode.SUCCESS
 
@@ -295,15 +295,15 @@ def test_programs_get_the_plan_and_what_was_done(
     "words",
     [[], ["x", "--all"], ["x", "--rewrite-cwd"], ["--all", "--as", "y"]],
 )
-@pytest.mark.usefixtures("lost")
-def test_a_contradiction_is_asked_wrongly(words: list[str]) -> None:
+@pytest.mark.usefixtures("deleted_home")
+def test_contradictory_options_are_a_usage_error(words: list[str]) -> None:
     assert main(["restore", *words]) == ExitCode.USAGE_ERROR
 
 
-def test_what_is_restored_is_known_again(
-    lost: tuple[Home, Files], capsys: pytest.CaptureFixture[str]
+def test_restored_files_are_not_imported_again(
+    deleted_home: tuple[Home, Files], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    home, _ = lost
+    home, _ = deleted_home
     main(["ingest", "-q", "--home", str(home.path.parent)])
     main(["restore", "--all"])
     capsys.readouterr()
@@ -320,7 +320,7 @@ def test_what_is_restored_is_known_again(
     assert mine == {session.id: session for session in read_sessions(home.path)}
 
 
-def test_a_long_line_comes_back_whole(home_dir: Path) -> None:
+def test_long_line_is_restored_completely(home_dir: Path) -> None:
     home = Home(home_dir / ".claude")
     long = thread(prompt("x" * 10_000_000), reply("short"))
     path = home.session(FIRST, long)
@@ -334,7 +334,7 @@ def test_a_long_line_comes_back_whole(home_dir: Path) -> None:
     assert path.read_bytes() == raw
 
 
-def test_an_older_version_takes_the_place_of_the_newest(
+def test_older_version_can_be_restored(
     sample_home: Home, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = sample_home.path / "projects" / "-work-demo" / f"{FIRST}.jsonl"
@@ -355,16 +355,16 @@ def test_an_older_version_takes_the_place_of_the_newest(
     assert "no file has a version this old" in capsys.readouterr().err
 
 
-def test_a_file_that_cannot_be_written_costs_no_other(
-    lost: tuple[Home, Files], capsys: pytest.CaptureFixture[str]
+def test_unwritable_file_does_not_stop_the_others(
+    deleted_home: tuple[Home, Files], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    home, before = lost
+    home, before = deleted_home
     odd = min(before)
     (home.path / odd).mkdir(parents=True)
 
     assert main(["restore", "--all", "--overwrite"]) == ExitCode.FAILURE
 
-    assert set(files(home.path)) == set(before) - {odd}
+    assert set(read_files(home.path)) == set(before) - {odd}
     assert f"not written: {odd}" in capsys.readouterr().err.replace("~/.claude/", "")
 
 

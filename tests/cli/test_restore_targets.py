@@ -21,13 +21,13 @@ from tests.build import Home, prompt, reply, session_id, thread
 FIRST = session_id(1)
 
 
-def written(folder: Path) -> dict[str, bytes]:
+def read_files(folder: Path) -> dict[str, bytes]:
     """Return the files below a folder."""
     found = (path for path in folder.rglob("*") if path.is_file())
     return {path.relative_to(folder).as_posix(): path.read_bytes() for path in found}
 
 
-def copies(home: Path, newer: str, older: str) -> tuple[bytes, bytes]:
+def archive_copies(home: Path, newer: str, older: str) -> tuple[bytes, bytes]:
     """Write a session into two projects' folders, archive and delete it."""
     raws = []
     for number, key in enumerate((older, newer)):
@@ -40,16 +40,16 @@ def copies(home: Path, newer: str, older: str) -> tuple[bytes, bytes]:
     return raws[1], raws[0]
 
 
-def homes_of_one_key(home_dir: Path) -> list[bytes]:
+def archive_homes_with_one_key(home_dir: Path) -> list[bytes]:
     """Archive homes whose paths cannot be told apart by their keys."""
     names = ["x/a-b", "x/a/b", "x/a.b", "x/A-b", "y"]
     for number, name in enumerate(names):
         records = thread(prompt(f"Said in {name}"), reply("Yes" * number))
         Home(home_dir / name).session(FIRST, records)
-    asked = [word for name in names for word in ("--home", name)]
-    assert main(["ingest", "-q", *asked]) == ExitCode.SUCCESS
+    options = [word for name in names for word in ("--home", name)]
+    assert main(["ingest", "-q", *options]) == ExitCode.SUCCESS
     return sorted(
-        b"".join(written(home_dir / n / "projects").values()) for n in names[:3]
+        b"".join(read_files(home_dir / n / "projects").values()) for n in names[:3]
     )
 
 
@@ -57,11 +57,11 @@ def homes_of_one_key(home_dir: Path) -> list[bytes]:
 def test_homes_whose_paths_share_a_key_get_a_folder_each(
     home_dir: Path, more: Sequence[str]
 ) -> None:
-    raws = homes_of_one_key(home_dir)
+    raws = archive_homes_with_one_key(home_dir)
 
     assert main(["restore", "--all", "--to", "out", *more]) == ExitCode.SUCCESS
 
-    found = written(home_dir / "out")
+    found = read_files(home_dir / "out")
     assert len(found) == 5
     assert set(raws) < set(found.values())
     folders = {name.split("/")[0] for name in found}
@@ -69,32 +69,32 @@ def test_homes_whose_paths_share_a_key_get_a_folder_each(
     assert project_key(str(home_dir / "y")) in folders
 
     assert main(["restore", "--all", "--to", "out", *more]) == ExitCode.SUCCESS
-    assert written(home_dir / "out") == found
+    assert read_files(home_dir / "out") == found
 
 
 def test_a_home_has_the_same_folder_whichever_sessions_are_restored(
     home_dir: Path,
 ) -> None:
-    homes_of_one_key(home_dir)
+    archive_homes_with_one_key(home_dir)
     Home(home_dir / "x/a.b").session(session_id(2), thread(prompt("More")))
     Home(home_dir / "y").session(session_id(3), thread(prompt("Else")))
     main(["ingest", "-q", "--home", "x/a.b", "--home", "y"])
     main(["restore", "--all", "--to", "all"])
-    whole = written(home_dir / "all")
+    everything = read_files(home_dir / "all")
 
     main(["restore", session_id(2), session_id(3), "--to", "some"])
 
-    some = written(home_dir / "some")
+    some = read_files(home_dir / "some")
     assert len(some) == 2
-    assert {name: whole.get(name) for name in some} == some
+    assert {name: everything.get(name) for name in some} == some
 
 
 @pytest.mark.parametrize("more", [[], ["--overwrite"]])
-def test_of_copies_that_would_go_to_one_place_the_newest_does(
+def test_newest_of_conflicting_copies_is_restored(
     home_dir: Path, capsys: pytest.CaptureFixture[str], more: Sequence[str]
 ) -> None:
     home = home_dir / ".claude"
-    newer, _ = copies(home, newer="-w1", older="-w3")
+    newer, _ = archive_copies(home, newer="-w1", older="-w3")
     words = ["restore", FIRST, "--as", "/w3", *more]
 
     assert main([*words, "--dry-run"]) == ExitCode.SUCCESS
@@ -104,7 +104,7 @@ def test_of_copies_that_would_go_to_one_place_the_newest_does(
     assert "1 not written: a newer copy has the same path" in captured.err
 
     assert main(words) == ExitCode.FAILURE
-    assert written(home) == {f"projects/-w3/{FIRST}.jsonl": newer}
+    assert read_files(home) == {f"projects/-w3/{FIRST}.jsonl": newer}
     stderr = capsys.readouterr().err
     assert f"not written: ~/.claude/projects/-w3/{FIRST}.jsonl (another copy" in stderr
 
@@ -113,10 +113,10 @@ def test_of_copies_that_would_go_to_one_place_the_newest_does(
     assert [first["state"], second["state"]] == ["same", "taken"]
     assert (done["written_count"], done["same_count"]) == (0, 1)
     assert len(done["refused_paths"]) == 1
-    assert written(home) == {f"projects/-w3/{FIRST}.jsonl": newer}
+    assert read_files(home) == {f"projects/-w3/{FIRST}.jsonl": newer}
 
 
-def test_copies_that_are_equal_are_one_where_they_meet(home_dir: Path) -> None:
+def test_equal_copies_are_restored_once(home_dir: Path) -> None:
     home = home_dir / ".claude"
     for key in ("-w1", "-w3"):
         path = Home(home).session(FIRST, thread(prompt("Said"), reply("Yes")))
@@ -128,7 +128,7 @@ def test_copies_that_are_equal_are_one_where_they_meet(home_dir: Path) -> None:
 
     assert main(["restore", FIRST, "--as", "/w3"]) == ExitCode.SUCCESS
 
-    assert list(written(home)) == [f"projects/-w3/{FIRST}.jsonl"]
+    assert list(read_files(home)) == [f"projects/-w3/{FIRST}.jsonl"]
 
 
 def test_two_restores_at_once_leave_each_file_whole_and_once(home_dir: Path) -> None:
@@ -136,7 +136,7 @@ def test_two_restores_at_once_leave_each_file_whole_and_once(home_dir: Path) -> 
     records = thread(*(prompt("Said " * 2000) for _ in range(200)), start=9)
     Home(home).session(FIRST, records)
     Home(home).session(session_id(2), thread(prompt("Short")))
-    before = written(home)
+    before = read_files(home)
     main(["ingest", "-q"])
     inner: list[RestoreResult] = []
 
@@ -146,14 +146,14 @@ def test_two_restores_at_once_leave_each_file_whole_and_once(home_dir: Path) -> 
     ):
         plans = one.plan_restore(one.sources(), target=home_dir / "to")
 
-        def meanwhile(line: bytes) -> bytes:
+        def restore_again(line: bytes) -> bytes:
             if not inner:
                 inner.append(two.restore(plans))
             return line
 
-        outer = one.restore(plans, rewrite=meanwhile)
+        outer = one.restore(plans, rewrite=restore_again)
 
-    assert written(home_dir / "to") == before
+    assert read_files(home_dir / "to") == before
     assert (inner[0].written, inner[0].same) == (2, 0)
     assert (outer.written, outer.same) == (0, 2)
     assert not any((outer.copies, outer.refused, outer.skipped))
@@ -166,7 +166,7 @@ def test_two_restores_at_once_leave_each_file_whole_and_once(home_dir: Path) -> 
     "name",
     ["../../evil", "projects/../../../evil", "/evil", "projects//evil", "./evil"],
 )
-def test_a_name_that_leads_out_is_never_written(
+def test_name_outside_of_the_target_is_never_written(
     home_dir: Path, name: str, more: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     Home(home_dir / ".claude").session(FIRST, thread(prompt("Said")))
@@ -174,7 +174,7 @@ def test_a_name_that_leads_out_is_never_written(
     shutil.rmtree(home_dir / ".claude")
     with ArchiveDir(home_dir / "archive", write=True) as opened:
         opened.byte_store.db.execute("UPDATE source SET path = ?", (name,))
-    before = written(home_dir)
+    before = read_files(home_dir)
 
     assert main(["restore", "--all", *more, "--dry-run"]) == ExitCode.SUCCESS
     assert "the path is outside the home" in capsys.readouterr().err
@@ -182,17 +182,17 @@ def test_a_name_that_leads_out_is_never_written(
 
     stderr = capsys.readouterr().err
     assert f"not written: {name} (the name leads out of the home)" in stderr
-    assert {n for n in written(home_dir) if "archive/" not in n} == {
+    assert {n for n in read_files(home_dir) if "archive/" not in n} == {
         n for n in before if "archive/" not in n
     }
 
 
-@pytest.mark.parametrize("asked", ["FILE", "FOLDER"])
-def test_a_session_of_a_projects_folder_alone_follows_its_project(
-    home_dir: Path, asked: str
+@pytest.mark.parametrize("options", ["FILE", "FOLDER"])
+def test_session_of_a_lone_projects_folder_moves_with_its_project(
+    home_dir: Path, options: str
 ) -> None:
     path = Home(home_dir / ".claude").session(FIRST, thread(prompt("Said")))
-    home = path if asked == "FILE" else path.parent
+    home = path if options == "FILE" else path.parent
     raw = path.read_bytes()
     main(["ingest", "-q", "--home", str(home)])
 
@@ -201,7 +201,7 @@ def test_a_session_of_a_projects_folder_alone_follows_its_project(
     assert (home_dir / ".claude/projects/-x" / path.name).read_bytes() == raw
 
 
-def test_a_session_of_no_home_follows_its_project_into_a_named_one_only(
+def test_session_without_a_home_needs_a_named_home(
     home_dir: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     made = Home(home_dir / "made")
@@ -209,7 +209,7 @@ def test_a_session_of_no_home_follows_its_project_into_a_named_one_only(
     made.agent(FIRST, "a1", thread(prompt("Do")))
     loose = home_dir / "loose" / "deep"
     shutil.copytree(made.path / "projects" / "-work-demo", loose)
-    before = written(loose)
+    before = read_files(loose)
     main(["ingest", "-q", "--home", "loose"])
 
     for more in ([], ["--dry-run"]):
@@ -218,12 +218,12 @@ def test_a_session_of_no_home_follows_its_project_into_a_named_one_only(
         assert "is not in a home" in capsys.readouterr().err
 
     assert main(["restore", FIRST, "--as", "/x", "--to", "new"]) == ExitCode.SUCCESS
-    assert written(home_dir / "new" / "projects" / "-x") == before
+    assert read_files(home_dir / "new" / "projects" / "-x") == before
     assert len(before) == 2
 
 
 @pytest.mark.parametrize("steps", ["99999999999999999999", "-1"])
-def test_so_many_versions_back_is_asked_wrongly(
+def test_version_number_out_of_range_is_a_usage_error(
     sample_home: Home, capsys: pytest.CaptureFixture[str], steps: str
 ) -> None:
     assert sample_home.path.exists()

@@ -11,24 +11,24 @@ import pytest
 
 from bygones.cli.main import main
 from bygones.errors import ExitCode
-from tests.cli.terminals import piped
+from tests.cli.terminals import run_piped
 
 
 @pytest.fixture
 def claude(home_dir: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Return where a program called claude writes what it was asked."""
-    told = home_dir / "told"
+    call_log = home_dir / "calls"
     program = home_dir / "bin" / "claude"
     program.parent.mkdir()
     program.write_text(
-        f'#!/bin/sh\necho "$PWD $CLAUDE_CONFIG_DIR $*" > {told}\nexit 7\n'
+        f'#!/bin/sh\necho "$PWD $CLAUDE_CONFIG_DIR $*" > {call_log}\nexit 7\n'
     )
     program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{program.parent}{os.pathsep}{os.environ['PATH']}")
-    return told
+    return call_log
 
 
-def last(capsys: pytest.CaptureFixture[str]) -> str:
+def newest_session_id(capsys: pytest.CaptureFixture[str]) -> str:
     assert main(["list", "--json", "-n", "1"]) == ExitCode.SUCCESS
     return str(json.loads(capsys.readouterr().out.splitlines()[0])["session_id"])
 
@@ -36,7 +36,7 @@ def last(capsys: pytest.CaptureFixture[str]) -> str:
 def test_the_command_is_printed(
     demo_home: Path, home_dir: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    id_ = last(capsys)
+    id_ = newest_session_id(capsys)
 
     assert main(["resume"]) == ExitCode.SUCCESS
 
@@ -45,7 +45,7 @@ def test_the_command_is_printed(
     )
 
 
-def test_the_usual_home_need_not_be_named(
+def test_default_home_is_not_set_in_the_command(
     demo_home: Path, home_dir: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     demo_home.rename(home_dir / ".claude")
@@ -56,10 +56,10 @@ def test_the_usual_home_need_not_be_named(
     assert "CLAUDE_CONFIG_DIR" not in capsys.readouterr().out
 
 
-def test_what_was_deleted_is_restored_first(
+def test_deleted_session_is_restored_first(
     demo_home: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    id_ = last(capsys)
+    id_ = newest_session_id(capsys)
     (path,) = demo_home.glob(f"projects/*/{id_}.jsonl")
     path.unlink()
 
@@ -72,12 +72,12 @@ def test_what_was_deleted_is_restored_first(
 def test_claude_runs_in_the_directory_of_the_session(
     demo_home: Path, claude: Path, home_dir: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    id_ = last(capsys)
+    id_ = newest_session_id(capsys)
     (path,) = demo_home.glob(f"projects/*/{id_}.jsonl")
     before = path.read_bytes()
     path.unlink()
 
-    done = piped("resume", id_, "--run")
+    done = run_piped("resume", id_, "--run")
 
     assert done.returncode == 7, done.stderr
     assert claude.read_text() == f"{home_dir}/shop {demo_home} --resume {id_}\n"
@@ -89,9 +89,9 @@ def test_claude_runs_in_the_directory_of_the_session(
 def test_effect_of_another_home_is_explained_before_running(
     demo_home: Path, claude: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    id_ = last(capsys)
+    id_ = newest_session_id(capsys)
 
-    done = piped("resume", id_, "--run")
+    done = run_piped("resume", id_, "--run")
 
     assert claude.exists()
     assert f"CLAUDE_CONFIG_DIR is set to {demo_home}" in done.stderr.replace(
@@ -109,9 +109,9 @@ def test_home_that_is_already_set_is_not_explained(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.setenv("CLAUDE_CONFIG_DIR", str(demo_home))
-    id_ = last(capsys)
+    id_ = newest_session_id(capsys)
 
-    done = piped("resume", id_, "--run")
+    done = run_piped("resume", id_, "--run")
 
     assert f" {demo_home} --resume" in claude.read_text()
     assert "CLAUDE_CONFIG_DIR" not in done.stderr
@@ -126,18 +126,18 @@ def test_session_in_the_usual_home_is_run_without_the_variable(
     monkeypatch.setenv("CLAUDE_CONFIG_DIR", str(home_dir / "other"))
 
     assert (
-        piped("resume")
+        run_piped("resume")
         .stdout.partition(" && ")[2]
         .startswith("env -u CLAUDE_CONFIG_DIR claude --resume")
     )
-    done = piped("resume", "--run")
+    done = run_piped("resume", "--run")
 
     assert claude.read_text().startswith(f"{home_dir}/shop  --resume")
     assert "CLAUDE_CONFIG_DIR is not set for it" in done.stderr
 
 
 @pytest.mark.usefixtures("demo_home", "claude")
-def test_a_directory_that_is_gone_is_said_with_a_way_out(
+def test_missing_directory_is_reported_with_a_hint(
     home_dir: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(home_dir)
@@ -146,17 +146,17 @@ def test_a_directory_that_is_gone_is_said_with_a_way_out(
     for arguments in (["resume"], ["resume", "--run"]):
         assert main(arguments) == ExitCode.FAILURE
 
-        out, told = capsys.readouterr()
+        out, call_log = capsys.readouterr()
         assert not out
-        assert "shop does not exist" in told
-        assert "restore --as" in told
-        assert "fork SESSION --into DIR" in told
+        assert "shop does not exist" in call_log
+        assert "restore --as" in call_log
+        assert "fork SESSION --into DIR" in call_log
 
 
 def test_moved_session_is_continued_in_its_new_directory(
     demo_home: Path, home_dir: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    id_ = last(capsys)
+    id_ = newest_session_id(capsys)
     (path,) = demo_home.glob(f"projects/*/{id_}.jsonl")
     (home_dir / "shop").rename(home_dir / "store")
     options = ["--as", str(home_dir / "store"), "--rewrite-cwd"]
@@ -170,7 +170,7 @@ def test_moved_session_is_continued_in_its_new_directory(
 
 
 @pytest.mark.usefixtures("demo_home")
-def test_without_the_program_that_is_said(
+def test_missing_claude_program_is_reported(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("PATH", "")
@@ -180,7 +180,7 @@ def test_without_the_program_that_is_said(
 
 
 @pytest.mark.usefixtures("demo_home")
-def test_programs_get_a_row(capsys: pytest.CaptureFixture[str], home_dir: Path) -> None:
+def test_json_output(capsys: pytest.CaptureFixture[str], home_dir: Path) -> None:
     assert main(["resume", "--json"]) == ExitCode.SUCCESS
 
     row = json.loads(capsys.readouterr().out.splitlines()[0])

@@ -56,17 +56,17 @@ def used_colors(screen: Screen) -> set[str]:
 
 
 @pytest.fixture
-def today(home_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def set_fixed_date(home_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     home = write_demo_home(home_dir, datetime.now(UTC))
     monkeypatch.setenv("BYGONES_HOME", str(home))
     Archive.ingest(home_dir / "archive", [home])
     monkeypatch.chdir(home_dir / "shop")
 
 
-@pytest.mark.usefixtures("today")
+@pytest.mark.usefixtures("set_fixed_date")
 @pytest.mark.parametrize("columns", [120, 80, 50])
 @pytest.mark.parametrize("name", COMMANDS)
-def test_a_command_has_room_on_the_terminal(
+def test_command_output_fits_the_terminal(
     name: str, columns: int, golden: Callable[[Path, str], None]
 ) -> None:
     screen = Screen(*COMMANDS[name], columns=columns, rows=90)
@@ -76,9 +76,9 @@ def test_a_command_has_room_on_the_terminal(
     assert used_colors(screen) <= NAMED_COLORS
 
 
-@pytest.mark.usefixtures("today")
+@pytest.mark.usefixtures("set_fixed_date")
 @pytest.mark.parametrize("columns", [120, 80, 50])
-def test_the_picker_has_room_on_the_terminal(
+def test_picker_fits_the_terminal(
     columns: int, golden: Callable[[Path, str], None]
 ) -> None:
     screen = Screen(columns=columns, rows=40)

@@ -22,7 +22,7 @@ from tests.build import (
     tool_result,
     tool_use,
 )
-from tests.cli.terminals import Terminal, piped
+from tests.cli.terminals import Terminal, run_piped
 
 HERE = Path(__file__).parent
 on_terminals = pytest.mark.skipif(os.name == "nt", reason="no pseudo-terminals there")
@@ -30,7 +30,7 @@ HOSTILE = "walrus \x1b]0;owned\x07\x1b[2J\u202eevil\r\nline"
 
 
 @pytest.fixture(autouse=True)
-def _ingested(sample_home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+def _import_home(sample_home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("XDG_STATE_HOME", raising=False)
     sample_home.session(
         session_id(3),
@@ -48,7 +48,7 @@ def _ingested(sample_home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     assert main(["ingest", "--quiet"]) == ExitCode.SUCCESS
 
 
-def told(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[str, str]:
+def search_output(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[str, str]:
     assert main(["search", *words]) == ExitCode.SUCCESS
     captured = capsys.readouterr()
     return captured.out, captured.err
@@ -57,7 +57,7 @@ def told(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[str, str]:
 def test_a_pipe_gets_sessions_with_their_hits(
     capsys: pytest.CaptureFixture[str], golden: Callable[[Path, str], None]
 ) -> None:
-    golden(HERE / "search.txt", told(capsys, "count walrus lines")[0])
+    golden(HERE / "search.txt", search_output(capsys, "count walrus lines")[0])
 
 
 @on_terminals
@@ -72,7 +72,7 @@ def test_a_terminal_gets_lines_that_fit_and_colors() -> None:
 
 
 @on_terminals
-def test_nothing_that_is_found_steers_a_terminal() -> None:
+def test_search_results_cannot_send_control_sequences() -> None:
     terminal = Terminal("search", "walrus", "evil")
 
     assert terminal.end() == ExitCode.SUCCESS
@@ -82,8 +82,8 @@ def test_nothing_that_is_found_steers_a_terminal() -> None:
     assert "evil" in terminal.shown
 
 
-def test_programs_get_rows(capsys: pytest.CaptureFixture[str]) -> None:
-    out, _ = told(capsys, "--json", "walurs", "-lines")
+def test_json_output(capsys: pytest.CaptureFixture[str]) -> None:
+    out, _ = search_output(capsys, "--json", "walurs", "-lines")
     answer, found = map(json.loads, out.splitlines())
 
     assert (answer["type"], found["type"]) == ("search", "match")
@@ -100,7 +100,7 @@ def test_programs_get_rows(capsys: pytest.CaptureFixture[str]) -> None:
 def test_notes_about_a_search_go_to_stderr(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    _, errors = told(capsys, "walurs", "zzyzx", "color:red")
+    _, errors = search_output(capsys, "walurs", "zzyzx", "color:red")
 
     assert "no match for walurs; searched for walrus" in errors
     assert "no match for zzyzx" in errors
@@ -115,9 +115,9 @@ def test_search_without_a_match_exits_like_grep(
     assert options or capsys.readouterr().err.endswith("no sessions found\n")
 
 
-def test_pages_and_numbers_go_on(capsys: pytest.CaptureFixture[str]) -> None:
-    first, errors = told(capsys, "-n", "1", "count")
-    second, _ = told(capsys, "-n1", "--page", "2", "count")
+def test_numbers_continue_on_the_next_page(capsys: pytest.CaptureFixture[str]) -> None:
+    first, errors = search_output(capsys, "-n", "1", "count")
+    second, _ = search_output(capsys, "-n1", "--page", "2", "count")
 
     assert "1 to 1 of 2 sessions; --page 2 shows more" in errors
     assert first.startswith(" 1  ")
@@ -127,18 +127,16 @@ def test_pages_and_numbers_go_on(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.parametrize("word", ["-please", "-number", "-hits", "-n5x", "-null"])
-def test_a_dash_excludes_and_is_no_option(
-    capsys: pytest.CaptureFixture[str], word: str
-) -> None:
-    out, _ = told(capsys, "walrus", word)
+def test_dash_excludes_a_word(capsys: pytest.CaptureFixture[str], word: str) -> None:
+    out, _ = search_output(capsys, "walrus", word)
 
     assert ("Count the" in out) == (word != "-please")
 
 
-def test_show_takes_numbers_of_the_last_search(
+def test_show_accepts_numbers_of_the_last_search(
     capsys: pytest.CaptureFixture[str], home_dir: Path
 ) -> None:
-    told(capsys, "walrus")
+    search_output(capsys, "walrus")
 
     for words in (["show", "1"], ["show", "1.2"], ["show", "1.0"]):
         assert main(words) == ExitCode.SUCCESS
@@ -162,7 +160,7 @@ def test_a_hit_is_shown_with_its_context(
     records[42] = reply([tool_use("Bash", id="toolu_p", command="ls pelicans")])
     records[43] = tool_result("toolu_p", "a flock of storks")
     sample_home.session(session_id(8), thread(*records))
-    out, _ = told(capsys, "pelican")
+    out, _ = search_output(capsys, "pelican")
 
     assert "Bash: ls «pelicans»" in out
     pages = []
@@ -187,7 +185,7 @@ def test_a_hit_is_shown_with_its_context(
 def test_an_unknown_result_number_lists_the_known_ones(
     capsys: pytest.CaptureFixture[str], command: str, number: str, sentence: str
 ) -> None:
-    told(capsys, "walrus")
+    search_output(capsys, "walrus")
 
     assert main([command, number]) == ExitCode.USAGE_ERROR
     assert sentence in capsys.readouterr().err
@@ -196,16 +194,14 @@ def test_an_unknown_result_number_lists_the_known_ones(
 def test_no_hits_are_shown_if_none_are_wanted(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    out, _ = told(capsys, "--hits", "0", "walrus")
+    out, _ = search_output(capsys, "--hits", "0", "walrus")
 
     assert len(out.splitlines()) == 2
 
 
 @pytest.mark.parametrize("text", ["", "🎉", "?! …"])
-def test_that_there_is_nothing_to_look_for_is_said(
-    capsys: pytest.CaptureFixture[str], text: str
-) -> None:
-    _, errors = told(capsys, text)
+def test_empty_query_is_noted(capsys: pytest.CaptureFixture[str], text: str) -> None:
+    _, errors = search_output(capsys, text)
 
     assert "the query is empty; these are the newest" in errors
 
@@ -213,18 +209,18 @@ def test_that_there_is_nothing_to_look_for_is_said(
 def test_words_without_a_match_are_truncated(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    _, errors = told(capsys, "walrus", "x" * 5000)
+    _, errors = search_output(capsys, "walrus", "x" * 5000)
 
     assert "no match for xxx" in errors
     assert len(errors) < 300
 
 
-def test_what_cannot_be_remembered_is_found_all_the_same(
+def test_search_works_if_its_results_cannot_be_saved(
     capsys: pytest.CaptureFixture[str], home_dir: Path
 ) -> None:
     (home_dir / ".local").write_text("in the way")
 
-    assert "Walruses" in told(capsys, "walrus")[0]
+    assert "Walruses" in search_output(capsys, "walrus")[0]
     assert main(["open", "1"]) == ExitCode.USAGE_ERROR
     assert "there is no result 1: no search was made yet" in capsys.readouterr().err
 
@@ -237,22 +233,23 @@ def test_an_error_points_at_its_place(capsys: pytest.CaptureFixture[str]) -> Non
     assert errors.endswith("    walrus is:errr\n              ^^^^\n")
 
 
-def test_an_order_is_explained_when_asked(capsys: pytest.CaptureFixture[str]) -> None:
+def test_explain_shows_the_score(capsys: pytest.CaptureFixture[str]) -> None:
     assert (
-        "walrus 100%: you 2, call 1, title 1" in told(capsys, "--explain", "walrus")[0]
+        "walrus 100%: you 2, call 1, title 1"
+        in search_output(capsys, "--explain", "walrus")[0]
     )
-    assert "100%" not in told(capsys, "walrus")[0]
+    assert "100%" not in search_output(capsys, "walrus")[0]
 
 
-def test_the_language_has_its_page(capsys: pytest.CaptureFixture[str]) -> None:
-    out, _ = told(capsys, "--syntax")
+def test_syntax_prints_the_query_language(capsys: pytest.CaptureFixture[str]) -> None:
+    out, _ = search_output(capsys, "--syntax")
 
     assert "project:" in out
     assert '"a phrase"' in out
 
 
-def test_without_an_archive_it_says_so(home_dir: Path) -> None:
-    ended = piped("search", "x", "--archive", home_dir / "nowhere")
+def test_missing_archive_is_reported(home_dir: Path) -> None:
+    ended = run_piped("search", "x", "--archive", home_dir / "nowhere")
 
     assert ended.returncode == ExitCode.NO_ARCHIVE
     assert "ingest" in ended.stderr

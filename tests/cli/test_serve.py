@@ -23,7 +23,7 @@ from tests.build import Home
 
 
 @contextmanager
-def served(*words: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
+def run_server(*words: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
     """Start the server, and give it with the link that it printed."""
     command = [sys.executable, "-m", "bygones", "serve", "--no-browser", *words]
     running = subprocess.Popen(
@@ -37,7 +37,7 @@ def served(*words: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
         running.communicate()
 
 
-def asked(link: str, cookie: str = "") -> tuple[int, dict[str, str], str]:
+def fetch(link: str, cookie: str = "") -> tuple[int, dict[str, str], str]:
     home_dir = urlsplit(link)
     connection = HTTPConnection(home_dir.hostname or "", home_dir.port or 0, timeout=10)
     headers = {"Cookie": cookie} if cookie else {}
@@ -53,15 +53,15 @@ def asked(link: str, cookie: str = "") -> tuple[int, dict[str, str], str]:
 def test_a_page_is_served_until_ctrl_c(sample_home: Home, home_dir: Path) -> None:
     archive = str(home_dir / "archive")
     Archive.ingest(archive, [sample_home.path])
-    with served("--archive", archive) as (running, link):
+    with run_server("--archive", archive) as (running, link):
         assert re.fullmatch(r"http://127\.0\.0\.1:\d+/enter\?key=[\w-]{43}", link)
         home = link.partition("/enter")[0] + "/"
 
-        assert asked(home)[0] == 401
-        status, headers, _ = asked(link)
+        assert fetch(home)[0] == 401
+        status, headers, _ = fetch(link)
         assert status == 200
         cookie = headers["set-cookie"].partition(";")[0]
-        status, headers, text = asked(home, cookie)
+        status, headers, text = fetch(home, cookie)
         assert status == 200
         assert "Counting lines" in text
         assert "server" not in {name.lower() for name in headers}
@@ -71,13 +71,13 @@ def test_a_page_is_served_until_ctrl_c(sample_home: Home, home_dir: Path) -> Non
         assert again != link
 
         running.send_signal(signal.SIGINT)
-        _, told = running.communicate(timeout=20)
+        _, stderr = running.communicate(timeout=20)
     assert running.returncode == ExitCode.INTERRUPTED
-    assert "Traceback" not in told
+    assert "Traceback" not in stderr
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "192.168.7.7", "example.org"])  # noqa: S104 (refused)
-def test_other_machines_are_let_in_on_purpose_only(
+def test_other_machines_need_an_explicit_option(
     host: str, sample_home: Home, home_dir: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     archive = str(home_dir / "archive")
@@ -89,12 +89,12 @@ def test_other_machines_are_let_in_on_purpose_only(
     assert "--allow-network" in capsys.readouterr().err
 
 
-def test_a_port_that_is_taken_is_said_in_a_sentence(
+def test_busy_port_is_reported(
     sample_home: Home, home_dir: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     archive = str(home_dir / "archive")
     Archive.ingest(archive, [sample_home.path])
-    with served("--archive", archive) as (_, link):
+    with run_server("--archive", archive) as (_, link):
         port = str(urlsplit(link).port)
 
         code = main(["serve", "--archive", archive, "--port", port, "--no-browser"])
@@ -103,7 +103,7 @@ def test_a_port_that_is_taken_is_said_in_a_sentence(
     assert "address already in use" in capsys.readouterr().err
 
 
-def test_an_archive_that_is_not_there_is_said_in_a_sentence(
+def test_missing_archive_is_reported(
     home_dir: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["serve", "--archive", str(home_dir / "none")]) == ExitCode.NO_ARCHIVE
@@ -111,7 +111,7 @@ def test_an_archive_that_is_not_there_is_said_in_a_sentence(
 
 
 @pytest.mark.parametrize("form", ["--home {}", "--home={}"])
-def test_a_home_that_is_named_is_not_said_to_be_missing(
+def test_named_home_is_not_reported_as_missing(
     home_dir: Path, form: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     home, archive = Home(home_dir / "elsewhere").path, home_dir / "none"

@@ -41,8 +41,10 @@ def home(tmp_path: Path) -> Path:
 
 
 def environment(**more: str) -> dict[str, str]:
-    kept = {k: v for k, v in os.environ.items() if k not in {"NO_COLOR", "COLUMNS"}}
-    return kept | {"PYTHONPATH": str(ROOT / "src"), "TZ": "UTC"} | more
+    inherited = {
+        k: v for k, v in os.environ.items() if k not in {"NO_COLOR", "COLUMNS"}
+    }
+    return inherited | {"PYTHONPATH": str(ROOT / "src"), "TZ": "UTC"} | more
 
 
 def run(*words: str) -> subprocess.CompletedProcess[bytes]:
@@ -54,7 +56,7 @@ def run(*words: str) -> subprocess.CompletedProcess[bytes]:
     )
 
 
-def on_terminal(*words: str, **more: str) -> bytes:
+def run_on_terminal(*words: str, **more: str) -> bytes:
     """Return what the command writes to a terminal of 60 columns."""
     pty = pytest.importorskip("pty", reason="needs a pseudo-terminal")
     outer, inner = pty.openpty()
@@ -91,7 +93,7 @@ def test_the_newest_session_is_shown_and_the_others_are_named(
 
 
 @pytest.mark.parametrize("words", [SESSION, SESSION[:-1]])
-def test_a_session_is_found_by_its_id_or_the_beginning_of_it(
+def test_session_is_found_by_id_or_prefix(
     words: str, home: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     code = main(["show", str(home), words])
@@ -105,7 +107,7 @@ def test_a_session_is_found_by_its_id_or_the_beginning_of_it(
         assert "matches 2 sessions:" in captured.err
 
 
-def test_a_session_that_is_not_there_is_asked_wrongly(
+def test_unknown_session_is_a_usage_error(
     home: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["show", str(home), "5e441000"]) == ExitCode.USAGE_ERROR
@@ -115,7 +117,7 @@ def test_a_session_that_is_not_there_is_asked_wrongly(
     assert "the newest are 5e551000, 5e551000" in capsys.readouterr().err
 
 
-def test_a_path_that_is_not_there_and_one_without_transcripts(
+def test_missing_path_and_path_without_transcripts_are_usage_errors(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["show", str(tmp_path / "gone")]) == ExitCode.USAGE_ERROR
@@ -137,7 +139,7 @@ def test_a_branch_is_found_by_its_number_its_leaf_or_a_record(
     assert "╰ the live branch continues from here: 1 prompt (“" in stdout
 
 
-def test_a_record_that_is_not_there_is_not_called_a_branch(
+def test_unknown_record_is_not_reported_as_a_branch(
     home: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     words = ["show", str(home), SESSION, "--around", "zzz"]
@@ -147,7 +149,7 @@ def test_a_record_that_is_not_there_is_not_called_a_branch(
     assert "this session has no record 'zzz'" in stderr
 
 
-def test_turns_are_shown_around_the_answer_to_a_call(
+def test_turns_are_shown_around_a_tool_result(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     records = thread(
@@ -168,7 +170,7 @@ def test_turns_are_shown_around_the_answer_to_a_call(
     assert "Next 1" not in stdout
 
 
-def test_a_branch_that_is_not_there_is_asked_wrongly(
+def test_unknown_branch_is_a_usage_error(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     STORIES["rewound"](tmp_path)
@@ -177,7 +179,7 @@ def test_a_branch_that_is_not_there_is_asked_wrongly(
     assert "no branch '9'; branches: 1 (Write a poem), 3 (" in capsys.readouterr().err
 
 
-def test_json_is_one_object_a_line(
+def test_json_is_one_object_per_line(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     hostile(tmp_path)
@@ -201,10 +203,10 @@ def test_a_pipe_gets_no_control_bytes(options: tuple[str, ...], tmp_path: Path) 
     assert "\\x1b]52;" in done.stdout.decode()
 
 
-def test_a_terminal_gets_colors_of_ours_alone(tmp_path: Path) -> None:
+def test_terminal_gets_only_our_color_codes(tmp_path: Path) -> None:
     hostile(tmp_path)
 
-    written = on_terminal(str(tmp_path), "--all", "--tools")
+    written = run_on_terminal(str(tmp_path), "--all", "--tools")
 
     starts = {part[:1] for part in written.split(b"\x1b")[1:]}
     assert starts == {b"["}
@@ -218,8 +220,8 @@ def test_a_terminal_gets_colors_of_ours_alone(tmp_path: Path) -> None:
 def test_no_color_is_honored(tmp_path: Path) -> None:
     STORIES["everyday"](tmp_path)
 
-    assert b"\x1b[" in on_terminal(str(tmp_path))
-    assert b"\x1b" not in on_terminal(str(tmp_path), NO_COLOR="1")
+    assert b"\x1b[" in run_on_terminal(str(tmp_path))
+    assert b"\x1b" not in run_on_terminal(str(tmp_path), NO_COLOR="1")
     assert b"\x1b[" in run(str(tmp_path), "--color", "always").stdout
 
 
@@ -227,13 +229,13 @@ def test_prose_is_wrapped_on_a_terminal_only(tmp_path: Path) -> None:
     STORIES["everyday"](tmp_path)
     sentence = b"on a slow machine that moment was long."
 
-    wrapped = on_terminal(str(tmp_path), NO_COLOR="1").replace(b"\r\n", b"\n")
+    wrapped = run_on_terminal(str(tmp_path), NO_COLOR="1").replace(b"\r\n", b"\n")
 
     assert sentence not in wrapped
     assert sentence in run(str(tmp_path)).stdout
 
 
-def test_a_reader_who_has_seen_enough_is_no_error(tmp_path: Path) -> None:
+def test_closed_pager_is_not_an_error(tmp_path: Path) -> None:
     Home(tmp_path).session(
         SESSION, thread(*(prompt(f"{n} " + "words " * 400) for n in range(300)))
     )
@@ -253,7 +255,7 @@ def test_a_reader_who_has_seen_enough_is_no_error(tmp_path: Path) -> None:
     shown.stderr.close()
 
 
-def test_a_record_must_be_on_the_branch_that_is_asked_for(
+def test_record_must_be_on_the_selected_branch(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     STORIES["rewound"](tmp_path)

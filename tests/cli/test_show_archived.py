@@ -18,7 +18,7 @@ OURS = "77770000-0000-4000-8000-000000000007"
 
 
 @pytest.fixture
-def archived(sample_home: Home) -> Home:
+def archived_home(sample_home: Home) -> Home:
     """Return a home that is archived and gone."""
     records = [
         prompt("Begin", uuid="begin"),
@@ -34,33 +34,33 @@ def archived(sample_home: Home) -> Home:
     return sample_home
 
 
-def shown(capsys: pytest.CaptureFixture[str], *words: str) -> str:
+def show_output(capsys: pytest.CaptureFixture[str], *words: str) -> str:
     assert main(["show", *words]) == ExitCode.SUCCESS
     return capsys.readouterr().out
 
 
-@pytest.mark.usefixtures("archived")
+@pytest.mark.usefixtures("archived_home")
 def test_a_session_is_shown_when_its_files_are_gone(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    assert "Please count the lines" in shown(capsys, session_id(1))
-    assert "The right way" in shown(capsys, "7777")
-    assert "Begun" in shown(capsys, "7777", "--json")
+    assert "Please count the lines" in show_output(capsys, session_id(1))
+    assert "The right way" in show_output(capsys, "7777")
+    assert "Begun" in show_output(capsys, "7777", "--json")
 
 
-@pytest.mark.usefixtures("archived")
+@pytest.mark.usefixtures("archived_home")
 @pytest.mark.req("T7")
 def test_a_record_shows_the_branch_that_it_is_on(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    page = shown(capsys, "aaaa1111")
+    page = show_output(capsys, "aaaa1111")
 
     assert "The wrong way" in page
     assert "The right way" not in page.partition("abandoned branch")[0]
 
 
-@pytest.mark.usefixtures("archived")
-def test_a_name_that_is_nowhere_is_asked_wrongly(
+@pytest.mark.usefixtures("archived_home")
+def test_unknown_name_is_a_usage_error(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert main(["show", "7778"]) == ExitCode.USAGE_ERROR
@@ -77,7 +77,7 @@ def test_without_an_archive_no_names_are_completed(
     assert "no archive in " in capsys.readouterr().err
 
 
-def test_who_names_a_file_does_not_wait_for_the_archive(home_dir: Path) -> None:
+def test_showing_a_file_does_not_wait_for_the_archive(home_dir: Path) -> None:
     path = Home(home_dir / "home").session(OURS, [prompt("Hello")])
     code = (
         "import sys; from bygones.cli.main import main; main(sys.argv[1:]);"

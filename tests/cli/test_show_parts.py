@@ -12,7 +12,7 @@ from bygones.archive import Archive
 from bygones.cli.main import main
 from bygones.errors import ExitCode
 from tests.build import Home, prompt, reply, session_id, thread, tool_result, tool_use
-from tests.cli.terminals import Screen, piped
+from tests.cli.terminals import Screen, run_piped
 
 SESSION = session_id(1)
 FILLER = [f"Paragraph {number} of the answer." for number in range(60)]
@@ -37,7 +37,7 @@ def home(home_dir: Path) -> Home:
     return home
 
 
-def shown(capsys: pytest.CaptureFixture[str], *words: str) -> str:
+def show_output(capsys: pytest.CaptureFixture[str], *words: str) -> str:
     assert main(["show", *words]) == ExitCode.SUCCESS
     return capsys.readouterr().out
 
@@ -51,7 +51,7 @@ def test_an_agent_run_is_shown_alone_by_the_id_that_tree_prints(
     agent = line.split("◆ ")[1].split()[0]
     assert agent == "abcdef01"
 
-    out = shown(capsys, f"{SESSION[:8]}/{agent}")
+    out = show_output(capsys, f"{SESSION[:8]}/{agent}")
     assert "An ocelot is here." in out
     assert "Paragraph" not in out
     assert main(["show", f"{SESSION[:8]}/nothere"]) == ExitCode.USAGE_ERROR
@@ -66,12 +66,12 @@ def test_a_record_of_an_agent_shows_its_run(
     del home
     with Archive.open(home_dir / "archive") as archive:
         (hit,) = archive.search("ocelot").sessions[0].hits
-    out = shown(capsys, str(hit.record_id))
+    out = show_output(capsys, str(hit.record_id))
     assert "An ocelot is here." in out
     assert "Paragraph" not in out
     assert main(["search", "ocelot"]) == ExitCode.SUCCESS
     capsys.readouterr()
-    hit_out = shown(capsys, "1.1", "--color", "always")
+    hit_out = show_output(capsys, "1.1", "--color", "always")
     assert "An \x1b[30;43mocelot\x1b[0m is here." in hit_out
     assert "Ask an agent" in hit_out  # in its session
 
@@ -81,7 +81,7 @@ def test_a_record_of_an_agent_shows_its_run(
 @pytest.mark.usefixtures("home")
 def test_the_pager_starts_at_the_hit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("BYGONES_PAGER", "less")
-    assert piped("search", "paragraph 40").returncode == ExitCode.SUCCESS
+    assert run_piped("search", "paragraph 40").returncode == ExitCode.SUCCESS
     for words in (["1.1"], ["last", "--find", "ocelot"]):
         screen = Screen("show", *words, columns=70, rows=20)
         text = screen.wait_for("Paragraph 40" if words == ["1.1"] else "An ocelot")
@@ -94,10 +94,10 @@ def test_the_pager_starts_at_the_hit(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_parts_of_a_session_are_printed_alone(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    assert shown(capsys, "last", "--last-reply").startswith("Use **this**:\n")
-    assert shown(capsys, "last", "--last-answer").startswith("Use **this**:\n")
-    assert shown(capsys, "last", "--code", "1") == "print('walrus')\n"
-    assert piped("show", "last", "--code", "-1").stdout == "ls\x1b[2J\n"
+    assert show_output(capsys, "last", "--last-reply").startswith("Use **this**:\n")
+    assert show_output(capsys, "last", "--last-answer").startswith("Use **this**:\n")
+    assert show_output(capsys, "last", "--code", "1") == "print('walrus')\n"
+    assert run_piped("show", "last", "--code", "-1").stdout == "ls\x1b[2J\n"
     assert main(["show", "last", "--code", "3"]) == ExitCode.USAGE_ERROR
     assert "the reply has 2 code blocks" in capsys.readouterr().err
 
@@ -106,10 +106,10 @@ def test_parts_of_a_session_are_printed_alone(
 def test_the_diff_of_a_session_can_be_applied(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    out = shown(capsys, "last", "--diff")
+    out = show_output(capsys, "last", "--diff")
     assert "+    raise PaymentFailed(order.id)" in out
     assert "-    return gateway.charge(order.total, order.card)" in out
-    other = shown(capsys, "last", "--diff", "--branch", "2")
+    other = show_output(capsys, "last", "--diff", "--branch", "2")
     assert "+    for attempt in range(3):" in other
 
 
@@ -124,6 +124,6 @@ def test_markdown_is_rendered_on_a_terminal_and_raw_in_a_pipe() -> None:
     assert "```" not in text
     assert r"ls\x1b[2J" in text
     assert "\x1b[2J" not in screen.raw.decode()
-    raw = piped("show", "last").stdout
+    raw = run_piped("show", "last").stdout
     assert "Use **this**:" in raw
     assert "```python" in raw

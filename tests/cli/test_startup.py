@@ -23,7 +23,7 @@ ALWAYS_WHOLE = ("bygones.archive.", "bygones.errors.")
 """Packages that are always loaded whole; they count as one module each."""
 
 
-def loaded_by(*words: str) -> set[str]:
+def modules_loaded_by(*words: str) -> set[str]:
     """Return the modules that are loaded when a command has answered."""
     code = (
         "import sys; from bygones.cli.main import main; code = main(sys.argv[1:]);"
@@ -39,14 +39,14 @@ def loaded_by(*words: str) -> set[str]:
     return set(done.stderr.split())
 
 
-def test_the_version_waits_for_nothing() -> None:
-    loaded = loaded_by("--version")
+def test_version_imports_nothing_heavy() -> None:
+    loaded = modules_loaded_by("--version")
 
     assert not loaded & {*HEAVY, "bygones.errors", "pathlib", "typing"}
 
 
 def test_the_help_page_loads_neither_an_engine_nor_a_renderer() -> None:
-    loaded = loaded_by("--help")
+    loaded = modules_loaded_by("--help")
 
     assert not loaded & {"apsw", "tantivy", "zstandard", "bygones.archive"}
     assert not loaded & {*RENDERERS, *OTHER_INTERFACES, *SERVERS}
@@ -55,7 +55,7 @@ def test_the_help_page_loads_neither_an_engine_nor_a_renderer() -> None:
 @pytest.mark.usefixtures("demo_home")
 @pytest.mark.parametrize("words", [["list"], ["search", "retry"]])
 def test_a_short_command_loads_little(words: list[str]) -> None:
-    loaded = loaded_by(*words)
+    loaded = modules_loaded_by(*words)
 
     assert not loaded & {"bygones.assemble", "bygones.ingest", *OTHER_INTERFACES}
     assert not loaded & {*RENDERERS, *SERVERS}

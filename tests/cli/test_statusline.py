@@ -42,14 +42,14 @@ def home(home_dir: Path, monkeypatch: pytest.MonkeyPatch) -> Home:
     home = Home(home_dir / ".claude")
     now = datetime.now(UTC).isoformat()
     for number in (1, 2):
-        said = prompt(f"Mend the scheduler that stalls, part {number}")
-        records = thread(said, reply(f"Hi {number}"))
+        text = prompt(f"Mend the scheduler that stalls, part {number}")
+        records = thread(text, reply(f"Hi {number}"))
         home.session(session_id(number), [one | {"timestamp": now} for one in records])
     Archive.ingest(home_dir / "archive", [home.path])
     return home
 
 
-def line(about: object = ABOUT) -> tuple[str, float]:
+def run_statusline(about: object = ABOUT) -> tuple[str, float]:
     """Return what is printed, and the CPU seconds that it took."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     found = subprocess.run(
@@ -65,26 +65,26 @@ def line(about: object = ABOUT) -> tuple[str, float]:
     return found.stdout.decode(), took
 
 
-def later() -> str:
+def wait_for_line() -> str:
     for _ in range(200):
-        said, _ = line()
-        if said != "\n":
-            return said
+        text, _ = run_statusline()
+        if text != "\n":
+            return text
         time.sleep(0.1)
     return ""
 
 
 @pytest.mark.usefixtures("home")
-def test_the_first_line_is_empty_and_the_next_tells() -> None:
-    assert line()[0] == "\n"
-    assert later() == "2 sessions · <$0.01 today\n"
+def test_first_status_line_is_empty_and_the_next_is_not() -> None:
+    assert run_statusline()[0] == "\n"
+    assert wait_for_line() == "2 sessions · <$0.01 today\n"
 
 
 @pytest.mark.usefixtures("home")
-def test_a_line_costs_little_more_than_python_itself() -> None:
-    later()
+def test_cached_status_line_costs_little_more_than_python() -> None:
+    wait_for_line()
 
-    took = min(line()[1] for _ in range(5))
+    took = min(run_statusline()[1] for _ in range(5))
 
     bare = resource.getrusage(resource.RUSAGE_CHILDREN)
     for _ in range(5):
@@ -94,7 +94,7 @@ def test_a_line_costs_little_more_than_python_itself() -> None:
     assert took < 0.05 or took < 2.5 * python
 
 
-def told_of(home_dir: Path, session: str) -> str:
+def status_line(home_dir: Path, session: str) -> str:
     """Return the line during a session."""
     about = json.dumps({"cwd": CWD, "session_id": session}).encode()
     archive, now = home_dir / "archive", datetime.now(UTC)
@@ -105,12 +105,12 @@ def told_of(home_dir: Path, session: str) -> str:
 
 @pytest.mark.usefixtures("home")
 def test_the_session_most_like_this_one_is_named(home_dir: Path) -> None:
-    line = told_of(home_dir, session_id(1))
+    text = status_line(home_dir, session_id(1))
 
-    assert line.endswith("similar: 5e551000 Mend the scheduler that stalls, part 2")
+    assert text.endswith("similar: 5e551000 Mend the scheduler that stalls, part 2")
 
 
-def edits(words: str, *paths: str) -> list[Written]:
+def editing_session(words: str, *paths: str) -> list[Written]:
     """Return a session that wrote files."""
     calls = [
         record
@@ -123,65 +123,75 @@ def edits(words: str, *paths: str) -> list[Written]:
     return thread(prompt(words), *calls)
 
 
-def test_files_in_common_are_more_than_words(home: Home, home_dir: Path) -> None:
-    own = edits("Mend the scheduler that stalls, part 5", "/w/a.py", "/w/b.py")
+def test_shared_files_weigh_more_than_words(home: Home, home_dir: Path) -> None:
+    own = editing_session(
+        "Mend the scheduler that stalls, part 5", "/w/a.py", "/w/b.py"
+    )
     home.session(session_id(5), own)
-    home.session(session_id(6), edits("Something else", "/w/a.py", "/w/c.py"))
-    home.session(session_id(7), edits("Quite another", "/w/b.py", "/w/a.py"))
+    home.session(session_id(6), editing_session("Something else", "/w/a.py", "/w/c.py"))
+    home.session(session_id(7), editing_session("Quite another", "/w/b.py", "/w/a.py"))
     elsewhere = [one | {"cwd": "/other"} for one in own]
     home.session(session_id(8), elsewhere, project="-other")
     Archive.ingest(home_dir / "archive", [home.path])
 
-    assert told_of(home_dir, session_id(5)).endswith("similar: 5e551000 Quite another")
-    assert told_of(home_dir, session_id(8)).count("·") == 1
+    assert status_line(home_dir, session_id(5)).endswith(
+        "similar: 5e551000 Quite another"
+    )
+    assert status_line(home_dir, session_id(8)).count("·") == 1
 
 
-def test_nothing_is_like_what_shares_neither(home: Home, home_dir: Path) -> None:
-    home.session(session_id(5), edits("Paint the fence in the garden", "/w/a.py"))
-    home.session(session_id(6), edits("Mend a fence", "/w/b.py"))
+def test_session_without_shared_words_or_files_is_not_similar(
+    home: Home, home_dir: Path
+) -> None:
+    home.session(
+        session_id(5), editing_session("Paint the fence in the garden", "/w/a.py")
+    )
+    home.session(session_id(6), editing_session("Mend a fence", "/w/b.py"))
     Archive.ingest(home_dir / "archive", [home.path])
 
-    assert "like" not in told_of(home_dir, session_id(5))
+    assert "like" not in status_line(home_dir, session_id(5))
 
 
-def test_a_copy_of_a_session_is_not_like_it(home: Home, home_dir: Path) -> None:
-    own = edits("Paint the fence in the garden", "/w/a.py")
+def test_copy_of_a_session_is_not_similar(home: Home, home_dir: Path) -> None:
+    own = editing_session("Paint the fence in the garden", "/w/a.py")
     home.session(session_id(5), own)
     copied = [one | {"sessionId": session_id(6)} for one in own]
     home.session(session_id(6), [*copied, *thread(prompt("Go on"), start=90)])
     Archive.ingest(home_dir / "archive", [home.path])
 
-    assert "like" not in told_of(home_dir, session_id(6))
-    assert "like" not in told_of(home_dir, session_id(5))
+    assert "like" not in status_line(home_dir, session_id(6))
+    assert "like" not in status_line(home_dir, session_id(5))
 
 
 @pytest.mark.parametrize("about", ["", 7, [], {"workspace": {"current_dir": 7}}, None])
 @pytest.mark.usefixtures("home")
-def test_whatever_is_said_on_input_a_line_is_printed(about: object) -> None:
-    assert line(about)[0].endswith("\n")
+def test_any_input_gives_a_line(about: object) -> None:
+    assert run_statusline(about)[0].endswith("\n")
 
 
-def test_where_there_is_no_archive_the_line_is_empty(
+def test_line_is_empty_without_an_archive(
     home_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(home_dir / "cache"))
-    asked = StatusLineCache(json.dumps(ABOUT).encode(), os.environ)
+    cache = StatusLineCache(json.dumps(ABOUT).encode(), os.environ)
 
-    assert main(["statusline", "--now", os.fsdecode(asked.context_json)]) == 0
+    assert main(["statusline", "--now", os.fsdecode(cache.context_json)]) == 0
 
-    assert asked.load() == ("", True)
+    assert cache.load() == ("", True)
 
 
-def test_a_line_is_known_by_directory_session_and_archive() -> None:
-    told = json.dumps(ABOUT).encode()
-    one = StatusLineCache(told, {"XDG_CACHE_HOME": "c"})
+def test_cache_depends_on_directory_session_and_archive() -> None:
+    request = json.dumps(ABOUT).encode()
+    one = StatusLineCache(request, {"XDG_CACHE_HOME": "c"})
 
     assert StatusLineCache(one.context_json, {"XDG_CACHE_HOME": "c"}).path == one.path
-    assert StatusLineCache(told, {"XDG_CACHE_HOME": "c", "BYGONES_ARCHIVE": "x"}) != one
+    assert (
+        StatusLineCache(request, {"XDG_CACHE_HOME": "c", "BYGONES_ARCHIVE": "x"}) != one
+    )
     assert StatusLineCache(b"{}", {"XDG_CACHE_HOME": "c"}).path != one.path
 
 
-def test_a_quote_in_a_path_ends_nothing() -> None:
-    asked = StatusLineCache(json.dumps({"cwd": 'a "b" \\'}).encode(), {})
+def test_quote_in_a_path_is_escaped() -> None:
+    cache = StatusLineCache(json.dumps({"cwd": 'a "b" \\'}).encode(), {})
 
-    assert json.loads(asked.context_json)["cwd"] == 'a "b" \\'
+    assert json.loads(cache.context_json)["cwd"] == 'a "b" \\'

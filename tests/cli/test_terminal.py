@@ -41,11 +41,11 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 
 
 @given(st.text())
-def test_nothing_that_steers_a_terminal_is_left(text: str) -> None:
-    kept = plain(text)
+def test_sanitized_text_has_no_control_characters(text: str) -> None:
+    cleaned = plain(text)
 
-    assert kept.isprintable()
-    assert not any(unicodedata.category(sign)[0] == "C" for sign in kept)
+    assert cleaned.isprintable()
+    assert not any(unicodedata.category(sign)[0] == "C" for sign in cleaned)
 
 
 @pytest.mark.parametrize(
@@ -59,7 +59,7 @@ def test_nothing_that_steers_a_terminal_is_left(text: str) -> None:
         ("grüße 日本 🎉", "grüße 日本 🎉"),
     ],
 )
-def test_what_steers_is_shown_instead(text: str, shown: str) -> None:
+def test_control_characters_are_made_visible(text: str, shown: str) -> None:
     assert plain(text) == shown
 
 
@@ -67,7 +67,7 @@ def test_what_steers_is_shown_instead(text: str, shown: str) -> None:
     ("text", "taken"),
     [("abc", 3), ("日本語", 6), ("e\u0301", 1), ("한글!", 5), ("", 0)],
 )
-def test_wide_and_combining_characters_take_their_room(text: str, taken: int) -> None:
+def test_width_of_wide_and_combining_characters(text: str, taken: int) -> None:
     assert display_width(text) == taken
 
 
@@ -77,7 +77,7 @@ def test_fitted_text_fits(text: str, room: int) -> None:
     assert display_width(truncate_start(text, room)) <= room
 
 
-def test_the_end_or_the_beginning_is_cut_off() -> None:
+def test_text_is_truncated_at_either_end() -> None:
     assert truncate_end("projects/demo", 9) == "projects…"
     assert truncate_start("projects/demo", 9) == "…cts/demo"
     assert truncate_start("日本語", 5) == "…本語"
@@ -98,7 +98,7 @@ def test_the_end_or_the_beginning_is_cut_off() -> None:
         (10**15, "1000.0 TB"),
     ],
 )
-def test_sizes_are_in_the_unit_that_suits_them(size: int, shown: str) -> None:
+def test_sizes_have_suitable_units(size: int, shown: str) -> None:
     assert format_size(size) == shown
 
 
@@ -114,7 +114,7 @@ def test_sizes_are_in_the_unit_that_suits_them(size: int, shown: str) -> None:
         (ColorMode.NEVER, Screen(), {}, False),
     ],
 )
-def test_color_is_for_terminals_and_for_those_who_ask(
+def test_color_is_used_on_terminals_or_if_forced(
     choice: ColorMode, stream: io.StringIO, environ: dict[str, str], *, expected: bool
 ) -> None:
     assert is_color_enabled(choice, stream, environ) is expected
@@ -130,13 +130,13 @@ def test_paint_leaves_text_alone_without_color() -> None:
     }
 
 
-def test_a_pipe_has_a_width_of_its_own() -> None:
+def test_pipe_has_a_fixed_width() -> None:
     assert output_width(io.StringIO(), {}) == 100
     assert output_width(io.StringIO(), {"COLUMNS": "60"}) == 60
 
 
 @pytest.mark.skipif(os.name == "nt", reason="there are no pseudo-terminals")
-def test_a_terminal_is_as_wide_as_it_is_or_as_it_is_said_to_be() -> None:
+def test_width_comes_from_the_terminal_or_columns() -> None:
     import pty
     import termios
 
@@ -148,7 +148,7 @@ def test_a_terminal_is_as_wide_as_it_is_or_as_it_is_said_to_be() -> None:
         assert output_width(stream, {"COLUMNS": "wide"}) == 72
 
 
-def test_no_terminal_is_too_narrow() -> None:
+def test_width_has_a_minimum() -> None:
     assert output_width(Screen(), {"COLUMNS": "3"}) == 40
 
 
@@ -156,7 +156,7 @@ def test_a_terminal_that_cannot_be_measured_has_the_usual_width() -> None:
     assert output_width(Screen(), {}) == 80
 
 
-def test_a_path_is_shown_as_one_would_type_it() -> None:
+def test_home_directory_is_shown_as_a_tilde() -> None:
     here, home = Path("/home/me/src"), Path("/home/me")
 
     assert shorten_path("/home/me/src/a.jsonl", cwd=here, home=home) == "a.jsonl"
@@ -208,7 +208,7 @@ def test_a_bar_never_passes_its_end(total: int, clock: list[float]) -> None:
     assert "100%" in screen.getvalue()
 
 
-def test_the_bar_says_how_fast_it_is_and_how_long_it_will_be(
+def test_bar_shows_rate_and_remaining_time(
     clock: list[float], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     screen = Screen()
@@ -221,7 +221,7 @@ def test_the_bar_says_how_fast_it_is_and_how_long_it_will_be(
     assert " 40%  4.0 MB of 10.0 MB  2.0 MB/s  3.0s left" in screen.getvalue()
 
 
-def test_a_narrow_terminal_gets_less_to_read(
+def test_bar_is_shorter_on_a_narrow_terminal(
     clock: list[float], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     screen = Screen()

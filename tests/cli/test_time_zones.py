@@ -29,7 +29,7 @@ def home_dir(
     time.tzset()
 
 
-def test_the_local_clock_shows_what_that_of_its_zone_shows(home_dir: ZoneInfo) -> None:
+def test_local_time_equals_time_in_its_zone(home_dir: ZoneInfo) -> None:
     moment = datetime(2025, 1, 1, tzinfo=UTC)
     for _ in range(365 * 8):
         moment += timedelta(hours=3)
@@ -39,7 +39,7 @@ def test_the_local_clock_shows_what_that_of_its_zone_shows(home_dir: ZoneInfo) -
         assert here.utcoffset() == there.utcoffset()
 
 
-def test_a_time_on_the_wall_is_the_moment_that_it_is_in_its_zone(
+def test_local_time_is_interpreted_in_its_zone(
     home_dir: ZoneInfo,
 ) -> None:
     wall = datetime(2025, 1, 1, 12)  # noqa: DTZ001 (a clock on the wall)
@@ -50,7 +50,7 @@ def test_a_time_on_the_wall_is_the_moment_that_it_is_in_its_zone(
         assert here == wall.replace(tzinfo=home_dir).astimezone(UTC)
 
 
-def test_a_zone_is_known_by_its_name() -> None:
+def test_zone_is_found_by_name() -> None:
     assert parse_zone("utc") is UTC
     assert str(parse_zone("Europe/Paris")) == "Europe/Paris"
     assert str(parse_zone(None)) == "local time"

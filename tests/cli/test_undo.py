@@ -167,9 +167,9 @@ def test_json_says_what_was_done(
 @pytest.mark.req("FV6")
 def test_purging_a_session_erases_what_undo_kept(project: Path, home_dir: Path) -> None:
     assert undo("last:2", "app.py", "--yes") == ExitCode.SUCCESS
-    (kept,) = (home_dir / "archive" / "undo").glob("*-*")
-    assert b"two" in kept.read_bytes()
-    assert kept.stat().st_mode & 0o077 == 0
+    (entry,) = (home_dir / "archive" / "undo").glob("*-*")
+    assert b"two" in entry.read_bytes()
+    assert entry.stat().st_mode & 0o077 == 0
 
     assert main(["purge", "5e551000", "--yes"]) == ExitCode.SUCCESS
     assert [p.name for p in (home_dir / "archive" / "undo").iterdir()] == ["lock"]
@@ -195,8 +195,10 @@ def test_the_next_undo_restores_files_after_an_interrupted_one(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert undo("last:2", "app.py", "new.py", "--yes") == ExitCode.SUCCESS
-    (kept,) = (home_dir / "archive" / "undo").glob("*-*")
-    kept.rename(kept.with_name(f"{kept.name}.unfinished"))  # as if it had been killed
+    (entry,) = (home_dir / "archive" / "undo").glob("*-*")
+    entry.rename(
+        entry.with_name(f"{entry.name}.unfinished")
+    )  # as if it had been killed
 
     assert undo("last:2", "--dry-run") == ExitCode.FAILURE
     assert "the next undo restores 2 files first" in capsys.readouterr().err
@@ -260,5 +262,7 @@ def test_a_file_below_a_linked_folder_is_refused(tmp_path: Path) -> None:
         ("a\n", "a\n", "b\n", "b\n"),
     ],
 )
-def test_merging(base: str, ours: str, theirs: str, merged: str | None) -> None:
+def test_merge_of_undo_with_later_changes(
+    base: str, ours: str, theirs: str, merged: str | None
+) -> None:
     assert merge_texts(base, ours, theirs) == merged

@@ -51,24 +51,26 @@ def home(home_dir: Path) -> Home:
 
 
 @pytest.fixture(autouse=True)
-def _ingested(home: Home) -> None:
+def _import_home(home: Home) -> None:
     assert home.path.exists()
     assert main(["ingest", "--quiet"]) == ExitCode.SUCCESS
 
 
-def out(capsys: pytest.CaptureFixture[str], *words: str) -> str:
+def usage_output(capsys: pytest.CaptureFixture[str], *words: str) -> str:
     assert main(["usage", *words]) == ExitCode.SUCCESS
     return capsys.readouterr().out
 
 
-def rows(capsys: pytest.CaptureFixture[str], *words: str) -> list[dict[str, Any]]:
-    return list(map(json.loads, out(capsys, *words, "--json").splitlines()))
+def usage_rows(capsys: pytest.CaptureFixture[str], *words: str) -> list[dict[str, Any]]:
+    return list(map(json.loads, usage_output(capsys, *words, "--json").splitlines()))
 
 
 def test_days_are_listed_with_a_total(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    lines = [line.split() for line in out(capsys, "--zone", "UTC").splitlines()]
+    lines = [
+        line.split() for line in usage_output(capsys, "--zone", "UTC").splitlines()
+    ]
 
     assert lines[0] == [
         *(
@@ -94,20 +96,20 @@ def test_days_are_listed_with_a_total(
 
 
 @pytest.mark.parametrize("by", ["week", "month", "project", "agent", "branch"])
-def test_every_way_to_sum_has_the_same_total(
+def test_every_grouping_has_the_same_total(
     capsys: pytest.CaptureFixture[str], by: str
 ) -> None:
-    *_, last = rows(capsys, "--by", by)
+    *_, last = usage_rows(capsys, "--by", by)
 
     assert last["by"] == by
     assert isinstance(last["total"], dict)
     assert last["total"]["cost_usd"] == 15.02503
 
 
-def test_programs_get_the_rows_and_then_the_report(
+def test_json_has_rows_and_then_the_report(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    *found, last = rows(capsys, "--by", "model")
+    *found, last = usage_rows(capsys, "--by", "model")
 
     assert [row["key"] for row in found] == [SONNET, OPUS, "glm-4.6"]
     assert [row["cost_usd"] for row in found] == [15.00003, 0.025, None]
@@ -116,10 +118,12 @@ def test_programs_get_the_rows_and_then_the_report(
     assert "rows" not in last
 
 
-def test_a_spreadsheet_gets_whole_numbers_and_no_formulas(
+def test_csv_has_integers_and_no_formulas(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    found = list(csv.DictReader(out(capsys, "--by", "session", "--csv").splitlines()))
+    found = list(
+        csv.DictReader(usage_output(capsys, "--by", "session", "--csv").splitlines())
+    )
 
     assert [row["cost"] for row in found] == ["15.025000000", "0.000030000", ""]
     assert [row["output_tokens"] for row in found] == ["1001000", "2", "10"]
@@ -128,10 +132,12 @@ def test_a_spreadsheet_gets_whole_numbers_and_no_formulas(
     assert found[0]["first_at"] == "2026-01-05T09:00:01Z"
 
 
-def test_a_spreadsheet_gets_what_a_block_has_more(
+def test_csv_of_blocks_has_their_columns(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    blocks = list(csv.DictReader(out(capsys, "--by", "block", "--csv").splitlines()))
+    blocks = list(
+        csv.DictReader(usage_output(capsys, "--by", "block", "--csv").splitlines())
+    )
 
     assert len(blocks) == 3
     assert blocks[0]["started_at"] == "2026-01-05T09:00:00Z"
@@ -141,7 +147,7 @@ def test_a_spreadsheet_gets_what_a_block_has_more(
     assert "block" not in blocks[0]
 
 
-def test_a_price_that_is_missing_is_named(
+def test_missing_price_is_named(
     home_dir: Path, home: Home, capsys: pytest.CaptureFixture[str]
 ) -> None:
     own = home_dir / ".config" / "bygones" / "prices.toml"
@@ -150,28 +156,30 @@ def test_a_price_that_is_missing_is_named(
     cached = answer(9, model="glm-4.6", output=1, read=500, write_1h=7)
     home.session(session_id(9), thread(prompt("cached"), cached))
 
-    told = out(capsys, "--by", "model")
+    output = usage_output(capsys, "--by", "model")
 
-    assert "no price known for glm-4.6 (write_1h, read): 508 tokens" in told
+    assert "no price known for glm-4.6 (write_1h, read): 508 tokens" in output
 
 
-def test_the_newest_session_is_called_last(capsys: pytest.CaptureFixture[str]) -> None:
-    assert out(capsys, "--context", "last").startswith("third\n")
+def test_last_is_the_newest_session(capsys: pytest.CaptureFixture[str]) -> None:
+    assert usage_output(capsys, "--context", "last").startswith("third\n")
 
 
 @pytest.mark.parametrize(
     "more", [["--by", "model"], ["--since", "7d"], ["--until", "7d"], ["model:opus"]]
 )
-def test_a_context_is_not_limited(
+def test_context_rejects_a_limit(
     capsys: pytest.CaptureFixture[str], more: list[str]
 ) -> None:
     assert main(["usage", "--context", "last", *more]) == ExitCode.USAGE_ERROR
     assert "--context shows all of one session" in capsys.readouterr().err
 
 
-def test_a_query_and_times_limit_it(capsys: pytest.CaptureFixture[str]) -> None:
+def test_usage_is_limited_by_query_and_times(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     def tokens(*words: str) -> object:
-        (*_, last) = rows(capsys, "--zone", "UTC", *words)
+        (*_, last) = usage_rows(capsys, "--zone", "UTC", *words)
         assert isinstance(last["total"], dict)
         return sum(last["total"]["tokens"].values())
 
@@ -188,7 +196,7 @@ def test_a_query_and_times_limit_it(capsys: pytest.CaptureFixture[str]) -> None:
 def test_tools_are_listed_by_the_size_of_their_results(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    head, row, note = out(capsys, "--by", "tool").splitlines()
+    head, row, note = usage_output(capsys, "--by", "tool").splitlines()
 
     assert head.split() == ["TOOL", "RESULTS", "SIZE", "~TOKENS", "~EACH"]
     assert row.split() == ["Read", "1", "40", "B", "10", "10"]
@@ -207,7 +215,7 @@ def test_a_block_still_running_shows_its_projection(
     ]
     home.session(session_id(9), thread(*records))
 
-    *_, block, total, _price, _zone = out(capsys, "--by", "block").splitlines()
+    *_, block, total, _price, _zone = usage_output(capsys, "--by", "block").splitlines()
 
     assert "left, then about $" in block
     assert total.startswith("total")
@@ -221,7 +229,7 @@ def test_a_context_is_shown_turn_by_turn(
     after = thread(boundary, prompt("on"), answer(12, read=20_000), start=60)
     home.session("c0ffee00-0000-4000-8000-000000000000", [*before, *after])
 
-    title, head, *turns, last = out(capsys, "--context", "c0ffee").splitlines()
+    title, head, *turns, last = usage_output(capsys, "--context", "c0ffee").splitlines()
 
     assert title == "go"
     assert head.split() == [
@@ -243,11 +251,11 @@ def test_a_context_is_shown_turn_by_turn(
         "largest context: 150k tokens; 100% of all input came from the cache;"
         " 1 compaction"
     )
-    found = rows(capsys, "--context", "c0ffee")
+    found = usage_rows(capsys, "--context", "c0ffee")
     assert [row["type"] for row in found] == [
         *("context", "context", "context", "context_report")
     ]
-    assert out(capsys, "--context", "c0ffee", "--csv").count("\n") == 4
+    assert usage_output(capsys, "--context", "c0ffee", "--csv").count("\n") == 4
 
 
 def test_reported_cost_is_compared_with_the_computed_one(
@@ -258,21 +266,21 @@ def test_reported_cost_is_compared_with_the_computed_one(
     records = thread(prompt("go"), answer(11, output=10_000), start=90)
     home.session(session_id(8), [*records, state])
 
-    told = out(capsys, f"session:{session_id(8)}")
+    output = usage_output(capsys, f"session:{session_id(8)}")
 
     assert (
         "Claude Code reports $0.65 for 1 session, Bygones $0.15; difference:"
         " $0.50 calls without a record (claude-haiku-4-5)"
-    ) in told
+    ) in output
 
 
-def test_ones_own_prices_count(
+def test_own_prices_are_used(
     home_dir: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     own = home_dir / ".config" / "bygones" / "prices.toml"
     own.parent.mkdir(parents=True)
     own.write_text('[[price]]\nmodels = ["glm-4.6"]\ninput = 1\noutput = 2\n')
-    *_, glm, _ = rows(capsys, "--by", "model")
+    *_, glm, _ = usage_rows(capsys, "--by", "model")
     assert (glm["key"], glm["cost_usd"]) == ("glm-4.6", 0.00002)
 
     monkeypatch.setenv("BYGONES_PRICES", str(home_dir / "nowhere.toml"))
@@ -286,7 +294,7 @@ def test_ones_own_prices_count(
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "output"),
     [
         (["flaky"], "usage cannot be filtered by 'flaky'"),
         (["--zone", "Nowhere/City"], "is not a known time zone"),
@@ -300,20 +308,20 @@ def test_ones_own_prices_count(
     ],
 )
 def test_invalid_arguments_are_reported(
-    capsys: pytest.CaptureFixture[str], words: list[str], told: str
+    capsys: pytest.CaptureFixture[str], words: list[str], output: str
 ) -> None:
     assert main(["usage", *words]) == ExitCode.USAGE_ERROR
 
-    assert told in capsys.readouterr().err
+    assert output in capsys.readouterr().err
 
 
-def test_nothing_spent_is_said_and_is_no_error(
+def test_no_usage_is_reported_and_not_an_error(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert main(["usage", "before:2020"]) == ExitCode.SUCCESS
 
     assert "no usage" in capsys.readouterr().err
-    assert out(capsys, "before:2020", "--csv") == ""
+    assert usage_output(capsys, "before:2020", "--csv") == ""
 
 
 @on_terminals
@@ -323,18 +331,18 @@ def test_a_terminal_gets_lines_that_fit_it(columns: int, by: str) -> None:
     terminal = Terminal("usage", "--by", by, columns=columns)
 
     assert terminal.end() == ExitCode.SUCCESS
-    rows = [
+    usage_rows = [
         line
         for line in terminal.shown.splitlines()
         if not line.startswith(("prices", "no price", "tokens by"))
     ]
-    assert all(display_width(line) <= columns for line in rows)
+    assert all(display_width(line) <= columns for line in usage_rows)
     assert "\x07" not in terminal.shown
     assert "\u202e" not in terminal.shown
 
 
 @on_terminals
-def test_bars_are_as_long_as_what_was_spent(home: Home) -> None:
+def test_bars_are_proportional_to_cost(home: Home) -> None:
     home.session(
         session_id(7), thread(prompt("half"), answer(7, output=501_668), start=300_000)
     )

@@ -19,7 +19,7 @@ from bygones.ingest.watch import watch
 from bygones.model.base import IngestReport
 from bygones.store.connect import writer_lock
 from tests.build import Home, jsonl, prompt, reply, session_id, thread
-from tests.cli.terminals import words_of
+from tests.cli.terminals import command_line
 
 LONG = 30.0
 """Seconds after which a test gives up; a busy machine may need some."""
@@ -44,15 +44,15 @@ class Watched:
 
     def wait_for(self, uuid: str) -> float:
         """Return how long it took until the archive has a record."""
-        begun = time.monotonic()
+        start = time.monotonic()
         while not self.has(uuid):
-            assert time.monotonic() - begun < LONG, f"{uuid} never came"
+            assert time.monotonic() - start < LONG, f"{uuid} never came"
             time.sleep(0.02)
-        return time.monotonic() - begun
+        return time.monotonic() - start
 
 
 @contextmanager
-def watching(home: Home, *, polling: bool) -> Iterator[Watched]:
+def start_watching(home: Home, *, polling: bool) -> Iterator[Watched]:
     """Watch a home in a thread of its own."""
     watched = Watched(home)
     thread_ = Thread(
@@ -69,13 +69,13 @@ def watching(home: Home, *, polling: bool) -> Iterator[Watched]:
         assert not thread_.is_alive()
 
 
-@pytest.mark.parametrize("polling", [False, True], ids=["told", "polling"])
+@pytest.mark.parametrize("polling", [False, True], ids=["stderr", "polling"])
 def test_a_record_is_found_within_two_seconds(
     sample_home: Home, *, polling: bool
 ) -> None:
     first, second, third = thread(prompt("One"), reply("Two"), prompt("Three"))
     path = sample_home.session(session_id(7), [first])
-    with watching(sample_home, polling=polling) as watched:
+    with start_watching(sample_home, polling=polling) as watched:
         watched.wait_for(first["uuid"])
         time.sleep(1.2)  # until the first scan is over
 
@@ -91,7 +91,7 @@ def test_a_record_is_found_within_two_seconds(
 def test_a_burst_of_appends_is_one_ingestion(sample_home: Home) -> None:
     records = thread(*(prompt(f"Question {n}") for n in range(40)))
     path = sample_home.session(session_id(7), records[:1])
-    with watching(sample_home, polling=False) as watched:
+    with start_watching(sample_home, polling=False) as watched:
         watched.wait_for(records[0]["uuid"])
         time.sleep(1.2)
         before = len(watched.reports)
@@ -104,10 +104,10 @@ def test_a_burst_of_appends_is_one_ingestion(sample_home: Home) -> None:
     assert len(watched.reports) - before <= 3
 
 
-def test_what_does_not_matter_is_not_taken_for_growth(sample_home: Home) -> None:
+def test_irrelevant_files_do_not_trigger_an_import(sample_home: Home) -> None:
     first = prompt("One")
     sample_home.session(session_id(7), [first])
-    with watching(sample_home, polling=False) as watched:
+    with start_watching(sample_home, polling=False) as watched:
         watched.wait_for(first["uuid"])
         time.sleep(1.2)
         before = len(watched.reports)
@@ -120,10 +120,10 @@ def test_what_does_not_matter_is_not_taken_for_growth(sample_home: Home) -> None
     assert len(watched.reports) == before
 
 
-def test_another_writer_is_waited_for(sample_home: Home) -> None:
+def test_watch_waits_for_another_writer(sample_home: Home) -> None:
     first, second = thread(prompt("One"), reply("Two"))
     path = sample_home.session(session_id(7), [first])
-    with watching(sample_home, polling=False) as watched:
+    with start_watching(sample_home, polling=False) as watched:
         watched.wait_for(first["uuid"])
 
         with writer_lock(watched.folder), path.open("ab") as file:
@@ -136,9 +136,9 @@ def test_another_writer_is_waited_for(sample_home: Home) -> None:
 
 
 @pytest.mark.skipif(os.name == "nt", reason="signals differ there")
-def test_each_session_that_grows_is_a_line(sample_home: Home) -> None:
+def test_each_grown_session_is_printed_on_a_line(sample_home: Home) -> None:
     child = subprocess.Popen(
-        words_of("watch", "--json"), stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        command_line("watch", "--json"), stdout=subprocess.PIPE, stderr=subprocess.PIPE
     )
     assert child.stdout is not None
     rows = map(json.loads, child.stdout)
@@ -147,21 +147,24 @@ def test_each_session_that_grows_is_a_line(sample_home: Home) -> None:
     sample_home.session(session_id(7), thread(prompt("Watch me"), reply("I do")))
     row = next(rows)
     child.send_signal(signal.SIGINT)
-    told = child.communicate(timeout=LONG)[1].decode()
+    stderr = child.communicate(timeout=LONG)[1].decode()
 
     assert known == {session_id(1), session_id(2)}
     assert row["type"] == "session_change"
     assert row["session"]["title"] == "Watch me"
     assert child.returncode == ExitCode.INTERRUPTED
-    assert told == "\nstopped; everything printed is in the archive\n"
+    assert stderr == "\nstopped; everything printed is in the archive\n"
 
 
-def test_a_watch_begins_while_another_writes_and_catches_up(sample_home: Home) -> None:
+def test_watch_started_during_an_import_catches_up(sample_home: Home) -> None:
     folder = sample_home.path.parent / "archive"
     Archive.ingest(folder, [sample_home.path])
     with writer_lock(folder):
         child = subprocess.Popen(
-            words_of("watch"), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+            command_line("watch"),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
         )
         assert child.stdout is not None
         assert "continuing when it is done" in child.stdout.readline()

@@ -12,7 +12,7 @@ import pytest
 
 from bygones.archive import Archive
 from tests.build import prompt, reply, session_id, thread, tool_result, tool_use
-from tests.cli.terminals import piped
+from tests.cli.terminals import run_piped
 from tests.mcp.client import ToolClient, body, cursor
 
 
@@ -91,7 +91,7 @@ def test_broken_settings_are_reported_in_every_answer(
     asking = {"name": "recent", "arguments": {}}
     arguments = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": asking}
 
-    done = piped("mcp", "--no-ingest", given=json.dumps(arguments) + "\n")
+    done = run_piped("mcp", "--no-ingest", given=json.dumps(arguments) + "\n")
 
     assert done.returncode == 0
     assert "mine.toml is invalid: [redact] needs" in done.stderr

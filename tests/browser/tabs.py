@@ -1,4 +1,4 @@
-"""Pages as a browser sees them, and what they did."""
+"""Tabs of a browser that record what a page does."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from bygones.model.sessions import Session
 from bygones.render.html.page import PageFrame, render_session_page
 from bygones.render.html.session import HtmlOptions
 
-__all__ = ["Watched", "page_of", "watched"]
+__all__ = ["BrowserTab", "new_tab", "write_page"]
 
 
-class Watched:
-    """A page that is being watched: what it asked for, and what it said."""
+class BrowserTab:
+    """A page with its requests, dialogs and errors."""
 
     def __init__(self, page: Page) -> None:
         self.page = page
@@ -37,25 +37,25 @@ class Watched:
         self.page.goto(path.as_uri(), wait_until="load")
 
     @property
-    def elsewhere(self) -> list[str]:
-        """What was asked for that is neither a file nor in the page."""
+    def external_requests(self) -> list[str]:
+        """Requests for what is neither a file nor in the page."""
         return [u for u in self.requests if not u.startswith(("file:", "data:"))]
 
 
 @contextmanager
-def watched(browser: Browser, **options: object) -> Iterator[Watched]:
-    """Give a page in a browser that knows nothing yet."""
+def new_tab(browser: Browser, **options: object) -> Iterator[BrowserTab]:
+    """Open a tab of a browser without cookies."""
     context = browser.new_context(**options)  # type: ignore[arg-type]
     try:
-        yield Watched(context.new_page())
+        yield BrowserTab(context.new_page())
     finally:
         context.close()
 
 
-def page_of(session: Session, path: Path, shell: PageFrame | None = None) -> Path:
+def write_page(session: Session, path: Path, frame: PageFrame | None = None) -> Path:
     """Write a session as one page and return where it is."""
     pieces = render_session_page(
-        session, options=HtmlOptions(text_parser=parse_user_text), frame=shell
+        session, options=HtmlOptions(text_parser=parse_user_text), frame=frame
     )
     path.write_text("".join(pieces), "utf-8")
     return path
