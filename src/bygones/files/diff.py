@@ -50,13 +50,14 @@ def diff_lines(old: Sequence[str], new: Sequence[str]) -> list[Block]:
         old_start, old_stop, new_start, new_stop = block
         if old_start == old_stop and new_start == new_stop:
             continue
-        if old_start == old_stop or new_start == new_stop:
+        old_count, new_count = old_stop - old_start, new_stop - new_start
+        if not old_count or not new_count or old_count == new_count == 1:
             blocks.append(block)
             continue
         anchors = _find_anchors(old, new, block)
         if anchors:
             pending += reversed(list(_split_at(block, anchors)))
-        elif (old_stop - old_start) * (new_stop - new_start) <= _MAX_MATRIX:
+        elif old_count * new_count <= _MAX_MATRIX:
             blocks += _compare_small(old, new, block)
         else:
             blocks.append(block)

@@ -334,8 +334,11 @@ class FileHistory:
 
     def find_session(self, session_id: SessionId) -> Session | None:
         """Return a session that changed the file."""
-        found = (log.session for log in self._logs if log.session.id == session_id)
-        return next(found, None)
+        return self._sessions.get(session_id)
+
+    @cached_property
+    def _sessions(self) -> dict[SessionId, Session]:
+        return {log.session.id: log.session for log in self._logs}
 
     def find_prompt(self, place: Place) -> Message | None:
         """Return the prompt of the turn in which something happened."""

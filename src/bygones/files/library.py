@@ -40,6 +40,7 @@ from bygones.store.protocols import StoreReader
 
 _WORKTREE = re.compile(r"/(?:\.claude/)?\.?worktrees/[^/]+(?=/)")
 _MAX_CACHED_SESSIONS = 64
+_MAX_CACHED_NAMES = 16
 
 
 class FileLibrary:
@@ -57,7 +58,9 @@ class FileLibrary:
         uses_git: bool = False,
     ) -> None:
         self._reader = reader
-        self._edits = FileEdits(reader)
+        self._edits_with_suffix = lru_cache(_MAX_CACHED_NAMES)(
+            FileEdits(reader).edits_with_suffix
+        )
         self._uses_git = uses_git
         self._load_session = lru_cache(_MAX_CACHED_SESSIONS)(load_session)
 
@@ -85,20 +88,20 @@ class FileLibrary:
 
     def _find_edits(self, path: str) -> list[IndexedEdit]:
         name = file_name(path)
-        edits = self._edits.edits_with_suffix(name) if name else []
+        edits = self._edits_with_suffix(name) if name else []
         if not edits:
             raise NotInArchive("changed file", path)
         return edits
 
     def sessions_of(self, key: str) -> list[SessionId]:
         """Return the sessions that changed a file, oldest change first."""
-        edits = self._edits.edits_with_suffix(file_name(key))
+        edits = self._edits_with_suffix(file_name(key))
         own = (edit.session_id for edit in edits if path_key(edit.path) == key)
         return list(dict.fromkeys(own))
 
     def abandoned_branches(self, key: str) -> list[tuple[SessionId, int]]:
         """Return the abandoned branches that changed a file, oldest change first."""
-        edits = self._edits.edits_with_suffix(file_name(key))
+        edits = self._edits_with_suffix(file_name(key))
         found = (
             (edit.session_id, edit.branch_number)
             for edit in edits

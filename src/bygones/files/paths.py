@@ -5,6 +5,7 @@ from __future__ import annotations
 import ntpath
 import posixpath
 import re
+from functools import lru_cache
 
 _WINDOWS = re.compile(r"[A-Za-z]:[\\/]|\\\\")
 
@@ -27,6 +28,7 @@ def join_path(directory: str, path: str) -> str:
     return f"{directory.rstrip(separator)}{separator}{path}"
 
 
+@lru_cache(4096)
 def path_key(path: str, directory: str = "") -> str:
     """Return what identifies a file: its normalized absolute path.
 

@@ -155,6 +155,8 @@ class Replay:
         self._keyframes: dict[int, str] = {}
         self._text: str | None = None
         """The last known content, also of a file that was deleted since."""
+        self._lines: list[str] | None = None
+        """Its lines, if they are known: splitting takes longer than a change."""
         self._exists: bool | None = None
         self._is_current = False
         """Whether the content, or that the file does not exist, is known."""
@@ -440,9 +442,10 @@ class Replay:
         *,
         is_exact: bool = True,
     ) -> None:
-        lines = (self._text or "").split("\n")
+        lines = self._lines or (self._text or "").split("\n")
         apply_changes(lines, changes)
         self._append(event, kind, "\n".join(lines), changes=changes, is_exact=is_exact)
+        self._lines = lines
 
     def _append(  # noqa: PLR0913 (all but three by name and optional)
         self,
@@ -491,7 +494,7 @@ class Replay:
         if text is not None:
             if base is None or number % KEYFRAME_INTERVAL == 0:
                 self._keyframes[number] = text
-            self._text = text
+            self._text, self._lines = text, None
         self._exists, self._is_current = text is not None or not is_known, is_known
 
     def _find_cause(self, event: FileEvent, text: str | None) -> tuple[Cause, str]:

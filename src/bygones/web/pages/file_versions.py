@@ -53,7 +53,7 @@ from bygones.web.layout import (
 _MAX_LINES = 5_000
 _MAX_HIGHLIGHTED = 40_000
 """Characters of a file that is highlighted; that takes about 60 ms."""
-_MAX_LISTED = 500
+_MAX_LISTED = 200
 _MAX_PROMPT = 200
 _COLORS = 8
 _KIND_TEXTS = {
@@ -455,7 +455,9 @@ class _FilePage:
         ]
         table = render_table(("Version", "What", "Turn", "When"), rows, text_columns=4)
         count = pluralize(len(self._versions), "version")
-        return render_details(escape_line(f"All {count}"), table)
+        is_cut = len(versions) < len(self._versions)
+        title = f"The newest {len(versions)} of {count}" if is_cut else f"All {count}"
+        return render_details(escape_line(title), table)
 
 
 def _parse_view(name: str) -> FileView:
