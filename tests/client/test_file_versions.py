@@ -47,6 +47,30 @@ def test_every_line_has_its_true_origin(recording: Recording, tmp_path: Path) ->
     ]
 
 
+@pytest.mark.full
+@pytest.mark.req("FV4")
+@pytest.mark.parametrize("scenario", ["file_branches"], indirect=True)
+def test_no_line_has_its_origin_in_a_branch_that_was_rewound(
+    recording: Recording, tmp_path: Path
+) -> None:
+    Archive.ingest(tmp_path / "archive", [recording.home])
+    (id_,) = recording.session_ids()
+    path = recording.work / "app.py"
+    with Archive.open(tmp_path / "archive") as archive:
+        wrong = wrong_lines(archive.file_library, path)
+        file = archive.file(str(path))
+        texts = {branch: file.at(id_, branch=branch).text or "" for branch in range(3)}
+
+    assert wrong == []
+    assert texts[0] == path.read_text()
+    names = {
+        branch: [line.partition(" ")[0] for line in text.splitlines()]
+        for branch, text in texts.items()
+    }
+    assert names[1] == ["first", "upper", "wrong", "last"]
+    assert names[2] == ["first", "upper", "lower", "forgotten", "last"]
+
+
 @pytest.mark.parametrize("scenario", ["file_versions"], indirect=True)
 def test_checkpoints_name_the_calls_of_the_transcript(recording: Recording) -> None:
     (id_,) = recording.session_ids()

@@ -9,9 +9,10 @@ from pathlib import Path
 
 from bygones.integrations.claude_code import claude_paths, plan_changes
 from tests.client.driver import ClaudeCode
-from tests.client.messages_api import call, say, tool
+from tests.client.messages_api import Answer, call, say, tool
 from tests.client.scenario import scenario
-from tests.client.scenarios.calls import ALLOW_ALL, shell
+from tests.client.scenarios.calls import ALLOW_ALL, agent, shell
+from tests.client.scenarios.rewinds import ACCEPT_EDITS
 
 _GENERATE = "printf 'generated = 2  # command 2\\n' >> app.py"
 _REPLACE = "sed -i 's/^second .*/import other.module.names  # command 2/' notes.txt"
@@ -121,3 +122,79 @@ def file_versions(client: ClaudeCode) -> None:
     git(client, "commit", "-q", "--amend", "-m", "Limit, amended")
     git(client, "mv", "app.py", "main.py")
     git(client, "commit", "-qm", "Rename")
+
+
+def adding(line: str, answer: str) -> list[Answer]:
+    """Return answers that add a line to a file."""
+    last = "last = 9  # before"
+    edit = tool(
+        "Edit",
+        file_path="{work}/app.py",
+        old_string=last,
+        new_string=f"{line}\n{last}",
+    )
+    return [call(tool("Read", file_path="{work}/app.py")), call(edit), say(answer)]
+
+
+@scenario(
+    needs_terminal=True,
+    script={
+        "an upper limit": adding("upper = 1  # claude 1", "Upper added!"),
+        "a wrong limit": adding("wrong = 2  # nobody", "Wrong added!"),
+        "a lower limit": adding("lower = 2  # claude 2", "Lower added!"),
+        "a forgotten limit": adding("forgotten = 3  # unknown", "Forgotten added!"),
+        "a middle limit": adding("middle = 3  # claude 3", "Middle added!"),
+        "let an agent": [
+            call(agent("bound", "ADD A BOUND")),
+            say("The agent did it!"),
+        ],
+        "ADD A BOUND": adding("bound = 4  # claude 4", "Bound is added."),
+    },
+    tree="""
+        Add an upper limit.
+        ● Add an upper limit.
+        ├╮abandoned branch 2: 1 prompt
+        │ ○ Add a wrong limit.
+        ● Add a lower limit.
+        ├╮abandoned branch 3: 1 prompt
+        │ ○ Add a forgotten limit.
+        ● Add a middle limit.
+        ● Now let an agent add one.
+        │ ◆ general-purpose: bound
+    """,
+    show="""
+        > Add an upper limit.
+          Read done: {work}/app.py
+          Edit done: {work}/app.py
+        < Upper added!
+        > Add a lower limit.
+          Read done: {work}/app.py
+          Edit done: {work}/app.py
+        < Lower added!
+        > Add a middle limit.
+          Read done: {work}/app.py
+          Edit done: {work}/app.py
+        < Middle added!
+        > Now let an agent add one.
+          Agent done: bound
+        < The agent did it!
+    """,
+)
+def file_branches(client: ClaudeCode) -> None:
+    """Edits that are rewound with and without the code, and edits of an agent."""
+    app = client.work / "app.py"
+    app.write_text("first = 1  # before\nlast = 9  # before\n")
+    with client.terminal(*ACCEPT_EDITS) as terminal:
+        terminal.say("Add an upper limit.", "Upper added!")
+        terminal.say("Add a wrong limit.", "Wrong added!")
+        terminal.rewind(1, "Restore code and conversation")
+        terminal.clear_input()
+        assert "wrong" not in app.read_text()
+        terminal.say("Add a lower limit.", "Lower added!")
+        terminal.say("Add a forgotten limit.", "Forgotten added!")
+        terminal.rewind(1, "Restore conversation")
+        terminal.clear_input()
+        assert "forgotten" in app.read_text()
+        terminal.say("Add a middle limit.", "Middle added!")
+        app.write_text(app.read_text() + "mine = 0  # user\n")
+        terminal.say("Now let an agent add one.", "The agent did it!")
