@@ -108,6 +108,36 @@ def test_directories_of_a_repository_are_one_project(folder: Path, work: Path) -
         assert set(rows) == set(projects)
 
 
+@pytest.mark.parametrize(
+    ("paths", "expected"),
+    [
+        (("/Users/Ann/Shop", "/users/ann/shop"), "/Users/Ann/Shop"),
+        (("/Users/ann/shop", "/Users/ann/Shop"), "/Users/ann/Shop"),
+        (("C:\\Work\\Shop", "c:\\work\\shop"), "C:\\Work\\Shop"),
+        (("/home/ann/Shop", "/home/ann/shop"), None),
+        (("/users/ann/Shop", "/users/ann/shop"), None),
+    ],
+)
+def test_spellings_of_a_directory_are_one_project_where_case_is_ignored(
+    paths: tuple[str, str], expected: str | None, tmp_path: Path
+) -> None:
+    home = Home(tmp_path / "home" / ".claude")
+    for number, path in enumerate(paths):
+        records = thread(
+            prompt(f"hello {number}", uuid=f"p{number}"),
+            reply("yes", uuid=f"r{number}", message_id=f"m{number}"),
+        )
+        rows = [{**record, "cwd": path} for record in records]
+        home.session(session_id(number), rows, project=project_key(path) + str(number))
+    Archive.ingest(tmp_path / "archive", [home.path])
+
+    with Archive.open(tmp_path / "archive") as archive:
+        projects = [project.path for project in archive.projects()]
+        assert set(projects) == ({expected} if expected else set(paths))
+        counts = [len(list(archive.sessions(f"project:{path}"))) for path in paths]
+        assert counts == ([2, 2] if expected else [1, 1])
+
+
 def test_projects_stay_the_same_after_directories_are_gone(
     folder: Path, work: Path
 ) -> None:

@@ -87,6 +87,23 @@ def test_project_and_those_below_it_are_moved(home: Path) -> None:
     assert plan_move(home, OLD, NEW).files == ()
 
 
+@pytest.mark.parametrize(
+    ("recorded", "is_moved"), [("/Users/Ann/Shop", True), ("/home/Ann/Shop", False)]
+)
+def test_spelling_of_the_old_name_matters_only_where_case_does(
+    recorded: str, *, is_moved: bool, tmp_path: Path
+) -> None:
+    home = Home(tmp_path / "home")
+    write_session(home, FIRST, recorded, recorded.replace("/", "-"))
+
+    plan = plan_move(home.path, recorded.lower().replace("/users", "/Users"), NEW)
+
+    targets = [file.target for file in plan.files]
+    assert targets == ([f"projects/-work-store/{FIRST}.jsonl"] if is_moved else [])
+    same = plan_move(home.path, recorded.swapcase(), recorded)
+    assert same.files == ()
+
+
 def test_undone_move_leaves_the_same_bytes(home: Path) -> None:
     before = read_all(home)
     move_project(plan_move(home, OLD, NEW))

@@ -9,6 +9,7 @@ from functools import cached_property
 from bygones.errors import ArchiveDamaged
 from bygones.model.base import AgentId, SessionId, SourceKind
 from bygones.model.checkpoints import CHECKPOINT_LOG, parse_checkpoints
+from bygones.model.path_case import path_ends_with
 from bygones.model.summary import IndexedEdit
 from bygones.store.archive_db import ArchiveDB
 from bygones.store.connect import fetch_all
@@ -44,10 +45,7 @@ class FileEdits:
     def edits_with_suffix(self, suffix: str) -> list[IndexedEdit]:
         """Return the edits of files whose path ends with a suffix, oldest first."""
         found = self._reader.edits.edits_with_suffix(suffix)
-        end = f"/{suffix}"
-        return self._merge(
-            found, lambda edit: f"/{edit.path}".replace("\\", "/").endswith(end)
-        )
+        return self._merge(found, lambda edit: path_ends_with(edit.path, suffix))
 
     def _merge(
         self, found: list[IndexedEdit], selects: Callable[[IndexedEdit], bool]

@@ -48,7 +48,7 @@ _MAX_MOVES = 20
 """Former paths of a file that are followed."""
 
 FindLogs = Callable[[str], Iterable["BranchLog"]]
-"""Returns logs with changes of a file, by its key."""
+"""Returns logs with changes of a file, by its path."""
 
 
 class BranchLog:
@@ -243,7 +243,7 @@ class FileHistory:
         former_keys: Sequence[str] = (),
         looks_ahead: bool = False,
         load_bases: LoadBases = lambda _path, _time: (),
-        find_logs: FindLogs = lambda _key: (),
+        find_logs: FindLogs = lambda _path: (),
     ) -> None:
         self.path = path
         self._former_keys = former_keys
@@ -264,7 +264,7 @@ class FileHistory:
         stop = inf
         for _ in range(_MAX_MOVES):
             moves = [
-                (placed.order, former)
+                (placed.order, former, placed.event.from_path)
                 for log in self._logs
                 for placed in self._events_of(log, key)
                 if placed.event.kind is EventKind.MOVE and placed.order < stop
@@ -272,10 +272,10 @@ class FileHistory:
             ]
             if not moves:
                 break
-            moved_at, former = max(moves)
+            moved_at, former, former_path = max(moves)
             known = {log.session.id for log in self._logs}
             self._logs += (
-                log for log in find_logs(former) if log.session.id not in known
+                log for log in find_logs(former_path) if log.session.id not in known
             )
             earlier = (p for log in self._logs for p in self._events_of(log, former))
             if not any(placed.order < moved_at for placed in earlier):

@@ -31,6 +31,7 @@ from bygones.model.base import SessionId
 from bygones.model.checkpoints import CHECKPOINT_LOG, Checkpoints, parse_checkpoints
 from bygones.model.nodes import parse_user_text
 from bygones.model.outcomes import PatchHunk, build_hunks
+from bygones.model.path_case import path_ends_with
 from bygones.model.records import TextBlock, ThinkingBlock
 from bygones.model.sessions import Branch, Message, Session, ToolCall
 from bygones.model.summary import IndexedEdit, Role
@@ -93,21 +94,22 @@ class FileLibrary:
             raise NotInArchive("changed file", path)
         return edits
 
-    def sessions_of(self, key: str) -> list[SessionId]:
+    def sessions_of(self, path: str) -> list[SessionId]:
         """Return the sessions that changed a file, oldest change first."""
-        edits = self._edits_with_suffix(file_name(key))
-        own = (edit.session_id for edit in edits if path_key(edit.path) == key)
-        return list(dict.fromkeys(own))
+        return list(dict.fromkeys(edit.session_id for edit in self._edits_of(path)))
 
-    def abandoned_branches(self, key: str) -> list[tuple[SessionId, int]]:
+    def abandoned_branches(self, path: str) -> list[tuple[SessionId, int]]:
         """Return the abandoned branches that changed a file, oldest change first."""
-        edits = self._edits_with_suffix(file_name(key))
         found = (
             (edit.session_id, edit.branch_number)
-            for edit in edits
-            if edit.branch_number and path_key(edit.path) == key
+            for edit in self._edits_of(path)
+            if edit.branch_number
         )
         return list(dict.fromkeys(found))
+
+    def _edits_of(self, path: str) -> Iterator[IndexedEdit]:
+        edits, key = self._edits_with_suffix(file_name(path)), path_key(path)
+        return (edit for edit in edits if path_key(edit.path) == key)
 
     def log(
         self,
@@ -383,12 +385,15 @@ def _choose_keys(
     edits: Sequence[IndexedEdit], path: str, absolute_path: str
 ) -> list[str]:
     """Return the files that a path may mean: itself, or those that end most like it."""
-    keys = list(dict.fromkeys(path_key(edit.path) for edit in edits))
+    paths = {path_key(edit.path): edit.path for edit in edits}
+    keys = list(paths)
     wanted = path_key(absolute_path)
-    if wanted in keys:
+    if wanted in paths:
         return [wanted]
     suffix = path_key(path).lstrip("./")
-    if named := [key for key in keys if f"/{key}".endswith(f"/{suffix}")]:
+    if named := [key for key in keys if path_ends_with(paths[key], suffix)] or [
+        key for key in keys if path_ends_with(key, suffix)
+    ]:
         return named
     # A project that was moved: the end of the path is the same.
     scores = {key: _common_suffix(key, wanted) for key in keys}
@@ -457,11 +462,11 @@ class ArchivedFile:
         self, *, stop_time: float | None = None, former: Sequence[str] = ()
     ) -> FileHistory:
         """Return the versions up to a time, including those at former paths."""
-        keys = [*(path_key(path) for path in former), self._key]
-        sessions = [id_ for key in keys for id_ in self._library.sessions_of(key)]
+        paths = [*former, self.path]
+        sessions = [id_ for path in paths for id_ in self._library.sessions_of(path)]
 
-        def find_logs(key: str) -> list[BranchLog]:
-            found = self._library.sessions_of(key)
+        def find_logs(path: str) -> list[BranchLog]:
+            found = self._library.sessions_of(path)
             return [self._library.log(id_, stop_time=stop_time) for id_ in found]
 
         with gc_paused(), self._library.read_transaction():
@@ -473,7 +478,7 @@ class ArchivedFile:
                 self.path,
                 self._key,
                 logs,
-                former_keys=keys[:-1],
+                former_keys=[path_key(path) for path in former],
                 load_bases=self._library.load_bases,
                 find_logs=find_logs,
             )
@@ -542,10 +547,10 @@ class ArchivedFile:
         """
         log = self._library.log(session_id, branch=branch, stop_turn=stop_turn)
 
-        def find_others(key: str) -> list[BranchLog]:
+        def find_others(path: str) -> list[BranchLog]:
             return [
                 self._library.log(other, stop_time=log.end)
-                for other in self._library.sessions_of(key)
+                for other in self._library.sessions_of(path)
                 if other != session_id
             ]
 
@@ -553,7 +558,7 @@ class ArchivedFile:
             return FileHistory(
                 self.path,
                 self._key,
-                [*find_others(self._key), log],
+                [*find_others(self.path), log],
                 looks_ahead=looks_ahead,
                 load_bases=self._library.load_bases,
                 find_logs=find_others,
@@ -562,7 +567,7 @@ class ArchivedFile:
     @property
     def abandoned_branches(self) -> list[tuple[SessionId, int]]:
         """The abandoned branches that changed the file, as session and number."""
-        return self._library.abandoned_branches(self._key)
+        return self._library.abandoned_branches(self.path)
 
     def at_time(self, time: datetime) -> FileAt:
         """Return the file as it was at a time."""

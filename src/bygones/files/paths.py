@@ -7,6 +7,8 @@ import posixpath
 import re
 from functools import lru_cache
 
+from bygones.model.path_case import ignores_case
+
 _WINDOWS = re.compile(r"[A-Za-z]:[\\/]|\\\\")
 
 
@@ -32,12 +34,17 @@ def join_path(directory: str, path: str) -> str:
 def path_key(path: str, directory: str = "") -> str:
     """Return what identifies a file: its normalized absolute path.
 
-    Windows paths are compared without case, and with slashes.
+    Paths of Windows and macOS are compared without case, and all with slashes.
     """
     whole = join_path(directory, path)
-    if is_windows_path(whole):
-        return ntpath.normpath(whole).replace("\\", "/").lower()
-    return posixpath.normpath(whole) if whole else ""
+    key = _normalize(whole)
+    return key.lower() if ignores_case(whole) else key
+
+
+def _normalize(path: str) -> str:
+    if is_windows_path(path):
+        return ntpath.normpath(path).replace("\\", "/")
+    return posixpath.normpath(path) if path else ""
 
 
 def file_name(path: str) -> str:
@@ -47,8 +54,9 @@ def file_name(path: str) -> str:
 
 def relative_to(path: str, directory: str) -> str | None:
     """Return a path relative to a directory, or none if it is not below it."""
-    key, folder = path_key(path), path_key(directory).rstrip("/")
-    return key[len(folder) + 1 :] if key.startswith(f"{folder}/") else None
+    if not path_key(path).startswith(f"{path_key(directory).rstrip('/')}/"):
+        return None
+    return _normalize(path)[len(_normalize(directory).rstrip("/")) + 1 :]
 
 
 def is_safe_relative(path: str) -> bool:

@@ -118,7 +118,9 @@ def _plan_folder(home: Path, folder: Path, old: str, new: str) -> Iterator[Moved
     moved = {
         path: there
         for path, directory in directories.items()
-        if directory and (there := moved_directory(directory, old, new)) is not None
+        if directory
+        and (there := moved_directory(directory, old, new)) is not None
+        and there != directory
     }
     if not moved and (transcripts or folder.name != project_key(old)):
         return

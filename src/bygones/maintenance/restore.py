@@ -28,6 +28,7 @@ from bygones.model.base import (
     decode_path,
 )
 from bygones.model.machines import is_on_this_machine
+from bygones.model.path_case import ignores_case
 from bygones.sources.layout import REPLACED_FILE_SUFFIX, TEMP_FILE_PREFIX, project_key
 from bygones.sources.lines import iter_raw_lines
 from bygones.store.archive_db import ArchiveDB, StoredSource
@@ -169,8 +170,9 @@ def _with_parents(line: bytes, old: str, new: str) -> bytes:
 def moved_directory(cwd: str, old: str, new: str) -> str | None:
     """Return a directory after a move of it or one above it; none if it stays."""
     prefix = old.rstrip("/\\")
-    rest = cwd[len(prefix) :]
-    if not cwd.startswith(prefix) or (rest and rest[0] not in "/\\"):
+    start, rest = cwd[: len(prefix)], cwd[len(prefix) :]
+    is_same = start == prefix or (ignores_case(cwd) and start.lower() == prefix.lower())
+    if not is_same or (rest and rest[0] not in "/\\"):
         return None
     return new.rstrip("/\\") + rest
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from enum import StrEnum
 from itertools import chain
 
 from msgspec import Struct, structs
 
+from bygones.model.path_case import ignores_case
 from bygones.model.summary import SessionSummary
 
 _WORKTREE = re.compile(r"(.+)/\.claude/worktrees/[^/]+(/.*)?", re.DOTALL)
@@ -69,10 +70,34 @@ class InferredRepositories(Struct, frozen=True):
     """Names of the same repository, such as that of a fork and of its origin."""
     worktrees: Mapping[str, str] = {}
     """The directory that each worktree was made from."""
+    spellings: Mapping[str, str] = {}
+    """The main spelling of each directory that is written in several ways."""
+
+
+def find_spellings(directories: Iterable[str]) -> dict[str, str]:
+    """Return the main spelling of directories that differ in case only.
+
+    At least one of them must be of a system that ignores case: then ``/users/ann/shop``
+    is what was typed for ``/Users/ann/shop``.
+    """
+    groups: dict[str, list[str]] = {}
+    for directory in directories:
+        groups.setdefault(directory.lower(), []).append(directory)
+    return {
+        other: main
+        for group in groups.values()
+        if len(group) > 1 and any(map(ignores_case, group))
+        for main, *others in [sorted(group, key=_spelling_order)]
+        for other in others
+    }
+
+
+def _spelling_order(path: str) -> tuple[bool, str]:
+    return not ignores_case(path), path
 
 
 def infer_repositories(
-    clues: Iterable[RepositoryClue], projects: Iterable[str]
+    clues: Iterable[RepositoryClue], projects: Collection[str]
 ) -> InferredRepositories:
     """Return the repositories of directories, from what records say about them.
 
@@ -105,7 +130,7 @@ def infer_repositories(
                 inside = path[len(root) :].strip("/\\")
                 facts[project] = RepositoryFacts(name, inside, root_commit=commit)
                 break
-    return InferredRepositories(facts, aliases, worktrees)
+    return InferredRepositories(facts, aliases, worktrees, find_spellings(projects))
 
 
 def _find_root(directory: str, remote: str) -> str | None:
@@ -160,7 +185,14 @@ class ProjectDirectories:
         self._facts = {**inferred.facts, **known}
         """What git says counts more than records."""
         self._seen = known.keys()
-        self._moves = moves or {}
+        moves = moves or {}
+        spellings = {
+            other: main
+            for other, main in inferred.spellings.items()
+            if not {other, main} & moves.keys()
+        }
+        self._moves = {**spellings, **moves}
+        """The present names of directories, by former names and other spellings."""
         self._worktrees = {
             worktree: original
             for worktree, original in inferred.worktrees.items()
@@ -273,7 +305,8 @@ def _move(path: str, old: str, new: str) -> str | None:
     """Return a path after its folder was renamed; none if it is somewhere else."""
     if path == old:
         return new
-    return new + path[len(old) :] if path.startswith(f"{old}/") else None
+    is_below = path.startswith((f"{old}/", f"{old}\\"))
+    return new + path[len(old) :] if is_below else None
 
 
 def _name_root_commits(

@@ -18,6 +18,7 @@ from bygones.model.base import (
     shorten,
     value_library,
 )
+from bygones.model.path_case import ignores_case
 from bygones.model.query import Flag, Part, QueryNote
 from bygones.model.usage import Usage
 
@@ -348,11 +349,13 @@ class SessionSummary(Struct, frozen=True, kw_only=True, array_like=True):
 
 def is_in_folder(path: str | None, folder: str) -> bool:
     """Whether a path is a folder or inside it."""
+    if path is None:
+        return False
+    if ignores_case(path):
+        path, folder = path.lower(), folder.lower()
     separator = "\\" if "\\" in folder and "/" not in folder else "/"
     stem = folder.rstrip("/\\")
-    return path is not None and (
-        path in {folder, stem} or path.startswith(stem + separator)
-    )
+    return path in {folder, stem} or path.startswith(stem + separator)
 
 
 class IndexedRecord(Struct, frozen=True, kw_only=True):

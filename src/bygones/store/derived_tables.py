@@ -457,8 +457,6 @@ class DerivedTables:
             for directory, kind, value in fetch_all(self._db, sql)
             if directory
         ]
-        if not clues:
-            return InferredRepositories()
         return infer_repositories(clues, self.projects())
 
     def projects_of(self, sessions: Iterable[SessionId]) -> set[str]:

@@ -12,6 +12,7 @@ import msgspec
 
 from bygones.errors import AmbiguousSelector, ArchiveDamaged, NotInArchive
 from bygones.model.base import AgentId, SessionId, require_valid_text
+from bygones.model.path_case import path_ends_with
 from bygones.model.projects import ProjectDirectories
 from bygones.model.summary import IndexedEdit, SessionSummary
 from bygones.store.annotations import load_annotations, load_directories
@@ -299,12 +300,14 @@ class IndexEdits:
     def edits_with_suffix(self, suffix: str) -> list[IndexedEdit]:
         """Return the edits of files whose path ends with a suffix, oldest first."""
         sql = (
-            f"{self._SQL} WHERE e.path = ?1"
-            " OR substr(replace(e.path, '\\', '/'), -length(?1) - 1) = '/' || ?1"
+            f"{self._SQL} WHERE e.path = ?1 COLLATE NOCASE"
+            " OR substr(replace(e.path, '\\', '/'), -length(?1) - 1)"
+            " = '/' || ?1 COLLATE NOCASE"
         )
         return [
             edit_from_row(row)
             for row in fetch_all(self._db, sql + self._ORDER, (suffix,))
+            if path_ends_with(row[0], suffix)
         ]
 
 

@@ -11,6 +11,7 @@ import msgspec
 from msgspec import Struct
 
 from bygones.model.base import AgentId, RecordId, SessionId
+from bygones.model.path_case import path_ends_with
 from bygones.model.query import And, FieldTerm, FieldValue, Not, Or, Term, TimeRange
 from bygones.model.summary import IndexedEdit, MessageUsage, SessionSummary, Title
 from bygones.model.usage import QUARTER_HOUR_SECONDS, ReportedCost
@@ -204,7 +205,7 @@ class TeamEditReader:
     def edits_with_suffix(self, suffix: str) -> list[IndexedEdit]:
         # Compared in Python: databases differ in how they count characters.
         rows = self._database.rows("SELECT DISTINCT path FROM {edit} AS e")
-        paths = [row[0] for row in rows if _path_ends_with(row[0], suffix)]
+        paths = [row[0] for row in rows if path_ends_with(row[0], suffix)]
         among = self._database.db.in_list("e.path", "paths")
         found: list[IndexedEdit] = []
         for start in range(0, len(paths), _QUERY_BATCH):
@@ -237,10 +238,6 @@ class TeamPromptReader:
         oldest = datetime.min.replace(tzinfo=UTC)
         found = sorted(first.values(), key=lambda row: row.time or oldest)
         yield from reversed(found)
-
-
-def _path_ends_with(path: str, wanted: str) -> bool:
-    return path == wanted or path.replace("\\", "/").endswith(f"/{wanted}")
 
 
 _NEIGHBORS = 200

@@ -119,6 +119,8 @@ def _check_directories(old: str, new: str) -> None:
         )
     if f"{new}{os.sep}".startswith(f"{old.rstrip(os.sep)}{os.sep}"):
         raise click.UsageError("a project cannot be moved into itself")
+    if Path(old).exists() and Path(old).samefile(new):
+        raise click.UsageError("both are names of the same directory")
 
 
 def _check_taken(plans: Sequence[MovePlan]) -> None:
