@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import shlex
 import shutil
 import socket
@@ -117,6 +118,22 @@ def test_host_that_does_not_answer_is_explained(  # noqa: PLR0913, PLR0917 (fixt
     assert sessions(here / "here" / "archive") == {HERE}
 
 
+def test_mistyped_folder_is_not_created(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shared = here / "Dropbx" / "bygones"
+
+    assert main(["sync", str(shared)]) == ExitCode.USAGE_ERROR
+    assert "use --create" in capsys.readouterr().err
+    assert main(["sync", str(shared), "--dry-run"]) == ExitCode.SUCCESS
+    assert "would be created" in capsys.readouterr().err
+    assert not shared.parent.exists()
+
+    assert main(["sync", str(shared), "--create"]) == ExitCode.SUCCESS
+    assert main(["sync", str(shared)]) == ExitCode.SUCCESS
+    assert shared.is_dir()
+
+
 @pytest.fixture
 def ssh(tmp_path: Path) -> Iterator[str]:
     """Start a server of OpenSSH on this machine; return the command that connects."""
@@ -191,6 +208,72 @@ def test_real_ssh_carries_the_sync(
     assert Archive.verify(here / "there" / "archive").is_intact
 
 
+CUT_CONNECTION = """
+import os, subprocess, sys, threading
+
+direction, limit, *command = sys.argv[1:]
+rest = int(limit)
+ssh = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+
+
+def copy(source, target, is_limited):
+    global rest
+    while raw := os.read(source.fileno(), 4096):
+        rest -= len(raw) if is_limited else 0
+        if rest < 0:
+            ssh.kill()
+            return
+        os.write(target.fileno(), raw)
+    target.close()
+
+
+threading.Thread(
+    target=copy, args=(sys.stdin, ssh.stdin, direction == "to"), daemon=True
+).start()
+copy(ssh.stdout, sys.stdout, direction == "from")
+os._exit(ssh.wait() and 255)
+"""
+
+
+@pytest.mark.full
+def test_connection_that_breaks_anywhere_loses_nothing(
+    here: Path, remote_command: str, ssh: str
+) -> None:
+    chance = random.Random(7)  # noqa: S311 (not a secret)
+    folders = [here / name / "archive" for name in ("here", "there")]
+    homes = [Home(folder.with_name(".claude")) for folder in folders]
+    program = here / "cut.py"
+    program.write_text(CUT_CONNECTION)
+    target = f"{getuser()}@127.0.0.1"
+    known: dict[Path, set[str]] = {folder: set() for folder in folders}
+    broken = 0
+
+    def sync(cut: str) -> int:
+        options = ["--ssh", f"{cut}{ssh}", "--remote-command", remote_command]
+        return main(["sync", target, *options])
+
+    for step in range(10):
+        for number in range(10 + 12 * step, 22 + 12 * step):
+            answer = chance.randbytes(9000).hex()
+            records = thread(prompt("x" * 20_000), reply(answer))
+            homes[number % 2].session(session_id(number), records)
+        limit = chance.randrange(60_000)
+        code = sync(f"{sys.executable} {program} {('to', 'from')[step % 2]} {limit} ")
+        broken += code == ExitCode.FAILURE
+        for folder in folders:
+            if Archive.exists(folder):
+                assert Archive.verify(folder).is_intact
+                assert known[folder] <= sessions(folder)
+                known[folder] = sessions(folder)
+
+    assert broken >= 4
+    assert sync("") == ExitCode.SUCCESS
+    for folder in folders:
+        assert Archive.verify(folder, deep=True).is_intact
+        assert len(sessions(folder)) == 122
+    assert sessions(folders[0]) == sessions(folders[1])
+
+
 @pytest.mark.full
 def test_killed_processes_of_a_sync_lose_nothing(here: Path) -> None:
     home = Home(here / "here" / ".claude")
@@ -203,7 +286,7 @@ def test_killed_processes_of_a_sync_lose_nothing(here: Path) -> None:
     Archive.ingest(archive, [home.path])
     other = here / "other"
     environ = {**os.environ, "BYGONES_ARCHIVE": str(other), "HOME": str(here / "none")}
-    command = [sys.executable, "-m", "bygones", "sync", str(shared)]
+    command = [sys.executable, "-m", "bygones", "sync", str(shared), "--create"]
     subprocess.run([*command, "--archive", str(archive)], check=True)
 
     for step in range(12):

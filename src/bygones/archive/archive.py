@@ -310,8 +310,8 @@ class Archive(ArchiveData):
         """Bring the archive in a folder level with that of another machine.
 
         ``target`` is a host that ``ssh`` reaches, where ``remote_command`` is run, or a
-        shared folder. Both sides get everything that they lack, and nothing is deleted.
-        ``is_dry_run`` only counts::
+        shared folder, which is created if it does not exist. Both sides get everything
+        that they lack, and nothing is deleted. ``is_dry_run`` only counts::
 
             Archive.sync("~/archive", "laptop").received.session_ids
 
@@ -321,6 +321,13 @@ class Archive(ArchiveData):
 
         place = require_folder(folder)
         return sync(place, _find_machine(place), target, **options)
+
+    @staticmethod
+    def is_shared_folder(target: str) -> bool:
+        """Whether the target of a sync is a folder, not the name of a host."""
+        from bygones.sync.run import is_folder_name
+
+        return is_folder_name(target)
 
     @staticmethod
     def answer_sync(folder: str | Path) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -30,6 +32,7 @@ __all__ = ["sync"]
 
 @click.command("sync")
 @click.argument("target", metavar="HOST|FOLDER", required=False)
+@click.option("--create", is_flag=True, help="Create FOLDER if it does not exist.")
 @click.option("--dry-run", is_flag=True, help="Show what would be exchanged.")
 @click.option(
     "--ssh",
@@ -53,6 +56,7 @@ __all__ = ["sync"]
 def sync(  # noqa: PLR0913 (the options of the command)
     *,
     target: str | None,
+    create: bool,
     dry_run: bool,
     ssh: str,
     remote_command: str,
@@ -65,7 +69,7 @@ def sync(  # noqa: PLR0913 (the options of the command)
     \b
     bygones sync laptop
     bygones sync ann@desk.local --ssh "ssh -p 2222"
-    bygones sync ~/Dropbox/bygones
+    bygones sync ~/Dropbox/bygones --create
 
     Afterwards both archives have all sessions, with all versions of their files, tags,
     notes and stars. A session that you continued on both machines has a branch for each.
@@ -79,6 +83,8 @@ def sync(  # noqa: PLR0913 (the options of the command)
     """
     if stdio == (target is not None):
         raise click.UsageError("name a host or a folder")
+    if target is not None and not create and Archive.is_shared_folder(target):
+        _check_folder(Path(target).expanduser(), is_dry_run=dry_run)
     _prepare_archive(options)
     if stdio:
         Archive.answer_sync(options.folder)
@@ -100,6 +106,19 @@ def sync(  # noqa: PLR0913 (the options of the command)
     elif not options.quiet:
         for line in _describe(result, is_dry_run=dry_run):
             click.echo(sanitize_name(line))
+
+
+def _check_folder(folder: Path, *, is_dry_run: bool) -> None:
+    """Ask before a folder is created: its name may be mistyped."""
+    if folder.exists():
+        return
+    missing = f"{display_path(folder)} does not exist"
+    if is_dry_run:
+        click.echo(sanitize_name(f"note: {missing}; it would be created"), err=True)
+    elif sys.stdin.isatty():
+        click.confirm(sanitize_name(f"{missing}. Create it?"), abort=True, err=True)
+    else:
+        raise click.UsageError(sanitize_name(f"{missing}; use --create to create it"))
 
 
 def _prepare_archive(options: CommonOptions) -> None:
