@@ -8,7 +8,7 @@ import select
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 __all__ = ["Screen", "Terminal", "command_line", "run_piped"]
@@ -32,7 +32,13 @@ def run_piped(*words: str | Path, given: str = "") -> subprocess.CompletedProces
 class Terminal:
     """The command on a terminal of some width."""
 
-    def __init__(self, *words: str | Path, columns: int = 80, rows: int = 40) -> None:
+    def __init__(
+        self,
+        *words: str | Path,
+        columns: int = 80,
+        rows: int = 40,
+        program: Sequence[str] = (),
+    ) -> None:
         import fcntl
         import pty
         import struct
@@ -42,7 +48,7 @@ class Terminal:
         size = struct.pack("HHHH", rows, columns, 0, 0)
         fcntl.ioctl(theirs, termios.TIOCSWINSZ, size)
         self.child = subprocess.Popen(
-            command_line(*words),
+            [*program, *map(str, words)] if program else command_line(*words),
             stdin=theirs,
             stdout=theirs,
             stderr=theirs,

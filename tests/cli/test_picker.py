@@ -189,3 +189,66 @@ def test_there_is_no_picker_in_a_pipe(capsys: pytest.CaptureFixture[str]) -> Non
     assert "not both" in capsys.readouterr().err
     assert main(["--query", "x", "list"]) == ExitCode.USAGE_ERROR
     assert "list takes no --query" in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("demo_home")
+@pytest.mark.parametrize("size", [(120, 30), (80, 24), (50, 20), (40, 8)])
+def test_the_first_frame_stays_where_it_is(size: tuple[int, int]) -> None:
+    """What is painted before prompt_toolkit is loaded looks like what comes after."""
+    columns, rows = size
+    screen = Screen(columns=columns, rows=rows)
+    first = screen.wait_for("5 sessions", " enter show")
+    later = first
+    if rows > 8:
+        later = screen.wait_for("b9568747-")
+    lists = [
+        [line.partition("│")[0] for line in text.splitlines()[: rows // 3]]
+        for text in (first, later)
+    ]
+    assert lists[0] == lists[1]
+    assert first.splitlines()[-1] == later.splitlines()[-1]
+    screen.type(ESCAPE)
+    assert screen.end() == ExitCode.SUCCESS
+
+
+@pytest.mark.usefixtures("demo_home")
+def test_keys_that_are_typed_early_are_not_lost() -> None:
+    screen = Screen(columns=80, rows=24)
+    screen.read_until(lambda shown: "5 sessions" in shown)
+    screen.type("nine minutes" + ENTER)
+    assert screen.end() == ExitCode.SUCCESS
+    assert "session 3d75e207-" in screen.shown.rpartition("\x1b[?1049l")[2]
+
+
+def test_new_transcripts_appear_while_the_list_is_shown(home_dir: Path) -> None:
+    home = Home(home_dir / ".claude")
+    home.session(session_id(1), thread(prompt("the first one"), reply("ok")))
+    Archive.ingest(home_dir / "archive", [home.path])
+    home.session(session_id(2), thread(prompt("the second one"), reply("ok"), start=60))
+
+    screen = Screen("show", columns=80, rows=24)
+    screen.wait_for("1 session ", "the first one")
+    screen.wait_for("2 sessions", "the second one", gone="importing")
+    assert "the second one" in screen.lines[2]
+    screen.type(ENTER)
+    assert screen.end() == ExitCode.SUCCESS
+    assert f"session {session_id(2)}" in screen.shown
+
+
+def test_a_session_stays_selected_when_new_ones_appear(home_dir: Path) -> None:
+    home = Home(home_dir / ".claude")
+    for number, text in ((1, "the oldest one"), (2, "the middle one")):
+        lines = thread(prompt(text), reply("ok"), start=60 * number)
+        home.session(session_id(number), lines)
+    Archive.ingest(home_dir / "archive", [home.path])
+    lines = thread(prompt("the newest one"), reply("ok"), start=600)
+    home.session(session_id(3), lines)
+
+    screen = Screen("show", columns=80, rows=24)
+    screen.read_until(lambda shown: "2 sessions" in shown)
+    screen.type(DOWN)
+    screen.wait_for("3 sessions", "the newest one")
+    assert screen.lines[4].startswith("▌")
+    screen.type(ENTER)
+    assert screen.end() == ExitCode.SUCCESS
+    assert f"session {session_id(1)}" in screen.shown

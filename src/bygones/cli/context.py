@@ -266,6 +266,8 @@ def archive_options(command: Callable[..., None]) -> Callable[..., None]:
     return archive_option(home_option(no_ingest_option(decorated)))
 
 
+LAST = "last"
+"""The name of the newest session."""
 HELP_OPTION_NAMES = ["-h", "--help"]
 _ALWAYS_ACCEPTED = {"archive", "homes", "color", "quiet", "verbose"}
 """Options that every command accepts, even if it ignores them."""

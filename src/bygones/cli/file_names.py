@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
-from bygones.cli.resolve import LAST, choose_branch, load_named_session
+from bygones.cli.context import LAST
+from bygones.cli.resolve import choose_branch, load_named_session
 from bygones.render.numbers import pluralize
 
 if TYPE_CHECKING:

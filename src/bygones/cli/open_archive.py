@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from bygones.archive import Archive
 from bygones.cli.context import find_homes, open_without_ingest
@@ -72,28 +72,68 @@ def open_current(options: CommonOptions, *, creates_unseen: bool = False) -> Arc
     folder = options.folder
     if not Archive.exists(folder):
         return _create(options, folder, creates_unseen=creates_unseen)
-    if options.is_ingest_disabled:
-        if options.homes:
-            find_homes(options.homes)  # they must exist, though nothing is imported
-        return Archive.open(folder)
     archive = Archive.open(folder)
-    try:
-        homes = find_homes(options.homes)
-    except NoTranscriptsFound as error:
-        _print_info(options, f"the archive is not up to date: {error}")
-        homes = ()
-    except PathNotFound as error:
-        if options.has_explicit_homes:
-            raise
-        # It comes from the settings; its disk may be unmounted for now.
-        _print_warning(options, f"the archive is not up to date: {error}")
-        homes = ()
-    if homes and not archive.is_current(homes):
-        _update(archive, homes, options)
+    homes = _find_homes_to_import(options)
+    if options.is_ingest_disabled:
+        return archive
+    if homes.note:
+        tell = _print_warning if homes.is_unexpected else _print_info
+        tell(options, homes.note)
+    if homes.paths and not archive.is_current(homes.paths):
+        _update(archive, homes.paths, options)
     elif not archive.has_index:
         _announce_indexing(archive, options)
         _build_index(archive)
     return archive
+
+
+class OpenedArchive(NamedTuple):
+    """An archive that may not be up to date yet."""
+
+    archive: Archive
+    unchecked_homes: tuple[Path, ...] = ()
+    """Homes that may have new transcripts."""
+    note: str = ""
+    """Why nothing can be imported."""
+
+
+def open_before_import(
+    options: CommonOptions, *, creates_unseen: bool = False
+) -> OpenedArchive:
+    """Open the archive without importing, unless it has nothing to list yet."""
+    folder = options.folder
+    if Archive.exists(folder):
+        archive = Archive.open(folder)
+        homes = _find_homes_to_import(options)
+        if archive.has_index and next(archive.sessions(), None) is not None:
+            return OpenedArchive(archive, homes.paths, homes.note)
+        archive.close()
+    return OpenedArchive(open_current(options, creates_unseen=creates_unseen))
+
+
+class _HomesToImport(NamedTuple):
+    paths: tuple[Path, ...] = ()
+    note: str = ""
+    """Why there are none."""
+    is_unexpected: bool = False
+
+
+def _find_homes_to_import(options: CommonOptions) -> _HomesToImport:
+    """Return the homes that are imported before a command."""
+    if options.is_ingest_disabled:
+        if options.homes:
+            find_homes(options.homes)  # they must exist, though nothing is imported
+        return _HomesToImport()
+    try:
+        return _HomesToImport(find_homes(options.homes))
+    except NoTranscriptsFound as error:
+        return _HomesToImport(note=f"the archive is not up to date: {error}")
+    except PathNotFound as error:
+        if options.has_explicit_homes:
+            raise
+        # It comes from the settings; its disk may be unmounted for now.
+        note = f"the archive is not up to date: {error}"
+        return _HomesToImport(note=note, is_unexpected=True)
 
 
 def open_indexed(archive: Path | None) -> Archive:

@@ -618,7 +618,7 @@ def format_iso_time(time: datetime | None) -> str:
     return time.astimezone().isoformat(timespec="seconds") if time else ""
 
 
-_ANSI_CODES = {
+ANSI_CODES = {
     SpanStyle.TITLE: "1",
     SpanStyle.META: "2",
     SpanStyle.PROMPT: "1;36",
@@ -647,8 +647,8 @@ def style_spans(row: StyledLine, *, is_colored: bool) -> str:
     if not is_colored:
         return plain_text(row)
     return "".join(
-        f"\x1b[{_ANSI_CODES[span.style]}m{span.text}\x1b[0m"
-        if span.style in _ANSI_CODES and span.text
+        f"\x1b[{ANSI_CODES[span.style]}m{span.text}\x1b[0m"
+        if span.style in ANSI_CODES and span.text
         else span.text
         for span in row
     )

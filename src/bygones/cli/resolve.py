@@ -16,6 +16,7 @@ import click
 import msgspec
 from msgspec import Struct
 
+from bygones.cli.context import LAST
 from bygones.config import find_state_dir
 from bygones.errors import AmbiguousSelector, NotInArchive, UnknownResultNumber
 from bygones.model.query import Part
@@ -29,10 +30,6 @@ if TYPE_CHECKING:
     from bygones.model.base import SessionId
     from bygones.model.summary import IndexedRecord, Project, SessionSummary
     from bygones.store.archive_db import StoredSource
-
-
-LAST = "last"
-"""The name of the newest session."""
 
 
 class ResolvedNames(NamedTuple):

@@ -139,7 +139,8 @@ def suggest_branches(
     context: click.Context, _: click.Parameter, incomplete: str
 ) -> list[CompletionItem]:
     """Return the branches of the session that is named before the option."""
-    from bygones.cli.resolve import LAST, resolve_session_id
+    from bygones.cli.context import LAST
+    from bygones.cli.resolve import resolve_session_id
     from bygones.errors import BygonesError
 
     # click has not parsed the arguments, because the option has no value yet.

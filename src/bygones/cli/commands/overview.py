@@ -9,11 +9,15 @@ from typing import TYPE_CHECKING
 
 import click
 
-from bygones.cli.commands.list import SessionTable, print_sessions_json
 from bygones.cli.context import FROM_PICKER, CommonOptions
-from bygones.cli.open_archive import load_session_costs, open_current
+from bygones.cli.open_archive import (
+    OpenedArchive,
+    load_session_costs,
+    open_before_import,
+    open_current,
+)
 from bygones.cli.output import ColorMode, Console, find_pager
-from bygones.cli.picker.choose import make_picker, wants_picker
+from bygones.cli.picker.choose import open_picker, wants_picker
 from bygones.errors import NoArchiveAndNoHome
 
 if TYPE_CHECKING:
@@ -48,30 +52,33 @@ def show_overview(  # noqa: PLR0913 (the shared options)
     console = Console.for_stdout(color, iso=iso)
     is_picker = wants_picker(None, pick_query, as_json=as_json)
     try:
-        opened = open_current(options, creates_unseen=True)
+        if is_picker:
+            opened = open_before_import(options, creates_unseen=True)
+        else:
+            opened = OpenedArchive(open_current(options, creates_unseen=True))
     except NoArchiveAndNoHome:
         if not console.is_terminal:
             raise
         sys.stderr.write(_NO_HOME_MESSAGE)
         return
-    with opened:
+    with opened.archive as current:
         if not is_picker:
-            _print_all(opened, console, as_json=as_json)
-        elif next(opened.sessions(), None) is None:
+            _print_all(current, console, as_json=as_json)
+        elif next(current.sessions(), None) is None:
             sys.stderr.write("no sessions yet\n")
         else:
             _pick(opened, options, pick_query or "", color)
 
 
-def _pick(archive: Archive, options: CommonOptions, text: str, color: str) -> None:
+def _pick(opened: OpenedArchive, options: CommonOptions, text: str, color: str) -> None:
     """Run the picker until the user quits, or does more than reading a session."""
-    picker = make_picker(archive, text=text, color=color, allows_actions=True)
-    while (picked := picker.run()) is not None:
-        # The pager covers the terminal, and the picker is shown again after it.
-        is_shown = picked.action == "show" and bool(find_pager())
-        _run_command(_action_words(picked, options, color), is_from_picker=is_shown)
-        if not is_shown:
-            return
+    with open_picker(opened, text=text, color=color, allows_actions=True) as picker:
+        while (picked := picker.run()) is not None:
+            # The pager covers the terminal, and the picker is shown again after it.
+            is_shown = picked.action == "show" and bool(find_pager())
+            _run_command(_action_words(picked, options, color), is_from_picker=is_shown)
+            if not is_shown:
+                return
 
 
 def _run_command(words: list[str], *, is_from_picker: bool) -> None:
@@ -108,6 +115,8 @@ def _option_words(options: CommonOptions) -> Iterator[str]:
 
 
 def _print_all(archive: Archive, console: Console, *, as_json: bool) -> None:
+    from bygones.cli.commands.list import SessionTable, print_sessions_json
+
     sessions = list(archive.sessions())
     spent = load_session_costs(archive, sessions)
     if not as_json:

@@ -14,6 +14,7 @@ import click
 from bygones.archive import Archive
 from bygones.cli import resolve
 from bygones.cli.context import (
+    LAST,
     archive_option,
     complete_projects,
     complete_sessions,
@@ -27,7 +28,7 @@ from bygones.cli.output import (
     output_width,
     print_objects,
 )
-from bygones.cli.resolve import LAST, newest_session, resolve_project_scope
+from bygones.cli.resolve import newest_session, resolve_project_scope
 from bygones.errors import ExitCode, NotInArchive
 from bygones.integrations.statusline_cache import clear_statusline_cache
 from bygones.model.base import SessionId

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from bygones.cli.context import (
     FROM_PICKER,
+    LAST,
     CommonOptions,
     archive_options,
     color_option,
@@ -35,7 +36,7 @@ from bygones.cli.named_session import (
 )
 from bygones.cli.output import Console, PagerMode, print_objects, style_spans
 from bygones.cli.picker.choose import pick_session, query_option, wants_picker
-from bygones.cli.resolve import LAST, check_record_on_branch, choose_branch
+from bygones.cli.resolve import check_record_on_branch, choose_branch
 from bygones.errors import NotInArchive
 from bygones.model.nodes import parse_user_text
 from bygones.render.text.primitives import sanitize_json

@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from bygones.cli.context import CommonOptions, cwd
+from bygones.cli.context import LAST, CommonOptions, cwd
 from bygones.cli.output import ColorMode, is_color_enabled
-from bygones.cli.resolve import LAST
+from bygones.cli.picker.frame import FirstFrame, PickerOptions
+from bygones.cli.picker.listing import FoundSessions, PickerQuery, list_sessions
 from bygones.config import load_settings
 from bygones.errors import ExitCode
 
 if TYPE_CHECKING:
-    from bygones.archive import Archive
+    from bygones.cli.open_archive import OpenedArchive
     from bygones.cli.picker.screen import PickedSession, Picker
 
 _MIN_COLUMNS = 30
@@ -42,40 +46,49 @@ def can_pick() -> bool:
     return columns >= _MIN_COLUMNS and lines >= _MIN_LINES
 
 
-def make_picker(
-    archive: Archive,
+@contextmanager
+def open_picker(
+    opened: OpenedArchive,
     *,
     action: str = "show",
     text: str = "",
     color: str = ColorMode.AUTO,
     allows_actions: bool = False,
-) -> Picker:
-    """Return a picker; the list can be limited to the current directory."""
-    # It takes longer to import than most commands take.
-    from bygones.cli.picker.screen import Picker, PickerOptions
-
+) -> Iterator[Picker]:
+    """Show the newest sessions at once, and yield the picker that lists them."""
     current = cwd()
-    return Picker(
-        archive,
-        PickerOptions(
-            action=action,
-            text=text,
-            directory=os.path.realpath(current) if current else None,
-            is_vi=load_settings(os.environ, Path.home()).keys == "vi",
-            is_colored=is_color_enabled(ColorMode(color), sys.stdout),
-            allows_actions=allows_actions,
-        ),
+    options = PickerOptions(
+        action=action,
+        text=text,
+        directory=os.path.realpath(current) if current else None,
+        is_vi=load_settings(os.environ, Path.home()).keys == "vi",
+        is_colored=is_color_enabled(ColorMode(color), sys.stdout),
+        allows_actions=allows_actions,
     )
+    query = PickerQuery(text=text)
+    found = FoundSessions(query=query, is_pending=True)
+    if not text:
+        found = list_sessions(opened.archive, query)
+    now = datetime.now(UTC)  # noqa: TID251 (an interface reads the clock)
+    with FirstFrame(found, options, now) as frame:
+        # It takes longer to import than all that was needed until now.
+        from bygones.cli.picker.screen import Picker
+
+        yield Picker(opened, options, found, frame)
 
 
 def pick_session(
     options: CommonOptions, action: str, *, text: str = "", color: str = ColorMode.AUTO
 ) -> PickedSession:
     """Return the session that the user picks; quitting ends the command."""
-    from bygones.cli.open_archive import open_current
+    from bygones.cli.open_archive import open_before_import
 
-    with open_current(options) as archive:
-        picked = make_picker(archive, action=action, text=text, color=color).run()
+    opened = open_before_import(options)
+    with (
+        opened.archive,
+        open_picker(opened, action=action, text=text, color=color) as picker,
+    ):
+        picked = picker.run()
     if picked is None:
         raise click.exceptions.Exit(ExitCode.INTERRUPTED)
     return picked

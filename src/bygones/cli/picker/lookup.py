@@ -10,7 +10,6 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, datetime
-from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,53 +17,22 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from bygones.archive import Archive
+from bygones.cli.picker.listing import (
+    FoundSession,
+    FoundSessions,
+    PickerQuery,
+    list_sessions,
+)
 from bygones.errors import QueryError
 from bygones.model.base import SessionId
 from bygones.model.query import MAIN_AGENT, FieldValue, Query
-from bygones.model.summary import CountBound, Excerpt, SessionSummary
+from bygones.model.summary import CountBound
 from bygones.query.parser import and_terms, parse_query
 from bygones.render.headers import search_notes
 from bygones.render.text.primitives import StyledLine, sanitize_line
 
 if TYPE_CHECKING:
     from bygones.cli.picker.preview import SessionPreviewer
-
-PAGE_SIZE = 40
-"""Sessions that are looked up at once; scrolling down looks up more."""
-
-
-class PickerQuery(Struct, frozen=True, kw_only=True):
-    """What was typed, and how the list is limited and sorted."""
-
-    text: str = ""
-    directory: str | None = None
-    """Only sessions of projects in this directory."""
-    sort: str = "best"
-    include_agents: bool = True
-    """Whether texts of agents are searched."""
-    limit: int = PAGE_SIZE
-
-
-class FoundSession(Struct, frozen=True):
-    """A row of the list."""
-
-    summary: SessionSummary
-    title: Excerpt
-    """The title, with the words that were found in it."""
-
-
-class FoundSessions(Struct, frozen=True, kw_only=True):
-    """The answer to a query."""
-
-    query: PickerQuery
-    rows: tuple[FoundSession, ...] = ()
-    count: int = 0
-    """Number of sessions that match; there are more than rows."""
-    is_estimate: bool = False
-    note: str = ""
-    """How the query was changed, or what is wrong with it."""
-    is_invalid: bool = False
-    """Whether the query cannot be parsed (yet); `rows` is empty then."""
 
 
 class PreviewRequest(Struct, frozen=True):
@@ -97,7 +65,7 @@ class SessionFinder:
         except QueryError as error:
             return FoundSessions(query=query, note=str(error), is_invalid=True)
         if parsed.root is None:
-            return self._list_all(query)
+            return list_sessions(self._archive, query)
         with_words = self._complete(parsed, query.text)
         results = self._archive.search(
             self._limit_to(with_words, query),
@@ -168,17 +136,6 @@ class SessionFinder:
         if not query.include_agents and parsed.root is not None:
             terms.append(FieldValue("agent", MAIN_AGENT))
         return Query(and_terms(terms), parsed.notes)
-
-    def _list_all(self, query: PickerQuery) -> FoundSessions:
-        listed = self._archive.sessions(project=query.directory)
-        if query.sort == "oldest":
-            summaries = [*listed][::-1]
-            page, count = summaries[: query.limit], len(summaries)
-        else:
-            page = [*islice(listed, query.limit)]
-            count = len(page) + sum(1 for _ in listed)
-        rows = tuple(FoundSession(one, Excerpt(one.title.text)) for one in page)
-        return FoundSessions(query=query, rows=rows, count=count)
 
 
 class BackgroundFinder:

@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import NamedTuple
 
 from bygones.cli.output import format_age, project_name
-from bygones.cli.picker.lookup import FoundSession, FoundSessions
+from bygones.cli.picker.listing import FoundSession, FoundSessions
 from bygones.render.numbers import pluralize
 from bygones.render.text.highlight import excerpt_spans
 from bygones.render.text.primitives import (
@@ -115,6 +115,8 @@ def state_line(
 ) -> Fragments:
     """Return how many sessions there are, how they are chosen, and what happened."""
     query = found.query
+    if found.is_pending:
+        return [("class:fact", truncate_end("  searching …", width))]
     about = "about " if found.is_estimate else ""
     facts = [
         about + pluralize(found.count, "session"),
@@ -145,3 +147,12 @@ def wrap_keys(labels: Sequence[KeyLabel], width: int) -> list[list[KeyLabel]]:
         lines[-1].append(label)
         used += needed
     return lines
+
+
+def key_fragments(labels: Sequence[KeyLabel]) -> Fragments:
+    """Return a line of keys with what they do."""
+    pieces: Fragments = []
+    for label in labels:
+        pieces.append(("class:key", f" {label.key}"))
+        pieces.append(("class:fact", f" {label.meaning} "))
+    return pieces

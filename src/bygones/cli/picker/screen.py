@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec.structs import replace
@@ -33,97 +32,77 @@ from prompt_toolkit.output import ColorDepth, create_output
 from prompt_toolkit.styles import Style as PromptStyle
 
 from bygones.cli.picker.clipboard import copy_text
-from bygones.cli.picker.lookup import (
+from bygones.cli.picker.frame import (
+    LIST_KEYS,
+    QUERY_KEYS,
+    STYLES,
+    Arrangement,
+    FirstFrame,
+    PickerOptions,
+    arrange,
+)
+from bygones.cli.picker.listing import (
     PAGE_SIZE,
+    FoundSession,
+    FoundSessions,
+    PickerQuery,
+)
+from bygones.cli.picker.lookup import (
     Answer,
     BackgroundFinder,
-    FoundSession,
-    PickerQuery,
     Preview,
     PreviewRequest,
     SessionFinder,
     with_star,
 )
+from bygones.cli.picker.new_data import NewDataCheck
 from bygones.cli.picker.rows import (
     Fragments,
-    KeyLabel,
     fragments,
+    key_fragments,
     row_fragments,
     state_line,
-    wrap_keys,
 )
 from bygones.model.summary import Annotations
+from bygones.render.text.primitives import SpanStyle
 
 if TYPE_CHECKING:
     from prompt_toolkit.formatted_text import StyleAndTextTuples
     from prompt_toolkit.key_binding import KeyPressEvent
     from prompt_toolkit.key_binding.key_bindings import NotImplementedOrNone
 
-    from bygones.archive import Archive
+    from bygones.cli.open_archive import OpenedArchive
 
-_SIDE_BY_SIDE_WIDTH = 100
-_MIN_HEIGHT_FOR_PREVIEW = 14
 _SORTS = ("best", "newest", "oldest")
 _WHEEL_LINES = 3
 _MIN_WINDOW_WIDTH = 2
 _ESCAPE_SECONDS = 0.05
 _KEY_SEQUENCE_SECONDS = 0.3
+_NAMES_OF_CODES = {
+    "1": "bold",
+    "2": "dim",
+    "3": "italic",
+    "7": "reverse",
+    "30": "ansiblack",
+    "31": "ansired",
+    "32": "ansigreen",
+    "33": "ansiyellow",
+    "34": "ansiblue",
+    "35": "ansimagenta",
+    "36": "ansicyan",
+    "43": "bg:ansiyellow",
+}
+"""What prompt_toolkit calls the SGR codes of the styles."""
 
-_STYLE = PromptStyle.from_dict(
-    {
-        # Named colors only: they are those of the user's theme, light or dark.
-        "prompt-mark": "bold ansicyan",
-        "pointer": "bold ansicyan",
-        "selected": "reverse",
-        "project": "ansicyan",
-        "fact": "dim",
-        "note": "ansiyellow",
-        "key": "bold",
-        "separator": "dim",
-        "title": "bold",
-        "heading": "bold",
-        "prompt": "bold ansicyan",
-        "code": "ansiyellow",
-        "strong": "bold",
-        "emphasis": "italic",
-        "keyword": "ansimagenta",
-        "string": "ansigreen",
-        "number": "ansicyan",
-        "name": "ansiblue",
-        "comment": "dim italic",
-        "thinking": "dim italic",
-        "tool": "bold",
-        "output": "dim",
-        "alert": "ansired",
-        "added": "ansigreen",
-        "removed": "ansired",
-        "fork": "ansimagenta",
-        "agent": "ansiblue",
-        "match": "noreverse bg:ansiyellow ansiblack",
+
+def _style() -> PromptStyle:
+    styles = {
+        name: " ".join(_NAMES_OF_CODES[code] for code in codes.split(";"))
+        for name, codes in STYLES.items()
     }
-)
-_QUERY_KEYS = (
-    KeyLabel("^r", "resume", "resume"),
-    KeyLabel("^o", "browser", "open"),
-    KeyLabel("^s", "star", "star"),
-    KeyLabel("^t", "project/all", "scope"),
-    KeyLabel("tab", "more keys", "focus"),
-    KeyLabel("esc", "quit", "quit"),
-)
-_LIST_KEYS = (
-    KeyLabel("r", "resume", "resume"),
-    KeyLabel("f", "fork", "fork"),
-    KeyLabel("o", "browser", "open"),
-    KeyLabel("y", "copy id", "copy"),
-    KeyLabel("s", "star", "star"),
-    KeyLabel("p", "project/all", "scope"),
-    KeyLabel("t", "sort", "sort"),
-    KeyLabel("a", "agents", "agents"),
-    KeyLabel("/", "search", "focus"),
-    KeyLabel("q", "quit", "quit"),
-)
-
-_OTHER_ACTIONS = {"resume", "fork", "open"}
+    # A match is visible in the selected row, too, which is reversed.
+    styles[SpanStyle.MATCH] = f"noreverse {styles[SpanStyle.MATCH]}"
+    return PromptStyle.from_dict(styles)
 
 
 class PickedSession(NamedTuple):
@@ -135,51 +114,53 @@ class PickedSession(NamedTuple):
     """What was searched for, as `show --find` takes it."""
 
 
-class PickerOptions(NamedTuple):
-    """How a picker starts."""
-
-    action: str = "show"
-    """What Enter does."""
-    text: str = ""
-    directory: str | None = None
-    """The directory to which the list can be limited."""
-    is_limited: bool = False
-    """Whether the list is limited to it at the start."""
-    is_vi: bool = False
-    is_colored: bool = True
-    allows_actions: bool = True
-    """Whether other actions than that of Enter are offered."""
-
-
 class Picker:
     """Lets the user choose a session."""
 
-    def __init__(self, archive: Archive, options: PickerOptions) -> None:
-        self._archive = archive
+    def __init__(
+        self,
+        opened: OpenedArchive,
+        options: PickerOptions,
+        found: FoundSessions,
+        first_frame: FirstFrame,
+    ) -> None:
+        self._archive = archive = opened.archive
+        self._first_frame = first_frame
         self._options = options
         self._now = datetime.now(UTC)  # noqa: TID251 (an interface reads the clock)
-        directory = options.directory if options.is_limited else None
-        self._query = PickerQuery(text=options.text, directory=directory)
+        self._query = found.query
         self._local_finder = SessionFinder(archive)
-        self._found = self._local_finder.find(self._query)
+        self._found = found
+        self._answered = PickerQuery() if found.is_pending else found.query
+        self._waiting_action = ""
+        """What Enter will do when the newest query has been answered."""
+        self._drawn: dict[tuple[str, int, bool], Fragments] = {}
+        self._drawn_of = found
         self._selected = 0
         self._top = 0
         self._preview: Preview | None = None
         self._preview_top = 0
-        self._preview_width = 0
         self._requested: PreviewRequest | None = None
         self._status = ""
         self._output = create_output()
-        self._buffer = Buffer(multiline=False, on_text_changed=self._text_changed)
+        self._buffer = Buffer(multiline=False)
         self._list = _ListControl(self)
-        self._list_window = Window(self._list, height=Dimension(min=3, weight=2))
-        self._input_window = Window(
-            BufferControl(self._buffer, focus_on_click=True), height=1
+        self._list_window = Window(
+            self._list, height=lambda: Dimension.exact(self._arranged().list_height)
         )
+        self._input_window = Window(
+            BufferControl(self._buffer, focus_on_click=True),
+            width=lambda: Dimension.exact(max(self._columns() - 2, 1)),
+            height=1,
+        )
+        self._layout: Layout | None = None
         self._app = self._make_application()
+        self._layout = self._app.layout
         self._finder = BackgroundFinder(archive.folder, self._receive)
+        self._new_data = NewDataCheck(opened)
         self._buffer.text = options.text
         self._buffer.cursor_position = len(options.text)
+        self._buffer.on_text_changed += self._text_changed
 
     def run(self) -> PickedSession | None:
         """Return the choice; none if the user quits.
@@ -187,11 +168,17 @@ class Picker:
         The next run starts as this one ended.
         """
         self._finder = BackgroundFinder(self._archive.folder, self._receive)
-        self._requested, self._status = None, ""
+        self._requested, self._status, self._waiting_action = None, "", ""
         self._finder.start()
+        if self._found.is_pending:
+            self._finder.request_sessions(self._query)
+        self._new_data.start(self._receive_status)
+        self._first_frame.hand_over()
         try:
             return self._app.run()
         finally:
+            self._first_frame.restore()
+            self._new_data.stop()
             self._finder.stop()
 
     # What is shown.
@@ -203,11 +190,16 @@ class Picker:
         state = Window(FormattedTextControl(self._state_fragments), height=1)
         keys = Window(
             FormattedTextControl(self._key_fragments),
-            height=lambda: Dimension.exact(len(self._key_rows())),
+            height=lambda: Dimension.exact(len(self._arranged().keys)),
         )
-        preview = Window(_PreviewControl(self), height=Dimension(min=3, weight=3))
+        # Exact sizes: prompt_toolkit shares out others column by column.
+        preview = Window(
+            _PreviewControl(self),
+            width=lambda: Dimension.exact(self._arranged().preview_width),
+            height=lambda: Dimension.exact(self._arranged().preview_height),
+        )
         rule = Window(height=1, char="─", style="class:separator")
-        has_room = Condition(lambda: self._rows() >= _MIN_HEIGHT_FOR_PREVIEW)
+        has_room = Condition(lambda: self._arranged().preview_height > 0)
         stacked = HSplit(
             [
                 self._list_window,
@@ -216,23 +208,19 @@ class Picker:
         )
         column = Window(width=1, char="│", style="class:separator")
         gap = Window(width=1)
-        left = Dimension(weight=5)
-        beside = VSplit(
-            [
-                HSplit([self._list_window], width=left),
-                column,
-                gap,
-                HSplit([preview], width=Dimension(weight=6)),
-            ]
+        left = HSplit(
+            [self._list_window],
+            width=lambda: Dimension.exact(self._arranged().list_width),
         )
+        beside = VSplit([left, column, gap, preview])
         body = DynamicContainer(
-            lambda: beside if self._columns() >= _SIDE_BY_SIDE_WIDTH else stacked
+            lambda: beside if self._arranged().is_beside else stacked
         )
         content = HSplit([VSplit([mark, self._input_window]), state, body, keys])
         application: Application[PickedSession | None] = Application(
             layout=Layout(content, focused_element=self._input_window),
             key_bindings=self._make_bindings(),
-            style=_STYLE,
+            style=_style(),
             output=self._output,
             full_screen=True,
             mouse_support=True,
@@ -246,36 +234,31 @@ class Picker:
     def _columns(self) -> int:
         return self._output.get_size().columns
 
-    def _rows(self) -> int:
-        return self._output.get_size().rows
+    def _arranged(self) -> Arrangement:
+        layout = self._layout
+        is_list = layout is not None and layout.has_focus(self._list_window)
+        labels = self._options.keys(LIST_KEYS if is_list else QUERY_KEYS)
+        size = self._output.get_size()
+        return arrange(size.columns, size.rows, labels)
 
     def _state_fragments(self) -> StyleAndTextTuples:
-        directory = self._options.directory or ""
         line = state_line(
             self._found,
-            directory_name=Path(directory).name or directory,
-            status=self._status,
+            directory_name=self._options.directory_name,
+            status=self._status or self._new_data.status,
             width=self._columns(),
         )
         return [*line]
 
-    def _key_rows(self) -> list[list[KeyLabel]]:
-        is_list = self._app.layout.has_focus(self._list_window)
-        enter = KeyLabel("enter", self._options.action, self._options.action)
-        left_out = set() if self._options.allows_actions else _OTHER_ACTIONS
-        keys = _LIST_KEYS if is_list else _QUERY_KEYS
-        labels = [enter, *(one for one in keys if one.action not in left_out)]
-        max_rows = 2 if self._rows() >= _MIN_HEIGHT_FOR_PREVIEW else 1
-        return wrap_keys(labels, self._columns())[:max_rows]
-
     def _key_fragments(self) -> StyleAndTextTuples:
         pieces: StyleAndTextTuples = []
-        for number, row in enumerate(self._key_rows()):
+        for number, row in enumerate(self._arranged().keys):
             pieces += [("", "\n")] if number else []
             for label in row:
                 handler = partial(self._clicked_key, label.action)
-                pieces.append(("class:key", f" {label.key}", handler))
-                pieces.append(("class:fact", f" {label.meaning} ", handler))
+                pieces += [
+                    (style, text, handler) for style, text in key_fragments([label])
+                ]
         return pieces
 
     def list_lines(self, width: int, height: int) -> list[Fragments]:
@@ -283,14 +266,28 @@ class Picker:
         rows = self._found.rows
         if not rows:
             text = "no sessions found" if self._query.text else "no sessions yet"
+            text = "" if self._found.is_pending else text
             return [[("class:fact", f"  {text}")]]
         self._top = max(min(self._top, self._selected), self._selected - height + 1)
         self._top = max(min(self._top, len(rows) - height), 0)
         shown = rows[self._top : self._top + height]
         return [
-            row_fragments(row, width, self._now, is_selected=at == self._selected)
+            self._row_lines(row, width, is_selected=at == self._selected)
             for at, row in enumerate(shown, self._top)
         ]
+
+    def _row_lines(
+        self, row: FoundSession, width: int, *, is_selected: bool
+    ) -> Fragments:
+        """Return a row; it is the same in most frames."""
+        key = (row.summary.id, width, is_selected)
+        if self._drawn_of is not self._found:
+            self._drawn, self._drawn_of = {}, self._found
+        if key not in self._drawn:
+            self._drawn[key] = row_fragments(
+                row, width, self._now, is_selected=is_selected
+            )
+        return self._drawn[key]
 
     def preview_lines(self, width: int, height: int) -> list[Fragments]:
         """Return the visible lines of the preview, and request it if it is missing."""
@@ -318,6 +315,7 @@ class Picker:
 
     def _search(self, query: PickerQuery) -> None:
         self._query, self._status = query, ""
+        self._waiting_action = ""
         self._finder.request_sessions(query)
 
     def _request_preview(self, width: int) -> None:
@@ -334,6 +332,19 @@ class Picker:
         if self._app.loop is not None:
             self._app.loop.call_soon_threadsafe(self._accept_answer, answer)
 
+    def _receive_status(self, *, is_changed: bool) -> None:
+        """Show in this thread how the check for new data goes on."""
+        if self._app.loop is not None:
+            self._app.loop.call_soon_threadsafe(self._show_new_data, is_changed)
+
+    def _show_new_data(self, is_changed: bool) -> None:
+        if is_changed:
+            self._archive.refresh()
+            self._finder.refresh()
+            self._requested = None
+            self._finder.request_sessions(self._query)
+        self._app.invalidate()
+
     def _accept_answer(self, answer: Answer | Exception) -> None:
         if isinstance(answer, Exception):
             if self._app.is_running:
@@ -343,6 +354,7 @@ class Picker:
             if answer.request == self._requested:
                 self._preview, self._preview_top = answer, 0
         elif answer.query == self._query:
+            self._answered = answer.query
             is_same = replace(answer.query, limit=0) == replace(
                 self._found.query, limit=0
             )
@@ -350,9 +362,23 @@ class Picker:
                 # Half a field: what was found before stays until it is complete.
                 self._found = replace(self._found, note=answer.note)
             else:
+                self._selected = self._find_again(answer) if is_same else 0
                 self._found = answer
-                self._selected = self._selected if is_same else 0
+            action, self._waiting_action = self._waiting_action, ""
+            if action:
+                self._choose(action)
         self._app.invalidate()
+
+    def _find_again(self, answer: FoundSessions) -> int:
+        """Return where the selected session is in a newer answer.
+
+        The first row stays selected: a session that is new has become the newest.
+        """
+        row = self._current
+        if row is None or self._selected == 0:
+            return 0
+        ids = [one.summary.id for one in answer.rows]
+        return ids.index(row.summary.id) if row.summary.id in ids else 0
 
     # What keys and the mouse do.
 
@@ -392,7 +418,7 @@ class Picker:
         bind(["c-o"], "open", eager=True)
         bind(["c-s"], "star", eager=True)
         bind(["c-t"], "scope", eager=True)
-        for label in _LIST_KEYS:
+        for label in LIST_KEYS:
             if label.action not in {"focus", "quit"}:
                 bind([label.key], label.action, filter=in_list)
         keys.add("c-d", filter=in_query)(self._delete_or_quit)
@@ -468,6 +494,10 @@ class Picker:
         layout.focus(self._input_window if is_list else self._list_window)
 
     def _choose(self, action: str) -> None:
+        if self._answered != self._query:
+            # What is on the screen is not what was typed.
+            self._waiting_action = action
+            return
         row = self._current
         if row is None or self._app.future is None or self._app.future.done():
             return
