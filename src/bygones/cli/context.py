@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 from click.core import ParameterSource
 
-from bygones.cli.help_page import help_page
 from bygones.cli.output import ColorMode, print_paged
 from bygones.config import (
     DEFAULT_ARCHIVE_LABEL,
@@ -325,6 +324,8 @@ def print_help_paged(
     context: click.Context, _: click.Parameter, is_requested: bool
 ) -> None:
     if is_requested and not context.resilient_parsing:
+        from bygones.cli.help_page import help_page
+
         print_paged(help_page(context).split("\n"), is_terminal=sys.stdout.isatty())
         context.exit()
 

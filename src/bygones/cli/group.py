@@ -29,7 +29,6 @@ from bygones.cli.context import (
     global_options,
     unsupported_option_message,
 )
-from bygones.cli.help_page import overview_page
 from bygones.cli.output import print_paged
 from bygones.errors import (
     ArchiveNotFound,
@@ -239,6 +238,8 @@ class CommandGroup(click.Group):
 
     def get_help(self, ctx: click.Context) -> str:
         """Return the list of commands without importing them."""
+        from bygones.cli.help_page import overview_page
+
         return overview_page(ctx, self.specs.values())
 
     def resolve_command(

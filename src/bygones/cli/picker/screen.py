@@ -333,7 +333,7 @@ class Picker:
             self._app.loop.call_soon_threadsafe(self._accept_answer, answer)
 
     def _receive_status(self, *, is_changed: bool) -> None:
-        """Show in this thread how the check for new data goes on."""
+        """Show in this thread the status of the check for new data."""
         if self._app.loop is not None:
             self._app.loop.call_soon_threadsafe(self._show_new_data, is_changed)
 
