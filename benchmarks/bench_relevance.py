@@ -31,8 +31,8 @@ from benchmarks.relevance_queries import (
     KnownItemQuery,
     copy_without_titles,
     generate_queries,
+    read_queries,
     read_texts,
-    read_title_queries,
 )
 from bygones import Archive
 from bygones.errors import QueryError
@@ -105,7 +105,7 @@ def measure(
     folder = scratch / "archive"
     Archive.ingest(folder, [home])
     texts = read_texts(home)
-    queries = [*read_title_queries(options.queries, corpus)]
+    queries = [*read_queries(options.queries, corpus)]
     queries += generate_queries(texts, wanted)
     queries = [one for one in queries if options.half in {None, one.half}]
     with Archive.open(folder) as archive:

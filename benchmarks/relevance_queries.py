@@ -1,4 +1,4 @@
-"""Queries with known answers: titles given by Claude Code, and generated queries."""
+"""Queries with known answers: titles given by Claude Code, written and generated queries."""
 
 from __future__ import annotations
 
@@ -29,14 +29,18 @@ __all__ = [
     "SessionTexts",
     "copy_without_titles",
     "generate_queries",
+    "read_queries",
     "read_texts",
-    "read_title_queries",
 ]
 
 KINDS = (
-    *("title", "degraded", "path", "tool", "error", "identifier", "sentence", "worn"),
-    "topic",
+    *("title", "degraded", "written title", "written degraded", "remembered"),
+    *("question", "path", "tool", "error", "identifier", "sentence", "worn", "topic"),
 )
+WRITTEN_QUERIES = Path(__file__).with_name("written_queries.jsonl")
+"""Queries for each session of the corpus: a title that summarizes it, the same degraded,
+what one would type a month later, and a question about what was found or decided. They
+were written by reading the sessions, without searching for anything."""
 _TITLE_TYPES = {b"summary", b"ai-title", b"custom-title"}
 _TITLE_TYPE = re.compile(rb'"type"\s*:\s*"(summary|ai-title|custom-title)"')
 _CAMEL = re.compile(r"\b[a-z]+(?:[A-Z][a-z]+){1,3}\b")
@@ -117,14 +121,15 @@ def _sessions_by_file(corpus: Path) -> dict[str, str]:
     return sessions
 
 
-def read_title_queries(queries: Path, corpus: Path) -> Iterator[KnownItemQuery]:
-    """Yield the titles that Claude Code gave, unchanged and degraded."""
+def read_queries(queries: Path, corpus: Path) -> Iterator[KnownItemQuery]:
+    """Yield the titles that Claude Code gave, and the queries written for the corpus."""
     sessions = _sessions_by_file(corpus)
-    for line in queries.read_text("utf-8").splitlines():
-        row = json.loads(line)
-        answers = frozenset(sessions[name] for name in row["truth"] if name in sessions)
-        if answers:
-            yield KnownItemQuery(row["set"], row["query"], answers)
+    for path in (queries, WRITTEN_QUERIES):
+        for line in path.read_text("utf-8").splitlines():
+            row = json.loads(line)
+            answers = {sessions[name] for name in row["truth"] if name in sessions}
+            if answers:
+                yield KnownItemQuery(row["set"], row["query"], frozenset(answers))
 
 
 def read_texts(home: Path) -> dict[str, SessionTexts]:

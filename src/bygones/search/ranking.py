@@ -510,7 +510,7 @@ class SessionRanker:
         matching = _matching_scores(plan, terms, by_words)
         texts = counted.texts
         if texts is None and sort is SortOrder.BEST and plan.terms:
-            texts = self._counter.match_in(request, _best_sessions(by_words, matching))
+            texts = self._counter.match_in(request, _best_sessions(matching))
         scores = self._score(request, counted, by_words, texts)
         order = self._sort_sessions(
             _matching_scores(plan, terms, scores), sort, is_scored=bool(plan.terms)
@@ -730,13 +730,12 @@ def _matching_scores(
     return {s: scores.by_session[s] for s in frozenset().union(*by_word)}
 
 
-def _best_sessions(by_words: SessionScores, matching: Mapping[int, float]) -> list[int]:
+def _best_sessions(matching: Mapping[int, float]) -> list[int]:
     """Return the sessions whose records are scored: the best by their words."""
-    coverage = by_words.coverage
     return nlargest(
         _MAX_RECORD_SESSIONS,
         matching,
-        key=lambda session: (matching[session] + coverage.get(session, 0.0), session),
+        key=lambda session: (matching[session], session),
     )
 
 

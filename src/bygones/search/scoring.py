@@ -3,15 +3,14 @@
 A score is a sum of parts, each from 0 to 1:
 
 - words: BM25F over the session as one document. Parts of a session are weighted before
-  a word's count is saturated, so that a word in many parts counts as one word. They
-  count one and a quarter times.
+  a word's count is saturated, so that a word in many parts counts as one word.
 - records: its best records, shorter ones first. A session about something has several;
   each counts less than the one before.
-- best record: the best of them alone. It counts half.
-- coverage: how much of the query one record has, by the rarity of the words; and how
-  much of it the whole session has.
+- coverage: how much of the query one record has, by the rarity of the words. It counts
+  less than a third.
 - calls: whether it called the tools, or used the files, that the query names, if it
-  names nothing else. Such sessions come before those that only mention them.
+  names nothing else. Such sessions come before those that only mention them, and their
+  best record, a short call, counts again.
 - as typed: whether a text has the query, or half of it, word for word. If some session
   has it, the query is a quotation rather than a topic, and the words count half.
 """
@@ -119,12 +118,7 @@ _RECORD_DECAYS = [0.6**rank for rank in range(_MAX_RECORDS)]
 """What the best records count; each less than the one before it."""
 _RECORD_SATURATION = 1.2
 _RECORD_LENGTH_NORM = 0.75
-_BEST_RECORD_WEIGHT = 0.5
-_BEST_CALL_WEIGHT = 1.0
-"""What the best record counts if the query names tools and files: a short call."""
-_WORD_WEIGHT = 1.25
-_COVERAGE_WEIGHT = 1.0
-_SESSION_COVERAGE_WEIGHT = 1.0
+_COVERAGE_WEIGHT = 0.3
 _QUOTED_WORD_WEIGHT = 0.5
 """What the score of words counts if some session has the query as it was typed, or made
 the calls that it names."""
@@ -268,8 +262,6 @@ class SessionScores(Struct, frozen=True):
     """Sessions that have the query as their title."""
     calling: Collection[int] = frozenset()
     """Sessions that called the tools, or used the files, that the query names."""
-    coverage: Mapping[int, float] = {}
-    """The share of the query that a session has, by the rarity of words."""
     texts: Mapping[int, Sequence[ScoredText]] = {}
     """The texts that match, best first, by session."""
 
@@ -287,24 +279,16 @@ class SessionScores(Struct, frozen=True):
         if record := self.records.get(session):
             values |= {
                 ScorePartKind.RECORDS: record.total,
-                ScorePartKind.BEST_RECORD: record.best * self._best_record_weight,
+                ScorePartKind.BEST_RECORD: record.best if self.calling else 0.0,
                 ScorePartKind.COVERAGE: record.coverage * _COVERAGE_WEIGHT,
             }
-        if session in self.coverage:
-            values[ScorePartKind.SESSION_COVERAGE] = (
-                self.coverage[session] * _SESSION_COVERAGE_WEIGHT
-            )
         yield from (ScorePart(kind, value) for kind, value in values.items() if value)
 
     @property
     def word_weight(self) -> float:
         """What the scores of words count."""
         is_quotation = self.verbatim or self.calling
-        return _QUOTED_WORD_WEIGHT if is_quotation else _WORD_WEIGHT
-
-    @property
-    def _best_record_weight(self) -> float:
-        return _BEST_CALL_WEIGHT if self.calling else _BEST_RECORD_WEIGHT
+        return _QUOTED_WORD_WEIGHT if is_quotation else 1.0
 
     @property
     def is_strict(self) -> bool:
@@ -322,19 +306,14 @@ def score_words(terms: Sequence[TermCounts], norms: CorpusNorms) -> SessionScore
     """Return the scores of all sessions that have a term, by their words alone."""
     by_term: list[dict[int, float]] = []
     sums: dict[int, float] = {}
-    coverage: dict[int, float] = {}
-    total_idf = sum(term.idf for term in terms) or 1.0
     for term in terms:
-        scores, share = _score_term(term, norms), term.idf / total_idf
+        scores = _score_term(term, norms)
         by_term.append(scores)
         for session, score in scores.items():
             sums[session] = sums.get(session, 0.0) + score
-            coverage[session] = coverage.get(session, 0.0) + share
     scale = 1 / (max(sums.values(), default=0.0) or 1.0)
     total = {session: score * scale for session, score in sums.items()}
-    return SessionScores(
-        total, tuple(by_term), total, coverage=coverage if terms[1:] else {}
-    )
+    return SessionScores(total, tuple(by_term), total)
 
 
 def score_sessions(
@@ -378,9 +357,7 @@ def add_record_scores(
         calling=calling,
     )
     total = {
-        session: score * detailed.word_weight
-        + scores.coverage.get(session, 0.0) * _SESSION_COVERAGE_WEIGHT
-        for session, score in scores.words.items()
+        session: score * detailed.word_weight for session, score in scores.words.items()
     }
     # Only these sessions have more than the scores of words.
     others = {*detailed.records, *verbatim, *titled, *calling}
