@@ -22,6 +22,16 @@ def test_secret_is_replaced_by_its_kind() -> None:
     assert redactions == (Redaction(4, 4 + len(KEY), "github-token"),)
 
 
+def test_positions_are_those_of_characters_in_any_script() -> None:
+    start = "Schlüssel 🔑 "
+
+    redacted, redactions = REDACTOR.redact(f"{start}{KEY} für 日本 {KEY}!")
+
+    hidden = "[redacted github-token]"
+    assert redacted == f"{start}{hidden} für 日本 {hidden}!"
+    assert redactions[0] == Redaction(len(start), len(start) + len(KEY), "github-token")
+
+
 def test_only_the_password_of_a_url_is_redacted() -> None:
     url = "postgres://app:" + "h4rdT0gu3ss" + "@db.internal/app"
 

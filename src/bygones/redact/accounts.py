@@ -79,9 +79,10 @@ class HomeFinder:
         self.homes = frozenset(filter(_is_personal_home, homes))
         self.words = frozenset(map(_last_part, self.homes))
         """A text without one of these contains none of the homes."""
-        self._key_words = frozenset(
-            re.sub(r"[^A-Za-z0-9]", "-", word) for word in self.words
-        )
+        self._path_ends = [f"{sep}{word}" for word in self.words for sep in "/\\"]
+        self._key_ends = [
+            f"-{re.sub(r'[^A-Za-z0-9]', '-', word)}" for word in self.words
+        ]
         # The longest first: one home may be inside of another.
         ordered = sorted(self.homes, key=lambda home: (-len(home), home))
         self._paths = _compile(map(_path_pattern, ordered))
@@ -89,13 +90,13 @@ class HomeFinder:
 
     def find_paths(self, text: str) -> Iterator[tuple[int, int]]:
         """Yield the spans of home folders."""
-        # One look for a word is much faster than the expression.
-        if self._paths is not None and any(word in text for word in self.words):
+        # A look for how a path ends is much faster than the expression.
+        if self._paths is not None and any(end in text for end in self._path_ends):
             yield from (match.span() for match in self._paths.finditer(text))
 
     def find_names(self, text: str) -> Iterator[tuple[int, int]]:
         """Yield the spans of names of home folders in project keys."""
-        if self._keys is not None and any(word in text for word in self._key_words):
+        if self._keys is not None and any(end in text for end in self._key_ends):
             for match in self._keys.finditer(text):
                 yield match.span(match.lastindex or 0)
 

@@ -256,8 +256,8 @@ class Redactor:
         if self._secret_rules or self._user_rules:
             # RE2 works on UTF-8, which has no lone surrogates.
             text = _replace_surrogates(text)
-            # ASCII bytes have the same offsets as the text; RE2 need not convert them.
-            encoded = text.encode() if text.isascii() else text
+            # Each rule would encode a text again.
+            encoded = text.encode()
             for rules in filter(None, (self._secret_rules, self._user_rules)):
                 secrets += rules.find(text, encoded)
         personal = list(self._find_personal(text))
@@ -387,7 +387,7 @@ class _RuleSet:
         self,
         rules: Sequence[Rule],
         *,
-        prefilter: Callable[[str | bytes], Iterable[int]] | None = None,
+        prefilter: Callable[[bytes], Iterable[int]] | None = None,
         confirm: Callable[[str, Rule], bool] = lambda _value, _rule: True,
     ) -> None:
         self._rules = rules
@@ -398,12 +398,14 @@ class _RuleSet:
     def _compile_rule(self, number: int) -> Any:  # noqa: ANN401 (RE2 has no types)
         return _compile(self._rules[number].pattern)
 
-    def find(self, text: str, encoded: str | bytes) -> Iterator[Redaction]:
+    def find(self, text: str, encoded: bytes) -> Iterator[Redaction]:
         # If two rules find the same text, the first one names it.
         for number in self._prefilter(encoded):
             rule, pattern = self._rules[number], self._cached_pattern(number)
             group = 1 if pattern.groups else 0
             spans = dict(match.span(group) for match in pattern.finditer(encoded))
+            if spans and len(encoded) > len(text):
+                spans = _to_character_offsets(spans, encoded)
             if rule.split_prefix:
                 spans.update(find_split_tokens(text, rule.split_prefix, pattern))
             for start, end in spans.items():
@@ -411,7 +413,18 @@ class _RuleSet:
                     yield Redaction(start, end, rule.id)
 
 
-def _make_prefilter(rules: Sequence[Rule]) -> Callable[[str | bytes], list[int]]:
+def _to_character_offsets(spans: dict[int, int], encoded: bytes) -> dict[int, int]:
+    """Convert spans of bytes to spans of the text that was encoded."""
+    characters: dict[int, int] = {-1: -1}
+    end = count = 0
+    for offset in sorted({*spans, *spans.values()} - {-1}):
+        count += len(encoded[end:offset].decode())
+        characters[offset] = count
+        end = offset
+    return {characters[start]: characters[stop] for start, stop in spans.items()}
+
+
+def _make_prefilter(rules: Sequence[Rule]) -> Callable[[bytes], list[int]]:
     """Return a function that selects the rules matching a text in one pass."""
     patterns = re2.Set.SearchSet(_re2_options())
     for rule in rules:
