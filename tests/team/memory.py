@@ -22,6 +22,7 @@ from bygones.team.contract import (
     PendingSource,
     RelationKeys,
     RemoteSource,
+    SettledRows,
     SourceFragment,
     SourceUpdate,
     StoredSpan,
@@ -166,9 +167,28 @@ class MemoryStore(TeamStore):
             if s.remote.person == person
         ]
 
-    def spans(self, source: int) -> Sequence[StoredSpan]:
+    def spans(self, source: int, start: int = 0) -> Sequence[StoredSpan]:
         found = (s for s in self.sources.values() if s.remote.number == source)
-        return next((s.spans for s in found), [])
+        spans = next((s.spans for s in found), [])
+        return [span for span in spans if span.stop > start]
+
+    def find_settled(self, source: int) -> SettledRows | None:
+        del source
+        return None
+
+    def has_settled_key(self, number: int, keys: Sequence[int]) -> bool:
+        del number, keys
+        return False
+
+    def has_edited(self, number: int, path: str, count: int) -> bool:
+        del number, path, count
+        return False
+
+    def sources_with_keys(
+        self, person: str, session: int, keys: Sequence[int], place: tuple[int, int]
+    ) -> set[int]:
+        del person, session, keys, place
+        return set()
 
     def fragments(self, sources: Sequence[int]) -> dict[int, SourceFragment]:
         matching = [s for s in self.sources.values() if s.remote.number in sources]

@@ -206,13 +206,14 @@ def grow(
     *,
     is_settled_path: Callable[[str], bool],
     agent_states: Mapping[str, int],
+    min_nodes: int | None = None,
 ) -> DerivedSession:
     """Derive the end of a session that has grown, and settle more if it is long.
 
     The records are those after the settled part.
     """
     _check_start(records, stored)
-    if len(find_main(records).nodes) >= MIN_DIVIDED_NODES:
+    if len(find_main(records).nodes) >= (min_nodes or MIN_DIVIDED_NODES):
         context = _Context(_EditedFiles(is_settled_path), agent_states)
         try:
             return _settle_and_derive(records, stored, context)

@@ -553,6 +553,7 @@ SETTLED_PART = Table(
     name="settled_part",
     columns=(_session(), _blob("bounds"), _blob("facts")),
     primary_key=("session",),
+    team_columns=(_blob("facts"),),
 )
 # Calls, agents and replies that settled records name, as keys.
 SETTLED_KEY = Table(
@@ -560,6 +561,7 @@ SETTLED_KEY = Table(
     columns=(_session(), _integer("key")),
     primary_key=("session", "key"),
     has_rowid=False,
+    team_columns=(_integer("key"),),
 )
 # The sources of a session; `source_state` has them in a local index.
 SESSION_SOURCE = Table(
@@ -632,6 +634,8 @@ TEAM_TABLES = {
         PROBLEM,
         DRIFT,
         LEAF_TITLE,
+        SETTLED_PART,
+        SETTLED_KEY,
     )
 }
 """Tables that team stores hold too, with `Table.team_columns`."""

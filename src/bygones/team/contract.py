@@ -294,20 +294,48 @@ class SessionText(NamedTuple):
         return tokenize_prepared(self.text)
 
 
-class SessionRows(Struct, frozen=True):
-    """Everything that is derived from one session."""
+class PartRows(Struct, frozen=True):
+    """Rows of a session that are written together, and deleted together."""
 
-    session: SessionId
-    family: int
-    """The same number for sessions that share records."""
     rows: Mapping[str, Sequence[tuple[Any, ...]]]
     """By table, with the values of :attr:`bygones.store.schema.Table.team_columns`."""
     texts: Sequence[SessionText]
-    identity: ProjectIdentity = ProjectIdentity()
+    first_text: int = 0
+    """How many texts the session has in the parts before."""
+    first_record: int = 0
+    """How many records it has there."""
 
-    @property
-    def sources(self) -> list[int]:
-        return [row[0] for row in self.rows["session_source"]]
+
+class SettledRows(Struct, frozen=True, kw_only=True):
+    """A session in a store whose rows are settled, except those of its last part."""
+
+    session: SessionId
+    number: int
+    owner: int
+    parts: tuple[int, ...]
+    """All parts that are stored. The last one changes when the session grows."""
+    facts: bytes
+    """What the settled rows add up to; see :mod:`bygones.team.growing`."""
+    sources: frozenset[int]
+    is_alone: bool
+    """Whether it shares no records with other sessions."""
+
+
+class SessionRows(Struct, frozen=True):
+    """Everything that is derived from one session, or from its end."""
+
+    session: SessionId
+    number: int
+    """One that no session of the store has, or that of the settled rows."""
+    family: int
+    """The same number for sessions that share records."""
+    sources: Sequence[int]
+    parts: Iterable[PartRows]
+    """Read once: those of a very long session are derived while they are written. The
+    last one has the row of the session."""
+    identity: ProjectIdentity = ProjectIdentity()
+    settled: SettledRows | None = None
+    """What is stored and stays; only its last part is replaced."""
 
     def access(
         self, access_by_source: Mapping[int, OwnerAccess], rules: Iterable[str]
@@ -495,7 +523,7 @@ class ScopedDatabase:
 REBUILD_NOTE = ("hub", "rebuilding")
 """The note that exists while everything is derived again, after an upgrade or a repair.
 Until it is gone, readers would see less than before."""
-TEAM_DERIVATION_VERSION = 1
+TEAM_DERIVATION_VERSION = 2
 """Grows if hubs derive other rows than before, and local archives do not."""
 PROTOCOL_VERSION = 1
 """Grows with every change that an older hub would not understand."""

@@ -6,50 +6,48 @@ values that they exchange stay in memory until a batch of sessions is complete.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import chain, islice
 from pathlib import Path
+from zlib import crc32
 
-import msgspec
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from bygones.assemble.agents import (
-    JournalNodes,
-    find_hidden_records,
-    journal_nodes_by_agent,
-)
+from bygones.assemble.agents import JournalNodes, journal_nodes_by_agent
 from bygones.assemble.grouping import has_session_id, transcript_session_id
 from bygones.errors import ArchiveDamaged
-from bygones.ingest.derive import DerivedSession
+from bygones.ingest.derive import DerivedSession, SettledSession
 from bygones.ingest.index_batch import IndexBatch, LineBlock, decode_lines, index_block
 from bygones.ingest.loading import SessionFamily
 from bygones.ingest.workers import DERIVE_TASK, INDEX_TASK, WorkerPool
 from bygones.model.base import Problem, RecordId, SessionId, SourceFile, SourceKind
 from bygones.model.nodes import AgentSidecar, RecordNode, Transcript
-from bygones.model.problem_runs import ProblemRuns, add_drift
-from bygones.model.summary import REPLAY_ID_PREFIXES, ProjectIdentity
+from bygones.model.problem_runs import ProblemRuns
 from bygones.parse.metadata import parse_agent_sidecar
 from bygones.sources.layout import session_stem
 from bygones.sources.lines import split_lines
 from bygones.store.compression import compress, decompress, sha256_digest
-from bygones.store.derived_rows import DerivedRows
-from bygones.store.derived_tables import decode_summary
-from bygones.store.encoding import TextLengths, id_key
 from bygones.store.index_db import decode_nodes
-from bygones.store.schema import TEAM_TABLES
 from bygones.team.contract import (
     BlobStore,
     LeafTitle,
+    PartRows,
     RelationKeys,
     SessionRows,
-    SessionText,
     SourceFragment,
     StoredSpan,
     TeamSource,
+    allocate_numbers,
 )
-from bygones.team.projects import encode_identity
+from bygones.team.session_rows import (
+    RowBuilder,
+    SourceLines,
+    find_identity,
+    with_directory,
+)
 from bygones.team.stores.base import TeamStore
 
 _FETCH_BYTES = 4 * 1024 * 1024
@@ -58,8 +56,6 @@ _BLOCK_BYTES = 1024 * 1024
 """Bytes of lines that are indexed together, if they were uploaded in smaller spans."""
 _EXPANSION_FACTOR = 8
 """How much larger decoded nodes are than their compressed pages, about."""
-
-Row = tuple[object, ...]
 
 
 def source_stem(source: TeamSource) -> tuple[str, ...]:
@@ -76,6 +72,8 @@ class _IndexedSource(Struct):
     fragment: bytes
     """The last line without a newline; it may be a complete record."""
     batches: list[IndexBatch] = field(default_factory=list)
+    starts: list[int] = field(default_factory=list)
+    """Where the lines of each batch start."""
     session: SessionId | None = None
 
     @property
@@ -102,29 +100,10 @@ class _IndexedSource(Struct):
     def index_fragment(self) -> IndexBatch:
         """Return the records and texts of the last line without a newline."""
         source = self.team_source
-        is_agent = self.file.kind is SourceKind.AGENT
-        start, raw = source.stored_bytes, self.fragment
-        return index_block(
-            LineBlock(self.file.id, source.generation, start, raw, is_agent)
-        )
+        return index_lines(source, self.file, source.stored_bytes, self.fragment)
 
-    def is_hidden(self, batches: Iterable[IndexBatch]) -> bool:
-        """Whether it is a warm-up or a replay, whose texts are not indexed."""
-        if self.file.kind is not SourceKind.AGENT:
-            return False
-        if (self.file.agent_id or "").startswith(REPLAY_ID_PREFIXES):
-            return True
-        found = (one.is_warm_up for one in batches if one.is_warm_up is not None)
-        return next(found, False)
-
-    def hidden_keys(self, batches: Sequence[IndexBatch]) -> frozenset[int]:
-        """Return the keys of records of warm-ups and replays inside it."""
-        if self.file.kind is SourceKind.AGENT or not any(
-            batch.may_start_hidden_run for batch in batches
-        ):
-            return frozenset()
-        pages = (decode_nodes(batch.page.msgpack) for batch in batches)
-        return frozenset(map(id_key, find_hidden_records(chain.from_iterable(pages))))
+    def all_lines(self) -> SourceLines:
+        return SourceLines(self.number, self.file, self.batches, self.index_fragment())
 
     def problems(self) -> ProblemRuns:
         """Return what is odd in the complete lines."""
@@ -164,7 +143,7 @@ class SessionDeriver:
         for number, source in sources.items():
             self._numbers_by_stem.setdefault(source_stem(source), []).append(number)
         self._by_path: dict[tuple[str, str], _IndexedSource] = {}
-        self._journals: dict[tuple[str, str], JournalNodes] = {}
+        self._side_files = SideFiles(store, blobs)
         self._has_checked_titles = False
         self.added: dict[int, _IndexedSource] = {}
 
@@ -177,9 +156,10 @@ class SessionDeriver:
         fragments = self._store.fragments([source.number for source in new])
         self._workers.start_if_worthwhile(sum(source.stored_bytes for source in new))
         for source in new:
-            fragment = _fragment_bytes(source, fragments.get(source.number))
-            indexed = _IndexedSource(source, _source_file(source, fragment), fragment)
+            fragment = fragment_bytes(source, fragments.get(source.number))
+            indexed = _IndexedSource(source, source_file(source, fragment), fragment)
             self.added[source.number] = indexed
+            self._side_files.add(source)
             self._by_path[indexed.sort_key] = indexed
             if source.source.kind.is_transcript:
                 self._index_lines(indexed)
@@ -190,10 +170,11 @@ class SessionDeriver:
         team_source = source.team_source
         is_agent = source.file.kind is SourceKind.AGENT
         raws = read_spans(self._store.spans(team_source.number), self._blobs)
-        for start, raw in _split_blocks(raws):
+        for start, raw in split_blocks(raws):
             block = LineBlock(
                 source.file.id, team_source.generation, start, raw, is_agent
             )
+            source.starts.append(start)
             self._workers.submit(
                 INDEX_TASK, block, source.batches.append, size=len(raw)
             )
@@ -240,15 +221,16 @@ class SessionDeriver:
             if source.session is not None:
                 sources_by_session.setdefault(source.session, []).append(source)
         titles = self._titles_by_record()
-        found: dict[SessionId, tuple[int, DerivedRows]] = {}
+        found: dict[SessionId, tuple[int, DerivedSession]] = {}
 
         def on_result(number: int, sessions: list[DerivedSession]) -> None:
-            found.update({one.rows.session: (number, one.rows) for one in sessions})
+            found.update({one.rows.session: (number, one) for one in sessions})
 
         for number, family in enumerate(_group_families(sources_by_session)):
             gathered = self._gather_family(
                 [one for session in family for one in sources_by_session[session]],
                 titles,
+                is_single=len(family) == 1,
             )
             self._workers.submit(
                 DERIVE_TASK,
@@ -259,13 +241,76 @@ class SessionDeriver:
         self._workers.drain()
         # In the order of their sources, as a local index numbers them.
         order = [*sources_by_session, *(found.keys() - sources_by_session.keys())]
+        sessions = [session for session in order if session in found]
         return tuple(
-            _session_rows(
-                self._person, *found[session], sources_by_session.get(session, ())
+            self._session_rows(
+                number, *found[session], sources_by_session.get(session, ())
             )
-            for session in order
-            if session in found
+            for number, session in zip(
+                allocate_numbers(len(sessions)), sessions, strict=True
+            )
         )
+
+    def _session_rows(
+        self,
+        number: int,
+        family: int,
+        derived: DerivedSession,
+        sources: Sequence[_IndexedSource],
+    ) -> SessionRows:
+        own = [source.team_source for source in sources]
+        builder = RowBuilder(self._person, own)
+        lines = [source.all_lines() for source in sources]
+        parts: list[PartRows] = []
+        settled, settled_rows = derived.settled, derived.settled_rows
+        if settled is not None and settled_rows is not None:
+            first, lines = self._split_lines(settled, sources)
+            parts.append(
+                builder.settle(settled_rows, settled, derived.settled_keys, first)
+            )
+        parts.append(builder.finish(derived.rows, lines))
+        session = derived.rows.session
+        return SessionRows(
+            session,
+            number,
+            family,
+            [source.number for source in sources],
+            parts,
+            with_directory(find_identity(session, own), derived.rows),
+        )
+
+    def _split_lines(
+        self, settled: SettledSession, sources: Iterable[_IndexedSource]
+    ) -> tuple[list[SourceLines], list[SourceLines]]:
+        """Return the lines of sources before and after what is settled."""
+        first: list[SourceLines] = []
+        rest: list[SourceLines] = []
+        for source in sources:
+            lines = source.all_lines()
+            if source.file.id == settled.source:
+                before, after = self._split_batches(source, settled.settled.offset)
+                first.append(replace(lines, batches=before, fragment=None))
+                rest.append(replace(lines, batches=after))
+            else:
+                (first if source.file.id in settled.agents else rest).append(lines)
+        return first, rest
+
+    def _split_batches(
+        self, source: _IndexedSource, cut: int
+    ) -> tuple[list[IndexBatch], list[IndexBatch]]:
+        """Divide the batches of a source; the one that is cut is indexed again."""
+        at = bisect_right(source.starts, cut) - 1
+        start = source.starts[at]
+        if start == cut:
+            return source.batches[:at], source.batches[at:]
+        stop = (*source.starts, source.team_source.stored_bytes)[at + 1]
+        spans = [s for s in self._store.spans(source.number, start) if s.offset < stop]
+        raw = b"".join(read_from(spans, self._blobs, start))[: stop - start]
+        halves = ((start, raw[: cut - start]), (cut, raw[cut - start :]))
+        before, after = (
+            index_lines(source.team_source, source.file, *half) for half in halves
+        )
+        return [*source.batches[:at], before], [after, *source.batches[at + 1 :]]
 
     def _titles_by_record(self) -> dict[int, list[LeafTitle]]:
         """Return the titles that sources give to records, by the record's key."""
@@ -286,13 +331,15 @@ class SessionDeriver:
         self,
         sources: Sequence[_IndexedSource],
         titles: Mapping[int, Sequence[LeafTitle]],
+        *,
+        is_single: bool,
     ) -> SessionFamily:
         keys = {row[0] for source in sources for row in _record_rows(source)}
         chosen = sorted(
             (title for key in keys & titles.keys() for title in titles[key]),
             key=lambda title: (title.source, title.start),
         )
-        return SessionFamily(
+        family = SessionFamily(
             transcripts=[self._transcript(source) for source in sources],
             page_frames=[
                 [compress(batch.page.msgpack) for batch in source.batches]
@@ -303,6 +350,16 @@ class SessionDeriver:
                 for title in chosen
             ],
         )
+        # Which texts of warm-ups are left out depends on all records of a file.
+        if is_single and not any(
+            batch.may_start_hidden_run for source in sources for batch in source.batches
+        ):
+            states = {
+                source.file.id: self._side_files.agent_state(source.file)
+                for source in sources
+            }
+            return replace(family, agent_states=states)
+        return family
 
     def _age(self, number: int) -> tuple[int, str]:
         remote = self._sources[number].source
@@ -315,20 +372,47 @@ class SessionDeriver:
             source=source.file,
             nodes=tuple(nodes),
             problems=tuple(ProblemRuns((*source.problems(), *problems))),
-            sidecar=self._sidecar(source.file),
-            journal_nodes=self._journal_nodes(source.file),
+            sidecar=self._side_files.sidecar(source.file),
+            journal_nodes=self._side_files.journal_nodes(source.file),
         )
 
-    def _sidecar(self, agent: SourceFile) -> AgentSidecar | None:
+
+class SideFiles:
+    """What other files of sessions say about their agents."""
+
+    def __init__(self, store: TeamStore, blobs: BlobStore) -> None:
+        self._store = store
+        self._blobs = blobs
+        self._by_path: dict[tuple[str, str], TeamSource] = {}
+        self._journals: dict[tuple[str, str], JournalNodes] = {}
+
+    def add(self, source: TeamSource) -> None:
+        remote = source.source
+        self._by_path[remote.machine_home, remote.path] = source
+
+    def agent_state(self, agent: SourceFile) -> int:
+        """Return a checksum of what is known about an agent from its files."""
+        folder = agent.relative_path.rpartition("/")[0]
+        paths = (agent.relative_path, _sidecar_path(agent), f"{folder}/journal.jsonl")
+        found = (self._by_path.get((agent.home, path)) for path in paths)
+        return crc32(
+            repr(
+                [
+                    one and (one.generation, one.stored_bytes, one.fingerprint)
+                    for one in found
+                ]
+            ).encode()
+        )
+
+    def sidecar(self, agent: SourceFile) -> AgentSidecar | None:
         if agent.kind is not SourceKind.AGENT or agent.agent_id is None:
             return None
-        path = agent.relative_path.removesuffix(".jsonl") + ".meta.json"
-        found = self._by_path.get((agent.home, path))
+        found = self._by_path.get((agent.home, _sidecar_path(agent)))
         if found is None:
             return None
-        return parse_agent_sidecar(self._read_source(found), agent.agent_id)
+        return parse_agent_sidecar(self._read(found), agent.agent_id)
 
-    def _journal_nodes(self, agent: SourceFile) -> tuple[RecordNode, ...]:
+    def journal_nodes(self, agent: SourceFile) -> tuple[RecordNode, ...]:
         if agent.agent_id is None:
             return ()
         folder = (agent.home, agent.relative_path.rpartition("/")[0])
@@ -338,14 +422,18 @@ class SessionDeriver:
 
     def _load_journal(self, home: str, folder: str) -> JournalNodes:
         found = self._by_path.get((home, f"{folder}/journal.jsonl"))
-        if found is None or found.file.kind is not SourceKind.JOURNAL:
+        if found is None or found.source.kind is not SourceKind.JOURNAL:
             return {}
-        raw = self._read_source(found)
-        lines = split_lines(found.file.id, found.team_source.generation, 0, raw)
+        raw = self._read(found)
+        lines = split_lines(found.source.id, found.generation, 0, raw)
         return journal_nodes_by_agent(decode_lines(lines)[1])
 
-    def _read_source(self, source: _IndexedSource) -> bytes:
+    def _read(self, source: TeamSource) -> bytes:
         return b"".join(read_spans(self._store.spans(source.number), self._blobs))
+
+
+def _sidecar_path(agent: SourceFile) -> str:
+    return agent.relative_path.removesuffix(".jsonl") + ".meta.json"
 
 
 def _assign_sessions(sources: Mapping[tuple[str, str], _IndexedSource]) -> None:
@@ -413,116 +501,15 @@ def _record_rows(
         yield from batch.rows
 
 
-def _find_identity(
-    session: SessionId, sources: Sequence[_IndexedSource]
-) -> ProjectIdentity:
-    """Return the project of a session, if one of its clients has named it."""
-    remotes = [source.team_source.source for source in sources]
-    remotes.sort(
-        key=lambda one: (one.session != session, one.kind is not SourceKind.SESSION)
-    )
-    found = (one.identity for one in remotes if one.identity is not None)
-    return next(found, ProjectIdentity())
+def index_lines(
+    source: TeamSource, file: SourceFile, start: int, raw: bytes
+) -> IndexBatch:
+    """Return the records and texts of lines of a source."""
+    is_agent = file.kind is SourceKind.AGENT
+    return index_block(LineBlock(file.id, source.generation, start, raw, is_agent))
 
 
-def _session_row(
-    person: str, derived: DerivedRows, identity: ProjectIdentity, lengths: TextLengths
-) -> Row:
-    """Return the row of a session, with the person who pushed it and its project."""
-    *facts, encoded = derived.session_row
-    known = identity if identity.key else None
-    summary = replace(decode_summary(encoded), person=person, identity=known)
-    return (
-        derived.session,
-        identity.name,
-        encode_identity(identity),
-        *map(_plain, facts),
-        lengths.pack(),
-        msgspec.msgpack.encode(summary),
-    )
-
-
-def _session_rows(
-    person: str, family: int, derived: DerivedRows, sources: Sequence[_IndexedSource]
-) -> SessionRows:
-    """Return a session's rows by table; records and payers are numbered within it."""
-    identity = _find_identity(derived.session, sources)
-    lengths = TextLengths()
-    records: list[Row] = []
-    texts: list[SessionText] = []
-    problems: list[Row] = []
-    drift: list[Row] = []
-    for source in sources:
-        unknown: dict[tuple[str, str, str], int] = {}
-        batches = (*source.batches, source.index_fragment())
-        is_hidden = source.is_hidden(batches)
-        hidden = source.hidden_keys(batches)
-        for batch in source.batches:
-            if not is_hidden:
-                lengths.merge(TextLengths(batch.lengths))
-            add_drift(unknown, batch.drift)
-        for batch in batches:
-            texts += [
-                SessionText(
-                    len(records) + document.row_index, document.kind, document.text[1]
-                )
-                for document in batch.documents
-                if not is_hidden and batch.rows[document.row_index][0] not in hidden
-            ]
-            for row in batch.rows:
-                key, message_key, start, length = row
-                place = (source.number, start, length)
-                records.append((len(records), key, message_key, *place))
-        drift += [(source.number, *what, count) for what, count in unknown.items()]
-        problems += (_problem_row(source, problem) for problem in source.problems())
-    rows: dict[str, list[Row]] = {
-        "session": [_session_row(person, derived, identity, lengths)],
-        "session_source": [(source.number,) for source in sources],
-        "record": records,
-        "edit": _numbered(derived.edits),
-        "prompt": _numbered(derived.prompts),
-        "abandoned_record": [(key,) for key in derived.abandoned_keys],
-        "agent_run": list(
-            {run[0]: run for run in reversed(derived.agent_runs)}.values()
-        ),
-        "payer": _numbered(derived.payers),
-        "usage": list(derived.usage),
-        "tool_context": list(derived.tool_contexts),
-        "reported_cost": [derived.reported_cost] if derived.reported_cost else [],
-        "problem": _numbered(problems),
-        "drift": drift,
-        "leaf_title": _title_rows(sources),
-    }
-    if rows.keys() != TEAM_TABLES.keys():
-        raise RuntimeError
-    if not identity.directory:
-        project = decode_summary(derived.session_row[-1]).project
-        identity = replace(identity, directory=project or "")
-    return SessionRows(derived.session, family, rows, texts, identity)
-
-
-def _problem_row(source: _IndexedSource, problem: Problem) -> Row:
-    at = problem.position
-    place = (source.number, at.offset, at.length)
-    return (*place, problem.kind, problem.detail, problem.count)
-
-
-def _title_rows(sources: Iterable[_IndexedSource]) -> list[Row]:
-    """Return the titles that sources give; the last one at a place wins."""
-    titles = chain.from_iterable(source.iter_titles() for source in sources)
-    return list({title[:3]: tuple(title) for title in titles}.values())
-
-
-def _numbered(rows: Iterable[Row]) -> list[Row]:
-    return [(index, *map(_plain, row)) for index, row in enumerate(rows)]
-
-
-def _plain(value: object) -> object:
-    """Return a value as databases store it: they have no booleans here."""
-    return int(value) if isinstance(value, bool) else value
-
-
-def _source_file(source: TeamSource, fragment: bytes) -> SourceFile:
+def source_file(source: TeamSource, fragment: bytes) -> SourceFile:
     remote = source.source
     return SourceFile(
         id=remote.id,
@@ -537,15 +524,15 @@ def _source_file(source: TeamSource, fragment: bytes) -> SourceFile:
     )
 
 
-def _fragment_bytes(source: TeamSource, fragment: SourceFragment | None) -> bytes:
+def fragment_bytes(source: TeamSource, fragment: SourceFragment | None) -> bytes:
     if fragment is None or not fragment.frame:
         return b""
     return decompress(fragment.frame) if fragment.offset == source.stored_bytes else b""
 
 
-def _split_blocks(raws: Iterable[bytes]) -> Iterator[tuple[int, bytes]]:
+def split_blocks(raws: Iterable[bytes], start: int = 0) -> Iterator[tuple[int, bytes]]:
     """Join bytes into blocks of whole lines; yield each with its offset."""
-    start, pending = 0, b""
+    pending = b""
     for raw in raws:
         pending += raw
         end = pending.rfind(b"\n") + 1 if len(pending) >= _BLOCK_BYTES else 0
@@ -554,6 +541,14 @@ def _split_blocks(raws: Iterable[bytes]) -> Iterator[tuple[int, bytes]]:
             start, pending = start + end, pending[end:]
     if pending:
         yield start, pending
+
+
+def read_from(
+    spans: Sequence[StoredSpan], blobs: BlobStore, start: int
+) -> Iterator[bytes]:
+    """Yield the bytes of spans from an offset on."""
+    for span, raw in zip(spans, read_spans(spans, blobs), strict=False):
+        yield raw[max(start - span.offset, 0) :]
 
 
 def read_spans(spans: Iterable[StoredSpan], blobs: BlobStore) -> Iterator[bytes]:

@@ -256,6 +256,7 @@ class RecordStart(NamedTuple):
 class _SessionFacts(NamedTuple):
     """What a search needs about every session."""
 
+    part: int
     family: int
     ended_ms: int
     title: str
@@ -293,15 +294,20 @@ class TeamSearchFacts:
 
     @property
     def session_facts(self) -> dict[int, _SessionFacts]:
-        """Facts about all sessions; only new sessions are loaded."""
+        """Facts about all sessions; only those that have changed are loaded."""
         if self._is_stale:
             self._clear_cache()
-            rows = self._database.rows("SELECT number FROM {session} AS s")
-            current = {row[0] for row in rows}
-            new = list(current - self._session_facts.keys())
-            facts = {n: f for n, f in self._session_facts.items() if n in current}
+            # The last part of a session that has grown has another number.
+            rows = self._database.rows("SELECT number, part FROM {session} AS s")
+            current = dict(rows)
+            facts = {
+                number: one
+                for number, one in self._session_facts.items()
+                if current.get(number) == one.part
+            }
+            new = list(current.keys() - facts.keys())
             sql = (
-                "SELECT number, family, coalesce(ended_ms, 0), title, text_lengths"
+                "SELECT number, part, family, coalesce(ended_ms, 0), title, text_lengths"
                 " FROM {session} AS s"
             )
             if new and facts:

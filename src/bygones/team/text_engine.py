@@ -341,7 +341,9 @@ class TeamEngine:
         cache |= {query: {} for query in new}
         if asked:
             for index, session, kind, count in self._backend.count_texts(asked):
-                cache[asked[index]][session * KINDS_PER_SESSION + kind] = count
+                counts = cache[asked[index]]
+                key = session * KINDS_PER_SESSION + kind
+                counts[key] = counts.get(key, 0) + count  # of each part of a session
         return [cache[query] for query in queries]
 
     def find_sessions(

@@ -1,7 +1,8 @@
 """Derive pending sources, and the thread of the hub that does so.
 
 A source is derived together with its relatives: the other files of its session, those
-of sessions that it names, and those with which it shares records.
+of sessions that it names, and those with which it shares records. Of a long session that
+has only grown the end is derived (see `team.growing`).
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from time import monotonic
 
 from bygones.errors import ArchiveDamaged, StoreError
 from bygones.ingest.workers import WorkerPool
+from bygones.model.base import SessionId
 from bygones.team.contract import (
     REBUILD_NOTE,
     BlobStore,
@@ -20,6 +22,7 @@ from bygones.team.contract import (
     TeamSource,
 )
 from bygones.team.derive import SessionDeriver, source_stem
+from bygones.team.growing import HubFiles, derive_in_parts, grow_session
 from bygones.team.stores.base import TeamStore
 
 _BATCH_BYTES = 64 * 1024 * 1024
@@ -141,6 +144,12 @@ class _PersonDeriver:
         self._blobs = blobs
         self._person = person
         self._sources = {one.number: one for one in store.list_sources(person)}
+        self._stems: dict[tuple[str, ...], set[int]] = {}
+        self._numbers_by_session: dict[SessionId | None, set[int]] = {}
+        for number, source in self._sources.items():
+            self._stems.setdefault(source_stem(source), set()).add(number)
+            name = source.source.session
+            self._numbers_by_session.setdefault(name, set()).add(number)
         self._workers = WorkerPool()
         """Reused for all batches."""
         self._done: set[int] = set()
@@ -180,8 +189,13 @@ class _PersonDeriver:
                 for numbers in group
             ]
         )
+        self._last_sources = set().union(*group)
+        written = 0
         try:
-            return self._derive_and_store(set().union(*group) - self._done)
+            for numbers in group:
+                if numbers.isdisjoint(self._done) and self._derive_in_parts(numbers):
+                    written += 1
+            return written + self._derive_and_store(set().union(*group) - self._done)
         except (ArchiveDamaged, StoreError, MemoryError, RecursionError) as error:
             if isinstance(error, StoreError) and not error.is_permanent:
                 raise
@@ -191,6 +205,27 @@ class _PersonDeriver:
                 self._record_failure(group[0], error)
                 return 0
         return sum(self._derive_group([numbers]) for numbers in group)
+
+    def _derive_in_parts(self, numbers: set[int]) -> bool:
+        """Derive the end of a session that has grown, or a very long one in parts."""
+        stem = source_stem(self._sources[next(iter(numbers))])
+        own = {number: self._sources[number] for number in self._stems[stem]}
+        names = {one.source.session for one in own.values()} - {None}
+        files = HubFiles(
+            self._store,
+            self._blobs,
+            self._person,
+            own,
+            is_complete=len(names) == 1
+            and all(self._numbers_by_session[name] <= own.keys() for name in names),
+        )
+        group = [{number: own[number].revision for number in numbers}]
+        if not grow_session(files) and not derive_in_parts(
+            files, lambda: self.on_group(group)
+        ):
+            return False
+        self._done |= own.keys()
+        return True
 
     def _record_failure(self, chosen: set[int], error: Exception) -> None:
         if isinstance(error, ArchiveDamaged):
@@ -269,7 +304,7 @@ class IndexWorker:
     source stays pending until it is derived. ``describe_failures`` returns a warning
     about sources that were skipped; ``on_warning`` is called once for each warning.
 
-    A session is always derived as a whole, with everything that it shares records with.
+    A new session is derived as a whole, with everything that it shares records with.
     So the thread waits while a sender announces more, for a minute at most, and pauses
     between derivations for as long as the last one took.
     """

@@ -10,7 +10,8 @@ How bytes get from a person's machine into an answer:
    when a hub starts. It takes ``store.pending_sources()``, reads whole sources back
    from the blob store, derives their sessions with the code of the local index, and
    passes the rows to ``store.replace_sessions``. It can be stopped at any time and run
-   twice: a source stays pending until its sessions are written.
+   twice: a source stays pending until its sessions are written. Of a long session that
+   has grown it reads the end only, and replaces the last part of its rows.
 4. ``store.open_reader(scope, blobs)`` is the only way to read. It answers like the
    index of a local archive, limited to the sessions that the scope may see.
 """
@@ -45,6 +46,7 @@ from bygones.team.contract import (
     RelationKeys,
     RemoteSource,
     ScopedDatabase,
+    SettledRows,
     SourceFragment,
     SourceUpdate,
     StoredSpan,
@@ -110,8 +112,11 @@ class TeamStore(ABC):
         """Return sources that must be derived, in the order in which they came."""
 
     @abstractmethod
-    def spans(self, source: int) -> Sequence[StoredSpan]:
-        """Return the spans of a source's newest generation, in order."""
+    def spans(self, source: int, start: int = 0) -> Sequence[StoredSpan]:
+        """Return the spans of a source's newest generation, in order.
+
+        Only those with bytes after ``start``.
+        """
 
     @abstractmethod
     def fragments(self, sources: Sequence[int]) -> dict[int, SourceFragment]:
@@ -126,8 +131,35 @@ class TeamStore(ABC):
         """Return the titles that a person's sources give to records."""
 
     @abstractmethod
+    def find_settled(self, source: int) -> SettledRows | None:
+        """Return the session of a source, if most of its rows are settled."""
+
+    @abstractmethod
+    def has_settled_key(self, number: int, keys: Sequence[int]) -> bool:
+        """Whether settled records of a session name one of some ids."""
+
+    @abstractmethod
+    def has_edited(self, number: int, path: str, count: int) -> bool:
+        """Whether one of a session's first edits changed a file."""
+
+    @abstractmethod
+    def sources_with_keys(
+        self, person: str, session: int, keys: Sequence[int], place: tuple[int, int]
+    ) -> set[int]:
+        """Return sources in which records have one of some keys.
+
+        Either as their own key or as that of their answer. Records after an offset of
+        a source (``place``) don't count. Rows of the session itself may be those of a
+        part that is written at the moment.
+        """
+
+    @abstractmethod
     def replace_sessions(self, derived: DerivedSessions) -> None:
-        """Replace what was derived from the same sources before."""
+        """Replace what was derived from the same sources before.
+
+        :raises NotDivisible: if a session can't be continued, because it changed
+            meanwhile, or is visible to others than its settled rows.
+        """
 
     @abstractmethod
     def open_reader(self, scope: AccessScope, blobs: BlobStore) -> TeamReader:
@@ -254,6 +286,8 @@ class SqlStore(TeamStore, Generic[ConnectionT]):
 
     _live_condition = "true"
     """The condition for rows that aren't marked as deleted."""
+    _live_rows = "true"
+    """The condition for derived rows that belong to a session."""
     _final = ""
     """A suffix of table names, for the current version of each row."""
     _sessions_with_owners = "session AS s JOIN owner AS o ON o.owner = s.owner"
@@ -322,6 +356,56 @@ class SqlStore(TeamStore, Generic[ConnectionT]):
         self, person: str, table: str, column: str, values: Sequence[object]
     ) -> set[int]:
         """Return the sources of a person's sessions with values in a table."""
+
+    def find_settled(self, source: int) -> SettledRows | None:
+        rows = self._query_settled(source)
+        if len(rows) != 1:
+            return None
+        session, number, owner, parts, facts, members = rows[0]
+        sql = f"SELECT source FROM session_source WHERE {self._live_rows} AND"  # noqa: S608 (constants)
+        sources = self._rows_in(sql, "number", [number])
+        return SettledRows(
+            session=SessionId(session),
+            number=number,
+            owner=owner,
+            parts=tuple(parts),
+            facts=bytes(facts),
+            sources=frozenset(row[0] for row in sources),
+            is_alone=int(members) == 1,
+        )
+
+    @abstractmethod
+    def _query_settled(self, source: int) -> Sequence[Any]:
+        """Return session, number, owner, parts, facts, and number of its family."""
+
+    def has_settled_key(self, number: int, keys: Sequence[int]) -> bool:
+        sql = "SELECT 1 FROM settled_key WHERE number = %(number)s AND"
+        return bool(self._rows_in(sql, "key", keys, number=number))
+
+    def has_edited(self, number: int, path: str, count: int) -> bool:
+        rows = self._db.rows(
+            "SELECT 1 FROM edit WHERE path = %(path)s AND number = %(number)s"
+            " AND position < %(count)s LIMIT 1",
+            {"path": path, "number": number, "count": count},
+        )
+        return bool(rows)
+
+    def sources_with_keys(
+        self, person: str, session: int, keys: Sequence[int], place: tuple[int, int]
+    ) -> set[int]:
+        source, start = place
+        values = {"own": session, "source": source, "start": start, "person": person}
+        sql = (
+            "SELECT DISTINCT source FROM record WHERE (number = %(own)s OR"  # noqa: S608 (constants)
+            " owner IN (SELECT owner FROM owner WHERE person = %(person)s)"
+            f" AND {self._live_rows}) AND NOT (source = %(source)s"
+            " AND start >= %(start)s) AND"
+        )
+        return {
+            row[0]
+            for column in ("key", "message_key")
+            for row in self._rows_in(sql, column, keys, **values)
+        }
 
     def record_titles(self, person: str, records: Sequence[int]) -> list[LeafTitle]:
         return [

@@ -38,12 +38,13 @@ from bygones.team.stores.base import (
 )
 from bygones.team.stores.clickhouse_connection import (
     DERIVED_TABLES,
+    IS_LIVE_SESSION,
     ClickHouseConnection,
     prepare,
 )
 from bygones.team.stores.clickhouse_rows import (
     ClickHouseTextSearch,
-    delete_dead_rows,
+    delete_sessions,
     get_or_create_owner,
     load_access,
     mark_dead,
@@ -51,7 +52,10 @@ from bygones.team.stores.clickhouse_rows import (
     write_sessions,
 )
 
-_IS_LIVE = "number NOT IN (SELECT number FROM dead)"
+_IS_LIVE = (
+    "part IN (SELECT arrayJoin(parts) FROM session"  # noqa: S608 (constants)
+    f" WHERE {IS_LIVE_SESSION})"
+)
 _SYNC_MUTATION = "SETTINGS mutations_sync = 2"
 _SOURCE_COLUMNS = (
     "number",
@@ -92,8 +96,9 @@ class ClickHouseStore(SqlStore[ClickHouseConnection]):
 
     _live_condition = "is_deleted = 0"
     _final = " FINAL"
+    _live_rows = _IS_LIVE
     _sessions_with_owners = (
-        f"(SELECT * FROM session WHERE {_IS_LIVE}) AS s"  # noqa: S608 (constants)
+        f"(SELECT * FROM session WHERE {IS_LIVE_SESSION}) AS s"  # noqa: S608 (constants)
         " JOIN (SELECT * FROM owner FINAL) AS o ON o.owner = s.owner"
     )
 
@@ -124,8 +129,12 @@ class ClickHouseStore(SqlStore[ClickHouseConnection]):
         before = rows[0] if rows else None
         if before is not None and update.generation < before.generation:
             raise SourceUpdateRejected(source.id, "a newer generation is there")
-        known = self._load_spans(source.number, update.generation)
-        stored_bytes = known[-1].stop if known else 0
+        same = before if before and before.generation == update.generation else None
+        start = min(
+            (same.stored_bytes if same else 0, *(span.offset for span in update.spans))
+        )
+        known = self._load_spans(source.number, update.generation, start)
+        stored_bytes = known[-1].stop if known else same.stored_bytes if same else 0
         new = select_new_spans(source.id, update.spans, known, stored_bytes)
         if before is not None and source.identity is None:
             source = replace(source, identity=before.source.identity)
@@ -136,13 +145,14 @@ class ClickHouseStore(SqlStore[ClickHouseConnection]):
         (revision,) = allocate_numbers(1)
         self._insert_spans(update, new, owner, revision)
         last = (new or known)[-1] if new or known else None
-        stored_bytes = last.stop if last else 0
+        stored_bytes = last.stop if last else stored_bytes
+        client_offset = same.client_offset if same else 0
         fragment = self._next_fragment(update, before, stored_bytes)
         after = TeamSource(
             source=source,
             generation=update.generation,
             stored_bytes=stored_bytes,
-            client_offset=last.client_offset if last else 0,
+            client_offset=last.client_offset if last else client_offset,
             revision=revision,
             fingerprint=fragment.fingerprint,
         )
@@ -154,6 +164,7 @@ class ClickHouseStore(SqlStore[ClickHouseConnection]):
             return before
         self._insert_source(after, owner, fragment.frame)
         if is_moved:
+            known = self._load_spans(source.number, update.generation)
             self._insert_spans(update, known, owner, revision)
         return after
 
@@ -254,23 +265,27 @@ class ClickHouseStore(SqlStore[ClickHouseConnection]):
         )
         return [PendingSource(*row) for row in rows]
 
-    def spans(self, source: int) -> list[StoredSpan]:
-        return self._load_spans(source)
+    def spans(self, source: int, start: int = 0) -> list[StoredSpan]:
+        return [span for span in self._load_spans(source) if span.stop > start]
 
     def _load_spans(
-        self, source: int, generation: int | None = None
+        self, source: int, generation: int | None = None, start: int = 0
     ) -> list[StoredSpan]:
-        """Return the spans of a generation, or of the newest, up to the first gap."""
+        """Return the spans of a generation, or of the newest, up to the first gap.
+
+        From ``start`` on, where one of them starts or the last one stops.
+        """
         newest = "(SELECT max(generation) FROM source FINAL WHERE number = %(number)s)"
         wanted = newest if generation is None else "%(generation)s"
         rows = self._db.rows(
             "SELECT start, stop, client_offset, sha256, address FROM span FINAL"  # noqa: S608 (constants)
-            f" WHERE number = %(number)s AND generation = {wanted} ORDER BY start",
-            {"number": source, "generation": generation},
+            f" WHERE number = %(number)s AND generation = {wanted}"
+            " AND start >= %(start)s ORDER BY start",
+            {"number": source, "generation": generation, "start": start},
         )
         found: list[StoredSpan] = []
         for span in map(span_from_row, rows):
-            if span.offset != (found[-1].stop if found else 0):
+            if span.offset != (found[-1].stop if found else start):
                 break
             found.append(span)
         return found
@@ -298,6 +313,18 @@ class ClickHouseStore(SqlStore[ClickHouseConnection]):
             {"records": list(records), "person": person},
         )
 
+    def _query_settled(self, source: int) -> list[Any]:
+        return self._db.rows(
+            "SELECT s.session, s.number, s.owner, s.parts, p.facts, (SELECT count(*)"  # noqa: S608 (constants)
+            f" FROM session WHERE {IS_LIVE_SESSION} AND family IN (SELECT family"
+            f" FROM session WHERE {IS_LIVE_SESSION} AND number IN (SELECT number FROM"
+            f" session_source WHERE source = %(source)s)))"
+            f" FROM (SELECT * FROM session WHERE {IS_LIVE_SESSION} AND number IN"
+            " (SELECT number FROM session_source WHERE source = %(source)s)) AS s"
+            " JOIN settled_part AS p ON p.part = s.part",
+            {"source": source},
+        )
+
     def replace_sessions(self, derived: DerivedSessions) -> None:
         write_sessions(self._db, derived, self.project_rules)
 
@@ -314,7 +341,7 @@ class ClickHouseStore(SqlStore[ClickHouseConnection]):
     def _delete_sessions(self, numbers: Sequence[int]) -> int:
         count = self._count_rows(DERIVED_TABLES, numbers)
         mark_dead(self._db, numbers)
-        delete_dead_rows(self._db)
+        delete_sessions(self._db, numbers)
         return count
 
     def _delete_sources(self, numbers: Sequence[int]) -> int:
@@ -400,14 +427,14 @@ class ClickHouseStore(SqlStore[ClickHouseConnection]):
                 faults.append(f"source {number} has a gap before byte {start}")
             stops[number, generation] = stop
         lost = self._db.rows(
-            f"SELECT session FROM session WHERE {_IS_LIVE} AND number NOT IN (SELECT"  # noqa: S608 (constants)
+            f"SELECT session FROM session WHERE {IS_LIVE_SESSION} AND number NOT IN (SELECT"  # noqa: S608 (constants)
             " number FROM session_source WHERE source IN (SELECT number FROM source))",
             {},
         )
         faults += [f"session {session} has no source" for (session,) in lost]
         ((sources, sessions, texts),) = self._db.rows(
             "SELECT (SELECT count(*) FROM source FINAL),"  # noqa: S608 (constants)
-            f" (SELECT count(*) FROM session WHERE {_IS_LIVE}),"
+            f" (SELECT count(*) FROM session WHERE {IS_LIVE_SESSION}),"
             f" (SELECT count(*) FROM text WHERE {_IS_LIVE})",
             {},
         )

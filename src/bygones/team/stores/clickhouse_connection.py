@@ -40,14 +40,13 @@ _BYTES_COLUMNS: dict[str, str | dict[str, str]] = dict.fromkeys(
         "value",
         "fingerprint",
         "fragment",
+        "facts",
     ),
     "bytes",
 )
 """Columns with bytes instead of text."""
-_LIVE_SESSIONS = (
-    "SELECT number FROM session WHERE owner IN %(owners)s"
-    " AND number NOT IN (SELECT number FROM dead)"
-)
+IS_LIVE_SESSION = "part NOT IN (SELECT part FROM dead)"
+"""The condition for rows of ``session`` that were not replaced."""
 _SOURCE_TABLES = {"source", "span"}
 _OWNER_TABLES = (*TEAM_TABLES, "text", "posting", *sorted(_SOURCE_TABLES))
 """Tables whose rows belong to an owner."""
@@ -98,11 +97,12 @@ class ClickHouseConnection:
     def visible_rows(self, table: str) -> str:
         if table in _SOURCE_TABLES:
             return f"(SELECT * FROM {table} FINAL WHERE owner IN %(owners)s)"  # noqa: S608 (constants)
+        owned = "WHERE owner IN %(owners)s AND"
         if table == "session":
-            return f"({_LIVE_SESSIONS.replace('number', '*', 1)})"
+            return f"(SELECT * FROM session {owned} {IS_LIVE_SESSION})"  # noqa: S608 (constants)
         return (
-            f"(SELECT * FROM {table} WHERE owner IN %(owners)s"  # noqa: S608 (constants)
-            f" AND number IN ({_LIVE_SESSIONS}))"
+            f"(SELECT * FROM {table} {owned} part IN (SELECT arrayJoin(parts)"  # noqa: S608 (constants)
+            f" FROM session {owned} {IS_LIVE_SESSION}))"
         )
 
     def restrict_to(self, owners: Sequence[int]) -> None:
@@ -207,6 +207,7 @@ _SORT_KEYS = {
     "edit": "path, number, position",
     "leaf_title": "leaf_key, number",
     "session_source": "source, number",
+    "settled_key": "number, key",
 }
 _SKIP_INDEXES = {
     "record": ", INDEX by_key key TYPE bloom_filter GRANULARITY 1"
@@ -264,13 +265,16 @@ def _recreate_derived_tables(db: ClickHouseConnection) -> None:
         db.execute(f"DROP TABLE IF EXISTS {table} SYNC")
     for table in TEAM_TABLES:
         db.execute(_table_ddl(table))
-    owned = "owner Int64, number Int64 CODEC(Delta, ZSTD(1))"
+    owned = (
+        "owner Int64, number Int64 CODEC(Delta, ZSTD(1)),"
+        " part Int64 CODEC(Delta, ZSTD(1))"
+    )
     for table, order in (("text", "number, text"), ("posting", "term, number, text")):
         db.execute(
             f"CREATE TABLE {table} ({owned}, {_SEARCH_COLUMNS[table]})"
             f" ENGINE = MergeTree ORDER BY ({order}) {_TABLE_SETTINGS}"
         )
-    db.execute("CREATE TABLE dead (number Int64) ENGINE = MergeTree ORDER BY number")
+    db.execute("CREATE TABLE dead (part Int64) ENGINE = MergeTree ORDER BY part")
     db.execute("TRUNCATE TABLE derived_source")
     if db.rows("SELECT 1 FROM source LIMIT 1", {}):
         (revision,) = allocate_numbers(1)
@@ -279,9 +283,10 @@ def _recreate_derived_tables(db: ClickHouseConnection) -> None:
 
 
 def _table_ddl(table: str) -> str:
-    columns = ["owner Int64", "number Int64"]
+    columns = ["owner Int64", "number Int64", "part Int64"]
     if table == "session":
-        columns.append("family Int64")
+        # The parts whose rows belong to the session; the last one is its own.
+        columns += ["parts Array(Int64)", "family Int64"]
     for column in TEAM_TABLES[table].team_columns:
         kind = "Int64" if column.type == "INTEGER" else "String"
         columns.append(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
+from bygones.ingest.derive import NotDivisible
 from bygones.store.compression import sha256_digest
 from bygones.store.schema import TEAM_TABLES
 from bygones.store.text_index import form_prefix, stem_terms
@@ -12,6 +13,7 @@ from bygones.team.contract import (
     AccessScope,
     DerivedSessions,
     OwnerAccess,
+    PartRows,
     ProjectRule,
     ScopedDatabase,
     SessionRows,
@@ -20,6 +22,7 @@ from bygones.team.contract import (
 )
 from bygones.team.stores.clickhouse_connection import (
     DERIVED_TABLES,
+    IS_LIVE_SESSION,
     ClickHouseConnection,
 )
 from bygones.team.text_engine import TermFilter
@@ -32,7 +35,7 @@ from bygones.team.text_query import (
     split_required_match,
 )
 
-_TEXT_COLUMNS = ("owner", "number", "text", "record", "kind", "length")
+_TEXT_COLUMNS = ("owner", "number", "part", "text", "record", "kind", "length")
 _POSTING_COLUMNS = (*_TEXT_COLUMNS, "term", "positions")
 _MAX_DEAD_SESSIONS = 2_000
 """Replaced sessions after which their rows are deleted."""
@@ -118,14 +121,14 @@ def write_sessions(
         return  # another hub has derived a newer revision
     if len(rows) < len(derived.sources):
         return  # erased meanwhile: the rest is derived when more of it comes
-    replaced = _replaced_sessions(db, derived)
+    grown = {session.number for session in derived.sessions if session.settled}
+    replaced = [n for n in _replaced_sessions(db, derived) if n not in grown]
     access = load_access(db, derived.sources)
     names = list(rules())
     revisions = dict(derived.sources)
-    rows_by_table: dict[str, list[tuple[object, ...]]] = {t: [] for t in TEAM_TABLES}
+    writer = _PartWriter(db)
     families: dict[int, int] = {}
-    numbers = allocate_numbers(len(derived.sessions))
-    for number, session in zip(numbers, derived.sessions, strict=True):
+    for session in derived.sessions:
         own = session.access(access, names)
         owner = get_or_create_owner(db, derived.person, own)
         for source in session.sources:
@@ -136,24 +139,76 @@ def write_sessions(
                 access[source] = after
                 moved = move_source(db, derived.person, after, source)
                 revisions[source] = moved
-        family = families.setdefault(session.family, number)
-        for table, own_rows in session.rows.items():
-            first = (owner, number, family) if table == "session" else (owner, number)
-            rows_by_table[table] += [(*first, *row) for row in own_rows]
-        _insert_texts(db, session, (owner, number))
-    session_rows = rows_by_table.pop("session")
-    for table, all_rows in rows_by_table.items():
-        columns = [column.name for column in TEAM_TABLES[table].team_columns]
-        db.insert(table, ("owner", "number", *columns), all_rows)
-    mark_dead(db, replaced)
-    columns = [column.name for column in TEAM_TABLES["session"].team_columns]
-    db.insert("session", ("owner", "number", "family", *columns), session_rows)
+        family = families.setdefault(session.family, session.number)
+        writer.write((owner, session.number, family), session)
+    mark_dead(db, [*replaced, *grown])
+    writer.finish()
     sources = list(revisions.items())
     db.insert("derived_source", ("number", "derived_revision"), sources)
-    if replaced:
+    if replaced or grown:
         ((dead,),) = db.rows("SELECT count(*) FROM dead", {})
         if dead > _MAX_DEAD_SESSIONS:
             delete_dead_rows(db)
+
+
+class _PartWriter:
+    """Writes the rows of sessions; those of the table ``session`` at the end.
+
+    Until then nothing that was written is visible.
+    """
+
+    def __init__(self, db: ClickHouseConnection) -> None:
+        self._db = db
+        self._rows: dict[str, list[tuple[object, ...]]] = {t: [] for t in TEAM_TABLES}
+        self._session_rows: list[tuple[object, ...]] = []
+
+    def write(self, place: tuple[int, int, int], session: SessionRows) -> None:
+        """Write the rows of an owner, a session and its family."""
+        owner, number, family = place
+        settled = session.settled
+        if settled is not None and (
+            owner != settled.owner or _live_part(self._db, number) != settled.parts[-1]
+        ):
+            raise NotDivisible
+        parts = list(settled.parts[:-1]) if settled else []
+        try:
+            for index, part in enumerate(session.parts):
+                if index:
+                    self._flush()  # the next part depends on rows of this one
+                parts += allocate_numbers(1)
+                key = (owner, number, parts[-1])
+                for table, rows in part.rows.items():
+                    if table != "session":
+                        self._rows[table] += [(*key, *row) for row in rows]
+                self._session_rows += [
+                    (*key, parts, family, *row) for row in part.rows.get("session", ())
+                ]
+                _insert_texts(self._db, part, key)
+        except NotDivisible:
+            if settled is None:
+                delete_sessions(self._db, [number])
+            raise
+
+    def _flush(self) -> None:
+        for table, rows in self._rows.items():
+            columns = [column.name for column in TEAM_TABLES[table].team_columns]
+            self._db.insert(table, ("owner", "number", "part", *columns), rows)
+            self._rows[table] = []
+
+    def finish(self) -> None:
+        """Write the rest, and make everything visible."""
+        self._flush()
+        columns = [column.name for column in TEAM_TABLES["session"].team_columns]
+        names = ("owner", "number", "part", "parts", "family", *columns)
+        self._db.insert("session", names, self._session_rows)
+
+
+def _live_part(db: ClickHouseConnection, number: int) -> int | None:
+    rows = db.rows(
+        f"SELECT part FROM session WHERE number = %(number)s AND {IS_LIVE_SESSION}",  # noqa: S608 (constants)
+        {"number": number},
+    )
+    return rows[0][0] if len(rows) == 1 else None
 
 
 def _replaced_sessions(db: ClickHouseConnection, derived: DerivedSessions) -> list[int]:
@@ -171,11 +226,11 @@ def _replaced_sessions(db: ClickHouseConnection, derived: DerivedSessions) -> li
 
 
 def _insert_texts(
-    db: ClickHouseConnection, session: SessionRows, key: tuple[int, int]
+    db: ClickHouseConnection, part: PartRows, key: tuple[int, int, int]
 ) -> None:
     texts: list[tuple[object, ...]] = []
     postings: list[tuple[object, ...]] = []
-    for index, text in enumerate(session.texts):
+    for index, text in enumerate(part.texts, part.first_text):
         terms = text.terms
         facts = (*key, index, text.record, text.kind, len(terms))
         texts.append(facts)
@@ -192,17 +247,53 @@ def _insert_texts(
 
 def mark_dead(db: ClickHouseConnection, numbers: Sequence[int]) -> None:
     """Hide the rows of sessions from all readers."""
-    db.insert("dead", ("number",), [(number,) for number in numbers])
+    if numbers:
+        db.execute(
+            "INSERT INTO dead SELECT part FROM session WHERE number IN %(numbers)s"  # noqa: S608 (constants)
+            f" AND {IS_LIVE_SESSION}",
+            {"numbers": list(numbers)},
+        )
 
 
 def delete_dead_rows(db: ClickHouseConnection) -> None:
     """Delete the rows of all dead sessions, and wait until they are gone."""
+    dead = [row[0] for row in db.rows("SELECT part FROM dead", {})]
+    rows = db.rows(
+        f"SELECT number, parts, {IS_LIVE_SESSION} FROM session WHERE number IN"  # noqa: S608 (constants)
+        " (SELECT number FROM session WHERE part IN (SELECT part FROM dead))",
+        {},
+    )
+    live = {number: set(parts) for number, parts, is_live in rows if is_live}
+    # Also rows that a hub was about to write when it stopped.
+    delete_sessions(db, {row[0] for row in rows} - live.keys())
+    gone = {
+        part
+        for number, parts, is_live in rows
+        if not is_live and number in live
+        for part in parts
+        if part not in live[number]
+    }
     for table in DERIVED_TABLES:
+        _delete_rows(db, table, "part", gone)
+    # Others may have been marked meanwhile.
+    _delete_rows(db, "dead", "part", dead)
+
+
+def delete_sessions(db: ClickHouseConnection, numbers: Collection[int]) -> None:
+    """Delete all rows of sessions, and wait until they are gone."""
+    for table in DERIVED_TABLES:
+        _delete_rows(db, table, "number", numbers)
+
+
+def _delete_rows(
+    db: ClickHouseConnection, table: str, column: str, values: Collection[int]
+) -> None:
+    if values:
         db.execute(
-            f"ALTER TABLE {table} DELETE WHERE number IN (SELECT number FROM dead)"  # noqa: S608 (constants)
-            " SETTINGS mutations_sync = 2, allow_nondeterministic_mutations = 1"
+            f"ALTER TABLE {table} DELETE WHERE {column} IN %(values)s"
+            " SETTINGS mutations_sync = 2",
+            {"values": list(values)},
         )
-    db.execute("TRUNCATE TABLE dead")
 
 
 _LAST_CHARACTER = "\U0010ffff"
@@ -229,8 +320,8 @@ class ClickHouseTextSearch:
             )
         ]
         self._database.set_owners(owners)
-        # No number is used twice, so this changes whenever a session is replaced.
-        sql = "SELECT count(*), groupBitXor(number) FROM {session} AS s"
+        # No number is used twice, so this changes whenever a session changes.
+        sql = "SELECT count(*), groupBitXor(part) FROM {session} AS s"
         return owners, self._database.rows(sql)
 
     def _load_rules(self) -> dict[str, ProjectRule]:

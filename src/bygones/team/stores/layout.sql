@@ -5,6 +5,7 @@
 CREATE TABLE text (
     owner       integer NOT NULL,
     number      bigint NOT NULL,
+    part        bigint NOT NULL,
     text        integer NOT NULL,
     piece       integer NOT NULL,
     record      integer NOT NULL,
@@ -27,13 +28,15 @@ CREATE TABLE term (
 CREATE INDEX term_stem ON term (stem) WHERE stem IS NOT NULL;
 CREATE INDEX term_unused ON term (texts) WHERE texts <= 0;
 
--- The number of a session's texts that contain a word, by kind of text. A word is the stem
+-- The number of texts in a part of a session that contain a word, by kind of text. Most
+-- sessions have one part; long ones have several. A word is the stem
 -- that its forms share, or '=' and a term that has no other forms. Sessions are ranked by
 -- these counts; the index contains them, so that the rows are not read. The records and
 -- lengths of the texts are read for the best sessions only.
 CREATE TABLE session_word (
     owner       integer NOT NULL,
     number      bigint NOT NULL,
+    part        bigint NOT NULL,
     word        text COLLATE "C" NOT NULL,
     kind        smallint NOT NULL,
     texts       integer NOT NULL,
@@ -42,7 +45,7 @@ CREATE TABLE session_word (
 );
 CREATE INDEX session_word_word ON session_word (word, number)
     INCLUDE (kind, texts, owner);
-CREATE INDEX session_word_number ON session_word (number);
+CREATE INDEX session_word_number ON session_word (number, part);
 
 -- The version grows with every change to the sessions of an owner.
 CREATE TABLE owner_stats (

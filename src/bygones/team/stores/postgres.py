@@ -147,7 +147,11 @@ class PostgresStore(SqlStore[PostgresConnection]):
             owners = self._source_owners(sources)
             self._insert_sources(sources, owners)
             before = self._lock_sources(list(sources))
-            spans = self._load_spans([n for n, row in before.items() if row[1]])
+            # Earlier spans are never sent again with a later one.
+            first = {u.source.number: u.spans[0].offset for u in updates if u.spans}
+            spans = self._load_spans(
+                {n: first[n] for n in first.keys() & before.keys() if before[n][1]}
+            )
             changes: list[_SourceChange] = []
             for update in updates:
                 number = update.source.number
@@ -312,16 +316,21 @@ class PostgresStore(SqlStore[PostgresConnection]):
         )
         return [PendingSource(*row) for row in rows]
 
-    def spans(self, source: int) -> list[StoredSpan]:
-        return self._load_spans([source]).get(source, [])
+    def spans(self, source: int, start: int = 0) -> list[StoredSpan]:
+        found = self._load_spans({source: start}).get(source, [])
+        return [span for span in found if span.stop > start]
 
-    def _load_spans(self, sources: Sequence[int]) -> dict[int, list[StoredSpan]]:
+    def _load_spans(self, starts: Mapping[int, int]) -> dict[int, list[StoredSpan]]:
+        """Return the spans of sources that have bytes after an offset of each."""
         found: dict[int, list[StoredSpan]] = {}
         rows = self._db.rows(
             "SELECT number, start, stop, p.client_offset, sha256, address"
             " FROM span AS p JOIN source AS s USING (number, generation)"
-            " WHERE number = ANY(%(numbers)s) ORDER BY number, start",
-            {"numbers": list(sources)},
+            " JOIN unnest(%(numbers)s::bigint[], %(starts)s::bigint[])"
+            " AS n (number, first) USING (number) WHERE p.start >= coalesce((SELECT"
+            " max(q.start) FROM span AS q WHERE q.number = p.number AND q.generation ="
+            " p.generation AND q.start <= n.first), 0) ORDER BY number, start",
+            {"numbers": list(starts), "starts": list(starts.values())},
         )
         for number, *row in rows:
             found.setdefault(number, []).append(span_from_row(row))
@@ -351,6 +360,15 @@ class PostgresStore(SqlStore[PostgresConnection]):
             " WHERE leaf_key = ANY(%(records)s::bigint[])"
             " AND owner IN (SELECT owner FROM owner WHERE person = %(person)s)",
             {"records": array_literal(records), "person": person},
+        )
+
+    def _query_settled(self, source: int) -> list[Any]:
+        return self._db.rows(
+            "SELECT s.session, s.number, s.owner, ARRAY[s.part], p.facts, (SELECT"
+            " count(*) FROM session AS m WHERE m.family = s.family)"
+            " FROM session AS s JOIN settled_part AS p USING (number) WHERE number IN"
+            " (SELECT number FROM session_source WHERE source = %(source)s)",
+            {"source": source},
         )
 
     def replace_sessions(self, derived: DerivedSessions) -> None:

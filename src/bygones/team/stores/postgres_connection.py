@@ -272,6 +272,7 @@ _INDEXES = (
     "edit (path)",
     "leaf_title (leaf_key)",
     "problem (source)",
+    "settled_key (number, key)",
 )
 _LASTING_TABLES = (
     "owner",
@@ -414,7 +415,7 @@ def _recreate_derived_tables(db: PostgresConnection) -> None:
     for table in TEAM_TABLES:
         db.execute(_table_ddl(table))
         if table not in {"session", "record"}:
-            db.execute(f"CREATE INDEX ON {table} (number)")
+            db.execute(f"CREATE INDEX ON {table} (number, part)")
     for place in _INDEXES:
         db.execute(f"CREATE INDEX ON {place}")
     db.execute((_HERE / "layout.sql").read_text("utf-8"))
@@ -431,7 +432,11 @@ _TYPES = {"INTEGER": "bigint", "TEXT": 'text COLLATE "C"', "BLOB": "bytea"}
 
 
 def _table_ddl(table: str) -> str:
-    columns = ["owner integer NOT NULL", "number bigint NOT NULL"]
+    columns = [
+        "owner integer NOT NULL",
+        "number bigint NOT NULL",
+        "part bigint NOT NULL",
+    ]
     if table == "session":
         columns[1] = "number bigint PRIMARY KEY"
         columns.append("family bigint NOT NULL")

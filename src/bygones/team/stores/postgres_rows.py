@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from collections.abc import Set as AbstractSet
 from operator import add
 
+from bygones.ingest.derive import NotDivisible
 from bygones.store.schema import TEAM_TABLES
 from bygones.store.text_index import WordSessions, stem_terms
 from bygones.team.contract import (
@@ -14,8 +15,9 @@ from bygones.team.contract import (
     AccessScope,
     DerivedSessions,
     OwnerAccess,
+    PartRows,
     ScopedDatabase,
-    SessionRows,
+    SettledRows,
     allocate_numbers,
 )
 from bygones.team.stores.postgres_connection import (
@@ -34,6 +36,8 @@ from bygones.team.text_query import (
 
 _FLUSH_BYTES = 16 * 1024 * 1024
 """Bytes of vectors that are buffered before they are written."""
+_MAX_TERMS = 500_000
+"""Distinct terms of which the counts are held in memory."""
 
 
 def get_or_create_owner(
@@ -133,30 +137,104 @@ def _insert_sessions(
     rules: Sequence[str],
 ) -> None:
     """Insert sessions, and delete those that they replace."""
-    replaced = _replaced_sessions(db, derived)
-    old_counts = _load_text_counts(db, replaced)
+    grown = {session.number for session in derived.sessions if session.settled}
+    replaced = [n for n in _replaced_sessions(db, derived) if n not in grown]
+    writer = _BatchWriter(db, _load_text_counts(db, replaced))
     _delete_rows(db, replaced)
     families: dict[int, int] = {}
-    rows: dict[str, list[tuple[object, ...]]] = {table: [] for table in TEAM_TABLES}
-    writers: dict[int, _TextWriter] = {}
-    numbers = allocate_numbers(len(derived.sessions))
     session_owners = _session_owners(db, derived, owners, rules)
-    for number, owner, session in zip(
-        numbers, session_owners, derived.sessions, strict=True
+    for session, owner in zip(derived.sessions, session_owners, strict=True):
+        family = families.setdefault(session.family, session.number)
+        for index, part in enumerate(session.parts):
+            if index:
+                writer.flush()  # the next part depends on rows of this one
+            elif session.settled is not None:
+                if owner != session.settled.owner:
+                    raise NotDivisible
+                writer.subtract(_delete_last_part(db, session.settled, part))
+            writer.add((owner, session.number, family), part)
+    writer.finish()
+
+
+def _delete_last_part(
+    db: PostgresConnection, settled: SettledRows, follower: PartRows
+) -> dict[int, _TextCounts]:
+    """Delete the rows that follow the settled ones; return the counts of its texts."""
+    values = {
+        "number": settled.number,
+        "part": settled.parts[-1],
+        "text": follower.first_text,
+        "record": follower.first_record,
+    }
+    if not db.execute(
+        "DELETE FROM session WHERE number = %(number)s AND part = %(part)s", values
     ):
-        family = families.setdefault(session.family, number)
-        for table, own_rows in session.rows.items():
-            first = (owner, number, family) if table == "session" else (owner, number)
-            rows[table] += [(*first, *row) for row in own_rows]
-        writers.setdefault(owner, _TextWriter(db, owner)).add(number, session)
-    for table, all_rows in rows.items():
-        columns = ["owner", "number", *(["family"] if table == "session" else [])]
-        columns += [column.name for column in TEAM_TABLES[table].team_columns]
-        db.copy(table, columns, all_rows)
-    for writer in writers.values():
-        writer.flush()
-    new_counts = {owner: writer.counts for owner, writer in writers.items()}
-    _update_term_counts(db, old_counts, new_counts)
+        raise NotDivisible  # another hub has written it
+    counts = _load_text_counts(db, [settled.number], follower.first_text)
+    # Whole sessions are in the indexes of these two by the numbers of their rows.
+    by_number = {"text": " AND text >= %(text)s", "record": " AND record >= %(record)s"}
+    for table in (*TEAM_TABLES, "text", "session_word"):
+        db.execute(
+            f"DELETE FROM {table} WHERE number = %(number)s AND part = %(part)s"  # noqa: S608 (constants)
+            f"{by_number.get(table, '')}",
+            values,
+        )
+    return counts
+
+
+class _BatchWriter:
+    """Writes the rows of many sessions in batches, and counts their terms."""
+
+    def __init__(
+        self, db: PostgresConnection, old_counts: dict[int, _TextCounts]
+    ) -> None:
+        self._db = db
+        self._old_counts = old_counts
+        self._rows: dict[str, list[tuple[object, ...]]] = {t: [] for t in TEAM_TABLES}
+        self._writers: dict[int, _TextWriter] = {}
+
+    def subtract(self, counts: Mapping[int, _TextCounts]) -> None:
+        """Remember what was deleted."""
+        for owner, one in counts.items():
+            own = self._old_counts.setdefault(owner, _TextCounts())
+            own.texts += one.texts
+            own.terms += one.terms
+            own.texts_by_term.update(one.texts_by_term)
+
+    def add(self, place: tuple[int, int, int], part: PartRows) -> None:
+        """Add rows of an owner, a session and its family."""
+        owner, number, family = place
+        (part_number,) = allocate_numbers(1)
+        key = (owner, number, part_number)
+        for table, rows in part.rows.items():
+            first = (*key, family) if table == "session" else key
+            self._rows[table] += [(*first, *row) for row in rows]
+        writer = self._writers.setdefault(owner, _TextWriter(self._db, owner))
+        writer.add((number, part_number), part)
+
+    def flush(self) -> None:
+        for table, rows in self._rows.items():
+            columns = ["owner", "number", "part"]
+            columns += ["family"] if table == "session" else []
+            columns += [column.name for column in TEAM_TABLES[table].team_columns]
+            self._db.copy(table, columns, rows)
+            self._rows[table] = []
+        for writer in self._writers.values():
+            writer.flush()
+        if (
+            sum(len(w.counts.texts_by_term) for w in self._writers.values())
+            > _MAX_TERMS
+        ):
+            self._update_counts()
+
+    def finish(self) -> None:
+        self.flush()
+        self._update_counts()
+
+    def _update_counts(self) -> None:
+        new_counts = {owner: writer.counts for owner, writer in self._writers.items()}
+        _update_term_counts(self._db, self._old_counts, new_counts)
+        self._old_counts, self._writers = {}, {}
 
 
 def _replaced_sessions(db: PostgresConnection, derived: DerivedSessions) -> list[int]:
@@ -235,14 +313,17 @@ class _TextWriter:
         self._word_by_term: dict[str, str] = {}
         self.counts = _TextCounts()
 
-    def add(self, number: int, session: SessionRows) -> None:
+    def add(self, place: tuple[int, int], part: PartRows) -> None:
+        """Add the texts of a part of a session."""
+        number, part_number = place
+        key = f"{self._owner}\t{number}\t{part_number}"
         texts_by_word: dict[tuple[str, int], tuple[list[int], list[int]]] = {}
-        for index, text in enumerate(session.texts):
+        for index, text in enumerate(part.texts, part.first_text):
             terms = text.terms
             for piece, vector in enumerate(iter_vectors(terms)):
                 # Numbers and terms contain nothing that COPY would have to escape.
                 self._lines.append(
-                    f"{self._owner}\t{number}\t{index}\t{piece}\t{text.record}"
+                    f"{key}\t{index}\t{piece}\t{text.record}"
                     f"\t{text.kind}\t{len(terms)}\t{vector}\n"
                 )
                 self._pending_bytes += len(vector)
@@ -257,7 +338,7 @@ class _TextWriter:
             if self._pending_bytes > _FLUSH_BYTES:
                 self.flush()
         self._word_lines += [
-            f"{self._owner}\t{number}\t{word}\t{kind}\t{len(records)}"
+            f"{key}\t{word}\t{kind}\t{len(records)}"
             f"\t{_copy_array(records)}\t{_copy_array(lengths)}\n"
             for (word, kind), (records, lengths) in texts_by_word.items()
         ]
@@ -265,7 +346,8 @@ class _TextWriter:
     def _words(self, terms: AbstractSet[str]) -> set[str]:
         """Return the words that terms are forms of."""
         known = self._word_by_term
-        new = list(terms - known.keys())
+        # The difference of a set and keys would read all keys.
+        new = [term for term in terms if term not in known]
         known.update(zip(new, words_of(new), strict=True))
         return {known[term] for term in terms}
 
@@ -276,16 +358,16 @@ class _TextWriter:
 
 
 def _load_text_counts(
-    db: PostgresConnection, numbers: Sequence[int]
+    db: PostgresConnection, numbers: Sequence[int], first_text: int = 0
 ) -> dict[int, _TextCounts]:
     """Count the stored texts and terms of sessions, by owner."""
     found: dict[int, _TextCounts] = {}
     if not numbers:
         return found
-    values = {"numbers": list(numbers)}
+    values = {"numbers": list(numbers), "first": first_text}
     rows = db.rows(
-        "SELECT owner, count(*), sum(length)::bigint FROM text"
-        " WHERE number = ANY(%(numbers)s) AND piece = 0 GROUP BY owner",
+        "SELECT owner, count(*), sum(length)::bigint FROM text WHERE number ="
+        " ANY(%(numbers)s) AND text >= %(first)s AND piece = 0 GROUP BY owner",
         values,
     )
     for owner, texts, terms in rows:
@@ -294,7 +376,7 @@ def _load_text_counts(
     rows = db.rows(
         "SELECT owner, lexeme, count(DISTINCT (number, text)) FROM text AS t"
         " CROSS JOIN LATERAL unnest(t.terms) WHERE number = ANY(%(numbers)s)"
-        " GROUP BY owner, lexeme",
+        " AND text >= %(first)s GROUP BY owner, lexeme",
         values,
     )
     for owner, term, texts in rows:
@@ -355,10 +437,20 @@ def _copy_array(numbers: Sequence[int]) -> str:
 
 _COPY_NULL = "\\N"
 _TERM_COLUMNS = ("owner", "term", "stem", "texts")
-_WORD_COLUMNS = ("owner", "number", "word", "kind", "texts", "records", "lengths")
+_WORD_COLUMNS = (
+    "owner",
+    "number",
+    "part",
+    "word",
+    "kind",
+    "texts",
+    "records",
+    "lengths",
+)
 _TEXT_COLUMNS = (
     "owner",
     "number",
+    "part",
     "text",
     "piece",
     "record",
