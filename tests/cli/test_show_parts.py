@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 from pathlib import Path
 
@@ -11,7 +12,16 @@ import pytest
 from bygones.archive import Archive
 from bygones.cli.main import main
 from bygones.errors import ExitCode
-from tests.build import Home, prompt, reply, session_id, thread, tool_result, tool_use
+from tests.build import (
+    Home,
+    prompt,
+    reply,
+    session_id,
+    thread,
+    title,
+    tool_result,
+    tool_use,
+)
 from tests.cli.terminals import Screen, run_piped
 
 SESSION = session_id(1)
@@ -30,7 +40,7 @@ def home(home_dir: Path) -> Home:
         tool_result("toolu_1", "done", toolUseResult={"agentId": "abcdef0123"}),
         reply(answer),
     )
-    home.session(SESSION, lines)
+    home.session(SESSION, [*lines, title("Some title", custom=True)])
     run = thread(prompt("Look"), reply("Nothing yet."), reply("An ocelot is here."))
     home.agent(SESSION, "abcdef0123", run, meta={"agentType": "Explore"})
     Archive.ingest(home_dir / "archive", [home.path])
@@ -54,10 +64,24 @@ def test_an_agent_run_is_shown_alone_by_the_id_that_tree_prints(
     out = show_output(capsys, f"{SESSION[:8]}/{agent}")
     assert "An ocelot is here." in out
     assert "Paragraph" not in out
+    raw = show_output(capsys, f"{SESSION[:8]}/{agent}", "--raw")
+    assert len(raw.splitlines()) == 3  # and not the title of the session
     assert main(["show", f"{SESSION[:8]}/nothere"]) == ExitCode.USAGE_ERROR
     assert "agent" in capsys.readouterr().err
     assert main(["show", "nosuch/abc"]) == ExitCode.USAGE_ERROR
     assert "nosuch/abc" in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("home")
+def test_color_always_renders_markdown_for_the_width_of_a_preview(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "50")
+    assert "Use **this**:" in show_output(capsys, "last")
+    out = show_output(capsys, "last", "--color", "always")
+    assert "Use \x1b[1mthis\x1b[0m:" in out
+    plain = re.sub(r"\x1b\[[0-9;]*m", "", out)
+    assert max(map(len, plain.splitlines())) <= 50
 
 
 def test_a_record_of_an_agent_shows_its_run(

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import click
+from msgspec.structs import replace
 
 from bygones.cli.context import EMPTY_PATH_MESSAGE, CommonOptions
 from bygones.cli.resolve import (
@@ -23,7 +24,7 @@ from bygones.errors import (
     NotInArchive,
     PathNotFound,
 )
-from bygones.model.base import AgentId, Position
+from bygones.model.base import AgentId, Position, SourceId
 from bygones.model.sessions import AgentRun, Session, agent_run_as_session
 from bygones.reader import read_sessions
 from bygones.render.headers import agent_name
@@ -120,7 +121,19 @@ def _enter_run_of_record(shown: ShownSession) -> ShownSession:
 def enter_run(shown: ShownSession, run: AgentRun) -> ShownSession:
     """Return an agent run as the session that is shown."""
     session = agent_run_as_session(shown.session, run)
+    # Records that are not shown belong to the run if its own file has them.
+    sources = _source_ids(session) - _source_ids(replace(shown.session, agents=()))
+    hidden = [
+        one for one in session.hidden_records if one.position.source_id in sources
+    ]
+    session = replace(session, hidden_records=tuple(hidden))
     return shown._replace(session=session, run_id=run.id, cost=None)
+
+
+def _source_ids(session: Session) -> set[SourceId]:
+    """Return the files that contain the messages of a session."""
+    places = record_positions(replace(session, hidden_records=()))
+    return {place.source_id for place in places}
 
 
 def _split_agent_name(name: str) -> tuple[str, str] | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
@@ -34,7 +35,13 @@ from bygones.cli.named_session import (
     open_named_session,
     record_positions,
 )
-from bygones.cli.output import Console, PagerMode, print_objects, style_spans
+from bygones.cli.output import (
+    Console,
+    PagerMode,
+    output_width,
+    print_objects,
+    style_spans,
+)
 from bygones.cli.picker.choose import pick_session, query_option, wants_picker
 from bygones.cli.resolve import check_record_on_branch, choose_branch
 from bygones.errors import NotInArchive
@@ -318,11 +325,13 @@ def _print_session(
     session: Session, view: SessionView, console: Console, shown: ShownSession
 ) -> None:
     colored = console.style.is_colored
+    # With --color always the pipe leads to a terminal, such as a preview of fzf.
+    width = output_width(sys.stdout, os.environ) if colored else console.width
     page = TextOptions(
-        width=console.width,
+        width=width,
         zone=None,
         text_parser=parse_user_text,
-        markdown=_markdown_renderer() if console.is_terminal and colored else None,
+        markdown=_markdown_renderer() if colored else None,
         cost=shown.cost,
     )
     lines: FocusedLines = render_focused_lines(session, view, page)

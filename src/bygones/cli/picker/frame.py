@@ -28,7 +28,8 @@ from bygones.render.text.primitives import sanitize_line, truncate_end
 
 _SIDE_BY_SIDE_WIDTH = 100
 _MIN_HEIGHT_FOR_PREVIEW = 14
-_MAX_KEY_ROWS = 2
+_KEY_ROWS = ((20, 3), (_MIN_HEIGHT_FOR_PREVIEW, 2), (0, 1))
+"""Heights of screens from which there are so many lines of keys."""
 _LINES_ABOVE = 2
 """The search and the line of state."""
 
@@ -109,7 +110,8 @@ class Arrangement(NamedTuple):
 def arrange(columns: int, rows: int, labels: Sequence[KeyLabel]) -> Arrangement:
     """Divide a screen: list and preview side by side if it is wide enough."""
     has_room = rows >= _MIN_HEIGHT_FOR_PREVIEW
-    keys = wrap_keys(labels, columns)[: _MAX_KEY_ROWS if has_room else 1]
+    max_key_rows = next(count for least, count in _KEY_ROWS if rows >= least)
+    keys = wrap_keys(labels, columns)[:max_key_rows]
     height = max(rows - _LINES_ABOVE - len(keys), 1)
     if columns >= _SIDE_BY_SIDE_WIDTH:
         left = (columns - 2) * 5 // 11
