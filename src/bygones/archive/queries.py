@@ -126,9 +126,10 @@ class ArchiveQueries(ArchiveBase):
         return [one for one in found if project is None or is_in_project(one, project)]
 
     def prompts_only_sessions(self) -> list[SessionSummary]:
-        """Return sessions that were deleted before they were archived, newest first.
+        """Return sessions that are not in the archive, newest first.
 
-        Only their prompts are known, from the history of Claude Code. `sessions` and
+        Only their prompts are known, from the history of Claude Code or from a hub that
+        you push to. `sessions` and
         `search` return them for queries with ``is:prompts-only``, and `session` and
         `conversation` return what is known. They are never counted as sessions.
         """

@@ -63,6 +63,10 @@ Filters = tuple[tuple[FieldValue | FieldTerm, str, tuple[str, ...]], ...]
 64 bits, which MessagePack cannot hold, so they are sent as texts."""
 
 
+OwnPrompt = tuple[SessionId, str | None, datetime | None, str]
+"""The session and project of a prompt, when it was sent, and the start of its text."""
+
+
 class RemoteTarget(NamedTuple):
     """What the methods are called on: the reader of one scope, and its search."""
 
@@ -121,6 +125,16 @@ def _filter_lookup(
     except ValueError:
         raise RemoteCallRejected("a filter has a value that is not a number") from None
     return known.__getitem__
+
+
+def _prompts_of(on: RemoteTarget, person: str) -> list[OwnPrompt]:
+    summaries = on.reader.sessions.iter_summaries()
+    projects = {one.id: one.project for one in summaries if one.person == person}
+    return [
+        (row.session, projects[row.session], row.time, row.head)
+        for row in on.reader.prompts.newest_first()
+        if row.session in projects
+    ]
 
 
 def _read_chunks(
@@ -219,6 +233,7 @@ _METHODS: dict[str, _Method] = {
         list[tuple[SessionId, RecordId, datetime | None, int, str, SessionId | None]],
         lambda on: list(on.reader.prompts.newest_first()),
     ),
+    "prompts_of": _Method(tuple[str], list[OwnPrompt], _prompts_of),
     "load_payers": _Method(
         tuple[tuple[int, ...] | None],
         list[tuple[str, Payer]],
@@ -360,6 +375,12 @@ def describe_call(body: bytes) -> tuple[str, object]:
         return call.method[:40], msgspec.msgpack.decode(call.arguments)
     except (msgspec.MsgspecError, UnicodeDecodeError):
         return "", None
+
+
+def fetch_prompts_of(connection: HubConnection, person: str) -> list[OwnPrompt]:
+    """Return the prompts in the sessions that a person pushed to a hub."""
+    found: list[OwnPrompt] = _HubMethods(connection).call("prompts_of", person)
+    return found
 
 
 class _HubMethods:

@@ -14,6 +14,7 @@ from msgspec import MsgspecError, Struct, field
 from msgspec.structs import replace
 
 from bygones.archive import Archive
+from bygones.archive.remote import OwnPrompt, fetch_prompts_of
 from bygones.errors import ArchiveDamaged, BygonesError, HubRejected, HubUnreachable
 from bygones.hub.chunks import (
     ChunkBuilder,
@@ -84,6 +85,11 @@ class HubClient:
 
     def send(self, request: UploadRequest) -> UploadResponse:
         return self._request("POST", PUSH_PATH, encode_message(request))
+
+    def fetch_own_prompts(self, machine: str) -> list[OwnPrompt]:
+        """Return the prompts in all sessions that the owner of the token pushed."""
+        person = self.fetch_state(machine).person
+        return fetch_prompts_of(self._connection, person) if person else []
 
     def _request(self, method: str, path: str, body: bytes = b"") -> UploadResponse:
         content = self._connection.request(method, path, body)

@@ -2,13 +2,14 @@
 
 Claude Code deletes transcripts after some weeks, but keeps what was typed in
 `history.jsonl`. Sessions that were deleted before they were archived are read from there,
-when they are asked for.
+when they are asked for, and those that only a hub has from what a push stored.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
+from urllib.parse import urlsplit
 from uuid import NAMESPACE_URL, uuid5
 
 import msgspec
@@ -40,11 +41,16 @@ from bygones.parse.light import build_node, parse_line_light
 from bygones.parse.loader import RecordLoader
 from bygones.sources.lines import split_lines
 from bygones.store.archive_db import ArchiveDB, hash_of_session, load_purged_hashes
+from bygones.store.hub_sessions import load_hub_sessions
 from bygones.store.local_reader import LocalReader
 
 _NOTICE = (
     "Only the prompts of this session are known: Claude Code deleted its transcript"
     " before it was archived."
+)
+_HUB_NOTICE = (
+    "Only the prompts of this session are here, and long ones are cut. The whole session"
+    " is on a hub: bygones show {id} --archive {hub}"
 )
 _LABEL = "(prompts only)"
 _TITLE_LENGTH = 200
@@ -77,6 +83,14 @@ class PromptsOnlySession(Struct, frozen=True):
 
     summary: SessionSummary
     prompts: tuple[TypedPrompt, ...]
+    hub: str = ""
+    """The hub that has the whole session."""
+
+    @property
+    def notice(self) -> str:
+        """What is said in place of the transcript."""
+        notice = _HUB_NOTICE if self.hub else _NOTICE
+        return notice.format(id=self.summary.id, hub=self.hub)
 
     def indexed_prompts(self) -> list[IndexedPrompt]:
         """Return the prompts with the ids that they have in the assembled session."""
@@ -97,7 +111,7 @@ def _record_id(session: SessionId, number: int) -> RecordId:
 
 
 def load_prompts_only(reader: LocalReader) -> list[PromptsOnlySession]:
-    """Return the sessions that only the history knows, the newest first.
+    """Return the sessions that only the history or a hub knows, the newest first.
 
     Sessions that were purged are left out.
     """
@@ -107,10 +121,17 @@ def load_prompts_only(reader: LocalReader) -> list[PromptsOnlySession]:
             prompt = TypedPrompt(int(line.timestamp or 0), line.display)
             found = prompts.setdefault(SessionId(line.session_id), {})
             found[prompt] = line.project or found.get(prompt)
-    known = _known_ids(reader)
+    hubs: dict[SessionId, str] = {}
+    for found_there in load_hub_sessions(reader.archive_dir.folder):
+        for one in found_there.sessions:
+            hubs[one.id] = found_there.hub
+            if one.id not in prompts:
+                typed = [TypedPrompt(*prompt) for prompt in one.prompts]
+                prompts[one.id] = dict.fromkeys(typed, one.project)
+    known = find_known_ids(reader)
     purged = load_purged_hashes(reader.byte_store.db)
     sessions = [
-        _make_session(reader, id_, found)
+        _make_session(reader, id_, found, hubs.get(id_, ""))
         for id_, found in prompts.items()
         if id_ not in known and hash_of_session(id_) not in purged
     ]
@@ -122,7 +143,8 @@ def load_prompts_only(reader: LocalReader) -> list[PromptsOnlySession]:
     )
 
 
-def _known_ids(reader: LocalReader) -> set[str]:
+def find_known_ids(reader: LocalReader) -> set[str]:
+    """Return the ids of all sessions in the archive, also inside of others."""
     known = set(reader.lookup.session_ids())
     for summary in reader.sessions.iter_summaries(include_empty=True):
         known.update(summary.contained_ids)
@@ -157,15 +179,19 @@ def _read_chunks(
 
 
 def _make_session(
-    reader: LocalReader, id_: SessionId, found: dict[TypedPrompt, str | None]
+    reader: LocalReader,
+    id_: SessionId,
+    found: dict[TypedPrompt, str | None],
+    hub: str,
 ) -> PromptsOnlySession:
     prompts = tuple(sorted(found))
     projects = [project for prompt in prompts if (project := found[prompt])]
     times = [time for prompt in prompts if (time := prompt.sent_at)]
     first = " ".join(prompts[0].text.split())[:_TITLE_LENGTH]
+    label = f"(on {urlsplit(hub).netloc})" if hub else _LABEL
     summary = SessionSummary(
         id=id_,
-        title=Title(f"{_LABEL} {first}", TitleKind.PROMPT),
+        title=Title(f"{label} {first}", TitleKind.PROMPT),
         project=projects[-1] if projects else None,
         started_at=times[0] if times else None,
         ended_at=times[-1] if times else None,
@@ -174,7 +200,7 @@ def _make_session(
         flags=(Flag.PROMPTS_ONLY,),
         source_bytes=sum(len(prompt.text.encode()) for prompt in prompts),
     )
-    return PromptsOnlySession(reader.directories.apply(summary), prompts)
+    return PromptsOnlySession(reader.directories.apply(summary), prompts, hub)
 
 
 def find_prompt(
@@ -229,7 +255,7 @@ def assemble_prompts_only(known: PromptsOnlySession) -> Session:
 def _make_records(known: PromptsOnlySession) -> Iterable[dict[str, object]]:
     id_ = known.summary.id
     parent: str | None = None
-    texts = [(_NOTICE, known.summary.started_at)]
+    texts = [(known.notice, known.summary.started_at)]
     texts += [(prompt.text, prompt.sent_at) for prompt in known.prompts]
     for number, (text, time) in enumerate(texts):
         uuid = _record_id(id_, number)

@@ -33,6 +33,7 @@ from bygones.store.archive_db import (
 from bygones.store.archive_dir import ArchiveDir
 from bygones.store.connect import writer_lock
 from bygones.store.derived_tables import DerivedTables
+from bygones.store.hub_sessions import erase_hub_sessions
 from bygones.store.local_reader import load_sources
 from bygones.store.protocols import Lookup, SessionReader, StoreReader
 from bygones.store.undo_files import erase_undo_files
@@ -230,6 +231,7 @@ def purge(
     ):
         archive_db = archive_dir.byte_store
         erase_undo_files(folder, sessions)
+        erase_hub_sessions(folder, sessions)
         purged = _select_sources(archive_dir, sources, sessions)
         if purged:
             # First, so that neither outlives an interrupted purge. A copy from before

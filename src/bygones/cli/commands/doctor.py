@@ -301,8 +301,8 @@ def archive_lines(
     sessions = pluralize(state.session_count, "session")
     yield f"  {sessions} in {pluralize(state.project_count, 'project')}"
     if state.prompts_only_count:
-        deleted = pluralize(state.prompts_only_count, "deleted session")
-        yield f"  only the prompts of {deleted}; run `bygones list is:prompts-only`"
+        others = pluralize(state.prompts_only_count, "more session")
+        yield f"  only the prompts of {others}; run `bygones list is:prompts-only`"
     files = pluralize(state.file_count, "file")
     only_here = f", {state.gone_file_count:,} of them deleted by Claude Code since"
     yield f"  {files}{only_here if state.gone_file_count else ''}"

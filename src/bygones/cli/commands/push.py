@@ -142,7 +142,8 @@ def push(*, dry_run: bool, watch: bool, options: CommonOptions, as_json: bool) -
     Set the hub and the projects under [push] in the settings; nothing else is sent.
     Secrets, names and home folders are redacted before anything is sent, and private
     records are left out. Only what the hub does not have yet is sent. You can interrupt
-    it at any time.
+    it at any time. Prompts of your sessions that only the hub has, such as those of another
+    machine, are stored here; `bygones list is:prompts-only` lists them.
     """
     settings = _with_stored_token(load_push_settings(os.environ, Path.home()))
     _check_settings(settings, is_dry_run=dry_run)
@@ -171,9 +172,15 @@ def _check_settings(settings: PushSettings, *, is_dry_run: bool) -> None:
 
 
 def _push_once(
-    settings: PushSettings, options: CommonOptions, *, is_dry_run: bool, as_json: bool
+    settings: PushSettings,
+    options: CommonOptions,
+    *,
+    is_dry_run: bool,
+    as_json: bool,
+    is_repeated: bool = False,
 ) -> None:
     from bygones.hub.client import HubClient, push
+    from bygones.hub.known_sessions import remember_sessions
 
     client = HubClient(settings.hub, settings.token) if settings.hub else nullcontext()
     with client as transport, StagedProgressBar() as bar:
@@ -186,11 +193,22 @@ def _push_once(
             progress=bar,
             host=get_machine_id(),
         )
+    only_there = None
+    if settings.hub and not is_dry_run:
+        with HubClient(settings.hub, settings.token, max_attempts=1) as asking:
+            only_there = remember_sessions(
+                options.folder, asking, host=get_machine_id(), is_repeated=is_repeated
+            )
     if as_json:
         print_objects([push_report_object(report, is_dry_run=is_dry_run)])
     elif not options.quiet or is_dry_run:
         for line in push_report_lines(report, settings.hub, is_dry_run=is_dry_run):
             click.echo(line)
+        if only_there:
+            sessions = pluralize(
+                only_there, "of your sessions is", "of your sessions are"
+            )
+            click.echo(f"{sessions} only on the hub: bygones list is:prompts-only")
     sys.stdout.flush()
 
 
@@ -206,7 +224,14 @@ def _push_continuously(
         sys.stderr.write(f"{error}\n")
         errors.append(error)
 
-    once = partial(_push_once, settings, options, is_dry_run=False, as_json=as_json)
+    once = partial(
+        _push_once,
+        settings,
+        options,
+        is_dry_run=False,
+        as_json=as_json,
+        is_repeated=True,
+    )
     loop = PushLoop(once, report_error)
     loop.start()
     if not options.quiet:
