@@ -40,6 +40,8 @@ _MAX_TEXT = 160
 _MAX_FILES = 40
 """Files of a project whose lines are looked at, those that were changed last."""
 _START_SESSIONS = 3
+_FORMAT = "format 2"
+"""Written with the state of a file: another format is replaced."""
 _OFFER_DAYS = 14
 
 
@@ -92,6 +94,7 @@ def update_recall(archive_folder: Path, redact: Callable[[str], str]) -> int:
             newest = summaries[:MAX_SESSIONS]
             path = Path(project_file(str(folder), project))
             state = [f"{one.id} {one.ended_at} {one.message_count}" for one in newest]
+            state.append(_FORMAT)
             if _read_state(path) == state:
                 continue
             data = build_project(archive, newest, redact)
@@ -110,11 +113,11 @@ def build_project(
     prompts: list[dict[str, str]] = []
     terms: dict[str, list[int]] = {}
     failures: dict[str, dict[str, str]] = {}
-    start: list[str] = []
+    start: list[dict[str, object]] = []
     for summary in summaries:
         session = archive.session(summary.id)
         if len(start) < _START_SESSIONS:
-            start.append(_start_line(session, redact))
+            start.append(_start_entry(session, redact))
         for key, entry in _find_fixes(session, redact):
             failures.setdefault(key, entry)
         for entry, words in _find_prompts(session, redact):
@@ -124,18 +127,20 @@ def build_project(
     return {"start": start, "failures": failures, "prompts": prompts, "terms": terms}
 
 
-def _start_line(session: Session, redact: Callable[[str], str]) -> str:
+def _start_entry(session: Session, redact: Callable[[str], str]) -> dict[str, object]:
+    """Return how a session ended, for the start of the next one."""
     messages = session.live_branch.messages
-    ended = f"{session.ended_at:%d %b}" if session.ended_at else ""
     spoken = [m for m in messages if m.preview and m.command is None]
     last = spoken[-1] if spoken else None
-    title = _short(redact(session.title.text), 70)
-    cited = f"{session.id[:8]}"
-    if last is not None and last.role is Role.USER:
-        said = _short(redact(last.preview), 70)
-        return f"{ended} {title} ({cited}): open, no reply to `{said}`"
-    said = _short(redact(_last_sentence(last)), 90) if last else ""
-    return f"{ended} {title} ({cited})" + (f": ended with `{said}`" if said else "")
+    is_open = last is not None and last.role is Role.USER
+    said = last.preview if last is not None and is_open else _last_sentence(last)
+    return {
+        "at": session.id[:8],
+        "day": f"{session.ended_at:%d %b}" if session.ended_at else "",
+        "title": _short(redact(session.title.text), 70),
+        "said": _short(redact(said), 70),
+        "is_open": is_open,
+    }
 
 
 def _find_prompts(
