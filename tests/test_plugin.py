@@ -14,8 +14,11 @@ from typing import Any
 import pytest
 
 from bygones import __version__
+from bygones.archive import Archive
 from bygones.cli.commands.registry import COMMANDS
 from bygones.mcp.tools import TOOLS_BY_NAME
+from tests.build import Home, prompt, reply, session_id, thread
+from tests.client.install import ClientUnavailable, install_client
 
 PLUGIN = Path(__file__).resolve().parent.parent / "plugin"
 EVENTS = {
@@ -51,6 +54,7 @@ def test_parts_are_where_claude_code_looks_for_them() -> None:
     }
 
     assert found == {
+        ".claude-plugin/icon.png",
         ".claude-plugin/plugin.json",
         ".mcp.json",
         "commands/resume.md",
@@ -87,15 +91,12 @@ def test_marketplace_lists_the_plugin() -> None:
 def test_claude_code_accepts_plugin_and_marketplace(
     folder: Path, tmp_path: Path
 ) -> None:
-    found = sorted(
-        (Path.home() / ".cache" / "bygones-tests").glob(
-            "claude-code-*/node_modules/@anthropic-ai/claude-code-*/claude"
-        )
-    )
-    if not found:
-        pytest.skip("the client is NOT tried: tests/client has not installed it")
+    try:
+        program = install_client()
+    except ClientUnavailable as error:
+        pytest.skip(f"the client is NOT tried: {error}")
     checked = subprocess.run(
-        [found[-1], "plugin", "validate", "--strict", str(folder)],
+        [program, "plugin", "validate", "--strict", str(folder)],
         capture_output=True,
         text=True,
         check=False,
@@ -104,6 +105,35 @@ def test_claude_code_accepts_plugin_and_marketplace(
     )
 
     assert checked.returncode == 0, checked.stdout + checked.stderr
+
+
+def test_share_exports_one_file_of_this_session(tmp_path: Path) -> None:
+    content = (PLUGIN / "commands" / "share.md").read_text("utf-8")
+    (command,) = re.findall(r"`bygones (export [^`]*)`", content)
+    home = Home(tmp_path / "home")
+    for number in (1, 2):
+        records = thread(prompt("the first"), reply("so"), prompt("the second"))
+        home.session(session_id(number), records)
+    options = command.replace("${CLAUDE_SESSION_ID}", session_id(1)).split()
+    work = tmp_path / "work"
+    work.mkdir()
+    Archive.ingest(tmp_path / "archive", [home.path])
+
+    subprocess.run(
+        [sys.executable, "-m", "bygones", *options, "--turns", "1-2"],
+        cwd=work,
+        check=True,
+        capture_output=True,
+        env={
+            **os.environ,
+            "HOME": str(tmp_path),
+            "CLAUDE_CONFIG_DIR": str(home.path),
+            "BYGONES_ARCHIVE": str(tmp_path / "archive"),
+        },
+    )
+
+    names = {path.name for path in work.iterdir()}
+    assert names == {f"{session_id(1)}.html", "redacted.jsonl"}
 
 
 def test_subagent_has_only_tools_that_read() -> None:

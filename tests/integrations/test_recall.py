@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import stat
 import subprocess
 import sys
@@ -330,7 +331,8 @@ def test_instructions_in_transcripts_stay_quoted(attacked: Path) -> None:
         assert "IGNORE" in "".join(quoted)
         assert "IGNORE" not in rest
         assert "rm" not in rest.split()
-        assert not any(one in text for one in "<>\x1b\u202e\u200b\u2028\uff40")
+        assert not any(one in text for one in "\x1b\u202e\u200b\u2028\uff40")
+        assert not re.search("<[/a-z]", text)
         assert "".join(quoted).isprintable()
         assert all("\n" not in one for one in quoted)
 

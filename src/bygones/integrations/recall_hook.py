@@ -230,9 +230,10 @@ def _quote(text: str) -> str:
     character that hides or reorders others.
     """
     plain = "".join(one if one.isprintable() else " " for one in str(text)[:1000])
-    for marks, replacement in (("`\u02cb\u1fef\uff40", "'"), ("<", "("), (">", ")")):
-        for mark in marks:
-            plain = plain.replace(mark, replacement)
+    for mark in "`\u02cb\u1fef\uff40":
+        plain = plain.replace(mark, "'")
+    # A space ends a tag, and leaves the meaning of a shell command as it is.
+    plain = re.sub(r"<(?=[/A-Za-z!?])", "< ", plain)
     return f"`{' '.join(plain.split())[:160]}`"
 
 
