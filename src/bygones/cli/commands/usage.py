@@ -345,11 +345,14 @@ _TIME_GROUPINGS = frozenset(
 def limit_rows(
     report: UsageReport | ContextReport, limit: int | None
 ) -> Sequence[UsageRow | ToolRow | ContextRow]:
-    """Return the newest rows of a report by time, or the largest of another."""
-    if limit is None:
-        return report.rows
-    is_time = isinstance(report, ContextReport) or report.by in _TIME_GROUPINGS
-    return report.rows[-limit:] if is_time else report.rows[:limit]
+    """Return the newest rows of a report by time, or the largest of another.
+
+    Rows by time are newest first; the turns of a session are in their order.
+    """
+    if isinstance(report, ContextReport):
+        return report.rows[-limit:] if limit is not None else report.rows
+    rows = report.rows[::-1] if report.by in _TIME_GROUPINGS else report.rows
+    return rows[:limit]
 
 
 def _cache_writes(row: UsageRow) -> int:
