@@ -23,13 +23,19 @@ from bygones.redact.personal import (
     login_names_in,
     name_spellings,
 )
-from bygones.redact.prefilter import LinePrefilter, SensitiveKind, matching_rules
+from bygones.redact.prefilter import (
+    LinePrefilter,
+    SensitiveKind,
+    matching_near_rules,
+    matching_rules,
+)
 from bygones.redact.rules import (
     Rule,
     is_mixed_value,
     is_passphrase,
     is_password_field,
     is_placeholder,
+    is_random,
     load_rules,
 )
 from bygones.redact.split_tokens import find_split_tokens
@@ -82,8 +88,8 @@ class Redactor:
         self._homes = HomeFinder(homes)
         self.patterns = tuple(patterns)
         user_rules = tuple(Rule(name, pattern) for name, pattern in self.patterns)
-        self._secret_rules: _RuleSet | None = _builtin_rules()
-        self._user_rules = _RuleSet(user_rules) if user_rules else None
+        self._secret_rules: RuleSet | None = _builtin_rules()
+        self._user_rules = RuleSet(user_rules) if user_rules else None
         words = {name for name in self.accounts if not is_ordinary_word(name)}
         spellings = _spell_names(self.names | words)
         self._names = _searchable_names(spellings)
@@ -97,6 +103,8 @@ class Redactor:
             else LinePrefilter(spellings | self.accounts, self._homes.words)
         )
         self._kinds = int(SensitiveKind.ANYTHING)
+        self.known_identifiers: set[str] = set()
+        """Names of fields, tools and kinds in which nothing has to be redacted."""
         self._cached_with_accounts = lru_cache(maxsize=16)(self._copy_with_accounts)
         self._cached_personal_only = cache(self._personal_only)
 
@@ -181,7 +189,7 @@ class Redactor:
             homes=self._homes.homes if is_named else (),
             marker=self._marker,
         )
-        redactor._secret_rules = None
+        redactor._secret_rules = _near_rules() if kinds & SensitiveKind.RANDOM else None
         redactor._kinds = int(kinds) & self._kinds
         return redactor
 
@@ -322,6 +330,14 @@ class Redactor:
 
 _HOME_TERMINATORS = "\\/\"'`\n"
 _MIN_TEXT_LENGTH = 3
+_MAX_PATH = 200
+"""How far before a value the start of a path is looked for."""
+_BASE64_HEAD = re.compile(
+    r"(?<![A-Za-z0-9+/.:_-])[A-Za-z0-9+]{1,12}/(?:[A-Za-z0-9+]{0,12}/)*$"
+)
+_MAX_BASE64_HEAD = 60
+_VALUE_HEAD = re.compile(r"[A-Za-z_$-]{0,40}[_$-]")
+"""The start of a token that has a name, such as ``live_apikey_``."""
 _MIN_BATCH_LINES = 3
 _MAX_CACHED_LENGTH = 200
 _CSI = "\x1b["
@@ -380,7 +396,7 @@ def _drop_overlaps(
     return sorted(result)
 
 
-class _RuleSet:
+class RuleSet:
     """Rules, with a prefilter that selects those that may match a text."""
 
     def __init__(
@@ -410,7 +426,36 @@ class _RuleSet:
                 spans.update(find_split_tokens(text, rule.split_prefix, pattern))
             for start, end in spans.items():
                 if start < end and self._confirm(text[start:end], rule):
-                    yield Redaction(start, end, rule.id)
+                    if rule.near:
+                        start = _base64_start(text, start, end)  # noqa: PLW2901
+                    if _has_context(text, start, end, rule):
+                        yield Redaction(start, end, rule.id)
+
+
+def _has_context(text: str, start: int, end: int, rule: Rule) -> bool:
+    """Whether the text before a value, or its start, says that it is a secret."""
+    if not rule.near and not rule.not_after:
+        return True
+    near, not_after = _context_patterns(rule.near, rule.not_after)
+    head = _VALUE_HEAD.match(text, start, end)
+    head_end = head.end() if head else start
+    return (
+        near.search(text, max(start - rule.distance, 0), head_end) is not None
+        and not_after.search(text, max(start - _MAX_PATH, 0), start) is None
+    )
+
+
+def _base64_start(text: str, start: int, end: int) -> int:
+    """Return where a value starts, of which a slash separated the first characters."""
+    if "+" in text[start:end] or text[end - 1] == "=":
+        head = _BASE64_HEAD.search(text, max(start - _MAX_BASE64_HEAD, 0), start)
+        return head.start() if head else start
+    return start
+
+
+@cache
+def _context_patterns(near: str, not_after: str) -> tuple[re.Pattern[str], ...]:
+    return re.compile(near), re.compile(f"(?:{not_after or '(?!)'})$")
 
 
 def _to_character_offsets(spans: dict[int, int], encoded: bytes) -> dict[int, int]:
@@ -434,13 +479,17 @@ def _make_prefilter(rules: Sequence[Rule]) -> Callable[[bytes], list[int]]:
     return lambda text: sorted(patterns.Match(text) or ())
 
 
-def _is_secret(value: str, rule: Rule) -> bool:
+def is_secret(value: str, rule: Rule) -> bool:
     if is_placeholder(value):
         return False
     return not rule.validator or _VALIDATORS[rule.validator](value)
 
 
-_VALIDATORS = {"mixed": is_mixed_value, "passphrase": is_passphrase}
+_VALIDATORS = {
+    "mixed": is_mixed_value,
+    "passphrase": is_passphrase,
+    "random": is_random,
+}
 
 
 def _lower_same_length(text: str) -> str:
@@ -477,5 +526,10 @@ def _compile(pattern: str) -> Any:  # noqa: ANN401 (RE2 has no types)
 
 
 @lru_cache(maxsize=1)
-def _builtin_rules() -> _RuleSet:
-    return _RuleSet(load_rules(), prefilter=matching_rules, confirm=_is_secret)
+def _builtin_rules() -> RuleSet:
+    return RuleSet(load_rules(), prefilter=matching_rules, confirm=is_secret)
+
+
+@lru_cache(maxsize=1)
+def _near_rules() -> RuleSet:
+    return RuleSet(load_rules(), prefilter=matching_near_rules, confirm=is_secret)

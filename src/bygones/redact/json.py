@@ -58,6 +58,9 @@ _ENUM_FIELDS_OF_TOOL_USE = ENUM_FIELDS | {"name"}
 _ID_SUFFIXES = ("Id", "_id", "Uuid", "uuid")
 _IDENTIFIER = re.compile(r"[A-Za-z0-9_$<][A-Za-z0-9_$.:>-]{0,63}")
 _MAX_CACHED_NAME = 64
+_MAX_KNOWN_IDENTIFIERS = 4096
+_KEPT_KINDS = frozenset({"user", "random-token", "prefix-token"})
+"""What is kept in names and ids, which are often random."""
 _MCP_PREFIX = "mcp__"
 """Names of MCP tools contain the name of a server, which the user chooses."""
 _decode = msgspec.json.Decoder().decode
@@ -88,9 +91,14 @@ class TextRedactor:
         A word that is also a login name is kept: readers of the transcript rely on it.
         Secrets and paths are redacted.
         """
+        known = self._redactor.known_identifiers
+        if text in known:
+            return text
         if _IDENTIFIER.fullmatch(text) and not text.startswith(_MCP_PREFIX):
             found = self._redactor.find(text)
-            if not found or all(redaction.kind == "user" for redaction in found):
+            if not found or all(redaction.kind in _KEPT_KINDS for redaction in found):
+                if len(known) < _MAX_KNOWN_IDENTIFIERS:
+                    known.add(text)
                 return text
         return self.redact(text)
 

@@ -7,16 +7,17 @@ because the rules decide on the decoded text, but it must never report too littl
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from enum import IntFlag
 from functools import cache, cached_property, lru_cache, reduce
 from operator import or_
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import re2
 
 from bygones.redact.personal import is_identifying
-from bygones.redact.rules import TOKEN_START, load_rules
+from bygones.redact.rules import TOKEN_START, expand, load_rules
 
 
 class SensitiveKind(IntFlag):
@@ -28,8 +29,10 @@ class SensitiveKind(IntFlag):
     EMAIL = 4
     NAME = 8
     PERSON = HOME | PROJECT_KEY | EMAIL | NAME
-    SECRET = 16
-    ANYTHING = PERSON | SECRET
+    RANDOM = 16
+    """Random characters after a word that announces a secret."""
+    SECRET = 32
+    ANYTHING = PERSON | RANDOM | SECRET
 
 
 _JSON_WHITESPACE = r"(?:\\[nrtf]|\s)"
@@ -60,6 +63,9 @@ _PERSONAL_PATTERNS = {
 _ESCAPE_PATTERNS = (r"[^\\](?:\\\\)*\\u", r"\\/")
 """Escapes that JSON does not require. Any text can be written with them."""
 _RE2_MAX_MEMORY = 64 * 1024 * 1024
+_MIN_ENCODED_LENGTH = 1000
+_BASE64_TEXT = re.compile(r"[A-Za-z0-9+/]*={0,2}")
+_BASE64_BYTES = re.compile(_BASE64_TEXT.pattern.encode())
 _NOTHING = SensitiveKind.NOTHING
 _ESCAPED_CHARS = frozenset('"\\/')
 """Characters that JSON may escape."""
@@ -91,8 +97,12 @@ class LinePrefilter:
             return SensitiveKind.ANYTHING
         matches = self._prefilters.patterns.Match(line)
         kinds = self._cached_combine(tuple(matches)) if matches else _NOTHING
-        if kinds is not SensitiveKind.ANYTHING and self._contains_name(line):
-            return kinds | SensitiveKind.NAME
+        if kinds is SensitiveKind.ANYTHING:
+            return kinds
+        if self._prefilters.near_in_json.search(line):
+            kinds |= SensitiveKind.RANDOM
+        if self._contains_name(line):
+            kinds |= SensitiveKind.NAME
         return kinds
 
     def _combine_kinds(self, matches: tuple[int, ...]) -> SensitiveKind:
@@ -121,11 +131,29 @@ def matching_rules(text: str | bytes) -> list[int]:
     Uses the prefilters instead of the rules themselves: those would take five times as
     long and 40 MB of memory.
     """
-    prefilters = _prefilter_set()
-    matches = prefilters.patterns.Match(text)
-    if not matches:
+    if _is_encoded(text):
         return []
-    return sorted({rule for match in matches for rule in prefilters.rules[match]})
+    prefilters = _prefilter_set()
+    matches = prefilters.patterns.Match(text) or ()
+    numbers = {rule for match in matches for rule in prefilters.rules[match]}
+    return sorted(numbers.union(matching_near_rules(text)))
+
+
+def matching_near_rules(text: str | bytes) -> tuple[int, ...]:
+    """Return the numbers of the rules for values near a word, if they may match."""
+    if _is_encoded(text):
+        return ()
+    prefilters = _prefilter_set()
+    return prefilters.near_rules if prefilters.near_in_text.search(text) else ()
+
+
+def _is_encoded(text: str | bytes) -> bool:
+    """Whether a text is encoded content, such as an image, and nothing else."""
+    if len(text) < _MIN_ENCODED_LENGTH:
+        return False
+    if isinstance(text, bytes):
+        return _BASE64_BYTES.fullmatch(text) is not None
+    return _BASE64_TEXT.fullmatch(text) is not None
 
 
 class _PrefilterSet(NamedTuple):
@@ -134,12 +162,19 @@ class _PrefilterSet(NamedTuple):
     """What each pattern can be part of."""
     rules: list[tuple[int, ...]]
     """The rules that each pattern is the prefilter of."""
+    near_rules: tuple[int, ...]
+    """Rules for values near a word. One pass of their own is faster."""
+    near_in_json: Any
+    near_in_text: Any
 
 
 @lru_cache(maxsize=1)
 def _prefilter_set() -> _PrefilterSet:
     rules: dict[str, tuple[int, ...]] = {}
+    near_rules = tuple(number for number, rule in enumerate(load_rules()) if rule.near)
     for number, rule in enumerate(load_rules()):
+        if rule.near:
+            continue
         pattern = rule.prefilter or rule.split_prefix or _json_pattern(rule.pattern)
         rules[pattern] = (*rules.get(pattern, ()), number)
     kinds = (
@@ -150,7 +185,20 @@ def _prefilter_set() -> _PrefilterSet:
         _compile_set(kinds),
         list(kinds.values()),
         [rules.get(pattern, ()) for pattern in kinds],
+        near_rules,
+        *_near_patterns(),
     )
+
+
+def _near_patterns() -> tuple[Any, Any]:
+    """Compile what precedes every match of a rule for values near a word."""
+    word, core = expand("{near_word}"), expand("{mixed_core}")
+    field = expand(r"(?i:{password_word}|{secret_word})\"\s*:\s*\"")
+    # The word and the value are in the same string, or the word is the name of a field.
+    in_json = re2.compile(
+        rf"(?:{word}|{field})(?:[^\"\\]|\\.)*{core}", options=_options()
+    )
+    return in_json, re2.compile(rf"(?s){word}.*{core}", options=_options())
 
 
 def _json_pattern(pattern: str) -> str:
@@ -160,11 +208,15 @@ def _json_pattern(pattern: str) -> str:
 
 
 def _compile_set(patterns: Iterable[str]) -> re2.Set:
-    options = re2.Options()
-    options.max_mem = _RE2_MAX_MEMORY
-    options.log_errors = False
-    pattern_set = re2.Set.SearchSet(options)
+    pattern_set = re2.Set.SearchSet(_options())
     for pattern in patterns:
         pattern_set.Add(pattern)
     pattern_set.Compile()
     return pattern_set
+
+
+def _options() -> Any:  # noqa: ANN401 (RE2 has no types)
+    options = re2.Options()
+    options.max_mem = _RE2_MAX_MEMORY
+    options.log_errors = False
+    return options

@@ -54,6 +54,61 @@ pour el los las una es con por para
 """
 _SENTENCE_WORDS = frozenset(_SENTENCE_WORDS_TEXT.split())
 """Words of sentences and labels; a passphrase contains none of them."""
+WORD_PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
+"""Words and numbers in an identifier."""
+_SECOND_LETTERS = {
+    "a": "bcdgilmnprstuy",
+    "b": "aeilosu",
+    "c": "acehiklortu",
+    "d": "adeiorsu",
+    "e": "acdefglmnpqrstvx",
+    "f": "aefior",
+    "g": "ehirs",
+    "h": "aeiot",
+    "i": "abcdefglmnoprstvz",
+    "k": "ei",
+    "l": "adeilostuy",
+    "m": "aeiops",
+    "n": "acdefgiostuv",
+    "o": "bcdglmnoprstuvw",
+    "p": "aeiloprst",
+    "q": "u",
+    "r": "acdegilmnorstuy",
+    "s": "acehilopstu",
+    "t": "acehilorstuy",
+    "u": "belmnprst",
+    "v": "aei",
+    "w": "aei",
+    "x": "t",
+    "y": "p",
+    "z": "e",
+}
+_COMMON_PAIRS = frozenset(
+    first + second for first, seconds in _SECOND_LETTERS.items() for second in seconds
+)
+"""Pairs of letters in words: 87 % of those in identifiers, 30 % of random ones."""
+_MIN_COMMON = 0.6
+_MIN_WORD_LENGTH = 4
+_MIN_RANDOM_LENGTH = 8
+_MAX_RANDOM_LENGTH = 400
+"""Longer values are usually encoded content, not secrets."""
+_MAX_MEAN_PART = 2.9
+"""Random letters and digits alternate more often than the parts of identifiers."""
+_MAX_WORD_SHARE = 0.45
+_TOKEN_NAME = re.compile(r"(?:[A-Za-z]{2,12}[_$-])+")
+"""What precedes the random part of a token, such as ``live_apikey_``."""
+_MIN_ONE_CASE_LENGTH = 20
+_MIN_PARTS = 4
+_UUID = re.compile(r"(?i)[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}")
+_HEX_VALUE = re.compile(r"(?:0x)?[0-9a-f-]*|(?:0x)?[0-9A-F-]*")
+"""Checksums and ids look like this; only their context shows a secret."""
+_KNOWN_ID = re.compile(
+    r"(?:toolu|srvtoolu|msg|req|call|resp|run|evt|file|step|thread|asst|batch|chatcmpl"
+    r"|container|session|agent|pk|sha\d+|compl|cmpl|gen|org|proj|user|wrkspc)[_-]"
+)
+"""Ids in transcripts, such as those of messages and tool calls."""
+_DISTANCE = 60
+"""How far before a value the word is that makes it a secret."""
 _LABEL_SUFFIX = re.compile(r"(?i)[-_](?:secret|key|token|password)$")
 """The end of made-up values such as ``my-api-key``."""
 _ATTRIBUTE_ACCESS = re.compile(
@@ -126,7 +181,41 @@ def is_mixed_value(value: str) -> bool:
         return False
     has_letter = any(char.isalpha() for char in longest)
     has_digit = any(char.isdigit() for char in longest)
-    return has_letter and (has_digit or not _PUNCTUATION.isdisjoint(longest))
+    return has_letter and (
+        has_digit or not _PUNCTUATION.isdisjoint(longest) or is_random(longest)
+    )
+
+
+def is_random(value: str) -> bool:
+    """Whether a value consists of random characters and not of words and numbers."""
+    if len(value) > _MAX_RANDOM_LENGTH or _KNOWN_ID.match(value):
+        return False
+    value = _TOKEN_NAME.sub("", _UUID.sub("", value))
+    if _HEX_VALUE.fullmatch(value):
+        return False
+    parts = WORD_PART.findall(value)
+    length = sum(map(len, parts))
+    if length < _MIN_RANDOM_LENGTH:
+        return False
+    words = sum(len(part) for part in parts if _is_word(part))
+    if length < _MAX_MEAN_PART * len(parts):
+        return words <= _MAX_WORD_SHARE * length
+    # Letters of one case, as in base32.
+    return (
+        words == 0
+        and value.isalnum()
+        and length >= _MIN_ONE_CASE_LENGTH
+        and len(parts) > _MIN_PARTS
+    )
+
+
+def _is_word(part: str) -> bool:
+    """Whether a run of letters is made of pairs that are common in words."""
+    if len(part) < _MIN_WORD_LENGTH or part.isdigit():
+        return False
+    lowered = part.lower()
+    pairs = [lowered[at : at + 2] for at in range(len(part) - 1)]
+    return sum(pair in _COMMON_PAIRS for pair in pairs) >= _MIN_COMMON * len(pairs)
 
 
 TOKEN_START = (
@@ -149,9 +238,12 @@ class Rule(Struct, frozen=True):
     id: str
     pattern: str
     validator: str = ""
-    """What else a match has to be: "mixed", "passphrase" or anything ("")."""
+    """What else a match has to be: "mixed", "passphrase", "random" or anything ("")."""
     prefilter: str = ""
     split_prefix: str = ""
+    near: str = ""
+    not_after: str = ""
+    distance: int = 0
 
 
 class RuleDefinition(Struct, frozen=True, forbid_unknown_fields=True):
@@ -164,8 +256,12 @@ class RuleDefinition(Struct, frozen=True, forbid_unknown_fields=True):
     patterns: tuple[str, ...] = ()
     mixed_patterns: tuple[str, ...] = ()
     passphrase_patterns: tuple[str, ...] = ()
+    random_patterns: tuple[str, ...] = ()
     prefilter: str = ""
     split_prefix: str = ""
+    near: str = ""
+    not_after: str = ""
+    distance: int = _DISTANCE
 
 
 class _RulesFile(Struct, frozen=True, forbid_unknown_fields=True):
@@ -188,12 +284,16 @@ def load_rules() -> tuple[Rule, ...]:
             validator=validator,
             prefilter=_expand(definition.prefilter, file.fragments),
             split_prefix=definition.split_prefix,
+            near=_expand(definition.near, file.fragments),
+            not_after=_expand(definition.not_after, file.fragments),
+            distance=definition.distance,
         )
         for definition in file.rules
         for validator, patterns in (
             ("", definition.patterns),
             ("mixed", definition.mixed_patterns),
             ("passphrase", definition.passphrase_patterns),
+            ("random", definition.random_patterns),
         )
         for pattern in patterns
     )
@@ -202,8 +302,12 @@ def load_rules() -> tuple[Rule, ...]:
 @cache
 def secret_field_pattern() -> re.Pattern[str]:
     """Match the name of a field that holds a secret."""
-    fragments = _load_file().fragments
-    return re.compile(_expand("(?i)(?:{password_word}|{secret_word})$", fragments))
+    return re.compile(expand("(?i)(?:{password_word}|{secret_word})$"))
+
+
+def expand(pattern: str) -> str:
+    """Insert the fragments of rules.toml into an expression."""
+    return _expand(pattern, _load_file().fragments)
 
 
 @cache

@@ -8,6 +8,8 @@ from functools import cache
 from itertools import islice
 from typing import Any
 
+from bygones.redact.rules import WORD_PART
+
 _BREAK = re.compile(
     # A line break and the marker or line number at the start of the next line.
     r"\\?\r?\n[ \t]*(?:[+>|][ \t]*|\d{1,6}\u2192[ \t]*)?"
@@ -43,7 +45,6 @@ _COMPLETE_TOKEN = re.compile(
 """Tokens of a fixed length: text after one is not part of it."""
 _DATE = re.compile(r"\d{4}-\d\d-\d\d")
 _HEX = re.compile(r"[0-9a-f-]+")
-_WORD_PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 _VOWEL = re.compile(r"(?i)[aeiouy]")
 _MAX_NUMBER_LENGTH = 4
 
@@ -101,7 +102,7 @@ def _is_continuation(piece: str, before: str) -> bool:
 
 def _is_word(part: str) -> bool:
     """Whether text between dashes consists of words and at most one number."""
-    word_parts = _WORD_PART.findall(part)
+    word_parts = WORD_PART.findall(part)
     numbers = [word for word in word_parts if word.isdigit()]
     words = [word for word in word_parts if not word.isdigit()]
     return (
