@@ -225,7 +225,10 @@ def find_issues(
     for error in state.settings_errors:
         yield Finding(error, "correct the setting")
     if not state.has_archive:
-        yield Finding("there is no archive", "bygones ingest")
+        start = "bygones ingest"
+        if not homes:
+            start += " --home PATH, or bygones demo for sample data"
+        yield Finding("there is no archive", start)
         return
     verification = state.last_verification
     is_damaged = verification is not None and not verification.is_intact
