@@ -128,6 +128,25 @@ def test_code_is_copied_and_pictures_are_enlarged(
         assert tab.errors == []
 
 
+def test_longer_diffs_get_their_colors_after_the_page(
+    browser: Browser, tmp_path: Path
+) -> None:
+    home = Home(tmp_path / ".claude")
+    code = "\n".join(f"def function_{n}(): return {n}" for n in range(20))
+    call = tool_use("Write", file_path="/work/demo/a.py", content=code)
+    home.session(PLAIN, thread(prompt("Write"), reply([call]), reply("Done")))
+    Archive.ingest(tmp_path / "archive", [home.path])
+    with run_server(tmp_path / "archive") as server:
+        with open_tab(browser, server, java_script_enabled=False) as tab:
+            tab.page.goto(f"{server.home}/session/{PLAIN}")
+            expect(tab.page.locator("pre.diff[data-plain]")).to_contain_text("def")
+        with open_tab(browser, server) as tab:
+            tab.page.goto(f"{server.home}/session/{PLAIN}")
+            expect(tab.page.locator("pre.diff .k").first).to_have_text("def")
+            assert tab.page.locator("pre[data-plain]").count() == 0
+            assert tab.errors == []
+
+
 def test_sessions_are_listed_beside_the_reader(
     browser: Browser, server: RunningServer
 ) -> None:

@@ -19,7 +19,7 @@ from bygones.maintenance.index_repair import (
 )
 from bygones.maintenance.verify import rebuild, verify
 from bygones.model.summary import SearchResults
-from bygones.store import index_seal
+from bygones.store import archive_dir, index_seal
 from bygones.store.text_index import TantivyEngine, TextIndex
 from tests.build import jsonl, prompt, reply, session_id, thread
 from tests.faults.mutations import MUTATIONS
@@ -39,6 +39,12 @@ QUERIES = (
 )
 LOGS = ("index.db-shm", "index.db-wal", "homes", "seal")
 """Files that are empty, or only save time."""
+
+
+@pytest.fixture(autouse=True)
+def _check_always(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Look at the files in every transaction; otherwise one check serves several."""
+    monkeypatch.setattr(archive_dir, "_CHECK_SECONDS", 0)
 
 
 def make_archive(folder: Path) -> Sandbox:

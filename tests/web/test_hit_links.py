@@ -12,7 +12,7 @@ import pytest
 
 from bygones.archive import Archive
 from bygones.render.html.markup import Html
-from bygones.web.marking import mark_words
+from bygones.web.marking import HIT_MARK, mark_most_similar, mark_words
 from tests.build import Home, prompt, reply, text, thread, tool_result, tool_use
 from tests.cases.archives import CaseArchives
 from tests.cases.make import stories
@@ -158,3 +158,35 @@ def test_hit_of_the_api_leads_to_its_article(client: WebClient) -> None:
         answer = client.get(f"/api/search?q={query}").text
         (record,) = re.findall('"record_id":"([^"]+)"', answer)
         check_link(client, f"/session/{PLAIN}?at={record}&find={query}", [query])
+
+
+def test_the_match_of_the_excerpt_is_the_marked_one() -> None:
+    html = Html("<p>red kite red kite</p><p>One <b>red</b> apple, then a bee</p>")
+
+    def find(where: str) -> list[tuple[int, int]]:
+        return [match.span() for match in re.finditer(r"\b(red|kite|app)\b", where)]
+
+    assert HIT_MARK in mark_words(html, find).partition("</p>")[0]
+    near = "a wing. one `red` apple, then"
+    marked = mark_words(html, find, near=near).partition("</p>")[2]
+    assert f"One <b>{HIT_MARK}red</mark></b>" in marked
+    # The index may contain only the start of a word.
+    marked = mark_words(html, find, near="One red app").partition("</p>")[2]
+    assert f"<b>{HIT_MARK}red</mark></b> apple" in marked
+    assert HIT_MARK not in mark_words(html, find, near="a red elephant's trunk")
+    assert HIT_MARK in mark_most_similar(html, find, (), "a red elephant's trunk")
+
+
+def test_a_match_in_a_part_that_is_not_shown_is_quoted(tmp_path: Path) -> None:
+    home = Home(tmp_path / ".claude")
+    call = tool_use("Bash", command="make all", description="Build the gnu parts")
+    home.session(PLAIN, thread(prompt("Go"), reply([call], uuid="r1")))
+    Archive.ingest(tmp_path / "archive", [home.path])
+    client = web_client(WebArchive(home, tmp_path / "archive"))
+    ((url, _),) = excerpt_links(client, "gnu")
+
+    to = client.get(url).headers["location"]
+
+    page = client.get(to.partition("#")[0]).text
+    assert "Matches in a part that is not shown" in page
+    assert f"make all Build the {HIT_MARK}gnu</mark> parts" in page

@@ -71,6 +71,12 @@ _REMOVE_ATTEMPTS = 3
 """How often to delete an index: a process that opens it may add a file."""
 
 
+_CHECK_SECONDS = 0.05
+"""For how long an index whose files were as expected is not looked at again."""
+_sound_indexes: dict[tuple[Path, tuple[int, int] | None], float] = {}
+"""The index that was checked last, and when."""
+
+
 class ArchiveDir:
     """An open archive: always its bytes, and index and text index if they exist."""
 
@@ -166,12 +172,22 @@ class ArchiveDir:
         return find_damage(index_path)
 
     def check_index_files(self) -> None:
-        """Raise `IndexDamaged` if something else changed the files of the open index."""
-        is_open = self.index_path is not None and not self.write
-        if is_open and not self._is_in_transaction:
-            reason = self._find_index_damage(self.index_path)
-            if reason and self.is_newest_index():
-                raise IndexDamaged(self.folder, reason)
+        """Raise `IndexDamaged` if something else changed the files of the open index.
+
+        One check is enough for the transactions of one request.
+        """
+        path = self.index_path
+        if path is None or self.write or self._is_in_transaction:
+            return
+        state = (path, self.index_inode)
+        now = time.monotonic()
+        if now - _sound_indexes.get(state, -_CHECK_SECONDS) < _CHECK_SECONDS:
+            return
+        reason = self._find_index_damage(path)
+        if reason and self.is_newest_index():
+            raise IndexDamaged(self.folder, reason)
+        _sound_indexes.clear()
+        _sound_indexes[state] = now
 
     @property
     def is_in_transaction(self) -> bool:

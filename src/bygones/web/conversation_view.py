@@ -52,12 +52,15 @@ MAX_ASSEMBLED_MESSAGES = 20_000
 """Sessions with more messages are not assembled as a whole."""
 WINDOW_SIZE = 16
 """Messages that a page loads at once."""
-MAX_FIRST_MESSAGES = 6
+MAX_FIRST_MESSAGES = 8
 """Messages that a page contains at most; scripts load the others."""
 MAX_PRICED_MESSAGES = 4_096
 """A page does not show the cost of a turn with more messages after its first ones."""
-SCREEN_CHARS = 6_000
-"""Characters of HTML that fill a screen."""
+SCREEN_CHARS = 2_600
+"""Characters of HTML that fill a screen, without what is folded."""
+_LINE_CHARS = 150
+"""Characters of HTML for which a line is high enough, such as that of a folded call."""
+_FOLDED = re.compile(r'<details class="[^"]*"(?: id="[^"]*")?>')
 _MAX_LABEL = 160
 _BATCH_SIZE = 256
 """Messages that are read at once if more than a window is needed."""
@@ -315,7 +318,8 @@ class _ScreenBudget:
 
     def add(self, html: Html) -> None:
         self.fragments.append(html)
-        self._chars += len(html)
+        is_folded = _FOLDED.match(html) is not None
+        self._chars += min(len(html), _LINE_CHARS) if is_folded else len(html)
 
     def take_steps(self) -> Iterator[WalkStep | BranchLink]:
         """Yield steps up to a message or turn for which there is no room."""

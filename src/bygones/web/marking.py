@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from html import unescape
 from typing import NamedTuple
 
@@ -15,6 +15,10 @@ _WINDOW_CHARS = 140
 """Characters of the best place: as many as an excerpt has after its first word."""
 _CONTEXT_CHARS = 40
 """Characters before the first word of an excerpt."""
+NEAR_CHARS = (24, 64)
+"""Characters before and after the start of a match that say where it is."""
+_MIN_CONTEXT = 8
+"""Letters and digits around a word that identify a place."""
 _TOKEN = re.compile(r"<[^>]*>|&#?\w+;|[^<&]+|[<&]")
 _TAG = re.compile(r"<(/?)([a-zA-Z0-9]+)(?:[^>]*?\sid=\"([^\"]*)\")?")
 _INLINE_TAGS = frozenset(
@@ -53,21 +57,39 @@ class _TextPiece(NamedTuple):
         return min(self.html_start + at - self.start, self.html_stop)
 
 
-def mark_words(html: Html, find_spans: FindSpans, ids: Collection[str] = ()) -> Html:
+def mark_words(
+    html: Html, find_spans: FindSpans, ids: Collection[str] = (), near: str = ""
+) -> Html:
     """Return HTML with ``<mark>`` around words; `HIT_MARK` at the best place.
 
     The best place has the most different words, in an element with one of the ids if
-    there is a match. What is folded around it is opened. ``find_spans`` returns where
+    there is a match. With ``near``, it is where the text is the same around a match, and
+    there may be none. What is folded around it is opened. ``find_spans`` returns where
     the words are in a text.
     """
-    pieces = list(_iter_pieces(html, ids))
-    if not pieces:
-        return html
+    return _mark(html, find_spans, _Target(ids, _MatchContext.of(near, find_spans)))
+
+
+def mark_most_similar(
+    html: Html, find_spans: FindSpans, ids: Collection[str], near: str
+) -> Html:
+    """Mark words; the best place is the one with the most text as in ``near``."""
+    context = _MatchContext.of(near, find_spans)
+    if context is not None:
+        context = context._replace(min_length=0)
+    return _mark(html, find_spans, _Target(ids, context))
+
+
+def _mark(html: Html, find_spans: FindSpans, target: _Target) -> Html:
+    pieces = list(_iter_pieces(html, target.ids))
     text = "".join(piece.text for piece in pieces)
     spans = find_spans(text)
-    if not spans:
-        return html
-    best = _best_span(text, spans, pieces)
+    if target.context is None:
+        best = _best_span(text, spans, pieces) if spans else None
+    else:
+        best = target.context.find(text, spans, pieces)
+        if best is not None and best not in spans:
+            spans = sorted((*spans, best))
     inserts: list[tuple[int, str]] = []
     for span in spans:
         is_hit = span == best
@@ -85,15 +107,89 @@ def mark_words(html: Html, find_spans: FindSpans, ids: Collection[str] = ()) -> 
     return Html("".join(_insert_all(html, inserts)))
 
 
-def excerpt_of_values(value: object, find_spans: FindSpans) -> Html:
-    """Return the words around the first match in the texts of a decoded record."""
-    for text in _iter_texts(value):
-        spans = find_spans(text)
-        if spans:
-            start = max(0, spans[0][0] - _CONTEXT_CHARS)
-            part = text[start : spans[0][1] + _WINDOW_CHARS]
-            return mark_words(escape_line(part), find_spans)
-    return EMPTY_HTML
+def excerpt_of_values(value: object, find_spans: FindSpans, near: str = "") -> Html:
+    """Return the words around the first match in the texts of a decoded record.
+
+    With ``near``, the match has to be where the text is like it.
+    """
+    text = " ".join(_iter_texts(value))
+    spans = find_spans(text)
+    context = _MatchContext.of(near, find_spans)
+    span = spans[0] if spans else None
+    if context is not None:
+        span = context.find(text, spans)
+    if span is None:
+        return EMPTY_HTML
+    part = text[max(0, span[0] - _CONTEXT_CHARS) : span[1] + _WINDOW_CHARS]
+    return mark_words(escape_line(part), find_spans, near=near)
+
+
+class _MatchContext(NamedTuple):
+    """The letters and digits before and after the start of a match."""
+
+    before: str
+    """From its end to its start."""
+    after: str
+    word_length: int
+    min_length: int
+    """How many of them a text has to have in common with it."""
+
+    @classmethod
+    def of(cls, near: str, find_spans: FindSpans) -> _MatchContext | None:
+        """Return the context of the first match in a text; `None` without a match."""
+        span = next(iter(find_spans(near)), None) if near else None
+        if span is None:
+            return None
+        start, stop = span
+        before, after = _letters(near[:start]), _letters(near[start:])
+        word = len(_letters(near[start:stop]))
+        length = min(word + _MIN_CONTEXT, len(before) + len(after))
+        return cls(before[::-1], after, word, length)
+
+    def find(
+        self, text: str, spans: list[tuple[int, int]], pieces: Sequence[_TextPiece] = ()
+    ) -> tuple[int, int] | None:
+        """Return the match whose context is the most like this one."""
+        best, best_rank = None, (-1, False)
+        # Punctuation and Markdown may be between the letters.
+        room = 4 * NEAR_CHARS[1]
+        for span in spans:
+            after = _letters(text[span[0] : span[0] + room])
+            before = _letters(text[max(span[0] - room, 0) : span[0]])[::-1]
+            common = _common_length(self.after, after)
+            common += _common_length(self.before, before)
+            is_inside = any(piece.is_inside for piece in _overlapping(pieces, span))
+            if common >= self.min_length and (common, is_inside) > best_rank:
+                best, best_rank = span, (common, is_inside)
+        return best or self._locate(text)
+
+    def _locate(self, text: str) -> tuple[int, int] | None:
+        """Return where a text is as here; its word may be longer than the indexed one."""
+        wanted = f"{self.before[::-1]}{self.after}"
+        start = _letters(text).find(wanted) + len(self.before)
+        if start < len(self.before) or not self.word_length:
+            return None
+        positions = [at for at, character in enumerate(text) if character.isalnum()]
+        return positions[start], positions[start + self.word_length - 1] + 1
+
+
+class _Target(NamedTuple):
+    """Where the best place is looked for."""
+
+    ids: Collection[str]
+    context: _MatchContext | None
+
+
+def _letters(text: str) -> str:
+    """Return the letters and digits of a text in lower case, one for each."""
+    return "".join(character.lower()[:1] for character in text if character.isalnum())
+
+
+def _common_length(one: str, other: str) -> int:
+    pairs = zip(one, other, strict=False)
+    return next(
+        (at for at, (a, b) in enumerate(pairs) if a != b), min(len(one), len(other))
+    )
 
 
 def _iter_texts(value: object) -> Iterator[str]:
@@ -134,7 +230,7 @@ def _best_span(
 
 
 def _overlapping(
-    pieces: list[_TextPiece], span: tuple[int, int]
+    pieces: Sequence[_TextPiece], span: tuple[int, int]
 ) -> Iterator[_TextPiece]:
     low, high = 0, len(pieces)
     while low < high:

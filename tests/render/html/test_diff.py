@@ -61,6 +61,15 @@ def test_highlighting_changes_no_text(lines: list[str], language: str) -> None:
         assert _text(colored) == _text(plain)
 
 
+def test_a_diff_without_colors_says_so() -> None:
+    patch = hunk(" def f():", "-    return 1", "+    return 22")
+
+    plain = render_diff([patch], "py", has_colors=False)
+
+    assert plain.replace(" data-plain", "") == render_diff([patch])
+    assert render_diff([patch], "", has_colors=False) == render_diff([patch])
+
+
 def _text(html: str) -> str:
     return unescape(re.sub("<[^>]*>", "", html))
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from bygones.render.html.tool_calls import render_tool_call
+from bygones.render.html.tool_calls import ToolCallOptions, render_tool_call
 from bygones.render.tool_line import ToolCallFormatter
 from tests.build import Written, image, text
 from tests.render.html.outline import attributes, outline, tags
@@ -138,7 +138,9 @@ def test_call_followed_by_its_agent_has_no_body(tmp_path: Path) -> None:
     call = make_tool_call(tmp_path, "Task", {"prompt": "Go"}, "Done.")
 
     html = render_tool_call(
-        call, ToolCallFormatter().format_call(call), has_agent_below=True
+        call,
+        ToolCallFormatter().format_call(call),
+        ToolCallOptions(has_agent_below=True),
     )
 
     assert tags(html) == {"div", "b"}

@@ -28,14 +28,23 @@ Mark = tuple[int, int]
 """Start and stop of the characters of a line that differ."""
 
 
-def render_diff(hunks: Sequence[PatchHunk], language: str = "") -> Html:
+def render_diff(
+    hunks: Sequence[PatchHunk], language: str = "", *, has_colors: bool = True
+) -> Html:
     """Render a unified diff.
 
     Numbers of lines are attributes that a style sheet shows, so they are not copied with
-    the text. ``language`` is a name or file name extension that Pygments knows.
+    the text. ``language`` is a name or file name extension that Pygments knows. Without
+    colors, the code is not highlighted, and an attribute says so.
     """
-    parts = [part for hunk in hunks for part in _render_unified(hunk, language)]
-    return Html(f'<pre class="diff">{"".join(parts)}</pre>') if parts else Html("")
+    name = language if has_colors else ""
+    parts = [part for hunk in hunks for part in _render_unified(hunk, name)]
+    is_plain = " data-plain" if language and not has_colors else ""
+    return (
+        Html(f'<pre class="diff"{is_plain}>{"".join(parts)}</pre>')
+        if parts
+        else Html("")
+    )
 
 
 def render_split_diff(hunks: Sequence[PatchHunk], language: str = "") -> Html:

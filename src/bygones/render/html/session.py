@@ -49,6 +49,7 @@ from bygones.render.html.markup import (
 )
 from bygones.render.html.tool_calls import (
     MAX_OUTPUT_CHARS,
+    ToolCallOptions,
     render_media,
     render_media_blocks,
     render_output,
@@ -257,6 +258,8 @@ class HtmlOptions(RenderOptions, frozen=True, kw_only=True):
     """Time of the message before the first one, whose date is not repeated."""
     max_folded_chars: int = MAX_OUTPUT_CHARS
     """Longer folded content is not part of the page; a script requests it."""
+    has_colors: bool = True
+    """Whether longer diffs are highlighted; otherwise a script requests the colors."""
 
 
 class HtmlFragment(Struct, frozen=True):
@@ -389,14 +392,13 @@ class _HtmlRenderer(StepRenderer[HtmlFragment]):
             and agent_ids[0] not in self._seen_agents
         )
         if not is_redundant:
-            html = render_tool_call(
-                call,
-                line,
+            options = ToolCallOptions(
                 has_agent_below=bool(agent_ids),
                 max_chars=self._options.max_folded_chars,
                 file_url=self._options.file_url,
+                has_colors=self._options.has_colors,
             )
-            yield HtmlFragment(html)
+            yield HtmlFragment(render_tool_call(call, line, options))
         self._seen_agents.update(agent_ids)
 
     def _render_agent(self, step: AgentStep) -> Iterator[HtmlFragment]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from binascii import a2b_base64
 from collections.abc import Callable, Iterable
+from functools import partial
 from urllib.parse import urlencode
 
 from msgspec import Struct
@@ -196,6 +197,8 @@ _MAX_AGENT_TEXT_CHARS = 12_000
 """Longer prompts and replies of agents are shown as output."""
 _OPEN_DIFF_LINES = 60
 """Longer diffs are folded."""
+_SHORT_DIFF_CHARS = 300
+"""Such diffs are highlighted even if longer ones get their colors later."""
 
 
 _EDITING_TOOLS = frozenset({"Edit", "Write", "MultiEdit", "NotebookEdit"})
@@ -208,24 +211,32 @@ class ToolCallBody(Struct, frozen=True):
     is_open: bool = False
 
 
-def render_tool_call(
-    call: ToolCall,
-    line: ToolCallLine,
-    *,
-    has_agent_below: bool = False,
-    max_chars: int = MAX_OUTPUT_CHARS,
-    file_url: str = "",
-) -> Html:
-    """Render a call; without its body if the agent that it started follows.
+class ToolCallOptions(Struct, frozen=True, kw_only=True):
+    """How a call is rendered."""
 
-    With a ``file_url``, a call that changed a file links to the file as it was then.
-    """
+    has_agent_below: bool = False
+    """Whether the agent that it started follows; then it has no body."""
+    max_chars: int = MAX_OUTPUT_CHARS
+    """Longer folded content is left out."""
+    file_url: str = ""
+    """With it, a call that changed a file links to the file as it was then."""
+    has_colors: bool = True
+    """Whether the code of longer diffs is highlighted."""
+
+
+_DEFAULT_OPTIONS = ToolCallOptions()
+
+
+def render_tool_call(
+    call: ToolCall, line: ToolCallLine, options: ToolCallOptions = _DEFAULT_OPTIONS
+) -> Html:
     name = CURRENT_TOOL_NAMES.get(call.name, call.name)
-    body = (
-        ToolCallBody(EMPTY_HTML)
-        if has_agent_below
-        else _BODIES.get(name, _generic_body)(call, max_chars)
-    )
+    render_body = _BODIES.get(name, _generic_body)
+    if render_body is _edit_body and not options.has_colors:
+        render_body = partial(_edit_body, max_colored_chars=_SHORT_DIFF_CHARS)
+    body = ToolCallBody(EMPTY_HTML)
+    if not options.has_agent_below:
+        body = render_body(call, options.max_chars)
     bad = " bad" if line.state.is_failure else ""
     id_ = make_element_id("c", call.id)
     summary = _render_summary(line)
@@ -234,7 +245,7 @@ def render_tool_call(
     state = " open" if body.is_open else ""
     return Html(
         f'<details class="call{bad}" id="{id_}"{state}><summary>{summary}</summary>'
-        f"{body.html}{_render_file_link(call, file_url)}</details>"
+        f"{body.html}{_render_file_link(call, options.file_url)}</details>"
     )
 
 
@@ -319,7 +330,9 @@ def _render_shell_diffs(call: ToolCall, max_chars: int) -> Html:
     )
 
 
-def _edit_body(call: ToolCall, max_chars: int) -> ToolCallBody:
+def _edit_body(
+    call: ToolCall, max_chars: int, max_colored_chars: int = MAX_OUTPUT_CHARS
+) -> ToolCallBody:
     hunks = build_hunks(call.outcome, call.raw_input)
     error = _render_answer(call, max_chars) if call.is_error else EMPTY_HTML
     lines = sum(len(hunk.lines) for hunk in hunks)
@@ -328,7 +341,8 @@ def _edit_body(call: ToolCall, max_chars: int) -> ToolCallBody:
     if not is_short and size > max_chars < MAX_OUTPUT_CHARS:
         label = f"Show {pluralize(lines, 'line')}"
         return ToolCallBody(join_html((error, render_deferred(label))))
-    diff = render_diff(hunks, language_of(call.path or ""))
+    language = language_of(call.path or "")
+    diff = render_diff(hunks, language, has_colors=size <= max_colored_chars)
     if is_short:
         return ToolCallBody(join_html((diff, error)), is_open=not call.is_error)
     return ToolCallBody(join_html((error, diff)))

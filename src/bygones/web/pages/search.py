@@ -50,6 +50,7 @@ from bygones.web.layout import (
     short_path,
     time_tag,
 )
+from bygones.web.marking import NEAR_CHARS
 from bygones.web.saved_searches import load_searches
 
 _PAGE_SIZE = 10
@@ -330,8 +331,21 @@ def _hit_url(match: SessionMatch, hit: Hit, query_text: str) -> str:
         return conversation_url(match.summary.id)
     record = hit.record_id or f"@{hit.position.offset}"
     return conversation_url(
-        match.summary.id, agent=hit.agent_id, at=record, find=query_text
+        match.summary.id,
+        agent=hit.agent_id,
+        at=record,
+        find=query_text,
+        near=_text_near(hit.excerpt),
     )
+
+
+def _text_near(excerpt: Excerpt) -> str:
+    """Return what is around the first match, so that its place can be found again."""
+    if not excerpt.highlights:
+        return ""
+    start = excerpt.highlights[0][0]
+    before, after = NEAR_CHARS
+    return excerpt.text[max(start - before, 0) : start + after]
 
 
 def _excerpt_html(excerpt: Excerpt) -> Html:

@@ -49,8 +49,10 @@ from bygones.web.layout import (
 )
 from bygones.web.marking import (
     HIT_MARK,
+    NEAR_CHARS,
     FindSpans,
     excerpt_of_values,
+    mark_most_similar,
     mark_words,
 )
 from bygones.web.pages.session_header import session_header
@@ -100,6 +102,8 @@ def _render_session_page(context: RequestContext, summary: SessionSummary) -> Re
         if context.query_flag("whole"):
             messages, stop = view.render(at, end, options), end
         else:
+            # Highlighting takes longer than all else; a script loads the colors.
+            options = structs.replace(options, has_colors=is_hit)
             messages, stop = view.render_first(at, end, options)
         if is_hit:
             messages = _mark_hit(context, view, at, messages)
@@ -181,7 +185,10 @@ def _target_url(context: RequestContext, view: ConversationView) -> str:
     options = html_options(context, candidate)
     anchor = _shown_anchor(candidate, number, name, options)
     query_text = context.query_param("find")
-    query = {"find": query_text, "hit": name} if query_text else {}
+    query = {}
+    if query_text:
+        near = context.query_param("near", sum(NEAR_CHARS))
+        query = {"find": query_text, "hit": name, "near": near}
     url = candidate.url(at=anchor, **query)
     return f"{url}#{anchor}"
 
@@ -232,8 +239,12 @@ def _find_near_record(
 def _mark_hit(
     context: RequestContext, view: ConversationView, at: int, messages: Html
 ) -> Html:
-    """Mark the words of a query in the first message of a page."""
+    """Mark the words of a query in the first message of a page.
+
+    The match that the search results showed may be in a part that the page does not show.
+    """
     record = context.query_param("hit", 200)
+    near = context.query_param("near", sum(NEAR_CHARS))
     with context.pool.archive() as archive:
         query = context.parse_query(context.query_param("find"))
         positions = archive.match_positions(query, view.facts.id)
@@ -248,19 +259,23 @@ def _mark_hit(
     stop = messages.find("</article>", start)
     if min(start, stop) < 0:
         return messages
-    marked = mark_words(Html(messages[start:stop]), find_spans, ids)
-    note = EMPTY_HTML
+    article = Html(messages[start:stop])
+    marked, note = mark_words(article, find_spans, ids, near), EMPTY_HTML
     if HIT_MARK not in marked:
-        note = _unshown_match(context, record, find_spans)
+        note = _unshown_match(context, record, find_spans, near)
+    if near and not note and HIT_MARK not in marked:
+        marked = mark_most_similar(article, find_spans, ids, near)
     return Html(f"{messages[:start]}{marked}{note}{messages[stop:]}")
 
 
-def _unshown_match(context: RequestContext, record: str, find_spans: FindSpans) -> Html:
+def _unshown_match(
+    context: RequestContext, record: str, find_spans: FindSpans, near: str
+) -> Html:
     """Return a match in a part of a record that the page does not show."""
     excerpt = EMPTY_HTML
     with suppress(BygonesError, msgspec.DecodeError), context.pool.archive() as archive:
         raw = archive.record(record).raw
-        excerpt = excerpt_of_values(msgspec.json.decode(raw), find_spans)
+        excerpt = excerpt_of_values(msgspec.json.decode(raw), find_spans, near)
     if not excerpt:
         return EMPTY_HTML
     label = escape_line("Matches in a part that is not shown: ")

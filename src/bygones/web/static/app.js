@@ -65,10 +65,22 @@ onKey("t", "Switch theme", () => {
 });
 const pages = [["s", "/", "sessions"], ["p", "/projects", "projects"], ["r", "/prompts", "prompts"], ["f", "/files", "files"], ["u", "/usage", "usage"], ["a", "/about", "about"]];
 for (const [key, url, name] of pages) onKey(`g${key}`, `Go to ${name}`, () => { location.assign(url); });
-// The palette is loaded when it is used first.
+// The palette is loaded when it is used first. What is typed meanwhile is for it.
 async function openPalette() {
-  const { showPalette } = await import("./palette.js");
-  showPalette([...keys].map(([key, { label, action }]) => ({ key, label, action })));
+  let typed = "";
+  let isCancelled = false;
+  const collect = (event) => {
+    if (event.key === "Escape") isCancelled = true;
+    else if (event.key.length === 1 && !event.ctrlKey && !event.metaKey) typed += event.key;
+    else return;
+    event.preventDefault();
+    event.stopImmediatePropagation();
+  };
+  addEventListener("keydown", collect, true);
+  try {
+    const { showPalette } = await import("./palette.js");
+    if (!isCancelled) showPalette([...keys].map(([key, { label, action }]) => ({ key, label, action })), typed);
+  } finally { removeEventListener("keydown", collect, true); }
 }
 for (const button of document.querySelectorAll('[data-act="palette"]')) button.addEventListener("click", openPalette);
 

@@ -10,11 +10,11 @@ let at = 0;
 let pending = null;
 let timer = 0;
 
-export function showPalette(actions) {
+export function showPalette(actions, typed = "") {
   if (dialog?.open) { dialog.close(); return; }
   shortcuts = actions.filter(({ label }) => !["Next", "Previous"].some((word) => label.startsWith(word)));
   if (!dialog) build();
-  input.value = "";
+  input.value = typed;
   dialog.showModal();
   input.focus();
   update();

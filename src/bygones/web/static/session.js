@@ -214,6 +214,21 @@ function prepare(section) {
   setFolds(section);
   for (const box of section.querySelectorAll("pre")) if (box.tabIndex < 0 && box.scrollWidth > box.clientWidth) box.tabIndex = 0;
 }
+// The page itself contains longer diffs without colors, so that it comes sooner.
+async function loadColors() {
+  const plain = [...place.querySelectorAll("pre[data-plain]")];
+  for (const article of new Set(plain.map((diff) => diff.closest("article")))) {
+    const response = await load(conversation.url("message", { at: article.id })).catch(() => null);
+    for (const diff of article.querySelectorAll("pre[data-plain]")) {
+      const id = CSS.escape(diff.closest(".call[id]").id);
+      const colored = response?.content.querySelector(`#${id} pre.diff`);
+      if (!colored) continue;
+      diff.removeAttribute("data-plain");
+      diff.replaceChildren(...colored.childNodes);
+    }
+  }
+}
+loadColors();
 onKey("o", "Expand or collapse all", () => {
   const before = conversation.position();
   isExpanded = !(isExpanded ?? [...place.querySelectorAll(FOLDS)].every((details) => details.open));
