@@ -100,9 +100,10 @@ def _quoted(text: str) -> str:
 def settle(page: Page) -> None:
     """Wait until the finder shows the position of the match."""
     until = time.monotonic() + 20
-    while time.monotonic() < until:
-        status = page.evaluate(_STATUS)
-        if re.search(r"\d of \d|atch|nvalid", status):
+    while not re.search(r"\d of \d", page.evaluate(_STATUS)):
+        if re.search("atch|nvalid", page.evaluate(_STATUS)):
+            until = min(until, time.monotonic() + 2)  # there may be no position
+        if time.monotonic() > until:
             return
         page.wait_for_timeout(30)
 
@@ -122,7 +123,7 @@ def misses_of(page: Page, excerpt: Excerpt) -> Iterator[str]:
 def misses_of_keys(page: Page) -> Iterator[str]:
     """Yield what is not as it should be after the keys for next and previous match."""
     before = page.evaluate(_STATUS)
-    count = before.partition(" of ")[2].replace(",", "")
+    count = re.sub(r"\D", "", before.partition(" of ")[2])
     if not count.isdecimal() or int(count) < 2:
         return
     for key in (".", ","):
@@ -131,12 +132,14 @@ def misses_of_keys(page: Page) -> Iterator[str]:
         until = time.monotonic() + 20
         while page.evaluate(_STATUS) == status and time.monotonic() < until:
             page.wait_for_timeout(30)
-        while not page.evaluate(_ON_SCREEN)["highlighted"]:
+        while not page.evaluate(_ON_SCREEN)[
+            "highlighted"
+        ] and "not shown" not in page.evaluate(_STATUS):
             if time.monotonic() > until:
                 yield f"nothing on screen is highlighted after {key}"
                 break
             page.wait_for_timeout(30)
-    if page.evaluate(_STATUS) != before:
+    if not page.evaluate(_STATUS).startswith(before.partition(",")[0]):
         yield f"{before} before, and {page.evaluate(_STATUS)} after both keys"
 
 

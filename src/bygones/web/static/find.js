@@ -200,6 +200,7 @@ export class Finder {
     const ranges = [...matchRanges(article, this.pattern)];
     const folded = ranges.map((range) => range.startContainer.parentElement).filter((element) => !element.closest("summary"));
     const hidden = ranges.length ? folded : [...article.querySelectorAll("details[data-rest]")];
+    if (!ranges.length && !hidden.length) this.output.textContent += ", in a part that is not shown";
     for (const element of hidden) {
       for (let up = element; up && up !== article; up = up.parentElement) if (up.localName === "details") up.open = true;
     }
