@@ -124,3 +124,15 @@ def test_tilde_expanded_by_the_shell_is_restored(
     projects = [selector.project for selector, _ in hub.store.holds()]
     assert projects == ["~/work/shop", "~/work/shop/x/../y", "/srv/shop"]
     assert "held: project ~/work/shop" in capsys.readouterr().out
+
+
+@pytest.mark.usefixtures("hub")
+def test_expiry_that_is_no_duration_is_named(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    words = ["hub", "token", "new", "ann", "--expires", "soon"]
+
+    assert main(words) == ExitCode.USAGE_ERROR
+    stderr = capsys.readouterr().err
+    assert "--expires" in stderr
+    assert "'soon' is not a duration such as 90d" in stderr

@@ -43,6 +43,7 @@ def write_settings(
     lines = ["[push]", f'projects = ["{project}"]']
     lines += [f'hub = "{hub}"'] * bool(hub) + [f'token = "{token}"'] * bool(token)
     (folder / "settings.toml").write_text("\n".join(lines))
+    (folder / "settings.toml").chmod(0o600)
 
 
 @pytest.mark.usefixtures("home")
@@ -57,6 +58,17 @@ def test_only_named_projects_are_uploaded(
     write_settings(home_dir, hub="https://hub.example.com")
     assert main(["push"]) == ExitCode.USAGE_ERROR
     assert "have no token" in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("home")
+def test_token_that_others_can_read_is_not_used(
+    home_dir: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_settings(home_dir, "https://hub.example.com", "byg_x")
+    (home_dir / ".config" / "bygones" / "settings.toml").chmod(0o644)
+
+    assert main(["push"]) != ExitCode.SUCCESS
+    assert "other users can read the token" in capsys.readouterr().err
 
 
 @pytest.mark.usefixtures("home")

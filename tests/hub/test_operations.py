@@ -15,6 +15,7 @@ from click.testing import CliRunner
 
 from bygones.archive import Archive
 from bygones.cli.commands.hub import hub as hub_command
+from bygones.errors import StoreError
 from bygones.hub.monitoring import AccessLog, RateLimiter
 from bygones.team.access import TokenStore, migrate_store
 from bygones.team.contract import (
@@ -23,7 +24,9 @@ from bygones.team.contract import (
     BlobStore,
     ErasureSelector,
 )
+from bygones.team.reader import TeamReader
 from bygones.team.stores.base import TeamStore
+from bygones.team.text_engine import TeamEngine
 from tests.hub.hubs import TestHub, run_hub
 from tests.hub.sending import NOW, make_project
 from tests.team.memory import MemoryStore
@@ -261,3 +264,24 @@ def test_token_in_an_address_is_not_logged(tmp_path: Path) -> None:
     assert secret not in text
     assert text.count("byg_[redacted]") == 3
     assert "a=1" in text
+
+
+def test_request_is_answered_again_after_a_restart_of_the_database(
+    hub: TestHub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    secret, _ = hub.token("tim")
+    failures = [StoreError("the connection was closed")] * 3
+    original = TeamReader.engine
+
+    def fail_at_first(self: TeamReader) -> TeamEngine:
+        if failures:
+            raise failures.pop()
+        return original(self)
+
+    monkeypatch.setattr(TeamReader, "engine", fail_at_first)
+    statuses = [
+        hub.ask("GET", "/api/search?q=retry", headers=bearer(secret)).status
+        for _ in range(2)
+    ]
+
+    assert statuses == [503, 200]

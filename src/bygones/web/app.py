@@ -20,6 +20,7 @@ from bygones.errors import (
     BygonesError,
     NotInArchive,
     QueryError,
+    StoreError,
 )
 from bygones.render.html.markup import escape_line, tag
 from bygones.web import api
@@ -62,6 +63,8 @@ _MAX_CONCURRENT_REQUESTS = 4
 """Each request keeps a core busy, so more at once would only slow each other down."""
 _MAX_CONCURRENT_SESSION_PAGES = 2
 """Session pages are short work and should not wait for each other."""
+_READING_METHODS = {"GET", "HEAD"}
+"""Requests that can be answered again after the database was restarted."""
 
 
 _MEDIA_TYPES = {"css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
@@ -191,7 +194,13 @@ def _handle_request(route: RouteSpec, context: RequestContext) -> Response:
     try:
         if route.is_api:
             api.check_parameters(context, route.name)
-        return route.handler(context)
+        try:
+            return route.handler(context)
+        except StoreError as error:
+            # The database of a hub was restarted, and the connection is a new one.
+            if error.is_permanent or context.request.method not in _READING_METHODS:
+                raise
+            return route.handler(context)
     except HTTPException:
         raise
     except BygonesError as error:
@@ -225,7 +234,7 @@ def _status_code(error: BygonesError) -> int:
             return 404
         case QueryError() | BadRequest() | AmbiguousSelector():
             return 400
-        case ArchiveError():
+        case ArchiveError() | StoreError():
             return 503
         case _:
             return 500

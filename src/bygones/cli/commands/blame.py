@@ -111,7 +111,12 @@ def blame(  # noqa: PLR0913 (one parameter per option)
         shown = _select(found, lines)
         if not found.is_on_disk:
             name = _short_path(found, console)
-            sys.stderr.write(f"note: {name} is not on disk; this is its last version\n")
+            known = (
+                "this is its last version"
+                if found.lines
+                else "no version of it is recorded as a whole, so no lines are shown"
+            )
+            sys.stderr.write(f"note: {name} is not on disk; {known}\n")
         if agent_trace:
             sys.stdout.write(f"{_encode_trace(archive, found, shown, console)}\n")
         elif as_json:

@@ -135,6 +135,7 @@ def run_export(
             if request.second_opinion
             else selected
         )
+        wanted = _without_copies(wanted)
         first = list(islice(wanted, 2))
         if _is_single(request, len(first), has_project=counts.has_project):
             done = _export_one(first[0].load(), request, export_options, out)
@@ -276,6 +277,15 @@ def _select_from_files(
             )
     if missing:
         raise click.UsageError(f"no session starts with {min(missing)!r}")
+
+
+def _without_copies(items: Iterable[ExportItem]) -> Iterator[ExportItem]:
+    """Yield each session once: two people may have pushed it to a hub."""
+    known: set[SessionId] = set()
+    for item in items:
+        if item.id not in known:
+            known.add(item.id)
+            yield item
 
 
 def _is_raw_export(request: ExportRequest) -> bool:

@@ -30,6 +30,7 @@ from bygones.config import find_prices_file
 from bygones.credentials import check_private
 from bygones.errors import ErasureOnHold, ExitCode, RawStoreIncomplete
 from bygones.model.base import SessionId
+from bygones.query.times import ReferenceTime, parse_period
 from bygones.render.numbers import pluralize
 from bygones.render.text.primitives import sanitize_name
 from bygones.schema.commands import AuditEventObject, ErasureObject, TokenObject
@@ -117,11 +118,13 @@ def _erasure_object(receipt: ErasureReceipt, now: datetime) -> ErasureObject:
 
 def _parse_expiry(text: str, now: datetime) -> datetime:
     """Return when a token expires: a future date, or a duration from now."""
-    start = parse_time_option("--since", text, now=now, zone=UTC).start
+    period = parse_period("after", text, ReferenceTime(now, UTC))
+    start = period.start if period is not None else None
     moment = start if start and start > now else now + (now - (start or now))
     if moment <= now:
         raise click.BadParameter(
-            "use a duration such as 90d or a date in the future", param_hint="--expires"
+            f"{text!r} is not a duration such as 90d, or a date in the future",
+            param_hint="--expires",
         )
     return moment
 
@@ -397,9 +400,8 @@ def new_token(  # noqa: PLR0913 (one parameter per option)
     else:
         click.echo(secret)
     until = f", valid until {expires_at:%Y-%m-%d}" if expires_at else ""
-    sys.stderr.write(
-        f"token {made.id} for {made.person}{until}; it is not shown again\n"
-    )
+    where = f"written to {out}" if out is not None else "it is not shown again"
+    sys.stderr.write(f"token {made.id} for {made.person}{until}; {where}\n")
 
 
 @token.command("list")

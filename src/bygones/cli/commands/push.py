@@ -155,11 +155,14 @@ def push(*, dry_run: bool, watch: bool, options: CommonOptions, as_json: bool) -
 
 
 def _with_stored_token(settings: PushSettings) -> PushSettings:
-    """Return settings with the token of `bygones hub login`, if they have none."""
-    if settings.token or not settings.hub:
+    """Return settings with a token: their own, or that of `bygones hub login`.
+
+    Raises `HubTokenExposed` if other users can read it.
+    """
+    if not settings.hub:
         return settings
     token = find_hub_token(settings.hub, os.environ, Path.home())
-    return settings._replace(token=token)
+    return settings._replace(token=token or settings.token)
 
 
 def _check_settings(settings: PushSettings, *, is_dry_run: bool) -> None:
