@@ -8,13 +8,13 @@ lineage share records, and follow each other.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from msgspec import Struct
 
 from bygones.model.summary import SessionSummary
 from bygones.query.tokens import Analyzer
-from bygones.search.scoring import RecordScore, TextProfile
+from bygones.search.scoring import TextProfile
 
 _MAX_COMPARED_SESSIONS = 50
 """Of how many of the best sessions copies are folded together."""
@@ -100,11 +100,11 @@ class SessionProfile(Struct, frozen=True):
 
     @classmethod
     def build(
-        cls, summary: SessionSummary, record: RecordScore | None, tokenize: Analyzer
+        cls, summary: SessionSummary, texts: Iterable[TextProfile], tokenize: Analyzer
     ) -> SessionProfile:
-        """Return the profile of a session with its best records."""
+        """Return the profile of a session with its best texts."""
         words = frozenset(tokenize(summary.title.text))
-        return cls(summary, words, Counter(record.texts if record else ()))
+        return cls(summary, words, Counter(texts))
 
     def is_similar(self, other: SessionProfile) -> bool:
         """Whether two sessions of a project have as many prompts, and are alike.

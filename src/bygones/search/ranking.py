@@ -60,7 +60,7 @@ _MAX_VERBATIM_TEXTS = 2_000
 """Texts that have the words as they were typed, of which the sessions are known."""
 _MAX_RECORD_SESSIONS = 80
 """Sessions whose records are scored."""
-_MAX_MATCHED_TEXTS = 3_000
+_MAX_MATCHED_TEXTS = 1_500
 """Texts of these sessions that are looked at; those with rare words first."""
 _MAX_SHORT_TEXTS = 1_000
 """Texts that are looked at if there is a single word: the shortest ones."""

@@ -40,7 +40,7 @@ from bygones.search.grouping import (
 )
 from bygones.search.plan import SearchPlan, matching_kinds
 from bygones.search.ranking import RankedSessions
-from bygones.search.scoring import RecordScore, TitleIndex
+from bygones.search.scoring import SessionScores, TitleIndex
 from bygones.search.texts import LoadedRecord, TextLoader, make_title_text
 from bygones.store.protocols import EngineQuery, SearchEngine
 from bygones.store.text_index import TextMatch, stem_word
@@ -315,7 +315,7 @@ class ResultBuilder:
                 sessions, self._families, self._compared_records, self._sort_by_age
             )
             sessions = self._folded.sessions
-        groups = self._group_sessions(sessions, ranked.scores.records)
+        groups = self._group_sessions(sessions, ranked.scores)
         if not self._plan.text_conditions:
             page = groups[offset : offset + limit]
             self._prefetch([group[0] for group in page], hits)
@@ -350,10 +350,10 @@ class ResultBuilder:
         return matches, rest
 
     def _group_sessions(
-        self, sessions: Sequence[int], records: Mapping[int, RecordScore]
+        self, sessions: Sequence[int], scores: SessionScores
     ) -> list[tuple[int, ...]]:
         """Return sessions that were ranked by their records in groups of similar ones."""
-        if not records:
+        if not scores.records:
             return [(session,) for session in sessions]
         self._facts.prefetch(sessions[:MAX_GROUPED_SESSIONS], ())
 
@@ -362,7 +362,7 @@ class ResultBuilder:
             if summary is None:
                 return None
             return SessionProfile.build(
-                summary, records.get(session), self._engine.tokenize
+                summary, scores.best_texts(session), self._engine.tokenize
             )
 
         groups = group_similar(sessions, self._families, load_profile)

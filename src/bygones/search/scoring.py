@@ -237,8 +237,6 @@ class RecordScore(Struct, frozen=True):
     """The score of the best record, of the best session's."""
     coverage: float
     """The share of the query that one record has, by the rarity of words."""
-    texts: tuple[TextProfile, ...] = ()
-    """The texts that count, best first."""
 
 
 ScoredText = tuple[float, int, int, float, int]
@@ -267,6 +265,20 @@ class SessionScores(Struct, frozen=True):
 
     def parts_of(self, session: int) -> Iterator[ScorePart]:
         """Yield the parts of a session's score; their sum is the score."""
+        for kind, value in self._values(session).items():
+            if value:
+                yield ScorePart(kind, value)
+
+    def total(self, session: int) -> float:
+        """Return the score of a session."""
+        return sum(self._values(session).values())
+
+    def best_texts(self, session: int) -> list[TextProfile]:
+        """Return the texts that count for a session, best first."""
+        texts = self.texts.get(session, ())[:_MAX_RECORDS]
+        return [TextProfile(*text[1:4]) for text in texts]
+
+    def _values(self, session: int) -> dict[ScorePartKind, float]:
         values = {
             ScorePartKind.WORDS: self.words.get(session, 0.0) * self.word_weight,
             ScorePartKind.AS_TYPED: float(session in self.verbatim),
@@ -282,7 +294,7 @@ class SessionScores(Struct, frozen=True):
                 ScorePartKind.BEST_RECORD: record.best if self.calling else 0.0,
                 ScorePartKind.COVERAGE: record.coverage * _COVERAGE_WEIGHT,
             }
-        yield from (ScorePart(kind, value) for kind, value in values.items() if value)
+        return values
 
     @property
     def word_weight(self) -> float:
@@ -364,7 +376,7 @@ def add_record_scores(
     if detailed.is_strict:
         others.update(*scores.by_term)
     for session in others & total.keys():
-        total[session] = sum(part.value for part in detailed.parts_of(session))
+        total[session] = detailed.total(session)
     return replace(detailed, by_session=total)
 
 
@@ -475,7 +487,6 @@ def _score_records(
             sums[session] / highest,
             scored[0][0] / best,
             round(coverage[session] / full, 4),
-            tuple([TextProfile(*text[1:4]) for text in scored[:_MAX_RECORDS]]),
         )
         for session, scored in texts.items()
     }
