@@ -35,7 +35,7 @@ def test_session_is_continued_in_the_new_directory(
     out = capsys.readouterr().out
     assert main(["resume"]) == ExitCode.SUCCESS
 
-    assert "would move" in out
+    assert "moved ~/shop -> ~/store" in out
     assert "1 session; 1 file" in out
     resumed = capsys.readouterr().out
     assert resumed == f"cd {home_dir}/store && claude --resume {SESSION}\n"

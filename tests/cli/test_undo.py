@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -139,6 +141,15 @@ def test_no_link_is_followed(
     assert undo("last:2", str(path), "--yes", "--force") == ExitCode.FAILURE
     assert target.read_text("utf-8") == TWO
     assert "skipped" in capsys.readouterr().out
+
+
+def test_confirmed_undo_is_done_even_if_its_output_is_not_read(project: Path) -> None:
+    words = [sys.executable, "-m", "bygones", "undo", "last:2", "app.py", "--yes"]
+    with subprocess.Popen(words, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        process.stdout.close()
+
+    assert (project / "app.py").read_text("utf-8") == ONE
 
 
 @pytest.mark.usefixtures("project")

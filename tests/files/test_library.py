@@ -46,6 +46,21 @@ def test_file_is_found_by_its_path_or_the_end_of_it(tmp_path: Path) -> None:
             archive.file("b.py")
 
 
+def test_similar_names_are_suggested(tmp_path: Path) -> None:
+    story = Story()
+    story.say("Write")
+    story.write("one\n", path=f"{CWD}/src/config.py")
+
+    with Archive.open(make_archive(tmp_path, story)) as archive:
+        for name, absolute in (
+            ("src/confg.py", f"{CWD}/src/confg.py"),
+            ("confg.py", f"{CWD}/confg.py"),
+        ):
+            with pytest.raises(NotInArchive) as error:
+                archive.file_library.open(name, absolute)
+            assert error.value.suggestions == ["src/config.py"]
+
+
 def test_file_at_a_turn_of_a_session(tmp_path: Path) -> None:
     with Archive.open(make_archive(tmp_path, *two_sessions())) as archive:
         file = archive.file(FILE)

@@ -459,14 +459,14 @@ def parse_query_words(words: Sequence[str]) -> Query:
 def parse_time_option(
     option: str, text: str, *, now: datetime, zone: tzinfo | None = None
 ) -> TimeRange:
-    """Parse the value of `--since`, `--before` or `--until` as a query does.
+    """Parse the value of `--since`, `--before`, `--until` or `--at` as a query does.
 
-    `--until` includes all of the day that it names.
+    The last two include all of the day that they name.
     """
     from bygones.model.query import TimeRange
     from bygones.query.times import ReferenceTime, parse_period
 
-    field = {"--since": "after", "--before": "before", "--until": "on"}[option]
+    field = {"--since": "after", "--before": "before"}.get(option, "on")
     reference = ReferenceTime(now, zone or now.astimezone().tzinfo or UTC)
     period = parse_period(field, text, reference)
     if period is None:
@@ -474,7 +474,7 @@ def parse_time_option(
             f"{text!r} is not a time; use 2026-01-31, 2w, or yesterday",
             param_hint=option,
         )
-    return TimeRange(end=period.end) if option == "--until" else period
+    return TimeRange(end=period.end) if field == "on" else period
 
 
 def print_selection_notes(selection: SessionSelection) -> None:

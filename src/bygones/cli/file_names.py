@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, NamedTuple
 import click
 
 from bygones.cli.context import LAST
+from bygones.cli.output import display_path
 from bygones.cli.resolve import choose_branch, load_named_session
 from bygones.render.numbers import pluralize
+from bygones.render.text.primitives import sanitize_name
 
 if TYPE_CHECKING:
     from bygones.archive import Archive
@@ -75,11 +77,19 @@ def choose_turn(
     return ChosenTurn(session, branch, None if name.turn is None else name.turn - 1)
 
 
+def reject_folder(path: Path) -> None:
+    """Raise an error if a path is a folder."""
+    if path.is_dir():
+        name = sanitize_name(display_path(path))
+        raise click.UsageError(f"{name} is a folder; `bygones files {name}` lists it")
+
+
 def open_file(archive: Archive, name: str) -> ArchivedFile:
     """Open a file by its path, relative to the current directory, or its end."""
     if not name.strip():
         raise click.UsageError("the path is empty")
     whole = os.path.normpath(Path(name).expanduser().absolute())
+    reject_folder(Path(whole))
     return archive.file_library.with_git().open(name, whole)
 
 

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from datetime import datetime
+from difflib import get_close_matches
 from functools import cached_property, lru_cache, partial
 from pathlib import Path
 
@@ -42,6 +43,7 @@ from bygones.store.protocols import StoreReader
 _WORKTREE = re.compile(r"/(?:\.claude/)?\.?worktrees/[^/]+(?=/)")
 _MAX_CACHED_SESSIONS = 64
 _MAX_CACHED_NAMES = 16
+_MAX_SUGGESTIONS = 3
 
 
 class FileLibrary:
@@ -70,8 +72,16 @@ class FileLibrary:
 
         Raises `NotInArchive`, or `AmbiguousSelector` if several files end like this.
         """
-        edits = self._find_edits(path)
-        keys = _choose_keys(edits, path, absolute_path or path)
+        file = self._find(path, absolute_path or path)
+        if file is None:
+            raise self._not_found(path, absolute_path or path)
+        return file
+
+    def _find(self, path: str, absolute_path: str) -> ArchivedFile | None:
+        edits = self._edits_with_suffix(file_name(path)) if file_name(path) else []
+        keys = _choose_keys(edits, path, absolute_path) if edits else []
+        if not keys:
+            return None
         by_key = {key: [e for e in edits if path_key(e.path) == key] for key in keys}
         groups = {_canonical(key): key for key in sorted(keys, key=len, reverse=True)}
         if len(groups) > 1:
@@ -87,12 +97,17 @@ class FileLibrary:
         related.pop(key)
         return ArchivedFile(self, by_key[key][-1].path, tuple(related.values()))
 
-    def _find_edits(self, path: str) -> list[IndexedEdit]:
-        name = file_name(path)
-        edits = self._edits_with_suffix(name) if name else []
-        if not edits:
-            raise NotInArchive("changed file", path)
-        return edits
+    def _not_found(self, path: str, absolute_path: str) -> NotInArchive:
+        """Return an error that suggests files with similar names in the same folder."""
+        folder = absolute_path.rpartition("/")[0]
+        edits = self._reader.edits.edits_under(folder) if folder else ()
+        names = {relative_to(edit.path, folder) for edit in edits} - {None}
+        wanted = file_name(path)
+        by_name = {file_name(name): name for name in sorted(filter(None, names))}
+        similar = get_close_matches(wanted, by_name, _MAX_SUGGESTIONS)
+        start = path[: -len(wanted)] if wanted else path
+        found = [f"{start}{by_name[name]}" for name in similar]
+        return NotInArchive("changed file", path, found)
 
     def sessions_of(self, path: str) -> list[SessionId]:
         """Return the sessions that changed a file, oldest change first."""
@@ -256,10 +271,10 @@ class FileLibrary:
         found: dict[str, ArchivedFile] = {}
         for wanted in names:
             try:
-                file = self.open(wanted)
-            except (NotInArchive, AmbiguousSelector):
+                file = self._find(wanted, wanted)
+            except AmbiguousSelector:
                 continue
-            if _is_same_file(file.path, wanted, repository):
+            if file is not None and _is_same_file(file.path, wanted, repository):
                 for own in (file.path, *file.related_paths):
                     found.setdefault(path_key(own), ArchivedFile(self, own))
         return list(found.values())
@@ -399,7 +414,7 @@ def _choose_keys(
     scores = {key: _common_suffix(key, wanted) for key in keys}
     best = max(scores.values())
     if best < 2:  # noqa: PLR2004 (a name alone says too little)
-        raise NotInArchive("changed file", path)
+        return []
     return [key for key, score in scores.items() if score == best]
 
 

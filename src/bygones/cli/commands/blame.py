@@ -14,7 +14,7 @@ import click
 import msgspec
 
 from bygones.cli.context import CommonOptions, cwd, table_options
-from bygones.cli.file_names import last_model
+from bygones.cli.file_names import last_model, reject_folder
 from bygones.cli.open_archive import open_current
 from bygones.cli.output import (
     Console,
@@ -104,6 +104,7 @@ def blame(  # noqa: PLR0913 (one parameter per option)
     console = Console.for_stdout(color, iso=iso)
     path, lines = _parse_name(name)
     whole = Path(os.path.normpath(Path(path).expanduser().absolute()))
+    reject_folder(whole)
     # One transaction: the files of the index are checked once, not for every session.
     with open_current(options) as archive, archive.read_transaction():
         library = archive.file_library.with_git()

@@ -27,7 +27,13 @@ from bygones.cli.file_names import (
     split_file_name,
 )
 from bygones.cli.open_archive import open_current
-from bygones.cli.output import Console, TextColumn, TextTable, print_objects
+from bygones.cli.output import (
+    Console,
+    TextColumn,
+    TextTable,
+    display_path,
+    print_objects,
+)
 from bygones.errors import ExitCode
 from bygones.files.copies import plan_copies, write_copies
 from bygones.files.report import file_at_object
@@ -103,7 +109,7 @@ def cat(  # noqa: PLR0913 (one parameter per option)
         elif branch or before or split_file_name(name)[1]:
             raise click.UsageError("--at needs a file alone, without a session")
         else:
-            period = parse_time_option("--until", time, now=console.now)
+            period = parse_time_option("--at", time, now=console.now)
             moment = period.end or console.now
             files = [open_file(archive, name).at_time(moment)]
         is_tree = time is None and _names_session(name)
@@ -210,7 +216,7 @@ def _tree_lines(files: Sequence[FileAt], console: Console) -> list[str]:
                 _state(file),
             )
         )
-    names = ["FILE", *(file.path for file in files)]
+    names = ["FILE", *(display_path(file.path) for file in files)]
     return TextTable(_COLUMNS, rows, width=console.width).lines(names, truncate_start)
 
 

@@ -23,7 +23,7 @@ from bygones.cli.file_names import (
     split_file_name,
 )
 from bygones.cli.open_archive import open_current
-from bygones.cli.output import Console, print_objects
+from bygones.cli.output import Console, display_path, print_objects
 from bygones.files.diff import build_patch, format_patch
 from bygones.files.disk import read_regular_file
 from bygones.files.events import decode_bytes
@@ -120,7 +120,8 @@ def _committed_state(path: str, name: str) -> _State:
     repository = find_repository(Path(path))
     commit = repository.resolve_commit(name) if repository else None
     if repository is None or commit is None:
-        raise click.UsageError(f"{name!r} is not a commit of the repository of {path}")
+        folder = display_path(repository.root if repository else Path(path).parent)
+        raise click.UsageError(f"{name!r} is not a commit of a repository in {folder}")
     inside = Path(path).resolve().relative_to(repository.root.resolve()).as_posix()
     raw = repository.show_file(commit, inside)
     text = decode_bytes(raw) if raw is not None else None

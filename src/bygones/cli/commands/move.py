@@ -89,7 +89,8 @@ def move(  # noqa: PLR0913 (the options of the command)
     plans = [plan for plan in plans if plan.files or plan.history_lines]
     if not plans:
         raise PathUnusable(f"there is no session of {display_path(before)}")
-    if not as_json:
+    # After --yes, nothing that happens to the output may prevent the move.
+    if not as_json and (dry_run or not yes):
         _print_plans(plans, as_json=False, is_done=False)
     _check_taken(plans)
     if not dry_run:

@@ -20,7 +20,7 @@ from bygones.cli.context import (
 )
 from bygones.cli.file_names import choose_turn, open_file, parse_turn_name
 from bygones.cli.open_archive import open_current
-from bygones.cli.output import Console, print_objects
+from bygones.cli.output import Console, display_path, print_objects
 from bygones.errors import ExitCode, UnsupportedOnTeamStore
 from bygones.files.diff import build_patch, format_patch
 from bygones.files.events import decode_bytes
@@ -109,7 +109,9 @@ def undo(  # noqa: PLR0913 (one parameter per option)
                 archive, name or "", files, branch, force=force
             )
     changes = [plan for plan in plans if plan.is_change]
-    if not as_json:
+    # After --yes, nothing that happens to the output may prevent the changes.
+    is_shown_first = dry_run or not yes
+    if not as_json and is_shown_first:
         console.print_lines(_preview(plans, console))
     done = None
     if changes and not dry_run:
@@ -122,6 +124,8 @@ def undo(  # noqa: PLR0913 (one parameter per option)
     if as_json:
         print_objects(_objects(plans, done, session_id, turn))
     else:
+        if not is_shown_first:
+            console.print_lines(_preview(plans, console))
         _print_result(plans, done)
     _exit_if_skipped(plans)
 
@@ -179,11 +183,12 @@ def _plan(
     )
     named = [Path(os.path.normpath(Path(f).expanduser().absolute())) for f in files]
     if named:
-        wanted = {path_key(str(path)) for path in named}
+        wanted = {path_key(str(path)): path for path in named}
         targets = [file for file in targets if path_key(file.path) in wanted]
-        missing = wanted - {path_key(file.path) for file in targets}
+        missing = wanted.keys() - {path_key(file.path) for file in targets}
         if missing:
-            raise click.UsageError(f"the session did not change {min(missing)}")
+            path = sanitize_name(display_path(wanted[min(missing)]))
+            raise click.UsageError(f"the session did not change {path}")
     log = library.log(chosen.session.id, branch=chosen.branch.number, stop_turn=turn)
     changed_later = log.paths_changed_from(turn)
     targets = [file for file in targets if path_key(file.path) in changed_later]
