@@ -91,6 +91,19 @@ def test_changes_of_the_user_in_other_lines_are_kept(project: Path) -> None:
     assert (project / "app.py").read_text("utf-8") == ONE + "mine\n"
 
 
+def test_second_undo_with_own_changes_does_nothing(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (project / "app.py").write_text(TWO + "mine\n", "utf-8")
+    assert undo("last:2", "app.py", "--yes") == ExitCode.SUCCESS
+    capsys.readouterr()
+
+    assert undo("last:2", "app.py", "--yes") == ExitCode.SUCCESS
+    assert "nothing to undo" in capsys.readouterr().err
+    assert undo("--undo", "--yes") == ExitCode.SUCCESS
+    assert (project / "app.py").read_text("utf-8") == TWO + "mine\n"
+
+
 def test_changes_that_are_not_explained_are_not_overwritten_without_force(
     project: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -89,7 +89,6 @@ def open_file(archive: Archive, name: str) -> ArchivedFile:
     if not name.strip():
         raise click.UsageError("the path is empty")
     whole = os.path.normpath(Path(name).expanduser().absolute())
-    reject_folder(Path(whole))
     return archive.file_library.with_git().open(name, whole)
 
 

@@ -107,9 +107,9 @@ def _plan_file(
         reason = "it is binary"
     if reason:
         return PlannedUndo(path=path, action=UndoAction.SKIP, reason=reason)
-    if disk_text == target.text:
-        return PlannedUndo(path=path, action=UndoAction.SAME)
     text, reason, is_explained = _choose_text(target, current, disk_text)
+    if disk_text in {target.text, text}:
+        return PlannedUndo(path=path, action=UndoAction.SAME)
     after = None if text is None else _encode_like(text, disk)
     if not is_explained and not force:
         return PlannedUndo(

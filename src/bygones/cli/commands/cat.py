@@ -24,6 +24,7 @@ from bygones.cli.file_names import (
     choose_turn,
     open_file,
     parse_turn_name,
+    reject_folder,
     split_file_name,
 )
 from bygones.cli.open_archive import open_current
@@ -111,6 +112,7 @@ def cat(  # noqa: PLR0913 (one parameter per option)
         else:
             period = parse_time_option("--at", time, now=console.now)
             moment = period.end or console.now
+            reject_folder(Path(name).expanduser())
             files = [open_file(archive, name).at_time(moment)]
         is_tree = time is None and _names_session(name)
         written: dict[str, str] = {}
@@ -150,6 +152,7 @@ def _find_files(
     if _names_session(name):
         chosen = choose_turn(archive, turn_name or parse_turn_name(name), branch)
         return _files_of_turn(archive, chosen, before=before)
+    reject_folder(Path(path).expanduser())
     file = open_file(archive, path)
     if turn_name is None:
         if branch or before:

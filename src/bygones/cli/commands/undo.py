@@ -109,8 +109,7 @@ def undo(  # noqa: PLR0913 (one parameter per option)
                 archive, name or "", files, branch, force=force
             )
     changes = [plan for plan in plans if plan.is_change]
-    # After --yes, nothing that happens to the output may prevent the changes.
-    is_shown_first = dry_run or not yes
+    is_shown_first = dry_run or not yes  # a closed pipe must not prevent the work
     if not as_json and is_shown_first:
         console.print_lines(_preview(plans, console))
     done = None
@@ -124,9 +123,7 @@ def undo(  # noqa: PLR0913 (one parameter per option)
     if as_json:
         print_objects(_objects(plans, done, session_id, turn))
     else:
-        if not is_shown_first:
-            console.print_lines(_preview(plans, console))
-        _print_result(plans, done)
+        _print_result(plans, done, None if is_shown_first else console)
     _exit_if_skipped(plans)
 
 
@@ -232,7 +229,12 @@ def _confirm(count: int, *, yes: bool) -> None:
     click.confirm(f"Change {pluralize(count, 'file')}?", abort=True, err=True)
 
 
-def _print_result(plans: Sequence[PlannedUndo], done: UndoRecord | None) -> None:
+def _print_result(
+    plans: Sequence[PlannedUndo], done: UndoRecord | None, console: Console | None
+) -> None:
+    """Print what was done, with the changes if there is a console."""
+    if console is not None:
+        console.print_lines(_preview(plans, console))
     if done is not None:
         files = pluralize(len(done.entries), "file")
         sys.stderr.write(f"changed {files}; `bygones undo --undo` restores them\n")
