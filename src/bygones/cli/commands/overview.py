@@ -65,7 +65,7 @@ def show_overview(  # noqa: PLR0913 (the shared options)
         if not is_picker:
             _print_all(current, console, as_json=as_json)
         elif next(current.sessions(), None) is None:
-            sys.stderr.write("no sessions yet\n")
+            sys.stderr.write("no sessions yet; `bygones demo` creates sample ones\n")
         else:
             _pick(opened, options, pick_query or "", color)
 

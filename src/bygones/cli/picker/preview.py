@@ -23,6 +23,7 @@ from bygones.render.text.primitives import (
     StyledSpan,
     sanitize_line,
     styled_line,
+    truncate_end,
     wrap_line,
     wrap_spans,
 )
@@ -57,10 +58,11 @@ class SessionPreviewer:
         except NotInArchive:
             return ()
         hits = self._find_hits(session_id, query) if query.root is not None else ()
-        lines = [*_title_lines(summary, width)]
+        title = _title(summary)
+        lines = [*_wrapped(title, width, SpanStyle.TITLE)]
         if hits:
             # A small preview has room for little else than what was found.
-            lines = lines[:1]
+            lines = [(StyledSpan(truncate_end(title, width), SpanStyle.TITLE),)]
             for found in hits:
                 lines += _excerpt_lines(found, width)
             lines.append(())
@@ -135,10 +137,9 @@ def _last_prompt(conversation: Conversation, count: int) -> int:
     return prompts[-1] if prompts else max(count - _MESSAGES_AFTER, 0)
 
 
-def _title_lines(summary: SessionSummary, width: int) -> Iterator[StyledLine]:
+def _title(summary: SessionSummary) -> str:
     star = "★ " if summary.is_starred else ""
-    title = star + (sanitize_line(summary.title.text) or str(summary.id))
-    return _wrapped(title, width, SpanStyle.TITLE)
+    return star + (sanitize_line(summary.title.text) or str(summary.id))
 
 
 def _fact_lines(summary: SessionSummary, width: int) -> Iterator[StyledLine]:

@@ -22,6 +22,7 @@ from bygones.render.text.primitives import (
 Fragments = list[tuple[str, str]]
 """Pieces of a line with their style classes."""
 
+_MATCH = f"class:{SpanStyle.MATCH}"
 _AGE_WIDTH = 4
 _PROJECT_WIDTH = 14
 _MIN_WIDTH_FOR_PROJECT = 52
@@ -63,7 +64,11 @@ def row_fragments(
     if is_selected:
         taken = sum(display_width(text) for _, text in line)
         line.append(("", " " * max(width - taken, 0)))
-        line = [(f"class:selected {style}", text) for style, text in line]
+        # One color, except for what was found.
+        line = [
+            (f"class:selected {style if style == _MATCH else ''}".rstrip(), text)
+            for style, text in line
+        ]
     return line
 
 
