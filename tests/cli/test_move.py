@@ -63,7 +63,7 @@ def test_plan_changes_nothing(home: Path, capsys: pytest.CaptureFixture[str]) ->
         (["shop"], "name the old and the new directory"),
         (["shop", "nowhere-at-all"], "is not a directory"),
         (["store", "store"], "cannot be moved into itself"),
-        (["cellar", "store"], "there is no session of"),
+        (["cellar", "store"], "no project"),
         (["--undo"], "there is no earlier move to undo"),
         (["shop", "--undo"], "--undo takes no directories"),
     ],

@@ -19,7 +19,7 @@ from bygones.cli.context import (
 )
 from bygones.cli.open_archive import open_current
 from bygones.cli.output import display_path, print_objects
-from bygones.errors import NothingToUndo, PathUnusable
+from bygones.errors import NothingToUndo, NotInArchive, PathUnusable
 from bygones.maintenance.move import (
     forget_move,
     move_project,
@@ -88,7 +88,7 @@ def move(  # noqa: PLR0913 (the options of the command)
     plans = [plan_move(home, before, after) for home in homes]
     plans = [plan for plan in plans if plan.files or plan.history_lines]
     if not plans:
-        raise PathUnusable(f"there is no session of {display_path(before)}")
+        raise NotInArchive("project", display_path(before))
     # After --yes, nothing that happens to the output may prevent the move.
     if not as_json and (dry_run or not yes):
         _print_plans(plans, as_json=False, is_done=False)

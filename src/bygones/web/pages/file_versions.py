@@ -19,6 +19,7 @@ from bygones.files.events import Place
 from bygones.files.history import FileHistory
 from bygones.files.library import ArchivedFile, FileLibrary
 from bygones.files.origins import LineOrigin, OriginKind, group_ranges
+from bygones.files.paths import file_name
 from bygones.files.replay import Cause, Version, VersionKind
 from bygones.files.report import origin_label
 from bygones.model.base import SessionId
@@ -183,14 +184,13 @@ class _FilePage:
         return self._history.text(self._number)
 
     def render(self) -> Iterator[Html]:
-        yield tag("h1", escape_line(self._file.path))
-        yield tag(
-            "p",
-            link(
-                build_url("files", path=self._file.path),
-                escape_line("Sessions that changed this file"),
-            ),
+        path = self._file.path
+        yield tag("h1", escape_line(file_name(path)))
+        sessions = link(
+            build_url("files", path=path),
+            escape_line("Sessions that changed this file"),
         )
+        yield tag("p", join_html((escape_line(path), sessions), " · "), kind="note")
         yield self._controls()
         yield tag("p", self._version_facts(self._version), kind="note")
         yield self._tabs()
