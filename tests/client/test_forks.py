@@ -34,9 +34,8 @@ def archive(copy: Recording, tmp_path: Path) -> Iterator[Archive]:
         yield opened
 
 
-def only_scenario(name: str, *, is_quick: bool = False) -> pytest.MarkDecorator:
-    marks = [] if is_quick else [pytest.mark.full]
-    case = pytest.param(name, marks=marks, id=name)
+def only_scenario(name: str) -> pytest.MarkDecorator:
+    case = pytest.param(name, marks=pytest.mark.full, id=name)
     return pytest.mark.parametrize("scenario", [case], indirect=True)
 
 
@@ -75,7 +74,7 @@ def sent_with(recording: Recording, prompt: str) -> list[Json]:
     raise AssertionError(prompt)
 
 
-@only_scenario("compact", is_quick=True)
+@only_scenario("compact")
 @pytest.mark.req("GO1")
 def test_fork_continues_before_a_turn_and_before_a_compaction(
     copy: Recording, archive: Archive

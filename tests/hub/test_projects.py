@@ -122,6 +122,7 @@ def team(
     store.close()
 
 
+@pytest.mark.full_on_clickhouse
 @pytest.mark.req("GO2")
 def test_clones_of_several_people_are_one_project(team: Team) -> None:
     """The account in the name is redacted by its owner only."""
@@ -184,6 +185,7 @@ def test_two_repositories_at_the_same_path_are_two_projects(team: Team) -> None:
     }
 
 
+@pytest.mark.full_on_clickhouse
 def test_older_uploads_learn_their_project_once(team: Team) -> None:
     """An older client did not name it; the next push does, without sending bytes."""
     first = team.work("ann", "one", SHOP)

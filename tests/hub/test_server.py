@@ -69,6 +69,7 @@ def session_paths(id_: str) -> list[str]:
     return [f"{path}?{more[path]}" if path in more else path for path in paths]
 
 
+@pytest.mark.full_on_clickhouse
 def test_every_route_needs_a_token(hub: TestHub) -> None:
     revoked, token = hub.token("ann")
     TokenStore(hub.store).revoke(token.id, NOW)

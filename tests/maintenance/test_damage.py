@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from functools import lru_cache
 from pathlib import Path
 from random import Random
 
@@ -40,8 +41,10 @@ def flip_bit(raw: bytes, bit: int) -> bytes:
     return raw[:byte] + bytes([raw[byte] ^ (1 << at)]) + raw[byte + 1 :]
 
 
-def frame_offsets(raw: bytes, sandbox: Sandbox, table: str) -> list[tuple[int, int]]:
+@lru_cache(maxsize=2)
+def frame_offsets(sandbox: Sandbox, table: str) -> list[tuple[int, int]]:
     """Return the offsets of frames in the database that are contiguous."""
+    raw = (sandbox.archive / "archive.db").read_bytes()
     found = []
     for (frame,) in sandbox.rows(f"SELECT frame FROM {table}"):  # noqa: S608
         assert isinstance(frame, bytes)
@@ -59,7 +62,7 @@ def assert_found(sandbox: Sandbox, seed: int, tmp_path: Path) -> None:
     raw = (sandbox.archive / "archive.db").read_bytes()
     # There are a few unfinished lines among hundreds of pieces of chunks.
     table = "chunk" if seed % 8 else "fragment"
-    start, stop = random.choice(frame_offsets(raw, sandbox, table))
+    start, stop = random.choice(frame_offsets(sandbox, table))
     (tmp_path / "archive.db").write_bytes(
         flip_bit(raw, random.randrange(start * 8, stop * 8))
     )

@@ -34,7 +34,7 @@ def make(folder: Path) -> Sandbox:
     sandbox = Sandbox(folder)
     random = Random(3)  # noqa: S311 (the same every time)
     for number in range(4):
-        records = thread(*(prompt(random.randbytes(400).hex()) for _ in range(300)))
+        records = thread(*(prompt(random.randbytes(400).hex()) for _ in range(100)))
         path = sandbox.home.session(session_id(number), records)
         with path.open("ab") as file:
             file.write(b'{"half":"' + random.randbytes(9).hex().encode())
