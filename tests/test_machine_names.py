@@ -53,6 +53,9 @@ def web_archive(tmp_path_factory: pytest.TempPathFactory) -> WebArchive:
         session_id(2),
         [_without_id(prompt("no ids here")), _without_id(reply("none at all"))],
     )
+    damaged = home.session(session_id(3), [prompt("the next line is damaged")])
+    with damaged.open("ab") as file:
+        file.write(b'{"type":\n')
     archive = folder / "archive"
     Archive.ingest(archive, [home.path])
     return WebArchive(home, archive, NOW)
@@ -87,6 +90,7 @@ def test_views_do_not_name_the_user(web_archive: WebArchive) -> None:
         for view in VIEW_NAMES:
             rows = archive.sql(f"SELECT * FROM {view}", redact=False).rows  # noqa: S608
             assert LOGIN not in repr(rows), view
+        assert archive.sql("SELECT source FROM problems").rows
 
 
 @pytest.mark.req("DA1")
@@ -111,6 +115,8 @@ def test_the_api_does_not_name_the_user(web_archive: WebArchive) -> None:
         "/api/projects",
         "/api/search?q=retry",
         "/api/usage?by=session",
+        "/api/openapi.json",
+        "/api/problems",
         f"/api/files?session={session_id(1)}",
         *(f"/api/sessions/{session_id(n)}?tools=1&agents=1" for n in (1, 2)),
     ):

@@ -402,6 +402,12 @@ def test_forbidden_queries_say_what_is_forbidden(archive: Archive) -> None:
         archive.sql("ATTACH 'x' AS y")
     with pytest.raises(SqlForbidden, match=r"the function load_extension\(\)"):
         archive.sql("SELECT load_extension('x')")
+    for query in ("DROP TABLE session", "CREATE TEMP VIEW x AS SELECT 1"):
+        with pytest.raises(SqlForbidden, match="changing tables or views"):
+            archive.sql(query)
+    for query in ("UPDATE sessions SET title = 'x'", "DELETE FROM sessions"):
+        with pytest.raises(SqlForbidden, match="writing is not allowed"):
+            archive.sql(query)
     with pytest.raises(SqlForbidden, match="reading prompt"):
         archive.sql("SELECT record FROM prompt")
 

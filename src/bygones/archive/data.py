@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from bygones.archive.reports import ArchiveReports
 from bygones.config import load_redactor
-from bygones.errors import UnsupportedOnTeamStore
+from bygones.errors import SqlOnTeamStore, UnsupportedOnTeamStore
 from bygones.store.local_reader import LocalReader
 
 # Most commands need little of this: the rest is imported by the methods that use it.
@@ -137,7 +137,7 @@ class ArchiveData(ArchiveReports):
 
         reader = self._reader
         if not isinstance(reader, LocalReader):
-            raise UnsupportedOnTeamStore(self.folder.name)
+            raise SqlOnTeamStore(self.folder.name)
         return SqlService(
             reader,
             lambda: self._loader,

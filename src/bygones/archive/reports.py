@@ -5,6 +5,8 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+from msgspec import structs
+
 from bygones.archive.base import parse_query_text
 from bygones.archive.queries import ArchiveQueries
 from bygones.errors import UnsupportedOnTeamStore
@@ -174,6 +176,18 @@ class ArchiveReports(ArchiveQueries):
             if summary.problem_count:
                 for problem in self._load_session(summary.id).problems:
                     yield summary.id, problem
+
+    def portable_problem_rows(self) -> Iterator[ProblemRow]:
+        """Yield the problems of all sessions with the paths of files in their homes.
+
+        Unlike `problem_rows` this does not name folders of this machine.
+        """
+        from bygones.model.reports import ProblemRow
+
+        for _, problem in self.problems():
+            row = ProblemRow.from_problem(problem)
+            stored = self._reader.byte_store.source_by_id(problem.position.source_id)
+            yield structs.replace(row, source=stored.path if stored else "")
 
     def problem_rows(self) -> Iterator[ProblemRow]:
         """Yield the problems of all sessions with their lines, sorted by file."""

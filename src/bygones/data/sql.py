@@ -70,7 +70,9 @@ class SqlResult(Struct, frozen=True, kw_only=True, repr_omit_defaults=True):
         return len(self.rows)
 
     def __repr__(self) -> str:
-        return f"<SqlResult {len(self.rows)} rows: {', '.join(self.columns)[:200]}>"
+        noun = "row" if len(self.rows) == 1 else "rows"
+        columns = ", ".join(self.columns)[:200]
+        return f"<SqlResult {len(self.rows)} {noun}: {columns}>"
 
     def _repr_html_(self) -> str:
         return value_library().html_table(self.columns, self.rows)

@@ -65,6 +65,7 @@
   - MissingDependency
     + MissingDataPackage
   - UnsupportedOnTeamStore
+    + SqlOnTeamStore
   - PushNotConfigured
   - HubTokenExposed
   - HubTokenMissing
@@ -176,6 +177,7 @@ from bygones.errors.team import (
     RemoteCallRejected,
     SignInFailed,
     SourceUpdateRejected,
+    SqlOnTeamStore,
     StoreError,
     UnsupportedOnTeamStore,
     UploadRejected,
@@ -254,6 +256,7 @@ __all__ = [
     "SqlError",
     "SqlForbidden",
     "SqlLimitExceeded",
+    "SqlOnTeamStore",
     "StoreError",
     "SyncFailed",
     "SystemFailure",

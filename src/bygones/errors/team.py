@@ -200,3 +200,14 @@ class UnsupportedOnTeamStore(BygonesError):
     exit_code = ExitCode.USAGE_ERROR
     message = "{self.name} is a hub or its database, not an archive folder"
     hint = "name a folder with --archive; `bygones hub` manages a hub"
+
+
+class SqlOnTeamStore(UnsupportedOnTeamStore):
+    """SQL, Arrow and Parquet are built from an archive folder."""
+
+    message = (
+        "{self.name} is a hub or its database, which `sql` and Parquet cannot read"
+    )
+    hint = (
+        "name a folder with --archive; on a hub use list, search or usage with --json"
+    )

@@ -277,6 +277,8 @@ class SqlSandbox:
                 raise self._error from None
             if "not authorized" in str(error):
                 raise SqlForbidden(self._denied) from error
+            if str(error).startswith("cannot modify "):
+                raise SqlForbidden("writing") from error
             raise SqlError(_without_prefix(str(error), self._prefix)) from error
 
     def _authorize(
@@ -298,7 +300,10 @@ class SqlSandbox:
         else:
             is_allowed = action in {apsw.SQLITE_SELECT, apsw.SQLITE_RECURSIVE}
             if not is_allowed:
-                self._denied = _ACTIONS.get(action, "this").upper()
+                # SQLite deletes or inserts a row of its schema to drop or create.
+                is_schema = (first or "").startswith("sqlite_")
+                name = _ACTIONS.get(action, "this").upper()
+                self._denied = "changing tables or views" if is_schema else name
         return apsw.SQLITE_OK if is_allowed else apsw.SQLITE_DENY
 
     def _may_read(

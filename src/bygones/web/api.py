@@ -13,6 +13,7 @@ from msgspec import UNSET, Struct, UnsetType, structs
 from starlette.responses import Response
 
 from bygones import __version__
+from bygones.archive import Archive
 from bygones.errors import BadRequest, NotInArchive
 from bygones.model.reports import DriftRow, ProblemRow
 from bygones.model.sessions import Session
@@ -45,7 +46,7 @@ from bygones.schema.summaries import (
 )
 from bygones.web.context import RequestContext, RouteSpec
 from bygones.web.conversation_view import MAX_ASSEMBLED_MESSAGES
-from bygones.web.pages.about import load_drift, load_problems
+from bygones.web.pages.about import load_drift
 from bygones.web.pages.home import load_projects
 from bygones.web.pages.search import run_search
 from bygones.web.pages.usage import usage_report
@@ -341,11 +342,13 @@ def list_files(context: RequestContext) -> Response:
 
 def list_problems(context: RequestContext) -> Response:
     """List problems of files, and types and fields that are not known."""
-    found = context.pool.cached("problems", load_problems)
+    problems = context.pool.cached("problem rows", _load_problem_rows)
     drift = context.pool.cached("drift", load_drift)
-    return json_response(
-        (*(ProblemRow.from_problem(problem) for _, problem in found), *drift)
-    )
+    return json_response((*problems, *drift))
+
+
+def _load_problem_rows(archive: Archive) -> tuple[ProblemRow, ...]:
+    return tuple(archive.portable_problem_rows())
 
 
 RESPONSE_TYPES: dict[str, tuple[type[Struct], ...]] = {
