@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from datetime import UTC
 from pathlib import Path
 
+import apsw
 import pytest
 
 from bygones.archive import Archive
@@ -351,6 +352,61 @@ def test_patterns_that_backtrack_take_linear_time(archive: Archive) -> None:
     ):
         query = f"SELECT {text} {operator} '{value}'"
         assert archive.sql(query, limits=limits).rows == ((0,),)
+
+
+LONG = "printf('%.*c', 8000000, 'a')"
+LONG_PART = "printf('%.*c', 4000000, 'a')"
+
+
+@pytest.mark.parametrize(
+    ("expression", "expected"),
+    [
+        (f"instr({LONG}, {LONG_PART} || 'b')", 0),
+        (f"length(replace({LONG}, {LONG_PART} || 'b', 'x'))", 8_000_000),
+        (f"length(trim({LONG}, 'b' || replace({LONG_PART}, 'a', 'c') || 'a'))", 0),
+    ],
+)
+def test_functions_that_compare_long_texts_take_linear_time(
+    archive: Archive, expression: str, expected: int
+) -> None:
+    # SQLite's own would need 10^13 steps, and could not be stopped.
+    assert archive.sql(f"SELECT {expression}").rows == ((expected,),)
+
+
+@pytest.mark.parametrize("function", ["json_patch", "jsonb_patch"])
+def test_functions_of_quadratic_cost_are_forbidden(
+    archive: Archive, function: str
+) -> None:
+    with pytest.raises(SqlForbidden, match=function):
+        archive.sql(f"SELECT {function}('{{}}', '{{}}')")
+
+
+@pytest.mark.parametrize(
+    ("expression", "expected"),
+    [
+        ("instr('abc', 'c')", 3),
+        ("instr('abc', 'x')", 0),
+        ("instr('äbc', 'c')", 3),
+        ("instr(x'c3a462', x'62')", 3),
+        ("instr(NULL, 'x')", None),
+        ("instr(123, 2)", 2),
+        ("replace('abcabc', 'b', 'xy')", "axycaxyc"),
+        ("replace('abc', '', 'x')", "abc"),
+        ("replace('abc', NULL, 'x')", None),
+        ("trim('xyaxy', 'yx')", "a"),
+        ("ltrim('xyaxy', 'yx')", "axy"),
+        ("rtrim('xyaxy', 'yx')", "xya"),
+        ("trim('xx', 'x')", ""),
+        ("trim('a', NULL)", None),
+        ("trim('  a ')", "a"),
+    ],
+)
+def test_text_functions_work_as_in_sqlite(
+    archive: Archive, expression: str, expected: str | int | None
+) -> None:
+    plain = apsw.Connection(":memory:").execute(f"SELECT {expression}").fetchone()
+
+    assert archive.sql(f"SELECT {expression}").rows == ((expected,),) == (plain,)
 
 
 @pytest.mark.parametrize(

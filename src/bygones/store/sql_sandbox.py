@@ -15,7 +15,7 @@ import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -30,8 +30,10 @@ SqlRow = tuple[SqlValue, ...]
 
 _STEPS_BETWEEN_CHECKS = 5_000
 _MEBIBYTE = 1 << 20
+_MAX_VALUE = 64 * _MEBIBYTE
+_TOO_LONG = f"{_MAX_VALUE // _MEBIBYTE} MiB for one value"
 _LIMITS = {
-    apsw.SQLITE_LIMIT_LENGTH: 64 * _MEBIBYTE,
+    apsw.SQLITE_LIMIT_LENGTH: _MAX_VALUE,
     apsw.SQLITE_LIMIT_SQL_LENGTH: 100_000,
     apsw.SQLITE_LIMIT_COLUMN: 500,
     apsw.SQLITE_LIMIT_EXPR_DEPTH: 200,
@@ -48,6 +50,9 @@ _READABLE_MODULES = frozenset({"json_each", "json_tree"})
 _FORBIDDEN_FUNCTIONS = frozenset(
     {
         "fts3_tokenizer",
+        # Quadratic in the number of names, and can't be stopped.
+        "json_patch",
+        "jsonb_patch",
         "load_extension",
         "sqlite_compileoption_get",
         "sqlite_compileoption_used",
@@ -271,7 +276,7 @@ class SqlSandbox:
         except apsw.AuthError as error:
             raise SqlForbidden(self._denied or str(error)) from error
         except apsw.TooBigError as error:
-            raise SqlLimitExceeded("64 MiB for one value") from error
+            raise SqlLimitExceeded(_TOO_LONG) from error
         except (apsw.Error, ValueError) as error:
             if self._error is not None:
                 raise self._error from None
@@ -413,10 +418,50 @@ def _glob(pattern: SqlValue, value: SqlValue) -> int | None:
     return None if text is None else _match(_glob_pattern(text), value, whole=True)
 
 
+def _instr(value: SqlValue, part: SqlValue) -> int | None:
+    if isinstance(value, bytes) and isinstance(part, bytes):
+        return value.find(part) + 1
+    text, wanted = _as_text(value), _as_text(part)
+    return None if text is None or wanted is None else text.find(wanted) + 1
+
+
+def _replace(value: SqlValue, part: SqlValue, new: SqlValue) -> str | None:
+    text, old, replacement = _as_text(value), _as_text(part), _as_text(new)
+    if text is None or old is None or replacement is None:
+        return None
+    if not old:
+        return text
+    growth = len(replacement) - len(old)
+    if growth > 0 and len(text) + text.count(old) * growth > _MAX_VALUE:
+        raise SqlLimitExceeded(_TOO_LONG)
+    return text.replace(old, replacement)
+
+
+def _trim(
+    value: SqlValue, characters: SqlValue, *, left: bool, right: bool
+) -> SqlValue:
+    text, wanted = _as_text(value), _as_text(characters)
+    if text is None or wanted is None:
+        return None
+    # Of a set, looking up a character does not depend on the number of characters.
+    removed = frozenset(wanted)
+    start, end = 0, len(text)
+    while left and start < end and text[start] in removed:
+        start += 1
+    while right and end > start and text[end - 1] in removed:
+        end -= 1
+    return text[start:end]
+
+
 _TEXT_FUNCTIONS: tuple[tuple[str, int, Callable[..., SqlValue]], ...] = (
     ("regexp", 2, _regexp),
     ("like", 2, _like),
     ("like", 3, _like),
     ("glob", 2, _glob),
+    ("instr", 2, _instr),
+    ("replace", 3, _replace),
+    ("trim", 2, partial(_trim, left=True, right=True)),
+    ("ltrim", 2, partial(_trim, left=True, right=False)),
+    ("rtrim", 2, partial(_trim, left=False, right=True)),
 )
-"""SQLite's own LIKE and GLOB take forever for some patterns, and can't be stopped."""
+"""SQLite's own take forever for some arguments, and can't be stopped."""
