@@ -34,7 +34,7 @@ def test_encoded_family_is_derived_like_values(
 
             assert (
                 DERIVE_TASK.decode_result(
-                    DERIVE_TASK.run_encoded(DERIVE_TASK.encode_argument(gathered))
+                    DERIVE_TASK.run_encoded(*DERIVE_TASK.encode_argument(gathered))
                 )
                 == sheets
             )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Iterator, Sequence
+from operator import attrgetter
 from typing import TypeVar
 
 from msgspec import structs
@@ -188,11 +189,11 @@ def _build_session(
         title=choose_title(records.id, collect_names(nodes, summaries, abandoned)),
         project=detect_project(_newest_copy(records, nodes)),
         project_keys=_distinct(t.source.project_key for t in records.transcripts),
-        directories=_distinct(node.cwd for node in nodes),
+        directories=_distinct(map(attrgetter("cwd"), nodes)),
         repository_clues=find_repository_clues(nodes, records.agents),
-        git_branches=_distinct(node.git_branch for node in nodes),
-        versions=_distinct(node.version for node in nodes),
-        entrypoints=_distinct(node.entrypoint for node in nodes),
+        git_branches=_distinct(map(attrgetter("git_branch"), nodes)),
+        versions=_distinct(map(attrgetter("version"), nodes)),
+        entrypoints=_distinct(map(attrgetter("entrypoint"), nodes)),
         models=_distinct(usage.model for usage in conversation.message_usages),
         slug=next((node.slug for node in reversed(nodes) if node.slug), None),
         tags=session_tags(nodes),

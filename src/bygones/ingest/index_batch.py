@@ -100,7 +100,7 @@ def index_block(block: LineBlock) -> IndexBatch:
     problems = ProblemRuns(found_problems)
     lengths = TextLengths()
     lengths.include_times(
-        node.timestamp for node in nodes if node.timestamp is not None
+        [node.timestamp for node in nodes if node.timestamp is not None]
     )
     documents: list[IndexDocument] = []
     inline = [] if block.is_agent else [node for node in nodes if node.is_sidechain]

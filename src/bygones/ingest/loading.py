@@ -209,10 +209,14 @@ def _load_fragment(
     That line is not indexed, but may be a complete record.
     """
     stored = None
-    with suppress(ArchiveDamaged), store.byte_store.read_transaction():
+    with suppress(ArchiveDamaged):
         stored = store.byte_store.source(number)
-        if stored is not None:
-            return stored, store.byte_store.fragment(number, stored.generation)
+        if stored is None or not stored.has_fragment:
+            return stored, b""
+        with store.byte_store.read_transaction():
+            stored = store.byte_store.source(number)
+            if stored is not None:
+                return stored, store.byte_store.fragment(number, stored.generation)
     return stored, b""
 
 

@@ -15,6 +15,7 @@ from subprocess import DEVNULL, PIPE, Popen, TimeoutExpired
 from typing import IO, Any, Generic, Self, TypeVar
 
 import msgspec
+from msgspec import structs
 
 from bygones.ingest.derive import DerivedSession, derive_family
 from bygones.ingest.index_batch import IndexBatch, LineBlock, index_block
@@ -43,11 +44,20 @@ class WorkerTask(Generic[TaskArgument, TaskResult]):
             msgspec.msgpack.Decoder(result_type)
         )
 
-    def encode_argument(self, argument: TaskArgument) -> bytes:
-        return _encode(argument)
+    def encode_argument(self, argument: TaskArgument) -> tuple[bytes, bytes]:
+        """Return an argument as MessagePack, and the bytes of a block beside it.
 
-    def run_encoded(self, encoded: bytes) -> bytes:
-        return _encode(self.func(self._argument_decoder.decode(encoded)))
+        A block is half a megabyte, and would be copied twice.
+        """
+        if isinstance(argument, LineBlock):
+            return _encode(structs.replace(argument, raw=b"")), argument.raw
+        return _encode(argument), b""
+
+    def run_encoded(self, encoded: bytes, raw: bytes) -> bytes:
+        argument = self._argument_decoder.decode(encoded)
+        if isinstance(argument, LineBlock):
+            argument = structs.replace(argument, raw=raw)
+        return _encode(self.func(argument))
 
     def decode_result(self, encoded: bytes) -> TaskResult:
         return self._result_decoder.decode(encoded)
@@ -222,8 +232,8 @@ class WorkerPool:
             worker.close()
 
 
-_HEADER = Struct("<BQ")
-"""The number of the task, and how many bytes follow."""
+_HEADER = Struct("<BQQ")
+"""The number of the task, and how many bytes follow: MessagePack, then a block."""
 _PIPE_BYTES = 1 << 20
 """The size of pipes, where the system supports it: enough for a block of lines."""
 _EXIT_TIMEOUT = 5.0
@@ -254,22 +264,21 @@ class Worker:
         """Return the result of a task."""
         if not self._is_unavailable:
             try:
-                return task.decode_result(
-                    self._request(TASKS.index(task), task.encode_argument(argument))
-                )
+                encoded = task.encode_argument(argument)
+                return task.decode_result(self._request(TASKS.index(task), *encoded))
             except _WORKER_ERRORS:
                 self._is_unavailable = True
         if self._is_killed:
             raise EOFError
         return task.func(argument)
 
-    def _request(self, task: int, payload: bytes) -> bytes:
+    def _request(self, task: int, payload: bytes, raw: bytes) -> bytes:
         if self._child is None:
             self._child = _spawn_worker()
         requests, responses = self._child.stdin, self._child.stdout
         if requests is None or responses is None:
             raise EOFError
-        _send(requests, task, payload)
+        _send(requests, task, payload, raw)
         return _receive(responses)[1]
 
     def kill(self) -> None:
@@ -307,28 +316,29 @@ def _spawn_worker() -> Popen[bytes]:
     )
 
 
-def _send(pipe: IO[bytes], task: int, payload: bytes) -> None:
-    pipe.write(_HEADER.pack(task, len(payload)))
+def _send(pipe: IO[bytes], task: int, payload: bytes, raw: bytes = b"") -> None:
+    pipe.write(_HEADER.pack(task, len(payload), len(raw)))
     pipe.write(payload)
+    pipe.write(raw)
     pipe.flush()
 
 
-def _receive(pipe: IO[bytes]) -> tuple[int, bytes]:
+def _receive(pipe: IO[bytes]) -> tuple[int, bytes, bytes]:
     header = pipe.read(_HEADER.size)
     if len(header) < _HEADER.size:
         raise EOFError
-    task, length = _HEADER.unpack(header)
-    raw = pipe.read(length)
-    if len(raw) < length:
+    task, *lengths = _HEADER.unpack(header)
+    payload, raw = (pipe.read(length) for length in lengths)
+    if [len(payload), len(raw)] != lengths:
         raise EOFError
-    return task, raw
+    return task, payload, raw
 
 
 def _serve(requests: IO[bytes], responses: IO[bytes]) -> None:
     with gc_paused():
         while True:
-            task, argument = _receive(requests)
-            _send(responses, task, TASKS[task].run_encoded(argument))
+            task, *argument = _receive(requests)
+            _send(responses, task, TASKS[task].run_encoded(*argument))
 
 
 if __name__ == "__main__":

@@ -88,14 +88,18 @@ def find_git_output(raw: Raw) -> GitOutput | None:
     if len(content) < _MIN_LENGTH:
         return None
     remotes: list[bytes] = []
-    if b" -> " in content:
+    # Searching for plain bytes is many times faster than for a pattern.
+    if b" -> " in content and (b"\\nTo " in content or content.startswith(b'"To ')):
         remotes += _PUSHED.findall(content)
-    if b"\\t" in content and (b" (fetch)" in content or b" (push)" in content):
+    if b" (fetch)" in content or b" (push)" in content:
         remotes += _LISTED.findall(content)
+    has_root = b" (root-commit) " in content
+    if not remotes and not has_root:
+        return None
     names = (name_remote(url.decode("utf-8", "replace")) for url in remotes)
     found = tuple(dict.fromkeys(name for name in names if name))[:_MAX_REMOTES]
     commit = root = ""
-    if b" (root-commit) " in content and (match := _ROOT_COMMIT.search(content)):
+    if has_root and (match := _ROOT_COMMIT.search(content)):
         commit = match[1].decode()
         root = _created_directory(content)
     if not found and not commit:

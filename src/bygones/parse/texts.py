@@ -104,11 +104,15 @@ def extract_text_spans(located_record: LocatedRecord) -> tuple[TextSpan, ...]:
     return _limit_spans(spans, raw)
 
 
-def build_record_texts(node: RecordNode, spans: Iterable[TextSpan]) -> list[RecordText]:
+def build_record_texts(node: RecordNode, spans: Sequence[TextSpan]) -> list[RecordText]:
     """Join the spans of a record by part, with failed results apart.
 
     An API error is the failed result of a request.
     """
+    if len(spans) == 1:  # most records; the same as below
+        (span,) = spans
+        part = _FIELD_PARTS.get(span.field) or _text_part(node)
+        return [RecordText(part, span.text, span.is_error or node.is_error)]
     texts_by_part: dict[tuple[Part, bool], list[str]] = {}
     for span in spans:
         part = _FIELD_PARTS.get(span.field) or _text_part(node)

@@ -279,7 +279,8 @@ class DerivedTables:
             (BRANCH.insert_sql(), derived_rows.facts.branches),
             (AGENT_DETAIL.insert_sql("IGNORE"), derived_rows.facts.agents),
         ):
-            self._db.executemany(sql, [(number, *row) for row in rows])
+            if rows:
+                self._db.executemany(sql, [(number, *row) for row in rows])
 
     def insert_settled_rows(
         self, number: int, derived_rows: DerivedRows, bounds: RowBounds

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from operator import add
 from struct import Struct
@@ -84,11 +84,10 @@ class TextLengths:
         self.counts[index] += 1
         self.counts[index + 1] += len(text.text)
 
-    def include_times(self, times: Iterable[datetime]) -> None:
+    def include_times(self, times: Sequence[datetime]) -> None:
         """Extend the time range."""
-        known = list(times)
-        if known:
-            self._include_range(_to_ms(min(known)), _to_ms(max(known)))
+        if times:
+            self._include_range(_to_ms(min(times)), _to_ms(max(times)))
 
     def _include_range(self, first: int, last: int) -> None:
         self.first_ms = min(self.first_ms or first, first)

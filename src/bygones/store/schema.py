@@ -8,6 +8,7 @@ stores create their own tables from `Table.team_columns`.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cache
 from typing import Literal, NamedTuple
 
 from msgspec import Struct
@@ -73,9 +74,7 @@ class Table(Struct, frozen=True, kw_only=True):
 
     def insert_sql(self, conflict: Literal["", "IGNORE", "REPLACE"] = "") -> str:
         """Return the statement that inserts a row with a value for each column."""
-        action = f"INSERT OR {conflict}" if conflict else "INSERT"
-        values = ", ".join("?" * len(self.columns))
-        return f"{action} INTO {self.name} VALUES ({values})"
+        return _insert_sql(self.name, len(self.columns), conflict)
 
     def delete_sql(self, column: str) -> str:
         """Return the statement that deletes the rows with a value in a column."""
@@ -108,6 +107,13 @@ class Table(Struct, frozen=True, kw_only=True):
             elif not column.is_local:
                 found.append(name)
         return f"SELECT {', '.join(found)} FROM {self.name}{joins}"  # noqa: S608 (our names)
+
+
+@cache
+def _insert_sql(table: str, column_count: int, conflict: str) -> str:
+    action = f"INSERT OR {conflict}" if conflict else "INSERT"
+    values = ", ".join("?" * column_count)
+    return f"{action} INTO {table} VALUES ({values})"
 
 
 def _integer(name: str, *, is_nullable: bool = False, is_local: bool = False) -> Column:
