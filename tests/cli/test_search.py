@@ -173,6 +173,27 @@ def test_a_hit_is_shown_with_its_context(
     assert ["flock of storks" in page for page in pages].count(True) == 1
 
 
+def test_a_hit_in_an_agent_of_an_old_version_is_shown_there(
+    capsys: pytest.CaptureFixture[str], sample_home: Home
+) -> None:
+    agent = {"isSidechain": True}
+    records = [
+        *thread(
+            prompt("Look around", uuid="p"),
+            reply([tool_use("Task", id="toolu_t", prompt="Find birds")], uuid="r"),
+        ),
+        prompt("Find birds", uuid="x1", parent=None) | agent,
+        reply("I will look for a pelican first", uuid="x2", parent="x1") | agent,
+        reply("All seen", uuid="x3", parent="x2") | agent,
+        tool_result("toolu_t", "All seen", uuid="done", parent="r"),
+    ]
+    sample_home.session(session_id(8), records)
+    search_output(capsys, "pelican")
+
+    assert main(["show", "1.1"]) == ExitCode.SUCCESS
+    assert "I will look for a pelican first" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize("command", ["show", "open"])
 @pytest.mark.parametrize(
     ("number", "sentence"),

@@ -236,3 +236,21 @@ def test_every_cited_record_leads_to_its_text(client: ToolClient) -> None:
                 "read", session=session, at=f"#{record}", detail="full"
             )
             assert word in "\n".join(read.splitlines()[:8]).lower()
+
+
+@pytest.mark.parametrize("prefix", ["message-number-", "msg_", "edge_case_number_"])
+def test_a_hit_with_an_unusual_id_can_be_read(tmp_path: Path, prefix: str) -> None:
+    client = ToolClient(tmp_path, session=ASKING)
+    records = [
+        prompt(f"Question about the {word}", uuid=f"{prefix}{number}")
+        for number, word in enumerate(("otter", "heron", "newt"))
+    ]
+    client.home.session(ONE, thread(*records))
+    client.sandbox.ingest()
+    (name,) = re.findall(r"  (#\S+) ", client.ask("search", query="heron"))
+
+    text = body(client.ask("read", session=ONE, at=name))
+
+    assert name == f"#{prefix}1"
+    assert text.index("heron") < text.index("newt")
+    assert "otter" not in text

@@ -101,8 +101,21 @@ def _load(archive: Archive, name: str) -> ShownSession:
     cost = load_session_costs(archive, [summary]).get(loaded.id)
     hit_part = result.part if result else None
     query = result.query if result else ""
+    if record is not None:
+        record = _with_agent(loaded, record)
     shown = ShownSession(loaded, record, hit_part, summary, cost, query, archive)
     return _enter_run_of_record(shown)
+
+
+def _with_agent(session: Session, record: IndexedRecord) -> IndexedRecord:
+    """Return a record with its agent run, also if the run has no file of its own."""
+    if record.agent_id or session.find_branch(record.id):
+        return record
+    for run in session.all_agents:
+        turns = (turn for branch in run.branches for turn in branch.own_turns)
+        if any(record.id in one.record_ids for turn in turns for one in turn.messages):
+            return replace(record, agent_id=run.id)
+    return record
 
 
 def _enter_run_of_record(shown: ShownSession) -> ShownSession:

@@ -11,7 +11,7 @@ from bygones.files.history import FileAt
 from bygones.files.library import FileLibrary
 from bygones.files.origins import LineOrigin
 from bygones.files.report import origin_label
-from bygones.mcp.quoting import QuotedRow, short_record_id, short_session_id
+from bygones.mcp.quoting import QuotedRow, cite_record, short_session_id
 from bygones.render.text.primitives import sanitize, sanitize_line, truncate_line
 
 _PROMPT_CHARS = 300
@@ -43,7 +43,7 @@ class FileRows:
             summary = self._archive.session_summary(place.session_id)
             yield f"{short_session_id(self._archive, summary)} t{place.turn_number + 1}"
             if place.message_id:
-                yield f"#{short_record_id(place.message_id)}"
+                yield cite_record(place.message_id)
         if origin.time is not None:
             yield f"{origin.time:%Y-%m-%d %H:%M}"
         if origin.commit:
@@ -65,7 +65,7 @@ class FileRows:
             session = short_session_id(self._archive, summary)
             facts.append(f"last changed at {session} t{place.turn_number + 1}")
             if place.message_id:
-                facts.append(f"#{short_record_id(place.message_id)}")
+                facts.append(cite_record(place.message_id))
         if version is None or not version.is_known:
             facts.append("content not known")
         elif not file.exists:

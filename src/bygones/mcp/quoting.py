@@ -141,7 +141,8 @@ def _wrap_quotation(head: str, body: str, mark: str, tail: Sequence[str]) -> str
 
 
 _SHORT_LENGTH = 8
-_PLAIN_ID = re.compile(r"[0-9a-zA-Z-]{1,64}")
+_PLAIN_ID = re.compile(r"[0-9a-zA-Z_-]{1,64}")
+_UUID = re.compile(r"[0-9a-fA-F]{8}-[0-9a-fA-F-]{27}")
 
 
 class MessageNames:
@@ -301,10 +302,17 @@ def quote_title(text: str) -> str:
     return f"“{found}”" if found else ""
 
 
-def short_record_id(id_: str) -> str:
-    """Return the prefix of a record id by which rows cite it."""
-    name = id_[:_SHORT_LENGTH]
-    return name if _PLAIN_ID.fullmatch(name) else "?"
+def cite_record(id_: str) -> str:
+    """Return how rows cite a record: by the start of its id, if that identifies it.
+
+    Ids of other programs may differ in their last characters only. An id that is not
+    plain is not quoted, as it may contain anything.
+    """
+    for name in (id_, id_[:_SHORT_LENGTH]):
+        if _PLAIN_ID.fullmatch(name):
+            is_short = _UUID.fullmatch(name) is not None
+            return f"#{name[:_SHORT_LENGTH] if is_short else name}"
+    return ""
 
 
 def short_session_id(archive: Archive, summary: SessionSummary) -> str:

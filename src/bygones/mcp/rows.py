@@ -9,7 +9,7 @@ from bygones.mcp.quoting import (
     QUOTE_LABEL,
     MessageSequence,
     QuotedRow,
-    short_record_id,
+    cite_record,
     short_session_id,
 )
 from bygones.model.base import RecordId, SessionId
@@ -329,7 +329,7 @@ def _change_lines(session: Session, edits: Sequence[FileEdit]) -> Iterator[str]:
 
 def _change_text(edit: FileEdit) -> str:
     facts = [
-        f"#{short_record_id(edit.message_id)}",
+        cite_record(edit.message_id),
         f"{edit.edited_at:%Y-%m-%d %H:%M}" if edit.edited_at else "",
         _change_verb(edit),
         sanitize_line(edit.path),
@@ -499,7 +499,7 @@ class SearchRows:
 
     def _hit_text(self, hit: Hit) -> str:
         facts = [
-            f"#{short_record_id(hit.record_id)}" if hit.record_id else "",
+            cite_record(hit.record_id),
             f"{hit.sent_at:%m-%d %H:%M}" if hit.sent_at else "",
             "failed result" if hit.is_error else str(hit.part),
             ", abandoned branch" if hit.is_abandoned else "",

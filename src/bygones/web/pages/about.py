@@ -254,7 +254,8 @@ def _problem_table(
 
 def _drift_table(rows: tuple[DriftRow, ...]) -> Html:
     if not rows:
-        return empty_message("No drift: all record types and fields are known.")
+        text = "No drift: all record types and fields are known."
+        return tag("p", escape_line(text), kind="note")
     lines = [
         (
             escape_line(row.kind),

@@ -25,6 +25,7 @@ from bygones.render.html.markup import (
     tag,
 )
 from bygones.render.numbers import pluralize
+from bygones.render.text.primitives import sanitize_line
 from bygones.web.context import RequestContext
 from bygones.web.conversation_view import open_view
 from bygones.web.layout import (
@@ -103,7 +104,7 @@ def _files_under(context: RequestContext, path: str) -> Response:
     rows = sorted(counts.values(), key=_last_changed_key, reverse=True)
     lines = [
         (
-            link(build_url("files", path=file.name), escape_line(file.name)),
+            _path_link(build_url("files", path=file.name), file.name),
             escape_line(f"{len(file.related):,}"),
             *_count_cells(file, context.now),
         )
@@ -117,6 +118,14 @@ def _files_under(context: RequestContext, path: str) -> Response:
     return _render_files_page(
         title, tag("p", count, kind="note"), render_table(headers, lines), path=path
     )
+
+
+def _path_link(url: str, path: str) -> Html:
+    """Return a link with the name of a file first, so that it is visible if cut."""
+    at = max(path.rfind("/"), path.rfind("\\")) + 1
+    name, folder = escape_line(path[at:] or path), escape_line(path[:at] or "")
+    content = join_html((name, tag("small", folder) if path[at:] else EMPTY_HTML), " ")
+    return tag("a", content, kind="file-path", href=url, title=sanitize_line(path))
 
 
 _COUNT_HEADERS = ("Changes", "Lines", "Last changed")
@@ -185,9 +194,8 @@ def _files_of_session(context: RequestContext, name: str) -> Response:
     counts = _count_by_path(edits)
     lines = [
         (
-            link(
-                build_url("files", session=summary.id, path=file.name),
-                escape_line(file.name),
+            _path_link(
+                build_url("files", session=summary.id, path=file.name), file.name
             ),
             *_count_cells(file, context.now),
             link(file_url(file.name, session=summary.id), escape_line("At any turn")),
