@@ -411,12 +411,29 @@ class Indexer:
         indexed = self._indexed.get(main.number) if main else None
         return indexed.session if indexed else None
 
-    def reassign_sources(self, sources: Sequence[int]) -> None:
-        """Assign sources to other sessions if all their records say so.
+    def correct_sources(self, sources: Sequence[int]) -> None:
+        """Correct what was indexed before all records of these sources were known.
+
+        Sources move to the session that their records name, and texts that should not
+        have been indexed are removed.
+        """
+        byte_store = self._archive_dir.byte_store
+        moved = self._reassign_sources(sources)
+        wrong = [byte_store.source(number) for number in self._with_wrong_texts]
+        self._with_wrong_texts.clear()
+        replaced = [*moved, *(source for source in wrong if source)]
+        for source in replaced:
+            records = self._index.record_ids(source.number, 0)
+            self._archive_dir.text_index.remove(records.values())
+            self._readd_text(source, 0, 0)
+        if replaced:
+            self._archive_dir.text_index.commit()
+
+    def _reassign_sources(self, sources: Sequence[int]) -> list[StoredSource]:
+        """Assign sources to other sessions if all their records say so; return them.
 
         The first records of a file that isn't named by an id may belong to another
-        session than most. Agents follow the session in whose folder they are. Texts
-        that should not have been indexed are removed.
+        session than most. Agents follow the session in whose folder they are.
         """
         found = self._archive_dir.byte_store.sources_without_session_id(sources)
         unnamed = [source for source in found if source.number in self._indexed]
@@ -433,16 +450,7 @@ class Indexer:
         for source in moved:
             agents.update({agent.number: agent for agent in self._agents_of(source)})
         moved.extend(agent for agent in agents.values() if self._reassign_source(agent))
-        byte_store = self._archive_dir.byte_store
-        wrong = [byte_store.source(number) for number in self._with_wrong_texts]
-        replaced = [*moved, *(source for source in wrong if source)]
-        for source in replaced:
-            records = self._index.record_ids(source.number, 0)
-            self._archive_dir.text_index.remove(records.values())
-            self._readd_text(source, 0, 0)
-        self._with_wrong_texts.clear()
-        if replaced:
-            self._archive_dir.text_index.commit()
+        return moved
 
     def finish_source(self, stored_source: StoredSource) -> None:
         """Record that a source is indexed; its session must be derived again."""
@@ -621,7 +629,7 @@ def derive_sessions(
     tables = DerivedTables(index)
     with index.db:
         tables.create_deferred_indexes()
-        indexer.reassign_sources(tables.dirty_sources())
+        indexer.correct_sources(tables.dirty_sources())
         tables.mark_titled_sessions_dirty()
     dirty = tables.dirty_sessions()
     on_derived = partial(_count_session, report, frozenset(dirty))
