@@ -28,7 +28,7 @@ from bygones.files.history import BranchLog, FileAt, FileHistory, files_at
 from bygones.files.origins import Certainty, LineOrigin, OriginKind
 from bygones.files.paths import file_name, path_key, relative_to
 from bygones.files.replay import Version
-from bygones.model.base import SessionId
+from bygones.model.base import SessionId, SourceKind
 from bygones.model.checkpoints import CHECKPOINT_LOG, Checkpoints, parse_checkpoints
 from bygones.model.nodes import parse_user_text
 from bygones.model.outcomes import PatchHunk, build_hunks
@@ -38,6 +38,7 @@ from bygones.model.sessions import Branch, Message, Session, ToolCall
 from bygones.model.summary import IndexedEdit, Role
 from bygones.runtime import gc_paused
 from bygones.sources.layout import CHECKPOINTS_FOLDER
+from bygones.store.archive_db import ArchiveDB
 from bygones.store.protocols import StoreReader
 
 _WORKTREE = re.compile(r"/(?:\.claude/)?\.?worktrees/[^/]+(?=/)")
@@ -317,7 +318,19 @@ class FileLibrary:
     def _load_checkpoint_file(self, session_id: SessionId, name: str) -> bytes | None:
         return self._load_file(CHECKPOINTS_FOLDER, session_id, name)
 
+    @cached_property
+    def _sessions_with_checkpoints(self) -> frozenset[SessionId]:
+        byte_store = self._reader.byte_store
+        if not isinstance(byte_store, ArchiveDB):
+            return frozenset()  # checkpoints are not pushed
+        sources = byte_store.sources_of_kind(SourceKind.CHECKPOINT)
+        return frozenset(source.session for source in sources if source.session)
+
     def _load_checkpoints(self, session_id: SessionId) -> Checkpoints:
+        lineage = self._load_session(session_id).lineage
+        owners = {session_id, *(one.session_id for one in lineage)}
+        if self._sessions_with_checkpoints.isdisjoint(owners):
+            return {}
         raw = self._load_file(CHECKPOINTS_FOLDER, session_id, CHECKPOINT_LOG)
         return parse_checkpoints(raw) if raw else {}
 
