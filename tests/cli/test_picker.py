@@ -252,3 +252,20 @@ def test_a_session_stays_selected_when_new_ones_appear(home_dir: Path) -> None:
     screen.type(ENTER)
     assert screen.end() == ExitCode.SUCCESS
     assert f"session {session_id(1)}" in screen.shown
+
+
+def test_the_last_session_of_a_long_list_is_one_key_away(home_dir: Path) -> None:
+    home = Home(home_dir / ".claude")
+    for number in range(60):
+        lines = thread(prompt(f"number {number} of them"), start=60 * number)
+        home.session(session_id(number + 1), lines)
+    Archive.ingest(home_dir / "archive", [home.path])
+
+    screen = Screen("show", columns=80, rows=24)
+    screen.wait_for("60 sessions", "number 59 of them")
+    screen.type(TAB + "G")
+    screen.wait_for("number 0 of them", str(session_id(1)))
+    screen.type("g")
+    screen.wait_for("number 59 of them", str(session_id(60)))
+    screen.type("q")
+    assert screen.end() == ExitCode.INTERRUPTED

@@ -64,10 +64,10 @@ def row_fragments(
     if is_selected:
         taken = sum(display_width(text) for _, text in line)
         line.append(("", " " * max(width - taken, 0)))
-        # One color, except for what was found.
-        line = [
+        # One color after the pointer, except for what was found.
+        line[1:] = [
             (f"class:selected {style if style == _MATCH else ''}".rstrip(), text)
-            for style, text in line
+            for style, text in line[1:]
         ]
     return line
 

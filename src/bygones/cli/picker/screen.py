@@ -134,6 +134,8 @@ class Picker:
         self._answered = PickerQuery() if found.is_pending else found.query
         self._waiting_action = ""
         """What Enter will do when the newest query has been answered."""
+        self._is_last_wanted = False
+        """Whether the last row is to be selected then."""
         self._drawn: dict[tuple[str, int, bool], Fragments] = {}
         self._drawn_of = found
         self._selected = 0
@@ -144,9 +146,9 @@ class Picker:
         self._status = ""
         self._output = create_output()
         self._buffer = Buffer(multiline=False)
-        self._list = _ListControl(self)
         self._list_window = Window(
-            self._list, height=lambda: Dimension.exact(self._arranged().list_height)
+            _LinesControl(self.list_lines, self.move, self.select),
+            height=lambda: Dimension.exact(self._arranged().list_height),
         )
         self._input_window = Window(
             BufferControl(self._buffer, focus_on_click=True),
@@ -194,7 +196,7 @@ class Picker:
         )
         # Exact sizes: prompt_toolkit shares out others column by column.
         preview = Window(
-            _PreviewControl(self),
+            _LinesControl(self.preview_lines, self.scroll_preview),
             width=lambda: Dimension.exact(self._arranged().preview_width),
             height=lambda: Dimension.exact(self._arranged().preview_height),
         )
@@ -315,7 +317,7 @@ class Picker:
 
     def _search(self, query: PickerQuery) -> None:
         self._query, self._status = query, ""
-        self._waiting_action = ""
+        self._waiting_action, self._is_last_wanted = "", False
         self._finder.request_sessions(query)
 
     def _request_preview(self, width: int) -> None:
@@ -364,6 +366,9 @@ class Picker:
             else:
                 self._selected = self._find_again(answer) if is_same else 0
                 self._found = answer
+                if self._is_last_wanted:
+                    self._selected = max(len(answer.rows) - 1, 0)
+                    self._is_last_wanted = False
             action, self._waiting_action = self._waiting_action, ""
             if action:
                 self._choose(action)
@@ -448,7 +453,7 @@ class Picker:
             "page-up": partial(self.move, -self._page()),
             "page-down": partial(self.move, self._page()),
             "first": partial(self.move, -len(self._found.rows)),
-            "last": partial(self.move, len(self._found.rows)),
+            "last": self._select_last,
             "preview-up": partial(self.scroll_preview, -_WHEEL_LINES),
             "preview-down": partial(self.scroll_preview, _WHEEL_LINES),
             "star": self._toggle_star,
@@ -475,6 +480,15 @@ class Picker:
             query = self._found.query
             if query == self._query and query.limit <= len(self._found.rows):
                 self._search(replace(query, limit=query.limit * 2))
+
+    def _select_last(self) -> None:
+        """Select the last row, after looking up all of them."""
+        query, count = self._found.query, self._found.count
+        if len(self._found.rows) < count and query == self._query:
+            self._search(replace(query, limit=count))
+            self._is_last_wanted = True
+        else:
+            self.move(len(self._found.rows))
 
     def select(self, line: int) -> None:
         """Select the row that was clicked; a second click chooses it."""
@@ -548,16 +562,23 @@ class Picker:
 
 
 class _LinesControl(UIControl):
-    """Lines that are made for the size of their window."""
+    """Lines that are made for the size of their window; the wheel scrolls them."""
 
-    def __init__(self, picker: Picker) -> None:
-        self._picker = picker
+    def __init__(
+        self,
+        make_lines: Callable[[int, int], list[Fragments]],
+        scroll: Callable[[int], None],
+        click: Callable[[int], None] | None = None,
+    ) -> None:
+        self._make_lines = make_lines
+        self._scroll = scroll
+        self._click = click
 
-    def _lines(self, width: int, height: int) -> list[Fragments]:
-        raise NotImplementedError
+    def is_focusable(self) -> bool:
+        return self._click is not None
 
     def create_content(self, width: int, height: int) -> UIContent:
-        lines = self._lines(width, height)
+        lines = self._make_lines(width, height)
         return UIContent(
             get_line=lambda number: lines[number],  # type: ignore[arg-type,return-value]
             line_count=len(lines),
@@ -565,35 +586,14 @@ class _LinesControl(UIControl):
             show_cursor=False,
         )
 
-
-class _ListControl(_LinesControl):
-    def _lines(self, width: int, height: int) -> list[Fragments]:
-        return self._picker.list_lines(width, height)
-
-    def is_focusable(self) -> bool:
-        return True
-
     def mouse_handler(self, mouse_event: MouseEvent) -> NotImplementedOrNone:
-        if mouse_event.event_type is MouseEventType.MOUSE_UP:
-            self._picker.select(mouse_event.position.y)
-        elif mouse_event.event_type is MouseEventType.SCROLL_UP:
-            self._picker.move(-_WHEEL_LINES)
-        elif mouse_event.event_type is MouseEventType.SCROLL_DOWN:
-            self._picker.move(_WHEEL_LINES)
-        else:
-            return NotImplemented
-        return None
-
-
-class _PreviewControl(_LinesControl):
-    def _lines(self, width: int, height: int) -> list[Fragments]:
-        return self._picker.preview_lines(width, height)
-
-    def mouse_handler(self, mouse_event: MouseEvent) -> NotImplementedOrNone:
-        if mouse_event.event_type is MouseEventType.SCROLL_UP:
-            self._picker.scroll_preview(-_WHEEL_LINES)
-        elif mouse_event.event_type is MouseEventType.SCROLL_DOWN:
-            self._picker.scroll_preview(_WHEEL_LINES)
+        kind = mouse_event.event_type
+        if kind is MouseEventType.SCROLL_UP:
+            self._scroll(-_WHEEL_LINES)
+        elif kind is MouseEventType.SCROLL_DOWN:
+            self._scroll(_WHEEL_LINES)
+        elif kind is MouseEventType.MOUSE_UP and self._click is not None:
+            self._click(mouse_event.position.y)
         else:
             return NotImplemented
         return None
