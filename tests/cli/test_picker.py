@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import os
+import shutil
 from base64 import b64encode
 from pathlib import Path
+from threading import Event
 
 import pytest
 
 from bygones.archive import Archive
 from bygones.cli.main import main
+from bygones.cli.open_archive import OpenedArchive
+from bygones.cli.picker.new_data import NewDataCheck
 from bygones.errors import ExitCode
 from tests.build import Home, prompt, reply, session_id, thread, title
 from tests.cli.terminals import Screen, run_piped
@@ -269,3 +273,18 @@ def test_the_last_session_of_a_long_list_is_one_key_away(home_dir: Path) -> None
     screen.wait_for("number 59 of them", str(session_id(60)))
     screen.type("q")
     assert screen.end() == ExitCode.INTERRUPTED
+
+
+def test_an_import_that_fails_is_reported_below_the_search(home_dir: Path) -> None:
+    home = Home(home_dir / ".claude")
+    home.session(session_id(1), thread(prompt("one")))
+    Archive.ingest(home_dir / "archive", [home.path])
+    reported = Event()
+    with Archive.open(home_dir / "archive") as archive:
+        check = NewDataCheck(OpenedArchive(archive, (home.path,)))
+    shutil.rmtree(home_dir / "archive")
+
+    check.start(lambda *, is_changed: None if is_changed else reported.set())
+    assert reported.wait(20)
+    check.stop()
+    assert "could not be imported" in check.status

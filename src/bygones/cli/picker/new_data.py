@@ -59,6 +59,12 @@ class NewDataCheck:
                 child.wait(_MAX_STOP_SECONDS)
 
     def _run(self) -> None:
+        try:
+            self._check()
+        except Exception:  # noqa: BLE001 (the list is still usable without it)
+            self._report(_FAILED, is_changed=False)
+
+    def _check(self) -> None:
         with Archive.open(self._archive_folder) as archive:
             if archive.is_current(self._homes):
                 return
