@@ -21,6 +21,8 @@ from bygones.integrations.claude_code import (
     plan_changes,
     plan_project_changes,
 )
+from bygones.maintenance.purge import purge
+from bygones.model.base import SessionId
 from tests.build import Home, prompt, reply, session_id, thread, tool_result, tool_use
 
 PROJECT = "/srv/work/shop"
@@ -134,6 +136,25 @@ def test_odd_input_is_ignored(folder: Path, raw: bytes) -> None:
         check=True,
     )
     assert (result.stdout, result.stderr) == (b"", b"")
+
+
+def test_purge_erases_what_recall_quotes(folder: Path) -> None:
+    archive_folder = folder.parent
+    quoted = b"checkout webhook"
+    assert any(quoted in path.read_bytes() for path in _files_below(folder))
+
+    with Archive.open(archive_folder) as archive:
+        sources = archive.sources(sessions=[SessionId(session_id(1))])
+    purge(archive_folder, sources, sessions=[SessionId(session_id(1))])
+
+    assert _files_below(archive_folder / "recall") == []
+    assert recall_index.is_enabled(archive_folder)
+    recall_index.update_recall(archive_folder, str)
+    assert not any(quoted in path.read_bytes() for path in _files_below(folder))
+
+
+def _files_below(folder: Path) -> list[Path]:
+    return [path for path in folder.rglob("*") if path.is_file()]
 
 
 def test_files_of_recall_are_private(folder: Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
@@ -30,8 +29,8 @@ from bygones.model.records import TextBlock
 from bygones.model.sessions import Message, Session, ToolCall
 from bygones.model.summary import Role, SessionSummary
 from bygones.render.text.primitives import sanitize_line
+from bygones.store.archive_dir import RECALL_FOLDER
 
-RECALL_FOLDER = "recall"
 MAX_SESSIONS = 200
 """The newest sessions of a project that are looked at."""
 _MAX_STEPS = 4
@@ -70,14 +69,6 @@ def enable(archive_folder: Path) -> Path:
     folder = archive_folder / RECALL_FOLDER
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     return folder
-
-
-def forget(archive_folder: Path) -> None:
-    """Drop all that recall knows, as before a purge; it is written again later."""
-    folder = archive_folder / RECALL_FOLDER
-    if folder.is_dir():
-        shutil.rmtree(folder)
-        enable(archive_folder)
 
 
 def update_recall(archive_folder: Path, redact: Callable[[str], str]) -> int:

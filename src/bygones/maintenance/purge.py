@@ -30,7 +30,7 @@ from bygones.store.archive_db import (
     load_pending_purge,
     load_purged_hashes,
 )
-from bygones.store.archive_dir import ArchiveDir
+from bygones.store.archive_dir import RECALL_FOLDER, ArchiveDir
 from bygones.store.connect import writer_lock
 from bygones.store.derived_tables import DerivedTables
 from bygones.store.hub_sessions import erase_hub_sessions
@@ -232,6 +232,7 @@ def purge(
         archive_db = archive_dir.byte_store
         erase_undo_files(folder, sessions)
         erase_hub_sessions(folder, sessions)
+        _erase_recall(folder)
         purged = _select_sources(archive_dir, sources, sessions)
         if purged:
             # First, so that neither outlives an interrupted purge. A copy from before
@@ -259,6 +260,14 @@ def purge(
         if result.is_vacuumed:
             result.is_vacuumed = _finish_purge(archive_db)
     return result
+
+
+def _erase_recall(folder: Path) -> None:
+    """Erase the quotations for hooks; the next hook writes them again."""
+    recall = folder / RECALL_FOLDER
+    if recall.is_dir():
+        rmtree(recall)
+        recall.mkdir(mode=0o700)
 
 
 def _select_sources(

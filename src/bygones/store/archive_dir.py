@@ -58,8 +58,10 @@ from bygones.store.schema import COMPARED_TABLES
 if TYPE_CHECKING:  # importing tantivy takes longer than listing sessions
     from bygones.store.text_index import TextIndex
 
-__all__ = ["ArchiveDir", "remove_indexes"]
+__all__ = ["RECALL_FOLDER", "ArchiveDir", "remove_indexes"]
 
+RECALL_FOLDER = "recall"
+"""Quotations of sessions for hooks of Claude Code, if they were added."""
 _BUILD_FOLDER = "building"
 _CHECKSUM_KEY = "tree_checksum"
 _FULL_SCAN_KEY = "fully_scanned"

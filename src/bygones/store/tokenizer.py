@@ -159,12 +159,6 @@ def split_lines_into_terms(text: str) -> list[str]:
     return [" ".join(line.split()) for line in lines]
 
 
-def strip_accents(text: str) -> str:
-    if text.isascii() or not _unusual_chars(text.encode("utf-8", "replace")):
-        return text
-    return _pattern(_COMBINING_MARKS).sub("", unicodedata.normalize("NFKD", text))
-
-
 @lru_cache(maxsize=4096)
 def _is_foldable(char: str) -> bool:
     return _is_in(char, _FOLDABLE_CHARS)
