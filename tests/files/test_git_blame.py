@@ -488,6 +488,28 @@ def test_git_runs_nothing_that_a_repository_configures(tmp_path: Path) -> None:
     assert not mark.exists()
 
 
+def test_a_project_of_macos_is_recognized_after_a_move(tmp_path: Path) -> None:
+    root = tmp_path / "moved"
+    path = root / "src" / "App.py"
+    path.parent.mkdir(parents=True)
+    path.write_text("value = compute_something()\n", "utf-8")
+    for words in (("init", "-q"), ("add", "."), ("commit", "-qm", "x")):
+        options = ("-c", "user.name=a", "-c", "user.email=a@b.c")
+        subprocess.run(["git", *options, *words], cwd=root, check=True)
+    story = Story()
+    story.say("Write")
+    recorded = "/Users/Ann/Former/src/App.py"
+    story.write("value = compute_something()\n", path=recorded)
+    home = Home(tmp_path / "home")
+    story.write_to(home)
+    Archive.ingest(tmp_path / "archive", [home.path])
+
+    with Archive.open(tmp_path / "archive") as archive:
+        (line,) = archive.file_library.with_git().blame(path).lines
+
+    assert line.origin.kind is OriginKind.CLAUDE
+
+
 def test_content_that_only_git_has_is_used_where_it_matches(tmp_path: Path) -> None:
     workshop = Workshop(tmp_path, 1)
     old, new = "one\ntwo\nthree\n", "one\n2\nthree\n"

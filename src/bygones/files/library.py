@@ -32,7 +32,7 @@ from bygones.model.base import SessionId, SourceKind
 from bygones.model.checkpoints import CHECKPOINT_LOG, Checkpoints, parse_checkpoints
 from bygones.model.nodes import parse_user_text
 from bygones.model.outcomes import PatchHunk, build_hunks
-from bygones.model.path_case import path_ends_with
+from bygones.model.path_case import ignores_case, path_ends_with
 from bygones.model.records import TextBlock, ThinkingBlock
 from bygones.model.sessions import Branch, Message, Session, ToolCall
 from bygones.model.summary import IndexedEdit, Role
@@ -366,9 +366,9 @@ def _is_same_file(recorded: str, path: str, repository: GitRepository | None) ->
     if repository is None:
         return False
     inside = relative_to(path, str(repository.root))
-    root = path_key(recorded).removesuffix(f"/{inside}") if inside else ""
-    if not inside or root == path_key(recorded):
+    if not inside or not path_ends_with(recorded, inside):
         return False
+    root = recorded[: -len(inside) - 1]
     # A directory that still exists is another copy of the project.
     return _canonical(f"{root}/") != f"{root}/" or not Path(root).is_dir()
 
@@ -424,7 +424,7 @@ def _choose_keys(
     ]:
         return named
     # A project that was moved: the end of the path is the same.
-    scores = {key: _common_suffix(key, wanted) for key in keys}
+    scores = {key: _common_suffix(paths[key], absolute_path) for key in keys}
     best = max(scores.values())
     if best < 2:  # noqa: PLR2004 (a name alone says too little)
         return []
@@ -433,8 +433,11 @@ def _choose_keys(
 
 def _common_suffix(a: str, b: str) -> int:
     """Return how many parts at the end of two paths are equal."""
+    if ignores_case(a):
+        a, b = a.lower(), b.lower()
     count = 0
-    for part, other in zip(a.split("/")[::-1], b.split("/")[::-1], strict=False):
+    sides = (path.replace("\\", "/").split("/")[::-1] for path in (a, b))
+    for part, other in zip(*sides, strict=False):
         if part != other:
             break
         count += 1

@@ -70,8 +70,8 @@ def move(  # noqa: PLR0913 (the options of the command)
     Claude Code finds sessions by the directory of their project. This moves the
     transcripts of OLD and of all directories below it to where Claude Code looks for
     those of NEW, with agents, memory and long outputs, and replaces the directory in
-    transcripts and in the history of prompts. The plan is shown
-    first. The originals are kept in the home until you delete them, so that --undo can
+    transcripts and in the history of prompts. The plan is shown first, unless you use
+    --yes. The originals are kept in the home until you delete them, so that --undo can
     restore them. Close Claude Code in OLD first.
     """
     if undo:
