@@ -41,7 +41,8 @@ class HubRejected(BygonesError):
 
     message = "{self.url} rejected the request: {self.reason}"
     hint = (
-        "check the address and the token; the hub's administrator can issue a new one"
+        "check the address and the token; the hub's administrator issues tokens and"
+        " sets limits"
     )
 
 
