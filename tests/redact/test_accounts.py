@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from bygones.redact.accounts import homes_of_sources
@@ -116,3 +118,49 @@ def test_redactor_for_this_machine_leaves_paths_and_accounts() -> None:
     assert redactor.redact_text("ann for acme, a@b.cd") == (
         "ann for [redacted user], [redacted email]"
     )
+
+
+@pytest.mark.parametrize("name", ["al", "go", "x"])
+def test_short_account_is_redacted_only_where_it_is_meant(name: str) -> None:
+    redactor = Redactor(accounts=[name], homes=[f"/home/{name}"])
+    meant = (
+        f"ssh {name}@build.example.com",
+        f"ls ~{name}/work",
+        f"drwxr-xr-x 2 {name} staff 64 Nov  1 10:00 notes",
+        f"-home-{name}-work",
+        f"/home/{name}/work",
+    )
+    other = ("go build ./...", "et al. and al dente", "x = 5", "for x in all: go(x)")
+
+    for text in meant:
+        line = f'{{"type":"user","cwd":{_quote(text)}}}\n'.encode()
+        found = redactor.redact_text(text)
+        assert "[redacted user]" in found or found.startswith("~"), text
+        assert redact_line(line, redactor)[0] != line
+    assert [redactor.redact_text(text) for text in other] == list(other)
+
+
+@pytest.mark.parametrize(
+    ("home", "text", "redacted"),
+    [
+        ("/home/李明", "ssh 李明@host", "ssh [redacted user]@host"),
+        ("/home/李明", "file:///home/%E6%9D%8E%E6%98%8E/a", "file://~/a"),
+        ("/home/李明", r"/home/\u674e\u660e/a", "~/a"),
+        ("/Users/møller", "-Users-m-ller-work", "-Users-[redacted user]-work"),
+        ("/home/ann.lee", "-home-ann-lee-work", "-home-[redacted user]-work"),
+        ("C:\\Users\\Zoë", "C--Users-Zo--work", "C--Users-[redacted user]-work"),
+        ("C:\\Users\\al", "C:\\USERS\\AL\\x", "~\\x"),
+        ("/home/cat", r"\\wsl$\Ubuntu\home\cat\x", r"\\~\x"),
+        ("/home/cat", r"\\wsl.localhost\Debian\home\cat\x", r"\\~\x"),
+    ],
+)
+def test_other_scripts_and_spellings_of_homes_are_redacted(
+    home: str, text: str, redacted: str
+) -> None:
+    name = re.split(r"[\\/]", home)[-1]
+    redactor = Redactor(accounts=[name], homes=[home])
+
+    assert redactor.redact_text(text) == redacted
+    line = f'{{"type":"user","cwd":{_quote(text)}}}\n'.encode()
+    expected = f'{{"type":"user","cwd":{_quote(redacted)}}}'.encode()
+    assert redact_line(line, redactor)[0] == expected

@@ -80,9 +80,11 @@ class HomeFinder:
         self.words = frozenset(map(_last_part, self.homes))
         """A text without one of these contains none of the homes."""
         self._path_ends = [f"{sep}{word}" for word in self.words for sep in "/\\"]
-        self._key_ends = [
-            f"-{re.sub(r'[^A-Za-z0-9]', '-', word)}" for word in self.words
-        ]
+        self.key_words = frozenset(
+            re.sub(r"[^A-Za-z0-9]", "-", word) for word in self.words
+        )
+        """The same in project keys."""
+        self._key_ends = [f"-{word}" for word in self.key_words]
         # The longest first: one home may be inside of another.
         ordered = sorted(self.homes, key=lambda home: (-len(home), home))
         self._paths = _compile(map(_path_pattern, ordered))

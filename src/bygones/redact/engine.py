@@ -14,6 +14,7 @@ from msgspec import Struct
 from bygones.errors import InvalidRedactPattern
 from bygones.redact.accounts import HomeFinder, find_account, is_ordinary_word
 from bygones.redact.personal import (
+    HOME_WORDS,
     find_emails,
     find_homes,
     find_project_key_logins,
@@ -21,6 +22,7 @@ from bygones.redact.personal import (
     is_impersonal_email,
     login_from_project_key,
     login_names_in,
+    may_identify,
     name_spellings,
 )
 from bygones.redact.prefilter import (
@@ -90,17 +92,30 @@ class Redactor:
         user_rules = tuple(Rule(name, pattern) for name, pattern in self.patterns)
         self._secret_rules: RuleSet | None = _builtin_rules()
         self._user_rules = RuleSet(user_rules) if user_rules else None
-        words = {name for name in self.accounts if not is_ordinary_word(name)}
+        words = {
+            name
+            for name in self.accounts
+            if is_identifying(name) and not is_ordinary_word(name)
+        }
         spellings = _spell_names(self.names | words)
         self._names = _searchable_names(spellings)
-        self._ordinary_accounts = _searchable_names(self.accounts - words)
+        self._ordinary_accounts = [
+            name.lower() for name in self.accounts - words if may_identify(name)
+        ]
         self._names_with_spaces = [name for name in self._names if " " in name]
         # Short texts repeat: paths, versions, tool names.
         self._cached_find = lru_cache(maxsize=1024)(self._find)
         self._prefilter = (
             None
             if user_rules
-            else LinePrefilter(spellings | self.accounts, self._homes.words)
+            else LinePrefilter(
+                spellings,
+                {
+                    *self._ordinary_accounts,
+                    *self._homes.words,
+                    *self._homes.key_words,
+                },
+            )
         )
         self._kinds = int(SensitiveKind.ANYTHING)
         self.known_identifiers: set[str] = set()
@@ -286,7 +301,7 @@ class Redactor:
         for start, end in self._homes.find_names(text):
             yield Redaction(start, end, "user")
         owners: frozenset[str] = frozenset()
-        if self._kinds & _HOME and ("/home/" in text or "Users" in text):
+        if self._kinds & _HOME and any(word in text for word in HOME_WORDS):
             homes = [
                 Redaction(start, self._end_of_home(text, lowered, end), "home")
                 for start, end in find_homes(text)

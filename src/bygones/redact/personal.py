@@ -8,7 +8,8 @@ from functools import cache
 
 _LETTERS = "A-Za-z0-9\u00c0-\u1fff\u3040-\ud7ff"
 """Letters of all scripts, as ranges that RE2 and `re` both support."""
-_LOGIN = rf"[{_LETTERS}._-]{{1,64}}"
+_LOGIN = rf"(?:[{_LETTERS}._-]|%[89A-Fa-f][0-9A-Fa-f]|\\{{1,4}}u[0-9a-f]{{4}}){{1,64}}"
+"""A login name; letters of other scripts may be encoded for a URL or as JSON."""
 _SPACED_LOGIN = rf"{_LOGIN}(?: {_LOGIN}){{1,3}}[\\/]"
 """A name with spaces, recognizable only by the separator after it."""
 _CAPITAL = "[A-Z\u00c0-\u00de]"
@@ -23,7 +24,9 @@ _ESCAPED_LOGIN = rf"{_LOGIN}(?:(?:\\{{1,4}} |%20){_LOGIN}){{1,3}}"
 """A name with spaces that are escaped for a shell or a URL."""
 HOME_PATTERN = (
     rf"(?:/(?:var/)?home/|/Users/)(?:{_FULL_NAME}|{_ESCAPED_LOGIN}|{_LOGIN})"
-    r"|(?:/mnt/[a-z]/Users/|/[a-z]/Users/|\b[A-Za-z]:[\\/]{1,4}Users[\\/]{1,4})"
+    r"|(?:/mnt/[a-z]/Users/|/[a-z]/Users/"
+    r"|\b[A-Za-z]:[\\/]{1,4}(?:Users|USERS|users)[\\/]{1,4}"
+    r"|\bwsl(?:\$|\.localhost)[\\/]{1,4}[A-Za-z0-9._-]{1,64}[\\/]{1,4}home[\\/]{1,4})"
     rf"(?:{_SPACED_LOGIN}|{_FULL_NAME}|{_LOGIN}(?:%20{_LOGIN}){{0,3}})"
 )
 """A home folder. After a name with spaces, the match includes the next character."""
@@ -101,12 +104,19 @@ def login_names_in(folders: Iterable[str]) -> frozenset[str]:
     pattern = compile_pattern(_HOME_LOGIN)
     matches = (match[1] for folder in unescaped for match in pattern.finditer(folder))
     names = (name.rstrip("._-") for name in matches)
-    return frozenset(name for name in names if is_identifying(name))
+    return frozenset(name for name in names if may_identify(name))
 
 
 def is_identifying(name: str) -> bool:
-    """Whether a name identifies a person and is not a common word."""
-    return len(name) >= _MIN_LOGIN_LENGTH and name.lower() not in _COMMON_LOGINS
+    """Whether a name identifies a person wherever it is, and is not a common word."""
+    # Two letters of other scripts are a whole name.
+    least = _MIN_LOGIN_LENGTH if name.isascii() else _MIN_LOGIN_LENGTH - 1
+    return len(name) >= least and may_identify(name)
+
+
+def may_identify(name: str) -> bool:
+    """Whether a name identifies a person where an account is meant."""
+    return bool(name) and name.lower() not in _COMMON_LOGINS
 
 
 def login_from_project_key(words: str) -> str:
@@ -132,12 +142,18 @@ _OFFSETS_BEFORE_USERS = (7, 6, 5, 4, 3, 1)
 _MAX_LOCAL_PART = 64
 
 
+HOME_WORDS = ("/home/", "Users", "USERS", "users", "wsl")
+"""A text without one of these contains no home folder."""
+
+
 def find_homes(text: str) -> Iterator[tuple[int, int]]:
     match_home = compile_pattern(HOME_PATTERN).match
     end = 0
-    for at in _find_all(text, "/home/", "Users"):
+    for at in _find_all(text, *HOME_WORDS):
         if text[at] == "/":
             starts = [at - 4, at] if text.startswith("/var", max(at - 4, 0)) else [at]
+        elif text[at] == "w":
+            starts = [at]
         else:
             starts = [at - before for before in _OFFSETS_BEFORE_USERS]
         for start in starts:

@@ -53,8 +53,9 @@ Whitespace may be written as ``\\n`` and a quote after a backslash. The letter o
 escape may precede a word, so word boundaries are dropped.
 """
 _PERSONAL_PATTERNS = {
-    r"/home/(?:[A-Za-z0-9._-]|[^\x00-\x7f])": SensitiveKind.HOME,
-    r"[\\/]Users[\\/]": SensitiveKind.HOME,
+    r"/home/(?:[A-Za-z0-9._%\\-]|[^\x00-\x7f])": SensitiveKind.HOME,
+    r"[\\/](?:Users|USERS|users)[\\/]": SensitiveKind.HOME,
+    r"wsl(?:\$|\.localhost)[\\/]": SensitiveKind.HOME,
     r"-(?:home|Users)-[A-Za-z0-9]": SensitiveKind.PROJECT_KEY,
     # The letter before the @ must not be part of an escape such as \n.
     r"(?:(?:[^\\]|\\\\)[A-Za-z0-9._%+-]|[^\x00-\x7f])"
