@@ -95,7 +95,9 @@ def test_each_example_is_on_its_own_line(
 
     page = capsys.readouterr().out
     assert "\\" not in page
-    assert all(line.count("bygones ") <= 1 for line in page.splitlines())
+    # A path may end in the name of the command.
+    examples = [line.count(" bygones ") for line in page.splitlines()]
+    assert max(examples) <= 1
 
 
 def command_paths(group: click.Group, *words: str) -> Iterator[tuple[str, ...]]:
