@@ -108,6 +108,11 @@ HARNESSES = (
         ("tests/faults/test_junk.py",),
     ),
     Harness(
+        "cost",
+        "Twice as many records cost about twice as much, whatever their shape.",
+        ("tests/faults/test_cost.py",),
+    ),
+    Harness(
         "load",
         "Eight readers and four writers see no errors, and reading stays fast.",
         ("tests/faults/test_load.py",),

@@ -1,0 +1,94 @@
+"""Twice as many records cost about twice as much, whatever shape a session has.
+
+Calls are counted, not seconds: the result is the same on a busy machine.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from bygones import Archive
+from bygones.export.formats import ExportFormat, ExportOptions, render_session
+from bygones.model.sessions import Session
+from bygones.redact.engine import Redactor
+from bygones.redact.session import RedactionLog
+from tests.build import jsonl
+from tests.faults.hostile import SESSION, SHAPES
+from tests.faults.sizes import reached, sized
+
+N = sized(100, 400, 1_000)
+MAX_RATIO = 3
+"""How much more the third and fourth n records may cost than the second; linear: 2, squared: 4."""
+
+
+def count_calls(function: Callable[[], object]) -> int:
+    """Count the calls of functions in this thread, those in C included."""
+    count = 0
+
+    def add_one(_frame: object, event: str, _argument: object) -> None:
+        nonlocal count
+        count += event in {"call", "c_call"}
+
+    sys.setprofile(add_one)
+    try:
+        function()
+    finally:
+        sys.setprofile(None)
+    return count
+
+
+def count_stages(shape: str, n: int, folder: Path) -> dict[str, int]:
+    """Return the calls that each stage needs for a session of about ``n`` records."""
+    home = folder / "home"
+    path = home / "projects" / "-srv-app" / f"{SESSION}.jsonl"
+    path.parent.mkdir(parents=True)
+    # Other texts for each size: some results are cached.
+    path.write_bytes(jsonl(SHAPES[shape](n)).replace(b'"text ', b'"size %d ' % n))
+    counts = {"import": count_calls(lambda: Archive.ingest(folder / "archive", [home]))}
+    with Archive(folder / "archive") as archive:
+        session = archive.session(SESSION)
+        counts["load"] = count_calls(lambda: archive.session(SESSION))
+        for kind in (ExportFormat.HTML, ExportFormat.MARKDOWN, ExportFormat.TEXT):
+            options = ExportOptions(format=kind, redactor=Redactor())
+            counts[kind] = count_calls(partial(_render, session, options))
+        counts["search"] = count_calls(lambda: archive.search("size"))
+        counts["usage"] = count_calls(archive.usage)
+    return counts
+
+
+def _render(session: Session, options: ExportOptions) -> list[str]:
+    return [*render_session(session, options, RedactionLog())]
+
+
+pytestmark = pytest.mark.full
+KNOWN = "the path of every branch is stored and redacted from its start"
+PARAMETERS = [
+    pytest.param(
+        shape,
+        marks=[pytest.mark.xfail(strict=True, reason=KNOWN)] if shape == "comb" else [],
+    )
+    for shape in SHAPES
+]
+
+
+@pytest.mark.parametrize("shape", PARAMETERS)
+def test_cost_grows_with_the_size_of_a_session(shape: str, tmp_path: Path) -> None:
+    _, first, second, third = (
+        # The first time, modules are imported and patterns compiled.
+        count_stages(shape, size, tmp_path / str(size))
+        for size in (4, N, 2 * N, 4 * N)
+    )
+
+    ratios = {
+        stage: (third[stage] - second[stage]) / (second[stage] - first[stage] or 1)
+        for stage in first
+        if third[stage] - second[stage] > 10 * N  # more than five calls per record
+    }
+
+    assert {stage: r for stage, r in ratios.items() if r > MAX_RATIO} == {}
+    reached("shapes of sessions whose cost was counted", 1)
