@@ -382,7 +382,7 @@ def test_abandoned_branch_stays_open_while_it_is_read(
         page.locator("#outline a").first.wait_for()
         with path.open("ab") as file:
             file.write(jsonl([one | {"sessionId": LONG} for one in left]))
-        expect(page.locator(".new-messages")).to_contain_text("rewound")
+        expect(page.locator(".new-messages")).to_contain_text("rewind")
         page.keyboard.press("G")
         page.wait_for_timeout(500)
 
