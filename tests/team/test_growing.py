@@ -257,10 +257,10 @@ def test_growing_in_many_more_steps_gives_the_rows_of_the_whole(
     make_store: Callable[[], StoreAndBlobs],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    for seed in range(700, 716):
+    for seed in range(700, 708):
         grow_and_compare(seed, (20, 40, 80, 150)[seed % 4], make_store, monkeypatch)
 
-    assert outcomes["grown"] > 20
+    assert outcomes["grown"] > 10
     assert outcomes["derived again"]
 
 
@@ -390,9 +390,9 @@ def test_deriving_many_more_in_parts_gives_the_rows_of_the_whole(
     make_store: Callable[[], StoreAndBlobs],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    for seed in range(700, 712):
+    for seed in range(700, 704):
         chosen = random.Random(seed).choices(_MODEST_STEPS, k=200)  # noqa: S311 (not for secrets)
         derive_in_parts_and_compare(write_steps(*chosen), make_store, monkeypatch)
         derive_in_parts_and_compare(write_files(seed, 60), make_store, monkeypatch)
 
-    assert parts["in parts"] > 5
+    assert parts["in parts"] > 2
