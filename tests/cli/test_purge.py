@@ -359,6 +359,15 @@ def test_there_is_no_confirmation_in_a_pipe(archive: Path) -> None:
     assert FIRST in session_ids(archive)
 
 
+def test_confirmed_purge_is_done_even_if_its_output_is_not_read(archive: Path) -> None:
+    words = [sys.executable, "-m", "bygones", "purge", FIRST, "--yes"]
+    with subprocess.Popen(words, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        process.stdout.close()
+
+    assert FIRST not in session_ids(archive)
+
+
 @pytest.mark.skipif(os.name == "nt", reason="no pseudo-terminals there")
 @pytest.mark.parametrize(("answer", "is_left"), [("n", True), ("y", False)])
 def test_purge_asks_for_confirmation_on_a_terminal(

@@ -214,13 +214,16 @@ def test_watching_push_uploads_new_lines(
         )
 
     with subprocess.Popen(words, env=dict(os.environ), stderr=subprocess.PIPE) as child:
-        _wait_until(lambda: lines() == 24)
-        path = home.path / "projects" / KEY / f"{session_id(1)}.jsonl"
-        with path.open("ab") as file:
-            file.write(jsonl(thread(prompt("One more", cwd=PROJECT), start=900)))
-        _wait_until(lambda: lines() == 25)
-        child.send_signal(signal.SIGINT)
-        assert child.wait(30) == ExitCode.INTERRUPTED
+        try:
+            _wait_until(lambda: lines() == 24)
+            path = home.path / "projects" / KEY / f"{session_id(1)}.jsonl"
+            with path.open("ab") as file:
+                file.write(jsonl(thread(prompt("One more", cwd=PROJECT), start=900)))
+            _wait_until(lambda: lines() == 25)
+            child.send_signal(signal.SIGINT)
+            assert child.wait(30) == ExitCode.INTERRUPTED
+        finally:
+            child.kill()
 
 
 def _wait_until(condition: Callable[[], bool]) -> None:

@@ -525,7 +525,8 @@ def erase(  # noqa: PLR0913 (one parameter per option)
     selector = build_selector(person, session, project, before)
     moment = utc_now()
     with open_hub(store, raw) as (engine, objects):
-        if not as_json:
+        # After --yes nothing is printed before: a closed pipe ends the command.
+        if not (as_json or yes):
             count = pluralize(len(engine.matching_sessions(selector)), "session")
             named = describe_selector(selector)
             click.echo(f"{count} will be erased from the hub ({named})")

@@ -267,6 +267,12 @@ def purge(  # noqa: PLR0913 (one parameter per option)
         if mentions:
             sources, shared = [*sources, *shared], []
         count = sum(kept.size for kept in sources)
+        related = archived.related_sessions(ids)
+        is_left = warn_unfinished(archived, dry_run=dry_run)
+        is_needed = bool(ids or is_left) and not dry_run
+        if is_needed and yes:
+            # First, because a closed pipe ends the output and the command.
+            erase_sources(archived, sources, ids)
         if as_json:
             print_objects(
                 FileObject(path=kept.id, size_bytes=kept.size, state=None)
@@ -274,11 +280,10 @@ def purge(  # noqa: PLR0913 (one parameter per option)
             )
         else:
             print_plan(chosen, gone, len(sources), count)
-            print_related(archived.related_sessions(ids), shared)
-        is_left = warn_unfinished(archived, dry_run=dry_run)
-        if (ids or is_left) and not dry_run:
+            print_related(related, shared)
+        if is_needed and not yes:
             if sources:
-                confirm_erasure(yes=yes)
+                confirm_erasure(yes=False)
             erase_sources(archived, sources, ids)
         if as_json:
             result = PurgeObject(
@@ -288,5 +293,5 @@ def purge(  # noqa: PLR0913 (one parameter per option)
                 is_dry_run=dry_run,
             )
             print_objects([result])
-        elif (ids or is_left) and not dry_run:
+        elif is_needed:
             click.echo(_erased_message(len(chosen), len(sources)))
