@@ -271,8 +271,6 @@ class MemoryStore(TeamStore):
 
     def export_updates(self) -> Iterator[SourceUpdate]:
         for source in self.sources.values():
-            if not source.spans and source.fragment is None:
-                continue
             yield SourceUpdate(
                 source=source.remote,
                 generation=source.generation,

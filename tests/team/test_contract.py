@@ -66,14 +66,6 @@ def test_gap_or_different_bytes_are_rejected(empty_store: StoreAndBlobs) -> None
         store.put(SourceUpdate(source=SENT, spans=(span(b"[]\n", 0, objects),)))
 
 
-def test_source_without_bytes_is_not_exported(empty_store: StoreAndBlobs) -> None:
-    store, _ = empty_store
-
-    store.put(SourceUpdate(source=SENT))
-
-    assert list(store.export_updates()) == []
-
-
 def test_erased_source_is_rejected(empty_store: StoreAndBlobs) -> None:
     store, objects = empty_store
     batch = SourceUpdate(source=SENT, spans=(span(b"{}\n", 0, objects),))

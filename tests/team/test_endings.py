@@ -16,7 +16,12 @@ from bygones.hub.client import push
 from bygones.model.base import SessionId
 from bygones.redact.engine import Redactor
 from bygones.team.access import migrate_store
-from bygones.team.contract import AccessScope, BlobStore, SourceFragment
+from bygones.team.contract import (
+    AccessScope,
+    BlobStore,
+    SourceFragment,
+    SourceUpdate,
+)
 from bygones.team.stores.base import TeamStore
 from bygones.team.worker import derive_all
 from tests.build import Home, jsonl, prompt, reply, session_id, thread
@@ -217,4 +222,22 @@ def test_unfinished_last_line_is_migrated(
     assert team == local
     assert sender.send() == 0
     sender.hub.use_store(before)
+    there.close()
+
+
+def test_source_without_bytes_is_not_migrated(
+    sender: Sender, engine: Callable[[], StoreAndBlobs]
+) -> None:
+    sender.write(WHOLE)
+    sender.send()
+    before = sender.hub.store
+    before.set_note("hub", "raw", str(sender.hub.folder).encode())
+    (sent,) = (one.source for one in before.export_updates())
+    before.put(SourceUpdate(source=replace(sent, path=f"p/{session_id(9)}.jsonl")))
+    there, _ = engine()
+
+    report = migrate_store(before, there)
+
+    assert report.sources == 1
+    assert [one.source.path for one in there.export_updates()] == [sent.path]
     there.close()

@@ -374,6 +374,8 @@ def migrate_store(
     copy_blob = _blob_copier(source, target)
     sources = total = 0
     for update in source.export_updates():
+        if not update.spans and update.fragment is None:
+            continue  # its upload was rejected, or is only starting
         spans = tuple(replace(s, address=copy_blob(s.address)) for s in update.spans)
         target.put(replace(update, spans=spans))
         size = sum(span.length for span in spans)

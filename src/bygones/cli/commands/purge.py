@@ -180,6 +180,10 @@ def select_sessions(
     ], []
 
 
+def _file_object(kept: StoredSource) -> FileObject:
+    return FileObject(path=kept.id, size_bytes=kept.size, state=None)
+
+
 def _erased_message(session_count: int, file_count: int) -> str:
     if session_count:
         which = "it" if session_count == 1 else "they"
@@ -274,10 +278,7 @@ def purge(  # noqa: PLR0913 (one parameter per option)
             # First, because a closed pipe ends the output and the command.
             erase_sources(archived, sources, ids)
         if as_json:
-            print_objects(
-                FileObject(path=kept.id, size_bytes=kept.size, state=None)
-                for kept in sources
-            )
+            print_objects(map(_file_object, sources))
         else:
             print_plan(chosen, gone, len(sources), count)
             print_related(related, shared)

@@ -467,8 +467,6 @@ class SqlStore(TeamStore, Generic[ConnectionT]):
             sources = self.list_sources(person)
             fragments = self.fragments([source.number for source in sources])
             for source in sources:
-                if not source.stored_bytes and source.number not in fragments:
-                    continue  # its upload was rejected
                 yield SourceUpdate(
                     source=source.source,
                     generation=source.generation,
