@@ -56,6 +56,21 @@ def test_plan_changes_nothing(home: Path, capsys: pytest.CaptureFixture[str]) ->
     assert sorted(home.rglob("*")) == before
 
 
+def test_dry_run_of_undo_changes_nothing(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["move", "shop", "store", "--yes"]) == ExitCode.SUCCESS
+    before = sorted(home.rglob("*"))
+    capsys.readouterr()
+
+    assert main(["move", "--undo", "--dry-run"]) == ExitCode.SUCCESS
+
+    assert "would move ~/store -> ~/shop" in capsys.readouterr().out
+    assert sorted(home.rglob("*")) == before
+    assert main(["move", "--undo"]) == ExitCode.SUCCESS
+    assert sorted(home.rglob("*")) != before
+
+
 @pytest.mark.usefixtures("home")
 @pytest.mark.parametrize(
     ("arguments", "message"),

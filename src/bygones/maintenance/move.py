@@ -346,6 +346,7 @@ def undo_move(home: Path) -> MovePlan | None:
     if folder is None:
         return None
     journal = _read_journal(folder)
+    plan = _plan_of_journal(home, journal)
     for file in journal.files:
         _move_back(home, folder, file, journal)
     kept = folder / _ORIGINALS / HISTORY_FILE
@@ -362,6 +363,16 @@ def undo_move(home: Path) -> MovePlan | None:
     shutil.rmtree(folder)
     with suppress(OSError):
         folder.parent.rmdir()
+    return plan
+
+
+def plan_undo_move(home: Path) -> MovePlan | None:
+    """Return the move in a home that would be undone, or none if there is none."""
+    folder = _last_journal(home)
+    return _plan_of_journal(home, _read_journal(folder)) if folder else None
+
+
+def _plan_of_journal(home: Path, journal: _Journal) -> MovePlan:
     return MovePlan(
         home=str(home),
         old=journal.old,

@@ -24,6 +24,7 @@ from bygones.maintenance.move import (
     forget_move,
     move_project,
     plan_move,
+    plan_undo_move,
     remember_move,
     undo_move,
 )
@@ -77,7 +78,7 @@ def move(  # noqa: PLR0913 (the options of the command)
     if undo:
         if old is not None or new is not None:
             raise click.UsageError("--undo takes no directories")
-        _undo(options, as_json=as_json)
+        _undo(options, dry_run=dry_run, as_json=as_json)
         return
     if old is None or new is None:
         raise click.UsageError("name the old and the new directory")
@@ -103,14 +104,15 @@ def move(  # noqa: PLR0913 (the options of the command)
         _print_plans(plans, as_json=as_json, is_done=not dry_run)
 
 
-def _undo(options: CommonOptions, *, as_json: bool) -> None:
-    done = [plan for home in find_homes(options.homes) if (plan := undo_move(home))]
-    if not done:
+def _undo(options: CommonOptions, *, dry_run: bool, as_json: bool) -> None:
+    undo = plan_undo_move if dry_run else undo_move
+    plans = [plan for home in find_homes(options.homes) if (plan := undo(home))]
+    if not plans:
         raise NothingToUndo("move", "last")
-    if Archive.exists(options.folder):
-        for plan in done:
+    if Archive.exists(options.folder) and not dry_run:
+        for plan in plans:
             forget_move(options.folder, plan.old, plan.new)
-    _print_plans(done, as_json=as_json, is_done=True, is_undo=True)
+    _print_plans(plans, as_json=as_json, is_done=not dry_run, is_undo=True)
 
 
 def _check_directories(old: str, new: str) -> None:
@@ -158,7 +160,12 @@ def _print_plans(
         click.echo(sanitize_name(f"{verb} {start} -> {end}: {'; '.join(parts)}"))
         if not is_done:
             for file in plan.files[:_MAX_LISTED]:
-                click.echo(sanitize_name(f"  {file.source} -> {file.target}"))
+                ends = (
+                    (file.target, file.source)
+                    if is_undo
+                    else (file.source, file.target)
+                )
+                click.echo(sanitize_name("  {} -> {}".format(*ends)))
             if len(plan.files) > _MAX_LISTED:
                 click.echo(f"  and {len(plan.files) - _MAX_LISTED:,} more")
 
