@@ -6,12 +6,13 @@ that the user named, are changed, and no link is followed.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 from enum import StrEnum
 from pathlib import Path
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from bygones.files.diff import diff_lines
 from bygones.files.disk import read_regular_file
@@ -56,6 +57,8 @@ class UndoEntry(Struct, frozen=True, kw_only=True):
     path: str
     before: bytes | None
     after: bytes | None
+    real_folder: str = ""
+    """Its folder without links; "" in entries of older versions."""
 
 
 class UndoRecord(Struct, frozen=True, kw_only=True):
@@ -213,35 +216,60 @@ def _encode_like(text: str, disk: bytes | None) -> bytes:
 
 
 def plan_redo(record: UndoRecord, *, force: bool = False) -> list[PlannedUndo]:
-    """Return what undoing an undo does: files get what it replaced."""
-    plans = []
-    for entry in record.entries:
+    """Return what undoing an undo does: files get what it replaced.
+
+    If one of them was changed since, none is restored, so that `force` can still
+    restore all of them.
+    """
+    plans = plan_entries(record.entries, force=force)
+    if force or not any(plan.action is UndoAction.SKIP for plan in plans):
+        return plans
+    reason = "another file of this undo cannot be restored"
+    return [
+        structs.replace(plan, action=UndoAction.SKIP, reason=reason, can_force=True)
+        if plan.is_change
+        else plan
+        for plan in plans
+    ]
+
+
+def plan_entries(
+    entries: Iterable[UndoEntry], *, force: bool = False
+) -> list[PlannedUndo]:
+    """Return how files get the content that they had before an undo."""
+    return [_plan_entry(entry, force=force) for entry in entries]
+
+
+def _plan_entry(entry: UndoEntry, *, force: bool) -> PlannedUndo:
+    reason, disk = "", None
+    if entry.real_folder and entry.real_folder != real_folder(entry.path):
+        reason = "a folder above it is a link"
+    else:
         try:
             disk = read_strictly(Path(entry.path))
         except OSError as error:
             reason = error.strerror or str(error)
-            plans.append(
-                PlannedUndo(path=entry.path, action=UndoAction.SKIP, reason=reason)
-            )
-            continue
-        action = UndoAction.WRITE
-        reason = ""
-        if disk == entry.before:
-            action = UndoAction.SAME
-        elif disk != entry.after and not force:
-            action, reason = UndoAction.SKIP, "it was changed since"
-        elif entry.before is None:
-            action = UndoAction.DELETE
-        elif disk is None:
-            action = UndoAction.CREATE
-        plans.append(
-            PlannedUndo(
-                path=entry.path,
-                action=action,
-                reason=reason,
-                can_force=action is UndoAction.SKIP,
-                before=disk,
-                after=entry.before,
-            )
-        )
-    return plans
+    if reason:
+        return PlannedUndo(path=entry.path, action=UndoAction.SKIP, reason=reason)
+    action = UndoAction.WRITE
+    if disk == entry.before:
+        action = UndoAction.SAME
+    elif disk != entry.after and not force:
+        action, reason = UndoAction.SKIP, "it was changed since"
+    elif entry.before is None:
+        action = UndoAction.DELETE
+    elif disk is None:
+        action = UndoAction.CREATE
+    return PlannedUndo(
+        path=entry.path,
+        action=action,
+        reason=reason,
+        can_force=action is UndoAction.SKIP,
+        before=disk,
+        after=entry.before,
+    )
+
+
+def real_folder(path: str) -> str:
+    """Return the folder of a file without links."""
+    return os.path.realpath(Path(path).parent)

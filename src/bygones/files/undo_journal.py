@@ -15,15 +15,16 @@ from datetime import datetime
 from pathlib import Path
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from bygones.errors import FileModifiedConcurrently, NothingToUndo, PathUnusable
 from bygones.files.undo import (
     PlannedUndo,
     UndoEntry,
     UndoRecord,
-    plan_redo,
+    plan_entries,
     read_strictly,
+    real_folder,
 )
 from bygones.model.base import SessionId
 from bygones.store.connect import fsync_folder, lock_file
@@ -73,7 +74,12 @@ class UndoStore:
             turn_number=target.turn_number,
             made_at=now,
             entries=tuple(
-                UndoEntry(path=plan.path, before=plan.before, after=plan.after)
+                UndoEntry(
+                    path=plan.path,
+                    before=plan.before,
+                    after=plan.after,
+                    real_folder=real_folder(plan.path),
+                )
                 for plan in plans
                 if plan.is_change
             ),
@@ -173,10 +179,10 @@ def plan_recovery(record: UndoRecord) -> list[PlannedUndo]:
     entries = record.entries
     if record.is_redo:
         entries = tuple(
-            UndoEntry(path=entry.path, before=entry.after, after=entry.before)
+            structs.replace(entry, before=entry.after, after=entry.before)
             for entry in entries
         )
-    return plan_redo(msgspec.structs.replace(record, entries=entries))
+    return plan_entries(entries)
 
 
 def _restore(entry: UndoEntry, undo_id: str, *, is_forward: bool = False) -> bool:
@@ -188,6 +194,8 @@ def _restore(entry: UndoEntry, undo_id: str, *, is_forward: bool = False) -> boo
     if is_forward:
         wanted, other = other, wanted
     path = Path(entry.path)
+    if entry.real_folder and entry.real_folder != real_folder(entry.path):
+        return False  # its folder was replaced by a link
     with suppress(OSError):
         _temporary_path(path, undo_id).unlink()
     try:
