@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -77,6 +78,108 @@ def test_blame_of_a_deleted_file_shows_its_last_version(
     assert captured.err == (
         "note: ~/gone.py is not on disk; this is its last version\n"
     )
+
+
+def test_file_that_only_an_abandoned_branch_wrote_is_reported(
+    home_dir: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = str(home_dir / "gone.py")
+    story = Story(session_id(2))
+    story.say("Create")
+    first = story.write("x\n", path=str(home_dir / "other.py"))
+    story.say("Try this")
+    story.write("one\n", path=path)
+    story.rewind(first)
+    story.say("Something else")
+    story.edit("x", "y", "x\n", path=str(home_dir / "other.py"))
+    home = Home(home_dir / ".claude")
+    story.write_to(home)
+    Archive.ingest(home_dir / "archive", [home.path])
+
+    assert main(["blame", path]) == ExitCode.SUCCESS
+
+    assert "only abandoned branches changed it" in capsys.readouterr().err
+
+
+def test_blame_by_the_end_of_a_path_does_not_say_that_the_file_is_gone(
+    project: Path,
+    home_dir: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(home_dir)
+
+    assert main(["blame", "src/app.py"]) == ExitCode.SUCCESS
+
+    assert (project / "src" / "app.py").exists()
+    assert "last recorded version" in capsys.readouterr().err
+
+
+def test_files_are_found_after_their_project_was_moved(
+    project: Path,
+    home_dir: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    moved = project.rename(home_dir / "renamed")
+    monkeypatch.chdir(moved)
+    # Another project has a file of the same name.
+    other = Story(session_id(3))
+    other.say("Create")
+    other.write("other\n", path=str(home_dir / "other" / "src" / "app.py"))
+    other.write_to(Home(home_dir / ".claude"))
+    assert main(["move", str(project), str(moved), "--yes"]) == ExitCode.SUCCESS
+    # The project is continued under its new name.
+    later = Story(session_id(2))
+    later.say("Continue")
+    before = "one\n2\tx\nthree\n"
+    later.edit("three", "3", before, path=str(moved / "src" / "app.py"))
+    for record in later.records:
+        record["timestamp"] = str(record["timestamp"]).replace("2026-01", "2026-02")
+    later.write_to(Home(home_dir / ".claude"))
+    (moved / "src" / "app.py").write_text("one\n2\tx\n3\n", "utf-8")
+    capsys.readouterr()
+
+    rows = json_rows(capsys, "blame", "src/app.py")
+    named = [row["session_id"] for row in rows]
+    assert named == [session_id(1), session_id(1), session_id(2)]
+    old = session_id(1)
+    assert main(["cat", f"src/app.py@{old}:1"]) == ExitCode.SUCCESS
+    assert capsys.readouterr().out == ONE
+    (row,) = json_rows(capsys, "diff", f"src/app.py@{old}:2")
+    assert (row["path"], row["state"]) == (str(moved / "src" / "app.py"), "changed")
+
+
+def test_name_with_a_newline_stays_in_one_line_of_a_diff(
+    home_dir: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    story = Story(session_id(2))
+    story.say("Create")
+    story.write("one\n", path=str(home_dir / "a\n+++ b"))
+    home = Home(home_dir / ".claude")
+    story.write_to(home)
+    Archive.ingest(home_dir / "archive", [home.path])
+
+    assert main(["diff", "last:1"]) == ExitCode.SUCCESS
+
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].startswith(f'--- "{home_dir}/a\\012+++ b"\t')
+    assert len(lines) == 4
+
+
+def test_linked_file_is_compared_with_a_commit(
+    project: Path, home_dir: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for words in (["init", "-q"], ["add", "."], ["commit", "-qm", "one"]):
+        identity = ["-c", "user.name=Ann", "-c", "user.email=ann@example.org"]
+        subprocess.run(["git", *identity, *words], check=True, cwd=project)
+    path = project / "src" / "app.py"
+    path.rename(home_dir / "elsewhere.py")
+    path.symlink_to(home_dir / "elsewhere.py")
+
+    (row,) = json_rows(capsys, "diff", "src/app.py@last:2", "git:HEAD")
+
+    assert (row["added_lines"], row["removed_lines"]) == (1, 0)
 
 
 @pytest.mark.usefixtures("project")

@@ -128,6 +128,52 @@ def test_an_undo_is_not_taken_back_over_newer_changes(project: Path) -> None:
     assert (project / "app.py").read_text("utf-8") == "newer\n"
 
 
+def test_all_files_of_an_undo_are_restored_together(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert undo("last:2", "app.py", "new.py", "--yes") == ExitCode.SUCCESS
+    (project / "app.py").write_text("newer\n", "utf-8")
+    capsys.readouterr()
+
+    assert undo("--undo", "--yes") == ExitCode.FAILURE
+    assert not (project / "new.py").exists()
+    output = capsys.readouterr()
+    assert "it was changed since" in output.out
+    assert "--force" in output.err
+
+    assert undo("--undo", "--yes", "--force") == ExitCode.SUCCESS
+    assert (project / "app.py").read_text("utf-8") == TWO
+    assert (project / "new.py").read_text("utf-8") == "new\n"
+    assert undo("--undo", "--yes") == ExitCode.SUCCESS
+    assert (project / "app.py").read_text("utf-8") == "newer\n"
+
+
+def test_an_undo_is_not_taken_back_through_a_link(
+    project: Path, home_dir: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert undo("last:2", "new.py", "--yes") == ExitCode.SUCCESS
+    (home_dir / "elsewhere").mkdir()
+    project.rename(home_dir / "other")
+    project.symlink_to(home_dir / "elsewhere")
+
+    assert undo("--undo", "--yes", "--force") == ExitCode.FAILURE
+    assert "is a link" in capsys.readouterr().out
+    assert list((home_dir / "elsewhere").iterdir()) == []
+
+
+def test_a_turn_is_undone_in_a_moved_project(
+    project: Path, home_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    moved = project.rename(home_dir / "renamed")
+    monkeypatch.chdir(moved)
+    assert main(["move", str(project), str(moved), "--yes"]) == ExitCode.SUCCESS
+
+    assert undo("last:2", "app.py", "new.py", "--yes") == ExitCode.SUCCESS
+    assert (moved / "app.py").read_text("utf-8") == ONE
+    assert not (moved / "new.py").exists()
+    assert not project.exists()
+
+
 def test_line_ends_and_byte_order_mark_are_kept(project: Path) -> None:
     raw = b"\xef\xbb\xbf" + TWO.replace("\n", "\r\n").encode()
     (project / "app.py").write_bytes(raw)

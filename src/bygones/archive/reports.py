@@ -14,6 +14,7 @@ from bygones.model.base import SessionId, SourceId
 from bygones.model.query import Query, Term
 from bygones.model.summary import SessionSummary
 from bygones.store.archive_db import is_purge_pending
+from bygones.store.local_reader import LocalReader
 
 # Most commands need little of this: the rest is imported by the methods that use it.
 if TYPE_CHECKING:
@@ -237,7 +238,9 @@ class ArchiveReports(ArchiveQueries):
         """Opens the histories of files, and all files at a turn."""
         from bygones.files.library import FileLibrary
 
-        return FileLibrary(self._reader, self._load_session)
+        reader = self._reader
+        directories = reader.directories if isinstance(reader, LocalReader) else None
+        return FileLibrary(reader, self._load_session, directories)
 
     def sources(
         self,

@@ -84,12 +84,18 @@ def reject_folder(path: Path) -> None:
         raise click.UsageError(f"{name} is a folder; `bygones files {name}` lists it")
 
 
-def open_file(archive: Archive, name: str) -> ArchivedFile:
-    """Open a file by its path, relative to the current directory, or its end."""
+def open_file(
+    archive: Archive, name: str, turn: ChosenTurn | None = None
+) -> ArchivedFile:
+    """Open a file by its path, relative to the current directory, or its end.
+
+    If its project was moved, it is opened under the name that the session of a turn used.
+    """
     if not name.strip():
         raise click.UsageError("the path is empty")
     whole = os.path.normpath(Path(name).expanduser().absolute())
-    return archive.file_library.with_git().open(name, whole)
+    library = archive.file_library.with_git()
+    return library.open(name, whole, turn.session.id if turn else None)
 
 
 def last_model(archive: Archive, session_id: SessionId) -> str | None:

@@ -55,7 +55,7 @@ class CommitShare(Struct, frozen=True, kw_only=True):
     """The last turn that wrote one of them, counted from 0."""
     line_count: int
     added_line_count: int
-    """All lines that the commit added."""
+    """All lines that the commit added, without blank ones."""
 
 
 class _CommitOperation(Struct, frozen=True):
@@ -172,7 +172,7 @@ def find_authors(
     before the commit.
     """
     added = repository.added_lines(commit.sha)
-    total = sum(map(len, added.values()))
+    total = sum(bool(line.strip()) for lines in added.values() for _, line in lines)
     counts: dict[SessionId, int] = {}
     turns: dict[SessionId, int] = {}
     for _, _, place in _attribute(library, repository, commit, added):
@@ -229,6 +229,8 @@ def format_note(
         sessions[session] = {"agent_id": agent}
     rows: list[str] = []
     for path, entries in files.items():
+        if "\n" in path:
+            continue  # the format has no way to write it
         rows.append(f'"{path}"' if any(c.isspace() for c in path) else path)
         rows += (f"  {key} {_format_ranges(n)}" for key, n in entries.items())
     metadata = {

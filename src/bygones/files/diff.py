@@ -6,6 +6,7 @@ has an empty last line, and joining the lines gives the text again.
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -15,6 +16,7 @@ from msgspec import Struct
 
 from bygones.model.outcomes import PatchHunk
 
+_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 _MAX_MATRIX = 40_000
 """Blocks without a unique line are compared line by line up to this size."""
 
@@ -264,6 +266,15 @@ def _build_hunk(
         new_lines=new_count,
         lines=tuple(part for line in lines for part in line.split("\n")),
     )
+
+
+def quote_name(path: str) -> str:
+    """Return a path for the header of a patch, on one line, as git writes it."""
+    if not _CONTROL.search(path):
+        return path
+    text = path.replace("\\", "\\\\").replace('"', '\\"')
+    text = _CONTROL.sub(lambda found: "\\" + format(ord(found[0]), "03o"), text)
+    return f'"{text}"'
 
 
 def format_patch(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
@@ -10,7 +11,7 @@ from difflib import get_close_matches
 from functools import cached_property, lru_cache, partial
 from pathlib import Path
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from bygones.errors import (
     AmbiguousSelector,
@@ -33,6 +34,7 @@ from bygones.model.checkpoints import CHECKPOINT_LOG, Checkpoints, parse_checkpo
 from bygones.model.nodes import parse_user_text
 from bygones.model.outcomes import PatchHunk, build_hunks
 from bygones.model.path_case import ignores_case, path_ends_with
+from bygones.model.projects import ProjectDirectories
 from bygones.model.records import TextBlock, ThinkingBlock
 from bygones.model.sessions import Branch, Message, Session, ToolCall
 from bygones.model.summary import IndexedEdit, Role
@@ -58,29 +60,44 @@ class FileLibrary:
         self,
         reader: StoreReader,
         load_session: Callable[[SessionId], Session],
+        directories: ProjectDirectories | None = None,
         *,
         uses_git: bool = False,
     ) -> None:
         self._reader = reader
+        self._directories = directories or ProjectDirectories()
         self._edits_with_suffix = lru_cache(_MAX_CACHED_NAMES)(
             FileEdits(reader).edits_with_suffix
         )
         self._uses_git = uses_git
         self._load_session = lru_cache(_MAX_CACHED_SESSIONS)(load_session)
 
-    def open(self, path: str, absolute_path: str = "") -> ArchivedFile:
+    def open(
+        self,
+        path: str,
+        absolute_path: str = "",
+        session_id: SessionId | None = None,
+    ) -> ArchivedFile:
         """Return the history of a file by its path, or by the end of its path.
+
+        A file of a moved project is also found by its present path; if both paths were
+        changed, it is that of the session, otherwise the present one.
 
         Raises `NotInArchive`, or `AmbiguousSelector` if several files end like this.
         """
-        file = self._find(path, absolute_path or path)
+        file = self._find(path, absolute_path or path, session_id)
         if file is None:
             raise self._not_found(path, absolute_path or path)
         return file
 
-    def _find(self, path: str, absolute_path: str) -> ArchivedFile | None:
+    def _find(
+        self, path: str, absolute_path: str, session_id: SessionId | None = None
+    ) -> ArchivedFile | None:
         edits = self._edits_with_suffix(file_name(path)) if file_name(path) else []
-        keys = _choose_keys(edits, path, absolute_path) if edits else []
+        names = self.names(absolute_path)
+        own = {path_key(edit.path) for edit in edits if edit.session_id == session_id}
+        names.sort(key=lambda name: path_key(name) not in own)
+        keys = _choose_keys(edits, path, names) if edits else []
         if not keys:
             return None
         by_key = {key: [e for e in edits if path_key(e.path) == key] for key in keys}
@@ -161,7 +178,18 @@ class FileLibrary:
         stop = turn if is_before else turn + 1
         log = self.log(session_id, branch=branch, stop_turn=stop)
         found = files_at(log, looks_ahead=is_before, load_bases=self.load_bases)
-        return list(found)
+        return [
+            structs.replace(file, path=self.present_path(file.path)) for file in found
+        ]
+
+    def names(self, path: str) -> list[str]:
+        """Return a path, and what it was before its project was moved."""
+        return [path, *self._directories.former_names(path)]
+
+    def present_path(self, path: str) -> str:
+        """Return where a recorded file is now, if its project was moved."""
+        moved = self._directories.present_name(path)
+        return path if moved == path or os.path.lexists(path) else moved
 
     def read_transaction(self) -> AbstractContextManager[None]:
         """Let all reads see the same state; this also saves checks for each session."""
@@ -169,7 +197,9 @@ class FileLibrary:
 
     def with_git(self) -> FileLibrary:
         """Return a library that also uses the repositories on this machine."""
-        return FileLibrary(self._reader, self._load_session, uses_git=True)
+        return FileLibrary(
+            self._reader, self._load_session, self._directories, uses_git=True
+        )
 
     def load_bases(self, path: str, time: datetime | None) -> Iterator[str]:
         """Yield the committed contents of a file, likely ones at a time first."""
@@ -264,7 +294,7 @@ class FileLibrary:
         self, path: Path, git_lines: Sequence[GitLine], repository: GitRepository | None
     ) -> list[ArchivedFile]:
         """Return the file itself, and what it was called or where it was copied from."""
-        names = [str(path), str(path.resolve())]
+        names = [*self.names(str(path)), *self.names(str(path.resolve()))]
         if repository:
             former = dict.fromkeys(line.path for line in git_lines)
             former |= dict.fromkeys(repository.former_paths(path))
@@ -410,21 +440,24 @@ def _canonical(key: str) -> str:
 
 
 def _choose_keys(
-    edits: Sequence[IndexedEdit], path: str, absolute_path: str
+    edits: Sequence[IndexedEdit], path: str, absolute_paths: Sequence[str]
 ) -> list[str]:
-    """Return the files that a path may mean: itself, or those that end most like it."""
+    """Return the files that a path may mean: itself, or those that end most like it.
+
+    ``absolute_paths`` are its names, the preferred one first.
+    """
     paths = {path_key(edit.path): edit.path for edit in edits}
     keys = list(paths)
-    wanted = path_key(absolute_path)
-    if wanted in paths:
-        return [wanted]
+    for name in absolute_paths:
+        if path_key(name) in paths:
+            return [path_key(name)]
     suffix = path_key(path).lstrip("./")
     if named := [key for key in keys if path_ends_with(paths[key], suffix)] or [
         key for key in keys if path_ends_with(key, suffix)
     ]:
         return named
     # A project that was moved: the end of the path is the same.
-    scores = {key: _common_suffix(paths[key], absolute_path) for key in keys}
+    scores = {key: _common_suffix(paths[key], absolute_paths[0]) for key in keys}
     best = max(scores.values())
     if best < 2:  # noqa: PLR2004 (a name alone says too little)
         return []

@@ -260,7 +260,7 @@ class ProjectDirectories:
         # What was resolved may have facts of its own, but its place is clear.
         found = dict.fromkeys(map(self._resolve, members))
         for path in list(found):
-            found |= dict.fromkeys(self._former_names(path))
+            found |= dict.fromkeys(self.former_names(path))
             found |= dict.fromkeys(
                 worktree
                 for worktree, original in self._worktrees.items()
@@ -288,7 +288,8 @@ class ProjectDirectories:
             directory = moved
         return _leave_worktree(directory)
 
-    def _former_names(self, directory: str) -> Iterator[str]:
+    def former_names(self, directory: str) -> Iterator[str]:
+        """Yield what a directory, or a file in it, was called before it was moved."""
         waiting = [directory]
         seen = {directory}
         while waiting:
@@ -299,6 +300,16 @@ class ProjectDirectories:
                     seen.add(former)
                     waiting.append(former)
                     yield former
+
+    def present_name(self, path: str) -> str:
+        """Return what a directory, or a file in it, is called after all moves."""
+        for _ in range(_MAX_MOVES):
+            names = (_move(path, old, new) for old, new in self._moves.items())
+            moved = next(filter(None, names), None)
+            if moved is None:
+                break
+            path = moved
+        return path
 
 
 def _move(path: str, old: str, new: str) -> str | None:

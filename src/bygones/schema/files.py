@@ -84,7 +84,7 @@ class CommitObject(JsonObject, frozen=True, kw_only=True, tag="commit"):
     line_count: int | None
     """Lines of the commit that the session wrote."""
     added_line_count: int | None
-    """All lines that the commit added."""
+    """All lines that the commit added, without blank ones."""
 
 
 class UndoFileObject(JsonObject, frozen=True, kw_only=True, tag="undo_file"):

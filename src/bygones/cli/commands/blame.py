@@ -111,13 +111,7 @@ def blame(  # noqa: PLR0913 (one parameter per option)
         found = library.blame(whole, path)
         shown = _select(found, lines)
         if not found.is_on_disk:
-            name = _short_path(found, console)
-            known = (
-                "this is its last version"
-                if found.lines
-                else "no version of it is recorded as a whole, so no lines are shown"
-            )
-            sys.stderr.write(f"note: {name} is not on disk; {known}\n")
+            sys.stderr.write(f"note: {_describe_version(found, library, console)}\n")
         if agent_trace:
             sys.stdout.write(f"{_encode_trace(archive, found, shown, console)}\n")
         elif as_json:
@@ -130,6 +124,26 @@ def blame(  # noqa: PLR0913 (one parameter per option)
             console.print_lines(_table_lines(shown, console))
         else:
             console.print_lines(_detail_lines(found, shown, library, console))
+
+
+def _describe_version(found: FileBlame, library: FileLibrary, console: Console) -> str:
+    """Return which version of a file is shown instead of the one on disk."""
+    name = _short_path(found, console)
+    if os.path.lexists(found.path):
+        return f"this is the last recorded version of {name}, not the one on disk"
+    if found.lines:
+        return f"{name} is not on disk; this is its last version"
+    abandoned = library.abandoned_branches(found.path)
+    if abandoned and not library.open(found.path).versions:
+        session = short_session_id(abandoned[-1][0])
+        return (
+            f"{name} is not on disk, and only abandoned branches changed it;"
+            f" `bygones tree {session}` lists them"
+        )
+    return (
+        f"{name} is not on disk; no version of it is recorded as a whole, so no lines"
+        " are shown"
+    )
 
 
 def _encode_trace(

@@ -153,14 +153,13 @@ def _find_files(
         chosen = choose_turn(archive, turn_name or parse_turn_name(name), branch)
         return _files_of_turn(archive, chosen, before=before)
     reject_folder(Path(path).expanduser())
-    file = open_file(archive, path)
     if turn_name is None:
         if branch or before:
             raise click.UsageError("--branch and --before need FILE@SESSION:TURN")
-        return [file.history.last]
+        return [open_file(archive, path).history.last]
     chosen = choose_turn(archive, turn_name, branch)
     return [
-        file.at(
+        open_file(archive, path, chosen).at(
             chosen.session.id,
             chosen.turn,
             branch=chosen.branch.number,

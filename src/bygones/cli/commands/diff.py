@@ -24,11 +24,11 @@ from bygones.cli.file_names import (
 )
 from bygones.cli.open_archive import open_current
 from bygones.cli.output import Console, display_path, print_objects
-from bygones.files.diff import build_patch, format_patch
+from bygones.files.diff import build_patch, format_patch, quote_name
 from bygones.files.disk import read_regular_file
 from bygones.files.events import decode_bytes
 from bygones.files.git import find_repository
-from bygones.files.paths import path_key
+from bygones.files.paths import path_key, relative_to
 from bygones.render.text.primitives import sanitize_name
 from bygones.schema.files import FileDiffObject
 
@@ -99,8 +99,8 @@ class _Side:
         if self.chosen is not None:
             file = self.files.get(path_key(path))
             if file is None:
-                archived = open_file(self._archive, path)
                 chosen = self.chosen
+                archived = open_file(self._archive, path, chosen)
                 file = archived.at(
                     chosen.session.id, chosen.turn, branch=chosen.branch.number
                 )
@@ -122,8 +122,10 @@ def _committed_state(path: str, name: str) -> _State:
     if repository is None or commit is None:
         folder = display_path(repository.root if repository else Path(path).parent)
         raise click.UsageError(f"{name!r} is not a commit of a repository in {folder}")
-    inside = Path(path).resolve().relative_to(repository.root.resolve()).as_posix()
-    raw = repository.show_file(commit, inside)
+    # The folder may be a link to the repository; what the file itself is does not matter.
+    real = Path(path).parent.resolve() / Path(path).name
+    inside = relative_to(str(real), str(repository.root.resolve()))
+    raw = repository.show_file(commit, inside) if inside else None
     text = decode_bytes(raw) if raw is not None else None
     return _State(text, is_known=raw is None or text is not None)
 
@@ -222,7 +224,8 @@ def diff_session(
 def _list_paths(archive: Archive, sides: tuple[_Side, _Side]) -> Iterable[str]:
     for side in sides:
         if side.path:
-            return [open_file(archive, side.path).path]
+            file = open_file(archive, side.path, side.chosen)
+            return [archive.file_library.present_path(file.path)]
     paths = {key: f.path for side in sides for key, f in side.files.items()}
     return [paths[key] for key in sorted(paths)]
 
@@ -236,7 +239,7 @@ def _compare(
             if old.text == new.text:
                 continue
             hunks = build_patch(old.text, new.text)
-            names = (f"{path}\t{side.label}" for side in sides)
+            names = (f"{quote_name(path)}\t{side.label}" for side in sides)
             rows = list(format_patch(hunks, *names))
             state = "changed"
             if old.text is None or new.text is None:

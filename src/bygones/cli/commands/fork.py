@@ -119,6 +119,8 @@ def fork(  # noqa: PLR0913 (the options of the command)
     session_name, turn = parse_turn_name(name)
     if through and turn is None:
         raise click.UsageError("--through needs a turn, such as last:2")
+    if files is not None and not files.strip():
+        raise click.UsageError("--files needs a folder, or the word worktree")
     if files is not None and directory is not None:
         raise click.UsageError("use --files or --into, not both")
     with open_current(options) as archive:

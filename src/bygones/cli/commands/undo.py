@@ -188,7 +188,11 @@ def _plan(
             raise click.UsageError(f"the session did not change {path}")
     log = library.log(chosen.session.id, branch=chosen.branch.number, stop_turn=turn)
     changed_later = log.paths_changed_from(turn)
-    targets = [file for file in targets if path_key(file.path) in changed_later]
+    targets = [
+        file
+        for file in targets
+        if not changed_later.isdisjoint(map(path_key, library.names(file.path)))
+    ]
     current = {
         path_key(file.path): open_file(archive, file.path).history.last
         for file in targets
@@ -239,7 +243,8 @@ def _print_result(
         files = pluralize(len(done.entries), "file")
         sys.stderr.write(f"changed {files}; `bygones undo --undo` restores them\n")
     elif not any(plan.is_change for plan in plans):
-        sys.stderr.write("nothing to undo\n")
+        is_skipped = any(plan.action is UndoAction.SKIP for plan in plans)
+        sys.stderr.write("nothing was changed\n" if is_skipped else "nothing to undo\n")
     if any(plan.can_force for plan in plans):
         sys.stderr.write("hint: --force overwrites skipped files and keeps copies\n")
 
