@@ -124,13 +124,13 @@ def test_files_are_found_after_their_project_was_moved(
     moved = project.rename(home_dir / "renamed")
     monkeypatch.chdir(moved)
     # Another project has a file of the same name.
-    other = Story(session_id(3))
+    other = Story(session_id(3), "other")
     other.say("Create")
     other.write("other\n", path=str(home_dir / "other" / "src" / "app.py"))
     other.write_to(Home(home_dir / ".claude"))
     assert main(["move", str(project), str(moved), "--yes"]) == ExitCode.SUCCESS
     # The project is continued under its new name.
-    later = Story(session_id(2))
+    later = Story(session_id(2), "later")
     later.say("Continue")
     before = "one\n2\tx\nthree\n"
     later.edit("three", "3", before, path=str(moved / "src" / "app.py"))
@@ -148,6 +148,37 @@ def test_files_are_found_after_their_project_was_moved(
     assert capsys.readouterr().out == ONE
     (row,) = json_rows(capsys, "diff", f"src/app.py@{old}:2")
     assert (row["path"], row["state"]) == (str(moved / "src" / "app.py"), "changed")
+
+
+def test_fork_of_an_abandoned_branch_does_not_bring_back_its_changes(
+    home_dir: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = home_dir / "app.py"
+    story = Story(session_id(1))
+    story.say("Create")
+    first = story.write(ONE, path=str(path))
+    story.say("Try this")
+    story.edit("one", "ABANDONED", ONE, path=str(path))
+    story.rewind(first)
+    story.say("Change the second line")
+    story.edit("two", "2", ONE, path=str(path))
+    for record in story.records:
+        record["cwd"] = str(home_dir)
+    home = Home(home_dir / ".claude")
+    story.write_to(home)
+    path.write_text(ONE.replace("two", "2"), "utf-8")
+    Archive.ingest(home_dir / "archive", [home.path])
+    before = json_rows(capsys, "blame", str(path))
+    assert [row["turn_number"] for row in before] == [1, 2, 1]
+
+    assert main(["fork", "last", "--branch", "2", "--json"]) == ExitCode.SUCCESS
+    fork = json.loads(capsys.readouterr().out)["session_id"]
+
+    assert json_rows(capsys, "blame", str(path)) == before
+    assert main(["cat", f"{path}@{session_id(1)}:2"]) == ExitCode.SUCCESS
+    assert capsys.readouterr().out == ONE.replace("two", "2")
+    assert main(["cat", f"{path}@{fork}"]) == ExitCode.SUCCESS
+    assert capsys.readouterr().out == ONE.replace("one", "ABANDONED")
 
 
 def test_name_with_a_newline_stays_in_one_line_of_a_diff(

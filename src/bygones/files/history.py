@@ -35,7 +35,7 @@ from bygones.files.replay import (
     Version,
     may_change,
 )
-from bygones.model.base import SessionId
+from bygones.model.base import RecordId, SessionId, ToolUseId
 from bygones.model.checkpoints import Checkpoints
 from bygones.model.sessions import Branch, Message, Session
 
@@ -82,6 +82,10 @@ class BranchLog:
     def calls(self) -> list[PlacedCall]:
         """The calls before the turn and the time at which the log stops, in order."""
         return [c for c in self._all_calls if self._includes(c.turn_number, c.order)]
+
+    def call_ids(self) -> set[tuple[RecordId, ToolUseId]]:
+        """Return the ids of all calls, which are the same in a fork."""
+        return {(placed.message_id, placed.call.id) for placed in self._all_calls}
 
     def _includes(self, turn: int, order: float) -> bool:
         return (self.stop_turn is None or turn < self.stop_turn) and (
@@ -163,6 +167,31 @@ class BranchLog:
         if looks_ahead:
             included += _leading_checks(found[len(included) :])
         return included
+
+
+def without_copies(logs: Sequence[BranchLog]) -> list[BranchLog]:
+    """Leave out sessions with copied calls only: forks that were not continued yet.
+
+    The fork of an abandoned branch would bring back its changes otherwise.
+    """
+    if len(logs) < 2:  # noqa: PLR2004 (a copy and its original)
+        return list(logs)
+    every = {id(log): _ids_of_all_branches(log) for log in logs}
+    known: set[tuple[RecordId, ToolUseId]] = set()
+    copies = set()
+    for log in sorted(logs, key=lambda log: len(every[id(log)]), reverse=True):
+        own = log.call_ids()
+        if own and own <= known:
+            copies.add(id(log))
+        else:
+            known |= every[id(log)]
+    return [log for log in logs if id(log) not in copies]
+
+
+def _ids_of_all_branches(log: BranchLog) -> set[tuple[RecordId, ToolUseId]]:
+    others = [b for b in log.session.branches if b.number != log.branch.number]
+    ids = (BranchLog(log.session, branch).call_ids() for branch in others)
+    return log.call_ids().union(*ids)
 
 
 def _leading_checks(events: Iterable[PlacedEvent]) -> Iterator[PlacedEvent]:

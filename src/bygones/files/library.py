@@ -25,7 +25,13 @@ from bygones.files.edits import FileEdits
 from bygones.files.events import Place, decode_bytes, find_branch
 from bygones.files.git import GitLine, GitRepository, find_repository
 from bygones.files.git_notes import NOTES_REF, NotedRange, parse_note, turn_key
-from bygones.files.history import BranchLog, FileAt, FileHistory, files_at
+from bygones.files.history import (
+    BranchLog,
+    FileAt,
+    FileHistory,
+    files_at,
+    without_copies,
+)
 from bygones.files.origins import Certainty, LineOrigin, OriginKind
 from bygones.files.paths import file_name, path_key, relative_to
 from bygones.files.replay import Version
@@ -541,7 +547,7 @@ class ArchivedFile:
             return FileHistory(
                 self.path,
                 self._key,
-                logs,
+                without_copies(logs),
                 former_keys=[path_key(path) for path in former],
                 load_bases=self._library.load_bases,
                 find_logs=find_logs,
@@ -619,10 +625,11 @@ class ArchivedFile:
             ]
 
         with gc_paused(), self._library.read_transaction():
+            logs = without_copies([*find_others(self.path), log])
             return FileHistory(
                 self.path,
                 self._key,
-                [*find_others(self.path), log],
+                [*(other for other in logs if other is not log), log],
                 looks_ahead=looks_ahead,
                 load_bases=self._library.load_bases,
                 find_logs=find_others,
