@@ -13,6 +13,7 @@ import pytest
 from bygones.archive import Archive
 from bygones.errors import PathUnusable
 from bygones.maintenance.move import MOVES_FOLDER, move_project, plan_move, undo_move
+from bygones.sources.layout import TEMP_FILE_PREFIX
 from tests.build import Home, prompt, reply, session_id, thread
 
 FIRST, BELOW, OTHER, SIBLING = map(session_id, range(1, 5))
@@ -199,6 +200,26 @@ def test_interrupted_move_can_be_undone_or_continued(
         assert left == before, step
 
     assert step > 10
+
+
+@pytest.mark.skipif(os.name == "nt", reason="files in use can't be recognized there")
+@pytest.mark.parametrize("then", ["undo", "continue"])
+def test_file_that_a_killed_move_was_writing_is_removed(home: Path, then: str) -> None:
+    before = read_all(home)
+    plan = plan_move(home, OLD, NEW)
+    target = (home / plan.files[0].target).parent
+    if then == "undo":
+        move_project(plan)
+    target.mkdir(parents=True, exist_ok=True)
+    leftover = target / f"{TEMP_FILE_PREFIX}{'0' * 16}"
+    leftover.write_text("half a record", "utf-8")
+
+    if then == "continue":
+        move_project(plan)
+        assert not leftover.exists()
+    undo_move(home)
+
+    assert read_all(home) == before
 
 
 def test_interrupted_undo_can_be_repeated(

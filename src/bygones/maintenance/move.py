@@ -21,6 +21,7 @@ from bygones.maintenance.restore import (
     TargetState,
     cwd_rewriter,
     moved_directory,
+    remove_leftovers,
     write_file,
 )
 from bygones.model.base import DECODE_ERRORS, UUID_PATTERN
@@ -203,6 +204,7 @@ def move_project(plan: MovePlan) -> Path:
     if plan.taken:
         raise PathUnusable(f"{home / plan.taken[0]} exists with other content")
     folder, journal = _open_journal(home, plan)
+    _remove_leftovers(home, journal)
     rewrite = cwd_rewriter(plan.old, plan.new)
     for file in plan.files:
         _write_target(home, file, rewrite)
@@ -250,6 +252,12 @@ def _open_journal(home: Path, plan: MovePlan) -> tuple[Path, _Journal]:
     folder.mkdir(parents=True, exist_ok=True)
     _write_journal(folder, journal)
     return folder, journal
+
+
+def _remove_leftovers(home: Path, journal: _Journal) -> None:
+    """Delete what a move that was killed left of the file it was writing."""
+    for folder in {(home / file.target).parent for file in journal.files}:
+        remove_leftovers(folder)
 
 
 def _last_journal(home: Path) -> Path | None:
@@ -347,6 +355,7 @@ def undo_move(home: Path) -> MovePlan | None:
         return None
     journal = _read_journal(folder)
     plan = _plan_of_journal(home, journal)
+    _remove_leftovers(home, journal)
     for file in journal.files:
         _move_back(home, folder, file, journal)
     kept = folder / _ORIGINALS / HISTORY_FILE
