@@ -86,6 +86,7 @@ def test_host_and_this_machine_have_all_sessions_afterwards(
 
     row = json.loads(capsys.readouterr().out)
     assert row["received"]["session_ids"] == [THERE]
+    assert "type" not in row["received"]
     assert row["sent"]["session_ids"] == [HERE]
     assert sessions(here / "here" / "archive") == {HERE, THERE}
     assert sessions(here / "there" / "archive") == {HERE, THERE}

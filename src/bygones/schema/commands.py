@@ -182,7 +182,7 @@ class MoveObject(JsonObject, frozen=True, kw_only=True, tag="move"):
     is_dry_run: bool
 
 
-class SyncedObject(JsonObject, frozen=True, kw_only=True):
+class SyncedObject(Struct, frozen=True, kw_only=True):
     """What one side of a sync received."""
 
     session_ids: tuple[str, ...]
