@@ -179,7 +179,8 @@ class BackgroundFinder:
         with self._changed:
             self._is_stopped = True
             self._changed.notify()
-        self._thread.join(_MAX_JOIN_SECONDS)
+        if self._thread.is_alive():
+            self._thread.join(_MAX_JOIN_SECONDS)
 
     def _has_newer(self) -> bool:
         return self._is_stopped or self._query is not None or self._preview is not None

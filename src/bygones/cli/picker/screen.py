@@ -171,13 +171,9 @@ class Picker:
         """
         self._finder = BackgroundFinder(self._archive.folder, self._receive)
         self._requested, self._status, self._waiting_action = None, "", ""
-        self._finder.start()
-        if self._found.is_pending:
-            self._finder.request_sessions(self._query)
-        self._new_data.start(self._receive_status)
         self._first_frame.hand_over()
         try:
-            return self._app.run()
+            return self._app.run(pre_run=self._start_lookups)
         finally:
             self._first_frame.restore()
             self._new_data.stop()
@@ -305,6 +301,13 @@ class Picker:
         return [fragments(line) for line in shown]
 
     # Requests and answers.
+
+    def _start_lookups(self) -> None:
+        """Start the other threads, now that their answers can be passed on."""
+        self._finder.start()
+        if self._found.is_pending:
+            self._finder.request_sessions(self._query)
+        self._new_data.start(self._receive_status)
 
     @property
     def _current(self) -> FoundSession | None:
