@@ -252,7 +252,7 @@ def test_a_session_stays_selected_when_new_ones_appear(home_dir: Path) -> None:
     screen.read_until(lambda shown: "2 sessions" in shown)
     screen.type(DOWN)
     screen.wait_for("3 sessions", "the newest one")
-    assert screen.lines[4].startswith("▌")
+    screen.read_until(lambda _: screen.lines[4].startswith("▌"))
     screen.type(ENTER)
     assert screen.end() == ExitCode.SUCCESS
     assert f"session {session_id(1)}" in screen.shown
