@@ -12,6 +12,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from threading import RLock
 from typing import Any
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
+from uuid import uuid4
 from zlib import crc32
 
 import clickhouse_connect
@@ -90,9 +91,17 @@ class ClickHouseConnection:
     def insert(
         self, table: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]
     ) -> None:
+        """Insert rows, also if the same ones were inserted and deleted before.
+
+        A replicated table drops an insert that equals an earlier one, unless each has
+        its own token.
+        """
         if rows:
+            settings = {"insert_deduplication_token": uuid4().hex}
             with self._lock, translate_errors():
-                self._db.insert(table, rows, column_names=list(columns))
+                self._db.insert(
+                    table, rows, column_names=list(columns), settings=settings
+                )
 
     def visible_rows(self, table: str) -> str:
         if table in _SOURCE_TABLES:
