@@ -360,3 +360,103 @@ def test_commits_of_a_session(
     assert third["url"] == "https://github.com/ann/shop/pull/7"
     assert main(["commits", "last"]) == ExitCode.SUCCESS
     assert main(["commits", "nothing"]) == ExitCode.USAGE_ERROR
+
+
+@pytest.mark.usefixtures("project")
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("src/app.py@last:2", "--branch", "2"),
+        ("src/app.py@last:2~2",),
+        ("src/app.py@last~2",),
+    ],
+)
+def test_blame_of_an_abandoned_branch(
+    words: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = json_rows(capsys, "blame", *words)
+
+    assert [row["text"] for row in rows] == ["one", "ABANDONED", "three"]
+    assert [row["turn_number"] for row in rows] == [1, 2, 1]
+    assert rows[1]["branch_number"] == 2
+    assert rows[1]["prompt"] == "Try this"
+
+
+@pytest.mark.usefixtures("project")
+def test_blame_of_a_line_at_a_turn(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["blame", "src/app.py:2@last:1"]) == ExitCode.SUCCESS
+    assert "two" in capsys.readouterr().out
+    assert main(["blame", "src/app.py:2@last:2~2"]) == ExitCode.SUCCESS
+    assert "turn 2 of branch 2" in capsys.readouterr().out
+
+
+@pytest.mark.usefixtures("project")
+def test_blame_with_a_branch_alone_asks_for_a_session(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["blame", "src/app.py", "--branch", "2"]) == ExitCode.USAGE_ERROR
+    assert "FILE@SESSION" in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("project")
+def test_sides_of_a_diff_have_branches_of_their_own(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    (row,) = json_rows(capsys, "diff", "src/app.py@last:2~2", "src/app.py@last:2")
+    assert "-ABANDONED" in str(row["diff"])
+    assert "+2\tx" in str(row["diff"])
+    name = session_id(1)[:8]
+    assert f"{name}:2~2" in str(row["diff"])
+    # The option is for sides that are named without a branch.
+    rows = json_rows(capsys, "diff", "last:2~1", "last:2", "--branch", "2")
+    changed = next(row for row in rows if str(row["path"]).endswith("app.py"))
+    assert "+ABANDONED" in str(changed["diff"])
+
+
+@pytest.mark.usefixtures("project")
+def test_file_with_an_at_sign_is_not_a_session(
+    home_dir: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = home_dir / "logo@2x.svg"
+    story = Story(session_id(2))
+    story.say("Draw")
+    story.write("<svg>\n", path=str(path))
+    home = Home(home_dir / ".claude")
+    story.write_to(home)
+    Archive.ingest(home_dir / "archive", [home.path])
+
+    assert main(["cat", "logo@2x.svg"]) == ExitCode.SUCCESS
+    assert capsys.readouterr().out == "<svg>\n"
+    (row,) = json_rows(capsys, "blame", "logo@2x.svg:1")
+    assert row["text"] == "<svg>"
+
+
+@pytest.mark.parametrize(
+    ("time", "text"),
+    [
+        ("2026-01-01T10:04Z", "one\n"),
+        ("2026-01-01T10:05Z", "two\n"),
+        ("2026-01-01T10:05:00Z", "two\n"),
+        ("2026-01-01T10:04:59Z", "one\n"),
+        ("2026-01-01T10:04:30.500Z", "one\n"),
+        ("2026-01-01", "two\n"),
+    ],
+)
+def test_time_includes_the_minute_or_day_that_it_names(
+    home_dir: Path, capsys: pytest.CaptureFixture[str], time: str, text: str
+) -> None:
+    path = str(home_dir / "app.py")
+    story = Story(session_id(1))
+    story.say("Write")
+    story.write("one\n", path=path)
+    story.edit("one", "two", "one\n", path=path)
+    for record in story.records[:3]:
+        record["timestamp"] = "2026-01-01T10:04:30.000Z"
+    for record in story.records[3:]:
+        record["timestamp"] = "2026-01-01T10:05:00.000Z"
+    home = Home(home_dir / ".claude")
+    story.write_to(home)
+    Archive.ingest(home_dir / "archive", [home.path])
+
+    assert main(["cat", path, "--at", time]) == ExitCode.SUCCESS
+    assert capsys.readouterr().out == text

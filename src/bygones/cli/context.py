@@ -461,7 +461,7 @@ def parse_time_option(
 ) -> TimeRange:
     """Parse the value of `--since`, `--before`, `--until` or `--at` as a query does.
 
-    The last two include all of the day that they name.
+    The last two include all of the day, or of the minute, that they name.
     """
     from bygones.model.query import TimeRange
     from bygones.query.times import ReferenceTime, parse_period

@@ -1,8 +1,9 @@
-"""Names of files at a turn: FILE, SESSION:TURN and FILE@SESSION:TURN."""
+"""Names of files at a turn: FILE, SESSION:TURN~BRANCH and FILE@SESSION:TURN~BRANCH."""
 
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -11,6 +12,7 @@ import click
 from bygones.cli.context import LAST
 from bygones.cli.output import display_path
 from bygones.cli.resolve import choose_branch, load_named_session
+from bygones.files.report import turn_label
 from bygones.render.numbers import pluralize
 from bygones.render.text.primitives import sanitize_name
 
@@ -22,10 +24,11 @@ if TYPE_CHECKING:
 
 
 class TurnName(NamedTuple):
-    """A session and a turn of it, as they were named; turns count from 1."""
+    """A session, a turn and a branch of it, as they were named; turns count from 1."""
 
     session: str
     turn: int | None = None
+    branch: str | None = None
 
 
 class ChosenTurn(NamedTuple):
@@ -38,37 +41,52 @@ class ChosenTurn(NamedTuple):
 
     @property
     def label(self) -> str:
-        number = len(self.branch.turns) if self.turn is None else self.turn + 1
-        return f"{self.session.id[:8]}:{number}"
+        number = len(self.branch.turns) - 1 if self.turn is None else self.turn
+        return turn_label(self.session.id, number, self.branch.number)
 
 
 def parse_turn_name(name: str) -> TurnName:
-    """Return the session and the turn of `SESSION[:TURN]`."""
+    """Return what `SESSION[:TURN][~BRANCH]` names."""
+    name, tilde, branch = name.partition("~")
+    if tilde and not branch:
+        raise click.UsageError("name a branch after ~, such as last:2~2")
     session, colon, turn = name.rpartition(":")
     if not colon:
-        return TurnName(name)
+        return TurnName(name or LAST, branch=branch or None)
     if not turn.isdecimal() or int(turn) < 1:
         raise click.UsageError(
             f"{turn!r} is not the number of a turn; write SESSION:TURN, such as last:2"
         )
-    return TurnName(session or LAST, int(turn))
+    return TurnName(session or LAST, int(turn), branch or None)
 
 
 def split_file_name(name: str) -> tuple[str, TurnName | None]:
-    """Return the path and the turn of `FILE[@SESSION[:TURN]]`."""
+    """Return the path and the turn of `FILE[@SESSION[:TURN][~BRANCH]]`."""
     path, at, turn = name.rpartition("@")
-    # A path may contain @ as well; a session has no slash.
-    if not at or "/" in turn or not turn:
+    # A path may contain @ as well, such as logo@2x.svg.
+    if not at or not turn or not looks_like_session(turn) or os.path.lexists(name):
         return name, None
     return path, parse_turn_name(turn)
+
+
+def looks_like_session(name: str) -> bool:
+    """Whether a name may be a session: an id, `last` or a result number."""
+    first = re.split("[:~]", name, maxsplit=1)[0]
+    is_path = "/" in name or "\\" in name
+    return not is_path and ("." not in first or first.replace(".", "").isdecimal())
 
 
 def choose_turn(
     archive: Archive, name: TurnName, branch_name: str | None = None
 ) -> ChosenTurn:
-    """Load the session of a name, and check that the branch has the turn."""
+    """Load the session of a name, and check that the branch has the turn.
+
+    A branch in the name counts more than `branch_name`.
+    """
     session, record = load_named_session(archive, name.session)
-    number = choose_branch(session, branch_name, record.id if record else None)
+    number = choose_branch(
+        session, name.branch or branch_name, record.id if record else None
+    )
     branch = next(b for b in session.branches if b.number == number)
     count = len(branch.turns)
     if name.turn is not None and name.turn > count:

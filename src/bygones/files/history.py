@@ -357,6 +357,16 @@ class FileHistory:
         count = len(self.versions)
         return trace_origins(self.versions[: number % count + 1]) if count else []
 
+    def blame(self, number: int = -1) -> list[tuple[str, LineOrigin]]:
+        """Return the lines of a version with their origins, by default of the last."""
+        text = self.text(number)
+        if text is None:
+            return []
+        lines = text.split("\n")
+        if lines[-1] == "":
+            lines.pop()
+        return list(zip(lines, self.origins(number), strict=False))
+
     def removed_origins(self) -> dict[str, LineOrigin]:
         """Return the origins of lines that are not in the last version any more."""
         return OriginTrace(self.versions).removed

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from datetime import datetime
 from difflib import get_close_matches
@@ -320,11 +320,7 @@ class FileLibrary:
         file = self.open(name, path)
         # A file that was deleted is shown as it was before.
         known = [v.number for v in file.versions if v.is_known and v.exists]
-        lines = (
-            BlamedLine(number=number, text=text, origin=origin)
-            for number, (text, origin) in enumerate(file.blame((known or [-1])[-1]), 1)
-        )
-        return FileBlame(path=file.path, lines=tuple(lines), is_on_disk=False)
+        return _recorded_blame(file.path, file.blame((known or [-1])[-1]))
 
     def prompt(self, place: Place) -> str:
         """Return what the user asked for in the turn of a change."""
@@ -386,6 +382,14 @@ class FileLibrary:
                     except ArchiveDamaged:
                         return None
         return None
+
+
+def _recorded_blame(path: str, lines: Iterable[tuple[str, LineOrigin]]) -> FileBlame:
+    blamed = (
+        BlamedLine(number=number, text=text, origin=origin)
+        for number, (text, origin) in enumerate(lines, 1)
+    )
+    return FileBlame(path=path, lines=tuple(blamed), is_on_disk=False)
 
 
 def _require_branch(session: Session, number: int) -> Branch:
@@ -577,13 +581,21 @@ class ArchivedFile:
 
     def blame(self, number: int = -1) -> list[tuple[str, LineOrigin]]:
         """Return the lines of a version with their origins, by default of the last."""
-        text = self.text(number)
-        if text is None:
-            return []
-        lines = text.split("\n")
-        if lines[-1] == "":
-            lines.pop()
-        return list(zip(lines, self.history.origins(number), strict=False))
+        return self.history.blame(number)
+
+    def blame_at(
+        self, session: str, turn: int | None = None, *, branch: int = 0
+    ) -> FileBlame | None:
+        """Return who wrote the lines that the file had after a turn of a session.
+
+        Turns count from 0; without one it is the last. None if the content is not
+        known, or if the file did not exist.
+        """
+        stop = None if turn is None else turn + 1
+        history = self.open_branch(SessionId(session), branch, stop_turn=stop)
+        if history.text() is None:
+            return None
+        return _recorded_blame(self.path, history.blame())
 
     def at(
         self,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bygones.files.blame import BlamedLine
+from bygones.files.events import Place
 from bygones.files.history import FileAt
 from bygones.files.origins import Certainty, LineOrigin, OriginKind
 from bygones.schema.files import BlameLineObject, FileAtObject
@@ -23,6 +24,17 @@ def origin_label(origin: LineOrigin) -> str:
     if origin.kind is OriginKind.CLAUDE and origin.place and origin.place.agent_id:
         word = "agent"
     return f"{word}?" if origin.certainty is Certainty.LIKELY else word
+
+
+def turn_label(session_id: str, turn_number: int, branch_number: int) -> str:
+    """Return the name of a turn as `cat`, `diff` and `blame` accept it."""
+    branch = f"~{branch_number + 1}" if branch_number else ""
+    return f"{session_id[:8]}:{turn_number + 1}{branch}"
+
+
+def place_label(place: Place) -> str:
+    """Return the name of the turn in which something happened."""
+    return turn_label(place.session_id, place.turn_number, place.branch_number)
 
 
 def blame_line_object(

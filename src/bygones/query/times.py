@@ -15,6 +15,7 @@ _MINUTE = timedelta(minutes=1)
 
 _DATE = re.compile(r"([0-9]{4})(?:-([0-9]{1,2})(?:-([0-9]{1,2}))?)?")
 _INSTANT = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}[Tt ][0-9]{2}:[0-9]{2}[^ ]*")
+_SECONDS = re.compile(r"[^Tt ]+[Tt ][0-9]{2}:[0-9]{2}:[0-9]{2}([.,][0-9])?")
 _AGO = re.compile(r"([0-9]{1,5})(min|h|d|w|mo|y)")
 _NAMED = re.compile(r"(last|this)[ _-](week|month|year)")
 
@@ -68,7 +69,15 @@ def _find_period(field: str, text: str, now: ReferenceTime) -> TimeRange | None:
         return TimeRange(end=span.anchor)
     if field == "after":
         return TimeRange(start=span.anchor)
-    return TimeRange(span.start, max(span.end, span.start + _MINUTE))
+    return TimeRange(span.start, max(span.end, span.start + _precision(text)))
+
+
+def _precision(text: str) -> timedelta:
+    """Return how long a time lasts: a minute, or less if it has seconds."""
+    found = _SECONDS.match(text)
+    if found is None:
+        return _MINUTE
+    return timedelta(milliseconds=1) if found[1] else timedelta(seconds=1)
 
 
 def _period_between(first: _TimeSpan, last: _TimeSpan) -> TimeRange | None:

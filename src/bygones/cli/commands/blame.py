@@ -13,8 +13,19 @@ from typing import TYPE_CHECKING
 import click
 import msgspec
 
-from bygones.cli.context import CommonOptions, cwd, table_options
-from bygones.cli.file_names import last_model, reject_folder
+from bygones.cli.context import (
+    CommonOptions,
+    complete_branches,
+    cwd,
+    table_options,
+)
+from bygones.cli.file_names import (
+    choose_turn,
+    last_model,
+    open_file,
+    reject_folder,
+    split_file_name,
+)
 from bygones.cli.open_archive import open_current
 from bygones.cli.output import (
     Console,
@@ -25,11 +36,12 @@ from bygones.cli.output import (
     shorten_path,
     style_spans,
 )
+from bygones.errors import ExitCode
 from bygones.files.diff import format_patch
 from bygones.files.git import find_repository
 from bygones.files.origins import OriginKind
 from bygones.files.paths import relative_to
-from bygones.files.report import blame_line_object, origin_label
+from bygones.files.report import blame_line_object, origin_label, place_label
 from bygones.files.trace import build_trace
 from bygones.render.text.primitives import (
     SpanStyle,
@@ -45,6 +57,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from bygones.archive import Archive
+    from bygones.cli.file_names import ChosenTurn, TurnName
     from bygones.files.blame import BlamedLine
     from bygones.files.library import FileBlame, FileLibrary
     from bygones.files.origins import LineOrigin
@@ -70,7 +83,14 @@ _KIND_STYLES = {
 
 
 @click.command("blame")
-@click.argument("name", metavar="FILE[:LINE[-LINE]]")
+@click.argument("name", metavar="FILE[:LINE[-LINE]][@SESSION[:TURN]]")
+@click.option(
+    "--branch",
+    metavar="NUMBER|LEAF",
+    shell_complete=complete_branches,
+    show_default="the live branch",
+    help="Use this branch of the session: its number, or the id of a record on it.",
+)
 @click.option(
     "--agent-trace",
     is_flag=True,
@@ -80,6 +100,7 @@ _KIND_STYLES = {
 def blame(  # noqa: PLR0913 (one parameter per option)
     *,
     name: str,
+    branch: str | None,
     agent_trace: bool,
     iso: bool,
     options: CommonOptions,
@@ -92,25 +113,32 @@ def blame(  # noqa: PLR0913 (one parameter per option)
     bygones blame src/app.py
     bygones blame src/app.py:42
     bygones blame src/app.py:40-60 --json
+    bygones blame src/app.py@last:2 --branch 2
 
     With a line or a range of lines, the prompt, the reasoning and the change are also
     shown. Lines are matched by content, so commits may have been amended, rebased or
-    squashed. A file that no longer exists is shown in its last version.
+    squashed. A file that no longer exists is shown in its last version. With a SESSION, the
+    file is shown as it was after a turn of it; ~2 after it is the same as --branch 2.
 
     WHO is claude, agent, modified (written by Claude, changed since), user, command (run by
     Claude), before (older than the first recorded version) or unknown. A question mark
     means that it is inferred, not recorded.
     """
     console = Console.for_stdout(color, iso=iso)
-    path, lines = _parse_name(name)
+    path, lines, turn_name = _parse_name(name)
+    if branch and turn_name is None:
+        raise click.UsageError("--branch needs a session: FILE@SESSION:TURN")
     whole = Path(os.path.normpath(Path(path).expanduser().absolute()))
     reject_folder(whole)
     # One transaction: the files of the index are checked once, not for every session.
     with open_current(options) as archive, archive.read_transaction():
         library = archive.file_library.with_git()
-        found = library.blame(whole, path)
+        if turn_name is None:
+            found = library.blame(whole, path)
+        else:
+            found = _blame_turn(archive, path, choose_turn(archive, turn_name, branch))
         shown = _select(found, lines)
-        if not found.is_on_disk:
+        if not found.is_on_disk and turn_name is None:
             sys.stderr.write(f"note: {_describe_version(found, library, console)}\n")
         if agent_trace:
             sys.stdout.write(f"{_encode_trace(archive, found, shown, console)}\n")
@@ -126,6 +154,21 @@ def blame(  # noqa: PLR0913 (one parameter per option)
             console.print_lines(_detail_lines(found, shown, library, console))
 
 
+def _blame_turn(archive: Archive, path: str, chosen: ChosenTurn) -> FileBlame:
+    """Return who wrote the lines that a file had after a turn."""
+    found = open_file(archive, path, chosen).blame_at(
+        chosen.session.id, chosen.turn, branch=chosen.branch.number
+    )
+    if found is None:
+        name = sanitize_name(path)
+        sys.stderr.write(
+            f"{name} did not exist at {chosen.label}, or its content is not known;"
+            f" `bygones cat {chosen.label}` lists the files of that turn\n"
+        )
+        raise click.exceptions.Exit(ExitCode.FAILURE)
+    return found
+
+
 def _describe_version(found: FileBlame, library: FileLibrary, console: Console) -> str:
     """Return which version of a file is shown instead of the one on disk."""
     name = _short_path(found, console)
@@ -135,10 +178,11 @@ def _describe_version(found: FileBlame, library: FileLibrary, console: Console) 
         return f"{name} is not on disk; this is its last version"
     abandoned = library.abandoned_branches(found.path)
     if abandoned and not library.open(found.path).versions:
-        session = short_session_id(abandoned[-1][0])
+        session_id, number = abandoned[-1]
+        branch = f"{short_session_id(session_id)}~{number + 1}"
         return (
             f"{name} is not on disk, and only abandoned branches changed it;"
-            f" `bygones tree {session}` lists them"
+            f" `bygones blame {name}@{branch}` shows it there"
         )
     return (
         f"{name} is not on disk; no version of it is recorded as a whole, so no lines"
@@ -165,16 +209,18 @@ def _encode_trace(
     return sanitize_json(msgspec.json.encode(record).decode())
 
 
-def _parse_name(name: str) -> tuple[str, tuple[int, int] | None]:
-    if not name.strip():
+def _parse_name(name: str) -> tuple[str, tuple[int, int] | None, TurnName | None]:
+    """Return the path, the lines and the turn that a name consists of."""
+    path, turn = split_file_name(name)
+    if not path.strip():
         raise click.UsageError("the path is empty")
-    path, lines = name, None
-    if not os.path.lexists(name) and (match := _LINES.fullmatch(name)):
-        first, last = int(match[2]), int(match[3] or match[2])
-        if first < 1 or last < first:
-            raise click.UsageError(f"{name!r} has no valid lines; write FILE:40-60")
-        path, lines = match[1], (first, last)
-    return path, lines
+    match = None if os.path.lexists(path) else _LINES.fullmatch(path)
+    if match is None:
+        return path, None, turn
+    first, last = int(match[2]), int(match[3] or match[2])
+    if first < 1 or last < first:
+        raise click.UsageError(f"{name!r} has no valid lines; write FILE:40-60")
+    return match[1], (first, last), turn
 
 
 def _select(found: FileBlame, lines: tuple[int, int] | None) -> Sequence[BlamedLine]:
@@ -205,8 +251,7 @@ class _PromptCache:
 
 def _place_text(origin: LineOrigin) -> str:
     if origin.place is not None:
-        session = short_session_id(origin.place.session_id)
-        return f"{session}:{origin.place.turn_number + 1}"
+        return place_label(origin.place)
     return origin.commit[:8]
 
 
@@ -271,10 +316,11 @@ def _origin_lines(
         return
     details = library.describe(place, origin.path)
     session = short_session_id(place.session_id)
+    branch = f" of branch {place.branch_number + 1}" if place.branch_number else ""
     agent = f", agent {sanitize_name(place.agent_id)}" if place.agent_id else ""
     yield (
         f"Session: {session} {sanitize_line(details.title)}, turn"
-        f" {place.turn_number + 1}{agent}"
+        f" {place.turn_number + 1}{branch}{agent}"
     )
     for title, text, limit in (
         ("Prompt", details.prompt, None),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,6 +23,7 @@ from bygones.cli.context import (
 from bygones.cli.file_names import (
     ChosenTurn,
     choose_turn,
+    looks_like_session,
     open_file,
     parse_turn_name,
     reject_folder,
@@ -37,7 +39,7 @@ from bygones.cli.output import (
 )
 from bygones.errors import ExitCode
 from bygones.files.copies import plan_copies, write_copies
-from bygones.files.report import file_at_object
+from bygones.files.report import file_at_object, place_label
 from bygones.render.text.primitives import sanitize_line, sanitize_name, truncate_start
 
 if TYPE_CHECKING:
@@ -46,6 +48,7 @@ if TYPE_CHECKING:
     from bygones.archive import Archive
     from bygones.files.history import FileAt
 
+_TICK = timedelta(microseconds=1)
 _COLUMNS = (
     TextColumn("TURN"),
     TextColumn("CHANGED"),
@@ -92,13 +95,15 @@ def cat(  # noqa: PLR0913 (one parameter per option)
     \b
     bygones cat src/app.py@last:2
     bygones cat src/app.py@5e551000:3 --before
+    bygones cat src/app.py@last:2~2
     bygones cat src/app.py --at today
     bygones cat 5e551000:3 -o /tmp/files
 
     FILE is a path, relative to the current directory, or the end of a path. SESSION is an
     id or its first characters, "last", or a result number of the last search. TURN
-    counts from 1 (default: the last turn). Without FILE, the files that the session
-    changed are listed; with -o, they are written.
+    counts from 1 (default: the last turn); ~2 after it is the same as --branch 2.
+    Without FILE, the files that the session changed are listed; with -o, they are
+    written. The TIME of --at includes all of the day, minute or second that it names.
 
     The content is derived from what the session wrote, read and backed up. A note says
     what is not certain; the exit code is 1 if the content is not known.
@@ -111,7 +116,8 @@ def cat(  # noqa: PLR0913 (one parameter per option)
             raise click.UsageError("--at needs a file alone, without a session")
         else:
             period = parse_time_option("--at", time, now=console.now)
-            moment = period.end or console.now
+            # The end of a period is the start of the next one.
+            moment = period.end - _TICK if period.end else console.now
             reject_folder(Path(name).expanduser())
             files = [open_file(archive, name).at_time(moment)]
         is_tree = time is None and _names_session(name)
@@ -135,14 +141,8 @@ def cat(  # noqa: PLR0913 (one parameter per option)
 
 def _names_session(name: str) -> bool:
     path, turn = split_file_name(name)
-    return not path or (turn is None and _looks_like_session(name))
-
-
-def _looks_like_session(name: str) -> bool:
-    """Whether a name without @ is a session: an id, `last` or a result number."""
-    first = name.partition(":")[0]
-    is_path = "/" in name or "\\" in name or os.path.lexists(name)
-    return not is_path and ("." not in first or first.replace(".", "").isdecimal())
+    is_session = looks_like_session(name) and not os.path.lexists(name)
+    return not path or (turn is None and is_session)
 
 
 def _find_files(
@@ -212,7 +212,7 @@ def _tree_lines(files: Sequence[FileAt], console: Console) -> list[str]:
         place = file.version.place if file.version else None
         rows.append(
             (
-                f"{place.session_id[:8]}:{place.turn_number + 1}" if place else "",
+                place_label(place) if place else "",
                 console.format_time(file.version.time if file.version else None),
                 f"{file.text.count(chr(10)):,}" if file.text is not None else "",
                 _state(file),
@@ -235,7 +235,7 @@ def _print_notes(files: Sequence[FileAt], *, is_tree: bool) -> None:
     elif not file.version.is_known:
         sys.stderr.write(
             f"the content of {path} is not known: it was changed at"
-            f" {file.version.place.session_id[:8]}:{file.version.place.turn_number + 1}"
+            f" {place_label(file.version.place)}"
             " without a record of the whole\n"
         )
     elif not file.exists:

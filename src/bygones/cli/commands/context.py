@@ -91,7 +91,8 @@ def context(  # noqa: PLR0913 (the options of the command)
     The output contains private text, such as CLAUDE.md. It is never exported or pushed.
     """
     console = Console.for_stdout(color)
-    session_name, turn_number = parse_turn_name(name)
+    session_name, turn_number, branch_name = parse_turn_name(name)
+    branch = branch_name or branch
     with open_current(options) as archive:
         session, record = load_named_session(archive, session_name)
         run = _find_agent(session, agent) if agent else None

@@ -18,6 +18,7 @@ from bygones.cli.context import (
 )
 from bygones.cli.file_names import (
     choose_turn,
+    looks_like_session,
     open_file,
     parse_turn_name,
     split_file_name,
@@ -69,7 +70,7 @@ class _Side:
         if name == DISK or name.startswith(_COMMIT):
             return
         self.path, turn = split_file_name(name)
-        if turn is None and ("/" in name or "." in name or Path(name).exists()):
+        if turn is None and (not looks_like_session(name) or Path(name).exists()):
             self.label = DISK
             return
         if turn is None:
@@ -138,7 +139,7 @@ def _committed_state(path: str, name: str) -> _State:
     metavar="NUMBER|LEAF",
     shell_complete=complete_branches,
     show_default="the live branch",
-    help="Use this branch of the sessions.",
+    help="Use this branch of the sessions that are named without one.",
 )
 @archive_options
 @json_option
@@ -158,10 +159,12 @@ def diff(  # noqa: PLR0913 (one parameter per option)
     bygones diff last:1 last:3
     bygones diff src/app.py@5e551000:3
     bygones diff 5e551000:3 disk
+    bygones diff last:2~2 last:2
 
     A and B are FILE@SESSION:TURN, SESSION:TURN for all files that the session changed, a
-    file on disk, "disk", or git: and a commit, such as git:HEAD (default for B: disk). The
-    output is a unified diff. Files whose content is not known are named on stderr.
+    file on disk, "disk", or git: and a commit, such as git:HEAD (default for B: disk). ~2
+    after a turn names its branch, so that the sides can have different ones. The output
+    is a unified diff. Files whose content is not known are named on stderr.
     """
     console = Console.for_stdout(color)
     with open_current(options) as archive:

@@ -116,7 +116,7 @@ def fork(  # noqa: PLR0913 (the options of the command)
     git worktree of the last commit before it, or a folder with only these files.
     """
     name = choose_session_name(name, pick_query, options, "fork", as_json=as_json)
-    session_name, turn = parse_turn_name(name)
+    session_name, turn, leaf = parse_turn_name(name)
     if through and turn is None:
         raise click.UsageError("--through needs a turn, such as last:2")
     if files is not None and not files.strip():
@@ -126,7 +126,7 @@ def fork(  # noqa: PLR0913 (the options of the command)
     with open_current(options) as archive:
         session, record = load_named_session(archive, session_name)
         archive.check_continuable(session.id)
-        number = choose_branch(session, branch, record.id if record else None)
+        number = choose_branch(session, leaf or branch, record.id if record else None)
         chosen = next(one for one in session.branches if one.number == number)
         turn = _choose_turn(chosen, turn, record)
         if files is None or files == _WORKTREE:

@@ -21,7 +21,7 @@ from bygones.files.library import ArchivedFile, FileLibrary
 from bygones.files.origins import LineOrigin, OriginKind, group_ranges
 from bygones.files.paths import file_name
 from bygones.files.replay import Cause, Version, VersionKind
-from bygones.files.report import origin_label
+from bygones.files.report import origin_label, place_label
 from bygones.model.base import SessionId
 from bygones.render.html.diff import render_diff, render_split_diff
 from bygones.render.html.markup import (
@@ -218,7 +218,7 @@ class _FilePage:
     def _controls(self) -> Html:
         """Return a form that chooses a turn and a branch; it needs no script."""
         count, number, at = len(self._stops), self._number, self._stop
-        labels = [_place_label(self._versions[stop].place) for stop in self._stops]
+        labels = [place_label(self._versions[stop].place) for stop in self._stops]
         older = newer = EMPTY_HTML
         if number:
             older = tag(
@@ -298,7 +298,7 @@ class _FilePage:
         )
 
     def _place_link(self, place: Place) -> Html:
-        return link(_place_url(place), escape_line(_place_label(place)))
+        return link(_place_url(place), escape_line(place_label(place)))
 
     def _prompt(self, place: Place) -> str:
         key = (place.session_id, place.branch_number, place.turn_number)
@@ -436,7 +436,7 @@ class _FilePage:
             facts = _change_facts(self._versions[origin.version])
         place = tag(
             "a",
-            escape_line(_place_label(origin.place)),
+            escape_line(place_label(origin.place)),
             href=_place_url(origin.place),
             title=sanitize("; ".join(facts), newlines="space"),
         )
@@ -481,10 +481,6 @@ def _find_stops(versions: Sequence[Version]) -> list[int]:
             stops.append(version.number)
         previous = key
     return stops
-
-
-def _place_label(place: Place) -> str:
-    return f"{place.session_id[:8]}:{place.turn_number + 1}"
 
 
 def _place_url(place: Place) -> str:
