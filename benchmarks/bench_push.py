@@ -50,6 +50,7 @@ class Bench:
             f'[push]\nhub = "http://127.0.0.1:{self.port}"\n'
             f'token = "{self.token}"\nprojects = ["/"]\n'
         )
+        self._settings.chmod(0o600)
         self.store = open_store(engine)
 
     def _around(self) -> dict[str, str]:
@@ -96,6 +97,13 @@ def cpu_of(pid: int) -> float:
     """Return the CPU seconds of a process, with those of its children that ended."""
     fields = Path(f"/proc/{pid}/stat").read_text("utf-8").rpartition(")")[2].split()
     return sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
+
+
+def cpu_of_hub(pid: int) -> float:
+    """Return the CPU seconds of a hub and of the processes that derive for it."""
+    children = Path(f"/proc/{pid}/task").glob("*/children")
+    running = [int(n) for path in children for n in path.read_text("utf-8").split()]
+    return cpu_of(pid) + sum(map(cpu_of_hub, running))
 
 
 def peak_of(pid: int) -> float:
@@ -173,10 +181,10 @@ def main(arguments: Sequence[str]) -> int:
             ingest = here.spent("ingest", "-q", *home, "--archive", str(first))
             here.spent("ingest", "-q", *home, "--archive", str(second))
             dry = here.spent("push", "--dry-run", "--archive", str(first))
-            hub, rows = cpu_of(here.hub.pid), engine()
+            hub, rows = cpu_of_hub(here.hub.pid), engine()
             push = here.spent("push", "--archive", str(first))
             here.settle()
-            hub, rows = cpu_of(here.hub.pid) - hub, engine() - rows
+            hub, rows = cpu_of_hub(here.hub.pid) - hub, engine() - rows
             again = here.spent("push", "--archive", str(first))
             size = sum(p.stat().st_size for p in options.home.rglob("*.jsonl"))
             print(title(f"A push of {size / 1e6:,.0f} MB of transcripts"))
