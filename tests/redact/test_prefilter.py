@@ -151,6 +151,18 @@ def test_ordinary_line_is_filtered_out() -> None:
     assert REDACTOR.for_line(line) is None
 
 
+@pytest.mark.parametrize("kind", sorted(EXAMPLES))
+def test_personal_data_beside_a_secret_is_found_in_a_line(kind: str) -> None:
+    make = EXAMPLES[kind][0]
+    secret = make(Random(kind))  # noqa: S311 (not used for security)
+    text = f"{secret}\nin /home/grace/src by grace, mail grace@uni.edu"
+    line = msgspec.json.encode(text)
+    line_redactor = REDACTOR.for_line(line)
+
+    assert line_redactor is not None
+    assert line_redactor.redact(text) == REDACTOR.redact(text)
+
+
 def test_user_patterns_disable_the_prefilter() -> None:
     own = Redactor(patterns=[("ticket", r"\bACME-\d+")])
 

@@ -6,6 +6,7 @@ import re
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache, lru_cache
+from itertools import groupby
 from typing import Any
 
 import re2
@@ -28,8 +29,10 @@ from bygones.redact.personal import (
 from bygones.redact.prefilter import (
     LinePrefilter,
     SensitiveKind,
+    compile_set,
     matching_near_rules,
     matching_rules,
+    re2_options,
 )
 from bygones.redact.rules import (
     Rule,
@@ -47,7 +50,6 @@ _EMAIL, _HOME, _PROJECT_KEY = (
     int(kind)
     for kind in (SensitiveKind.EMAIL, SensitiveKind.HOME, SensitiveKind.PROJECT_KEY)
 )
-_RE2_MAX_MEMORY = 64 * 1024 * 1024
 _HOME_REPLACEMENT = "~"
 
 
@@ -121,7 +123,7 @@ class Redactor:
         self.known_identifiers: set[str] = set()
         """Names of fields, tools and kinds in which nothing has to be redacted."""
         self._cached_with_accounts = lru_cache(maxsize=16)(self._copy_with_accounts)
-        self._cached_personal_only = cache(self._personal_only)
+        self._cached_limited = cache(self._limited_to)
 
     def with_accounts(
         self, accounts: Iterable[str], homes: Iterable[str] = ()
@@ -180,7 +182,7 @@ class Redactor:
         if kinds is SensitiveKind.ANYTHING:
             return self
         kinds &= self._kinds
-        return self._cached_personal_only(kinds) if kinds else None
+        return self._cached_limited(kinds) if kinds else None
 
     def for_texts(self, texts: Iterable[str]) -> Redactor:
         """Return the cheapest redactor that finds everything in these texts.
@@ -193,10 +195,10 @@ class Redactor:
             or matching_rules(_replace_surrogates("\n".join(texts)))
         ):
             return self
-        return self._cached_personal_only(SensitiveKind.PERSON)
+        return self._cached_limited(SensitiveKind.PERSON)
 
-    def _personal_only(self, kinds: SensitiveKind) -> Redactor:
-        """Return a redactor for text in which the prefilter saw no secret."""
+    def _limited_to(self, kinds: SensitiveKind) -> Redactor:
+        """Return a redactor for text in which the prefilter saw nothing else."""
         is_named = bool(kinds & SensitiveKind.NAME)
         redactor = Redactor(
             names=self.names if is_named else (),
@@ -204,7 +206,9 @@ class Redactor:
             homes=self._homes.homes if is_named else (),
             marker=self._marker,
         )
-        redactor._secret_rules = _near_rules() if kinds & SensitiveKind.RANDOM else None
+        if not kinds & SensitiveKind.SECRET:
+            is_random = kinds & SensitiveKind.RANDOM
+            redactor._secret_rules = _near_rules() if is_random else None
         redactor._kinds = int(kinds) & self._kinds
         return redactor
 
@@ -354,6 +358,8 @@ _MAX_BASE64_HEAD = 60
 _VALUE_HEAD = re.compile(r"[A-Za-z_$-]{0,40}[_$-]")
 """The start of a token that has a name, such as ``live_apikey_``."""
 _MIN_BATCH_LINES = 3
+_MIN_GROUP = 3
+"""Rules from which on one pass for all of them precedes one pass for each."""
 _MAX_CACHED_LENGTH = 200
 _CSI = "\x1b["
 _COLOR_SEQUENCE = re.compile(r"\x1b\[[0-9;:]*m")
@@ -425,13 +431,30 @@ class RuleSet:
         self._prefilter = prefilter or _make_prefilter(rules)
         self._confirm = confirm
         self._cached_pattern = cache(self._compile_rule)
+        self._cached_group = cache(self._compile_group)
 
     def _compile_rule(self, number: int) -> Any:  # noqa: ANN401 (RE2 has no types)
         return _compile(self._rules[number].pattern)
 
+    def _compile_group(self, numbers: tuple[int, ...]) -> re2.Set:
+        return compile_set(self._rules[number].pattern for number in numbers)
+
+    def _select(self, encoded: bytes) -> Iterator[int]:
+        """Yield the numbers of the rules that may match, in order."""
+        for prefilter, group in groupby(
+            self._prefilter(encoded), lambda number: self._rules[number].prefilter
+        ):
+            numbers = tuple(group)
+            if prefilter and len(numbers) >= _MIN_GROUP:
+                # Few of many rules with the same prefilter match: one pass shows which.
+                matches = self._cached_group(numbers).Match(encoded) or ()
+                yield from sorted(numbers[match] for match in matches)
+            else:
+                yield from numbers
+
     def find(self, text: str, encoded: bytes) -> Iterator[Redaction]:
         # If two rules find the same text, the first one names it.
-        for number in self._prefilter(encoded):
+        for number in self._select(encoded):
             rule, pattern = self._rules[number], self._cached_pattern(number)
             group = 1 if pattern.groups else 0
             spans = dict(match.span(group) for match in pattern.finditer(encoded))
@@ -486,18 +509,16 @@ def _to_character_offsets(spans: dict[int, int], encoded: bytes) -> dict[int, in
 
 def _make_prefilter(rules: Sequence[Rule]) -> Callable[[bytes], list[int]]:
     """Return a function that selects the rules matching a text in one pass."""
-    patterns = re2.Set.SearchSet(_re2_options())
     for rule in rules:
         _compile(rule.pattern)
-        patterns.Add(rule.pattern)
-    patterns.Compile()
+    patterns = compile_set(rule.pattern for rule in rules)
     return lambda text: sorted(patterns.Match(text) or ())
 
 
 def is_secret(value: str, rule: Rule) -> bool:
-    if is_placeholder(value):
+    if rule.validator and not _VALIDATORS[rule.validator](value):
         return False
-    return not rule.validator or _VALIDATORS[rule.validator](value)
+    return not is_placeholder(value)
 
 
 _VALIDATORS = {
@@ -526,16 +547,9 @@ def _find_name(lowered: str, name: str) -> Iterator[tuple[int, int]]:
         start = lowered.find(name, end)
 
 
-def _re2_options() -> Any:  # noqa: ANN401 (RE2 has no types)
-    options = re2.Options()
-    options.max_mem = _RE2_MAX_MEMORY
-    options.log_errors = False
-    return options
-
-
 def _compile(pattern: str) -> Any:  # noqa: ANN401 (RE2 has no types)
     try:
-        return re2.compile(pattern, options=_re2_options())
+        return re2.compile(pattern, options=re2_options())
     except re2.error as error:
         raise InvalidRedactPattern(pattern, str(error)) from None
 

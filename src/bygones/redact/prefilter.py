@@ -100,15 +100,16 @@ class LinePrefilter:
         kinds = self._cached_combine(tuple(matches)) if matches else _NOTHING
         if kinds is SensitiveKind.ANYTHING:
             return kinds
-        if self._prefilters.near_in_json.search(line):
+        # If there may be a secret, all rules are tried anyway.
+        is_secret = kinds & SensitiveKind.SECRET
+        if not is_secret and self._prefilters.near_in_json.search(line):
             kinds |= SensitiveKind.RANDOM
         if self._contains_name(line):
             kinds |= SensitiveKind.NAME
         return kinds
 
     def _combine_kinds(self, matches: tuple[int, ...]) -> SensitiveKind:
-        kinds = reduce(or_, (self._prefilters.kinds[number] for number in matches))
-        return SensitiveKind.ANYTHING if kinds >= SensitiveKind.SECRET else kinds
+        return reduce(or_, (self._prefilters.kinds[number] for number in matches))
 
     def _contains_name(self, line: bytes) -> bool:
         if not self._identifying_names:
@@ -121,7 +122,7 @@ class LinePrefilter:
 
     @cached_property
     def _names(self) -> re2.Set:
-        return _compile_set(
+        return compile_set(
             f"(?i){re2.escape(name)}" for name in self._identifying_names
         )
 
@@ -179,11 +180,12 @@ def _prefilter_set() -> _PrefilterSet:
         pattern = rule.prefilter or rule.split_prefix or _json_pattern(rule.pattern)
         rules[pattern] = (*rules.get(pattern, ()), number)
     kinds = (
-        dict.fromkeys((*rules, *_ESCAPE_PATTERNS), SensitiveKind.SECRET)
+        dict.fromkeys(rules, SensitiveKind.SECRET)
+        | dict.fromkeys(_ESCAPE_PATTERNS, SensitiveKind.ANYTHING)
         | _PERSONAL_PATTERNS
     )
     return _PrefilterSet(
-        _compile_set(kinds),
+        compile_set(kinds),
         list(kinds.values()),
         [rules.get(pattern, ()) for pattern in kinds],
         near_rules,
@@ -197,9 +199,9 @@ def _near_patterns() -> tuple[Any, Any]:
     field = expand(r"(?i:{password_word}|{secret_word})\"\s*:\s*\"")
     # The word and the value are in the same string, or the word is the name of a field.
     in_json = re2.compile(
-        rf"(?:{word}|{field})(?:[^\"\\]|\\.)*{core}", options=_options()
+        rf"(?:{word}|{field})(?:[^\"\\]|\\.)*{core}", options=re2_options()
     )
-    return in_json, re2.compile(rf"(?s){word}.*{core}", options=_options())
+    return in_json, re2.compile(rf"(?s){word}.*{core}", options=re2_options())
 
 
 def _json_pattern(pattern: str) -> str:
@@ -208,15 +210,17 @@ def _json_pattern(pattern: str) -> str:
     return pattern
 
 
-def _compile_set(patterns: Iterable[str]) -> re2.Set:
-    pattern_set = re2.Set.SearchSet(_options())
+def compile_set(patterns: Iterable[str]) -> re2.Set:
+    """Return what tells in one pass over a text which of the patterns match."""
+    pattern_set = re2.Set.SearchSet(re2_options())
     for pattern in patterns:
         pattern_set.Add(pattern)
     pattern_set.Compile()
     return pattern_set
 
 
-def _options() -> Any:  # noqa: ANN401 (RE2 has no types)
+def re2_options() -> Any:  # noqa: ANN401 (RE2 has no types)
+    """Return options for patterns of any size."""
     options = re2.Options()
     options.max_mem = _RE2_MAX_MEMORY
     options.log_errors = False

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Mapping
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 
 import msgspec
@@ -188,8 +188,17 @@ def is_mixed_value(value: str) -> bool:
 
 def is_random(value: str) -> bool:
     """Whether a value consists of random characters and not of words and numbers."""
-    if len(value) > _MAX_RANDOM_LENGTH or _KNOWN_ID.match(value):
-        return False
+    # Most values are short, or checksums, which stay hexadecimal without their ids.
+    return (
+        _MIN_RANDOM_LENGTH <= len(value) <= _MAX_RANDOM_LENGTH
+        and not _HEX_VALUE.fullmatch(value)
+        and not _KNOWN_ID.match(value)
+        and _has_random_parts(value)
+    )
+
+
+@lru_cache(maxsize=4096)
+def _has_random_parts(value: str) -> bool:
     value = _TOKEN_NAME.sub("", _UUID.sub("", value))
     if _HEX_VALUE.fullmatch(value):
         return False
