@@ -181,6 +181,88 @@ def test_fork_of_an_abandoned_branch_does_not_bring_back_its_changes(
     assert capsys.readouterr().out == ONE.replace("one", "ABANDONED")
 
 
+def _fork(story: Story, number: int, ids: list[str]) -> Story:
+    """Return a session with copies of some records, which can be continued."""
+    name = session_id(number)
+    fork = Story(name, f"fork{number}-")
+    for record in story.records:
+        if record["uuid"] in ids:
+            origin = {"sessionId": story.session, "messageUuid": record["uuid"]}
+            fork.records.append(record | {"sessionId": name, "forkedFrom": origin})
+    fork.seconds = story.seconds + 100 * number
+    fork.rewind(ids[-1])
+    return fork
+
+
+@pytest.fixture
+def forked(home_dir: Path) -> Path:
+    """Return a file of a session of which both branches were forked and continued."""
+    path = home_dir / "app.py"
+    story = Story(session_id(1))
+    story.say("Create")
+    first = story.write(ONE, path=str(path))
+    start = [str(record["uuid"]) for record in story.records]
+    story.say("Try this")
+    story.edit("one", "ABANDONED", ONE, path=str(path))
+    abandoned = [str(record["uuid"]) for record in story.records]
+    story.rewind(first)
+    story.say("Change the second line")
+    story.edit("two", "2", ONE, path=str(path))
+    live = [str(record["uuid"]) for record in story.records]
+    live = [*start, *(one for one in live if one not in abandoned)]
+    continued = _fork(story, 2, live)
+    continued.say("Change the third line")
+    continued.edit("three", "3", "one\n2\nthree\n", path=str(path))
+    revived = _fork(story, 3, abandoned)
+    revived.say("Something else")
+    revived.write("x\n", path=str(home_dir / "other.py"))
+    home = Home(home_dir / ".claude")
+    for each in (story, continued, revived):
+        for record in each.records:
+            record["cwd"] = str(home_dir)
+        each.write_to(home)
+    path.write_text("one\n2\n3\n", "utf-8")
+    Archive.ingest(home_dir / "archive", [home.path])
+    return path
+
+
+def test_copied_edits_of_a_continued_fork_count_once(
+    forked: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = json_rows(capsys, "files", str(forked))
+
+    found = [
+        (row["session_id"], row["is_abandoned"], row["change_count"]) for row in rows
+    ]
+    assert sorted(found, key=str) == [
+        (session_id(1), False, 2),
+        (session_id(1), True, 1),
+        (session_id(2), False, 1),
+    ]
+    # The session itself contains all of them.
+    (row,) = json_rows(capsys, "files", session_id(2))
+    assert row["change_count"] == 3
+
+
+def test_continued_fork_of_an_abandoned_branch_does_not_bring_back_its_changes(
+    forked: Path, capsys: pytest.CaptureFixture[str], home_dir: Path
+) -> None:
+    rows = json_rows(capsys, "blame", str(forked))
+
+    found = [(row["session_id"], row["turn_number"], row["certainty"]) for row in rows]
+    assert found == [
+        (session_id(1), 1, "certain"),
+        (session_id(1), 2, "certain"),
+        (session_id(2), 3, "certain"),
+    ]
+    with Archive(home_dir / "archive") as archive:
+        versions = archive.file(str(forked)).versions
+    sessions = [version.place.session_id for version in versions]
+    assert sessions == [session_id(1), session_id(1), session_id(2)]
+    assert main(["cat", f"{forked}@{session_id(3)}:2"]) == ExitCode.SUCCESS
+    assert capsys.readouterr().out == ONE.replace("one", "ABANDONED")
+
+
 def test_name_with_a_newline_stays_in_one_line_of_a_diff(
     home_dir: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -82,7 +82,7 @@ def test_change_can_be_read_by_its_record(client: ToolClient) -> None:
 
 def test_rewound_change_is_labeled(client: ToolClient) -> None:
     records = [prompt("begin", uuid="a"), reply("yes", uuid="b", parent="a")]
-    left = changing("try this", "Tried.")
+    left = changing("try this", "Tried.", start=50)
     left[0] |= {"uuid": "c", "parentUuid": "b"}
     left[1] |= {"parentUuid": "c"}
     taken = [prompt("do that instead", uuid="z", parent="b")]

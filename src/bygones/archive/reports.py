@@ -9,7 +9,7 @@ from msgspec import structs
 
 from bygones.archive.base import parse_query_text
 from bygones.archive.queries import ArchiveQueries
-from bygones.errors import UnsupportedOnTeamStore
+from bygones.errors import NotInArchive, UnsupportedOnTeamStore
 from bygones.model.base import SessionId, SourceId
 from bygones.model.query import Query, Term
 from bygones.model.summary import SessionSummary
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
         UsageSeries,
     )
     from bygones.model.sessions import AgentRun, Session
-    from bygones.model.summary import IndexedEdit, Project
+    from bygones.model.summary import IndexedEdit, Lineage, Project
     from bygones.model.usage import Cost
     from bygones.store.archive_db import StoredSource
     from bygones.usage.costs import SessionCosts
@@ -208,18 +208,26 @@ class ArchiveReports(ArchiveQueries):
     ) -> list[IndexedEdit]:
         """Return the edits of files, oldest first, in a session or of a path.
 
-        ``path`` is a file or a folder, or the end of such a path::
+        ``path`` is a file or a folder, or the end of such a path. What a session copied
+        from one that it continues, or was forked from, counts once, in the original::
 
             for edit in archive.edits(path="src/checkout.py"):
                 print(edit.edited_at, edit.session_id, edit.added_lines)
         """
-        from bygones.files.edits import FileEdits
+        from bygones.files.edits import FileEdits, without_copied_edits
 
         edits = FileEdits(self._reader)
         if session is not None:
             return edits.edits_in_session(self.session_summary(session).id)
         path = path or ""
-        return edits.edits_under(path) or edits.edits_with_suffix(path.strip("/"))
+        found = edits.edits_under(path) or edits.edits_with_suffix(path.strip("/"))
+        return without_copied_edits(found, self._lineage_of)
+
+    def _lineage_of(self, session_id: SessionId) -> tuple[Lineage, ...]:
+        try:
+            return self.session_summary(session_id).lineage
+        except NotInArchive:
+            return ()
 
     def abandoned_agents(self, edits: Sequence[IndexedEdit]) -> set[str]:
         """Return the agents in edits of a session that an abandoned branch started."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
 from functools import cached_property
 
@@ -10,7 +10,7 @@ from bygones.errors import ArchiveDamaged
 from bygones.model.base import AgentId, SessionId, SourceKind
 from bygones.model.checkpoints import CHECKPOINT_LOG, parse_checkpoints
 from bygones.model.path_case import path_ends_with
-from bygones.model.summary import IndexedEdit
+from bygones.model.summary import IndexedEdit, Lineage, find_ancestors
 from bygones.store.archive_db import ArchiveDB
 from bygones.store.connect import fetch_all
 from bygones.store.index_db import IndexDB
@@ -74,6 +74,37 @@ class FileEdits:
                 continue
             found += _parse_edits(raw, source.session, index)
         return found
+
+
+def without_copied_edits(
+    edits: Sequence[IndexedEdit], lineage_of: Callable[[SessionId], Iterable[Lineage]]
+) -> list[IndexedEdit]:
+    """Leave out edits that a session copied from one that it continues or was forked from.
+
+    A copy has the same time, which no two other edits of one file share.
+    """
+    sessions: dict[tuple[object, ...], set[SessionId]] = {}
+    for edit in edits:
+        sessions.setdefault(_identity(edit), set()).add(edit.session_id)
+    shared = set().union(*(ids for ids in sessions.values() if len(ids) > 1))
+    if not shared:
+        return list(edits)
+    ancestors = {id_: find_ancestors(id_, lineage_of) for id_ in shared}
+    return [
+        edit
+        for edit in edits
+        if edit.edited_at is None
+        or not any(
+            other in ancestors[edit.session_id]
+            and edit.session_id not in ancestors[other]
+            for other in sessions[_identity(edit)] - {edit.session_id}
+        )
+    ]
+
+
+def _identity(edit: IndexedEdit) -> tuple[object, ...]:
+    counts = (edit.added_lines, edit.removed_lines)
+    return edit.path, edit.edited_at, edit.tool_name, edit.agent_id, counts
 
 
 def _order(edit: IndexedEdit) -> float:

@@ -35,9 +35,10 @@ from bygones.files.replay import (
     Version,
     may_change,
 )
-from bygones.model.base import RecordId, SessionId, ToolUseId
+from bygones.model.base import RecordId, SessionId
 from bygones.model.checkpoints import Checkpoints
 from bygones.model.sessions import Branch, Message, Session
+from bygones.model.summary import find_ancestors
 
 
 def _no_backup(_session: SessionId, _name: str) -> None:
@@ -73,19 +74,26 @@ class BranchLog:
         self._load_backup = load_backup
         self._checkpoints = checkpoints or {}
         self._load_content = load_content
+        self._copied: frozenset[RecordId] = frozenset()
 
     @cached_property
     def _all_calls(self) -> list[PlacedCall]:
-        return list(walk_calls(self.session, self.branch))
+        calls = walk_calls(self.session, self.branch)
+        return [call for call in calls if call.message_id not in self._copied]
 
     @cached_property
     def calls(self) -> list[PlacedCall]:
         """The calls before the turn and the time at which the log stops, in order."""
         return [c for c in self._all_calls if self._includes(c.turn_number, c.order)]
 
-    def call_ids(self) -> set[tuple[RecordId, ToolUseId]]:
-        """Return the ids of all calls, which are the same in a fork."""
-        return {(placed.message_id, placed.call.id) for placed in self._all_calls}
+    def leave_out(self, records: frozenset[RecordId]) -> None:
+        """Leave out what happened in messages that another session contains, too."""
+        self._copied = records
+
+    @property
+    def has_own_calls(self) -> bool:
+        """Whether calls are left."""
+        return bool(self._all_calls)
 
     def _includes(self, turn: int, order: float) -> bool:
         return (self.stop_turn is None or turn < self.stop_turn) and (
@@ -159,7 +167,7 @@ class BranchLog:
             )
         ]
         # Of one moment, what was recorded comes before what was seen afterwards.
-        found = [*backups, *found, *snapshots]
+        found = [*(b for b in backups if self._is_own(b)), *found, *snapshots]
         found.sort(key=_order)
         included = [
             p for p in found if self._includes(p.event.place.turn_number, p.order)
@@ -168,30 +176,52 @@ class BranchLog:
             included += _leading_checks(found[len(included) :])
         return included
 
+    def _is_own(self, placed: PlacedEvent) -> bool:
+        return placed.event.place.message_id not in self._copied
 
-def without_copies(logs: Sequence[BranchLog]) -> list[BranchLog]:
-    """Leave out sessions with copied calls only: forks that were not continued yet.
 
-    The fork of an abandoned branch would bring back its changes otherwise.
+def without_copies(
+    logs: Sequence[BranchLog], whole: BranchLog | None = None
+) -> list[BranchLog]:
+    """Leave out what sessions copied from those that they continue or were forked from.
+
+    It counts there, once; otherwise the fork of an abandoned branch would bring back its
+    changes. All of the log `whole` is kept. Logs of which nothing is left are left out.
     """
-    if len(logs) < 2:  # noqa: PLR2004 (a copy and its original)
-        return list(logs)
-    every = {id(log): _ids_of_all_branches(log) for log in logs}
-    known: set[tuple[RecordId, ToolUseId]] = set()
-    copies = set()
-    for log in sorted(logs, key=lambda log: len(every[id(log)]), reverse=True):
-        own = log.call_ids()
-        if own and own <= known:
-            copies.add(id(log))
-        else:
-            known |= every[id(log)]
-    return [log for log in logs if id(log) not in copies]
+    lineages = {log.session.id: log.session.lineage for log in logs}
+    ancestors = {
+        id_: find_ancestors(id_, lambda one: lineages.get(one, ())) for id_ in lineages
+    }
+    kept = []
+    for log in logs:
+        own = log.session.id
+        # Of two that name each other as origin, both are kept.
+        originals = [
+            _record_ids(one.session)
+            for one in logs
+            if one.session.id in ancestors[own] and own not in ancestors[one.session.id]
+        ]
+        if log is not whole and originals:
+            log.leave_out(frozenset().union(*originals))
+            if not log.has_own_calls:
+                continue
+        kept.append(log)
+    return kept
 
 
-def _ids_of_all_branches(log: BranchLog) -> set[tuple[RecordId, ToolUseId]]:
-    others = [b for b in log.session.branches if b.number != log.branch.number]
-    ids = (BranchLog(log.session, branch).call_ids() for branch in others)
-    return log.call_ids().union(*ids)
+def _record_ids(session: Session) -> frozenset[RecordId]:
+    """Return the ids of all records of messages, on all branches and of agents."""
+    branches = (
+        *session.branches,
+        *(branch for run in session.all_agents for branch in run.branches),
+    )
+    return frozenset(
+        record_id
+        for branch in branches
+        for turn in branch.turns
+        for message in turn.messages
+        for record_id in message.record_ids
+    )
 
 
 def _leading_checks(events: Iterable[PlacedEvent]) -> Iterator[PlacedEvent]:

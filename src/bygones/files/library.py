@@ -637,11 +637,10 @@ class ArchivedFile:
             ]
 
         with gc_paused(), self._library.read_transaction():
-            logs = without_copies([*find_others(self.path), log])
             return FileHistory(
                 self.path,
                 self._key,
-                [*(other for other in logs if other is not log), log],
+                without_copies([*find_others(self.path), log], log),
                 looks_ahead=looks_ahead,
                 load_bases=self._library.load_bases,
                 find_logs=find_others,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
@@ -192,6 +192,11 @@ class LineageKind(StrEnum):
     CONTINUED_IN = "continued-in"
     SAME_PREFIX = "same-prefix"
 
+    @property
+    def is_copy(self) -> bool:
+        """Whether the session contains copies of records of the other, older one."""
+        return self is not LineageKind.CONTINUED_IN
+
 
 class Lineage(Struct, frozen=True, gc=False):
     """A relation to another session."""
@@ -201,6 +206,21 @@ class Lineage(Struct, frozen=True, gc=False):
     last_shared_id: RecordId | None = None
     """The last shared record, if it is known."""
     shared_count: int = 0
+
+
+def find_ancestors(
+    session_id: SessionId, lineage_of: Callable[[SessionId], Iterable[Lineage]]
+) -> set[SessionId]:
+    """Return the sessions from which one copied records, also by way of others."""
+    found: set[SessionId] = set()
+    waiting = [session_id]
+    while waiting:
+        lineage = lineage_of(waiting.pop())
+        new = {one.session_id for one in lineage if one.kind.is_copy}
+        new -= found | {session_id}
+        found |= new
+        waiting += new
+    return found
 
 
 class MessageUsage(Struct, frozen=True, kw_only=True, gc=False):
