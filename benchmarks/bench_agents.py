@@ -26,6 +26,7 @@ from benchmarks.run import title
 from bygones.archive import Archive
 from bygones.mcp.server import McpDispatcher
 from bygones.mcp.tool_service import Caller, ToolService
+from tests.mcp.client import cursor
 
 SESSIONS = 240
 TURNS = 12
@@ -198,10 +199,10 @@ class Agent:
             told, more = self._call("search", asked)
             size += more
             calls += 1
-            rest = re.search(r"To continue: cursor (\S+)", told)
+            rest = cursor(told)
             if fact.answer in told or rest is None:
                 return Answer(size, calls, fact.answer in told)
-            asked["cursor"] = rest[1]
+            asked["cursor"] = rest
         return Answer(size, calls, is_found=False)
 
     def _call(self, tool: str, arguments: Mapping[str, object]) -> tuple[str, int]:

@@ -7,6 +7,7 @@ Sessions with equal scores may come in any order.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from datetime import UTC, datetime
 
 import pytest
@@ -287,3 +288,21 @@ def test_operations_on_local_files_are_rejected(filled: StoreAndBlobs) -> None:
         pytest.raises(UnsupportedOnTeamStore),
     ):
         team.plan_restore([])
+
+
+@pytest.mark.parametrize("words", [["the"], ["a", "the"], ["the", "and", "to"]])
+def test_texts_above_the_limit_are_chosen_by_words_and_length(
+    filled: StoreAndBlobs, words: list[str]
+) -> None:
+    store, blobs = filled
+    everybody = AccessScope(person="dan", role=AccessRole.AUDITOR)
+    with closing(store.open_reader(everybody, blobs)) as reader:
+        engine = reader.engine()
+        queries = [engine.match_terms([word]) for word in words]
+        every = engine.match_texts(queries, None, [], 100_000)
+
+        some = engine.match_texts(queries, None, [], len(every) // 2)
+
+    in_order = sorted(every, key=lambda one: (-one[2], one[3], one[0], one[1]))
+    assert some == in_order[: len(every) // 2]
+    assert some

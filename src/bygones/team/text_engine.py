@@ -386,7 +386,11 @@ class TeamEngine:
         conditions: Sequence[TextQuery],
         limit: int,
     ) -> list[MatchedText]:
-        """Return texts of sessions, or of all, with the queries that each matches."""
+        """Return texts of sessions, or of all, with the queries that each matches.
+
+        Of more than the limit, those that match later queries are returned, then the
+        shortest ones, on every database.
+        """
         words = [
             one.word for one in queries if isinstance(one, MatchQuery) and one.word
         ]
@@ -418,8 +422,7 @@ class TeamEngine:
         if conditions:
             query = AndQuery((query, *map(UnscoredQuery, conditions)))
         ((_, texts),) = self._search_in([query], [sessions], maxsize)
-        if len(queries) == 1:
-            texts.sort(key=lambda text: text.length)
+        texts.sort(key=lambda one: (-one.score, one.length, one.record, one.text_key))
         return [
             (text.record, text.text_key, int(text.score), text.length)
             for text in texts[:limit]
