@@ -336,3 +336,63 @@ def test_merge_of_undo_with_later_changes(
     base: str, ours: str, theirs: str, merged: str | None
 ) -> None:
     assert merge_texts(base, ours, theirs) == merged
+
+
+def _abandon(home_dir: Path, live: str) -> Path:
+    """Return a file with an edit on an abandoned branch, and `live` on the live one."""
+    folder = home_dir / "branches"
+    folder.mkdir()
+    path = folder / "app.py"
+    story = Story(session_id(2), "b")
+    story.say("Create")
+    first = story.write(ONE, path=str(path))
+    story.say("Try this")
+    story.edit("line 2\n", "tried\n", ONE, path=str(path))
+    story.write("tried\n", path=str(folder / "tried.py"))
+    story.rewind(first)
+    story.say("Do that instead")
+    story.write(live, before=ONE, path=str(path))
+    for record in story.records:
+        record["cwd"] = str(folder)
+    home = Home(home_dir / ".claude")
+    story.write_to(home)
+    path.write_text(live, "utf-8")
+    (folder / "tried.py").write_text("tried\n", "utf-8")
+    Archive.ingest(home_dir / "archive", [home.path])
+    return path
+
+
+@pytest.mark.parametrize("force", [(), ("--force",)])
+@pytest.mark.parametrize("line", ["line 2\n", "line 8\n"])
+def test_undo_of_an_abandoned_turn_keeps_live_changes(
+    home_dir: Path, line: str, force: tuple[str, ...]
+) -> None:
+    live = ONE.replace(line, "live\n")
+    path = _abandon(home_dir, live)
+
+    assert undo(f"{session_id(2)}:2", "--branch", "2", "-y", *force) == 0
+
+    assert path.read_text("utf-8") == live
+    # What only the abandoned branch wrote is gone.
+    assert not (path.parent / "tried.py").exists()
+
+
+def test_undo_of_an_abandoned_turn_removes_what_is_still_there(home_dir: Path) -> None:
+    both = ONE.replace("line 2\n", "tried\n").replace("line 8\n", "live\n")
+    path = _abandon(home_dir, both)
+
+    assert undo(f"{session_id(2)}:2~2", "-y") == ExitCode.SUCCESS
+
+    assert path.read_text("utf-8") == ONE.replace("line 8\n", "live\n")
+
+
+def test_live_changes_in_lines_of_an_abandoned_turn_are_never_overwritten(
+    home_dir: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    live = ONE.replace("line 2\n", "tried\nand live\n")
+    path = _abandon(home_dir, live)
+
+    assert undo(f"{session_id(2)}:2~2", "-y", "--force") == ExitCode.FAILURE
+
+    assert path.read_text("utf-8") == live
+    assert "changed since the abandoned branch" in capsys.readouterr().out

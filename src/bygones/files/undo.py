@@ -80,17 +80,41 @@ def plan_undo(
     *,
     trusted: Sequence[Path],
     force: bool = False,
+    is_abandoned: bool = False,
 ) -> list[PlannedUndo]:
     """Return what undoing does to each file.
 
     ``targets`` are the files as they were before, ``current`` as they were after the
     last recorded event, by key. ``trusted`` are folders and files that may be changed.
+    For an abandoned branch, ``current`` are the files at its end: only what it changed
+    and is still there is undone, and nothing that came later is overwritten.
     """
     plans = []
     for target in targets:
         after = current.get(path_key(target.path))
-        plans.append(_plan_file(target, after, trusted=trusted, force=force))
+        plan = _plan_file(
+            target, after, trusted=trusted, force=force and not is_abandoned
+        )
+        if is_abandoned and plan.can_force:
+            plan = _keep_later_changes(plan, target, after)
+        plans.append(plan)
     return plans
+
+
+def _keep_later_changes(
+    plan: PlannedUndo, target: FileAt, after: FileAt | None
+) -> PlannedUndo:
+    """Return what happens to a file that is not as an abandoned branch left it."""
+    disk = decode_bytes(plan.before) if plan.before is not None else None
+    written = set(((after.text if after else None) or "").split("\n"))
+    written -= set((target.text or "").split("\n"))
+    if written.isdisjoint((disk or "").split("\n")):
+        return PlannedUndo(path=plan.path, action=UndoAction.SAME)
+    return PlannedUndo(
+        path=plan.path,
+        action=UndoAction.SKIP,
+        reason="it was changed since the abandoned branch, in the same lines",
+    )
 
 
 def _plan_file(

@@ -42,6 +42,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from bygones.archive import Archive
+    from bygones.cli.file_names import ChosenTurn
+    from bygones.files.history import FileAt
 
 
 @click.command("undo")
@@ -87,13 +89,13 @@ def undo(  # noqa: PLR0913 (one parameter per option)
 
     All changes of the turn and of later turns are undone: files get their former content,
     and files that were created are deleted. Your own changes since then are kept if they
-    are in other lines; otherwise the file is not changed, unless you use --force. The
-    changes are shown first, and you are asked to confirm.
+    are in other lines; otherwise the file is skipped, unless you use --force. Of an
+    abandoned branch, what is still there is undone, and later changes are always kept.
+    The changes are shown first, and you are asked to confirm.
 
     What is replaced is stored in the archive, and --undo restores it. If an undo is
-    interrupted, the next one first restores the files that it had changed. Only regular
-    files in the project of the session, and files that you name, are changed; links are
-    not followed.
+    interrupted, the next one first restores what it had changed. Only regular files in the
+    project of the session, and files that you name, are changed; no link is followed.
     """
     console = Console.for_stdout(color)
     if is_redo == bool(name):
@@ -193,17 +195,39 @@ def _plan(
         for file in targets
         if not changed_later.isdisjoint(map(path_key, library.names(file.path)))
     ]
-    current = {
-        path_key(file.path): open_file(archive, file.path).history.last
-        for file in targets
-    }
+    is_abandoned = chosen.branch.number > 0
+    current = (
+        _files_at_end(archive, chosen)
+        if is_abandoned
+        else {
+            path_key(file.path): open_file(archive, file.path).history.last
+            for file in targets
+        }
+    )
     project = chosen.session.project
     trusted = [*named, *([Path(project)] if project else [])]
     return (
         chosen.session.id,
         turn,
-        plan_undo(targets, current, trusted=trusted, force=force),
+        plan_undo(
+            targets,
+            current,
+            trusted=trusted,
+            force=force,
+            is_abandoned=is_abandoned,
+        ),
     )
+
+
+def _files_at_end(archive: Archive, chosen: ChosenTurn) -> dict[str, FileAt]:
+    """Return the files as a branch left them, by key."""
+    found = archive.file_library.with_git().files_at(
+        chosen.session.id,
+        len(chosen.branch.turns) - 1,
+        branch=chosen.branch.number,
+        is_before=False,
+    )
+    return {path_key(file.path): file for file in found}
 
 
 def _preview(plans: Sequence[PlannedUndo], console: Console) -> Iterator[str]:
