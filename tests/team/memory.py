@@ -29,6 +29,7 @@ from bygones.team.contract import (
     TeamSource,
     Tombstone,
     VerifyReport,
+    erasure_hashes,
     tombstone_hashes,
 )
 from bygones.team.reader import TeamReader
@@ -236,7 +237,15 @@ class MemoryStore(TeamStore):
         matching = [s for s in matching if s not in held_back]
         addresses = {span.address for s in matching for span in s.spans}
         for source in matching:
-            self._tombstones |= dict.fromkeys(tombstone_hashes(source.remote), now)
+            others = [
+                s.remote.session for s in self.sources.values() if s not in matching
+            ]
+            own = erasure_hashes(
+                source.remote,
+                of_everybody=not selector.person
+                and source.remote.session not in others,
+            )
+            self._tombstones |= dict.fromkeys(own, now)
         self.sources = {k: s for k, s in self.sources.items() if s not in matching}
         used = {span.address for s in self.sources.values() for span in s.spans}
         self._orphans |= addresses - used

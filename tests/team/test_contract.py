@@ -66,6 +66,34 @@ def test_gap_or_different_bytes_are_rejected(empty_store: StoreAndBlobs) -> None
         store.put(SourceUpdate(source=SENT, spans=(span(b"[]\n", 0, objects),)))
 
 
+@pytest.mark.parametrize("person", [None, "ann"])
+def test_copy_of_another_person_is_rejected_if_everybodys_are_erased(
+    empty_store: StoreAndBlobs, person: str | None
+) -> None:
+    store, objects = empty_store
+    copied = replace(SENT, person="ben")
+    store.put(SourceUpdate(source=SENT, spans=(span(b"{}\n", 0, objects),)))
+
+    selector = ErasureSelector(session=SENT.session, person=person)
+    store.erase(selector, now=NOW)
+
+    assert store.find_erased([copied]) == (set() if person else {copied.number})
+
+
+def test_held_copy_of_another_person_still_accepts_lines(
+    empty_store: StoreAndBlobs,
+) -> None:
+    store, objects = empty_store
+    copied = replace(SENT, person="ben")
+    for one in (SENT, copied):
+        store.put(SourceUpdate(source=one, spans=(span(b"{}\n", 0, objects),)))
+    store.hold(ErasureSelector(session=SENT.session, person="ben"), reason="a dispute")
+
+    store.erase(ErasureSelector(session=SENT.session), now=NOW)
+
+    assert store.find_erased([SENT, copied]) == {SENT.number}
+
+
 def test_erased_source_is_rejected(empty_store: StoreAndBlobs) -> None:
     store, objects = empty_store
     batch = SourceUpdate(source=SENT, spans=(span(b"{}\n", 0, objects),))

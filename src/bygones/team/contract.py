@@ -384,13 +384,20 @@ class DerivedSessions(Struct, frozen=True, kw_only=True):
 def tombstone_hashes(source: RemoteSource) -> tuple[bytes, ...]:
     """Return the hashes by which an erased source is recognized.
 
-    One is the hash of the source itself, the other that of its session: a session is
-    rejected wherever it comes from.
+    They are those of the source itself, of its session as this person's, and of its
+    session as anybody's.
     """
     keys = [f"source {source.number}"]
     if source.session is not None:
         keys.append(f"session {source.person} {source.session}")
+        keys.append(f"session {source.session}")
     return tuple(sha256_digest(key.encode("utf-8", "replace")) for key in keys)
+
+
+def erasure_hashes(source: RemoteSource, *, of_everybody: bool) -> tuple[bytes, ...]:
+    """Return the hashes with which a source is erased, as one person's or everybody's."""
+    hashes = tombstone_hashes(source)
+    return hashes if of_everybody else hashes[:2]
 
 
 def select_new_spans(

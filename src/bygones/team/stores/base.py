@@ -54,6 +54,7 @@ from bygones.team.contract import (
     Tombstone,
     VerifyReport,
     decode_rule,
+    erasure_hashes,
     is_project_named,
     tombstone_hashes,
 )
@@ -563,7 +564,7 @@ class SqlStore(TeamStore, Generic[ConnectionT]):
                 for number, source in self._find_sources(selector, erased).items()
                 if number not in held_sources
             }
-            hashes = {h for one in sources.values() for h in tombstone_hashes(one)}
+            hashes = self._erasure_hashes(selector, sources)
             self.add_tombstones(Tombstone(hash=h, erased_at=now) for h in hashes)
             sql = "SELECT DISTINCT address FROM span WHERE"
             addresses = {row[0] for row in self._rows_in(sql, "number", sources)}
@@ -580,6 +581,27 @@ class SqlStore(TeamStore, Generic[ConnectionT]):
             blob_addresses=tuple(orphaned),
             held_sessions=tuple(sorted(s for n, s in chosen.items() if n in held)),
         )
+
+    def _erasure_hashes(
+        self, selector: ErasureSelector, sources: Mapping[int, RemoteSource]
+    ) -> set[bytes]:
+        """Return the hashes by which sources are rejected from now on.
+
+        Unless only one person's are erased, copies of other people are rejected too;
+        not if the hub keeps such a copy, because of a hold.
+        """
+        names = {one.session for one in sources.values()} - {None}
+        sql = "SELECT number, session FROM source WHERE"
+        rows = self._rows_in(sql, "session", names) if selector.person is None else ()
+        kept = {session for number, session in rows if number not in sources}
+        return {
+            one
+            for source in sources.values()
+            for one in erasure_hashes(
+                source,
+                of_everybody=selector.person is None and source.session not in kept,
+            )
+        }
 
     def _find_sources(
         self, selector: ErasureSelector, sessions: Mapping[int, SessionId]
