@@ -256,9 +256,14 @@ class _BatchBuilder:
 
     def __init__(self, service: SqlService, view: View) -> None:
         self.schema = _arrow_schema(view)
-        self._redacted = [column.is_redacted for column in view.columns]
+        texts = service.texts
+        self._redactors = [
+            (texts.redact_json if column.kind == "json" else texts.redact)
+            if column.is_redacted
+            else None
+            for column in view.columns
+        ]
         self._loaded = [at for at, one in enumerate(view.columns) if one.is_loaded]
-        self._redact = service.texts.redact
         self._rows: list[SqlRow] = []
         self._size = 0
 
@@ -279,13 +284,13 @@ class _BatchBuilder:
         """Return the rows that were added as a batch, and start the next one."""
         columns = list(zip(*self._rows, strict=True)) or [()] * len(self.schema)
         arrays = []
-        for field, values, is_redacted in zip(
-            self.schema, columns, self._redacted, strict=True
+        for field, values, redact in zip(
+            self.schema, columns, self._redactors, strict=True
         ):
-            clean = (
-                {one: self._redact(one) for one in set(values)} if is_redacted else {}
-            )
-            shown = [clean[one] for one in values] if is_redacted else values
+            shown: Sequence[object] = values
+            if redact is not None:
+                clean = {one: redact(one) for one in set(values)}
+                shown = [clean[one] for one in values]
             arrays.append(_make_array(field.type, shown))
         self._rows, self._size = [], 0
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema)

@@ -31,7 +31,7 @@ from bygones.usage.costs import SumPricer
 if TYPE_CHECKING:
     from bygones.data.texts import ContentLoader
     from bygones.model.base import Problem
-    from bygones.model.summary import Loader, SessionSummary
+    from bygones.model.summary import Loader
     from bygones.redact.engine import Redactor
     from bygones.store.local_reader import LocalReader
     from bygones.usage.prices import Prices
@@ -178,6 +178,7 @@ class SqlService:
 
         return {
             "redacted": (1, call("redact")),
+            "redacted_json": (1, call("redact_json")),
             "record_id": (1, _record_id),
             "portable_id": (1, _portable_id),
             "message_text": (9, call("message_text")),
@@ -219,41 +220,28 @@ class SqlService:
 
     def _session_rows(self) -> Iterator[SqlRow]:
         annotations = self.reader.annotations()
-        clean = self.texts.redact
         for number, summary in self.reader.lookup.numbered_summaries():
             one = with_annotations(summary, annotations)
             yield (
                 number,
                 one.id,
-                clean(one.title.text),
+                one.title.text,
                 str(one.title.kind),
-                clean(one.project),
+                one.project,
                 to_milliseconds(one.started_at),
                 to_milliseconds(one.ended_at),
                 one.prompt_count,
                 one.message_count,
                 one.agent_count,
                 one.branch_count,
-                *self._lists(one),
-                clean(one.note),
+                *map(_list_json, (one.models, one.versions, one.git_branches)),
+                *map(_list_json, (one.entrypoints, one.flags, one.tags)),
+                one.note,
                 one.is_starred,
                 one.is_empty,
                 one.problem_count,
                 one.source_bytes,
             )
-
-    def _lists(self, summary: SessionSummary) -> Iterator[str]:
-        """Yield the lists of a summary as JSON."""
-        clean = self.texts.redact
-        for values in (
-            summary.models,
-            summary.versions,
-            summary.git_branches,
-            summary.entrypoints,
-            summary.flags,
-            summary.tags,
-        ):
-            yield _json([clean(str(value)) for value in values]).decode()
 
     def _rate_rows(self) -> Iterator[SqlRow]:
         """Yield the rates of each payer, from one time up to another."""
@@ -295,6 +283,10 @@ class SqlService:
                 position.offset,
                 position.length,
             )
+
+
+def _list_json(values: Iterable[object]) -> str:
+    return _json([str(value) for value in values]).decode()
 
 
 def limit_size(rows: Iterable[SqlRow], limit: int) -> Iterator[SqlRow]:

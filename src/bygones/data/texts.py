@@ -12,6 +12,7 @@ from bygones.model.nodes import PREVIEW_LIMIT, Origin
 from bygones.model.records import ThinkingBlock
 from bygones.model.sessions import Message, Session, ToolCall, own_messages
 from bygones.model.summary import Loader, RecordRef, Role
+from bygones.redact.json import TextRedactor, redact_json
 from bygones.redact.personal import login_names_in
 from bygones.redact.session import RedactingLoader, RedactionLog
 from bygones.render.message_text import full_text
@@ -54,6 +55,7 @@ class ContentLoader:
         self._prompt_rows = lru_cache(_SESSIONS_IN_MEMORY)(self._load_prompt_rows)
         self._source = lru_cache(1024)(reader.byte_store.source)
         self._short_text = lru_cache(1 << 16)(self._redact)
+        self._short_json = lru_cache(1024)(self._redact_json)
 
     def _login_names(self) -> frozenset[str]:
         """Return the logins in all directories that the index knows."""
@@ -69,6 +71,17 @@ class ContentLoader:
         if len(text) < _MAX_CACHED_TEXT:
             return self._short_text(text)
         return self._redact(text)
+
+    def redact_json(self, text: str | None) -> str | None:
+        """Return a list or an object from the index without what `redact` removes."""
+        if text is None or self.redactor is None:
+            return text
+        return self._short_json(text)
+
+    def _redact_json(self, text: str) -> str:
+        if self.redactor is None:
+            return text
+        return redact_json(text.encode(), TextRedactor(self.redactor)).decode()
 
     def _redact(self, text: str) -> str:
         return self.redactor.redact_text(text) if self.redactor else text

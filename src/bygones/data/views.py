@@ -59,7 +59,8 @@ class ViewColumn(NamedTuple):
         `raw_times` are milliseconds since 1970.
         """
         if self.is_redacted and redact:
-            return f"redacted({self.sql})"
+            function = "redacted_json" if self.kind == "json" else "redacted"
+            return f"{function}({self.sql})"
         if self.kind == "timestamp" and not raw_times:
             time = f"{self.sql} / 1000.0, 'unixepoch'"
             return f"strftime('%Y-%m-%dT%H:%M:%fZ', {time})"
@@ -138,7 +139,7 @@ def _flag(name: str, sql: str, description: str) -> ViewColumn:
 
 
 def _json(name: str, sql: str, description: str) -> ViewColumn:
-    return ViewColumn(name, "json", sql, description)
+    return ViewColumn(name, "json", sql, description, is_redacted=True)
 
 
 def _loaded(
@@ -251,9 +252,19 @@ _SESSIONS = View(
     helpers=("session", "rate"),
     columns=(
         _text("session_id", "h.id", "The session."),
-        _text("title", "h.title", "Title, or the start of the first prompt."),
+        _text(
+            "title",
+            "h.title",
+            "Title, or the start of the first prompt.",
+            is_redacted=True,
+        ),
         _text("title_kind", "h.title_kind", "Where the title comes from."),
-        _text("project", "h.project", "Directory in which it was started."),
+        _text(
+            "project",
+            "h.project",
+            "Directory in which it was started.",
+            is_redacted=True,
+        ),
         _time("started_at", "h.started_ms", "Time of the first record, in UTC."),
         _time("ended_at", "h.ended_ms", "Time of the last record, in UTC."),
         _integer("prompt_count", "h.prompt_count", "Prompts on the live branch."),
@@ -270,7 +281,7 @@ _SESSIONS = View(
         _json("entrypoints", "h.entrypoints", "Programs that started it."),
         _json("flags", "h.flags", "Properties, such as `compacted`."),
         _json("tags", "h.tags", "Your tags."),
-        _text("note", "h.note", "Your note."),
+        _text("note", "h.note", "Your note.", is_redacted=True),
         _flag("is_starred", "h.is_starred", "Whether you starred it."),
         _flag("is_empty", "h.is_empty", "Whether it has neither a prompt nor a reply."),
         _integer("problem_count", "h.problem_count", "Problems in its files."),
