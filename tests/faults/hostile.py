@@ -59,6 +59,12 @@ def comb(n: int) -> list[Record]:
     return chain(n) + teeth
 
 
+def nested_branches(n: int) -> list[Record]:
+    """A chain with a second answer at each step, where the first step is tried last."""
+    later = [record(10_001 + 2 * at, 2 * at) for at in range(n // 2 - 1, 0, -1)]
+    return chain(n) + later
+
+
 def duplicates(n: int) -> list[Record]:
     return [record(1, None), *(record(3, 1, f"version {at}") for at in range(n))]
 
@@ -156,7 +162,16 @@ def keys_with_equal_names(n: int) -> list[Record]:
 SHAPES: dict[str, Callable[[int], list[Record]]] = {
     shape.__name__: shape
     for shape in (
-        *(chain, branches, comb, duplicates, self_parents, cycle, orphans),
+        *(
+            chain,
+            branches,
+            comb,
+            nested_branches,
+            duplicates,
+            self_parents,
+            cycle,
+            orphans,
+        ),
         *(newest_first, titles, results_of_one_call, calls_of_one_message),
         *(parts_of_one_message, inline_agents, inline_warm_up, directories, queue),
         keys_with_equal_names,

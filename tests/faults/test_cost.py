@@ -6,6 +6,7 @@ Calls are counted, not seconds: the result is the same on a busy machine.
 from __future__ import annotations
 
 import sys
+import threading
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -16,10 +17,13 @@ from bygones import Archive
 from bygones.export.formats import ExportFormat, ExportOptions, render_session
 from bygones.model.sessions import Session
 from bygones.redact.engine import Redactor
-from bygones.redact.session import RedactionLog
-from tests.build import jsonl
+from bygones.redact.session import RedactionLog, redact_session
+from bygones.render.session_tree import iter_branch_tree_lines, iter_tree_lines
+from tests.build import Home, jsonl
 from tests.faults.hostile import SESSION, SHAPES
 from tests.faults.sizes import reached, sized
+from tests.web.archives import WebArchive
+from tests.web.client import web_client
 
 N = sized(100, 400, 1_000)
 MAX_RATIO = 3
@@ -27,18 +31,20 @@ MAX_RATIO = 3
 
 
 def count_calls(function: Callable[[], object]) -> int:
-    """Count the calls of functions in this thread, those in C included."""
+    """Count the calls of functions, those in C and in new threads included."""
     count = 0
 
     def add_one(_frame: object, event: str, _argument: object) -> None:
         nonlocal count
         count += event in {"call", "c_call"}
 
+    threading.setprofile(add_one)
     sys.setprofile(add_one)
     try:
         function()
     finally:
         sys.setprofile(None)
+        threading.setprofile(None)
     return count
 
 
@@ -56,9 +62,30 @@ def count_stages(shape: str, n: int, folder: Path) -> dict[str, int]:
         for kind in (ExportFormat.HTML, ExportFormat.MARKDOWN, ExportFormat.TEXT):
             options = ExportOptions(format=kind, redactor=Redactor())
             counts[kind] = count_calls(partial(_render, session, options))
+        counts["JSON"] = count_calls(session.to_dicts)
+        counts["redaction"] = count_calls(lambda: redact_session(session, Redactor()))
+        counts["tree"] = count_calls(lambda: [*iter_tree_lines(session)])
+        counts["branches"] = count_calls(lambda: _list_branches(archive))
+        counts["messages in SQL"] = count_calls(
+            lambda: archive.sql("SELECT * FROM messages")
+        )
+        counts["request"] = count_calls(lambda: archive.turn_requests(session, 0))
         counts["search"] = count_calls(lambda: archive.search("size"))
         counts["usage"] = count_calls(archive.usage)
+    page = web_client(WebArchive(Home(home), folder / "archive"))
+    for name in ("", "/map"):
+        address = f"/session/{SESSION}{name}"
+        counts[f"page{name}"] = count_calls(partial(page.get, address))
     return counts
+
+
+def _list_branches(archive: Archive) -> list[object]:
+    conversation = archive.conversation(SESSION)
+    windows = [
+        conversation.window(one.number, one.shared_count, one.message_count)
+        for one in conversation.facts.branches
+    ]
+    return [*iter_branch_tree_lines(conversation.facts, windows[0].turns)]
 
 
 def _render(session: Session, options: ExportOptions) -> list[str]:
@@ -66,17 +93,9 @@ def _render(session: Session, options: ExportOptions) -> list[str]:
 
 
 pytestmark = pytest.mark.full
-KNOWN = "the path of every branch is stored and redacted from its start"
-PARAMETERS = [
-    pytest.param(
-        shape,
-        marks=[pytest.mark.xfail(strict=True, reason=KNOWN)] if shape == "comb" else [],
-    )
-    for shape in SHAPES
-]
 
 
-@pytest.mark.parametrize("shape", PARAMETERS)
+@pytest.mark.parametrize("shape", SHAPES)
 def test_cost_grows_with_the_size_of_a_session(shape: str, tmp_path: Path) -> None:
     _, first, second, third = (
         # The first time, modules are imported and patterns compiled.

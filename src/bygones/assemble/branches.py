@@ -11,7 +11,8 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from datetime import datetime, timedelta
-from itertools import pairwise, zip_longest
+from functools import cached_property
+from itertools import accumulate, pairwise, zip_longest
 
 from msgspec import Struct, structs
 
@@ -20,7 +21,7 @@ from bygones.assemble.tree import RecordTree, starts_new_root
 from bygones.assemble.usage import usage_by_message
 from bygones.model.base import RecordId, SessionId, ToolUseId
 from bygones.model.nodes import Origin, RecordNode
-from bygones.model.sessions import Branch, Message, Turn
+from bygones.model.sessions import Branch, Message, Turn, TurnPath
 from bygones.model.summary import MessageUsage, Role
 from bygones.model.usage import Usage
 
@@ -417,21 +418,24 @@ def build_branches(
         own.setdefault(message.branch_number, []).append(message)
     copied = find_copy_times(nodes)
     live = _build_branch(
-        *((), (), own.get(0, ()), usages), id=leaves.get(0), number=0, copied=copied
+        *(_SharedTurns(), own.get(0, ()), usages),
+        id=leaves.get(0),
+        number=0,
+        copied=copied,
     )
-    turns_of = {0: live.turns}
+    paths = {0: _ForkedPath(live.path, index)}
     abandoned = []
     for fork in forks:
         end = index[fork.fork_point_id] if fork.fork_point_id is not None else -1
         branch = _build_branch(
-            *_shared_turns(turns_of[fork.parent_number], end, index),
+            paths[fork.parent_number].turns_until(end),
             own.get(fork.number, ()),
             usages,
             id=leaves.get(fork.number),
             number=fork.number,
             copied=copied,
         )
-        turns_of[fork.number] = branch.turns
+        paths[fork.number] = _ForkedPath(branch.path, index)
         abandoned.append(
             structs.replace(
                 branch,
@@ -469,24 +473,60 @@ def _branch_leaves(
     return leaves | last_messages
 
 
-def _shared_turns(
-    turns: Sequence[Turn], end: int, index: Mapping[RecordId, int]
-) -> tuple[Sequence[Turn], Sequence[Message]]:
-    """Return the complete turns before a fork, and the messages of the turn at the fork.
+class _SharedTurns(Struct, frozen=True):
+    """What a branch has from its parent."""
 
-    Turns are shared, not copied: a session may be rewound at every turn.
-    """
-    count = bisect_right(turns, end, key=lambda turn: index[turn.messages[0].id])
-    if not count:
-        return (), ()
-    last = turns[count - 1].messages
-    shared = bisect_right(last, end, key=lambda message: index[message.id])
-    return turns[: count - 1], last[:shared]
+    path: TurnPath | None = None
+    """The path of the complete turns before the fork."""
+    turn_count: int = 0
+    message_count: int = 0
+    """The number of messages in these turns."""
+    messages: Sequence[Message] = ()
+    """The messages of the turn at the fork."""
+
+
+class _ForkedPath:
+    """A path that other branches may leave."""
+
+    def __init__(self, path: TurnPath, index: Mapping[RecordId, int]) -> None:
+        self._path = path
+        self._index = index
+
+    @cached_property
+    def _message_counts(self) -> list[int]:
+        """The number of messages before each turn of the path's rest."""
+        counts = (len(turn.messages) for turn in self._path.rest)
+        return [*accumulate(counts, initial=self._path.shared_message_count)]
+
+    def turns_until(self, end: int) -> _SharedTurns:
+        """Return what a branch shares that leaves the path at a record of its own.
+
+        Turns are shared, not copied: a session may be rewound at every turn.
+        """
+        if end < 0:
+            return _SharedTurns()
+        path, index = self._path, self._index
+        count = bisect_right(
+            path.rest, end, key=lambda turn: index[turn.messages[0].id]
+        )
+        if count:
+            last = path.rest[count - 1].messages
+            message_count = self._message_counts[count - 1]
+        elif (turn := path.last_shared_turn) is not None:
+            last = turn.messages
+            message_count = path.shared_message_count - len(last)
+        else:
+            return _SharedTurns()
+        turn_count = path.shared_turn_count + count - 1
+        owner: TurnPath | None = path
+        while owner is not None and turn_count <= owner.shared_turn_count:
+            owner = owner.shared
+        shared = bisect_right(last, end, key=lambda message: index[message.id])
+        return _SharedTurns(owner, turn_count, message_count, last[:shared])
 
 
 def _build_branch(  # noqa: PLR0913
-    shared_turns: Sequence[Turn],
-    shared_messages: Sequence[Message],
+    shared: _SharedTurns,
     own_messages: Sequence[Message],
     usages: Mapping[RecordId, Usage],
     *,
@@ -494,8 +534,8 @@ def _build_branch(  # noqa: PLR0913
     number: int,
     copied: AbstractSet[datetime],
 ) -> Branch:
-    messages = (*shared_messages, *own_messages)
-    rest = build_turns(messages, usages, len(shared_turns), copied)
+    messages = (*shared.messages, *own_messages)
+    rest = build_turns(messages, usages, shared.turn_count, copied)
     first = own_messages[0].id if own_messages else None
     own = tuple(t for t in rest if any(m.branch_number == number for m in t.messages))
     if own and own[0].messages[0].id != first:
@@ -505,7 +545,7 @@ def _build_branch(  # noqa: PLR0913
         id=id or RecordId(""),
         number=number,
         is_live=number == 0,
-        turns=(*shared_turns, *rest),
+        path=TurnPath(rest, shared.path, shared.turn_count, shared.message_count),
         own_turns=own,
         usage=Usage(),
     )

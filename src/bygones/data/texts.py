@@ -252,7 +252,7 @@ class ContentLoader:
         for one in runs.get(agent, ()) if agent else whole.branches:
             if one.number == branch:
                 own = own_messages(one)
-                first = sum(len(turn.messages) for turn in one.turns) - len(own)
+                first = one.path.message_count - len(own)
                 at = number - first
                 return own[at] if 0 <= at < len(own) else None
         return None

@@ -218,7 +218,7 @@ def _record_ids(session: Session) -> frozenset[RecordId]:
     return frozenset(
         record_id
         for branch in branches
-        for turn in branch.turns
+        for turn in branch.own_turns
         for message in turn.messages
         for record_id in message.record_ids
     )

@@ -11,12 +11,13 @@ import os
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from itertools import chain
 from typing import NamedTuple
 
 from bygones.archive import Archive
 from bygones.errors import AmbiguousSelector, InvalidCursor, NotInArchive
 from bygones.model.base import Position
-from bygones.model.sessions import AgentRun, Message, Session
+from bygones.model.sessions import AgentRun, Branch, Message, Session, own_messages
 from bygones.model.summary import SessionSummary
 from bygones.render.walk import is_before
 
@@ -142,6 +143,7 @@ def _wrap_quotation(head: str, body: str, mark: str, tail: Sequence[str]) -> str
 
 _SHORT_LENGTH = 8
 _PLAIN_ID = re.compile(r"[0-9a-zA-Z_-]{1,64}")
+_NUMBERED_NAME = re.compile(r"m[0-9]+")
 _UUID = re.compile(r"[0-9a-fA-F]{8}-[0-9a-fA-F-]{27}")
 
 
@@ -216,17 +218,21 @@ def find_start(
     turn = _turn_start(session, branch, name) if not agent else None
     if turn is not None:
         return first, turn
-    others = [] if agent else _other_sequences(session, branch)
-    for sequence in (first, *others):
+    prefix = name.removeprefix("#")
+    others = () if agent else _other_sequences(session, branch, prefix)
+    for sequence in chain((first,), others):
         number = sequence.names.number_of(name)
         if number is not None:
             return sequence, number
-    hidden = _hidden_position(session, name.removeprefix("#"))
-    for sequence in (first, *others) if hidden else ():
+    hidden = _hidden_position(session, prefix)
+    if hidden is None:
+        raise NotInArchive("record", name)
+    others = () if agent else _other_sequences(session, branch)
+    for sequence in chain((first,), others):
         before = [
             number
             for number, message in enumerate(sequence.messages)
-            if hidden and is_before(message, hidden)
+            if is_before(message, hidden)
         ]
         if before:
             return sequence, before[-1]
@@ -258,17 +264,28 @@ def _requested_sequence(session: Session, branch: int, agent: str) -> MessageSeq
     raise NotInArchive("branch", str(branch + 1))
 
 
-def _other_sequences(session: Session, branch: int) -> list[MessageSequence]:
-    branches = [
-        MessageSequence(other.messages, branch=other.number, is_live=other.is_live)
-        for other in session.branches
-        if other.number != branch
-    ]
-    agents = [
-        MessageSequence(run.live_branch.messages, agent=run)
-        for run in session.all_agents
-    ]
-    return branches + agents
+def _other_sequences(
+    session: Session, branch: int, prefix: str = ""
+) -> Iterator[MessageSequence]:
+    """Yield the other branches and the agents of a session.
+
+    With a prefix, branches are left out whose own messages have no such name.
+    """
+    for other in session.branches:
+        if other.number != branch and _may_name(other, prefix):
+            yield MessageSequence(
+                other.messages, branch=other.number, is_live=other.is_live
+            )
+    for run in session.all_agents:
+        yield MessageSequence(run.live_branch.messages, agent=run)
+
+
+def _may_name(branch: Branch, prefix: str) -> bool:
+    return bool(_NUMBERED_NAME.fullmatch(prefix)) or any(
+        record.startswith(prefix)
+        for message in own_messages(branch)
+        for record in message.record_ids
+    )
 
 
 def _turn_start(session: Session, branch: int, name: str) -> int | None:

@@ -360,7 +360,7 @@ def _index_messages(
     messages: dict[RecordId, Message] = {}
     branches = [*session.branches, *(run.live_branch for run in session.all_agents)]
     for branch in branches:
-        for turn in branch.turns:
+        for turn in branch.path.rest:
             for message in turn.messages:
                 turns.setdefault(message.id, turn)
                 messages.setdefault(message.id, message)

@@ -162,36 +162,40 @@ def find_branch_summaries(session: Session) -> dict[RecordId, LeafSummary]:
     Old versions wrote one after almost every reply.
     """
     by_leaf = {summary.leaf_id: summary for summary in session.summaries}
+    ranks = {leaf: rank for rank, leaf in enumerate(by_leaf)}
     found: dict[RecordId, LeafSummary] = {}
     for branch in session.branches if by_leaf else ():
-        records = {
+        leaves = (
             record
             for turn in branch.own_turns
             for message in turn.messages
             for record in message.record_ids
-        }
-        last = next((leaf for leaf in reversed(by_leaf) if leaf in records), None)
+            if record in ranks
+        )
+        last = max(leaves, key=ranks.__getitem__, default=None)
         if last is not None and by_leaf[last].text != session.title.text:
             found[last] = by_leaf[last]
     return found
 
 
 def summarize_branches(branches: Sequence[Branch]) -> Iterator[BranchSummary]:
-    paths = {branch.number: _BranchPath(branch) for branch in branches}
+    paths: dict[int, _PathCounts] = {}
+    # Branches have higher numbers than their parents.
+    for branch in sorted(branches, key=lambda branch: branch.number):
+        paths[branch.number] = _PathCounts(branch, paths)
     for branch in branches:
         path = paths[branch.number]
-        prompts, calls = path.count_prompts_and_calls(paths)
         yield BranchSummary(
             id=branch.id,
             number=branch.number,
             is_live=branch.is_live,
             parent_number=branch.parent_number,
-            message_count=path.total,
+            message_count=path.shared + len(path.own_messages),
             shared_count=path.shared,
-            last_shared_id=_last_shared_id(branch, len(path.own_messages)),
-            prompt_count=prompts,
-            tool_call_count=calls,
-            own_prompt_count=path.prompts[-1],
+            last_shared_id=branch.last_shared_id,
+            prompt_count=path.prompts[-1],
+            tool_call_count=path.calls[-1],
+            own_prompt_count=path.prompts[-1] - path.prompts[0],
             preview=next((m.preview for m in path.own_messages if m.is_prompt), ""),
             usage=branch.usage,
             title=branch.title,
@@ -199,39 +203,29 @@ def summarize_branches(branches: Sequence[Branch]) -> Iterator[BranchSummary]:
         )
 
 
-class _BranchPath:
-    """A branch, with cumulated counts of prompts and calls of its own messages."""
+class _PathCounts:
+    """Cumulated counts of prompts and calls, up to each message of a branch's own."""
 
-    def __init__(self, branch: Branch) -> None:
-        self.parent = branch.parent_number
+    def __init__(self, branch: Branch, paths: Mapping[int, _PathCounts]) -> None:
+        """Count on from the branches before, which include the parent."""
         self.own_messages = own_messages(branch)
-        self.total = sum(len(turn.messages) for turn in branch.turns)
-        self.shared = self.total - len(self.own_messages)
-        self.prompts = [0, *accumulate(int(m.is_prompt) for m in self.own_messages)]
-        self.calls = [0, *accumulate(len(m.tool_calls) for m in self.own_messages)]
+        self.shared = branch.path.message_count - len(self.own_messages)
+        self.parent = (
+            None if branch.parent_number is None else paths.get(branch.parent_number)
+        )
+        prompts, calls = self._counts_of_shared()
+        own = self.own_messages
+        self.prompts = [*accumulate((m.is_prompt for m in own), initial=prompts)]
+        self.calls = [*accumulate((len(m.tool_calls) for m in own), initial=calls)]
 
-    def count_prompts_and_calls(
-        self, paths: Mapping[int, _BranchPath]
-    ) -> tuple[int, int]:
-        """Count the prompts and calls of the whole path from those of its branches."""
-        path: _BranchPath | None = self
-        end, prompts, calls = self.total, 0, 0
-        while path is not None and end:
-            if end > path.shared:
-                prompts += path.prompts[end - path.shared]
-                calls += path.calls[end - path.shared]
-                end = path.shared
-            path = paths.get(path.parent) if path.parent is not None else None
-        return prompts, calls
-
-
-def _last_shared_id(branch: Branch, own_count: int) -> RecordId | None:
-    """Return the id of the last message before a branch's own ones."""
-    for turn in reversed(branch.turns):
-        if own_count < len(turn.messages):
-            return turn.messages[-1 - own_count].id
-        own_count -= len(turn.messages)
-    return None
+    def _counts_of_shared(self) -> tuple[int, int]:
+        path = self.parent
+        while path is not None and self.shared < path.shared:
+            path = path.parent
+        if path is None:
+            return 0, 0
+        at = self.shared - path.shared
+        return path.prompts[at], path.calls[at]
 
 
 def build_window(
@@ -242,8 +236,11 @@ def build_window(
     branch = next(branch for branch in session.branches if branch.number == number)
     turns = []
     is_partial = False
-    position = 0
-    for turn in branch.turns:
+    position = branch.path.shared_message_count
+    path_turns = branch.path.rest
+    if start < position:
+        position, path_turns = 0, branch.turns
+    for turn in path_turns:
         first, last = max(start - position, 0), stop - position
         position += len(turn.messages)
         if last <= 0:
@@ -269,7 +266,7 @@ def build_window(
 
 
 _EMPTY_BRANCH = Branch(
-    id=RecordId(""), number=0, is_live=True, turns=(), own_turns=(), usage=Usage()
+    id=RecordId(""), number=0, is_live=True, own_turns=(), usage=Usage()
 )
 
 

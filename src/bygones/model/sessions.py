@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
+from itertools import chain
 from typing import Any
 
 from msgspec import Raw, Struct, structs
@@ -311,6 +312,66 @@ class Turn(Struct, frozen=True, kw_only=True, array_like=True):
         return tuple(call for message in self.messages for call in message.tool_calls)
 
 
+class TurnPath(Struct, frozen=True, array_like=True):
+    """The turns from a root to a leaf.
+
+    Turns before a fork are those of another path, and are not copied: a session may be
+    rewound at every turn.
+    """
+
+    rest: tuple[Turn, ...] = ()
+    """The turns after the shared ones. The first may contain messages before the fork."""
+    shared: TurnPath | None = None
+    """The path that its first turns belong to."""
+    shared_turn_count: int = 0
+    shared_message_count: int = 0
+    """The number of messages in the shared turns."""
+
+    @property
+    def turns(self) -> tuple[Turn, ...]:
+        """All turns, the shared ones first."""
+        if self.shared is None:
+            return self.rest
+        parts = [self.rest]
+        stop = self.shared_turn_count
+        path: TurnPath | None = self.shared
+        while path is not None:
+            parts.append(path.rest[: max(stop - path.shared_turn_count, 0)])
+            stop, path = min(stop, path.shared_turn_count), path.shared
+        return tuple(chain.from_iterable(reversed(parts)))
+
+    @property
+    def last_shared_turn(self) -> Turn | None:
+        """The last of the turns that belong to another path."""
+        path, at = self.shared, self.shared_turn_count - 1
+        while path is not None and at < path.shared_turn_count:
+            path = path.shared
+        return None if path is None else path.rest[at - path.shared_turn_count]
+
+    @property
+    def turn_count(self) -> int:
+        """The number of all turns."""
+        return self.shared_turn_count + len(self.rest)
+
+    @property
+    def message_count(self) -> int:
+        """The number of messages in all turns."""
+        return self.shared_message_count + sum(len(turn.messages) for turn in self.rest)
+
+    def last_message_before(self, count: int) -> Message | None:
+        """Return the message before the last `count` ones."""
+        path: TurnPath | None = self
+        stop = self.turn_count
+        while path is not None:
+            for at in range(stop - path.shared_turn_count - 1, -1, -1):
+                messages = path.rest[at].messages
+                if count < len(messages):
+                    return messages[-1 - count]
+                count -= len(messages)
+            stop, path = min(stop, path.shared_turn_count), path.shared
+        return None
+
+
 class Branch(Struct, frozen=True, kw_only=True, array_like=True):
     """The path from a root to one leaf.
 
@@ -327,7 +388,7 @@ class Branch(Struct, frozen=True, kw_only=True, array_like=True):
     """Its first prompt after the fork."""
     parent_number: int | None = None
     """The branch that it was forked from."""
-    turns: tuple[Turn, ...]
+    path: TurnPath = TurnPath()
     own_turns: tuple[Turn, ...]
     usage: Usage
     """The usage of its own turns."""
@@ -337,7 +398,19 @@ class Branch(Struct, frozen=True, kw_only=True, array_like=True):
 
     def __repr__(self) -> str:
         kind = "live" if self.is_live else "abandoned"
-        return f"<Branch {self.number} {kind} {len(self.turns)} turns>"
+        return f"<Branch {self.number} {kind} {self.path.turn_count} turns>"
+
+    @property
+    def turns(self) -> tuple[Turn, ...]:
+        """Its turns from the root to the leaf."""
+        return self.path.turns
+
+    @property
+    def last_shared_id(self) -> RecordId | None:
+        """The last message that it shares with its parent."""
+        own_count = sum(len(turn.messages) for turn in self.own_turns)
+        message = self.path.last_message_before(own_count)
+        return message.id if message else None
 
     @property
     def messages(self) -> tuple[Message, ...]:

@@ -31,7 +31,15 @@ from bygones.model.records import (
     ToolResultBlock,
     ToolUseBlock,
 )
-from bygones.model.sessions import AgentRun, Branch, Message, Session, ToolCall, Turn
+from bygones.model.sessions import (
+    AgentRun,
+    Branch,
+    Message,
+    Session,
+    ToolCall,
+    Turn,
+    TurnPath,
+)
 from bygones.model.summary import HiddenRecord, Loader, MessageUsage
 from bygones.redact.engine import Redaction, Redactor
 from bygones.redact.json import (
@@ -283,6 +291,8 @@ class _ValueRedactor(TextRedactor):
             lines = tuple(self.redact_lines(value.lines))
             is_same = lines == value.lines
             new = value if is_same else structs.replace(value, lines=lines)
+        elif isinstance(value, TurnPath):
+            new = self._redact_path(value)
         elif isinstance(value, Struct):
             new = self._redact_struct(value)
         elif isinstance(value, Raw):
@@ -307,6 +317,16 @@ class _ValueRedactor(TextRedactor):
         items = [*map(self._redact_any, value)]
         # Most tuples are unchanged and need not be created again.
         return value if all(map(is_, items, value)) else tuple(items)
+
+    def _redact_path(self, path: TurnPath) -> object:
+        """Redact a path after those that it shares turns with.
+
+        There may be more of them than calls can be nested.
+        """
+        paths = [path]
+        while (shared := paths[-1].shared) and id(shared) not in self._redacted_by_id:
+            paths.append(shared)
+        return [self._redact_struct(one) for one in reversed(paths)][-1]
 
     def _redact_struct(self, value: Struct) -> object:
         names = _text_fields(type(value))
@@ -380,9 +400,9 @@ _CALL_TYPES = (ToolCall, ToolUseBlock)
 _ENUM_FIELDS_OF_CALL = ENUM_FIELDS | {"name"}
 _AGENTS_PATH = ".tool_calls.agents"
 """Path of texts that belong to the messages of agents."""
-_CONTAINER_TYPES = (Session, AgentRun, Branch, Turn)
+_CONTAINER_TYPES = (Session, AgentRun, Branch, TurnPath, Turn)
 """Containers of messages; they are not part of a path."""
-_SHARED_TYPES = (Message, ToolCall, Turn, Branch, AgentRun)
+_SHARED_TYPES = (Message, ToolCall, Turn, TurnPath, Branch, AgentRun)
 """Objects that a session references in several places."""
 
 

@@ -118,9 +118,8 @@ def iter_branch_tree_lines(
         and not branch.is_live
         and branch.number not in forked
     ]
-    yield from _abandoned_branch_lines(
-        facts.branches, [*forks.pop(None, ()), *rootless]
-    )
+    children = _group_by_parent(facts.branches)
+    yield from _abandoned_branch_lines(children, [*forks.pop(None, ()), *rootless])
     for turn in turns:
         if _has_line(turn):
             yield _turn_line(turn, PLACEHOLDER_BRANCH, 0)
@@ -132,15 +131,24 @@ def iter_branch_tree_lines(
                     if run.kind.is_shown and run.id not in seen_agents:
                         seen_agents.add(run.id)
                         yield _agent_line(run, 0, 1)
-            yield from _abandoned_branch_lines(
-                facts.branches, forks.pop(message.id, ())
-            )
+            yield from _abandoned_branch_lines(children, forks.pop(message.id, ()))
     for branches in forks.values():
-        yield from _abandoned_branch_lines(facts.branches, branches)
+        yield from _abandoned_branch_lines(children, branches)
+
+
+_BranchesByParent = dict[int | None, list[BranchSummary]]
+
+
+def _group_by_parent(branches: Iterable[BranchSummary]) -> _BranchesByParent:
+    children: _BranchesByParent = {}
+    for branch in branches:
+        if not branch.is_live:
+            children.setdefault(branch.parent_number, []).append(branch)
+    return children
 
 
 def _abandoned_branch_lines(
-    branches: Sequence[BranchSummary], abandoned: Sequence[BranchSummary]
+    children_of: _BranchesByParent, abandoned: Sequence[BranchSummary]
 ) -> Iterator[TreeLine]:
     """Yield a line for each abandoned branch and for the branches below it."""
     seen = {branch.number for branch in abandoned}
@@ -158,10 +166,8 @@ def _abandoned_branch_lines(
         )
         children = [
             child
-            for child in branches
-            if child.parent_number == branch.number
-            and not child.is_live
-            and child.number not in seen
+            for child in children_of.get(branch.number, ())
+            if child.number not in seen
         ]
         seen.update(child.number for child in children)
         stack += [(child, depth + 1) for child in reversed(children)]

@@ -28,6 +28,7 @@ from bygones.model.sessions import (
     Session,
     ToolCall,
     Turn,
+    TurnPath,
     walk_agents,
 )
 from bygones.model.summary import LeafSummary, Role
@@ -328,7 +329,7 @@ class BranchWalker:
         forks: dict[RecordId | None, list[BranchStep]] = {}
         for child, parent in ancestors:
             # Where the path leaves its parent, the parent is the other branch.
-            last_shared = last_shared_message(child)
+            last_shared = child.last_shared_id
             step = BranchStep(
                 parent,
                 is_expanded=False,
@@ -337,7 +338,7 @@ class BranchWalker:
             forks.setdefault(last_shared, []).append(step)
         for other in others:
             step = BranchStep(other, is_expanded=self._view.include_branches)
-            forks.setdefault(last_shared_message(other), []).append(step)
+            forks.setdefault(other.last_shared_id, []).append(step)
         return forks
 
     def _forks_within(self, branch: Branch) -> _ForksByMessage:
@@ -382,21 +383,12 @@ class BranchWalker:
                 yield from walk_agent(run, call, self._view, self._seen_agents)
 
 
-def last_shared_message(branch: Branch) -> RecordId | None:
-    """Return the last message that a branch shares with its parent."""
-    own_count = sum(len(turn.messages) for turn in branch.own_turns)
-    for turn in reversed(branch.turns):
-        if own_count < len(turn.messages):
-            return turn.messages[-1 - own_count].id
-        own_count -= len(turn.messages)
-    return None
-
-
 def _turns_after(branch: Branch, message_id: RecordId | None) -> tuple[Turn, ...]:
     """Return the turns after the one with this message; all of them without one."""
-    for index, turn in enumerate(branch.turns):
-        if any(message.id == message_id for message in turn.messages):
-            return branch.turns[index + 1 :]
+    for turns in (branch.path.rest, branch.turns):
+        for index, turn in enumerate(turns):
+            if any(message.id == message_id for message in turn.messages):
+                return turns[index + 1 :]
     return branch.turns
 
 
@@ -410,7 +402,7 @@ def group_by_fork(
     message_ids = {message.id for turn in turns for message in turn.messages}
     groups: dict[RecordId | None, list[Branch]] = {}
     for branch in branches:
-        last = last_shared_message(branch)
+        last = branch.last_shared_id
         groups.setdefault(last if last in message_ids else None, []).append(branch)
     return groups
 
@@ -424,13 +416,13 @@ def split_branches(
     branches that fork from the path, by number.
     """
     by_number = {branch.number: branch for branch in branches}
-    path = [number]
+    path = {number}
     ancestors: list[tuple[B, B]] = []
     child = by_number[number]
     while child.parent_number in by_number and child.parent_number not in path:
         parent = by_number[child.parent_number]
         ancestors.append((child, parent))
-        path.append(parent.number)
+        path.add(parent.number)
         child = parent
     others = [
         branch
@@ -442,7 +434,7 @@ def split_branches(
 
 _WINDOW_VIEW = SessionView(include_thinking=True, include_tools=True)
 PLACEHOLDER_BRANCH = Branch(
-    id=RecordId(""), number=0, is_live=True, turns=(), own_turns=(), usage=Usage()
+    id=RecordId(""), number=0, is_live=True, own_turns=(), usage=Usage()
 )
 """Used instead of the live branch where the session is read in windows."""
 
@@ -521,7 +513,7 @@ def trim_around_record(session: Session, branch_number: int, record: str) -> Ses
     if at is None:
         return session
     turns = branch.turns[max(at - _CONTEXT_TURNS, 0) : at + _CONTEXT_TURNS + 1]
-    trimmed = structs.replace(branch, turns=turns)
+    trimmed = structs.replace(branch, path=TurnPath(turns))
     branches = tuple(trimmed if b is branch else b for b in session.branches)
     live = trimmed if branch.is_live else session.live_branch
     return structs.replace(session, branches=branches, live_branch=live)

@@ -8,7 +8,7 @@ message that is added only changes the rows of the last messages and of the last
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -94,6 +94,7 @@ class _OpenConversation:
         self.facts = facts
         self.blocks: dict[tuple[int, int], list[Message]] = {}
         """By branch and number of the first message."""
+        self.branches = {branch.number: branch for branch in facts.facts.branches}
 
     def keep(self, branch: int, start: int, block: list[Message]) -> None:
         if len(self.blocks) >= _MAX_OPEN_BLOCKS:
@@ -166,7 +167,7 @@ class MessageStore:
             if conversation is None:
                 return None
             header = conversation.facts.facts
-            if header.find_branch(message_range.branch) is None:
+            if message_range.branch not in conversation.branches:
                 return None
             turns_by_start, messages = self._read(key, conversation, message_range)
         ordered = [turns_by_start[start] for start in sorted(turns_by_start)]
@@ -190,7 +191,8 @@ class MessageStore:
         conversation = self._open_conversation(key, loader)
         if conversation is None:
             return
-        for part, stop in _branch_parts(conversation.facts.facts, branch, _NO_LIMIT):
+        whole = MessageRange(branch, 0, _NO_LIMIT)
+        for part, stop in _branch_parts(conversation.branches, whole):
             message_range = MessageRange(part.number, part.shared_count, stop)
             for start, frame in self._frames(key, message_range, part.shared_count):
                 raw = decompress(frame)
@@ -207,9 +209,7 @@ class MessageStore:
         """Return the requested messages, and the turns around them."""
         turns: dict[int, StoredTurn] = {}
         messages: list[Message] = []
-        for part, stop in _branch_parts(
-            conversation.facts.facts, message_range.branch, message_range.stop
-        ):
+        for part, stop in _branch_parts(conversation.branches, message_range):
             forked = conversation.facts.forked_turns.get(part.number)
             limit = forked.start if forked else part.shared_count
             turns = {start: row for start, row in turns.items() if start < limit}
@@ -362,11 +362,11 @@ def _add_conversation(
     rows: ConversationRows, session: Session, facts: ConversationHeader
 ) -> None:
     agent = facts.agent_id or ""
-    forked = find_forked_turns(session, facts)
+    forked: dict[int, StoredTurn] = {}
     for branch, summary in zip(session.branches, facts.branches, strict=True):
-        own_turns = [
-            turn for turn in stored_turns(branch) if turn.start >= summary.shared_count
-        ]
+        cut_turns, own_turns = split_stored_turns(branch, summary)
+        if cut_turns:
+            forked[branch.number] = cut_turns[-1]
         messages = list(map(strip_message, own_messages(branch)))
         _add_branch(
             rows, (agent, branch.number), own_turns, (summary.shared_count, messages)
@@ -412,52 +412,51 @@ def find_forked_turns(
     session: Session, facts: ConversationHeader
 ) -> dict[int, StoredTurn]:
     """Return the turns in which branches leave their parents, by branch."""
-    branches = {branch.number: branch for branch in session.branches}
     forked = {}
     for branch, summary in zip(session.branches, facts.branches, strict=True):
-        parent = (
-            branches.get(branch.parent_number)
-            if branch.parent_number is not None
-            else None
-        )
-        if parent is None:
-            continue
-        parent_turns = {id(turn) for turn in parent.turns}
-        for stored_turn, turn in zip(stored_turns(branch), branch.turns, strict=True):
-            if (
-                stored_turn.start < summary.shared_count
-                and id(turn) not in parent_turns
-            ):
-                forked[branch.number] = stored_turn
+        cut_turns, _ = split_stored_turns(branch, summary)
+        if cut_turns:
+            forked[branch.number] = cut_turns[-1]
     return forked
 
 
+def split_stored_turns(
+    branch: Branch, summary: BranchSummary
+) -> tuple[list[StoredTurn], list[StoredTurn]]:
+    """Return the turns of a branch that start before its own messages, and the others.
+
+    Turns that its parent has too are left out.
+    """
+    turns = stored_turns(branch)
+    count = sum(1 for turn in turns if turn.start < summary.shared_count)
+    return turns[:count], turns[count:]
+
+
 def _branch_parts(
-    facts: ConversationHeader, number: int, stop: int
+    branches: Mapping[int, BranchSummary], message_range: MessageRange
 ) -> list[tuple[BranchSummary, int]]:
-    """Return the branches whose messages make up a path, and where each part stops.
+    """Return the branches that messages belong to, and where the part of each stops.
 
     The root branch comes first.
     """
+    number, start, stop = message_range
     parts = []
-    branch = facts.find_branch(number)
+    branch = branches.get(number)
     while branch is not None:
-        end = min(stop, branch.message_count)
-        parts.append((branch, end))
+        parts.append((branch, min(stop, branch.message_count)))
         stop = min(stop, branch.shared_count)
-        branch = (
-            facts.find_branch(branch.parent_number)
-            if branch.parent_number is not None
-            else None
-        )
+        parent = branch.parent_number
+        if parent is None or start >= stop:
+            break
+        branch = branches.get(parent)
     return parts[::-1]
 
 
 def stored_turns(branch: Branch) -> list[StoredTurn]:
-    """Return the turns of a branch without their messages."""
+    """Return the turns that a branch does not share, without their messages."""
     turns = []
-    start = 0
-    for turn in branch.turns:
+    start = branch.path.shared_message_count
+    for turn in branch.path.rest:
         has_prompt = turn.prompt is not None
         turns.append(
             StoredTurn(start, turn.number, has_prompt, turn.usage, turn.duration)

@@ -213,7 +213,9 @@ class ConversationView:
         runs = [
             run
             for branch in self.facts.branches
-            for _, message in self._conversation.messages(branch.number)
+            for message in self._conversation.window(
+                branch.number, branch.shared_count, branch.message_count
+            ).messages
             for call in message.tool_calls
             for run in call.agents
         ]
