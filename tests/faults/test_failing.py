@@ -78,9 +78,11 @@ def prepare(folder: Path) -> None:
 
 NO_CALLS = {
     ("verify", "sync"),
+    ("restore", "rename"),
     *(("list", kind) for kind in ("sync", "name", "rename")),
 }
-"""Commands that make no calls of a kind: they only read."""
+"""Commands that make no calls of a kind: they only read, or link files to new names.
+"""
 
 
 def run_trials(
@@ -118,8 +120,13 @@ def run_trials(
     ]
 
 
-REPORTS = ("error: the system reported an error: ", "not written: ")
-"""What is printed for a failed call; the second is for a restored file."""
+REPORTS = (
+    "error: the system reported an error: ",
+    "hint: check the path and its permissions",
+    "not written: ",
+)
+"""What is printed for a failed call; the second if a path cannot be used, the third for
+a restored file."""
 
 
 FORBIDDEN_OUTPUT = ("error: unexpected ", "Traceback", "panicked")

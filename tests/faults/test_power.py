@@ -24,7 +24,7 @@ INGESTS = sized(12, 400, 2_000)
 
 def cut_power(recording: Recording, points: int) -> int:
     """Cut the power at that many moments, spread over all operations."""
-    seeds = max(points // len(recording.operations), 1)
+    seeds = -(-points // len(recording.operations))
     count = 0
     for number, disk in recording.moments(max(len(recording.operations) // points, 1)):
         for seed in range(seeds):

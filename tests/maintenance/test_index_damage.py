@@ -318,3 +318,30 @@ def test_command_says_that_the_index_is_damaged_and_builds_it_again(
     assert b"Traceback" not in refused.stderr
     assert b"the search index is damaged" in done.stderr
     assert b"apple" in done.stdout
+
+
+@pytest.mark.parametrize("has_seal", [True, False])
+def test_a_file_that_cannot_be_opened_now_is_not_damage(
+    sandbox: Sandbox, tmp_path: Path, *, has_seal: bool
+) -> None:
+    folder = tmp_path / "archive"
+    shutil.copytree(sandbox.archive, folder)
+    if not has_seal:
+        for seal in folder.rglob("seal"):
+            seal.unlink()
+    script = (
+        "import os, resource, sys\n"
+        "from pathlib import Path\n"
+        "from bygones.store.index_seal import find_damage\n"
+        "index = Path(sys.argv[1])\n"
+        "count = len(os.listdir('/proc/self/fd'))\n"
+        "resource.setrlimit(resource.RLIMIT_NOFILE, (count - 1, count - 1))\n"
+        "print(find_damage(index))\n"
+    )
+    (index,) = {path.parent for path in folder.rglob("index.db")}
+
+    command = [sys.executable, "-c", script, str(index)]
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
+
+    assert "SystemFailure" in result.stderr
+    assert "Too many open files" in result.stderr

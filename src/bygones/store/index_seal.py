@@ -8,6 +8,7 @@ once per process, as long as the file looks the same.
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 from collections.abc import Callable, Iterator
@@ -32,6 +33,7 @@ _FOOTER_MAGIC = 1337
 _MAX_FOOTER_BYTES = 4096
 _CRC_FIELD = re.compile(rb'"crc":(\d+)\}$')
 _READ_BYTES = 1 << 20
+_EXHAUSTED = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
 _TIME_STEPS = (100, 1_000, 1_000_000, 10_000_000, 1_000_000_000, 2_000_000_000)
 """Nanoseconds to which file systems round times, at the latest when they are mounted."""
 
@@ -124,7 +126,8 @@ def find_damaged_files(
             names = list(_list_segment_files(raw))
         except FileNotFoundError:
             continue  # nothing was indexed yet
-        except (OSError, ValueError, KeyError, TypeError):
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            _raise_if_exhausted(error)
             yield f"{folder}/{_META_FILE} cannot be read"
             continue
         for name in names:
@@ -197,7 +200,8 @@ def _file_state(path: str) -> FileState | None:
         status = os.stat(path)  # noqa: PTH116
         is_meta = path.endswith(_META_FILE)
         checksum = crc32(Path(path).read_bytes()) if is_meta else 0
-    except OSError:
+    except OSError as error:
+        _raise_if_exhausted(error)
         return None
     return FileState(
         status.st_dev,
@@ -236,8 +240,15 @@ def _check_file(path: Path) -> str:
     except FileNotFoundError:
         return "is missing"
     except OSError as error:
+        _raise_if_exhausted(error)
         return f"cannot be read: {error.strerror}"
     return "" if checksum == int(found[1]) else "has a different checksum"
+
+
+def _raise_if_exhausted(error: Exception) -> None:
+    """Raise `SystemFailure` if a file is sound but cannot be opened now."""
+    if isinstance(error, OSError) and error.errno in _EXHAUSTED:
+        raise SystemFailure(f"{error.filename}: {error.strerror}") from error
 
 
 def _read_seal(index_path: Path) -> bytes:
