@@ -8,11 +8,12 @@ import subprocess
 import sys
 from pathlib import Path
 from random import Random
+from typing import NoReturn
 
 import pytest
 
 from bygones.archive import Archive
-from bygones.errors import ArchiveError, IndexDamaged
+from bygones.errors import ArchiveError, IndexDamaged, SystemFailure
 from bygones.maintenance.index_repair import (
     find_index_damage,
     rebuild_damaged_index,
@@ -345,3 +346,19 @@ def test_a_file_that_cannot_be_opened_now_is_not_damage(
 
     assert "SystemFailure" in result.stderr
     assert "Too many open files" in result.stderr
+
+
+def test_rebuild_reports_an_index_that_cannot_be_created(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    archive = copy_of(make_archive(tmp_path / "first"), tmp_path)
+    before = sorted((archive / "index").iterdir())
+
+    def fail(*_: object, **__: object) -> NoReturn:
+        raise IndexDamaged(archive, "unable to open database file")
+
+    monkeypatch.setattr(archive_dir, "IndexDB", fail)
+
+    with pytest.raises(SystemFailure, match=r"building.*unable to open"):
+        rebuild(archive)
+    assert before[0] in (archive / "index").iterdir()

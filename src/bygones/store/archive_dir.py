@@ -323,6 +323,8 @@ class ArchiveDir:
         _remove_tree(building)
         make_private_folder(building)
         self._open_index(building)
+        if self.index is None:
+            raise SystemFailure(f"{building}: {self.index_damage}")
 
     def publish_index(self) -> None:
         """Rename the new index so that readers find it, and delete the old ones."""
