@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from functools import lru_cache
+from functools import cache
 from random import Random
 
 import msgspec
@@ -46,7 +46,7 @@ def json_spellings(text: str) -> list[bytes]:
     ]
 
 
-@lru_cache
+@cache
 def compiled(number: int) -> re2._Regexp:
     return re2.compile(RULES[number].pattern)
 
