@@ -43,6 +43,7 @@ class Bench:
         made = self._bygones("hub", "token", "new", "ann", capture=True)
         self.token = made.stdout.strip()
         words = [sys.executable, "-m", "bygones", "hub", "serve"]
+        words += ["--max-requests", "1000000"]  # all readers are one person
         self.hub = subprocess.Popen(
             [*words, "--port", str(self.port)], env=self._around()
         )

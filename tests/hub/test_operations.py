@@ -150,6 +150,21 @@ def test_metrics_are_for_auditors_and_valid(hub: TestHub) -> None:
     assert not re.search(r"[0-9a-f]{8}-[0-9a-f]{4}", text)
 
 
+def test_invented_paths_do_not_add_metrics(hub: TestHub) -> None:
+    own, _ = hub.token("ann")
+    auditor, _ = TokenStore(hub.store).issue("root", role=AccessRole.AUDITOR, now=NOW)
+    for number in range(20):
+        name = f"invented{chr(97 + number)}"
+        hub.ask("GET", f"/{name}")
+        hub.ask("GET", f"/api/{name}", bearer(own))
+
+    text = hub.ask("GET", "/metrics", bearer(auditor)).body.decode()
+
+    assert "invented" not in text
+    assert 'route="other",status="401"} 20' in text
+    assert 'route="other",status="404"} 20' in text
+
+
 def test_too_many_requests_of_a_person_are_rejected(hub: TestHub) -> None:
     busy, _ = hub.token("busy")
     other, _ = hub.token("other")

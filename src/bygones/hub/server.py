@@ -86,7 +86,7 @@ from bygones.team.contract import (
 from bygones.team.stores.base import TeamStore
 from bygones.team.worker import IndexWorker
 from bygones.usage.prices import Prices
-from bygones.web.app import create_app
+from bygones.web.app import ROUTES, create_app
 from bygones.web.context import AppState
 from bygones.web.live import EventBroadcaster
 from bygones.web.pool import ArchivePool
@@ -187,10 +187,28 @@ def _known_method(method: str) -> str:
 
 
 def _route_name(path: str) -> str:
-    """Return the kind of a page: its name without what is specific to a session."""
+    """Return the kind of a page: its name without what is specific to a session.
+
+    Paths that a hub doesn't have share one name, because anyone may invent them.
+    """
+    name = _first_parts(path)
+    return name if name in _ROUTE_NAMES else "other"
+
+
+def _first_parts(path: str) -> str:
     parts = path.split("/")
-    name = "/".join(parts[1:3]) if parts[1] == "api" else parts[1]
-    return name if name.replace("/", "").isalpha() else "page"
+    return ("/".join(parts[1:3]) if parts[1] == "api" else parts[1]) or "home"
+
+
+_ROUTE_NAMES = {
+    _first_parts(path)
+    for path in (
+        *(route.path for route in ROUTES),
+        *(PUSH_PATH, PROGRESS_PATH, READER_PATH, PATH, LOGIN_PATH, "/oidc"),
+        *(HEALTH_PATH, READY_PATH, METRICS_PATH),
+    )
+}
+"""Values of the label ``route`` in metrics."""
 
 
 class HubSecurityMiddleware(SecurityMiddleware):
