@@ -16,6 +16,7 @@ from bygones.mcp.server import McpDispatcher
 from bygones.mcp.tool_service import Caller, ToolService
 from bygones.redact.engine import Redactor
 from bygones.team.contract import encode_message
+from bygones.web.app import ROUTES
 from tests.build import (
     CWD,
     Home,
@@ -32,6 +33,7 @@ from tests.web.archives import WebArchive
 from tests.web.client import web_client
 
 LOGIN = "margarethe"
+FILE = f"{CWD}/a.py"
 NOW = datetime(2026, 1, 6, tzinfo=UTC)
 
 
@@ -46,6 +48,20 @@ def web_archive(tmp_path_factory: pytest.TempPathFactory) -> WebArchive:
             prompt("fix the retry"),
             reply([tool_use("Bash", command="pytest")]),
             tool_result("toolu_1", "1 passed"),
+            reply(
+                [tool_use("Write", id="toolu_2", file_path=FILE, content="retry = 1\n")]
+            ),
+            tool_result(
+                "toolu_2",
+                "File created",
+                outcome={
+                    "type": "create",
+                    "filePath": FILE,
+                    "content": "retry = 1\n",
+                    "structuredPatch": [],
+                    "originalFile": None,
+                },
+            ),
             reply("It retries now."),
         ),
     )
@@ -110,16 +126,25 @@ def test_parquet_does_not_name_the_user(
 @pytest.mark.req("DA1")
 def test_the_api_does_not_name_the_user(web_archive: WebArchive) -> None:
     client = web_client(web_archive)
-    for path in (
-        "/api/sessions",
-        "/api/projects",
-        "/api/search?q=retry",
-        "/api/usage?by=session",
-        "/api/openapi.json",
-        "/api/problems",
-        f"/api/files?session={session_id(1)}",
-        *(f"/api/sessions/{session_id(n)}?tools=1&agents=1" for n in (1, 2)),
-    ):
+    paths = {
+        "/api/sessions": ["/api/sessions"],
+        "/api/sessions/{id}": [
+            f"/api/sessions/{session_id(n)}?tools=1&agents=1" for n in (1, 2, 3)
+        ],
+        "/api/projects": ["/api/projects"],
+        "/api/search": ["/api/search?q=retry"],
+        "/api/usage": ["/api/usage?by=session"],
+        "/api/files": [f"/api/files?session={session_id(1)}"],
+        "/api/problems": ["/api/problems"],
+        "/api/openapi.json": ["/api/openapi.json"],
+    }
+    routes = {
+        spec.path
+        for spec in ROUTES
+        if spec.path.startswith("/api/") and spec.method == "GET"
+    }
+    assert set(paths) == routes
+    for path in (path for several in paths.values() for path in several):
         answer = client.get(path)
         assert answer.status == 200, path
         assert LOGIN not in answer.text, path
@@ -131,26 +156,38 @@ def test_mcp_does_not_name_the_user(web_archive: WebArchive) -> None:
     dispatcher = McpDispatcher(
         ToolService(web_archive.folder, caller, redactor=Redactor())
     )
+    calls: dict[str, list[dict[str, object]]] = {
+        "search": [{"query": "retry"}, {"query": "ids", "hits": 3}],
+        "outline": [{"session": session_id(n)} for n in (1, 2, 3)],
+        "read": [{"session": session_id(n), "detail": "full"} for n in (1, 2, 3)],
+        "file_history": [{"path": FILE}],
+        "blame": [{"path": FILE, "line": 1}],
+        "file_at": [{"path": FILE, "session": session_id(1)}],
+        "recent": [{}, {"scope": "all"}],
+    }
     tools = dispatcher.dispatch("tools/list", {})["tools"]
-    answers = 0
-    for tool in tools:
-        known = {
-            "query": "retry",
-            "session": session_id(2),
-            "session_id": session_id(2),
-            "id": session_id(2),
-            "path": "a.py",
-        }
-        names = tool["inputSchema"].get("required", ())
-        arguments = {name: known.get(name, "x") for name in names}
-        try:
-            params = {"name": tool["name"], "arguments": arguments}
-            result = dispatcher.dispatch("tools/call", params)
-        except Exception:  # noqa: BLE001, S112 (arguments that a tool rejects)
-            continue
-        answers += not result["isError"]
-        assert LOGIN not in repr(result), tool["name"]
-    assert answers
+    assert {tool["name"] for tool in tools} == set(calls)
+    for name, arguments in (
+        (name, one) for name, all_ in calls.items() for one in all_
+    ):
+        params = {"name": name, "arguments": arguments}
+        result = dispatcher.dispatch("tools/call", params)
+        assert not result["isError"], (name, result)
+        assert LOGIN not in repr(result), name
+
+
+@pytest.mark.req("DA1")
+def test_mcp_resources_do_not_name_the_user(web_archive: WebArchive) -> None:
+    caller = Caller(directory=Path(CWD), session=None, clock=lambda: NOW, zone=UTC)
+    dispatcher = McpDispatcher(
+        ToolService(web_archive.folder, caller, redactor=Redactor())
+    )
+    listed = dispatcher.dispatch("resources/list", {})
+    assert LOGIN not in repr(listed)
+    assert listed["resources"]
+    for resource in listed["resources"]:
+        read = dispatcher.dispatch("resources/read", {"uri": resource["uri"]})
+        assert LOGIN not in repr(read), resource["uri"]
 
 
 @pytest.mark.req("DA1")
