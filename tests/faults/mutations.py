@@ -28,19 +28,27 @@ from bygones.ingest import changes, derive, importer, run
 from bygones.ingest.changes import ChangeDetector, ChangedSource
 from bygones.maintenance.restore import RestoreResult, TargetState, WriteResult
 from bygones.model.base import Problem, SourceFile, SourceId
-from bygones.model.sessions import Session
+from bygones.model.sessions import Branch, Session
 from bygones.model.summary import SessionSummary
 from bygones.render.html import markup
 from bygones.sources import lines, walk
 from bygones.sources.fingerprint import SourceChange
 from bygones.sources.layout import DirInfo, classify_file
 from bygones.sources.lines import read_line_blocks
-from bygones.store import archive_db, archive_dir, connect, index_db, text_index
+from bygones.store import (
+    archive_db,
+    archive_dir,
+    connect,
+    index_db,
+    messages,
+    text_index,
+)
 from bygones.store.archive_db import ArchiveDB, StoredSource
 from bygones.store.archive_dir import ArchiveDir
 from bygones.store.compression import CompressionQueue, HashedFrame, decompress
 from bygones.store.connect import writer_lock
 from bygones.store.index_db import IndexDB
+from bygones.store.messages import StoredTurn
 
 __all__ = ["MUTATIONS", "Patch", "patch"]
 
@@ -482,6 +490,23 @@ def require_writable_text_index(patch: Patch) -> None:
     patch(text_index.TextIndex, "_open", open_index)
 
 
+def store_whole_branches(patch: Patch) -> None:
+    """Walk every branch from its start to store its own turns."""
+
+    def stored_turns(branch: Branch) -> list[StoredTurn]:
+        turns = []
+        start = 0
+        for turn in branch.turns:
+            has_prompt = turn.prompt is not None
+            turns.append(
+                StoredTurn(start, turn.number, has_prompt, turn.usage, turn.duration)
+            )
+            start += len(turn.messages)
+        return turns
+
+    patch(messages, "stored_turns", stored_turns)
+
+
 MUTATIONS: dict[str, Callable[[Patch], None]] = {
     one.__name__: one
     for one in (
@@ -524,5 +549,6 @@ MUTATIONS: dict[str, Callable[[Patch], None]] = {
         lock_for_readers,
         require_writable_database,
         require_writable_text_index,
+        store_whole_branches,
     )
 }

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import os
 import shutil
+import stat
+import subprocess
 import sys
 from pathlib import Path
 
@@ -35,6 +37,9 @@ COMMANDS = (
     ("backup", "PLACE/backup"),
     ("restore", "--all", "--to", "PLACE/to"),
     ("search", "words", "--no-ingest"),
+    ("export", session_id(1), "--no-redact", "--to", "PLACE/words.md"),
+    ("sync", "PLACE/shared", "--create", "--home", "HOME"),
+    ("note", session_id(1), "text", "--no-ingest"),
     ("purge", "--yes", PURGED),
 )
 
@@ -124,3 +129,25 @@ def contents(folder: Path) -> dict[str, bytes]:
         for path in files
         if not path.name.endswith(("-shm", "-wal", ".lock"))
     }
+
+
+def test_nothing_is_writable_by_everyone(tmp_path: Path) -> None:
+    sandbox = Sandbox(tmp_path)
+    sandbox.home.session(session_id(1), thread(prompt("words"), reply("more")))
+    script = "import os; os.umask(0)\nfrom bygones.cli.main import entry_point\nentry_point()"
+    place = tmp_path / "place"
+    options = ["--archive", str(tmp_path / "new/archive")]
+    options += ["--home", str(sandbox.home.path)]
+    commands = (
+        ["ingest"],
+        ["export", "--all", "--to", str(place / "site")],
+        ["export", "--format", "parquet", "--to", str(place / "data")],
+    )
+
+    for arguments in commands:
+        command = [sys.executable, "-c", script, *arguments, *options]
+        subprocess.run(command, check=True, capture_output=True)
+
+    paths = [*place.rglob("*"), *(tmp_path / "new").rglob("*")]
+    assert len(paths) > len(commands)
+    assert [path for path in paths if path.lstat().st_mode & stat.S_IWOTH] == []

@@ -24,6 +24,8 @@ def entry_point() -> NoReturn:
     import atexit
     import gc
 
+    # Whatever the user's umask is, no file or folder is writable by everyone.
+    os.umask(os.umask(0o077) | 0o002)
     gc.disable()  # until the command is loaded: see bygones.cli.group
     code = main()
     atexit._run_exitfuncs()  # noqa: SLF001 (as the interpreter does)

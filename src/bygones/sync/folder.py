@@ -21,7 +21,7 @@ from bygones.model.base import NullProgress, ProgressReporter
 from bygones.model.machines import Machine
 from bygones.store.annotations import DIRECTORY_KINDS, AnnotationRow
 from bygones.store.compression import compress, decompress, sha256_digest
-from bygones.store.connect import fsync_folder
+from bygones.store.connect import create_folders, fsync_folder
 from bygones.store.exchange import (
     FRAGMENT_START,
     ChunkEntry,
@@ -243,7 +243,7 @@ class FolderPeer:
 
 def _make_folder(folder: Path) -> None:
     try:
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        create_folders(folder)
     except OSError as error:
         raise PathUnusable(f"{folder}: {error.strerror}") from error
 
