@@ -5,14 +5,23 @@ from __future__ import annotations
 import os
 import shutil
 from base64 import b64encode
+from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
-from threading import Event
+from threading import Event, Timer
 
 import pytest
+from prompt_toolkit.application import create_app_session
+from prompt_toolkit.input import create_pipe_input
+from prompt_toolkit.output import DummyOutput
 
 from bygones.archive import Archive
 from bygones.cli.main import main
 from bygones.cli.open_archive import OpenedArchive
+from bygones.cli.picker import screen as screen_module
+from bygones.cli.picker.frame import FirstFrame, PickerOptions
+from bygones.cli.picker.listing import FoundSessions, PickerQuery
+from bygones.cli.picker.lookup import Answer, PreviewRequest, SessionFinder
 from bygones.cli.picker.new_data import NewDataCheck
 from bygones.errors import ExitCode
 from tests.build import Home, prompt, reply, session_id, thread, title
@@ -288,3 +297,54 @@ def test_an_import_that_fails_is_reported_below_the_search(home_dir: Path) -> No
     assert reported.wait(20)
     check.stop()
     assert "could not be imported" in check.status
+
+
+class _ImmediateFinder:
+    """Answers a request for sessions before it returns."""
+
+    def __init__(
+        self, folder: Path | str, on_answer: Callable[[Answer | Exception], None]
+    ) -> None:
+        self._folder = folder
+        self._on_answer = on_answer
+
+    def start(self) -> None:
+        pass
+
+    def request_sessions(self, query: PickerQuery) -> None:
+        with Archive.open(self._folder) as archive:
+            self._on_answer(SessionFinder(archive).find(query))
+
+    def request_preview(self, request: PreviewRequest) -> None:
+        pass
+
+    def stop(self) -> None:
+        pass
+
+
+def test_results_that_come_at_once_are_shown(
+    home_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = Home(home_dir / ".claude")
+    home.session(session_id(1), thread(prompt("one"), reply("done")))
+    Archive.ingest(home_dir / "archive", [home.path])
+    monkeypatch.setattr(screen_module, "BackgroundFinder", _ImmediateFinder)
+    query = PickerQuery(text="one")
+    found = FoundSessions(query=query, is_pending=True)
+    options = PickerOptions(action="show", text="one")
+    with (
+        create_pipe_input() as keys,
+        create_app_session(input=keys, output=DummyOutput()),
+        Archive.open(home_dir / "archive") as archive,
+    ):
+        frame = FirstFrame(found, options, datetime.now(UTC))
+        picker = screen_module.Picker(OpenedArchive(archive), options, found, frame)
+        keys.send_text(ENTER)
+        # If the results were lost, Enter would wait for them; this ends the wait.
+        timer = Timer(5, keys.send_text, ["\x03"])
+        timer.start()
+        picked = picker.run()
+        timer.cancel()
+
+    assert picked is not None
+    assert picked.session_id == session_id(1)

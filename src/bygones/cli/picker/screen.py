@@ -76,6 +76,8 @@ if TYPE_CHECKING:
 _SORTS = ("best", "newest", "oldest")
 _WHEEL_LINES = 3
 _MIN_WINDOW_WIDTH = 2
+_MAX_ECHO_SECONDS = 0.03
+"""How long a key waits for its results before it is painted without them."""
 _ESCAPE_SECONDS = 0.05
 _KEY_SEQUENCE_SECONDS = 0.3
 _NAMES_OF_CODES = {
@@ -112,6 +114,34 @@ class PickedSession(NamedTuple):
     session_id: str
     query: str = ""
     """What was searched for, as `show --find` takes it."""
+
+
+class _PickerApplication(Application["PickedSession | None"]):
+    """Paints a key together with its results if they come soon.
+
+    Painting takes as long as a search, and would compete with it.
+    """
+
+    _is_postponing = False
+
+    def postpone_painting(self) -> None:
+        """Paint nothing until the results are there, but not for long."""
+        if self.loop is not None and not self._is_postponing:
+            self._is_postponing = True
+            self.loop.call_later(_MAX_ECHO_SECONDS, self._paint)
+
+    def stop_postponing(self) -> None:
+        self._is_postponing = False
+
+    def invalidate(self) -> None:
+        """Paint the screen again, soon."""
+        if not self._is_postponing:
+            super().invalidate()
+
+    def _paint(self) -> None:
+        if self._is_postponing:
+            self.stop_postponing()
+            self.invalidate()
 
 
 class Picker:
@@ -181,7 +211,7 @@ class Picker:
 
     # What is shown.
 
-    def _make_application(self) -> Application[PickedSession | None]:
+    def _make_application(self) -> _PickerApplication:
         mark = Window(
             FormattedTextControl([("class:prompt-mark", "> ")]), width=2, height=1
         )
@@ -215,7 +245,7 @@ class Picker:
             lambda: beside if self._arranged().is_beside else stacked
         )
         content = HSplit([VSplit([mark, self._input_window]), state, body, keys])
-        application: Application[PickedSession | None] = Application(
+        application = _PickerApplication(
             layout=Layout(content, focused_element=self._input_window),
             key_bindings=self._make_bindings(),
             style=_style(),
@@ -321,6 +351,7 @@ class Picker:
     def _search(self, query: PickerQuery) -> None:
         self._query, self._status = query, ""
         self._waiting_action, self._is_last_wanted = "", False
+        self._app.postpone_painting()
         self._finder.request_sessions(query)
 
     def _request_preview(self, width: int) -> None:
@@ -375,6 +406,7 @@ class Picker:
             action, self._waiting_action = self._waiting_action, ""
             if action:
                 self._choose(action)
+            self._app.stop_postponing()
         self._app.invalidate()
 
     def _find_again(self, answer: FoundSessions) -> int:
