@@ -30,8 +30,9 @@ _READING = f"""\
 - `OR` joins only the terms next to it: `a b OR c` means `a (b OR c)`.
 - Pasted text is searched as words where possible: an unbalanced quotation mark or
   parenthesis, `std::vector`, `http://example.org`, `--flag`, a name before a colon that
-  is not a field. If you may have meant something else, a note says so. In a query of
-  more than five words, a single letter after a dash, as in `git push -u`, is a word too.
+  is not a field, a field with a space after the colon. If you may have meant something
+  else, a note says so. In a query of more than five words, a single letter after a dash,
+  as in `git push -u`, is a word too.
 - A parenthesis or quotation mark inside a word is part of the word, as in `main()`.
 - A regular expression is between slashes, followed by a space or the end of the query. A
   path contains slashes and is a word. Lookaround and backreferences are not supported.

@@ -156,6 +156,16 @@ PASTED: list[tuple[str, Term | None, list[tuple[QueryNoteKind, str]]]] = [
     ("model::User", w("model::User"), []),
     ("a:b", w("a:b"), [(QueryNoteKind.UNKNOWN_FIELD, "a:")]),
     (
+        "x project: y",
+        w("x", "project:", "y"),
+        [(QueryNoteKind.SPACED_FIELD, "project:")],
+    ),
+    (
+        "which tool: all lines in this file:",
+        w(*["which", "tool:", "all", "lines", "in", "this", "file:"]),
+        [],
+    ),
+    (
         "tar: -u as an option of tar",
         w(*["tar:", "-u", "as", "an", "option", "of", "tar"]),
         [],
@@ -285,7 +295,6 @@ MISTAKES: list[tuple[str, type[QueryError], str]] = [
     ("on:2025-13", InvalidTime, "2025-13"),
     ("on:(today OR never)", InvalidTime, "never"),
     ('on:"next week" x', InvalidTime, '"next week"'),
-    ("x project: y", MissingFieldValue, "project:"),
     ("x project:", MissingFieldValue, "project:"),
     ("(x project:)", MissingFieldValue, "project:"),
     ('project:"" y', MissingFieldValue, "project:"),

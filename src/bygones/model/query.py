@@ -148,6 +148,8 @@ class QueryNoteKind(StrEnum):
     """A parenthesis without its counterpart."""
     UNKNOWN_FIELD = "no-field"
     """A colon after a name that is not a field."""
+    SPACED_FIELD = "space"
+    """A space after the colon of a field."""
     DANGLING_OPERATOR = "operator"
     """An operator without an operand."""
     MISPLACED_STAR = "star"

@@ -164,6 +164,14 @@ class NoteCollector:
             )
         )
 
+    def add_spaced_field(self, start: int, field: QueryField) -> None:
+        """Add a note that a field's name before a space is a word."""
+        message = (
+            f"searching for the word {field.name}, because a space follows;"
+            f" write a filter like {field.example}"
+        )
+        self.add(QueryNoteKind.SPACED_FIELD, start, len(field.name) + 1, message)
+
     def _append(self, note: QueryNote) -> None:
         if len(self._notes) < MAX_NOTES:
             self._notes.setdefault(note.message, note)
@@ -351,10 +359,14 @@ class _Tokenizer:
             if following.strip() and following not in _NON_VALUE_CHARS:
                 self.notes.add_unknown_field(at, found[1], is_pasted=self.is_pasted)
             return None
-        following = self.text[found.end() : found.end() + 1]
-        if not following.strip() or following == ")":
-            raise empty_field_error(self.text, at, field)
-        return self._add(TokenKind.FIELD, field.name, at, found.end())
+        rest = self.text[found.end() :]
+        if rest[:1].strip() and rest[0] != ")":
+            return self._add(TokenKind.FIELD, field.name, at, found.end())
+        if not self.is_pasted:
+            if not rest.strip() or rest[0] == ")":
+                raise empty_field_error(self.text, at, field)
+            self.notes.add_spaced_field(at, field)
+        return None
 
     def _read_regex(self, at: int) -> int | None:
         if self.current_field is not None:
