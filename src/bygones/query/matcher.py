@@ -57,19 +57,39 @@ def matches_text(
     A word without terms, such as punctuation, is ignored; a query of nothing else
     matches everything. Plain words match in all their forms, phrases only as written.
     """
-    if query.root is None:
-        return True
-    return _evaluate(query.root, candidate, _TermCache(analyzer, stemmer)) is not False
+    return TitleMatcher(query, analyzer, stemmer).matches(candidate)
+
+
+class TitleMatcher:
+    """Matches short texts with a query, and remembers their terms."""
+
+    def __init__(
+        self, query: Query, analyzer: Analyzer, stemmer: Stemmer = str
+    ) -> None:
+        self._root = query.root
+        self._terms = _TermCache(analyzer, stemmer)
+
+    def matches(self, candidate: SearchableText) -> bool:
+        """Whether a text matches the query, as in `matches_text`."""
+        if self._root is None:
+            return True
+        return _evaluate(self._root, candidate, self._terms) is not False
 
 
 class _TermCache:
-    """Splits texts into terms, each text once."""
+    """Splits texts and the words of a query into terms, each once."""
 
     def __init__(self, analyzer: Analyzer, stemmer: Stemmer) -> None:
         self.analyzer = analyzer
         self._stemmer = stemmer
         self._terms: dict[str, tuple[str, ...]] = {}
         self._stems: dict[str, set[str]] = {}
+        self._variants: dict[tuple[str, ...], tuple[WordVariants | None, ...]] = {}
+
+    def variants(self, words: tuple[str, ...]) -> tuple[WordVariants | None, ...]:
+        if words not in self._variants:
+            self._variants[words] = expand_words(words, self.analyzer)
+        return self._variants[words]
 
     def terms(self, text: str) -> tuple[str, ...]:
         if text not in self._terms:
@@ -98,7 +118,7 @@ def _evaluate(term: Term, candidate: SearchableText, terms: _TermCache) -> bool 
     if isinstance(term, Words):
         results = [
             terms.contains(variants, candidate.text) if variants else None
-            for variants in expand_words(term.words, terms.analyzer)
+            for variants in terms.variants(term.words)
         ]
         return _combine(results, all)
     if isinstance(term, Regex):

@@ -32,7 +32,7 @@ from bygones.model.query import (
 )
 from bygones.model.summary import ScorePart, ScorePartKind, WordShare
 from bygones.query.fields import FIELDS, SearchableText, iter_leaves
-from bygones.query.matcher import matches_text
+from bygones.query.matcher import TitleMatcher, matches_text
 from bygones.search.plan import ScoredTerm, SearchPlan, matching_kinds
 from bygones.search.scoring import (
     CorpusNorms,
@@ -698,6 +698,7 @@ class SessionRanker:
         if plan.has_only_words:
             return candidates
         matching = set()
+        matcher = TitleMatcher(hit_query, self._engine.tokenize, stem_word)
         for number in candidates:
             if text_filter.sessions is not None and number not in text_filter.sessions:
                 continue
@@ -708,10 +709,7 @@ class SessionRanker:
             titles = map(
                 make_title_text, repeat(summary), self._titles.titles_of(number)
             )
-            if any(
-                matches_text(hit_query, title, self._engine.tokenize, stem_word)
-                for title in titles
-            ):
+            if any(map(matcher.matches, titles)):
                 matching.add(number)
         return frozenset(matching)
 
