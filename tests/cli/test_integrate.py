@@ -38,6 +38,22 @@ def test_added_integration_is_removed_again(
     assert "removed" in capsys.readouterr().out
 
 
+def test_hub_of_a_project_is_removed_without_naming_it(
+    home_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    project = ["integrate", "claude", "--scope", "project"]
+    assert main([*project, "--add"]) == ExitCode.USAGE_ERROR
+    assert main([*project, "--hub", "https://hub.example.com", "--add"]) == 0
+    server = json.loads((tmp_path / ".mcp.json").read_text())["mcpServers"]
+    assert server["bygones-team"]["url"] == "https://hub.example.com/mcp"
+
+    assert main([*project, "--remove", "--yes"]) == 0
+
+    assert not (tmp_path / ".mcp.json").exists()
+    assert not (home_dir / ".claude").exists()
+
+
 def test_settings_that_are_not_json_are_not_changed(
     home_dir: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -126,11 +126,11 @@ def integrate(  # noqa: PLR0913 (one parameter per option)
     if (program, add, remove) == ("claude", True, True):
         raise click.UsageError("--add and --remove cannot be combined")
     archive = resolve_archive_folder(None)
-    if (scope == "project") != bool(hub):
+    if (scope == "project") != bool(hub) and not (scope == "project" and remove):
         raise click.UsageError("use --scope project and --hub together")
     changes = (
-        _plan_for_project(hub, removing=remove)
-        if hub
+        _plan_for_project(hub or "", removing=remove)
+        if scope == "project"
         else plan_changes(
             claude_paths(os.environ, Path.home(), _plugin_folder()),
             _launch_command(),
@@ -157,7 +157,8 @@ def _start_recall(archive: Path) -> None:
 
 
 def _plan_for_project(hub: str, *, removing: bool) -> list[IntegrationChange]:
-    parse_hub_url(hub)
+    if hub or not removing:
+        parse_hub_url(hub)
     return plan_project_changes(Path.cwd(), hub, removing=removing)
 
 
