@@ -180,6 +180,33 @@ def test_list_shows_ten_sessions_on_a_laptop(browser: Browser, tmp_path: Path) -
         assert len([b for b in boxes if b and b["y"] + b["height"] <= 768]) >= 6
 
 
+def test_without_scripts_actions_appear_when_a_row_is_selected(
+    browser: Browser, tmp_path: Path
+) -> None:
+    archive_home = build_archive(tmp_path)
+    with (
+        run_server(archive_home.folder) as server,
+        open_tab(browser, server, java_script_enabled=False) as tab,
+    ):
+        expect(tab.page.locator("#bulk-bar")).to_be_hidden()
+        tab.page.locator("tbody [name=session]").nth(0).check()
+        expect(tab.page.locator("#bulk-bar")).to_be_visible()
+
+
+def test_header_fits_at_200_percent_zoom(browser: Browser, tmp_path: Path) -> None:
+    archive_home = build_archive(tmp_path)
+    with (
+        run_server(archive_home.folder) as server,
+        open_tab(browser, server, viewport={"width": 720, "height": 450}) as tab,
+    ):
+        brand = tab.page.locator(".brand").bounding_box()
+        search = tab.page.locator(".header-search input").bounding_box()
+        assert brand is not None
+        assert brand["height"] < 30  # one line
+        assert search is not None
+        assert search["width"] > 100
+
+
 def test_several_rows_are_starred_at_once(browser: Browser, tmp_path: Path) -> None:
     archive_home = build_archive(tmp_path)
     with run_server(archive_home.folder) as server, open_tab(browser, server) as tab:

@@ -56,19 +56,24 @@ def escape_line(value: str) -> Html:
     return Html(_escape_attribute(sanitize(value, newlines="space")))
 
 
-_CODE_SPAN = re.compile(r"`((?:[^`<\n]|</?mark>)+)`")
+_INLINE_MARKDOWN = re.compile(
+    r"`(?P<code>(?:[^`<\n]|</?mark>)+)`"
+    # Not 2**n, **/*.py or a line of asterisks.
+    r"|(?<![\w*/])\*\*(?=[^\s/])(?P<strong>(?:[^*`<\n]|</?mark>)+)(?<=\S)\*\*(?![\w*/])"
+)
 
 
-def format_code(html: Html) -> Html:
-    """Show what is between backticks as code, in escaped text that may have marks."""
-    return Html(_CODE_SPAN.sub(_code_element, html))
+def format_inline(html: Html) -> Html:
+    """Show code and bold of Markdown, in escaped text that may have marks."""
+    return Html(_INLINE_MARKDOWN.sub(_inline_element, html))
 
 
-def _code_element(found: re.Match[str]) -> str:
-    content = found[1]
+def _inline_element(found: re.Match[str]) -> str:
+    name = found.lastgroup or ""
+    content = found[name]
     marks = re.findall("</?mark>", content)
     is_nested = marks == ["<mark>", "</mark>"] * (len(marks) // 2)
-    return f"<code>{content}</code>" if is_nested and content.strip() else found[0]
+    return f"<{name}>{content}</{name}>" if is_nested and content.strip() else found[0]
 
 
 def join_html(parts: Iterable[Html], separator: str = "") -> Html:

@@ -18,7 +18,7 @@ from bygones.render.html.markup import (
     EMPTY_HTML,
     Html,
     escape_line,
-    format_code,
+    format_inline,
     join_html,
     tag,
 )
@@ -143,7 +143,7 @@ def _items(
             escape_line(project),
             link(
                 conversation_url(prompt.session_id, at=prompt.id),
-                format_code(escape_line(title or prompt.session_id)),
+                format_inline(escape_line(title or prompt.session_id)),
             ),
             escape_line(f"used {pluralize(use.uses, 'time')}")
             if use.uses > 1

@@ -30,7 +30,7 @@ from bygones.render.html.markup import (
     Html,
     escape_line,
     escape_text,
-    format_code,
+    format_inline,
     join_html,
     render_facts,
     tag,
@@ -349,7 +349,7 @@ def _text_near(excerpt: Excerpt) -> str:
 
 
 def _excerpt_html(excerpt: Excerpt) -> Html:
-    return format_code(join_html(_iter_highlighted(excerpt)))
+    return format_inline(join_html(_iter_highlighted(excerpt)))
 
 
 def _iter_highlighted(excerpt: Excerpt) -> Iterator[Html]:

@@ -25,7 +25,7 @@ from bygones.render.html.markup import (
     EMPTY_HTML,
     Html,
     escape_line,
-    format_code,
+    format_inline,
     join_html,
     tag,
 )
@@ -74,7 +74,7 @@ def session_header(context: RequestContext, view: ConversationView) -> Html:
     cost = _total_cost(context, view)
     facts = window_header_facts(session, view.branch, None, cost)
     text = session.title.text or session.id
-    shown = format_code(escape_line(text))
+    shown = format_inline(escape_line(text))
     title = tag("span", shown, kind="title", title=sanitize_line(text))
     return tag(
         "header",

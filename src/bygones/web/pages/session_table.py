@@ -18,7 +18,7 @@ from bygones.render.html.markup import (
     EMPTY_HTML,
     Html,
     escape_line,
-    format_code,
+    format_inline,
     join_html,
     render_facts,
     tag,
@@ -133,7 +133,7 @@ def _title_cell(summary: SessionSummary, _costs: Costs, now: datetime) -> Html:
             _badges(summary, now),
             tag(
                 "a",
-                format_code(escape_line(text)),
+                format_inline(escape_line(text)),
                 href=url,
                 kind="row-title",
                 title=sanitize_line(text),
