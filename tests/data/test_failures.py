@@ -185,3 +185,22 @@ def test_names_of_commands(command: str, name: str) -> None:
 )
 def test_the_first_line_of_an_error(error: str, line: str) -> None:
     assert first_line(error) == line
+
+
+@pytest.mark.parametrize(
+    "result",
+    [
+        "This command requires approval",
+        "Claude requested permissions to write to /work/x, but you haven't granted it",
+        "Permission to use Bash has been auto-denied in dontAsk mode.",
+        "The user doesn't want to take this action right now. STOP what you are doing",
+    ],
+)
+def test_denials_of_old_versions_are_not_failures(tmp_path: Path, result: str) -> None:
+    home = Home(tmp_path / ".claude")
+    calls = Calls(SHOP, "a").call("Bash", result, fails=True, command="make")
+    home.session(session_id(1), thread(*calls.records))
+    Archive.ingest(tmp_path / "archive", [home.path])
+
+    with Archive.open(tmp_path / "archive") as archive:
+        assert list(archive.errors()) == []

@@ -94,6 +94,15 @@ def test_what_is_marked_up_has_a_style() -> None:
         assert style_of(lines, text) == {style}, text
 
 
+def test_struck_text_has_a_style_instead_of_tildes() -> None:
+    lines = rendered("keep ~~drop `code` **bold**~~ keep\n")
+
+    assert "~~" not in "".join(map(plain_text, lines))
+    for text in ("drop", "code", "bold"):
+        assert style_of(lines, text) == {SpanStyle.STRUCK}, text
+    assert texts("# A ~~title~~\n")[0] == "A ~~title~~"
+
+
 def test_cells_wrap_and_a_table_without_room_is_shown_as_written() -> None:
     table = "|a|b|\n|-|-|\n|many words in a cell|more words in another|\n"
     assert all(display_width(line) <= 24 for line in texts(table, 24))

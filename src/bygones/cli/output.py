@@ -635,6 +635,7 @@ ANSI_CODES = {
     SpanStyle.MATCH: "30;43",
     SpanStyle.STRONG: "1",
     SpanStyle.EMPHASIS: "3",
+    SpanStyle.STRUCK: "2;9",
     SpanStyle.KEYWORD: "35",
     SpanStyle.STRING: "32",
     SpanStyle.NUMBER: "36",

@@ -503,6 +503,16 @@ def _message_facts(record: LightRecord) -> NodeFacts:
     return facts
 
 
+_DENIALS = (
+    "Claude requested permissions to ",
+    "Permission to use ",
+    "The user doesn't want to take this action right now",
+    "This Bash command contains multiple operations. The following part",
+    "This command requires approval",
+)
+"""How the result of a denied call starts in versions that do not mark it."""
+
+
 def _user_facts(record: LightRecord, blocks: list[LightBlock]) -> NodeFacts:
     if any(block.tool_use_id for block in blocks):
         outcome = record.tool_use_result
@@ -511,7 +521,8 @@ def _user_facts(record: LightRecord, blocks: list[LightBlock]) -> NodeFacts:
             outcome = inner[0] if len(inner) == 1 else Raw()
         result, error_text = extract_result_facts(outcome, blocks)
         # The client uses this kind for calls without a result when a session was killed.
-        if record.tool_denial_kind not in {None, "", "interrupted"}:
+        is_denied = record.tool_denial_kind not in {None, "", "interrupted"}
+        if is_denied or error_text.startswith(_DENIALS):
             result = structs.replace(result or ResultFacts(), is_denied=True)
         others = [block for block in blocks if block.text and not block.tool_use_id]
         return NodeFacts(

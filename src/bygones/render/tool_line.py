@@ -66,8 +66,6 @@ _REFUSAL_PHRASES = (
     "rejected the tool",
     "chose to stay in plan mode",
 )
-_DENIAL_PREFIXES = ("Claude requested permissions to ", "Permission to use ")
-"""How the result of a denied call starts in versions that do not mark it."""
 _NOTABLE_OUTCOME_KEYS = (
     b'"returnCodeInterpretation"',
     b'"interrupted":true',
@@ -452,7 +450,7 @@ def _call_state(call: ToolCall, error: str) -> ToolCallState:
     if any(phrase in note for phrase in _REFUSAL_PHRASES):
         return ToolCallState.REFUSED
     is_denied = call.result_facts is not None and call.result_facts.is_denied
-    if is_denied or note.startswith(_DENIAL_PREFIXES):
+    if is_denied:
         return ToolCallState.DENIED
     return ToolCallState.INTERRUPTED if call.is_interrupted else ToolCallState.FAILED
 

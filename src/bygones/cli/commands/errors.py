@@ -75,7 +75,8 @@ def errors(  # noqa: PLR0913 (one parameter per option)
     the session. Below each row are the error of the last failure that was fixed,
     otherwise of the last one, and the call that succeeded, with the edit or command
     before it. Both start with an id: `bygones show ID` opens the call. Calls that were
-    refused or interrupted are not counted.
+    denied, refused or interrupted are not counted, and neither are errors of the API,
+    which no command can fix; `show` has them in the conversation.
 
     QUERY selects sessions; see `bygones help query`.
     """

@@ -85,6 +85,7 @@ _NAMES_OF_CODES = {
     "2": "dim",
     "3": "italic",
     "7": "reverse",
+    "9": "strike",
     "30": "ansiblack",
     "31": "ansired",
     "32": "ansigreen",

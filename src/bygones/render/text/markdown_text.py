@@ -232,6 +232,10 @@ def _inline_spans(tokens: Sequence[Token], style: SpanStyle) -> Iterator[StyledS
             styles.append(_INLINE_STYLES[kind] if is_plain else styles[-1])
         elif kind in _INLINE_STYLES:
             styles.pop()
+        elif token.type == "s_open" and styles[-1] is SpanStyle.PLAIN:
+            styles.append(SpanStyle.STRUCK)
+        elif token.type == "s_close" and styles[-1] is SpanStyle.STRUCK:
+            styles.pop()
         elif token.type == "link_open":
             links.append(str(token.attrs.get("href", "")))
             shown = ""
@@ -249,12 +253,15 @@ def _inline_spans(tokens: Sequence[Token], style: SpanStyle) -> Iterator[StyledS
 
 def _leaf_span(token: Token, style: SpanStyle) -> StyledSpan:
     if token.type == "code_inline":
-        return StyledSpan(_one_line(token.content), SpanStyle.CODE)
+        is_struck = style is SpanStyle.STRUCK
+        return StyledSpan(
+            _one_line(token.content), style if is_struck else SpanStyle.CODE
+        )
     if token.type == "image":
         source = str(token.attrs.get("src", ""))
         return StyledSpan(f"[image: {_one_line(token.content or source)}]", style)
     if token.type in {"s_open", "s_close"}:
-        return StyledSpan("~~", style)
+        return StyledSpan("~~", style)  # within bold text or a heading
     return StyledSpan(_one_line(token.content), style)
 
 

@@ -164,6 +164,7 @@ class SpanStyle(StrEnum):
     """A word that was searched for."""
     STRONG = "strong"
     EMPHASIS = "emphasis"
+    STRUCK = "struck"
     KEYWORD = "keyword"
     STRING = "string"
     NUMBER = "number"
