@@ -28,6 +28,7 @@ from bygones.ingest import changes, derive, importer, run
 from bygones.ingest.changes import ChangeDetector, ChangedSource
 from bygones.maintenance.restore import RestoreResult, TargetState, WriteResult
 from bygones.model.base import Problem, SourceFile, SourceId
+from bygones.model.conversations import StoredTurn
 from bygones.model.sessions import Branch, Session
 from bygones.model.summary import SessionSummary
 from bygones.render.html import markup
@@ -48,7 +49,6 @@ from bygones.store.archive_dir import ArchiveDir
 from bygones.store.compression import CompressionQueue, HashedFrame, decompress
 from bygones.store.connect import writer_lock
 from bygones.store.index_db import IndexDB
-from bygones.store.messages import StoredTurn
 
 __all__ = ["MUTATIONS", "Patch", "patch"]
 

@@ -2,32 +2,22 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from unittest.mock import patch
 
 import pytest
 from hypothesis import HealthCheck, given, settings
-from msgspec.structs import replace
 
 from bygones.archive import Archive
 from bygones.errors import NotInArchive
-from bygones.ingest import conversations
-from bygones.ingest.conversations import (
-    AssembledConversation,
-    StoredConversation,
-)
+from bygones.ingest.conversations import StoredConversation
+from bygones.model import assembled
+from bygones.model.assembled import AssembledConversation
 from bygones.model.records import TextBlock
-from bygones.render.html.markup import Html
 from bygones.render.html.session import (
-    HtmlFragment,
     HtmlOptions,
     render_fragments,
     render_window_fragments,
-)
-from bygones.render.markdown import (
-    render_branch_markdown,
-    render_session_markdown,
 )
 from bygones.render.walk import SessionView
 from bygones.store import messages
@@ -76,11 +66,6 @@ def test_windows_of_any_session_are_slices(layout: dict[str, bytes]) -> None:
             check(archive)
 
 
-def _without_position(fragment: HtmlFragment) -> HtmlFragment:
-    """Return a branch link without its position, which the whole session lacks."""
-    return replace(fragment, html=Html(re.sub(r"&amp;at=[^\"]+", "", fragment.html)))
-
-
 @every_case
 def test_windows_are_rendered_like_the_whole_session(
     name: str, stored_cases: CaseArchives
@@ -99,33 +84,10 @@ def test_windows_are_rendered_like_the_whole_session(
                             include_thinking=True,
                             include_tools=True,
                         )
-                        drawn = render_fragments(cut.session, view, setting)
+                        drawn = render_fragments(cut, view, setting)
                         window = conversation.window(branch.number, start, start + 3)
-                        rendered = [
-                            _without_position(one)
-                            for one in render_window_fragments(window, setting)
-                        ]
-                        assert rendered == list(drawn)
-
-
-@every_case
-def test_all_windows_joined_are_the_markdown_of_the_session(
-    name: str, stored_cases: CaseArchives
-) -> None:
-    with Archive.open(stored_cases.archive(name)) as archive:
-        for listed in archive.sessions(include_empty=True):
-            session = archive.session(listed.id)
-            for conversation, cut in iter_conversations(archive, session):
-                for branch in cut.facts.branches:
-                    view = SessionView(branch=branch.number, include_tools=True)
-                    starts = range(0, max(branch.message_count, 1), 3)
-                    windows = (
-                        conversation.window(branch.number, n, n + 3) for n in starts
-                    )
-                    rendered = "".join(render_branch_markdown(windows))
-                    assert rendered == "".join(
-                        render_session_markdown(cut.session, view)
-                    )
+                        rendered = render_window_fragments(window, setting)
+                        assert list(rendered) == list(drawn)
 
 
 def test_window_grows_with_its_session(tmp_path: Path) -> None:
@@ -218,7 +180,7 @@ def test_rest_of_a_turn_is_read_up_to_a_limit(tmp_path: Path) -> None:
             assert [message.blocks for message in rest] == [
                 (TextBlock(text=f"Say {at}"),) for at in range(3, 9)
             ]
-        with patch.object(conversations, "_WINDOW_SIZE", 2):
+        with patch.object(assembled, "_WINDOW_SIZE", 2):
             assert conversation.rest_of_turn(conversation.window(0, 0, 4), 3) is None
 
 

@@ -16,11 +16,10 @@ from bygones.assemble import segments
 from bygones.ingest import derive, growing, indexer
 from bygones.ingest.growing import grow_session
 from bygones.model.base import SessionId
-from bygones.model.conversations import BranchSummary, ConversationHeader
+from bygones.model.conversations import BranchSummary, ConversationHeader, StoredTurn
 from bygones.model.summary import SessionSummary
 from bygones.store.archive_dir import ArchiveDir
 from bygones.store.derived_tables import DerivedTables
-from bygones.store.messages import StoredTurn
 from tests.faults.sizes import seeded, sized
 from tests.properties.growing import (
     Lines,

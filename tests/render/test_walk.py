@@ -40,7 +40,7 @@ def describe_steps(steps: Iterable[WalkStep]) -> list[str]:
     for step in steps:
         match step:
             case MessageStep(message=message):
-                lines.append(message.preview)
+                lines.append(message.preview or message.text)
             case BranchStep(branch=branch, is_expanded=is_whole):
                 lines.append(f"{'<' if is_whole else '-'}{branch.number}")
             case BranchEnd(branch=branch):

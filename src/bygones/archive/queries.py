@@ -190,14 +190,17 @@ class ArchiveQueries(ArchiveBase):
 
         Raises `NotInArchive` or `AmbiguousSelector`.
         """
+        return with_annotations(self.recorded_summary(id_or_prefix), self.annotations())
+
+    def recorded_summary(self, id_or_prefix: str) -> SessionSummary:
+        """Return `session_summary` without your annotations, for exports."""
         try:
-            summary = find_session(self._reader.lookup, id_or_prefix)
+            return find_session(self._reader.lookup, id_or_prefix)
         except NotInArchive:
             known = self._find_prompts_only(id_or_prefix)
             if known is None:
                 raise
-            summary = known.summary
-        return with_annotations(summary, self.annotations())
+            return known.summary
 
     def annotations(self) -> dict[SessionId, Annotations]:
         """Return the annotations of sessions: tags, notes and stars."""

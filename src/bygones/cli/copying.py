@@ -10,10 +10,10 @@ import click
 from bygones.errors import NotInArchive
 from bygones.model.records import TextBlock
 from bygones.model.summary import Role
+from bygones.render.locate import contains_record
 from bygones.render.numbers import pluralize
 from bygones.render.text.markdown_text import find_code_blocks
 from bygones.render.text.primitives import sanitize
-from bygones.render.walk import contains_record
 
 if TYPE_CHECKING:
     from bygones.model.sessions import Branch, Message

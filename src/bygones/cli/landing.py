@@ -14,9 +14,10 @@ from bygones.cli.output import find_pager, is_less
 from bygones.model.query import Part
 from bygones.model.sessions import AgentRun, Session
 from bygones.model.summary import MatchPositions
+from bygones.render.locate import find_message_before, find_message_index
 from bygones.render.text.highlight import highlight_line
 from bygones.render.text.primitives import SpanStyle, StyledLine
-from bygones.render.walk import SessionView, find_message_before, find_message_index
+from bygones.render.walk import SessionView
 
 if TYPE_CHECKING:
     from bygones.archive import Archive
@@ -41,11 +42,12 @@ def view_around_record(
     record = shown.record
     if record is None:
         return view
-    runs = find_run_path(shown.session, str(record.agent_id or ""))
+    agent = str(record.agent_id or "")
+    runs = find_run_path(shown.session, agent) if agent else []
     names = {str(record.id), *(str(run.id) for run in runs)}
-    at = find_message_index(shown.session, view.branch, names)
+    at = find_message_index(shown.conversation, view.branch, names)
     if at is None:
-        at = find_message_before(shown.session, view.branch, record.position)
+        at = find_message_before(shown.conversation, view.branch, record.position)
     if at is None:
         return view
     before = _MAX_MESSAGES_BEFORE if is_paged else _MESSAGES_BEFORE

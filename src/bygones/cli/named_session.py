@@ -15,7 +15,7 @@ from bygones.cli.context import EMPTY_PATH_MESSAGE, CommonOptions
 from bygones.cli.resolve import (
     choose_session,
     find_search_result,
-    load_named_session,
+    resolve_session_and_record,
 )
 from bygones.errors import (
     AmbiguousSelector,
@@ -24,13 +24,16 @@ from bygones.errors import (
     NotInArchive,
     PathNotFound,
 )
+from bygones.model.assembled import AssembledConversation
 from bygones.model.base import AgentId, Position, SourceId
 from bygones.model.sessions import AgentRun, Session, agent_run_as_session
 from bygones.reader import read_sessions
 from bygones.render.headers import agent_name
+from bygones.render.locate import find_branch_of
 
 if TYPE_CHECKING:
     from bygones.archive import Archive
+    from bygones.model.conversations import Conversation
     from bygones.model.query import Part
     from bygones.model.summary import IndexedRecord, SessionSummary
     from bygones.model.usage import Cost
@@ -41,7 +44,7 @@ _MAX_LISTED = 5
 class ShownSession(NamedTuple):
     """A session, and how it was named."""
 
-    session: Session
+    conversation: Conversation
     record: IndexedRecord | None = None
     hit_part: Part | None = None
     """What the record is, if it was named as a hit of the last search."""
@@ -53,6 +56,11 @@ class ShownSession(NamedTuple):
     archive: Archive | None = None
     run_id: AgentId | None = None
     """The agent run that is shown instead of the session."""
+
+    @property
+    def session(self) -> Session:
+        """All of it; assembled on first use."""
+        return self.conversation.load_session()
 
 
 @contextmanager
@@ -74,7 +82,8 @@ def open_named_session(
         chosen = choose_session(read_sessions(path), session)
         if path.is_file() and not any(record_positions(chosen)):
             raise NotATranscript(path)
-        yield ShownSession(chosen, cost=_compute_cost(chosen) if priced else None)
+        cost = _compute_cost(chosen) if priced else None
+        yield ShownSession(AssembledConversation(chosen), cost=cost)
         return
     # Files are read without an archive, and without its libraries.
     from bygones.cli.open_archive import open_current
@@ -96,20 +105,24 @@ def _load(archive: Archive, name: str) -> ShownSession:
     from bygones.cli.open_archive import load_session_costs
 
     result = find_search_result(name, archive)
-    loaded, record = load_named_session(archive, name)
-    summary = archive.session_summary(loaded.id)
-    cost = load_session_costs(archive, [summary]).get(loaded.id)
+    id_, record_id = resolve_session_and_record(archive, name)
+    conversation = archive.conversation(id_)
+    record = archive.record(record_id) if record_id else None
+    summary = archive.session_summary(conversation.facts.id)
+    cost = load_session_costs(archive, [summary]).get(summary.id)
     hit_part = result.part if result else None
     query = result.query if result else ""
-    if record is not None:
-        record = _with_agent(loaded, record)
-    shown = ShownSession(loaded, record, hit_part, summary, cost, query, archive)
-    return _enter_run_of_record(shown)
+    shown = ShownSession(conversation, record, hit_part, summary, cost, query, archive)
+    if record is None or find_branch_of(conversation, record.id) is not None:
+        return shown
+    # It is a record of an agent run, or it is not shown.
+    session = conversation.load_session()
+    return _enter_run_of_record(shown._replace(record=_with_agent(session, record)))
 
 
 def _with_agent(session: Session, record: IndexedRecord) -> IndexedRecord:
     """Return a record with its agent run, also if the run has no file of its own."""
-    if record.agent_id or session.find_branch(record.id):
+    if record.agent_id:
         return record
     for run in session.all_agents:
         turns = (turn for branch in run.branches for turn in branch.own_turns)
@@ -140,7 +153,9 @@ def enter_run(shown: ShownSession, run: AgentRun) -> ShownSession:
         one for one in session.hidden_records if one.position.source_id in sources
     ]
     session = replace(session, hidden_records=tuple(hidden))
-    return shown._replace(session=session, run_id=run.id, cost=None)
+    return shown._replace(
+        conversation=AssembledConversation(session), run_id=run.id, cost=None
+    )
 
 
 def _source_ids(session: Session) -> set[SourceId]:

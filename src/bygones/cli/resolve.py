@@ -19,15 +19,17 @@ from msgspec import Struct
 from bygones.cli.context import LAST
 from bygones.config import find_state_dir
 from bygones.errors import AmbiguousSelector, NotInArchive, UnknownResultNumber
+from bygones.model.assembled import as_conversation
 from bygones.model.query import Part
 from bygones.model.sessions import Session
+from bygones.render.locate import find_branch_of, find_message_index
 from bygones.render.numbers import pluralize
 from bygones.render.text.primitives import sanitize_name, truncate_end
-from bygones.render.walk import find_message_index
 
 if TYPE_CHECKING:
     from bygones.archive import Archive
     from bygones.model.base import SessionId
+    from bygones.model.conversations import Conversation
     from bygones.model.summary import IndexedRecord, Project, SessionSummary
     from bygones.store.archive_db import StoredSource
 
@@ -124,7 +126,7 @@ def resolve_session_and_record(archive: Archive, name: str) -> tuple[str, str | 
 
 def _first_record_of(archive: Archive, container: SessionId, name: str) -> str | None:
     """Return the first prompt of a session that is a branch of another one."""
-    for branch in archive.session(container).branches:
+    for branch in archive.conversation(container).facts.branches:
         if branch.session_id is not None and branch.session_id.startswith(name):
             return branch.first_prompt_id
     return None
@@ -236,59 +238,65 @@ def _list_candidates(candidates: Sequence[_Candidate]) -> str:
     return "\n".join(f"  {line}" for line in (*map(str, newest), *more))
 
 
-def choose_branch(session: Session, name: str | None, record: str | None = None) -> int:
+def choose_branch(
+    source: Session | Conversation, name: str | None, record: str | None = None
+) -> int:
     """Return the number of the branch with this number, leaf or record.
 
     Without a name it is the branch that shows `record`, or the live one.
     """
     if not name and record is not None:
-        return _find_branch_of_record(session, record)
+        return _find_branch_of_record(as_conversation(source), record)
     if name is None:
         return 0
-    return _find_branch(session, name)
+    return _find_branch(as_conversation(source), name)
 
 
-def check_record_on_branch(session: Session, number: int, record: str) -> None:
+def check_record_on_branch(
+    conversation: Conversation, number: int, record: str
+) -> None:
     """Raise a usage error if the branch does not show a record."""
-    if find_message_index(session, number, {record}) is None:
-        where = _find_branch_of_record(session, record)
+    if find_message_index(conversation, number, {record}) is None:
+        where = _find_branch_of_record(conversation, record)
         raise click.UsageError(
             f"{record!r} is not on branch {number + 1}, but on branch {where + 1}"
         )
 
 
-def _find_branch(session: Session, name: str) -> int:
-    numbers = {str(branch.number + 1): branch.number for branch in session.branches}
+def _find_branch(conversation: Conversation, name: str) -> int:
+    header = conversation.facts
+    branches = header.branches
+    numbers = {str(branch.number + 1): branch.number for branch in branches}
     if name in numbers:
         return numbers[name]
-    exact = session.find_branch(name)
+    exact = find_branch_of(conversation, name)
     if exact is not None:
         return exact.number
-    matching = [b.number for b in session.branches if name and b.id.startswith(name)]
+    matching = [b.number for b in branches if name and b.id.startswith(name)]
     if not matching:
-        summarized = (one.leaf_id for one in session.summaries)
+        summarized = (one.leaf_id for one in header.summaries)
         leaves = [leaf for leaf in summarized if name and leaf.startswith(name)]
-        found = (session.find_branch(leaf) for leaf in leaves)
+        found = (find_branch_of(conversation, leaf) for leaf in leaves)
         matching = [branch.number for branch in found if branch is not None]
     if len(matching) == 1:
         return matching[0]
     known = ", ".join(
-        f"{branch.number + 1} ({_shorten_prompt(branch.prompts[0].preview)})"
-        if branch.prompts
+        f"{branch.number + 1} ({_shorten_prompt(branch.preview)})"
+        if branch.own_prompt_count
         else f"{branch.number + 1}"
-        for branch in session.branches[:_MAX_LISTED]
+        for branch in branches[:_MAX_LISTED]
     )
-    rest = len(session.branches) - _MAX_LISTED
+    rest = len(branches) - _MAX_LISTED
     more = f" and {rest:,} more" if rest > 0 else ""
     raise click.UsageError(f"there is no branch {name!r}; branches: {known}{more}")
 
 
-def _find_branch_of_record(session: Session, record: str) -> int:
-    exact = session.find_branch(record)
+def _find_branch_of_record(conversation: Conversation, record: str) -> int:
+    exact = find_branch_of(conversation, record)
     if exact is not None:
         return exact.number
-    for branch in session.branches:
-        if find_message_index(session, branch.number, {record}) is not None:
+    for branch in conversation.facts.branches:
+        if find_message_index(conversation, branch.number, {record}) is not None:
             return branch.number
     raise click.UsageError(f"this session has no record {record!r}")
 

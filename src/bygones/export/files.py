@@ -10,7 +10,9 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from bygones.model.base import Position, SourceFile, SourceId, SourceKind
+from bygones.model.assembled import as_conversation
+from bygones.model.base import Position, SessionId, SourceFile, SourceId, SourceKind
+from bygones.model.conversations import Conversation
 from bygones.model.sessions import Session
 from bygones.redact.engine import Redactor
 from bygones.redact.json import redact_line, remove_private
@@ -98,7 +100,7 @@ class TranscriptFile(Struct, frozen=True):
 
 
 def iter_transcript_files(
-    session: Session,
+    source: Session | Conversation,
     open_source: SourceOpener,
     redactor: Redactor | None,
     log: RedactionLog,
@@ -111,22 +113,24 @@ def iter_transcript_files(
     there is no redactor and ``include_private`` is set.
     """
     used_names: set[str] = set()
+    conversation = as_conversation(source)
+    header = conversation.facts
     if redactor is not None:
-        redactor = redactor.with_accounts(login_names_in(session.directories))
-    for source in sorted(session.sources, key=lambda file: _sort_key(file, session)):
-        name = _unique_name(source, used_names) if used_names else ""
+        redactor = redactor.with_accounts(login_names_in(header.directories))
+    for file in sorted(conversation.sources, key=lambda one: _sort_key(one, header.id)):
+        name = _unique_name(file, used_names) if used_names else ""
         used_names.add(name)
-        chunks = open_source(source.id)
+        chunks = open_source(file.id)
         if redactor is not None:
-            chunks = _redact_lines(source.id, chunks, redactor, log)
+            chunks = _redact_lines(file.id, chunks, redactor, log)
         elif not include_private:
             chunks = _drop_private_lines(chunks, log)
         yield TranscriptFile(name, chunks)
 
 
-def _sort_key(source: SourceFile, session: Session) -> tuple[bool, bool, str]:
+def _sort_key(source: SourceFile, session: SessionId) -> tuple[bool, bool, str]:
     is_not_session = source.kind is not SourceKind.SESSION
-    return is_not_session, source.session_id != session.id, source.relative_path
+    return is_not_session, source.session_id != session, source.relative_path
 
 
 def _unique_name(source: SourceFile, used_names: set[str]) -> str:

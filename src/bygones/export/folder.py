@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
 from hashlib import sha256
-from itertools import chain, groupby
+from itertools import chain, count, groupby
 from pathlib import Path
 
 import msgspec
 from msgspec import Struct, structs
 
+from bygones.errors import NotInArchive
 from bygones.export.files import (
     encode_chunks,
     make_file_name,
@@ -19,19 +20,23 @@ from bygones.export.files import (
 )
 from bygones.export.formats import (
     ExportFormat,
+    ExportInput,
     ExportOptions,
     RedactionReport,
     apply_redaction,
+    as_input,
     export_session,
 )
 from bygones.model.base import SessionId
-from bygones.model.sessions import Branch, Session
+from bygones.model.conversations import Conversation
+from bygones.model.sessions import Session
 from bygones.redact.session import RedactionLog
 from bygones.render.html.markup import Html, escape_line, join_html, render_facts, tag
 from bygones.render.html.page import (
     PageFrame,
     group_into_sections,
     load_static_file,
+    page_title,
     render_html_page,
     render_session_header,
     render_table_of_contents,
@@ -39,7 +44,6 @@ from bygones.render.html.page import (
 from bygones.render.html.session import HtmlFragment, render_fragments
 from bygones.render.numbers import format_time, format_tokens, pluralize
 from bygones.render.text.primitives import sanitize
-from bygones.render.walk import SessionView
 
 _MAX_SEARCH_CHARS = 2_000
 
@@ -68,18 +72,24 @@ class ExportedSession(Struct, frozen=True, kw_only=True, omit_defaults=True):
         )
 
 
-def summarize_session(session: Session, page: str) -> ExportedSession:
-    prompts = session.prompts
-    typed = "\n".join(sanitize(prompt.preview, newlines="space") for prompt in prompts)
+def summarize_conversation(conversation: Conversation, page: str) -> ExportedSession:
+    header = conversation.facts
+    live = next(branch for branch in header.branches if branch.is_live)
+    typed, size = [], 0
+    for _, prompt in conversation.prompts(live.number):
+        typed.append(sanitize(prompt.preview, newlines="space"))
+        size += len(typed[-1]) + 1
+        if size > _MAX_SEARCH_CHARS:
+            break
     return ExportedSession(
         page=page,
-        title=sanitize(session.title.text, newlines="space") or session.id,
-        project=sanitize(session.project or "", newlines="space"),
-        started=session.started_at,
-        ended=session.ended_at,
-        prompt_count=len(prompts),
-        token_count=session.total_usage.total,
-        search_text=typed[:_MAX_SEARCH_CHARS],
+        title=page_title(header),
+        project=sanitize(header.project or "", newlines="space"),
+        started=header.started_at,
+        ended=header.ended_at,
+        prompt_count=live.prompt_count,
+        token_count=header.usage.total,
+        search_text="\n".join(typed)[:_MAX_SEARCH_CHARS],
     )
 
 
@@ -90,45 +100,45 @@ _MAX_LISTED = 200
 
 
 def render_session_pages(
-    session: Session, stem: str, options: ExportOptions
+    source: Session | ExportInput, stem: str, options: ExportOptions
 ) -> Iterator[tuple[str, Iterator[Html]]]:
     """Yield name and content of each page of a session.
 
     ``stem`` is the name of the first page without suffix. One page is in memory at a
     time.
     """
-    view = options.view
-    branch = next(b for b in session.branches if b.number == view.branch)
-    title = sanitize(session.title.text, newlines="space") or session.id
-    fragments = render_fragments(session, view, options.html_options)
+    source = as_input(source, options)
+    view, facts = options.view, source.conversation.facts
+    branch = facts.find_branch(view.branch)
+    if branch is None:
+        raise NotInArchive("branch", str(view.branch + 1))
+    html_options = structs.replace(options.html_options, cost=source.cost)
+    fragments = render_fragments(source.conversation, view, html_options)
     base_name = stem.rpartition("/")[2]
-    number, first_turn = 1, view.first_turn
-    is_last = False
     page, next_fragment = _take_page(fragments)
-    while not is_last:
+    for number in count(1):
         is_last = next_fragment is None
-        last_turn = view.last_turn
-        if next_fragment is not None:
-            last_turn = _turn_of(next_fragment, first_turn) - 1
+        prompts = [one.prompt for one in page if one.prompt is not None]
         frame = PageFrame(
             assets_url="../assets/",
             index_url="../index.html",
             footer=options.footer,
             previous_url=_page_name(base_name, number - 1) if number > 1 else "",
             next_url="" if is_last else _page_name(base_name, number + 1),
-            sidebar=_render_contents(branch, view, first_turn, last_turn),
+            sidebar=render_table_of_contents(prompts),
         )
-        header = render_session_header(session, branch, options.html_options)
+        header = render_session_header(facts, branch, html_options)
         if number > 1:
             header = join_html((header, tag("p", escape_line(f"Part {number}"))))
         yield (
             _page_name(stem, number),
-            render_html_page(title, header, group_into_sections(page), frame),
+            render_html_page(
+                page_title(facts), header, group_into_sections(page), frame
+            ),
         )
-        if next_fragment is not None:
-            first_turn = _turn_of(next_fragment, first_turn)
-            number += 1
-            page, next_fragment = _take_page(chain([next_fragment], fragments))
+        if next_fragment is None:
+            return
+        page, next_fragment = _take_page(chain([next_fragment], fragments))
 
 
 def _take_page(
@@ -144,18 +154,6 @@ def _take_page(
         page.append(fragment)
         size += len(fragment.html)
     return page, None
-
-
-def _turn_of(fragment: HtmlFragment, default: int) -> int:
-    return default if fragment.turn_number is None else fragment.turn_number
-
-
-def _render_contents(
-    branch: Branch, view: SessionView, first: int, last: int | None
-) -> Html:
-    return render_table_of_contents(
-        branch, structs.replace(view, first_turn=first, last_turn=last)
-    )
 
 
 def _page_name(stem: str, number: int) -> str:
@@ -317,7 +315,7 @@ class ExportItem(Struct, frozen=True, kw_only=True):
     id: SessionId
     fingerprint: bytes
     """Changes whenever the session changes."""
-    load: Callable[[], Session]
+    load: Callable[[], Session | ExportInput]
 
 
 class ExportResult(Struct, kw_only=True):
@@ -395,20 +393,20 @@ def _write_session(
     item: ExportItem, folder: Path, options: ExportOptions, result: ExportResult
 ) -> ExportedSession:
     log = result.last_log = RedactionLog()
-    session = item.load()
+    source = as_input(item.load(), options)
     stem = f"sessions/{make_file_name(item.id)}"
     page = f"{stem}{options.format.suffix}"
     if options.format is ExportFormat.HTML:
-        session = apply_redaction(session, options, log)
-        for name, parts in render_session_pages(session, stem, options):
+        source = apply_redaction(source, options, log)
+        for name, parts in render_session_pages(source, stem, options):
             result.bytes_written += write_atomic(
                 folder / name, encode_chunks(parts), private=options.redactor is None
             )
     else:
-        files = export_session(session, folder / page, options, log)
+        files = export_session(source, folder / page, options, log)
         result.bytes_written += sum(path.stat().st_size for path in files)
-        session = apply_redaction(session, options, RedactionLog())
-    return summarize_session(session, page)
+        source = apply_redaction(source, options, RedactionLog())
+    return summarize_conversation(source.conversation, page)
 
 
 def _read_manifest(folder: Path) -> dict[str, _ManifestEntry]:

@@ -9,7 +9,7 @@ from enum import StrEnum
 from pathlib import Path
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from bygones.export.files import (
     SourceOpener,
@@ -18,20 +18,25 @@ from bygones.export.files import (
     open_nothing,
     write_atomic,
 )
+from bygones.model.assembled import AssembledConversation
 from bygones.model.base import SessionId
+from bygones.model.conversations import Conversation
 from bygones.model.nodes import parse_user_text
 from bygones.model.sessions import Session
+from bygones.model.summary import SessionSummary
+from bygones.model.usage import Cost
 from bygones.redact.engine import Redactor
-from bygones.redact.session import RedactionLog, redact_session
+from bygones.redact.session import RedactionLog, redact_conversation
 from bygones.render.html.markup import Html, escape_line
 from bygones.render.html.page import PageFrame, render_session_page
 from bygones.render.html.session import HtmlOptions
 from bygones.render.markdown import render_session_markdown
 from bygones.render.numbers import MessagePricer, pluralize
 from bygones.render.session_tree import UsagePricer
+from bygones.render.step_renderer import RenderOptions
 from bygones.render.text.primitives import plain_text
 from bygones.render.text.session import TextOptions, render_lines
-from bygones.render.walk import SHOW_ALL, RenderOptions, SessionView, visible_positions
+from bygones.render.walk import SHOW_ALL, SessionView, find_visible
 from bygones.schema.encoding import encode_object
 from bygones.schema.sessions import session_objects
 
@@ -79,6 +84,7 @@ class ExportOptions(Struct, frozen=True, kw_only=True):
     zone: tzinfo | None = UTC
     message_pricer: MessagePricer | None = None
     usage_pricer: UsagePricer | None = None
+    """Computes the cost of a session that is in memory."""
     include_private: bool = False
     """Whether private records are exported; only for JSONL without redaction."""
     open_source: SourceOpener = open_nothing
@@ -90,7 +96,6 @@ class ExportOptions(Struct, frozen=True, kw_only=True):
             zone=self.zone,
             text_parser=parse_user_text,
             message_pricer=self.message_pricer,
-            usage_pricer=self.usage_pricer,
         )
 
     @property
@@ -101,49 +106,83 @@ class ExportOptions(Struct, frozen=True, kw_only=True):
         return Html(f"<p>{escape_line(text)}</p>")
 
 
+class ExportInput(Struct, frozen=True, kw_only=True):
+    """A session to export, read while it is written."""
+
+    conversation: Conversation
+    summary: SessionSummary | None = None
+    """What lists show of it, without annotations; computed if it is needed."""
+    cost: Cost | None = None
+
+    @property
+    def id(self) -> SessionId:
+        return self.conversation.facts.id
+
+
+def as_input(source: Session | ExportInput, options: ExportOptions) -> ExportInput:
+    """Return a session in memory as an input, with its cost."""
+    if isinstance(source, ExportInput):
+        return source
+    pricer = options.usage_pricer
+    cost = pricer(source.message_usages) if pricer else None
+    return ExportInput(conversation=AssembledConversation(source), cost=cost)
+
+
 def apply_redaction(
-    session: Session, options: ExportOptions, log: RedactionLog
-) -> Session:
+    source: ExportInput, options: ExportOptions, log: RedactionLog
+) -> ExportInput:
     if options.redactor is None:
-        return session
-    return redact_session(session, options.redactor, log)
+        return source
+    conversation = redact_conversation(source.conversation, options.redactor, log)
+    summary = source.summary
+    if summary is not None:
+        # Keys are encoded paths of this machine.
+        summary = structs.replace(summary, project_keys=())
+        summary = conversation.redact_value(summary)
+    return structs.replace(source, conversation=conversation, summary=summary)
 
 
 def render_session(
-    session: Session, options: ExportOptions, log: RedactionLog
+    source: Session | ExportInput, options: ExportOptions, log: RedactionLog
 ) -> Iterator[str]:
     """Yield a session in any format but JSONL, which consists of the original lines.
 
     Redactions are added to ``log``.
     """
-    session = apply_redaction(session, options, log)
-    yield from _render_format(session, options)
+    redacted = apply_redaction(as_input(source, options), options, log)
+    yield from _render_format(redacted, options)
     if options.redactor is not None and options.view != SHOW_ALL:
-        log.keep_only(visible_positions(session, options.view))
+        found = log.records
+        log.keep_only(find_visible(redacted.conversation, options.view, found))
 
 
-def _render_format(session: Session, options: ExportOptions) -> Iterator[str]:
-    view = options.view
+def _render_format(source: ExportInput, options: ExportOptions) -> Iterator[str]:
+    conversation, view = source.conversation, options.view
     match options.format:
         case ExportFormat.HTML:
             frame = PageFrame(footer=options.footer)
-            yield from render_session_page(session, view, options.html_options, frame)
+            html_options = structs.replace(options.html_options, cost=source.cost)
+            yield from render_session_page(conversation, view, html_options, frame)
         case ExportFormat.MARKDOWN:
             render_options = RenderOptions(
                 zone=options.zone, text_parser=parse_user_text
             )
-            yield from render_session_markdown(session, view, render_options)
+            yield from render_session_markdown(conversation, view, render_options)
         case ExportFormat.TEXT:
             text_options = TextOptions(
                 width=_TEXT_WIDTH, zone=options.zone, text_parser=parse_user_text
             )
-            for line in render_lines(session, view, text_options):
+            for line in render_lines(conversation, view, text_options):
                 yield f"{plain_text(line)}\n"
         case ExportFormat.JSON:
             separator = "[\n"
-            pricer = options.usage_pricer
-            cost = pricer(session.message_usages) if pricer else None
-            for value in session_objects(session, view, parse_user_text, cost=cost):
+            for value in session_objects(
+                conversation,
+                view,
+                parse_user_text,
+                summary=source.summary,
+                cost=source.cost,
+            ):
                 yield f"{separator}{encode_object(value)}"
                 separator = ",\n"
             yield "\n]\n"
@@ -152,7 +191,7 @@ def _render_format(session: Session, options: ExportOptions) -> Iterator[str]:
 
 
 def export_session(
-    session: Session, path: Path, options: ExportOptions, log: RedactionLog
+    source: Session | ExportInput, path: Path, options: ExportOptions, log: RedactionLog
 ) -> list[Path]:
     """Write a session and return the files, ``path`` first.
 
@@ -160,13 +199,14 @@ def export_session(
     session, as Claude Code does.
     """
     is_private = options.redactor is None
+    source = as_input(source, options)
     if options.format is not ExportFormat.JSONL:
-        text = render_session(session, options, log)
+        text = render_session(source, options, log)
         write_atomic(path, encode_chunks(text), private=is_private)
         return [path]
     written = []
     for transcript in iter_transcript_files(
-        session,
+        source.conversation,
         options.open_source,
         options.redactor,
         log,

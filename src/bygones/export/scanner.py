@@ -17,7 +17,7 @@ import msgspec
 from msgspec import Struct
 
 from bygones.errors import ScannerFailed, ScannerNotFound
-from bygones.export.formats import ExportOptions, apply_redaction
+from bygones.export.formats import ExportInput, ExportOptions, apply_redaction, as_input
 from bygones.model.nodes import parse_user_text
 from bygones.model.sessions import Session
 from bygones.redact.session import RedactionLog
@@ -111,14 +111,16 @@ def find_scanner() -> tuple[Scanner, str]:
 
 
 def scan_sessions(
-    sessions: Iterable[Session], options: ExportOptions
+    sources: Iterable[Session | ExportInput], options: ExportOptions
 ) -> list[ScannerFinding]:
     """Return what the scanner finds in sessions after redaction."""
     scanner, program = find_scanner()
     with tempfile.TemporaryDirectory(prefix="bygones-") as folder:
         written = [
-            _write_texts(session, Path(folder) / f"{number}.txt", options)
-            for number, session in enumerate(sessions)
+            _write_texts(
+                as_input(source, options), Path(folder) / f"{number}.txt", options
+            )
+            for number, source in enumerate(sources)
         ]
         report = _run_scanner(scanner, program, folder)
     findings = set()
@@ -143,23 +145,29 @@ def _run_scanner(
 
 
 def _write_texts(
-    session: Session, path: Path, options: ExportOptions
+    source: ExportInput, path: Path, options: ExportOptions
 ) -> tuple[str, Sequence[int], Sequence[str]]:
     """Write all texts of a session to a file.
 
     Returns the session's id, and first line and id of each record.
     """
-    starts, records = [1], [str(session.id)]
+    session_id = str(source.id)
+    starts, records = [1], [session_id]
     line = 1
-    redacted = apply_redaction(session, options, RedactionLog())
+    redacted = apply_redaction(source, options, RedactionLog())
     with path.open("w", encoding="utf-8", errors="backslashreplace") as file:
-        for value in session_objects(redacted, options.view, parse_user_text):
+        for value in session_objects(
+            redacted.conversation,
+            options.view,
+            parse_user_text,
+            summary=redacted.summary,
+        ):
             starts.append(line)
-            records.append(getattr(value, "message_id", session.id))
+            records.append(getattr(value, "message_id", session_id))
             for text in _texts(encode_object_as_dict(value)):
                 file.write(f"{text}\n")
                 line += text.count("\n") + 1
-    return str(session.id), starts, records
+    return session_id, starts, records
 
 
 def _texts(value: object) -> Iterator[str]:

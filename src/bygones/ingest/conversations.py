@@ -7,18 +7,17 @@ session is assembled and windows are cut out of it.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from bygones.errors import NotInArchive
-from bygones.model.base import SessionId
-from bygones.model.conversations import (
-    ConversationHeader,
-    MessageWindow,
-    build_conversation_header,
-    build_window,
-    strip_message,
+from bygones.model.assembled import (
+    AssembledConversation,
+    read_rest_of_turn,
+    sort_sources,
 )
-from bygones.model.sessions import agent_run_as_session
+from bygones.model.base import SessionId, SourceFile
+from bygones.model.conversations import MessageWindow, StoredTurn
+from bygones.model.sessions import PROMPT_ORIGINS
 from bygones.store.derived_tables import DerivedTables
 from bygones.store.messages import MessageRange
 
@@ -29,15 +28,7 @@ if TYPE_CHECKING:
     from bygones.store.messages import MessageStore
     from bygones.store.protocols import StoreReader
 
-__all__ = [
-    "AssembledConversation",
-    "StoredConversation",
-    "open_conversation",
-]
-
 _OpenSession = Callable[[SessionId], "Session"]
-_WINDOW_SIZE = 256
-"""Messages to read at once if a turn is longer than a window."""
 
 
 def open_conversation(
@@ -52,97 +43,28 @@ def open_conversation(
     if isinstance(tables, DerivedTables):
         number = tables.session_number(session)
         if number is not None and tables.messages.has_session(number):
-            return StoredConversation(
-                tables.messages,
-                (number, agent),
+            origin = _Origin(
                 loader,
                 lambda: open_session(session),
+                lambda: _load_sources(reader, number),
             )
+            return StoredConversation(tables.messages, (number, agent), origin)
     return AssembledConversation(open_session(session), agent)
 
 
-def _read_rest_of_turn(
-    conversation: Conversation, window: MessageWindow, limit: int
-) -> list[Message] | None:
-    """Return what follows a window, read by windows."""
-    messages: list[Message] = []
-    branch = conversation.facts.find_branch(window.branch_number)
-    if branch and (
-        len(window.turns) > 1 or (window.turns and not window.is_first_turn_partial)
-    ):
-        start = window.stop
-        while start < branch.message_count:
-            if len(messages) > limit:
-                return None
-            next_window = conversation.window(
-                branch.number, start, start + _WINDOW_SIZE
-            )
-            if not next_window.is_first_turn_partial:
-                break
-            messages += next_window.turns[0].messages
-            start = (
-                next_window.stop
-                if len(next_window.turns) == 1
-                else branch.message_count
-            )
-    return messages
+def _load_sources(reader: StoreReader, number: int) -> list[SourceFile]:
+    """Return the transcripts of a session."""
+    with reader.read_transaction():
+        stored = map(reader.byte_store.source, reader.sessions.session_sources(number))
+        return sort_sources(one.source for one in stored if one is not None)
 
 
-class AssembledConversation:
-    """A conversation of an assembled session."""
+class _Origin(NamedTuple):
+    """What a stored conversation is part of."""
 
-    def __init__(self, session: Session, agent: str = "") -> None:
-        self.agent_ids = [run.id for run in session.all_agents]
-        if agent:
-            run = next(
-                (
-                    agent_run
-                    for agent_run in session.all_agents
-                    if agent_run.id == agent
-                ),
-                None,
-            )
-            if run is None:
-                raise NotInArchive("agent", agent)
-            session = agent_run_as_session(session, run)
-            self.facts = build_conversation_header(session, run.id)
-        else:
-            self.facts = build_conversation_header(session)
-        self.session = session
-
-    @property
-    def is_assembled(self) -> bool:
-        """Whether all messages are in memory."""
-        return True
-
-    def load_session(self) -> Session:
-        """Return all of it."""
-        return self.session
-
-    def agent(self, agent: str) -> Conversation:
-        """Return an agent run of the session."""
-        return AssembledConversation(self.session, agent)
-
-    def window(self, branch: int, start: int, stop: int) -> MessageWindow:
-        _check_branch(self.facts, branch)
-        return build_window(self.session, self.facts, (branch, start, stop))
-
-    def messages(
-        self,
-        branch: int,
-        names: Sequence[str] = (),  # noqa: ARG002 (all messages are loaded)
-    ) -> Iterator[tuple[int, Message]]:
-        """Yield all messages of a branch with their numbers."""
-        _check_branch(self.facts, branch)
-        chosen = next(
-            candidate
-            for candidate in self.session.branches
-            if candidate.number == branch
-        )
-        yield from enumerate(map(strip_message, chosen.messages))
-
-    def rest_of_turn(self, window: MessageWindow, limit: int) -> list[Message] | None:
-        return _read_rest_of_turn(self, window, limit)
+    loader: Loader
+    open_session: Callable[[], Session]
+    load_sources: Callable[[], Sequence[SourceFile]]
 
 
 class StoredConversation:
@@ -152,15 +74,14 @@ class StoredConversation:
         self,
         message_store: MessageStore,
         key: tuple[int, str],
-        loader: Loader,
-        open_session: Callable[[], Session],
+        origin: _Origin,
     ) -> None:
         self._message_store = message_store
         self._key = key
-        self._loader = loader
-        self._open_session = open_session
+        self._origin = origin
+        self.loader = origin.loader
         self._assembled: AssembledConversation | None = None
-        facts = message_store.load_facts(key, loader)
+        facts = message_store.load_facts(key, origin.loader)
         if facts is None:
             raise NotInArchive("agent", key[1])
         self.facts = facts
@@ -174,10 +95,15 @@ class StoredConversation:
     def agent_ids(self) -> Sequence[str]:
         return self._message_store.agent_ids(self._key[0])
 
+    @property
+    def sources(self) -> Sequence[SourceFile]:
+        return self._origin.load_sources()
+
     def load_session(self) -> Session:
         """Return the whole session, assembled on the first call."""
         if self._assembled is None:
-            self._assembled = AssembledConversation(self._open_session(), self._key[1])
+            session = self._origin.open_session()
+            self._assembled = AssembledConversation(session, self._key[1])
         return self._assembled.session
 
     def agent(self, agent: str) -> Conversation:
@@ -185,30 +111,37 @@ class StoredConversation:
         if self._assembled is not None:
             return self._assembled.agent(agent)
         key = (self._key[0], agent)
-        return StoredConversation(
-            self._message_store, key, self._loader, self._open_session
-        )
+        return StoredConversation(self._message_store, key, self._origin)
 
     def window(self, branch: int, start: int, stop: int) -> MessageWindow:
         message_range = MessageRange(branch, start, stop)
-        window = self._message_store.load_window(self._key, message_range, self._loader)
+        window = self._message_store.load_window(self._key, message_range, self.loader)
         if window is None:
             raise NotInArchive("branch", str(branch))
         return window
 
+    def turns(self, branch: int) -> Sequence[StoredTurn]:
+        """Return the turns of a branch without their messages."""
+        self._check_branch(branch)
+        return self._message_store.load_turns(self._key, branch, self.loader)
+
     def messages(
-        self, branch: int, names: Sequence[str] = ()
+        self, branch: int, names: Sequence[str] = (), *, own: bool = False
     ) -> Iterator[tuple[int, Message]]:
         """Yield messages of a branch with their numbers, near names if given."""
-        _check_branch(self.facts, branch)
+        self._check_branch(branch)
         return self._message_store.messages_naming(
-            self._key, branch, names, self._loader
+            self._key, branch, names, self.loader, own=own
         )
 
+    def prompts(self, branch: int) -> Iterator[tuple[int, Message]]:
+        """Yield the prompts of a branch with their numbers."""
+        names = [origin.value for origin in PROMPT_ORIGINS]
+        return (found for found in self.messages(branch, names) if found[1].is_prompt)
+
     def rest_of_turn(self, window: MessageWindow, limit: int) -> list[Message] | None:
-        return _read_rest_of_turn(self, window, limit)
+        return read_rest_of_turn(self, window, limit)
 
-
-def _check_branch(facts: ConversationHeader, branch: int) -> None:
-    if facts.find_branch(branch) is None:
-        raise NotInArchive("branch", str(branch))
+    def _check_branch(self, branch: int) -> None:
+        if self.facts.find_branch(branch) is None:
+            raise NotInArchive("branch", str(branch))

@@ -54,6 +54,7 @@ from bygones.model.base import SourceKind, ToolUseId
 from bygones.model.conversations import (
     BranchSummary,
     ConversationHeader,
+    StoredTurn,
     build_conversation_header,
     strip_message,
 )
@@ -72,7 +73,6 @@ from bygones.store.encoding import id_key
 from bygones.store.messages import (
     MESSAGES_PER_BLOCK,
     EarlierMessages,
-    StoredTurn,
     find_forked_turns,
 )
 
@@ -688,6 +688,7 @@ def _join_headers(
     live, *others = earlier.branches
     return structs.replace(
         earlier,
+        directories=_distinct(earlier.directories, later.directories),
         git_branches=_distinct(earlier.git_branches, later.git_branches),
         versions=_distinct(earlier.versions, later.versions),
         entrypoints=_distinct(earlier.entrypoints, later.entrypoints),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from itertools import accumulate
 from typing import Protocol
 
@@ -13,6 +13,7 @@ from bygones.model.base import (
     AgentId,
     RecordId,
     SessionId,
+    SourceFile,
 )
 from bygones.model.problem_runs import count_problems
 from bygones.model.sessions import (
@@ -28,10 +29,22 @@ from bygones.model.summary import (
     EmptyReason,
     LeafSummary,
     Lineage,
+    Loader,
     Role,
     Title,
 )
 from bygones.model.usage import Usage
+
+
+class StoredTurn(Struct, frozen=True, array_like=True, gc=False):
+    """A turn without its messages."""
+
+    start: int
+    """The number of its first message on the branch."""
+    number: int
+    has_prompt: bool
+    usage: Usage
+    duration: timedelta | None
 
 
 class BranchSummary(Struct, frozen=True, kw_only=True, gc=False, array_like=True):
@@ -57,6 +70,12 @@ class BranchSummary(Struct, frozen=True, kw_only=True, gc=False, array_like=True
     session_id: SessionId | None = None
     """The session that it belongs to, if that is another one in the same file."""
     title: str | None = None
+    fork_id: RecordId | None = None
+    """The last record that it shares with its parent branch."""
+    first_prompt_id: RecordId | None = None
+    """Its first prompt after the fork."""
+    cut_turn: StoredTurn | None = None
+    """If it was forked inside a turn: the part of that turn after the fork."""
 
 
 class ConversationHeader(Struct, frozen=True, kw_only=True, array_like=True):
@@ -66,6 +85,7 @@ class ConversationHeader(Struct, frozen=True, kw_only=True, array_like=True):
     agent_id: AgentId | None = None
     title: Title
     project: str | None = None
+    directories: tuple[str, ...] = ()
     git_branches: tuple[str, ...] = ()
     versions: tuple[str, ...] = ()
     entrypoints: tuple[str, ...] = ()
@@ -83,8 +103,8 @@ class ConversationHeader(Struct, frozen=True, kw_only=True, array_like=True):
     branches: tuple[BranchSummary, ...]
     orphan_agents: tuple[AgentRun, ...] = ()
     """Agent runs whose call is unknown, without their content."""
-    summary_count: int = 0
-    """Number of summaries, if there are several."""
+    summaries: tuple[LeafSummary, ...] = ()
+    """Summaries of its records in their order."""
     branch_summaries: tuple[LeafSummary, ...] = ()
     """The last summary of each branch."""
     other_summaries: tuple[LeafSummary, ...] = ()
@@ -132,6 +152,7 @@ def build_conversation_header(
         agent_id=agent_id,
         title=session.title,
         project=session.project,
+        directories=session.directories,
         git_branches=session.git_branches,
         versions=session.versions,
         entrypoints=session.entrypoints,
@@ -149,7 +170,7 @@ def build_conversation_header(
             for run in session.agents
             if not run.call_ids and run.kind.is_shown
         ),
-        summary_count=len(session.summaries) if len(session.summaries) > 1 else 0,
+        summaries=session.summaries,
         branch_summaries=tuple(find_branch_summaries(session).values()),
         other_summaries=session.other_summaries if session.is_empty else (),
         empty_reason=session.empty_reason,
@@ -200,6 +221,9 @@ def summarize_branches(branches: Sequence[Branch]) -> Iterator[BranchSummary]:
             usage=branch.usage,
             title=branch.title,
             session_id=branch.session_id,
+            fork_id=branch.fork_id,
+            first_prompt_id=branch.first_prompt_id,
+            cut_turn=_find_cut_turn(branch, path.shared),
         )
 
 
@@ -228,40 +252,15 @@ class _PathCounts:
         return path.prompts[at], path.calls[at]
 
 
-def build_window(
-    session: Session, header: ConversationHeader, span: tuple[int, int, int]
-) -> MessageWindow:
-    """Return a window of messages; `span` is branch number, start and stop."""
-    number, start, stop = span
-    branch = next(branch for branch in session.branches if branch.number == number)
-    turns = []
-    is_partial = False
-    position = branch.path.shared_message_count
-    path_turns = branch.path.rest
-    if start < position:
-        position, path_turns = 0, branch.turns
-    for turn in path_turns:
-        first, last = max(start - position, 0), stop - position
-        position += len(turn.messages)
-        if last <= 0:
-            break
-        messages = turn.messages[first:last]
-        if not messages:
-            continue
-        is_partial |= bool(first)
-        turns.append(
-            structs.replace(
-                turn,
-                prompt=None if first else turn.prompt and strip_message(turn.prompt),
-                messages=tuple(map(strip_message, messages)),
-            )
-        )
-    return MessageWindow(
-        header=header,
-        branch_number=number,
-        start=start,
-        turns=tuple(turns),
-        is_first_turn_partial=is_partial,
+def _find_cut_turn(branch: Branch, shared: int) -> StoredTurn | None:
+    """Return the first own turn of a branch if the fork is inside a turn."""
+    if not branch.own_turns:
+        return None
+    own, whole = branch.own_turns[0], branch.path.rest[-len(branch.own_turns)]
+    if own.messages[0].id == whole.messages[0].id:
+        return None
+    return StoredTurn(
+        shared, own.number, own.prompt is not None, own.usage, own.duration
     )
 
 
@@ -329,6 +328,16 @@ class Conversation(Protocol):
         ...
 
     @property
+    def loader(self) -> Loader:
+        """Loads the content of messages."""
+        ...
+
+    @property
+    def sources(self) -> Sequence[SourceFile]:
+        """The transcripts of the session, those of agents last."""
+        ...
+
+    @property
     def is_assembled(self) -> bool:
         """Whether all its messages are in memory."""
         ...
@@ -345,13 +354,22 @@ class Conversation(Protocol):
         """Return the messages of a branch from one number up to another."""
         ...
 
+    def turns(self, branch: int) -> Sequence[StoredTurn]:
+        """Return the turns of a branch without their messages."""
+        ...
+
     def messages(
-        self, branch: int, names: Sequence[str] = ()
+        self, branch: int, names: Sequence[str] = (), *, own: bool = False
     ) -> Iterator[tuple[int, Message]]:
         """Yield the messages of a branch with their numbers.
 
-        With names: at least those messages that contain one of them.
+        With names: at least those messages that contain one of them. With ``own``:
+        without those that it shares with its parent.
         """
+        ...
+
+    def prompts(self, branch: int) -> Iterator[tuple[int, Message]]:
+        """Yield the prompts of a branch with their numbers."""
         ...
 
     def rest_of_turn(

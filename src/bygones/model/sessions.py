@@ -54,7 +54,8 @@ from bygones.model.summary import (
 )
 from bygones.model.usage import ReportedCost, Usage
 
-_PROMPT_ORIGINS = frozenset({Origin.PERSON, Origin.CALLER})
+PROMPT_ORIGINS = frozenset({Origin.PERSON, Origin.CALLER})
+"""Who writes prompts."""
 
 
 _EDITING_TOOLS = frozenset({"Edit", "Write", "MultiEdit", "NotebookEdit"})
@@ -259,7 +260,7 @@ class Message(Struct, frozen=True, kw_only=True, array_like=True):
     @property
     def is_prompt(self) -> bool:
         """Whether it was typed, or is the prompt of an agent run."""
-        return self.origin in _PROMPT_ORIGINS
+        return self.origin in PROMPT_ORIGINS
 
     @property
     def has_whole_preview(self) -> bool:
@@ -662,6 +663,23 @@ def list_started_agents(messages: Iterable[Message]) -> list[AgentRun]:
         for run in call.agents
         if not run.call_ids or run.call_ids[0] == call.id
     ]
+
+
+def list_called_agents(session: Session) -> list[AgentRun]:
+    """Return all agent runs of a session, and those that it only continues.
+
+    A session that was continued in another one may have started them.
+    """
+    runs = list(session.agents)
+    if session.lineage:
+        runs += (
+            run
+            for branch in session.branches
+            for message in own_messages(branch)
+            for call in message.tool_calls
+            for run in call.agents
+        )
+    return list(walk_agents(runs))
 
 
 def walk_agents(runs: Sequence[AgentRun]) -> Iterator[AgentRun]:

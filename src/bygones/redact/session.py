@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Container, Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator, Sequence
 from enum import Enum
-from functools import cache, lru_cache
+from functools import cache, cached_property, lru_cache
+from itertools import islice
 from operator import is_
 from types import UnionType
 from typing import Any, NewType, TypeVar, Union, get_args, get_origin
@@ -13,7 +14,14 @@ from typing import Any, NewType, TypeVar, Union, get_args, get_origin
 import msgspec
 from msgspec import Raw, Struct, structs
 
-from bygones.model.base import Position, Problem
+from bygones.model.assembled import read_rest_of_turn
+from bygones.model.base import Position, Problem, SourceFile
+from bygones.model.conversations import (
+    Conversation,
+    ConversationHeader,
+    MessageWindow,
+    StoredTurn,
+)
 from bygones.model.metadata import FileDeltaRecord, FileSnapshotRecord
 from bygones.model.outcomes import (
     BashOutcome,
@@ -93,6 +101,7 @@ def _has_content(content: str | tuple[Block, ...] | None) -> bool:
 
 T = TypeVar("T")
 _BLOCK_CACHE_SIZE = 16
+_BATCH_SIZE = 64
 _MAX_CACHED_LENGTH = 200
 
 
@@ -112,6 +121,8 @@ class RedactionLog:
         return {at: redactions for at, redactions in by_record.items() if redactions}
 
     def add(self, position: Position, redactions: tuple[Redaction, ...]) -> None:
+        if not redactions and position not in self._by_unopened_record:
+            return  # most records contain nothing to redact
         previous = self._by_opened_record.get(position)
         if previous is None or len(redactions) > len(previous):
             self._by_opened_record[position] = redactions
@@ -156,6 +167,101 @@ def redact_session(
     ).redact_value(session)
 
 
+def redact_conversation(
+    conversation: Conversation, redactor: Redactor, log: RedactionLog
+) -> RedactedConversation:
+    """Return the conversation with secrets and personal data redacted."""
+    redactor = redactor.with_accounts(login_names_in(conversation.facts.directories))
+    loader = RedactingLoader(conversation.loader, redactor, log)
+    return RedactedConversation(conversation, redactor, loader, log)
+
+
+class RedactedConversation:
+    """A conversation whose secrets and personal data are redacted when it is read."""
+
+    def __init__(
+        self,
+        inner: Conversation,
+        redactor: Redactor,
+        loader: Loader,
+        log: RedactionLog,
+    ) -> None:
+        self._inner = inner
+        self._redactor = redactor
+        self._log = log
+        self.loader = loader
+
+    @cached_property
+    def facts(self) -> ConversationHeader:
+        """What is known of it without its messages."""
+        return self.redact_value(self._inner.facts)
+
+    @property
+    def agent_ids(self) -> Sequence[str]:
+        return self._inner.agent_ids
+
+    @property
+    def sources(self) -> Sequence[SourceFile]:
+        return self.redact_value(tuple(self._inner.sources))
+
+    @property
+    def is_assembled(self) -> bool:
+        return self._inner.is_assembled
+
+    def redact_value(self, value: T) -> T:
+        """Redact a value that is not part of a message."""
+        return _ValueRedactor(self._redactor, self.loader).redact_value(value)
+
+    def load_session(self) -> Session:
+        """Return the whole session, redacted."""
+        return redact_session(self._inner.load_session(), self._redactor, self._log)
+
+    def agent(self, agent: str) -> RedactedConversation:
+        """Return an agent run of the session."""
+        return RedactedConversation(
+            self._inner.agent(agent), self._redactor, self.loader, self._log
+        )
+
+    def window(self, branch: int, start: int, stop: int) -> MessageWindow:
+        window = self._inner.window(branch, start, stop)
+        redactor = self._message_redactor(window.messages)
+        return structs.replace(
+            window, header=self.facts, turns=redactor.redact_value(window.turns)
+        )
+
+    def turns(self, branch: int) -> Sequence[StoredTurn]:
+        """Return the turns of a branch without their messages."""
+        return self._inner.turns(branch)
+
+    def messages(
+        self, branch: int, names: Sequence[str] = (), *, own: bool = False
+    ) -> Iterator[tuple[int, Message]]:
+        """Yield messages of a branch with their numbers, near names if given."""
+        return self._redact_numbered(self._inner.messages(branch, names, own=own))
+
+    def prompts(self, branch: int) -> Iterator[tuple[int, Message]]:
+        """Yield the prompts of a branch with their numbers."""
+        return self._redact_numbered(self._inner.prompts(branch))
+
+    def rest_of_turn(
+        self, window: MessageWindow, limit: int
+    ) -> Sequence[Message] | None:
+        return read_rest_of_turn(self, window, limit)
+
+    def _redact_numbered(
+        self, messages: Iterator[tuple[int, Message]]
+    ) -> Iterator[tuple[int, Message]]:
+        while batch := list(islice(messages, _BATCH_SIZE)):
+            redactor = self._message_redactor([message for _, message in batch])
+            for number, message in batch:
+                yield number, redactor.redact_value(message)
+
+    def _message_redactor(self, messages: Iterable[Message]) -> _ValueRedactor:
+        """Return a redactor for messages, which knows those that it has redacted."""
+        texts = frozenset(_texts_of_messages(messages))
+        return _ValueRedactor(self._redactor, self.loader, self._log, texts)
+
+
 def _unopened_texts(session: Session) -> Iterator[str]:
     """Yield most of the texts that a session has without loading a record."""
     branches = (
@@ -163,11 +269,15 @@ def _unopened_texts(session: Session) -> Iterator[str]:
         *(b for run in session.all_agents for b in run.branches),
     )
     for turn in (turn for branch in branches for turn in branch.own_turns):
-        for message in turn.messages:
-            yield message.preview
-            for call in message.tool_calls:
-                yield call.label
-                yield call.path or ""
+        yield from _texts_of_messages(turn.messages)
+
+
+def _texts_of_messages(messages: Iterable[Message]) -> Iterator[str]:
+    for message in messages:
+        yield message.preview
+        for call in message.tool_calls:
+            yield call.label
+            yield call.path or ""
 
 
 class RedactingLoader(Loader):

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 from datetime import tzinfo
 from typing import TYPE_CHECKING
 
-from bygones.model.problem_runs import count_problems
 from bygones.model.query import Part
 from bygones.model.summary import Hit, SearchResults
 from bygones.model.usage import Cost, Usage
@@ -37,7 +36,8 @@ if TYPE_CHECKING:  # `search` needs the notes below, but not what sessions are m
         SentBlock,
         TurnRequests,
     )
-    from bygones.model.sessions import AgentRun, Branch, Session, Turn
+    from bygones.model.sessions import AgentRun, Branch
+    from bygones.render.walk import BranchRest
 
 _MAX_NAMES = 3
 """Names that are listed; further ones are counted."""
@@ -45,50 +45,31 @@ _QUOTE_WIDTH = 40
 
 
 def render_header(
-    session: Session,
-    branch: Branch,
+    header: ConversationHeader,
+    branch: BranchSummary,
     zone: tzinfo | None,
     max_width: int | None,
     *,
     cost: Cost | None = None,
 ) -> Iterator[StyledLine]:
     """Yield the title and the facts above a session; ``cost`` is shown if given."""
-    title = sanitize(session.title.text, newlines="space") or session.id
+    title = sanitize(header.title.text, newlines="space") or header.id
     yield styled_line(
         StyledSpan(
             title if max_width is None else truncate_end(title, max_width),
             SpanStyle.TITLE,
         )
     )
-    for facts in session_header_facts(session, branch, zone, cost):
+    for facts in session_header_facts(header, branch, zone, cost):
         for line in wrap_facts(facts, max_width):
             yield styled_line(StyledSpan(line, SpanStyle.META))
-
-
-def session_header_facts(
-    session: Session, branch: Branch, zone: tzinfo | None, cost: Cost | None = None
-) -> tuple[list[str], ...]:
-    """Return the facts above a session, one list per line; facts may be empty."""
-    prompts = sum(1 for message in branch.messages if message.is_prompt)
-    calls = sum(len(message.tool_calls) for message in branch.messages)
-    agents = sum(1 for run in session.all_agents if run.kind.is_shown)
-    others = len(session.branches) - 1
-    counts = [
-        *_count_facts(prompts, calls, agents, others),
-        *_branch_facts(branch, count_problems(session.problems)),
-        _summary_fact(len(session.summaries)),
-    ]
-    facts = _header_facts(
-        session, counts, _usage_facts(session.total_usage, cost), zone
-    )
-    return (*facts, *_empty_facts(session))
 
 
 def _summary_fact(count: int) -> str:
     return pluralize(count, "summary", "summaries") if count > 1 else ""
 
 
-def _empty_facts(session: Session | ConversationHeader) -> Iterator[list[str]]:
+def _empty_facts(session: ConversationHeader) -> Iterator[list[str]]:
     """Yield what an empty session consists of, one list per line."""
     if session.empty_reason is None:
         return
@@ -97,27 +78,27 @@ def _empty_facts(session: Session | ConversationHeader) -> Iterator[list[str]]:
         yield [f"summary up to {summary.leaf_id[:8]}: {summary.text}"]
 
 
-def window_header_facts(
+def session_header_facts(
     session: ConversationHeader,
     branch: BranchSummary,
     zone: tzinfo | None,
     cost: Cost | None = None,
 ) -> tuple[list[str], ...]:
-    """Return the same facts for a session that is read in windows."""
+    """Return the facts above a session, one list per line; facts may be empty."""
     others = len(session.branches) - 1
     counts = [
         *_count_facts(
             branch.prompt_count, branch.tool_call_count, session.agent_count, others
         ),
         *_branch_facts(branch, session.problem_count),
-        _summary_fact(session.summary_count),
+        _summary_fact(len(session.summaries)),
     ]
     facts = _header_facts(session, counts, _usage_facts(session.usage, cost), zone)
     return (*facts, *_empty_facts(session))
 
 
 def _header_facts(
-    session: Session | ConversationHeader,
+    session: ConversationHeader,
     counts: list[str],
     usage: list[str],
     zone: tzinfo | None,
@@ -132,15 +113,13 @@ def _header_facts(
     )
 
 
-def _location_facts(session: Session | ConversationHeader) -> list[str]:
+def _location_facts(session: ConversationHeader) -> list[str]:
     branches = [name for name in session.git_branches if name != "HEAD"]
     git = f"git {_abbreviate_list(branches)}" if branches else ""
     return [session.person, session.project or "", git]
 
 
-def _time_facts(
-    session: Session | ConversationHeader, zone: tzinfo | None
-) -> list[str]:
+def _time_facts(session: ConversationHeader, zone: tzinfo | None) -> list[str]:
     if session.started_at is None or session.ended_at is None:
         return []
     return [
@@ -149,7 +128,7 @@ def _time_facts(
     ]
 
 
-def _software_facts(session: Session | ConversationHeader) -> list[str]:
+def _software_facts(session: ConversationHeader) -> list[str]:
     versions = session.versions
     version_range = " to ".join(dict.fromkeys((*versions[:1], *versions[-1:])))
     return [
@@ -168,7 +147,7 @@ def _count_facts(prompts: int, calls: int, agents: int, others: int) -> list[str
     ]
 
 
-def _branch_facts(branch: Branch | BranchSummary, problems: int) -> list[str]:
+def _branch_facts(branch: BranchSummary, problems: int) -> list[str]:
     return [
         "" if branch.is_live else branch_label(branch),
         pluralize(problems, "problem") if problems else "",
@@ -188,7 +167,7 @@ def _usage_facts(usage: Usage, cost: Cost | None) -> list[str]:
     ]
 
 
-def _lineage_facts(session: Session | ConversationHeader) -> list[str]:
+def _lineage_facts(session: ConversationHeader) -> list[str]:
     relatives = [
         f"{link.kind.replace('-', ' ')} {link.session_id[:8]}"
         for link in session.lineage
@@ -241,27 +220,16 @@ def branch_label(branch: Branch | BranchSummary) -> str:
     return f"session {name} on branch {branch.number + 1}"
 
 
-def describe_branch(
-    branch: Branch | BranchSummary, turns: Sequence[Turn] | None = None
-) -> str:
+def describe_branch(branch: BranchSummary, rest: BranchRest | None = None) -> str:
     """Describe a branch by its number of prompts, its first prompt and its tokens.
 
-    ``turns`` are those to describe; by default, the branch's own turns.
+    ``rest`` is the part to describe; by default, the branch's own turns.
     """
-    from bygones.model.conversations import BranchSummary
-
-    if isinstance(branch, BranchSummary):
-        count, preview = branch.own_prompt_count, branch.preview
-        tokens = branch.usage.total
-    else:
-        described = branch.own_turns if turns is None else turns
-        prompts = [m for turn in described for m in turn.messages if m.is_prompt]
-        count, preview = len(prompts), prompts[0].preview if prompts else ""
-        tokens = (
-            branch.usage.total
-            if turns is None
-            else sum(turn.usage.total for turn in turns)
-        )
+    count, preview, tokens = (
+        (rest.prompt_count, rest.preview, rest.tokens)
+        if rest is not None
+        else (branch.own_prompt_count, branch.preview, branch.usage.total)
+    )
     quote = truncate_end(sanitize(preview, newlines="space"), _QUOTE_WIDTH)
     title = sanitize(branch.title or "", newlines="space")
     facts = [

@@ -15,10 +15,16 @@ from typing import Any
 
 from markdown_it import MarkdownIt
 
-from bygones.model.conversations import BranchSummary, ConversationHeader, MessageWindow
+from bygones.model.assembled import as_conversation
+from bygones.model.conversations import (
+    BranchSummary,
+    Conversation,
+    ConversationHeader,
+    MessageWindow,
+)
 from bygones.model.outcomes import CURRENT_TOOL_NAMES, build_hunks
 from bygones.model.records import Block, TextBlock, ThinkingBlock
-from bygones.model.sessions import Branch, Message, Session, ToolCall, Turn
+from bygones.model.sessions import Message, Session, ToolCall
 from bygones.model.summary import Role
 from bygones.render.headers import (
     agent_facts,
@@ -26,7 +32,6 @@ from bygones.render.headers import (
     branch_label,
     describe_branch,
     session_header_facts,
-    window_header_facts,
 )
 from bygones.render.message_text import (
     CONTINUATION,
@@ -41,6 +46,11 @@ from bygones.render.message_text import (
     prompt_text,
     system_text,
 )
+from bygones.render.step_renderer import (
+    RenderOptions,
+    StepRenderer,
+    SystemMessageRenderer,
+)
 from bygones.render.text.primitives import sanitize
 from bygones.render.tool_detail import (
     TodoItem,
@@ -53,15 +63,12 @@ from bygones.render.tool_line import ToolCallLine
 from bygones.render.walk import (
     AgentStep,
     BlockStep,
-    BranchLink,
     BranchStep,
     MessageStep,
-    RenderOptions,
     SessionStart,
     SessionView,
-    StepRenderer,
-    SystemMessageRenderer,
     ToolCallStep,
+    TurnStart,
     walk_session,
     walk_window,
 )
@@ -231,14 +238,15 @@ _EDIT_TOOLS = {"Edit", "Write", "MultiEdit", "NotebookEdit"}
 
 
 def render_session_markdown(
-    session: Session,
+    source: Session | Conversation,
     view: SessionView | None = None,
     options: RenderOptions | None = None,
 ) -> Iterator[str]:
     """Yield a session as Markdown, in pieces. Tool calls are in <details> elements."""
     view, options = view or SessionView(), options or RenderOptions()
-    renderer = _MarkdownRenderer(session.project, view, options)
-    for step in walk_session(session, view):
+    conversation = as_conversation(source)
+    renderer = _MarkdownRenderer(conversation.facts.project, view, options)
+    for step in walk_session(conversation, view):
         yield from _paragraphs(renderer.render_step(step))
 
 
@@ -251,22 +259,6 @@ def render_window_markdown(
     renderer = _MarkdownRenderer(window.header.project, view, options)
     for step in walk_window(window):
         if isinstance(step, MessageStep | BlockStep | ToolCallStep | AgentStep):
-            yield from _paragraphs(renderer.render_step(step))
-
-
-def render_branch_markdown(
-    windows: Iterable[MessageWindow], options: RenderOptions | None = None
-) -> Iterator[str]:
-    """Yield a branch, given as all of its windows, like `render_session_markdown`."""
-    options = options or RenderOptions()
-    seen: set[str] = set()
-    renderer: _MarkdownRenderer | None = None
-    for window in windows:
-        if renderer is None:
-            view = SessionView(include_tools=True)
-            renderer = _MarkdownRenderer(window.header.project, view, options)
-            yield from _paragraphs(renderer.render_window_header(window))
-        for step in walk_window(window, seen):
             yield from _paragraphs(renderer.render_step(step))
 
 
@@ -289,17 +281,11 @@ class _MarkdownRenderer(StepRenderer[str]):
         yield f"## {escape_markdown(text)}"
 
     def _render_header(self, step: SessionStart) -> Iterator[str]:
-        facts = session_header_facts(step.session, step.branch, self._zone)
-        yield from _header_lines(step.session, (*facts, [step.turn_range]))
+        facts = session_header_facts(step.header, step.branch, self._zone)
+        yield from _header_lines(step.header, (*facts, [step.turn_range]))
 
-    def render_window_header(self, window: MessageWindow) -> Iterator[str]:
-        branch = window.header.find_branch(window.branch_number)
-        if branch is not None:
-            facts = window_header_facts(window.header, branch, self._zone)
-            yield from _header_lines(window.header, facts)
-
-    def _render_turn(self, turn: Turn) -> Iterator[str]:
-        yield f"---\n\n*{' · '.join(self._turn_facts(turn)) or '…'}*"
+    def _render_turn(self, step: TurnStart) -> Iterator[str]:
+        yield f"---\n\n*{' · '.join(self._turn_facts(step.turn)) or '…'}*"
 
     def _render_message(self, message: Message) -> Iterator[str]:
         if message.role is not Role.ASSISTANT:
@@ -343,16 +329,11 @@ class _MarkdownRenderer(StepRenderer[str]):
         yield "</details>"
 
     def _render_branch(self, step: BranchStep) -> Iterator[str]:
-        # Windows of a session do not know what a parent says after the fork.
-        is_parent = step.later_turns is not None
-        description = "" if is_parent else describe_branch(step.branch)
-        yield _describe_fork(step.branch, description)
-
-    def _render_branch_link(self, step: BranchLink) -> Iterator[str]:
+        # The summary of a parent counts what is before the fork, too.
         description = "" if step.is_parent else describe_branch(step.branch)
         yield _describe_fork(step.branch, description)
 
-    def _render_branch_end(self, branch: Branch) -> Iterator[str]:
+    def _render_branch_end(self, branch: BranchSummary) -> Iterator[str]:
         yield f"**Branch {branch.number + 1} ends here.**"
 
 
@@ -421,7 +402,7 @@ class _MarkdownSystemMessages(SystemMessageRenderer[Iterator[str]]):
 
 
 def _header_lines(
-    session: Session | ConversationHeader, fact_lines: Iterable[Iterable[str]]
+    session: ConversationHeader, fact_lines: Iterable[Iterable[str]]
 ) -> Iterator[str]:
     yield f"# {escape_markdown(session.title.text) or escape_markdown(session.id)}"
     lines = (
@@ -431,7 +412,7 @@ def _header_lines(
     yield "\n".join(f"- {line}" for line in lines if line)
 
 
-def _describe_fork(branch: Branch | BranchSummary, description: str) -> str:
+def _describe_fork(branch: BranchSummary, description: str) -> str:
     name = "the live branch" if branch.is_live else branch_label(branch)
     name = escape_markdown(name[:1].upper() + name[1:])
     if not description:

@@ -8,10 +8,12 @@ from datetime import datetime
 from msgspec import UNSET, Raw, UnsetType, structs
 
 from bygones.assemble.summary import summarize_session
+from bygones.model.assembled import as_conversation
 from bygones.model.base import AgentId, RecordId, SessionId, ToolUseId
+from bygones.model.conversations import BranchSummary, Conversation
 from bygones.model.nodes import Command, Notification, parse_user_text
 from bygones.model.records import TextBlock, ThinkingBlock
-from bygones.model.sessions import AgentRun, Branch, Message, Session, ToolCall, Turn
+from bygones.model.sessions import AgentRun, Message, Session, ToolCall, Turn
 from bygones.model.summary import AgentStatus, Role, SessionSummary
 from bygones.model.usage import Cost
 from bygones.render.message_text import (
@@ -224,7 +226,7 @@ class TreeLineObject(JsonObject, frozen=True, kw_only=True, tag="tree_line"):
 
 
 def session_objects(
-    session: Session,
+    source: Session | Conversation,
     view: SessionView,
     text_parser: TextParser = parse_as_typed,
     *,
@@ -234,17 +236,21 @@ def session_objects(
     """Yield a session and what the view shows of it, in reading order.
 
     `summary` is what the archive lists about the session; without it the summary is
-    computed from the session.
+    computed from the whole session.
     """
-    builder = _ObjectBuilder(session.project, view, text_parser)
-    listed = SessionObject.from_summary(summary or summarize_session(session), cost)
+    conversation = as_conversation(source)
+    header = conversation.facts
+    builder = _ObjectBuilder(header.project, view, text_parser)
+    if summary is None:
+        summary = summarize_session(conversation.load_session())
+    is_empty = header.empty_reason is not None
     yield structs.replace(
-        listed,
-        directories=session.directories,
-        summaries=session.other_summaries if session.is_empty else session.summaries,
-        sources=tuple(source.relative_path for source in session.sources),
+        SessionObject.from_summary(summary, cost),
+        directories=header.directories,
+        summaries=header.other_summaries if is_empty else header.summaries,
+        sources=tuple(file.relative_path for file in conversation.sources),
     )
-    for step in walk_session(session, view):
+    for step in walk_session(conversation, view):
         found = builder.build(step)
         if found is not None:
             yield found
@@ -264,7 +270,7 @@ class _ObjectBuilder:
     def build(self, step: WalkStep) -> JsonObject | None:
         match step:
             case TurnStart():
-                return self._turn(step.turn, step.branch)
+                return self._turn(step.turn, step.branch_number)
             case MessageStep():
                 return self.build_message(step.message, step.turn.number)
             case AgentStep(is_resumed=False):
@@ -283,10 +289,10 @@ class _ObjectBuilder:
     def _current_agent(self) -> AgentId | None:
         return self._agent_stack[-1] if self._agent_stack else None
 
-    def _turn(self, turn: Turn, branch: Branch) -> TurnObject:
+    def _turn(self, turn: Turn, branch_number: int) -> TurnObject:
         return TurnObject(
             turn=turn.number + 1,
-            branch=branch.number + 1,
+            branch=branch_number + 1,
             agent_id=self._current_agent,
             prompt_id=portable_id(turn.prompt.id) if turn.prompt else None,
             started_at=next((m.sent_at for m in turn.messages if m.sent_at), None),
@@ -294,7 +300,7 @@ class _ObjectBuilder:
             tokens=TokenCounts.from_usage(turn.usage),
         )
 
-    def _branch(self, branch: Branch, *, is_expanded: bool) -> BranchObject:
+    def _branch(self, branch: BranchSummary, *, is_expanded: bool) -> BranchObject:
         parent = branch.parent_number
         return BranchObject(
             branch=branch.number + 1,
@@ -304,7 +310,7 @@ class _ObjectBuilder:
             fork_id=None if branch.fork_id is None else portable_id(branch.fork_id),
             title=branch.title or "",
             agent_id=self._current_agent,
-            prompt_count=len(branch.prompts),
+            prompt_count=branch.own_prompt_count,
             tokens=TokenCounts.from_usage(branch.usage),
             is_expanded=is_expanded,
         )

@@ -9,16 +9,17 @@ message that is added only changes the rows of the last messages and of the last
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 from msgspec import Struct, structs
 
+from bygones.model.assembled import stored_turns
 from bygones.model.conversations import (
     BranchSummary,
     ConversationHeader,
     MessageWindow,
+    StoredTurn,
     build_conversation_header,
     strip_message,
 )
@@ -28,10 +29,10 @@ from bygones.model.sessions import (
     Session,
     Turn,
     agent_run_as_session,
+    list_called_agents,
     own_messages,
 )
 from bygones.model.summary import Loader, Title, TitleKind
-from bygones.model.usage import Usage
 from bygones.store.compression import compress, decompress
 from bygones.store.connect import fetch_all, fetch_one
 
@@ -40,8 +41,10 @@ if TYPE_CHECKING:
 
 
 MESSAGES_PER_BLOCK = 64
+_MAX_OPEN_CONVERSATIONS = 4
+"""Conversations that stay open: a session, an agent run, and an agent run in that."""
 _MAX_OPEN_BLOCKS = 8
-"""Blocks of the conversation read last that stay decoded."""
+"""Blocks of an open conversation that stay decoded."""
 _NO_LIMIT = 1 << 62
 
 
@@ -64,17 +67,6 @@ MessageBlockRow = tuple[str, int, int, bytes]
 """
 TurnRow = tuple[str, int, int, bytes]
 """The id of an agent run or "", branch, number of the first message, encoded turn."""
-
-
-class StoredTurn(Struct, frozen=True, array_like=True, gc=False):
-    """A turn without its messages."""
-
-    start: int
-    """The number of its first message on the branch."""
-    number: int
-    has_prompt: bool
-    usage: Usage
-    duration: timedelta | None
 
 
 class _ConversationFacts(Struct, frozen=True, array_like=True):
@@ -105,8 +97,9 @@ class _OpenConversation:
 class MessageStore:
     """The assembled messages of sessions.
 
-    The conversation that was read last stays open: a page reads several windows of it,
-    most of them from one block. It is dropped when anything in the index changes.
+    The conversations that were read last stay open: a page reads several windows of one,
+    most of them from one block, and an export goes from a session to its agents and
+    back. They are dropped when anything in the index changes.
     """
 
     def __init__(self, index: IndexDB) -> None:
@@ -118,7 +111,7 @@ class MessageStore:
         self._block_decoder = msgspec.msgpack.Decoder(
             list[Message], dec_hook=self._decode_loader
         )
-        self._open: _OpenConversation | None = None
+        self._open: dict[ConversationKey, _OpenConversation] = {}
 
     def has_session(self, number: int) -> bool:
         """Whether the messages of a session are stored."""
@@ -141,22 +134,34 @@ class MessageStore:
         self, key: ConversationKey, loader: Loader
     ) -> _OpenConversation | None:
         self._loader = loader
-        version = (key, loader, *self._data_version())
-        if self._open is not None and self._open.version == version:
-            return self._open
+        version = (loader, *self._data_version())
+        known = self._open.pop(key, None)
+        if known is None or known.version != version:
+            facts = self._load_facts(key, loader)
+            if facts is None:
+                return None
+            known = _OpenConversation(version, facts)
+            if len(self._open) >= _MAX_OPEN_CONVERSATIONS:
+                del self._open[next(iter(self._open))]
+        self._open[key] = known  # the last one is dropped last
+        return known
+
+    def _load_facts(
+        self, key: ConversationKey, loader: Loader
+    ) -> _ConversationFacts | None:
         number, agent = key
         sql = "SELECT facts FROM conversation WHERE session = ? AND agent = ?"
-        names = ("", agent) if agent else ("",)
-        rows = [fetch_one(self._db, sql, (number, name)) for name in names]
-        if None in rows:
+        row = fetch_one(self._db, sql, key)
+        if row is None:
             return None
-        session, *run = (self._facts_decoder.decode(row[0]) for row in rows)
-        facts = session
-        if run:
-            header = _with_session_facts(run[0].facts, session.facts)
-            facts = structs.replace(run[0], facts=header)
-        self._open = _OpenConversation(version, facts)
-        return self._open
+        facts: _ConversationFacts = self._facts_decoder.decode(row[0])
+        if not agent:
+            return facts
+        session = self._open_conversation((number, ""), loader)
+        if session is None:
+            return None
+        header = _with_session_facts(facts.facts, session.facts.facts)
+        return structs.replace(facts, facts=header)
 
     def load_window(
         self, key: ConversationKey, message_range: MessageRange, loader: Loader
@@ -180,19 +185,59 @@ class MessageStore:
             is_first_turn_partial=bool(found) and found[0][0] < message_range.start,
         )
 
+    def load_turns(
+        self, key: ConversationKey, branch: int, loader: Loader
+    ) -> list[StoredTurn]:
+        """Return the turns of a branch, if the conversation is stored."""
+        with self._db:
+            conversation = self._open_conversation(key, loader)
+            if conversation is None:
+                return []
+            turns: dict[int, StoredTurn] = {}
+            whole = MessageRange(branch, 0, _NO_LIMIT)
+            for part, stop in _branch_parts(conversation.branches, whole):
+                own = MessageRange(part.number, part.shared_count, stop)
+                turns = self._join_turns(key, conversation, turns, (part, own))
+        return [turns[start] for start in sorted(turns)]
+
+    def _join_turns(
+        self,
+        key: ConversationKey,
+        conversation: _OpenConversation,
+        earlier: dict[int, StoredTurn],
+        part_and_range: tuple[BranchSummary, MessageRange],
+    ) -> dict[int, StoredTurn]:
+        """Return earlier turns of a path, and those of a branch in a range."""
+        part, message_range = part_and_range
+        forked = conversation.facts.forked_turns.get(part.number)
+        limit = forked.start if forked else part.shared_count
+        turns = {start: row for start, row in earlier.items() if start < limit}
+        if forked:
+            turns[forked.start] = forked
+        turns.update({row.start: row for row in self._load_turns(key, message_range)})
+        return turns
+
     def messages_naming(
-        self, key: ConversationKey, branch: int, names: Sequence[str], loader: Loader
+        self,
+        key: ConversationKey,
+        branch: int,
+        names: Sequence[str],
+        loader: Loader,
+        *,
+        own: bool = False,
     ) -> Iterator[tuple[int, Message]]:
         """Yield messages in blocks that contain one of some names, with numbers.
 
-        Without names, yield all messages of a branch.
+        Without names, yield all messages of a branch; with ``own``, without those of
+        its parent.
         """
         patterns = [name.encode("utf-8", "surrogatepass") for name in names]
         conversation = self._open_conversation(key, loader)
         if conversation is None:
             return
         whole = MessageRange(branch, 0, _NO_LIMIT)
-        for part, stop in _branch_parts(conversation.branches, whole):
+        parts = _branch_parts(conversation.branches, whole)
+        for part, stop in parts[-1:] if own else parts:
             message_range = MessageRange(part.number, part.shared_count, stop)
             for start, frame in self._frames(key, message_range, part.shared_count):
                 raw = decompress(frame)
@@ -210,14 +255,9 @@ class MessageStore:
         turns: dict[int, StoredTurn] = {}
         messages: list[Message] = []
         for part, stop in _branch_parts(conversation.branches, message_range):
-            forked = conversation.facts.forked_turns.get(part.number)
-            limit = forked.start if forked else part.shared_count
-            turns = {start: row for start, row in turns.items() if start < limit}
-            if forked:
-                turns[forked.start] = forked
             first = max(message_range.start, part.shared_count)
             own = MessageRange(part.number, first, stop)
-            turns.update({row.start: row for row in self._load_turns(key, own)})
+            turns = self._join_turns(key, conversation, turns, (part, own))
             for start, block in self._blocks(key, conversation, own, part.shared_count):
                 messages += block[max(first - start, 0) : stop - start]
         return turns, messages
@@ -324,7 +364,7 @@ def conversation_rows(
         _add_conversation(rows, session, header or build_conversation_header(session))
     elif header is not None:
         _add_end(rows, session, header, earlier)
-    for run in session.all_agents:
+    for run in list_called_agents(session):
         run_session = agent_run_as_session(session, run)
         run_header = build_conversation_header(run_session, run.id)
         _add_conversation(rows, run_session, _without_session_facts(run_header))
@@ -337,6 +377,8 @@ def _without_session_facts(header: ConversationHeader) -> ConversationHeader:
         header,
         title=Title(header.title.text, TitleKind.ID),
         project=None,
+        directories=(),
+        summaries=(),
         git_branches=(),
         versions=(),
         entrypoints=(),
@@ -351,6 +393,8 @@ def _with_session_facts(
         header,
         title=structs.replace(session.title, text=header.title.text),
         project=session.project,
+        directories=session.directories,
+        summaries=session.summaries,
         git_branches=session.git_branches,
         versions=session.versions,
         entrypoints=session.entrypoints,
@@ -450,19 +494,6 @@ def _branch_parts(
             break
         branch = branches.get(parent)
     return parts[::-1]
-
-
-def stored_turns(branch: Branch) -> list[StoredTurn]:
-    """Return the turns that a branch does not share, without their messages."""
-    turns = []
-    start = branch.path.shared_message_count
-    for turn in branch.path.rest:
-        has_prompt = turn.prompt is not None
-        turns.append(
-            StoredTurn(start, turn.number, has_prompt, turn.usage, turn.duration)
-        )
-        start += len(turn.messages)
-    return turns
 
 
 def build_turns(

@@ -38,13 +38,7 @@ from bygones.render.html.session import (
 )
 from bygones.render.html.tool_calls import detect_image_type
 from bygones.render.numbers import pluralize
-from bygones.render.walk import (
-    BranchLink,
-    MessageStep,
-    TurnStart,
-    WalkStep,
-    walk_window,
-)
+from bygones.render.walk import MessageStep, TurnStart, WalkStep, walk_window
 from bygones.web.layout import conversation_url
 from bygones.web.pool import OpenSession
 
@@ -96,7 +90,7 @@ class ConversationView:
         if summary is None:
             raise NotInArchive("branch", str(branch))
         self.branch: BranchSummary = summary
-        self._conversation = conversation
+        self.conversation = conversation
         self._message_numbers: dict[str, int] | None = None
         self._outline: tuple[OutlineEntry, ...] | None = None
         self._record_locations: dict[int, tuple[int, str]] | None = None
@@ -108,7 +102,7 @@ class ConversationView:
         return self.branch.message_count
 
     def load_window(self, start: int, stop: int) -> MessageWindow:
-        return self._conversation.window(self.branch.number, start, stop)
+        return self.conversation.window(self.branch.number, start, stop)
 
     def iter_windows(self) -> Iterator[MessageWindow]:
         """Yield all messages in windows."""
@@ -117,7 +111,7 @@ class ConversationView:
 
     def iter_messages(self) -> Iterator[tuple[int, Message]]:
         """Yield all messages with their numbers."""
-        return iter(self._conversation.messages(self.branch.number))
+        return iter(self.conversation.messages(self.branch.number))
 
     def iter_turns(self) -> Iterator[Turn]:
         """Yield the turns, complete with all their messages."""
@@ -191,14 +185,14 @@ class ConversationView:
             time = next((message.sent_at for message in previous), None)
             options = structs.replace(options, previous_time=time)
         if options.message_pricer and window.turns:
-            rest = self._conversation.rest_of_turn(window, MAX_PRICED_MESSAGES)
+            rest = self.conversation.rest_of_turn(window, MAX_PRICED_MESSAGES)
             unshown_messages = {window.turns[-1].number: rest}
             options = structs.replace(options, unshown_messages=unshown_messages)
         return options
 
     def iter_edits(self, path: str) -> Iterator[tuple[ToolCall, ChangedFile]]:
         """Yield the changes of a file, without those of the parent branch."""
-        for at, message in self._conversation.messages(self.branch.number, [path]):
+        for at, message in self.conversation.messages(self.branch.number, [path]):
             if at >= self.branch.shared_count:
                 calls = message.tool_calls
                 yield from (
@@ -213,9 +207,7 @@ class ConversationView:
         runs = [
             run
             for branch in self.facts.branches
-            for message in self._conversation.window(
-                branch.number, branch.shared_count, branch.message_count
-            ).messages
+            for _, message in self.conversation.messages(branch.number, own=True)
             for call in message.tool_calls
             for run in call.agents
         ]
@@ -238,7 +230,7 @@ class ConversationView:
             return self._message_numbers.get(name)
         anchor = _ANCHOR.fullmatch(name)
         names = [anchor[1], name] if anchor else [name]
-        candidates = self._conversation.messages(self.branch.number, names)
+        candidates = self.conversation.messages(self.branch.number, names)
         number = dict(_iter_message_numbers(candidates)).get(name)
         if number is None and _HASHED_ANCHOR.fullmatch(name):
             return self.message_numbers.get(name)  # the anchor does not contain the id
@@ -262,7 +254,7 @@ class ConversationView:
         """The number of the message that contains a record, anchor, call or agent."""
         if self._message_numbers is None:
             self._message_numbers = dict(
-                _iter_message_numbers(self._conversation.messages(self.branch.number))
+                _iter_message_numbers(self.conversation.messages(self.branch.number))
             )
         return self._message_numbers
 
@@ -271,7 +263,7 @@ class ConversationView:
         """Where the messages start, with their numbers."""
         return [
             (number, message.record_refs[0].position)
-            for number, message in self._conversation.messages(self.branch.number)
+            for number, message in self.conversation.messages(self.branch.number)
             if message.record_refs
         ]
 
@@ -280,7 +272,7 @@ class ConversationView:
         """Number and anchor of the message that contains a record, by record number."""
         if self._record_locations is None:
             self._record_locations = dict(
-                _iter_record_locations(self._conversation.messages(self.branch.number))
+                _iter_record_locations(self.conversation.messages(self.branch.number))
             )
         return self._record_locations
 
@@ -304,7 +296,7 @@ class ConversationView:
             return tuple(_iter_outline(messages))
         if self._outline is None:
             self._outline = tuple(
-                _iter_outline(self._conversation.messages(self.branch.number))
+                _iter_outline(self.conversation.messages(self.branch.number))
             )
         return self._outline
 
@@ -312,7 +304,7 @@ class ConversationView:
 class _ScreenBudget:
     """Takes rendering steps until their HTML fills a screen."""
 
-    def __init__(self, steps: Iterable[WalkStep | BranchLink]) -> None:
+    def __init__(self, steps: Iterable[WalkStep]) -> None:
         self._steps = steps
         self._chars = 0
         self.fragments: list[Html] = []
@@ -323,7 +315,7 @@ class _ScreenBudget:
         is_folded = _FOLDED.match(html) is not None
         self._chars += min(len(html), _LINE_CHARS) if is_folded else len(html)
 
-    def take_steps(self) -> Iterator[WalkStep | BranchLink]:
+    def take_steps(self) -> Iterator[WalkStep]:
         """Yield steps up to a message or turn for which there is no room."""
         is_turn_started = False
         for step in self._steps:

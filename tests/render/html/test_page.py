@@ -31,12 +31,11 @@ OPTIONS = HtmlOptions(text_parser=parse_user_text)
 
 def test_header_shows_the_total_cost(tmp_path: Path) -> None:
     session = STORIES["everyday"](tmp_path)
-    setting = HtmlOptions(
-        text_parser=parse_user_text, usage_pricer=load_prices().compute_cost
-    )
+    total = load_prices().compute_cost(session.message_usages)
+    setting = HtmlOptions(text_parser=parse_user_text, cost=total)
     head = "".join(render_session_page(session, options=setting)).partition("<h2")[0]
 
-    cost = format_cost(load_prices().compute_cost(session.message_usages))
+    cost = format_cost(total)
     assert cost not in {"", "unknown"}
     assert f"{cost}<" in head or f"{cost} " in head
 
@@ -97,12 +96,10 @@ def test_page_in_a_folder_links_the_shared_style(tmp_path: Path) -> None:
 def test_table_of_contents_lists_several_prompts(tmp_path: Path) -> None:
     session = passing(tmp_path)
 
-    assert outline(render_table_of_contents(session.live_branch)).count("<li>") == len(
-        session.prompts
-    )
-    assert (
-        render_table_of_contents(session.live_branch, SessionView(first_turn=99)) == ""
-    )
+    listed = outline(render_table_of_contents(session.prompts))
+
+    assert listed.count("<li>") == len(session.prompts)
+    assert render_table_of_contents(session.prompts[:1]) == ""
 
 
 def test_other_branch_has_its_own_page(tmp_path: Path) -> None:

@@ -11,7 +11,8 @@ from markdown_it import MarkdownIt
 from bygones.model.nodes import parse_user_text
 from bygones.model.sessions import Session
 from bygones.render.markdown import render_session_markdown
-from bygones.render.walk import RenderOptions, SessionView
+from bygones.render.step_renderer import RenderOptions
+from bygones.render.walk import SessionView
 from tests.build import prompt, reply, summary, thread, tool_result, tool_use
 from tests.render.html.outline import attributes, tags
 from tests.render.shared import session_of

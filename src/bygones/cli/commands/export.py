@@ -47,8 +47,10 @@ from bygones.export.files import (
 from bygones.export.folder import ExportItem, export_folder
 from bygones.export.formats import (
     ExportFormat,
+    ExportInput,
     ExportOptions,
     RedactionReport,
+    as_input,
     export_session,
     render_session,
 )
@@ -66,6 +68,8 @@ from bygones.usage.prices import load_prices
 
 if TYPE_CHECKING:
     from bygones.archive import Archive
+    from bygones.model.conversations import Conversation
+    from bygones.usage.prices import Prices
 
 
 _DEFAULT_FOLDER = "bygones-export"
@@ -121,7 +125,7 @@ def run_export(
 ) -> None:
     prices = load_prices(find_prices_file(os.environ, Path.home()))
     counts = _Selected()
-    with _select_sessions(request, options, counts) as (selected, open_source):
+    with _select_sessions(request, options, counts, prices) as (selected, open_source):
         export_options = ExportOptions(
             format=ExportFormat(request.format),
             redactor=load_redactor(os.environ, Path.home()) if request.redact else None,
@@ -138,7 +142,9 @@ def run_export(
         wanted = _without_copies(wanted)
         first = list(islice(wanted, 2))
         if _is_single(request, len(first), has_project=counts.has_project):
-            done = _export_one(first[0].load(), request, export_options, out)
+            done = _export_one(
+                as_input(first[0].load(), export_options), request, export_options, out
+            )
         else:
             done = _export_many(chain(first, wanted), request, export_options)
         done = structs.replace(done, empty=counts.empty)
@@ -232,7 +238,10 @@ _NOT_REDACTED_NOTE = "nothing was redacted; check the output before you share it
 
 @contextmanager
 def _select_sessions(
-    request: ExportRequest, options: CommonOptions, selected: _Selected
+    request: ExportRequest,
+    options: CommonOptions,
+    selected: _Selected,
+    prices: Prices,
 ) -> Iterator[tuple[Iterator[ExportItem], SourceOpener]]:
     """Yield the selected sessions, which can be loaded until the context ends."""
     since = request.since
@@ -246,7 +255,7 @@ def _select_sessions(
         return
     with open_current(options) as archive:
         yield (
-            _select_from_archive(archive, request, start, selected),
+            _select_from_archive(archive, request, start, selected, prices=prices),
             archive.read_source,
         )
 
@@ -302,6 +311,8 @@ def _select_from_archive(
     request: ExportRequest,
     start: datetime | None,
     selected: _Selected,
+    *,
+    prices: Prices,
 ) -> Iterator[ExportItem]:
     wanted = None
     if request.search is None and not request.select_all:
@@ -317,8 +328,17 @@ def _select_from_archive(
             yield ExportItem(
                 id=listed.id,
                 fingerprint=msgspec.json.encode(listed),
-                load=partial(archive.session, listed.id),
+                load=partial(_load_archived, archive, prices, listed.id),
             )
+
+
+def _load_archived(archive: Archive, prices: Prices, id_: SessionId) -> ExportInput:
+    summary = archive.recorded_summary(id_)
+    return ExportInput(
+        conversation=archive.conversation(id_),
+        summary=summary,
+        cost=archive.costs([summary], prices).get(id_),
+    )
 
 
 def _resolve_session_ids(
@@ -365,34 +385,34 @@ def _nothing_selected_reason(request: ExportRequest) -> str:
 
 
 def _export_one(
-    session: Session, request: ExportRequest, options: ExportOptions, out: TextIO
+    source: ExportInput, request: ExportRequest, options: ExportOptions, out: TextIO
 ) -> _ExportResult:
-    branch = choose_branch(session, request.branch)
+    branch = choose_branch(source.conversation, request.branch)
     turns = _parse_turn_range(request.turns)
-    _check_turns(session, branch, turns.get("first_turn") or 0)
+    _check_turns(source.conversation, branch, turns.get("first_turn") or 0)
     view = structs.replace(options.view, branch=branch, **turns)
     options = structs.replace(options, view=view)
     log = RedactionLog()
-    path = request.to or Path(f"{make_file_name(session.id)}{options.format.suffix}")
+    path = request.to or Path(f"{make_file_name(source.id)}{options.format.suffix}")
     files: list[Path] = []
     if request.to == _STDOUT:
-        out.writelines(_text_parts(session, options, log))
+        out.writelines(_text_parts(source, options, log))
     else:
-        files = export_session(session, path, options, log)
+        files = export_session(source, path, options, log)
     report = RedactionReport()
-    report.add(session.id, log, keep_details=request.report is not None)
+    report.add(source.id, log, keep_details=request.report is not None)
     size = sum(one.stat().st_size for one in files)
     return _ExportResult(path=path, files=tuple(files), bytes=size, report=report)
 
 
 def _text_parts(
-    session: Session, options: ExportOptions, log: RedactionLog
+    source: ExportInput, options: ExportOptions, log: RedactionLog
 ) -> Iterator[str]:
     if options.format is not ExportFormat.JSONL:
-        yield from render_session(session, options, log)
+        yield from render_session(source, options, log)
         return
     for one in iter_transcript_files(
-        session,
+        source.conversation,
         options.open_source,
         options.redactor,
         log,
@@ -418,8 +438,10 @@ def _parse_turn_range(text: str | None) -> dict[str, int | None]:
     return {"first_turn": start, "last_turn": end}
 
 
-def _check_turns(session: Session, number: int, first: int) -> None:
-    turns = next((one.turns for one in session.branches if one.number == number), ())
+def _check_turns(conversation: Conversation, number: int, first: int) -> None:
+    if not first:
+        return
+    turns = conversation.turns(number)
     if first > max((turn.number for turn in turns), default=0):
         has = pluralize(len(turns), "turn")
         raise click.UsageError(f"there is no turn {first + 1}: the branch has {has}")

@@ -45,18 +45,24 @@ from bygones.cli.output import (
 from bygones.cli.picker.choose import pick_session, query_option, wants_picker
 from bygones.cli.resolve import check_record_on_branch, choose_branch
 from bygones.errors import NotInArchive
+from bygones.model.assembled import AssembledConversation
 from bygones.model.nodes import parse_user_text
+from bygones.render.locate import (
+    find_branch_of,
+    find_message_index,
+    view_turns_around,
+)
 from bygones.render.text.primitives import sanitize_json
 from bygones.render.text.session import (
     MarkdownRenderer,
     TextOptions,
     render_focused_lines,
 )
-from bygones.render.walk import SessionView, find_message_index
-from bygones.render.walk import trim_around_record as window
+from bygones.render.walk import SessionView
 from bygones.schema.sessions import session_objects
 
 if TYPE_CHECKING:
+    from bygones.model.conversations import Conversation
     from bygones.model.query import Query
     from bygones.model.sessions import Session
 
@@ -82,16 +88,18 @@ class ShowRequest(Struct, frozen=True, kw_only=True):
 
 
 def end_at_summary(
-    session: Session, view: SessionView, name: str
-) -> tuple[Session, SessionView]:
+    conversation: Conversation, view: SessionView, name: str
+) -> tuple[Conversation, SessionView]:
     """Let the view end at a record with a summary, if that is what was named."""
-    named = tuple(one for one in session.summaries if one.leaf_id.startswith(name))
+    summaries = conversation.facts.summaries
+    named = tuple(one for one in summaries if one.leaf_id.startswith(name))
     if len(named) != 1:
-        return session, view
-    at = find_message_index(session, view.branch, {named[0].leaf_id})
+        return conversation, view
+    at = find_message_index(conversation, view.branch, {named[0].leaf_id})
     if at is None:
-        return session, view
-    return replace(session, summaries=named), replace(view, stop_message=at + 1)
+        return conversation, view
+    session = replace(conversation.load_session(), summaries=named)
+    return AssembledConversation(session), replace(view, stop_message=at + 1)
 
 
 def print_raw(shown: ShownSession, around: str | None, *, is_terminal: bool) -> None:
@@ -219,9 +227,9 @@ def show(
 
 
 def _show(shown: ShownSession, request: ShowRequest, console: Console) -> None:
-    found, record = shown.session, shown.record
+    found, record = shown.conversation, shown.record
     # Messages of agents are on no branch of the session itself.
-    known = record.id if record and found.find_branch(record.id) else None
+    known = record.id if record and find_branch_of(found, record.id) else None
     view = SessionView(
         branch=choose_branch(found, request.branch, request.around or known),
         include_branches=request.everything,
@@ -236,7 +244,7 @@ def _show(shown: ShownSession, request: ShowRequest, console: Console) -> None:
         found, view = end_at_summary(found, view, request.branch)
     if request.around:
         check_record_on_branch(found, view.branch, request.around)
-        found = window(found, view.branch, request.around)
+        view = view_turns_around(found, view, request.around)
     elif _lands_on_record(shown, console):
         is_paged = console.is_terminal and can_land() and not request.as_json
         view = view_around_record(shown, view, is_paged=is_paged)
@@ -286,7 +294,7 @@ def _find_best_hit(shown: ShownSession, find: str) -> ShownSession:
     shown = shown._replace(query=find)
     if shown.record is not None:
         return shown
-    query = limit_to_session(parse_query_words([find]), shown.session.id)
+    query = limit_to_session(parse_query_words([find]), shown.conversation.facts.id)
     matches = archive.search(query, limit=1, hits_per_session=1).sessions
     hits = [hit for match in matches for hit in match.hits if hit.record_id]
     if not hits:
@@ -306,10 +314,12 @@ def limit_to_session(query: Query, session_id: str) -> Query:
     return replace(query, root=and_terms(terms))
 
 
-def _print_json(session: Session, view: SessionView, shown: ShownSession) -> None:
+def _print_json(
+    conversation: Conversation, view: SessionView, shown: ShownSession
+) -> None:
     print_objects(
         session_objects(
-            session, view, parse_user_text, summary=shown.summary, cost=shown.cost
+            conversation, view, parse_user_text, summary=shown.summary, cost=shown.cost
         )
     )
 
@@ -322,7 +332,10 @@ def _markdown_renderer() -> MarkdownRenderer:
 
 
 def _print_session(
-    session: Session, view: SessionView, console: Console, shown: ShownSession
+    conversation: Conversation,
+    view: SessionView,
+    console: Console,
+    shown: ShownSession,
 ) -> None:
     colored = console.style.is_colored
     # With --color always the pipe leads to a terminal, such as a preview of fzf.
@@ -334,10 +347,10 @@ def _print_session(
         markdown=_markdown_renderer() if colored else None,
         cost=shown.cost,
     )
-    lines: FocusedLines = render_focused_lines(session, view, page)
+    lines: FocusedLines = render_focused_lines(conversation, view, page)
     if shown.archive is not None and shown.query and colored:
         positions = shown.archive.match_positions(
-            parse_query_words([shown.query]), shown.session.id
+            parse_query_words([shown.query]), shown.conversation.facts.id
         )
         lines = highlight(lines, shown.archive, positions)
     first_line, rows = 1, iter(without_focus(lines))

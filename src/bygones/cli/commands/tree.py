@@ -16,6 +16,7 @@ from bygones.cli.context import (
 from bygones.cli.open_archive import load_user_prices_or_warn, open_current
 from bygones.cli.output import Console, print_objects, style_spans
 from bygones.cli.resolve import load_named_session
+from bygones.model.conversations import build_conversation_header
 from bygones.render.headers import render_header
 from bygones.render.session_tree import UsagePricer, iter_tree_lines, render_tree_line
 from bygones.schema.sessions import TreeLineObject
@@ -68,9 +69,9 @@ def _tree_rows(
     session: Session, console: Console, pricer: UsagePricer | None
 ) -> Iterator[StyledLine]:
     cost = pricer(session.message_usages) if pricer else None
-    yield from render_header(
-        session, session.live_branch, None, console.width, cost=cost
-    )
+    header = build_conversation_header(session)
+    live = next(branch for branch in header.branches if branch.is_live)
+    yield from render_header(header, live, None, console.width, cost=cost)
     yield ()
     for mark in iter_tree_lines(session, pricer):
         yield render_tree_line(mark, console.width, None)

@@ -14,6 +14,7 @@ from bygones.model.query import FieldValue, Part, Query
 from bygones.model.summary import Hit, SessionSummary
 from bygones.query.parser import and_terms
 from bygones.render.headers import hit_label
+from bygones.render.locate import contains_record
 from bygones.render.numbers import format_time_range, format_tokens, pluralize
 from bygones.render.text.highlight import excerpt_spans, highlight_line
 from bygones.render.text.markdown_text import render_markdown_lines
@@ -28,7 +29,7 @@ from bygones.render.text.primitives import (
     wrap_spans,
 )
 from bygones.render.text.session import TextOptions, render_window_lines
-from bygones.render.walk import SessionView, contains_record
+from bygones.render.walk import SessionView
 
 _MESSAGES_BEFORE = 2
 _MESSAGES_AFTER = 10

@@ -11,7 +11,14 @@ from pathlib import Path
 
 from msgspec import Struct, structs
 
-from bygones.model.sessions import Branch, Session
+from bygones.errors import NotInArchive
+from bygones.model.assembled import as_conversation
+from bygones.model.conversations import (
+    BranchSummary,
+    Conversation,
+    ConversationHeader,
+)
+from bygones.model.sessions import Message, Session
 from bygones.render.headers import session_header_facts
 from bygones.render.html.markup import (
     EMPTY_HTML,
@@ -25,7 +32,7 @@ from bygones.render.html.markup import (
 from bygones.render.html.session import HtmlFragment, HtmlOptions, render_fragments
 from bygones.render.numbers import pluralize
 from bygones.render.text.primitives import sanitize
-from bygones.render.walk import SHOW_ALL, SessionView, describe_turn_range
+from bygones.render.walk import SHOW_ALL, SessionView, select_messages
 
 STATIC_FILES = ("style.css", "page.js", "find.js")
 _MAX_TITLE_LENGTH = 90
@@ -58,25 +65,35 @@ def load_static_file(name: str) -> str:
 
 
 def render_session_page(
-    session: Session,
+    source: Session | Conversation,
     view: SessionView = SHOW_ALL,
     options: HtmlOptions | None = None,
     frame: PageFrame | None = None,
 ) -> Iterator[Html]:
     """Yield a session as one page, in parts."""
     options, frame = options or HtmlOptions(), frame or PageFrame()
-    branch = next(b for b in session.branches if b.number == view.branch)
-    main = group_into_sections(render_fragments(session, view, options))
-    title = sanitize(session.title.text, newlines="space") or session.id
-    header = render_session_header(
-        session, branch, options, describe_turn_range(branch, view)
+    conversation = as_conversation(source)
+    header = conversation.facts
+    branch = header.find_branch(view.branch)
+    if branch is None:
+        raise NotInArchive("branch", str(view.branch + 1))
+    selected = select_messages(conversation, branch, view)
+    prompts = (
+        prompt
+        for number, prompt in conversation.prompts(branch.number)
+        if selected.start <= number < selected.stop
     )
     return render_html_page(
-        title,
-        header,
-        main,
-        structs.replace(frame, sidebar=render_table_of_contents(branch, view)),
+        page_title(header),
+        render_session_header(header, branch, options, selected.description),
+        group_into_sections(render_fragments(conversation, view, options)),
+        structs.replace(frame, sidebar=render_table_of_contents(prompts)),
     )
+
+
+def page_title(header: ConversationHeader) -> str:
+    """Return the title of the page of a session."""
+    return sanitize(header.title.text, newlines="space") or header.id
 
 
 def group_into_sections(fragments: Iterable[HtmlFragment]) -> Iterator[Html]:
@@ -129,20 +146,20 @@ def render_html_page(
 
 
 def render_session_header(
-    session: Session, branch: Branch, options: HtmlOptions, turn_range: str = ""
+    header: ConversationHeader,
+    branch: BranchSummary,
+    options: HtmlOptions,
+    turn_range: str = "",
 ) -> Html:
     """Render title and facts of a session.
 
     ``turn_range`` describes the turns on the page, if not all are.
     """
-    title = escape_line(session.title.text) or escape_line(session.id)
-    cost = (
-        options.usage_pricer(session.message_usages) if options.usage_pricer else None
-    )
+    title = escape_line(header.title.text) or escape_line(header.id)
     lines = [
         tag("p", render_facts(facts))
         for facts in (
-            *session_header_facts(session, branch, options.zone, cost),
+            *session_header_facts(header, branch, options.zone, options.cost),
             [turn_range],
         )
         if any(facts)
@@ -150,29 +167,16 @@ def render_session_header(
     return join_html((tag("h1", title), *lines))
 
 
-def render_table_of_contents(
-    branch: Branch, view: SessionView = SHOW_ALL, *, page_url: str = ""
-) -> Html:
-    """Render links to the prompts of a branch; empty if there is only one.
-
-    ``page_url`` is the page of the prompts, if it is another one.
-    """
-    prompts = [
-        message
-        for turn in branch.turns
-        if turn.number >= view.first_turn
-        and (view.last_turn is None or turn.number <= view.last_turn)
-        for message in turn.messages
-        if message.is_prompt
-    ]
-    if len(prompts) <= 1:
-        return EMPTY_HTML
-    lines = (
-        f'<li><a href="{escape(page_url)}#{make_element_id("m", prompt.id)}">'
+def render_table_of_contents(prompts: Iterable[Message]) -> Html:
+    """Render links to prompts on the page; empty if there is only one."""
+    lines = [
+        f'<li><a href="#{make_element_id("m", prompt.id)}">'
         f"{escape_line(prompt.preview[:_MAX_TITLE_LENGTH]) or '…'}</a></li>"
         for prompt in prompts
-    )
-    count = escape_line(pluralize(len(prompts), "prompt"))
+    ]
+    if len(lines) <= 1:
+        return EMPTY_HTML
+    count = escape_line(pluralize(len(lines), "prompt"))
     return Html(
         '<nav class="toc" aria-label="Prompts"><details open>'
         f"<summary>{count}</summary>"

@@ -4,24 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
+from itertools import chain
 
 from msgspec import Struct
 
+from bygones.model.assembled import as_conversation
 from bygones.model.base import AgentId, RecordId
 from bygones.model.conversations import (
     BranchSummary,
+    Conversation,
     MessageWindow,
 )
 from bygones.model.records import Block, TextBlock, ThinkingBlock
 from bygones.model.sessions import (
     AgentRun,
-    Branch,
     Message,
     Session,
     ToolCall,
-    Turn,
     list_started_agents,
-    walk_agents,
 )
 from bygones.model.summary import Role
 from bygones.model.usage import Cost, sum_costs
@@ -69,20 +69,21 @@ from bygones.render.message_text import (
     system_text,
 )
 from bygones.render.numbers import MessagePricer, format_cost, pluralize
-from bygones.render.session_tree import UsagePricer
+from bygones.render.step_renderer import (
+    RenderOptions,
+    StepRenderer,
+    SystemMessageRenderer,
+)
 from bygones.render.text.primitives import sanitize, truncate_end
 from bygones.render.tool_line import ToolCallState
 from bygones.render.walk import (
     SHOW_ALL,
     AgentStep,
     BlockStep,
-    BranchLink,
     BranchStep,
-    RenderOptions,
     SessionView,
-    StepRenderer,
-    SystemMessageRenderer,
     ToolCallStep,
+    TurnStart,
     WalkStep,
     walk_session,
     walk_window,
@@ -95,40 +96,82 @@ _MAX_TASK_LINES = 12
 """A longer task of an agent is folded."""
 
 
-class CostLabels(Struct, frozen=True):
+class CostLabels:
     """Formats the costs of turns and agents; empty if prices are unknown."""
 
-    message_pricer: MessagePricer | None
-    agent_costs: Mapping[AgentId, Cost]
-    """Costs of agents whose messages are not loaded."""
-    unshown_messages: Mapping[int, Sequence[Message] | None]
-    """Messages of turns that are not shown, by turn number; `None` if too many."""
+    def __init__(self, options: HtmlOptions, conversation: Conversation | None) -> None:
+        self._pricer = options.message_pricer
+        self._agent_costs: dict[AgentId, Cost | None] = {**options.agent_costs}
+        self._unshown_messages = options.unshown_messages
+        self._conversation = conversation
+        self._inner_runs: dict[AgentId, tuple[AgentRun, ...]] = {}
+        """Agents below an agent whose own agents are known."""
 
-    def turn_label(self, turn: Turn) -> str:
+    def turn_label(self, step: TurnStart) -> str:
         """Return the cost of a turn; an agent counts where it was first called."""
-        rest = self.unshown_messages.get(turn.number, ())
-        if rest is None:
+        rest = self._unshown_messages.get(step.turn.number, ())
+        if rest is None or self._pricer is None:
             return ""
-        messages = (*turn.messages, *rest)
-        agent_costs = {
-            run.id: self.agent_cost(run)
-            for run in walk_agents(list_started_agents(messages))
-        }
-        return _format_costs(self._cost(messages), list(agent_costs.values()))
+        started: list[AgentRun] = []
+
+        def read_messages() -> Iterator[Message]:
+            for message in chain(step.read_messages(), rest):
+                started.extend(list_started_agents([message]))
+                yield message
+
+        own = self._cost(read_messages())
+        agent_costs = {run.id: self._agent_cost(run) for run in self._walk(started)}
+        return _format_costs(own, list(agent_costs.values()))
 
     def agent_label(self, run: AgentRun) -> str:
         """Return the cost of an agent run, alone and with the agents below it."""
         return _format_costs(
-            self.agent_cost(run),
-            [self.agent_cost(below) for below in walk_agents(run.agents)],
+            self._agent_cost(run),
+            [self._agent_cost(below) for below in self._walk(self._agents_below(run))],
         )
 
-    def agent_cost(self, run: AgentRun) -> Cost | None:
+    def _walk(self, runs: Sequence[AgentRun]) -> Iterator[AgentRun]:
+        """Yield runs and the runs nested in them, each once."""
+        seen: set[AgentId] = set()
+        stack = list(reversed(runs))
+        while stack:
+            run = stack.pop()
+            if run.id not in seen:
+                seen.add(run.id)
+                yield run
+                stack.extend(reversed(self._agents_below(run)))
+
+    def _agents_below(self, run: AgentRun) -> Sequence[AgentRun]:
+        """Return the agents of a run, with those below them."""
+        if self._conversation is None or not run.agents:
+            return run.agents
+        if run.id not in self._inner_runs:
+            # The run itself has them without those below.
+            agent = self._conversation.agent(run.id)
+            known = {
+                inner.id: inner
+                for branch in agent.facts.branches
+                for _, message in agent.messages(branch.number)
+                for call in message.tool_calls
+                for inner in call.agents
+            }
+            self._inner_runs[run.id] = tuple(
+                known.get(inner.id, inner) for inner in run.agents
+            )
+        return self._inner_runs[run.id]
+
+    def _agent_cost(self, run: AgentRun) -> Cost | None:
         """Return the cost of an agent run without the agents below it."""
-        return self.agent_costs.get(run.id) or self._cost(run.live_branch.messages)
+        is_known = self._pricer is None or run.id in self._agent_costs
+        if not is_known and self._conversation is not None:
+            agent = self._conversation.agent(run.id)
+            live = next(branch for branch in agent.facts.branches if branch.is_live)
+            messages = (message for _, message in agent.messages(live.number))
+            self._agent_costs[run.id] = self._cost(messages)
+        return self._agent_costs.get(run.id) or self._cost(())
 
     def _cost(self, messages: Iterable[Message]) -> Cost | None:
-        nano_usd = self.message_pricer(messages) if self.message_pricer else None
+        nano_usd = self._pricer(messages) if self._pricer else None
         return None if nano_usd is None else Cost(nano_usd=nano_usd)
 
 
@@ -240,8 +283,8 @@ class HtmlSystemMessages(SystemMessageRenderer[SystemMessageHtml | None]):
 class HtmlOptions(RenderOptions, frozen=True, kw_only=True):
     message_pricer: MessagePricer | None = None
     """Computes the costs of turns and agents."""
-    usage_pricer: UsagePricer | None = None
-    """Computes the cost of a whole session."""
+    cost: Cost | None = None
+    """The cost of the session, for its header."""
     agent_costs: Mapping[AgentId, Cost] = {}
     """Costs of agents whose messages are not loaded."""
     unshown_messages: Mapping[int, Sequence[Message] | None] = {}
@@ -270,15 +313,21 @@ class HtmlFragment(Struct, frozen=True):
     """Anchor of the top-level message that starts here."""
     turn_number: int | None = None
     """Number of the top-level turn that starts here."""
+    prompt: Message | None = None
+    """The top-level prompt that starts here."""
 
 
 def render_fragments(
-    session: Session, view: SessionView = SHOW_ALL, options: HtmlOptions | None = None
+    source: Session | Conversation,
+    view: SessionView = SHOW_ALL,
+    options: HtmlOptions | None = None,
 ) -> Iterator[HtmlFragment]:
     """Yield the HTML of a session, or of the turns that the view selects."""
-    return render_steps(
-        walk_session(session, view), session.project, options or HtmlOptions()
+    conversation = as_conversation(source)
+    renderer = _HtmlRenderer(
+        conversation.facts.project, options or HtmlOptions(), conversation
     )
+    return renderer.render(walk_session(conversation, view))
 
 
 def render_window_fragments(
@@ -289,29 +338,34 @@ def render_window_fragments(
 
 
 def render_steps(
-    steps: Iterable[WalkStep | BranchLink], project: str | None, options: HtmlOptions
+    steps: Iterable[WalkStep], project: str | None, options: HtmlOptions
 ) -> Iterator[HtmlFragment]:
-    renderer = _HtmlRenderer(project, options)
-    for step in steps:
-        yield from renderer.render_step(step)
-    yield from renderer.finish()
+    return _HtmlRenderer(project, options).render(steps)
 
 
 class _HtmlRenderer(StepRenderer[HtmlFragment]):
-    def __init__(self, project: str | None, options: HtmlOptions) -> None:
+    def __init__(
+        self,
+        project: str | None,
+        options: HtmlOptions,
+        conversation: Conversation | None = None,
+    ) -> None:
         super().__init__(project, options, options.previous_time)
         self._options = options
         self._system_messages = HtmlSystemMessages(options.text_parser)
-        self._cost_labels = CostLabels(
-            options.message_pricer, options.agent_costs, options.unshown_messages
-        )
+        self._cost_labels = CostLabels(options, conversation)
         self._end_tags: list[str] = []
         """End tags of the open elements, the innermost last."""
         self._depth = 0
         """Number of agents and branches around the next message."""
         self._seen_agents: set[str] = set()
 
-    def _before_step(self, step: WalkStep | BranchLink) -> Iterator[HtmlFragment]:
+    def render(self, steps: Iterable[WalkStep]) -> Iterator[HtmlFragment]:
+        for step in steps:
+            yield from self.render_step(step)
+        yield from self.finish()
+
+    def _before_step(self, step: WalkStep) -> Iterator[HtmlFragment]:
         is_part_of_message = isinstance(step, BlockStep | ToolCallStep) or (
             isinstance(step, AgentStep) and step.call is not None
         )
@@ -332,9 +386,10 @@ class _HtmlRenderer(StepRenderer[HtmlFragment]):
     def _render_heading(self, text: str) -> Iterator[HtmlFragment]:
         yield HtmlFragment(tag("h2", escape_line(text), kind="mark"))
 
-    def _render_turn(self, turn: Turn) -> Iterator[HtmlFragment]:
+    def _render_turn(self, step: TurnStart) -> Iterator[HtmlFragment]:
+        turn = step.turn
         facts = self._turn_facts(turn)
-        line = render_facts([*facts, self._cost_labels.turn_label(turn)])
+        line = render_facts([*facts, self._cost_labels.turn_label(step)])
         if self._depth:
             yield HtmlFragment(tag("p", line, kind="turn"))
             return
@@ -363,7 +418,8 @@ class _HtmlRenderer(StepRenderer[HtmlFragment]):
             f'<article class="{content.css_class}" id="{id_}">'
             f"{header}{content.html}</article>"
         )
-        yield HtmlFragment(Html(html), anchor)
+        prompt = message if anchor and message.is_prompt else None
+        yield HtmlFragment(Html(html), anchor, prompt=prompt)
 
     def _render_message_header(self, message: Message, author: str, id_: str) -> Html:
         time = message.sent_at
@@ -430,13 +486,7 @@ class _HtmlRenderer(StepRenderer[HtmlFragment]):
             self._open_nested("</div></fieldset>")
             description = describe_branch(step.branch)
             yield HtmlFragment(_render_branch_switch(step.branch, description))
-        else:
-            # Windows of a session do not know what a parent says after the fork.
-            is_parent = step.later_turns is not None
-            description = "" if is_parent else describe_branch(step.branch)
-            yield self._link_to_branch(step.branch, description)
-
-    def _render_branch_link(self, step: BranchLink) -> Iterator[HtmlFragment]:
+            return
         # The summary of a parent counts what is before the fork, too.
         description = (
             self._describe_parent(step)
@@ -445,7 +495,7 @@ class _HtmlRenderer(StepRenderer[HtmlFragment]):
         )
         yield self._link_to_branch(step.branch, description, step.last_shared)
 
-    def _describe_parent(self, step: BranchLink) -> str:
+    def _describe_parent(self, step: BranchStep) -> str:
         find_prompt = self._options.following_prompt
         if find_prompt is None or step.last_shared is None:
             return ""
@@ -454,7 +504,7 @@ class _HtmlRenderer(StepRenderer[HtmlFragment]):
         )
         return f"“{truncate_end(prompt, _QUOTE_WIDTH)}”" if prompt else ""
 
-    def _render_branch_end(self, _branch: Branch) -> Iterator[HtmlFragment]:
+    def _render_branch_end(self, _branch: BranchSummary) -> Iterator[HtmlFragment]:
         yield self._close_nested()
 
     def _open_nested(self, end_tags: str) -> None:
@@ -467,7 +517,7 @@ class _HtmlRenderer(StepRenderer[HtmlFragment]):
 
     def _link_to_branch(
         self,
-        branch: Branch | BranchSummary,
+        branch: BranchSummary,
         description: str,
         last_shared: RecordId | None = None,
     ) -> HtmlFragment:
@@ -490,7 +540,7 @@ class _HtmlRenderer(StepRenderer[HtmlFragment]):
         return HtmlFragment(Html(f'<p class="mark fork">{line}</p>'))
 
 
-def _render_branch_switch(branch: Branch, label: str) -> Html:
+def _render_branch_switch(branch: BranchSummary, label: str) -> Html:
     """Render the start of a branch that radio buttons show or hide without script."""
     id_ = make_element_id("b", branch.id)
     live_label = "the live branch continues below"

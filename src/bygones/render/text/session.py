@@ -6,16 +6,15 @@ from collections.abc import Callable, Iterable, Iterator
 
 from msgspec import Struct
 
-from bygones.model.conversations import MessageWindow
+from bygones.model.assembled import as_conversation
+from bygones.model.conversations import BranchSummary, Conversation, MessageWindow
 from bygones.model.nodes import Origin
 from bygones.model.records import Block, TextBlock, ThinkingBlock
 from bygones.model.sessions import (
     AgentRun,
-    Branch,
     Message,
     Session,
     ToolCall,
-    Turn,
 )
 from bygones.model.summary import Role
 from bygones.model.usage import Cost
@@ -27,6 +26,7 @@ from bygones.render.headers import (
     render_header,
     wrap_facts,
 )
+from bygones.render.locate import contains_record
 from bygones.render.message_text import (
     CONTINUATION,
     INTERRUPTED,
@@ -42,6 +42,11 @@ from bygones.render.message_text import (
     system_text,
 )
 from bygones.render.numbers import pluralize
+from bygones.render.step_renderer import (
+    RenderOptions,
+    StepRenderer,
+    SystemMessageRenderer,
+)
 from bygones.render.text.primitives import (
     SpanStyle,
     StyledLine,
@@ -60,17 +65,13 @@ from bygones.render.tool_line import render_tool_line
 from bygones.render.walk import (
     AgentStep,
     BlockStep,
-    BranchLink,
     BranchStep,
     MessageStep,
-    RenderOptions,
     SessionStart,
     SessionView,
-    StepRenderer,
-    SystemMessageRenderer,
     ToolCallStep,
+    TurnStart,
     WalkStep,
-    contains_record,
     walk_session,
     walk_window,
 )
@@ -240,33 +241,32 @@ class TextOptions(RenderOptions, frozen=True, kw_only=True):
 
 
 def render_text(
-    session: Session,
+    source: Session | Conversation,
     view: SessionView | None = None,
     options: TextOptions | None = None,
 ) -> str:
     """Render a session as one text; 80 columns wide and in UTC by default."""
     lines = render_lines(
-        session, view or SessionView(), options or TextOptions(width=80)
+        source, view or SessionView(), options or TextOptions(width=80)
     )
     return "".join(f"{plain_text(line)}\n" for line in lines)
 
 
 def render_lines(
-    session: Session, view: SessionView, options: TextOptions
+    source: Session | Conversation, view: SessionView, options: TextOptions
 ) -> Iterator[StyledLine]:
     """Yield the lines of a session while it is walked."""
-    renderer = _TextRenderer(session.project, view, options)
-    for step in walk_session(session, view):
-        yield from renderer.render_step(step)
-    yield from renderer.finish()
+    return (line for line, _ in render_focused_lines(source, view, options))
 
 
 def render_focused_lines(
-    session: Session, view: SessionView, options: TextOptions
+    source: Session | Conversation, view: SessionView, options: TextOptions
 ) -> Iterator[tuple[StyledLine, bool]]:
     """Yield the lines of a session, and whether each is of a record in focus."""
-    renderer = _TextRenderer(session.project, view, options)
-    for step in walk_session(session, view):
+    conversation = as_conversation(source)
+    project = conversation.facts.project
+    renderer = _TextRenderer(project, view, options, conversation)
+    for step in walk_session(conversation, view):
         for line in renderer.render_step(step):
             yield line, renderer.is_in_focus
     for line in renderer.finish():
@@ -285,18 +285,23 @@ def render_window_lines(
 
 class _TextRenderer(StepRenderer[StyledLine]):
     def __init__(
-        self, project: str | None, view: SessionView, options: TextOptions
+        self,
+        project: str | None,
+        view: SessionView,
+        options: TextOptions,
+        conversation: Conversation | None = None,
     ) -> None:
         super().__init__(project, options)
         self._view = view
         self._options = options
+        self._conversation = conversation
         self._bars: list[StyledSpan] = []
         self._previous_kind = ""
         """Kind of the lines above; empty at the start of a session or an agent."""
         self.is_in_focus = False
         """Whether the last step is of a record that the view has in focus."""
 
-    def _before_step(self, step: WalkStep | BranchLink) -> Iterator[StyledLine]:
+    def _before_step(self, step: WalkStep) -> Iterator[StyledLine]:
         self.is_in_focus = (
             bool(self._view.focus)
             and isinstance(step, MessageStep | BlockStep | ToolCallStep)
@@ -362,7 +367,7 @@ class _TextRenderer(StepRenderer[StyledLine]):
 
     def _render_header(self, step: SessionStart) -> Iterator[StyledLine]:
         header = render_header(
-            step.session,
+            step.header,
             step.branch,
             self._zone,
             self._max_width,
@@ -373,11 +378,11 @@ class _TextRenderer(StepRenderer[StyledLine]):
             line = styled_line(StyledSpan(step.turn_range, SpanStyle.META))
             yield from self._emit("head", [line], is_compact=True)
 
-    def _render_turn(self, turn: Turn) -> Iterator[StyledLine]:
+    def _render_turn(self, step: TurnStart) -> Iterator[StyledLine]:
         if self._is_in_agent and not self._previous_kind:
             # The line of the agent above shows the same as its first turn would.
             return
-        facts = self._turn_facts(turn)
+        facts = self._turn_facts(step.turn)
         width = _limit_width(self._max_width) or _RULE_WIDTH
         text = f"── {' · '.join(facts)} " if facts else ""
         rule = text + "─" * max(3, width - display_width(text))
@@ -460,7 +465,9 @@ class _TextRenderer(StepRenderer[StyledLine]):
 
     def _render_final_answer(self, run: AgentRun) -> Iterator[StyledLine]:
         """Yield the first lines of an agent's final reply."""
-        text = _final_text(run)
+        if self._conversation is None:
+            return
+        text = _final_text(self._conversation.agent(run.id))
         if text:
             width = self._max_width - 2 if self._max_width else None
             layout = MessageLayout(
@@ -473,7 +480,8 @@ class _TextRenderer(StepRenderer[StyledLine]):
 
     def _render_branch(self, step: BranchStep) -> Iterator[StyledLine]:
         branch = step.branch
-        description = describe_branch(branch, step.later_turns)
+        rest = step.read_rest() if step.read_rest is not None else None
+        description = describe_branch(branch, rest)
         if step.is_expanded:
             text = f"╭ {branch_label(branch)}: {description}"
         elif branch.is_live:
@@ -499,7 +507,7 @@ class _TextRenderer(StepRenderer[StyledLine]):
     def _render_agent_end(self) -> Iterator[StyledLine]:
         return self._close_bar()
 
-    def _render_branch_end(self, _branch: Branch) -> Iterator[StyledLine]:
+    def _render_branch_end(self, _branch: BranchSummary) -> Iterator[StyledLine]:
         return self._close_bar()
 
     def _close_bar(self) -> Iterator[StyledLine]:
@@ -517,10 +525,17 @@ def _limit_width(max_width: int | None) -> int | None:
     return None if max_width is None else min(max_width, _MAX_WIDTH)
 
 
-def _final_text(run: AgentRun) -> str:
+_FINAL_MESSAGES = 16
+"""Messages to read at once to find the last reply of an agent."""
+
+
+def _final_text(agent: Conversation) -> str:
     """Return the last reply of an agent without rules and empty lines."""
-    for turn in reversed(run.live_branch.turns):
-        for message in reversed(turn.messages):
+    live = next(branch for branch in agent.facts.branches if branch.is_live)
+    stop = live.message_count
+    while stop > 0:
+        start = max(stop - _FINAL_MESSAGES, 0)
+        for message in reversed(agent.window(live.number, start, stop).messages):
             if message.role is not Role.ASSISTANT:
                 continue
             texts = [
@@ -529,4 +544,5 @@ def _final_text(run: AgentRun) -> str:
             if texts:
                 lines = "\n".join(texts).splitlines()
                 return "\n".join(line for line in lines if line.strip(" -*_=#"))
+        stop = start
     return ""

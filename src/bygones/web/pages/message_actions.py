@@ -27,15 +27,16 @@ from bygones.render.html.markup import (
     tag,
 )
 from bygones.render.markdown import (
-    render_branch_markdown,
+    render_session_markdown,
     render_window_markdown,
 )
 from bygones.render.numbers import (
     pluralize,
 )
+from bygones.render.step_renderer import RenderOptions
 from bygones.render.text.primitives import sanitize
 from bygones.render.tool_detail import format_json
-from bygones.render.walk import RenderOptions
+from bygones.render.walk import SessionView
 from bygones.web.context import RequestContext
 from bygones.web.layout import (
     html_response,
@@ -171,7 +172,8 @@ def session_markdown(context: RequestContext) -> Response:
             window = view.load_window(at, at + 1)
             text = "".join(render_window_markdown(window, options))
         else:
-            text = "".join(render_branch_markdown(view.iter_windows(), options))
+            shown = SessionView(branch=view.branch.number, include_tools=True)
+            text = "".join(render_session_markdown(view.conversation, shown, options))
     content = text.encode("utf-8", "backslashreplace")
     return PlainTextResponse(content, media_type="text/markdown")
 

@@ -19,7 +19,7 @@ from bygones.model.summary import SessionSummary
 from bygones.model.usage import Cost, sum_costs
 from bygones.render.headers import (
     branch_label,
-    window_header_facts,
+    session_header_facts,
 )
 from bygones.render.html.markup import (
     EMPTY_HTML,
@@ -58,7 +58,7 @@ _MAX_LABEL = 60
 
 
 _FACT_LABELS = ("Where", "When", "With", "Content", "Usage", "Session")
-"""Labels of the lists of facts that `window_header_facts` returns."""
+"""Labels of the lists of facts that `session_header_facts` returns."""
 
 
 def session_header(context: RequestContext, view: ConversationView) -> Html:
@@ -72,7 +72,7 @@ def session_header(context: RequestContext, view: ConversationView) -> Html:
     if is_running(summary, context.now):
         badge = tag("span", escape_line("running"), kind="running")
     cost = _total_cost(context, view)
-    facts = window_header_facts(session, view.branch, None, cost)
+    facts = session_header_facts(session, view.branch, None, cost)
     text = session.title.text or session.id
     shown = format_inline(escape_line(text))
     title = tag("span", shown, kind="title", title=sanitize_line(text))
