@@ -139,3 +139,17 @@ def test_lists_reject_cursors(speaker: McpDispatcher, what: str) -> None:
     assert speaker.dispatch(f"{what}/list", {})[what] is not None
     with pytest.raises(JsonRpcError, match="omit the cursor"):
         speaker.dispatch(f"{what}/list", {"cursor": "abc"})
+
+
+@pytest.mark.parametrize(
+    "escaped", [rb"\ud83d", rb"x\uDE00y", rb"\ud83d\ud83d\ude00", rb"\\\ud83d"]
+)
+def test_request_with_half_a_character_gets_a_response(
+    speaker: McpDispatcher, escaped: bytes
+) -> None:
+    line = request("nothing", 7).replace(b'"nothing"', b'"' + escaped + b'"')
+
+    (response,) = exchange(speaker, line)
+
+    assert response["id"] == 7
+    assert response["error"]["code"] != server.PARSE_ERROR

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from typing import Any, BinaryIO
 
@@ -157,6 +158,16 @@ class _RpcMessage(Struct, frozen=True):
 
 _decoder = msgspec.json.Decoder(_RpcMessage)
 _encoder = msgspec.json.Encoder()
+_LONE_SURROGATE = re.compile(
+    rb"\\\\|\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"
+    rb"|(\\u[dD][89a-fA-F][0-9a-fA-F]{2})"
+)
+"""Half of a character, which JavaScript writes if it cuts a text. The first two parts
+match what must stay."""
+
+
+def _replace_lone_surrogate(match: re.Match[bytes]) -> bytes:
+    return rb"\ufffd" if match[1] else match[0]
 
 
 def serve_stdio(
@@ -196,9 +207,19 @@ def _handle_line(dispatcher: McpDispatcher, line: bytes) -> object:
     return [response for response in responses if response is not None] or None
 
 
+def _decode_message(raw: bytes) -> _RpcMessage:
+    try:
+        return _decoder.decode(raw)
+    except DECODE_ERRORS:
+        repaired = _LONE_SURROGATE.sub(_replace_lone_surrogate, raw)
+        if repaired == raw:
+            raise
+        return _decoder.decode(repaired)
+
+
 def _handle_message(dispatcher: McpDispatcher, raw: bytes) -> object:
     try:
-        message = _decoder.decode(raw)
+        message = _decode_message(raw)
     except msgspec.ValidationError:
         return _error_response(None, INVALID_REQUEST, "this is not a request")
     except DECODE_ERRORS:
