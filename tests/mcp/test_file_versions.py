@@ -74,3 +74,12 @@ def test_only_files_of_the_caller_are_read_from_disk(
 
     assert "| recorded" in body(answer)
     assert "private" not in answer
+
+
+def test_a_turn_or_branch_that_does_not_exist_is_an_error(client: ToolClient) -> None:
+    text, is_error = client.call("file_at", path=PATH, session=ONE, turn=99)
+    assert is_error
+    assert f"no turn '{ONE[:8]}:99'" in text
+    text, is_error = client.call("file_at", path=PATH, session=ONE, branch=7)
+    assert is_error
+    assert f"no branch '{ONE[:8]}~7'" in text

@@ -35,6 +35,7 @@ from bygones.files.history import (
 from bygones.files.origins import Certainty, LineOrigin, OriginKind
 from bygones.files.paths import file_name, path_key, relative_to
 from bygones.files.replay import Version
+from bygones.files.report import turn_label
 from bygones.model.base import SessionId, SourceKind
 from bygones.model.checkpoints import CHECKPOINT_LOG, Checkpoints, parse_checkpoints
 from bygones.model.nodes import parse_user_text
@@ -172,6 +173,12 @@ class FileLibrary:
             checkpoints=self._load_checkpoints(session_id),
             load_content=partial(self._load_checkpoint_file, session_id),
         )
+
+    def check_turn(self, session_id: SessionId, branch: int, turn: int | None) -> None:
+        """Raise `NotInArchive` if a branch of a session does not have a turn."""
+        session = self._load_session(session_id)
+        if turn is not None and turn >= len(_require_branch(session, branch).turns):
+            raise NotInArchive("turn", turn_label(session_id, turn, branch))
 
     def files_at(
         self, session_id: SessionId, turn: int, *, branch: int = 0, is_before: bool
@@ -395,7 +402,7 @@ def _recorded_blame(path: str, lines: Iterable[tuple[str, LineOrigin]]) -> FileB
 def _require_branch(session: Session, number: int) -> Branch:
     branch = find_branch(session, number)
     if branch is None:
-        raise NotInArchive("branch", str(number))
+        raise NotInArchive("branch", f"{session.id[:8]}~{number + 1}")
     return branch
 
 
@@ -591,6 +598,7 @@ class ArchivedFile:
         Turns count from 0; without one it is the last. None if the content is not
         known, or if the file did not exist.
         """
+        self._library.check_turn(SessionId(session), branch, turn)
         stop = None if turn is None else turn + 1
         history = self.open_branch(SessionId(session), branch, stop_turn=stop)
         if history.text() is None:
@@ -608,8 +616,9 @@ class ArchivedFile:
         """Return the file as it was after a turn of a session, or before it.
 
         Turns count from 0; without one it is the last. Other sessions count up to the
-        end of that turn.
+        end of that turn. Raises `NotInArchive` if there is no such turn or branch.
         """
+        self._library.check_turn(SessionId(session), branch, turn)
         stop = None if turn is None else turn + (not is_before)
         return self.open_branch(
             SessionId(session), branch, stop_turn=stop, looks_ahead=is_before
