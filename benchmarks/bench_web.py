@@ -5,8 +5,10 @@ home) and the same home with agentsview, both on this machine, and requests what
 look at: searches, and the start of sessions. First with one client, then with sixteen;
 queries and sessions are the same for both, in the same order. In the series that say so,
 every search and session is new to the servers. agentsview answers with JSON that a browser
-still has to render, Bygones with the page. For a session, agentsview is asked for what its
-own page requests, and for forty messages, which its page never requests.
+still has to render, Bygones with the page. For a session, agentsview is asked for its
+messages as its page requests them; for everything that its page requests about a session,
+compared with everything that ours requests; and for forty messages, which its page never
+requests.
 """
 
 from __future__ import annotations
@@ -68,21 +70,28 @@ class Times(NamedTuple):
     failed: int
 
 
+Page = tuple[str, ...]
+"""The paths that are requested for a page."""
+
+
 class Question(NamedTuple):
     """A kind of page: what is requested in a series, by its number."""
 
     title: str
     items: Callable[[int], Sequence[str]]
-    ours: str
-    """The path in Bygones, with ``{}`` for the item."""
-    theirs: str
+    ours: tuple[str, ...]
+    """The paths in Bygones, with ``{}`` for the item."""
+    theirs: tuple[str, ...]
     is_known: bool = False
     """Whether it was requested before."""
 
-    def paths(self, server: Server, number: int) -> list[str]:
-        """Return the paths that are requested from a server in a series."""
-        path = self.ours if server.cookie else self.theirs
-        return [path.format(quote(one)) for one in self.items(number)]
+    def pages(self, server: Server, number: int) -> list[Page]:
+        """Return the pages that are requested from a server in a series."""
+        paths = self.ours if server.cookie else self.theirs
+        return [
+            tuple(path.format(quote(one)) for path in paths)
+            for one in self.items(number)
+        ]
 
 
 def questions(archive: Path, count: int) -> list[Question]:
@@ -108,12 +117,18 @@ def questions(archive: Path, count: int) -> list[Question]:
     def others(number: int) -> list[str]:
         return sessions(number + _APART)
 
-    session, known = "/session/{}", "session, again"
+    def third(number: int) -> list[str]:
+        return sessions(number + 2 * _APART)
+
+    session, known = ("/session/{}",), "session, again"
     first = "session, first time"
+    whole = (*session, "/session/{}/outline", "/session/{}/timeline")
     return [
-        Question("search", searches, "/search/answer?q={}", _SEARCH),
+        Question("search", searches, ("/search/answer?q={}",), _SEARCH),
         Question(first, sessions, session, _MESSAGES),
         Question(known, again, session, _MESSAGES, True),
+        Question(f"{first}, all requests", third, whole, _WHOLE),
+        Question(f"{known}, all requests", again, whole, _WHOLE, True),
         Question(f"{first}, 40 messages of agentsview", others, session, _FORTY),
         Question(f"{known}, 40 messages of agentsview", again, session, _FORTY, True),
     ]
@@ -121,15 +136,26 @@ def questions(archive: Path, count: int) -> list[Question]:
 
 _APART = 10
 """Distance between the series of two questions, so that they request different items."""
-_SEARCH = "/api/v1/search?q={}&limit=10"
-_MESSAGES = "/api/v1/sessions/{}/messages?from=0&limit=1000&direction=asc"
-"""What its page requests to show a session, among some twenty other requests."""
-_FORTY = "/api/v1/sessions/{}/messages?limit=40"
+_SEARCH = ("/api/v1/search?q={}&limit=10",)
+_MESSAGES = ("/api/v1/sessions/{}/messages?from=0&limit=1000&direction=asc",)
+_WHOLE = (
+    *_MESSAGES,
+    "/api/v1/sessions/{}",
+    *(
+        f"/api/v1/sessions/{{}}/{end}"
+        for end in ("children", "timing", "pins", "directory", "usage?rollup=true")
+    ),
+)
+"""What its page requests about one session, without streams of events.
+
+Its list of sessions and some twenty other requests for any page are left out.
+"""
+_FORTY = ("/api/v1/sessions/{}/messages?limit=40",)
 
 
-def timed(server: Server, paths: Sequence[str], clients: int) -> Times:
-    """Request paths with concurrent clients, and return the times."""
-    share = [paths[at::clients] for at in range(clients)]
+def timed(server: Server, pages: Sequence[Page], clients: int) -> Times:
+    """Request pages with concurrent clients, and return the times."""
+    share = [pages[at::clients] for at in range(clients)]
     cpu = server.cpu_seconds()
     started = time.perf_counter()
     with ThreadPoolExecutor(clients) as pool:
@@ -142,17 +168,18 @@ def timed(server: Server, paths: Sequence[str], clients: int) -> Times:
     return Times(len(took) / wall, took[len(took) // 2], took[last], cpu, failed)
 
 
-def _request_all(server: Server, paths: Sequence[str]) -> tuple[list[float], int]:
+def _request_all(server: Server, pages: Sequence[Page]) -> tuple[list[float], int]:
     connection = HTTPConnection("127.0.0.1", server.port, timeout=60)
     headers = {"Cookie": server.cookie} if server.cookie else {}
     took, failed = [], 0
-    for path in paths:
+    for page in pages:
         started = time.perf_counter()
-        connection.request("GET", path, headers=headers)
-        answer = connection.getresponse()
-        answer.read()
+        for path in page:
+            connection.request("GET", path, headers=headers)
+            answer = connection.getresponse()
+            answer.read()
+            failed += answer.status != 200  # noqa: PLR2004 (HTTP OK)
         took.append(time.perf_counter() - started)
-        failed += answer.status != 200  # noqa: PLR2004 (HTTP OK)
     connection.close()
     return took, failed
 
@@ -225,13 +252,13 @@ def report(
         yield "|---:|---|---:|---:|---:|---:|---:|"
         if question.is_known:
             for server in servers:
-                timed(server, question.paths(server, 0), 1)
+                timed(server, question.pages(server, 0), 1)
         number = 0
         for clients in CLIENTS:
             best: dict[str, Times] = {}
             for _ in range(turns):
                 for server in servers:
-                    found = timed(server, question.paths(server, number), clients)
+                    found = timed(server, question.pages(server, number), clients)
                     other = best.get(server.name, found)
                     best[server.name] = min(found, other, key=_p95)
                 number += 1
@@ -264,7 +291,7 @@ def main(arguments: list[str]) -> int:
     with ours(options.archive) as us, theirs(options.home, options.scratch) as them:
         chosen = questions(options.archive, options.count)
         for server in (us, them):
-            timed(server, chosen[0].paths(server, -1), 1)
+            timed(server, chosen[0].pages(server, -1), 1)
         lines = [
             f"# Pages · Python {platform.python_version()}, {platform.machine()}\n",
             (
