@@ -7,7 +7,14 @@ versions the messages are derived from the tree.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import (
+    Callable,
+    Container,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from hashlib import sha256
 from typing import Any, TypeVar
 
@@ -155,6 +162,10 @@ class RequestLog:
         """The answer that made a tool call, by the id of the call."""
         self._parts: dict[tuple[str, str], tuple[list[_Block], list[RecordId]]] = {}
         self._last_id: RecordId | None = None
+        self._built: dict[str, SentMessage] = {}
+        """Messages without cache breakpoints, by hash."""
+        self._groups: dict[int, tuple[tuple[str, str] | None, str]] = {}
+        """What is sent for a record, by the record's `id`: see `_find_sent_group`."""
         for line in lines:
             self._add_line(line)
 
@@ -286,10 +297,20 @@ class RequestLog:
     def _build_message(
         self, name: str, number: int, paths: Sequence[_Path] = ()
     ) -> SentMessage:
+        cached = {path[-1] for path in paths if path[:2] == ("messages", number)}
         known = self._messages.get(name)
         if known is None:
             return SentMessage(hash=name)
-        cached = {path[-1] for path in paths if path[:2] == ("messages", number)}
+        if cached:
+            return self._build_known_message(name, known, cached)
+        # Each request of a turn contains the messages of the one before.
+        if name not in self._built:
+            self._built[name] = self._build_known_message(name, known, cached)
+        return self._built[name]
+
+    def _build_known_message(
+        self, name: str, known: _KnownMessage, cached: Container[object]
+    ) -> SentMessage:
         sources = [self._find_source(known, block) for block in known.blocks]
         found = [record_id for _, record_id in sources if record_id]
         return SentMessage(
@@ -334,12 +355,13 @@ class RequestLog:
         hashes: list[str] = []
         groups: set[tuple[str, str]] = set()
         for record in self._path_to(leaf):
-            message = _sent_part(record)
-            if message is None:
+            # Each request of a turn contains the records of the one before.
+            group = self._groups.get(id(record))
+            if group is None:
+                group = self._groups[id(record)] = self._find_sent_group(record)
+            key, name = group
+            if not name:
                 continue
-            key, name = self._find_group(message)
-            if name not in self._messages:
-                self._add_message(message.role or "", message.blocks, [], record)
             # Results may be written before the last call of their answer.
             if key is None or key not in groups:
                 hashes.append(name)
@@ -353,6 +375,16 @@ class RequestLog:
             answer_ids=tuple(ref.record_id for ref in answer.record_refs),
             is_derived=True,
         )
+
+    def _find_sent_group(self, record: _TreeLine) -> tuple[tuple[str, str] | None, str]:
+        """Return the group and the hash of the message that is sent for a record."""
+        message = _sent_part(record)
+        if message is None:
+            return None, ""
+        key, name = self._find_group(message)
+        if name not in self._messages:
+            self._add_message(message.role or "", message.blocks, [], record)
+        return key, name
 
     def _find_group(self, message: _WireMessage) -> tuple[tuple[str, str] | None, str]:
         """Return what unites the records of a message, and the message's hash."""
@@ -417,16 +449,15 @@ def find_turn_requests(
     previous: tuple[ModelRequest, ...] = ()
     for earlier in reversed(branch.turns[:turn_number]):
         previous = previous or _requests_of_turn(log, recorded, earlier)
+    turns = branch.turns[: turn_number + 1]
+    messages = [(m, m.record_ids) for turn in turns for m in turn.messages]
     return TurnRequests(
         turn_number=turn_number,
         turn_count=len(branch.turns),
         prompt=turn.prompt.preview if turn.prompt else "",
         requests=requests,
         previous=previous[-1] if previous else None,
-        left_out=tuple(
-            tuple(_left_out(branch.turns[: turn_number + 1], request))
-            for request in requests
-        ),
+        left_out=tuple(tuple(_left_out(messages, request)) for request in requests),
     )
 
 
@@ -446,29 +477,34 @@ def _requests_of_turn(
     return found or tuple(log.derive_requests(turn))
 
 
-def _left_out(turns: Sequence[Turn], request: ModelRequest) -> Iterator[LeftOutMessage]:
-    """Yield prompts and answers of the branch that a request does not contain."""
+def _left_out(
+    messages: Sequence[tuple[Message, frozenset[RecordId]]], request: ModelRequest
+) -> Iterator[LeftOutMessage]:
+    """Yield prompts and answers of the branch that a request does not contain.
+
+    The messages of the branch come with the ids of their records.
+    """
     answer_ids = set(request.answer_ids)
-    before: list[Message] = []
-    for message in (message for turn in turns for message in turn.messages):
-        if not answer_ids.isdisjoint(message.record_ids):
-            break
-        before.append(message)
-    compaction = max(
-        (index for index, message in enumerate(before) if message.compaction),
-        default=-1,
-    )
     sent = {id_ for message in request.messages for id_ in message.record_ids}
+    compaction = -1
+    missing: list[tuple[int, Message]] = []
+    for index, (message, record_ids) in enumerate(messages):
+        if not answer_ids.isdisjoint(record_ids):
+            break
+        if message.compaction:
+            compaction = index
+        is_shown = message.is_prompt or message.role is Role.ASSISTANT
+        if is_shown and sent.isdisjoint(record_ids):
+            missing.append((index, message))
     texts = "\n".join(
-        block.text for message in request.messages for block in message.blocks
+        block.text
+        for message in request.messages
+        for block in message.blocks
+        if missing
     )
-    for index, message in enumerate(before):
-        if not (message.is_prompt or message.role is Role.ASSISTANT):
-            continue
+    for index, message in missing:
         needle = message.preview[:_MAX_MATCH]
-        if not sent.isdisjoint(message.record_ids) or (
-            message.is_prompt and len(needle) >= _MIN_MATCH and needle in texts
-        ):
+        if message.is_prompt and len(needle) >= _MIN_MATCH and needle in texts:
             continue
         if message.is_error:
             reason = "an error, not sent"
