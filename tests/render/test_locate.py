@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from bygones import read_sessions
-from bygones.model.assembled import AssembledConversation
-from bygones.render.locate import find_branch_of, view_turns_around
+from bygones.model.assembled import AssembledConversation, find_branch_of
+from bygones.render.locate import view_turns_around
 from bygones.render.walk import (
     SessionStart,
     SessionView,

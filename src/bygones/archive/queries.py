@@ -281,7 +281,7 @@ class ArchiveQueries(ArchiveBase):
                     self._reader.lookup,
                     self._loader,
                     id_or_prefix=id_or_prefix,
-                    open_session=self._load_session,
+                    open_conversation=self.conversation,
                 )
         except NotInArchive:
             from bygones.ingest.prompt_history import find_prompt

@@ -24,12 +24,11 @@ from bygones.errors import (
     NotInArchive,
     PathNotFound,
 )
-from bygones.model.assembled import AssembledConversation
+from bygones.model.assembled import AssembledConversation, find_branch_of
 from bygones.model.base import AgentId, Position, SourceId
 from bygones.model.sessions import AgentRun, Session, agent_run_as_session
 from bygones.reader import read_sessions
 from bygones.render.headers import agent_name
-from bygones.render.locate import find_branch_of
 
 if TYPE_CHECKING:
     from bygones.archive import Archive

@@ -19,10 +19,10 @@ from msgspec import Struct
 from bygones.cli.context import LAST
 from bygones.config import find_state_dir
 from bygones.errors import AmbiguousSelector, NotInArchive, UnknownResultNumber
-from bygones.model.assembled import as_conversation
+from bygones.model.assembled import as_conversation, find_branch_of
 from bygones.model.query import Part
 from bygones.model.sessions import Session
-from bygones.render.locate import find_branch_of, find_message_index
+from bygones.render.locate import find_message_index
 from bygones.render.numbers import pluralize
 from bygones.render.text.primitives import sanitize_name, truncate_end
 

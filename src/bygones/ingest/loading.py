@@ -9,9 +9,11 @@ from zlib import crc32
 from msgspec import Struct, structs
 
 from bygones.assemble.agents import JournalNodes, journal_nodes_by_agent
+from bygones.assemble.grouping import agent_id
 from bygones.assemble.sessions import assemble_sessions
 from bygones.errors import AmbiguousSelector, ArchiveDamaged, NotInArchive
 from bygones.ingest.index_batch import decode_lines
+from bygones.model.assembled import find_branch_of
 from bygones.model.base import (
     Line,
     Position,
@@ -21,6 +23,7 @@ from bygones.model.base import (
     SourceKind,
     require_valid_text,
 )
+from bygones.model.conversations import Conversation
 from bygones.model.metadata import FileVersion
 from bygones.model.nodes import (
     PREVIEW_LIMIT,
@@ -404,7 +407,7 @@ class StoreLoader(RecordLoader):
         return found
 
 
-_Open = Callable[[SessionId], Session]
+_Open = Callable[[SessionId], Conversation]
 
 
 def find_record(
@@ -413,10 +416,10 @@ def find_record(
     loader: Loader,
     *,
     id_or_prefix: str,
-    open_session: _Open,
+    open_conversation: _Open,
 ) -> IndexedRecord:
     """Return a record by its id, or by a unique prefix of it."""
-    found: dict[RecordId, list[tuple[int, RecordNode]]] = {}
+    found: dict[RecordId, list[tuple[RecordLocation, RecordNode]]] = {}
     for location in (
         lookup.find_records(require_valid_text(id_or_prefix), MAX_SUGGESTIONS)
         if id_or_prefix
@@ -424,17 +427,27 @@ def find_record(
     ):
         for node in _nodes_at(store, loader, location):
             if node.uuid is not None and node.uuid.startswith(id_or_prefix):
-                found.setdefault(node.uuid, []).append((location.session, node))
+                found.setdefault(node.uuid, []).append((location, node))
     exact = found.get(RecordId(id_or_prefix))
     if exact is None and len(found) > 1:
         raise AmbiguousSelector("record", id_or_prefix, list(found))
     if not found:
         raise NotInArchive("record", id_or_prefix)
     copies = exact or next(iter(found.values()))
-    summary = lookup.load_summary(copies[0][0])
-    return _build_found_record(
-        copies, open_session(summary.id) if summary else None, loader
+    location, node = copies[0]
+    summary = lookup.load_summary(location.session)
+    record = IndexedRecord(
+        id=node.uuid or RecordId(""),
+        kind=node.kind,
+        session_id=summary.id if summary else SessionId(""),
+        position=node.position,
+        copy_positions=tuple(copy.position for _, copy in copies[1:]),
+        raw=loader.read_raw(node.position),
     )
+    if summary is None:
+        return record
+    source = store.byte_store.source(location.source)
+    return _with_place(record, open_conversation(summary.id), source)
 
 
 def _nodes_at(
@@ -447,27 +460,19 @@ def _nodes_at(
     return decode_lines([Line(position, loader.read_raw(position))])[1]
 
 
-def _build_found_record(
-    locations: Sequence[tuple[int, RecordNode]], session: Session | None, loader: Loader
+def _with_place(
+    record: IndexedRecord, conversation: Conversation, source: StoredSource | None
 ) -> IndexedRecord:
-    (_, node), *copies = locations
-    uuid = node.uuid or RecordId("")
-    agent = branch = None
-    if session is not None:
-        branch = session.find_branch(uuid)
-        for run in session.all_agents if branch is None else ():
-            if run.source and run.source.id == node.position.source_id:
-                agent = run.id
-    return IndexedRecord(
-        id=uuid,
-        kind=node.kind,
-        session_id=session.id if session else SessionId(""),
-        agent_id=agent,
-        branch_number=branch.number if branch else None,
-        position=node.position,
-        copy_positions=tuple(copy.position for _, copy in copies),
-        raw=loader.read_raw(node.position),
-    )
+    """Return a record with the branch that has it, or the agent run of its file."""
+    branch = find_branch_of(conversation, record.id)
+    if branch is not None:
+        return structs.replace(record, branch_number=branch.number)
+    agent = None
+    if source is not None and source.kind is SourceKind.AGENT:
+        agent = agent_id(source.source)
+    if agent not in conversation.agent_ids:
+        return record
+    return structs.replace(record, agent_id=agent)
 
 
 def load_prompts(reader: StoreReader, loader: RecordLoader) -> Iterator[IndexedPrompt]:

@@ -13,6 +13,7 @@ from msgspec import structs
 from bygones.errors import NotInArchive
 from bygones.model.base import AgentId, SourceFile, SourceKind
 from bygones.model.conversations import (
+    BranchSummary,
     ConversationHeader,
     MessageWindow,
     StoredTurn,
@@ -41,6 +42,22 @@ _WINDOW_SIZE = 256
 def as_conversation(source: Session | Conversation) -> Conversation:
     """Return a session as a conversation; a conversation is returned unchanged."""
     return AssembledConversation(source) if isinstance(source, Session) else source
+
+
+def find_branch_of(
+    source: Session | Conversation, record_id: str
+) -> BranchSummary | None:
+    """Return the branch with this leaf, otherwise the one with this record."""
+    conversation = as_conversation(source)
+    branches = conversation.facts.branches
+    for branch in branches:
+        if branch.id == record_id:
+            return branch
+    for branch in branches:
+        own = conversation.messages(branch.number, [record_id], own=True)
+        if any(record_id in message.record_ids for _, message in own):
+            return branch
+    return None
 
 
 class AssembledConversation:

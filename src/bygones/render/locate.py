@@ -9,7 +9,7 @@ from msgspec import structs
 
 from bygones.model.assembled import as_conversation
 from bygones.model.base import Position
-from bygones.model.conversations import BranchSummary, Conversation
+from bygones.model.conversations import Conversation
 from bygones.model.sessions import Message, Session, walk_agents
 from bygones.render.walk import SessionView
 
@@ -35,22 +35,6 @@ def view_turns_around(
         first_turn=turns[max(at - _CONTEXT_TURNS, 0)].number,
         last_turn=turns[last].number if last < len(turns) - 1 else None,
     )
-
-
-def find_branch_of(
-    source: Session | Conversation, record_id: str
-) -> BranchSummary | None:
-    """Return the branch with this leaf, otherwise the one with this record."""
-    conversation = as_conversation(source)
-    branches = conversation.facts.branches
-    for branch in branches:
-        if branch.id == record_id:
-            return branch
-    for branch in branches:
-        own = conversation.messages(branch.number, [record_id], own=True)
-        if any(record_id in message.record_ids for _, message in own):
-            return branch
-    return None
 
 
 def find_message_index(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable
-from threading import Lock
 from typing import Any, NamedTuple
 
 import msgspec
@@ -16,8 +15,7 @@ from bygones import __version__
 from bygones.archive import Archive
 from bygones.errors import BadRequest, NotInArchive
 from bygones.model.reports import DriftRow, ProblemRow
-from bygones.model.sessions import Session
-from bygones.model.summary import Annotations, SessionSummary
+from bygones.model.summary import Annotations
 from bygones.render.walk import SessionView
 from bygones.schema.commands import (
     ToolUsageObject,
@@ -45,7 +43,6 @@ from bygones.schema.summaries import (
     summarize_edits,
 )
 from bygones.web.context import RequestContext, RouteSpec
-from bygones.web.conversation_view import MAX_ASSEMBLED_MESSAGES
 from bygones.web.pages.about import load_drift
 from bygones.web.pages.home import load_projects
 from bygones.web.pages.search import run_search
@@ -164,8 +161,6 @@ _MAX_LIMIT = 500
 _DEFAULT_TURNS = 20
 _MAX_TAG_LENGTH = 100
 _MAX_TAGS = 50
-_LARGE_SESSION_LOCK = Lock()
-"""Held while a very long session is assembled: one at a time."""
 
 
 class Parameter(NamedTuple):
@@ -221,26 +216,16 @@ def get_session(context: RequestContext) -> Response:
         include_tools=context.query_flag("tools"),
     )
     summary = context.pool.session_summary(context.path_param("id"))
-    if summary.message_count <= MAX_ASSEMBLED_MESSAGES:
-        with context.pool.session(summary.id, summary) as open_session:
-            return _session_response(context, summary, open_session.session, view)
-    with _LARGE_SESSION_LOCK, context.pool.archive() as archive:
-        return _session_response(context, summary, archive.session(summary.id), view)
-
-
-def _session_response(
-    context: RequestContext,
-    summary: SessionSummary,
-    session: Session,
-    view: SessionView,
-) -> Response:
-    if view.branch not in {branch.number for branch in session.branches}:
-        raise NotInArchive("branch", str(view.branch + 1))
-    with context.pool.archive() as archive:
-        costs = archive.costs([summary], context.app_state.prices)
-    return json_response(
-        session_objects(session, view, summary=summary, cost=costs.get(summary.id))
-    )
+    with context.pool.session(summary.id, summary) as open_session:
+        conversation = open_session.conversation()
+        if conversation.facts.find_branch(view.branch) is None:
+            raise NotInArchive("branch", str(view.branch + 1))
+        costs = open_session.archive.costs([summary], context.app_state.prices)
+        return json_response(
+            session_objects(
+                conversation, view, summary=summary, cost=costs.get(summary.id)
+            )
+        )
 
 
 def annotate_session(context: RequestContext) -> Response:

@@ -45,10 +45,9 @@ from bygones.cli.output import (
 from bygones.cli.picker.choose import pick_session, query_option, wants_picker
 from bygones.cli.resolve import check_record_on_branch, choose_branch
 from bygones.errors import NotInArchive
-from bygones.model.assembled import AssembledConversation
+from bygones.model.assembled import AssembledConversation, find_branch_of
 from bygones.model.nodes import parse_user_text
 from bygones.render.locate import (
-    find_branch_of,
     find_message_index,
     view_turns_around,
 )
