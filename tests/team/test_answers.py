@@ -9,19 +9,23 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
 
 from bygones.archive import Archive
 from bygones.errors import AmbiguousSelector, NotInArchive, UnsupportedOnTeamStore
+from bygones.model.query import KINDS_PER_SESSION
 from bygones.model.reports import Grouping
 from bygones.model.summary import SearchResults
 from bygones.query.parser import parse_query
 from bygones.team.contract import AccessRole, AccessScope, BlobStore, ErasureSelector
 from bygones.team.stores.base import TeamStore
+from bygones.team.worker import derive_all
+from tests.build import Home, prompt, reply, session_id, thread
 from tests.cases.shape import written
-from tests.team.homes import PEOPLE, People, comparable_summaries
+from tests.team.homes import PEOPLE, People, comparable_summaries, upload_homes
 
 StoreAndBlobs = tuple[TeamStore, BlobStore]
 NOW = datetime(2026, 11, 15, tzinfo=UTC)
@@ -153,9 +157,9 @@ def test_prompts_and_records_are_the_same(both: OpenBoth, person: str) -> None:
     prompts = list(folder.prompts())
 
     assert sorted(map(repr, team.prompts())) == sorted(map(repr, prompts))
-    known = [prompt for prompt in prompts if not prompt.id.startswith("@")]
-    for prompt in known[:10]:
-        ours, theirs = team.record(prompt.id), folder.record(prompt.id)
+    known = [one for one in prompts if not one.id.startswith("@")]
+    for one in known[:10]:
+        ours, theirs = team.record(one.id), folder.record(one.id)
         # Some ids are in many homes; which one comes first is undefined.
         assert {ours.position, *ours.copy_positions} == {
             theirs.position,
@@ -306,3 +310,26 @@ def test_texts_above_the_limit_are_chosen_by_words_and_length(
     in_order = sorted(every, key=lambda one: (-one[2], one[3], one[0], one[1]))
     assert some == in_order[: len(every) // 2]
     assert some
+
+
+def test_texts_of_all_matching_sessions_are_found(
+    engine: Callable[[], StoreAndBlobs], tmp_path: Path
+) -> None:
+    home = Home(tmp_path / "home")
+    for number in range(1, 71):
+        records = thread(prompt("hazelnut"), reply("walnut"), start=3600.0 * number)
+        home.session(session_id(number), records)
+    store, blobs = engine()
+    store.prepare()
+    upload_homes(store, blobs, "ann", [home.path])
+    derive_all(store, blobs)
+
+    with closing(store.open_reader(AccessScope(person="ann"), blobs)) as reader:
+        words = reader.engine()
+        words.prefetch(["hazelnut", "walnut"])
+        queries = [words.match_terms([one]) for one in ("hazelnut", "walnut")]
+        found = words.match_texts(queries, None, [], 1000)
+
+    assert len({key // KINDS_PER_SESSION for _, key, _, _ in found}) == 70
+    assert {mask for _, _, mask, _ in found} == {1, 2}
+    store.close()

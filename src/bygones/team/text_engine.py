@@ -48,6 +48,8 @@ from bygones.team.text_query import (
 _MAX_PREFIX_EXPANSIONS = 500
 _MAX_OPENED_SESSIONS = 50
 """Sessions whose texts are loaded to find the best ones."""
+_MAX_MASK_BITS = 62
+"""Queries whose matches the database can return as bits."""
 _MAX_COUNTED_TEXTS = 50_000
 """Texts with some terms above which only those of the newest sessions are sampled."""
 _SAMPLED_SESSIONS = 1_000
@@ -109,6 +111,21 @@ class WordIndex(Protocol):
         """Return session, record, kind, bits of words, and length of texts.
 
         Those with later words come first, of equal ones the shortest.
+        """
+        ...
+
+
+@runtime_checkable
+class TermIndex(Protocol):
+    """A backend that finds texts by their terms in one statement, as ClickHouse does."""
+
+    def match_term_texts(
+        self, masks: Mapping[str, int], sessions: Sequence[int] | None, limit: int
+    ) -> list[tuple[int, int, int, int, int]]:
+        """Return session, record, kind, bits of terms, and length of texts.
+
+        ``masks`` has the bits of each term. Texts with later bits come first, of equal
+        ones the shortest.
         """
         ...
 
@@ -391,15 +408,8 @@ class TeamEngine:
         Of more than the limit, those that match later queries are returned, then the
         shortest ones, on every database.
         """
-        words = [
-            one.word for one in queries if isinstance(one, MatchQuery) and one.word
-        ]
-        if (
-            isinstance(self._backend, WordIndex)
-            and not conditions
-            and len(words) == len(queries)
-        ):
-            rows = self._backend.match_words(words, sessions, limit)
+        rows = None if conditions else self._match_rows(queries, sessions, limit)
+        if rows is not None:
             return [
                 (
                     pack_key(session, record),
@@ -427,6 +437,29 @@ class TeamEngine:
             (text.record, text.text_key, int(text.score), text.length)
             for text in texts[:limit]
         ]
+
+    def _match_rows(
+        self,
+        queries: Sequence[TextQuery],
+        sessions: Sequence[int] | None,
+        limit: int,
+    ) -> list[tuple[int, int, int, int, int]] | None:
+        """Let the database match words or terms; None if it cannot."""
+        simple = [one for one in queries if isinstance(one, MatchQuery)]
+        if len(simple) < len(queries) or len(queries) > _MAX_MASK_BITS:
+            return None
+        words = [one.word for one in simple if one.word]
+        if isinstance(self._backend, WordIndex) and len(words) == len(queries):
+            return self._backend.match_words(words, sessions, limit)
+        if not isinstance(self._backend, TermIndex) or not all(
+            one.has_terms_only for one in simple
+        ):
+            return None
+        masks: dict[str, int] = {}
+        for bit, one in enumerate(simple):
+            for (term,) in one.phrases:
+                masks[term] = masks.get(term, 0) | 1 << bit
+        return self._backend.match_term_texts(masks, sessions, limit)
 
     def _sessions_matching(self, queries: Sequence[TextQuery]) -> list[int]:
         """Return the sessions that match most of some queries."""

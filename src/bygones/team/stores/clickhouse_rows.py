@@ -357,6 +357,25 @@ class ClickHouseTextSearch:
         found = [(term, int(count)) for term, count in rows]
         return _filter_by_stem(found, wanted) if wanted.stems else found
 
+    def match_term_texts(
+        self, masks: Mapping[str, int], sessions: Sequence[int] | None, limit: int
+    ) -> list[tuple[int, int, int, int, int]]:
+        if not masks or (sessions is not None and not sessions):
+            return []
+        among = "" if sessions is None else " AND number IN %(sessions)s"
+        bits = "transform(term, %(terms)s, %(masks)s, toInt64(0))"
+        rows = self._database.rows(
+            f"SELECT number, record, kind, groupBitOr({bits}) AS mask, length"  # noqa: S608 (constants)
+            f" FROM {{posting}} AS p WHERE term IN %(terms)s{among}"
+            " GROUP BY number, record, kind, length"
+            " ORDER BY mask DESC, length, number, record, kind LIMIT %(limit)s",
+            terms=list(masks),
+            masks=list(masks.values()),
+            sessions=list(sessions or ()),
+            limit=limit,
+        )
+        return [(row[0], *map(int, row[1:])) for row in rows]
+
     def count_texts(
         self, queries: Sequence[TextQuery]
     ) -> list[tuple[int, int, int, int]]:
