@@ -185,11 +185,13 @@ def _request_all(server: Server, pages: Sequence[Page]) -> tuple[list[float], in
 
 
 @contextmanager
-def ours(archive: Path) -> Iterator[Server]:
-    """Serve the archive with this checkout."""
+def ours(archive: Path, home: Path | None = None) -> Iterator[Server]:
+    """Serve the archive with this checkout, and follow a home."""
     command = [sys.executable, "-m", "bygones", "serve", "--no-browser"]
     env = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
-    with _running([*command, "--archive", str(archive)], env) as running:
+    command += ["--archive", str(archive)]
+    command += ["--home", str(home)] if home else []
+    with _running(command, env) as running:
         assert running.stdout is not None
         lines = (line.strip() for line in running.stdout)
         link = urlsplit(next(line for line in lines if line.startswith("http")))

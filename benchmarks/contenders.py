@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 from benchmarks.tree import Run, follow
 
-__all__ = ["OURS", "PEERS", "Contender", "Room", "install"]
+__all__ = ["OURS", "PEERS", "Contender", "Room", "install", "our_command"]
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -51,6 +51,13 @@ OURS = Contender(
     rebuild=(*_US, "rebuild", *_HERE),
     env={"PYTHONPATH": str(ROOT / "src")},
 )
+
+
+def our_command(name: str, *arguments: str) -> tuple[str, ...]:
+    """Return a command of this checkout with the archive of a room."""
+    return (*_US, name, *arguments, *_HERE, "--home", "{room}/.claude")
+
+
 PEERS = (
     Contender(
         "agentsview",

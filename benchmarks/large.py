@@ -2,7 +2,8 @@
 
 ``python -m benchmarks.large`` generates each input in a temporary folder, ingests it, runs
 again with nothing changed, prints a row for each, and deletes the input: a file with one
-line of 200 MB, a file of 4 GB, and 100,000 small sessions.
+line of 200 MB, a file of 4 GB, and 100,000 small sessions. The session of 4 GB is also
+shown, exported in every format, and its index is built again.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from benchmarks.bench_parse import write_long_line
-from benchmarks.contenders import OURS, Room
+from benchmarks.contenders import OURS, Room, our_command
 from benchmarks.inputs import session_path, write_session, write_small_sessions
 from benchmarks.tree import Failed, offline
 
@@ -37,6 +38,20 @@ def many_sessions(home: Path) -> None:
     write_small_sessions(home, MANY)
 
 
+READS = {
+    "show": our_command("show", "last"),
+    **{
+        f"export {form}": our_command(
+            "export", "last", "--format", form, "-o", f"{{room}}/out.{form}"
+        )
+        for form in ("html", "markdown", "text", "json", "jsonl")
+    },
+    "export folder": our_command("export", "last", "-o", "{room}/out/"),
+    "rebuild": OURS.rebuild or (),
+}
+"""What is done with the session of 4 GB."""
+
+
 INPUTS: dict[str, Callable[[Path], None]] = {
     "long-line": long_line,
     "big-file": big_file,
@@ -52,9 +67,12 @@ def measure(name: str, scratch: Path) -> bool:
     size = sum(path.stat().st_size for path in home.rglob("*.jsonl"))
     room = Room(OURS, scratch, offline())
     room.prepare(home)
-    for step in ("first", "nothing changed"):
+    steps = {"first": OURS.command, "nothing changed": OURS.command}
+    if name == "big-file":
+        steps |= READS
+    for step, command in steps.items():
         try:
-            run = room.run(OURS.command)
+            run = room.run(command)
         except Failed as failed:
             print(f"| {name} | {size / 1e6:.0f} | {step} failed: {failed} |")
             return False
