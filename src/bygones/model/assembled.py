@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import accumulate
 from typing import TYPE_CHECKING
@@ -63,7 +63,16 @@ def find_branch_of(
 class AssembledConversation:
     """A conversation of an assembled session."""
 
-    def __init__(self, session: Session, agent: str = "") -> None:
+    def __init__(
+        self,
+        session: Session,
+        agent: str = "",
+        runs: Mapping[AgentId, AgentRun] | None = None,
+    ) -> None:
+        """Open a session, or an agent run in it; ``runs`` are its runs, if known."""
+        if runs is None:
+            runs = {run.id: run for run in list_called_agents(session)}
+        self._runs = runs
         self._whole = session
         self._agent = agent
         self.session = session
@@ -81,10 +90,6 @@ class AssembledConversation:
         return build_conversation_header(
             self.session, AgentId(self._agent) if self._agent else None
         )
-
-    @cached_property
-    def _runs(self) -> dict[AgentId, AgentRun]:
-        return {run.id: run for run in list_called_agents(self._whole)}
 
     @property
     def agent_ids(self) -> Sequence[str]:
@@ -110,7 +115,7 @@ class AssembledConversation:
 
     def agent(self, agent: str) -> Conversation:
         """Return an agent run of the session."""
-        return AssembledConversation(self._whole, agent)
+        return AssembledConversation(self._whole, agent, self._runs)
 
     def window(self, branch: int, start: int, stop: int) -> MessageWindow:
         path_turns, starts = self._turns_from(branch, start)
