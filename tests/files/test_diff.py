@@ -46,6 +46,12 @@ def test_a_unique_line_is_an_anchor_between_repeated_lines() -> None:
     assert len(change.added) == 2
 
 
+def test_a_blank_line_is_not_the_end_of_the_text() -> None:
+    (change,) = diff_texts("one\n", "one\n\ntwo\n")
+
+    assert change.added == ("", "two")
+
+
 def test_large_texts_without_unique_lines_are_compared_quickly() -> None:
     old, new = "x\n" * 20_000 + "a\n" * 20_000, "a\n" * 20_000 + "x\n" * 20_000
 

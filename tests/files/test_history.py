@@ -536,6 +536,26 @@ def test_files_before_a_turn_include_those_changed_later(tmp_path: Path) -> None
     assert [file.path for file in files_at(log)] == [FILE]
 
 
+@pytest.mark.parametrize("is_read_before", [True, False])
+def test_what_is_seen_after_a_command_is_not_what_was_there_before(
+    tmp_path: Path, *, is_read_before: bool
+) -> None:
+    story = Story()
+    story.say("Create")
+    story.write(ONE)
+    story.say("Append")
+    if is_read_before:
+        story.read("mine\n")
+    story.bash("echo four >> A.py")
+    story.read(f"{ONE}four\n")
+    session = load(tmp_path, story)
+    log = BranchLog(session, session.live_branch, stop_turn=1)
+
+    (file,) = files_at(log, looks_ahead=True)
+
+    assert file.text == ("mine\n" if is_read_before else ONE)
+
+
 def test_commands_after_the_last_look_are_doubts(tmp_path: Path) -> None:
     story = Story()
     story.say("Create")

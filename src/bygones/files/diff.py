@@ -43,10 +43,12 @@ def diff_lines(old: Sequence[str], new: Sequence[str]) -> list[Block]:
     """Return the blocks in which two sequences of lines differ, in order.
 
     Lines that are unique on both sides are anchors (a patience diff), so the cost is
-    about linear, and moved or repeated lines do not pull blocks apart.
+    about linear, and moved or repeated lines do not pull blocks apart. The empty last
+    lines of two texts are always a pair: they are not blank lines.
     """
     blocks: list[Block] = []
-    pending = [(0, len(old), 0, len(new))]
+    last = int(bool(old and new) and old[-1] == new[-1] == "")
+    pending = [(0, len(old) - last, 0, len(new) - last)]
     while pending:
         block = _trim(old, new, pending.pop())
         old_start, old_stop, new_start, new_stop = block

@@ -143,7 +143,8 @@ class BranchLog:
         """Return the events of a file in order.
 
         With `looks_ahead` the first change after the log is used, too: what is recorded
-        of the file before it is the newest that is known of its content.
+        of the file before it is the newest that is known of its content. What was seen
+        after a command that may have changed the file says nothing about that.
         """
 
         def selects(path: str) -> bool:
@@ -173,8 +174,27 @@ class BranchLog:
             p for p in found if self._includes(p.event.place.turn_number, p.order)
         ]
         if looks_ahead:
-            included += _leading_checks(found[len(included) :])
+            later = found[len(included) :]
+            included += _leading_checks(self._until_command(later, name))
         return included
+
+    def _until_command(
+        self, events: Iterable[PlacedEvent], name: str
+    ) -> Iterator[PlacedEvent]:
+        """Yield events after the log, up to a command that may change a file."""
+        later = (
+            c for c in self._all_calls if not self._includes(c.turn_number, c.order)
+        )
+        for command in list_commands(later):
+            if may_change(command.command.lower(), name):
+                break
+        else:
+            yield from events
+            return
+        for placed in events:
+            is_own = placed.event.place.call_id == command.call.id
+            if placed.order < command.order or is_own:
+                yield placed
 
     def _is_own(self, placed: PlacedEvent) -> bool:
         return placed.event.place.message_id not in self._copied
