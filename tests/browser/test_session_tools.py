@@ -64,6 +64,38 @@ def test_palette_jumps_to_a_session_and_runs_actions(
         expect(page.locator(".palette")).to_be_hidden()
 
 
+def test_palette_offers_what_the_header_of_a_session_does(
+    browser: Browser, server: RunningServer
+) -> None:
+    with open_tab(browser, server) as tab:
+        page = tab.page
+        page.goto(f"{server.home}/session/{PLAIN}")
+        page.keyboard.press("Control+k")
+        options = page.locator(".palette [role=option]")
+        expect(options.filter(has_text="Copy resume command")).to_be_visible()
+        page.keyboard.type("export")
+        expect(options.first).to_have_text("Export")
+        page.keyboard.press("Enter")
+        page.wait_for_url("**/share?session=*")
+
+
+def test_further_filters_open_below_their_button(
+    browser: Browser, server: RunningServer
+) -> None:
+    with open_tab(browser, server, viewport={"width": 1440, "height": 900}) as tab:
+        page = tab.page
+        button = page.locator(".more-filters > summary")
+        before = button.bounding_box()
+        button.click()
+        field = page.locator("input[name=since]").bounding_box()
+
+        assert before == button.bounding_box()
+        assert field is not None
+        assert before is not None
+        assert field["y"] >= before["y"] + before["height"]
+        assert field["x"] < before["x"]
+
+
 def test_timeline_jumps_and_shows_the_place(
     browser: Browser, server: RunningServer
 ) -> None:

@@ -703,6 +703,39 @@ def test_sessions_are_sorted_by_any_column(page: WebClient) -> None:
     assert page.get("/?sort=luck").status == 400
 
 
+def test_sorted_columns_follow_what_they_show(tmp_path: Path) -> None:
+    home = Home(tmp_path / ".claude")
+    rows = (("/z/alpha", "**Bold**"), ("/a/omega", "able"), ("/b/mid", "zoo"))
+    for number, (folder, title) in enumerate(rows):
+        record = prompt(title, cwd=folder)
+        home.session(f"{number}0000000-0000-4000-8000-000000000000", [record])
+    Archive.ingest(tmp_path / "archive", [home.path])
+    page = web_client(WebArchive(home, tmp_path / "archive"))
+
+    def projects(sort: str) -> list[str]:
+        return re.findall(
+            r'<td class="c-project">.*?>([^<]*)</a>', page.get(f"/?sort={sort}").text
+        )
+
+    assert projects("project") == ["alpha", "mid", "omega"]
+    assert projects("-project") == ["omega", "mid", "alpha"]
+    assert projects("title") == ["omega", "alpha", "mid"]
+
+
+def test_sessions_without_a_model_are_sorted_last(tmp_path: Path) -> None:
+    home = Home(tmp_path / ".claude")
+    home.session(SESSION, [prompt("first")])
+    home.session(
+        "20000000-0000-4000-8000-000000000000",
+        thread(prompt("second"), reply("yes")),
+    )
+    Archive.ingest(tmp_path / "archive", [home.path])
+    page = web_client(WebArchive(home, tmp_path / "archive"))
+
+    assert _titles(page.get("/?sort=model").text) == ["second", "first"]
+    assert _titles(page.get("/?sort=-model").text) == ["second", "first"]
+
+
 def test_several_sessions_are_starred_and_tagged_at_once(tmp_path: Path) -> None:
     page = web_client(build_archive(tmp_path))
     form = {"content-type": "application/x-www-form-urlencoded"}

@@ -26,9 +26,12 @@ from bygones.model.summary import SessionSummary
 from bygones.model.usage import Cost
 from bygones.query.parser import and_terms, parse_query
 from bygones.query.times import ReferenceTime, parse_period
+from bygones.render.numbers import short_model_name
 from bygones.web.context import RequestContext
 
 _MIN_DATETIME = datetime.min.replace(tzinfo=UTC)
+_MARKUP = "*_`# \t\n"
+"""What titles may start with that lists do not show."""
 Costs = Mapping[SessionId, Cost]
 SortKey = Callable[[SessionSummary, Costs], str | float | datetime]
 
@@ -49,11 +52,22 @@ def cost_nanos(summary: SessionSummary, costs: Costs) -> int:
     return (cost.nano_usd or 0) if cost else 0
 
 
+def project_location(summary: SessionSummary) -> str:
+    """Return a session's project, or the folder of its transcript."""
+    return summary.project or next(iter(summary.project_keys), "")
+
+
+def project_name(summary: SessionSummary) -> str:
+    """Return the last part of the project's path."""
+    path = project_location(summary)
+    return path.replace("\\", "/").rstrip("/").rpartition("/")[2] or path
+
+
 SORT_KEYS: dict[str, SortKey] = {
     "when": lambda one, _: session_time(one) or _MIN_DATETIME,
-    "title": lambda one, _: one.title.text.casefold(),
-    "project": lambda one, _: (one.project or "").casefold(),
-    "model": lambda one, _: one.models[0] if one.models else "",
+    "title": lambda one, _: one.title.text.lstrip(_MARKUP).casefold() or one.id,
+    "project": lambda one, _: project_name(one).casefold(),
+    "model": lambda one, _: short_model_name(one.models[0]) if one.models else "",
     "prompts": lambda one, _: one.prompt_count,
     "branches": lambda one, _: one.branch_count,
     "agents": lambda one, _: one.agent_count,
@@ -199,6 +213,7 @@ class SessionFilters(Struct, frozen=True, kw_only=True):
             key = SORT_KEYS[self.sort.removeprefix("-")]
             is_descending = self.sort.startswith("-")
             selected.sort(key=lambda one: key(one, costs), reverse=is_descending)
+            selected.sort(key=lambda one: key(one, costs) == "")
         return selected
 
 

@@ -47,6 +47,8 @@ from bygones.web.session_filters import (
     DEFAULT_SORT,
     Costs,
     SessionFilters,
+    project_location,
+    project_name,
     session_duration,
     session_time,
 )
@@ -78,10 +80,10 @@ def _count(number: int, hidden_up_to: int = 0) -> Html:
 
 
 def _project_cell(summary: SessionSummary, _costs: Costs, _now: datetime) -> Html:
-    path = summary.project or next(iter(summary.project_keys), "")
-    name = path.replace("\\", "/").rstrip("/").rpartition("/")[2] or path
+    path = project_location(summary)
     url = build_url(project=path)
-    return tag("a", escape_line(name), href=url, title=sanitize_line(path))
+    name = escape_line(project_name(summary))
+    return tag("a", name, href=url, title=sanitize_line(path))
 
 
 def _model_cell(summary: SessionSummary, _costs: Costs, _now: datetime) -> Html:

@@ -79,8 +79,14 @@ async function openPalette() {
   addEventListener("keydown", collect, true);
   try {
     const { showPalette } = await import("./palette.js");
-    if (!isCancelled) showPalette([...keys].map(([key, { label, action }]) => ({ key, label, action })), typed);
+    const shortcuts = [...keys].map(([key, { label, action }]) => ({ key, label, action }));
+    if (!isCancelled) showPalette([...headerActions(), ...shortcuts], typed);
   } finally { removeEventListener("keydown", collect, true); }
+}
+// What the header of a session offers and no key does.
+function headerActions() {
+  const elements = document.querySelectorAll(".actions > a, .actions > button:not([data-act=star], [data-act=find], [data-act=outline])");
+  return [...elements].map((element) => ({ key: "", label: element.ariaLabel ?? element.textContent.trim(), action: () => element.click() }));
 }
 for (const button of document.querySelectorAll('[data-act="palette"]')) button.addEventListener("click", openPalette);
 
