@@ -3,14 +3,24 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import Raw
 
 import bygones
 from bygones import Archive, read_sessions
 from bygones.errors import ArchiveClosed, BygonesError, NotInArchive, UnknownGrouping
+from bygones.model.outcomes import BashOutcome
+from bygones.model.records import (
+    ImageBlock,
+    MediaSource,
+    TextBlock,
+    ToolResultBlock,
+    ToolUseBlock,
+)
 from bygones.schema.registry import json_schema
 from tests.build import (
     Home,
@@ -104,6 +114,9 @@ def test_a_session_has_several_names() -> None:
         assert archive.session(record).id == session_id(1)
         assert archive.session(session_id(2)[:36]).id == session_id(2)
         assert archive.session(next(archive.sessions())).id == session_id(2)
+        for name in ("last", session_id(2)[:36], next(archive.sessions())):
+            assert archive.conversation(name).facts.id == session_id(2)
+        assert archive.conversation(record).facts.id == session_id(1)
         with pytest.raises(NotInArchive):
             archive.session("5e551000-0000-4000-8000-00000000ffff")
 
@@ -135,10 +148,30 @@ def test_values_are_short_in_a_shell() -> None:
             next(archive.prompts()),
             archive.usage(),
             archive.sql("SELECT * FROM messages"),
+            *(block for message in session.messages for block in message.blocks),
+            *(call.outcome for call in session.tool_calls if call.outcome),
+            *(call.result for call in session.tool_calls),
+            archive.ingest(is_thorough=True),
+            archive.context(session_id(1)),
+            archive.conversation(session_id(1)).window(0, 0, 9),
         )
         for value in output:
-            assert len(repr(value)) < 250, value
+            assert len(repr(value)) < 300, value
             assert type(value).__name__ in repr(value)
+
+
+def test_parts_of_messages_show_the_start_and_end_of_long_texts() -> None:
+    image = MediaSource(type="base64", media_type="image/png", data=LONG)
+    result = ToolResultBlock(content=(TextBlock(text="ok"), ImageBlock(source=image)))
+    outcome = BashOutcome(stdout=LONG, stderr="")
+    call = ToolUseBlock(name="Bash", input=Raw(b'{"command":"ls"}'))
+
+    assert "TextBlock(text='ok'), ImageBlock(" in repr(result)
+    assert repr(outcome).startswith("BashOutcome(stdout='long long")
+    assert repr(call) == (
+        """ToolUseBlock(type='tool_use', name='Bash', input=b'{"command":"ls"}')"""
+    )
+    assert all(len(repr(value)) < 300 for value in (image, result, outcome))
 
 
 @pytest.mark.usefixtures("home")
@@ -198,6 +231,7 @@ def test_a_closed_archive_raises_our_error() -> None:
     summaries = archive.sessions()
     next(summaries)
     archive.search("flaky")
+    conversation = archive.conversation(session_id(1))
     archive.close()
     archive.close()
 
@@ -216,6 +250,8 @@ def test_a_closed_archive_raises_our_error() -> None:
         archive.edits,
         lambda: session.messages[-1].blocks,
         lambda: session.tool_calls[0].output,
+        lambda: conversation.window(0, 0, 3),
+        lambda: conversation.agent_ids,
     ):
         with pytest.raises(ArchiveClosed):
             use()
@@ -234,6 +270,41 @@ def test_transcripts_are_read_without_an_archive(home: Home) -> None:
 
     assert session.tool_calls[0].input == {"command": "pytest"}
     assert session.cost_usd is not None
+
+
+@pytest.mark.usefixtures("home")
+def test_days_of_usage_are_those_of_this_machine(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def read_days(timezone: str) -> tuple[set[str], set[str]]:
+        with monkeypatch.context() as changed, Archive.open() as archive:
+            changed.setenv("TZ", timezone)
+            time.tzset()
+            cells = archive.usage_series().cells
+            days = {row.key for row in archive.usage(by="day").rows}
+            return days, {cell.day for cell in cells}
+
+    try:
+        east, west = read_days("EAST-14"), read_days("WEST+11")
+    finally:
+        time.tzset()
+
+    assert east == ({"2026-01-05"}, {"2026-01-05"})
+    assert west == ({"2026-01-04"}, {"2026-01-04"})
+
+
+@pytest.mark.parametrize("value", [5, None, "text"])
+def test_a_value_without_json_is_a_type_error(value: object) -> None:
+    with pytest.raises(TypeError, match="no JSON object"):
+        bygones.to_dict(value)
+
+
+@pytest.mark.usefixtures("home")
+def test_a_function_converts_what_methods_do() -> None:
+    with Archive.open() as archive:
+        session = archive.session(session_id(1))
+        for value in (session, session.messages[0], session.tool_calls[0]):
+            assert bygones.to_dict(value) == value.to_dict()
 
 
 @pytest.mark.usefixtures("home")

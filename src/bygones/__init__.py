@@ -25,6 +25,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from bygones.archive import Archive
     from bygones.data.sql import SqlResult
+    from bygones.library import to_dict
     from bygones.model.reports import UsageReport
     from bygones.model.sessions import (
         AgentRun,
@@ -37,7 +38,6 @@ if TYPE_CHECKING:
     )
     from bygones.model.summary import SearchResults, SessionMatch, SessionSummary
     from bygones.reader import read_sessions
-    from bygones.schema.registry import to_dict
 
 __all__ = [
     "AgentRun",
@@ -76,7 +76,7 @@ _MODULES = {
     "ToolCall": "bygones.model.sessions",
     "Turn": "bygones.model.sessions",
     "read_sessions": "bygones.reader",
-    "to_dict": "bygones.schema.registry",
+    "to_dict": "bygones.library",
 }
 
 

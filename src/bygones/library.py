@@ -78,13 +78,17 @@ def session_cost_usd(session: Session) -> float | None:
     return to_usd(session_cost(session).nano_usd)
 
 
-def to_dict(value: object) -> dict[str, Any]:
-    """Return a value in JSON schema 2."""
+def to_dict(value: object, *, cost: Cost | None = None) -> dict[str, Any]:
+    """Return a value in JSON schema 2, as the dict that `--json` prints for it.
+
+    ``cost`` is that of a session, as `Archive.costs` returns it. A session that was
+    loaded is priced without it; a summary is not.
+    """
     if isinstance(value, Session):
-        return convert(value, cost=session_cost(value))
+        return convert(value, cost=cost or session_cost(value))
     build = _OBJECT_BUILDERS.get(type(value))
     if build is None:
-        return convert(value)  # type: ignore[arg-type]
+        return convert(value, cost=cost)  # type: ignore[arg-type]
     found = encode_object_as_dict(build(value))
     if isinstance(value, Message):
         # It does not know in which turn of which conversation it is.

@@ -183,6 +183,8 @@ def test_some_columns_of_a_view(folder: Path) -> None:
         assert table.column_names == ["role", "sent_at"]
         with pytest.raises(SqlError, match="no column 'price'"):
             archive.to_arrow("messages", columns=["price"])
+        with pytest.raises(SqlError, match="at least one column"):
+            archive.to_arrow("messages", columns=[])
         with pytest.raises(SqlError, match="no view 'message'"):
             archive.to_arrow("message")
 

@@ -299,6 +299,13 @@ def test_an_invalid_query_is_our_error(archive: Archive, query: str) -> None:
         archive.sql(query)
 
 
+def test_a_query_that_is_too_long_is_named_in_the_error(archive: Archive) -> None:
+    with pytest.raises(SqlError, match="longer than 100,000 characters"):
+        archive.sql(f"SELECT '{'a' * 100_000}'")
+    long_text = "ö" * 99_000
+    assert archive.sql(f"SELECT '{long_text}'").rows == ((long_text,),)
+
+
 ENDLESS = "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c) "
 
 
@@ -435,6 +442,13 @@ def test_patterns_match_as_in_sqlite(
 def test_values_replace_parameters(archive: Archive) -> None:
     assert archive.sql("SELECT ? + ?", (1, 2)).rows == ((3,),)
     assert archive.sql("SELECT :a", {"a": "x"}).rows == (("x",),)
+    for query, values in (
+        ("SELECT :a", {"b": 1}),
+        ("SELECT ?", ()),
+        ("SELECT 1", (1,)),
+    ):
+        with pytest.raises(SqlError):
+            archive.sql(query, values)
 
 
 def test_repeated_columns_get_numbers(archive: Archive) -> None:

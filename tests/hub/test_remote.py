@@ -120,6 +120,7 @@ def test_commands_read_from_a_hub(
     hub: TestHub, token: str, arguments: list[str]
 ) -> None:
     with Archive.open(hub.address) as archive:
+        assert repr(archive) == f"<Archive '{hub.address}'>"
         newest = next(iter(archive.sessions()))
         replacements = {"@": newest.id, "%": newest.title.text.split()[0]}
     command = [replacements.get(argument, argument) for argument in arguments]

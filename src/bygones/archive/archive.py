@@ -58,22 +58,7 @@ class IngestArchive(Protocol):
 
 
 class Ingest:
-    """Import new transcripts into an archive that is open, or into a folder.
-
-    An open archive imports the homes that the command line does, unless it is given
-    others, and then shows what is new::
-
-        with Archive.open() as archive:
-            archive.ingest()
-
-    The class takes a folder, and creates an archive in it if there is none::
-
-        Archive.ingest("~/archive", [Path.home() / ".claude"])
-
-    ``paths`` are homes of Claude Code, folders of transcripts, or transcripts.
-    ``is_thorough`` reads files that grew from the start, however long they are. Raises
-    `ArchiveInUse` if another process is writing for ``lock_timeout`` seconds.
-    """
+    """Import new transcripts: `Archive.ingest` into a folder, `archive.ingest` into it."""
 
     @overload
     def __get__(self, archive: None, owner: type[ArchiveBase]) -> IngestFolder: ...
@@ -98,7 +83,14 @@ def ingest_folder(
     lock_timeout: float = 5.0,
     is_thorough: bool = False,
 ) -> IngestReport:
-    """Bring the archive in a folder up to date, and create it if there is none."""
+    """Import new transcripts into the archive in a folder; create it if there is none.
+
+    Example::
+
+        Archive.ingest("~/archive", [Path.home() / ".claude"])
+
+    ``paths`` and the other arguments are those of an open archive's `ingest`.
+    """
     from bygones.ingest.run import ingest
 
     return ingest(
@@ -118,6 +110,13 @@ def _bind(archive: ArchiveBase) -> IngestArchive:
         lock_timeout: float = 5.0,
         is_thorough: bool = False,
     ) -> IngestReport:
+        """Import new transcripts, and show what is new.
+
+        ``paths`` are homes of Claude Code, folders of transcripts, or transcripts; by
+        default the homes that the command line imports. ``is_thorough`` reads files that
+        grew from the start, however long they are. Raises `ArchiveInUse` if another
+        process is writing for ``lock_timeout`` seconds.
+        """
         from bygones.config import resolve_homes
 
         if archive.is_closed:

@@ -12,6 +12,7 @@ from bygones.config import (
     is_hub_url,
     is_store_url,
     resolve_archive_location,
+    restore_slashes,
     strip_password,
 )
 from bygones.errors import ArchiveClosed, ArchiveNotFound, UnsupportedOnTeamStore
@@ -48,7 +49,10 @@ class ArchiveBase:
 
     def __repr__(self) -> str:
         state = "closed " if self._open_reader is None else ""
-        return f"<{state}Archive {str(self.folder)!r}>"
+        name = str(self.folder)
+        if self._is_team_store and ":/" in name:
+            name = restore_slashes(name)
+        return f"<{state}Archive {name!r}>"
 
     @property
     def is_closed(self) -> bool:

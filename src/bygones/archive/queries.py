@@ -218,20 +218,24 @@ class ArchiveQueries(ArchiveBase):
 
         Raises `NotInArchive` or `AmbiguousSelector`.
         """
+        summary = self._find_summary(name)
+        return self._load_session(summary.id, summary)
+
+    def _find_summary(self, name: str | SessionSummary) -> SessionSummary:
+        """Return the summary of a session by one of the names that `session` takes."""
         if isinstance(name, SessionSummary):
-            name = name.id
+            return name
         if name == LAST_SESSION:
             newest = next(self._iter_summaries(include_empty=False), None)
             if newest is None:
                 raise NotInArchive("session", name)
-            return self._load_session(newest.id)
+            return newest
         try:
-            summary = self.session_summary(name)
-            return self._load_session(summary.id, summary)
+            return self.session_summary(name)
         except NotInArchive:
             if not UUID_PATTERN.fullmatch(name):
                 raise
-            return self._load_session(self.record(name).session_id)
+            return self.session_summary(self.record(name).session_id)
 
     def _load_session(
         self, id_: SessionId, summary: SessionSummary | None = None
@@ -253,16 +257,18 @@ class ArchiveQueries(ArchiveBase):
         summary = summary or find_session(self._reader.lookup, id_)
         return structs.replace(session, person=summary.person)
 
-    def conversation(self, id_or_prefix: str, agent: str = "") -> Conversation:
+    def conversation(self, name: str | SessionSummary, agent: str = "") -> Conversation:
         """Return a session, or an agent run in it, to be read in windows of messages.
 
-        Only the requested windows are loaded, if the index has the messages.
+        ``name`` is one that `session` takes. Only the requested windows are loaded, if
+        the index has the messages.
         """
         from bygones.ingest.conversations import open_conversation
 
-        reader, id_ = self._reader, SessionId(id_or_prefix)
+        reader = self._reader
+        id_ = name.id if isinstance(name, SessionSummary) else SessionId(name)
         if reader.sessions.session_number(id_) is None:
-            id_ = self.session_summary(id_or_prefix).id
+            id_ = self._find_summary(name).id
         return open_conversation(reader, (id_, agent), self._loader, self._load_session)
 
     def record(self, id_or_prefix: str) -> IndexedRecord:

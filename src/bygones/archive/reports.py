@@ -9,6 +9,7 @@ from msgspec import structs
 
 from bygones.archive.base import parse_query_text
 from bygones.archive.queries import ArchiveQueries
+from bygones.config import LocalTimezone
 from bygones.errors import NotInArchive, UnsupportedOnTeamStore
 from bygones.model.base import SessionId, SourceId
 from bygones.model.query import Query, Term
@@ -61,8 +62,9 @@ class ArchiveReports(ArchiveQueries):
                 print(row.key, row.tokens, row.cost)
 
         ``query`` limits it by fields of sessions and of replies: ``model:`` means the
-        model of the reply, and a time that of the reply. Days start in
-        ``timezone``, or in UTC; ``now`` decides which block of five hours is active.
+        model of the reply, and a time that of the reply. Days are
+        those of ``timezone``, by default of this machine; ``now`` decides which block of
+        five hours is active.
         """
         from bygones.usage.prices import load_prices
         from bygones.usage.report import build_usage_report
@@ -73,7 +75,7 @@ class ArchiveReports(ArchiveQueries):
             by=by,
             query=parse_query_text(query, now, timezone) if query is not None else None,
             select_sessions=self._select_numbers,
-            timezone=timezone,
+            timezone=timezone or LocalTimezone(),
             now=now,
             prices=prices or load_prices(),
         )
@@ -99,7 +101,7 @@ class ArchiveReports(ArchiveQueries):
             by=by,
             query=parse_query_text(query, now, timezone) if query is not None else None,
             select_sessions=self._select_numbers,
-            timezone=timezone,
+            timezone=timezone or LocalTimezone(),
             prices=prices or load_prices(),
         )
 

@@ -232,6 +232,8 @@ def _with_columns(view: View, columns: Sequence[str] | None) -> View:
     if columns is None:
         return view
     by_name = {column.name: column for column in view.columns}
+    if not columns:
+        raise SqlError(f"name at least one column of {view.name}")
     unknown = [name for name in columns if name not in by_name]
     if unknown:
         raise SqlError(f"{view.name} has no column {unknown[0]!r}")

@@ -7,9 +7,10 @@ import re
 from datetime import datetime
 from enum import StrEnum
 from importlib import import_module
+from reprlib import Repr
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NewType, Protocol, cast
 
-from msgspec import Meta, MsgspecError, Struct, structs
+from msgspec import Meta, MsgspecError, Raw, Struct, structs
 
 from bygones.errors import InvalidSelector
 
@@ -112,7 +113,30 @@ def wire_name(field: str) -> str:
     return first + "".join(word.capitalize() for word in rest)
 
 
-class WireStruct(Struct, frozen=True, kw_only=True, rename=wire_name):
+_shorten_value = Repr()
+_shorten_value.maxstring = _shorten_value.maxother = 60
+_MAX_REPR = 240
+
+
+class ShortStruct(Struct, frozen=True):
+    """Base class of values with long texts or many parts, which `repr` shortens."""
+
+    def __repr__(self) -> str:
+        return _short_repr(self)
+
+
+def _short_repr(value: Struct) -> str:
+    fields = ((name, getattr(value, name)) for name in value.__struct_fields__)
+    shown = ", ".join(f"{name}={_show(one)}" for name, one in fields if one)
+    end = "…" if len(shown) > _MAX_REPR else ""
+    return f"{type(value).__name__}({shown[:_MAX_REPR]}{end})"
+
+
+def _show(value: object) -> str:
+    return _shorten_value.repr(bytes(value) if isinstance(value, Raw) else value)
+
+
+class WireStruct(ShortStruct, frozen=True, kw_only=True, rename=wire_name):
     """Base class of values in transcripts; every field may be missing."""
 
     is_private: ClassVar[bool] = False
@@ -319,6 +343,9 @@ class IngestReport(Struct, kw_only=True):
     empty_count: int = 0
     """Sessions without a message."""
     problems: list[Problem] = []
+
+    def __repr__(self) -> str:
+        return _short_repr(self)
 
     @property
     def changed(self) -> int:

@@ -13,6 +13,7 @@ from bygones.model.base import (
     AgentId,
     RecordId,
     SessionId,
+    ShortStruct,
     SourceFile,
 )
 from bygones.model.problem_runs import count_problems
@@ -78,7 +79,7 @@ class BranchSummary(Struct, frozen=True, kw_only=True, gc=False, array_like=True
     """If it was forked inside a turn: the part of that turn after the fork."""
 
 
-class ConversationHeader(Struct, frozen=True, kw_only=True, array_like=True):
+class ConversationHeader(ShortStruct, frozen=True, kw_only=True, array_like=True):
     """A session, or an agent run in it, without its messages."""
 
     id: SessionId
@@ -117,7 +118,7 @@ class ConversationHeader(Struct, frozen=True, kw_only=True, array_like=True):
         return next((b for b in self.branches if b.number == number), None)
 
 
-class MessageWindow(Struct, frozen=True, kw_only=True):
+class MessageWindow(ShortStruct, frozen=True, kw_only=True):
     """A range of messages of a branch, in turns.
 
     If the first turn is partial, it has no prompt, and its usage is that of the whole

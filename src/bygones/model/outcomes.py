@@ -13,7 +13,7 @@ from typing import ClassVar
 import msgspec
 from msgspec import Raw, Struct
 
-from bygones.model.base import DECODE_ERRORS, AgentId, WireStruct
+from bygones.model.base import DECODE_ERRORS, AgentId, ShortStruct, WireStruct
 from bygones.model.usage import WireUsage
 
 CURRENT_TOOL_NAMES = {
@@ -159,7 +159,7 @@ class EditOutcome(WireStruct, frozen=True, kw_only=True):
     staged: Raw = Raw()
 
 
-class NotebookOutcome(Struct, frozen=True, kw_only=True):
+class NotebookOutcome(ShortStruct, frozen=True, kw_only=True):
     """A notebook cell that was changed."""
 
     marker_fields: ClassVar[tuple[str, ...]] = ("notebook_path",)
@@ -258,7 +258,7 @@ class TaskOutcome(WireStruct, frozen=True, kw_only=True):
     error: str | None = None
 
 
-class TaskStopOutcome(Struct, frozen=True, kw_only=True):
+class TaskStopOutcome(ShortStruct, frozen=True, kw_only=True):
     """A background task that was stopped."""
 
     marker_fields: ClassVar[tuple[str, ...]] = ("task_id", "shell_id", "shellId")
@@ -366,13 +366,13 @@ class WorkflowOutcome(WireStruct, frozen=True, kw_only=True):
     error: str | None = None
 
 
-class TextOutcome(Struct, frozen=True):
+class TextOutcome(ShortStruct, frozen=True):
     """An outcome that is only text: an error, a rejection, or an old tool."""
 
     text: str
 
 
-class UnknownOutcome(Struct, frozen=True):
+class UnknownOutcome(ShortStruct, frozen=True):
     """An outcome of an unknown type, for example of an MCP tool, as raw JSON."""
 
     raw: bytes

@@ -16,13 +16,14 @@ from bygones.model.base import (
     MessageId,
     RecordId,
     SessionId,
+    ShortStruct,
     ToolUseId,
     WireStruct,
 )
 from bygones.model.usage import WireUsage
 
 
-class TextBlock(Struct, frozen=True, kw_only=True):
+class TextBlock(ShortStruct, frozen=True, kw_only=True):
     """Text of the user, of Claude, or of the harness."""
 
     types: ClassVar[tuple[str, ...]] = ("text",)
@@ -31,7 +32,7 @@ class TextBlock(Struct, frozen=True, kw_only=True):
     citations: Raw = Raw()
 
 
-class ThinkingBlock(Struct, frozen=True, kw_only=True):
+class ThinkingBlock(ShortStruct, frozen=True, kw_only=True):
     """Claude's reasoning; the text is empty in most records of 2.1.x."""
 
     types: ClassVar[tuple[str, ...]] = ("thinking",)
@@ -40,7 +41,7 @@ class ThinkingBlock(Struct, frozen=True, kw_only=True):
     signature: str | None = None
 
 
-class RedactedThinkingBlock(Struct, frozen=True, kw_only=True):
+class RedactedThinkingBlock(ShortStruct, frozen=True, kw_only=True):
     """Reasoning that the API returned encrypted."""
 
     types: ClassVar[tuple[str, ...]] = ("redacted_thinking",)
@@ -48,7 +49,7 @@ class RedactedThinkingBlock(Struct, frozen=True, kw_only=True):
     data: str | None = None
 
 
-class ToolUseBlock(Struct, frozen=True, kw_only=True):
+class ToolUseBlock(ShortStruct, frozen=True, kw_only=True):
     """A call of a local tool, a server tool or a tool of an MCP server.
 
     `input` is raw JSON: normally an object, but anything in a malformed call.
@@ -66,7 +67,7 @@ class ToolUseBlock(Struct, frozen=True, kw_only=True):
 
 
 class ToolResultBlock(
-    Struct, frozen=True, kw_only=True, rename={"outcome": "toolUseResult"}
+    ShortStruct, frozen=True, kw_only=True, rename={"outcome": "toolUseResult"}
 ):
     """The result of a tool call; `content` is text, blocks, or `None`."""
 
@@ -79,7 +80,7 @@ class ToolResultBlock(
     """The structured result, if it is here instead of in the record."""
 
 
-class ServerToolResultBlock(Struct, frozen=True, kw_only=True):
+class ServerToolResultBlock(ShortStruct, frozen=True, kw_only=True):
     """The result of a server tool, inside the assistant's message."""
 
     types: ClassVar[tuple[str, ...]] = (
@@ -97,7 +98,7 @@ class ServerToolResultBlock(Struct, frozen=True, kw_only=True):
     content: Raw = Raw()
 
 
-class MediaSource(Struct, frozen=True, kw_only=True):
+class MediaSource(ShortStruct, frozen=True, kw_only=True):
     """The source of an image or a document; `data` is base64 or text."""
 
     type: str | None = None
@@ -108,7 +109,7 @@ class MediaSource(Struct, frozen=True, kw_only=True):
     content: Raw = Raw()
 
 
-class ImageBlock(Struct, frozen=True, kw_only=True):
+class ImageBlock(ShortStruct, frozen=True, kw_only=True):
     """An image, pasted or returned by a tool."""
 
     types: ClassVar[tuple[str, ...]] = ("image",)
@@ -116,7 +117,7 @@ class ImageBlock(Struct, frozen=True, kw_only=True):
     source: MediaSource | None = None
 
 
-class DocumentBlock(Struct, frozen=True, kw_only=True):
+class DocumentBlock(ShortStruct, frozen=True, kw_only=True):
     """A PDF or text document."""
 
     types: ClassVar[tuple[str, ...]] = ("document",)
@@ -126,7 +127,7 @@ class DocumentBlock(Struct, frozen=True, kw_only=True):
     context: str | None = None
 
 
-class SearchResultBlock(Struct, frozen=True, kw_only=True):
+class SearchResultBlock(ShortStruct, frozen=True, kw_only=True):
     """A search result with its text."""
 
     types: ClassVar[tuple[str, ...]] = ("search_result",)
@@ -136,7 +137,7 @@ class SearchResultBlock(Struct, frozen=True, kw_only=True):
     content: Raw = Raw()
 
 
-class ToolReferenceBlock(Struct, frozen=True, kw_only=True):
+class ToolReferenceBlock(ShortStruct, frozen=True, kw_only=True):
     """A tool that a tool search found."""
 
     types: ClassVar[tuple[str, ...]] = ("tool_reference",)
@@ -144,7 +145,7 @@ class ToolReferenceBlock(Struct, frozen=True, kw_only=True):
     tool_name: str | None = None
 
 
-class ContainerUploadBlock(Struct, frozen=True, kw_only=True):
+class ContainerUploadBlock(ShortStruct, frozen=True, kw_only=True):
     """A file that was uploaded to the API's container."""
 
     types: ClassVar[tuple[str, ...]] = ("container_upload",)
@@ -152,7 +153,7 @@ class ContainerUploadBlock(Struct, frozen=True, kw_only=True):
     file_id: str | None = None
 
 
-class CompactionBlock(Struct, frozen=True, kw_only=True):
+class CompactionBlock(ShortStruct, frozen=True, kw_only=True):
     """A summary of earlier context by the API."""
 
     types: ClassVar[tuple[str, ...]] = ("compaction",)
@@ -161,7 +162,7 @@ class CompactionBlock(Struct, frozen=True, kw_only=True):
     encrypted_content: str | None = None
 
 
-class FallbackBlock(Struct, frozen=True, kw_only=True, rename={"origin": "from"}):
+class FallbackBlock(ShortStruct, frozen=True, kw_only=True, rename={"origin": "from"}):
     """A switch to another model within a reply."""
 
     types: ClassVar[tuple[str, ...]] = ("fallback",)
@@ -171,7 +172,7 @@ class FallbackBlock(Struct, frozen=True, kw_only=True, rename={"origin": "from"}
     trigger: str | None = None
 
 
-class ToolChangeBlock(Struct, frozen=True, kw_only=True):
+class ToolChangeBlock(ShortStruct, frozen=True, kw_only=True):
     """Tools that were added or removed during a reply."""
 
     types: ClassVar[tuple[str, ...]] = ("tool_addition", "tool_removal")
@@ -181,7 +182,7 @@ class ToolChangeBlock(Struct, frozen=True, kw_only=True):
     tool: Raw = Raw()
 
 
-class McpToolListingBlock(Struct, frozen=True, kw_only=True):
+class McpToolListingBlock(ShortStruct, frozen=True, kw_only=True):
     """The tools of an MCP server."""
 
     types: ClassVar[tuple[str, ...]] = ("mcp_tool_listing",)
@@ -190,7 +191,7 @@ class McpToolListingBlock(Struct, frozen=True, kw_only=True):
     tools: Raw = Raw()
 
 
-class UnknownBlock(Struct, frozen=True):
+class UnknownBlock(ShortStruct, frozen=True):
     """A block of an unknown type, as raw JSON.
 
     The type is empty if an element of the content is not an object.

@@ -17,6 +17,7 @@ from bygones.model.base import (
     Problem,
     RecordId,
     SessionId,
+    ShortStruct,
     SourceKind,
     value_library,
 )
@@ -187,7 +188,7 @@ class UsageCell(Struct, frozen=True, gc=False):
     """Billionths of a dollar; `None` for tools, whose results have no price alone."""
 
 
-class UsageSeries(Struct, frozen=True, kw_only=True):
+class UsageSeries(ShortStruct, frozen=True, kw_only=True):
     """Usage by day, divided into groups, and by hour of the week."""
 
     by: Grouping
@@ -219,7 +220,7 @@ class ContextRow(Struct, frozen=True, kw_only=True):
     trigger: str | None = None
 
 
-class ContextReport(Struct, frozen=True, kw_only=True):
+class ContextReport(ShortStruct, frozen=True, kw_only=True):
     """How the context grew along the live branch of a session."""
 
     session_id: SessionId
@@ -317,7 +318,7 @@ class LeftOutMessage(Struct, frozen=True, kw_only=True):
     reason: str
 
 
-class TurnRequests(Struct, frozen=True, kw_only=True):
+class TurnRequests(ShortStruct, frozen=True, kw_only=True):
     """The requests of a turn, and the last one of the turn before."""
 
     turn_number: int

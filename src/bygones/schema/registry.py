@@ -127,3 +127,5 @@ def _to_object(value: Convertible, cost: Cost | None) -> JsonObject:
             return summaries.PromptObject.from_prompt(value, None)
         case SessionMatch():
             return summaries.MatchObject.from_match(1, value)
+        case _:
+            raise TypeError(f"{type(value).__name__} has no JSON object")

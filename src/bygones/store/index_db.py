@@ -192,6 +192,7 @@ class IndexDB:
             make_private_folder(folder)
         self.folder = folder
         self.db = open_index_db(folder / INDEX_FILE, write=write)
+        self.is_closed = False
         if write and not self._has_schema():
             with self.db:
                 self.db.execute(index_schema())
@@ -207,6 +208,7 @@ class IndexDB:
         return fetch_one(self.db, sql) is not None
 
     def close(self) -> None:
+        self.is_closed = True
         self.db.close()
 
     def get_meta(self, key: str) -> str | None:

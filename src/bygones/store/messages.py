@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 from msgspec import Struct, structs
 
+from bygones.errors import ArchiveClosed
 from bygones.model.assembled import stored_turns
 from bygones.model.conversations import (
     BranchSummary,
@@ -37,6 +38,8 @@ from bygones.store.compression import compress, decompress
 from bygones.store.connect import fetch_all, fetch_one
 
 if TYPE_CHECKING:
+    import apsw
+
     from bygones.store.index_db import IndexDB
 
 
@@ -103,7 +106,7 @@ class MessageStore:
     """
 
     def __init__(self, index: IndexDB) -> None:
-        self._db = index.db
+        self._index = index
         self._loader = Loader()
         self._facts_decoder = msgspec.msgpack.Decoder(
             _ConversationFacts, dec_hook=self._decode_loader
@@ -112,6 +115,13 @@ class MessageStore:
             list[Message], dec_hook=self._decode_loader
         )
         self._open: dict[ConversationKey, _OpenConversation] = {}
+
+    @property
+    def _db(self) -> apsw.Connection:
+        # Conversations keep this, and may be read after their archive was closed.
+        if self._index.is_closed:
+            raise ArchiveClosed(self._index.folder)
+        return self._index.db
 
     def has_session(self, number: int) -> bool:
         """Whether the messages of a session are stored."""

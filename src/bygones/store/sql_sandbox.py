@@ -32,9 +32,10 @@ _STEPS_BETWEEN_CHECKS = 5_000
 _MEBIBYTE = 1 << 20
 _MAX_VALUE = 64 * _MEBIBYTE
 _TOO_LONG = f"{_MAX_VALUE // _MEBIBYTE} MiB for one value"
+_MAX_QUERY = 100_000
 _LIMITS = {
     apsw.SQLITE_LIMIT_LENGTH: _MAX_VALUE,
-    apsw.SQLITE_LIMIT_SQL_LENGTH: 100_000,
+    apsw.SQLITE_LIMIT_SQL_LENGTH: 4 * _MAX_QUERY,
     apsw.SQLITE_LIMIT_COLUMN: 500,
     apsw.SQLITE_LIMIT_EXPR_DEPTH: 200,
     apsw.SQLITE_LIMIT_COMPOUND_SELECT: 50,
@@ -198,6 +199,8 @@ class SqlSandbox:
         self, sql: str, values: Sequence[SqlValue] | Mapping[str, SqlValue]
     ) -> None:
         """Compile a query without running it, to see which views it reads."""
+        if len(sql) > _MAX_QUERY:
+            raise SqlError(f"the query is longer than {_MAX_QUERY:,} characters")
         cursor = self._db.cursor()
         cursor.exec_trace = self._stop_before_first_step
         self._db.authorizer = self._authorize
@@ -208,6 +211,8 @@ class SqlSandbox:
                 cursor.execute(sql, values, can_cache=False)
             except apsw.ExecTraceAbort:
                 return
+            except KeyError as error:
+                raise SqlError(f"there is no value for :{error.args[0]}") from error
         raise SqlError("the statement is empty")
 
     def _stop_before_first_step(
