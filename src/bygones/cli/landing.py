@@ -47,9 +47,12 @@ def view_around_record(
     names = {str(record.id), *(str(run.id) for run in runs)}
     at = find_message_index(shown.conversation, view.branch, names)
     if at is None:
+        # A record that is not shown, such as the progress of a call.
         at = find_message_before(shown.conversation, view.branch, record.position)
-    if at is None:
-        return view
+        if at is None:
+            return view
+        window = shown.conversation.window(view.branch, at, at + 1)
+        names.update(str(id_) for one in window.messages for id_ in one.record_ids)
     before = _MAX_MESSAGES_BEFORE if is_paged else _MESSAGES_BEFORE
     return replace(
         view,
