@@ -157,7 +157,7 @@ ERRORS = (
     NothingToFork("5e551000"),
     NothingToUndo("undo", "last"),
     OnlyPromptsKnown("5e551000"),
-    ProjectDirectoryGone("/work/shop"),
+    ProjectDirectoryGone("/work/shop", "5e551000"),
     SystemFailure("no space left on device"),
     InvalidCursor("7 or so"),
     UnreadableFile(Path("settings.json"), "it holds no object"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 from pathlib import Path
 
@@ -167,6 +168,18 @@ def test_moved_session_is_continued_in_its_new_directory(
     assert main(["resume", id_]) == ExitCode.SUCCESS
 
     assert capsys.readouterr().out.startswith(f"cd {home_dir}/store && ")
+
+
+@pytest.mark.usefixtures("demo_home")
+def test_a_session_without_its_directory_is_named(
+    home_dir: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (home_dir / "shop").rename(home_dir / "store")
+
+    assert main(["resume"]) == ExitCode.FAILURE
+    shop = re.escape(str(home_dir / "shop"))
+    error = rf"error: cannot start claude for session [0-9a-f-]{{36}}: {shop} does not"
+    assert re.match(error, capsys.readouterr().err)
 
 
 @pytest.mark.usefixtures("demo_home")

@@ -14,6 +14,7 @@ from bygones.cli.main import main
 from bygones.errors import ExitCode
 from tests.build import (
     Home,
+    progress,
     prompt,
     reply,
     session_id,
@@ -112,6 +113,33 @@ def test_the_pager_starts_at_the_hit(monkeypatch: pytest.MonkeyPatch) -> None:
         assert "Start" not in text
         screen.type("q")
         assert screen.end() == ExitCode.SUCCESS
+
+
+@pytest.mark.skipif(os.name == "nt", reason="terminals are others there")
+@pytest.mark.skipif(shutil.which("less") is None, reason="less is not installed")
+def test_the_pager_starts_at_the_message_of_a_record_that_is_not_shown(
+    home_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("BYGONES_PAGER", "less")
+    home = Home(home_dir / ".claude")
+    hidden = "abad1dea-0000-4000-8000-000000000001"
+    lines = thread(
+        prompt("Start"),
+        reply("\n\n".join(FILLER)),
+        reply([tool_use("Bash", command="make everything")]),
+        progress("hook_progress", uuid=hidden),
+        tool_result("toolu_1", "done"),
+        reply("\n\n".join(FILLER)),
+    )
+    home.session(SESSION, lines)
+    Archive.ingest(home_dir / "archive", [home.path])
+
+    screen = Screen("show", hidden, columns=70, rows=20)
+
+    text = screen.wait_for("make everything")
+    assert "Start" not in text
+    screen.type("q")
+    assert screen.end() == ExitCode.SUCCESS
 
 
 @pytest.mark.usefixtures("home")

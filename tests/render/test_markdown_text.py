@@ -94,6 +94,12 @@ def test_what_is_marked_up_has_a_style() -> None:
         assert style_of(lines, text) == {style}, text
 
 
+def test_the_last_line_of_a_diff_has_its_color() -> None:
+    lines = rendered("```diff\n- old\n+ new\n```")
+    assert style_of(lines, "- old") == {SpanStyle.REMOVED}
+    assert style_of(lines, "+ new") == {SpanStyle.ADDED}
+
+
 def test_struck_text_has_a_style_instead_of_tildes() -> None:
     lines = rendered("keep ~~drop `code` **bold**~~ keep\n")
 

@@ -88,8 +88,12 @@ class ProjectDirectoryGone(BygonesError):
     """The directory of a session does not exist."""
 
     directory: str
+    session_id: str
 
-    message = "cannot start claude: {self.directory} does not exist"
+    message = (
+        "cannot start claude for session {self.session_id}:"
+        " {self.directory} does not exist"
+    )
     hint = (
         "create it, or continue elsewhere with `bygones fork SESSION --into DIR`"
         " or `bygones restore --as DIR --rewrite-cwd SESSION`"

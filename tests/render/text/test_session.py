@@ -142,6 +142,24 @@ def test_stored_output_is_read_from_its_file(
     assert "    │ and all the rest" in page(session, include_tools=True)
 
 
+def test_complete_results_wrap_within_their_gutter(tmp_path: Path) -> None:
+    said = " ".join(f"word{number}" for number in range(40))
+    call = reply([tool_use("Fetch", note=said)])
+    result = tool_result("toolu_1", f"- {said}\n\tindented")
+    session = session_of(tmp_path, thread(prompt("go"), call, result))
+
+    narrow = page(session, 50, include_tools=True)
+
+    inner = [line for line in narrow.splitlines() if line[:5] in {"    │", "    ┆"}]
+    assert max(map(display_width, narrow.splitlines())) <= 50
+    assert any(line.startswith("    │   word") for line in inner)
+    assert "    │     indented" in inner
+    assert narrow.count("word39") == 2
+    assert f"    │ - {said}\n    │ \tindented" in page(
+        session, None, include_tools=True
+    )
+
+
 def test_consecutive_api_failures_are_collapsed(tmp_path: Path) -> None:
     assert "• API error, 2 times in a row" in page(STORIES["passing"](tmp_path))
 

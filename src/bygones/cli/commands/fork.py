@@ -130,7 +130,7 @@ def fork(  # noqa: PLR0913 (the options of the command)
         chosen = next(one for one in session.branches if one.number == number)
         turn = _choose_turn(chosen, turn, record)
         if files is None or files == _WORKTREE:
-            _ensure_directory(directory, session.project)
+            _ensure_directory(directory, session.project, session.id)
         point = ForkPoint.find(
             chosen, turn, through=through, before_compaction=before_compaction
         )
@@ -160,10 +160,12 @@ def _report(
         click.echo(shell_command(_plan_resume(written)))
 
 
-def _ensure_directory(directory: Path | None, project: str | None) -> None:
+def _ensure_directory(
+    directory: Path | None, project: str | None, session_id: str
+) -> None:
     """Offer to create the chosen directory; raise an error if the project's is gone."""
     if directory is None:
-        check_directory(project)
+        check_directory(project, session_id)
         return
     path = directory.expanduser()
     if path.is_dir():

@@ -71,7 +71,7 @@ def resume(
         one = resolve_summary(archive, name)
         plan = _plan_resume(archive, one)
         if not as_json:
-            check_directory(plan.directory)
+            check_directory(plan.directory, plan.session_id)
         if run:
             _restore_files(archive, plan)
     if as_json:
@@ -107,10 +107,10 @@ def home_variable(home: str) -> str | None:
     return home if Path(home) != Path.home() / ".claude" else None
 
 
-def check_directory(directory: str | None) -> str:
+def check_directory(directory: str | None, session_id: str) -> str:
     """Return the directory of a session, or raise `ProjectDirectoryGone`."""
     if directory is None or not Path(directory).expanduser().is_dir():
-        raise ProjectDirectoryGone(directory or "its directory")
+        raise ProjectDirectoryGone(directory or "its directory", session_id)
     return directory
 
 
@@ -148,7 +148,7 @@ def run_claude(plan: ResumeObject) -> None:
     program = shutil.which("claude")
     if program is None:
         raise ClaudeNotFound
-    directory = check_directory(plan.directory)
+    directory = check_directory(plan.directory, plan.session_id)
     environ = {name: os.environ[name] for name in os.environ if name != _HOME_VARIABLE}
     if plan.home:
         environ[_HOME_VARIABLE] = plan.home

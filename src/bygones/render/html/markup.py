@@ -203,15 +203,16 @@ def split_code(
 @lru_cache(maxsize=64)
 def _split_lines(code: str, name: str) -> tuple[tuple[CodePiece, ...], ...]:
     lines: list[list[CodePiece]] = [[]]
-    for text, css_class in _tokenize(code, name):
+    # Some lexers, such as that of diffs, need the end of the last line.
+    for text, css_class in _tokenize(f"{code}\n", name):
         first, *others = text.split("\n")
         lines[-1].append((first, css_class))
         lines += ([(other, css_class)] for other in others)
     found = tuple(tuple(piece for piece in line if piece[0]) for line in lines)
     texts = ("".join(text for text, _ in line) for line in found)
-    if "\n".join(texts) != code:  # a lexer that changes what it reads
+    if "\n".join(texts) != f"{code}\n":  # a lexer that changes what it reads
         return tuple(((line, ""),) for line in code.split("\n"))
-    return found
+    return found[:-1]
 
 
 def render_pieces(pieces: Iterable[CodePiece], marked: tuple[int, int] = (0, 0)) -> str:

@@ -347,7 +347,7 @@ def wrap_markdown(
         else:
             is_heading = style is SpanStyle.PLAIN and _HEADING.match(line)
             line_style = SpanStyle.HEADING if is_heading else style
-            for part in _wrap_markdown_line(line, max_width):
+            for part in wrap_indented(line, max_width):
                 yield StyledSpan(part, line_style)
 
 
@@ -357,7 +357,8 @@ def sanitized_lines(text: str, *, keep_tabs: bool = True) -> Iterator[str]:
         yield line if keep_tabs else line.expandtabs(_TAB_WIDTH)
 
 
-def _wrap_markdown_line(line: str, max_width: int | None) -> Iterator[str]:
+def wrap_indented(line: str, max_width: int | None) -> Iterator[str]:
+    """Wrap a line; what follows is indented like its start. Tables are not wrapped."""
     if (
         max_width is None
         or display_width(line) <= max_width

@@ -57,6 +57,7 @@ from bygones.render.text.primitives import (
     sanitized_lines,
     styled_line,
     truncate_end,
+    wrap_indented,
     wrap_line,
     wrap_markdown,
 )
@@ -77,6 +78,7 @@ from bygones.render.walk import (
 )
 
 _MAX_OUTPUT_LINES = 8
+_TAB_WIDTH = 4
 _SHOW_ALL_HINT = "--tools shows all"
 
 
@@ -133,7 +135,7 @@ class TextSystemMessages(SystemMessageRenderer[Iterator[StyledLine]]):
         yield styled_line(StyledSpan(line, SpanStyle.FORK))
         _, summary = attached_texts(message, self._layout.text_parser)
         if summary and self._layout.is_full:
-            yield from _render_output_lines(summary)
+            yield from _render_output_lines(summary, self._layout.max_width)
         elif summary:
             count = pluralize(len(summary.splitlines()), "line")
             note = f"summary of {count}; --tools shows it"
@@ -142,7 +144,8 @@ class TextSystemMessages(SystemMessageRenderer[Iterator[StyledLine]]):
     def continuation(self, message: Message) -> Iterator[StyledLine]:
         yield styled_line(StyledSpan(f"── {CONTINUATION} ──", SpanStyle.META))
         if self._layout.is_full:
-            yield from _render_output_lines(self._system_text(message))
+            text = self._system_text(message)
+            yield from _render_output_lines(text, self._layout.max_width)
 
     def notification(self, message: Message) -> Iterator[StyledLine]:
         text = describe_notification(message, self._layout.text_parser)
@@ -181,7 +184,7 @@ class TextSystemMessages(SystemMessageRenderer[Iterator[StyledLine]]):
         if not expansion.strip():
             return
         if self._layout.is_full:
-            yield from _render_output_lines(expansion)
+            yield from _render_output_lines(expansion, self._layout.max_width)
         else:
             note = f"{describe_expansion(expansion)}; {_SHOW_ALL_HINT}"
             yield styled_line("  ", StyledSpan(note, SpanStyle.META))
@@ -196,9 +199,19 @@ class TextSystemMessages(SystemMessageRenderer[Iterator[StyledLine]]):
         return styled_line(StyledSpan(text, SpanStyle.META))
 
 
-def _render_output_lines(text: str) -> Iterator[StyledLine]:
+def _render_output_lines(text: str, max_width: int | None) -> Iterator[StyledLine]:
+    room = max_width - 2 if max_width is not None else None
     for line in sanitized_lines(text.strip("\n")):
-        yield styled_line("  ", StyledSpan(line, SpanStyle.OUTPUT))
+        for part in _wrap_output(line, room):
+            yield styled_line("  ", StyledSpan(part, SpanStyle.OUTPUT))
+
+
+def _wrap_output(line: str, max_width: int | None) -> Iterator[str]:
+    """Yield a line as it is, or on a terminal in parts that have enough room."""
+    if max_width is None:
+        yield line
+    else:
+        yield from wrap_indented(line.expandtabs(_TAB_WIDTH), max_width)
 
 
 def render_truncated(
@@ -209,10 +222,11 @@ def render_truncated(
     lines = list(sanitized_lines(text.strip("\n"), keep_tabs=max_width is None))
     is_complete = layout.is_full or len(lines) <= max_lines + 1
     shown = lines if is_complete else lines[:max_lines]
+    if layout.is_full:
+        yield from _render_output_lines("\n".join(shown), max_width)
+        return
     for line in shown:
-        text = line
-        if max_width is not None and not layout.is_full:
-            text = truncate_end(line, max_width - 2)
+        text = line if max_width is None else truncate_end(line, max_width - 2)
         yield styled_line("  ", StyledSpan(text, SpanStyle.OUTPUT))
     if len(shown) < len(lines):
         rest = pluralize(len(lines) - len(shown), "more line")
@@ -422,10 +436,20 @@ class _TextRenderer(StepRenderer[StyledLine]):
             self._call_formatter.format_call(call), self._max_width
         )
         if self._view.include_tools or self.is_in_focus:
-            for span in render_input(call):
-                yield styled_line(StyledSpan("    ┆ ", SpanStyle.META), span)
-            for span in render_result(call):
-                yield styled_line(StyledSpan("    │ ", SpanStyle.META), span)
+            yield from self._detail_lines("    ┆ ", render_input(call))
+            yield from self._detail_lines("    │ ", render_result(call))
+
+    def _detail_lines(
+        self, gutter: str, spans: Iterable[StyledSpan]
+    ) -> Iterator[StyledLine]:
+        """Yield lines of an input or a result, each part of them after the gutter."""
+        width = self._max_width
+        room = max(width - len(gutter), _MIN_WIDTH) if width is not None else None
+        for span in spans:
+            for part in _wrap_output(span.text, room):
+                yield styled_line(
+                    StyledSpan(gutter, SpanStyle.META), StyledSpan(part, span.style)
+                )
 
     def _render_agent(self, step: AgentStep) -> Iterator[StyledLine]:
         run = step.run
