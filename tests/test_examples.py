@@ -60,6 +60,7 @@ NAMES = {
     "src/app.py:42": "src/checkout.py:42",
     "src/app.py:40-60": "src/checkout.py:40-45",
     "src/app.py@last:2": "src/checkout.py@last:2",
+    "src/app.py@last:2~2": "src/checkout.py@last:2~2",
     "src/app.py@5e551000:3": "src/checkout.py@b9568747:2",
     "ID": "last",
     "--run": "",

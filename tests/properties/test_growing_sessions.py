@@ -250,7 +250,7 @@ def test_every_field_of_two_parts_is_joined() -> None:
 
     assert [(names[-1], len(names)) for names in fields] == [
         ("empty_reason", 26),
-        ("empty_reason", 21),
-        ("title", 14),
+        ("empty_reason", 22),
+        ("cut_turn", 17),
         ("duration", 5),
     ]

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from bygones.archive import Archive
-from bygones.web import api, conversation_view
+from bygones.web import conversation_view
 from bygones.web.conversation_view import open_view
 from bygones.web.pages import session_map
 from bygones.web.pool import ArchivePool
@@ -119,18 +119,6 @@ def test_long_map_has_pages(page: WebClient, monkeypatch: pytest.MonkeyPatch) ->
         path = next((to for to, result in links.items() if result == "Later →"), "")
 
     assert lines == whole
-
-
-@pytest.mark.parametrize("session", [LONG, REWOUND])
-def test_api_returns_the_same_turns_for_a_long_session(
-    page: WebClient, monkeypatch: pytest.MonkeyPatch, session: str
-) -> None:
-    query = f"/api/sessions/{session}?first=1&tools=1"
-    whole = page.get(query)
-    monkeypatch.setattr(api, "MAX_ASSEMBLED_MESSAGES", 0)
-
-    assert page.get(query).body == whole.body
-    assert page.get(f"{query}&branch=77").status == 404
 
 
 @pytest.mark.parametrize("size", [1, 3, 7])

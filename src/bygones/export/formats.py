@@ -170,7 +170,10 @@ def _render_format(source: ExportInput, options: ExportOptions) -> Iterator[str]
             yield from render_session_markdown(conversation, view, render_options)
         case ExportFormat.TEXT:
             text_options = TextOptions(
-                width=_TEXT_WIDTH, zone=options.zone, text_parser=parse_user_text
+                width=_TEXT_WIDTH,
+                wraps_output=False,
+                zone=options.zone,
+                text_parser=parse_user_text,
             )
             for line in render_lines(conversation, view, text_options):
                 yield f"{plain_text(line)}\n"

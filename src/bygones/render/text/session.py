@@ -87,6 +87,12 @@ class MessageLayout(Struct, frozen=True, kw_only=True):
     text_parser: TextParser
     is_full: bool = False
     """Whether outputs are shown completely."""
+    wraps_output: bool = True
+
+    @property
+    def output_width(self) -> int | None:
+        """Columns of a complete output; ``None`` if its lines stay as they are."""
+        return self.max_width if self.wraps_output else None
 
 
 class TextSystemMessages(SystemMessageRenderer[Iterator[StyledLine]]):
@@ -135,7 +141,7 @@ class TextSystemMessages(SystemMessageRenderer[Iterator[StyledLine]]):
         yield styled_line(StyledSpan(line, SpanStyle.FORK))
         _, summary = attached_texts(message, self._layout.text_parser)
         if summary and self._layout.is_full:
-            yield from _render_output_lines(summary, self._layout.max_width)
+            yield from _render_output_lines(summary, self._layout.output_width)
         elif summary:
             count = pluralize(len(summary.splitlines()), "line")
             note = f"summary of {count}; --tools shows it"
@@ -145,7 +151,7 @@ class TextSystemMessages(SystemMessageRenderer[Iterator[StyledLine]]):
         yield styled_line(StyledSpan(f"── {CONTINUATION} ──", SpanStyle.META))
         if self._layout.is_full:
             text = self._system_text(message)
-            yield from _render_output_lines(text, self._layout.max_width)
+            yield from _render_output_lines(text, self._layout.output_width)
 
     def notification(self, message: Message) -> Iterator[StyledLine]:
         text = describe_notification(message, self._layout.text_parser)
@@ -184,7 +190,7 @@ class TextSystemMessages(SystemMessageRenderer[Iterator[StyledLine]]):
         if not expansion.strip():
             return
         if self._layout.is_full:
-            yield from _render_output_lines(expansion, self._layout.max_width)
+            yield from _render_output_lines(expansion, self._layout.output_width)
         else:
             note = f"{describe_expansion(expansion)}; {_SHOW_ALL_HINT}"
             yield styled_line("  ", StyledSpan(note, SpanStyle.META))
@@ -223,7 +229,7 @@ def render_truncated(
     is_complete = layout.is_full or len(lines) <= max_lines + 1
     shown = lines if is_complete else lines[:max_lines]
     if layout.is_full:
-        yield from _render_output_lines("\n".join(shown), max_width)
+        yield from _render_output_lines("\n".join(shown), layout.output_width)
         return
     for line in shown:
         text = line if max_width is None else truncate_end(line, max_width - 2)
@@ -248,6 +254,8 @@ MarkdownRenderer = Callable[[str, int], Iterable[StyledLine]]
 class TextOptions(RenderOptions, frozen=True, kw_only=True):
     width: int | None = None
     """Columns of the terminal; ``None`` for a pipe, where nothing is wrapped."""
+    wraps_output: bool = True
+    """Whether commands and their output are wrapped, too, as a terminal needs it."""
     markdown: MarkdownRenderer | None = None
     """Renders replies; without it their Markdown is shown as written."""
     cost: Cost | None = None
@@ -359,6 +367,7 @@ class _TextRenderer(StepRenderer[StyledLine]):
             max_width=_limit_width(self._max_width),
             text_parser=self._options.text_parser,
             is_full=self._view.include_tools or self.is_in_focus,
+            wraps_output=self._options.wraps_output,
         )
 
     def _emit(
@@ -443,7 +452,7 @@ class _TextRenderer(StepRenderer[StyledLine]):
         self, gutter: str, spans: Iterable[StyledSpan]
     ) -> Iterator[StyledLine]:
         """Yield lines of an input or a result, each part of them after the gutter."""
-        width = self._max_width
+        width = self._max_width if self._options.wraps_output else None
         room = max(width - len(gutter), _MIN_WIDTH) if width is not None else None
         for span in spans:
             for part in _wrap_output(span.text, room):
