@@ -234,3 +234,72 @@ def test_sign_in_ends_once_and_only_with_its_own_token(
     assert token.person == "ann@example.com"
     with pytest.raises(SignInFailed, match="has ended"):
         signing_in.finish("code", own["state"], cookie)
+
+
+def test_made_up_sign_ins_do_not_prevent_others(
+    client: tuple[OidcClient, list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Anyone can send a state with a cookie that contains it."""
+    monkeypatch.setattr(oidc, "_MAX_USED_STATES", 2)
+    signing_in, tokens = client
+    tokens.append(signed())
+    for number in range(3):
+        state = {"state": f"s{number}", "nonce": "", "verifier": ""}
+        cookie = base64.urlsafe_b64encode(json.dumps(state).encode()).decode()
+        with pytest.raises(SignInFailed):
+            signing_in.finish("code", f"s{number}", cookie)
+    _, cookie = signing_in.start()
+    own = json.loads(base64.urlsafe_b64decode(cookie))
+    tokens.append(signed({"nonce": own["nonce"]}))
+
+    assert signing_in.finish("code", own["state"], cookie)
+
+
+def test_made_up_cookie_without_a_nonce_is_rejected(
+    client: tuple[OidcClient, list[str]],
+) -> None:
+    signing_in, tokens = client
+    state = {"state": "s", "nonce": "", "verifier": ""}
+    cookie = base64.urlsafe_b64encode(json.dumps(state).encode()).decode()
+    for nonce in ("n1", ""):
+        tokens.append(signed({"nonce": nonce}))
+        with pytest.raises(SignInFailed, match="another sign-in"):
+            signing_in.finish("code", "s", cookie)
+
+
+def test_state_in_another_script_is_rejected(
+    client: tuple[OidcClient, list[str]],
+) -> None:
+    signing_in, _ = client
+    _, cookie = signing_in.start()
+
+    with pytest.raises(SignInFailed, match="did not start"):
+        signing_in.finish("code", "état", cookie)
+
+
+@pytest.mark.parametrize(
+    ("claim", "teams"),
+    [("shop", ("shop",)), (["Shop", 7], ("shop",)), (7, ()), (True, ()), (None, ())],
+)
+def test_only_texts_are_groups(
+    client: tuple[OidcClient, list[str]], claim: object, teams: tuple[str, ...]
+) -> None:
+    signing_in, tokens = client
+    _, cookie = signing_in.start()
+    own = json.loads(base64.urlsafe_b64decode(cookie))
+    tokens.append(signed({"nonce": own["nonce"], "groups": claim}))
+
+    assert signing_in.finish("code", own["state"], cookie)[1].teams == teams
+
+
+@pytest.mark.parametrize("claim", [False, "false"])
+def test_email_that_is_not_verified_is_rejected(
+    client: tuple[OidcClient, list[str]], claim: object
+) -> None:
+    signing_in, tokens = client
+    _, cookie = signing_in.start()
+    own = json.loads(base64.urlsafe_b64decode(cookie))
+    tokens.append(signed({"nonce": own["nonce"], "email_verified": claim}))
+
+    with pytest.raises(SignInFailed, match="not verified"):
+        signing_in.finish("code", own["state"], cookie)

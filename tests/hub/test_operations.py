@@ -107,6 +107,17 @@ def test_log_names_person_token_and_what_was_read(hub: TestHub) -> None:
     assert secret not in (hub.folder / "hub.log").read_text("utf-8")
 
 
+def test_log_does_not_contain_codes_of_the_provider(hub: TestHub) -> None:
+    hub.ask("GET", "/oidc/callback?code=one-time-code&state=s")
+
+    deadline = time.monotonic() + 10
+    while "/oidc/callback" not in str(log_lines(hub)) and time.monotonic() < deadline:
+        time.sleep(0.05)
+
+    assert "/oidc/callback" in str(log_lines(hub))
+    assert "one-time-code" not in str(log_lines(hub))
+
+
 @pytest.mark.req("ME2")
 def test_log_names_the_tools_that_agents_call(hub: TestHub) -> None:
     secret, token = hub.token("ann")

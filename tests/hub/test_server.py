@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 import time
 from collections.abc import Iterator
 
@@ -15,6 +16,7 @@ from bygones.redact.engine import Redactor
 from bygones.team.access import TokenStore
 from bygones.team.contract import MAX_FRAME_BYTES
 from bygones.web.app import ROUTES
+from bygones.web.security import RequestLimits
 from tests.build import session_id
 from tests.hub.hubs import TestHub, run_hub
 from tests.hub.sending import NOW, PROJECT, make_project
@@ -255,3 +257,25 @@ def test_state_changing_request_from_another_page_is_rejected(hub: TestHub) -> N
     assert hub.ask("POST", path, cookie, b"{}").status == 403
     cross = {**cookie, "Sec-Fetch-Site": "cross-site"}
     assert hub.ask("POST", path, cross, b"{}").status == 403
+
+
+def test_slow_uploads_of_one_person_do_not_delay_others(hub: TestHub) -> None:
+    host = f"127.0.0.1:{hub.server.port}"
+    head = (
+        f"POST /push HTTP/1.1\r\nHost: {host}\r\nContent-Length: 9\r\n"
+        f"Authorization: Bearer {hub.token('ann')[0]}\r\n\r\nx"
+    )
+    slow = [socket.create_connection(("127.0.0.1", hub.server.port)) for _ in range(9)]
+    try:
+        for one in slow:
+            one.sendall(head.encode())
+        time.sleep(0.3)  # until they wait for the rest
+
+        started = time.monotonic()
+        answer = hub.ask("POST", "/push", bearer(hub.token("ben")[0]), b"x")
+
+        assert answer.status == 400
+        assert time.monotonic() - started < RequestLimits.max_stall_seconds / 2
+    finally:
+        for one in slow:
+            one.close()

@@ -69,3 +69,43 @@ def test_idle_connections_do_not_block_others(
         connection.close()
         for one in idle:
             one.close()
+
+
+def test_connections_that_do_not_read_responses_do_not_block_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Anyone may request the files of the sign-in page, and then not read them."""
+    monkeypatch.setattr(RequestLimits, "max_concurrent_requests", 2)
+    links: list[str] = []
+    serving = WebServer(
+        ServerConfig(folder=build_archive(tmp_path).folder), links.append
+    )
+    running = Thread(target=serving.run)
+    running.start()
+    link = urlsplit(links[0])
+    place = ("127.0.0.1", link.port or 0)
+    connection = HTTPConnection(*place, timeout=60)
+    stalled = []
+    try:
+        connection.request("GET", f"{link.path}?{link.query}")
+        entered = connection.getresponse()
+        entered.read()
+        cookie = (entered.getheader("set-cookie") or "").partition(";")[0]
+        request = f"GET /static/1/session.js HTTP/1.1\r\nHost: {link.netloc}\r\n\r\n"
+        for _ in range(12):
+            one = socket.socket()
+            one.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1024)
+            one.connect(place)
+            one.sendall(request.encode() * 300)
+            stalled.append(one)
+        connection.close()
+
+        connection.request("GET", "/about", headers={"Cookie": cookie})
+
+        assert connection.getresponse().status == 200
+    finally:
+        serving.stop()
+        running.join(60)
+        connection.close()
+        for one in stalled:
+            one.close()

@@ -57,8 +57,10 @@ class IdTokenVerifier:
         self._keys: list[jwt.PyJWK] = []
         self._fetched_at: float | None = None
 
-    def verify(self, token: str, nonce: str = "") -> dict[str, Any]:
+    def verify(self, token: str, nonce: str | None = None) -> dict[str, Any]:
         """Return the claims of a token.
+
+        ``nonce`` is what a browser has sent; ``None`` for the device flow.
 
         :raises SignInFailed: if it is not valid, or not for this sign-in.
         """
@@ -79,7 +81,9 @@ class IdTokenVerifier:
         if _number(claims.get("iat"), now) - _CLOCK_SKEW > now:
             raise SignInFailed("the ID token is from the future; check the clocks")
         known = str(claims.get("nonce", ""))
-        if nonce and not secrets.compare_digest(known.encode(), nonce.encode()):
+        if nonce is not None and not (
+            nonce and secrets.compare_digest(known.encode(), nonce.encode())
+        ):
             raise SignInFailed("the ID token belongs to another sign-in")
         return claims
 

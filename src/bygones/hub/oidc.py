@@ -154,19 +154,26 @@ class OidcClient:
             known = msgspec.json.decode(urlsafe_b64decode(cookie), type=SignInState)
         except (ValueError, msgspec.MsgspecError):
             raise SignInFailed("this browser did not start the sign-in") from None
-        if not code or not secrets.compare_digest(state, known.state):
+        is_same = secrets.compare_digest(state.encode(), known.state.encode())
+        if not code or not is_same:
             raise SignInFailed("this browser did not start the sign-in")
-        self._use_state(state)
+        if state in self._used_states:
+            raise SignInFailed("this sign-in has ended; start again")
         form = {
             "grant_type": "authorization_code",
             "code": code,
             "redirect_uri": self.redirect_url,
             "code_verifier": known.verifier,
         }
-        answer = self._ask_token(form)
-        return self._issue(self._verifier.verify(answer.id_token, known.nonce))
+        claims = self._verifier.verify(self._ask_token(form).id_token, known.nonce)
+        self._use_state(state)
+        return self._issue(claims)
 
     def _use_state(self, state: str) -> None:
+        """Remember a state that the provider has confirmed.
+
+        Anyone can make up others; they must not fill the memory.
+        """
         now = self._clock()
         oldest = now - timedelta(seconds=2 * STATE_SECONDS)
         used = {one: at for one, at in self._used_states.items() if at > oldest}
@@ -232,10 +239,17 @@ class OidcClient:
         person = claims.get(config.person_claim)
         if not isinstance(person, str) or not person:
             raise SignInFailed(f"the ID token has no {config.person_claim}")
-        if config.person_claim == "email" and claims.get("email_verified") is False:
+        is_unverified = claims.get("email_verified") in (False, "false")
+        if config.person_claim == "email" and is_unverified:
             raise SignInFailed("the email address is not verified")
         listed = claims.get(config.groups_claim)
-        groups = [one for one in listed if isinstance(one, str)] if listed else []
+        if isinstance(listed, str):
+            listed = [listed]
+        groups = (
+            [one for one in listed if isinstance(one, str)]
+            if isinstance(listed, list)
+            else []
+        )
         if config.teams_by_group:
             known = config.teams_by_group
             teams = {known[group] for group in groups if group in known}

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import sys
 import time
-from collections import OrderedDict
+from collections import OrderedDict, defaultdict
 from collections.abc import (
     AsyncIterator,
     Awaitable,
@@ -176,10 +176,15 @@ class RequestObserver:
                     client=(scope.get("client") or ("",))[0],
                     method=_known_method(scope["method"]),
                     path=path,
-                    query=scope["query_string"].decode("ascii", "replace"),
+                    query=_logged_query(path, scope["query_string"]),
                     status=status,
                     ms=round(seconds * 1000, 1),
                 )
+
+
+def _logged_query(path: str, query: bytes) -> str:
+    """Return a query without the code with which the provider sends people back."""
+    return "" if path in SIGN_IN_PATHS else query.decode("ascii", "replace")
 
 
 def _known_method(method: str) -> str:
@@ -256,6 +261,9 @@ class HubSecurityMiddleware(SecurityMiddleware):
         return await anyio.to_thread.run_sync(
             self._tokens.authenticate, secret.strip(), _now()
         )
+
+    def _person(self, scope: Scope, _headers: Headers) -> str:
+        return request_token(scope).person if _TOKEN_KEY in scope else ""
 
     def _check_access(self, scope: Scope, headers: Headers) -> Response | None:
         """Return the response to a request without access; ``None`` if it has."""
@@ -680,6 +688,10 @@ class _HubRoutes:
         self._status = status
         self.has_sign_in = False
         self.upload_slots = asyncio.Semaphore(_MAX_CONCURRENT_UPLOADS)
+        self._person_slots: defaultdict[str, asyncio.Semaphore] = defaultdict(
+            partial(asyncio.Semaphore, 1)
+        )
+        """One upload of a person at a time, or a slow sender could use all slots."""
 
     def routes(self) -> list[Route]:
         routes: tuple[tuple[str, str, _Endpoint], ...] = (
@@ -695,9 +707,9 @@ class _HubRoutes:
         return [Route(path, call, methods=[method]) for path, method, call in routes]
 
     async def _push(self, request: Request) -> Response:
-        async with self.upload_slots:
+        token = request_token(request.scope)
+        async with self._person_slots[token.person], self.upload_slots:
             body = await request.body()
-            token = request_token(request.scope)
 
             def handle() -> UploadResponse:
                 upload = parse_request(body)

@@ -11,6 +11,7 @@ import hmac
 import re
 import secrets
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterable
 from ipaddress import ip_address
 from urllib.parse import parse_qs, urlencode
@@ -53,6 +54,7 @@ class RequestLimits:
     max_url_bytes = 8 * 1024
     """Path and query."""
     max_concurrent_requests = 400
+    """Of a person; of all that are not signed in together."""
     max_connections = 500
     """When there are more, idle connections are closed."""
     max_idle_seconds = 20.0
@@ -137,7 +139,8 @@ class SecurityMiddleware:
         if self._browser_host:
             self._allowed_hosts |= {self._browser_host}
         self._is_wildcard_bind = host in _WILDCARD_HOSTS
-        self._active_requests = 0
+        self._active_requests: Counter[str] = Counter()
+        """By person: one person cannot use up the requests of others."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -150,11 +153,12 @@ class SecurityMiddleware:
             if rejection is not None:
                 await rejection(scope, receive, _with_security_headers(send))
                 return
-            self._active_requests += 1
+            person = self._person(scope, Headers(scope=scope))
+            self._active_requests[person] += 1
             try:
                 await self._serve_limited(scope, receive, _with_security_headers(send))
             finally:
-                self._active_requests -= 1
+                self._active_requests -= Counter((person,))
 
     async def _serve_limited(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on; if its body turns out to be too long, respond with 413."""
@@ -187,18 +191,23 @@ class SecurityMiddleware:
             return error_response(403, "Requests from other sites are not allowed.")
         if _content_length(headers) > self._max_body_bytes(scope):
             return error_response(413, "The request is too large.")
-        if self._active_requests >= RequestLimits.max_concurrent_requests:
+        active_requests = self._active_requests[self._person(scope, headers)]
+        if active_requests >= RequestLimits.max_concurrent_requests:
             return error_response(503, "Too many requests.", {"Retry-After": "1"})
         return self._check_access(scope, headers)
+
+    def _person(self, _scope: Scope, headers: Headers) -> str:
+        """Return who sends a request; empty if they are not signed in."""
+        cookies = cookie_parser(headers.get("cookie", ""))
+        key = cookies.get(self._keys.cookie_name, "")
+        return "owner" if key and self._keys.is_valid_cookie(key) else ""
 
     def _max_body_bytes(self, _scope: Scope) -> int:
         return RequestLimits.max_body_bytes
 
     def _check_access(self, scope: Scope, headers: Headers) -> Response | None:
         """Return the error response for a request without a valid cookie or key."""
-        cookies = cookie_parser(headers.get("cookie", ""))
-        key = cookies.get(self._keys.cookie_name, "")
-        if key and self._keys.is_valid_cookie(key):
+        if self._person(scope, headers):
             return None
         if scope["method"] == "GET" and scope["path"].startswith(_PUBLIC_PATHS):
             return None
