@@ -14,6 +14,7 @@ from bygones.maintenance.verify import rebuild
 from bygones.query.parser import parse_query
 from bygones.store import index_db as indexing
 from bygones.store.connect import open_index_db
+from bygones.store.derived_tables import DerivedTables
 from bygones.store.local_reader import LocalReader
 from bygones.store.protocols import StoreReader
 from tests.build import jsonl, prompt, session_id, thread, tool_use
@@ -28,6 +29,35 @@ def test_local_reader_implements_the_protocol() -> None:
     named = {name for name in dir(StoreReader) if not name.startswith("_")}
 
     assert named - {"byte_store"} <= set(dir(LocalReader))
+
+
+def test_records_are_looked_up_by_key_not_among_all_of_a_session(
+    tmp_path: Path,
+) -> None:
+    sandbox = Sandbox(tmp_path)
+    sandbox.home.session(session_id(1), thread(prompt("one"), prompt("two")))
+    sandbox.ingest()
+    statements: list[str] = []
+    with sandbox.open_dir() as archive_dir:
+        assert archive_dir.index is not None
+        db = archive_dir.index.db
+        facts = LocalReader(archive_dir).search_facts
+        tables = DerivedTables(archive_dir.index)
+
+        def record(_: object, sql: str, __: object) -> bool:
+            statements.append(sql)
+            return True
+
+        db.exec_trace = record
+        facts.find_record(1, 2)
+        facts.abandoned_records()
+        tables.has_summaries(1)
+        db.exec_trace = None
+        for sql in statements:
+            values = (1,) * sql.count("?")
+            plan = str(db.execute(f"EXPLAIN QUERY PLAN {sql}", values).fetchall())
+            assert "INDEX record_key" in plan, sql
+    assert len(statements) == 3
 
 
 class WriterDuringRead:

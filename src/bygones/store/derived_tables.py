@@ -359,11 +359,12 @@ class DerivedTables:
     def has_summaries(self, number: int) -> bool:
         """Whether any source has a summary of a session's record.
 
-        Unlike `leaf_titles` it doesn't read all records of the session.
+        Unlike `leaf_titles` it doesn't read all records of the session. The plus sign
+        keeps SQLite from doing that for every title.
         """
         sql = (
             "SELECT 1 FROM leaf_title AS t CROSS JOIN record AS r"
-            " ON r.key = t.leaf_key WHERE r.session = ? LIMIT 1"
+            " ON r.key = t.leaf_key WHERE +r.session = ? LIMIT 1"
         )
         return fetch_one(self._db, sql, (number,)) is not None
 
