@@ -14,7 +14,12 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, NamedTuple, Self, TextIO
 
 from bygones.config import strip_password
-from bygones.render.numbers import format_bytes, format_duration, format_time, pluralize
+from bygones.render.numbers import (
+    format_age,
+    format_bytes,
+    format_duration,
+    pluralize,
+)
 from bygones.render.text.primitives import (
     SpanStyle,
     StyledLine,
@@ -376,15 +381,6 @@ WRITE_INTERRUPTED = (
 )
 _MAX_PROBLEMS = 5
 
-_AGE_UNITS = (
-    (timedelta(minutes=1), timedelta(seconds=1), ""),
-    (timedelta(hours=1), timedelta(minutes=1), "minute"),
-    (timedelta(days=1), timedelta(hours=1), "hour"),
-    (timedelta(days=14), timedelta(days=1), "day"),
-    (timedelta(days=61), timedelta(days=7), "week"),
-    (timedelta(days=730), timedelta(days=30.44), "month"),
-)
-
 
 def ingest_report_lines(report: IngestReport) -> Iterator[str]:
     """Yield what an import did; one line if nothing is new."""
@@ -413,20 +409,6 @@ def print_objects(objects: Iterable[Struct]) -> None:
 
     for value in objects:
         sys.stdout.write(f"{encode_object(value)}\n")
-
-
-def format_age(time: datetime | None, now: datetime) -> str:
-    """Return the age of a time in one unit, or its date if that is long ago."""
-    if time is None:
-        return ""
-    ago = now - time
-    if ago < timedelta(0):
-        return format_time(time, None)[:10]
-    for limit, step, unit in _AGE_UNITS:
-        if ago < limit:
-            number = ago // step
-            return f"{pluralize(number, unit)} ago" if unit else "just now"
-    return format_time(time, None)[:10]
 
 
 @contextmanager

@@ -17,6 +17,14 @@ MessagePricer = Callable[[Iterable["Message"]], int | None]
 _THOUSAND = 1000
 _CENT = 10**7
 _UNITS = ("", "k", "M", "G")
+_AGE_UNITS = (
+    (timedelta(minutes=1), timedelta(seconds=1), ""),
+    (timedelta(hours=1), timedelta(minutes=1), "minute"),
+    (timedelta(days=1), timedelta(hours=1), "hour"),
+    (timedelta(days=14), timedelta(days=1), "day"),
+    (timedelta(days=61), timedelta(days=7), "week"),
+    (timedelta(days=730), timedelta(days=30.44), "month"),
+)
 
 
 def format_tokens(count: int) -> str:
@@ -115,6 +123,23 @@ def format_time(
     if same_day_as is not None and same_day_as.astimezone(zone).date() == local.date():
         return f"{local:%H:%M}"
     return f"{local:%Y-%m-%d %H:%M}"
+
+
+def format_age(time: datetime | None, now: datetime) -> str:
+    """Return how long ago a time is in one unit, or its date if that is long ago.
+
+    >>> now = datetime.fromisoformat("2026-11-18T12:00+00:00")
+    >>> format_age(now - timedelta(hours=30), now)
+    '1 day ago'
+    """
+    if time is None:
+        return ""
+    age = now - time
+    if age >= timedelta(0):
+        for limit, step, unit in _AGE_UNITS:
+            if age < limit:
+                return f"{pluralize(age // step, unit)} ago" if unit else "just now"
+    return format_time(time, None)[:10]
 
 
 def format_time_range(start: datetime, end: datetime, zone: tzinfo | None) -> str:

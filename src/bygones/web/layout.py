@@ -27,7 +27,7 @@ from bygones.render.html.markup import (
     tag,
 )
 from bygones.render.html.page import load_static_file as render_static
-from bygones.render.numbers import format_usd, pluralize
+from bygones.render.numbers import format_age, format_usd
 from bygones.web.icons import icon
 
 _WEB_ASSETS = (
@@ -54,14 +54,6 @@ _NAV_ITEMS = (
 )
 _MAX_CHOICES = 200
 """Values that a field offers."""
-_AGE_UNITS = (
-    (timedelta(minutes=1), timedelta(seconds=1), ""),
-    (timedelta(hours=1), timedelta(minutes=1), "minute"),
-    (timedelta(days=1), timedelta(hours=1), "hour"),
-    (timedelta(days=14), timedelta(days=1), "day"),
-    (timedelta(days=61), timedelta(days=7), "week"),
-    (timedelta(days=730), timedelta(days=30.44), "month"),
-)
 
 
 class PageMeta(Struct, frozen=True, kw_only=True):
@@ -205,17 +197,6 @@ def time_tag(time: datetime | None, now: datetime) -> Html:
         datetime=time.isoformat(),
         title=f"{local_time:%A, %B} {local_time.day}, {local_time:%Y, %H:%M}",
     )
-
-
-def format_age(time: datetime, now: datetime) -> str:
-    """Return how long ago a time is in one unit, or its date if it is long ago."""
-    age = now - time
-    if age >= timedelta(0):
-        for limit, step, unit in _AGE_UNITS:
-            if age < limit:
-                number = age // step
-                return f"{pluralize(number, unit)} ago" if unit else "just now"
-    return f"{time.astimezone():%Y-%m-%d}"
 
 
 def render_table(

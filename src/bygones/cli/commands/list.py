@@ -29,12 +29,16 @@ from bygones.cli.output import (
     Console,
     TextColumn,
     TextTable,
-    format_age,
     print_objects,
     project_name,
     short_session_id,
 )
-from bygones.render.numbers import format_cost, format_tokens, short_model_name
+from bygones.render.numbers import (
+    format_age,
+    format_cost,
+    format_tokens,
+    short_model_name,
+)
 from bygones.render.text.primitives import sanitize_line, truncate_end
 
 if TYPE_CHECKING:

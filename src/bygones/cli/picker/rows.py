@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import NamedTuple
 
-from bygones.cli.output import format_age, project_name
+from bygones.cli.output import project_name
 from bygones.cli.picker.listing import FoundSession, FoundSessions
-from bygones.render.numbers import pluralize
+from bygones.render.numbers import format_age, pluralize
 from bygones.render.text.highlight import excerpt_spans
 from bygones.render.text.primitives import (
     SpanStyle,

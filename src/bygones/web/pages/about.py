@@ -25,14 +25,13 @@ from bygones.model.reports import DriftRow
 from bygones.model.summary import SessionSummary
 from bygones.render.headers import describe_verification
 from bygones.render.html.markup import Html, escape_line, join_html, tag
-from bygones.render.numbers import format_bytes, pluralize
+from bygones.render.numbers import format_age, format_bytes, pluralize
 from bygones.web.context import RequestContext
 from bygones.web.layout import (
     PageMeta,
     build_url,
     conversation_url,
     empty_message,
-    format_age,
     link,
     render_commands,
     render_page,

@@ -12,9 +12,10 @@ from starlette.responses import Response
 from bygones.archive import Archive
 from bygones.errors import QueryError
 from bygones.model.query import Part
+from bygones.render.numbers import format_age
 from bygones.render.text.primitives import sanitize_line, truncate_end
 from bygones.web.context import RequestContext
-from bygones.web.layout import build_url, conversation_url, format_age, short_path
+from bygones.web.layout import build_url, conversation_url, short_path
 from bygones.web.pages.home import load_projects
 from bygones.web.saved_searches import load_searches
 from bygones.web.session_filters import session_time

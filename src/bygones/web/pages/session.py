@@ -29,6 +29,7 @@ from bygones.render.html.markup import (
 )
 from bygones.render.html.session import HtmlOptions
 from bygones.render.html.tool_calls import MAX_OUTPUT_CHARS
+from bygones.render.numbers import format_age
 from bygones.render.text.primitives import sanitize
 from bygones.web.context import RequestContext
 from bygones.web.conversation_view import (
@@ -40,7 +41,6 @@ from bygones.web.layout import (
     RUNNING_TIMEOUT,
     PageMeta,
     build_url,
-    format_age,
     html_response,
     is_running,
     pager,
