@@ -49,15 +49,16 @@ def collect_summaries(transcripts: Iterable[Transcript]) -> SummariesByLeaf:
     oldest_first = sorted(transcripts, key=lambda t: (t.source.mtime_ns, t.source.id))
     texts: dict[RecordId, str] = {}
     for transcript in oldest_first:
-        for node in transcript.nodes:
-            facts = node.extra
-            if (
-                node.kind == "summary"
-                and isinstance(facts, TitleFacts)
-                and facts.leaf_id
-            ):
-                texts[facts.leaf_id] = facts.text
+        texts.update(iter_leaf_titles(transcript))
     return texts
+
+
+def iter_leaf_titles(transcript: Transcript) -> Iterator[tuple[RecordId, str]]:
+    """Yield the leaf and the text of each summary in a file."""
+    for node in transcript.nodes:
+        facts = node.extra
+        if node.kind == "summary" and isinstance(facts, TitleFacts) and facts.leaf_id:
+            yield facts.leaf_id, facts.text
 
 
 class SessionNames(Struct, frozen=True, kw_only=True, array_like=True):

@@ -11,6 +11,7 @@ from msgspec import Struct, structs
 from bygones.assemble.agents import JournalNodes, journal_nodes_by_agent
 from bygones.assemble.grouping import agent_id
 from bygones.assemble.sessions import assemble_sessions
+from bygones.assemble.summary import iter_leaf_titles
 from bygones.errors import AmbiguousSelector, ArchiveDamaged, NotInArchive
 from bygones.ingest.index_batch import decode_lines
 from bygones.model.assembled import find_branch_of
@@ -29,7 +30,6 @@ from bygones.model.nodes import (
     PREVIEW_LIMIT,
     AgentSidecar,
     RecordNode,
-    TitleFacts,
     Transcript,
     parse_user_text,
 )
@@ -235,18 +235,9 @@ def _load_leaf_titles(
 def _own_leaf_titles(transcripts: Sequence[Transcript]) -> Iterator[_DatedTitle]:
     """Yield the titles in the family's files, also in an unfinished last line."""
     for transcript in transcripts:
-        for node in transcript.nodes:
-            facts = node.extra
-            if (
-                node.kind == "summary"
-                and isinstance(facts, TitleFacts)
-                and facts.leaf_id
-            ):
-                yield (
-                    (transcript.source.mtime_ns, transcript.source.id),
-                    facts.leaf_id,
-                    facts.text,
-                )
+        age = transcript.source.mtime_ns, transcript.source.id
+        for leaf, text in iter_leaf_titles(transcript):
+            yield age, leaf, text
 
 
 def _file_age(store: SourceReader, source: int) -> tuple[int, str]:

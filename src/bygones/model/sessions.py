@@ -6,9 +6,10 @@ on access, through the loader of the session.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
 from itertools import chain
+from operator import attrgetter
 from typing import Any
 
 from msgspec import Raw, Struct, structs
@@ -682,7 +683,10 @@ def list_called_agents(session: Session) -> list[AgentRun]:
     return list(walk_agents(runs))
 
 
-def walk_agents(runs: Sequence[AgentRun]) -> Iterator[AgentRun]:
+def walk_agents(
+    runs: Sequence[AgentRun],
+    nested: Callable[[AgentRun], Sequence[AgentRun]] = attrgetter("agents"),
+) -> Iterator[AgentRun]:
     """Yield runs and the runs nested in them, parents before children, each once."""
     seen: set[AgentId] = set()
     stack = list(reversed(runs))
@@ -691,4 +695,4 @@ def walk_agents(runs: Sequence[AgentRun]) -> Iterator[AgentRun]:
         if run.id not in seen:
             seen.add(run.id)
             yield run
-            stack.extend(reversed(run.agents))
+            stack.extend(reversed(nested(run)))

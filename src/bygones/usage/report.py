@@ -172,12 +172,8 @@ def build_usage_report(  # noqa: PLR0913 (all by name)
     """
     with reader.read_transaction():
         payers = reader.usage.load_payers()
-        usage_filter = _make_filter(query, payers, select_sessions)
-        builder = _ReportBuilder(
-            reader.usage,
-            SumPricer(prices, payers),
-            usage_filter,
-            partial(reader.sessions.iter_summaries, include_empty=True),
+        builder = _make_builder(
+            reader, _make_filter(query, payers, select_sessions), prices, payers
         )
         return _build_report(
             builder,
@@ -186,6 +182,20 @@ def build_usage_report(  # noqa: PLR0913 (all by name)
             now=now,
             prices=prices,
         )
+
+
+def _make_builder(
+    reader: StoreReader,
+    usage_filter: UsageFilter | None,
+    prices: Prices,
+    payers: Sequence[Payer],
+) -> _ReportBuilder:
+    return _ReportBuilder(
+        reader.usage,
+        SumPricer(prices, payers),
+        usage_filter,
+        partial(reader.sessions.iter_summaries, include_empty=True),
+    )
 
 
 def _parse_grouping(by: Grouping | str) -> Grouping:
@@ -211,12 +221,8 @@ def build_usage_series(  # noqa: PLR0913 (all by name)
     zone = timezone or UTC
     with reader.read_transaction():
         payers = reader.usage.load_payers()
-        usage_filter = _make_filter(query, payers, select_sessions)
-        builder = _ReportBuilder(
-            reader.usage,
-            SumPricer(prices, payers),
-            usage_filter,
-            partial(reader.sessions.iter_summaries, include_empty=True),
+        builder = _make_builder(
+            reader, _make_filter(query, payers, select_sessions), prices, payers
         )
         cells, hours = builder.cells_by_day(by, zone)
         if by is not Grouping.TOOL:

@@ -22,6 +22,7 @@ from bygones.model.sessions import (
     Session,
     ToolCall,
     list_started_agents,
+    walk_agents,
 )
 from bygones.model.summary import Role
 from bygones.model.usage import Cost, sum_costs
@@ -120,26 +121,21 @@ class CostLabels:
                 yield message
 
         own = self._cost(read_messages())
-        agent_costs = {run.id: self._agent_cost(run) for run in self._walk(started)}
+        agent_costs = {
+            run.id: self._agent_cost(run)
+            for run in walk_agents(started, self._agents_below)
+        }
         return _format_costs(own, list(agent_costs.values()))
 
     def agent_label(self, run: AgentRun) -> str:
         """Return the cost of an agent run, alone and with the agents below it."""
         return _format_costs(
             self._agent_cost(run),
-            [self._agent_cost(below) for below in self._walk(self._agents_below(run))],
+            [
+                self._agent_cost(below)
+                for below in walk_agents(self._agents_below(run), self._agents_below)
+            ],
         )
-
-    def _walk(self, runs: Sequence[AgentRun]) -> Iterator[AgentRun]:
-        """Yield runs and the runs nested in them, each once."""
-        seen: set[AgentId] = set()
-        stack = list(reversed(runs))
-        while stack:
-            run = stack.pop()
-            if run.id not in seen:
-                seen.add(run.id)
-                yield run
-                stack.extend(reversed(self._agents_below(run)))
 
     def _agents_below(self, run: AgentRun) -> Sequence[AgentRun]:
         """Return the agents of a run, with those below them."""
