@@ -101,7 +101,7 @@ def test_file_that_only_an_abandoned_branch_wrote_is_reported(
     assert "only abandoned branches changed it" in capsys.readouterr().err
 
 
-def test_blame_by_the_end_of_a_path_does_not_say_that_the_file_is_gone(
+def test_blame_by_the_end_of_a_path_reads_the_file_and_names_it(
     project: Path,
     home_dir: Path,
     capsys: pytest.CaptureFixture[str],
@@ -111,8 +111,26 @@ def test_blame_by_the_end_of_a_path_does_not_say_that_the_file_is_gone(
 
     assert main(["blame", "src/app.py"]) == ExitCode.SUCCESS
 
+    captured = capsys.readouterr()
+    assert captured.err == "note: this is ~/project/src/app.py\n"
+    assert "mine" in captured.out
     assert (project / "src" / "app.py").exists()
-    assert "last recorded version" in capsys.readouterr().err
+
+
+def test_project_that_was_moved_without_a_word_is_compared_and_not_undone(
+    project: Path,
+    home_dir: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    moved = project.rename(home_dir / "renamed")
+    monkeypatch.chdir(moved)
+
+    (row,) = json_rows(capsys, "diff", "src/app.py@last:2")
+    assert (row["path"], row["added_lines"]) == (str(moved / "src" / "app.py"), 1)
+
+    assert main(["undo", "last:2", "--dry-run"]) == ExitCode.USAGE_ERROR
+    assert "run `bygones move ~/project NEW` first" in capsys.readouterr().err
 
 
 def test_files_are_found_after_their_project_was_moved(

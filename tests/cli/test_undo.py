@@ -396,3 +396,12 @@ def test_live_changes_in_lines_of_an_abandoned_turn_are_never_overwritten(
 
     assert path.read_text("utf-8") == live
     assert "changed since the abandoned branch" in capsys.readouterr().out
+
+
+def test_a_file_that_was_deleted_since_is_skipped(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (project / "app.py").unlink()
+
+    assert undo("last:2", "app.py", "--yes") == ExitCode.FAILURE
+    assert "app.py: it was deleted or renamed since" in capsys.readouterr().out

@@ -627,3 +627,24 @@ def test_note_with_odd_ranges_is_read_as_far_as_possible() -> None:
     found = [n for n in range(1, 12) if note.author("a b.py", n)]
     assert found == [1, 2, 3, 9]
     assert note.author("other", 1) is None
+
+
+def test_a_line_committed_before_a_command_was_not_written_by_it(
+    tmp_path: Path,
+) -> None:
+    workshop = Workshop(tmp_path, 1)
+    story = workshop.session()
+    workshop.turn(story, 1)
+    workshop.user()
+    workshop.commit()
+    workshop.seconds += 600
+    story.seconds = workshop.seconds
+    story.say("Generate")
+    story.bash("python generate.py src/app.py")
+    workshop.seconds = story.seconds
+    workshop.turn(story, 1)
+
+    found = workshop.blame(tmp_path / "archive")
+
+    kinds = {kind for truth, kind, *_ in found if truth == "user"}
+    assert kinds == {OriginKind.USER}

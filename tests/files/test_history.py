@@ -367,6 +367,33 @@ def test_command_that_names_the_file_is_the_probable_cause(tmp_path: Path) -> No
     assert outside.since < outside.time
 
 
+def test_line_of_a_probable_command_is_attributed_to_its_turn(tmp_path: Path) -> None:
+    story = Story()
+    story.say("Create")
+    story.write(ONE)
+    story.say("Change")
+    story.bash("sed -i s/two/2/ a.py")
+    story.say("Look")
+    story.read("one\n2\nthree\n")
+    origin = history(tmp_path, story).origins()[1]
+
+    assert origin.kind is OriginKind.COMMAND
+    assert origin.place
+    assert origin.place.turn_number == 1
+    assert not origin.is_noticed
+
+
+def test_command_with_recorded_changes_is_no_suspect_for_other_files(
+    tmp_path: Path,
+) -> None:
+    story = Story()
+    story.say("Create")
+    story.write(ONE)
+    story.bash("sed -i s/a/b/ b.py", others=[f"{CWD}/b.py"])
+
+    assert history(tmp_path, story).last.is_certain
+
+
 def test_change_between_turns_is_the_users(tmp_path: Path) -> None:
     story = Story()
     story.say("Create")
@@ -582,6 +609,7 @@ def test_commands_after_the_last_look_are_doubts(tmp_path: Path) -> None:
         ("git add a.py && git commit -m x", False),
         ("rg x a.py > /dev/null", False),
         ("npm test", False),
+        ("git mv a.py b.py", False),
     ],
 )
 def test_commands_that_may_change_a_file(command: str, *, changes: bool) -> None:

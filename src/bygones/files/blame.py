@@ -25,7 +25,7 @@ from bygones.files.origins import (
     is_telling,
     restore_origin,
 )
-from bygones.files.replay import Version, VersionKind, changes_tree
+from bygones.files.replay import Cause, Version, VersionKind, changes_tree
 
 _MIN_RUN = 3
 """Consecutive equal lines that are recognized even if each of them is short."""
@@ -110,14 +110,20 @@ def _apply_commit(
     )
     if is_older:
         return structs.replace(BEFORE, commit=commit.sha, time=committed_at)
-    if origin is None:
-        # Committed while sessions were recorded, but none of them wrote it.
-        return LineOrigin(
-            kind=OriginKind.USER,
-            certainty=Certainty.LIKELY,
-            time=committed_at,
-            commit=commit.sha,
-        )
+    # Committed while sessions were recorded, but none of them wrote it.
+    by_user = LineOrigin(
+        kind=OriginKind.USER,
+        certainty=Certainty.LIKELY,
+        time=committed_at,
+        commit=commit.sha,
+    )
+    if origin is None or (origin.is_noticed and origin.kind is OriginKind.USER):
+        return by_user
+    if committed_at and origin.suspected_at and committed_at < origin.suspected_at:
+        # It was there before the command that seemed to have made it.
+        if origin.kind is OriginKind.COMMAND:
+            return by_user
+        origin = structs.replace(origin, cause=Cause.USER, command="")
     return structs.replace(origin, commit=commit.sha)
 
 

@@ -33,7 +33,7 @@ from bygones.files.replay import (
     LoadBases,
     Replay,
     Version,
-    may_change,
+    is_suspect,
 )
 from bygones.model.base import RecordId, SessionId
 from bygones.model.checkpoints import Checkpoints
@@ -186,7 +186,7 @@ class BranchLog:
             c for c in self._all_calls if not self._includes(c.turn_number, c.order)
         )
         for command in list_commands(later):
-            if may_change(command.command.lower(), name):
+            if is_suspect(command, name):
                 break
         else:
             yield from events
@@ -447,7 +447,7 @@ class FileHistory:
             if last_seen is not None
             and command.time is not None
             and command.time > last_seen
-            and may_change(command.command, name)
+            and is_suspect(command, name)
         ]
         return FileAt(
             path=self.path, version=version, text=self.text(), doubts=tuple(doubts)

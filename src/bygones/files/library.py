@@ -239,7 +239,11 @@ class FileLibrary:
         except OSError:
             raw = None
         if raw is None:
-            return self._blame_last_version(name or str(path), str(path))
+            file = self.open(name or str(path), str(path))
+            found = Path(self.present_path(file.path))
+            if reads_disk and found != path and found.is_file():
+                return self.blame(found)
+            return self._blame_last_version(file)
         text = decode_bytes(raw)
         if text is None:
             raise NotATextFile(path)
@@ -323,8 +327,7 @@ class FileLibrary:
                     found.setdefault(path_key(own), ArchivedFile(self, own))
         return list(found.values())
 
-    def _blame_last_version(self, name: str, path: str) -> FileBlame:
-        file = self.open(name, path)
+    def _blame_last_version(self, file: ArchivedFile) -> FileBlame:
         # A file that was deleted is shown as it was before.
         known = [v.number for v in file.versions if v.is_known and v.exists]
         return _recorded_blame(file.path, file.blame((known or [-1])[-1]))

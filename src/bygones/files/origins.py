@@ -50,10 +50,20 @@ class LineOrigin(Struct, frozen=True, kw_only=True):
     time: datetime | None = None
     command: str = ""
     cause: Cause | None = None
+    suspected_at: datetime | None = None
+    """When the command was started that probably wrote or changed the line."""
     version: int | None = None
     """The number of the version that added the line."""
     commit: str = ""
     """The commit that git names for the line."""
+
+    @property
+    def is_noticed(self) -> bool:
+        """Whether it was only noticed at its place, not written there."""
+        return self.cause is not None and self.kind in {
+            OriginKind.USER,
+            OriginKind.UNKNOWN,
+        }
 
 
 BEFORE = LineOrigin(kind=OriginKind.BEFORE, certainty=Certainty.CERTAIN)
@@ -171,6 +181,7 @@ def _added_owners(
                 certainty=Certainty.LIKELY,
                 cause=version.cause,
                 command=version.command,
+                suspected_at=version.suspected_at,
             )
     return owners
 
@@ -202,11 +213,12 @@ def _version_origin(version: Version) -> LineOrigin:
     return LineOrigin(
         kind=kind,
         certainty=certainty,
-        place=version.place,
+        place=version.suspect or version.place,
         path=version.path,
-        time=version.time,
+        time=version.suspected_at or version.time,
         command=version.command,
         cause=version.cause,
+        suspected_at=version.suspected_at,
         version=version.number,
     )
 

@@ -29,6 +29,7 @@ from bygones.files.events import (
     Place,
     PlacedCall,
     Replacement,
+    touched_paths,
 )
 from bygones.files.paths import file_name
 from bygones.model.base import ToolUseId
@@ -84,6 +85,10 @@ class Version(Struct, frozen=True, kw_only=True):
     cause: Cause | None = None
     command: str = ""
     """The command that made it, or that probably did."""
+    suspect: Place | None = None
+    """Where the command ran that probably made it."""
+    suspected_at: datetime | None = None
+    """When that command was started."""
     exists: bool = True
     is_known: bool = True
     """Whether the content is known."""
@@ -99,6 +104,20 @@ class Version(Struct, frozen=True, kw_only=True):
     """Lines that it is known to have added, if its content is not known."""
     proposed: str | None = None
     """What Claude proposed, if the user changed it before it was accepted."""
+
+
+class _Suspicion(Struct, frozen=True):
+    """What probably made a change that is not recorded."""
+
+    cause: Cause
+    command: str = ""
+    place: Place | None = None
+    time: datetime | None = None
+
+
+def _suspect_command(placed: PlacedCall) -> _Suspicion:
+    started_at = placed.call.called_at or placed.time
+    return _Suspicion(Cause.COMMAND, placed.command, placed.place, started_at)
 
 
 class CheckResult(StrEnum):
@@ -282,7 +301,7 @@ class Replay:
             self._risky_calls[name] = sorted(
                 (command.time, command.call.id)
                 for command in self._commands
-                if command.time is not None and may_change(command.command, name)
+                if command.time is not None and is_suspect(command, name)
             )
         if self._verified_at is None or event.time is None or not self._last_event:
             return False
@@ -424,14 +443,9 @@ class Replay:
     def _add_outside(
         self, event: FileEvent, text: str | None, *, is_exact: bool = True
     ) -> None:
-        cause, command = self._find_cause(event, text)
+        suspicion = self._find_cause(event, text)
         self._append(
-            event,
-            VersionKind.OUTSIDE,
-            text,
-            cause=cause,
-            command=command,
-            is_exact=is_exact,
+            event, VersionKind.OUTSIDE, text, suspicion=suspicion, is_exact=is_exact
         )
 
     def _add_changes(
@@ -458,8 +472,7 @@ class Replay:
         is_exact: bool = True,
         changes: tuple[LineChange, ...] | None = None,
         added_lines: tuple[str, ...] = (),
-        cause: Cause | None = None,
-        command: str = "",
+        suspicion: _Suspicion | None = None,
         like: Version | None = None,
     ) -> None:
         """Add a version; without a text the file is deleted, or its content unknown.
@@ -479,8 +492,11 @@ class Replay:
                 place=like.place if like else event.place,
                 time=like.time if like else event.time,
                 since=self._verified_at if kind is VersionKind.OUTSIDE else None,
-                cause=cause,
-                command=command or (like.command if like else event.command),
+                cause=suspicion.cause if suspicion else None,
+                command=(suspicion.command if suspicion else "")
+                or (like.command if like else event.command),
+                suspect=suspicion.place if suspicion else None,
+                suspected_at=suspicion.time if suspicion else None,
                 exists=text is not None or not is_known,
                 is_known=is_known,
                 is_exact=is_exact and "\ufffd" not in (text or ""),
@@ -497,12 +513,17 @@ class Replay:
             self._text, self._lines = text, None
         self._exists, self._is_current = text is not None or not is_known, is_known
 
-    def _find_cause(self, event: FileEvent, text: str | None) -> tuple[Cause, str]:
+    def _find_cause(self, event: FileEvent, text: str | None) -> _Suspicion:
         """Return what probably changed the file since it was last verified."""
         previous = self.versions[-1]
         if previous.kind is VersionKind.OUTSIDE and not previous.is_exact:
             # Only a part of that change had been seen.
-            return previous.cause or Cause.USER, previous.command
+            return _Suspicion(
+                previous.cause or Cause.USER,
+                previous.command,
+                previous.suspect,
+                previous.suspected_at,
+            )
         start, stop = self._verified_at, event.time
         between = [
             command
@@ -516,10 +537,10 @@ class Replay:
             key=lambda command: command.time.timestamp() if command.time else 0
         )
         for command in reversed(between):
-            if may_change(command.command, name):
-                return Cause.COMMAND, command.command
+            if is_suspect(command, name):
+                return _suspect_command(command)
         if text is not None and (cause := self._other_texts(text)):
-            return cause, ""
+            return _Suspicion(cause)
         last = self._last_event
         is_same_turn = (
             last is not None
@@ -527,10 +548,10 @@ class Replay:
             and last.place.turn_number == event.place.turn_number
         )
         if is_same_turn and between:
-            return Cause.COMMAND, between[-1].command
+            return _suspect_command(between[-1])
         if is_same_turn and last and last.kind in {EventKind.EDIT, EventKind.WRITE}:
-            return Cause.FORMATTER, ""
-        return Cause.USER, ""
+            return _Suspicion(Cause.FORMATTER)
+        return _Suspicion(Cause.USER)
 
 
 _TREE_CHANGE = re.compile(
@@ -557,7 +578,8 @@ _READING_PROGRAM = re.compile(
     r"|od|du)(?:\s|$)"
 )
 _READING_SUBCOMMANDS = re.compile(
-    r"git\s+(?:-\S+\s+)*(?:add|commit|status|diff|log|show|blame|grep|push|fetch|ls-files)"
+    r"git\s+(?:-\S+\s+)*(?:add|commit|status|diff|log|show|blame|grep|push|fetch|ls-files"
+    r"|mv)"
     r"|python3?\s+-m\s+(?:pytest|mypy|unittest)|(?:npm|yarn|pnpm)\s+(?:run\s+)?test"
     r"|(?:cargo|go|mix)\s+(?:test|check|build|vet)|node\s+--check"
 )
@@ -565,11 +587,25 @@ _COMMAND_SEPARATOR = re.compile(r"&&|\|\||[;|\n]")
 _REDIRECTION = re.compile(r"(?<!2)>{1,2}(?!&|\s*/dev/null)")
 
 
+def is_suspect(placed: PlacedCall, name: str) -> bool:
+    """Whether a command probably changed a file with a name without a record of it.
+
+    Of a command that is recorded with the files that it changed, only a file that it
+    names is doubtful: git ignores some.
+    """
+    if touched_paths(placed.call):
+        return _may_change_named(placed.command, name)
+    return may_change(placed.command, name)
+
+
 def may_change(command: str, name: str) -> bool:
     """Whether a command probably changed a file: it names it, or changes many files."""
-    if changes_tree(command):
-        return True
-    if not re.search(rf"(?<![\w.-]){re.escape(name)}(?![\w-])", command):
+    return changes_tree(command) or _may_change_named(command, name)
+
+
+def _may_change_named(command: str, name: str) -> bool:
+    """Whether a command names a file, and does not only read or rename it."""
+    if not re.search(rf"(?<![\w.-]){re.escape(name)}(?![\w-])", command, re.IGNORECASE):
         return False
     for part in _COMMAND_SEPARATOR.split(command):
         bare = part.strip()

@@ -171,6 +171,8 @@ def _choose_text(
         merged = merge_texts(known, target.text, disk)
         if merged is not None:
             return merged, "changes since the session are kept", True
+    if disk is None:
+        return target.text, "it was deleted or renamed since", False
     return target.text, "it was changed since the last recorded version", False
 
 

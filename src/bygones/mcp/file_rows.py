@@ -41,7 +41,10 @@ class FileRows:
         place = origin.place
         if place is not None:
             summary = self._archive.session_summary(place.session_id)
-            yield f"{short_session_id(self._archive, summary)} t{place.turn_number + 1}"
+            turn = (
+                f"{short_session_id(self._archive, summary)} t{place.turn_number + 1}"
+            )
+            yield f"noticed at {turn}" if origin.is_noticed else turn
             if place.message_id:
                 yield cite_record(place.message_id)
         if origin.time is not None:
@@ -50,7 +53,7 @@ class FileRows:
             yield f"commit {origin.commit[:10]}"
         if origin.command:
             yield f"command: {self._line(origin.command, _COMMAND_CHARS)}"
-        if place is not None:
+        if place is not None and not origin.is_noticed:
             prompt = self._library.prompt(place)
             if prompt:
                 yield f"asked: {self._line(prompt, _PROMPT_CHARS)}"

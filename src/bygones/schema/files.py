@@ -18,6 +18,8 @@ class BlameLineObject(JsonObject, frozen=True, kw_only=True, tag="blame_line"):
     certainty: str
     """`certain`, `likely` or `unknown`."""
     session_id: str | None
+    """The session that wrote the line, or that noticed it if `origin` is `user` or
+    `unknown`."""
     turn_number: int | None
     branch_number: int | None
     agent_id: str | None

@@ -59,6 +59,7 @@ if TYPE_CHECKING:
     from bygones.archive import Archive
     from bygones.cli.file_names import ChosenTurn, TurnName
     from bygones.files.blame import BlamedLine
+    from bygones.files.events import Place
     from bygones.files.library import FileBlame, FileLibrary
     from bygones.files.origins import LineOrigin
 
@@ -138,8 +139,8 @@ def blame(  # noqa: PLR0913 (one parameter per option)
         else:
             found = _blame_turn(archive, path, choose_turn(archive, turn_name, branch))
         shown = _select(found, lines)
-        if not found.is_on_disk and turn_name is None:
-            sys.stderr.write(f"note: {_describe_version(found, library, console)}\n")
+        if turn_name is None and (note := _describe(found, whole, library, console)):
+            sys.stderr.write(f"note: {note}\n")
         if agent_trace:
             sys.stdout.write(f"{_encode_trace(archive, found, shown, console)}\n")
         elif as_json:
@@ -169,9 +170,13 @@ def _blame_turn(archive: Archive, path: str, chosen: ChosenTurn) -> FileBlame:
     return found
 
 
-def _describe_version(found: FileBlame, library: FileLibrary, console: Console) -> str:
-    """Return which version of a file is shown instead of the one on disk."""
+def _describe(
+    found: FileBlame, path: Path, library: FileLibrary, console: Console
+) -> str:
+    """Return which file or version is shown instead of the file at a path."""
     name = _short_path(found, console)
+    if found.is_on_disk:
+        return f"this is {name}" if found.path != str(path) else ""
     if os.path.lexists(found.path):
         return f"this is the last recorded version of {name}, not the one on disk"
     if found.lines:
@@ -241,7 +246,7 @@ class _PromptCache:
 
     def get(self, origin: LineOrigin) -> str:
         place = origin.place
-        if place is None:
+        if place is None or origin.is_noticed:
             return ""
         key = (place.session_id, place.branch_number, place.turn_number)
         if key not in self._prompts:
@@ -250,7 +255,7 @@ class _PromptCache:
 
 
 def _place_text(origin: LineOrigin) -> str:
-    if origin.place is not None:
+    if origin.place is not None and not origin.is_noticed:
         return place_label(origin.place)
     return origin.commit[:8]
 
@@ -314,8 +319,13 @@ def _origin_lines(
     if place is None:
         yield ""
         return
-    details = library.describe(place, origin.path)
     session = short_session_id(place.session_id)
+    if origin.is_noticed:
+        title = sanitize_line(library.title(place.session_id))
+        yield f"Noticed: {session} {title}, turn {place.turn_number + 1}"
+        yield from _open_lines(session, place)
+        return
+    details = library.describe(place, origin.path)
     branch = f" of branch {place.branch_number + 1}" if place.branch_number else ""
     agent = f", agent {sanitize_name(place.agent_id)}" if place.agent_id else ""
     yield (
@@ -334,6 +344,10 @@ def _origin_lines(
         name = sanitize_name(origin.path)
         for row in list(format_patch(details.hunks, name, name))[2:][:_MAX_DIFF_LINES]:
             yield f"  {style_diff_line(row, console)}"
+    yield from _open_lines(session, place)
+
+
+def _open_lines(session: str, place: Place) -> Iterator[str]:
     if place.message_id:
         yield f"Open:    bygones show {session} --around {place.message_id}"
     yield ""

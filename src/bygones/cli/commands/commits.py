@@ -83,7 +83,7 @@ def commits(  # noqa: PLR0913 (one parameter per option)
         print_objects(rows)
         return
     if not rows:
-        sys.stderr.write(f"no commits found for {sanitize_name(name)}\n")
+        sys.stderr.write(f"{_explain_none(name)}\n")
         return
     table = TextTable(
         _COLUMNS,
@@ -102,6 +102,14 @@ def commits(  # noqa: PLR0913 (one parameter per option)
     )
     texts = [sanitize_line(row.summary or row.url or "") for row in rows]
     console.print_lines(table.lines(["", *texts]))
+
+
+def _explain_none(name: str) -> str:
+    shown = sanitize_name(name)
+    repository = find_repository(Path.cwd())
+    if _resolve(repository, name) is None:
+        return f"no commits are recorded in session {shown}"
+    return f"no session wrote lines that commit {shown} added"
 
 
 def _find(archive: Archive, name: str) -> Iterator[CommitObject]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Protocol
@@ -228,7 +229,11 @@ def _list_paths(archive: Archive, sides: tuple[_Side, _Side]) -> Iterable[str]:
     for side in sides:
         if side.path:
             file = open_file(archive, side.path, side.chosen)
-            return [archive.file_library.present_path(file.path)]
+            path = archive.file_library.present_path(file.path)
+            named = os.path.normpath(Path(side.path).expanduser().absolute())
+            # The project may have been moved without `bygones move`.
+            is_moved = os.path.lexists(named) and not os.path.lexists(path)
+            return [named if is_moved else path]
     paths = {key: f.path for side in sides for key, f in side.files.items()}
     return [paths[key] for key in sorted(paths)]
 

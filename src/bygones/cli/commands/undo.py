@@ -176,6 +176,13 @@ def _plan(
         raise click.UsageError(f"name a turn, such as {turn_name.session}:2")
     chosen = choose_turn(archive, turn_name, branch)
     turn = chosen.turn or 0
+    project = chosen.session.project
+    if project and not (files or force or os.path.lexists(project)):
+        shown = sanitize_name(display_path(Path(project)))
+        raise click.UsageError(
+            f"the project is no longer at {shown};"
+            f" if you moved it, run `bygones move {shown} NEW` first"
+        )
     library = archive.file_library.with_git()
     targets = library.files_at(
         chosen.session.id, turn, branch=chosen.branch.number, is_before=True
@@ -204,7 +211,6 @@ def _plan(
             for file in targets
         }
     )
-    project = chosen.session.project
     trusted = [*named, *([Path(project)] if project else [])]
     return (
         chosen.session.id,
@@ -264,8 +270,11 @@ def _print_result(
     if console is not None:
         console.print_lines(_preview(plans, console))
     if done is not None:
-        files = pluralize(len(done.entries), "file")
-        sys.stderr.write(f"changed {files}; `bygones undo --undo` restores them\n")
+        count = len(done.entries)
+        sys.stderr.write(
+            f"changed {pluralize(count, 'file')}; `bygones undo --undo` restores"
+            f" {'them' if count > 1 else 'it'}\n"
+        )
     elif not any(plan.is_change for plan in plans):
         is_skipped = any(plan.action is UndoAction.SKIP for plan in plans)
         sys.stderr.write("nothing was changed\n" if is_skipped else "nothing to undo\n")

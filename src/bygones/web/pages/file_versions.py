@@ -432,7 +432,9 @@ class _FilePage:
         if origin.place is None or origin.kind is OriginKind.BEFORE:
             return label
         facts = [self._prompt(origin.place)]
-        if origin.cause is not None and origin.version is not None:
+        if origin.kind is OriginKind.MODIFIED:
+            facts.append(f"changed since, {_CAUSE_TEXTS[origin.cause or Cause.USER]}")
+        elif origin.cause is not None and origin.version is not None:
             facts = _change_facts(self._versions[origin.version])
         place = tag(
             "a",
