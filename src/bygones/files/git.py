@@ -1,7 +1,8 @@
 """What git knows about a file in a working tree.
 
-Only programs of git itself run: hooks, textconv filters, file system monitors and
-credential helpers that a repository configures are switched off.
+Only programs of git itself run, and filters that the user has configured for all
+repositories. Whatever a repository configures is switched off: hooks, filters,
+textconv, file system monitors. Nothing is fetched.
 """
 
 from __future__ import annotations
@@ -9,8 +10,9 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import stat
 import subprocess
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
@@ -23,12 +25,33 @@ _MAX_COMMITS = 20
 _MAX_NOTES = 100
 _MAX_FOLLOWED = 200
 """Commits of a file in which renames are looked for."""
-_SAFE_CONFIG = (
-    *("-c", "core.fsmonitor=false"),
-    *("-c", "core.hooksPath=/dev/null"),
-    *("-c", "diff.external="),
-    *("-c", "log.showSignature=false"),
-)
+_SAFE_CONFIG = {
+    "core.fsmonitor": "false",
+    "core.hooksPath": os.devnull,
+    "diff.external": "",
+    "log.showSignature": "false",
+    # A folder in a checked-out tree may look like a repository.
+    "safe.bareRepository": "explicit",
+    # Files that git reads completely, whatever they are: pipes, /dev/zero.
+    "core.attributesFile": os.devnull,
+    "core.excludesFile": os.devnull,
+    "diff.orderFile": os.devnull,
+    "mailmap.blob": "",
+    "mailmap.file": "",
+}
+_SAFE_ENVIRONMENT = {
+    "GIT_OPTIONAL_LOCKS": "0",
+    "GIT_TERMINAL_PROMPT": "0",
+    "GIT_LITERAL_PATHSPECS": "1",
+    # An incomplete clone is not completed: its configuration says how to fetch, which
+    # may be any program. The second works with versions of git before 2.45.
+    "GIT_NO_LAZY_FETCH": "1",
+    "GIT_ALLOW_PROTOCOL": "none",
+    "LC_ALL": "C",
+}
+_MAX_LIST_BYTES = 16 * 1024 * 1024
+"""Of a list of commits that blame ignores."""
+_USER_SCOPES = frozenset({b"system", b"global"})
 
 
 _HUNK = re.compile(r"@@ -\S+ \+(\d+)\S* @@")
@@ -67,16 +90,49 @@ class GitRepository:
 
     def run(self, *arguments: str) -> bytes | None:
         """Return the output of a git command; none if it fails."""
-        environ = {
-            **{k: v for k, v in os.environ.items() if not k.startswith("GIT_")},
-            "GIT_OPTIONAL_LOCKS": "0",
-            "GIT_TERMINAL_PROMPT": "0",
-            "GIT_LITERAL_PATHSPECS": "1",
-            "LC_ALL": "C",
+        return self._run(*arguments, config=_SAFE_CONFIG | self._user_filters)
+
+    def _configured(self, pattern: str) -> Iterator[tuple[bytes, bytes, bytes]]:
+        """Yield scope, name and value of settings."""
+        output = self._run(
+            *("config", "-z", "--show-scope", "--get-regexp", pattern),
+            config=_SAFE_CONFIG,
+        )
+        fields = (output or b"").split(b"\0")
+        for scope, entry in zip(fields[::2], fields[1::2], strict=False):
+            name, _, value = entry.partition(b"\n")
+            yield scope, name, value
+
+    @cached_property
+    def _user_filters(self) -> dict[str, str]:
+        """Settings that replace the filters of the repository by those of the user.
+
+        Git runs them when it reads or writes files of a working tree.
+        """
+        trusted: dict[bytes, bytes] = {}
+        untrusted: set[bytes] = set()
+        for scope, name, value in self._configured(r"^filter\."):
+            if scope in _USER_SCOPES:
+                trusted[name] = value
+            else:
+                untrusted.add(name)
+        return {
+            os.fsdecode(name): os.fsdecode(
+                trusted.get(name, b"false" if name.endswith(b".required") else b"")
+            )
+            for name in untrusted
         }
+
+    def _run(self, *arguments: str, config: Mapping[str, str]) -> bytes | None:
+        environ = {k: v for k, v in os.environ.items() if not k.startswith("GIT_")}
+        environ |= _SAFE_ENVIRONMENT
+        environ["GIT_CONFIG_COUNT"] = str(len(config))
+        for number, (name, value) in enumerate(config.items()):
+            environ[f"GIT_CONFIG_KEY_{number}"] = name
+            environ[f"GIT_CONFIG_VALUE_{number}"] = value
         try:
             process = subprocess.run(  # noqa: S603 (git, with fixed options)
-                [self._program, "--no-pager", *_SAFE_CONFIG, *arguments],
+                [self._program, "--no-pager", *arguments],
                 cwd=self.root,
                 env=environ,
                 capture_output=True,
@@ -94,11 +150,22 @@ class GitRepository:
         Changes of white space are ignored, and lines that came from other files in the
         same commit are followed.
         """
+        ignored = self._configured(r"^blame\.ignorerevsfile$")
+        if not all(self._is_short_file(value) for _, _, value in ignored):
+            return []  # the setting cannot be overridden
         output = self.run(
             *("blame", "-w", "-C", "--no-textconv", "--porcelain", "--"),
             str(path),
         )
         return list(_parse_blame(output or b""))
+
+    def _is_short_file(self, name: bytes) -> bool:
+        path = self.root / Path(os.fsdecode(name)).expanduser()
+        try:
+            status = path.stat()
+        except OSError:
+            return True  # git reports it
+        return stat.S_ISREG(status.st_mode) and status.st_size <= _MAX_LIST_BYTES
 
     def former_paths(self, path: Path) -> list[str]:
         """Return the paths that a file had, newest first."""
@@ -168,7 +235,15 @@ class GitRepository:
         """Return the lines that a commit added with their numbers, by path."""
         output = self.run(
             *("show", "--no-ext-diff", "--no-textconv", "--no-color", "-U0"),
-            *("--format=", "-M", "--src-prefix=a/", "--dst-prefix=b/", sha, "--"),
+            *(
+                "--submodule=short",
+                "--format=",
+                "-M",
+                "--src-prefix=a/",
+                "--dst-prefix=b/",
+                sha,
+                "--",
+            ),
         )
         added: dict[str, list[tuple[int, str]]] = {}
         lines: list[tuple[int, str]] | None = None

@@ -278,7 +278,9 @@ def _read_blobs(root: str, names: list[str]) -> list[tuple[bytes | None, ...]]:
         (os.POSIX_SPAWN_CLOSE, input_write),
         (os.POSIX_SPAWN_CLOSE, output_read),
     ]
-    child = os.posix_spawnp("git", program, os.environ, file_actions=actions)
+    # An incomplete clone is not completed: that could run programs it configures.
+    environ = {**os.environ, "GIT_NO_LAZY_FETCH": "1", "GIT_ALLOW_PROTOCOL": "none"}
+    child = os.posix_spawnp("git", program, environ, file_actions=actions)
     os.close(input_read)
     os.close(output_write)
     os.write(input_write, os.fsencode(wanted))
