@@ -71,6 +71,7 @@ from bygones.errors import (
     QueryTooDeep,
     QueryTooLong,
     RawStoreIncomplete,
+    ReaderRoleMissing,
     RemoteCallRejected,
     ScannerFailed,
     ScannerNotFound,
@@ -82,6 +83,9 @@ from bygones.errors import (
     SqlLimitExceeded,
     SqlOnTeamStore,
     StoreError,
+    StoreMissing,
+    StoreRightsMissing,
+    StoreSignInRejected,
     SyncFailed,
     SystemFailure,
     UngroupableField,
@@ -128,6 +132,10 @@ ERRORS = (
     HubTokenExposed(Path("/home/ann/.config/bygones/hub.token")),
     SignInFailed("the ID token has expired"),
     StoreError("connection refused"),
+    StoreMissing('database "hub" does not exist'),
+    StoreRightsMissing("permission denied for database hub"),
+    StoreSignInRejected('password authentication failed for user "hub"'),
+    ReaderRoleMissing("permission denied", statements="GRANT bygones_reader TO hub"),
     SourceUpdateRejected(
         "ann/projects/a.jsonl", "its bytes are not those that are there"
     ),

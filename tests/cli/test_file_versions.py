@@ -101,6 +101,27 @@ def test_file_that_only_an_abandoned_branch_wrote_is_reported(
     assert "only abandoned branches changed it" in capsys.readouterr().err
 
 
+def test_file_of_live_and_abandoned_branches_without_versions_is_not_called_abandoned(
+    home_dir: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = str(home_dir / "gone.py")
+    story = Story(session_id(2))
+    story.say("Start")
+    first = story.write("x\n", path=str(home_dir / "other.py"))
+    story.say("Try this")
+    story.edit("one", "two", None, path=path)
+    story.rewind(first)
+    story.say("Or this")
+    story.edit("one", "three", None, path=path)
+    home = Home(home_dir / ".claude")
+    story.write_to(home)
+    Archive.ingest(home_dir / "archive", [home.path])
+
+    assert main(["blame", path]) == ExitCode.SUCCESS
+
+    assert "no version of it is recorded as a whole" in capsys.readouterr().err
+
+
 def test_blame_by_the_end_of_a_path_reads_the_file_and_names_it(
     project: Path,
     home_dir: Path,

@@ -10,7 +10,7 @@ import pytest
 from bygones.cli.main import main
 from bygones.errors import ExitCode
 from bygones.model.base import SessionId
-from bygones.team.access import TokenStore
+from bygones.team.access import BLOB_STORE_NOTE, TokenStore
 from bygones.team.contract import ErasureSelector
 from tests.build import session_id
 from tests.hub.sending import MemoryHub, make_project, push_project
@@ -135,3 +135,52 @@ def test_expiry_that_is_no_duration_is_named(
     stderr = capsys.readouterr().err
     assert "--expires" in stderr
     assert "'soon' is not a duration such as 90d" in stderr
+
+
+@pytest.mark.parametrize("text", ["2020-01-01", "yesterday", "0d"])
+def test_expiry_in_the_past_is_rejected(hub: MemoryHub, text: str) -> None:
+    words = ["hub", "token", "new", "ann", "--expires", text]
+
+    assert main(words) == ExitCode.USAGE_ERROR
+    assert list(TokenStore(hub.store).list_tokens()) == []
+
+
+def test_no_token_is_issued_if_its_file_cannot_be_written(
+    hub: MemoryHub, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    taken = tmp_path / "taken"
+    taken.write_text("mine")
+    for out in (taken, tmp_path / "no" / "folder"):
+        assert main(["hub", "token", "new", "ann", "--out", str(out)]) != 0
+    assert "taken exists; name a new file" in capsys.readouterr().err
+    assert main(["hub", "token", "new", "No Name", "--out", str(tmp_path / "a")]) != 0
+
+    assert list(TokenStore(hub.store).list_tokens()) == []
+    assert taken.read_text() == "mine"
+    assert list(tmp_path.glob("a")) == []
+
+
+def test_nothing_is_erased_with_the_raw_store_of_another_hub(
+    hub: MemoryHub, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = hub.texts()
+    other = str(tmp_path / "other")
+
+    words = ["hub", "erase", "--person", "ann", "--yes", "--raw", other]
+    assert main(words) == ExitCode.FAILURE
+
+    assert "check --raw" in capsys.readouterr().err
+    assert hub.texts() == before
+
+
+def test_commands_do_not_change_where_readers_find_the_raw_store(
+    hub: MemoryHub, tmp_path: Path
+) -> None:
+    assert main(["hub", "token", "list"]) == ExitCode.SUCCESS
+    recorded = hub.store.get_note(*BLOB_STORE_NOTE)
+    other = str(tmp_path / "other")
+
+    assert main(["hub", "token", "list", "--raw", other]) == ExitCode.SUCCESS
+
+    assert recorded
+    assert hub.store.get_note(*BLOB_STORE_NOTE) == recorded

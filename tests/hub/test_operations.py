@@ -281,6 +281,8 @@ def test_what_was_erased_since_a_migration_is_erased_by_the_next_one(
 
 def test_token_in_an_address_is_not_logged(tmp_path: Path) -> None:
     secret, _ = TokenStore(MemoryStore()).issue("ann", now=NOW)
+    with pytest.raises(FileNotFoundError):
+        AccessLog(tmp_path / "no folder" / "hub.log")
     log = AccessLog(tmp_path / "hub.log")
 
     log.write(event="request", path=f"/x/{secret}", query=f"key={secret}&a=1")

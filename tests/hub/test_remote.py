@@ -244,3 +244,14 @@ def test_missing_or_exposed_tokens_are_explained(
         pytest.raises(HubRejected, match="token"),
     ):
         list(archive.sessions())
+
+
+def test_page_instead_of_an_answer_is_reported_by_its_status(
+    hub: TestHub, token: str
+) -> None:
+    with (
+        pytest.raises(HubRejected, match=r"request: HTTP status 404$"),
+        Archive.open(f"{hub.address}/elsewhere") as archive,
+    ):
+        list(archive.sessions())
+    assert token

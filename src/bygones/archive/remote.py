@@ -636,11 +636,15 @@ class RemoteSearcher:
         return found
 
 
+_MAX_ATTEMPTS = 4
+"""How often a request is sent: with pauses of 3.5 seconds, because people wait."""
+
+
 class HubReader:
     """Everything that a token may read on a hub; has the interface of an archive."""
 
     def __init__(self, address: str, token: str) -> None:
-        self._connection = HubConnection(address, token)
+        self._connection = HubConnection(address, token, max_attempts=_MAX_ATTEMPTS)
         hub = _HubMethods(self._connection)
         self.byte_store = _HubBytes(hub)
         self.index = _HubNodes(hub, self.byte_store)

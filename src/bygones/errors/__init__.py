@@ -60,6 +60,10 @@
   - RemoteCallRejected
   - SignInFailed
   - StoreError
+    + ReaderRoleMissing
+    + StoreMissing
+    + StoreRightsMissing
+    + StoreSignInRejected
   - SourceUpdateRejected
   - InvalidStoreURL
   - MissingDependency
@@ -174,11 +178,15 @@ from bygones.errors.team import (
     MissingDependency,
     PushNotConfigured,
     RawStoreIncomplete,
+    ReaderRoleMissing,
     RemoteCallRejected,
     SignInFailed,
     SourceUpdateRejected,
     SqlOnTeamStore,
     StoreError,
+    StoreMissing,
+    StoreRightsMissing,
+    StoreSignInRejected,
     UnsupportedOnTeamStore,
     UploadRejected,
     UploadTooLarge,
@@ -247,6 +255,7 @@ __all__ = [
     "QueryTooDeep",
     "QueryTooLong",
     "RawStoreIncomplete",
+    "ReaderRoleMissing",
     "RemoteCallRejected",
     "ScannerFailed",
     "ScannerNotFound",
@@ -258,6 +267,9 @@ __all__ = [
     "SqlLimitExceeded",
     "SqlOnTeamStore",
     "StoreError",
+    "StoreMissing",
+    "StoreRightsMissing",
+    "StoreSignInRejected",
     "SyncFailed",
     "SystemFailure",
     "UngroupableField",

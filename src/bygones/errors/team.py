@@ -133,6 +133,39 @@ class StoreError(BygonesError):
     hint = "check its address and your permissions, and that the server is running"
 
 
+class StoreMissing(StoreError):
+    """The server does not have the database of a hub."""
+
+    hint = "check its name, or create it: `createdb NAME`"
+
+
+class StoreSignInRejected(StoreError):
+    """The server rejected the user of a hub's database."""
+
+    hint = (
+        "check user and password; PGPASSWORD or a password file keeps a password out"
+        " of the address"
+    )
+
+
+class StoreRightsMissing(StoreError):
+    """The user of a hub's database lacks rights."""
+
+    hint = "the user must own the database: `ALTER DATABASE … OWNER TO …`"
+
+
+class ReaderRoleMissing(StoreError):
+    """The user of a hub's database may not create or use the role of readers."""
+
+    statements: str = ""
+
+    message = (
+        "the database of the hub failed: {self.detail}; an administrator of the"
+        " server has to run once: {self.statements}"
+    )
+    hint = "run the statements with psql as a superuser, then try again"
+
+
 class RawStoreIncomplete(BygonesError):
     """Uploaded bytes that the database refers to are missing in the raw store."""
 

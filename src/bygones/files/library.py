@@ -147,6 +147,11 @@ class FileLibrary:
         )
         return list(dict.fromkeys(found))
 
+    def is_on_live_branch(self, path: str) -> bool:
+        """Whether any other than abandoned branches changed a file, or nothing did."""
+        branches = [edit.branch_number for edit in self._edits_of(path)]
+        return 0 in branches or not branches
+
     def _edits_of(self, path: str) -> Iterator[IndexedEdit]:
         edits, key = self._edits_with_suffix(file_name(path)), path_key(path)
         return (edit for edit in edits if path_key(edit.path) == key)

@@ -108,6 +108,12 @@ class AccessLog:
         self._path = path
         self._stream = stream
         self._lock = Lock()
+        if path is not None:
+            os.close(self._open(path))  # fails now, and not with the first request
+
+    @staticmethod
+    def _open(path: Path) -> int:
+        return os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
 
     def write(self, **fields: Any) -> None:  # noqa: ANN401 (fields of an entry)
         """Write an entry with the current time."""
@@ -122,8 +128,7 @@ class AccessLog:
                 self._stream.write(line)
                 self._stream.flush()
             if self._path is not None:
-                flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT
-                descriptor = os.open(self._path, flags, 0o600)
+                descriptor = self._open(self._path)
                 try:
                     os.write(descriptor, line)
                 finally:

@@ -18,7 +18,12 @@ import msgspec
 from msgspec import Struct, structs
 from msgspec.structs import replace
 
-from bygones.errors import InvalidAccountName, InvalidStoreURL, MissingDependency
+from bygones.errors import (
+    InvalidAccountName,
+    InvalidStoreURL,
+    MissingDependency,
+    RawStoreIncomplete,
+)
 from bygones.model.projects import name_remote
 from bygones.team.blobs import ExternalBlobStore, open_blob_store
 from bygones.team.contract import (
@@ -225,6 +230,10 @@ _OWN_PARAMETERS = ("person", "teams", "role", "raw")
 
 def open_store(url: str) -> TeamStore:
     """Open the store at a URL, without changing its schema."""
+    if ":" not in url:
+        raise InvalidStoreURL(
+            f"{url!r} does not start with postgresql:// or clickhouse://"
+        )
     plain, _ = _split_url(url)
     scheme = plain.partition(":")[0]
     if scheme in {"postgresql", "postgres"}:
@@ -333,11 +342,16 @@ def open_hub_stores(
     store = open_store(store_url)
     try:
         store.prepare()
-        # With this note, readers need only the URL of the store.
-        store.set_note(*BLOB_STORE_NOTE, _absolute_url(blobs_url).encode())
+        if store.get_note(*BLOB_STORE_NOTE) is None:
+            record_blob_store(store, blobs_url)
         yield store, blobs
     finally:
         store.close()
+
+
+def record_blob_store(store: TeamStore, blobs_url: str) -> None:
+    """Note where the blobs are, so that readers need only the URL of the store."""
+    store.set_note(*BLOB_STORE_NOTE, _absolute_url(blobs_url).encode())
 
 
 def _absolute_url(url: str) -> str:
@@ -415,7 +429,12 @@ def erase(
     """Erase matching sessions with all their rows and blobs; return a receipt.
 
     If everything of a person is erased, their tokens are revoked.
+
+    :raises RawStoreIncomplete: if this is not the blob store of the store.
     """
+    used = store.blob_addresses()
+    if used and set(used).isdisjoint(blobs.addresses()):
+        raise RawStoreIncomplete(used[0], len(used))
     if selector.person and selector == ErasureSelector(person=selector.person):
         TokenStore(store).revoke(selector.person, now)
     receipt = store.erase(selector, now=now)

@@ -72,7 +72,7 @@ class HubConnection:
                 continue
             if response.status == 200:  # noqa: PLR2004 (OK)
                 return content
-            reason = _error_message(content) or f"HTTP status {response.status}"
+            reason = _error_message(response, content)
             if response.status not in _RETRY_STATUSES:
                 raise HubRejected(self.address, reason)
             after = response.headers.get("retry-after", "")
@@ -127,7 +127,10 @@ def _is_loopback_host(host: str) -> bool:
         return False
 
 
-def _error_message(body: bytes) -> str:
-    """Return the error message of a response: a short line of text, or nothing."""
+def _error_message(response: HTTPResponse, body: bytes) -> str:
+    """Return a short line of text; only the status if it is a page, as of a proxy."""
     text = body[:300].decode("utf-8", "replace").strip()
-    return text if text.isprintable() else ""
+    is_text = response.headers.get_content_type() == "text/plain"
+    if is_text and text and text.isprintable():
+        return text
+    return f"HTTP status {response.status}"

@@ -181,9 +181,8 @@ def _describe(
         return f"this is the last recorded version of {name}, not the one on disk"
     if found.lines:
         return f"{name} is not on disk; this is its last version"
-    abandoned = library.abandoned_branches(found.path)
-    if abandoned and not library.open(found.path).versions:
-        session_id, number = abandoned[-1]
+    if not library.is_on_live_branch(found.path):
+        session_id, number = library.abandoned_branches(found.path)[-1]
         branch = f"{short_session_id(session_id)}~{number + 1}"
         return (
             f"{name} is not on disk, and only abandoned branches changed it;"

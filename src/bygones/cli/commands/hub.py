@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
-from collections.abc import Callable
-from contextlib import closing
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager, nullcontext
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import click
 import msgspec
@@ -119,8 +120,9 @@ def _erasure_object(receipt: ErasureReceipt, now: datetime) -> ErasureObject:
 def _parse_expiry(text: str, now: datetime) -> datetime:
     """Return when a token expires: a future date, or a duration from now."""
     period = parse_period("after", text, ReferenceTime(now, UTC))
-    start = period.start if period is not None else None
-    moment = start if start and start > now else now + (now - (start or now))
+    moment = period.start if period is not None and period.start else now
+    if re.fullmatch(r"\d+\s*[a-z]+", text.strip(), re.IGNORECASE):
+        moment = now + (now - moment)  # a duration; elsewhere it counts back from now
     if moment <= now:
         raise click.BadParameter(
             f"{text!r} is not a duration such as 90d, or a date in the future",
@@ -129,13 +131,21 @@ def _parse_expiry(text: str, now: datetime) -> datetime:
     return moment
 
 
-def _write_token(path: Path, secret: str) -> None:
+@contextmanager
+def _create_private_file(path: Path) -> Iterator[BinaryIO]:
+    """Create a file that only this user can read; remove it if an error follows."""
     try:
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     except FileExistsError:
-        raise click.BadParameter(f"{path} exists", param_hint="--out") from None
-    with open(descriptor, "wb") as file:  # noqa: PTH123 (a descriptor)
-        file.write(f"{secret}\n".encode())
+        raise click.BadParameter(
+            f"{path} exists; name a new file", param_hint="--out"
+        ) from None
+    try:
+        with open(descriptor, "wb") as file:  # noqa: PTH123 (a descriptor)
+            yield file
+    except BaseException:
+        path.unlink()
+        raise
 
 
 def selector_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -298,7 +308,7 @@ def _read_oidc(path: Path) -> OidcConfig:
 
 def _run_hub(config: HubConfig, store: str, raw: str, limits: DeriveLimits) -> None:
     from bygones.hub.server import HubServer
-    from bygones.team.access import check_blobs, open_store
+    from bygones.team.access import check_blobs, open_store, record_blob_store
     from bygones.team.derive_process import DeriveProcess
     from bygones.team.worker import FailedFamilies
 
@@ -310,6 +320,7 @@ def _run_hub(config: HubConfig, store: str, raw: str, limits: DeriveLimits) -> N
     ):
         if missing := check_blobs(engine, objects):
             raise RawStoreIncomplete(missing[0], len(missing))
+        record_blob_store(engine, raw)
         serving = HubServer(
             engine,
             objects,
@@ -385,7 +396,10 @@ def new_token(  # noqa: PLR0913 (one parameter per option)
     """
     now = utc_now()
     expires_at = _parse_expiry(expires, now) if expires else None
-    with open_hub(store, raw) as (engine, _):
+    with (
+        _create_private_file(out) if out else nullcontext() as file,
+        open_hub(store, raw) as (engine, _),
+    ):
         secret, made = TokenStore(engine).issue(
             person,
             teams=teams,
@@ -395,10 +409,10 @@ def new_token(  # noqa: PLR0913 (one parameter per option)
             expires_at=expires_at,
         )
         record_action(engine, "token-new", made.person, made.id)
-    if out is not None:
-        _write_token(out, secret)
-    else:
-        click.echo(secret)
+        if file is not None:
+            file.write(f"{secret}\n".encode())
+        else:
+            click.echo(secret)
     until = f", valid until {expires_at:%Y-%m-%d}" if expires_at else ""
     where = f"written to {out}" if out is not None else "it is not shown again"
     sys.stderr.write(f"token {made.id} for {made.person}{until}; {where}\n")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import selectors
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -13,7 +14,14 @@ from zlib import crc32
 
 import psycopg
 
-from bygones.errors import ArchiveTooNew, StoreError
+from bygones.errors import (
+    ArchiveTooNew,
+    ReaderRoleMissing,
+    StoreError,
+    StoreMissing,
+    StoreRightsMissing,
+    StoreSignInRejected,
+)
 from bygones.store.index_db import DERIVATION_VERSION
 from bygones.store.schema import TEAM_TABLES
 from bygones.team.contract import REBUILD_NOTE, TEAM_DERIVATION_VERSION
@@ -26,6 +34,7 @@ _NUL, _NUL_SUBSTITUTE = "\0", "\ufdd0"
 
 _ROW_ERRORS = (psycopg.DataError, psycopg.errors.ProgramLimitExceeded)
 """Errors about rows that the database can never store."""
+_PREFIX = re.compile(r"^connection failed: (?=connection to server)")
 _TEXT_OID = 25
 RECONNECT_SECONDS = 10.0
 """How long to wait for a server that closed the connection, as in a restart."""
@@ -225,10 +234,22 @@ def translate_errors() -> Iterator[None]:
         yield
     except psycopg.Error as error:
         lines = str(error).strip().splitlines() or [type(error).__name__]
-        is_permanent = isinstance(error, _ROW_ERRORS)
-        raise StoreError(lines[0], is_permanent=is_permanent) from error
+        raise _error_class(error)(
+            _PREFIX.sub("", lines[0]), is_permanent=isinstance(error, _ROW_ERRORS)
+        ) from error
     except UnicodeError as error:
         raise StoreError("it is not valid text", is_permanent=True) from error
+
+
+def _error_class(error: psycopg.Error) -> type[StoreError]:
+    if isinstance(error, psycopg.errors.InsufficientPrivilege):
+        return StoreRightsMissing
+    # An error while connecting has no code.
+    if re.search(r'FATAL:  database ".*" does not exist', str(error)):
+        return StoreMissing
+    if re.search(r"authentication|password|pg_hba|FATAL:  role ", str(error)):
+        return StoreSignInRejected
+    return StoreError
 
 
 def _escape_nul(value: Any) -> Any:  # noqa: ANN401 (any type of column)
@@ -468,23 +489,23 @@ def _ensure_reader_role(db: PostgresConnection) -> None:
     """Create the role of readers, unless an administrator has."""
     if _can_become_reader(db):
         return
-    sql = "SELECT 1 FROM pg_roles WHERE rolname = %(reader)s"
-    if not db.rows(sql, {"reader": READER_ROLE}):
-        rows = db.rows(
-            "SELECT rolsuper OR rolcreaterole FROM pg_roles"
-            " WHERE rolname = current_user",
-            {},
-        )
-        if not rows[0][0]:
-            raise StoreError(
-                "its user may not create roles; ask an administrator to run this once:"
-                f" CREATE ROLE {READER_ROLE}; GRANT {READER_ROLE} TO …"
+    user, exists = db.rows(
+        "SELECT quote_ident(current_user), EXISTS"
+        " (SELECT FROM pg_roles WHERE rolname = %(reader)s)",
+        {"reader": READER_ROLE},
+    )[0]
+    try:
+        if not exists:
+            db.execute(
+                f"DO $$ BEGIN CREATE ROLE {READER_ROLE} NOLOGIN;"
+                " EXCEPTION WHEN duplicate_object OR unique_violation THEN NULL; END $$"
             )
-        db.execute(
-            f"DO $$ BEGIN CREATE ROLE {READER_ROLE} NOLOGIN;"
-            " EXCEPTION WHEN duplicate_object OR unique_violation THEN NULL; END $$"
-        )
-    db.execute(f"GRANT {READER_ROLE} TO CURRENT_USER")
+        db.execute(f"GRANT {READER_ROLE} TO CURRENT_USER")
+    except StoreRightsMissing as error:
+        create = "" if exists else f"CREATE ROLE {READER_ROLE}; "
+        raise ReaderRoleMissing(
+            error.detail, statements=f"{create}GRANT {READER_ROLE} TO {user}"
+        ) from error
 
 
 def _derived_schema_version() -> str:
