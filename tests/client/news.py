@@ -20,7 +20,7 @@ from pathlib import Path
 from bygones.inspection import inspect_transcripts
 from bygones.model.outcomes import find_outcome_type
 from bygones.model.reports import DriftKind
-from tests.client.install import find_newest_version
+from tests.client.install import find_newest_version, install_client
 from tests.client.messages_api import Json
 from tests.client.prices import compare_prices
 from tests.client.recording import Recording, play_apart, read_lines
@@ -176,6 +176,7 @@ def main() -> int:
     if version == "latest":
         version = find_newest_version()
     sys.stdout.write(f"Claude Code {version}\n")
+    install_client(version)  # scenarios are played without a network
     with tempfile.TemporaryDirectory() as folder:
         out = (options.out or Path(folder)).resolve()
         chosen = options.names or list(load_scenarios())
