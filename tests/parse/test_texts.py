@@ -101,13 +101,26 @@ def test_malformed_input_is_indexed(given: bytes) -> None:
 def test_result_is_indexed_up_to_the_limit_with_its_error() -> None:
     short, long = (
         tool_result("t", "x" * 500),
-        tool_result("t", "x" * 501, is_error=True),
+        tool_result("t", "x" * 501),
     )
 
     assert passages(short) == [TextSpan(IndexField.RESULT, "x" * 500)]
-    assert passages(long) == [
-        TextSpan(IndexField.RESULT, "x" * 500, is_truncated=True, is_error=True)
-    ]
+    assert passages(long) == [TextSpan(IndexField.RESULT, "x" * 500, is_truncated=True)]
+
+
+@pytest.mark.req("X2")
+@pytest.mark.parametrize("as_blocks", [False, True])
+@pytest.mark.parametrize("length", [2_000, 50_000])
+def test_end_of_a_failed_result_is_indexed(length: int, as_blocks: bool) -> None:
+    output = "a" + "x" * length + "error: it failed"
+    content = [text(output)] if as_blocks else output
+    short = passages(tool_result("t", "x" * 1500, is_error=True))
+    (found,) = passages(tool_result("t", content, is_error=True))
+
+    assert short == [TextSpan(IndexField.RESULT, "x" * 1500, is_error=True)]
+    assert found.text == f"{output[:500]} … {output[-1000:]}"
+    assert found.is_truncated
+    assert found.is_error
 
 
 @pytest.mark.parametrize(
@@ -141,17 +154,21 @@ def test_truncated_content_has_no_text() -> None:
     ),
     st.booleans(),
     st.integers(0, 13),
+    st.booleans(),
 )
-def test_beginning_of_a_long_result_is_exact(
-    pattern: list[str], escape: bool, shift: int
+def test_beginning_and_end_of_a_long_result_are_exact(
+    pattern: list[str], escape: bool, shift: int, is_error: bool
 ) -> None:
-    words = "y" * shift + "".join(pattern) * 4000
-    raw = line(tool_result("t", "?"))
+    words = "y" * shift + "".join(pattern) * 4000 + "z" * shift
+    raw = line(tool_result("t", "?", is_error=is_error))
     said = line(words) if not escape else ascii_json(words)
 
     (found,) = passages(raw.replace(b'"?"', said))
 
-    assert found == TextSpan(IndexField.RESULT, words[:500], is_truncated=True)
+    expected = f"{words[:500]} … {words[-1000:]}" if is_error else words[:500]
+    assert found == TextSpan(
+        IndexField.RESULT, expected, is_truncated=True, is_error=is_error
+    )
 
 
 def ascii_json(words: str) -> bytes:

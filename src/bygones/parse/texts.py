@@ -1,7 +1,8 @@
 """The texts of a record that are indexed for search.
 
 Only content is indexed, never ids, session paths, versions or times. Text, thinking, file
-names and commands are indexed in full, other tool input and tool results up to a limit.
+names and commands are indexed in full, other tool input and tool results up to a limit;
+failed results also at their end.
 """
 
 from __future__ import annotations
@@ -28,7 +29,13 @@ from bygones.model.nodes import (
 )
 from bygones.model.query import Part
 from bygones.model.records import SYSTEM_SUBTYPES
-from bygones.parse.decode import content_text, raw_head, raw_size, replace_invalid_utf8
+from bygones.parse.decode import (
+    content_text,
+    raw_head,
+    raw_size,
+    raw_tail,
+    replace_invalid_utf8,
+)
 from bygones.parse.shell_edits import (
     SHELL_EDITS_KEY,
     RawShellEdits,
@@ -41,10 +48,13 @@ _INDEXED_INPUTS = ("file_path", "notebook_path", "path", "command")
 """The parts of a tool's input that are indexed in full."""
 _INPUT_LIMIT = 200
 _RESULT_LIMIT = 500
-
-_RESULT_HEAD_SIZE = 12 * (_RESULT_LIMIT + 2)
-"""Bytes that always contain more characters than the limit: a character takes at most
-twelve, as an escaped surrogate pair."""
+_FAILURE_END_LIMIT = 1_000
+"""Characters at the end of a failed result: programs say last what went wrong."""
+_MAX_CHARACTER_SIZE = 12
+"""Bytes of a character in JSON at most, as an escaped surrogate pair."""
+_RESULT_HEAD_SIZE = _MAX_CHARACTER_SIZE * (_RESULT_LIMIT + 2)
+"""Bytes that always contain more characters than the limit."""
+_FAILURE_END_SIZE = _MAX_CHARACTER_SIZE * (_FAILURE_END_LIMIT + 2)
 _TYPED_ORIGINS = {
     Origin.PERSON,
     Origin.CALLER,
@@ -173,7 +183,7 @@ def _message_spans(record: LightRecord) -> Iterator[TextSpan]:
             yield TextSpan(IndexField.TOOL, block.name)
             yield from _tool_input_spans(block.input)
         if block.tool_use_id:
-            text, is_cut = _result_head(block.content)
+            text, is_cut = _result_text(block.content, is_error=bool(block.is_error))
             yield TextSpan(
                 IndexField.RESULT,
                 text,
@@ -255,15 +265,23 @@ def _iter_strings(value: Any) -> Iterator[str]:  # noqa: ANN401 (JSON of any for
             stack.extend(reversed(top))
 
 
-def _result_head(raw: Raw) -> tuple[str, bool]:
-    """Return the first characters of a result, and whether there are more."""
-    is_long = raw_size(raw) > _RESULT_HEAD_SIZE and raw_head(raw, 1) == b'"'
-    text = (
-        _decode_string_head(raw_head(raw, _RESULT_HEAD_SIZE))
-        if is_long
-        else content_text(raw)
-    )
-    return text[:_RESULT_LIMIT], len(text) > _RESULT_LIMIT
+def _result_text(raw: Raw, *, is_error: bool) -> tuple[str, bool]:
+    """Return the first characters of a result, and whether there are more.
+
+    Of a failed one also the last characters.
+    """
+    size, limit = _RESULT_HEAD_SIZE, _RESULT_LIMIT
+    if is_error:
+        size, limit = size + _FAILURE_END_SIZE, limit + _FAILURE_END_LIMIT
+    if raw_size(raw) > size and raw_head(raw, 1) == b'"':
+        head = _decode_string_head(raw_head(raw, _RESULT_HEAD_SIZE))
+        end = _decode_string_end(raw_tail(raw, _FAILURE_END_SIZE)) if is_error else ""
+    else:
+        head = end = content_text(raw)
+        if len(head) <= limit:
+            return head, False
+    head = head[:_RESULT_LIMIT]
+    return f"{head} … {end[-_FAILURE_END_LIMIT:]}" if is_error else head, True
 
 
 def _decode_string_head(content: bytes) -> str:
@@ -275,3 +293,15 @@ def _decode_string_head(content: bytes) -> str:
             return _decode_string(b'"' + head + b'"')
         except DECODE_ERRORS:
             head = head[:-1]
+
+
+def _decode_string_end(content: bytes) -> str:
+    """Decode the end of a long JSON string without reading all of it."""
+    end = content.decode("utf-8", "replace").encode()
+    # The cut may be inside an escape or between a surrogate pair.
+    for start in range(_MAX_CHARACTER_SIZE):
+        try:
+            return _decode_string(b'"' + end[start:])
+        except DECODE_ERRORS:
+            continue
+    return ""

@@ -286,8 +286,9 @@ def search_notes(results: SearchResults) -> Iterator[str]:
         yield f"no match for {words}"
     if results.is_partly_unmatched:
         yield (
-            "only the first 500 characters of a tool's result are searched, and of its"
-            " input the first 200, with complete paths and commands"
+            "only the first 500 characters of a tool's result are searched, the last 1,000"
+            " if it failed, and of its input the first 200, with complete paths and"
+            " commands"
         )
     if results.is_partial:
         yield "too many matches to check all of them; narrow the query"
