@@ -18,6 +18,7 @@ from tests.build import (
     Home,
     prompt,
     reply,
+    session_id,
     summary,
     thread,
     tool_result,
@@ -573,6 +574,27 @@ def test_files_page_counts_each_file_once(page: WebClient) -> None:
 
     assert "2 files</p>" in text
     assert "the newest" not in text
+
+
+def test_files_are_filtered_by_project_and_shown_relative_to_it(
+    tmp_path: Path,
+) -> None:
+    home = Home(tmp_path / ".claude")
+    for number, project in enumerate(("/work/one", "/work/two"), 1):
+        story = Story(session_id(number), f"s{number}")
+        story.say("Create")
+        story.write("text\n", path=f"{project}/src/{number}.py")
+        for record in story.records:
+            record["cwd"] = project
+        story.write_to(home)
+    Archive.ingest(tmp_path / "archive", [home.path])
+    client = web_client(WebArchive(home, tmp_path / "archive"))
+    everything = client.get("/files").text
+    one = client.get("/files?project=/work/one").text
+
+    assert "2 files</p>" in everything
+    assert "1.py <small>src/</small>" in one
+    assert "2.py" not in one
 
 
 def test_turns_agents_and_header_show_costs(tmp_path: Path) -> None:

@@ -137,7 +137,11 @@ def _expiring_sections(context: RequestContext) -> Iterator[Html]:
             "This archive keeps them."
         )
         yield tag("p", escape_line(note), kind="note")
-        yield render_table(("Session", "Deleted in"), lines)
+        yield (
+            render_table(("Session", "Deleted in"), lines)
+            if lines
+            else tag("p", escape_line("There are no sessions in it."), kind="note")
+        )
 
 
 def _oldest_sessions(

@@ -218,7 +218,7 @@ class _FilePage:
     def _controls(self) -> Html:
         """Return a form that chooses a turn and a branch; it needs no script."""
         count, number, at = len(self._stops), self._number, self._stop
-        labels = [place_label(self._versions[stop].place) for stop in self._stops]
+        labels = [_stop_label(self._versions[stop]) for stop in self._stops]
         older = newer = EMPTY_HTML
         if number:
             older = tag(
@@ -428,17 +428,25 @@ class _FilePage:
         return f"origin-{number % _COLORS}"
 
     def _gutter(self, origin: LineOrigin) -> Html:
-        label = escape_line(origin_label(origin))
+        word = origin_label(origin)
+        label = tag("span", escape_line(word), kind=f"who {word.rstrip('?')}")
         if origin.place is None or origin.kind is OriginKind.BEFORE:
             return label
         facts = [self._prompt(origin.place)]
         if origin.kind is OriginKind.MODIFIED:
-            facts.append(f"changed since, {_CAUSE_TEXTS[origin.cause or Cause.USER]}")
+            is_recorded = origin.cause is None and origin.command
+            by = (
+                "by a command"
+                if is_recorded
+                else _CAUSE_TEXTS[origin.cause or Cause.USER]
+            )
+            facts.append(f"changed since, {by}")
         elif origin.cause is not None and origin.version is not None:
             facts = _change_facts(self._versions[origin.version])
+        turn = place_label(origin.place)
         place = tag(
             "a",
-            escape_line(place_label(origin.place)),
+            escape_line(f"before {turn}" if origin.is_noticed else turn),
             href=_place_url(origin.place),
             title=sanitize("; ".join(facts), newlines="space"),
         )
@@ -483,6 +491,12 @@ def _find_stops(versions: Sequence[Version]) -> list[int]:
             stops.append(version.number)
         previous = key
     return stops
+
+
+def _stop_label(version: Version) -> str:
+    """Return the turn of a version; a change from outside was made before it."""
+    turn = place_label(version.place)
+    return f"before {turn}" if version.kind is VersionKind.OUTSIDE else turn
 
 
 def _place_url(place: Place) -> str:

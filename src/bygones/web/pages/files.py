@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from html import escape
@@ -9,6 +10,8 @@ from html import escape
 from msgspec import Struct
 from starlette.responses import Response
 
+from bygones.files.paths import file_name, relative_to
+from bygones.model.base import SessionId
 from bygones.model.nodes import ChangedFile
 from bygones.model.outcomes import build_hunks
 from bygones.model.sessions import ToolCall
@@ -36,7 +39,9 @@ from bygones.web.layout import (
     link,
     render_page,
     render_table,
+    select_field,
     time_tag,
+    top_choices,
 )
 from bygones.web.pages.file_versions import file_url
 from bygones.web.pool import OpenSession
@@ -57,6 +62,7 @@ class _ChangeCounts(Struct, kw_only=True):
     last_changed_at: datetime | None = None
     related: set[str]
     """The sessions that changed the file, or the files that the session changed."""
+    last_session: SessionId = SessionId("")
 
     def add(self, edit: IndexedEdit, related_name: str) -> None:
         self.changes += 1
@@ -64,6 +70,7 @@ class _ChangeCounts(Struct, kw_only=True):
         self.removed += edit.removed_lines
         self.has_diff = self.has_diff and edit.has_diff
         self.last_changed_at = edit.edited_at or self.last_changed_at
+        self.last_session = edit.session_id
         self.related.add(related_name)
 
 
@@ -77,11 +84,15 @@ def files_page(context: RequestContext) -> Response:
     return _files_under(context, path)
 
 
-def _render_files_page(title: str, *main: Html, path: str = "") -> Response:
+def _render_files_page(
+    title: str, *main: Html, path: str = "", projects: Html = EMPTY_HTML
+) -> Response:
     form = Html(
-        '<form class="filters" action="/files"><input type="search" name="path" '
+        '<form class="filters" action="/files" data-live>'
+        '<input type="search" name="path" '
         'placeholder="A file or folder, or the end of its path" '
-        f'aria-label="Path" value="{escape(path)}"><button>Show</button></form>'
+        f'aria-label="Path" value="{escape(path)}">{projects}'
+        '<button type="submit" class="hidden-with-script">Show</button></form>'
     )
     page = PageMeta(title=title, nav="/files", css_class="wide", styles=("file.css",))
     return render_page(page, (tag("h1", escape_line(title)), form, *main))
@@ -92,19 +103,39 @@ def _files_under(context: RequestContext, path: str) -> Response:
     with context.pool.archive() as archive:
         edits = archive.edits(path=path)
     paths = {edit.path for edit in edits}
-    if len(paths) == 1:
+    if path and len(paths) == 1:
         return _sessions_of_file(context, next(iter(paths)), edits)
+    project = context.query_param("project")
+    sessions = {summary.id: summary for summary in context.pool.summaries()}
+    projects = {id_: one.project_path or "" for id_, one in sessions.items()}
+    per_project = Counter(
+        name
+        for name, _ in {(projects.get(e.session_id), e.path) for e in edits}
+        if name
+    )
+    choice = select_field("project", "All projects", top_choices(per_project), project)
+    if project:
+        edits = [edit for edit in edits if projects.get(edit.session_id) == project]
     counts = _count_by_path(edits)
     title = f"Files in {path}" if path else "Files"
     if not counts:
         text = "No session changed a file with this path."
         if not path:
             text = "No session has changed a file yet."
-        return _render_files_page(title, empty_message(text), path=path)
+        return _render_files_page(
+            title, empty_message(text), path=path, projects=choice
+        )
     rows = sorted(counts.values(), key=_last_changed_key, reverse=True)
     lines = [
         (
-            _path_link(build_url("files", path=file.name), file.name),
+            _path_link(
+                build_url("files", path=file.name),
+                file.name,
+                sessions[file.last_session].project_names
+                if file.last_session in sessions
+                else (),
+            ),
+            escape_line(file_name(projects.get(file.last_session, ""))),
             escape_line(f"{len(file.related):,}"),
             *_count_cells(file, context.now),
         )
@@ -114,17 +145,25 @@ def _files_under(context: RequestContext, path: str) -> Response:
         f"; showing the {len(lines):,} changed last" if len(lines) < len(rows) else ""
     )
     count = escape_line(f"{pluralize(len(rows), 'file')}{newest}")
-    headers = ("File", "Sessions", *_COUNT_HEADERS)
+    headers = ("File", "Project", "Sessions", *_COUNT_HEADERS)
     return _render_files_page(
-        title, tag("p", count, kind="note"), render_table(headers, lines), path=path
+        title,
+        tag("p", count, kind="note"),
+        tag("div", render_table(headers, lines, text_columns=2), kind="file-list"),
+        path=path,
+        projects=choice,
     )
 
 
-def _path_link(url: str, path: str) -> Html:
-    """Return a link with the name of a file first, so that it is visible if cut."""
-    at = max(path.rfind("/"), path.rfind("\\")) + 1
-    name, folder = escape_line(path[at:] or path), escape_line(path[:at] or "")
-    content = join_html((name, tag("small", folder) if path[at:] else EMPTY_HTML), " ")
+def _path_link(url: str, path: str, projects: Sequence[str] = ()) -> Html:
+    """Return a link with the name of a file first, so that it is visible if cut.
+
+    The folder is relative to the project, if the file is in it.
+    """
+    shown = next(filter(None, (relative_to(path, root) for root in projects)), path)
+    at = max(shown.rfind("/"), shown.rfind("\\")) + 1
+    name, folder = escape_line(shown[at:] or shown), escape_line(shown[:at] or "")
+    content = join_html((name, tag("small", folder) if shown[at:] else EMPTY_HTML), " ")
     return tag("a", content, kind="file-path", href=url, title=sanitize_line(path))
 
 
@@ -195,7 +234,9 @@ def _files_of_session(context: RequestContext, name: str) -> Response:
     lines = [
         (
             _path_link(
-                build_url("files", session=summary.id, path=file.name), file.name
+                build_url("files", session=summary.id, path=file.name),
+                file.name,
+                summary.project_names,
             ),
             *_count_cells(file, context.now),
             link(file_url(file.name, session=summary.id), escape_line("At any turn")),
@@ -203,7 +244,11 @@ def _files_of_session(context: RequestContext, name: str) -> Response:
         for file in counts.values()
     ]
     table = (
-        render_table(("File", *_COUNT_HEADERS, "Content"), lines)
+        tag(
+            "div",
+            render_table(("File", *_COUNT_HEADERS, "Content"), lines),
+            kind="session-files",
+        )
         if lines
         else empty_message("This session changed no files.")
     )

@@ -36,7 +36,7 @@ for (const [name, delay] of [["pointerover", PREFETCH_DELAY], ["focusin", PREFET
 // Keyboard shortcuts. Pages may add more.
 const keys = new Map();
 export function onKey(key, label, action) { keys.set(key, { label, action }); }
-const isTyping = (target) => target.closest?.("input:not([type=radio]):not([type=checkbox]), textarea, select, [contenteditable]");
+const isTyping = (target) => target.closest?.("input:not([type=radio], [type=checkbox], [type=range]), textarea, select, [contenteditable]");
 let pending = "";
 addEventListener("keydown", (event) => {
   if ((event.ctrlKey || event.metaKey) && !event.altKey && !event.shiftKey && event.key.toLowerCase() === "k") {

@@ -7,7 +7,9 @@ if (form) {
   const labels = JSON.parse(slider.dataset.labels);
   const output = form.querySelector("output");
   slider.addEventListener("input", () => { output.value = `${labels[slider.value - 1]} (${slider.value} of ${slider.max})`; });
-  slider.addEventListener("change", () => form.requestSubmit());
+  slider.addEventListener("change", () => { sessionStorage.setItem("slider", "1"); form.requestSubmit(); });
+  // The keyboard stays on the slider on the next page.
+  if (sessionStorage.getItem("slider")) { sessionStorage.removeItem("slider"); slider.focus(); }
   // Turns of another branch have other numbers.
   form.querySelector("select")?.addEventListener("change", () => { slider.disabled = true; form.requestSubmit(); });
 }
