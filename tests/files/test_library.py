@@ -132,3 +132,14 @@ def test_purged_session_leaves_no_versions(tmp_path: Path) -> None:
         assert file.text(0) == "one\n2\nthree\n"
         with pytest.raises(NotInArchive):
             file.at(SESSION, 0)
+
+
+def test_file_at_a_turn_is_found_by_the_start_of_a_session_id(tmp_path: Path) -> None:
+    with Archive.open(make_archive(tmp_path, two_sessions()[0])) as archive:
+        file = archive.file("a.py")
+
+        assert file.at(SESSION[:8], 0).text == ONE
+        assert file.blame_at(SESSION[:8], 0)
+        with pytest.raises(NotInArchive):
+            file.at("ffff", 0)
+        assert repr(file) == f"<ArchivedFile {FILE!r}>"

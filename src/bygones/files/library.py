@@ -48,6 +48,7 @@ from bygones.model.summary import IndexedEdit, Role
 from bygones.runtime import gc_paused
 from bygones.sources.layout import CHECKPOINTS_FOLDER
 from bygones.store.archive_db import ArchiveDB
+from bygones.store.local_reader import find_session
 from bygones.store.protocols import StoreReader
 
 _WORKTREE = re.compile(r"/(?:\.claude/)?\.?worktrees/[^/]+(?=/)")
@@ -78,6 +79,13 @@ class FileLibrary:
         )
         self._uses_git = uses_git
         self._load_session = lru_cache(_MAX_CACHED_SESSIONS)(load_session)
+
+    def session_id(self, name: str) -> SessionId:
+        """Return the id of a session by its id, or by a unique prefix of it.
+
+        Raises `NotInArchive` or `AmbiguousSelector`.
+        """
+        return find_session(self._reader.lookup, name).id
 
     def open(
         self,
@@ -244,11 +252,7 @@ class FileLibrary:
         except OSError:
             raw = None
         if raw is None:
-            file = self.open(name or str(path), str(path))
-            found = Path(self.present_path(file.path))
-            if reads_disk and found != path and found.is_file():
-                return self.blame(found)
-            return self._blame_last_version(file)
+            return self._blame_last_version(name or str(path), str(path))
         text = decode_bytes(raw)
         if text is None:
             raise NotATextFile(path)
@@ -332,7 +336,8 @@ class FileLibrary:
                     found.setdefault(path_key(own), ArchivedFile(self, own))
         return list(found.values())
 
-    def _blame_last_version(self, file: ArchivedFile) -> FileBlame:
+    def _blame_last_version(self, name: str, path: str) -> FileBlame:
+        file = self.open(name, path)
         # A file that was deleted is shown as it was before.
         known = [v.number for v in file.versions if v.is_known and v.exists]
         return _recorded_blame(file.path, file.blame((known or [-1])[-1]))
@@ -533,6 +538,9 @@ class ArchivedFile:
         print(file.at("5e551000", 3).text)
     """
 
+    def __repr__(self) -> str:
+        return f"<ArchivedFile {self.path!r}>"
+
     def __init__(
         self, library: FileLibrary, path: str, related_paths: Sequence[str] = ()
     ) -> None:
@@ -606,9 +614,10 @@ class ArchivedFile:
         Turns count from 0; without one it is the last. None if the content is not
         known, or if the file did not exist.
         """
-        self._library.check_turn(SessionId(session), branch, turn)
+        session_id = self._library.session_id(session)
+        self._library.check_turn(session_id, branch, turn)
         stop = None if turn is None else turn + 1
-        history = self.open_branch(SessionId(session), branch, stop_turn=stop)
+        history = self.open_branch(session_id, branch, stop_turn=stop)
         if history.text() is None:
             return None
         return _recorded_blame(self.path, history.blame())
@@ -626,10 +635,11 @@ class ArchivedFile:
         Turns count from 0; without one it is the last. Other sessions count up to the
         end of that turn. Raises `NotInArchive` if there is no such turn or branch.
         """
-        self._library.check_turn(SessionId(session), branch, turn)
+        session_id = self._library.session_id(session)
+        self._library.check_turn(session_id, branch, turn)
         stop = None if turn is None else turn + (not is_before)
         return self.open_branch(
-            SessionId(session), branch, stop_turn=stop, looks_ahead=is_before
+            session_id, branch, stop_turn=stop, looks_ahead=is_before
         ).last
 
     def open_branch(

@@ -212,8 +212,17 @@ def _error_message(error: BygonesError) -> str:
     return sanitize_line(str(error))[:500]
 
 
+_HINTS_BY_KIND = {
+    "changed file": "give its full path; files that no session changed are unknown",
+    "line": "the file has fewer lines",
+    "turn": "the session has fewer turns",
+}
+
+
 def _error_hint(error: BygonesError) -> str:
     if isinstance(error, NotInArchive):
+        if error.kind in _HINTS_BY_KIND:
+            return _HINTS_BY_KIND[error.kind]
         return "search and recent list sessions; your own session is not included"
     return error.hint
 

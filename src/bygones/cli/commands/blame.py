@@ -136,6 +136,11 @@ def blame(  # noqa: PLR0913 (one parameter per option)
         library = archive.file_library.with_git()
         if turn_name is None:
             found = library.blame(whole, path)
+            if not found.is_on_disk:
+                # Found by the end of its path, it may be elsewhere.
+                other = Path(library.present_path(found.path))
+                if other != whole and other.is_file():
+                    found = library.blame(other)
         else:
             found = _blame_turn(archive, path, choose_turn(archive, turn_name, branch))
         shown = _select(found, lines)
