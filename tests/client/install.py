@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-PINNED_VERSION = "2.1.325"
+PINNED_VERSION = "2.1.327"
 _PACKAGE = "@anthropic-ai/claude-code"
 _NPM_OPTIONS = ("--no-audit", "--no-fund", "--fetch-retries=0", "--fetch-timeout=30000")
 _INSTALL_SECONDS = 240

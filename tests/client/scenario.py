@@ -39,6 +39,8 @@ class Scenario:
     """Whether it is part of the default run."""
     unrecorded: int = 0
     """Answers that no record contains: titles, summaries, searches."""
+    is_cut_off: bool = False
+    """Whether an answer was cut off; the client estimates its tokens in its total."""
     wrong: Mapping[str, str] = field(default_factory=dict)
     """Checks that fail today, each with the reason."""
 
@@ -54,6 +56,7 @@ def scenario(  # noqa: PLR0913 (all by name)
     needs_terminal: bool = False,
     is_quick: bool = False,
     unrecorded: int = 0,
+    is_cut_off: bool = False,
     wrong: Mapping[str, str] | None = None,
 ) -> Callable[[Callable[[ClaudeCode], None]], Callable[[ClaudeCode], None]]:
     """Register the decorated function as a scenario of the same name."""
@@ -70,6 +73,7 @@ def scenario(  # noqa: PLR0913 (all by name)
             needs_terminal=needs_terminal,
             is_quick=is_quick,
             unrecorded=unrecorded,
+            is_cut_off=is_cut_off,
             wrong=wrong or {},
         )
         return play

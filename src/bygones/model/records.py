@@ -324,6 +324,7 @@ class UserRecord(Envelope, frozen=True, kw_only=True):
         "serverClassifierContext",
         "hostClassifierContext",
         "toolEndsTurn",
+        "toolDenialBeforeRun",
         "toolDenialEndsTurn",
         "toolDenialUnanswered",
         "toolResultRemedy",
@@ -374,6 +375,7 @@ class AssistantRecord(Envelope, frozen=True, kw_only=True):
 
     unused_fields: ClassVar[tuple[str, ...]] = (
         "requestedModel",
+        "requestSessionId",
         "promptCacheRequested",
         "madeBy",
         "toolInputStreamMs",
@@ -521,6 +523,7 @@ class SystemRecord(Envelope, frozen=True, kw_only=True):
         "fromRemoteErrorResult",
         "preventContinuation",
         "promptSubmitEnding",
+        "failedHookErrorIndexes",
     )
     subtype: str | None = None
     content: str | None = None
@@ -628,7 +631,7 @@ class UnknownRecord(Struct, frozen=True):
     raw: bytes
 
 
-_NEWEST_VERSION = (2, 1, 325)
+_NEWEST_VERSION = (2, 1, 327)
 """The newest version of Claude Code whose transcripts were checked."""
 
 

@@ -170,6 +170,7 @@ def models(client: ClaudeCode) -> None:
         > Make a pause.
         < A pause.
     """,
+    is_cut_off=True,
 )
 def failures(client: ClaudeCode) -> None:
     """Failed requests: retried with success, given up, cut off, and stopped early."""

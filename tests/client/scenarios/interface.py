@@ -46,6 +46,7 @@ from tests.client.scenarios.rewinds import ACCEPT_EDITS, count, counting
         > This is number 2.
         < That was 2!
     """,
+    is_cut_off=True,
 )
 def interrupts(client: ClaudeCode) -> None:
     """Escape while an answer arrives, and while a command runs."""
