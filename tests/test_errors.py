@@ -86,6 +86,7 @@ from bygones.errors import (
     StoreMissing,
     StoreRightsMissing,
     StoreSignInRejected,
+    StoreWithoutTables,
     SyncFailed,
     SystemFailure,
     UngroupableField,
@@ -135,6 +136,7 @@ ERRORS = (
     StoreMissing('database "hub" does not exist'),
     StoreRightsMissing("permission denied for database hub"),
     StoreSignInRejected('password authentication failed for user "hub"'),
+    StoreWithoutTables('relation "session" does not exist'),
     ReaderRoleMissing("permission denied", statements="GRANT bygones_reader TO hub"),
     SourceUpdateRejected(
         "ann/projects/a.jsonl", "its bytes are not those that are there"

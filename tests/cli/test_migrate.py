@@ -68,3 +68,11 @@ def test_answers_are_compared(
 
     assert result.exit_code == 0, result.output
     assert "2 of 2 queries have the same results" in result.output
+
+
+def test_database_is_not_copied_to_itself() -> None:
+    address = "postgresql:///hub"
+    completed = CliRunner().invoke(migrate, ["--from", address, "--to", address])
+
+    assert completed.exit_code != 0
+    assert "name the same database" in completed.output

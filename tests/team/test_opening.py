@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import closing
+
 import pytest
 
-from bygones.errors import InvalidStoreURL
+from bygones.errors import InvalidStoreURL, StoreWithoutTables
 from bygones.team.access import _split_url, open_store, parse_scope
 from bygones.team.contract import AccessRole, AccessScope
+from tests.team.engines import ENGINES, open_engine
 
 
 def test_own_url_parameters_are_not_passed_to_the_database() -> None:
@@ -69,3 +72,23 @@ def test_url_with_an_incomplete_or_unclear_scope_is_rejected(address: str) -> No
 def test_unknown_database_is_rejected() -> None:
     with pytest.raises(InvalidStoreURL, match="mysql"):
         open_store("mysql://a/b")
+    with pytest.raises(InvalidStoreURL, match="'/srv/a' does not start with"):
+        open_store("/srv/a")
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_database_without_tables_is_named_and_not_created(engine: str) -> None:
+    with open_engine(engine) as make:
+        store, _ = make()
+        address: str = store._address  # type: ignore[attr-defined]
+        if engine == "clickhouse":
+            other = f"{address.rpartition('=')[0]}=nothing"
+        else:
+            other = f"{address.rpartition('/')[0]}/postgres"
+        for _ in range(2):
+            with (
+                closing(open_store(other)) as empty,
+                pytest.raises(StoreWithoutTables, match=r"note|no database 'nothing'"),
+            ):
+                empty.list_notes("token")
+        store.close()

@@ -64,6 +64,7 @@
     + StoreMissing
     + StoreRightsMissing
     + StoreSignInRejected
+    + StoreWithoutTables
   - SourceUpdateRejected
   - InvalidStoreURL
   - MissingDependency
@@ -187,6 +188,7 @@ from bygones.errors.team import (
     StoreMissing,
     StoreRightsMissing,
     StoreSignInRejected,
+    StoreWithoutTables,
     UnsupportedOnTeamStore,
     UploadRejected,
     UploadTooLarge,
@@ -270,6 +272,7 @@ __all__ = [
     "StoreMissing",
     "StoreRightsMissing",
     "StoreSignInRejected",
+    "StoreWithoutTables",
     "SyncFailed",
     "SystemFailure",
     "UngroupableField",

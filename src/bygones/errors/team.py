@@ -139,6 +139,13 @@ class StoreMissing(StoreError):
     hint = "check its name, or create it: `createdb NAME`"
 
 
+class StoreWithoutTables(StoreError):
+    """A database does not have the tables of a hub."""
+
+    message = "the database has no tables of a hub: {self.detail}"
+    hint = "check its name; `bygones hub serve` creates the tables of a new hub"
+
+
 class StoreSignInRejected(StoreError):
     """The server rejected the user of a hub's database."""
 
@@ -151,7 +158,10 @@ class StoreSignInRejected(StoreError):
 class StoreRightsMissing(StoreError):
     """The user of a hub's database lacks rights."""
 
-    hint = "the user must own the database: `ALTER DATABASE … OWNER TO …`"
+    hint = (
+        "the user must own the database (PostgreSQL: `ALTER DATABASE … OWNER TO …`),"
+        " or have all rights on it (ClickHouse: `GRANT ALL ON … TO …`)"
+    )
 
 
 class ReaderRoleMissing(StoreError):

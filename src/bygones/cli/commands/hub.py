@@ -684,13 +684,14 @@ def check(*, store: str, raw: str) -> None:
         pending = engine.count_pending()
     for fault in report.faults:
         click.echo(sanitize_name(fault), err=True)
-    for address in missing:
-        click.echo(f"missing in the raw store: {sanitize_name(address)}", err=True)
     click.echo(
         f"{pluralize(report.sources, 'file')}, {pluralize(report.sessions, 'session')},"
         f" {pluralize(pending, 'file')} to index"
     )
-    if report.faults or missing:
+    if missing:
+        raise RawStoreIncomplete(missing[0], len(missing))
+    if report.faults:
+        click.echo("restore the backup again into an empty database", err=True)
         raise click.exceptions.Exit(ExitCode.FAILURE)
     click.echo("complete")
 

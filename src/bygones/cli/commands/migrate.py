@@ -60,6 +60,8 @@ def migrate(
     """
     from bygones.team.access import migrate_store, open_store
 
+    if source_url == target_url:
+        raise click.UsageError("--from and --to name the same database")
     before, after = open_store(source_url), open_store(target_url)
     try:
         moved = migrate_store(before, after)

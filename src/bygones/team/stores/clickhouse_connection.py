@@ -6,9 +6,10 @@ or of ClickHouse in this process, ``chdb:///folder?database=team``.
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from threading import RLock
 from typing import Any
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
@@ -16,9 +17,16 @@ from uuid import uuid4
 from zlib import crc32
 
 import clickhouse_connect
+from clickhouse_connect.driver.client import Client
 from clickhouse_connect.driver.exceptions import ClickHouseError, DataError
 
-from bygones.errors import InvalidStoreURL, StoreError
+from bygones.errors import (
+    InvalidStoreURL,
+    StoreError,
+    StoreRightsMissing,
+    StoreSignInRejected,
+    StoreWithoutTables,
+)
 from bygones.store.index_db import DERIVATION_VERSION
 from bygones.store.schema import TEAM_TABLES
 from bygones.team.contract import (
@@ -27,6 +35,8 @@ from bygones.team.contract import (
     allocate_numbers,
 )
 
+# Errors are raised; without a handler, the client would print them as well.
+logging.getLogger("clickhouse_connect").addHandler(logging.NullHandler())
 _VALID_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _DEFAULT_DATABASE = "bygones"
 _BYTES_COLUMNS: dict[str, str | dict[str, str]] = dict.fromkeys(
@@ -63,16 +73,31 @@ class ClickHouseConnection:
     def __init__(self, address: str) -> None:
         self._lock = RLock()
         self._settings: dict[str, Any] = {"max_query_size": _MAX_QUERY_BYTES}
-        plain, self.database = _split_database(address)
-        with translate_errors():
-            self._db = clickhouse_connect.get_client(
-                dsn=plain, **_client_options(plain)
-            )
-            self._db.command(f"CREATE DATABASE IF NOT EXISTS {self.database}")
-            self._db.close()
-            self._db = clickhouse_connect.get_client(
-                dsn=plain, database=self.database, **_client_options(plain)
-            )
+        self._url, self.database = _split_database(address)
+        self._open_client: Client | None = None
+        with translate_errors(), closing(self._connect("")) as server:
+            # A user who only reads may not even ask to create one that exists.
+            if server.command(f"EXISTS DATABASE {self.database}"):
+                self._open_client = self._connect(self.database)
+
+    def create_database(self) -> None:
+        """Create the database if it does not exist."""
+        if self._open_client is None:
+            with self._lock, translate_errors(), closing(self._connect("")) as server:
+                server.command(f"CREATE DATABASE IF NOT EXISTS {self.database}")
+                self._open_client = self._connect(self.database)
+
+    def _connect(self, database: str) -> Client:
+        options = _client_options(self._url)
+        if database:
+            options["database"] = database
+        return clickhouse_connect.get_client(dsn=self._url, **options)
+
+    @property
+    def _db(self) -> Client:
+        if self._open_client is None:
+            raise StoreWithoutTables(f"there is no database {self.database!r}")
+        return self._open_client
 
     def rows(self, sql: str, values: Mapping[str, Any]) -> list[Any]:
         with self._lock, translate_errors():
@@ -139,7 +164,8 @@ class ClickHouseConnection:
         return f"intDiv({number}, {divisor:d})"
 
     def close(self) -> None:
-        self._db.close()
+        if self._open_client is not None:
+            self._open_client.close()
 
 
 def _client_options(url: str) -> dict[str, Any]:
@@ -168,11 +194,38 @@ def translate_errors() -> Iterator[None]:
     try:
         yield
     except (ClickHouseError, OSError) as error:
-        lines = str(error).strip().splitlines() or [type(error).__name__]
         is_permanent = isinstance(error, DataError)
-        raise StoreError(lines[0][:500], is_permanent=is_permanent) from error
+        raise _error_class(error)(
+            _describe_error(error), is_permanent=is_permanent
+        ) from error
     except UnicodeError as error:
         raise StoreError("it is not valid text", is_permanent=True) from error
+
+
+_ERRORS_BY_CODE: dict[str, type[StoreError]] = {
+    "60": StoreWithoutTables,
+    "81": StoreWithoutTables,
+    "164": StoreRightsMissing,
+    "193": StoreSignInRejected,
+    "497": StoreRightsMissing,
+    "516": StoreSignInRejected,
+}
+"""Errors by the codes of ClickHouse: what is missing, and who may not do it."""
+
+
+def _error_class(error: Exception) -> type[StoreError]:
+    found = re.search(r"\bCode: (\d+)", str(error))
+    return _ERRORS_BY_CODE.get(found[1], StoreError) if found else StoreError
+
+
+def _describe_error(error: Exception) -> str:
+    """Return what happened in one line; the client adds its attempts to the cause."""
+    if found := re.search(
+        r"\(host='(.+?)', port=(\d+)\).*\[Errno -?\d+\] ([\w ]+)", str(error)
+    ):
+        return f"{found[1]} port {found[2]} cannot be reached: {found[3]}"
+    lines = str(error).strip().splitlines() or [type(error).__name__]
+    return lines[0][:500]
 
 
 DERIVED_TABLES = (*TEAM_TABLES, "text", "posting")
@@ -237,6 +290,7 @@ def prepare(db: ClickHouseConnection) -> None:
 
     :raises StoreError: if something is missing that cannot be derived again.
     """
+    db.create_database()
     rows = db.rows(
         "SELECT name FROM system.tables WHERE database = %(name)s",
         {"name": db.database},

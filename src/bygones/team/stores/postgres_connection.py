@@ -21,6 +21,7 @@ from bygones.errors import (
     StoreMissing,
     StoreRightsMissing,
     StoreSignInRejected,
+    StoreWithoutTables,
 )
 from bygones.store.index_db import DERIVATION_VERSION
 from bygones.store.schema import TEAM_TABLES
@@ -244,6 +245,8 @@ def translate_errors() -> Iterator[None]:
 def _error_class(error: psycopg.Error) -> type[StoreError]:
     if isinstance(error, psycopg.errors.InsufficientPrivilege):
         return StoreRightsMissing
+    if isinstance(error, psycopg.errors.UndefinedTable):
+        return StoreWithoutTables
     # An error while connecting has no code.
     if re.search(r'FATAL:  database ".*" does not exist', str(error)):
         return StoreMissing
