@@ -170,7 +170,7 @@ def _find_hidden(source: SourceFile, nodes: list[RecordNode]) -> frozenset[Recor
 
 
 def _add_record(texts: SessionTexts, record: LocatedRecord) -> None:
-    for span in extract_text_spans(record):
+    for span in extract_text_spans(record, build_node(record)):
         if span.field is IndexField.TITLE:
             continue
         if span.field is IndexField.RESULT and span.is_error:

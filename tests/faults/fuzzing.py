@@ -55,8 +55,7 @@ def lines(raw: bytes) -> None:
     """Parse a line lightly, and extract its text for the index."""
     for found in parse_line_light(_line(raw)):
         if isinstance(found, LocatedRecord):
-            build_node(found)
-            extract_text_spans(found)
+            extract_text_spans(found, build_node(found))
 
 
 def reader(raw: bytes) -> None:

@@ -10,7 +10,7 @@ from bygones.model.nodes import LightRecord, LocatedRecord, TextSpan
 from bygones.model.records import Block
 from bygones.parse.decode import SalvagedObject, salvage_line
 from bygones.parse.full import parse_line
-from bygones.parse.light import parse_line_light
+from bygones.parse.light import build_node, parse_line_light
 from bygones.parse.loader import parse_outcome
 from bygones.parse.texts import extract_text_spans
 from tests.build import line, prompt, source_line
@@ -51,7 +51,7 @@ def passages(record: object) -> list[TextSpan]:
     """Return the indexed texts of a record."""
     sketched = parse_line_light(_line(record))[-1]
     assert isinstance(sketched, LocatedRecord)
-    return list(extract_text_spans(sketched))
+    return list(extract_text_spans(sketched, build_node(sketched)))
 
 
 def block(written: object) -> Block:

@@ -148,7 +148,8 @@ def iter_texts(sandbox: Sandbox) -> Iterator[tuple[int, TextMatch, SearchableTex
             for light_record, node in zip(light_records, nodes, strict=True):
                 if node.position.length != length:
                     continue
-                for text in build_record_texts(node, extract_text_spans(light_record)):
+                spans = extract_text_spans(light_record, node)
+                for text in build_record_texts(node, spans):
                     is_agent = (
                         stored.agent is not None
                         or node.is_sidechain

@@ -112,7 +112,7 @@ def index_block(block: LineBlock) -> IndexBatch:
         if node.uuid or node.is_conversation
     ]
     for row, (node, record) in enumerate(with_id):
-        spans = extract_text_spans(record)
+        spans = extract_text_spans(record, node)
         if not spans:
             continue
         if is_over_text_limit(spans):

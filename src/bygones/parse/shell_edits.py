@@ -11,9 +11,6 @@ from bygones.model.base import DECODE_ERRORS, wire_name
 from bygones.model.nodes import ChangedFile, GitOutput
 from bygones.model.projects import name_remote
 
-SHELL_EDITS_KEY = b'"bashEditDiff"'
-"""Every record with the edits of a shell command contains this."""
-
 
 class DiffHunk(Struct, frozen=True, gc=False):
     """The lines of a hunk; nothing else is used."""

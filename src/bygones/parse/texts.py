@@ -13,10 +13,11 @@ from itertools import chain
 from typing import Any
 
 import msgspec
-from msgspec import Raw, Struct
+from msgspec import Raw
 
-from bygones.model.base import DECODE_ERRORS, wire_name
+from bygones.model.base import DECODE_ERRORS
 from bygones.model.nodes import (
+    ChangedFile,
     IndexField,
     LightBlock,
     LightRecord,
@@ -35,11 +36,6 @@ from bygones.parse.decode import (
     raw_size,
     raw_tail,
     replace_invalid_utf8,
-)
-from bygones.parse.shell_edits import (
-    SHELL_EDITS_KEY,
-    RawShellEdits,
-    list_changed_files,
 )
 
 TEXT_LIMIT = 16 * 1024 * 1024
@@ -74,11 +70,6 @@ _FIELD_PARTS = {
 }
 
 
-class _ShellOutcome(Struct, frozen=True, gc=False, rename=wire_name):
-    bash_edit_diff: RawShellEdits | None = None
-
-
-_decode_shell_outcome = msgspec.json.Decoder(_ShellOutcome).decode
 _decode_any = msgspec.json.Decoder().decode
 _decode_string = msgspec.json.Decoder(str).decode
 
@@ -88,16 +79,19 @@ _INDEXED_SUBTYPES = {
 }
 
 
-def extract_text_spans(located_record: LocatedRecord) -> tuple[TextSpan, ...]:
+def extract_text_spans(
+    located_record: LocatedRecord, node: RecordNode
+) -> tuple[TextSpan, ...]:
     """Return the texts of a record that are indexed, in the record's order.
 
+    `node` is that of the record, with the files that a shell command changed.
     Harness text, images, snapshots, queue operations and private records have none.
     Text beyond `TEXT_LIMIT` is left out; the last span is then marked as truncated.
     """
     record, raw = located_record.record, located_record.raw
     match record.type:
-        case "user" if SHELL_EDITS_KEY in raw:
-            edits = _shell_edit_spans(record.tool_use_result)
+        case "user" if node.result is not None and node.result.changed_files:
+            edits = _shell_edit_spans(node.result.changed_files)
             spans: Iterable[TextSpan] = chain(_message_spans(record), edits)
         case "user" | "assistant":
             spans = _message_spans(record)
@@ -192,15 +186,9 @@ def _message_spans(record: LightRecord) -> Iterator[TextSpan]:
             )
 
 
-def _shell_edit_spans(raw: Raw) -> Iterator[TextSpan]:
+def _shell_edit_spans(files: Sequence[ChangedFile]) -> Iterator[TextSpan]:
     """Yield the files that a shell command changed, which only its result names."""
-    try:
-        edits = _decode_shell_outcome(raw).bash_edit_diff
-    except DECODE_ERRORS:
-        return
-    files = list_changed_files(edits)
-    if files:
-        yield TextSpan(IndexField.TOOL, "Bash")
+    yield TextSpan(IndexField.TOOL, "Bash")
     for file in files:
         yield TextSpan(IndexField.PATH, file.path)
 

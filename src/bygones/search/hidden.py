@@ -166,7 +166,7 @@ class HiddenSearch:
                 location = RecordLocation(
                     session, key, number, place.offset, place.length
                 )
-                yield LoadedRecord(location, node, extract_text_spans(record))
+                yield LoadedRecord(location, node, extract_text_spans(record, node))
 
     def _read_records(self, stored: StoredSource) -> Iterator[LocatedRecord]:
         key = (stored.number, stored.generation)

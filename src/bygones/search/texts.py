@@ -206,9 +206,8 @@ class TextLoader:
             return None
         for record in parse_line_light(Line(position, raw)):
             if isinstance(record, LocatedRecord) and record.position == position:
-                return LoadedRecord(
-                    location, build_node(record), extract_text_spans(record)
-                )
+                node = build_node(record)
+                return LoadedRecord(location, node, extract_text_spans(record, node))
         return None
 
 

@@ -126,6 +126,10 @@ _WRITER_CACHE_KB, _READER_CACHE_KB = 8_000, 4_000
 """SQLite's page cache. A server has many readers, and the system caches pages for them.
 A larger one for the writer holds chunks that are not read again; it takes no less time.
 """
+_WRITER_STATEMENTS = 512
+"""Prepared statements that a writer keeps. Every use of one takes the next place, so that
+100 places lose statements that are run once per session.
+"""
 APPLICATION_ID = int.from_bytes(b"Rcll", "big")
 """The SQLite application id of an archive, which distinguishes it from other files."""
 _FSYNC_UNSUPPORTED = frozenset({EINVAL, ENOTSUP})
@@ -288,7 +292,11 @@ def _connect(path: Path, *, write: bool) -> apsw.Connection:
     That happens on full and on read-only disks, where nothing is written either.
     """
     if write:
-        return apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)
+        return apsw.Connection(
+            str(path),
+            flags=apsw.SQLITE_OPEN_READWRITE,
+            statementcachesize=_WRITER_STATEMENTS,
+        )
     try:
         db = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
         # While the last writer closes, the log is removed for a moment.
