@@ -389,6 +389,22 @@ def test_every_command_reports_an_empty_database_as_damaged(
     assert "hint: restore a backup, or remove the file" in stderr
 
 
+@pytest.mark.parametrize("words", [*READERS, ["ingest"]])
+@pytest.mark.usefixtures("sample_home")
+def test_every_command_reports_a_database_of_one_byte_as_damaged(
+    words: list[str], home_dir: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (home_dir / "there").mkdir()
+    path = home_dir / "there" / "archive.db"
+    path.write_bytes(b"S")
+
+    code = main([*words, "--archive", str(home_dir / "there")])
+
+    assert code == ExitCode.ARCHIVE_DAMAGED
+    assert path.read_bytes() == b"S"
+    assert "archive.db is damaged: it has 1 bytes" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("version", [0, 1, 77])
 @pytest.mark.parametrize("words", [*READERS, ["ingest"]])
 @pytest.mark.usefixtures("sample_home")

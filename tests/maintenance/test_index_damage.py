@@ -133,6 +133,50 @@ def test_flipped_bits_in_any_file_of_the_index_never_change_answers_silently(
             reached("bit flips in files of the index", 1)
 
 
+@pytest.mark.full
+@pytest.mark.parametrize("damage", ["deleted", "emptied", "cut"])
+def test_lost_parts_of_a_copied_index_never_change_answers_silently(
+    sandbox: Sandbox, answers: list[SearchResults], tmp_path: Path, damage: str
+) -> None:
+    random = Random(seeded(2))  # noqa: S311 (the same every time)
+    for name in index_files(sandbox.archive):
+        copy = tmp_path / "copy"
+        shutil.rmtree(copy, ignore_errors=True)
+        shutil.copytree(sandbox.archive, copy)
+        lose_part(copy / name, damage, random)
+
+        assert_right_or_reported(copy, answers, (name, damage))
+        Archive.ingest(copy, [sandbox.home.path])
+        assert verify(copy, deep=True).is_intact, (name, damage)
+        assert answers_of(copy) == answers, (name, damage)
+        reached("lost parts of files of the index", 1)
+
+
+def lose_part(path: Path, damage: str, random: Random) -> None:
+    if damage == "deleted":
+        path.unlink()
+    else:
+        size = path.stat().st_size
+        os.truncate(path, random.randrange(size) if damage == "cut" else 0)
+
+
+@pytest.mark.parametrize("size", [0, 1])
+def test_index_without_tables_is_damaged_and_built_again(
+    sandbox: Sandbox, answers: list[SearchResults], tmp_path: Path, size: int
+) -> None:
+    copy = tmp_path / "copy"
+    shutil.copytree(sandbox.archive, copy)
+    (database,) = (copy / "index").glob("*/index.db")
+    os.truncate(database, size)
+
+    with pytest.raises(IndexDamaged, match="it is empty"):
+        answers_of(copy)
+    Archive.ingest(copy, [sandbox.home.path])
+
+    assert answers_of(copy) == answers
+    assert verify(copy, deep=True).is_intact
+
+
 def test_not_checking_files_of_the_index_is_caught(
     sandbox: Sandbox,
     answers: list[SearchResults],

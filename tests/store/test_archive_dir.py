@@ -326,10 +326,14 @@ def test_index_replaced_while_opening_is_followed_by_the_next(
 ) -> None:
     pending = [sandbox.archive]
 
-    def opening(index_path: Path, *, write: bool, fingerprint: str) -> indexing.IndexDB:
+    def opening(
+        index_path: Path, *, write: bool, is_new: bool, fingerprint: str
+    ) -> indexing.IndexDB:
         if pending and not write:
             rebuild(pending.pop())
-        return indexing.IndexDB(index_path, write=write, fingerprint=fingerprint)
+        return indexing.IndexDB(
+            index_path, write=write, is_new=is_new, fingerprint=fingerprint
+        )
 
     monkeypatch.setattr(vaults, "IndexDB", opening)
 

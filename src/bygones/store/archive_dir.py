@@ -155,7 +155,10 @@ class ArchiveDir:
                     remove_seal(index_path)
                 with translate_read_errors(index_path):
                     self.index = IndexDB(
-                        index_path, write=self.write, fingerprint=self.index_fingerprint
+                        index_path,
+                        write=self.write,
+                        is_new=index_path.name == _BUILD_FOLDER,
+                        fingerprint=self.index_fingerprint,
                     )
         except ArchiveError as error:
             # An index that can't be opened is ignored: a new one can be built.

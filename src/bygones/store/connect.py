@@ -183,6 +183,10 @@ def check_is_folder(path: Path) -> None:
         raise ArchiveNotAFolder(path)
 
 
+_HEADER_BYTES = 100
+"""The header of a database. SQLite takes a file of one byte for a new database."""
+
+
 def open_archive_db(
     path: Path, *, write: bool, latest_version: int | None = None
 ) -> apsw.Connection:
@@ -191,8 +195,10 @@ def open_archive_db(
     An archive with a newer version than `latest_version` is refused before it is
     changed.
     """
-    if path.exists() and not path.stat().st_size:
-        raise ArchiveEmpty(path)
+    if path.exists() and (size := path.stat().st_size) < _HEADER_BYTES:
+        raise ArchiveEmpty(
+            path, f"it has {size} bytes" if size else "the file is empty"
+        )
     db = _open(path, write=write, latest_version=latest_version)
     if write:
         db.pragma("synchronous", "FULL")

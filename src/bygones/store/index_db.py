@@ -13,6 +13,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import force_setattr
 
+from bygones.errors import ArchiveDamaged
 from bygones.model.base import Position, Problem, SessionId
 from bygones.model.nodes import RecordNode
 from bygones.model.problem_runs import ProblemRuns, add_drift
@@ -186,14 +187,22 @@ class IndexDB:
     """`index.db`, opened for reading or by the only writer."""
 
     def __init__(
-        self, folder: Path, *, write: bool = False, fingerprint: str = ""
+        self,
+        folder: Path,
+        *,
+        write: bool = False,
+        is_new: bool = False,
+        fingerprint: str = "",
     ) -> None:
         if write:
             make_private_folder(folder)
         self.folder = folder
         self.db = open_index_db(folder / INDEX_FILE, write=write)
         self.is_closed = False
-        if write and not self._has_schema():
+        if not self._has_schema():
+            if not is_new:
+                self.close()
+                raise ArchiveDamaged(folder / INDEX_FILE, "it is empty")
             with self.db:
                 self.db.execute(index_schema())
                 self.set_meta("fingerprint", fingerprint)
