@@ -363,10 +363,29 @@ def test_instructions_in_transcripts_stay_quoted(attacked: Path) -> None:
 )
 def test_offers_of_other_scripts_and_numbers_are_short(text: str) -> None:
     entry = {"at": "0a1b2c3d #4e5f6a7b", "day": "03 Apr", "title": text, "said": text}
-    lines = recall_hook.start_text({"start": [entry] * 3})
+    found = recall_hook.start_text({"start": [entry] * 3})
 
-    found = recall_hook.limit_tokens(lines)
-
-    assert found.rstrip("`").endswith("…")
-    assert len(found) < 200
+    assert "0a1b2c3d" in found
+    assert len(found) < 300
     _quoted_and_rest(found)
+    long = recall_hook.limit_tokens(f"`{text}`")
+    assert long.endswith("…`")
+    assert len(long) < 200
+
+
+@pytest.mark.parametrize("said", ["Done.", "The cause is the missing index. " * 9])
+def test_each_line_at_the_start_of_a_session_cites_it(said: str) -> None:
+    title = "Why does the monthly export time out for large customers in June?"
+    ids = ("0a1b2c3d", "11223344", "5e6f7a8b")
+    entries = [
+        {"at": id_, "day": "03 Apr", "title": title, "said": said} for id_ in ids
+    ]
+
+    text = recall_hook.start_text({"start": entries})
+
+    lines = text.splitlines()
+    assert len(lines) >= 2
+    for line, id_ in zip(lines, ids, strict=False):
+        assert re.match(rf"- `Why .*`, on 03 Apr \({id_}\)", line)
+    assert "the last reply" in lines[0]
+    assert recall_hook.limit_tokens(text) == text

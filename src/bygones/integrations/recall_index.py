@@ -39,7 +39,7 @@ _MAX_TEXT = 160
 _MAX_FILES = 40
 """Files of a project whose lines are looked at, those that were changed last."""
 _START_SESSIONS = 3
-_FORMAT = "format 2"
+_FORMAT = "format 3"
 """Written with the state of a file: another format is replaced."""
 _OFFER_DAYS = 14
 
@@ -124,7 +124,7 @@ def _start_entry(session: Session, redact: Callable[[str], str]) -> dict[str, ob
     spoken = [m for m in messages if m.preview and m.command is None]
     last = spoken[-1] if spoken else None
     is_open = last is not None and last.role is Role.USER
-    said = last.preview if last is not None and is_open else _last_sentence(last)
+    said = last.preview if last is not None and is_open else _first_line(last)
     return {
         "at": session.id[:8],
         "day": f"{session.ended_at:%d %b}" if session.ended_at else "",
@@ -145,7 +145,7 @@ def _find_prompts(
         if len(words) < 3:  # noqa: PLR2004 (too short to be recognized)
             continue
         last = turn.messages[-1] if turn.messages else None
-        reply = _last_sentence(last) if last is not turn.prompt else ""
+        reply = _first_line(last) if last is not turn.prompt else ""
         yield (
             {
                 "at": f"{session.id[:8]} #{turn.prompt.id[:8]}",
@@ -213,10 +213,12 @@ def _result_text(call: ToolCall) -> str:
     return "\n".join(filter(None, texts))
 
 
-def _last_sentence(message: Message | None) -> str:
+def _first_line(message: Message | None) -> str:
     text = message.preview if message is not None else ""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    return lines[0] if lines else ""
+    if not lines:
+        return ""
+    return f"{lines[0]} …" if len(lines) > 1 else lines[0]
 
 
 def _short(text: str, length: int) -> str:
