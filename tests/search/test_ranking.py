@@ -78,6 +78,21 @@ def test_more_text_keys_than_one_request_returns_are_counted(
     assert many.search("walrus", limit=100) == whole
 
 
+@pytest.mark.usefixtures("broad")
+@pytest.mark.parametrize("max_keys", [10, 65_000])
+def test_identifier_in_many_sessions_does_not_hide_a_rare_word(
+    many: SearchArchive, monkeypatch: pytest.MonkeyPatch, max_keys: int
+) -> None:
+    monkeypatch.setattr(TantivyEngine, "max_keys", max_keys)
+    monkeypatch.setattr(ranking, "_MAX_PHRASE_SESSIONS", 5)
+
+    found = many.search("walrusNumber narwhal", limit=3)
+    alone = many.search("walrusNumber", limit=3)
+
+    assert found.sessions[0].summary.id == session_id(17)
+    assert alone.session_count == sum(1 for n in range(1, MANY + 1) if n % 7)
+
+
 def test_title_from_another_file_counts(tmp_path: Path) -> None:
     home = Home(tmp_path / "home")
     records = thread(prompt("something else"), reply("yes"))

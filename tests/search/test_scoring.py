@@ -104,6 +104,25 @@ def test_session_with_both_of_two_words_comes_first() -> None:
     assert total[2] > total[1]
 
 
+def test_word_in_results_tells_sessions_apart_that_have_the_other_words() -> None:
+    asked = make_counts({(3, Part.PROMPT): 2, (4, Part.PROMPT): 2})
+    shown = make_counts({(3, Part.RESULT): 4})
+
+    total = score_sessions([asked, shown], MEASURES).by_session
+    words = score_words([asked, shown], MEASURES)
+
+    assert words.words[3] > 1.2 * words.words[4]
+    assert total[3] > total[4]
+
+
+def test_shares_of_words_add_up_to_their_score() -> None:
+    scores = score_words(list(WORDS.values()), MEASURES)
+
+    for session, score in scores.words.items():
+        shares = [by_session.get(session, 0.0) for by_session in scores.by_term]
+        assert sum(shares) == pytest.approx(score)
+
+
 def test_record_with_all_words_outweighs_words_in_different_records() -> None:
     every = list(WORDS.values())
     spread = [text(at, 3, 1.0) for at in range(1, 7)]

@@ -43,6 +43,7 @@ from bygones.search.scoring import (
     TitleIndex,
     add_record_scores,
     idf,
+    score_whole,
     score_words,
 )
 from bygones.search.texts import AnnotationsBySession, make_title_text
@@ -56,6 +57,8 @@ _FEW_SESSIONS = 500
 """Sessions up to which a search that is limited to them names them to the engine."""
 _MAX_CANDIDATES = 25
 """How many sessions each criterion contributes to the candidates for the best."""
+_MAX_PHRASE_SESSIONS = 2_000
+"""Sessions with a phrase up to which the best of them are candidates."""
 _MAX_VERBATIM_TEXTS = 2_000
 """Texts that have the words as they were typed, of which the sessions are known."""
 _MAX_RECORD_SESSIONS = 80
@@ -162,21 +165,21 @@ class TermCounter:
             _MAX_CANDIDATES,
             allowed,
         )
-        phrase_counts = self._count_terms(request, phrases)
-        idfs = {
-            term.label: idf(count, self._session_count)
-            for term, count in zip(words, counts.by_word, strict=True)
-        } | {
-            term.label: one.idf
-            for term, one in zip(phrases, phrase_counts, strict=True)
+        by_phrase = {
+            term.label: self._count_in_sessions(request, term) for term in phrases
         }
-        candidates = self._find_candidates(request, counts.best, idfs, phrase_counts)
+        session_counts = dict(
+            zip((term.label for term in words), counts.by_word, strict=True)
+        ) | {label: len(found) for label, found in by_phrase.items()}
+        idfs = {
+            label: idf(count, self._session_count)
+            for label, count in session_counts.items()
+        }
+        candidates = self._find_candidates(request, counts.best, idfs, by_phrase)
         result = self._count_matches(request, candidates, idfs)
         if phrases:
             # Sessions may have a phrase, or another word, and none of these words.
-            found = {
-                key // KINDS_PER_SESSION for one in phrase_counts for key in one.counts
-            }
+            found = frozenset().union(*by_phrase.values())
             counts = counts._replace(
                 with_any=max(counts.with_any, len(found)), with_all=0
             )
@@ -281,6 +284,18 @@ class TermCounter:
             term_counts.append(TermCounts(weight, counts, term.is_identifier))
         return term_counts
 
+    def _count_in_sessions(
+        self, request: CountRequest, term: ScoredTerm
+    ) -> dict[int, int]:
+        """Return how many texts of each session have a term, titles included."""
+        allowed = request.text_filter.sessions
+        counts = self._engine.count_sessions(self._build_query(request, term, None))
+        if allowed is not None:
+            counts = {one: count for one, count in counts.items() if one in allowed}
+        for session in request.sessions_titled(term):
+            counts[session] = counts.get(session, 0) + 1
+        return counts
+
     def _build_query(
         self, request: CountRequest, term: ScoredTerm, candidates: EngineQuery | None
     ) -> EngineQuery:
@@ -305,16 +320,27 @@ class TermCounter:
         request: CountRequest,
         best: Sequence[int],
         idfs: Mapping[str, float],
-        phrase_counts: Sequence[TermCounts],
+        by_phrase: Mapping[str, Mapping[int, int]],
     ) -> set[int]:
         """Return sessions that may be among the best.
 
         These are the best by all their words, by one text, by phrases, and by titles.
+        Phrases that are in many sessions count only if there is nothing else.
         """
         allowed = request.text_filter.sessions
         chosen = set(best)
-        scores = score_words(phrase_counts, self._norms).by_session
-        chosen.update(nlargest(_MAX_CANDIDATES, scores, key=scores.__getitem__))
+        scores: dict[int, float] = {}
+        for label, counts in sorted(by_phrase.items(), key=lambda item: len(item[1])):
+            if len(counts) > _MAX_PHRASE_SESSIONS and (chosen or scores):
+                continue
+            own = score_whole(counts, idfs[label], self._norms)
+            for session, score in own.items():
+                scores[session] = scores.get(session, 0.0) + score
+        chosen.update(
+            nlargest(
+                _MAX_CANDIDATES, scores, key=lambda session: (scores[session], session)
+            )
+        )
         chosen.update(sorted(request.verbatim_matches)[-_MAX_CANDIDATES:])
         terms_in_title = dict.fromkeys(request.title_matches, 0.0)
         for term in request.terms:

@@ -1,9 +1,12 @@
 """Score sessions: a pure function of counts, lengths and times.
 
-A score is a sum of parts, each from 0 to 1:
+A score is a sum of parts, each from 0 to 1, words from 0 to 1.5:
 
-- words: BM25F over the session as one document. Parts of a session are weighted before
-  a word's count is saturated, so that a word in many parts counts as one word.
+- words: two views of the session as one document, added. One is BM25F, in which prompts
+  count more than replies, and calls and results hardly; its parts are weighted before a
+  word's count is saturated, so that a word in many parts counts as one word. The other
+  is BM25, in which all texts count the same: some sessions are known by what they ran.
+  It counts half.
 - records: its best records, shorter ones first. A session about something has several;
   each counts less than the one before.
 - coverage: how much of the query one record has, by the rarity of the words. It counts
@@ -69,7 +72,7 @@ _PART_OFFSETS = {part: 2 * number for number, part in enumerate(Part)}
 
 
 class ScoringProfile(Struct, frozen=True, kw_only=True):
-    """The parameters of a BM25F score."""
+    """The parameters of a BM25F score, by the parts of a session."""
 
     weights: Mapping[Part, float]
     saturation: float
@@ -89,7 +92,7 @@ PROFILE = ScoringProfile(
         Part.REPLY: 1,
         Part.THINKING: 0.3,
         Part.OTHER: 0.3,
-        # Calls and results are scored as records; here they only decide ties.
+        # They matter only if nothing but calls and results has the words.
         Part.TOOL: 0.002,
         Part.RESULT: 0.001,
     },
@@ -113,6 +116,10 @@ IDENTIFIER_PROFILE = ScoringProfile(
 )
 """For tool names, paths and identifiers: calls that use them count most."""
 
+_WHOLE_SATURATION = 4
+_WHOLE_LENGTH_NORM = 0.75
+"""The parameters of the view in which all texts of a session count the same."""
+_WHOLE_WEIGHT = 0.5
 _MAX_RECORDS = 6
 _RECORD_DECAYS = [0.6**rank for rank in range(_MAX_RECORDS)]
 """What the best records count; each less than the one before it."""
@@ -194,11 +201,38 @@ def _length_scale(
     return weight, 1 - profile.length_norm, profile.length_norm / average, at
 
 
+class WholeNorms(dict[int, float]):
+    """The weights of one record with a word, by session, whatever its part."""
+
+    def __init__(self, lengths: Mapping[int, PartLengths], sums: PartLengths) -> None:
+        self._lengths = lengths
+        average = _whole_size(sums[:-1]) / sums[-1]
+        self._slope = _WHOLE_LENGTH_NORM / average if average else 0.0
+
+    def __missing__(self, session: int) -> float:
+        """Compute the weight of a session."""
+        lengths = self._lengths.get(session)
+        weight = 1.0
+        if lengths and self._slope:
+            size = _whole_size(lengths)
+            weight = 1 / (1 - _WHOLE_LENGTH_NORM + self._slope * size)
+        if len(self) >= _MAX_CACHED_NORMS:
+            self.clear()
+        self[session] = weight
+        return weight
+
+
+def _whole_size(lengths: PartLengths) -> float:
+    """Return the length of all parts: the mean of records and characters."""
+    return math.sqrt((sum(lengths[::2]) or 1) * (sum(lengths[1::2]) or 1))
+
+
 class CorpusNorms(Struct, frozen=True):
     """The length norms of all sessions of an index."""
 
     for_words: LengthNorms
     for_identifiers: LengthNorms
+    for_whole: WholeNorms
 
     @classmethod
     def from_lengths(cls, lengths: Mapping[int, PartLengths]) -> CorpusNorms:
@@ -211,6 +245,7 @@ class CorpusNorms(Struct, frozen=True):
         return cls(
             LengthNorms(PROFILE, lengths, sums),
             LengthNorms(IDENTIFIER_PROFILE, lengths, sums),
+            WholeNorms(lengths, sums),
         )
 
 
@@ -249,7 +284,7 @@ class SessionScores(Struct, frozen=True):
 
     by_session: dict[int, float]
     by_term: tuple[Mapping[int, float], ...]
-    """For each term, the sessions that have it, with its score before scaling."""
+    """For each term, the sessions that have it, with its share of their words' score."""
     words: dict[int, float] = {}
     """The scores of words alone, by session."""
     records: Mapping[int, RecordScore] = {}
@@ -316,16 +351,29 @@ class SessionScores(Struct, frozen=True):
 
 def score_words(terms: Sequence[TermCounts], norms: CorpusNorms) -> SessionScores:
     """Return the scores of all sessions that have a term, by their words alone."""
+    views = [_score_term(term, norms) for term in terms]
+    part_scale = _scale_of([by_parts for by_parts, _ in views])
+    whole_scale = _WHOLE_WEIGHT * _scale_of([by_whole for _, by_whole in views])
     by_term: list[dict[int, float]] = []
-    sums: dict[int, float] = {}
-    for term in terms:
-        scores = _score_term(term, norms)
+    total: dict[int, float] = {}
+    for parts, whole in views:
+        scores = {
+            session: score * part_scale + whole[session] * whole_scale
+            for session, score in parts.items()
+        }
         by_term.append(scores)
         for session, score in scores.items():
-            sums[session] = sums.get(session, 0.0) + score
-    scale = 1 / (max(sums.values(), default=0.0) or 1.0)
-    total = {session: score * scale for session, score in sums.items()}
+            total[session] = total.get(session, 0.0) + score
     return SessionScores(total, tuple(by_term), total)
+
+
+def _scale_of(by_term: Sequence[Mapping[int, float]]) -> float:
+    """Return the factor with which the best session has a score of 1."""
+    sums: dict[int, float] = {}
+    for scores in by_term:
+        for session, score in scores.items():
+            sums[session] = sums.get(session, 0.0) + score
+    return 1 / (max(sums.values(), default=0.0) or 1.0)
 
 
 def score_sessions(
@@ -492,16 +540,38 @@ def _score_records(
     }
 
 
-def _score_term(term: TermCounts, norms: CorpusNorms) -> dict[int, float]:
-    """Return the BM25F score of a term in each session."""
+def _score_term(
+    term: TermCounts, norms: CorpusNorms
+) -> tuple[dict[int, float], dict[int, float]]:
+    """Return the scores of a term in each session, by its parts and as a whole."""
     profile = IDENTIFIER_PROFILE if term.is_identifier else PROFILE
     weight_of = norms.for_identifiers if term.is_identifier else norms.for_words
     weights: dict[int, float] = {}
+    counts: dict[int, int] = {}
     for text_key, count in term.counts.items():
         session = text_key // KINDS_PER_SESSION
         weights[session] = weights.get(session, 0.0) + count * weight_of[text_key]
-    top, half = term.idf * (profile.saturation + 1), profile.saturation
-    return {s: top * weight / (weight + half) for s, weight in weights.items()}
+        counts[session] = counts.get(session, 0) + count
+    by_parts = _saturate(weights, term.idf, profile.saturation)
+    if term.is_identifier:
+        return by_parts, by_parts
+    return by_parts, score_whole(counts, term.idf, norms)
+
+
+def score_whole(
+    counts: Mapping[int, int], rarity: float, norms: CorpusNorms
+) -> dict[int, float]:
+    """Return the score of a term by the number of records of each session with it."""
+    weight_of = norms.for_whole
+    weights = {session: count * weight_of[session] for session, count in counts.items()}
+    return _saturate(weights, rarity, _WHOLE_SATURATION)
+
+
+def _saturate(
+    weights: Mapping[int, float], rarity: float, saturation: float
+) -> dict[int, float]:
+    top = rarity * (saturation + 1)
+    return {s: top * weight / (weight + saturation) for s, weight in weights.items()}
 
 
 def recency_bonus(age_days: float) -> float:

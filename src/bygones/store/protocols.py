@@ -105,6 +105,10 @@ class SearchEngine(Protocol):
         """Return the number of matches by text key."""
         ...
 
+    def count_sessions(self, query: EngineQuery) -> dict[int, int]:
+        """Return the number of matches by session."""
+        ...
+
     def search(self, query: EngineQuery, limit: int) -> tuple[int, list[TextMatch]]:
         """Return the number of matches, and the best ones."""
         ...

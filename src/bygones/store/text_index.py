@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from errno import ENOENT
-from functools import lru_cache, reduce, wraps
+from functools import cached_property, lru_cache, reduce, wraps
 from itertools import islice, repeat
 from math import log
 from operator import and_, or_
@@ -358,6 +358,7 @@ _FORMS_CACHE_SIZE = 4_096
 _MAX_SCORED_TERMS = 32
 _MAX_MASKED_QUERIES = 24
 """Bits that a score of tantivy has, which is a 32-bit float."""
+_BY_SESSION = {"field": "text_key", "interval": KINDS_PER_SESSION, "min_doc_count": 1}
 _DROPPED_VOWELS = "eiy"
 _STEMMER = (
     tantivy.TextAnalyzerBuilder(tantivy.Tokenizer.whitespace())
@@ -637,6 +638,32 @@ class TantivyEngine:
             middle = (low + high) // 2
             pending += [(low, middle), (middle + 1, high)]
         return counts
+
+    @_reads_index
+    def count_sessions(self, query: TantivyQuery) -> dict[int, int]:
+        """Return the number of matches by session; much faster than `count`."""
+        step = self.max_keys * KINDS_PER_SESSION
+        starts = range(0, self._last_key + 1, step)
+        counts: dict[int, int] = {}
+        for low in starts:
+            part = query
+            if len(starts) > 1:
+                part = self.all_of([query, self._key_range(low, low + step - 1)])
+            result = self._searcher.aggregate(
+                part, {"sessions": {"histogram": _BY_SESSION}}
+            )
+            for bucket in result["sessions"]["buckets"]:
+                session = int(bucket["key"]) // KINDS_PER_SESSION
+                counts[session] = bucket["doc_count"]
+        return counts
+
+    @cached_property
+    def _last_key(self) -> int:
+        """The highest text key."""
+        last = {"last": {"max": {"field": "text_key"}}}
+        return int(
+            self._searcher.aggregate(self.match_all(), last)["last"]["value"] or 0
+        )
 
     @_reads_index
     def _aggregate(

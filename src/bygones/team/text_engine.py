@@ -350,6 +350,14 @@ class TeamEngine:
         (counts,) = self.count_many([query])
         return counts
 
+    def count_sessions(self, query: TextQuery) -> dict[int, int]:
+        """Return the number of matching texts by session."""
+        sums: dict[int, int] = {}
+        for key, count in self.count(query).items():
+            session = key // KINDS_PER_SESSION
+            sums[session] = sums.get(session, 0) + count
+        return sums
+
     def count_many(self, queries: Sequence[TextQuery]) -> list[dict[int, int]]:
         """Count for several queries; those that are not cached in one statement."""
         cache = self._counts_cache
