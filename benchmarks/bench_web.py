@@ -5,10 +5,11 @@ home) and the same home with agentsview, both on this machine, and requests what
 look at: searches, and the start of sessions. First with one client, then with sixteen;
 queries and sessions are the same for both, in the same order. In the series that say so,
 every search and session is new to the servers. agentsview answers with JSON that a browser
-still has to render, Bygones with the page. For a session, agentsview is asked for its
-messages as its page requests them; for everything that its page requests about a session,
-compared with everything that ours requests; and for forty messages, which its page never
-requests.
+still has to render, Bygones with the page. For a session, agentsview is asked for what its
+page waits for before it shows messages (found by holding back each of its requests in
+Chromium: the session, then its messages); for its messages alone; for everything that its
+page requests about a session, compared with everything that ours requests; and for forty
+messages, which its page never requests.
 """
 
 from __future__ import annotations
@@ -120,13 +121,18 @@ def questions(archive: Path, count: int) -> list[Question]:
     def third(number: int) -> list[str]:
         return sessions(number + 2 * _APART)
 
+    def fourth(number: int) -> list[str]:
+        return sessions(number + 3 * _APART)
+
     session, known = ("/session/{}",), "session, again"
     first = "session, first time"
     whole = (*session, "/session/{}/outline", "/session/{}/timeline")
     return [
         Question("search", searches, ("/search/answer?q={}",), _SEARCH),
-        Question(first, sessions, session, _MESSAGES),
-        Question(known, again, session, _MESSAGES, True),
+        Question(f"{first}, until messages are shown", fourth, session, _NEEDED),
+        Question(f"{known}, until messages are shown", again, session, _NEEDED, True),
+        Question(f"{first}, messages alone", sessions, session, _MESSAGES),
+        Question(f"{known}, messages alone", again, session, _MESSAGES, True),
         Question(f"{first}, all requests", third, whole, _WHOLE),
         Question(f"{known}, all requests", again, whole, _WHOLE, True),
         Question(f"{first}, 40 messages of agentsview", others, session, _FORTY),
@@ -138,9 +144,9 @@ _APART = 10
 """Distance between the series of two questions, so that they request different items."""
 _SEARCH = ("/api/v1/search?q={}&limit=10",)
 _MESSAGES = ("/api/v1/sessions/{}/messages?from=0&limit=1000&direction=asc",)
+_NEEDED = ("/api/v1/sessions/{}", *_MESSAGES)
 _WHOLE = (
-    *_MESSAGES,
-    "/api/v1/sessions/{}",
+    *_NEEDED,
     *(
         f"/api/v1/sessions/{{}}/{end}"
         for end in ("children", "timing", "pins", "directory", "usage?rollup=true")
@@ -287,6 +293,7 @@ def main(arguments: list[str]) -> int:
     description = "Request the same pages from Bygones and agentsview."
     parser = option_parser("bench_web", description, count=100)
     parser.add_argument("--repeat", type=int, default=2, metavar="N", help="best of N")
+    parser.add_argument("--only", default="", metavar="TEXT", help="series with TEXT")
     options = parser.parse_args(arguments)
     options.scratch.mkdir(parents=True, exist_ok=True)
     version = install(PEER, options.scratch)
@@ -300,7 +307,11 @@ def main(arguments: list[str]) -> int:
                 f"{options.count} requests per series, best of {options.repeat}; "
                 f"{os.cpu_count()} cores, {PEER.name} {version}, both on 127.0.0.1."
             ),
-            *report(chosen, (us, them), options.repeat),
+            *report(
+                [one for one in chosen if options.only in one.title],
+                (us, them),
+                options.repeat,
+            ),
         ]
     write_report(lines, options.out)
     return 0
