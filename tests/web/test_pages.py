@@ -597,6 +597,26 @@ def test_files_are_filtered_by_project_and_shown_relative_to_it(
     assert "2.py" not in one
 
 
+def test_changes_of_an_abandoned_branch_are_listed_separately(tmp_path: Path) -> None:
+    home = Home(tmp_path / ".claude")
+    story = Story()
+    story.say("Create")
+    fork = story.write("text\n")
+    story.say("Try")
+    story.edit("text", "other", "text\n")
+    story.rewind(fork)
+    story.say("Change")
+    story.edit("text", "better", "text\n")
+    story.write_to(home)
+    Archive.ingest(tmp_path / "archive", [home.path])
+    client = web_client(WebArchive(home, tmp_path / "archive"))
+
+    for query in (f"session={SESSION}", "path=/work/demo/a.py"):
+        text = client.get(f"/files?{query}").text
+        assert text.count("abandoned branch 2") == 1
+        assert text.count('class="added"') == 2
+
+
 def test_turns_agents_and_header_show_costs(tmp_path: Path) -> None:
     home = Home(tmp_path / ".claude")
     much = {"input_tokens": 100_000, "output_tokens": 0}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from datetime import datetime
 from html import escape
 
@@ -63,6 +63,8 @@ class _ChangeCounts(Struct, kw_only=True):
     related: set[str]
     """The sessions that changed the file, or the files that the session changed."""
     last_session: SessionId = SessionId("")
+    branch: int = 0
+    """The abandoned branch that made the changes, or 0."""
 
     def add(self, edit: IndexedEdit, related_name: str) -> None:
         self.changes += 1
@@ -155,7 +157,27 @@ def _files_under(context: RequestContext, path: str) -> Response:
     )
 
 
-def _path_link(url: str, path: str, projects: Sequence[str] = ()) -> Html:
+_BY_AGENT = -1
+"""Stands for the abandoned branches of agents, and of those who started them."""
+
+
+def _abandoned_branch(edit: IndexedEdit, agents: Collection[str] = ()) -> int:
+    """Return the abandoned branch of the session that made a change, or 0."""
+    if edit.agent_id is None:
+        return edit.branch_number
+    return _BY_AGENT if edit.branch_number or edit.agent_id in agents else 0
+
+
+def _branch_note(branch: int) -> Html:
+    if not branch:
+        return EMPTY_HTML
+    text = "abandoned" if branch == _BY_AGENT else f"abandoned branch {branch + 1}"
+    return tag("small", escape_line(text), kind="note")
+
+
+def _path_link(
+    url: str, path: str, projects: Sequence[str] = (), note: Html = EMPTY_HTML
+) -> Html:
     """Return a link with the name of a file first, so that it is visible if cut.
 
     The folder is relative to the project, if the file is in it.
@@ -163,7 +185,8 @@ def _path_link(url: str, path: str, projects: Sequence[str] = ()) -> Html:
     shown = next(filter(None, (relative_to(path, root) for root in projects)), path)
     at = max(shown.rfind("/"), shown.rfind("\\")) + 1
     name, folder = escape_line(shown[at:] or shown), escape_line(shown[:at] or "")
-    content = join_html((name, tag("small", folder) if shown[at:] else EMPTY_HTML), " ")
+    folder = tag("small", folder) if shown[at:] and folder else EMPTY_HTML
+    content = join_html((name, folder, note), " ")
     return tag("a", content, kind="file-path", href=url, title=sanitize_line(path))
 
 
@@ -196,18 +219,27 @@ def _sessions_of_file(
     context: RequestContext, path: str, edits: Sequence[IndexedEdit]
 ) -> Response:
     summaries = {str(summary.id): summary for summary in context.pool.summaries()}
-    counts: dict[str, _ChangeCounts] = {}
+    counts: dict[tuple[str, int], _ChangeCounts] = {}
     for edit in edits:
         session = counts.setdefault(
-            edit.session_id, _ChangeCounts(name=edit.session_id, related=set())
+            (edit.session_id, branch := _abandoned_branch(edit)),
+            _ChangeCounts(name=edit.session_id, related=set(), branch=branch),
         )
         session.add(edit, edit.path)
     rows = sorted(counts.values(), key=_last_changed_key, reverse=True)
     lines = [
         (
-            link(
-                build_url("files", session=session.name, path=path),
-                escape_line(_session_title(summaries.get(session.name), session.name)),
+            join_html(
+                (
+                    link(
+                        build_url("files", session=session.name, path=path),
+                        escape_line(
+                            _session_title(summaries.get(session.name), session.name)
+                        ),
+                    ),
+                    _branch_note(session.branch),
+                ),
+                " ",
             ),
             *_count_cells(session, context.now),
         )
@@ -230,18 +262,30 @@ def _files_of_session(context: RequestContext, name: str) -> Response:
     with context.pool.archive() as archive:
         summary = archive.session_summary(name)
         edits = archive.edits(session=summary.id)
-    counts = _count_by_path(edits)
+        agents = archive.abandoned_agents(edits)
+    branches = sorted({_abandoned_branch(edit, agents) for edit in edits}, key=abs)
     lines = [
         (
             _path_link(
                 build_url("files", session=summary.id, path=file.name),
                 file.name,
                 summary.project_names,
+                _branch_note(branch),
             ),
             *_count_cells(file, context.now),
-            link(file_url(file.name, session=summary.id), escape_line("At any turn")),
+            link(
+                file_url(
+                    file.name,
+                    session=summary.id,
+                    branch=f"{summary.id}:{branch + 1}" if branch > 0 else "",
+                ),
+                escape_line("At any turn"),
+            ),
         )
-        for file in counts.values()
+        for branch in branches
+        for file in _count_by_path(
+            edit for edit in edits if _abandoned_branch(edit, agents) == branch
+        ).values()
     ]
     table = (
         tag(

@@ -246,19 +246,22 @@ export class Conversation {
     const number = Math.floor(at / this.size);
     const section = this.sections[number];
     if (!section) return null;
+    // Of several calls, only the last one scrolls.
+    const call = this.lastCall = {};
+    const scroll = (element) => { if (this.lastCall === call) element.scrollIntoView({ block: "start" }); };
     section.dataset.near = "1";
     await this.loading.get(number);
     if (section.classList.contains("waiting")) {
-      section.scrollIntoView({ block: "start" });
+      scroll(section);
       await this.fill(number);
       if (section.classList.contains("waiting")) await this.fill(number);
     }
     const target = (anchor && document.getElementById(anchor)) || section;
     for (let up = target; up && up !== section; up = up.parentElement) if (up.localName === "details") up.open = true;
-    target.scrollIntoView({ block: "start" });
+    scroll(target);
     // Content that was loaded in the meantime may have moved it.
     await nextFrame();
-    target.scrollIntoView({ block: "start" });
+    scroll(target);
     return target;
   }
 }

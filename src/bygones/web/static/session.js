@@ -191,15 +191,19 @@ onKey("p", "Previous prompt", () => jump("prompt", -1));
 onKey("e", "Next error", () => jump("error", 1));
 onKey("E", "Previous error", () => jump("error", -1));
 onKey("gg", "Go to start", async () => { await go(0, ""); scrollTo(0, 0); });
-// Scrolls to the end; windows that are loaded on the way may be higher than estimated.
+// Scrolls to the end; windows that are loaded on the way may be higher than estimated. What the
+// reader does next ends it.
 async function toEnd() {
+  const done = new AbortController();
+  for (const type of ["keydown", "pointerdown", "wheel"]) addEventListener(type, () => done.abort(), { passive: true, signal: done.signal });
   await conversation.reveal(conversation.total - 1, "");
-  for (let tries = 0; tries < 30; tries += 1) {
+  for (let tries = 0; tries < 30 && !done.signal.aborted; tries += 1) {
     scrollTo(0, document.body.scrollHeight);
-    await new Promise((done) => { requestAnimationFrame(() => requestAnimationFrame(done)); });
-    if (!conversation.loading.size && scrollY + innerHeight >= document.body.scrollHeight - 2) return;
+    await new Promise((painted) => { requestAnimationFrame(() => requestAnimationFrame(painted)); });
+    if (!conversation.loading.size && scrollY + innerHeight >= document.body.scrollHeight - 2) break;
     await conversation.settled();
   }
+  done.abort();
 }
 onKey("G", "Go to end", toEnd);
 // Folds: messages that are loaded later are expanded or collapsed like the others, and what is
