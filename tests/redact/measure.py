@@ -15,6 +15,7 @@ from random import Random
 
 from bygones.redact.engine import Redactor
 from tests.redact.families import HARMLESS, LATER, SECRETS, is_measured_only
+from tests.redact.newer_families import NEWER_HARMLESS, NEWEST, REVIEWED
 from tests.redact.tokens import make_token
 
 ROUNDS = 20
@@ -52,6 +53,8 @@ SETS = {
     "first half": {n: t for n, t in SECRETS.items() if not is_measured_only(n)},
     "second half": {n: t for n, t in SECRETS.items() if is_measured_only(n)},
     "written later": LATER,
+    "reviewed": REVIEWED,
+    "newest": NEWEST,
 }
 
 
@@ -73,7 +76,7 @@ def wrongly_redacted(rounds: int = ROUNDS) -> Counter[str]:
             template: sum(
                 any(find_secrets(make_token(template, random))) for _ in range(rounds)
             )
-            for template in HARMLESS
+            for template in (*HARMLESS, *NEWER_HARMLESS)
         }
     )
 

@@ -105,8 +105,9 @@ _HEX_VALUE = re.compile(r"(?:0x)?[0-9a-f-]*|(?:0x)?[0-9A-F-]*")
 _KNOWN_ID = re.compile(
     r"(?:toolu|srvtoolu|msg|req|call|resp|run|evt|file|step|thread|asst|batch|chatcmpl"
     r"|container|session|agent|pk|sha\d+|compl|cmpl|gen|org|proj|user|wrkspc)[_-]"
+    r"|0[0-9A-HJKMNP-TV-Z]{25}$|[a-z][a-z0-9-]*-[0-9a-f]{8,10}-[a-z0-9]{5}$"
 )
-"""Ids in transcripts, such as those of messages and tool calls."""
+"""Ids in transcripts, such as those of messages and tool calls; ULIDs; names of pods."""
 _DISTANCE = 60
 """How far before a value the word is that makes it a secret."""
 _LABEL_SUFFIX = re.compile(r"(?i)[-_](?:secret|key|token|password)$")
