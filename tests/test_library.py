@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 from pathlib import Path
 from typing import Any
@@ -191,6 +192,9 @@ def test_notebooks_show_escaped_tables() -> None:
             assert "<b>" not in output
         assert "&lt;script&gt;" in session._repr_html_()
         assert len(session._repr_html_()) < 20_000
+        assert re.search(
+            r"<td>\d{4}-\d\d-\d\d \d\d:\d\d UTC</td>", session._repr_html_()
+        )
 
 
 @pytest.mark.req("DA1")

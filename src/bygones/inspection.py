@@ -62,6 +62,7 @@ from bygones.parse.decode import field_names, has_too_many_values, known_names
 from bygones.parse.full import unknown_fields
 from bygones.parse.light import parse_line_light
 from bygones.parse.metadata import SIDECAR_FIELDS
+from bygones.render.numbers import version_order
 from bygones.sources.lines import read_at, read_lines
 from bygones.sources.walk import discover_sources
 
@@ -664,7 +665,6 @@ _KNOWN_SUBTYPES: Mapping[str, tuple[DriftKind, Container[str | None]]] = {
     "attachment": (DriftKind.ATTACHMENT, ATTACHMENTS_BY_TYPE),
     "progress": (DriftKind.PROGRESS, ProgressData.types),
 }
-_MAX_VERSION_DIGITS = 9
 
 
 def build_survey(stats: TranscriptStats) -> Survey:
@@ -736,18 +736,8 @@ def _version_rows(kinds: BoundedCounter[RecordKey]) -> Iterator[VersionRow]:
     for (_, _, version), (number, _) in kinds.totals.items():
         if version:
             sums[version] = sums.get(version, 0) + number
-    for version in sorted(sums, key=_version_order):
+    for version in sorted(sums, key=version_order):
         yield VersionRow(version=version, records=sums[version])
-
-
-def _version_order(version: str | None) -> tuple[tuple[int, str], ...]:
-    """Return a sort key that puts 2.0.9 before 2.0.10."""
-    return tuple(
-        (int(part), "")
-        if part.isdecimal() and len(part) <= _MAX_VERSION_DIGITS
-        else (0, part)
-        for part in (version or "").split(".")
-    )
 
 
 def _drift_rows(
@@ -765,7 +755,7 @@ def _drift_rows(
             sums[key] = sums.get(key, 0) + number
     order = {kind: number for number, kind in enumerate(DriftKind)}
     for kind, name, version in sorted(
-        sums, key=lambda key: (order[key[0]], key[1], _version_order(key[2]))
+        sums, key=lambda key: (order[key[0]], key[1], version_order(key[2]))
     ):
         number = sums[kind, name, version]
         yield DriftRow(kind=kind, name=name, version=version, records=number)

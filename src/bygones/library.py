@@ -7,6 +7,7 @@ package (`bygones.library`), which are loaded when they are used.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from datetime import datetime
 from functools import cache
 from html import escape
 from typing import TYPE_CHECKING, Any
@@ -140,7 +141,10 @@ def html_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
 def _cell(value: object) -> str:
     if value is None:
         return ""
-    text = f"{value:,.2f}" if isinstance(value, float) else str(value)
+    if isinstance(value, datetime):
+        text = f"{value:%Y-%m-%d %H:%M %Z}"
+    else:
+        text = f"{value:,.2f}" if isinstance(value, float) else str(value)
     cut = text if len(text) <= _MAX_CELL else f"{text[:_MAX_CELL]}…"
     return escape(cut)
 

@@ -23,6 +23,7 @@ from bygones.cli.picker.frame import FirstFrame, PickerOptions
 from bygones.cli.picker.listing import FoundSessions, PickerQuery
 from bygones.cli.picker.lookup import Answer, PreviewRequest, SessionFinder
 from bygones.cli.picker.new_data import NewDataCheck
+from bygones.cli.picker.rows import state_line
 from bygones.errors import ExitCode
 from tests.build import Home, prompt, reply, session_id, thread, title
 from tests.cli.terminals import Screen, run_piped
@@ -320,6 +321,18 @@ class _ImmediateFinder:
 
     def stop(self) -> None:
         pass
+
+
+def test_what_happened_is_not_cut_off_on_a_narrow_terminal() -> None:
+    found = FoundSessions(query=PickerQuery(text="git"), count=44)
+
+    def line(width: int) -> str:
+        parts = state_line(found, directory_name="x", status="starred", width=width)
+        return "".join(text for _, text in parts)
+
+    assert line(80) == "  44 sessions · all projects · best first · starred"
+    assert line(50) == "  44 sessions · all projects · starred"
+    assert line(24) == "  44 sessions · starred"
 
 
 def test_results_that_come_at_once_are_shown(

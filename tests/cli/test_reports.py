@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from bygones.cli.commands.demo import write_demo_home
 from bygones.cli.main import main
 from bygones.errors import ExitCode
 from tests.build import Home, prompt, reply, session_id, thread, tool_result, tool_use
+from tests.cli.terminals import Screen
 
 
 def stdout_of(capsys: pytest.CaptureFixture[str], *words: str) -> str:
@@ -51,6 +53,17 @@ def test_without_a_recent_reply_there_is_no_block(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert stdout_of(capsys, "usage", "--watch").startswith("no active block")
+
+
+@pytest.mark.skipif(os.name == "nt", reason="there are no pseudo-terminals")
+@pytest.mark.usefixtures("demo_home")
+def test_watched_usage_without_a_block_is_wrapped_and_says_how_to_stop() -> None:
+    screen = Screen("usage", "--watch", columns=50)
+    screen.wait_for("press Ctrl-C to stop")
+    assert screen.lines[0].endswith("replied in the")
+    assert screen.lines[1] == "last five hours"
+    screen.type("\x03")
+    screen.end()
 
 
 def test_files_that_were_read_are_listed_last_first(

@@ -31,6 +31,11 @@ COMMANDS = {
     "usage": ["usage", "--by", "model"],
     "files": ["files", "src/checkout.py"],
     "doctor": ["doctor"],
+    "errors": ["errors"],
+    "prompts": ["prompts"],
+    "projects": ["projects"],
+    "sql": ["sql", "SELECT name, command, is_failed FROM tool_calls ORDER BY 1, 2"],
+    "usage-git": ["usage", "--by", "git"],
 }
 VARIABLE = (
     (r"\d{4}-\d\d-\d\d", "YYYY-MM-DD"),

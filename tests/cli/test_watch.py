@@ -19,7 +19,7 @@ from bygones.ingest.watch import watch
 from bygones.model.base import IngestReport
 from bygones.store.connect import writer_lock
 from tests.build import Home, jsonl, prompt, reply, session_id, thread
-from tests.cli.terminals import command_line
+from tests.cli.terminals import Screen, command_line
 
 LONG = 30.0
 """Seconds after which a test gives up; a busy machine may need some."""
@@ -154,6 +154,18 @@ def test_each_grown_session_is_printed_on_a_line(sample_home: Home) -> None:
     assert row["session"]["title"] == "Watch me"
     assert child.returncode == ExitCode.INTERRUPTED
     assert stderr == "\nstopped; everything printed is in the archive\n"
+
+
+@pytest.mark.skipif(os.name == "nt", reason="there are no pseudo-terminals")
+def test_long_titles_are_cut_off_on_a_terminal(sample_home: Home) -> None:
+    screen = Screen("watch", columns=60)
+    screen.wait_for("press Ctrl-C to stop")
+    sample_home.session(session_id(7), thread(prompt("Watch me " * 20), reply("I do")))
+    screen.wait_for("new  +2 messages")
+    screen.type("\x03")
+    assert screen.end() == ExitCode.INTERRUPTED
+    (line,) = (line for line in screen.lines if "Watch me" in line)
+    assert line.endswith("…")
 
 
 def test_watch_started_during_an_import_catches_up(sample_home: Home) -> None:

@@ -123,6 +123,23 @@ def test_a_fix_names_the_edit_and_the_call_that_succeeded(folder: Path) -> None:
     assert (edit.fix.label, edit.fix.step_tool) == (CART, "Read")
 
 
+def test_a_question_or_a_note_is_not_named_as_the_fix(tmp_path: Path) -> None:
+    home = Home(tmp_path / ".claude")
+    calls = (
+        Calls(SHOP, "n")
+        .call("Bash", "boom", fails=True, command="pytest -q")
+        .call("AskUserQuestion", question="again?")
+        .call("TodoWrite", todos=[])
+        .call("Bash", command="pytest")
+    )
+    home.session(session_id(1), thread(*calls.records))
+    Archive.ingest(tmp_path / "archive", [home.path])
+    with Archive.open(tmp_path / "archive") as archive:
+        (row,) = archive.errors()
+    assert row.fix is not None
+    assert (row.fix.step_tool, row.fix.label) == (None, "pytest")
+
+
 def test_errors_of_a_project_or_a_query(folder: Path) -> None:
     with Archive.open(folder) as archive:
         assert {row.project for row in archive.errors(project=BLOG)} == {BLOG}
@@ -180,6 +197,7 @@ def test_names_of_commands(command: str, name: str) -> None:
         ("Exit code 2", "Exit code 2"),
         ("Traceback (most recent call last):\n  x\nKeyError: 1\n", "KeyError: 1"),
         ("<tool_use_error>no</tool_use_error>", "no"),
+        ("╭────╮\n│ no │\n╰────╯", "│ no │"),
         ("", ""),
     ],
 )

@@ -13,6 +13,7 @@ from bygones.render.numbers import (
     format_time_range,
     format_tokens,
     pluralize,
+    version_order,
 )
 
 START = datetime(2026, 1, 5, 9, tzinfo=UTC)
@@ -33,6 +34,13 @@ START = datetime(2026, 1, 5, 9, tzinfo=UTC)
 )
 def test_tokens_have_few_digits(number: int, text: str) -> None:
     assert format_tokens(number) == text
+
+
+def test_versions_are_sorted_by_their_numbers() -> None:
+    versions = ["2.0.10", "1.0.120", "2.0.9", "9" * 5000, "1.0.117", "dev"]
+    assert sorted(versions, key=version_order)[-4:] == [
+        *("1.0.117", "1.0.120", "2.0.9", "2.0.10"),
+    ]
 
 
 def test_sizes_have_units() -> None:

@@ -259,6 +259,11 @@ def test_several_questions_have_their_own_lines(tmp_path: Path) -> None:
         ),
         ("Exit code 1", ToolCallState.FAILED, ["  $ make  exit 1"]),
         (
+            "╭────────╮\n│ broken │\n╰────────╯",
+            ToolCallState.FAILED,
+            ["  $ make  failed", "    ╰ │ broken │"],
+        ),
+        (
             "<tool_use_error>Not allowed</tool_use_error>",
             ToolCallState.FAILED,
             ["  $ make  failed", "    ╰ Not allowed"],

@@ -30,6 +30,10 @@ if TYPE_CHECKING:
 
 _SHELL = "Bash"
 _EDITING_TOOLS = frozenset({"Edit", "MultiEdit", "NotebookEdit", "Write"})
+_NOTE_TAKING_TOOLS = frozenset(
+    {"AskUserQuestion", "TaskCreate", "TaskUpdate", "TodoRead", "TodoWrite"}
+)
+"""Tools that cannot be what fixed a failure."""
 _REFUSED = IS_INTERRUPTED | IS_STOPPED | IS_DENIED
 _EXAMPLES = 3
 """Failures of a group whose fixes are looked up."""
@@ -219,7 +223,11 @@ class _Describer:
         return None
 
     def _describe_fix(self, failure: Failure, at: int) -> FailureFix:
-        between = [one for one in failure.branch[failure.at + 1 : at] if one.is_success]
+        between = [
+            one
+            for one in failure.branch[failure.at + 1 : at]
+            if one.is_success and one.name not in _NOTE_TAKING_TOOLS
+        ]
         step = _last(between, lambda one: one.name in _EDITING_TOOLS)
         step = step or _last(between, lambda one: one.name == _SHELL)
         if failure.call.name != _SHELL or step is None:
@@ -287,5 +295,7 @@ def first_line(error: str) -> str:
     Of a Python traceback that is its last line.
     """
     lines = [line.strip() for line in _NOISE.sub("", error).splitlines()]
-    said = list(filter(None, lines)) or [error.strip().partition("\n")[0]]
+    # Frames around a message say nothing.
+    said = [line for line in lines if any(map(str.isalnum, line))]
+    said = said or [error.strip().partition("\n")[0]]
     return said[-1 if said[0].startswith("Traceback (") else 0][:_MAX_LINE]

@@ -6,8 +6,10 @@ from collections.abc import Iterator, Sequence
 from datetime import tzinfo
 from typing import TYPE_CHECKING
 
+from msgspec import structs
+
 from bygones.model.query import Part
-from bygones.model.summary import Hit, SearchResults
+from bygones.model.summary import Excerpt, Hit, SearchResults
 from bygones.model.usage import Cost, Usage
 from bygones.render.numbers import (
     format_bytes,
@@ -17,6 +19,7 @@ from bygones.render.numbers import (
     format_time_range,
     format_tokens,
     pluralize,
+    version_order,
 )
 from bygones.render.text.primitives import (
     SpanStyle,
@@ -129,7 +132,7 @@ def _time_facts(session: ConversationHeader, zone: tzinfo | None) -> list[str]:
 
 
 def _software_facts(session: ConversationHeader) -> list[str]:
-    versions = session.versions
+    versions = sorted(session.versions, key=version_order)
     version_range = " to ".join(dict.fromkeys((*versions[:1], *versions[-1:])))
     return [
         _abbreviate_list(session.models),
@@ -264,6 +267,23 @@ def hit_label(hit: Hit) -> str:
     if hit.is_abandoned:
         labels.append("abandoned branch")
     return sanitize_line(", ".join(labels)) + ":"
+
+
+def hit_excerpt(hit: Hit) -> Excerpt:
+    """Return the excerpt of a hit without the name of a tool, which its label shows."""
+    excerpt = hit.excerpt
+    start = len(" ".join(hit.tool_names)) + 1
+    if (
+        not hit.tool_names
+        or not excerpt.text.startswith(" ".join((*hit.tool_names, "")))
+        or any(begin < start for begin, _ in excerpt.highlights)
+    ):
+        return excerpt
+    return structs.replace(
+        excerpt,
+        text=excerpt.text[start:],
+        highlights=tuple((a - start, b - start) for a, b in excerpt.highlights),
+    )
 
 
 def search_notes(results: SearchResults) -> Iterator[str]:

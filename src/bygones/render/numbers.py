@@ -17,6 +17,7 @@ MessagePricer = Callable[[Iterable["Message"]], int | None]
 _THOUSAND = 1000
 _CENT = 10**7
 _UNITS = ("", "k", "M", "G")
+_MAX_VERSION_DIGITS = 9
 _AGE_UNITS = (
     (timedelta(minutes=1), timedelta(seconds=1), ""),
     (timedelta(hours=1), timedelta(minutes=1), "minute"),
@@ -163,4 +164,14 @@ def warm_up_note(replies: int, tokens: int, cost: int | None) -> str:
     return (
         f"warm-ups of agents are not included: {pluralize(replies, 'reply', 'replies')},"
         f" {format_tokens(tokens)} tokens{dollars}"
+    )
+
+
+def version_order(version: str | None) -> tuple[tuple[int, str], ...]:
+    """Return a sort key that puts 2.0.9 before 2.0.10."""
+    return tuple(
+        (int(part), "")
+        if part.isdecimal() and len(part) <= _MAX_VERSION_DIGITS
+        else (0, part)
+        for part in (version or "").split(".")
     )

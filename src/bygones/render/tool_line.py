@@ -464,7 +464,10 @@ def _error_text(call: ToolCall) -> str:
 
 
 def _first_line(text: str) -> str:
-    return next((line.strip() for line in text.splitlines() if line.strip()), "")
+    """Return the first line with words; frames and rules say nothing."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    with_words = (line for line in lines if any(map(str.isalnum, line)))
+    return next(with_words, lines[0] if lines else "")
 
 
 def _call_duration(call: ToolCall) -> timedelta | None:

@@ -52,7 +52,7 @@ from bygones.maintenance.retention import (
     read_retention_periods,
 )
 from bygones.render.headers import describe_verification
-from bygones.render.numbers import format_bytes, pluralize
+from bygones.render.numbers import format_bytes, pluralize, version_order
 from bygones.render.text.primitives import sanitize_line, sanitize_name, truncate_end
 from bygones.schema.commands import DoctorObject, ExpiringSessionObject, RetentionObject
 
@@ -154,7 +154,9 @@ def _add_archive_state(
         prompts_only_count=(
             len(archive.prompts_only_sessions()) if archive.has_index else 0
         ),
-        versions=_sort_versions({v for one in listed for v in one.versions}),
+        versions=tuple(
+            sorted({v for one in listed for v in one.versions}, key=version_order)
+        ),
         drift_count=len(archive.drift()) if archive.has_index else 0,
         problem_count=sum(one.problem_count for one in listed),
         problem_session_count=sum(one.problem_count > 0 for one in listed),
@@ -172,15 +174,6 @@ def _is_private(folder: Path) -> bool:
         stat.S_IMODE(path.stat().st_mode) & _GROUP_AND_OTHERS_BITS
         for path in (folder, *folder.glob("archive.db*"))
     )
-
-
-def _sort_versions(versions: set[str]) -> tuple[str, ...]:
-    def parts(one: str) -> list[tuple[bool, int, str]]:
-        return [
-            (p.isdecimal(), int(p) if p.isdecimal() else 0, p) for p in one.split(".")
-        ]
-
-    return tuple(sorted(versions, key=parts))
 
 
 def find_known_homes(

@@ -72,11 +72,11 @@ def errors(  # noqa: PLR0913 (one parameter per option)
 
     Shell commands are grouped by project, program and subcommand, such as `npm test`;
     other tools by name. FIXED is how often the same shell command succeeded later in
-    the session. Below each row are the error of the last failure that was fixed,
-    otherwise of the last one, and the call that succeeded, with the edit or command
-    before it. Both start with an id: `bygones show ID` opens the call. Calls that were
-    denied, refused or interrupted are not counted, and neither are errors of the API,
-    which no command can fix; `show` has them in the conversation.
+    the session; it is not counted for other tools. Below each row are the error of the
+    last failure that was fixed, otherwise of the last one, and the call that succeeded,
+    with the edit or command before it. Both start with an id: `bygones show ID` opens
+    the call. Calls that were denied, refused or interrupted are not counted, and neither
+    are errors of the API, which no command can fix; `show` has them in the conversation.
 
     QUERY selects sessions; see `bygones help query`.
     """
@@ -107,7 +107,7 @@ def _format_rows(rows: Sequence[FailureRow], console: Console) -> Iterator[str]:
         [
             (
                 f"{row.failure_count:,}",
-                f"{row.fixed_count:,}" if row.fixed_count is not None else "",
+                f"{row.fixed_count:,}" if row.fixed_count is not None else "-",
                 f"{row.session_count:,}",
                 console.format_time(row.last_at),
                 row.command or row.tool_name,

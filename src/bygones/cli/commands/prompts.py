@@ -58,7 +58,7 @@ def format_prompt(
     text = sanitize_line(prompt.text)
     if console.width is not None:
         plain_head = f"{name}  {when}{suffix}  "
-        text = truncate_end(text, max(console.width - len(plain_head), 20))
+        text = truncate_end(text, console.width - len(plain_head))
     yield f"{head}  {text}"
 
 

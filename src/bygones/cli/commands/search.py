@@ -41,7 +41,7 @@ from bygones.model.summary import (
     SessionSummary,
 )
 from bygones.query.parser import parse_query
-from bygones.render.headers import PART_LABELS, hit_label, search_notes
+from bygones.render.headers import PART_LABELS, hit_excerpt, hit_label, search_notes
 from bygones.render.numbers import pluralize
 from bygones.render.text.primitives import (
     display_width,
@@ -87,11 +87,8 @@ class SearchResultsPage(Struct, frozen=True, kw_only=True):
             text = sanitize_line(f"{share.word} {share.share:.0%}: {counts}")
             yield " " * _INDENT + self.console.style.dim(text)
         for hit in match.hits:
-            label, said = hit_label(hit), _split_excerpt(hit.excerpt)
-            if said and said[0] == [(sanitize(" ".join(hit.tool_names)), False)]:
-                # The text of a call starts with its name, which the label shows already.
-                said = said[1:]
-            words = [[(label, False)], *said]
+            label = hit_label(hit)
+            words = [[(label, False)], *_split_excerpt(hit_excerpt(hit))]
             for at, line in enumerate(self._wrap(words, label=label)):
                 yield " " * (_INDENT + 2 * (at > 0)) + line
 

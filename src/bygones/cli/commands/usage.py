@@ -465,6 +465,7 @@ def watch_block(options: CommonOptions, color: str, zone: tzinfo) -> None:
         console = Console.for_stdout(color, zone=zone)
         lines = list(_block_lines(options, console, zone))
         if console.is_terminal:
+            lines += ["", console.style.dim("press Ctrl-C to stop")]
             sys.stdout.write(_CLEAR_SCREEN)
         sys.stdout.writelines(f"{line}\n" for line in lines)
         sys.stdout.flush()
@@ -513,7 +514,9 @@ def _block_lines(
         row = next((one for one in report.rows[-1:] if isinstance(one, UsageRow)), None)
         block = row.block if row is not None else None
         if row is None or block is None or not block.is_active:
-            yield "no active block: Claude has not replied in the last five hours"
+            yield from console.wrap(
+                "no active block: Claude has not replied in the last five hours"
+            )
             return
         since = and_terms([TimeRange(start=block.started_at)])
         models = archive.usage(
@@ -543,9 +546,6 @@ def _block_lines(
         if isinstance(model, UsageRow):
             key = sanitize_line(model.key) or "(no name)"
             yield f"{_cost_cell(model):>10}  {key}"
-    if console.is_terminal:
-        yield ""
-        yield style.dim("press Ctrl-C to stop")
 
 
 @click.command("usage", cls=QueryCommand)

@@ -20,6 +20,7 @@ from bygones.cli.context import (
 )
 from bygones.cli.open_archive import load_session_costs
 from bygones.cli.output import (
+    Console,
     StagedProgressBar,
     display_path,
     ingest_report_lines,
@@ -112,10 +113,11 @@ class _ChangePrinter:
             elif not self._quiet:
                 gained = _describe_change(before, one)
                 title = sanitize_line(one.title.text)
-                click.echo(
+                line = (
                     f"{now.astimezone():%H:%M:%S}  {sanitize_line(one.id)[:8]}  "
                     f"{gained}  {title}"
                 )
+                click.echo(Console.for_stdout().truncate(line))
         sys.stdout.flush()
 
     def _changed_sessions(

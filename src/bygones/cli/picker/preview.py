@@ -13,7 +13,7 @@ from bygones.model.nodes import parse_user_text
 from bygones.model.query import FieldValue, Part, Query
 from bygones.model.summary import Hit, SessionSummary
 from bygones.query.parser import and_terms
-from bygones.render.headers import hit_label
+from bygones.render.headers import hit_excerpt, hit_label
 from bygones.render.locate import contains_record
 from bygones.render.numbers import format_time_range, format_tokens, pluralize
 from bygones.render.text.highlight import excerpt_spans, highlight_line
@@ -185,5 +185,5 @@ def _wrapped(text: str, width: int, style: SpanStyle) -> Iterator[StyledLine]:
 def _excerpt_lines(hit: Hit, width: int) -> Iterable[StyledLine]:
     """Return the excerpt of a hit on a few lines, with its label before it."""
     label = f"{hit_label(hit)} "
-    pieces = [StyledSpan(label, SpanStyle.META), *excerpt_spans(hit.excerpt)]
+    pieces = [StyledSpan(label, SpanStyle.META), *excerpt_spans(hit_excerpt(hit))]
     return wrap_spans(pieces, width)

@@ -131,12 +131,16 @@ def state_line(
         else "newest first",
         "" if query.include_agents else "without agents",
     ]
-    text = "  " + " · ".join(filter(None, facts))
-    line = [("class:fact", truncate_end(text, width))]
-    message = status or found.note
-    room = width - display_width(line[0][1]) - 3
-    if message and room > _AGE_WIDTH:
-        line.append(("class:note", " · " + truncate_end(_visible(message), room)))
+    facts = [fact for fact in facts if fact]
+    message = _visible(status or found.note)
+    end = f" · {message}" if message else ""
+    # What happened just now matters more than how the sessions are chosen.
+    while len(facts) > 1 and display_width("  " + " · ".join(facts) + end) > width:
+        facts.pop()
+    text = truncate_end("  " + " · ".join(facts), width)
+    line = [("class:fact", text)]
+    if message:
+        line.append(("class:note", truncate_end(end, width - display_width(text))))
     return line
 
 
