@@ -6,13 +6,15 @@ import io
 import json
 import os
 import shutil
+import tracemalloc
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from threading import Thread
 from typing import NamedTuple
 
 import pytest
-from msgspec import structs
+import zstandard
+from msgspec import msgpack, structs
 
 from bygones.archive import Archive
 from bygones.cli.main import main
@@ -23,7 +25,7 @@ from bygones.model.machines import Machine
 from bygones.model.summary import Annotations
 from bygones.store.archive_db import ArchiveDB, StoredSource
 from bygones.store.archive_dir import ArchiveDir, hash_tables
-from bygones.store.compression import compress
+from bygones.store.compression import compress, decompress, sha256_digest
 from bygones.store.exchange import SourceEntry, StoredFrame
 from bygones.sync import folder, pull
 from bygones.sync.peers import ArchivePeer, ChunkPlace
@@ -454,7 +456,10 @@ class Hostile(ArchivePeer):
             yield structs.replace(entry, home="other-00000000:/home")
             yield structs.replace(entry, machine_id="../../etc")
             yield structs.replace(entry, generations=())
+            yield structs.replace(entry, gone_ns=1 << 63)
             (state,) = entry.generations
+            later = structs.replace(state, mtime_ns=1 << 63)
+            yield structs.replace(entry, generations=(later,))
             chunk = structs.replace(state.chunks[0], start=-5)
             state = structs.replace(state, chunks=(chunk,))
             yield structs.replace(entry, generations=(state,))
@@ -471,9 +476,53 @@ def test_damaged_bytes_and_dangerous_names_are_not_stored(
 
     peer.close()
     assert (report.damaged, report.refused) == (
-        (3, 0) if kind is Tampering else (0, 15)
+        (3, 0) if kind is Tampering else (0, 21)
     )
     assert {key: raw for key, raw in desk.read_all().items() if raw} == before
+    assert desk.sessions() == {TWO}
+
+
+def write_pipe(pack: Path, _whole: bytes) -> None:
+    pack.unlink()
+    os.mkfifo(pack)
+
+
+def write_header_that_expands(pack: Path, whole: bytes) -> None:
+    """Write a header whose 40 kB claim to be 1 GB."""
+    frame = zstandard.compress(bytes(1 << 30))
+    head = whole[: len(folder._MAGIC)] + len(frame).to_bytes(8, "big")
+    pack.write_bytes(head + sha256_digest(frame) + frame)
+
+
+def write_negative_offset(pack: Path, whole: bytes) -> None:
+    end = folder._HEAD_LENGTH + int.from_bytes(whole[15:23], "big")
+    header = folder._header_decoder.decode(decompress(whole[folder._HEAD_LENGTH : end]))
+    blobs = [structs.replace(blob, offset=-9999) for blob in header.blobs]
+    frame = compress(msgpack.encode(structs.replace(header, blobs=blobs)))
+    head = whole[: len(folder._MAGIC)] + len(frame).to_bytes(8, "big")
+    pack.write_bytes(head + sha256_digest(frame) + frame + whole[end:])
+
+
+@pytest.mark.parametrize(
+    "damage", [write_pipe, write_header_that_expands, write_negative_offset]
+)
+def test_hostile_pack_is_skipped(
+    tmp_path: Path,
+    laptop: Computer,
+    desk: Computer,
+    damage: Callable[[Path, bytes], None],
+) -> None:
+    shared = tmp_path / "shared"
+    sync_with_folder(laptop.folder, laptop.machine, shared)
+    (pack,) = shared.glob("*/*.pack")
+    damage(pack, pack.read_bytes())
+    tracemalloc.start()
+
+    result = sync_with_folder(desk.folder, desk.machine, shared)
+
+    assert tracemalloc.get_traced_memory()[1] < 100_000_000
+    tracemalloc.stop()
+    assert (result.unreadable_packs, result.received.files) == (1, 0)
     assert desk.sessions() == {TWO}
 
 

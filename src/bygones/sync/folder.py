@@ -8,6 +8,7 @@ pack has new bytes of an archive, and the state of the sources that they belong 
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import BinaryIO
@@ -38,6 +39,9 @@ _HEAD_LENGTH = len(_MAGIC) + 8 + 32
 """The magic line, the length of the header and its hash."""
 _PACK_BYTES = 64 * 1024 * 1024
 """Bytes of sources in a pack, so that an interrupted sync has written some."""
+
+_MAX_HEADER_BYTES = 256 * 1024 * 1024
+"""Of an uncompressed header; a pack of the shortest sources has 190 MB."""
 
 
 class _Blob(Struct, frozen=True, array_like=True):
@@ -86,13 +90,16 @@ class FolderPeer:
 
     def _load_pack(self, path: Path) -> None:
         try:
-            with path.open("rb") as file:
+            with open(_open_file(path), "rb") as file:
                 header, end = _read_header(file)
                 size = os.fstat(file.fileno()).st_size
         except (OSError, ValueError):
             self.unreadable.append(path)
             return
-        if header.blobs and size < end + max(b.offset + b.length for b in header.blobs):
+        if any(
+            min(blob.offset, blob.length) < 0 or end + blob.offset + blob.length > size
+            for blob in header.blobs
+        ):
             self.unreadable.append(path)
             return
         for blob in header.blobs:
@@ -248,6 +255,17 @@ def _make_folder(folder: Path) -> None:
         raise PathUnusable(f"{folder}: {error.strerror}") from error
 
 
+def _open_file(path: Path) -> int:
+    """Return a descriptor of a regular file; raise `ValueError` for a pipe."""
+    descriptor = os.open(
+        path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+    )
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise ValueError(path)
+    return descriptor
+
+
 def _read_header(file: BinaryIO) -> tuple[_Header, int]:
     """Return the header of a pack, and where its bytes start.
 
@@ -262,7 +280,9 @@ def _read_header(file: BinaryIO) -> tuple[_Header, int]:
     if len(data) < length or sha256_digest(data) != head[start + 8 :]:
         raise ValueError(file.name)
     try:
-        header = _header_decoder.decode(decompress(data))
+        header = _header_decoder.decode(
+            decompress(data, expected_size=_MAX_HEADER_BYTES)
+        )
     except Exception as error:
         raise ValueError(file.name) from error
     return header, _HEAD_LENGTH + length

@@ -372,6 +372,10 @@ class Puller:
         self.report.annotations = len(changed)
 
 
+_MAX_NUMBER = (1 << 63) - 1
+"""Of a time or a size, in SQLite."""
+
+
 def _is_valid(entry: SourceEntry) -> bool:
     """Whether the names of an entry can be stored; a peer may be damaged."""
     return bool(
@@ -380,6 +384,7 @@ def _is_valid(entry: SourceEntry) -> bool:
         and ":" not in entry.machine_name
         and entry.generations
         and all(map(_is_contiguous, entry.generations))
+        and abs(entry.gone_ns or 0) <= _MAX_NUMBER
         and not escapes_home(entry.path)
         and is_on_this_machine(entry.home)
     )
@@ -391,7 +396,8 @@ def _is_contiguous(generation: GenerationEntry) -> bool:
         if chunk.start != stop or chunk.stop <= chunk.start:
             return False
         stop = chunk.stop
-    return generation.kept == stop <= generation.size
+    is_complete = generation.kept == stop <= generation.size <= _MAX_NUMBER
+    return is_complete and abs(generation.mtime_ns) <= _MAX_NUMBER
 
 
 def _is_at(stored: StoredFrame, place: ChunkPlace) -> bool:

@@ -172,7 +172,8 @@ class StreamPeer:
         while True:
             answer = self._stream.receive()
             try:
-                data = decompress(answer.data) if isinstance(answer, Entries) else b""
+                raw = answer.data if isinstance(answer, Entries) else b""
+                data = decompress(raw, expected_size=_MAX_MESSAGE)
                 batch = _entries_decoder.decode(data)
             except Exception as error:
                 name = self._stream.name
