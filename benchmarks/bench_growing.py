@@ -1,6 +1,6 @@
 """Measure what a line costs that is appended to a session, by the session's length.
 
-``python -m benchmarks.bench_growing`` generates sessions of 1,000 to 300,000 records in
+``python -m benchmarks.bench_growing`` generates sessions of 1,000 to 1,000,000 records in
 a temporary folder, ingests each in a process of its own, and then repeats: append a
 record, ingest, ingest with nothing changed. It prints a table and draws
 ``benchmarks/results/growing.svg`` (CPU) and ``growing-memory.svg`` (memory).
@@ -22,13 +22,13 @@ from typing import NamedTuple
 from benchmarks.inputs import append_record, session_path, write_session
 from bygones.ingest.run import ingest
 
-RECORDS = (1_000, 3_000, 10_000, 30_000, 100_000, 300_000)
+RECORDS = (1_000, 3_000, 10_000, 30_000, 100_000, 300_000, 1_000_000)
 _RECORD_BYTES = 720
 """The length of a record on average, with results of 200 characters."""
 _ROUNDS = 5
 _WIDTH, _HEIGHT, _MARGIN = 560, 300, 56
 _RESULTS = Path(__file__).parent / "results"
-_X_RANGE = (3, 5.6)
+_X_RANGE = (3, 6.1)
 """Powers of ten of the records from left to right."""
 
 
@@ -151,7 +151,7 @@ def _draw_axes(axis: Axis) -> str:
     columns = (
         f'<text x="{_x(records):.0f}" y="{_HEIGHT - _MARGIN + 20}"'
         f' text-anchor="middle">{records:,}</text>\n'
-        for records in (1_000, 10_000, 100_000)
+        for records in (1_000, 10_000, 100_000, 1_000_000)
     )
     return head + "".join((*rows, *columns))
 

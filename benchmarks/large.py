@@ -3,7 +3,8 @@
 ``python -m benchmarks.large`` generates each input in a temporary folder, ingests it, runs
 again with nothing changed, prints a row for each, and deletes the input: a file with one
 line of 200 MB, a file of 4 GB, and 100,000 small sessions. The session of 4 GB is also
-shown, exported in every format, and its index is built again.
+shown, exported in every format, and its index is built again; ``--big-bytes`` makes it
+shorter.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import argparse
 import sys
 import tempfile
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from benchmarks.bench_parse import write_long_line
@@ -28,9 +30,9 @@ def long_line(home: Path) -> None:
     write_long_line(session_path(home, 0))
 
 
-def big_file(home: Path) -> None:
+def big_file(home: Path, size: int = BIG_FILE) -> None:
     """Make a session of 4 GB."""
-    write_session(session_path(home, 0), size=BIG_FILE)
+    write_session(session_path(home, 0), size=size)
 
 
 def many_sessions(home: Path) -> None:
@@ -59,11 +61,11 @@ INPUTS: dict[str, Callable[[Path], None]] = {
 }
 
 
-def measure(name: str, scratch: Path) -> bool:
+def measure(name: str, generate: Callable[[Path], None], scratch: Path) -> bool:
     """Generate an input, ingest it twice, and print the cost."""
     home = scratch / name
     session_path(home, 0).parent.mkdir(parents=True)
-    INPUTS[name](home)
+    generate(home)
     size = sum(path.stat().st_size for path in home.rglob("*.jsonl"))
     room = Room(OURS, scratch, offline())
     room.prepare(home)
@@ -98,13 +100,15 @@ def main(arguments: list[str]) -> int:
         metavar="DIR",
         help="default: the system's temporary folder",
     )
+    parser.add_argument("--big-bytes", type=int, default=BIG_FILE, metavar="N")
     options = parser.parse_args(arguments)
+    inputs = INPUTS | {"big-file": partial(big_file, size=options.big_bytes)}
     print("| input | MB | run | CPU s | wall s | peak MB | wrote MB |")
     print("|---|---:|---|---:|---:|---:|---:|")
     is_whole = True
     for name in options.only or INPUTS:
         with tempfile.TemporaryDirectory(dir=options.scratch) as folder:
-            is_whole &= measure(name, Path(folder))
+            is_whole &= measure(name, inputs[name], Path(folder))
     return 0 if is_whole else 1
 
 

@@ -236,11 +236,157 @@ class _Writer:
                     explicit=True,
                 ),
                 build.meta("from-tomorrow", uuid=self._uuid(), parentUuid=leaf),
-                build.meta("worktree-state", worktreePath="/w", originalCwd="/repo"),
+                build.meta(
+                    "worktree-state",
+                    worktreeSession={"worktreePath": "/w", "originalCwd": "/repo"},
+                ),
+                build.meta("relocated", relocatedCwd="/elsewhere"),
+                build.meta("pr-link", prUrl="https://github.com/we/app/pull/7"),
                 build.meta("agent-name", agentName="mary"),
             )
         )
         self._write(record)
+
+    def _cost(self) -> None:
+        total, start = self.random.randrange(1, 9), self.random.choice((5, None))
+        self._write(build.meta("cost-state", totalCostUSD=total, startTime=start))
+
+    def _failure(self) -> None:
+        """Write an error of the API, which Claude Code writes as an answer."""
+        record = build.reply(
+            "API Error: overloaded", model="<synthetic>", **self._place()
+        )
+        self._add(record | {"isApiErrorMessage": self.random.random() < 0.5})
+
+    def _retries(self) -> None:
+        place = self._place()
+        error = {"status": 529, "message": "overloaded"}
+        self._add(build.system("api_error", error=error, retryAttempt=1, **place))
+
+    def _withdrawal(self) -> None:
+        """Write an answer that replaces an earlier record, or a notice that removes one."""
+        if not self._records:
+            return
+        gone = [self.random.choice(self._records[-6:])["uuid"]]
+        if self.random.random() < 0.5:
+            answer = build.reply(
+                f"instead {self._tick()}",
+                message_id=self._id("msg_01AbCdEfGhIjKlMn"),
+                **self._place(),
+            )
+            self._add(answer | {"supersedesUuids": gone})
+        else:
+            notice = build.system("model_refusal_fallback", "Refused", **self._place())
+            self._add(notice | {"retractedMessageUuids": gone})
+
+    def _named_interruption(self) -> None:
+        answers = [one for one in self._records[-9:] if one["type"] == "assistant"]
+        if answers:
+            words = [build.text("[Request interrupted by user for tool use]")]
+            record = build.prompt(words, **self._place())
+            message = self.random.choice(answers)["message"]["id"]
+            self._add(record | {"interruptedMessageId": message})
+
+    def _refused_call(self) -> None:
+        id_, parent = self._use_tool()
+        record = build.tool_result(
+            id_,
+            "The user doesn't want to proceed with this tool use.",
+            is_error=True,
+            uuid=self._uuid(),
+            parent=parent,
+        )
+        self._add(record | {"toolDenialKind": "user-rejected"})
+
+    def _shell_call(self) -> None:
+        """Write a shell command that changes a file, or that names a remote."""
+        path = f"/work/demo/{self.random.randrange(9)}.py"
+        hunks = [{"lines": ["-a", "+b"]}]
+        outcome = self.random.choice(
+            (
+                {"bashEditDiff": {"files": [{"filePath": path, "hunks": hunks}]}},
+                {"stdout": "origin\tgit@example.com:we/app.git (fetch)", "stderr": ""},
+            )
+        )
+        self._result(self._use_tool(), outcome=outcome)
+
+    def _typed_otherwise(self) -> None:
+        """Write what is not a plain prompt: shell input, a memory, a hint, an image."""
+        words, fields = self.random.choice(
+            (
+                ("<bash-input>ls</bash-input>", {}),
+                ("<user-memory-input>use tabs</user-memory-input>", {}),
+                ("Caveat: generated", {"isMeta": True}),
+                ([build.image(), build.text("see")], {}),
+                ([build.image()], {}),
+                ("", {}),
+            )
+        )
+        self._add(build.prompt(words, **self._place()) | fields)
+
+    def _rich_answer(self) -> None:
+        message = self._id("msg_01AbCdEfGhIjKlMn")
+        tier = self.random.choice(("standard", "priority"))
+        usage = {"input_tokens": 9, "output_tokens": 4, "service_tier": tier}
+        usage |= {"server_tool_use": {"web_search_requests": 1}}
+        for block in (build.thinking("hm"), build.text(f"so {self._tick()}")):
+            self._add(
+                build.reply([block], message_id=message, usage=usage, **self._place())
+            )
+
+    def _agent_progress(self) -> None:
+        """Write records of an agent as older versions do: inside progress records."""
+        call, parent = self._use_tool()
+        agent = f"p{self._tick():06}"
+        for number in range(self.random.randint(1, 3)):
+            inner = build.reply(
+                [build.tool_use("Read", id=self._id("toolu_01In"))],
+                message_id=self._id("msg_01AbCdEfGhIjKlMn"),
+                uuid=self._uuid(),
+            )
+            if not number:
+                inner = build.prompt("look inside", uuid=self._uuid())
+            inner |= {"timestamp": self._stamp(), "isSidechain": True}
+            record = build.progress(
+                "agent_progress",
+                agentId=agent,
+                message=inner,
+                call=call,
+                **self._place(),
+            )
+            self._add(record, moves=self.random.random() < 0.5)
+        if self.random.random() < 0.7:
+            self._result((call, parent), outcome={"agentId": agent, "content": []})
+
+    def _nested_agent(self) -> None:
+        """Let an agent start another one."""
+        if not self._agents:
+            return
+        agent, path, leaf = self._agents[-1]
+        id_, inner = self._id("toolu_01Task"), f"a{self._tick():06}"
+        block = build.tool_use("Task", id=id_, prompt="deeper", subagent_type="general")
+        call = build.reply(
+            [block],
+            message_id=self._id("msg_01AbCdEfGhIjKlMn"),
+            uuid=self._uuid(),
+            parent=leaf,
+        )
+        self._write_agent_record(call, agent, path)
+        self._agents.append((inner, f"{_AGENTS}/agent-{inner}.jsonl", None))
+        self._write_agent("deeper")
+        if self.random.random() < 0.7:
+            outcome = {"agentId": inner, "status": "completed", "content": []}
+            result = build.tool_result(
+                id_, "found", outcome=outcome, uuid=self._uuid(), parent=call["uuid"]
+            )
+            self._write_agent_record(result, agent, path)
+
+    def _other_session(self) -> None:
+        """Copy the last records into the file of another session, as a fork does."""
+        fields = {"sessionId": build.session_id(8)}
+        path = _MAIN.replace(SESSION, build.session_id(8))
+        for record in self._records[-self.random.randint(1, 6) :]:
+            self._write(record | fields, path)
 
     def _queue(self) -> None:
         words = f"queued {self.random.randrange(4)}"
@@ -387,12 +533,15 @@ _STEPS = (
     *("parallel_calls", "notice", "metadata", "agent") * 2,
     *("open_call", "late_result", "queue", "command", "compaction"),
     *("interruption", "continue_agent", "rewind"),
+    *("cost", "retries", "shell_call", "typed_otherwise", "rich_answer"),
+    *("refused_call", "agent_progress"),
 )
 _ODD_STEPS = (
     *("rewind", "retry", "restart", "copy", "changed_copy", "replay", "odd_metadata"),
     *("change", "foreign", "ghost", "late_parent", "go_back_in_time", "reuse_ids"),
     *("sidechain", "notification", "pop_all", "answer_again", "late_result"),
-    *("continue_agent", "compaction"),
+    *("continue_agent", "compaction", "failure", "withdrawal", "named_interruption"),
+    *("nested_agent", "other_session"),
 )
 
 
