@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from collections.abc import Iterable
 
 import pytest
@@ -98,3 +101,19 @@ def test_terms_of_a_text_that_is_scanned_in_parts_are_counted_once(unit: str) ->
 
 def test_common_symbols_are_not_part_of_words() -> None:
     assert tokenize("".join(tokenizer._COMMON_SYMBOLS)) == []
+
+
+def test_prepared_text_is_the_same_in_every_process() -> None:
+    """One character may become another that is replaced too, as in "デテ"."""
+    code = "from bygones.store.tokenizer import prepare_text as p; print(ascii(p('デテガカ')))"
+    outputs = {
+        subprocess.run(
+            [sys.executable, "-c", code],
+            env=os.environ | {"PYTHONHASHSEED": str(seed)},
+            check=True,
+            capture_output=True,
+        ).stdout
+        for seed in range(4)
+    }
+
+    assert len(outputs) == 1

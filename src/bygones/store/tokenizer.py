@@ -99,7 +99,7 @@ def _fold(text: str, unusual: set[str]) -> str:
     """Separate characters that are words by themselves, and remove accents."""
     if len(unusual) > _MAX_REPLACED_CHARS:
         return text.translate({ord(char): _fold_char(char) for char in unusual})
-    for char in unusual:
+    for char in sorted(unusual):  # one may become another
         text = text.replace(char, _fold_char(char))
     return text
 
