@@ -59,7 +59,7 @@ def evaluate(expression: str, values: dict[str, Any]) -> str:
 @pytest.mark.parametrize("url", ["", "s3://bucket/hub"])
 def test_chart_runs_a_hub_with_probes(url: str) -> None:
     values = yaml.safe_load((CHART / "values.yaml").read_text("utf-8"))
-    values["raw"]["url"] = url
+    values["raw"] |= {"url": url, "secret": "keys" if url else ""}
     template = (CHART / "templates" / "hub.yaml").read_text("utf-8")
 
     documents = {one["kind"]: one for one in render(template, values)}
@@ -71,6 +71,8 @@ def test_chart_runs_a_hub_with_probes(url: str) -> None:
     variables = {one["name"] for one in hub["env"]}
     assert variables >= {"BYGONES_HUB_STORE", "BYGONES_HUB_RAW"}
     assert ("PersistentVolumeClaim" in documents) is (url == "")
+    keys = [{"secretRef": {"name": "keys"}}] if url else None
+    assert hub.get("envFrom") == keys
     assert documents["Ingress"]["spec"]["rules"][0]["host"] == values["hostname"]
 
 

@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 from contextlib import closing
+from pathlib import Path
 
 import pytest
 
-from bygones.errors import InvalidStoreURL, StoreWithoutTables
-from bygones.team.access import _split_url, open_store, parse_scope
+from bygones.errors import HubVersionDiffers, InvalidStoreURL, StoreWithoutTables
+from bygones.team.access import (
+    _split_url,
+    open_hub_stores,
+    open_store,
+    parse_scope,
+)
 from bygones.team.contract import AccessRole, AccessScope
 from tests.team.engines import ENGINES, open_engine
 
@@ -91,4 +97,34 @@ def test_database_without_tables_is_named_and_not_created(engine: str) -> None:
                 pytest.raises(StoreWithoutTables, match=r"note|no database 'nothing'"),
             ):
                 empty.list_notes("token")
+        store.close()
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_commands_of_another_version_do_not_drop_the_index_of_a_hub(
+    engine: str, tmp_path: Path
+) -> None:
+    with open_engine(engine) as make:
+        store, _ = make()
+        address: str = store._address  # type: ignore[attr-defined]
+        assert not store.has_other_index()
+        database = store._db  # type: ignore[attr-defined]
+        if engine == "clickhouse":
+            database.execute(
+                "INSERT INTO schema_version SELECT 'derived', 'old',"
+                " toUnixTimestamp(now())"
+            )
+        else:
+            database.execute(
+                "UPDATE schema_version SET value = 'old' WHERE key = 'derived'"
+            )
+
+        with (
+            pytest.raises(HubVersionDiffers),
+            open_hub_stores(address, str(tmp_path)),
+        ):
+            pass
+        assert store.has_other_index()
+        with open_hub_stores(address, str(tmp_path), replaces_index=True) as (own, _):
+            assert not own.has_other_index()
         store.close()

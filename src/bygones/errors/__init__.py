@@ -76,6 +76,7 @@
   - HubTokenMissing
   - HubUnreachable
   - HubRejected
+  - HubVersionDiffers
   - InvalidHubAddress
   - ErasureOnHold
   - InvalidAccountName
@@ -172,6 +173,7 @@ from bygones.errors.team import (
     HubTokenExposed,
     HubTokenMissing,
     HubUnreachable,
+    HubVersionDiffers,
     InvalidAccountName,
     InvalidHubAddress,
     InvalidStoreURL,
@@ -219,6 +221,7 @@ __all__ = [
     "HubTokenExposed",
     "HubTokenMissing",
     "HubUnreachable",
+    "HubVersionDiffers",
     "IndexBusy",
     "IndexDamaged",
     "IndexNotFound",

@@ -176,6 +176,16 @@ class ReaderRoleMissing(StoreError):
     hint = "run the statements with psql as a superuser, then try again"
 
 
+class HubVersionDiffers(BygonesError):
+    """The hub of a database has another version than this command."""
+
+    message = "the hub of this database has another version of Bygones"
+    hint = (
+        "start the hub with this version first, which builds its index again, or run"
+        " the command with the version of the hub"
+    )
+
+
 class RawStoreIncomplete(BygonesError):
     """Uploaded bytes that the database refers to are missing in the raw store."""
 

@@ -19,6 +19,7 @@ from msgspec import Struct, structs
 from msgspec.structs import replace
 
 from bygones.errors import (
+    HubVersionDiffers,
     InvalidAccountName,
     InvalidStoreURL,
     MissingDependency,
@@ -335,12 +336,18 @@ def open_blob_store_of(store: TeamStore, blobs_url: str | None = None) -> BlobSt
 
 @contextmanager
 def open_hub_stores(
-    store_url: str, blobs_url: str
+    store_url: str, blobs_url: str, *, replaces_index: bool = False
 ) -> Iterator[tuple[TeamStore, ExternalBlobStore]]:
-    """Open a team store, migrating its schema, and a blob store."""
+    """Open a team store, creating or repairing its schema, and a blob store.
+
+    :raises HubVersionDiffers: if the index of a running hub would have to be dropped,
+        unless it may be replaced.
+    """
     blobs = open_blob_store(blobs_url)
     store = open_store(store_url)
     try:
+        if not replaces_index and store.has_other_index():
+            raise HubVersionDiffers
         store.prepare()
         if store.get_note(*BLOB_STORE_NOTE) is None:
             record_blob_store(store, blobs_url)

@@ -314,7 +314,7 @@ def _run_hub(config: HubConfig, store: str, raw: str, limits: DeriveLimits) -> N
 
     withheld = FailedFamilies()
     with (
-        open_hub(store, raw) as (engine, objects),
+        open_hub(store, raw, replaces_index=True) as (engine, objects),
         closing(open_store(store)) as notes,
         closing(DeriveProcess(store, raw, withheld, limits)) as process,
     ):

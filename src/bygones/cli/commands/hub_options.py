@@ -42,10 +42,12 @@ def hub_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 @contextmanager
-def open_hub(store: str, raw: str) -> Iterator[tuple[TeamStore, ExternalBlobStore]]:
+def open_hub(
+    store: str, raw: str, *, replaces_index: bool = False
+) -> Iterator[tuple[TeamStore, ExternalBlobStore]]:
     from bygones.team.access import open_hub_stores
 
-    with open_hub_stores(store, raw) as place:
+    with open_hub_stores(store, raw, replaces_index=replaces_index) as place:
         yield place
 
 

@@ -75,6 +75,10 @@ class TeamStore(ABC):
     def prepare(self) -> None:
         """Create or migrate the schema. Only hubs and migrations do this."""
 
+    def has_other_index(self) -> bool:
+        """Whether another version derived the index, which `prepare` would drop."""
+        return False
+
     @abstractmethod
     def put(self, update: SourceUpdate) -> TeamSource:
         """Record new spans of a source, and that it must be derived.

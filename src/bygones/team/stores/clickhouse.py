@@ -40,6 +40,7 @@ from bygones.team.stores.clickhouse_connection import (
     DERIVED_TABLES,
     IS_LIVE_SESSION,
     ClickHouseConnection,
+    has_other_index,
     prepare,
 )
 from bygones.team.stores.clickhouse_rows import (
@@ -112,6 +113,9 @@ class ClickHouseStore(SqlStore[ClickHouseConnection]):
 
     def prepare(self) -> None:
         prepare(self._db)
+
+    def has_other_index(self) -> bool:
+        return has_other_index(self._db)
 
     def database_blobs(self) -> ClickHouseBlobStore:
         return ClickHouseBlobStore(self._db)

@@ -309,11 +309,8 @@ def prepare(db: ClickHouseConnection) -> None:
         )
     for table, column in _ADDED_COLUMNS:
         db.execute(f"ALTER TABLE {table} ADD COLUMN IF NOT EXISTS {column}")
-    schema = f"{TEAM_TABLES}{_SEARCH_COLUMNS}{_SORT_KEYS}{_SKIP_INDEXES}"
-    versions = f"{DERIVATION_VERSION}.{TEAM_DERIVATION_VERSION}"
-    version = f"{crc32(f'{schema}{versions}'.encode()):08x}"
-    found = db.rows("SELECT value FROM schema_version FINAL WHERE key = 'derived'", {})
-    is_current = bool(found) and bytes(found[0][0]).decode() == version
+    version = _derived_schema_version()
+    is_current = _get_derived_version(db) == version
     if not is_current or not existing.issuperset((*DERIVED_TABLES, "dead")):
         _recreate_derived_tables(db)
         db.execute(
@@ -321,6 +318,27 @@ def prepare(db: ClickHouseConnection) -> None:
             " SELECT 'derived', %(version)s, toUnixTimestamp(now())",
             {"version": version},
         )
+
+
+def has_other_index(db: ClickHouseConnection) -> bool:
+    """Whether another version derived the tables; nothing is changed."""
+    try:
+        found = _get_derived_version(db)
+    except StoreWithoutTables:
+        return False
+    return found not in {"", _derived_schema_version()}
+
+
+def _derived_schema_version() -> str:
+    schema = f"{TEAM_TABLES}{_SEARCH_COLUMNS}{_SORT_KEYS}{_SKIP_INDEXES}"
+    versions = f"{DERIVATION_VERSION}.{TEAM_DERIVATION_VERSION}"
+    return f"{crc32(f'{schema}{versions}'.encode()):08x}"
+
+
+def _get_derived_version(db: ClickHouseConnection) -> str:
+    sql = "SELECT value FROM schema_version FINAL WHERE key = 'derived'"
+    found = db.rows(sql, {})
+    return bytes(found[0][0]).decode() if found else ""
 
 
 def _recreate_derived_tables(db: ClickHouseConnection) -> None:

@@ -37,6 +37,7 @@ from bygones.team.stores.base import (
 from bygones.team.stores.postgres_connection import (
     PostgresConnection,
     array_literal,
+    has_other_index,
     prepare,
 )
 from bygones.team.stores.postgres_rows import (
@@ -113,6 +114,9 @@ class PostgresStore(SqlStore[PostgresConnection]):
 
     def prepare(self) -> None:
         prepare(self._db)
+
+    def has_other_index(self) -> bool:
+        return has_other_index(self._db)
 
     def close(self) -> None:
         super().close()

@@ -362,6 +362,13 @@ def prepare(db: PostgresConnection) -> None:
             raise StoreError(f"its access rules cannot be repaired: {faults[0]}")
 
 
+def has_other_index(db: PostgresConnection) -> bool:
+    """Whether another version derived the tables; nothing is changed."""
+    if _missing_tables(db, ["schema_version"]):
+        return False
+    return _get_version(db, "derived") not in {None, _derived_schema_version()}
+
+
 def _missing_tables(db: PostgresConnection, names: Sequence[str]) -> list[str]:
     rows = db.rows(
         "SELECT name FROM unnest(%(names)s::text[]) AS name"
