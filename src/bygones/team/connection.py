@@ -5,7 +5,13 @@ from __future__ import annotations
 import ssl
 import time
 from collections.abc import Callable
-from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
+from http.client import (
+    HTTPConnection,
+    HTTPException,
+    HTTPResponse,
+    HTTPSConnection,
+    IncompleteRead,
+)
 from importlib.metadata import version
 from ipaddress import ip_address
 from urllib.parse import SplitResult, urlsplit
@@ -21,6 +27,8 @@ _FIRST_DELAY = 0.5
 _MAX_DELAY = 30.0
 _RETRY_STATUSES = frozenset({429, 500, 502, 503, 504})
 _MAX_RESPONSE_BYTES = 256 * 1024 * 1024
+_MIN_BYTES_PER_SECOND = 4096
+"""Of a response after `_TIMEOUT`; a hub that sends less would never be left."""
 
 
 class HubConnection:
@@ -90,7 +98,7 @@ class HubConnection:
         }
         connection.request(method, f"{self._url.path}{path}", body or None, headers)
         response = connection.getresponse()
-        content = response.read(_MAX_RESPONSE_BYTES)
+        content = _read_body(response)
         if response.will_close:
             self.close()
         return response, content
@@ -101,6 +109,24 @@ class HubConnection:
             context = ssl.create_default_context()
             return HTTPSConnection(host, port, timeout=_TIMEOUT, context=context)
         return HTTPConnection(host, port, timeout=_TIMEOUT)
+
+
+def _read_body(response: HTTPResponse) -> bytes:
+    """Return the body; raise if it is too long, or if it comes too slowly."""
+    start = time.monotonic()
+    parts: list[bytes] = []
+    size = 0
+    while part := response.read1(1 << 16):
+        parts.append(part)
+        size += len(part)
+        if size > _MAX_RESPONSE_BYTES:
+            raise HTTPException(f"it sent more than {_MAX_RESPONSE_BYTES >> 20} MB")
+        if time.monotonic() - start > _TIMEOUT + size / _MIN_BYTES_PER_SECOND:
+            raise TimeoutError("the response came too slowly")
+    if response.length:
+        raise IncompleteRead(b"", response.length)
+    response.close()  # the connection can be used again
+    return b"".join(parts)
 
 
 def parse_hub_url(url: str) -> SplitResult:
