@@ -11,12 +11,13 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import jwt
+import msgspec
 import pytest
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from jwt.algorithms import ECAlgorithm, RSAAlgorithm
 
-from bygones.errors import SignInFailed
+from bygones.errors import InvalidHubAddress, SignInFailed
 from bygones.hub import oidc
 from bygones.hub.id_tokens import IdTokenVerifier
 from bygones.hub.oidc import OidcClient, OidcConfig
@@ -303,3 +304,27 @@ def test_email_that_is_not_verified_is_rejected(
 
     with pytest.raises(SignInFailed, match="not verified"):
         signing_in.finish("code", own["state"], cookie)
+
+
+def test_invalid_addresses_are_reported_at_the_start() -> None:
+    for issuer, base_url in (
+        (ISSUER, "hub.example.com"),
+        ("http://login.example", "https://hub.example.com"),
+    ):
+        config = OidcConfig(issuer=issuer, client_id="hub", base_url=base_url)
+        with pytest.raises(InvalidHubAddress):
+            OidcClient(config, TokenStore(MemoryStore()), lambda: NOW)
+
+
+def test_misspelled_setting_is_rejected() -> None:
+    text = 'issuer = "a"\nclient_id = "b"\nbase_url = "c"\nauditors_group = "d"'
+
+    with pytest.raises(msgspec.ValidationError, match="auditors_group"):
+        msgspec.toml.decode(text, type=OidcConfig)
+
+
+def test_provider_that_cannot_be_asked_is_a_failed_sign_in() -> None:
+    with pytest.raises(SignInFailed, match="cannot be reached: Connection refused"):
+        oidc._get("http://127.0.0.1:1/keys")
+    with pytest.raises(SignInFailed, match=r"login.example/keys': http is not"):
+        oidc._get("http://login.example/keys")

@@ -21,8 +21,8 @@ import msgspec
 from msgspec import Struct
 
 from bygones.errors import (
-    HubRejected,
     InvalidAccountName,
+    InvalidHubAddress,
     MissingDependency,
     SignInFailed,
 )
@@ -43,7 +43,7 @@ _PENDING = frozenset({"authorization_pending", "slow_down"})
 _MAX_USED_STATES = 10_000
 
 
-class OidcConfig(Struct, frozen=True, kw_only=True):
+class OidcConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The provider, and what its claims mean for a hub."""
 
     issuer: str
@@ -110,10 +110,8 @@ class OidcClient:
         self._tokens = tokens
         self._clock = clock
         self._discovered: _Discovery | None = None
-        try:
-            parse_hub_url(config.issuer)
-        except HubRejected as error:
-            raise SignInFailed(f"the issuer: {error.reason}") from None
+        for url in (config.issuer, config.base_url):
+            parse_hub_url(url)
         try:
             from bygones.hub.id_tokens import IdTokenVerifier
         except ImportError as error:
@@ -288,5 +286,9 @@ def _send(request: Request) -> tuple[int, bytes]:
             return response.status, response.read(_MAX_ANSWER_BYTES)
     except HTTPError as error:
         return error.code, error.read(_MAX_ANSWER_BYTES)
-    except (HubRejected, URLError, OSError) as error:
-        raise SignInFailed(f"the provider cannot be reached: {error}") from None
+    except InvalidHubAddress as error:
+        raise SignInFailed(f"the provider named an {error}") from None
+    except OSError as error:
+        reason = error.reason if isinstance(error, URLError) else error
+        text = getattr(reason, "strerror", None) or str(reason)
+        raise SignInFailed(f"the provider cannot be reached: {text}") from None
