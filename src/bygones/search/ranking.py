@@ -470,16 +470,16 @@ class RankedSessions(Struct, frozen=True):
         contributions = [one.get(session, 0.0) for one in self.scores.by_term]
         total = sum(contributions) or 1.0
         first_key = session * KINDS_PER_SESSION
+        own_keys = frozenset(range(first_key, first_key + KINDS_PER_SESSION))
         for term, term_counts, contribution in zip(
             self.terms, self.term_counts, contributions, strict=True
         ):
             if not contribution:
                 continue
             records: dict[Part, int] = {}
-            for key in range(first_key, first_key + KINDS_PER_SESSION):
-                if count := term_counts.counts.get(key, 0):
-                    part = text_key_part(key)
-                    records[part] = records.get(part, 0) + count
+            for key in sorted(term_counts.counts.keys() & own_keys):
+                part = text_key_part(key)
+                records[part] = records.get(part, 0) + term_counts.counts[key]
             if records and term.label:
                 yield WordShare(
                     term.label, contribution / total, tuple(records.items())

@@ -441,14 +441,8 @@ class MatchedTexts(Struct, dict=True):
         """Return how many texts have each term, by text key."""
         # The counts of all terms in one number, some bits for each.
         size = _COUNT_BYTES * len(self.labels)
-        one_each = {
-            mask: sum(
-                1 << 8 * _COUNT_BYTES * bit
-                for bit in range(len(self.labels))
-                if mask >> bit & 1
-            )
-            for mask in self._masks
-        }
+        fields = [1 << 8 * _COUNT_BYTES * bit for bit in range(len(self.labels))]
+        one_each = _sum_by_mask(self._masks, fields)
         sums: dict[int, int] = {}
         for _, key, mask, _ in self.texts:
             sums[key] = sums.get(key, 0) + one_each[mask]
@@ -464,17 +458,38 @@ class MatchedTexts(Struct, dict=True):
 
     def score(self, idfs: Mapping[str, float]) -> dict[int, list[ScoredText]]:
         """Return the texts of each session, scored by the rarities of their terms."""
-        by_bit = [idfs[label] for label in self.labels]
+        sums = _sum_by_mask(self._masks, [idfs[label] for label in self.labels])
         # Rounded: engines compute with different precision.
-        weights = {
-            mask: round(sum(w for bit, w in enumerate(by_bit) if mask >> bit & 1), 4)
-            for mask in self._masks
-        }
+        weights = {mask: round(weight, 4) for mask, weight in sums.items()}
         return score_texts(self.texts, weights)
 
     @cached_property
     def _masks(self) -> set[int]:
         return {mask for _, _, mask, _ in self.texts}
+
+
+_Number = TypeVar("_Number", int, float)
+
+
+def _sum_by_mask(masks: Iterable[int], values: Sequence[_Number]) -> dict[int, _Number]:
+    """Return the sum of the values whose bits are set, for each mask.
+
+    The sums of eight values are looked up at once: there are many masks.
+    """
+    tables: list[list[_Number]] = []
+    for start in range(0, len(values), 8):
+        table: list[_Number] = [values[0] * 0]
+        for value in values[start : start + 8]:
+            table += [one + value for one in table]
+        tables.append(table)
+    sums: dict[int, _Number] = {}
+    for mask in masks:
+        total, rest = values[0] * 0, mask
+        for table in tables:
+            total += table[rest & 255]
+            rest >>= 8
+        sums[mask] = total
+    return sums
 
 
 def score_texts(
@@ -486,15 +501,18 @@ def score_texts(
     """
     flat, slope = RecordNorm.from_lengths([length for *_, length in texts])
     found: dict[int, list[ScoredText]] = {}
+    by_key: dict[int, list[ScoredText]] = {}
     for record, key, mask, length in texts:
         weight = weights[mask]
-        session, kind = divmod(key, KINDS_PER_SESSION)
+        kind = key % KINDS_PER_SESSION
         scored = weight / (flat + slope * length), kind, length, weight, record
-        own = found.get(session)
+        own = by_key.get(key)
         if own is None:
-            found[session] = [scored]
+            by_key[key] = [scored]
         else:
             own.append(scored)
+    for key, own in by_key.items():
+        found.setdefault(key // KINDS_PER_SESSION, []).extend(own)
     for own in found.values():
         own.sort(reverse=True)
     return found
