@@ -203,6 +203,13 @@ def test_repository_gets_the_hub_without_a_token_and_back(tmp_path: Path) -> Non
     assert servers["bygones-team"]["url"] == "https://hub.example.com/mcp"
     assert "${BYGONES_HUB_TOKEN}" in path.read_text()
     assert "byg_" not in path.read_text()
+    (again,) = plan_project_changes(tmp_path, "https://hub.example.com", removing=False)
+    assert not again.is_needed
+    apply_changes(
+        plan_project_changes(tmp_path, "https://new.example.com", removing=False)
+    )
+    servers = json.loads(path.read_text())["mcpServers"]
+    assert servers["bygones-team"]["url"] == "https://new.example.com/mcp"
     apply_changes(
         plan_project_changes(tmp_path, "https://hub.example.com", removing=True)
     )

@@ -160,7 +160,19 @@ def plan_project_changes(
     )
     nowhere = folder / ".claude"
     paths = ClaudePaths(nowhere, folder / ".mcp.json", nowhere, nowhere, nowhere)
-    return [_plan_json_edit(edit, paths, {}, removing=removing)]
+    change = _plan_json_edit(edit, paths, {}, removing=removing)
+    if removing or change.state is not PartState.INSTALLED:
+        return [change]
+    # The file may name another hub: then its address is replaced.
+    removed = _plan_json_edit(edit, paths, {}, removing=True)
+    added = _plan_json_edit(edit, paths, {paths.servers: removed.after}, removing=False)
+    is_same = _hub_address(change.before) == _hub_address(added.after)
+    return [change if is_same else added._replace(before=change.before)]
+
+
+def _hub_address(content: bytes | None) -> object:
+    servers = parse_object((content or b"{}").decode()).get("mcpServers", {})
+    return servers.get(_TEAM_NAME, {}).get("url")
 
 
 def _is_hub_server(value: object) -> bool:

@@ -165,6 +165,10 @@ def _plan_for_project(hub: str, *, removing: bool) -> list[IntegrationChange]:
 def _apply_and_print(changes: Sequence[IntegrationChange], *, removing: bool) -> None:
     for change in apply_changes(changes):
         print_change("removed" if removing else "added", change)
+    if not any(change.is_needed for change in changes):
+        print_planned_changes(
+            [c for c in changes if c.state is not PartState.CONFLICT], removing=removing
+        )
     if any(change.state is PartState.CONFLICT for change in changes):
         print_planned_changes(
             [c for c in changes if c.state is PartState.CONFLICT], removing=removing
