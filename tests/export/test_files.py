@@ -6,6 +6,7 @@ import os
 import stat
 from collections.abc import Iterator
 from pathlib import Path
+from threading import Thread
 
 import pytest
 
@@ -102,3 +103,16 @@ def test_link_in_place_of_the_temporary_file_is_not_followed(tmp_path: Path) -> 
 
     assert other.read_bytes() == b"mine"
     assert not (tmp_path / "page").is_symlink()
+
+
+def test_pipe_is_written_to_and_not_replaced(tmp_path: Path) -> None:
+    path = tmp_path / "pipe"
+    os.mkfifo(path)
+    received: list[bytes] = []
+    reader = Thread(target=lambda: received.append(path.read_bytes()), daemon=True)
+    reader.start()
+
+    assert write_atomic(path, [b"x", b"yz"]) == 3
+    reader.join(5)
+    assert received == [b"xyz"]
+    assert path.is_fifo()

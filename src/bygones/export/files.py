@@ -30,8 +30,12 @@ _SIMPLE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,80}\Z")
 def write_atomic(path: Path, chunks: Iterable[bytes], *, private: bool = False) -> int:
     """Write a temporary file and rename it; return the size.
 
-    If producing the chunks fails, the old file is unchanged.
+    If producing the chunks fails, the old file is unchanged. A pipe or a device is
+    written to, not replaced.
     """
+    if path.exists() and not path.is_file() and not path.is_dir():
+        with path.open("wb") as file:
+            return sum(file.write(chunk) for chunk in chunks)
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.exporting")
     # A file that was left there, or a link, would keep its mode or lead elsewhere.
