@@ -313,3 +313,12 @@ def test_request_is_answered_again_after_a_restart_of_the_database(
     ]
 
     assert statuses == [503, 200]
+
+
+def test_rejected_token_is_distinguished_from_a_missing_one(hub: TestHub) -> None:
+    missing = hub.ask("GET", "/api/sessions")
+    wrong = hub.ask("GET", "/api/sessions", bearer("byg_wrong"))
+
+    assert (missing.status, wrong.status) == (401, 401)
+    assert missing.body.strip() == b"A valid token is required."
+    assert wrong.body.strip() == b"The token is unknown, expired or revoked."

@@ -274,7 +274,11 @@ class HubSecurityMiddleware(SecurityMiddleware):
             return None
         if headers.get("accept", "").startswith("text/html"):
             return Response(status_code=303, headers={"Location": LOGIN_PATH})
-        message = "A valid token is required."
+        message = (
+            "The token is unknown, expired or revoked."
+            if "authorization" in headers
+            else "A valid token is required."
+        )
         return error_response(401, message, {"WWW-Authenticate": "Bearer"})
 
     def _max_body_bytes(self, scope: Scope) -> int:

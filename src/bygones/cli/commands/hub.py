@@ -413,7 +413,7 @@ def new_token(  # noqa: PLR0913 (one parameter per option)
             file.write(f"{secret}\n".encode())
         else:
             click.echo(secret)
-    until = f", valid until {expires_at:%Y-%m-%d}" if expires_at else ""
+    until = f", valid until {expires_at:%Y-%m-%d %H:%M} UTC" if expires_at else ""
     where = f"written to {out}" if out is not None else "it is not shown again"
     sys.stderr.write(f"token {made.id} for {made.person}{until}; {where}\n")
 
@@ -422,7 +422,7 @@ def new_token(  # noqa: PLR0913 (one parameter per option)
 @hub_options
 @json_option
 def list_tokens(*, store: str, raw: str, as_json: bool) -> None:
-    r"""List tokens with their owners, teams and roles.
+    r"""List tokens with their owners, teams and roles; times are in UTC.
 
     \b
     bygones hub token list
@@ -462,14 +462,17 @@ def _token_cells(token: AccessToken, used_at: datetime | None) -> tuple[str, ...
     def show_day(moment: datetime | None) -> str:
         return f"{moment:%Y-%m-%d}" if moment else ""
 
+    def show_minute(moment: datetime | None) -> str:
+        return f"{moment:%Y-%m-%d %H:%M}" if moment else ""
+
     return (
         token.id,
         token.person,
         " ".join(token.teams),
         token.role,
         show_day(token.created_at),
-        show_day(token.expires_at),
-        show_day(used_at),
+        show_minute(token.expires_at),
+        show_minute(used_at),
         show_day(token.revoked_at),
         sanitize_name(token.label),
     )
