@@ -140,8 +140,12 @@ def questions(archive: Path, count: int) -> list[Question]:
     ]
 
 
-_APART = 10
-"""Distance between the series of two questions, so that they request different items."""
+_APART = 6
+"""Distance between the series of two questions, so that they request different items.
+
+With up to three repetitions, four questions need 24 times as many sessions as requests
+per series; with fewer sessions, some pages are not new to the servers.
+"""
 _SEARCH = ("/api/v1/search?q={}&limit=10",)
 _MESSAGES = ("/api/v1/sessions/{}/messages?from=0&limit=1000&direction=asc",)
 _NEEDED = ("/api/v1/sessions/{}", *_MESSAGES)
