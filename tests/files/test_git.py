@@ -8,7 +8,11 @@ from time import monotonic
 
 import pytest
 
+from bygones.files.checkout import check_out_folder
+from bygones.files.copies import plan_copies, write_copies
 from bygones.files.git import find_repository
+from bygones.files.history import FileAt
+from bygones.files.paths import belongs_to_git
 from tests.files.test_git_blame import Workshop
 
 
@@ -102,3 +106,39 @@ def test_git_reads_no_endless_file(tmp_path: Path, name: str) -> None:
     repository.blame(workshop.path)
     assert repository.added_lines("HEAD") != {}
     assert monotonic() - start < 10
+
+
+HOSTILE_NAMES = (
+    ".git",
+    ".git/config",
+    "sub/.git/hooks/post-checkout",
+    ".GIT/config",
+    "git~1/config",
+    "sub/.git./config",
+)
+
+
+@pytest.mark.parametrize("name", HOSTILE_NAMES)
+def test_nothing_is_written_where_git_looks_for_settings(
+    tmp_path: Path, name: str
+) -> None:
+    file = FileAt(path=f"/srv/app/{name}", text="[core]\n", version=None)
+
+    (copy,) = plan_copies([file], tmp_path / "copies", "/srv/app")
+    write_copies([copy])
+    checkout = check_out_folder([file], "/srv/app", tmp_path / "checkout")
+
+    assert not belongs_to_git("/".join(copy.parts))
+    assert "dot-git" in copy.parts
+    assert checkout.written == ()
+    assert checkout.outside == (file.path,)
+
+
+@pytest.mark.parametrize("name", [".gitignore", ".github/a.yml", "a.git/b", "git/c"])
+def test_other_names_are_written(tmp_path: Path, name: str) -> None:
+    file = FileAt(path=f"/srv/app/{name}", text="a\n", version=None)
+
+    checkout = check_out_folder([file], "/srv/app", tmp_path / "checkout")
+
+    assert checkout.written == (name,)
+    assert (tmp_path / "checkout" / name).read_text("utf-8") == "a\n"

@@ -14,7 +14,7 @@ from bygones.errors import PathUnusable
 from bygones.files.copies import make_folders
 from bygones.files.git import GitRepository, find_repository
 from bygones.files.history import FileAt
-from bygones.files.paths import is_safe_relative, relative_to
+from bygones.files.paths import belongs_to_git, is_safe_relative, relative_to
 
 
 class Checkout(Struct, frozen=True, kw_only=True):
@@ -99,7 +99,7 @@ def _apply(files: Iterable[FileAt], root: str, folder: Path) -> Checkout:
     written, removed, uncertain, outside = [], [], [], []
     for file in files:
         name = relative_to(file.path, root)
-        if name is None or not is_safe_relative(name) or name.startswith(".git/"):
+        if name is None or not is_safe_relative(name) or belongs_to_git(name):
             outside.append(file.path)
             continue
         parts = name.split("/")

@@ -11,10 +11,12 @@ from msgspec import Struct
 
 from bygones.errors import PathUnusable
 from bygones.files.history import FileAt
-from bygones.files.paths import is_safe_relative, relative_to
+from bygones.files.paths import belongs_to_git, is_safe_relative, relative_to
 
 _OUTSIDE = "outside"
 """The folder for files that are not in the project."""
+
+_RENAMED_GIT = "dot-git"
 
 
 class PlannedCopy(Struct, frozen=True, kw_only=True):
@@ -32,7 +34,8 @@ def plan_copies(
     """Return where files whose content is known are written below a folder.
 
     Paths come from transcripts, so each part of them is checked. Those outside of the
-    project go to a folder of their own.
+    project go to a folder of their own. No file is written where git looks for its
+    settings.
     """
     plans = []
     for file in files:
@@ -42,7 +45,11 @@ def plan_copies(
         parts = (inside or file.path).replace("\\", "/").split("/")
         if inside is None:
             parts = [_OUTSIDE, *(part.replace(":", "") for part in parts)]
-        safe = tuple(part for part in parts if part not in {"", ".", ".."})
+        safe = tuple(
+            _RENAMED_GIT if belongs_to_git(part) else part
+            for part in parts
+            if part not in {"", ".", ".."}
+        )
         if safe and is_safe_relative("/".join(safe)):
             plans.append(
                 PlannedCopy(path=file.path, folder=folder, parts=safe, text=file.text)

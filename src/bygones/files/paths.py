@@ -9,6 +9,7 @@ from functools import lru_cache
 
 from bygones.model.path_case import ignores_case
 
+_GIT_NAMES = frozenset({".git", "git~1"})
 _WINDOWS = re.compile(r"[A-Za-z]:[\\/]|\\\\")
 
 
@@ -57,6 +58,15 @@ def relative_to(path: str, directory: str) -> str | None:
     if not path_key(path).startswith(f"{path_key(directory).rstrip('/')}/"):
         return None
     return _normalize(path)[len(_normalize(directory).rstrip("/")) + 1 :]
+
+
+def belongs_to_git(path: str) -> bool:
+    """Whether a path is or contains `.git`, also as other file systems spell it.
+
+    Git runs programs that the files there name. In a worktree, `.git` is a file.
+    """
+    parts = path.replace("\\", "/").split("/")
+    return any(part.rstrip(". ").casefold() in _GIT_NAMES for part in parts)
 
 
 def is_safe_relative(path: str) -> bool:

@@ -18,7 +18,7 @@ from bygones.files.diff import diff_lines
 from bygones.files.disk import read_regular_file
 from bygones.files.events import decode_bytes
 from bygones.files.history import FileAt
-from bygones.files.paths import path_key
+from bygones.files.paths import belongs_to_git, path_key
 from bygones.model.base import SessionId
 
 
@@ -215,7 +215,7 @@ def _refuse_path(path: Path, trusted: Sequence[Path]) -> str:
         if not roots:
             return "it is outside of the project; name it to include it"
         root = roots[0]
-    if ".git" in path.relative_to(root).parts:
+    if belongs_to_git(str(path.relative_to(root))):
         return "it belongs to git"
     for folder in path.parents:
         if folder == root:
