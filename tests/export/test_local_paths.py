@@ -21,6 +21,7 @@ from tests.build import (
     queue,
     reply,
     session_id,
+    thread,
     tool_result,
     tool_use,
 )
@@ -89,6 +90,26 @@ def test_exports_do_not_name_the_machine(
         assert USER.encode() not in content, path
         assert str(tmp_path).encode() not in content, path
         assert USER not in str(path.relative_to(tmp_path))
+
+
+@pytest.mark.parametrize("export_format", ExportFormat)
+def test_exports_do_not_name_the_account_of_another_session(
+    tmp_path: Path, export_format: ExportFormat
+) -> None:
+    home = Home(tmp_path / ".claude")
+    for number, text in enumerate(("go", f"{USER} wrote the walrus"), 1):
+        cwd = f"/home/{USER}/shop" if number == 1 else "/srv/shop"
+        records = thread(prompt(text, cwd=cwd), reply("done", cwd=cwd))
+        home.session(session_id(number), records)
+    Archive.ingest(tmp_path / "archive", [home.path])
+    file = tmp_path / "one"
+    arguments = ["--format", export_format.value, "--to", str(file)]
+
+    common = ["--archive", str(tmp_path / "archive")]
+    assert main([*common, "export", session_id(2), *arguments]) == 0
+    content = file.read_bytes()
+    assert b"wrote the walrus" in content
+    assert USER.encode() not in content
 
 
 @pytest.mark.parametrize(

@@ -375,6 +375,17 @@ class ArchiveQueries(ArchiveBase):
             self._reader.sessions.iter_summaries(include_empty=include_empty)
         )
 
+    def login_names(self) -> frozenset[str]:
+        """Return the login names in the directories of all sessions."""
+        from bygones.redact.personal import login_names_in
+
+        return login_names_in(
+            path
+            for project in self.projects(include_empty=True)
+            for path in (project.path, *project.other_paths)
+            if path is not None
+        )
+
     def project(self, name: str) -> Project:
         """Return a project by its path, its key or the name of its directory.
 

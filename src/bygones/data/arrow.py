@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from bygones.model.base import ProgressReporter
 
 _BATCH_ROWS = 8_192
-_BATCH_BYTES = 8 << 20
+_BATCH_BYTES = 4 << 20
 """Rows are written when there are so many, or their texts are so long."""
 _PROGRESS_ROWS = 1_000
 _MAX_FILE_ROWS = 500_000

@@ -421,7 +421,11 @@ def _read_manifest(folder: Path) -> dict[str, _ManifestEntry]:
 def _fingerprint(item: ExportItem, options: ExportOptions) -> str:
     view = structs.astuple(options.view)
     redactor = options.redactor
-    redaction = redactor and (sorted(redactor.names), redactor.patterns)
+    redaction = redactor and (
+        sorted(redactor.names),
+        sorted(redactor.accounts),
+        redactor.patterns,
+    )
     settings = (
         f"{options.format} {view} {redaction} {options.include_private} {options.zone}"
     )

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import partial
 from itertools import chain, islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any, NamedTuple, TextIO
 
 import click
 import msgspec
@@ -120,15 +120,26 @@ class _Selected(Struct):
     """Whether a project was named."""
 
 
+class _Selection(NamedTuple):
+    """The sessions to export."""
+
+    items: Iterator[ExportItem]
+    open_source: SourceOpener
+    login_names: Callable[[], frozenset[str]]
+    """Returns the names that are redacted in all sessions."""
+
+
 def run_export(
     request: ExportRequest, options: CommonOptions, out: TextIO, err: TextIO
 ) -> None:
     prices = load_prices(find_prices_file(os.environ, Path.home()))
     counts = _Selected()
-    with _select_sessions(request, options, counts, prices) as (selected, open_source):
+    with _select_sessions(request, options, counts, prices) as selection:
+        selected, open_source, login_names = selection
+        redactor = load_redactor(os.environ, Path.home()) if request.redact else None
         export_options = ExportOptions(
             format=ExportFormat(request.format),
-            redactor=load_redactor(os.environ, Path.home()) if request.redact else None,
+            redactor=redactor and redactor.with_accounts(login_names()),
             message_pricer=make_message_pricer(prices),
             usage_pricer=prices.compute_cost,
             include_private=request.private,
@@ -242,21 +253,23 @@ def _select_sessions(
     options: CommonOptions,
     selected: _Selected,
     prices: Prices,
-) -> Iterator[tuple[Iterator[ExportItem], SourceOpener]]:
+) -> Iterator[_Selection]:
     """Yield the selected sessions, which can be loaded until the context ends."""
     since = request.since
     now = datetime.now(UTC)  # noqa: TID251 (an interface reads the clock)
     start = parse_time_option("--since", since, now=now).start if since else None
     if request.source is not None:
-        yield (
+        yield _Selection(
             _select_from_files(request.source, request, start, selected),
             read_source_file,
+            frozenset,
         )
         return
     with open_current(options) as archive:
-        yield (
+        yield _Selection(
             _select_from_archive(archive, request, start, selected, prices=prices),
             archive.read_source,
+            archive.login_names,
         )
 
 

@@ -167,7 +167,9 @@ def _export_options(
     return ExportOptions(
         format=request.format,
         view=request.view,
-        redactor=load_redactor(os.environ, Path.home()),
+        redactor=load_redactor(os.environ, Path.home()).with_accounts(
+            archive.login_names()
+        ),
         message_pricer=make_message_pricer(prices) if prices else None,
         usage_pricer=prices.compute_cost if prices else None,
         open_source=archive.read_source,
