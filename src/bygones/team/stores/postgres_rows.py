@@ -590,11 +590,14 @@ class PostgresTextSearch:
             "WITH found AS MATERIALIZED (SELECT number, at, sum(texts)::float8 AS texts"  # noqa: S608 (constants)
             " FROM {session_word} AS w JOIN unnest(%(words)s::text[]) WITH ORDINALITY"
             f" AS q (own, at) ON word = own{among} GROUP BY number, at),"
-            " counts AS (SELECT at, count(*) AS sessions FROM found GROUP BY at),"
-            " scored AS (SELECT number, count(*) AS words, sum(texts / (texts + "
-            f"{TEXT_SATURATION:d}) * ln(1 + greatest(%(total)s - sessions + 0.5, 0)"
-            " / (sessions + 0.5))) AS score FROM found JOIN counts USING (at)"
-            " GROUP BY number)"
+            # The weight of a word is computed once, not per session: it was half of
+            # the time of a search.
+            " counts AS MATERIALIZED (SELECT at, sessions, ln(1 + greatest("
+            "%(total)s - sessions + 0.5, 0)::float8 / (sessions + 0.5)::float8)"
+            " AS weight FROM (SELECT at, count(*) AS sessions FROM found GROUP BY at)"
+            " AS c), scored AS (SELECT number, count(*) AS words, sum(texts / (texts +"
+            f" {TEXT_SATURATION:d}) * weight) AS score FROM found JOIN counts"
+            " USING (at) GROUP BY number)"
             " SELECT 0 AS what, at, sessions FROM counts UNION ALL"
             " SELECT 1, words, count(*) FROM scored GROUP BY words UNION ALL"
             " (SELECT 2, number, 0 FROM scored ORDER BY score DESC, number DESC"
