@@ -23,7 +23,9 @@ from bygones.render.html.session import HtmlOptions
 from bygones.render.numbers import format_cost
 from bygones.render.walk import SessionView
 from bygones.usage.prices import load_prices
+from tests.build import prompt, reply, thread
 from tests.render.html.outline import attributes, outline, tags
+from tests.render.shared import session_of
 from tests.render.stories import STORIES, hostile, passing, rewound
 
 OPTIONS = HtmlOptions(text_parser=parse_user_text)
@@ -100,6 +102,20 @@ def test_table_of_contents_lists_several_prompts(tmp_path: Path) -> None:
 
     assert listed.count("<li>") == len(session.prompts)
     assert render_table_of_contents(session.prompts[:1]) == ""
+
+
+def test_table_of_contents_marks_prompts_that_are_cut_off(tmp_path: Path) -> None:
+    long = "Why does the test of the cart fail? " * 5
+    session = session_of(
+        tmp_path, thread(prompt(long), reply("So."), prompt("Ok"), reply("Yes."))
+    )
+
+    first, second = re.findall(
+        r"#m-[^>]*>([^<]*)</a>", render_table_of_contents(session.prompts)
+    )
+
+    assert first.endswith("…")
+    assert second == "Ok"
 
 
 def test_other_branch_has_its_own_page(tmp_path: Path) -> None:

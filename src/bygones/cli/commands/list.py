@@ -54,6 +54,8 @@ TERMINAL_LIMIT = 20
 """Sessions or prompts that are shown on a terminal by default."""
 _MIN_TITLE_WIDTH = 32
 """The width that titles need before columns are left out."""
+_MIN_WIDTH_FOR_AGE = 44
+"""A terminal of this width has room for ages, even if titles are short then."""
 _MAX_COLUMN_WIDTH = 20
 
 
@@ -87,9 +89,13 @@ class SessionTable(NamedTuple):
         return lines
 
     def _columns(self) -> Iterable[tuple[TextColumn, Callable[[SessionSummary], str]]]:
+        width = self.console.width
+        has_room = not self.console.is_iso and (
+            not width or width >= _MIN_WIDTH_FOR_AGE
+        )
         yield TextColumn("SESSION"), lambda summary: short_session_id(summary.id)
         yield (
-            TextColumn("WHEN", drop_order=1),
+            TextColumn("WHEN", drop_order=0 if has_room else 1),
             lambda summary: self.console.format_time(summary.ended_at),
         )
         yield (

@@ -31,11 +31,11 @@ from bygones.render.html.markup import (
 )
 from bygones.render.html.session import HtmlFragment, HtmlOptions, render_fragments
 from bygones.render.numbers import pluralize
-from bygones.render.text.primitives import sanitize
+from bygones.render.text.primitives import sanitize, truncate_end
 from bygones.render.walk import SHOW_ALL, SessionView, select_messages
 
 STATIC_FILES = ("style.css", "page.js", "find.js")
-_MAX_TITLE_LENGTH = 90
+_MAX_TITLE_WIDTH = 90
 _SECTION_SIZE = 60
 """Messages and turns per section; browsers lay out visible sections only."""
 _KEYBOARD_HELP = (
@@ -171,7 +171,7 @@ def render_table_of_contents(prompts: Iterable[Message]) -> Html:
     """Render links to prompts on the page; empty if there is only one."""
     lines = [
         f'<li><a href="#{make_element_id("m", prompt.id)}">'
-        f"{escape_line(prompt.preview[:_MAX_TITLE_LENGTH]) or '…'}</a></li>"
+        f"{escape_line(truncate_end(prompt.preview, _MAX_TITLE_WIDTH)) or '…'}</a></li>"
         for prompt in prompts
     ]
     if len(lines) <= 1:
