@@ -640,7 +640,8 @@ def derive_sessions(
     progress.begin("sessions", len(families))
     long_sessions = tables.dirty_sessions_with_nodes(2 * NODES_PER_PART)
     for start in range(0, len(families), _FAMILIES_PER_COMMIT):
-        with index.db:
+        # Reads of the archive are one transaction too: each would lock the file.
+        with index.db, archive_dir.byte_store.db:
             for family in families[start : start + _FAMILIES_PER_COMMIT]:
                 if family[0] in long_sessions and len(family) == 1:
                     session = derive_in_parts(archive_dir, tables, family[0])
