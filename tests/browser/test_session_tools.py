@@ -60,6 +60,7 @@ def test_palette_jumps_to_a_session_and_runs_actions(
         option.click()
         page.wait_for_url("**/usage")
         page.keyboard.press("Control+k")
+        page.keyboard.type("words")
         page.keyboard.press("Escape")
         expect(page.locator(".palette")).to_be_hidden()
 

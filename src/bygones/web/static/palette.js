@@ -33,6 +33,7 @@ function build() {
     if (event.key === "ArrowDown") select(at + 1);
     else if (event.key === "ArrowUp") select(at - 1);
     else if (event.key === "Enter") run(entries[at], event.ctrlKey || event.metaKey);
+    else if (event.key === "Escape") dialog.close(); // browsers would only clear the field
     else return;
     event.preventDefault();
   });
