@@ -116,6 +116,7 @@ async function go(at, anchor) {
   if (target.id) target.classList.add("target");
   target.tabIndex = -1;
   target.focus({ preventScroll: true });
+  savePosition(); // the page may be left at once
 }
 
 // The current outline entry is the last one above the upper third of the viewport.
