@@ -97,6 +97,16 @@ def test_keys_move_toggle_and_quit(demo_home: Path, home_dir: Path) -> None:
 
 
 @pytest.mark.usefixtures("demo_home")
+def test_an_invalid_query_at_the_start_is_explained() -> None:
+    screen = Screen("--query", "after:garbage", columns=80, rows=24)
+    screen.wait_for("'garbage' at character 7 is not a valid time", gone="searching")
+    screen.type("\x15charged")
+    screen.wait_for("> charged", "1 session ")
+    screen.type(ESCAPE)
+    assert screen.end() == ExitCode.SUCCESS
+
+
+@pytest.mark.usefixtures("demo_home")
 def test_the_screen_follows_the_size_of_the_terminal() -> None:
     screen = Screen(columns=120, rows=30)
     wide = screen.wait_for("5 sessions", "b9568747-c4f3")

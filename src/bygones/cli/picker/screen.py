@@ -395,7 +395,7 @@ class Picker:
             is_same = replace(answer.query, limit=0) == replace(
                 self._found.query, limit=0
             )
-            if answer.is_invalid:
+            if answer.is_invalid and not self._found.is_pending:
                 # Half a field: what was found before stays until it is complete.
                 self._found = replace(self._found, note=answer.note)
             else:
