@@ -54,7 +54,11 @@ def many_fields(size: int) -> bytes:
     return b'{%s"z":1}\n' % (b'"k":1,' * (size // 6))
 
 
-GENERATED = {"blocks": many_blocks, "fields": many_fields}
+def one_string(size: int) -> bytes:
+    return b'"%s"\n' % (b"\\\\" * (size // 2))
+
+
+GENERATED = {"blocks": many_blocks, "fields": many_fields, "string": one_string}
 
 
 def write_all(sandbox: Sandbox) -> None:
@@ -62,7 +66,7 @@ def write_all(sandbox: Sandbox) -> None:
     files = [(raw * SIZE)[: SIZE // 8] for raw in FILES.values()]
     files += [junk(seeded(seed), SIZE // 8) for seed in range(4)]
     for number, raw in enumerate(
-        [*files, many_blocks(2_000_000), many_fields(4_000_000)]
+        [*files, many_blocks(2_000_000), many_fields(4_000_000), one_string(8_000_000)]
     ):
         path = sandbox.home.path / "projects" / "-x" / f"{session_id(number)}.jsonl"
         path.parent.mkdir(parents=True, exist_ok=True)

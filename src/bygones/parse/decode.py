@@ -333,6 +333,8 @@ _RAW_DECODER = msgspec.json.Decoder(Raw)
 _SALVAGE_ERRORS = (msgspec.MsgspecError, UnicodeDecodeError)
 _BOM = b"\xef\xbb\xbf"
 _BLANK_BYTES = b"\0\t\r\n "
+_BRACE = ord("{")
+_TAIL_BYTES = 1 << 16
 _NONBLANK = re.compile(rb"[^\0\t\r\n ]")
 _OBJECT_START = re.compile(r'\{\s*"[^"\\]{0,100}"\s*:')
 _INT64_DIGITS = 19
@@ -386,7 +388,7 @@ def salvage_line(line: Line) -> Iterator[SalvagedObject | Problem]:
     if has_too_many_values(raw):
         yield Problem("too-many", line.position)
         return
-    start, end = 0, len(raw.rstrip(_BLANK_BYTES))
+    start, end = 0, _end_of_content(raw)
     if line.position.offset == 0 and raw.startswith(_BOM):
         start = len(_BOM)
         yield Problem("bom", _position_within(line, 0, start))
@@ -396,7 +398,14 @@ def salvage_line(line: Line) -> Iterator[SalvagedObject | Problem]:
         return
     first = _first_nonblank(raw, start)
     yield from _gap_problems(line, start, first)
-    whole = _parse_whole(_position_within(line, first, end), raw[first:end])
+    position = _position_within(line, first, end)
+    if raw[first] != _BRACE and (
+        reason := _why_not_an_object(memoryview(raw)[first:end])
+    ):
+        yield Problem("not-an-object", position, reason)
+        yield from _gap_problems(line, end, len(raw))
+        return
+    whole = _parse_whole(position, raw[first:end])
     if isinstance(whole, str):
         yield from _split_spliced(line, first, end, whole)
     else:
@@ -509,23 +518,48 @@ def _take_object(line: Line, at: int, stop: int) -> list[SalvagedObject | Proble
     return [] if isinstance(whole, str) else whole
 
 
+def _why_not_an_object(raw: memoryview) -> str:
+    """Return what strict JSON is instead of an object; creates no value.
+
+    Empty for objects, and for what is not JSON.
+    """
+    try:
+        _RAW_DECODER.decode(raw)
+        _decode_object(raw)
+    except msgspec.ValidationError as error:
+        return str(error)
+    except (msgspec.DecodeError, RecursionError):
+        return ""
+    return ""
+
+
 def _repair_json(raw: bytes) -> bytes | None:
     """Return `raw` as strict JSON if a lenient parser accepts it.
 
     Invalid UTF-8, lone surrogates, control characters, NaN and infinity are replaced.
+    Of anything but an object, only that it is valid is of interest: "null" is returned.
     """
-    import json
-
-    text = raw.decode("utf-8", "replace")
     try:
-        value = _lenient_decoder().decode(text)
-        dumped = json.dumps(value, ensure_ascii=False)
-        paired = dumped.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-        repaired = paired.encode()
+        value = _lenient_decoder().decode(raw.decode("utf-8", "replace"))
+        if not isinstance(value, dict):
+            return b"null"
+        repaired = _encode_json(value)
         _RAW_DECODER.decode(repaired)
     except (ValueError, RecursionError, msgspec.DecodeError):
         return None
     return repaired
+
+
+def _encode_json(value: object) -> bytes:
+    """Return JSON in which lone surrogates are replaced."""
+    import json
+
+    dumped = json.dumps(value, ensure_ascii=False)
+    try:
+        return dumped.encode()
+    except UnicodeEncodeError:
+        paired = dumped.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+        return paired.encode()
 
 
 def _parse_int(digits: str) -> int | float | None:
@@ -568,6 +602,18 @@ def _gap_problems(line: Line, start: int, end: int) -> Iterator[Problem]:
         yield Problem("spliced", _position_within(line, start, end), detail)
     elif b"\0" in between:
         yield Problem("nul-run", _position_within(line, start, end))
+
+
+def _end_of_content(raw: bytes) -> int:
+    """Return where the blanks at the end start; does not copy the line."""
+    end = len(raw)
+    while end:
+        tail = raw[max(end - _TAIL_BYTES, 0) : end]
+        content = len(tail.rstrip(_BLANK_BYTES))
+        end -= len(tail) - content
+        if content:
+            break
+    return end
 
 
 def _first_nonblank(raw: bytes, start: int) -> int:
