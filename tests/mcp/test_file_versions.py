@@ -39,6 +39,26 @@ def test_blame_cites_the_turn_and_the_prompt(client: ToolClient) -> None:
     assert "last recorded version" in outside(answer)
 
 
+def test_blame_reads_no_file_outside_the_directory_of_the_agent(
+    tmp_path: Path,
+) -> None:
+    client = ToolClient(tmp_path, session=session_id(9))
+    file = tmp_path / "elsewhere" / "src" / "clock.py"
+    story = Story(ONE)
+    story.say("Make it tick")
+    story.write("tick()\n", path=str(file))
+    story.write_to(client.home)
+    client.sandbox.ingest()
+    file.parent.mkdir(parents=True)
+    file.write_text("tick()\nprivate()\n")
+
+    answer = client.ask("blame", path="src/clock.py", line=1)
+
+    assert "last recorded version" in outside(answer)
+    assert "private" not in answer
+    assert "fewer lines" in client.fail("blame", path="src/clock.py", line=2)
+
+
 def test_file_at_a_turn_is_quoted(client: ToolClient) -> None:
     answer = body(client.ask("file_at", path="src/clock.py", session=ONE, turn=1))
 
