@@ -97,6 +97,18 @@ def test_keys_move_toggle_and_quit(demo_home: Path, home_dir: Path) -> None:
 
 
 @pytest.mark.usefixtures("demo_home")
+def test_a_star_is_shown_and_removed_in_search_results(home_dir: Path) -> None:
+    assert main(["star", "b9568747"]) == ExitCode.SUCCESS
+    screen = Screen("--query", "charged", columns=80, rows=24)
+    screen.wait_for("1 session ", "★ Make checkout")
+    screen.type("\x13")
+    screen.wait_for("star removed", gone="★")
+    screen.type(ESCAPE)
+    assert screen.end() == ExitCode.SUCCESS
+    assert not is_starred(home_dir / "archive", "b9568747")
+
+
+@pytest.mark.usefixtures("demo_home")
 def test_an_invalid_query_at_the_start_is_explained() -> None:
     screen = Screen("--query", "after:garbage", columns=80, rows=24)
     screen.wait_for("'garbage' at character 7 is not a valid time", gone="searching")

@@ -74,13 +74,18 @@ class SessionFinder:
             sort=query.sort,
         )
         notes = [*search_notes(results)] if results.corrections else []
+        annotations = self._archive.annotations()
+        starred = {id_ for id_, one in annotations.items() if one.is_starred}
         added = with_words.plain_words[len(parsed.plain_words) - 1 :]
         if with_words.plain_words != parsed.plain_words:
             notes.insert(0, f"searching for {', '.join(added)}")
         return FoundSessions(
             query=query,
             rows=tuple(
-                FoundSession(match.summary, match.highlighted_title)
+                with_star(
+                    FoundSession(match.summary, match.highlighted_title),
+                    is_starred=match.summary.id in starred,
+                )
                 for match in results.sessions
             ),
             count=results.session_count,
