@@ -406,3 +406,17 @@ def test_rebuild_reports_an_index_that_cannot_be_created(
     with pytest.raises(SystemFailure, match=r"building.*unable to open"):
         rebuild(archive)
     assert before[0] in (archive / "index").iterdir()
+
+
+@pytest.mark.parametrize("raw", [b'{"files":{"\xb6":1}}', b"[" * 100_000, b"{", b"\0"])
+def test_damaged_seal_is_ignored(
+    sandbox: Sandbox, answers: list[SearchResults], tmp_path: Path, raw: bytes
+) -> None:
+    copy = copy_of(sandbox, tmp_path)
+    for name in ("seal", "homes"):
+        (path,) = (copy / "index").glob(f"*/{name}")
+        path.write_bytes(raw)
+
+    assert answers_of(copy) == answers
+    Archive.ingest(copy, [sandbox.home.path])
+    assert answers_of(copy) == answers

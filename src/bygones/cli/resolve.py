@@ -424,7 +424,7 @@ def _parse_number(name: str) -> tuple[int, int | None] | None:
 
 
 def _load(archive: Path) -> _LastSearch | None:
-    with suppress(OSError, msgspec.MsgspecError):
+    with suppress(OSError, msgspec.MsgspecError, UnicodeDecodeError):
         search = msgspec.json.decode(_path().read_bytes(), type=_LastSearch)
         return search if search.archive == str(archive) else None
     return None

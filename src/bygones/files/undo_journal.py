@@ -26,7 +26,7 @@ from bygones.files.undo import (
     read_strictly,
     real_folder,
 )
-from bygones.model.base import SessionId
+from bygones.model.base import DECODE_ERRORS, SessionId
 from bygones.store.connect import fsync_folder, lock_file
 from bygones.store.undo_files import UNDO_FOLDER, undo_file_name
 
@@ -141,7 +141,7 @@ class UndoStore:
         for path in self._folder.iterdir() if self._folder.is_dir() else ():
             is_wanted = path.suffix == suffix if suffix else path.suffix not in _STATES
             if is_wanted and path.name != _LOCK:
-                with suppress(OSError, msgspec.MsgspecError):
+                with suppress(OSError, *DECODE_ERRORS):
                     raw = path.read_bytes()
                     found.append(msgspec.msgpack.decode(raw, type=UndoRecord))
         return sorted(found, key=lambda record: record.id, reverse=True)

@@ -154,7 +154,7 @@ def _load_snapshot(
     """Decode a snapshot if it is of these paths and has this checksum."""
     try:
         previous = msgspec.msgpack.decode(snapshot, type=TreeSnapshot)
-    except msgspec.MsgspecError:
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return None
     roots = [os.fsencode(path.absolute()) for path in paths]
     is_valid = previous.checksum == checksum and previous.roots == roots

@@ -21,6 +21,7 @@ import msgspec
 from msgspec import Struct
 
 from bygones.errors import SystemFailure
+from bygones.model.base import DECODE_ERRORS
 from bygones.store.connect import fsync_folder
 
 SEAL_FILE = "seal"
@@ -262,7 +263,7 @@ def _read_seal(index_path: Path) -> bytes:
 def _decode(raw: bytes) -> _Seal | None:
     try:
         return msgspec.json.decode(raw, type=_Seal) if raw else None
-    except msgspec.MsgspecError:
+    except DECODE_ERRORS:
         return None
 
 
