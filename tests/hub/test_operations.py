@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import re
 import stat
 import time
@@ -16,7 +18,7 @@ from click.testing import CliRunner
 from bygones.archive import Archive
 from bygones.cli.commands.hub import hub as hub_command
 from bygones.errors import StoreError
-from bygones.hub.monitoring import AccessLog, RateLimiter
+from bygones.hub.monitoring import AccessLog, Metrics, RateLimiter
 from bygones.team.access import TokenStore, migrate_store
 from bygones.team.contract import (
     REBUILD_NOTE,
@@ -56,6 +58,23 @@ def bearer(secret: str) -> dict[str, str]:
 def log_lines(hub: TestHub) -> list[dict[str, object]]:
     text = (hub.folder / "hub.log").read_text("utf-8")
     return [json.loads(line) for line in text.splitlines()]
+
+
+def call_search(hub: TestHub, secret: str) -> bytes:
+    """Search as an agent does."""
+    call = {
+        "jsonrpc": "2.0",
+        "id": 1,
+        "method": "tools/call",
+        "params": {"name": "search", "arguments": {"query": "hazel"}},
+    }
+    headers = bearer(secret) | {
+        "Content-Type": "application/json",
+        "Accept": "application/json, text/event-stream",
+    }
+    answer = hub.ask("POST", "/mcp", headers, json.dumps(call).encode())
+    assert answer.status == 200
+    return answer.body
 
 
 def test_ready_hub_says_so_without_a_token(hub: TestHub) -> None:
@@ -121,17 +140,7 @@ def test_log_does_not_contain_codes_of_the_provider(hub: TestHub) -> None:
 @pytest.mark.req("ME2")
 def test_log_names_the_tools_that_agents_call(hub: TestHub) -> None:
     secret, token = hub.token("ann")
-    call = {
-        "jsonrpc": "2.0",
-        "id": 1,
-        "method": "tools/call",
-        "params": {"name": "search", "arguments": {"query": "hazel"}},
-    }
-    headers = bearer(secret) | {
-        "Content-Type": "application/json",
-        "Accept": "application/json, text/event-stream",
-    }
-    assert hub.ask("POST", "/mcp", headers, json.dumps(call).encode()).status == 200
+    call_search(hub, secret)
 
     logged = [line for line in log_lines(hub) if line["event"] == "tool"]
 
@@ -292,6 +301,59 @@ def test_token_in_an_address_is_not_logged(tmp_path: Path) -> None:
     assert secret not in text
     assert text.count("byg_[redacted]") == 3
     assert "a=1" in text
+
+
+def test_requests_are_answered_while_the_log_cannot_be_written(hub: TestHub) -> None:
+    secret, _ = hub.token("ida")
+    auditor, _ = TokenStore(hub.store).issue("eve", role=AccessRole.AUDITOR, now=NOW)
+    log, moved = hub.folder / "hub.log", hub.folder / "kept.log"
+    log.rename(moved)
+    log.mkdir()
+    try:
+        found = call_search(hub, secret)
+        answer = hub.ask("GET", "/api/sessions", bearer(secret))
+        metrics = hub.ask("GET", "/metrics", bearer(auditor)).body.decode()
+    finally:
+        log.rmdir()
+        moved.rename(log)
+
+    assert b'"isError":false' in found
+    assert answer.status == 200
+    assert re.search(
+        r"^bygones_hub_log_entries_lost_total [1-9]", metrics, re.MULTILINE
+    )
+
+
+def test_log_on_a_full_disk_is_reported_once_and_continues_afterwards(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    warnings: list[str] = []
+    metrics = Metrics()
+    path = tmp_path / "hub.log"
+    log = AccessLog(path, metrics=metrics, on_warning=warnings.append)
+    write = os.write
+    room = 10
+
+    def fill_disk(descriptor: int, content: bytes) -> int:
+        nonlocal room
+        if not room:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        count = write(descriptor, content[:room])
+        room -= count
+        return count
+
+    with monkeypatch.context() as patch:
+        patch.setattr("bygones.hub.monitoring.os.write", fill_disk)
+        for number in range(3):
+            log.write(event="request", path=f"/{number}")
+    log.write(event="request", path="/last")
+
+    cut, last = path.read_text().splitlines()
+    assert len(cut) == 10
+    assert json.loads(last)["path"] == "/last"
+    (warning,) = warnings
+    assert "no space left on device" in warning
+    assert "bygones_hub_log_entries_lost_total 3" in metrics.render({})
 
 
 def test_request_is_answered_again_after_a_restart_of_the_database(

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from threading import Lock
@@ -99,14 +101,25 @@ class LogEntry(Struct, frozen=True, kw_only=True, omit_defaults=True):
 class AccessLog:
     """Writes one JSON object per line, to a private file or a stream.
 
-    A file that was renamed is created again, so that it can be rotated.
+    A file that was renamed is created again, so that it can be rotated. If an entry
+    cannot be written, such as on a full disk, it is counted and the request continues;
+    ``on_warning`` receives one sentence until an entry is written again.
     """
 
     def __init__(
-        self, path: Path | None = None, stream: BinaryIO | None = None
+        self,
+        path: Path | None = None,
+        stream: BinaryIO | None = None,
+        *,
+        metrics: Metrics | None = None,
+        on_warning: Callable[[str], None] = lambda _warning: None,
     ) -> None:
         self._path = path
         self._stream = stream
+        self._metrics = metrics or Metrics()
+        self._on_warning = on_warning
+        self._is_failing = False
+        self._is_line_cut = False
         self._lock = Lock()
         if path is not None:
             os.close(self._open(path))  # fails now, and not with the first request
@@ -124,15 +137,42 @@ class AccessLog:
         # A token may be pasted into an address or a query.
         line = _TOKEN.sub(rb"byg_[redacted]", encoded) + b"\n"
         with self._lock:
-            if self._stream is not None:
-                self._stream.write(line)
-                self._stream.flush()
-            if self._path is not None:
-                descriptor = self._open(self._path)
-                try:
-                    os.write(descriptor, line)
-                finally:
-                    os.close(descriptor)
+            try:
+                self._write_line(line)
+            except OSError as error:
+                self._report(error)
+            else:
+                self._is_failing = False
+
+    def _write_line(self, line: bytes) -> None:
+        if self._stream is not None:
+            self._stream.write(line)
+            self._stream.flush()
+        if self._path is not None:
+            descriptor = self._open(self._path)
+            try:
+                content = b"\n" + line if self._is_line_cut else line
+                written = os.write(descriptor, content)
+            finally:
+                os.close(descriptor)
+            # A disk that is almost full takes a part of a line.
+            self._is_line_cut = written < len(content)
+            if self._is_line_cut:
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    def _report(self, error: OSError) -> None:
+        self._metrics.add("log_entries_lost_total")
+        if self._is_failing:
+            return
+        self._is_failing = True
+        where = "the log" if self._path is None else f"the log {self._path}"
+        reason = (error.strerror or str(error)).lower()
+        # Standard error may be on the same full disk.
+        with suppress(OSError):
+            self._on_warning(
+                f"warning: {where} cannot be written ({reason}); requests continue"
+                " without it"
+            )
 
 
 _CHECK_SECONDS = 2.0

@@ -823,7 +823,8 @@ class HubServer:
         shown = f"[{config.host}]" if ":" in config.host else config.host
         self.address = f"http://{shown}:{self.port}"
         tokens = TokenStore(notes, time.monotonic)
-        log = AccessLog(config.log_file)
+        metrics = Metrics()
+        log = AccessLog(config.log_file, metrics=metrics, on_warning=on_warning)
         tenants = Tenants(open_reader, config.prices, log)
         self.worker = IndexWorker(
             derive,
@@ -833,13 +834,13 @@ class HubServer:
         )
         uploads = UploadHandler(store, blobs, config.upload_limits)
         oidc = OidcClient(config.oidc, tokens, _now) if config.oidc else None
-        observer = RequestObserver(log, max_per_minute=config.max_requests)
+        observer = RequestObserver(log, metrics, config.max_requests)
         status = HubStatus(
             notes,
             blobs,
             open_reader=open_reader,
             worker=self.worker,
-            metrics=observer.metrics,
+            metrics=metrics,
         )
         app = create_hub_app(
             uploads,
